@@ -1,0 +1,68 @@
+#include "runtime/base/dtype.h"
+
+#include <array>
+
+namespace rueda::core {
+namespace {
+
+struct DtypeRow {
+  const char* name;
+  size_t bytes;
+};
+constexpr std::array<DtypeRow, kDtypeCount> kDtypes{{{"u8", 1},
+                                                     {"i8", 1},
+                                                     {"u16", 2},
+                                                     {"i16", 2},
+                                                     {"u32", 4},
+                                                     {"i32", 4},
+                                                     {"u64", 8},
+                                                     {"i64", 8},
+                                                     {"f16", 2},
+                                                     {"bf16", 2},
+                                                     {"f32", 4},
+                                                     {"f64", 8},
+                                                     {"bool", 1}}};
+
+}  // namespace
+
+bool valid(Dtype dtype) { return static_cast<int32_t>(dtype) >= 0 && static_cast<int32_t>(dtype) < kDtypeCount; }
+
+size_t size_of(Dtype dtype) { return kDtypes[static_cast<size_t>(dtype)].bytes; }
+
+const char* name_of(Dtype dtype) { return valid(dtype) ? kDtypes[static_cast<size_t>(dtype)].name : "?"; }
+
+const char* name_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kAverage: return "average";
+    case ReduceOp::kSum: return "sum";
+    case ReduceOp::kAdasum: return "adasum";
+    case ReduceOp::kMin: return "min";
+    case ReduceOp::kMax: return "max";
+    case ReduceOp::kProduct: return "product";
+  }
+  return "?";
+}
+
+const char* name_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::kAllreduce: return "allreduce";
+    case OpKind::kBroadcast: return "broadcast";
+    case OpKind::kBarrier: return "barrier";
+  }
+  return "?";
+}
+
+const char* name_of(CodecId codec) {
+  switch (codec) {
+    case CodecId::kNone: return "none";
+    case CodecId::kFp16: return "fp16";
+    case CodecId::kBf16: return "bf16";
+  }
+  return "?";
+}
+
+bool is_float(Dtype dtype) {
+  return dtype == Dtype::kF16 || dtype == Dtype::kBf16 || dtype == Dtype::kF32 || dtype == Dtype::kF64;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,33 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace rueda::core {
+
+/// Element types. The values are those of `rueda.h` and never change.
+enum class Dtype : int32_t {
+  kU8 = 0, kI8 = 1, kU16 = 2, kI16 = 3, kU32 = 4, kI32 = 5, kU64 = 6, kI64 = 7,
+  kF16 = 8, kBf16 = 9, kF32 = 10, kF64 = 11, kBool = 12,
+};
+inline constexpr int kDtypeCount = 13;
+
+/// Reduction operators. The values are those of `rueda.h` and of the `hvd` dialect (Adasum is 2).
+enum class ReduceOp : int32_t { kAverage = 0, kSum = 1, kAdasum = 2, kMin = 3, kMax = 4, kProduct = 5 };
+
+/// Kinds of operation, as they travel in proposals.
+enum class OpKind : int32_t { kAllreduce = 0, kBroadcast = 1, kBarrier = 2 };
+
+/// Codecs by number, as they travel in proposals and stand in `rueda.h`.
+enum class CodecId : int32_t { kNone = 0, kFp16 = 1, kBf16 = 2 };
+
+bool valid(Dtype dtype);
+/// Bytes of one element: 1, 2, 4 or 8.
+size_t size_of(Dtype dtype);
+/// "f32", "bf16", ... as in rueda-perf and in error sentences.
+const char* name_of(Dtype dtype);
+const char* name_of(ReduceOp op);
+const char* name_of(OpKind kind);
+const char* name_of(CodecId codec);
+bool is_float(Dtype dtype);
+
+}  // namespace rueda::core

@@ -1,0 +1,65 @@
+#include "runtime/base/log.h"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+
+#include "runtime/base/mutex.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
+                                                 spdlog::level::warn,  spdlog::level::err,   spdlog::level::critical};
+
+/// The log is the process's, as stderr is; it is made at its first line and never destroyed, so that threads may log
+/// while the process exits.
+struct ProcessLog {
+  std::atomic<int> level{static_cast<int>(LogLevel::kWarning)};
+  Mutex mutex;
+  LogSink sink RUEDA_GUARDED_BY(mutex);
+  spdlog::logger to_stderr{"rueda", std::make_shared<spdlog::sinks::stderr_sink_mt>()};
+
+  ProcessLog() {
+    to_stderr.set_level(spdlog::level::trace);
+    set_pattern(false);
+  }
+  void set_pattern(bool hide_time) { to_stderr.set_pattern(hide_time ? "rueda %l: %v" : "%H:%M:%S.%e rueda %l: %v"); }
+};
+
+ProcessLog& process_log() {
+  static auto* log = new ProcessLog;
+  return *log;
+}
+
+}  // namespace
+
+void set_log_sink(LogSink sink) {
+  ProcessLog& log = process_log();
+  MutexLock lock(log.mutex);
+  log.sink = std::move(sink);
+}
+
+void set_log_level(LogLevel level, bool hide_time) {
+  ProcessLog& log = process_log();
+  MutexLock lock(log.mutex);
+  log.level.store(static_cast<int>(level));
+  log.set_pattern(hide_time);
+}
+
+bool log_enabled(LogLevel level) {
+  return static_cast<int>(level) >= process_log().level.load(std::memory_order_relaxed);
+}
+
+void log_line(LogLevel level, const std::string& line) {
+  ProcessLog& log = process_log();
+  MutexLock lock(log.mutex);
+  if (log.sink) {
+    log.sink(level, line);
+  } else {
+    log.to_stderr.log(kLevels[static_cast<int>(level)], "{}", line);
+  }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,29 @@
+#pragma once
+#include <spdlog/fmt/fmt.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace rueda::core {
+
+enum class LogLevel : int { kTrace = 0, kDebug, kInfo, kWarning, kError, kFatal, kOff };
+
+/// Receives each finished line (no newline) at or above the level. Called on any thread, one call at a time.
+using LogSink = std::function<void(LogLevel, std::string_view line)>;
+
+/// Where one process's lines go: stderr through spdlog unless a sink is given (empty: stderr again). Any thread.
+void set_log_sink(LogSink sink);
+/// Lines below `level` cost one load. `hide_time` drops the time from lines on stderr.
+void set_log_level(LogLevel level, bool hide_time);
+bool log_enabled(LogLevel level);
+/// Writes one line; use the templates below.
+void log_line(LogLevel level, const std::string& line);
+
+template <typename... Args>
+void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(level)) log_line(level, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,15 @@
+#pragma once
+// Clang's thread-safety analysis (https://clang.llvm.org/docs/ThreadSafetyAnalysis.html); nothing for other compilers.
+
+#if defined(__clang__)
+#define RUEDA_ATTRIBUTE(x) __attribute__((x))
+#else
+#define RUEDA_ATTRIBUTE(x)
+#endif
+
+#define RUEDA_GUARDED_BY(mutex) RUEDA_ATTRIBUTE(guarded_by(mutex))
+#define RUEDA_REQUIRES(...) RUEDA_ATTRIBUTE(requires_capability(__VA_ARGS__))
+#define RUEDA_EXCLUDES(...) RUEDA_ATTRIBUTE(locks_excluded(__VA_ARGS__))
+#define RUEDA_CAPABILITY(name) RUEDA_ATTRIBUTE(capability(name))
+/// Documents, and lets clang check, that a function runs only on the holder of a role (`thread_role.h`).
+#define RUEDA_ON(...) RUEDA_ATTRIBUTE(requires_capability(__VA_ARGS__))

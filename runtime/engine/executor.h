@@ -1,0 +1,90 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/status.h"
+#include "runtime/net/mesh.h"
+
+namespace rueda::core {
+
+/// Who takes part in a batch: the ranks of the epoch that belong to the process set, and the bracket in which sums are
+/// taken: `groups[g]` consecutive members form group g (a host, or a part of a large host); a sum is a left fold inside
+/// each group, then a left fold of the groups' sums. Made once per set.
+struct Team {
+  std::vector<int> ranks;   ///< ranks of the epoch, ascending by host then rank: the canonical order
+  int index = 0;            ///< this rank's place in `ranks`; -1 when it is no member
+  std::vector<int> groups;  ///< sizes, adding up to ranks.size()
+  bool one_host = true;     ///< all members share memory
+  int size() const { return static_cast<int>(ranks.size()); }
+};
+
+/// One tensor's part in a batch. `in` may equal `out`; they never overlap otherwise.
+struct Slice {
+  const std::byte* in;
+  std::byte* out;
+  int64_t count;  ///< elements, may be 0
+};
+
+/// What `select` may look at: equal on all ranks, because rank 0 alone asks and the verdict carries the answer.
+struct BatchShape {
+  OpKind kind = OpKind::kAllreduce;
+  Dtype dtype = Dtype::kF32;
+  ReduceOp op = ReduceOp::kSum;
+  CodecId codec = CodecId::kNone;
+  int32_t device = -1;       ///< -1: host memory
+  uint64_t bytes = 0;        ///< of all tensors together, before the codec
+  int ranks = 1;
+  bool one_host = true;
+  bool deterministic = false;
+};
+
+/// A row of the table and its plan, as they travel in a verdict.
+struct RowChoice {
+  uint8_t row = 0;
+  uint32_t chunk_bytes = 0;  ///< on the wire, after the codec; 0 where the row has no chunks
+  uint64_t stamps = 2;       ///< how many stamps the batch takes: its chunks plus 2
+};
+
+/// One batch as a lane runs it: the fused tensors of one verdict, in the verdict's order.
+struct Call {
+  OpKind kind = OpKind::kAllreduce;
+  Dtype dtype = Dtype::kF32;
+  ReduceOp op = ReduceOp::kSum;
+  CodecId codec = CodecId::kNone;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  int root = 0;               ///< index in the team
+  std::span<const Slice> slices;
+  int64_t count = 0;          ///< elements of all slices together
+  RowChoice choice;
+  uint64_t stamp = 0;         ///< first of the batch's stamps; chunk k uses stamp + k
+  const Team* team = nullptr;
+};
+
+/// What is left of a resumable inline call between two turns. Cleared by the engine before the first step.
+struct StepState {
+  int phase = 0;
+};
+enum class StepResult { kDone, kPending };
+
+/// The data plane as the runtime sees it; `ops` implements it. `select` and `runs_inline` are pure: any thread.
+/// `step` and `run` belong to the holder of the mesh's token.
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  /// kInvalidArgument if a forced row cannot serve this shape.
+  virtual Result<RowChoice> select(const BatchShape& shape) const = 0;
+  virtual bool runs_inline(const RowChoice& choice) const = 0;
+  virtual const char* row_name(uint8_t row) const = 0;
+  /// Never blocks: posts what can be posted, checks, returns. Called again until done.
+  virtual Result<StepResult> step(const Call& call, Mesh& mesh, StepState& state) = 0;
+  /// Runs the batch to its end. kPeerLost, kTimeout: the epoch is over.
+  virtual Status run(const Call& call, Mesh& mesh, Deadline deadline) = 0;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,37 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/status.h"
+
+namespace rueda::core {
+
+/// A bidirectional byte stream to one peer, owned by a lane. Sends and receives are queued and complete in order; the
+/// spans are borrowed until `sent()` or `received()` has passed them. Progress happens inside `ChannelSet::until`.
+class Channel {
+ public:
+  virtual ~Channel() = default;
+  virtual void send(std::span<const std::byte> bytes) = 0;
+  /// Received straight into `bytes`.
+  virtual void receive(std::span<std::byte> bytes) = 0;
+  /// Totals since the channel was made, in bytes.
+  virtual uint64_t sent() const = 0;
+  virtual uint64_t received() const = 0;
+};
+
+/// The channels of one lane. Owned and used by the holder of the lane's token.
+class ChannelSet {
+ public:
+  virtual ~ChannelSet() = default;
+  /// The channel to `rank` (of the epoch), connected on first use: the higher rank dials, the lower one waits to be
+  /// dialled. Blocks until then. kTimeout, kPeerLost (with the addresses tried), or the abort reason.
+  virtual Result<Channel*> to(int rank, Deadline deadline) = 0;
+  /// Moves bytes until `ready()`. The abort reason if the epoch ends, kPeerLost (naming the rank) if a peer's stream
+  /// breaks, kTimeout at the deadline.
+  virtual Status until(const std::function<bool()>& ready, Deadline deadline) = 0;
+};
+
+}  // namespace rueda::core

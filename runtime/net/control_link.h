@@ -1,0 +1,35 @@
+#pragma once
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/base/status.h"
+
+namespace rueda::core {
+
+/// A control frame's bytes, without the length that delimits it on the way.
+using Frame = std::vector<std::byte>;
+
+inline constexpr size_t kMaxFrameBytes = 16u << 20;
+
+/// An ordered, reliable stream of frames between two ranks. Used by the baton's holder; never blocks.
+/// A link does not survive its epoch.
+class ControlLink {
+ public:
+  virtual ~ControlLink() = default;
+  /// Takes the frame over; it leaves now or with a later `flush`, in order.
+  virtual void send(std::span<const std::byte> frame) = 0;
+  /// Moves on what could not leave at once. True when nothing is left to write.
+  virtual bool flush() = 0;
+  /// The next whole frame, if one has come. A frame over kMaxFrameBytes breaks the link.
+  virtual std::optional<Frame> receive() = 0;
+  /// True if `receive` might return a frame now: for the re-check before the baton is put down.
+  virtual bool readable() const = 0;
+  /// Not ok once the peer has closed or broken the link; frames received before can still be taken.
+  virtual Status status() const = 0;
+  /// Half-closes after everything sent has left.
+  virtual void close_send() = 0;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,75 @@
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "runtime/base/abort.h"
+#include "runtime/base/deadline.h"
+#include "runtime/net/channel.h"
+#include "runtime/net/doorbell.h"
+#include "runtime/net/segment.h"
+
+namespace rueda::core {
+
+/// What a writer should assume of its readers' caches (design: "Distance").
+enum class Distance { kUnknown, kNear, kFar };
+
+/// What one lane moves data with: the shared-memory areas of the local ranks and channels to everybody. Owned by its
+/// lane; used by the holder of the lane's token. Lives as long as the epoch.
+class Mesh {
+ public:
+  /// `segments[r]` is rank r's segment, null where r is on another host; own rank included. `channels` may be null where
+  /// no row needs one. `abort` outlives the mesh.
+  Mesh(int rank, int lane, std::vector<std::shared_ptr<Segment>> segments, std::unique_ptr<ChannelSet> channels,
+       const Abort& abort, WaitStyle style);
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(segments_.size()); }
+  int lane() const { return lane_; }
+  bool local(int rank) const { return segments_[static_cast<size_t>(rank)] != nullptr; }
+  /// Only for local ranks.
+  LaneWords& words(int rank) const { return segments_[static_cast<size_t>(rank)]->lane(lane_); }
+  std::byte* input(int rank, int slot) const { return segments_[static_cast<size_t>(rank)]->input(lane_, slot); }
+  std::byte* result(int rank, int slot) const { return segments_[static_cast<size_t>(rank)]->result(lane_, slot); }
+  const SegmentLayout& layout() const { return segments_[static_cast<size_t>(rank_)]->layout(); }
+  ChannelSet& channels() { return *channels_; }
+  bool has_channels() const { return channels_ != nullptr; }
+  const Abort& abort() const { return abort_; }
+  WaitStyle wait_style() const { return style_; }
+
+  /// Waits on shared memory until `ready()`: bounded spin, then the lane's own doorbell. The abort reason if the epoch
+  /// ends; kTimeout at the deadline.
+  template <typename Ready>
+  Status until(Ready&& ready, Deadline deadline) {
+    const bool done = spin_then_sleep(words(rank_).bell, style_, kSpinBudget, deadline,
+                                      [&] { return ready() || abort_.raised(); });
+    if (abort_.raised()) return abort_.why();
+    if (!done) return Status(Code::kTimeout, "rank " + std::to_string(rank_) + ": deadline passed in shared memory");
+    return {};
+  }
+  /// After the store of a word that `rank` may wait for.
+  void ring(int rank) const { core::ring(words(rank).bell); }
+
+  /// The last measured distance to any local peer: kFar if any is far. Cheap: two loads.
+  Distance distance() const { return distance_; }
+  void set_distance(Distance distance) { distance_ = distance; }
+
+  /// Shared-memory rows remember here who may still be reading their slots: the members of the lane's last batch and its
+  /// last stamp. Before a slot is written again all of them must be `done` up to that stamp.
+  struct Readers {
+    std::vector<int> ranks;
+    uint64_t stamp = 0;
+  };
+  Readers& readers() { return readers_; }
+
+ private:
+  int rank_;
+  int lane_;
+  std::vector<std::shared_ptr<Segment>> segments_;
+  std::unique_ptr<ChannelSet> channels_;
+  const Abort& abort_;
+  WaitStyle style_;
+  Distance distance_ = Distance::kUnknown;
+  Readers readers_;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,25 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/status.h"
+
+namespace rueda::core {
+
+/// A small key-value store through which ranks meet. Values are bytes, at most 1 MiB; keys at most 1 KiB.
+/// Implementations are used by one thread at a time and block.
+class Store {
+ public:
+  virtual ~Store() = default;
+  /// Writes the value; an earlier one is replaced.
+  virtual Status set(std::string_view key, std::string_view value) = 0;
+  /// Waits until the key has a value. kTimeout names the key.
+  virtual Result<std::string> get(std::string_view key, Deadline deadline) = 0;
+  /// Adds to a decimal counter (0 when absent) and returns the sum, atomically.
+  virtual Result<int64_t> add(std::string_view key, int64_t amount) = 0;
+};
+
+}  // namespace rueda::core
