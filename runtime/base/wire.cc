@@ -1,0 +1,70 @@
+#include "runtime/base/wire.h"
+
+#include <bit>
+
+namespace rueda::core {
+
+static_assert(std::endian::native == std::endian::little, "values are copied as they lie in memory");
+
+void WireWriter::varint(uint64_t value) {
+  while (value >= 0x80) {
+    u8(static_cast<uint8_t>(value | 0x80));
+    value >>= 7;
+  }
+  u8(static_cast<uint8_t>(value));
+}
+
+void WireWriter::bytes(std::span<const std::byte> value) {
+  varint(value.size());
+  raw(value);
+}
+
+std::string WireWriter::take_text() {
+  std::string text(reinterpret_cast<const char*>(buffer_.data()), buffer_.size());
+  buffer_.clear();
+  return text;
+}
+
+void WireReader::fail() {
+  ok_ = false;
+  rest_ = {};
+}
+
+uint64_t WireReader::varint(uint64_t limit) {
+  uint64_t value = 0;
+  for (unsigned shift = 0; shift < 64; shift += 7) {
+    const uint8_t byte = u8();
+    const uint64_t bits = byte & 0x7f;
+    if (shift == 63 && bits > 1) break;  // the tenth byte holds bit 63 alone
+    value |= bits << shift;
+    if ((byte & 0x80) == 0) {
+      if (ok_ && value <= limit) return value;
+      break;
+    }
+  }
+  fail();
+  return 0;
+}
+
+size_t WireReader::count(size_t least_bytes_each) {
+  return static_cast<size_t>(varint(rest_.size() / (least_bytes_each == 0 ? 1 : least_bytes_each)));
+}
+
+std::span<const std::byte> WireReader::bytes(size_t limit) { return raw(static_cast<size_t>(varint(limit))); }
+
+std::string WireReader::text(size_t limit) {
+  const auto source = bytes(limit);
+  return std::string(reinterpret_cast<const char*>(source.data()), source.size());
+}
+
+std::span<const std::byte> WireReader::raw(size_t count) {
+  if (count > rest_.size()) {
+    fail();
+    return {};
+  }
+  const auto source = rest_.first(count);
+  rest_ = rest_.subspan(count);
+  return source;
+}
+
+}  // namespace rueda::core
