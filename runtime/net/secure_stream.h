@@ -1,0 +1,72 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/base/unique_fd.h"
+
+namespace boost::asio {
+class io_context;
+}
+
+namespace rueda::core {
+
+/// TLS 1.3 with a pre-shared key (RFC 8446, section 2.2, psk_dhe_ke): no certificates, one cipher suite
+/// (TLS_AES_128_GCM_SHA256), no session tickets. The identity is the job's name; a peer with another name or key fails the
+/// handshake. A value to share; immutable, any thread.
+class TlsContext {
+ public:
+  /// `identity`: 1 to 128 bytes without NUL. kInvalidArgument: not so. kSystem: OpenSSL's own sentence.
+  static Result<std::shared_ptr<TlsContext>> create(const std::string& identity, const std::array<uint8_t, 32>& key);
+  ~TlsContext();
+  TlsContext(const TlsContext&) = delete;
+  TlsContext& operator=(const TlsContext&) = delete;
+
+ private:
+  friend class SecureStream;
+  struct State;
+  explicit TlsContext(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Which end of the connection this is.
+enum class StreamSide { kDialler, kListener };
+
+/// A connected stream socket, over TLS or plain. Owns the descriptor. Belongs to the one thread that runs its io_context
+/// (which must outlive it); callbacks run there, inside `io_context::run` and friends, never inside the call itself.
+/// At most one read and one write may be pending. After `close` or the destructor no callback is called any more.
+class SecureStream {
+ public:
+  /// Not ok: the stream is broken, its sentence says how (end of file: kPeerLost; else kSystem with the cause).
+  using Done = std::function<void(const Status&, size_t bytes)>;
+
+  /// `fd`: a connected TCP socket. `tls`: null for a plain stream.
+  SecureStream(boost::asio::io_context& io, UniqueFd fd, std::shared_ptr<TlsContext> tls, StreamSide side);
+  ~SecureStream();
+  SecureStream(const SecureStream&) = delete;
+  SecureStream& operator=(const SecureStream&) = delete;
+
+  /// First of all, on both sides; succeeds at once on a plain stream. kSystem: the peer has no or another key.
+  void handshake(std::function<void(const Status&)> done);
+  /// At least one byte. `into` is borrowed until the callback.
+  void read_some(std::span<std::byte> into, Done done);
+  /// All of `into`.
+  void read(std::span<std::byte> into, Done done);
+  /// Some of `bytes`, at least one. Borrowed until the callback.
+  void write_some(std::span<const std::byte> bytes, Done done);
+  /// All of `bytes`, which may not be empty. Borrowed until the callback.
+  void write(std::span<const std::byte> bytes, Done done);
+  /// Ends the stream; what was written is still delivered.
+  void close();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;  // pending operations of Asio hold it as well
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,73 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/net/transport.h"
+
+namespace rueda::core {
+
+/// How one rank is reached, and what error sentences call it.
+struct PeerAddress {
+  std::string host;                    ///< the launcher's name for its host
+  int64_t pid = 0;
+  std::vector<std::string> addresses;  ///< numeric, tried in this order
+  uint16_t port = 0;
+};
+
+/// What the sockets of one epoch must know. A value.
+struct TransportEpoch {
+  std::string job;
+  uint64_t epoch = 0;
+  int rank = 0;
+  std::array<uint8_t, 32> key{};
+  bool keyed = false;               ///< false only with RUEDA_INSECURE=1: control connections are plain
+  bool encrypt_data = false;        ///< RUEDA_TLS=all; needs a key
+  std::vector<PeerAddress> ranks;   ///< by rank, own included
+};
+
+/// `Transport` over TCP: one port for control and data.
+///
+///   dialler (higher rank)                        listener (lower rank, coordinator thread)
+///     'D' ── keyed hello, both directions ──▶      data: fd handed to the lane's channel set
+///     'C' ── TLS 1.3 with the job key, hello ─▶    control: frames (u32 length, bytes) both ways
+///
+/// Nothing but the hello is parsed of an unproven peer: at most 64 of them are held, each for 2 s and 1 KiB, and when a
+/// 65th comes the oldest goes. Our own peers dial again with growing pauses.
+///
+/// Threads: `listen`, `configure`, `connect_control`, `watch`, `poll` and the destructor on the coordinator thread (before
+/// the epoch starts: on the thread that forms it). `channel_set` on any one thread. `wake_all` on any thread. The channel
+/// sets and control links handed out may outlive nothing: destroy them before the transport.
+class TcpTransport : public Transport {
+ public:
+  /// Listens on each of `addresses` (numeric, at least one) with one port that the kernel chose. kSystem: names address
+  /// and errno. Connections wait in the kernel until `connect_control` or `poll` run.
+  static Result<std::unique_ptr<TcpTransport>> listen(const std::vector<std::string>& addresses);
+  ~TcpTransport() override;
+
+  uint16_t port() const;
+  const std::vector<std::string>& addresses() const;
+
+  /// Once, after the endpoints are known and before anything below. kSystem: OpenSSL refused the key.
+  Status configure(TransportEpoch epoch);
+  /// Makes the control connections to `ranks`: dials the lower ones, waits for the higher ones to dial. Blocks.
+  /// kTimeout names the ranks that did not come and the addresses tried. May be empty.
+  Status connect_control(std::span<const int> ranks, Deadline deadline);
+
+  std::unique_ptr<ControlLink> control_link(int rank) override;
+  std::unique_ptr<ChannelSet> channel_set(int lane, const Abort& abort) override;
+  void wake_all() override;
+  void poll(std::chrono::nanoseconds limit) override;
+  void watch(int fd, std::function<void()> on_ready) override;
+
+ private:
+  struct State;
+  explicit TcpTransport(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace rueda::core
