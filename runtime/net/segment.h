@@ -29,6 +29,7 @@ struct SegmentLayout {
   uint64_t hash() const;
 };
 
+/// At offset 0. Written before the descriptor is passed to anybody, never after.
 struct SegmentHeader {
   uint64_t magic;
   uint64_t layout_hash;
@@ -72,13 +73,16 @@ struct LaneWords {
   alignas(128) TinyLine tiny[2];
 };
 
-/// One rank's sealed memfd and its mapping. The owner creates it (allocated in full, so that no later access can fault
+/// One rank's sealed memfd and its mapping. Where memfd_create is refused, an unnamed file in /dev/shm, which has no
+/// seals. Immutable after `create` or `map`, so any thread may ask for addresses; who may use the words behind them is
+/// said at the words. The owner creates it (allocated in full, so that no later access can fault
 /// for want of memory); peers map the descriptor after checking size, seals, magic, layout hash, epoch and rank.
 /// Two ranks of one process share one mapping of a segment, which race detectors need. Unmapped and closed with the
 /// last owner of the mapping; a mapping in a forked child does not exist (MADV_DONTFORK).
 class Segment {
  public:
-  /// kSystem: no memory or memfd refused; the sentence says which call and errno.
+  /// The layout's `ring_bytes` is a power of two. kSystem: no memory for it, or neither memfd_create nor O_TMPFILE in
+  /// /dev/shm is allowed; the sentence says which call and errno. The rank then uses TCP.
   static Result<std::shared_ptr<Segment>> create(const SegmentLayout& layout, uint64_t epoch, int rank);
   /// `fd` stays the caller's. kSystem: the descriptor is not such a segment, said in words.
   static Result<std::shared_ptr<Segment>> map(int fd, const SegmentLayout& layout, uint64_t epoch, int rank);
@@ -86,6 +90,7 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
+  /// The descriptor to pass to peers; -1 for a segment that was mapped, not created, by this process.
   int fd() const { return fd_.get(); }
   const SegmentLayout& layout() const { return layout_; }
   std::byte* base() const { return base_; }
@@ -97,10 +102,12 @@ class Segment {
   std::byte* result(int lane, int slot) const;
 
  private:
-  Segment(UniqueFd fd, std::byte* base, const SegmentLayout& layout) : fd_(std::move(fd)), base_(base), layout_(layout) {}
+  Segment(UniqueFd fd, std::byte* base, const SegmentLayout& layout, uint64_t device, uint64_t inode);
   UniqueFd fd_;
   std::byte* base_;
   SegmentLayout layout_;
+  uint64_t device_, inode_;
+  int process_;  ///< whose address space holds the mapping: a forked child has inherited the object, not the memory
 };
 
 }  // namespace rueda::core

@@ -1,5 +1,8 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 
 #include "runtime/net/segment.h"
@@ -7,6 +10,7 @@
 namespace rueda::core {
 
 /// The writing end of the byte ring from one local rank to another. Used by the baton's holder of the writing process.
+/// One writing end per pair and epoch; it shares ownership of both mappings.
 class RingWriter {
  public:
   /// `own_index`, `peer_index`: local ranks.
@@ -14,24 +18,38 @@ class RingWriter {
   /// Copies as much as fits and publishes it with one sequentially consistent store; returns the bytes taken.
   /// The caller rings the reader (ControlWords::asleep, eventfd) afterwards.
   size_t write(std::span<const std::byte> bytes);
+  /// A sequentially consistent look at how far the reader is.
   size_t free_bytes() const;
+  size_t capacity() const { return capacity_; }
 
  private:
   std::shared_ptr<Segment> own_, peer_;
-  int own_index_, peer_index_;
+  std::atomic<uint64_t>& written_;         ///< in `own_`
+  const std::atomic<uint64_t>& consumed_;  ///< in `peer_`
+  std::byte* bytes_;
+  size_t capacity_;
+  uint64_t position_;  ///< what `written_` holds
 };
 
-/// The reading end. Used by the baton's holder of the reading process.
+/// The reading end. Used by the baton's holder of the reading process. One reading end per pair and epoch.
 class RingReader {
  public:
   RingReader(std::shared_ptr<Segment> own, std::shared_ptr<Segment> peer, int own_index, int peer_index);
-  /// Copies what is there, at most `bytes.size()`; returns the bytes given. 0 bytes is one relaxed-cost load.
+  /// Copies what is there, at most `bytes.size()`, and frees its space with one sequentially consistent store; returns
+  /// the bytes given. An empty ring costs one load.
   size_t read(std::span<std::byte> bytes);
-  bool empty() const;
+  /// A sequentially consistent look at how far the writer is.
+  size_t unread_bytes() const;
+  bool empty() const { return unread_bytes() == 0; }
+  size_t capacity() const { return capacity_; }
 
  private:
   std::shared_ptr<Segment> own_, peer_;
-  int own_index_, peer_index_;
+  const std::atomic<uint64_t>& written_;  ///< in `peer_`
+  std::atomic<uint64_t>& consumed_;       ///< in `own_`
+  const std::byte* bytes_;
+  size_t capacity_;
+  uint64_t position_;  ///< what `consumed_` holds
 };
 
 }  // namespace rueda::core

@@ -1,0 +1,185 @@
+#include "runtime/net/segment.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "runtime/base/mutex.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr uint64_t kMagic = 0x31'67'65'73'64'65'75'72;  // "ruedseg1", little-endian
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr const char* kFallbackFolder = "/dev/shm";
+
+Status failed(const std::string& call, int error) {
+  return Status(Code::kSystem, "shared memory: " + call + ": " + std::strerror(error));
+}
+
+/// The live mappings of this address space, by inode: ranks on threads of one process share one mapping of a segment.
+/// The table belongs to the address space, as the mappings do, and holds none of them alive. A forked child inherits
+/// entries whose memory it does not have; the process id tells them apart.
+class LiveMappings {
+ public:
+  using Inode = std::pair<uint64_t, uint64_t>;
+
+  std::shared_ptr<Segment> find(const Inode& inode) RUEDA_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const auto it = entries_.find(inode);
+    return it == entries_.end() || it->second.process != ::getpid() ? nullptr : it->second.segment.lock();
+  }
+  /// The mapping to use: `segment`, or the one that another thread has added meanwhile.
+  std::shared_ptr<Segment> add(const Inode& inode, std::shared_ptr<Segment> segment) RUEDA_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    Entry& entry = entries_[inode];
+    const auto earlier = entry.process == ::getpid() ? entry.segment.lock() : nullptr;
+    if (earlier) return earlier;
+    entry = Entry{segment, ::getpid()};
+    return segment;
+  }
+  /// Called by a destructor: the entry may meanwhile stand for a newer mapping, which stays.
+  void forget(const Inode& inode) RUEDA_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const auto it = entries_.find(inode);
+    if (it != entries_.end() && it->second.segment.expired()) entries_.erase(it);
+  }
+
+ private:
+  struct Entry {
+    std::weak_ptr<Segment> segment;
+    int process = 0;
+  };
+  Mutex mutex_;
+  std::map<Inode, Entry> entries_ RUEDA_GUARDED_BY(mutex_);
+};
+
+LiveMappings& live_mappings() {
+  static auto* const mappings = new LiveMappings;  // never destroyed: segments may outlive static destructors
+  return *mappings;
+}
+
+/// A file of `bytes`, allocated in full, with no name; sealed where it can be.
+Result<UniqueFd> allocate(size_t bytes) {
+  UniqueFd fd(::memfd_create("rueda-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const int refused = errno;
+  const bool sealable = fd.valid();
+  if (!sealable) fd = UniqueFd(::open(kFallbackFolder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (!fd.valid()) {
+    return Status(Code::kSystem, std::string("shared memory: memfd_create: ") + std::strerror(refused) +
+                                     "; O_TMPFILE in /dev/shm: " + std::strerror(errno));
+  }
+  int error = 0;
+  do {
+    error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
+  } while (error == EINTR);
+  if (error != 0) return failed("posix_fallocate of " + std::to_string(bytes) + " bytes", error);
+  if (sealable && ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return failed("F_ADD_SEALS", errno);
+  return fd;
+}
+
+Result<std::byte*> map_bytes(int fd, size_t bytes) {
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  if (base == MAP_FAILED) return failed("mmap of " + std::to_string(bytes) + " bytes", errno);
+  if (::madvise(base, bytes, MADV_DONTFORK) != 0) {
+    const int error = errno;
+    ::munmap(base, bytes);
+    return failed("MADV_DONTFORK", error);
+  }
+  return static_cast<std::byte*>(base);
+}
+
+/// The owner's core touches every page first, so that they lie near it.
+void touch(std::byte* base, size_t bytes) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  for (size_t offset = 0; offset < bytes; offset += page) *static_cast<volatile std::byte*>(base + offset) = std::byte{0};
+}
+
+std::string of_rank(int rank) { return "shared memory: the descriptor of rank " + std::to_string(rank); }
+
+/// Files of /dev/shm cannot be sealed. Any other unsealed descriptor could be shrunk under our feet.
+bool may_be_unsealed(const struct stat& file) {
+  struct stat folder {};
+  return ::stat(kFallbackFolder, &folder) == 0 && folder.st_dev == file.st_dev && file.st_nlink == 0;
+}
+
+Status check_file(int fd, const struct stat& file, size_t bytes, int rank) {
+  if (!S_ISREG(file.st_mode)) return Status(Code::kSystem, of_rank(rank) + " is no memory file", rank);
+  if (static_cast<uint64_t>(file.st_size) != bytes) {
+    return Status(Code::kSystem,
+                  of_rank(rank) + " has " + std::to_string(file.st_size) + " bytes, expected " + std::to_string(bytes),
+                  rank);
+  }
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals >= 0 && (seals & kSeals) == kSeals) return {};
+  if (may_be_unsealed(file)) return {};
+  return Status(Code::kSystem, of_rank(rank) + " is not sealed against resizing", rank);
+}
+
+Status check_header(const SegmentHeader& header, const SegmentLayout& layout, uint64_t epoch, int rank) {
+  if (header.magic != kMagic) return Status(Code::kSystem, of_rank(rank) + " is no segment: wrong magic number", rank);
+  if (header.layout_hash != layout.hash()) {
+    return Status(Code::kSystem, of_rank(rank) + " has another layout of lanes, slots and rings than ours", rank);
+  }
+  if (header.epoch != epoch) {
+    return Status(Code::kSystem,
+                  of_rank(rank) + " is of epoch " + std::to_string(header.epoch) + ", expected " + std::to_string(epoch),
+                  rank);
+  }
+  if (header.rank != rank) {
+    return Status(Code::kSystem, of_rank(rank) + " is the segment of rank " + std::to_string(header.rank), rank);
+  }
+  return {};
+}
+
+}  // namespace
+
+Segment::Segment(UniqueFd fd, std::byte* base, const SegmentLayout& layout, uint64_t device, uint64_t inode)
+    : fd_(std::move(fd)), base_(base), layout_(layout), device_(device), inode_(inode), process_(::getpid()) {}
+
+Segment::~Segment() {
+  if (process_ != ::getpid()) return;
+  live_mappings().forget({device_, inode_});
+  ::munmap(base_, layout_.total_bytes());
+}
+
+Result<std::shared_ptr<Segment>> Segment::create(const SegmentLayout& layout, uint64_t epoch, int rank) {
+  const size_t bytes = layout.total_bytes();
+  auto fd = allocate(bytes);
+  if (!fd.ok()) return fd.status();
+  struct stat file {};
+  if (::fstat(fd.value().get(), &file) != 0) return failed("fstat", errno);
+  auto base = map_bytes(fd.value().get(), bytes);
+  if (!base.ok()) return base.status();
+  touch(base.value(), bytes);
+  new (base.value()) SegmentHeader{kMagic, layout.hash(), epoch, rank, 0};
+  std::shared_ptr<Segment> segment(
+      new Segment(std::move(fd).value(), base.value(), layout, file.st_dev, file.st_ino));
+  return live_mappings().add({file.st_dev, file.st_ino}, std::move(segment));
+}
+
+Result<std::shared_ptr<Segment>> Segment::map(int fd, const SegmentLayout& layout, uint64_t epoch, int rank) {
+  struct stat file {};
+  if (::fstat(fd, &file) != 0) return failed("fstat", errno);
+  RUEDA_RETURN_IF_ERROR(check_file(fd, file, layout.total_bytes(), rank));
+  const LiveMappings::Inode inode{file.st_dev, file.st_ino};
+  if (auto segment = live_mappings().find(inode)) {
+    RUEDA_RETURN_IF_ERROR(check_header(*reinterpret_cast<SegmentHeader*>(segment->base()), layout, epoch, rank));
+    return segment;
+  }
+  auto base = map_bytes(fd, layout.total_bytes());
+  if (!base.ok()) return base.status();
+  std::shared_ptr<Segment> segment(new Segment(UniqueFd(), base.value(), layout, file.st_dev, file.st_ino));
+  RUEDA_RETURN_IF_ERROR(check_header(*reinterpret_cast<SegmentHeader*>(base.value()), layout, epoch, rank));
+  return live_mappings().add(inode, std::move(segment));
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,73 @@
+#include "runtime/net/shm_ring.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace rueda::core {
+namespace {
+
+/// Copies between a ring and a span; `position` counts from the ring's beginning of time.
+void copy_in(std::byte* ring, size_t capacity, uint64_t position, std::span<const std::byte> bytes) {
+  const size_t offset = static_cast<size_t>(position) & (capacity - 1);
+  const size_t first = std::min(bytes.size(), capacity - offset);
+  std::memcpy(ring + offset, bytes.data(), first);
+  if (first < bytes.size()) std::memcpy(ring, bytes.data() + first, bytes.size() - first);
+}
+
+void copy_out(const std::byte* ring, size_t capacity, uint64_t position, std::span<std::byte> bytes) {
+  const size_t offset = static_cast<size_t>(position) & (capacity - 1);
+  const size_t first = std::min(bytes.size(), capacity - offset);
+  std::memcpy(bytes.data(), ring + offset, first);
+  if (first < bytes.size()) std::memcpy(bytes.data() + first, ring, bytes.size() - first);
+}
+
+}  // namespace
+
+RingWriter::RingWriter(std::shared_ptr<Segment> own, std::shared_ptr<Segment> peer, int own_index, int peer_index)
+    : own_(std::move(own)),
+      peer_(std::move(peer)),
+      written_(own_->ring_words(peer_index).written),
+      consumed_(peer_->ring_words(own_index).consumed),
+      bytes_(own_->ring_bytes(peer_index)),
+      capacity_(own_->layout().ring_bytes),
+      position_(written_.load()) {}
+
+size_t RingWriter::free_bytes() const {
+  const uint64_t unread = position_ - consumed_.load();
+  return unread > capacity_ ? 0 : capacity_ - static_cast<size_t>(unread);
+}
+
+size_t RingWriter::write(std::span<const std::byte> bytes) {
+  const size_t count = std::min(bytes.size(), free_bytes());
+  if (count == 0) return 0;
+  copy_in(bytes_, capacity_, position_, bytes.first(count));
+  position_ += count;
+  written_.store(position_);
+  return count;
+}
+
+RingReader::RingReader(std::shared_ptr<Segment> own, std::shared_ptr<Segment> peer, int own_index, int peer_index)
+    : own_(std::move(own)),
+      peer_(std::move(peer)),
+      written_(peer_->ring_words(own_index).written),
+      consumed_(own_->ring_words(peer_index).consumed),
+      bytes_(peer_->ring_bytes(own_index)),
+      capacity_(own_->layout().ring_bytes),
+      position_(consumed_.load()) {}
+
+size_t RingReader::unread_bytes() const {
+  // A peer that writes nonsense into its word must not make us copy beyond the ring.
+  return static_cast<size_t>(std::min<uint64_t>(written_.load() - position_, capacity_));
+}
+
+size_t RingReader::read(std::span<std::byte> bytes) {
+  const size_t count = std::min(bytes.size(), unread_bytes());
+  if (count == 0) return 0;
+  copy_out(bytes_, capacity_, position_, bytes.first(count));
+  position_ += count;
+  consumed_.store(position_);
+  return count;
+}
+
+}  // namespace rueda::core
