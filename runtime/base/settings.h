@@ -1,13 +1,12 @@
 #pragma once
 #include <chrono>
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/status.h"
 
 namespace rueda::core {
@@ -23,26 +22,22 @@ struct Settings {
   Choice hierarchical_allgather = Choice::kAuto;
   std::string allreduce_algorithm = "auto";
   std::string broadcast_algorithm = "auto";
-  std::string controller = "auto";
-  std::string cpu_operations = "auto";   ///< auto, tcp or mpi
+  std::string controller = "auto";      ///< auto, tcp or mpi
+  std::string cpu_operations = "auto";  ///< auto, tcp or mpi
   CodecId compression = CodecId::kNone;
   bool deterministic = false;
-  std::chrono::duration<double> timeout{600};        ///< of one operation; 0: none
+  std::chrono::duration<double> timeout{600};  ///< of one operation; 0: none
   std::chrono::duration<double> init_timeout{30};
   std::chrono::duration<double> peer_timeout{5};
-  std::vector<int> thread_affinity;                  ///< empty: ours to choose
+  std::vector<int> thread_affinity;  ///< empty: ours to choose
   int num_lanes = 4;
   bool caller_progress = true;
   bool insecure = false;
   bool tls_all = false;
   std::string network_interfaces = "auto";
-  int log_level = 3;                                 ///< LogLevel
+  int log_level = 3;  ///< LogLevel
   bool log_hide_time = false;
 };
-
-/// Looks up an environment variable; empty optional when unset.
-using Environment = std::function<std::optional<std::string>(const std::string&)>;
-Environment process_environment();
 
 /// Who must hold the same value.
 enum class Agreed {
@@ -51,27 +46,46 @@ enum class Agreed {
   kMustMatch,  ///< a difference fails init on all ranks
 };
 
+/// How a knob looks as a flag of hvdrun.
+enum class FlagKind {
+  kNone,    ///< the environment only
+  kValue,   ///< --flag VALUE
+  kMiB,     ///< --flag N, which sets the variable to NMiB
+  kSwitch,  ///< --flag sets 1, --no-flag sets 0
+};
+
 /// One row of the settings table: the only place that knows a variable's name.
 struct Knob {
-  const char* variable;   ///< without the prefix: FUSION_THRESHOLD
-  const char* flag;       ///< hvdrun's, without the dashes; null: none
-  const char* help;       ///< one line, with the default
+  const char* variable;  ///< without the prefix: FUSION_THRESHOLD
+  FlagKind flag_kind;
+  const char* flag;  ///< without the dashes; empty for kNone
+  const char* help;  ///< one line, with the default
   Agreed agreed;
-  bool horovod;           ///< HOROVOD_<variable> means the same
-  Status (*parse)(const std::string& text, Settings& settings);  ///< the sentence names the value and the limit only
-  std::string (*print)(const Settings& settings);
+  bool horovod;  ///< HOROVOD_<variable> means the same
+  Status (*parse)(const std::string& text,
+                  Settings& settings);             ///< the sentence names the value and what is allowed only
+  std::string (*print)(const Settings& settings);  ///< text that `parse` takes and that gives the same value
 };
 std::span<const Knob> knobs();
 
-/// Reads all knobs. RUEDA_X wins over HOROVOD_X. kInvalidArgument names variable and value. Known HOROVOD_ names without a
-/// meaning here are reported once at info.
+/// Reads all knobs. RUEDA_X wins over HOROVOD_X; an empty value counts as unset. kInvalidArgument names variable, value
+/// and what is allowed. HOROVOD_ names without a meaning here are reported in one line at info; RUEDA_ names that
+/// nobody reads in one line each at warning, with the closest known name.
 Result<Settings> read_settings(const Environment& environment);
 
-/// The agreed part as text, to send to rank 0, and its inverse applied over `settings`.
+/// The agreed part as text (a line `VARIABLE=value` each), to send to rank 0, and its inverse applied over `settings`.
 std::string print_agreed(const Settings& settings);
+/// kInvalidArgument: an unknown variable or a value that does not parse; `settings` is then unchanged.
 Status apply_agreed(const std::string& text, Settings& settings);
 
-/// Bytes with an optional unit: 1048576, 64MiB, 64 MB, 1GiB. Shared with hvdrun's flags.
+struct AgreedValue {
+  const Knob* knob;
+  std::string value;
+};
+/// The lines of `print_agreed`, in the table's order. Errors as `apply_agreed`.
+Result<std::vector<AgreedValue>> parse_agreed(const std::string& text);
+
+/// Bytes with an optional unit: 1048576, 64MiB, 64M (the same), 64 MB (64,000,000), 1GiB. Shared with hvdrun's flags.
 Result<uint64_t> parse_bytes(const std::string& text);
 
 }  // namespace rueda::core

@@ -49,9 +49,9 @@ class WireWriter {
   std::vector<std::byte> buffer_;
 };
 
-/// Reads what a WireWriter wrote out of bytes that may come from anybody. Never reads past the end: the first value that
-/// does not fit, or breaks a limit, makes the reader fail, and from then on every value is 0 or empty. So a parser reads
-/// a whole message and asks `ok()` (or `finished()`) once, before it believes anything. Borrows the bytes.
+/// Reads what a WireWriter wrote out of bytes that may come from anybody. Never reads past the end: the first value
+/// that does not fit, or breaks a limit, makes the reader fail, and from then on every value is 0 or empty. So a parser
+/// reads a whole message and asks `ok()` (or `finished()`) once, before it believes anything. Borrows the bytes.
 class WireReader {
  public:
   explicit WireReader(std::span<const std::byte> bytes) : rest_(bytes) {}

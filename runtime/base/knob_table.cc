@@ -1,0 +1,95 @@
+#include "runtime/base/knob_values.h"
+
+namespace rueda::core {
+namespace {
+
+/// Parses `text` with `Parse` into the member of Settings.
+template <auto Member, auto Parse>
+Status set(const std::string& text, Settings& settings) {
+  auto value = Parse(text);
+  if (!value.ok()) return value.status();
+  settings.*Member = std::move(value).value();
+  return {};
+}
+
+template <auto Member, auto Print>
+std::string get(const Settings& settings) {
+  return Print(settings.*Member);
+}
+
+/// The value's part of a row: which member, and its text forms.
+struct Value {
+  Status (*parse)(const std::string&, Settings&);
+  std::string (*print)(const Settings&);
+};
+template <auto Member, auto Parse, auto Print>
+constexpr Value kAs{set<Member, Parse>, get<Member, Print>};
+
+template <auto Member>
+constexpr Value kSwitchValue = kAs<Member, parse_switch, print_switch>;
+template <auto Member>
+constexpr Value kChoiceValue = kAs<Member, parse_choice, print_choice>;
+template <auto Member>
+constexpr Value kSecondsValue = kAs<Member, parse_seconds, print_seconds>;
+
+constexpr Knob knob(const char* variable, FlagKind kind, const char* flag, Agreed agreed, bool horovod, Value value,
+                    const char* help) {
+  return {variable, kind, flag, help, agreed, horovod, value.parse, value.print};
+}
+
+using S = Settings;
+using enum FlagKind;
+using enum Agreed;
+constexpr bool kHorovod = true;
+constexpr bool kOurs = false;
+
+const Knob kKnobs[] = {
+    knob("FUSION_THRESHOLD", kMiB, "fusion-threshold-mb", kRankZero, kHorovod,
+         kAs<&S::fusion_threshold, parse_bytes, print_count>, "bytes per batch; 0: no fusion (64MiB)"),
+    knob("CACHE_CAPACITY", kValue, "cache-capacity", kRankZero, kHorovod,
+         kAs<&S::cache_capacity, parse_count, print_count>, "tensor ids kept at rest; 0: none (65536)"),
+    knob("HIERARCHICAL_ALLREDUCE", kSwitch, "hierarchical-allreduce", kRankZero, kHorovod,
+         kChoiceValue<&S::hierarchical_allreduce>, "1 forces, 0 forbids hierarchical all-reduce (auto)"),
+    knob("HIERARCHICAL_ALLGATHER", kSwitch, "hierarchical-allgather", kRankZero, kHorovod,
+         kChoiceValue<&S::hierarchical_allgather>, "1 forces, 0 forbids hierarchical all-gather (auto)"),
+    knob("ALLREDUCE_ALGORITHM", kValue, "allreduce-algorithm", kRankZero, kOurs,
+         kAs<&S::allreduce_algorithm, parse_algorithm, print_text>, "row for every all-reduce (auto)"),
+    knob("BROADCAST_ALGORITHM", kValue, "broadcast-algorithm", kRankZero, kOurs,
+         kAs<&S::broadcast_algorithm, parse_algorithm, print_text>, "row for every broadcast (auto)"),
+    knob("CONTROLLER", kValue, "controller", kRankZero, kHorovod, kAs<&S::controller, parse_transport, print_text>,
+         "what carries agreement: auto, tcp, mpi (auto)"),
+    knob("CPU_OPERATIONS", kValue, "cpu-operations", kRankZero, kHorovod,
+         kAs<&S::cpu_operations, parse_transport, print_text>, "what moves host tensors: auto, tcp, mpi (auto)"),
+    knob("COMPRESSION", kValue, "compression", kMustMatch, kOurs, kAs<&S::compression, parse_codec, print_codec>,
+         "codec for gradients: none, fp16, bf16 (none)"),
+    knob("DETERMINISTIC", kSwitch, "deterministic", kMustMatch, kOurs, kSwitchValue<&S::deterministic>,
+         "1: only rows that add in the canonical order (0)"),
+    knob("TIMEOUT_SECONDS", kValue, "timeout-seconds", kRankZero, kOurs, kSecondsValue<&S::timeout>,
+         "hard limit of one operation; 0: none (600)"),
+    knob("INIT_TIMEOUT_SECONDS", kValue, "start-timeout", kNo, kOurs, kSecondsValue<&S::init_timeout>,
+         "how long init waits for all ranks (30)"),
+    knob("PEER_TIMEOUT_SECONDS", kValue, "peer-timeout-seconds", kRankZero, kOurs, kSecondsValue<&S::peer_timeout>,
+         "silence after which a peer is dead; 0: never (5)"),
+    knob("THREAD_AFFINITY", kValue, "thread-affinity", kNo, kHorovod,
+         kAs<&S::thread_affinity, parse_cores, print_cores>, "cores for our threads, as in 0,2,8-11 (ours to choose)"),
+    knob("NUM_LANES", kValue, "num-lanes", kRankZero, kOurs, kAs<&S::num_lanes, parse_lanes, print_lanes>,
+         "data threads of a rank, 1 to 16 (4)"),
+    knob("CALLER_PROGRESS", kSwitch, "caller-progress", kNo, kOurs, kSwitchValue<&S::caller_progress>,
+         "1: a caller that waits may run the engine's turn (1)"),
+    knob("INSECURE", kNone, "", kMustMatch, kOurs, kSwitchValue<&S::insecure>,
+         "1: no job key; anybody who reaches the ports can join (0)"),
+    knob("TLS", kValue, "tls", kMustMatch, kOurs, kAs<&S::tls_all, parse_tls, print_tls>,
+         "what is encrypted between hosts: control, all (control)"),
+    knob("NETWORK_INTERFACES", kValue, "network-interfaces", kNo, kOurs,
+         kAs<&S::network_interfaces, parse_interfaces, print_text>, "names, globs or CIDR, with commas (auto)"),
+    knob("LOG_LEVEL", kValue, "log-level", kNo, kHorovod, kAs<&S::log_level, parse_log_level, print_log_level>,
+         "trace, debug, info, warning, error, fatal (warning)"),
+    knob("LOG_HIDE_TIME", kSwitch, "log-hide-time", kNo, kHorovod, kSwitchValue<&S::log_hide_time>,
+         "1: lines on stderr without the time (0)"),
+};
+
+}  // namespace
+
+std::span<const Knob> knobs() { return kKnobs; }
+
+}  // namespace rueda::core

@@ -1,0 +1,184 @@
+#include "runtime/base/knob_values.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace rueda::core {
+namespace {
+
+constexpr const char* kLogLevels[] = {"trace", "debug", "info", "warning", "error", "fatal", "off"};
+constexpr int kMaxCores = 1024;
+
+Status refuse(const std::string& text, const char* allowed) {
+  return {Code::kInvalidArgument, fmt::format("\"{}\" is not allowed; {}", text, allowed)};
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  return text;
+}
+
+/// True if all of `text` is a decimal number that fits.
+template <typename T>
+bool whole_number(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty() && text.front() != '-';
+}
+
+/// How many bytes a unit stands for; 0: no such unit.
+uint64_t unit_bytes(const std::string& unit) {
+  if (unit.empty() || unit == "b") return 1;
+  constexpr std::string_view kPrefixes = "kmgt";
+  const size_t power = kPrefixes.find(unit.front());
+  if (power == std::string_view::npos) return 0;
+  const std::string tail = unit.substr(1);
+  const bool decimal = tail == "b";
+  if (!decimal && !tail.empty() && tail != "ib") return 0;
+  uint64_t bytes = 1;
+  for (size_t i = 0; i <= power; ++i) bytes *= decimal ? 1000 : 1024;
+  return bytes;
+}
+
+/// Appends core `first` to `last` to `cores`; false if out of range or already there.
+bool append_cores(int first, int last, std::vector<int>& cores) {
+  if (first > last || last >= kMaxCores) return false;
+  for (int core = first; core <= last; ++core) {
+    if (std::find(cores.begin(), cores.end(), core) != cores.end()) return false;
+    cores.push_back(core);
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<uint64_t> parse_bytes(const std::string& text) {
+  constexpr const char* kAllowed = "allowed: bytes with an optional unit, as in 1048576, 64MiB, 64 MB, 1GiB";
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const size_t unit = std::min(text.find_first_not_of(' ', digits), text.size());
+  uint64_t number = 0;
+  const uint64_t factor = unit_bytes(lower(text.substr(unit)));
+  if (factor == 0 || !whole_number(std::string_view(text).substr(0, digits), number)) return refuse(text, kAllowed);
+  if (number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) / factor) {
+    return refuse(text, "allowed: at most 2^63-1 bytes");
+  }
+  return number * factor;
+}
+
+Result<bool> parse_switch(const std::string& text) {
+  const std::string word = lower(text);
+  if (word == "1" || word == "true" || word == "yes" || word == "on") return true;
+  if (word == "0" || word == "false" || word == "no" || word == "off") return false;
+  return refuse(text, "allowed: 1 or 0");
+}
+std::string print_switch(bool value) { return value ? "1" : "0"; }
+
+Result<Choice> parse_choice(const std::string& text) {
+  if (lower(text) == "auto") return Choice::kAuto;
+  const auto on = parse_switch(text);
+  if (!on.ok()) return refuse(text, "allowed: 1, 0 or auto");
+  return on.value() ? Choice::kForce : Choice::kForbid;
+}
+std::string print_choice(Choice value) {
+  return value == Choice::kAuto ? "auto" : print_switch(value == Choice::kForce);
+}
+
+Result<uint64_t> parse_count(const std::string& text) {
+  uint64_t value = 0;
+  if (!whole_number(text, value) || value > uint64_t{1} << 32) {
+    return refuse(text, "allowed: a whole number from 0 to 4294967296");
+  }
+  return value;
+}
+std::string print_count(uint64_t value) { return std::to_string(value); }
+
+Result<std::chrono::duration<double>> parse_seconds(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::general);
+  const bool number = error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
+  if (!number || std::signbit(value) || value > 366.0 * 86400) {
+    return refuse(text, "allowed: seconds, from 0 to 31622400, as in 30 or 0.5");
+  }
+  return std::chrono::duration<double>(value);
+}
+std::string print_seconds(std::chrono::duration<double> value) { return fmt::format("{}", value.count()); }
+
+Result<std::vector<int>> parse_cores(const std::string& text) {
+  std::vector<int> cores;
+  std::string_view rest = text;
+  for (bool more = true; more;) {
+    const size_t comma = rest.find(',');
+    const std::string_view item = rest.substr(0, comma);
+    const size_t dash = item.find('-');
+    int first = 0;
+    int last = 0;
+    const bool number = whole_number(item.substr(0, dash), first);
+    const bool range = dash == item.npos ? (last = first, number) : number && whole_number(item.substr(dash + 1), last);
+    if (!range || !append_cores(first, last, cores)) {
+      return refuse(text, "allowed: core numbers below 1024, each once, as in 0,2,8-11");
+    }
+    more = comma != rest.npos;
+    rest.remove_prefix(more ? comma + 1 : rest.size());
+  }
+  return cores;
+}
+std::string print_cores(const std::vector<int>& value) { return fmt::format("{}", fmt::join(value, ",")); }
+
+Result<int> parse_lanes(const std::string& text) {
+  int value = 0;
+  if (!whole_number(text, value) || value < 1 || value > 16) return refuse(text, "allowed: 1 to 16");
+  return value;
+}
+std::string print_lanes(int value) { return std::to_string(value); }
+
+Result<std::string> parse_algorithm(const std::string& text) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789_";
+  if (text.empty() || text.size() > 64 || text.find_first_not_of(kLetters) != text.npos) {
+    return refuse(text, "allowed: auto or a row's name, as in ring or shm_two_shot");
+  }
+  return text;
+}
+
+Result<std::string> parse_transport(const std::string& text) {
+  const std::string word = lower(text);
+  if (word == "gloo") return std::string("tcp");
+  if (word == "auto" || word == "tcp" || word == "mpi") return word;
+  return refuse(text, "allowed: auto, tcp, mpi");
+}
+
+Result<CodecId> parse_codec(const std::string& text) {
+  for (const CodecId codec : {CodecId::kNone, CodecId::kFp16, CodecId::kBf16}) {
+    if (lower(text) == name_of(codec)) return codec;
+  }
+  return refuse(text, "allowed: none, fp16, bf16");
+}
+std::string print_codec(CodecId value) { return name_of(value); }
+
+Result<bool> parse_tls(const std::string& text) {
+  if (lower(text) == "control") return false;
+  if (lower(text) == "all") return true;
+  return refuse(text, "allowed: control, all");
+}
+std::string print_tls(bool value) { return value ? "all" : "control"; }
+
+Result<std::string> parse_interfaces(const std::string& text) {
+  const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c <= '~'; });
+  if (text.empty() || text.size() > 1024 || !printable) {
+    return refuse(text, "allowed: auto, or names, globs or CIDR separated by commas, as in eth0,10.1.0.0/16");
+  }
+  return text;
+}
+
+Result<int> parse_log_level(const std::string& text) {
+  const auto* found = std::find(std::begin(kLogLevels), std::end(kLogLevels), lower(text));
+  if (found == std::end(kLogLevels)) return refuse(text, "allowed: trace, debug, info, warning, error, fatal, off");
+  return static_cast<int>(found - std::begin(kLogLevels));
+}
+std::string print_log_level(int value) { return kLogLevels[std::clamp(value, 0, 6)]; }
+std::string print_text(const std::string& value) { return value; }
+
+}  // namespace rueda::core
