@@ -7,6 +7,7 @@
 #include "runtime/net/channel.h"
 #include "runtime/net/doorbell.h"
 #include "runtime/net/segment.h"
+#include "runtime/net/slot_ledger.h"
 
 namespace rueda::core {
 
@@ -53,13 +54,8 @@ class Mesh {
   Distance distance() const { return distance_; }
   void set_distance(Distance distance) { distance_ = distance; }
 
-  /// Shared-memory rows remember here who may still be reading their slots: the members of the lane's last batch and its
-  /// last stamp. Before a slot is written again all of them must be `done` up to that stamp.
-  struct Readers {
-    std::vector<int> ranks;
-    uint64_t stamp = 0;
-  };
-  Readers& readers() { return readers_; }
+  /// Which shared areas of this rank peers may still be reading.
+  SlotLedger& ledger() { return ledger_; }
 
  private:
   int rank_;
@@ -69,7 +65,7 @@ class Mesh {
   const Abort& abort_;
   WaitStyle style_;
   Distance distance_ = Distance::kUnknown;
-  Readers readers_;
+  SlotLedger ledger_;
 };
 
 }  // namespace rueda::core
