@@ -6,21 +6,13 @@
 #include "runtime/base/abort.h"
 #include "runtime/base/unique_fd.h"
 #include "runtime/net/control_link.h"
+#include "runtime/net/local_exchange.h"
 #include "runtime/net/mesh.h"
 #include "runtime/net/segment.h"
 #include "runtime/rendezvous/epoch_plan.h"
 #include "runtime/rendezvous/store.h"
 
 namespace rueda::core {
-
-/// A rank of this host, as descriptors that really passed.
-struct LocalPeer {
-  int rank = 0;
-  std::shared_ptr<Segment> segment;
-  UniqueFd doorbell;  ///< its coordinator's eventfd; writing 1 wakes it
-  UniqueFd pidfd;     ///< readable when the process is gone; -1 where the kernel has none or the peer is in this process
-  UniqueFd life;      ///< the stream the descriptors came over: EOF when the process (or the in-process rank) has gone
-};
 
 /// Who this process is in the job, from options, hvdrun's environment or another launcher's.
 struct Identity {
