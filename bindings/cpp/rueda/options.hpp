@@ -1,0 +1,142 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "rueda/handle.hpp"
+
+namespace rueda {
+
+enum class ReduceOp : int32_t {
+  kAverage = RUEDA_AVERAGE,
+  kSum = RUEDA_SUM,
+  kMin = RUEDA_MIN,
+  kMax = RUEDA_MAX,
+  kProduct = RUEDA_PRODUCT
+};
+
+/// What f32 and f64 elements travel as.
+enum class Codec : int32_t {
+  kDefault = RUEDA_CODEC_DEFAULT,  ///< RUEDA_COMPRESSION, else none
+  kNone = RUEDA_CODEC_NONE,
+  kFp16 = RUEDA_CODEC_FP16,
+  kBf16 = RUEDA_CODEC_BF16
+};
+
+/// How an operation ended, as its callback is told.
+struct Completion {
+  int32_t code = RUEDA_OK;
+  std::string sentence;  ///< empty where it succeeded, or where the handle was released before
+  bool ok() const { return code == RUEDA_OK; }
+};
+
+/// Called exactly once, on the session's completer thread, one at a time. It may enqueue, poll and release; waiting and
+/// blocking operations throw InvalidArgument. What it throws is caught and logged by the library and otherwise ignored.
+using Callback = std::function<void(const Completion&)>;
+
+/// Called once, on a thread of the library, for the memory of a late output: `bytes` bytes, aligned to 64, or null: then
+/// this rank's operation fails and those of its peers succeed. May throw, which counts as null.
+using Allocate = std::function<void*(size_t bytes)>;
+
+/// Zero, `{}` or left out is the default of every field. An empty name keys the operation by kind and call order.
+struct AllreduceOptions {
+  ReduceOp op = ReduceOp::kAverage;
+  std::string name = {};
+  int32_t process_set = RUEDA_GLOBAL_SET;
+  Codec codec = Codec::kDefault;
+  double prescale = 1.0;   ///< multiplies the input
+  double postscale = 1.0;  ///< multiplies the sum
+  void* stream = nullptr;
+  Callback callback = {};
+  Allocate allocate = {};
+};
+
+struct BroadcastOptions {
+  int32_t root = 0;  ///< a rank of the job
+  std::string name = {};
+  int32_t process_set = RUEDA_GLOBAL_SET;
+  void* stream = nullptr;
+  Callback callback = {};
+  Allocate allocate = {};
+};
+
+struct BarrierOptions {
+  std::string name = {};
+  int32_t process_set = RUEDA_GLOBAL_SET;
+  Callback callback = {};
+};
+
+namespace detail {
+
+/// The functions of one operation, on the heap from enqueue until its C callback, which comes exactly once and frees them.
+struct Functions {
+  Callback callback = {};
+  Allocate allocate = {};
+
+  static void finished(void* context, rueda_handle handle, int32_t code) {
+    const std::unique_ptr<Functions> self(static_cast<Functions*>(context));
+    if (self->callback) self->callback({code, code == RUEDA_OK ? "" : rueda_handle_error(handle)});
+  }
+  static void* memory(void* context, size_t bytes, int32_t, int32_t, void*) {
+    try {
+      return static_cast<Functions*>(context)->allocate(bytes);
+    } catch (...) {
+      return nullptr;  // the documented way to refuse
+    }
+  }
+};
+
+/// Options as rueda.h takes them, and the functions until the library has accepted them.
+class COptions {
+ public:
+  explicit COptions(const AllreduceOptions& options)
+      : COptions(options.name, options.process_set, options.callback, options.allocate) {
+    c_.codec = static_cast<int32_t>(options.codec);
+    c_.has_scale = 1;
+    c_.prescale = options.prescale;
+    c_.postscale = options.postscale;
+    c_.stream = options.stream;
+  }
+  explicit COptions(const BroadcastOptions& options)
+      : COptions(options.name, options.process_set, options.callback, options.allocate) {
+    c_.stream = options.stream;
+  }
+  explicit COptions(const BarrierOptions& options) : COptions(options.name, options.process_set, options.callback, {}) {}
+
+  /// Enqueues with `call(const rueda_op_options*, rueda_handle*)`. Once it has succeeded the library's callback owns the
+  /// functions, and may have freed them by now.
+  template <typename Call>
+  Handle enqueue(Call call) {
+    rueda_handle handle = 0;
+    check(call(&c_, &handle));
+    static_cast<void>(functions_.release());
+    return Handle(handle);
+  }
+  /// Whether there are functions to own: a blocking call could not tell whether the library has taken them.
+  bool has_functions() const { return functions_ != nullptr; }
+  const rueda_op_options* c_options() const { return &c_; }
+
+ private:
+  COptions(const std::string& name, int32_t process_set, const Callback& callback, const Allocate& allocate)
+      : name_(name) {
+    c_.struct_size = sizeof c_;
+    c_.name = name_.empty() ? nullptr : name_.c_str();
+    c_.process_set = process_set;
+    if (!callback && !allocate) return;
+    functions_ = std::make_unique<Functions>(Functions{callback, allocate});
+    c_.callback = &Functions::finished;
+    c_.callback_context = functions_.get();
+    if (allocate) c_.allocate = &Functions::memory;
+    c_.allocate_context = functions_.get();
+  }
+
+  const std::string& name_;
+  std::unique_ptr<Functions> functions_;
+  rueda_op_options c_{};
+};
+
+}  // namespace detail
+}  // namespace rueda

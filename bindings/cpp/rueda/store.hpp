@@ -1,0 +1,85 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "rueda/handle.hpp"
+
+namespace rueda {
+
+/// Through which ranks meet: a key-value store of the caller's. Its functions may block and are called by the thread that
+/// makes the session, one at a time, only while it is being made. What they throw comes out of the session's constructor.
+class Store {
+ public:
+  virtual ~Store() = default;
+  /// Writes the value; an earlier one is replaced.
+  virtual void set(std::string_view key, std::string_view value) = 0;
+  /// Waits at most `timeout` until the key has a value; nothing when it never came.
+  virtual std::optional<std::string> get(std::string_view key, Seconds timeout) = 0;
+  /// Adds to a counter (0 when absent) and returns the sum, atomically.
+  virtual int64_t add(std::string_view key, int64_t amount) = 0;
+};
+
+namespace detail {
+
+/// A `Store` as the table of C callbacks. Keeps the first exception, since none may pass through the library.
+class CStore {
+ public:
+  explicit CStore(Store& callers) : store_(callers) {
+    c_.struct_size = sizeof c_;
+    c_.context = this;
+    c_.set = [](void* self, const char* key, const void* value, size_t bytes) {
+      return guard(self, [&](Store& store) {
+        store.set(key, std::string_view(static_cast<const char*>(value), bytes));
+        return int32_t{RUEDA_OK};
+      });
+    };
+    c_.get = [](void* self, const char* key, void* value, size_t capacity, size_t* bytes, double timeout_seconds) {
+      return guard(self, [&](Store& store) {
+        const std::optional<std::string> found = store.get(key, Seconds(timeout_seconds));
+        if (!found) return int32_t{RUEDA_TIMEOUT};
+        if (!found->empty() && capacity > 0) std::memcpy(value, found->data(), std::min(capacity, found->size()));
+        *bytes = found->size();
+        return int32_t{RUEDA_OK};
+      });
+    };
+    c_.add = [](void* self, const char* key, int64_t amount, int64_t* sum) {
+      return guard(self, [&](Store& store) {
+        *sum = store.add(key, amount);
+        return int32_t{RUEDA_OK};
+      });
+    };
+  }
+  CStore(const CStore&) = delete;  // the table points here
+  CStore& operator=(const CStore&) = delete;
+
+  const rueda_store* c_store() const { return &c_; }
+  void rethrow() const {
+    if (thrown_) std::rethrow_exception(thrown_);
+  }
+
+ private:
+  template <typename Body>
+  static int32_t guard(void* context, Body body) {
+    auto& self = *static_cast<CStore*>(context);
+    try {
+      return body(self.store_);
+    } catch (...) {
+      if (!self.thrown_) self.thrown_ = std::current_exception();
+      return RUEDA_SYSTEM;
+    }
+  }
+
+  Store& store_;
+  rueda_store c_{};
+  std::exception_ptr thrown_;
+};
+
+}  // namespace detail
+}  // namespace rueda

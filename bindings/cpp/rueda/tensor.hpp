@@ -1,0 +1,158 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <iterator>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "rueda/error.hpp"
+
+namespace rueda {
+
+/// Storage of 16-bit floating point elements. They hold bits and do no arithmetic; a type of your own takes part by
+/// specialising `DtypeOf`.
+struct Float16 {
+  uint16_t bits = 0;  ///< IEEE 754 binary16
+};
+struct BFloat16 {
+  uint16_t bits = 0;  ///< the upper half of binary32
+};
+
+/// The RUEDA_ dtype of an element type.
+template <typename T>
+struct DtypeOf;
+
+template <typename T>
+  requires std::is_integral_v<T>
+struct DtypeOf<T> {
+  static_assert(sizeof(T) <= 8, "no element type of rueda.h is this wide");
+  static constexpr int32_t kWidth = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 2 : sizeof(T) == 4 ? 4 : 6;
+  static constexpr int32_t value = std::is_same_v<T, bool> ? int32_t{RUEDA_BOOL} : kWidth + (std::is_signed_v<T> ? 1 : 0);
+};
+template <>
+struct DtypeOf<float> {
+  static constexpr int32_t value = RUEDA_F32;
+};
+template <>
+struct DtypeOf<double> {
+  static constexpr int32_t value = RUEDA_F64;
+};
+template <>
+struct DtypeOf<Float16> {
+  static constexpr int32_t value = RUEDA_F16;
+};
+template <>
+struct DtypeOf<BFloat16> {
+  static constexpr int32_t value = RUEDA_BF16;
+};
+
+/// Bytes of one element of a RUEDA_ dtype.
+inline constexpr size_t element_bytes(int32_t dtype) {
+  constexpr std::array<size_t, 13> kBytes = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1};
+  return kBytes.at(static_cast<size_t>(dtype));
+}
+
+/// A vector, array, span or anything else with contiguous elements of a known dtype.
+template <typename R>
+concept ElementRange = requires(R& range) {
+  std::data(range);
+  std::size(range);
+  DtypeOf<std::remove_cv_t<std::remove_pointer_t<decltype(std::data(range))>>>::value;
+};
+template <typename R>
+concept WritableRange = ElementRange<R> && !std::is_const_v<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
+
+/// Elements that an operation reads: a view, which owns nothing. The memory is lent to the library from enqueue until the
+/// handle has finished. Dense, row-major; a bare range has one dimension. A value: any thread.
+class ConstTensor {
+ public:
+  static constexpr size_t kMaxDimensions = 16;
+
+  template <ElementRange R>
+  ConstTensor(const R& range)  // NOLINT(google-explicit-constructor): a range is a tensor
+      : ConstTensor(std::data(range), DtypeOf<std::remove_cv_t<std::remove_pointer_t<decltype(std::data(range))>>>::value,
+                    {static_cast<int64_t>(std::size(range))}) {}
+
+  /// `data` may be null where there are no elements.
+  ConstTensor(const void* data, int32_t dtype, std::initializer_list<int64_t> shape)
+      : ConstTensor(data, dtype, std::span<const int64_t>(shape.begin(), shape.size())) {}
+  /// InvalidArgument: more than 16 dimensions.
+  ConstTensor(const void* data, int32_t dtype, std::span<const int64_t> shape)
+      : data_(data), dtype_(dtype), dimensions_(shape.size()) {
+    if (shape.size() > kMaxDimensions) {
+      throw InvalidArgument(RUEDA_INVALID_ARGUMENT, "tensor with " + std::to_string(shape.size()) +
+                                                        " dimensions, the limit is " + std::to_string(kMaxDimensions));
+    }
+    std::copy(shape.begin(), shape.end(), shape_.begin());
+  }
+
+  const void* data() const { return data_; }
+  int32_t dtype() const { return dtype_; }
+  std::span<const int64_t> shape() const { return {shape_.data(), dimensions_}; }
+  int64_t count() const {
+    int64_t product = 1;
+    for (const int64_t dimension : shape()) product *= dimension;
+    return product;
+  }
+  size_t bytes() const { return static_cast<size_t>(count()) * element_bytes(dtype_); }
+
+  /// As rueda.h wants it; `shape` in it points into this object.
+  rueda_tensor c_tensor() const {
+    rueda_tensor tensor{};
+    tensor.struct_size = sizeof tensor;
+    tensor.data = const_cast<void*>(data_);  // the library writes only to outputs
+    tensor.dtype = dtype_;
+    tensor.dimensions = static_cast<int32_t>(dimensions_);
+    tensor.shape = shape_.data();
+    tensor.device = RUEDA_DEVICE_CPU;
+    return tensor;
+  }
+
+ private:
+  const void* data_;
+  int32_t dtype_;
+  size_t dimensions_;
+  std::array<int64_t, kMaxDimensions> shape_{};
+};
+
+/// Elements that an operation may write.
+class Tensor : public ConstTensor {
+ public:
+  template <typename R>
+    requires WritableRange<R> && (!std::is_base_of_v<ConstTensor, std::remove_cvref_t<R>>)
+  Tensor(R&& range) : ConstTensor(range) {}  // NOLINT(google-explicit-constructor)
+  Tensor(void* data, int32_t dtype, std::initializer_list<int64_t> shape) : ConstTensor(data, dtype, shape) {}
+  Tensor(void* data, int32_t dtype, std::span<const int64_t> shape) : ConstTensor(data, dtype, shape) {}
+
+  void* data() const { return const_cast<void*>(ConstTensor::data()); }
+  /// The elements. InvalidArgument where `T` is another dtype.
+  template <typename T>
+  std::span<T> elements() const {
+    if (DtypeOf<T>::value != dtype()) {
+      throw InvalidArgument(RUEDA_INVALID_ARGUMENT, "elements(): the tensor's dtype is " + std::to_string(dtype()) +
+                                                        ", that of the element type " + std::to_string(DtypeOf<T>::value));
+    }
+    return {static_cast<T*>(data()), static_cast<size_t>(count())};
+  }
+};
+
+/// The elements of `range`, which has `product(shape)` of them, as a tensor of that shape.
+template <WritableRange R>
+Tensor shaped(R&& range, std::initializer_list<int64_t> shape) {
+  const Tensor flat(range);
+  const Tensor tensor(flat.data(), flat.dtype(), shape);
+  if (tensor.count() != flat.count()) {
+    throw InvalidArgument(RUEDA_INVALID_ARGUMENT, "shaped(): " + std::to_string(flat.count()) + " elements, the shape holds " +
+                                                      std::to_string(tensor.count()));
+  }
+  return tensor;
+}
+
+/// An output like `input` whose memory comes from the operation's `allocate`, or is the library's until the handle goes.
+inline Tensor late_output(const ConstTensor& input) { return Tensor(nullptr, input.dtype(), input.shape()); }
+
+}  // namespace rueda
