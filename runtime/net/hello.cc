@@ -1,0 +1,192 @@
+#include "runtime/net/hello.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rueda::core {
+namespace {
+
+constexpr uint32_t kVersion = 1;
+constexpr uint32_t kFirstMagic = 0x31'48'44'52;  // "RDH1" and so on, little-endian
+constexpr uint32_t kSecondMagic = 0x32'48'44'52;
+constexpr uint32_t kThirdMagic = 0x33'48'44'52;
+constexpr size_t kHeadBytes = 8;  // magic and version
+constexpr size_t kNonceBytes = 32;
+constexpr size_t kMacBytes = 32;
+constexpr size_t kRouteBytes = 24;
+
+static_assert(kHelloFirstBytes == kHeadBytes + kRouteBytes + kNonceBytes);
+static_assert(kHelloSecondBytes == kHeadBytes + kNonceBytes + kMacBytes);
+static_assert(kHelloThirdBytes == kHeadBytes + kMacBytes);
+
+using Mac = std::array<std::byte, kMacBytes>;
+using Bytes = std::span<const std::byte>;
+
+/// Whose proof a MAC is.
+enum class Role : uint8_t { kDialler = 'd', kListener = 'l' };
+
+template <typename T>
+void put(std::span<std::byte> into, size_t offset, T value) {
+  std::memcpy(into.data() + offset, &value, sizeof(value));
+}
+
+template <typename T>
+T take(Bytes from, size_t offset) {
+  T value;
+  std::memcpy(&value, from.data() + offset, sizeof(value));
+  return value;
+}
+
+void put_head(std::span<std::byte> message, uint32_t magic) {
+  put(message, 0, magic);
+  put(message, 4, kVersion);
+}
+
+Status check_head(Bytes message, uint32_t magic, int rank) {
+  if (take<uint32_t>(message, 0) != magic) return Status(Code::kSystem, "hello: not a message of this protocol", rank);
+  const auto version = take<uint32_t>(message, 4);
+  if (version == kVersion) return {};
+  return Status(Code::kSystem,
+                "hello: the peer speaks version " + std::to_string(version) + ", we speak " + std::to_string(kVersion),
+                rank);
+}
+
+Status fill_nonce(std::span<std::byte> nonce) {
+  // Up to 256 bytes come whole or not at all (getrandom(2)).
+  while (::getrandom(nonce.data(), nonce.size(), 0) != static_cast<ssize_t>(nonce.size())) {
+    if (errno != EINTR) return Status(Code::kSystem, std::string("hello: getrandom: ") + std::strerror(errno));
+  }
+  return {};
+}
+
+Status hmac(Bytes key, Bytes text, Mac& mac) {
+  size_t written = 0;
+  const auto* const made = EVP_Q_mac(nullptr, "HMAC", nullptr, "SHA256", nullptr, key.data(), key.size(),
+                                     reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+                                     reinterpret_cast<unsigned char*>(mac.data()), mac.size(), &written);
+  if (made != nullptr && written == mac.size()) return {};
+  return Status(Code::kSystem, "hello: OpenSSL refuses HMAC-SHA256");
+}
+
+/// The key with which `role` signs.
+Status direction_key(const HelloScope& scope, Role role, Mac& key) {
+  const std::string_view label =
+      role == Role::kDialler ? "rueda hello: dialler to listener" : "rueda hello: listener to dialler";
+  return hmac(std::as_bytes(std::span(scope.key)), std::as_bytes(std::span(label)), key);
+}
+
+/// The proof that `role` knows the key, in this very exchange.
+Result<Mac> proof(const HelloScope& scope, Role role, const HelloFirst& first, Bytes listener_nonce) {
+  Mac key;
+  RUEDA_RETURN_IF_ERROR(direction_key(scope, role, key));
+  const uint64_t job_bytes = scope.job.size();  // a length first: no two jobs and messages give the same text
+  std::vector<std::byte> text(sizeof(role) + sizeof(job_bytes));
+  put(text, 0, role);
+  put(text, sizeof(role), job_bytes);
+  const Bytes job = std::as_bytes(std::span(scope.job));
+  text.insert(text.end(), job.begin(), job.end());
+  text.insert(text.end(), first.begin(), first.end());
+  text.insert(text.end(), listener_nonce.begin(), listener_nonce.end());
+  Mac mac;
+  const Status done = hmac(key, text, mac);
+  OPENSSL_cleanse(key.data(), key.size());
+  if (!done.ok()) return done;
+  return mac;
+}
+
+Status check_proof(const HelloScope& scope, Role role, const HelloFirst& first, Bytes nonce, Bytes mac, int rank) {
+  const auto expected = proof(scope, role, first, nonce);
+  if (!expected.ok()) return expected.status();
+  if (CRYPTO_memcmp(expected.value().data(), mac.data(), kMacBytes) == 0) return {};
+  return Status(Code::kSystem,
+                "hello: rank " + std::to_string(rank) + " does not prove the key of job \"" + scope.job + "\"", rank);
+}
+
+HelloFirst encode(const HelloScope& scope, const HelloRoute& route) {
+  HelloFirst first{};
+  put_head(first, kFirstMagic);
+  put(first, 8, scope.epoch);
+  put(first, 16, static_cast<int32_t>(route.dialler));
+  put(first, 20, static_cast<int32_t>(route.listener));
+  put(first, 24, static_cast<uint32_t>(route.purpose));
+  put(first, 28, route.number);
+  return first;
+}
+
+Status check_claim(const HelloScope& scope, uint64_t epoch, const HelloRoute& route) {
+  const std::string who = "hello: rank " + std::to_string(route.dialler);
+  if (epoch != scope.epoch) {
+    return Status(Code::kSystem,
+                  who + " is in epoch " + std::to_string(epoch) + ", this is epoch " + std::to_string(scope.epoch));
+  }
+  if (route.listener != scope.rank) {
+    return Status(Code::kSystem,
+                  who + " wants rank " + std::to_string(route.listener) + ", this is rank " + std::to_string(scope.rank));
+  }
+  if (route.dialler < 0 || route.dialler >= scope.size || route.dialler == scope.rank) {
+    return Status(Code::kSystem, who + " cannot dial rank " + std::to_string(scope.rank) + " of " +
+                                     std::to_string(scope.size) + " ranks");
+  }
+  return {};
+}
+
+}  // namespace
+
+HelloDialler::HelloDialler(HelloScope scope, int listener, HelloPurpose purpose, uint32_t number)
+    : scope_(std::move(scope)), route_{scope_.rank, listener, purpose, number} {}
+
+Result<HelloFirst> HelloDialler::first() {
+  first_ = encode(scope_, route_);
+  RUEDA_RETURN_IF_ERROR(fill_nonce(std::span(first_).last(kNonceBytes)));
+  return first_;
+}
+
+Result<HelloThird> HelloDialler::on_second(const HelloSecond& second) {
+  const int rank = route_.listener;
+  RUEDA_RETURN_IF_ERROR(check_head(second, kSecondMagic, rank));
+  const Bytes nonce = Bytes(second).subspan(kHeadBytes, kNonceBytes);
+  RUEDA_RETURN_IF_ERROR(
+      check_proof(scope_, Role::kListener, first_, nonce, Bytes(second).last(kMacBytes), rank));
+  const auto mac = proof(scope_, Role::kDialler, first_, nonce);
+  if (!mac.ok()) return mac.status();
+  HelloThird third{};
+  put_head(third, kThirdMagic);
+  std::copy(mac.value().begin(), mac.value().end(), third.begin() + kHeadBytes);
+  return third;
+}
+
+HelloListener::HelloListener(HelloScope scope) : scope_(std::move(scope)) {}
+
+Result<HelloSecond> HelloListener::on_first(const HelloFirst& first) {
+  RUEDA_RETURN_IF_ERROR(check_head(first, kFirstMagic, -1));
+  first_ = first;
+  route_.dialler = take<int32_t>(first, 16);
+  route_.listener = take<int32_t>(first, 20);
+  route_.purpose = static_cast<HelloPurpose>(take<uint32_t>(first, 24));
+  route_.number = take<uint32_t>(first, 28);
+  RUEDA_RETURN_IF_ERROR(check_claim(scope_, take<uint64_t>(first, 8), route_));
+  put_head(second_, kSecondMagic);
+  const auto nonce = std::span(second_).subspan(kHeadBytes, kNonceBytes);
+  RUEDA_RETURN_IF_ERROR(fill_nonce(nonce));
+  const auto mac = proof(scope_, Role::kListener, first_, nonce);
+  if (!mac.ok()) return mac.status();
+  std::copy(mac.value().begin(), mac.value().end(), second_.begin() + kHeadBytes + kNonceBytes);
+  return second_;
+}
+
+Status HelloListener::on_third(const HelloThird& third) {
+  RUEDA_RETURN_IF_ERROR(check_head(third, kThirdMagic, route_.dialler));
+  return check_proof(scope_, Role::kDialler, first_, Bytes(second_).subspan(kHeadBytes, kNonceBytes),
+                     Bytes(third).last(kMacBytes), route_.dialler);
+}
+
+}  // namespace rueda::core
