@@ -24,7 +24,7 @@ class ControlLink {
   virtual bool flush() = 0;
   /// The next whole frame, if one has come. A frame over kMaxFrameBytes breaks the link.
   virtual std::optional<Frame> receive() = 0;
-  /// True if `receive` might return a frame now: for the re-check before the baton is put down.
+  /// True if `receive` might return a frame now, or `flush` move bytes: for the re-check before the baton is put down.
   virtual bool readable() const = 0;
   /// Not ok once the peer has closed or broken the link; frames received before can still be taken.
   virtual Status status() const = 0;

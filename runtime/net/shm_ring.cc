@@ -38,12 +38,11 @@ size_t RingWriter::free_bytes() const {
   return unread > capacity_ ? 0 : capacity_ - static_cast<size_t>(unread);
 }
 
-size_t RingWriter::write(std::span<const std::byte> bytes) {
+size_t RingWriter::append(std::span<const std::byte> bytes) {
   const size_t count = std::min(bytes.size(), free_bytes());
   if (count == 0) return 0;
   copy_in(bytes_, capacity_, position_, bytes.first(count));
   position_ += count;
-  written_.store(position_);
   return count;
 }
 
@@ -61,12 +60,16 @@ size_t RingReader::unread_bytes() const {
   return static_cast<size_t>(std::min<uint64_t>(written_.load() - position_, capacity_));
 }
 
-size_t RingReader::read(std::span<std::byte> bytes) {
+size_t RingReader::occupied_bytes() const {
+  const uint64_t released = consumed_.load(std::memory_order_relaxed);  // our own word
+  return static_cast<size_t>(std::min<uint64_t>(written_.load() - released, capacity_));
+}
+
+size_t RingReader::take(std::span<std::byte> bytes) {
   const size_t count = std::min(bytes.size(), unread_bytes());
   if (count == 0) return 0;
   copy_out(bytes_, capacity_, position_, bytes.first(count));
   position_ += count;
-  consumed_.store(position_);
   return count;
 }
 

@@ -15,9 +15,11 @@ class RingWriter {
  public:
   /// `own_index`, `peer_index`: local ranks.
   RingWriter(std::shared_ptr<Segment> own, std::shared_ptr<Segment> peer, int own_index, int peer_index);
-  /// Copies as much as fits and publishes it with one sequentially consistent store; returns the bytes taken.
-  /// The caller rings the reader (ControlWords::asleep, eventfd) afterwards.
-  size_t write(std::span<const std::byte> bytes);
+  /// Copies as much as fits behind what was appended before; returns the bytes taken. Not yet readable.
+  size_t append(std::span<const std::byte> bytes);
+  /// Makes what was appended readable, with one sequentially consistent store. The caller rings the reader
+  /// (ControlWords::asleep, eventfd) afterwards.
+  void publish() { written_.store(position_); }
   /// A sequentially consistent look at how far the reader is.
   size_t free_bytes() const;
   size_t capacity() const { return capacity_; }
@@ -28,19 +30,22 @@ class RingWriter {
   const std::atomic<uint64_t>& consumed_;  ///< in `peer_`
   std::byte* bytes_;
   size_t capacity_;
-  uint64_t position_;  ///< what `written_` holds
+  uint64_t position_;  ///< what `written_` holds after the next `publish`
 };
 
 /// The reading end. Used by the baton's holder of the reading process. One reading end per pair and epoch.
 class RingReader {
  public:
   RingReader(std::shared_ptr<Segment> own, std::shared_ptr<Segment> peer, int own_index, int peer_index);
-  /// Copies what is there, at most `bytes.size()`, and frees its space with one sequentially consistent store; returns
-  /// the bytes given. An empty ring costs one load.
-  size_t read(std::span<std::byte> bytes);
+  /// Copies what is there, at most `bytes.size()`; returns the bytes given. An empty ring costs one load.
+  size_t take(std::span<std::byte> bytes);
+  /// Gives the space of what was taken back to the writer, with one sequentially consistent store.
+  void release() { consumed_.store(position_); }
   /// A sequentially consistent look at how far the writer is.
   size_t unread_bytes() const;
   bool empty() const { return unread_bytes() == 0; }
+  /// What the writer cannot use yet: unread, or taken but not released.
+  size_t occupied_bytes() const;
   size_t capacity() const { return capacity_; }
 
  private:
@@ -49,7 +54,7 @@ class RingReader {
   std::atomic<uint64_t>& consumed_;       ///< in `own_`
   const std::byte* bytes_;
   size_t capacity_;
-  uint64_t position_;  ///< what `consumed_` holds
+  uint64_t position_;  ///< what `consumed_` holds after the next `release`
 };
 
 }  // namespace rueda::core
