@@ -1,0 +1,8 @@
+#include "compression/cast_lanes.h"
+#include "runtime/base/lanes_avx2.h"
+
+namespace rueda::core {
+
+constinit const CastSet kAvx2Casts = make_casts<Avx2Vectors>(Isa::kAvx2);
+
+}  // namespace rueda::core

@@ -1,0 +1,15 @@
+#include "compression/cast.h"
+
+namespace rueda::core {
+
+const CastSet& casts(Isa isa) {
+  if (isa > best_isa()) isa = best_isa();
+  switch (isa) {
+    case Isa::kAvx512: return kAvx512Casts;
+    case Isa::kAvx2: return kAvx2Casts;
+    case Isa::kGeneric: break;
+  }
+  return kGenericCasts;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,42 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/isa.h"
+#include "runtime/base/store_hint.h"
+
+namespace rueda::core {
+
+/// The kernels' view of a task: spans taken apart, the finish prepared. Files built for newer processors see only this.
+struct FoldRun {
+  const std::byte* const* inputs = nullptr;
+  const int* groups = nullptr;
+  int group_count = 0;
+  std::byte* out = nullptr;
+  std::byte* also = nullptr;
+  int64_t count = 0;
+  double divisor = 1.0;  ///< 1: none
+  double factor = 1.0;   ///< 1: none
+  StoreHint hint = StoreHint::kPlain;
+};
+
+/// The folds that kernels are written for; average is a sum with a divisor.
+enum class Fold { kSum = 0, kMin = 1, kMax = 2, kProduct = 3 };
+inline constexpr int kFoldCount = 4;
+
+using FoldFn = void (*)(const FoldRun& run);
+
+/// The kernels built for one instruction set. Sets agree to the bit, NaN included. Immutable; any thread.
+struct KernelSet {
+  Isa isa;
+  /// By dtype and fold. Divisor and factor are applied for floats only.
+  FoldFn fold[kDtypeCount][kFoldCount];
+};
+
+/// One set per file that builds one; which of them a build has is for `kernels` to know.
+extern const KernelSet kGenericKernels;
+extern const KernelSet kAvx2Kernels;
+extern const KernelSet kAvx512Kernels;
+
+}  // namespace rueda::core

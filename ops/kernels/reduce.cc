@@ -1,0 +1,81 @@
+#include "ops/kernels/reduce.h"
+
+#include <cmath>
+#include <cstdlib>
+
+#include "compression/cast.h"
+#include "ops/kernels/exact_integers.h"
+
+namespace rueda::core {
+namespace {
+
+Fold fold_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::kAverage:
+    case ReduceOp::kSum: return Fold::kSum;
+    case ReduceOp::kMin: return Fold::kMin;
+    case ReduceOp::kMax: return Fold::kMax;
+    case ReduceOp::kProduct: return Fold::kProduct;
+    case ReduceOp::kAdasum: break;
+  }
+  std::abort();
+}
+
+bool power_of_two(int64_t value) { return (value & (value - 1)) == 0; }
+
+void check(const ReduceTask& task, size_t inputs) {
+  const bool average = task.op == ReduceOp::kAverage;
+  if (inputs == 0 || !valid(task.dtype)) std::abort();
+  if (average && (task.divisor < 1 || task.dtype == Dtype::kBool)) std::abort();
+}
+
+/// A division by a power of two equals the multiplication by its reciprocal to the bit and costs a tenth.
+void set_finish(const ReduceTask& task, FoldRun& run) {
+  if (task.op == ReduceOp::kAverage) run.divisor = static_cast<double>(task.divisor);
+  run.factor = task.postscale;
+  if (run.factor == 1.0 && run.divisor != 1.0 && power_of_two(task.divisor)) {
+    run.factor = 1.0 / run.divisor;
+    run.divisor = 1.0;
+  }
+}
+
+void reduce_integers(const KernelSet& set, const ReduceTask& task, FoldRun& run, int input_count) {
+  const CastSet& passes = casts(set.isa);
+  const bool sum = fold_of(task.op) == Fold::kSum;
+  if (task.op == ReduceOp::kAverage || (sum && task.postscale != 1.0)) {
+    return reduce_exactly(passes, task, run, input_count);
+  }
+  set.fold[static_cast<size_t>(task.dtype)][static_cast<size_t>(fold_of(task.op))](run);
+  if (task.postscale == 1.0) return;
+  cast(passes, CastTask{task.dtype, task.dtype, task.postscale, run.hint}, run.out, run.out, run.count);
+  if (run.also != nullptr) cast(passes, CastTask{task.dtype, task.dtype}, run.out, run.also, run.count);
+}
+
+}  // namespace
+
+const char* kernel_set_name() { return name_of(best_isa()); }
+
+void reduce(const KernelSet& set, const ReduceTask& task, std::span<const std::byte* const> inputs, std::byte* out,
+            StoreHint hint, std::byte* also, int64_t count) {
+  check(task, inputs.size());
+  if (count <= 0) return;
+  const int input_count = static_cast<int>(inputs.size());
+  FoldRun run;
+  run.inputs = inputs.data();
+  run.groups = task.groups.empty() ? &input_count : task.groups.data();
+  run.group_count = task.groups.empty() ? 1 : static_cast<int>(task.groups.size());
+  run.out = out;
+  run.also = also;
+  run.count = count;
+  run.hint = hint;
+  if (task.dtype != Dtype::kBool && !is_float(task.dtype)) return reduce_integers(set, task, run, input_count);
+  if (is_float(task.dtype)) set_finish(task, run);
+  set.fold[static_cast<size_t>(task.dtype)][static_cast<size_t>(fold_of(task.op))](run);
+}
+
+void reduce(const ReduceTask& task, std::span<const std::byte* const> inputs, std::byte* out, StoreHint hint,
+            std::byte* also, int64_t count) {
+  reduce(kernels(best_isa()), task, inputs, out, hint, also, count);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,8 @@
+#include "ops/kernels/fold_lanes.h"
+#include "runtime/base/lanes_avx2.h"
+
+namespace rueda::core {
+
+constinit const KernelSet kAvx2Kernels = make_kernels<Avx2Vectors>(Isa::kAvx2);
+
+}  // namespace rueda::core

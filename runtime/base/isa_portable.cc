@@ -1,0 +1,10 @@
+#include "runtime/base/isa.h"
+
+namespace rueda::core {
+
+std::span<const Isa> available_isas() {
+  static constexpr Isa kOnly[] = {Isa::kGeneric};
+  return kOnly;
+}
+
+}  // namespace rueda::core
