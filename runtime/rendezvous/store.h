@@ -9,8 +9,11 @@
 
 namespace rueda::core {
 
-/// A small key-value store through which ranks meet. Values are bytes, at most 1 MiB; keys at most 1 KiB.
-/// Implementations are used by one thread at a time and block.
+inline constexpr size_t kMaxKeyBytes = 1024;
+inline constexpr size_t kMaxValueBytes = 1u << 20;
+
+/// A small key-value store through which ranks meet. Values are bytes, at most kMaxValueBytes; keys at most
+/// kMaxKeyBytes. Implementations are used by one thread at a time and block.
 class Store {
  public:
   virtual ~Store() = default;

@@ -1,0 +1,142 @@
+#include "runtime/rendezvous/store_connection.h"
+
+#include <netdb.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <system_error>
+
+#include "runtime/net/dial.h"
+#include "runtime/net/socket_address.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{5};
+constexpr std::chrono::milliseconds kLongestPause{500};
+/// One attempt's share: a host that answers nothing must not use up the time of the next address.
+constexpr std::chrono::seconds kAttempt{5};
+
+std::string name_of(const StoreLocation& where) { return where.host + ":" + std::to_string(where.port); }
+
+Result<std::vector<SocketAddress>> resolve(const StoreLocation& where) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  const int error = ::getaddrinfo(where.host.c_str(), std::to_string(where.port).c_str(), &hints, &list);
+  if (error != 0) return Status(Code::kSystem, std::string("no address: ") + ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, ::freeaddrinfo);
+  std::vector<SocketAddress> addresses;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    SocketAddress address;
+    address.bytes = std::min<socklen_t>(entry->ai_addrlen, sizeof(address.storage));
+    std::copy_n(reinterpret_cast<const char*>(entry->ai_addr), address.bytes,
+                reinterpret_cast<char*>(&address.storage));
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
+/// Waits until `fd` is writable.
+bool writable(int fd, Deadline deadline) {
+  pollfd entry{fd, POLLOUT, 0};
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left(std::chrono::hours(1)));
+    const int ready = ::poll(&entry, 1, static_cast<int>(left.count()));
+    if (ready > 0) return true;
+    if (ready == 0 && deadline.passed()) return false;
+    if (ready < 0 && errno != EINTR) return false;
+  }
+}
+
+Result<UniqueFd> dial(const SocketAddress& address, Deadline deadline) {
+  auto socket = open_tcp_socket(address);
+  if (!socket.ok()) return socket.status();
+  const int fd = socket.value().get();
+  int error = ::connect(fd, address.raw(), address.bytes) == 0 ? 0 : errno;
+  if (error == EINPROGRESS || error == EINTR) {
+    if (!writable(fd, deadline)) return Status(Code::kSystem, address.text() + " did not answer");
+    socklen_t bytes = sizeof(error);
+    ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+  }
+  if (error != 0) return Status(Code::kSystem, address.text() + ": " + std::generic_category().message(error));
+  set_no_delay(fd);
+  return std::move(socket).value();
+}
+
+/// One round over all addresses of the host.
+Result<UniqueFd> dial_any(const StoreLocation& where, Deadline deadline) {
+  const auto addresses = resolve(where);
+  if (!addresses.ok()) return addresses.status();
+  Status last(Code::kSystem, "no address");
+  for (const SocketAddress& address : addresses.value()) {
+    auto socket = dial(address, deadline.earlier(Deadline::after(kAttempt)));
+    if (socket.ok()) return socket;
+    last = socket.status();
+  }
+  return last;
+}
+
+/// Blocks for `pause`, at most until the deadline.
+void wait_between_attempts(std::chrono::milliseconds pause, Deadline deadline) {
+  boost::asio::io_context io(1);
+  boost::asio::steady_timer timer(io, std::min<std::chrono::nanoseconds>(pause, deadline.left(pause)));
+  timer.async_wait([](const boost::system::error_code&) {});
+  io.run();
+}
+
+}  // namespace
+
+StoreConnection::StoreConnection(UniqueFd socket, std::shared_ptr<TlsContext> tls)
+    : fd_(socket.get()),
+      stream_(io_, std::move(socket), std::move(tls), StreamSide::kDialler),
+      reply_(Status(Code::kSystem, "nothing was asked")) {}
+
+StoreConnection::~StoreConnection() = default;
+
+Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocation& where, Deadline deadline) {
+  std::shared_ptr<TlsContext> tls;
+  if (where.key.present) {
+    auto context = TlsContext::create(where.job, where.key.bytes);
+    if (!context.ok()) return context.status();
+    tls = std::move(context).value();
+  }
+  Status last;
+  for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+    auto socket = dial_any(where, deadline);
+    last = socket.status();
+    if (socket.ok()) {
+      auto connection = std::unique_ptr<StoreConnection>(new StoreConnection(std::move(socket).value(), tls));
+      last = handshake({connection->io_, nullptr, deadline.earlier(Deadline::after(kAttempt))}, connection->stream_);
+      if (last.ok()) return connection;
+      if (last.code() == Code::kSystem)
+        return Status(last.code(), "store at " + name_of(where) + ": " + last.sentence());
+    }
+    if (deadline.passed()) break;
+    wait_between_attempts(pause, deadline);
+  }
+  return Status(Code::kTimeout, "store at " + name_of(where) + " cannot be reached: " + last.sentence());
+}
+
+void StoreConnection::start(const StoreRequest& request) {
+  done_ = false;
+  out_ = encode(request);
+  stream_.write(out_, [this](const Status& status, size_t) {
+    if (!status.ok()) return finish(status);
+  });
+  reader_.read(stream_, {}, [this](const Status& status, std::span<const std::byte> body) {
+    if (!status.ok()) return finish(status);
+    auto reply = decode_reply(body);
+    finish(reply ? Result<StoreReply>(std::move(*reply)) : Status(Code::kPeerLost, "what answers is no store of ours"));
+  });
+}
+
+void StoreConnection::finish(Result<StoreReply> reply) {
+  if (done_) return;
+  reply_ = std::move(reply);
+  done_ = true;
+}
+
+}  // namespace rueda::core

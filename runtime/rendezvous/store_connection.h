@@ -1,0 +1,44 @@
+#pragma once
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <string>
+
+#include "runtime/base/deadline.h"
+#include "runtime/net/secure_stream.h"
+#include "runtime/rendezvous/store_client.h"
+#include "runtime/rendezvous/store_protocol.h"
+
+namespace rueda::core {
+
+/// One connection to a StoreServer, with a loop of its own. One thread at a time.
+class StoreConnection {
+ public:
+  /// Dials until it succeeds, with growing pauses, and shakes hands. kTimeout: says the last cause. kSystem: another
+  /// key.
+  static Result<std::unique_ptr<StoreConnection>> open(const StoreLocation& where, Deadline deadline);
+  ~StoreConnection();
+
+  /// Starts one exchange; the reply, or how the connection broke, is in `reply` when `done` is true.
+  void start(const StoreRequest& request);
+  bool done() const { return done_; }
+  Result<StoreReply>& reply() { return reply_; }
+  boost::asio::io_context& io() { return io_; }
+  /// The socket; readable when a reply comes or the stream ends.
+  int fd() const { return fd_; }
+
+ private:
+  StoreConnection(UniqueFd socket, std::shared_ptr<TlsContext> tls);
+  void finish(Result<StoreReply> reply);
+
+  boost::asio::io_context io_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_{io_.get_executor()};
+  int fd_;
+  StoreFrameReader reader_;
+  std::vector<std::byte> out_;
+  SecureStream stream_;
+  bool done_ = true;
+  Result<StoreReply> reply_;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,62 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/rendezvous/store.h"
+
+namespace rueda::core {
+
+class SecureStream;
+
+/// How StoreClient and StoreServer talk, inside TLS 1.3 with the job's key (plain with RUEDA_INSECURE=1). One request
+/// at a time on a connection; a `get` is answered when the key has a value or its time is over.
+///
+///   frame     u32 length of what follows (at most kMaxStoreFrameBytes), then
+///   request   u8 kRequestMark, u8 operation, text key, i64 number, bytes value
+///   reply     u8 kReplyMark, i32 code, i64 number, bytes value (a sentence when the code is not kOk)
+inline constexpr size_t kMaxStoreFrameBytes = kMaxValueBytes + kMaxKeyBytes + 64;
+
+enum class StoreOperation : uint8_t { kSet = 1, kGet = 2, kAdd = 3 };
+
+struct StoreRequest {
+  StoreOperation operation = StoreOperation::kGet;
+  std::string key;
+  int64_t number = 0;  ///< add: the amount; get: milliseconds to wait, -1: for ever
+  std::string value;
+};
+
+struct StoreReply {
+  Status status;
+  int64_t number = 0;  ///< add: the sum
+  std::string value;
+};
+
+/// With the length in front: ready to be written.
+std::vector<std::byte> encode(const StoreRequest& request);
+std::vector<std::byte> encode(const StoreReply& reply);
+/// Of a frame's body. Empty: it breaks a limit or is no such message.
+std::optional<StoreRequest> decode_request(std::span<const std::byte> body);
+std::optional<StoreReply> decode_reply(std::span<const std::byte> body);
+
+/// Reads frames of a stream, one at a time. Belongs to the stream's thread and lies beside it: destroy the stream
+/// first.
+class StoreFrameReader {
+ public:
+  /// `started`: called when a frame's length has come and its body is to follow; may be empty.
+  /// `done`: the body, borrowed for the call, or how the stream broke. A length over the limit is kPeerLost.
+  using Done = std::function<void(const Status&, std::span<const std::byte> body)>;
+  void read(SecureStream& stream, std::function<void()> started, Done done);
+
+ private:
+  std::byte length_[4];
+  std::vector<std::byte> body_;
+};
+
+}  // namespace rueda::core

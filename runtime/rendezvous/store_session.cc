@@ -1,0 +1,116 @@
+#include "runtime/rendezvous/store_session.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rueda::core {
+namespace {
+
+constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 * 365);
+
+}  // namespace
+
+StoreSession::StoreSession(boost::asio::io_context& io, UniqueFd socket, std::shared_ptr<TlsContext> tls,
+                           KeyTable& table, std::chrono::milliseconds silence, std::function<void()> ended)
+    : table_(table),
+      silence_(silence),
+      ended_(std::move(ended)),
+      stream_(io, std::move(socket), std::move(tls), StreamSide::kListener),
+      silence_timer_(io),
+      get_timer_(io) {}
+
+StoreSession::~StoreSession() { stop_waiting(); }
+
+void StoreSession::start() {
+  arm_silence();
+  stream_.handshake([this](const Status& status) { status.ok() ? read_request() : end(); });
+}
+
+void StoreSession::arm_silence() {
+  silence_timer_.expires_after(silence_);
+  silence_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    if (const auto self = weak.lock(); self && !error) self->end();
+  });
+}
+
+void StoreSession::read_request() {
+  reader_.read(
+      stream_, [this] { arm_silence(); },
+      [this](const Status& status, std::span<const std::byte> body) { status.ok() ? on_request(body) : end(); });
+}
+
+void StoreSession::on_request(std::span<const std::byte> body) {
+  auto request = decode_request(body);
+  if (!request) return end();
+  silence_timer_.cancel();
+  proven_ = true;
+  if (answering_) {  // read on only when it has had its turn: at most one lies here
+    next_ = std::move(*request);
+    return;
+  }
+  answer(*request);
+  read_request();  // also while a get waits: the end of the stream ends the wait
+}
+
+void StoreSession::answer(const StoreRequest& request) {
+  answering_ = true;
+  if (request.operation == StoreOperation::kGet) return answer_get(request);
+  StoreReply reply;
+  if (request.operation == StoreOperation::kSet) {
+    reply.status = table_.set(request.key, request.value);
+  } else {
+    const auto sum = table_.add(request.key, request.number);
+    reply.status = sum.status();
+    if (sum.ok()) reply.number = sum.value();
+  }
+  send(reply);
+}
+
+void StoreSession::answer_get(const StoreRequest& request) {
+  if (const std::string* value = table_.find(request.key)) return send({{}, 0, *value});
+  start_waiting(request);
+}
+
+void StoreSession::start_waiting(const StoreRequest& request) {
+  waiter_ = table_.wait(request.key, [this](const std::string& value) {
+    waiter_.reset();
+    get_timer_.cancel();
+    send({{}, 0, value});
+  });
+  if (request.number < 0) return;
+  get_timer_.expires_after(std::min(std::chrono::milliseconds(request.number), kLongestWait));
+  get_timer_.async_wait(
+      [weak = weak_from_this(), key = request.key, number = *waiter_](const boost::system::error_code& error) {
+        const auto self = weak.lock();
+        if (!self || error || self->waiter_ != number) return;
+        self->stop_waiting();
+        self->send({Status(Code::kTimeout, "store: nobody set \"" + key + "\" before the deadline"), 0, {}});
+      });
+}
+
+void StoreSession::stop_waiting() {
+  if (waiter_) table_.cancel(*std::exchange(waiter_, std::nullopt));
+}
+
+void StoreSession::send(const StoreReply& reply) {
+  out_ = encode(reply);
+  arm_silence();
+  stream_.write(out_, [this](const Status& status, size_t) {
+    if (!status.ok()) return end();
+    silence_timer_.cancel();
+    answering_ = false;
+    if (!next_) return;
+    answer(*std::exchange(next_, std::nullopt));
+    read_request();
+  });
+}
+
+void StoreSession::end() {
+  stop_waiting();
+  silence_timer_.cancel();
+  get_timer_.cancel();
+  stream_.close();
+  if (const auto ended = std::exchange(ended_, nullptr)) ended();
+}
+
+}  // namespace rueda::core
