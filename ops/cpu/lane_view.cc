@@ -1,0 +1,112 @@
+#include "ops/cpu/lane_view.h"
+
+#include <algorithm>
+
+namespace rueda::core {
+
+namespace {
+
+using Word = LaneView::Word;
+
+std::atomic<uint64_t>& word_of(LaneWords& words, Word word) {
+  switch (word) {
+    case Word::kPosted: return words.posted;
+    case Word::kReduced: return words.reduced;
+    case Word::kDone: break;
+  }
+  return words.done;
+}
+
+uint64_t& seen_of(SlotLedger::Seen& seen, Word word) {
+  switch (word) {
+    case Word::kPosted: return seen.posted;
+    case Word::kReduced: return seen.reduced;
+    case Word::kDone: break;
+  }
+  return seen.done;
+}
+
+/// A member that has published in the batch that starts at `stamp` is through with all earlier ones.
+void note_arrival(SlotLedger::Seen& seen, uint64_t stamp) {
+  seen.reduced = std::max(seen.reduced, stamp);
+  seen.done = std::max(seen.done, stamp);
+}
+
+}  // namespace
+
+int LaneView::slot(int64_t chunk) const {
+  return static_cast<int>((call_.stamp + static_cast<uint64_t>(chunk)) % static_cast<uint64_t>(mesh_.layout().slots));
+}
+
+void LaneView::publish(Word word, uint64_t value) {
+  word_of(mesh_.words(mesh_.rank()), word).store(value);
+  ring_all();
+}
+
+void LaneView::publish_tiny() {
+  tiny(index()).stamp.store(value(0));
+  ring_all();
+}
+
+void LaneView::ring_all() {
+  for (const int rank : team_.ranks) {
+    if (rank != mesh_.rank()) mesh_.ring(rank);
+  }
+}
+
+bool LaneView::rank_seen(int rank, Word word, uint64_t value) {
+  SlotLedger::Seen& seen = mesh_.ledger().seen(rank);
+  uint64_t& last = seen_of(seen, word);
+  if (last >= value) return true;
+  last = std::max(last, word_of(mesh_.words(rank), word).load());
+  const bool found = last >= value;
+  if (last > call_.stamp) note_arrival(seen, call_.stamp);
+  return found;
+}
+
+bool LaneView::seen(int index, Word word, uint64_t value) { return rank_seen(rank_of(index), word, value); }
+
+bool LaneView::all_seen(Word word, uint64_t value) {
+  for (const int rank : team_.ranks) {
+    if (rank != mesh_.rank() && !rank_seen(rank, word, value)) return false;
+  }
+  return true;
+}
+
+bool LaneView::all_tiny_seen() {
+  for (int i = 0; i < size(); ++i) {
+    if (i == index()) continue;
+    if (tiny(i).stamp.load() != value(0)) return false;
+    note_arrival(mesh_.ledger().seen(rank_of(i)), call_.stamp);
+  }
+  return true;
+}
+
+bool LaneView::free(Area area, int slot) {
+  const SlotLedger::Use& use = mesh_.ledger().use(area, slot);
+  for (const int rank : use.readers) {
+    if (rank == mesh_.rank()) continue;
+    // Who has reduced a chunk has read all inputs of it, before it is done with the results.
+    const bool through = rank_seen(rank, Word::kDone, use.value) ||
+                         (area == Area::kInput && rank_seen(rank, Word::kReduced, use.value));
+    if (!through) return false;
+  }
+  return true;
+}
+
+Status LaneView::wait(int index, Word word, uint64_t value, Deadline deadline) {
+  if (seen(index, word, value)) return {};
+  return mesh_.until([&] { return seen(index, word, value); }, deadline);
+}
+
+Status LaneView::wait_all(Word word, uint64_t value, Deadline deadline) {
+  if (all_seen(word, value)) return {};
+  return mesh_.until([&] { return all_seen(word, value); }, deadline);
+}
+
+Status LaneView::wait_free(Area area, int slot, Deadline deadline) {
+  if (free(area, slot)) return {};
+  return mesh_.until([&] { return free(area, slot); }, deadline);
+}
+
+}  // namespace rueda::core

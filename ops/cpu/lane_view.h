@@ -1,0 +1,63 @@
+#pragma once
+#include <cstdint>
+
+#include "runtime/base/deadline.h"
+#include "runtime/engine/executor.h"
+#include "runtime/net/mesh.h"
+
+namespace rueda::core {
+
+/// One rank's side of a batch in shared memory: publishes its own words, looks at those of the other members, and keeps
+/// an area from being written while somebody may still read it. Lives for one step or run, on the holder of the lane's
+/// token; borrows call and mesh.
+///
+/// A word holds a count of stamps: `stamp + k + 1` says that the batch's chunk k is through that stage. Lanes are FIFO
+/// and stamps grow, so a word beyond a batch's first stamp also says that its owner has left every earlier batch.
+class LaneView {
+ public:
+  enum class Word { kPosted, kReduced, kDone };
+  using Area = SlotLedger::Area;
+
+  LaneView(const Call& call, Mesh& mesh) : call_(call), team_(*call.team), mesh_(mesh) {}
+
+  int size() const { return team_.size(); }
+  int index() const { return team_.index; }
+  int rank_of(int index) const { return team_.ranks[static_cast<size_t>(index)]; }
+  uint64_t value(int64_t chunk) const { return call_.stamp + static_cast<uint64_t>(chunk) + 1; }
+  /// The slot of a chunk, the same on all ranks; batches that follow each other do not start in the same one.
+  int slot(int64_t chunk) const;
+  TinyLine& tiny(int index) const { return mesh_.words(rank_of(index)).tiny[call_.stamp & 1]; }
+  int tiny_slot() const { return static_cast<int>(call_.stamp & 1); }
+  /// Member `index`'s areas for a chunk.
+  std::byte* input(int index, int64_t chunk) const { return mesh_.input(rank_of(index), slot(chunk)); }
+  std::byte* result(int index, int64_t chunk) const { return mesh_.result(rank_of(index), slot(chunk)); }
+
+  /// Stores an own word and rings whoever may sleep on it.
+  void publish(Word word, uint64_t value);
+  /// The same for the own tiny line, whose payload has been written.
+  void publish_tiny();
+
+  /// Whether member `index` has published at least `value`.
+  bool seen(int index, Word word, uint64_t value);
+  bool all_seen(Word word, uint64_t value);
+  bool all_tiny_seen();
+  /// Whether nobody reads the area any more.
+  bool free(Area area, int slot);
+  /// From now until `value` the area belongs to the other members.
+  void claim(Area area, int slot, uint64_t value) { mesh_.ledger().claim(area, slot, team_.ranks, value); }
+
+  /// Blocking forms, with the failures of `Mesh::until`.
+  Status wait(int index, Word word, uint64_t value, Deadline deadline);
+  Status wait_all(Word word, uint64_t value, Deadline deadline);
+  Status wait_free(Area area, int slot, Deadline deadline);
+
+ private:
+  bool rank_seen(int rank, Word word, uint64_t value);
+  void ring_all();
+
+  const Call& call_;
+  const Team& team_;
+  Mesh& mesh_;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,56 @@
+#include "ops/cpu/local.h"
+
+#include <cstring>
+
+#include "ops/chunks.h"
+#include "ops/packing.h"
+
+namespace rueda::core {
+
+namespace {
+
+/// An encoded block between two passes over it: stays in the first-level cache.
+constexpr size_t kBlockBytes = 8192;
+/// Above this a turn would hold the baton for too long; a lane runs it.
+constexpr uint32_t kInlineBytes = 256 * 1024;
+
+}  // namespace
+
+bool local_fits(const BatchShape& shape) { return shape.ranks == 1 && shape.device < 0; }
+
+RowChoice local_plan(const BatchShape& shape) { return plan_chunks(shape.bytes, kInlineBytes); }
+
+Status local_allreduce(const Call& call, Mesh&, Deadline) {
+  const Packing packing(call);
+  if (packing.as_is()) {
+    packing.cursor().take(call.count, [&](const std::byte* in, std::byte* out, int64_t length) {
+      reduce(packing.task(), std::span<const std::byte* const>(&in, 1), out, StoreHint::kPlain, nullptr, length);
+    });
+    return {};
+  }
+  SliceCursor from = packing.cursor();
+  SliceCursor to = packing.cursor();
+  alignas(64) std::byte block[kBlockBytes];
+  const std::byte* const inputs[] = {block};
+  const auto capacity = static_cast<int64_t>(kBlockBytes / packing.element_bytes());
+  for (int64_t left = call.count; left > 0;) {
+    const int64_t length = std::min(left, capacity);
+    packing.pack(from, length, block, StoreHint::kPlain);
+    packing.fold(to, length, inputs);
+    left -= length;
+  }
+  return {};
+}
+
+Status local_broadcast(const Call& call, Mesh&, Deadline) {
+  for (const Slice& slice : call.slices) {
+    if (slice.in != slice.out && slice.count > 0) {
+      std::memcpy(slice.out, slice.in, static_cast<size_t>(slice.count) * size_of(call.dtype));
+    }
+  }
+  return {};
+}
+
+Status local_barrier(const Call&, Mesh&, Deadline) { return {}; }
+
+}  // namespace rueda::core

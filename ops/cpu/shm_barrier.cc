@@ -1,0 +1,37 @@
+#include "ops/cpu/shm_barrier.h"
+
+#include "ops/cpu/lane_view.h"
+#include "ops/cpu/run_steps.h"
+#include "ops/cpu/shm_slots.h"
+
+namespace rueda::core {
+
+namespace {
+
+enum Phase { kArrive, kCollect };
+
+}  // namespace
+
+bool shm_barrier_fits(const BatchShape& shape) { return shm_fits(shape); }
+
+RowChoice shm_barrier_plan(const BatchShape&) {
+  RowChoice choice;
+  choice.stamps = 3;
+  return choice;
+}
+
+Result<StepResult> shm_barrier_step(const Call& call, Mesh& mesh, StepState& state) {
+  LaneView view(call, mesh);
+  if (state.phase == kArrive) {
+    view.publish(LaneView::Word::kPosted, view.value(0));
+    state.phase = kCollect;
+  }
+  return view.all_seen(LaneView::Word::kPosted, view.value(0)) ? StepResult::kDone : StepResult::kPending;
+}
+
+Status shm_barrier(const Call& call, Mesh& mesh, Deadline deadline) {
+  StepState state;
+  return run_steps(mesh, deadline, [&] { return shm_barrier_step(call, mesh, state); });
+}
+
+}  // namespace rueda::core

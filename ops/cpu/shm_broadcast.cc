@@ -1,0 +1,89 @@
+#include "ops/cpu/shm_broadcast.h"
+
+#include <cstring>
+
+#include "ops/chunks.h"
+#include "ops/cpu/lane_view.h"
+#include "ops/cpu/run_steps.h"
+#include "ops/cpu/shm_slots.h"
+#include "ops/packing.h"
+
+namespace rueda::core {
+
+namespace {
+
+using Word = LaneView::Word;
+using Area = LaneView::Area;
+
+/// One run or step of the row.
+class Broadcast {
+ public:
+  Broadcast(const Call& call, Mesh& mesh)
+      : call_(call),
+        packing_(call),
+        view_(call, mesh),
+        chunks_(Chunks::of(call, packing_.element_bytes())),
+        hint_(store_hint(mesh)),
+        cursor_(packing_.cursor()) {}
+
+  int64_t number() const { return chunks_.number(); }
+  /// Chunks in order; a chunk again until it is done.
+  StepResult step(int64_t chunk) { return view_.index() == call_.root ? post(chunk) : collect(chunk); }
+
+ private:
+  StepResult post(int64_t chunk);
+  StepResult collect(int64_t chunk);
+
+  const Call& call_;
+  Packing packing_;
+  LaneView view_;
+  Chunks chunks_;
+  StoreHint hint_;
+  SliceCursor cursor_;
+};
+
+StepResult Broadcast::post(int64_t chunk) {
+  const int slot = view_.slot(chunk);
+  if (!view_.free(Area::kInput, slot)) return StepResult::kPending;
+  const int64_t length = chunks_.length_of(chunk);
+  SliceCursor copied = cursor_;
+  packing_.pack(cursor_, length, view_.input(view_.index(), chunk), hint_);
+  view_.claim(Area::kInput, slot, view_.value(chunk));
+  view_.publish(Word::kPosted, view_.value(chunk));
+  copied.take(length, [&](const std::byte* in, std::byte* out, int64_t count) {
+    if (in != out) std::memcpy(out, in, static_cast<size_t>(count) * packing_.element_bytes());
+  });
+  return StepResult::kDone;
+}
+
+StepResult Broadcast::collect(int64_t chunk) {
+  if (!view_.seen(call_.root, Word::kPosted, view_.value(chunk))) return StepResult::kPending;
+  packing_.unpack(cursor_, chunks_.length_of(chunk), view_.input(call_.root, chunk));
+  view_.publish(Word::kDone, view_.value(chunk));
+  return StepResult::kDone;
+}
+
+}  // namespace
+
+bool shm_broadcast_fits(const BatchShape& shape) { return shm_fits(shape); }
+
+RowChoice shm_broadcast_plan(const BatchShape& shape) {
+  return plan_chunks(shape.bytes, static_cast<uint32_t>(SegmentLayout{}.slot_bytes));
+}
+
+Result<StepResult> shm_broadcast_step(const Call& call, Mesh& mesh, StepState&) {
+  RUEDA_RETURN_IF_ERROR(check_slots(call, mesh));
+  return Broadcast(call, mesh).step(0);
+}
+
+Status shm_broadcast(const Call& call, Mesh& mesh, Deadline deadline) {
+  RUEDA_RETURN_IF_ERROR(check_slots(call, mesh));
+  Broadcast broadcast(call, mesh);
+  for (int64_t chunk = 0; chunk < broadcast.number(); ++chunk) {
+    RUEDA_RETURN_IF_ERROR(
+        run_steps(mesh, deadline, [&] { return Result<StepResult>(broadcast.step(chunk)); }));
+  }
+  return {};
+}
+
+}  // namespace rueda::core

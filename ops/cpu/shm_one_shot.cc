@@ -1,0 +1,81 @@
+#include "ops/cpu/shm_one_shot.h"
+
+#include <vector>
+
+#include "ops/chunks.h"
+#include "ops/cpu/lane_view.h"
+#include "ops/cpu/run_steps.h"
+#include "ops/cpu/shm_slots.h"
+#include "ops/packing.h"
+
+namespace rueda::core {
+
+namespace {
+
+enum Phase { kPost, kCollect };
+
+bool is_tiny(const Call& call, const Packing& packing) {
+  return static_cast<uint64_t>(call.count) * packing.element_bytes() <= kTinyBytes;
+}
+
+/// False while somebody still reads what the area held before.
+bool post(const Call& call, const Packing& packing, Mesh& mesh, LaneView& view) {
+  const bool tiny = is_tiny(call, packing);
+  const auto area = tiny ? LaneView::Area::kTiny : LaneView::Area::kInput;
+  const int slot = tiny ? view.tiny_slot() : view.slot(0);
+  if (!view.free(area, slot)) return false;
+  SliceCursor cursor = packing.cursor();
+  if (tiny) {
+    packing.pack(cursor, call.count, view.tiny(view.index()).payload, StoreHint::kPlain);
+  } else {
+    packing.pack(cursor, call.count, view.input(view.index(), 0), store_hint(mesh));
+  }
+  view.claim(area, slot, view.value(0));
+  if (tiny) {
+    view.publish_tiny();
+  } else {
+    view.publish(LaneView::Word::kPosted, view.value(0));
+  }
+  return true;
+}
+
+/// False while an input is missing.
+bool collect(const Call& call, const Packing& packing, LaneView& view) {
+  const bool tiny = is_tiny(call, packing);
+  if (!(tiny ? view.all_tiny_seen() : view.all_seen(LaneView::Word::kPosted, view.value(0)))) return false;
+  std::vector<const std::byte*> inputs;
+  inputs.reserve(static_cast<size_t>(view.size()));
+  for (int i = 0; i < view.size(); ++i) inputs.push_back(tiny ? view.tiny(i).payload : view.input(i, 0));
+  SliceCursor cursor = packing.cursor();
+  packing.fold(cursor, call.count, inputs);
+  view.publish(LaneView::Word::kDone, view.value(0));
+  return true;
+}
+
+}  // namespace
+
+bool shm_one_shot_fits(const BatchShape& shape) {
+  return shm_fits(shape) && wire_bytes(shape) <= SegmentLayout{}.slot_bytes;
+}
+
+RowChoice shm_one_shot_plan(const BatchShape&) {
+  return plan_chunks(0, static_cast<uint32_t>(SegmentLayout{}.slot_bytes));
+}
+
+Result<StepResult> shm_one_shot_step(const Call& call, Mesh& mesh, StepState& state) {
+  const Packing packing(call);
+  LaneView view(call, mesh);
+  if (state.phase == kPost) {
+    RUEDA_RETURN_IF_ERROR(check_slots(call, mesh));
+    if (!post(call, packing, mesh, view)) return StepResult::kPending;
+    state.phase = kCollect;
+  }
+  return collect(call, packing, view) ? StepResult::kDone : StepResult::kPending;
+}
+
+Status shm_one_shot(const Call& call, Mesh& mesh, Deadline deadline) {
+  StepState state;
+  return run_steps(mesh, deadline, [&] { return shm_one_shot_step(call, mesh, state); });
+}
+
+}  // namespace rueda::core

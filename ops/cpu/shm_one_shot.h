@@ -1,0 +1,21 @@
+#pragma once
+#include "ops/algorithm.h"
+
+namespace rueda::core {
+
+/// All-reduce of small batches on one host with one synchronisation: every rank posts its encoded input once, and
+/// everybody folds all inputs, in the team's order, into its own tensors.
+///
+///   rank r:  input ─encode─▶ slot r (or, up to 56 bytes, the line of the flag itself) ─stamp─▶ all
+///            all slots ─fold─▶ tensors ─▶ done
+///
+/// The step posts as soon as nobody reads the area any more, then returns kPending until all inputs are there.
+Result<StepResult> shm_one_shot_step(const Call& call, Mesh& mesh, StepState& state);
+/// The same to its end. Blocks the lane until all ranks have posted. kPeerLost: the epoch is over. kTimeout: the same, and
+/// some peer may still be running.
+Status shm_one_shot(const Call& call, Mesh& mesh, Deadline deadline);
+/// One host, and no more bytes than an input slot holds.
+bool shm_one_shot_fits(const BatchShape& shape);
+RowChoice shm_one_shot_plan(const BatchShape& shape);
+
+}  // namespace rueda::core

@@ -1,0 +1,16 @@
+#include "ops/cpu/shm_slots.h"
+
+#include <string>
+
+namespace rueda::core {
+
+Status check_slots(const Call& call, const Mesh& mesh) {
+  const SegmentLayout& layout = mesh.layout();
+  if (layout.slots >= 2 && call.choice.chunk_bytes <= layout.slot_bytes) return {};
+  return Status(Code::kInvalidArgument, "rank " + std::to_string(mesh.rank()) + ": a chunk of " +
+                                            std::to_string(call.choice.chunk_bytes) + " bytes does not fit " +
+                                            std::to_string(layout.slots) + " slots of " +
+                                            std::to_string(layout.slot_bytes) + " bytes; needed are 2 slots");
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,19 @@
+#pragma once
+#include "ops/algorithm.h"
+#include "runtime/base/store_hint.h"
+
+namespace rueda::core {
+
+/// What all rows over shared memory ask of a batch: one host, more than one rank, host memory.
+inline bool shm_fits(const BatchShape& shape) { return shape.one_host && shape.ranks > 1 && shape.device < 0; }
+
+/// How a writer stores what its peers will read. Far or unknown: past the cache, because pulling dirty lines across is
+/// five times slower than reading memory; unknown loses no more than a third by it.
+inline StoreHint store_hint(const Mesh& mesh) {
+  return mesh.distance() == Distance::kNear ? StoreHint::kPlain : StoreHint::kNonTemporal;
+}
+
+/// kInvalidArgument if the plan's chunks do not fit the slots of this mesh, which a build with another layout could send.
+Status check_slots(const Call& call, const Mesh& mesh);
+
+}  // namespace rueda::core

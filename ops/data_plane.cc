@@ -1,0 +1,60 @@
+#include "ops/data_plane.h"
+
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "ops/chunks.h"
+#include "ops/select.h"
+
+namespace rueda::core {
+
+namespace {
+
+Status unknown_row(const RowChoice& choice, size_t rows) {
+  return Status(Code::kInvalidArgument, "a batch names row " + std::to_string(choice.row) + " of a table of " +
+                                            std::to_string(rows) + " rows");
+}
+
+}  // namespace
+
+DataPlane::DataPlane(const Settings& settings)
+    : settings_(settings), rows_(algorithms().begin(), algorithms().end()) {}
+
+Status DataPlane::add_rows(std::span<const Algorithm> rows) {
+  for (const Algorithm& row : rows) {
+    if (rows_.size() >= std::numeric_limits<uint8_t>::max()) {
+      return Status(Code::kInvalidArgument, std::string("row \"") + row.name + "\": the table holds at most 255 rows");
+    }
+    for (const Algorithm& known : rows_) {
+      if (known.kind == row.kind && std::string_view(known.name) == row.name) {
+        return Status(Code::kInvalidArgument,
+                      std::string(name_of(row.kind)) + " row \"" + row.name + "\" is already in the table");
+      }
+    }
+    rows_.push_back(row);
+  }
+  return {};
+}
+
+Result<RowChoice> DataPlane::select(const BatchShape& shape) const { return select_row(rows_, settings_, shape); }
+
+bool DataPlane::runs_inline(const RowChoice& choice) const {
+  return choice.row < rows_.size() && rows_[choice.row].step != nullptr && is_one_chunk(choice);
+}
+
+const char* DataPlane::row_name(uint8_t row) const { return row < rows_.size() ? rows_[row].name : "unknown"; }
+
+Result<StepResult> DataPlane::step(const Call& call, Mesh& mesh, StepState& state) {
+  if (!runs_inline(call.choice)) return unknown_row(call.choice, rows_.size());
+  return rows_[call.choice.row].step(call, mesh, state);
+}
+
+Status DataPlane::run(const Call& call, Mesh& mesh, Deadline deadline) {
+  if (call.choice.row >= rows_.size()) return unknown_row(call.choice, rows_.size());
+  return rows_[call.choice.row].run(call, mesh, deadline);
+}
+
+std::unique_ptr<Executor> make_executor(const Settings& settings) { return std::make_unique<DataPlane>(settings); }
+
+}  // namespace rueda::core

@@ -1,0 +1,85 @@
+#include "ops/packing.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace rueda::core {
+
+namespace {
+
+/// Below this the fence after non-temporal stores costs more than they save.
+constexpr size_t kShortestStreamBytes = 4096;
+/// A block of results on its way through the wire type: stays in the first-level cache.
+constexpr size_t kBlockBytes = 4096;
+
+/// Only reductions change bits; a broadcast moves them as they are.
+CodecId codec_of(OpKind kind, CodecId codec) { return kind == OpKind::kAllreduce ? codec : CodecId::kNone; }
+
+ReduceTask task_of(const Call& call, Dtype wire) {
+  ReduceTask task;
+  task.dtype = wire;
+  task.op = call.op;
+  task.postscale = call.postscale;
+  task.divisor = call.team->size();
+  task.groups = call.team->groups;
+  return task;
+}
+
+void advance_all(std::span<const std::byte*> inputs, size_t bytes) {
+  for (const std::byte*& input : inputs) input += bytes;
+}
+
+}  // namespace
+
+Packing::Packing(const Call& call)
+    : call_(call),
+      codec_(codec(codec_of(call.kind, call.codec))),
+      wire_(codec_.wire(call.dtype)),
+      prescale_(call.kind == OpKind::kAllreduce ? call.prescale : 1.0),
+      task_(task_of(call, wire_)) {}
+
+void Packing::pack(SliceCursor& cursor, int64_t count, std::byte* to, StoreHint hint) const {
+  cursor.take(count, [&](const std::byte* in, std::byte*, int64_t length) {
+    const size_t bytes = static_cast<size_t>(length) * element_bytes();
+    codec_.encode(call_.dtype, prescale_, in, to, length, bytes < kShortestStreamBytes ? StoreHint::kPlain : hint);
+    to += bytes;
+  });
+}
+
+void Packing::unpack(SliceCursor& cursor, int64_t count, const std::byte* from) const {
+  cursor.take(count, [&](const std::byte*, std::byte* out, int64_t length) {
+    codec_.decode(call_.dtype, from, out, length, StoreHint::kPlain);
+    from += static_cast<size_t>(length) * element_bytes();
+  });
+}
+
+void Packing::fold(SliceCursor& cursor, int64_t count, std::span<const std::byte* const> inputs) const {
+  std::vector<const std::byte*> at(inputs.begin(), inputs.end());
+  if (decodes()) return fold_decoding(cursor, count, at);
+  cursor.take(count, [&](const std::byte*, std::byte* out, int64_t length) {
+    reduce(task_, at, out, StoreHint::kPlain, nullptr, length);
+    advance_all(at, static_cast<size_t>(length) * element_bytes());
+  });
+}
+
+void Packing::fold_decoding(SliceCursor& cursor, int64_t count, std::span<const std::byte*> inputs) const {
+  alignas(64) std::byte block[kBlockBytes];
+  const auto capacity = static_cast<int64_t>(kBlockBytes / element_bytes());
+  while (count > 0) {
+    const int64_t length = std::min(count, capacity);
+    reduce(task_, inputs, block, StoreHint::kPlain, nullptr, length);
+    unpack(cursor, length, block);
+    advance_all(inputs, static_cast<size_t>(length) * element_bytes());
+    count -= length;
+  }
+}
+
+size_t wire_element_bytes(const BatchShape& shape) {
+  return size_of(codec(codec_of(shape.kind, shape.codec)).wire(shape.dtype));
+}
+
+uint64_t wire_bytes(const BatchShape& shape) {
+  return shape.bytes / size_of(shape.dtype) * wire_element_bytes(shape);
+}
+
+}  // namespace rueda::core

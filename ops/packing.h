@@ -1,0 +1,51 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "compression/codec.h"
+#include "ops/kernels/reduce.h"
+#include "ops/slice_cursor.h"
+
+namespace rueda::core {
+
+/// How the elements of one batch travel: wire type, codec, scales and the order of the sum, and the passes between the
+/// tensors and wire memory. Wire offsets count elements of the wire type. A value; borrows the call and its team.
+class Packing {
+ public:
+  explicit Packing(const Call& call);
+
+  size_t element_bytes() const { return size_of(wire_); }
+  /// Whether an input travels with the bits it has in its tensor.
+  bool as_is() const { return wire_ == call_.dtype && prescale_ == 1.0; }
+  /// Whether results are decoded on their way into a tensor.
+  bool decodes() const { return wire_ != call_.dtype; }
+  /// The reduction of one input per member, in the team's order.
+  const ReduceTask& task() const { return task_; }
+  SliceCursor cursor() const { return SliceCursor(call_.slices, size_of(call_.dtype)); }
+
+  /// Encodes and prescales the next `count` elements of the inputs to `to`. Stretches too short to gain from it are
+  /// stored plainly whatever the hint.
+  void pack(SliceCursor& cursor, int64_t count, std::byte* to, StoreHint hint) const;
+  /// Decodes `count` wire elements into the outputs.
+  void unpack(SliceCursor& cursor, int64_t count, const std::byte* from) const;
+  /// Reduces wire inputs, one per member, straight into the outputs; rounds to the wire type on the way, so that the
+  /// result is that of a rank which received it.
+  void fold(SliceCursor& cursor, int64_t count, std::span<const std::byte* const> inputs) const;
+
+ private:
+  void fold_decoding(SliceCursor& cursor, int64_t count, std::span<const std::byte*> inputs) const;
+
+  const Call& call_;
+  const Codec& codec_;
+  Dtype wire_;
+  double prescale_;
+  ReduceTask task_;
+};
+
+/// Bytes on the wire of a batch of this shape.
+uint64_t wire_bytes(const BatchShape& shape);
+/// Bytes of one wire element of a batch of this shape.
+size_t wire_element_bytes(const BatchShape& shape);
+
+}  // namespace rueda::core

@@ -1,0 +1,126 @@
+#include "ops/select.h"
+
+#include <string_view>
+
+#include "ops/packing.h"
+
+namespace rueda::core {
+
+namespace {
+
+constexpr std::string_view kAuto = "auto";
+
+/// Every rank of a one-shot reads all inputs, of a two-shot two slices' worth, at the price of one more
+/// synchronisation.
+constexpr uint64_t kOneShotInputBytes = 128 * 1024;
+
+const std::string* forced_row(const Settings& settings, OpKind kind) {
+  switch (kind) {
+    case OpKind::kAllreduce: return &settings.allreduce_algorithm;
+    case OpKind::kBroadcast: return &settings.broadcast_algorithm;
+    case OpKind::kBarrier: break;
+  }
+  return nullptr;
+}
+
+/// The row to try first: the fastest where several can serve a shape. Empty: the first of the table that fits.
+std::string_view preferred_row(const BatchShape& shape) {
+  if (shape.kind == OpKind::kAllreduce && shape.one_host) {
+    return wire_bytes(shape) * static_cast<uint64_t>(shape.ranks) <= kOneShotInputBytes ? "shm_one_shot"
+                                                                                        : "shm_two_shot";
+  }
+  return {};
+}
+
+Status check_reduction(const BatchShape& shape) {
+  if (shape.kind != OpKind::kAllreduce) return {};
+  if (shape.op == ReduceOp::kAdasum) return Status(Code::kInvalidArgument, "allreduce: no row computes adasum");
+  if (shape.op == ReduceOp::kAverage && shape.dtype == Dtype::kBool) {
+    return Status(Code::kInvalidArgument, "allreduce: an average of bool is not defined");
+  }
+  return {};
+}
+
+int find_row(std::span<const Algorithm> rows, OpKind kind, std::string_view name) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].kind == kind && rows[i].name == name) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+std::string names_of(std::span<const Algorithm> rows, OpKind kind) {
+  std::string names;
+  for (const Algorithm& row : rows) {
+    if (row.kind == kind) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return names;
+}
+
+Status no_such_row(std::span<const Algorithm> rows, OpKind kind, const std::string& name) {
+  return Status(Code::kInvalidArgument,
+                std::string(name_of(kind)) + " row \"" + name + "\" does not exist; there are " + names_of(rows, kind));
+}
+
+RowChoice choose(std::span<const Algorithm> rows, int index, const BatchShape& shape) {
+  RowChoice choice = rows[static_cast<size_t>(index)].plan(shape);
+  choice.row = static_cast<uint8_t>(index);
+  return choice;
+}
+
+bool serves(std::span<const Algorithm> rows, int index, const BatchShape& shape, const Settings& settings) {
+  return index >= 0 && obstacle(rows[static_cast<size_t>(index)], shape, settings).empty();
+}
+
+Result<RowChoice> choose_forced(std::span<const Algorithm> rows, const Settings& settings, const BatchShape& shape,
+                                const std::string& name) {
+  const int index = find_row(rows, shape.kind, name);
+  if (index < 0) return no_such_row(rows, shape.kind, name);
+  const std::string reason = obstacle(rows[static_cast<size_t>(index)], shape, settings);
+  if (reason.empty()) return choose(rows, index, shape);
+  return Status(Code::kInvalidArgument, std::string(name_of(shape.kind)) + " row \"" + name + "\" " + reason);
+}
+
+Status check_forced(std::span<const Algorithm> rows, const Settings& settings, OpKind kind) {
+  const std::string& name = *forced_row(settings, kind);
+  if (name == kAuto || find_row(rows, kind, name) >= 0) return {};
+  return no_such_row(rows, kind, name);
+}
+
+}  // namespace
+
+std::string obstacle(const Algorithm& row, const BatchShape& shape, const Settings& settings) {
+  if (row.kind != shape.kind) return std::string("is no row for ") + name_of(shape.kind);
+  const bool partial_sums = row.kind == OpKind::kAllreduce && !row.canonical;
+  if (partial_sums && (shape.deterministic || settings.deterministic)) {
+    return "adds in an order of its own, which deterministic mode does not allow";
+  }
+  if (partial_sums && shape.op == ReduceOp::kAverage && !is_float(shape.dtype)) {
+    return std::string("moves partial sums and cannot average ") + name_of(shape.dtype) + " exactly";
+  }
+  if (row.fits(shape)) return {};
+  return "cannot serve " + std::to_string(shape.bytes) + " bytes of " + name_of(shape.dtype) + " on " +
+         std::to_string(shape.ranks) + (shape.one_host ? " ranks of one host" : " ranks of several hosts") +
+         (shape.device < 0 ? "" : " in device memory");
+}
+
+Result<RowChoice> select_row(std::span<const Algorithm> rows, const Settings& settings, const BatchShape& shape) {
+  RUEDA_RETURN_IF_ERROR(check_reduction(shape));
+  const std::string* forced = forced_row(settings, shape.kind);
+  if (forced != nullptr && *forced != kAuto && shape.ranks > 1) return choose_forced(rows, settings, shape, *forced);
+  const int preferred = find_row(rows, shape.kind, preferred_row(shape));
+  if (serves(rows, preferred, shape, settings)) return choose(rows, preferred, shape);
+  for (int i = 0; i < static_cast<int>(rows.size()); ++i) {
+    if (serves(rows, i, shape, settings)) return choose(rows, i, shape);
+  }
+  return Status(Code::kUnsupported, std::string("no row of this build can serve ") + name_of(shape.kind) + " of " +
+                                        std::to_string(shape.bytes) + " bytes of " + name_of(shape.dtype) + " on " +
+                                        std::to_string(shape.ranks) + " ranks" +
+                                        (shape.device < 0 ? "" : " in device memory"));
+}
+
+Status check_forced_rows(std::span<const Algorithm> rows, const Settings& settings) {
+  RUEDA_RETURN_IF_ERROR(check_forced(rows, settings, OpKind::kAllreduce));
+  return check_forced(rows, settings, OpKind::kBroadcast);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,57 @@
+#pragma once
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "runtime/engine/executor.h"
+
+namespace rueda::core {
+
+/// Walks the slices of a batch as one run of elements, so that a chunk may begin and end anywhere in any tensor.
+/// A value; borrows the slices.
+class SliceCursor {
+ public:
+  SliceCursor(std::span<const Slice> slices, size_t element_bytes)
+      : slices_(slices), element_bytes_(static_cast<int64_t>(element_bytes)) {}
+
+  /// Calls `piece(in, out, count)` for each stretch of one tensor in the next `count` elements, in order, and moves past
+  /// them. `piece` is never called with 0 elements.
+  template <typename Piece>
+  void take(int64_t count, Piece&& piece) {
+    while (count > 0) {
+      const Slice& slice = slices_[index_];
+      const int64_t length = std::min(count, slice.count - offset_);
+      if (length > 0) {
+        const int64_t byte = offset_ * element_bytes_;
+        piece(slice.in + byte, slice.out + byte, length);
+        count -= length;
+      }
+      advance(slice, length);
+    }
+  }
+  void skip(int64_t count) {
+    while (count > 0) {
+      const Slice& slice = slices_[index_];
+      const int64_t length = std::min(count, slice.count - offset_);
+      count -= length;
+      advance(slice, length);
+    }
+  }
+
+ private:
+  void advance(const Slice& slice, int64_t length) {
+    offset_ += length;
+    if (offset_ == slice.count) {
+      ++index_;
+      offset_ = 0;
+    }
+  }
+
+  std::span<const Slice> slices_;
+  int64_t element_bytes_;
+  size_t index_ = 0;
+  int64_t offset_ = 0;
+};
+
+}  // namespace rueda::core
