@@ -1,0 +1,57 @@
+#include "runtime/rendezvous/epoch_plan.h"
+
+#include <algorithm>
+#include <map>
+
+namespace rueda::core {
+namespace {
+
+int host_at(const EpochPlan& plan, int rank) { return plan.host_of[static_cast<size_t>(rank)]; }
+
+/// Ranks by host, hosts in order of their numbers.
+std::map<int, int> ranks_per_host(const EpochPlan& plan) {
+  std::map<int, int> count;
+  for (const int host : plan.host_of) ++count[host];
+  return count;
+}
+
+}  // namespace
+
+std::vector<int> EpochPlan::local_ranks() const {
+  std::vector<int> ranks_here;
+  for (int other = 0; other < size; ++other) {
+    if (host_at(*this, other) == host_at(*this, rank)) ranks_here.push_back(other);
+  }
+  return ranks_here;
+}
+
+int EpochPlan::local_rank() const {
+  const auto first = host_of.begin();
+  return static_cast<int>(std::count(first, first + rank, host_at(*this, rank)));
+}
+
+int EpochPlan::local_size() const {
+  return static_cast<int>(std::count(host_of.begin(), host_of.end(), host_at(*this, rank)));
+}
+
+int EpochPlan::cross_rank() const {
+  const auto counts = ranks_per_host(*this);
+  const int local = local_rank();
+  return static_cast<int>(std::count_if(counts.begin(), counts.lower_bound(host_at(*this, rank)),
+                                        [local](const auto& host) { return host.second > local; }));
+}
+
+int EpochPlan::cross_size() const {
+  const auto counts = ranks_per_host(*this);
+  const int local = local_rank();
+  return static_cast<int>(
+      std::count_if(counts.begin(), counts.end(), [local](const auto& host) { return host.second > local; }));
+}
+
+bool EpochPlan::homogeneous() const {
+  const auto counts = ranks_per_host(*this);
+  return std::all_of(counts.begin(), counts.end(),
+                     [&](const auto& host) { return host.second == counts.begin()->second; });
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,34 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace rueda::core {
+
+/// Every key of the store, in one place. All begin with the job; what belongs to one epoch with job and epoch.
+///
+///   JOB/wishes/RANK      counter: how often this rank has begun `init`                    (the rank adds 1)
+///   JOB/wish/RANK/N      its N-th wish: nonce, endpoint, settings; empty: withdrawn       (the rank)
+///   JOB/taken/RANK       counter: the last of its wishes that rank 0 has answered         (rank 0)
+///   JOB/answer/NONCE     epoch number, or the error that init fails with                  (rank 0)
+///   JOB/epochs           counter: the last epoch's number                                 (rank 0)
+///   JOB/EPOCH/world      all endpoints and what was agreed                                (rank 0)
+///   JOB/EPOCH/local/RANK with whom it shares memory, and with whom not, and why           (the rank)
+///   JOB/EPOCH/hosts      the partition into hosts, or the error                           (rank 0)
+///   JOB/goodbyes/RANK    counter: how often its `shutdown` has ended well                 (the rank adds 1)
+///   JOB/death            a DeathVerdict                                                   (hvdrun)
+inline std::string wishes_key(const std::string& job, int rank) { return job + "/wishes/" + std::to_string(rank); }
+inline std::string wish_key(const std::string& job, int rank, int64_t number) {
+  return job + "/wish/" + std::to_string(rank) + "/" + std::to_string(number);
+}
+inline std::string taken_key(const std::string& job, int rank) { return job + "/taken/" + std::to_string(rank); }
+inline std::string answer_key(const std::string& job, const std::string& nonce) { return job + "/answer/" + nonce; }
+inline std::string epochs_key(const std::string& job) { return job + "/epochs"; }
+inline std::string world_key(const std::string& job, uint64_t epoch) { return job + "/" + std::to_string(epoch) + "/world"; }
+inline std::string local_key(const std::string& job, uint64_t epoch, int rank) {
+  return job + "/" + std::to_string(epoch) + "/local/" + std::to_string(rank);
+}
+inline std::string hosts_key(const std::string& job, uint64_t epoch) { return job + "/" + std::to_string(epoch) + "/hosts"; }
+inline std::string goodbyes_key(const std::string& job, int rank) { return job + "/goodbyes/" + std::to_string(rank); }
+inline std::string death_key(const std::string& job) { return job + "/death"; }
+
+}  // namespace rueda::core
