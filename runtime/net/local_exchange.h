@@ -56,7 +56,7 @@ class LocalExchange {
   /// Meets every peer; `scope.rank` may not be among them. Blocks until each has succeeded or failed, or the deadline.
   /// Peers in another network namespace, or dead, fail at once. Strangers that connect are dropped after 2 s, or when 64
   /// are pending, and never delay peers for longer. Outcomes in the order of `peers`.
-  /// kSystem: poll itself failed.
+  /// kSystem: poll or accept failed, for want of memory or descriptors.
   Result<std::vector<LocalOutcome>> exchange(const HelloScope& scope, const LocalOffer& offer,
                                              std::span<const LocalCandidate> peers, Deadline deadline);
 
