@@ -79,7 +79,10 @@ class Participant {
   void started(SetId set, uint64_t number);
   /// A frame from rank 0. kPeerLost if it does not parse or breaks the protocol: the epoch is over.
   Status receive(std::span<const std::byte> frame);
-  /// The frame to send to rank 0, everything since the last call; empty when there is nothing.
+  /// The epoch is over for a reason from outside: what is pending comes as one ErrorEvent, every later request too.
+  void end(const Status& why);
+  /// The frame to send to rank 0, everything since the last call; empty when there is nothing. What exceeds the limit of
+  /// one frame comes in several: call until empty.
   std::vector<std::byte> take_frame();
   /// Events in order since the last call.
   std::vector<Event> take_events();
@@ -100,7 +103,7 @@ class Arbiter {
   Status receive(int rank, std::span<const std::byte> frame);
   /// Plans what can be planned now: call after every receive was taken.
   void plan();
-  /// The frame to send to `rank`; empty when there is nothing.
+  /// The frame to send to `rank`; empty when there is nothing. Call until empty, as above.
   std::vector<std::byte> take_frame(int rank);
   /// Whether a credit for some set would let a batch go: who holds one should ring.
   bool out_of_credit() const;

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,5 +38,8 @@ struct Request {
   Metadata metadata;
   uint64_t group = 0;            ///< this rank's number of the group instance, 0: none; members are submitted together
 };
+
+/// Fills in `group_hash` and `group_size` of the requests of one group, in their order.
+void describe_group(std::span<Request> requests);
 
 }  // namespace rueda::core

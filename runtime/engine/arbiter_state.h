@@ -1,0 +1,181 @@
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/engine/agreement.h"
+#include "runtime/engine/id_map.h"
+#include "runtime/engine/messages.h"
+#include "runtime/engine/metadata_table.h"
+#include "runtime/engine/planner.h"
+
+namespace rueda::core {
+
+/// What rank 0 knows. An `Entry` is an id: a key of a set, with a row of counts that says how often each member has
+/// proposed it, and its open occurrences. An occurrence goes
+///
+///   collecting ─all members, equal─▶ agreed ─group whole─▶ ready ─cut─▶ cut ─batch verdict─▶ settled
+///       └── mismatch, abandoned, row refused ──▶ failed ──all members have proposed it──▶ settled
+///
+/// Settled occurrences leave `open`. An entry with none open is at rest: all counts are equal, and it may be evicted.
+struct Arbiter::State {
+  enum class Stage : uint8_t { kCollecting, kAgreed, kReady, kCut, kFailed, kSettled };
+  struct Entry;
+  struct Set;
+  struct Ref {
+    Entry* entry = nullptr;
+    uint64_t occurrence = 0;
+  };
+  /// Occurrences that complete or fail together: the union of the groups, as ranks sent them, that share a member.
+  struct Group {
+    std::vector<Ref> members;
+    size_t not_agreed = 0;
+    size_t not_issued = 0;             ///< once all are agreed
+  };
+  struct Differing {
+    int rank;
+    Metadata metadata;
+  };
+  struct Occurrence {
+    Stage stage = Stage::kCollecting;
+    uint32_t proposed = 0;                             ///< by how many members
+    uint32_t number = kNoMetadata;                     ///< of what the first one sent
+    std::unique_ptr<Metadata> own;                     ///< where that has no number
+    std::unique_ptr<std::vector<Differing>> differing; ///< who sent something else
+    Group* group = nullptr;
+    Status error;
+  };
+  struct Entry {
+    uint64_t id = 0;
+    Set* set = nullptr;
+    std::string name;                  ///< empty: unnamed
+    OpKind kind = OpKind::kAllreduce;  ///< of an unnamed key
+    uint32_t home = kNoMetadata;
+    bool announced = false;
+    bool evicted = false;              ///< kept until no proposal by this id can be on its way
+    uint64_t base = 0;                 ///< occurrence number of open[0]
+    std::vector<Occurrence> open;
+    std::vector<uint64_t> counts;      ///< by member
+    Entry* older = nullptr;            ///< at rest: the list by last use
+    Entry* newer = nullptr;
+    Occurrence& at(uint64_t occurrence) { return open[occurrence - base]; }
+  };
+  struct Piece {
+    std::vector<PlannedTensor> tensors;
+    RowChoice choice;
+  };
+  struct Set {
+    Set(const SetMembers& given, size_t metadata_capacity, uint64_t threshold)
+        : members(given), metadata(metadata_capacity), planner(threshold) {}
+    SetMembers members;
+    std::vector<int> index;            ///< by rank of the epoch; -1: no member
+    int lowest = 0;
+    MetadataTable metadata;
+    std::unordered_map<std::string_view, Entry*> named;  ///< keys are the entries' names
+    std::array<Entry*, 3> unnamed{};
+    Planner planner;
+    std::deque<Piece> cut;             ///< of a group that leaves in several batches
+    uint64_t issued = 0;
+    uint64_t started = 0;
+    std::deque<Entry*> evicted;        ///< oldest first
+    uint64_t forgotten = 0;            ///< evictions that all members have seen
+    std::vector<uint64_t> seen;        ///< evictions, by member
+    bool ended = false;                ///< a member has left
+    bool has_credit() const { return issued - (started > 0 ? started - 1 : 0) < 2; }
+    bool waiting() const { return !planner.empty() || !cut.empty(); }
+  };
+  /// A proposal that waits for the rest of its group.
+  struct Proposal {
+    Entry* entry;
+    uint32_t number;
+    std::unique_ptr<Metadata> own;
+  };
+  struct Rank {
+    explicit Rank(uint64_t epoch) : frames(epoch) {}
+    FrameQueue frames;
+    uint64_t next_id = 0;
+    std::vector<Proposal> group;       ///< so far
+    size_t group_size = 0;
+    bool left = false;
+  };
+
+  explicit State(const AgreementConfig& given);
+  std::string rank_name(int rank) const;
+
+  // arbiter_receive.cc: one record of a proposal frame each; false if it breaks the protocol.
+  bool take_record(int rank, WireReader& reader);
+  bool take_step(int rank, uint64_t word, WireReader& reader);
+  bool take_full(int rank, Set& set, WireReader& reader);
+  static bool take_credit(int rank, Set& set, uint64_t count);
+  bool take_evictions_seen(int rank, Set& set, uint64_t count);
+  bool take_abandon(int rank, Set& set, ProposalKind kind, WireReader& reader);
+  bool take_by_id(int rank, uint64_t id);
+  bool take_with_metadata(int rank, uint64_t id, WireReader& reader);
+  Entry* entry_for(int rank, uint64_t id, bool& broken);
+  Set* find_set(uint64_t id);
+
+  // arbiter_entries.cc: keys, ids, what is at rest.
+  Entry* find_key(Set& set, std::string_view name, OpKind kind) const;
+  Entry& find_or_add(Set& set, std::string_view name, OpKind kind);
+  void settle(Entry& entry);
+  void put_to_rest(Entry& entry);
+  void take_from_rest(Entry& entry);
+  void evict_down_to_capacity();
+  void drop_ended_from_rest();
+  void forget_evicted(Set& set);
+
+  // arbiter_match.cc: proposals become agreement or an error.
+  bool accept(int rank, Entry& entry, uint32_t number, std::unique_ptr<Metadata> own);
+  Ref count_proposal(int rank, Entry& entry, uint32_t number, std::unique_ptr<Metadata> own);
+  void accept_group(int rank);
+  void link(std::span<const Ref> refs);
+  void merge(Group& into, Group& from);
+  void complete_if_full(const Ref& ref);
+  void agree(const Ref& ref);
+  void fail(const Ref& ref, const Status& why);
+  const Metadata& metadata_of(const Entry& entry, const Occurrence& occurrence) const;
+  Status mismatch(const Ref& ref) const;
+  Group& new_group();
+  void release(Group& group);
+
+  // arbiter_verdicts.cc: batches and what members are told.
+  void push(const Ref& ref);
+  void cut_next(Set& set);
+  Result<RowChoice> choose(Set& set, std::span<const PlannedTensor> tensors);
+  void issue(Set& set, std::span<const PlannedTensor> tensors, const RowChoice& choice);
+  void issue_next(Set& set);
+  void announce(Entry& entry, uint32_t home);
+  uint32_t define(Set& set, const Metadata& metadata);
+  void tell(const Set& set, size_t requests);
+  void leave(int rank);
+  OperationRef reference(const Ref& ref) const;
+
+  const AgreementConfig config;
+  std::deque<Set> sets;
+  std::deque<Rank> ranks;
+  IdMap<Entry> by_id;
+  std::deque<Entry> entries;
+  std::vector<Entry*> free_entries;
+  std::deque<Group> groups;
+  std::vector<Group*> free_groups;
+  uint64_t next_id = 1;
+  uint64_t next_stamp = 0;
+  Entry* oldest = nullptr;           ///< at rest, least recently used
+  Entry* newest = nullptr;
+  uint64_t at_rest = 0;
+  bool ended = false;                ///< rank 0 has left
+  WireWriter record;                 ///< scratch of one record
+  std::vector<OperationRef> operations;
+  std::vector<Ref> refs;
+  Cut cut;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,65 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace rueda::core {
+
+/// Finds a `T` by its id: open addressing with linear probing, for ids that are given out in ascending order (the id is
+/// its own hash) and are never 0. Does not own the values. Not shared between threads.
+template <typename T>
+class IdMap {
+ public:
+  T* find(uint64_t id) const {
+    if (slots_.empty()) return nullptr;
+    for (size_t at = id & mask(); slots_[at].id != 0; at = (at + 1) & mask()) {
+      if (slots_[at].id == id) return slots_[at].value;
+    }
+    return nullptr;
+  }
+  /// `id` must not be in the map.
+  void insert(uint64_t id, T* value) {
+    if ((used_ + 1) * 2 > slots_.size()) grow();
+    ++used_;
+    place({id, value});
+  }
+  /// Does nothing if there is no such id. Moves later slots of the probe sequence back, so that no marks stay behind.
+  void erase(uint64_t id) {
+    if (find(id) == nullptr) return;
+    size_t hole = id & mask();
+    while (slots_[hole].id != id) hole = (hole + 1) & mask();
+    --used_;
+    for (size_t at = (hole + 1) & mask(); slots_[at].id != 0; at = (at + 1) & mask()) {
+      const size_t home = slots_[at].id & mask();
+      if (((at - home) & mask()) >= ((at - hole) & mask())) {
+        slots_[hole] = slots_[at];
+        hole = at;
+      }
+    }
+    slots_[hole] = {};
+  }
+  size_t size() const { return used_; }
+
+ private:
+  struct Slot {
+    uint64_t id = 0;
+    T* value = nullptr;
+  };
+  size_t mask() const { return slots_.size() - 1; }
+  void place(Slot slot) {
+    size_t at = slot.id & mask();
+    while (slots_[at].id != 0) at = (at + 1) & mask();
+    slots_[at] = slot;
+  }
+  void grow() {
+    std::vector<Slot> old(slots_.empty() ? 16 : slots_.size() * 2);
+    old.swap(slots_);
+    for (const Slot& slot : old) {
+      if (slot.id != 0) place(slot);
+    }
+  }
+  std::vector<Slot> slots_;
+  size_t used_ = 0;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,119 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "runtime/base/wire.h"
+#include "runtime/engine/request.h"
+
+namespace rueda::core {
+
+/// The frames of agreement. All numbers are varints unless noted; every frame begins with the epoch.
+///
+///   proposal frame  epoch { word rest }            word = payload * 4 + tag
+///     tag 0  payload: id step                      the id's next occurrence, with its home metadata
+///     tag 1  payload: id step; more                this id and the `more` that follow it, likewise
+///     tag 2  payload: id step; number + 1          with other metadata; 0: in full behind it
+///     tag 3  payload: set * 8 + ProposalKind       see there
+///   verdict frame   epoch { VerdictKind (u8) rest }   see there
+///   operations      count { word rest }            as tags 0 to 2; tag 2 is followed by the occurrence
+///
+/// An id step is the zigzag difference to one past the last id, on that link (proposals) or in that list (verdicts).
+/// A proposal carries no occurrence: links keep order, so both ends count. In a verdict an occurrence is counted from
+/// the id's oldest without a verdict, which every member knows.
+
+inline constexpr size_t kMaxFrameBytes = 16u << 20;
+inline constexpr size_t kMaxRequests = 65536;  ///< of one frame, and of one list of operations
+inline constexpr size_t kMaxNameBytes = 1024;
+inline constexpr size_t kMaxDims = 16;
+inline constexpr size_t kMaxSentenceBytes = 4096;
+inline constexpr uint64_t kMaxTensorBytes = 1ull << 47;
+inline constexpr uint32_t kMaxGroupSize = 1u << 20;
+inline constexpr size_t kMaxMetadata = 65536;  ///< numbered metadata of one set
+/// More than any record but a list of operations takes.
+inline constexpr size_t kMaxRecordBytes = 8192;
+
+enum class ProposalKind : uint8_t {
+  kFull = 0,       ///< name, metadata: no id is known yet
+  kCredit = 1,     ///< how many more batches of the set have started
+  kEvictions = 2,  ///< how many more evictions of the set this rank has seen
+  kAbandonId = 3,  ///< id, age, sentence; age: this rank's later proposals of the key
+  kAbandonKey = 4, ///< op kind (u8), name, age, sentence
+  kGoodbye = 5,
+};
+
+enum class VerdictKind : uint8_t {
+  kAssign = 1,   ///< set, id, name, op kind (u8, unnamed only), home metadata + 1 (0: none)
+  kDefine = 2,   ///< set, metadata: it gets the set's next number
+  kBatch = 3,    ///< set, stamp, row (u8), chunk bytes, stamps, metadata + 1 (0: in full behind it), operations
+  kError = 4,    ///< code (u8), rank + 1, sentence, operations
+  kEvict = 5,    ///< set, operations (only the ids count)
+  kGoodbye = 6,  ///< rank
+};
+
+/// An id with a distance: in a list of operations the occurrence, counted from the oldest without a verdict.
+struct OperationRef {
+  uint64_t id = 0;
+  uint64_t ahead = 0;
+};
+
+void put_metadata(WireWriter& writer, const Metadata& metadata);
+/// Fails the reader on values that no rank can have sent: unknown enumerators, too many dimensions, too large a tensor.
+Metadata get_metadata(WireReader& reader);
+/// Empty if agreement can carry this request, else the sentence that says why not.
+std::string why_not_valid(const Request& request);
+/// `sentence`, cut to the wire's limit.
+std::string bounded_sentence(std::string sentence);
+
+void put_operations(WireWriter& writer, const std::vector<OperationRef>& operations);
+/// Appends at most kMaxRequests operations to `operations`, else fails the reader.
+void get_operations(WireReader& reader, std::vector<OperationRef>& operations);
+
+inline uint64_t zigzag(uint64_t difference) {
+  return (difference << 1) ^ (difference >> 63 != 0 ? UINT64_MAX : 0);
+}
+inline uint64_t unzigzag(uint64_t value) { return (value >> 1) ^ ((value & 1) != 0 ? UINT64_MAX : 0); }
+
+/// Frames on their way out of a machine, each within the limits. Owned by the machine.
+class FrameQueue {
+ public:
+  explicit FrameQueue(uint64_t epoch) : epoch_(epoch) {}
+  /// The writer of a frame that has room for so much more.
+  WireWriter& reserve(size_t bytes, size_t requests);
+  /// The oldest frame, empty when there is none.
+  std::vector<std::byte> take();
+  bool empty() const { return full_.empty() && current_.empty(); }
+
+ private:
+  uint64_t epoch_;
+  std::deque<std::vector<std::byte>> full_;
+  WireWriter current_;
+  size_t requests_ = 0;
+};
+
+/// A participant's side of the proposal frame: ids that follow each other become one run.
+class ProposalWriter {
+ public:
+  explicit ProposalWriter(uint64_t epoch) : frames_(epoch) {}
+  /// The next occurrence of `id` with its home metadata.
+  void cached(uint64_t id);
+  /// With metadata number `number`, or with `metadata` in full when that is kNoMetadata.
+  void cached(uint64_t id, uint32_t number, const Metadata& metadata);
+  void full(SetId set, const std::string& name, const Metadata& metadata);
+  /// Begins another record; the caller writes the rest, at most kMaxRecordBytes.
+  WireWriter& record(SetId set, ProposalKind kind);
+  std::vector<std::byte> take();
+  bool empty() const { return run_count_ == 0 && frames_.empty(); }
+
+ private:
+  void end_run();
+  void step(WireWriter& writer, uint64_t id, uint64_t tag);
+  FrameQueue frames_;
+  uint64_t run_first_ = 0;
+  uint64_t run_count_ = 0;
+  uint64_t next_id_ = 0;
+};
+
+}  // namespace rueda::core

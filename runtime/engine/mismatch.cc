@@ -1,0 +1,84 @@
+#include "runtime/engine/mismatch.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "runtime/engine/messages.h"
+
+namespace rueda::core {
+namespace {
+
+std::string print_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+std::string print_shape(const Metadata& metadata) {
+  std::string text = "[";
+  for (size_t i = 0; i < metadata.shape.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(metadata.shape[i]);
+  }
+  return text + "]";
+}
+
+std::string print_group(const Metadata& metadata) {
+  if (metadata.group_size == 0) return "no group";
+  char text[64];
+  std::snprintf(text, sizeof text, "a group of %u tensors (names' hash %016llx)", metadata.group_size,
+                static_cast<unsigned long long>(metadata.group_hash));
+  return text;
+}
+
+struct Field {
+  const char* name;
+  std::string (*print)(const Metadata& metadata);
+};
+
+constexpr Field kFields[] = {
+    {"kind", [](const Metadata& m) -> std::string { return name_of(m.kind); }},
+    {"dtype", [](const Metadata& m) -> std::string { return name_of(m.dtype); }},
+    {"shape", print_shape},
+    {"op", [](const Metadata& m) -> std::string { return name_of(m.op); }},
+    {"codec", [](const Metadata& m) -> std::string { return name_of(m.codec); }},
+    {"root", [](const Metadata& m) -> std::string { return m.root < 0 ? "no root" : "rank " + std::to_string(m.root); }},
+    {"prescale", [](const Metadata& m) { return print_number(m.prescale); }},
+    {"postscale", [](const Metadata& m) { return print_number(m.postscale); }},
+    {"device",
+     [](const Metadata& m) { return m.device < 0 ? "host memory" : "device kind " + std::to_string(m.device); }},
+    {"group", print_group},
+};
+
+/// "ranks 0-2 (host a) sent [12], rank 3 (host b) sent [10]", or nothing when all sent the same.
+std::string who_sent_what(const Field& field, std::span<const Sent> sent, std::span<const std::string> hosts) {
+  std::vector<std::pair<std::string, std::vector<int>>> values;
+  for (const Sent& each : sent) {
+    const std::string value = field.print(*each.metadata);
+    auto known = values.begin();
+    while (known != values.end() && known->first != value) ++known;
+    if (known == values.end()) known = values.insert(values.end(), {value, {}});
+    known->second.push_back(each.rank);
+  }
+  if (values.size() < 2) return {};
+  std::string text;
+  for (const auto& [value, ranks] : values) {
+    text += (text.empty() ? "" : ", ") + rank_ranges(ranks, hosts) + " sent " + value;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string mismatch_sentence(const std::string& what, std::span<const Sent> sent, std::span<const std::string> hosts) {
+  std::string fields;
+  for (const Field& field : kFields) {
+    const std::string who = who_sent_what(field, sent, hosts);
+    if (!who.empty()) fields += (fields.empty() ? "" : "; ") + std::string(field.name) + " differs: " + who;
+  }
+  bool one_kind = true;
+  for (const Sent& each : sent) one_kind = one_kind && each.metadata->kind == sent.front().metadata->kind;
+  const std::string kind = one_kind ? name_of(sent.front().metadata->kind) : "tensor";
+  return bounded_sentence(kind + " " + what + ": " + fields);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,180 @@
+#include <utility>
+
+#include "runtime/base/rank_ranges.h"
+#include "runtime/engine/participant_state.h"
+
+namespace rueda::core {
+
+Participant::State::State(const AgreementConfig& given) : config(given), proposals(given.epoch) {
+  for (const SetMembers& members : config.sets) {
+    sets.emplace_back(members, static_cast<size_t>(std::min<uint64_t>(config.cache_capacity, kMaxMetadata)));
+    for (size_t kind = 0; kind < sets.back().unnamed.size(); ++kind) {
+      sets.back().unnamed[kind].set = &sets.back();
+      sets.back().unnamed[kind].kind = static_cast<OpKind>(kind);
+    }
+  }
+}
+
+Participant::State::Set* Participant::State::find_set(SetId id) {
+  for (Set& set : sets) {
+    if (set.id == id) return &set;
+  }
+  return nullptr;
+}
+
+Participant::State::Key& Participant::State::find_or_add(Set& set, std::string_view name, OpKind kind) {
+  if (name.empty()) return set.unnamed[static_cast<size_t>(kind)];
+  const auto found = set.named.find(name);
+  if (found != set.named.end()) return found->second;
+  Key& key = set.named[std::string(name)];
+  key.set = &set;
+  key.name = name;
+  return key;
+}
+
+std::string Participant::State::rank_name(int rank) const {
+  return rank_ranges({&rank, 1}, config.hosts);
+}
+
+Status Participant::State::left_status(const Set& set, const Key& key, OpKind kind) const {
+  const std::string what = key.name.empty() ? " without a name" : " \"" + key.name + "\"";
+  return {Code::kShutDown, rank_name(set.leaver) + " has shut down; " + name_of(kind) + what + " needs it", set.leaver};
+}
+
+Status Participant::State::refusal(std::span<const Request> requests) {
+  if (!over.ok()) return over;
+  const Request& first = requests.front();
+  const bool grouped = first.group != 0;
+  for (const Request& request : requests) {
+    if (request.group != first.group || request.set != first.set ||
+        request.metadata.group_size != (grouped ? requests.size() : 0) ||
+        request.metadata.group_hash != first.metadata.group_hash || requests.size() > kMaxGroupSize) {
+      return {Code::kInvalidArgument, "a group of " + std::to_string(requests.size()) + " tensors is not one group: \"" +
+                                          request.name + "\" differs in set, group or size"};
+    }
+    if (const std::string why = why_not_valid(request); !why.empty()) return {Code::kInvalidArgument, why};
+  }
+  const Set* set = find_set(first.set);
+  if (set == nullptr || !set->contains(config.rank)) {
+    return {Code::kInvalidArgument,
+            rank_name(config.rank) + " is no member of process set " + std::to_string(first.set)};
+  }
+  return {};
+}
+
+void Participant::State::encode(Key& key, const Request& request) {
+  if (key.id == 0) return proposals.full(key.set->id, request.name, request.metadata);
+  const MetadataTable& table = key.set->metadata;
+  if (key.home != kNoMetadata && table.at(key.home) == request.metadata) return proposals.cached(key.id);
+  proposals.cached(key.id, table.find(request.metadata), request.metadata);
+}
+
+void Participant::State::propose(Set& set, const Request& request) {
+  Key& key = find_or_add(set, request.name, request.metadata.kind);
+  if (set.leaver >= 0) {
+    events.push_back(ErrorEvent{{request.ticket}, left_status(set, key, request.metadata.kind)});
+    return;
+  }
+  encode(key, request);
+  const uint64_t occurrence = key.count++;
+  const auto owed = std::find_if(key.owed.begin(), key.owed.end(),
+                                 [occurrence](const Owed& error) { return error.occurrence == occurrence; });
+  if (owed == key.owed.end()) {
+    key.pending.push_back({request.ticket, occurrence, request.metadata.kind});
+    return;
+  }
+  events.push_back(ErrorEvent{{request.ticket}, std::move(owed->status)});
+  key.owed.erase(owed);
+}
+
+Participant::Participant(const AgreementConfig& config) : state_(std::make_unique<State>(config)) {}
+Participant::~Participant() = default;
+
+void Participant::submit(std::span<const Request> requests) {
+  if (requests.empty()) return;
+  if (Status why = state_->refusal(requests); !why.ok()) {
+    ErrorEvent refused{{}, std::move(why)};
+    for (const Request& request : requests) refused.tickets.push_back(request.ticket);
+    state_->events.push_back(std::move(refused));
+    return;
+  }
+  State::Set& set = *state_->find_set(requests.front().set);
+  for (const Request& request : requests) state_->propose(set, request);
+}
+
+void Participant::abandon(uint64_t ticket, const std::string& sentence) {
+  const auto ask = [&](State::Key& key) {
+    for (const State::Operation& operation : key.pending) {
+      if (operation.ticket != ticket) continue;
+      WireWriter& writer =
+          state_->proposals.record(key.set->id, key.id != 0 ? ProposalKind::kAbandonId : ProposalKind::kAbandonKey);
+      if (key.id != 0) {
+        writer.varint(key.id);
+      } else {
+        writer.u8(static_cast<uint8_t>(key.kind));
+        writer.text(key.name);
+      }
+      writer.varint(key.count - 1 - operation.occurrence);
+      writer.text(bounded_sentence(sentence));
+      return;
+    }
+  };
+  for (State::Set& set : state_->sets) state_->for_each_key(set, ask);
+}
+
+void Participant::goodbye() {
+  if (state_->leaving || !state_->over.ok()) return;
+  state_->leaving = true;
+  state_->proposals.record(kGlobalSet, ProposalKind::kGoodbye);
+  state_->over = Status(Code::kShutDown, state_->rank_name(state_->config.rank) + " has shut down", state_->config.rank);
+}
+
+void Participant::end(const Status& why) {
+  ErrorEvent ended{{}, why};
+  for (State::Set& set : state_->sets) {
+    state_->for_each_key(set, [&](State::Key& key) {
+      for (const State::Operation& operation : key.pending) ended.tickets.push_back(operation.ticket);
+      key.pending.clear();
+    });
+  }
+  std::sort(ended.tickets.begin(), ended.tickets.end());
+  if (!ended.tickets.empty()) state_->events.push_back(std::move(ended));
+  state_->over = why;
+}
+
+void Participant::started(SetId id, uint64_t number) {
+  State::Set* set = state_->find_set(id);
+  if (set == nullptr || set->lowest() != state_->config.rank || number < set->started) return;
+  state_->proposals.record(id, ProposalKind::kCredit).varint(number + 1 - set->started);
+  set->started = number + 1;
+}
+
+std::vector<std::byte> Participant::take_frame() {
+  for (State::Set& set : state_->sets) {
+    // Never a frame of its own: rank 0 can wait for these until this rank has something to say.
+    if (set.evictions == 0 || state_->proposals.empty()) continue;
+    state_->proposals.record(set.id, ProposalKind::kEvictions).varint(std::exchange(set.evictions, 0));
+  }
+  return state_->proposals.take();
+}
+
+std::vector<Event> Participant::take_events() { return std::exchange(state_->events, {}); }
+
+std::vector<std::string> Participant::pending_names(size_t at_most) const {
+  std::vector<std::pair<uint64_t, std::string>> found;
+  for (State::Set& set : state_->sets) {
+    state_->for_each_key(set, [&found](const State::Key& key) {
+      for (const State::Operation& operation : key.pending) {
+        found.emplace_back(operation.ticket, !key.name.empty() ? key.name
+                                                               : std::string(name_of(operation.kind)) + " #" +
+                                                                     std::to_string(operation.occurrence));
+      }
+    });
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(at_most, found.size()); ++i) names.push_back(std::move(found[i].second));
+  return names;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,197 @@
+#include <iterator>
+#include <utility>
+
+#include "runtime/engine/participant_state.h"
+
+namespace rueda::core {
+
+Status Participant::receive(std::span<const std::byte> frame) {
+  const auto broken = [this](const std::string& how) {
+    return Status(Code::kPeerLost, state_->rank_name(0) + " sent a verdict frame that " + how, 0);
+  };
+  if (frame.size() > kMaxFrameBytes) {
+    return broken("has " + std::to_string(frame.size()) + " bytes, over the limit of " + std::to_string(kMaxFrameBytes));
+  }
+  WireReader reader(frame);
+  const uint64_t epoch = reader.varint();
+  if (!reader.ok() || epoch != state_->config.epoch) {
+    return broken("does not belong to epoch " + std::to_string(state_->config.epoch));
+  }
+  while (reader.left() != 0) {
+    const size_t at = frame.size() - reader.left();
+    if (!state_->take_verdict(reader) || !reader.ok()) {
+      return broken("breaks the protocol in the record at byte " + std::to_string(at));
+    }
+  }
+  return {};
+}
+
+bool Participant::State::take_verdict(WireReader& reader) {
+  switch (static_cast<VerdictKind>(reader.u8())) {
+    case VerdictKind::kAssign: return take_assign(reader);
+    case VerdictKind::kDefine: return take_define(reader);
+    case VerdictKind::kBatch: return take_batch(reader);
+    case VerdictKind::kError: return take_error(reader);
+    case VerdictKind::kEvict: return take_evictions(reader);
+    case VerdictKind::kGoodbye: return take_goodbye(reader);
+  }
+  return false;
+}
+
+bool Participant::State::take_assign(WireReader& reader) {
+  Set* set = find_set(static_cast<SetId>(reader.varint(UINT32_MAX)));
+  const uint64_t id = reader.varint();
+  const std::string name = reader.text(kMaxNameBytes);
+  const uint8_t kind = name.empty() ? reader.u8() : 0;
+  const uint64_t home = reader.varint(kMaxMetadata);
+  if (!reader.ok() || set == nullptr || kind >= set->unnamed.size() || home > set->metadata.size()) return false;
+  if (id == 0 || by_id.find(id) != nullptr) return false;
+  Key& key = find_or_add(*set, name, static_cast<OpKind>(kind));
+  if (key.id != 0) return false;
+  key.id = id;
+  key.home = home == 0 ? kNoMetadata : static_cast<uint32_t>(home - 1);
+  by_id.insert(id, &key);
+  return true;
+}
+
+bool Participant::State::take_define(WireReader& reader) {
+  Set* set = find_set(static_cast<SetId>(reader.varint(UINT32_MAX)));
+  const Metadata metadata = get_metadata(reader);
+  if (!reader.ok() || set == nullptr || set->metadata.find(metadata) != kNoMetadata) return false;
+  return set->metadata.add(metadata) != kNoMetadata;
+}
+
+bool Participant::State::resolve(Key& key, uint64_t ahead, uint64_t& occurrence) {
+  if (ahead > UINT64_MAX - key.floor) return false;
+  occurrence = key.floor + ahead;
+  if (ahead != 0) {
+    if (std::find(key.ahead.begin(), key.ahead.end(), occurrence) != key.ahead.end()) return false;
+    key.ahead.push_back(occurrence);
+    return true;
+  }
+  ++key.floor;
+  for (auto next = key.ahead.begin(); next != key.ahead.end();) {
+    next = std::find(key.ahead.begin(), key.ahead.end(), key.floor);
+    if (next == key.ahead.end()) break;
+    key.ahead.erase(next);
+    ++key.floor;
+    next = key.ahead.begin();
+  }
+  return true;
+}
+
+bool Participant::State::remove_pending(Key& key, uint64_t occurrence, uint64_t& ticket) {
+  for (auto operation = key.pending.begin(); operation != key.pending.end(); ++operation) {
+    if (operation->occurrence != occurrence) continue;
+    ticket = operation->ticket;
+    key.pending.erase(operation);
+    return true;
+  }
+  return false;
+}
+
+bool Participant::State::take_batch(WireReader& reader) {
+  Set* set = find_set(static_cast<SetId>(reader.varint(UINT32_MAX)));
+  BatchEvent batch;
+  batch.stamp = reader.varint();
+  batch.choice.row = reader.u8();
+  batch.choice.chunk_bytes = static_cast<uint32_t>(reader.varint(UINT32_MAX));
+  batch.choice.stamps = reader.varint();
+  const uint64_t number = reader.varint(kMaxMetadata);
+  if (number == 0) batch.metadata = get_metadata(reader);
+  operations.clear();
+  get_operations(reader, operations);
+  if (!reader.ok() || set == nullptr || number > set->metadata.size() || operations.empty()) return false;
+  if (number != 0) batch.metadata = set->metadata.at(static_cast<uint32_t>(number - 1));
+  batch.set = set->id;
+  batch.number = set->batches++;
+  batch.tickets.reserve(operations.size());
+  for (const OperationRef& operation : operations) {
+    Key* key = by_id.find(operation.id);
+    uint64_t occurrence = 0;
+    uint64_t ticket = 0;
+    if (key == nullptr || key->set != set || !resolve(*key, operation.ahead, occurrence)) return false;
+    if (!remove_pending(*key, occurrence, ticket)) return false;
+    batch.tickets.push_back(ticket);
+  }
+  events.emplace_back(std::move(batch));
+  return true;
+}
+
+bool Participant::State::take_error(WireReader& reader) {
+  const auto code = static_cast<Code>(reader.u8());
+  const auto rank = static_cast<int>(reader.varint(static_cast<uint64_t>(config.size))) - 1;
+  std::string sentence = reader.text(kMaxSentenceBytes);
+  operations.clear();
+  get_operations(reader, operations);
+  if (!reader.ok() || code == Code::kOk || code > Code::kUnsupported) return false;
+  ErrorEvent error{{}, Status(code, std::move(sentence), rank)};
+  for (const OperationRef& operation : operations) {
+    Key* key = by_id.find(operation.id);
+    uint64_t occurrence = 0;
+    uint64_t ticket = 0;
+    if (key == nullptr || !resolve(*key, operation.ahead, occurrence)) return false;
+    if (remove_pending(*key, occurrence, ticket)) {
+      error.tickets.push_back(ticket);
+    } else {
+      key->owed.push_back({occurrence, error.status});
+    }
+  }
+  if (!error.tickets.empty()) events.emplace_back(std::move(error));
+  return true;
+}
+
+bool Participant::State::take_evictions(WireReader& reader) {
+  Set* set = find_set(static_cast<SetId>(reader.varint(UINT32_MAX)));
+  operations.clear();
+  get_operations(reader, operations);
+  if (!reader.ok() || set == nullptr) return false;
+  for (const OperationRef& operation : operations) {
+    if (!evict(*set, operation.id)) return false;
+  }
+  return true;
+}
+
+/// What this rank has proposed since rank 0 forgot the id is counted there under the key's next id, from 0.
+bool Participant::State::evict(Set& set, uint64_t id) {
+  Key* key = by_id.find(id);
+  if (key == nullptr || key->set != &set || !key->owed.empty() || !key->ahead.empty()) return false;
+  if (key->count < key->floor || key->count - key->floor != key->pending.size()) return false;
+  ++set.evictions;
+  by_id.erase(id);
+  key->id = 0;
+  key->home = kNoMetadata;
+  key->count -= std::exchange(key->floor, 0);
+  for (size_t i = 0; i < key->pending.size(); ++i) key->pending[i].occurrence = i;
+  if (key->pending.empty() && !key->name.empty()) set.named.erase(set.named.find(key->name));
+  return true;
+}
+
+void Participant::State::end_set(Set& set, int leaver) {
+  if (set.leaver >= 0) return;
+  set.leaver = leaver;
+  std::vector<std::pair<uint64_t, Status>> failed;
+  for_each_key(set, [&](Key& key) {
+    for (const Operation& operation : key.pending) {
+      failed.emplace_back(operation.ticket, left_status(set, key, operation.kind));
+    }
+    key.pending.clear();
+    key.owed.clear();
+  });
+  std::sort(failed.begin(), failed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [ticket, status] : failed) events.emplace_back(ErrorEvent{{ticket}, std::move(status)});
+}
+
+bool Participant::State::take_goodbye(WireReader& reader) {
+  const auto rank = static_cast<int>(reader.varint(static_cast<uint64_t>(config.size - 1)));
+  if (!reader.ok()) return false;
+  const bool ends_epoch = rank == 0 || rank == config.rank;
+  for (Set& set : sets) {
+    if (ends_epoch || set.contains(rank)) end_set(set, rank);
+  }
+  if (ends_epoch && over.ok()) over = Status(Code::kShutDown, rank_name(rank) + " has shut down", rank);
+  events.emplace_back(GoodbyeEvent{rank});
+  return true;
+}
+
+}  // namespace rueda::core

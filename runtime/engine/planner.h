@@ -1,0 +1,89 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/engine/request.h"
+
+namespace rueda::core {
+
+/// Tensors with equal keys may share a batch.
+struct FuseKey {
+  explicit FuseKey(const Metadata& metadata);
+  OpKind kind;
+  Dtype dtype;
+  ReduceOp op;
+  CodecId codec;
+  int32_t device;
+  int32_t root;
+  double prescale;
+  double postscale;
+  bool operator==(const FuseKey&) const = default;
+};
+
+/// One agreed occurrence, as the planner moves it about.
+struct PlannedTensor {
+  uint64_t id = 0;
+  uint64_t occurrence = 0;
+  uint64_t bytes = 0;
+};
+
+/// What leaves together: one batch, or the consecutive batches of a group that does not fit in one. Batch i ends before
+/// `tensors[ends[i]]`.
+struct Cut {
+  std::vector<PlannedTensor> tensors;
+  std::vector<size_t> ends;
+};
+
+/// What one process set has agreed on and not yet run, in the order of readiness, and how it is cut into batches: the
+/// oldest unit (a tensor or a group) and those behind it that may share its batch, up to the threshold. Units of other
+/// dtypes or ops in between are passed, barriers are not. Pure; owned by the arbiter.
+///
+///   ready ─▶ buckets by FuseKey ─▶ cut oldest head's bucket       barrier: ends the buckets, leaves alone
+class Planner {
+ public:
+  /// `threshold_bytes` 0: no fusion.
+  explicit Planner(uint64_t threshold_bytes) : threshold_(threshold_bytes) {}
+  void push(const FuseKey& key, const PlannedTensor& tensor);
+  /// A group, whole, in its order.
+  void push_group(std::span<const FuseKey> keys, std::span<const PlannedTensor> tensors);
+  /// Takes out the unit with this occurrence, if it is here.
+  void remove(uint64_t id, uint64_t occurrence);
+  bool empty() const { return waiting_ == 0; }
+  /// The next cut, into `cut` whose memory is reused. There must be one.
+  void next(Cut& cut);
+
+ private:
+  struct Unit {
+    uint64_t order = 0;
+    uint64_t bytes = 0;
+    FuseKey key;                       ///< of the first tensor
+    PlannedTensor first;
+    std::vector<PlannedTensor> group;  ///< empty: a single tensor
+    std::vector<FuseKey> keys;         ///< the group's, when they differ
+  };
+  struct Bucket {
+    FuseKey key;
+    std::deque<Unit> units;
+  };
+  void add(Unit unit);
+  Bucket& bucket_for(const FuseKey& key);
+  Bucket* oldest();
+  static size_t size_of_unit(const Unit& unit) { return unit.group.empty() ? 1 : unit.group.size(); }
+  static bool holds(const Unit& unit, uint64_t id, uint64_t occurrence);
+  bool fits_one_batch(const Unit& unit) const;
+  void split(const Unit& group, Cut& cut) const;
+  void take_barrier(Cut& cut);
+
+  uint64_t threshold_;
+  uint64_t orders_ = 0;
+  size_t waiting_ = 0;
+  std::vector<Bucket> buckets_;
+  std::optional<Unit> barrier_;
+  std::deque<Unit> behind_;  ///< what became ready after the barrier
+};
+
+}  // namespace rueda::core
