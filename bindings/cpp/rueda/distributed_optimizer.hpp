@@ -17,8 +17,8 @@
 
 namespace rueda {
 
-/// A named tensor of an optimizer's parameters: `value` is what it trains, `gradient` what its step reads. Both are views
-/// of memory that stays where it is as long as the wrapper lives, equal in shape and dtype on all ranks.
+/// A named tensor of an optimizer's parameters: `value` is what it trains, `gradient` what its step reads. Both are
+/// views of memory that stays where it is as long as the wrapper lives, equal in shape and dtype on all ranks.
 template <typename P>
 concept OptimizerParameter = requires(P& parameter) {
   { parameter.name } -> std::convertible_to<std::string_view>;
@@ -26,8 +26,8 @@ concept OptimizerParameter = requires(P& parameter) {
   Tensor(parameter.gradient);
 };
 
-/// Anything with `parameters()`, a range of the above, and `step()`, which applies the gradients. Where it has `state()`,
-/// a range of {name, value}, its state can be broadcast.
+/// Anything with `parameters()`, a range of the above, and `step()`, which applies the gradients. Where it has
+/// `state()`, a range of {name, value}, its state can be broadcast.
 template <typename O>
 concept Optimizer = requires(O& optimizer) {
   requires OptimizerParameter<std::remove_reference_t<decltype(*std::begin(optimizer.parameters()))>>;
@@ -46,7 +46,7 @@ enum class Accumulation {
 };
 
 struct DistributedOptimizerOptions {
-  ReduceOp op = ReduceOp::kAverage;        ///< average or sum
+  ReduceOp op = ReduceOp::kAverage;  ///< average or sum
   Codec compression = Codec::kDefault;
   int backward_passes_per_step = 1;
   Accumulation accumulation = Accumulation::kSum;
@@ -61,16 +61,17 @@ struct DistributedOptimizerOptions {
 ///
 ///   rueda::DistributedOptimizer optimizer(session, Sgd(model, 0.1f), {.compression = rueda::Codec::kFp16});
 ///   optimizer.broadcast_parameters(0);
-///   for (...) { optimizer.zero_grad(); backward(..., [&](size_t i) { optimizer.gradient_ready(i); }); optimizer.step(); }
+///   for (...) { optimizer.zero_grad(); backward(..., [&](size_t i) { optimizer.gradient_ready(i); });
+///   optimizer.step(); }
 ///
 /// All ranks make their wrappers in the same order, which gives each a name space of its own, and step together. Owned
-/// and used by one thread. Misuse throws InvalidArgument and leaves everything as it was. The session outlives the wrapper,
-/// whose destructor takes back gradients still in flight (see `Handle`).
+/// and used by one thread. Misuse throws InvalidArgument and leaves everything as it was. The session outlives the
+/// wrapper, whose destructor takes back gradients still in flight (see `Handle`).
 template <Optimizer Wrapped>
 class DistributedOptimizer {
  public:
-  /// InvalidArgument: an empty or doubled parameter name, an op other than average and sum, predivide with sum, a factor,
-  /// group or pass count out of range.
+  /// InvalidArgument: an empty or doubled parameter name, an op other than average and sum, predivide with sum, a
+  /// factor, group or pass count out of range.
   DistributedOptimizer(Session& session, Wrapped optimizer, DistributedOptimizerOptions options = {})
       : session_(session),
         optimizer_(std::move(optimizer)),
@@ -100,9 +101,9 @@ class DistributedOptimizer {
     detail::require(index < parameters_.size(), "gradient_ready(" + std::to_string(index) + "): there are " +
                                                     std::to_string(parameters_.size()) + " parameters");
     const int limit = options_.backward_passes_per_step;
-    detail::require(passes_[index] < limit && !synchronized_, "gradient of '" + parameters_[index].name + "': more than " +
-                                                                  std::to_string(limit) +
-                                                                  " backward passes (backward_passes_per_step) before step()");
+    detail::require(passes_[index] < limit && !synchronized_,
+                    "gradient of '" + parameters_[index].name + "': more than " + std::to_string(limit) +
+                        " backward passes (backward_passes_per_step) before step()");
     if (++passes_[index] == limit && groups_.member_ready(index)) enqueue(groups_.group_of(index));
   }
   /// InvalidArgument also: no such name.
@@ -112,9 +113,9 @@ class DistributedOptimizer {
     gradient_ready(found->second);
   }
 
-  /// Enqueues what is not yet, parameters without a gradient as zeros so that ranks agree, and waits for all: the gradients
-  /// are the reduced ones afterwards. Throws the first error once nothing is in flight; the gradients are then unspecified
-  /// and the step's passes forgotten.
+  /// Enqueues what is not yet, parameters without a gradient as zeros so that ranks agree, and waits for all: the
+  /// gradients are the reduced ones afterwards. Throws the first error once nothing is in flight; the gradients are
+  /// then unspecified and the step's passes forgotten.
   void synchronize() {
     detail::require(!synchronized_, "synchronize() twice before step()");
     try {
@@ -128,7 +129,8 @@ class DistributedOptimizer {
   }
 
   /// Waits for the gradients as `synchronize()` does, unless it was called before in a `skip_synchronize()` scope, then
-  /// runs the wrapped step with `arguments` and returns its result. After `synchronize()` outside such a scope it warns.
+  /// runs the wrapped step with `arguments` and returns its result. After `synchronize()` outside such a scope it
+  /// warns.
   template <typename... Arguments>
   decltype(auto) step(Arguments&&... arguments) {
     if (!synchronized_) {
@@ -141,7 +143,8 @@ class DistributedOptimizer {
     return optimizer_.step(std::forward<Arguments>(arguments)...);
   }
 
-  /// While the result lives, `step()` takes the gradients as they are after `synchronize()`: clipped, unscaled, looked at.
+  /// While the result lives, `step()` takes the gradients as they are after `synchronize()`: clipped, unscaled, looked
+  /// at.
   class SkipScope {
    public:
     explicit SkipScope(DistributedOptimizer& owner) : owner_(owner) { owner_.skipping_ = true; }
@@ -157,8 +160,8 @@ class DistributedOptimizer {
   /// Sets all gradients to zero. InvalidArgument: between a backward pass and step(), where it would drop them.
   void zero_grad() {
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      detail::require(passes_[i] == 0 || synchronized_,
-                      "zero_grad() between backward and step(): the gradient of '" + parameters_[i].name + "' would be lost");
+      detail::require(passes_[i] == 0 || synchronized_, "zero_grad() between backward and step(): the gradient of '" +
+                                                            parameters_[i].name + "' would be lost");
     }
     for (const Parameter& parameter : parameters_) clear(parameter.gradient);
   }
@@ -166,7 +169,8 @@ class DistributedOptimizer {
   /// InvalidArgument: less than 1, or inside a step.
   void set_backward_passes_per_step(int passes) {
     detail::require(passes >= 1, "backward_passes_per_step is " + std::to_string(passes) + ", at least 1 is needed");
-    for (const int done : passes_) detail::require(done == 0, "backward_passes_per_step changed between backward and step()");
+    for (const int done : passes_)
+      detail::require(done == 0, "backward_passes_per_step changed between backward and step()");
     options_.backward_passes_per_step = passes;
   }
 
@@ -179,9 +183,7 @@ class DistributedOptimizer {
     detail::wait_for_each(handles);
   }
   /// Copies the optimizer's state, which all ranks have in the same shapes, from rank `root`. Blocks.
-  void broadcast_optimizer_state(int32_t root)
-    requires StatefulOptimizer<Wrapped>
-  {
+  void broadcast_optimizer_state(int32_t root) requires StatefulOptimizer<Wrapped> {
     std::vector<Handle> handles;
     for (auto&& entry : optimizer_.state()) {
       handles.push_back(broadcast("state." + std::string(entry.name), Tensor(entry.value), root));
@@ -200,7 +202,8 @@ class DistributedOptimizer {
     if (tensor.bytes() != 0) std::memset(tensor.data(), 0, tensor.bytes());
   }
   Handle broadcast(const std::string& name, const Tensor& tensor, int32_t root) {
-    return session_.broadcast_async(tensor, {.root = root, .name = prefix_ + name, .process_set = options_.process_set});
+    return session_.broadcast_async(tensor,
+                                    {.root = root, .name = prefix_ + name, .process_set = options_.process_set});
   }
 
   AllreduceOptions reduction(const std::string& name) const {

@@ -14,8 +14,8 @@ inline void require(bool holds, const std::string& sentence) {
 }
 
 inline void require_valid(ReduceOp op, double predivide, int num_groups) {
-  require(op == ReduceOp::kAverage || op == ReduceOp::kSum, "op is " + std::to_string(static_cast<int>(op)) +
-                                                                ", gradients are averaged (0) or summed (1)");
+  require(op == ReduceOp::kAverage || op == ReduceOp::kSum,
+          "op is " + std::to_string(static_cast<int>(op)) + ", gradients are averaged (0) or summed (1)");
   require(predivide > 0, "gradient_predivide_factor is " + std::to_string(predivide) + ", it must be positive");
   require(predivide == 1.0 || op == ReduceOp::kAverage, "gradient_predivide_factor needs op average");
   require(num_groups >= 0, "num_groups is " + std::to_string(num_groups) + ", it must not be negative");

@@ -18,9 +18,9 @@ inline constexpr Seconds kAbandonLimit{30};
 /// any may wait.
 ///
 /// The destructor *abandons*: when it returns the library does not touch the tensors any more, so memory is never lent
-/// beyond the scope that holds the handle. For an operation still in flight this costs all ranks that operation, and one
-/// that is running is waited for, up to `kAbandonLimit`; wait first, or `release()` it and keep the memory alive. Inside a
-/// callback the library refuses to abandon: release handles there.
+/// beyond the scope that holds the handle. For an operation still in flight this costs all ranks that operation, and
+/// one that is running is waited for, up to `kAbandonLimit`; wait first, or `release()` it and keep the memory alive.
+/// Inside a callback the library refuses to abandon: release handles there.
 class [[nodiscard]] Handle {
  public:
   Handle() = default;
@@ -64,8 +64,8 @@ class [[nodiscard]] Handle {
   /// with: Timeout where it was in no batch yet.
   void abandon(Seconds limit = kAbandonLimit) { finish(rueda_abandon(id_, limit.count())); }
 
-  /// The output of member `index` of a finished operation, wherever it was placed. Memory that the library owns goes with
-  /// this handle.
+  /// The output of member `index` of a finished operation, wherever it was placed. Memory that the library owns goes
+  /// with this handle.
   Tensor output(size_t index = 0) const {
     rueda_tensor tensor{};
     tensor.struct_size = sizeof tensor;

@@ -37,8 +37,8 @@ struct Completion {
 /// blocking operations throw InvalidArgument. What it throws is caught and logged by the library and otherwise ignored.
 using Callback = std::function<void(const Completion&)>;
 
-/// Called once, on a thread of the library, for the memory of a late output: `bytes` bytes, aligned to 64, or null: then
-/// this rank's operation fails and those of its peers succeed. May throw, which counts as null.
+/// Called once, on a thread of the library, for the memory of a late output: `bytes` bytes, aligned to 64, or null:
+/// then this rank's operation fails and those of its peers succeed. May throw, which counts as null.
 using Allocate = std::function<void*(size_t bytes)>;
 
 /// Zero, `{}` or left out is the default of every field. An empty name keys the operation by kind and call order.
@@ -71,7 +71,8 @@ struct BarrierOptions {
 
 namespace detail {
 
-/// The functions of one operation, on the heap from enqueue until its C callback, which comes exactly once and frees them.
+/// The functions of one operation, on the heap from enqueue until its C callback, which comes exactly once and frees
+/// them.
 struct Functions {
   Callback callback = {};
   Allocate allocate = {};
@@ -104,10 +105,11 @@ class COptions {
       : COptions(options.name, options.process_set, options.callback, options.allocate) {
     c_.stream = options.stream;
   }
-  explicit COptions(const BarrierOptions& options) : COptions(options.name, options.process_set, options.callback, {}) {}
+  explicit COptions(const BarrierOptions& options)
+      : COptions(options.name, options.process_set, options.callback, {}) {}
 
-  /// Enqueues with `call(const rueda_op_options*, rueda_handle*)`. Once it has succeeded the library's callback owns the
-  /// functions, and may have freed them by now.
+  /// Enqueues with `call(const rueda_op_options*, rueda_handle*)`. Once it has succeeded the library's callback owns
+  /// the functions, and may have freed them by now.
   template <typename Call>
   Handle enqueue(Call call) {
     rueda_handle handle = 0;

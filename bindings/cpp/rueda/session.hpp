@@ -22,21 +22,21 @@ struct Place {
 struct InitOptions {
   std::optional<Place> place;
   Store* store = nullptr;                   ///< borrowed while the session is being made
-  std::string host_name = {};                 ///< ranks with the same name try to share memory
+  std::string host_name = {};               ///< ranks with the same name try to share memory
   std::span<const std::byte> job_key = {};  ///< pre-shared, at least 16 bytes
   Seconds timeout{0};                       ///< how long to wait for all ranks
 };
 
-/// One rank of one job. Several may live in one process, also as ranks on threads. Move-only. Every const function may be
-/// called from any thread; moving, shutting down and destroying race with nothing.
+/// One rank of one job. Several may live in one process, also as ranks on threads. Move-only. Every const function may
+/// be called from any thread; moving, shutting down and destroying race with nothing.
 ///
 /// All functions throw `Error`: InvalidArgument when the call is wrong, SessionOver when the session can take no more.
 /// Tensors are lent from the call until the handle has finished; after a failed in-place operation their contents are
 /// unspecified. Blocking forms wait on when a signal arrives.
 class Session {
  public:
-  /// Joins the job and waits until all ranks have. Timeout: names the ranks that never came. Mismatch: builds or settings
-  /// differ, with a table. Another may be made after a failure.
+  /// Joins the job and waits until all ranks have. Timeout: names the ranks that never came. Mismatch: builds or
+  /// settings differ, with a table. Another may be made after a failure.
   explicit Session(const InitOptions& options = {}) {
     std::optional<detail::CStore> store;
     if (options.store != nullptr) store.emplace(*options.store);
@@ -69,8 +69,8 @@ class Session {
   /// As `shutdown`, errors unheard.
   ~Session() { static_cast<void>(rueda_shutdown(session_)); }
 
-  /// Leaves the job: what all ranks submitted before runs, then this rank says goodbye. Bounded: 5 seconds. The session is
-  /// empty afterwards. InvalidArgument: inside a callback.
+  /// Leaves the job: what all ranks submitted before runs, then this rank says goodbye. Bounded: 5 seconds. The session
+  /// is empty afterwards. InvalidArgument: inside a callback.
   void shutdown() {
     const int32_t code = rueda_shutdown(session_);
     if (code != RUEDA_INVALID_ARGUMENT) session_ = nullptr;
@@ -108,7 +108,9 @@ class Session {
     const rueda_tensor out = output.c_tensor();
     check(rueda_allreduce(session_, &in, &out, static_cast<int32_t>(options.op), c.c_options()));
   }
-  void allreduce(const Tensor& tensor, const AllreduceOptions& options = {}) const { allreduce(tensor, tensor, options); }
+  void allreduce(const Tensor& tensor, const AllreduceOptions& options = {}) const {
+    allreduce(tensor, tensor, options);
+  }
 
   /// The same for several tensors as one group in place: accepted whole or not at all, reduced together, one handle.
   /// Member i is named `names[i]`, or "<name>.<i>" where `names` is empty.
@@ -124,8 +126,8 @@ class Session {
     }
     return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
       return rueda_grouped_allreduce_async(session_, c_tensors.size(), c_tensors.data(), c_tensors.data(),
-                                           c_names.empty() ? nullptr : c_names.data(), static_cast<int32_t>(options.op), c,
-                                           handle);
+                                           c_names.empty() ? nullptr : c_names.data(), static_cast<int32_t>(options.op),
+                                           c, handle);
     });
   }
   void grouped_allreduce(std::span<const Tensor> tensors, const AllreduceOptions& options = {},
@@ -155,8 +157,8 @@ class Session {
   }
   void barrier(const BarrierOptions& options = {}) const { wait_out(barrier_async(options)); }
 
-  /// A number that the next caller does not get, counted from 0: equal on all ranks that ask in the same order. Names made
-  /// from it never collide. Not for several threads at once.
+  /// A number that the next caller does not get, counted from 0: equal on all ranks that ask in the same order. Names
+  /// made from it never collide. Not for several threads at once.
   int32_t next_name_space() { return name_spaces_++; }
 
  private:

@@ -13,8 +13,9 @@
 
 namespace rueda {
 
-/// Through which ranks meet: a key-value store of the caller's. Its functions may block and are called by the thread that
-/// makes the session, one at a time, only while it is being made. What they throw comes out of the session's constructor.
+/// Through which ranks meet: a key-value store of the caller's. Its functions may block and are called by the thread
+/// that makes the session, one at a time, only while it is being made. What they throw comes out of the session's
+/// constructor.
 class Store {
  public:
   virtual ~Store() = default;

@@ -27,11 +27,12 @@ template <typename T>
 struct DtypeOf;
 
 template <typename T>
-  requires std::is_integral_v<T>
+requires std::is_integral_v<T>
 struct DtypeOf<T> {
   static_assert(sizeof(T) <= 8, "no element type of rueda.h is this wide");
   static constexpr int32_t kWidth = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 2 : sizeof(T) == 4 ? 4 : 6;
-  static constexpr int32_t value = std::is_same_v<T, bool> ? int32_t{RUEDA_BOOL} : kWidth + (std::is_signed_v<T> ? 1 : 0);
+  static constexpr int32_t value =
+      std::is_same_v<T, bool> ? int32_t{RUEDA_BOOL} : kWidth + (std::is_signed_v<T> ? 1 : 0);
 };
 template <>
 struct DtypeOf<float> {
@@ -64,17 +65,19 @@ concept ElementRange = requires(R& range) {
   DtypeOf<std::remove_cv_t<std::remove_pointer_t<decltype(std::data(range))>>>::value;
 };
 template <typename R>
-concept WritableRange = ElementRange<R> && !std::is_const_v<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
+concept WritableRange =
+    ElementRange<R> && !std::is_const_v<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
 
-/// Elements that an operation reads: a view, which owns nothing. The memory is lent to the library from enqueue until the
-/// handle has finished. Dense, row-major; a bare range has one dimension. A value: any thread.
+/// Elements that an operation reads: a view, which owns nothing. The memory is lent to the library from enqueue until
+/// the handle has finished. Dense, row-major; a bare range has one dimension. A value: any thread.
 class ConstTensor {
  public:
   static constexpr size_t kMaxDimensions = 16;
 
   template <ElementRange R>
   ConstTensor(const R& range)  // NOLINT(google-explicit-constructor): a range is a tensor
-      : ConstTensor(std::data(range), DtypeOf<std::remove_cv_t<std::remove_pointer_t<decltype(std::data(range))>>>::value,
+      : ConstTensor(std::data(range),
+                    DtypeOf<std::remove_cv_t<std::remove_pointer_t<decltype(std::data(range))>>>::value,
                     {static_cast<int64_t>(std::size(range))}) {}
 
   /// `data` may be null where there are no elements.
@@ -123,8 +126,8 @@ class ConstTensor {
 class Tensor : public ConstTensor {
  public:
   template <typename R>
-    requires WritableRange<R> && (!std::is_base_of_v<ConstTensor, std::remove_cvref_t<R>>)
-  Tensor(R&& range) : ConstTensor(range) {}  // NOLINT(google-explicit-constructor)
+  requires WritableRange<R> &&(!std::is_base_of_v<ConstTensor, std::remove_cvref_t<R>>)Tensor(R&& range)
+      : ConstTensor(range) {}  // NOLINT(google-explicit-constructor)
   Tensor(void* data, int32_t dtype, std::initializer_list<int64_t> shape) : ConstTensor(data, dtype, shape) {}
   Tensor(void* data, int32_t dtype, std::span<const int64_t> shape) : ConstTensor(data, dtype, shape) {}
 
@@ -134,7 +137,8 @@ class Tensor : public ConstTensor {
   std::span<T> elements() const {
     if (DtypeOf<T>::value != dtype()) {
       throw InvalidArgument(RUEDA_INVALID_ARGUMENT, "elements(): the tensor's dtype is " + std::to_string(dtype()) +
-                                                        ", that of the element type " + std::to_string(DtypeOf<T>::value));
+                                                        ", that of the element type " +
+                                                        std::to_string(DtypeOf<T>::value));
     }
     return {static_cast<T*>(data()), static_cast<size_t>(count())};
   }
@@ -146,13 +150,14 @@ Tensor shaped(R&& range, std::initializer_list<int64_t> shape) {
   const Tensor flat(range);
   const Tensor tensor(flat.data(), flat.dtype(), shape);
   if (tensor.count() != flat.count()) {
-    throw InvalidArgument(RUEDA_INVALID_ARGUMENT, "shaped(): " + std::to_string(flat.count()) + " elements, the shape holds " +
-                                                      std::to_string(tensor.count()));
+    throw InvalidArgument(RUEDA_INVALID_ARGUMENT, "shaped(): " + std::to_string(flat.count()) +
+                                                      " elements, the shape holds " + std::to_string(tensor.count()));
   }
   return tensor;
 }
 
-/// An output like `input` whose memory comes from the operation's `allocate`, or is the library's until the handle goes.
+/// An output like `input` whose memory comes from the operation's `allocate`, or is the library's until the handle
+/// goes.
 inline Tensor late_output(const ConstTensor& input) { return Tensor(nullptr, input.dtype(), input.shape()); }
 
 }  // namespace rueda
