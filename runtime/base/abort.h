@@ -1,5 +1,6 @@
 #pragma once
 #include <atomic>
+#include <chrono>
 
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
@@ -15,7 +16,16 @@ class Abort {
     if (raised_.load(std::memory_order_relaxed)) return false;
     why_ = std::move(why);
     raised_.store(true);
+    changed_.notify_all();
     return true;
+  }
+  /// Waits for a reason, at most `limit`; true if there is one.
+  bool await(std::chrono::nanoseconds limit) const RUEDA_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (!raised() && changed_.wait_until(mutex_, end) == std::cv_status::no_timeout) {
+    }
+    return raised();
   }
   bool raised() const { return raised_.load(std::memory_order_acquire); }
   /// Ok while nothing was raised.
@@ -28,6 +38,7 @@ class Abort {
  private:
   std::atomic<bool> raised_{false};
   mutable Mutex mutex_;
+  mutable Condition changed_;
   Status why_ RUEDA_GUARDED_BY(mutex_);
 };
 

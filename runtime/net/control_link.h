@@ -11,6 +11,12 @@ namespace rueda::core {
 /// A control frame's bytes, without the length that delimits it on the way.
 using Frame = std::vector<std::byte>;
 
+/// Whether a frame is worth waking a peer that looks at nothing just now.
+enum class Urgency {
+  kRing,          ///< wakes it
+  kWithNextTurn,  ///< wakes it only if it expects something; otherwise it reads the frame when it has cause to look
+};
+
 inline constexpr size_t kMaxFrameBytes = 16u << 20;
 
 /// An ordered, reliable stream of frames between two ranks. Used by the baton's holder; never blocks.
@@ -19,7 +25,7 @@ class ControlLink {
  public:
   virtual ~ControlLink() = default;
   /// Takes the frame over; it leaves now or with a later `flush`, in order.
-  virtual void send(std::span<const std::byte> frame) = 0;
+  virtual void send(std::span<const std::byte> frame, Urgency urgency = Urgency::kRing) = 0;
   /// Moves on what could not leave at once. True when nothing is left to write.
   virtual bool flush() = 0;
   /// The next whole frame, if one has come. A frame over kMaxFrameBytes breaks the link.

@@ -40,6 +40,9 @@ struct SegmentHeader {
 
 /// The coordinator's side of a rank: `asleep` says that nobody holds the baton and looks at the control rings; who
 /// then writes to one of the rank's inputs rings its eventfd. Written by the baton's holder alone.
+inline constexpr uint32_t kLooking = 0;           ///< no need to ring
+inline constexpr uint32_t kRestingIdle = 1;       ///< ring unless the frame can wait for the next turn
+inline constexpr uint32_t kRestingExpecting = 2;  ///< ring for every frame
 struct ControlWords {
   alignas(128) std::atomic<uint32_t> asleep;
 };

@@ -20,12 +20,12 @@ ShmControlLink::ShmControlLink(LocalPair pair)
       writer_(pair_.own, pair_.peer, pair_.own_index, pair_.peer_index),
       reader_(pair_.own, pair_.peer, pair_.own_index, pair_.peer_index) {}
 
-void ShmControlLink::send(std::span<const std::byte> frame) {
+void ShmControlLink::send(std::span<const std::byte> frame, Urgency urgency) {
   const auto length = static_cast<uint32_t>(frame.size());
   write(std::as_bytes(std::span(&length, 1)));
   write(frame);
   writer_.publish();
-  wake_peer();
+  wake_peer(urgency);
 }
 
 void ShmControlLink::close_send() {
@@ -54,8 +54,9 @@ bool ShmControlLink::flush() {
   return queue_.empty();
 }
 
-void ShmControlLink::wake_peer() {
-  if (pair_.peer->control().asleep.load() == 0) return;
+void ShmControlLink::wake_peer(Urgency urgency) {
+  const uint32_t asleep = pair_.peer->control().asleep.load();
+  if (asleep == kLooking || (asleep == kRestingIdle && urgency == Urgency::kWithNextTurn)) return;
   // EAGAIN: the counter is full, so the peer will wake anyway.
   ::eventfd_write(pair_.peer_doorbell, 1);
 }

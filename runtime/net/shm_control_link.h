@@ -25,7 +25,7 @@ struct LocalPair {
 /// goes in pieces. No system call unless the peer's baton lies down (ControlWords::asleep): then its eventfd is written,
 /// when bytes have come for it, and when space has come that it may wait for.
 ///
-/// To put the baton down: store `own->control().asleep = 1`, then take it again if any link is `readable()`; after
+/// To put the baton down: store `own->control().asleep` = 1, or 2 where also frames that are not urgent should ring, then take it again if any link is `readable()`; after
 /// `asleep` is 1 every event that makes a link readable writes the own eventfd.
 ///
 /// Used by the holder of the baton. Shares ownership of both segments.
@@ -33,7 +33,7 @@ class ShmControlLink : public ControlLink {
  public:
   explicit ShmControlLink(LocalPair pair);
 
-  void send(std::span<const std::byte> frame) override;
+  void send(std::span<const std::byte> frame, Urgency urgency = Urgency::kRing) override;
   bool flush() override;
   std::optional<Frame> receive() override;
   bool readable() const override;
@@ -47,7 +47,7 @@ class ShmControlLink : public ControlLink {
   static constexpr size_t kLengthBytes = 4;
 
   void write(std::span<const std::byte> bytes);
-  void wake_peer();
+  void wake_peer(Urgency urgency = Urgency::kRing);
   bool take_length();
   bool take_frame();
   void refuse(Code code, const std::string& what);

@@ -1,0 +1,64 @@
+#include "runtime/engine/completer.h"
+
+#include <exception>
+
+#include "runtime/base/log.h"
+
+namespace rueda::core {
+namespace {
+
+thread_local int callback_depth = 0;
+
+void run_callback(Operation& operation) {
+  ++callback_depth;
+  try {
+    operation.spec().callback(operation.status().code());
+  } catch (const std::exception& error) {
+    log(LogLevel::kError, "a completion callback threw \"{}\"; callbacks must not throw", error.what());
+  } catch (...) {
+    log(LogLevel::kError, "a completion callback threw; callbacks must not throw");
+  }
+  --callback_depth;
+}
+
+}  // namespace
+
+bool Completer::in_callback() { return callback_depth > 0; }
+
+void Completer::post(std::shared_ptr<Operation> operation) {
+  {
+    MutexLock lock(mutex_);
+    if (!stopping_) {
+      if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+      queue_.push_back(std::move(operation));
+      filled_.notify_one();
+      return;
+    }
+  }
+  run_callback(*operation);
+}
+
+void Completer::stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    filled_.notify_one();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void Completer::run() {
+  for (;;) {
+    std::shared_ptr<Operation> operation;
+    {
+      MutexLock lock(mutex_);
+      while (queue_.empty() && !stopping_) filled_.wait(mutex_);
+      if (queue_.empty()) return;
+      operation = std::move(queue_.front());
+      queue_.pop_front();
+    }
+    run_callback(*operation);
+  }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,138 @@
+// The coordinator thread: takes the baton when rung, sleeps in the transport's loop, collects evidence of deaths.
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "runtime/base/log.h"
+#include "runtime/engine/drive.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/placement.h"
+#include "runtime/net/transport.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr std::chrono::seconds kTick{1};
+/// How long a lane whose stream broke waits for a verdict about the peer before it reports what it saw itself.
+constexpr std::chrono::milliseconds kEvidenceLimit{500};
+
+void drain(int fd) {
+  uint64_t count = 0;
+  static_cast<void>(!::read(fd, &count, sizeof count));
+}
+
+}  // namespace
+
+void Engine::coordinate() {
+  place_thread("rueda-coord", plan_.settings.thread_affinity);
+  next_tick_ = SteadyClock::now() + kTick;
+  if (formation_.transport != nullptr) watch_peers();
+  while (!stopping_.load()) {
+    if (baton_.try_take_or_wish()) {
+      drive_quietly();
+      settle();
+    }
+    tick();
+    const Deadline wake = faults_.next().earlier(Deadline::at(next_tick_));
+    if (formation_.transport != nullptr) {
+      formation_.transport->poll(wake.left(kTick));
+    } else {
+      pollfd doorbell{formation_.doorbell.get(), POLLIN, 0};
+      const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(wake.left(kTick));
+      if (::poll(&doorbell, 1, static_cast<int>(limit.count())) > 0) drain(doorbell.fd);
+    }
+  }
+}
+
+/// Nobody is blocked in a call: no spinning, but for an inline batch whose peers are about to post.
+void Engine::drive_quietly() {
+  rung_.store(false);
+  while (turn_->run()) {
+  }
+  if (lanes_.has_inline()) drive([&] { return !lanes_.has_inline(); });
+}
+
+void Engine::watch_peers() {
+  Transport& transport = *formation_.transport;
+  const int doorbell = formation_.doorbell.get();
+  transport.watch(doorbell, [doorbell] { drain(doorbell); });
+  for (const LocalPeer& peer : formation_.local) {
+    const int rank = peer.rank;
+    if (peer.pidfd.valid()) {
+      transport.watch(peer.pidfd.get(), [this, rank, fd = peer.pidfd.get()] {
+        faults_.observe(rank, "its process has ended");
+        formation_.transport->unwatch(fd);
+      });
+    }
+    transport.watch(peer.life.get(), [this, rank, fd = peer.life.get()] { observe_stream(fd, rank); });
+  }
+  if (verdicts_ == nullptr) return;
+  transport.watch(verdicts_->fd(), [this] {
+    const std::optional<Status> verdict = verdicts_->take();
+    if (!verdict) return;
+    formation_.transport->unwatch(verdicts_->fd());
+    if (!verdict->ok()) epoch_over(*verdict);
+  });
+}
+
+void Engine::observe_stream(int fd, int rank) {
+  char byte = 0;
+  const ssize_t got = ::recv(fd, &byte, 1, MSG_DONTWAIT);
+  if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
+  formation_.transport->unwatch(fd);
+  faults_.observe(rank, "its process has closed the connection");
+}
+
+void Engine::tick() {
+  if (!abort_.raised()) {
+    if (const std::optional<Status> why = faults_.due()) epoch_over(*why);
+  }
+  const auto now = SteadyClock::now();
+  if (now < next_tick_) return;
+  next_tick_ = now + kTick;
+  const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout);
+  if (limit.count() <= 0 || !baton_.try_take()) return;
+  turn_->expire(now - limit, limit);
+  settle();
+}
+
+void Engine::rank_left(int rank) {
+  faults_.left(rank);
+  if (rank != plan_.rank && rank != 0) return;
+  left_.store(true);
+  inbox_.close(Status(Code::kShutDown, fmt::format("{} has shut down", who(plan_, rank)), rank));
+  notify_progress();
+}
+
+void Engine::link_lost(int rank, const Status& how) {
+  faults_.observe(rank, how.sentence());
+  ring_coordinator();
+}
+
+void Engine::epoch_over(const Status& why) {
+  if (!abort_.raise(why)) return;
+  if (why.code() != Code::kShutDown) log(LogLevel::kInfo, "rank {}: the epoch is over: {}", plan_.rank, why.sentence());
+  inbox_.close(why);
+  notify_progress();
+  lanes_.wake_all();
+  if (formation_.transport != nullptr) formation_.transport->wake_all();
+  ring_coordinator();
+}
+
+void Engine::fail_lane(const Batch& batch, const Status& result) {
+  const std::string what = describe(*batch.members.front());
+  if (result.code() == Code::kPeerLost && result.rank() >= 0) {
+    faults_.observe(result.rank(), result.sentence());
+    ring_coordinator();
+    if (abort_.await(kEvidenceLimit)) return;
+  }
+  if (result.code() == Code::kTimeout) {
+    epoch_over(Status(Code::kTimeout, fmt::format("rank {}: {} ran longer than RUEDA_TIMEOUT_SECONDS ({} s)", plan_.rank, what,
+                                                  plan_.settings.timeout.count()), plan_.rank));
+    return;
+  }
+  epoch_over(Status(result.code(), fmt::format("rank {}: {} failed: {}", plan_.rank, what, result.sentence()), result.rank()));
+}
+
+}  // namespace rueda::core

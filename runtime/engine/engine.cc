@@ -1,0 +1,195 @@
+#include "runtime/engine/engine.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "runtime/base/log.h"
+#include "runtime/engine/drive.h"
+#include "runtime/engine/placement.h"
+#include "runtime/net/shm_control_link.h"
+#include "runtime/net/transport.h"
+
+namespace rueda::core {
+namespace {
+
+WaitStyle wait_style(const EpochPlan& plan) {
+  return plan.local_size() > static_cast<int>(usable_cores().size()) ? WaitStyle::kYield : WaitStyle::kPause;
+}
+
+}  // namespace
+
+std::shared_ptr<Engine> Engine::start(Formation formation, std::unique_ptr<Executor> executor,
+                                      std::unique_ptr<VerdictSource> verdicts) {
+  std::shared_ptr<Engine> engine(new Engine(std::move(formation), std::move(executor), std::move(verdicts)));
+  engine->coordinator_ = std::thread([raw = engine.get()] { raw->coordinate(); });
+  return engine;
+}
+
+Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::unique_ptr<VerdictSource> verdicts)
+    : formation_(std::move(formation)),
+      plan_(formation_.plan),
+      executor_(std::move(executor)),
+      verdicts_(std::move(verdicts)),
+      style_(wait_style(plan_)),
+      faults_(plan_, verdicts_ ? Judge::kLauncher : Judge::kRankZero),
+      teams_(plan_.rank, {global_set(plan_)}),
+      lanes_(plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }),
+      baton_(formation_.segment->control().asleep) {
+  turn_ = std::make_unique<Turn>(Turn::Parts{agreement_config(), make_links(), inbox_, lanes_, teams_, *this, signals_, abort_});
+}
+
+Engine::~Engine() { shutdown(Deadline::after(std::chrono::seconds(5))); }
+
+AgreementConfig Engine::agreement_config() const {
+  AgreementConfig config;
+  config.epoch = plan_.epoch;
+  config.rank = plan_.rank;
+  config.size = plan_.size;
+  config.fusion_threshold_bytes = plan_.settings.fusion_threshold;
+  config.cache_capacity = plan_.settings.cache_capacity;
+  config.deterministic = plan_.settings.deterministic;
+  for (const Endpoint& endpoint : plan_.ranks) config.hosts.push_back(endpoint.host);
+  config.sets = {global_set(plan_)};
+  config.select = [this](const BatchShape& shape) { return executor_->select(shape); };
+  return config;
+}
+
+std::vector<std::unique_ptr<ControlLink>> Engine::make_links() {
+  std::vector<std::unique_ptr<ControlLink>> links(static_cast<size_t>(plan_.size));
+  const std::vector<int> locals = plan_.local_ranks();
+  const auto index_of = [&](int rank) {
+    return static_cast<int>(std::find(locals.begin(), locals.end(), rank) - locals.begin());
+  };
+  for (int rank = 0; rank < plan_.size; ++rank) {
+    if (rank == plan_.rank || (plan_.rank != 0 && rank != 0)) continue;
+    auto& link = links[static_cast<size_t>(rank)];
+    for (const LocalPeer& peer : formation_.local) {
+      if (peer.rank != rank) continue;
+      link = std::make_unique<ShmControlLink>(LocalPair{formation_.segment, peer.segment, index_of(plan_.rank),
+                                                        index_of(rank), rank, peer.doorbell.get()});
+    }
+    if (link == nullptr) link = formation_.transport->control_link(rank);
+  }
+  return links;
+}
+
+std::unique_ptr<Lane> Engine::make_lane(int lane) {
+  std::vector<std::shared_ptr<Segment>> segments(static_cast<size_t>(plan_.size));
+  segments[static_cast<size_t>(plan_.rank)] = formation_.segment;
+  for (const LocalPeer& peer : formation_.local) segments[static_cast<size_t>(peer.rank)] = peer.segment;
+  std::unique_ptr<ChannelSet> channels;
+  if (formation_.transport != nullptr) channels = formation_.transport->channel_set(lane, abort_);
+  auto mesh = std::make_unique<Mesh>(plan_.rank, lane, std::move(segments), std::move(channels), abort_, style_);
+  const std::vector<int>& chosen = plan_.settings.thread_affinity;
+  const auto cores = chosen.empty() ? share_of_cores(plan_.local_rank(), plan_.local_size()) : chosen;
+  const auto timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout);
+  LaneObserver& observer = *this;
+  return std::make_unique<Lane>(std::move(mesh), *executor_, observer, timeout,
+                                Lane::Placement{fmt::format("rueda-lane-{}", lane), cores});
+}
+
+bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered) {
+  entered = inbox_.closed();
+  if (!entered.ok()) return false;
+  if (operation->members().empty()) {
+    operation->complete();
+    if (operation->spec().callback) completer_.post(operation);
+    return false;
+  }
+  entered = names_.reserve(*operation);
+  if (!entered.ok()) return false;
+  operation->submitted = SteadyClock::now();
+  operation->in_flight = operation;
+  entered = inbox_.push({InboxItem::Kind::kSubmit, operation});
+  if (entered.ok()) return true;
+  operation->in_flight.reset();
+  names_.release(*operation);
+  return false;
+}
+
+Status Engine::submit(const std::shared_ptr<Operation>& operation) {
+  Status entered;
+  if (enter(operation, entered) && baton_.nobody_looks()) ring_coordinator();
+  return entered;
+}
+
+Status Engine::submit_and_wait(const std::shared_ptr<Operation>& operation, Status& entered) {
+  if (plan_.settings.caller_progress && baton_.try_take()) {
+    if (enter(operation, entered)) drive([&] { return operation->done(); });
+    settle();
+  } else {
+    entered = submit(operation);
+  }
+  if (!entered.ok()) return entered;
+  for (;;) {
+    const Status status = wait(*operation, Deadline::never());
+    if (operation->done()) return operation->status();
+    if (status.code() != Code::kInterrupted) return status;
+  }
+}
+
+Status Engine::wait(Operation& operation, Deadline deadline) {
+  const auto spin_end = SteadyClock::now() + kSpinBudget;
+  while (!operation.done() && SteadyClock::now() < spin_end && !deadline.passed()) {
+    if (plan_.settings.caller_progress && baton_.try_take()) {
+      drive([&] { return operation.done(); });
+      settle();
+      break;
+    }
+    relax(style_);
+  }
+  if (!operation.done()) RUEDA_RETURN_IF_ERROR(operation.sleep(deadline));
+  return operation.status();
+}
+
+Status Engine::abandon(const std::shared_ptr<Operation>& operation, Deadline deadline) {
+  if (!operation->done()) {
+    static_cast<void>(inbox_.push({InboxItem::Kind::kAbandon, operation}));
+    ring_coordinator();
+  }
+  while (!operation->done()) {
+    const Status status = operation->sleep(deadline);
+    if (operation->done() || status.code() == Code::kInterrupted) continue;
+    epoch_over(Status(Code::kPeerLost,
+                      fmt::format("rank {} (host {}, pid {}) ended the job: it abandoned {}, which was still running at the timeout",
+                                  plan_.rank, plan_.ranks[static_cast<size_t>(plan_.rank)].host, ::getpid(),
+                                  describe(operation->members().front())),
+                      plan_.rank));
+    deadline = Deadline::never();
+  }
+  return operation->status();
+}
+
+void Engine::ring_coordinator() {
+  if (rung_.exchange(true)) return;
+  const uint64_t one = 1;
+  static_cast<void>(!::write(formation_.doorbell.get(), &one, sizeof one));
+}
+
+void Engine::batch_started(const Batch& batch) {
+  batch.team->started.store(batch.number + 1);
+  if (batch.team->lowest && signals_.credit_wanted.load() && baton_.nobody_looks()) ring_coordinator();
+}
+
+void Engine::batch_finished(Batch& batch, const Status& result) {
+  if (!result.ok() && !abort_.raised()) fail_lane(batch, result);
+  const Status final_result = !result.ok() && abort_.raised() ? abort_.why() : result;
+  for (Member* member : batch.members) finish(*member, final_result.ok() ? member->failure : final_result);
+}
+
+void Engine::member_finished(Member& member, const Status& status) { finish(member, status); }
+
+void Engine::finish(Member& member, const Status& status) {
+  Operation& operation = *member.operation;
+  const bool names_it = status.ok() || status.code() == Code::kMismatch || status.sentence().find(describe(member)) != std::string::npos;
+  const Status named = names_it ? status : Status(status.code(), describe(member) + " failed: " + status.sentence(), status.rank());
+  if (!operation.finish_member(named)) return;
+  names_.release(operation);
+  const std::shared_ptr<Operation> self = std::move(operation.in_flight);
+  operation.complete();
+  if (operation.spec().callback) completer_.post(self);
+}
+
+}  // namespace rueda::core

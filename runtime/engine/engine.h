@@ -1,0 +1,103 @@
+#pragma once
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "runtime/base/abort.h"
+#include "runtime/engine/baton.h"
+#include "runtime/engine/completer.h"
+#include "runtime/engine/faults.h"
+#include "runtime/engine/lanes.h"
+#include "runtime/engine/names_in_flight.h"
+#include "runtime/engine/operation.h"
+#include "runtime/engine/teams.h"
+#include "runtime/engine/turn.h"
+#include "runtime/engine/verdict_source.h"
+#include "runtime/rendezvous/form.h"
+
+namespace rueda::core {
+
+/// One rank in one epoch: takes operations, agrees on them with the other ranks, runs them, completes them. Made from a
+/// `Formation`, used from any thread, ended by `shutdown` once. Operations keep it alive, inert, after that.
+class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver, private TurnObserver {
+ public:
+  /// Starts the coordinator thread. `verdicts` may be null: rank 0 is the judge.
+  static std::shared_ptr<Engine> start(Formation formation, std::unique_ptr<Executor> executor,
+                                       std::unique_ptr<VerdictSource> verdicts);
+  ~Engine() override;
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const EpochPlan& plan() const { return plan_; }
+  /// Ok while operations are taken, else why not.
+  Status status() const { return inbox_.closed(); }
+
+  /// Enqueues. Not ok: nothing was enqueued (kInvalidArgument: a name is in flight; kShutDown, kPeerLost: as named).
+  Status submit(const std::shared_ptr<Operation>& operation);
+  /// Enqueues and waits, as one: the shortest way for one small tensor. `entered` not ok: nothing was enqueued.
+  Status submit_and_wait(const std::shared_ptr<Operation>& operation, Status& entered);
+  /// Waits until done and returns the operation's status; runs turns meanwhile where that is allowed.
+  /// kTimeout, kInterrupted with `operation.done()` false: it is still in flight.
+  Status wait(Operation& operation, Deadline deadline);
+  /// Gets the loan back: an error verdict on all ranks where there is no batch yet; else waits, and at the deadline ends
+  /// the epoch. Returns once the operation is done, with its status.
+  Status abandon(const std::shared_ptr<Operation>& operation, Deadline deadline);
+  /// Says goodbye, lets lanes finish, fails the rest and frees threads and memory; at most until `deadline` or little more.
+  void shutdown(Deadline deadline);
+
+ private:
+  Engine(Formation formation, std::unique_ptr<Executor> executor, std::unique_ptr<VerdictSource> verdicts);
+
+  void batch_started(const Batch& batch) override;
+  void batch_finished(Batch& batch, const Status& result) override;
+  void member_finished(Member& member, const Status& status) override;
+  void rank_left(int rank) override;
+  void link_lost(int rank, const Status& how) override;
+  void epoch_over(const Status& why) override;
+
+  AgreementConfig agreement_config() const;
+  std::vector<std::unique_ptr<ControlLink>> make_links();
+  std::unique_ptr<Lane> make_lane(int lane);
+  template <typename Done>
+  void drive(Done&& done) RUEDA_REQUIRES(baton_);
+  void drive_quietly() RUEDA_REQUIRES(baton_);
+  void notify_progress() RUEDA_EXCLUDES(progress_mutex_);
+  void settle() RUEDA_ATTRIBUTE(release_capability(baton_));
+  bool enter(const std::shared_ptr<Operation>& operation, Status& entered);
+  void ring_coordinator();
+  void finish(Member& member, const Status& status);
+  void fail_lane(const Batch& batch, const Status& result);
+
+  void coordinate();
+  void watch_peers();
+  void observe_stream(int fd, int rank);
+  void tick();
+  void wait_for_goodbye(Deadline deadline);
+  void take_for_good() RUEDA_ATTRIBUTE(acquire_capability(baton_));
+
+  Formation formation_;
+  const EpochPlan plan_;
+  const std::unique_ptr<Executor> executor_;
+  std::unique_ptr<VerdictSource> verdicts_;  ///< the coordinator thread
+  const WaitStyle style_;
+  Abort abort_;
+  Faults faults_;
+  Inbox inbox_;
+  NamesInFlight names_;
+  Completer completer_;
+  Teams teams_;
+  Lanes lanes_;
+  Baton baton_;
+  TurnSignals signals_;
+  std::unique_ptr<Turn> turn_ RUEDA_GUARDED_BY(baton_);
+  std::atomic<bool> rung_{false};     ///< the coordinator was rung and nobody has taken the baton since
+  Mutex progress_mutex_;
+  Condition progress_;                ///< `left_` or the abort changed
+  std::atomic<bool> left_{false};     ///< this rank, or rank 0, has its goodbye in the order
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> ended_{false};
+  SteadyClock::time_point next_tick_; ///< the coordinator thread
+  std::thread coordinator_;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,49 @@
+#include "runtime/engine/faults.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rueda::core {
+namespace {
+
+/// How long a survivor waits for the judge's verdict, which knows the cause, before its own evidence counts.
+constexpr std::chrono::milliseconds kVerdictGrace{250};
+/// Where the evidence itself is the verdict: long enough for a goodbye that is already on its way to be read.
+constexpr std::chrono::milliseconds kGoodbyeGrace{20};
+
+}  // namespace
+
+Faults::Faults(const EpochPlan& plan, Judge judge)
+    : plan_(plan), judge_(judge), left_(static_cast<size_t>(plan.size)) {}
+
+void Faults::observe(int rank, const std::string& how) {
+  if (has_left(rank)) return;
+  const bool direct = judge_ == Judge::kRankZero && (plan_.rank == 0 || rank == 0);
+  MutexLock lock(mutex_);
+  evidence_.push_back({rank, Deadline::after(direct ? kGoodbyeGrace : kVerdictGrace), how});
+}
+
+Deadline Faults::next() const {
+  MutexLock lock(mutex_);
+  Deadline first = Deadline::never();
+  for (const Evidence& evidence : evidence_) first = first.earlier(evidence.grace_end);
+  return first;
+}
+
+std::optional<Status> Faults::due() {
+  MutexLock lock(mutex_);
+  std::erase_if(evidence_, [&](const Evidence& evidence) { return has_left(evidence.rank); });
+  for (const Evidence& evidence : evidence_) {
+    if (!evidence.grace_end.passed()) continue;
+    return Status(Code::kPeerLost, fmt::format("{} died: {}", who(plan_, evidence.rank), evidence.how), evidence.rank);
+  }
+  return std::nullopt;
+}
+
+std::string who(const EpochPlan& plan, int rank) {
+  const Endpoint& endpoint = plan.ranks[static_cast<size_t>(rank)];
+  return fmt::format("rank {} (host {}, pid {})", rank, endpoint.host, endpoint.pid);
+}
+
+}  // namespace rueda::core

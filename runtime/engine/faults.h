@@ -1,0 +1,52 @@
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status.h"
+#include "runtime/rendezvous/epoch_plan.h"
+
+namespace rueda::core {
+
+/// Who judges deaths in this epoch.
+enum class Judge { kLauncher, kRankZero };
+
+/// Turns evidence of a death (a pidfd, the end of a socket, a broken stream) into one reason for the end of the epoch.
+/// The judge's verdict wins when it comes within the grace; otherwise the first evidence becomes the reason. A rank that
+/// said goodbye does not die. Any thread.
+class Faults {
+ public:
+  Faults(const EpochPlan& plan, Judge judge);
+
+  /// `rank` seems gone; `how` completes "rank 1 (host a, pid 7) died: ...".
+  void observe(int rank, const std::string& how) RUEDA_EXCLUDES(mutex_);
+  /// `rank` has said goodbye.
+  void left(int rank) { left_[static_cast<size_t>(rank)].store(true); }
+  bool has_left(int rank) const { return left_[static_cast<size_t>(rank)].load(); }
+  /// When `due` may have something to say; never if there is no evidence.
+  Deadline next() const RUEDA_EXCLUDES(mutex_);
+  /// The reason to end the epoch, once the grace of some evidence has passed and its rank did not leave.
+  std::optional<Status> due() RUEDA_EXCLUDES(mutex_);
+
+ private:
+  struct Evidence {
+    int rank;
+    Deadline grace_end;
+    std::string how;
+  };
+  const EpochPlan& plan_;
+  const Judge judge_;
+  std::vector<std::atomic<bool>> left_;
+  mutable Mutex mutex_;
+  std::vector<Evidence> evidence_ RUEDA_GUARDED_BY(mutex_);
+};
+
+/// "rank 1 (host a, pid 123)".
+std::string who(const EpochPlan& plan, int rank);
+
+}  // namespace rueda::core

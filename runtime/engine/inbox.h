@@ -1,0 +1,57 @@
+#pragma once
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "runtime/base/mutex.h"
+#include "runtime/base/status.h"
+#include "runtime/engine/operation.h"
+
+namespace rueda::core {
+
+/// What callers ask of the next turn.
+struct InboxItem {
+  enum class Kind { kSubmit, kAbandon } kind;
+  std::shared_ptr<Operation> operation;
+};
+
+/// Where callers' wishes wait for the next turn: many producers, one consumer (the baton's holder). A group is one
+/// operation, so it enters whole or not at all. Once closed it refuses submissions with the reason given; a refused
+/// operation takes no number.
+class Inbox {
+ public:
+  /// Not ok: closed, the item was not taken.
+  Status push(InboxItem item) RUEDA_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (!closed_.ok() && item.kind == InboxItem::Kind::kSubmit) return closed_;
+    waiting_.push_back(std::move(item));
+    filled_.store(true);
+    return {};
+  }
+  /// The first reason stays.
+  void close(const Status& why) RUEDA_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    if (closed_.ok()) closed_ = why;
+  }
+  /// Ok while open.
+  Status closed() const RUEDA_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return closed_;
+  }
+  bool empty() const { return !filled_.load(); }
+  /// Swaps everything waiting into `taken`, which is cleared first.
+  void take(std::vector<InboxItem>& taken) RUEDA_EXCLUDES(mutex_) {
+    taken.clear();
+    MutexLock lock(mutex_);
+    taken.swap(waiting_);
+    filled_.store(false);
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::vector<InboxItem> waiting_ RUEDA_GUARDED_BY(mutex_);
+  Status closed_ RUEDA_GUARDED_BY(mutex_);
+  std::atomic<bool> filled_{false};
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,94 @@
+#pragma once
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/mutex.h"
+#include "runtime/engine/executor.h"
+#include "runtime/engine/operation.h"
+
+namespace rueda::core {
+
+struct TeamState;
+
+/// A verdict's batch as this rank runs it. Owned by its lane from submission until finished.
+struct Batch {
+  SetId set = kGlobalSet;
+  uint64_t number = 0;
+  TeamState* team = nullptr;
+  Call call;                        ///< `slices` points into `storage`
+  std::vector<Slice> storage;
+  std::vector<Member*> members;     ///< in the verdict's order
+  bool inline_row = false;          ///< may run inside a turn
+  bool started = false;
+  StepState step;
+};
+
+/// What a lane tells its engine. Called with neither the lane's mutex nor the baton required; `finished` may free the
+/// operations of the batch.
+class LaneObserver {
+ public:
+  virtual ~LaneObserver() = default;
+  virtual void batch_started(const Batch& batch) = 0;
+  /// `result` not ok: the epoch is over, or about to be.
+  virtual void batch_finished(Batch& batch, const Status& result) = 0;
+};
+
+/// A FIFO of batches, the mesh that runs them and, from the first batch that needs it, a thread. The mesh belongs to the
+/// holder of the lane's token: the lane's thread while it runs a batch, or the turn while it steps an inline batch, which
+/// it may only begin when nothing is queued before it. So batches run in the order of submission, whoever runs them.
+class Lane {
+ public:
+  /// How the lane's thread is set up when it starts: its name and the cores it stays on (empty: all).
+  struct Placement {
+    std::string name;
+    std::vector<int> cores;
+  };
+  /// `executor` and `observer` outlive the lane. `timeout` limits one batch; zero: none.
+  Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, std::chrono::nanoseconds timeout,
+       Placement placement);
+  ~Lane() { stop(); }
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  /// Queues a batch, or makes it the turn's inline batch. The baton's holder.
+  void submit(std::unique_ptr<Batch> batch) RUEDA_EXCLUDES(mutex_);
+  /// Moves the turn's inline batch on; true if it finished. The baton's holder.
+  bool step_inline() RUEDA_EXCLUDES(mutex_);
+  bool has_inline() const { return inline_ != nullptr; }
+  /// Gives an unfinished inline batch, with the token, to the thread: before the baton is put down.
+  void hand_over() RUEDA_EXCLUDES(mutex_);
+  /// Nothing queued and nothing running. Any thread; a moment's answer.
+  bool idle() const RUEDA_EXCLUDES(mutex_);
+  /// Waits until idle; false at the deadline.
+  bool drain(Deadline deadline) RUEDA_EXCLUDES(mutex_);
+  /// Wakes the thread out of whatever wait it is in, after the epoch's abort was raised. Any thread.
+  void wake();
+  /// Runs what is queued, then ends the thread. The engine's owner.
+  void stop() RUEDA_EXCLUDES(mutex_);
+
+ private:
+  void run() RUEDA_EXCLUDES(mutex_);
+  Status execute(Batch& batch);
+  Status run_steps(Batch& batch, Deadline deadline);
+  Status prepare(Batch& batch, Deadline deadline);
+  void start_thread() RUEDA_REQUIRES(mutex_);
+
+  const std::unique_ptr<Mesh> mesh_;
+  Executor& executor_;
+  LaneObserver& observer_;
+  const std::chrono::nanoseconds timeout_;
+  const Placement placement_;
+  std::unique_ptr<Batch> inline_;  ///< the baton's holder
+
+  mutable Mutex mutex_;
+  mutable Condition changed_;
+  std::deque<std::unique_ptr<Batch>> queue_ RUEDA_GUARDED_BY(mutex_);
+  bool token_taken_ RUEDA_GUARDED_BY(mutex_) = false;
+  bool stopping_ RUEDA_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,69 @@
+#include "runtime/engine/operation.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+
+namespace rueda::core {
+
+std::string describe(const Member& member) {
+  const Request& request = member.request;
+  std::string text = name_of(request.metadata.kind);
+  if (!request.name.empty()) text += " \"" + request.name + "\"";
+  return text;
+}
+
+Operation::Operation(std::shared_ptr<Engine> engine, OperationSpec spec, size_t members)
+    : engine_(std::move(engine)), spec_(std::move(spec)), members_(members), remaining_(members) {
+  if (spec_.device == nullptr) spec_.device = &cpu_device();
+  for (Member& member : members_) member.operation = this;
+}
+
+Operation::~Operation() {
+  for (const Output& output : outputs_) {
+    if (output.ownership == Ownership::kLibrary) spec_.device->free(spec_.device->context, spec_.device_index, output.memory);
+  }
+}
+
+void Operation::own_output(size_t index, std::byte* memory, Ownership ownership) {
+  outputs_.push_back({memory, ownership});
+  members_[index].slice.out = memory;
+}
+
+bool Operation::finish_member(const Status& status) {
+  if (!status.ok()) {
+    MutexLock lock(failure_mutex_);
+    if (status_.ok()) status_ = status;
+  }
+  return remaining_.fetch_sub(1) == 1;
+}
+
+void Operation::complete() {
+  done_.store(1);
+  if (sleepers_.load() != 0) ::syscall(SYS_futex, &done_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+Status Operation::sleep(Deadline deadline) {
+  sleepers_.fetch_add(1);
+  Status result;
+  while (!done()) {
+    if (deadline.passed()) {
+      result = Status(Code::kTimeout, "the wait's timeout passed; the operation is still in flight");
+      break;
+    }
+    const auto left = deadline.left(std::chrono::hours(1));
+    const timespec time{std::chrono::duration_cast<std::chrono::seconds>(left).count(), left.count() % 1'000'000'000};
+    const long rc = ::syscall(SYS_futex, &done_, FUTEX_WAIT_PRIVATE, 0, &time, nullptr, 0);
+    if (rc != 0 && errno == EINTR && !done()) {
+      result = Status(Code::kInterrupted, "a signal arrived while waiting; the operation is still in flight");
+      break;
+    }
+  }
+  sleepers_.fetch_sub(1);
+  return result;
+}
+
+}  // namespace rueda::core

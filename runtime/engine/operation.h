@@ -1,0 +1,98 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/base/mutex.h"
+#include "runtime/base/status.h"
+#include "runtime/engine/device.h"
+#include "runtime/engine/executor.h"
+#include "runtime/engine/request.h"
+
+namespace rueda::core {
+
+class Engine;
+class Operation;
+
+/// One tensor of an operation: what agreement knows as a ticket (its address).
+struct Member {
+  Operation* operation = nullptr;
+  Request request;
+  Slice slice{};
+  Status failure;              ///< of this rank alone: its peers succeeded
+  Member* previous = nullptr;  ///< the engine's list of members that agreement holds; the baton's holder
+  Member* next = nullptr;
+};
+
+/// `allreduce "w1"`, or `allreduce` where the caller gave no name: for error sentences.
+std::string describe(const Member& member);
+
+/// What the caller said about one operation. Copied in at enqueue.
+struct OperationSpec {
+  std::function<void(Code)> callback;                 ///< empty: none
+  std::function<void*(size_t bytes)> allocate;        ///< empty: the library owns outputs without a place
+  const DeviceRow* device = nullptr;                  ///< null: the cpu's
+  int32_t device_index = 0;
+  void* stream = nullptr;
+};
+
+/// Whose memory an output is that the caller gave no place for.
+enum class Ownership { kLibrary, kCaller };
+
+/// An operation in flight or finished: one tensor or a group. Shared by its handle and, until it completes, by the
+/// engine. Members are fixed before submission. `finish_member` is called once per member; the last one completes it.
+class Operation : public std::enable_shared_from_this<Operation> {
+ public:
+  Operation(std::shared_ptr<Engine> engine, OperationSpec spec, size_t members);
+  ~Operation();
+  Operation(const Operation&) = delete;
+  Operation& operator=(const Operation&) = delete;
+
+  std::vector<Member>& members() { return members_; }
+  const std::vector<Member>& members() const { return members_; }
+  const OperationSpec& spec() const { return spec_; }
+  Engine& engine() const { return *engine_; }
+  SetId set() const { return members_.empty() ? kGlobalSet : members_.front().request.set; }
+
+  /// Any thread. Acquires: after true, `status` and the output may be read.
+  bool done() const { return done_.load(std::memory_order_acquire) != 0; }
+  /// Only once done.
+  const Status& status() const { return status_; }
+
+  /// The output of member `index` has this place now; the library's memory is freed with the operation.
+  void own_output(size_t index, std::byte* memory, Ownership ownership);
+
+  /// A member has finished; whoever ran it calls, no lock held. The first failure is the operation's status. True for the
+  /// call that finished the last one: the caller then calls `complete`.
+  bool finish_member(const Status& status);
+  /// Publishes the result and wakes all waiters. Once.
+  void complete();
+  /// Sleeps until done. kTimeout at the deadline, kInterrupted when a signal handler ran.
+  Status sleep(Deadline deadline);
+
+  uint64_t token = 0;                      ///< the device's mark at enqueue
+  SteadyClock::time_point submitted;       ///< when it entered the inbox
+  bool abandoned = false;                  ///< an error verdict was asked for; the baton's holder
+  std::shared_ptr<Operation> in_flight;    ///< itself, from submission to completion
+
+ private:
+  std::shared_ptr<Engine> engine_;
+  OperationSpec spec_;
+  std::vector<Member> members_;
+  struct Output {
+    std::byte* memory;
+    Ownership ownership;
+  };
+  std::vector<Output> outputs_;
+  std::atomic<size_t> remaining_;
+  Mutex failure_mutex_;
+  Status status_;                          ///< under failure_mutex_ until done, then constant
+  std::atomic<uint32_t> done_{0};          ///< a futex word
+  std::atomic<uint32_t> sleepers_{0};
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,277 @@
+#include "runtime/engine/turn.h"
+
+#include <fmt/format.h>
+
+#include "runtime/engine/end_frame.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr std::byte kAgreementFrame{0};
+constexpr std::byte kEndFrame{1};
+
+Member& member_of(uint64_t ticket) { return *reinterpret_cast<Member*>(ticket); }
+
+}  // namespace
+
+Turn::Turn(Parts parts)
+    : parts_(std::move(parts)), participant_(parts_.config), lost_(static_cast<size_t>(parts_.config.size)) {
+  if (parts_.config.rank == 0) arbiter_.emplace(parts_.config);
+}
+
+Turn::~Turn() = default;
+
+bool Turn::run() {
+  if (parts_.abort.raised()) return fail_all(parts_.abort.why());
+  bool moved = take_inbox();
+  const bool credits = report_credits();
+  moved |= arbiter_ ? exchange_as_rank_zero(moved || credits) : exchange_with_rank_zero();
+  if (moved || credits) act();
+  moved |= parts_.lanes.step_inline();
+  flush();
+  return moved;
+}
+
+bool Turn::input_waiting() const {
+  if (!parts_.inbox.empty()) return true;
+  for (const auto& link : parts_.links) {
+    if (link != nullptr && link->readable()) return true;
+  }
+  if (parts_.signals.goodbye_wanted.load() && !said_goodbye_) return true;
+  if (parts_.abort.raised() && (oldest_ != nullptr || !told_peers_)) return true;
+  if (!parts_.signals.credit_wanted.load()) return false;
+  for (const auto& [set, team] : parts_.teams.led()) {
+    if (team->started.load() != team->reported) return true;
+  }
+  return false;
+}
+
+bool Turn::take_inbox() {
+  bool moved = false;
+  if (!parts_.inbox.empty()) {
+    parts_.inbox.take(taken_);
+    for (const InboxItem& item : taken_) {
+      if (item.kind == InboxItem::Kind::kSubmit) {
+        submit(*item.operation);
+      } else if (!item.operation->done()) {
+        for (Member& member : item.operation->members()) {
+          const std::string sentence = fmt::format("{} was abandoned by rank {}", describe(member), parts_.config.rank);
+          participant_.abandon(reinterpret_cast<uint64_t>(&member), sentence);
+          urgent_ = true;
+        }
+      }
+    }
+    taken_.clear();
+    moved = true;
+  }
+  if (parts_.signals.goodbye_wanted.load() && !said_goodbye_) {
+    said_goodbye_ = true;
+    participant_.goodbye();
+    urgent_ = true;
+    moved = true;
+  }
+  return moved;
+}
+
+void Turn::submit(Operation& operation) {
+  requests_.clear();
+  for (Member& member : operation.members()) {
+    append(member);
+    member.request.ticket = reinterpret_cast<uint64_t>(&member);
+    requests_.push_back(member.request);
+  }
+  const TeamState* team = parts_.teams.find(operation.set());
+  if (team == nullptr || !team->with_rank_zero) urgent_ = true;
+  participant_.submit(requests_);
+}
+
+bool Turn::report_credits() {
+  bool moved = false;
+  for (const auto& [set, team] : parts_.teams.led()) {
+    const uint64_t started = team->started.load();
+    if (started == team->reported) continue;
+    team->reported = started;
+    participant_.started(set, started - 1);
+    urgent_ = true;
+    moved = true;
+  }
+  return moved;
+}
+
+bool Turn::exchange_as_rank_zero(bool moved) {
+  for (int rank = 1; rank < parts_.config.size; ++rank) moved |= receive_all(rank);
+  if (!moved) return false;
+  Status status;
+  if (const auto frame = participant_.take_frame(); !frame.empty()) status = arbiter_->receive(0, frame);
+  arbiter_->plan();
+  for (int rank = 1; rank < parts_.config.size; ++rank) {
+    if (auto frame = arbiter_->take_frame(rank); !frame.empty()) send(rank, std::move(frame), kAgreementFrame, Urgency::kRing);
+  }
+  flush();
+  if (const auto frame = arbiter_->take_frame(0); status.ok() && !frame.empty()) status = participant_.receive(frame);
+  parts_.signals.credit_wanted.store(arbiter_->out_of_credit());
+  if (!status.ok()) parts_.observer.epoch_over(status);
+  return true;
+}
+
+bool Turn::exchange_with_rank_zero() {
+  const bool moved = receive_all(0);
+  if (auto frame = participant_.take_frame(); !frame.empty()) {
+    send(0, std::move(frame), kAgreementFrame, std::exchange(urgent_, false) ? Urgency::kRing : Urgency::kWithNextTurn);
+    flush();
+    return true;
+  }
+  return moved;
+}
+
+bool Turn::receive_all(int rank) {
+  const auto index = static_cast<size_t>(rank);
+  ControlLink* link = parts_.links[index].get();
+  if (link == nullptr) return false;
+  bool moved = false;
+  while (const std::optional<Frame> frame = link->receive()) {
+    moved = true;
+    if (const Status status = dispatch(rank, *frame); !status.ok()) {
+      parts_.observer.epoch_over(status);
+      return true;
+    }
+  }
+  if (lost_[index] == 0 && !link->status().ok()) {
+    lost_[index] = 1;
+    parts_.observer.link_lost(rank, link->status());
+  }
+  return moved;
+}
+
+Status Turn::dispatch(int rank, const Frame& frame) {
+  if (frame.empty()) return Status(Code::kPeerLost, fmt::format("rank {} sent an empty control frame", rank), rank);
+  const std::span<const std::byte> body(frame.data(), frame.size() - 1);
+  if (frame.back() == kEndFrame) return decode_end(body, rank);
+  if (frame.back() == kAgreementFrame) return arbiter_ ? arbiter_->receive(rank, body) : participant_.receive(body);
+  return Status(Code::kPeerLost,
+                fmt::format("rank {} sent a control frame of unknown kind {}", rank, static_cast<int>(frame.back())), rank);
+}
+
+void Turn::send(int rank, std::vector<std::byte> frame, std::byte kind, Urgency urgency) {
+  ControlLink* link = parts_.links[static_cast<size_t>(rank)].get();
+  if (link == nullptr || lost_[static_cast<size_t>(rank)] != 0) return;
+  frame.push_back(kind);
+  link->send(frame, urgency);
+  unsent_ = true;
+}
+
+void Turn::flush() {
+  if (!unsent_) return;
+  unsent_ = false;
+  flushed_ = true;
+  for (size_t rank = 0; rank < parts_.links.size(); ++rank) {
+    if (parts_.links[rank] == nullptr || parts_.links[rank]->flush()) continue;
+    unsent_ = true;
+    if (lost_[rank] == 0) flushed_ = false;
+  }
+}
+
+void Turn::act() {
+  const std::vector<Event> events = participant_.take_events();
+  for (const Event& event : events) {
+    if (const auto* batch = std::get_if<BatchEvent>(&event)) {
+      start_batch(*batch);
+    } else if (const auto* error = std::get_if<ErrorEvent>(&event)) {
+      for (const uint64_t ticket : error->tickets) {
+        unlink(member_of(ticket));
+        parts_.observer.member_finished(member_of(ticket), error->status);
+      }
+    } else {
+      const int rank = std::get<GoodbyeEvent>(event).rank;
+      if (rank != parts_.config.rank) lost_[static_cast<size_t>(rank)] = 1;
+      parts_.observer.rank_left(rank);
+    }
+  }
+}
+
+void Turn::start_batch(const BatchEvent& event) {
+  TeamState& team = *parts_.teams.find(event.set);
+  auto batch = std::make_unique<Batch>();
+  batch->set = event.set;
+  batch->number = event.number;
+  batch->team = &team;
+  const Metadata& metadata = event.metadata;
+  Call& call = batch->call;
+  for (const uint64_t ticket : event.tickets) {
+    Member& member = member_of(ticket);
+    unlink(member);
+    batch->members.push_back(&member);
+    batch->storage.push_back(member.slice);
+    call.count += member.slice.count;
+  }
+  call.kind = metadata.kind;
+  call.dtype = metadata.dtype;
+  call.op = metadata.op;
+  call.codec = metadata.codec;
+  call.prescale = metadata.prescale;
+  call.postscale = metadata.postscale;
+  call.slices = batch->storage;
+  call.choice = event.choice;
+  call.stamp = event.stamp;
+  call.team = &team.team;
+  for (int index = 0; index < team.team.size(); ++index) {
+    if (team.team.ranks[static_cast<size_t>(index)] == metadata.root) call.root = index;
+  }
+  parts_.lanes.of(event.set).submit(std::move(batch));
+}
+
+void Turn::expire(SteadyClock::time_point before, std::chrono::nanoseconds limit) {
+  for (Member* member = oldest_; member != nullptr && member->operation->submitted < before; member = member->next) {
+    if (member->operation->abandoned) continue;
+    member->operation->abandoned = true;
+    urgent_ = true;
+    const double seconds = std::chrono::duration<double>(limit).count();
+    for (Member& each : member->operation->members()) {
+      participant_.abandon(reinterpret_cast<uint64_t>(&each),
+                           fmt::format("{}: not all ranks submitted it within RUEDA_TIMEOUT_SECONDS ({} s)", describe(each), seconds));
+    }
+  }
+}
+
+bool Turn::fail_all(const Status& why) {
+  bool moved = false;
+  parts_.inbox.take(taken_);
+  for (const InboxItem& item : taken_) {
+    if (item.kind != InboxItem::Kind::kSubmit) continue;
+    for (Member& member : item.operation->members()) append(member);
+  }
+  taken_.clear();
+  if (!told_peers_) {
+    told_peers_ = true;
+    tell_peers(why);
+  }
+  while (oldest_ != nullptr) {
+    Member& member = *oldest_;
+    unlink(member);
+    parts_.observer.member_finished(member, why);
+    moved = true;
+  }
+  moved |= parts_.lanes.step_inline();
+  flush();
+  return moved;
+}
+
+void Turn::tell_peers(const Status& why) {
+  if (why.code() == Code::kShutDown) return;
+  const std::vector<std::byte> frame = encode_end(why);
+  for (size_t rank = 0; rank < parts_.links.size(); ++rank) send(static_cast<int>(rank), frame, kEndFrame, Urgency::kRing);
+}
+
+void Turn::append(Member& member) {
+  member.previous = newest_;
+  member.next = nullptr;
+  (newest_ != nullptr ? newest_->next : oldest_) = &member;
+  newest_ = &member;
+}
+
+void Turn::unlink(Member& member) {
+  (member.previous != nullptr ? member.previous->next : oldest_) = member.next;
+  (member.next != nullptr ? member.next->previous : newest_) = member.previous;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,19 @@
+#pragma once
+#include <optional>
+
+#include "runtime/base/status.h"
+
+namespace rueda::core {
+
+/// Where a launcher's verdict about a death comes from. Used by the coordinator thread, owned by the engine.
+class VerdictSource {
+ public:
+  virtual ~VerdictSource() = default;
+  /// Readable when `take` has something to say.
+  virtual int fd() const = 0;
+  /// Never blocks. Empty: nothing yet. Not ok: the reason to end the epoch. Ok: the source itself has ended, nothing more
+  /// will come.
+  virtual std::optional<Status> take() = 0;
+};
+
+}  // namespace rueda::core
