@@ -12,7 +12,8 @@ constexpr size_t kMaxTextBytes = 4096;
 
 Status DeathVerdict::status() const {
   return {Code::kPeerLost,
-          "rank " + std::to_string(rank) + " (host " + host + ", pid " + std::to_string(pid) + ") died: " + cause, rank};
+          "rank " + std::to_string(rank) + " (host " + host + ", pid " + std::to_string(pid) + ") died: " + cause,
+          rank};
 }
 
 std::string encode(const DeathVerdict& verdict) {

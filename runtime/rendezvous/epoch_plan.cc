@@ -48,6 +48,11 @@ int EpochPlan::cross_size() const {
       std::count_if(counts.begin(), counts.end(), [local](const auto& host) { return host.second > local; }));
 }
 
+std::string EpochPlan::name_of(int other) const {
+  const Endpoint& endpoint = ranks[static_cast<size_t>(other)];
+  return "rank " + std::to_string(other) + " (host " + endpoint.host + ", pid " + std::to_string(endpoint.pid) + ")";
+}
+
 bool EpochPlan::homogeneous() const {
   const auto counts = ranks_per_host(*this);
   return std::all_of(counts.begin(), counts.end(),

@@ -23,11 +23,15 @@ inline std::string wish_key(const std::string& job, int rank, int64_t number) {
 inline std::string taken_key(const std::string& job, int rank) { return job + "/taken/" + std::to_string(rank); }
 inline std::string answer_key(const std::string& job, const std::string& nonce) { return job + "/answer/" + nonce; }
 inline std::string epochs_key(const std::string& job) { return job + "/epochs"; }
-inline std::string world_key(const std::string& job, uint64_t epoch) { return job + "/" + std::to_string(epoch) + "/world"; }
+inline std::string world_key(const std::string& job, uint64_t epoch) {
+  return job + "/" + std::to_string(epoch) + "/world";
+}
 inline std::string local_key(const std::string& job, uint64_t epoch, int rank) {
   return job + "/" + std::to_string(epoch) + "/local/" + std::to_string(rank);
 }
-inline std::string hosts_key(const std::string& job, uint64_t epoch) { return job + "/" + std::to_string(epoch) + "/hosts"; }
+inline std::string hosts_key(const std::string& job, uint64_t epoch) {
+  return job + "/" + std::to_string(epoch) + "/hosts";
+}
 inline std::string goodbyes_key(const std::string& job, int rank) { return job + "/goodbyes/" + std::to_string(rank); }
 inline std::string death_key(const std::string& job) { return job + "/death"; }
 

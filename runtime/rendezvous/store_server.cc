@@ -164,4 +164,11 @@ Result<std::string> StoreServer::get(std::string_view key, Deadline deadline) {
   return Status(Code::kTimeout, "store: nobody set \"" + std::string(key) + "\" before the deadline");
 }
 
+void StoreServer::when_set(std::string_view key, std::function<void()> call) {
+  state_->on_thread([this, key, call = std::move(call)] {
+    if (state_->table.find(key) != nullptr) return call();
+    state_->table.wait(key, [call](const std::string&) { call(); });
+  });
+}
+
 }  // namespace rueda::core

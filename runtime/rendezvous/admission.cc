@@ -1,0 +1,113 @@
+#include "runtime/rendezvous/admission.h"
+
+#include <map>
+
+#include "runtime/base/rank_ranges.h"
+
+namespace rueda::core {
+namespace {
+
+/// Values by rank of one thing that should be the same, and who has which in words.
+class Column {
+ public:
+  void add(int rank, const std::string& value) {
+    for (auto& [known, ranks] : values_) {
+      if (known == value) return ranks.push_back(rank);
+    }
+    values_.push_back({value, {rank}});
+  }
+  bool agrees() const { return values_.size() < 2; }
+  /// `"none" on ranks 0-2 (host a), "fp16" on rank 3 (host b)`
+  std::string text(std::span<const std::string> hosts) const {
+    std::string text;
+    for (const auto& [value, ranks] : values_) {
+      text += (text.empty() ? "\"" : ", \"") + value + "\" on " + rank_ranges(ranks, hosts);
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::vector<int>>> values_;
+};
+
+/// In the order in which they are shown.
+using Table = std::vector<std::pair<std::string, Column>>;
+
+std::vector<std::string> hosts_of(std::span<const Wish> wishes) {
+  std::vector<std::string> hosts;
+  for (const Wish& wish : wishes) hosts.push_back(wish.endpoint.host);
+  return hosts;
+}
+
+/// One column for each setting with this mark; a rank whose settings cannot be read shows as such.
+void add_settings(std::span<const Wish> wishes, Agreed mark, Table& table) {
+  for (const Knob& knob : knobs()) {
+    if (knob.agreed == mark) table.emplace_back(std::string("RUEDA_") + knob.variable, Column());
+  }
+  for (size_t rank = 0; rank < wishes.size(); ++rank) {
+    const auto values = parse_agreed(wishes[rank].agreed);
+    std::map<std::string, std::string> held;
+    if (values.ok()) {
+      for (const AgreedValue& agreed : values.value())
+        held[std::string("RUEDA_") + agreed.knob->variable] = agreed.value;
+    }
+    for (auto& [name, column] : table) {
+      const auto value = held.find(name);
+      column.add(static_cast<int>(rank), value == held.end() ? "(unreadable)" : value->second);
+    }
+  }
+}
+
+/// A line for each column in which ranks differ.
+std::string differences(const Table& table, std::span<const std::string> hosts) {
+  std::string text;
+  for (const auto& [name, column] : table) {
+    if (!column.agrees()) text += "\n  " + name + ": " + column.text(hosts);
+  }
+  return text;
+}
+
+Table program_table(std::span<const Wish> wishes) {
+  Table table{{"protocol", {}}, {"build", {}}};
+  for (size_t rank = 0; rank < wishes.size(); ++rank) {
+    table[0].second.add(static_cast<int>(rank), std::to_string(wishes[rank].protocol));
+    table[1].second.add(static_cast<int>(rank), wishes[rank].build);
+  }
+  return table;
+}
+
+Table start_table(std::span<const Wish> wishes) {
+  Table table{{"size of the job", {}}, {"job key", {}}};
+  for (size_t rank = 0; rank < wishes.size(); ++rank) {
+    table[0].second.add(static_cast<int>(rank), std::to_string(wishes[rank].size));
+    table[1].second.add(static_cast<int>(rank), wishes[rank].keyed ? "yes" : "no");
+  }
+  return table;
+}
+
+}  // namespace
+
+Status admit(std::span<const Wish> wishes) {
+  const auto hosts = hosts_of(wishes);
+  const std::string program = differences(program_table(wishes), hosts);
+  // Another protocol or build may write everything else differently: what it means is not asked then.
+  if (!program.empty()) return {Code::kMismatch, "init: the ranks run different programs:" + program};
+  Table settings;
+  add_settings(wishes, Agreed::kMustMatch, settings);
+  const std::string start = differences(start_table(wishes), hosts) + differences(settings, hosts);
+  if (!start.empty()) return {Code::kMismatch, "init: the ranks were started differently:" + start};
+  return {};
+}
+
+std::vector<std::string> overruled(std::span<const Wish> wishes) {
+  Table table;
+  add_settings(wishes, Agreed::kRankZero, table);
+  std::vector<std::string> sentences;
+  const auto hosts = hosts_of(wishes);
+  for (const auto& [name, column] : table) {
+    if (!column.agrees()) sentences.push_back(name + " is " + column.text(hosts) + "; rank 0's value holds for all");
+  }
+  return sentences;
+}
+
+}  // namespace rueda::core

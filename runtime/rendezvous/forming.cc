@@ -1,0 +1,260 @@
+#include "runtime/rendezvous/forming.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "runtime/base/log.h"
+#include "runtime/base/random.h"
+#include "runtime/net/interfaces.h"
+#include "runtime/rendezvous/admission.h"
+#include "runtime/rendezvous/locality.h"
+#include "runtime/rendezvous/store_keys.h"
+
+namespace rueda::core {
+namespace {
+
+/// What passing descriptors may take of the time that is left: if it hangs, TCP must still have its turn.
+constexpr std::chrono::seconds kLongestExchange{10};
+
+Result<std::vector<std::string>> addresses_for(const Identity& identity, const Settings& settings) {
+  if (identity.local_size == identity.size) return std::vector<std::string>{"127.0.0.1"};
+  return listen_addresses(settings.network_interfaces);
+}
+
+TransportEpoch transport_epoch(const Formation& formation) {
+  const EpochPlan& plan = formation.plan;
+  TransportEpoch epoch;
+  epoch.job = plan.job;
+  epoch.epoch = plan.epoch;
+  epoch.rank = plan.rank;
+  epoch.key = formation.key.bytes;
+  epoch.keyed = formation.key.present;
+  epoch.encrypt_data = plan.settings.tls_all;
+  for (const Endpoint& rank : plan.ranks) epoch.ranks.push_back({rank.host, rank.pid, rank.addresses, rank.port});
+  return epoch;
+}
+
+}  // namespace
+
+Forming::Forming(const Identity& identity, Store& store, const Settings& settings, Deadline deadline,
+                 const FormOptions& options)
+    : identity_(identity),
+      store_(store),
+      settings_(settings),
+      deadline_(deadline),
+      options_(options),
+      roll_call_(store, identity.job, identity.size) {
+  formation_.plan.job = identity.job;
+  formation_.plan.rank = identity.rank;
+  formation_.plan.size = identity.size;
+  formation_.plan.settings = settings;
+  formation_.key = identity.key;
+}
+
+Result<Formation> Forming::run() {
+  const Status status = run_steps();
+  if (!status.ok()) {
+    if (wish_number_ != 0) roll_call_.withdraw(identity_.rank, wish_number_);
+    return status;
+  }
+  formation_.transport = std::move(transport_);
+  return std::move(formation_);
+}
+
+Status Forming::run_steps() {
+  RUEDA_RETURN_IF_ERROR(open_listeners());
+  const bool leads = identity_.rank == 0;
+  if (leads) RUEDA_RETURN_IF_ERROR(call_roll());
+  const auto epoch = roll_call_.await_answer(nonce_, deadline_);
+  if (!epoch.ok()) return epoch.status();
+  formation_.plan.epoch = epoch.value();
+  const LocalReport report = meet_neighbours();
+  RUEDA_RETURN_IF_ERROR(store_.set(local_key(identity_.job, formation_.plan.epoch, identity_.rank), encode(report)));
+  if (leads) RUEDA_RETURN_IF_ERROR(publish_hosts());
+  RUEDA_RETURN_IF_ERROR(learn_hosts());
+  return connect_others();
+}
+
+Status Forming::open_listeners() {
+  const auto addresses = addresses_for(identity_, settings_);
+  if (!addresses.ok()) return addresses.status();
+  auto transport = TcpTransport::listen(addresses.value());
+  if (!transport.ok()) return transport.status();
+  transport_ = std::move(transport).value();
+  auto exchange = LocalExchange::listen();
+  if (!exchange.ok()) return exchange.status();
+  exchange_ = std::move(exchange).value();
+  auto wish = make_wish();
+  if (!wish.ok()) return wish.status();
+  nonce_ = wish.value().nonce;
+  const auto number = roll_call_.leave_wish(wish.value());
+  if (number.ok()) wish_number_ = number.value();
+  return number.status();
+}
+
+Result<Wish> Forming::make_wish() const {
+  auto nonce = random_name();
+  if (!nonce.ok()) return nonce.status();
+  Wish wish;
+  wish.build = options_.build;
+  wish.nonce = std::move(nonce).value();
+  wish.rank = identity_.rank;
+  wish.size = identity_.size;
+  wish.keyed = identity_.key.present;
+  wish.agreed = print_agreed(settings_);
+  wish.endpoint.host = identity_.host;
+  wish.endpoint.pid = ::getpid();
+  wish.endpoint.worker = identity_.worker;
+  wish.endpoint.addresses = transport_->addresses();
+  wish.endpoint.port = transport_->port();
+  wish.endpoint.unix_name = exchange_->name();
+  return wish;
+}
+
+Status Forming::call_roll() {
+  const auto wishes = roll_call_.gather(deadline_);
+  if (!wishes.ok()) return wishes.status();
+  Status verdict = admit(wishes.value());
+  uint64_t epoch = 0;
+  if (verdict.ok()) {
+    for (const std::string& sentence : overruled(wishes.value())) log(LogLevel::kWarning, "init: {}", sentence);
+    const auto published = publish_world(wishes.value());
+    if (published.ok()) epoch = published.value();
+    verdict = published.status();
+  }
+  RUEDA_RETURN_IF_ERROR(roll_call_.answer(wishes.value(), verdict, epoch));
+  return verdict;
+}
+
+Result<uint64_t> Forming::publish_world(const std::vector<Wish>& wishes) {
+  World world;
+  for (const Wish& wish : wishes) world.ranks.push_back(wish.endpoint);
+  world.agreed = print_agreed(settings_);
+  if (!identity_.key.present && !settings_.insecure) {
+    const auto key = random_key();
+    if (!key.ok()) return key.status();
+    world.key = {key.value(), true};
+    log(LogLevel::kWarning,
+        "init: no job key was given; one travels through the caller's store, which must be trusted");
+  }
+  const auto epoch = store_.add(epochs_key(identity_.job), 1);
+  if (!epoch.ok()) return epoch.status();
+  const auto number = static_cast<uint64_t>(epoch.value());
+  RUEDA_RETURN_IF_ERROR(store_.set(world_key(identity_.job, number), encode(world)));
+  return number;
+}
+
+Status Forming::learn_world() {
+  EpochPlan& plan = formation_.plan;
+  const auto bytes = store_.get(world_key(plan.job, plan.epoch), deadline_);
+  if (!bytes.ok()) return bytes.status();
+  auto world = decode_world(bytes.value());
+  if (!world.ok()) return world.status();
+  if (world.value().ranks.size() != static_cast<size_t>(plan.size)) {
+    return {Code::kMismatch, "init: rank 0 published " + std::to_string(world.value().ranks.size()) + " ranks of " +
+                                 std::to_string(plan.size)};
+  }
+  plan.ranks = std::move(world.value().ranks);
+  RUEDA_RETURN_IF_ERROR(apply_agreed(world.value().agreed, plan.settings));
+  if (!formation_.key.present) formation_.key = world.value().key;
+  const TransportEpoch epoch = transport_epoch(formation_);
+  scope_ = epoch.hello_scope();
+  return transport_->configure(epoch);
+}
+
+LocalReport Forming::meet_neighbours() {
+  LocalReport report;
+  report.status = learn_world();
+  if (!report.status.ok()) return report;
+  const EpochPlan& plan = formation_.plan;
+  const auto peers = neighbours(plan.ranks, plan.rank);
+  auto segment = Segment::create(layout_for(plan.settings, static_cast<int>(peers.size()) + 1), plan.epoch, plan.rank);
+  auto doorbell = make_doorbell();
+  report.status = segment.ok() ? doorbell.status() : segment.status();
+  if (!report.status.ok()) return report;
+  formation_.segment = std::move(segment).value();
+  formation_.doorbell = std::move(doorbell).value();
+  if (!peers.empty()) report.status = exchange_with(peers, report);
+  return report;
+}
+
+Status Forming::exchange_with(const std::vector<int>& peers, LocalReport& report) {
+  std::vector<LocalCandidate> candidates;
+  for (const int peer : peers) candidates.push_back({peer, formation_.plan.ranks[static_cast<size_t>(peer)].unix_name});
+  const auto share = deadline_.left(kLongestExchange * 2) / 2;
+  auto outcomes = exchange_->exchange(scope_, {*formation_.segment, formation_.doorbell.get()}, candidates,
+                                      deadline_.earlier(Deadline::after(share)));
+  exchange_.reset();  // nobody else may come
+  if (!outcomes.ok()) return outcomes.status();
+  for (LocalOutcome& outcome : outcomes.value()) {
+    if (outcome.status.ok()) {
+      formation_.local.push_back(std::move(outcome.peer));
+    } else {
+      report.failures.push_back({outcome.rank, outcome.status.sentence()});
+      log(LogLevel::kInfo, "init: rank {} shares no memory with {}: {}", identity_.rank,
+          formation_.plan.name_of(outcome.rank), outcome.status.sentence());
+    }
+  }
+  return {};
+}
+
+/// The first rank that cannot take part, in words.
+Status Forming::first_failure(std::vector<LocalReport>& reports) {
+  const EpochPlan& plan = formation_.plan;
+  for (int rank = 0; rank < plan.size; ++rank) {
+    const auto bytes = store_.get(local_key(plan.job, plan.epoch, rank), deadline_);
+    if (!bytes.ok() && bytes.status().code() != Code::kTimeout) return bytes.status();
+    if (!bytes.ok()) {
+      return {Code::kTimeout, "init: " + plan.name_of(rank) + " came, but stopped before its memory was shared", rank};
+    }
+    auto report = decode_local_report(bytes.value());
+    if (!report.ok()) return report.status();
+    const Status& own = report.value().status;
+    if (!own.ok()) return {own.code(), "init: " + plan.name_of(rank) + ": " + own.sentence(), rank};
+    reports.push_back(std::move(report).value());
+  }
+  return {};
+}
+
+Status Forming::publish_hosts() {
+  EpochPlan& plan = formation_.plan;
+  std::vector<LocalReport> reports;
+  Status verdict = plan.ranks.empty() ? Status(Code::kSystem, "init: rank 0 could not read the world it published", 0)
+                                      : first_failure(reports);
+  std::vector<uint64_t> numbers;
+  if (verdict.ok()) {
+    for (const int host : partition(plan.ranks, reports)) numbers.push_back(static_cast<uint64_t>(host));
+  }
+  RUEDA_RETURN_IF_ERROR(store_.set(hosts_key(plan.job, plan.epoch), encode(verdict, numbers)));
+  return verdict;
+}
+
+Status Forming::learn_hosts() {
+  EpochPlan& plan = formation_.plan;
+  const auto bytes = store_.get(hosts_key(plan.job, plan.epoch), deadline_);
+  if (!bytes.ok()) return bytes.status();
+  const auto numbers = decode_numbers(bytes.value());
+  if (!numbers.ok()) return numbers.status();
+  if (numbers.value().size() != plan.ranks.size()) return {Code::kMismatch, "init: rank 0 published no partition", 0};
+  for (const uint64_t number : numbers.value()) plan.host_of.push_back(static_cast<int>(number));
+  const int here = plan.host_of[static_cast<size_t>(plan.rank)];
+  std::erase_if(formation_.local,
+                [&](const LocalPeer& peer) { return plan.host_of[static_cast<size_t>(peer.rank)] != here; });
+  return {};
+}
+
+Status Forming::connect_others() {
+  const EpochPlan& plan = formation_.plan;
+  std::vector<int> others;
+  for (int rank = 1; rank < plan.size; ++rank) {
+    if (plan.host_of[static_cast<size_t>(rank)] != plan.host_of[0]) others.push_back(rank);
+  }
+  if (plan.rank != 0) {
+    const bool remote = std::find(others.begin(), others.end(), plan.rank) != others.end();
+    others = remote ? std::vector<int>{0} : std::vector<int>{};
+  }
+  return others.empty() ? Status() : transport_->connect_control(others, deadline_);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,139 @@
+#include "runtime/rendezvous/roll_call.h"
+
+#include <algorithm>
+
+#include "runtime/base/rank_ranges.h"
+#include "runtime/rendezvous/store_keys.h"
+
+namespace rueda::core {
+namespace {
+
+Deadline now() { return Deadline::after(std::chrono::nanoseconds(0)); }
+
+/// Rank 0 gives up a little before the others, so that its word, which names who is missing, reaches them in time.
+Deadline somewhat_before(Deadline deadline) {
+  if (deadline.is_never()) return deadline;
+  const auto left = deadline.left(std::chrono::hours(24));
+  return Deadline::at(deadline.when() - std::min<std::chrono::nanoseconds>(left / 10, std::chrono::seconds(1)));
+}
+
+}  // namespace
+
+Result<int64_t> RollCall::leave_wish(const Wish& wish) {
+  const auto number = store_.add(wishes_key(job_, wish.rank), 1);
+  if (!number.ok()) return number;
+  RUEDA_RETURN_IF_ERROR(store_.set(wish_key(job_, wish.rank, number.value()), encode(wish)));
+  return number;
+}
+
+void RollCall::withdraw(int rank, int64_t number) { static_cast<void>(store_.set(wish_key(job_, rank, number), "")); }
+
+Result<uint64_t> RollCall::await_answer(const std::string& nonce, Deadline deadline) {
+  const auto bytes = store_.get(answer_key(job_, nonce), deadline);
+  if (!bytes.ok() && bytes.status().code() == Code::kTimeout) {
+    std::vector<int> absent;
+    for (int rank = 0; rank < size_; ++rank) {
+      const auto wishes = store_.add(wishes_key(job_, rank), 0);
+      const auto taken = store_.add(taken_key(job_, rank), 0);
+      if (wishes.ok() && taken.ok() && wishes.value() <= taken.value()) absent.push_back(rank);
+    }
+    if (absent.empty()) return Status(Code::kTimeout, "init: rank 0 has not answered before the deadline", 0);
+    return missing(absent);
+  }
+  if (!bytes.ok()) return bytes.status();
+  const auto epoch = decode_numbers(bytes.value());
+  if (!epoch.ok()) return epoch.status();
+  if (epoch.value().size() != 1) return Status(Code::kMismatch, "init: rank 0's answer names no epoch", 0);
+  return epoch.value().front();
+}
+
+Status RollCall::missing(const std::vector<int>& ranks) const {
+  return {Code::kTimeout,
+          "init: " + rank_ranges(ranks, {}) + " of " + std::to_string(size_) + " did not come before the deadline",
+          ranks.empty() ? -1 : ranks.front()};
+}
+
+Result<RollCall::Taken> RollCall::take_latest(int rank, Deadline deadline) {
+  const auto before = store_.add(taken_key(job_, rank), 0);
+  if (!before.ok()) return before.status();
+  for (int64_t least = before.value() + 1;;) {
+    const auto total = store_.add(wishes_key(job_, rank), 0);
+    if (!total.ok()) return total.status();
+    const int64_t number = std::max(least, total.value());
+    auto bytes = store_.get(wish_key(job_, rank, number), deadline);
+    if (!bytes.ok()) return bytes.status();
+    if (!bytes.value().empty()) return Taken{number, std::move(bytes).value()};
+    least = number + 1;  // withdrawn: its next one
+  }
+}
+
+Result<bool> RollCall::still_latest(int rank, const Taken& taken) {
+  const auto total = store_.add(wishes_key(job_, rank), 0);
+  if (!total.ok()) return total.status();
+  if (total.value() > taken.number) return false;
+  const auto bytes = store_.get(wish_key(job_, rank, taken.number), now());
+  if (!bytes.ok()) return bytes.status();
+  return !bytes.value().empty();
+}
+
+Status RollCall::mark_taken(int rank, int64_t number) {
+  const auto before = store_.add(taken_key(job_, rank), 0);
+  if (!before.ok()) return before.status();
+  return store_.add(taken_key(job_, rank), number - before.value()).status();
+}
+
+/// Where a rank does not come, the place in the result stays empty (number 0).
+Result<std::vector<RollCall::Taken>> RollCall::take_all(Deadline deadline) {
+  std::vector<Taken> taken(static_cast<size_t>(size_));
+  for (bool again = true; again;) {
+    again = false;
+    for (int rank = 0; rank < size_; ++rank) {
+      Taken& mine = taken[static_cast<size_t>(rank)];
+      if (mine.number != 0) {
+        const auto still = still_latest(rank, mine);
+        if (!still.ok()) return still.status();
+        if (still.value()) continue;
+        mine = {};
+      }
+      auto latest = take_latest(rank, deadline);
+      if (!latest.ok() && latest.status().code() != Code::kTimeout) return latest.status();
+      if (latest.ok()) mine = std::move(latest).value();
+      again = again || (latest.ok() && !deadline.passed());  // it may have taken long: look at the others again
+    }
+  }
+  return taken;
+}
+
+Result<std::vector<Wish>> RollCall::gather(Deadline deadline) {
+  const auto taken = take_all(somewhat_before(deadline));
+  if (!taken.ok()) return taken.status();
+  std::vector<Wish> wishes;
+  std::vector<int> absent;
+  Status broken;
+  for (int rank = 0; rank < size_; ++rank) {
+    const Taken& one = taken.value()[static_cast<size_t>(rank)];
+    if (one.number == 0) {
+      absent.push_back(rank);
+      continue;
+    }
+    RUEDA_RETURN_IF_ERROR(mark_taken(rank, one.number));
+    auto wish = decode_wish(one.bytes);
+    if (wish.ok()) {
+      wishes.push_back(std::move(wish).value());
+    } else {
+      broken = Status(Code::kMismatch, "init: rank " + std::to_string(rank) + ": " + wish.status().sentence(), rank);
+    }
+  }
+  const Status verdict = absent.empty() ? broken : missing(absent);
+  if (verdict.ok()) return wishes;
+  RUEDA_RETURN_IF_ERROR(answer(wishes, verdict, 0));
+  return verdict;
+}
+
+Status RollCall::answer(const std::vector<Wish>& wishes, const Status& status, uint64_t epoch) {
+  const std::string bytes = encode(status, status.ok() ? std::vector<uint64_t>{epoch} : std::vector<uint64_t>{});
+  for (const Wish& wish : wishes) RUEDA_RETURN_IF_ERROR(store_.set(answer_key(job_, wish.nonce), bytes));
+  return {};
+}
+
+}  // namespace rueda::core
