@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+
+#include "ops/select.h"
+#include "tests/support/lane_ranks.h"
+
+namespace rueda::core {
+
+/// Ranks as threads on one host with everything that a row of the table may ask for.
+class TableRig {
+ public:
+  explicit TableRig(int size) : lanes_(size) {}
+  LaneRanks& lanes() { return lanes_; }
+
+ private:
+  LaneRanks lanes_;
+};
+
+/// Whether the selector would let the row serve the shape.
+inline bool may_serve(const Algorithm& row, const BatchShape& shape) { return obstacle(row, shape, Settings()).empty(); }
+
+/// A large count or number of rounds, smaller where a sanitizer makes every access many times slower: the build says by
+/// how much.
+inline int64_t scaled_down(int64_t count) { return count / RUEDA_TEST_SCALE + (RUEDA_TEST_SCALE > 1 ? 1 : 0); }
+
+}  // namespace rueda::core

@@ -1,0 +1,200 @@
+#include <catch2/catch.hpp>
+
+#include <initializer_list>
+
+#include "ops/chunks.h"
+#include "tests/ops/table_rig.h"
+#include "tests/support/collective_case.h"
+
+using namespace rueda::core;
+
+namespace {
+
+using Placement = CollectiveCase::Placement;
+
+constexpr Dtype kDtypes[] = {Dtype::kU8,  Dtype::kI8,  Dtype::kU16, Dtype::kI16,  Dtype::kU32, Dtype::kI32, Dtype::kU64,
+                             Dtype::kI64, Dtype::kF16, Dtype::kBf16, Dtype::kF32, Dtype::kF64, Dtype::kBool};
+constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
+
+/// Runs the cases one after the other on the same lanes: what one leaves behind, the next one meets.
+struct Cases {
+  const Algorithm* row;
+  std::vector<CollectiveCase> tests;
+  std::vector<uint32_t> chunk_bytes = {0};
+  int group = 1 << 30;
+
+  Status run_on(int rank, Mesh& mesh, uint64_t first_stamp) const {
+    const Team team = team_of(mesh.size(), rank, group);
+    uint64_t stamp = first_stamp;
+    for (const CollectiveCase& test : tests) {
+      if (!may_serve(*row, test.shape(team.size()))) continue;
+      for (const uint32_t bytes : chunk_bytes) RUEDA_RETURN_IF_ERROR(run_case(*row, test, team, mesh, stamp, bytes));
+    }
+    return {};
+  }
+};
+
+/// Every row of a kind in turn on the same lanes.
+void check_rows(int size, OpKind kind, Cases cases) {
+  TableRig rig(size);
+  uint64_t stamp = 0;
+  for (const Algorithm& row : algorithms()) {
+    if (row.kind != kind) continue;
+    cases.row = &row;
+    INFO("row " << row.name << " at np " << size);
+    CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) { return cases.run_on(rank, mesh, stamp); }) == "");
+    stamp += 1u << 20;
+  }
+}
+
+std::vector<int64_t> edge_counts(int size) { return {0, 1, size - 1, size, size + 1, 1000}; }
+
+CollectiveCase reduction(Dtype dtype, ReduceOp op, std::vector<int64_t> counts) {
+  CollectiveCase test;
+  test.dtype = dtype;
+  test.op = op;
+  test.counts = std::move(counts);
+  return test;
+}
+
+}  // namespace
+
+TEST_CASE("Every all-reduce row gives the formula's result for every type and operator") {
+  for (const int size : {1, 2, 3, 4, 7, 8}) {
+    Cases cases;
+    for (const Dtype dtype : kDtypes) {
+      for (const ReduceOp op : kOps) {
+        if (dtype == Dtype::kBool && op == ReduceOp::kAverage) continue;
+        for (const int64_t count : edge_counts(size)) cases.tests.push_back(reduction(dtype, op, {count}));
+      }
+    }
+    check_rows(size, OpKind::kAllreduce, cases);
+  }
+}
+
+TEST_CASE("Every all-reduce row is right at one chunk, one element less and one more") {
+  for (const int size : {1, 2, 3, 4, 7, 8}) {
+    Cases cases;
+    cases.chunk_bytes = {4096};
+    for (const Dtype dtype : {Dtype::kU8, Dtype::kBf16, Dtype::kF32, Dtype::kI64}) {
+      const auto chunk = static_cast<int64_t>(4096 / size_of(dtype));
+      for (const int64_t count : {chunk - 1, chunk, chunk + 1, 11 * chunk + 3}) {
+        cases.tests.push_back(reduction(dtype, ReduceOp::kSum, {count}));
+      }
+    }
+    check_rows(size, OpKind::kAllreduce, cases);
+  }
+}
+
+TEST_CASE("Every all-reduce row is right at the chunk it plans, one element less and one more") {
+  for (const int size : {2, 4, 7}) {
+    Cases cases;
+    const auto chunk = static_cast<int64_t>(SegmentLayout{}.slot_bytes / size_of(Dtype::kF32));
+    for (const int64_t count : {chunk - 1, chunk, chunk + 1, scaled_down(9 * chunk + 5)}) {
+      cases.tests.push_back(reduction(Dtype::kF32, ReduceOp::kSum, {count}));
+    }
+    check_rows(size, OpKind::kAllreduce, cases);
+  }
+}
+
+TEST_CASE("Every all-reduce row takes batches of many tensors, empty ones among them, in place and out of place") {
+  for (const int size : {1, 2, 3, 4}) {
+    Cases cases;
+    cases.chunk_bytes = {0, 4096, 65536};
+    std::vector<int64_t> counts;
+    for (int64_t i = 0; i < scaled_down(200); ++i) counts.push_back(i % 7 == 3 ? 0 : (i * i * 37) % 900);
+    for (const std::vector<int64_t>& batch : {counts, std::vector<int64_t>{0, 0, 0}, {70001, 0, 1, 13}}) {
+      for (const Placement placement : {Placement::kInPlace, Placement::kOutOfPlace}) {
+        CollectiveCase test = reduction(Dtype::kF32, ReduceOp::kAverage, batch);
+        test.placement = placement;
+        cases.tests.push_back(test);
+        test.dtype = Dtype::kI8;
+        cases.tests.push_back(test);
+      }
+    }
+    check_rows(size, OpKind::kAllreduce, cases);
+  }
+}
+
+TEST_CASE("Every all-reduce row applies codecs and scales") {
+  for (const int size : {1, 2, 3, 8}) {
+    Cases cases;
+    cases.chunk_bytes = {0, 8192};
+    for (const CodecId codec : {CodecId::kNone, CodecId::kFp16, CodecId::kBf16}) {
+      for (const Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kF16, Dtype::kI32, Dtype::kBool}) {
+        CollectiveCase test = reduction(dtype, ReduceOp::kSum, {3, 5000, 77, 20000});
+        test.codec = codec;
+        test.placement = Placement::kOutOfPlace;
+        cases.tests.push_back(test);
+        test.prescale = 0.5;
+        test.postscale = 4.0;
+        cases.tests.push_back(test);
+        test.counts = {9};
+        cases.tests.push_back(test);
+      }
+    }
+    check_rows(size, OpKind::kAllreduce, cases);
+  }
+}
+
+TEST_CASE("Every all-reduce row serves 16 and 33 ranks in groups of 16") {
+  for (const int size : {16, 33}) {
+    Cases cases;
+    cases.group = 16;
+    for (const int64_t count : {int64_t{1}, int64_t{33}, int64_t{5000}, scaled_down(150000)}) {
+      cases.tests.push_back(reduction(Dtype::kF32, ReduceOp::kAverage, {count}));
+      cases.tests.push_back(reduction(Dtype::kBf16, ReduceOp::kMax, {count, 7}));
+    }
+    check_rows(size, OpKind::kAllreduce, cases);
+  }
+}
+
+TEST_CASE("Every broadcast row hands the root's bits to all, from every root") {
+  for (const int size : {1, 2, 3, 4, 7, 8, 33}) {
+    Cases cases;
+    cases.chunk_bytes = {0, 4096};
+    for (int root = 0; root < size; root += size > 8 ? 16 : 1) {
+      for (const Dtype dtype : {Dtype::kBool, Dtype::kBf16, Dtype::kF64}) {
+        CollectiveCase test;
+        test.kind = OpKind::kBroadcast;
+        test.dtype = dtype;
+        test.root = root;
+        test.codec = CodecId::kFp16;
+        for (const std::vector<int64_t>& counts : {std::vector<int64_t>{0}, {1}, {1000}, {4096, 0, 3, 9001}}) {
+          test.counts = counts;
+          test.placement = counts.size() > 1 ? Placement::kOutOfPlace : Placement::kInPlace;
+          cases.tests.push_back(test);
+        }
+      }
+    }
+    check_rows(size, OpKind::kBroadcast, cases);
+  }
+}
+
+TEST_CASE("No rank leaves a barrier before all have come") {
+  for (const int size : {1, 2, 3, 4, 7, 8, 33}) {
+    TableRig rig(size);
+    uint64_t first = 0;
+    for (const Algorithm& row : algorithms()) {
+      if (row.kind != OpKind::kBarrier) continue;
+      CollectiveCase test;
+      test.kind = OpKind::kBarrier;
+      test.counts = {};
+      if (!may_serve(row, test.shape(size))) continue;
+      std::atomic<int> came{0};
+      const auto body = [&](int rank, Mesh& mesh) -> Status {
+        const Team team = team_of(size, rank);
+        uint64_t stamp = first;
+        for (int round = 1; round <= 50; ++round) {
+          came.fetch_add(1);
+          RUEDA_RETURN_IF_ERROR(run_case(row, test, team, mesh, stamp));
+          if (came.load() < round * size) return Status(Code::kSystem, "rank " + std::to_string(rank) + " left early");
+        }
+        return {};
+      };
+      INFO("row " << row.name << " at np " << size);
+      CHECK(rig.lanes().first_failure(body) == "");
+      first += 1000;
+    }
+  }
+}

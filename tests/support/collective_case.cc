@@ -1,0 +1,240 @@
+#include "tests/support/collective_case.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "ops/chunks.h"
+#include "ops/packing.h"
+#include "runtime/base/half.h"
+
+namespace rueda::core {
+
+namespace {
+
+using Values = CollectiveCase::Values;
+using Placement = CollectiveCase::Placement;
+
+template <typename T>
+void put(std::byte* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+}
+
+template <typename T>
+void put_whole(std::byte* at, double value) {
+  put(at, static_cast<T>(static_cast<int64_t>(value)));
+}
+
+void store(Dtype dtype, std::byte* at, double value) {
+  switch (dtype) {
+    case Dtype::kU8: return put_whole<uint8_t>(at, value);
+    case Dtype::kI8: return put_whole<int8_t>(at, value);
+    case Dtype::kU16: return put_whole<uint16_t>(at, value);
+    case Dtype::kI16: return put_whole<int16_t>(at, value);
+    case Dtype::kU32: return put_whole<uint32_t>(at, value);
+    case Dtype::kI32: return put_whole<int32_t>(at, value);
+    case Dtype::kU64: return put_whole<uint64_t>(at, value);
+    case Dtype::kI64: return put_whole<int64_t>(at, value);
+    case Dtype::kF16: return put(at, f32_to_f16(static_cast<float>(value)).bits);
+    case Dtype::kBf16: return put(at, f32_to_bf16(static_cast<float>(value)).bits);
+    case Dtype::kF32: return put(at, static_cast<float>(value));
+    case Dtype::kF64: return put(at, value);
+    case Dtype::kBool: return put<uint8_t>(at, value != 0.0 ? 1 : 0);
+  }
+}
+
+std::string hex(Dtype dtype, const std::byte* at) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, at, size_of(dtype));
+  char text[32];
+  std::snprintf(text, sizeof text, "0x%0*llx", static_cast<int>(2 * size_of(dtype)),
+                static_cast<unsigned long long>(bits));
+  return text;
+}
+
+bool is_signed(Dtype dtype) {
+  return is_float(dtype) || dtype == Dtype::kI8 || dtype == Dtype::kI16 || dtype == Dtype::kI32 || dtype == Dtype::kI64;
+}
+
+double factor_value(Dtype dtype, int member, int64_t i) {
+  const double magnitude = (i + member) % 3 == 0 ? 2 : 1;
+  return is_signed(dtype) && (3 * i + member) % 4 == 0 ? -magnitude : magnitude;
+}
+
+/// What member `member` contributes at element `i` of the batch.
+double exact_input(const CollectiveCase& test, int member, int members, int64_t i) {
+  if (test.dtype == Dtype::kBool) return (7 * i + 3 * member) % 3 == 0 ? 1 : 0;
+  if (test.op == ReduceOp::kProduct) return factor_value(test.dtype, member, i);
+  const double value = static_cast<double>((7 * i + 3 * member) % 5) - (is_signed(test.dtype) ? 2 : 0);
+  return test.op == ReduceOp::kAverage && is_float(test.dtype) ? value * members : value;
+}
+
+double rounding_input(int member, int64_t i) {
+  const auto mixed = (static_cast<uint64_t>(i) * 2654435761u + static_cast<uint64_t>(member) * 40503u) % 2000003u;
+  return static_cast<double>(mixed) / 1000001.5 - 1.0;
+}
+
+double scaled(Dtype dtype, double value, double scale) {
+  if (dtype == Dtype::kBool) return value;
+  return is_float(dtype) ? value * scale : std::trunc(value * scale);
+}
+
+double folded(ReduceOp op, double a, double b) {
+  switch (op) {
+    case ReduceOp::kMin: return std::min(a, b);
+    case ReduceOp::kMax: return std::max(a, b);
+    case ReduceOp::kProduct: return a * b;
+    default: return a + b;
+  }
+}
+
+double expected(const CollectiveCase& test, int members, int64_t i) {
+  double value = scaled(test.dtype, exact_input(test, 0, members, i), test.prescale);
+  for (int member = 1; member < members; ++member) {
+    value = folded(test.op, value, scaled(test.dtype, exact_input(test, member, members, i), test.prescale));
+  }
+  if (test.op == ReduceOp::kAverage) value = is_float(test.dtype) ? value / members : std::trunc(value / members);
+  return scaled(test.dtype, value, test.postscale);
+}
+
+/// Broadcasts move bits of any kind: not-a-numbers and bools that are neither 0 nor 1 among them.
+std::byte raw_byte(int member, int64_t offset) { return static_cast<std::byte>((offset * 37 + member * 101 + 11) & 0xff); }
+
+void fill_element(const CollectiveCase& test, int member, int members, int64_t i, std::byte* at) {
+  const size_t bytes = size_of(test.dtype);
+  if (test.kind == OpKind::kBroadcast) {
+    for (size_t b = 0; b < bytes; ++b) at[b] = raw_byte(member, i * static_cast<int64_t>(bytes) + static_cast<int64_t>(b));
+  } else {
+    const bool exact = test.values == Values::kExact;
+    store(test.dtype, at, exact ? exact_input(test, member, members, i) : rounding_input(member, i));
+  }
+}
+
+void expected_element(const CollectiveCase& test, int members, int64_t i, std::byte* at) {
+  if (test.kind == OpKind::kBroadcast) {
+    fill_element(test, test.root, members, i, at);
+  } else {
+    store(test.dtype, at, expected(test, members, i));
+  }
+}
+
+}  // namespace
+
+int64_t CollectiveCase::count() const { return std::accumulate(counts.begin(), counts.end(), int64_t{0}); }
+
+BatchShape CollectiveCase::shape(int ranks) const {
+  BatchShape shape;
+  shape.kind = kind;
+  shape.dtype = dtype;
+  shape.op = op;
+  shape.codec = codec;
+  shape.bytes = static_cast<uint64_t>(count()) * size_of(dtype);
+  shape.ranks = ranks;
+  return shape;
+}
+
+std::string CollectiveCase::text() const {
+  return std::string(name_of(kind)) + " " + name_of(op) + " of " + std::to_string(counts.size()) + " tensors, " +
+         std::to_string(count()) + " " + name_of(dtype) + ", codec " + name_of(codec) + ", scales " +
+         std::to_string(prescale) + " and " + std::to_string(postscale) + ", root " + std::to_string(root) +
+         (placement == Placement::kInPlace ? ", in place" : ", out of place");
+}
+
+Team team_of(int size, int index, int group) {
+  Team team;
+  for (int rank = 0; rank < size; ++rank) team.ranks.push_back(rank);
+  team.index = index;
+  for (int left = size; left > 0; left -= group) team.groups.push_back(std::min(left, group));
+  return team;
+}
+
+Team team_of(std::vector<int> ranks, int rank) {
+  Team team;
+  team.ranks = std::move(ranks);
+  team.index = static_cast<int>(std::find(team.ranks.begin(), team.ranks.end(), rank) - team.ranks.begin());
+  team.groups = {team.size()};
+  return team;
+}
+
+CaseTensors::CaseTensors(const CollectiveCase& test, const Team& team) : case_(test), team_(team) {
+  for (const int64_t count : test.counts) inputs_.emplace_back(static_cast<size_t>(count) * size_of(test.dtype));
+  if (test.placement == Placement::kOutOfPlace) outputs_ = inputs_;
+  for (size_t t = 0; t < inputs_.size(); ++t) slices_.push_back({inputs_[t].data(), out(t), test.counts[t]});
+  fill();
+}
+
+void CaseTensors::fill() {
+  const size_t bytes = size_of(case_.dtype);
+  int64_t i = 0;
+  for (std::vector<std::byte>& tensor : inputs_) {
+    for (size_t at = 0; at < tensor.size(); at += bytes) {
+      fill_element(case_, team_.index, team_.size(), i++, tensor.data() + at);
+    }
+  }
+}
+
+Call CaseTensors::call(const RowChoice& choice, uint64_t stamp) const {
+  Call call;
+  call.kind = case_.kind;
+  call.dtype = case_.dtype;
+  call.op = case_.op;
+  call.codec = case_.codec;
+  call.prescale = case_.prescale;
+  call.postscale = case_.postscale;
+  call.root = case_.root;
+  call.slices = slices_;
+  call.count = case_.count();
+  call.choice = choice;
+  call.stamp = stamp;
+  call.team = &team_;
+  return call;
+}
+
+Status CaseTensors::check() const {
+  const size_t bytes = size_of(case_.dtype);
+  std::byte want[8];
+  int64_t i = 0;
+  for (const Slice& slice : slices_) {
+    for (int64_t k = 0; k < slice.count; ++k, ++i) {
+      expected_element(case_, team_.size(), i, want);
+      const std::byte* const got = slice.out + static_cast<size_t>(k) * bytes;
+      if (std::memcmp(got, want, bytes) == 0) continue;
+      return Status(Code::kSystem, case_.text() + ": member " + std::to_string(team_.index) + " of " +
+                                       std::to_string(team_.size()) + ", element " + std::to_string(i) + " is " +
+                                       hex(case_.dtype, got) + ", not " + hex(case_.dtype, want));
+    }
+  }
+  return {};
+}
+
+Status CaseTensors::check_inputs() const {
+  if (outputs_.empty()) return {};
+  const CaseTensors fresh(case_, team_);
+  if (fresh.inputs_ == inputs_) return {};
+  return Status(Code::kSystem, case_.text() + ": member " + std::to_string(team_.index) + " has written to its inputs");
+}
+
+std::vector<std::byte> CaseTensors::results() const {
+  std::vector<std::byte> all;
+  for (const Slice& slice : slices_) {
+    all.insert(all.end(), slice.out, slice.out + static_cast<size_t>(slice.count) * size_of(case_.dtype));
+  }
+  return all;
+}
+
+Status run_case(const Algorithm& row, const CollectiveCase& test, const Team& team, Mesh& mesh, uint64_t& stamp,
+                uint32_t chunk_bytes) {
+  const BatchShape shape = test.shape(team.size());
+  const RowChoice choice = chunk_bytes == 0 ? row.plan(shape) : plan_chunks(wire_bytes(shape), chunk_bytes);
+  const CaseTensors tensors(test, team);
+  const Call call = tensors.call(choice, stamp);
+  stamp += choice.stamps;
+  Status result = row.run(call, mesh, Deadline::after(std::chrono::minutes(5)));
+  if (!result.ok()) return Status(result.code(), std::string(row.name) + ": " + result.sentence());
+  if (result = tensors.check_inputs(); !result.ok()) return result;
+  result = tensors.check();
+  return result.ok() ? result : Status(result.code(), std::string(row.name) + ": " + result.sentence());
+}
+
+}  // namespace rueda::core

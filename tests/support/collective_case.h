@@ -1,0 +1,65 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ops/algorithm.h"
+
+namespace rueda::core {
+
+/// What one test batch does. A value.
+struct CollectiveCase {
+  enum class Placement { kInPlace, kOutOfPlace };
+  /// kExact: small whole numbers, whose sums every order and type gives exactly. kRounding: numbers of full precision.
+  enum class Values { kExact, kRounding };
+
+  OpKind kind = OpKind::kAllreduce;
+  Dtype dtype = Dtype::kF32;
+  ReduceOp op = ReduceOp::kSum;
+  CodecId codec = CodecId::kNone;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  int root = 0;
+  std::vector<int64_t> counts = {1};  ///< elements of each tensor
+  Placement placement = Placement::kInPlace;
+  Values values = Values::kExact;
+
+  int64_t count() const;
+  BatchShape shape(int ranks) const;
+  std::string text() const;
+};
+
+/// The team of ranks 0 to size-1 as rank `index` sees it, in groups of at most `group`.
+Team team_of(int size, int index, int group = 1 << 30);
+/// A team of some ranks; `rank` is a member.
+Team team_of(std::vector<int> ranks, int rank);
+
+/// The tensors of one member in one batch, filled by a formula. Used by that member's thread. Borrows case and team.
+class CaseTensors {
+ public:
+  CaseTensors(const CollectiveCase& test, const Team& team);
+  /// Borrows the tensors and the team.
+  Call call(const RowChoice& choice, uint64_t stamp) const;
+  /// Not ok if an element of a result is not what the formula says: names the case, the member, the index and both
+  /// values. Only for exact values.
+  Status check() const;
+  /// Not ok if an out-of-place batch has written to its inputs.
+  Status check_inputs() const;
+  /// All results, one tensor after the other.
+  std::vector<std::byte> results() const;
+
+ private:
+  std::byte* out(size_t tensor) { return (outputs_.empty() ? inputs_ : outputs_)[tensor].data(); }
+  void fill();
+
+  const CollectiveCase& case_;
+  const Team& team_;
+  std::vector<std::vector<std::byte>> inputs_, outputs_;  ///< no outputs where they are the inputs
+  std::vector<Slice> slices_;
+};
+
+/// Runs one batch of a row on a member: its plan with `chunk_bytes` (0: as planned), the row, the check. Moves `stamp` on.
+Status run_case(const Algorithm& row, const CollectiveCase& test, const Team& team, Mesh& mesh, uint64_t& stamp,
+                uint32_t chunk_bytes = 0);
+
+}  // namespace rueda::core
