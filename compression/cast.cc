@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "compression/held_integer.h"
+#include "runtime/base/float_mode.h"
 
 namespace rueda::core {
 namespace {
@@ -54,6 +55,7 @@ void scale(const CastSet& set, Dtype dtype, const CastRun& run) {
 void cast(const CastSet& set, const CastTask& task, const std::byte* in, std::byte* out, int64_t count) {
   const CastRun run{in, out, count, task.factor, task.hint};
   if (count <= 0) return;
+  const FloatMode mode;
   if (task.from == task.to) {
     if (task.factor == 1.0) return copy(set, run, size_of(task.from));
     if (!is_float(task.from)) return scale(set, task.from, run);

@@ -5,6 +5,7 @@
 
 #include "compression/cast.h"
 #include "ops/kernels/exact_integers.h"
+#include "runtime/base/float_mode.h"
 
 namespace rueda::core {
 namespace {
@@ -59,6 +60,7 @@ void reduce(const KernelSet& set, const ReduceTask& task, std::span<const std::b
             StoreHint hint, std::byte* also, int64_t count) {
   check(task, inputs.size());
   if (count <= 0) return;
+  const FloatMode mode;
   const int input_count = static_cast<int>(inputs.size());
   FoldRun run;
   run.inputs = inputs.data();

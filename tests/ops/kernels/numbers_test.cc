@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
+#include <cfenv>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -109,6 +110,21 @@ TEST_CASE("16-bit sums are added in fp32 and rounded once") {
     CHECK(of<uint16_t>(isa, Dtype::kF16, ReduceOp::kSum, {0x7b53, 0x7b53}) == 0x7c00);
     // The least denormals: three halves of one rounds to the even two.
     CHECK(of<uint16_t>(isa, Dtype::kF16, ReduceOp::kAverage, {0x0001, 0x0002}) == 0x0002);
+  }
+}
+
+TEST_CASE("the rounding mode of the calling thread does not show, and is its own again afterwards") {
+  for (const Isa isa : available_isas()) {
+    for (const int rounding : {FE_UPWARD, FE_DOWNWARD, FE_TONEAREST}) {
+      std::fesetround(rounding);
+      const float sum = of<float>(isa, Dtype::kF32, ReduceOp::kSum, {1.0f, 0x1p-30f});
+      const uint16_t half = of<uint16_t>(isa, Dtype::kF16, ReduceOp::kSum, {0x6800, 0x3c00});
+      const int after = std::fegetround();
+      std::fesetround(FE_TONEAREST);
+      CHECK(sum == 1.0f);
+      CHECK(half == 0x6800);
+      CHECK(after == rounding);
+    }
   }
 }
 
