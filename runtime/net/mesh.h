@@ -1,18 +1,19 @@
 #pragma once
+#include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/base/abort.h"
 #include "runtime/base/deadline.h"
 #include "runtime/net/channel.h"
+#include "runtime/net/distance.h"
 #include "runtime/net/doorbell.h"
 #include "runtime/net/segment.h"
 #include "runtime/net/slot_ledger.h"
 
 namespace rueda::core {
-
-/// What a writer should assume of its readers' caches (design: "Distance").
-enum class Distance { kUnknown, kNear, kFar };
 
 /// What one lane moves data with: the shared-memory areas of the local ranks and channels to everybody. Owned by its
 /// lane; used by the holder of the lane's token. Lives as long as the epoch.
@@ -50,8 +51,12 @@ class Mesh {
   /// After the store of a word that `rank` may wait for.
   void ring(int rank) const { core::ring(words(rank).bell); }
 
-  /// The last measured distance to any local peer: kFar if any is far. Cheap: two loads.
+  /// Once at the start of a batch over shared memory, by all its `members` (ranks, ascending, all local, own included):
+  /// probes one of them if the batch is due for it, which takes the plan's budget at most, and sets `distance`.
+  void refresh_distance(std::span<const int> members, uint64_t first_stamp, const ProbePlan& plan = kQuickProbe);
+  /// The farthest member of the last batch that refreshed: kFar if any is far, else kUnknown if any is not known.
   Distance distance() const { return distance_; }
+  /// For tests and measurements; holds until the next refresh.
   void set_distance(Distance distance) { distance_ = distance; }
 
   /// Which shared areas of this rank peers may still be reading.
@@ -64,6 +69,7 @@ class Mesh {
   std::unique_ptr<ChannelSet> channels_;
   const Abort& abort_;
   WaitStyle style_;
+  Distances distances_;
   Distance distance_ = Distance::kUnknown;
   SlotLedger ledger_;
 };

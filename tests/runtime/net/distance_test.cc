@@ -1,0 +1,112 @@
+#include "runtime/net/distance.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+#include "runtime/net/mesh.h"
+
+namespace rueda::core {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+/// Patient, so that a slow machine only takes longer.
+constexpr ProbePlan kPatientProbe{4, 8, seconds(60)};
+
+TEST_CASE("two threads measure the same line and both learn a round trip") {
+  alignas(128) std::atomic<uint64_t> first{0};
+  alignas(128) std::atomic<uint64_t> second{0};
+  for (uint64_t token = 1; token <= 3; ++token) {
+    std::optional<nanoseconds> theirs;
+    std::thread peer([&] { theirs = line_round_trip(second, first, token, ProbeSide::kSecond, kPatientProbe); });
+    const auto ours = line_round_trip(first, second, token, ProbeSide::kFirst, kPatientProbe);
+    peer.join();
+    REQUIRE(ours.has_value());
+    REQUIRE(theirs.has_value());
+    CHECK(*ours > nanoseconds(0));
+    CHECK(*theirs > nanoseconds(0));
+  }
+}
+
+TEST_CASE("a probe without a peer ends and says nothing") {
+  std::atomic<uint64_t> own{0};
+  const std::atomic<uint64_t> peer{0};
+  CHECK_FALSE(line_round_trip(own, peer, 1, ProbeSide::kFirst, kQuickProbe));
+  CHECK_FALSE(line_round_trip(own, peer, 2, ProbeSide::kSecond, kQuickProbe));
+}
+
+TEST_CASE("a peer that has gone on to a later probe is not mistaken for a fast one") {
+  std::atomic<uint64_t> own{0};
+  const std::atomic<uint64_t> peer{uint64_t{9} << 20};
+  CHECK_FALSE(line_round_trip(own, peer, 8, ProbeSide::kFirst, kPatientProbe));
+}
+
+TEST_CASE("partners agree on each other, and over the batches every pair meets") {
+  const int count = GENERATE(2, 3, 4, 7, 8, 33);
+  std::set<std::pair<int, int>> met;
+  for (uint64_t stamp = 1; stamp <= 20000; ++stamp) {
+    for (int index = 0; index < count; ++index) {
+      const int other = Distances::partner(index, count, stamp);
+      if (other < 0) continue;
+      REQUIRE(other < count);
+      REQUIRE(other != index);
+      REQUIRE(Distances::partner(other, count, stamp) == index);
+      met.insert({std::min(index, other), std::max(index, other)});
+    }
+  }
+  CHECK(met.size() == static_cast<size_t>(count * (count - 1) / 2));
+}
+
+TEST_CASE("after the start of an epoch one batch in 32 probes") {
+  CHECK(Distances::due(1));
+  int probing = 0;
+  for (uint64_t stamp = 1'000'000; stamp < 1'320'000; ++stamp) probing += Distances::due(stamp) ? 1 : 0;
+  CHECK(probing > 9'000);
+  CHECK(probing < 11'000);
+}
+
+TEST_CASE("the farthest member decides, an unknown one before near ones, oneself never") {
+  Distances distances(4);
+  const std::vector<int> all{0, 1, 2, 3};
+  const std::vector<int> two{0, 1};
+  CHECK(distances.farthest(all, 0) == Distance::kUnknown);
+  distances.note(1, nanoseconds(100));
+  CHECK(distances.farthest(two, 0) == Distance::kNear);
+  CHECK(distances.farthest(all, 0) == Distance::kUnknown);
+  distances.note(2, nanoseconds(480));
+  CHECK(distances.farthest(all, 0) == Distance::kFar);
+  distances.note(2, std::nullopt);
+  CHECK(distances.to(2) == Distance::kFar);
+}
+
+TEST_CASE("the meshes of two ranks learn their distance in their first batch") {
+  SegmentLayout layout;
+  layout.local_size = 2;
+  layout.rings = 2;
+  layout.slots = 1;
+  layout.slot_bytes = 4096;
+  std::vector<std::shared_ptr<Segment>> segments;
+  for (int rank = 0; rank < 2; ++rank) segments.push_back(Segment::create(layout, 1, rank).value());
+  Abort abort;
+  Mesh low(0, 0, segments, nullptr, abort, WaitStyle::kYield);
+  Mesh high(1, 0, segments, nullptr, abort, WaitStyle::kYield);
+  const std::vector<int> members{0, 1};
+
+  std::thread other([&] { high.refresh_distance(members, 1, kPatientProbe); });
+  low.refresh_distance(members, 1, kPatientProbe);
+  other.join();
+  CHECK(low.distance() != Distance::kUnknown);
+  CHECK(high.distance() != Distance::kUnknown);
+  // Alone, a probe gives up, and what is known stays.
+  low.refresh_distance(members, 2);
+  CHECK(low.distance() != Distance::kUnknown);
+}
+
+}  // namespace
+}  // namespace rueda::core
