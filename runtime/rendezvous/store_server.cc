@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "runtime/base/log.h"
-#include "runtime/net/socket_address.h"
+#include "runtime/rendezvous/resolve.h"
 #include "runtime/rendezvous/store_session.h"
 
 namespace rueda::core {
@@ -32,6 +32,7 @@ struct StoreServer::State {
   std::thread thread;
 
   Status listen();
+  Status listen(const SocketAddress& address);
   void accept();
   void adopt(UniqueFd socket);
   void drop_oldest_unproven();
@@ -47,17 +48,27 @@ struct StoreServer::State {
   }
 };
 
+/// On the first address of the host that this machine has.
 Status StoreServer::State::listen() {
-  const auto address = SocketAddress::parse(options.address, options.port);
-  if (!address.ok()) return address.status();
-  auto socket = listen_on(address.value());
+  const auto addresses = resolve(options.address, options.port);
+  if (!addresses.ok()) return {Code::kInvalidArgument, "store: " + addresses.status().sentence()};
+  Status last;
+  for (const SocketAddress& address : addresses.value()) {
+    last = listen(address);
+    if (last.ok()) break;
+  }
+  return last;
+}
+
+Status StoreServer::State::listen(const SocketAddress& address) {
+  auto socket = listen_on(address);
   if (!socket.ok()) return socket.status();
   const auto bound = bound_port(socket.value().get());
   if (!bound.ok()) return bound.status();
   port = bound.value();
   boost::system::error_code error;
-  acceptor.assign(address.value().family() == AF_INET6 ? tcp::v6() : tcp::v4(), socket.value().get(), error);
-  if (error) return {Code::kSystem, "store: cannot accept on " + address.value().text() + ": " + error.message()};
+  acceptor.assign(address.family() == AF_INET6 ? tcp::v6() : tcp::v4(), socket.value().get(), error);
+  if (error) return {Code::kSystem, "store: cannot accept on " + address.text() + ": " + error.message()};
   socket.value().release();
   return {};
 }

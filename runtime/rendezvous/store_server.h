@@ -10,7 +10,7 @@
 namespace rueda::core {
 
 struct StoreServerOptions {
-  std::string address = "127.0.0.1";          ///< numeric; the only one it listens on
+  std::string address = "127.0.0.1";          ///< numeric, or a name of this host; the only one it listens on
   uint16_t port = 0;                          ///< 0: the kernel chooses
   std::string job = "job";                    ///< the identity of TLS's key: clients name the same
   JobKey key;                                 ///< not present: plain, for RUEDA_INSECURE=1
@@ -23,7 +23,7 @@ struct StoreServerOptions {
 /// time. Runs its own thread, which ends with it.
 class StoreServer : public Store {
  public:
-  /// kSystem: the address cannot be listened on (which, and errno), or OpenSSL refused. kInvalidArgument: not numeric.
+  /// kSystem: the address cannot be listened on (which, and errno), or OpenSSL refused. kInvalidArgument: no such host.
   static Result<std::unique_ptr<StoreServer>> start(const StoreServerOptions& options);
   /// Drops all clients; they see the stream end.
   ~StoreServer() override;

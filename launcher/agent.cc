@@ -1,0 +1,225 @@
+#include "launcher/agent.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <optional>
+
+#include "launcher/build.h"
+#include "launcher/descendants.h"
+#include "launcher/message_link.h"
+#include "launcher/output_taps.h"
+#include "launcher/rank_input.h"
+#include "launcher/rank_process.h"
+#include "launcher/usable_cores.h"
+#include "runtime/base/deadline.h"
+
+namespace rueda::core::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kGraceWithoutParent{2000};  // hvdrun or the guard is gone; all is over within 5 s
+constexpr milliseconds kKillAgain{200};
+constexpr milliseconds kGiveUpAfter{10000};
+
+class Agent {
+ public:
+  explicit Agent(UniqueFd guard);
+  int run();
+
+ private:
+  void receive(const Message& message);
+  void start(const std::string& bytes);
+  bool start_one(const StartOrder& order, const RankOrder& rank);
+  void refuse(int rank, int error, const std::string& sentence);
+  void parent_gone(const std::string& who);
+  void forward(int signal);
+  void reap();
+  void end(milliseconds grace);
+  void kill_all();
+  void leave_if_done();
+  bool stuck() const;
+
+  EventLoop loop_;
+  MessageLink link_;
+  OutputTaps taps_;
+  UniqueFd guard_;
+  FdWatch guard_gone_;
+  SignalWatch child_;
+  Timer kill_timer_;
+  std::optional<SteadyClock::time_point> kill_at_;
+  std::map<pid_t, int> running_;  // pid -> rank
+  std::map<int, RankInput> inputs_;
+  milliseconds grace_{5000};
+  std::optional<SteadyClock::time_point> killing_since_;
+  bool started_ = false;
+  bool childless_ = false;
+  bool leaving_ = false;
+};
+
+Agent::Agent(UniqueFd guard)
+    : link_(loop_, UniqueFd(STDIN_FILENO), UniqueFd(STDOUT_FILENO), MessageReader::Greeting::kNone,
+            {[this](const Message& message) { receive(message); },
+             [this](const Status&) {
+               taps_.discard();
+               parent_gone("hvdrun");
+             }}),
+      taps_(loop_, [this](const Message& message) { link_.send(message); }),
+      guard_(std::move(guard)),
+      guard_gone_(loop_, guard_.get(), Interest::kRead),
+      child_(loop_, {SIGCHLD}, [this](int) { reap(); }),
+      kill_timer_(loop_) {
+  taps_.on_drained([this] { leave_if_done(); });
+  guard_gone_.arm([this] { parent_gone("the guard"); });
+}
+
+int Agent::run() {
+  const auto magic = std::as_bytes(std::span(kAgentMagic));
+  link_.send_bytes({magic.begin(), magic.end()});
+  loop_.run();
+  return 0;
+}
+
+void Agent::receive(const Message& message) {
+  switch (message.type) {
+    case MessageType::kStart:
+      return start(message.bytes);
+    case MessageType::kInput:
+      if (const auto input = inputs_.find(message.rank); input != inputs_.end()) input->second.write(message.bytes);
+      return;
+    case MessageType::kSignal:
+      return forward(static_cast<int>(message.number));
+    case MessageType::kTaken:
+      return taps_.taken(message.number);
+    case MessageType::kEnd:
+      return end(milliseconds(message.number));
+    default:
+      return;  // an agent's own kinds; hvdrun does not send them
+  }
+}
+
+void Agent::refuse(int rank, int error, const std::string& sentence) {
+  link_.send({MessageType::kNotStarted, rank, error, sentence});
+  end(milliseconds(0));
+}
+
+void Agent::start(const std::string& bytes) {
+  auto order = decode_start_order(bytes);
+  started_ = true;
+  if (!order) return refuse(-1, EINVAL, "the start order cannot be read");
+  if (order->build != build_id()) {
+    return refuse(-1, EINVAL, fmt::format("hvdrun is build {}, its agent here build {}", order->build, build_id()));
+  }
+  grace_ = milliseconds(order->grace_ms);
+  const auto names_threads = [](const std::string& variable) { return variable.starts_with("OMP_NUM_THREADS="); };
+  if (std::none_of(order->environment.begin(), order->environment.end(), names_threads)) {
+    const int threads = std::max(1, usable_cores() / std::max(1, static_cast<int>(order->ranks.size())));
+    order->environment.push_back(fmt::format("OMP_NUM_THREADS={}", threads));
+  }
+  for (const auto& rank : order->ranks) {
+    if (!start_one(*order, rank)) break;
+  }
+  reap();
+}
+
+bool Agent::start_one(const StartOrder& order, const RankOrder& rank) {
+  RankProcess process;
+  StartFailure failure;
+  const InputFrom input = rank.rank == 0 ? InputFrom::kPipe : InputFrom::kNothing;
+  if (!start_rank(order, rank, input, process, failure)) {
+    refuse(rank.rank, failure.error, failure.sentence);
+    return false;
+  }
+  running_.emplace(process.pid, rank.rank);
+  taps_.add(rank.rank, STDOUT_FILENO, std::move(process.output));
+  taps_.add(rank.rank, STDERR_FILENO, std::move(process.errors));
+  if (process.input.valid()) {
+    inputs_.try_emplace(rank.rank, loop_, std::move(process.input), [this, number = rank.rank](RankInput::Outcome how) {
+      link_.send({MessageType::kInputTaken, number, how == RankInput::Outcome::kTaken ? 0 : -1, {}});
+    });
+  }
+  link_.send({MessageType::kStarted, rank.rank, process.pid, {}});
+  return true;
+}
+
+void Agent::parent_gone(const std::string& who) {
+  link_.send({MessageType::kNote, -1, 0, fmt::format("{} is gone; its agent ends all ranks of this host", who)});
+  end(std::min(grace_, kGraceWithoutParent));
+}
+
+void Agent::forward(int signal) {
+  for (const auto& [pid, rank] : running_) kill(-pid, signal);
+}
+
+void Agent::reap() {
+  struct Exit {
+    int rank;
+    int status;
+    // Of ranks found dead together, one that a signal killed came before those that failed of it.
+    int order() const { return WIFSIGNALED(status) ? 0 : WEXITSTATUS(status) != 0 ? 1 : 2; }
+  };
+  std::vector<Exit> exits;
+  int status = 0;
+  pid_t pid = 0;
+  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+    const auto rank = running_.find(pid);
+    if (rank == running_.end()) continue;  // an orphan that came to us
+    exits.push_back({rank->second, status});
+    running_.erase(rank);
+  }
+  childless_ = pid < 0 && errno == ECHILD;
+  std::stable_sort(exits.begin(), exits.end(), [](const Exit& a, const Exit& b) { return a.order() < b.order(); });
+  for (const auto& exit : exits) link_.send({MessageType::kExited, exit.rank, exit.status, {}});
+
+  if (started_ && running_.empty() && !childless_ && !kill_at_) end(grace_);  // what they left behind
+  if (killing_since_ && !childless_) kill_all();
+  leave_if_done();
+}
+
+void Agent::end(milliseconds grace) {
+  started_ = true;
+  const auto at = SteadyClock::now() + grace;
+  if (!kill_at_) signal_descendants(SIGTERM);
+  if (!kill_at_ || at < *kill_at_) {
+    kill_at_ = at;
+    kill_timer_.start(grace, [this] { kill_all(); });
+  }
+  loop_.post([this] { reap(); });  // there may be nothing to end
+}
+
+// Again after each death and after a while: who forks while we look is found the next time.
+void Agent::kill_all() {
+  if (!killing_since_) killing_since_ = SteadyClock::now();
+  if (childless_ || stuck()) return leave_if_done();
+  signal_descendants(SIGKILL);
+  kill_timer_.start(kKillAgain, [this] { kill_all(); });
+}
+
+bool Agent::stuck() const { return killing_since_ && SteadyClock::now() - *killing_since_ > kGiveUpAfter; }
+
+void Agent::leave_if_done() {
+  if (leaving_ || !started_ || !(childless_ || stuck())) return;
+  taps_.writers_gone();
+  if (!taps_.drained()) return;
+  leaving_ = true;
+  if (!childless_) link_.send({MessageType::kNote, -1, 0, "some processes did not die of SIGKILL within 10 s"});
+  link_.send({MessageType::kDone, -1, 0, {}});
+  link_.when_sent([this] { loop_.stop(); });
+}
+
+}  // namespace
+
+int run_agent(UniqueFd guard) {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  Agent agent(std::move(guard));
+  return agent.run();
+}
+
+}  // namespace rueda::core::launcher

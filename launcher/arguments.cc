@@ -1,0 +1,178 @@
+#include "launcher/arguments.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <set>
+
+#include "launcher/completion.h"
+#include "launcher/suggestion.h"
+#include "runtime/base/settings.h"
+
+namespace rueda::core::launcher {
+namespace {
+
+constexpr const char* kUsage = "hvdrun [flags] program [arguments of the program]";
+constexpr const char* kKnobs = "Settings (each sets the RUEDA_ variable of its name for all ranks)";
+constexpr const char* kHidden = "";
+
+// Long names that users also write with one dash, as Horovod has them.
+const std::set<std::string> kOneDash = {"np", "hosts", "hostfile", "cb", "prefix-timestamp"};
+
+/// Writes -np for --np.
+class Formatter : public CLI::Formatter {
+ public:
+  std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    const std::string usual = CLI::Formatter::make_option_name(option, positional);
+    std::string names;
+    for (const auto& name : CLI::detail::split(usual, ',')) {
+      const bool one = name.starts_with("--") && kOneDash.count(name.substr(2)) > 0;
+      names += (names.empty() ? "" : ",") + (one ? name.substr(1) : name);
+    }
+    return names;
+  }
+};
+
+/// The flags, as CLI11 knows them; parsing writes to `arguments`, which must live as long.
+class Flags {
+ public:
+  explicit Flags(Arguments& arguments) : app_(kUsage, "hvdrun"), arguments_(arguments) {
+    app_.formatter(std::make_shared<Formatter>());
+    app_.get_formatter()->column_width(44);
+    app_.set_help_flag();
+    app_.footer("Several hosts: not in this build; all ranks run on this one.\nExample: hvdrun -np 4 ./train --epochs 3");
+    add_job();
+    add_output();
+    add_about();
+    for (const auto& knob : knobs()) add_knob(knob);
+  }
+
+  /// The word's flag, or null; `word` is rewritten to two dashes where it is a long name with one.
+  CLI::Option* find(std::string& word) {
+    const std::string name = word.substr(0, word.find('='));
+    if (name.starts_with("--")) return app_.get_option_no_throw(name);
+    if (CLI::Option* known = kOneDash.count(name.substr(1)) > 0 ? app_.get_option_no_throw("-" + name) : nullptr) {
+      word.insert(0, "-");
+      return known;
+    }
+    return app_.get_option_no_throw(word.substr(0, 2));
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const CLI::Option* option : app_.get_options()) {
+      if (option->get_group() == kHidden) continue;
+      for (const auto& name : option->get_lnames()) all.push_back((kOneDash.count(name) > 0 ? "-" : "--") + name);
+    }
+    return all;
+  }
+
+  CLI::App& app() { return app_; }
+  const Settings& settings() const { return settings_; }
+
+ private:
+  void add_job() {
+    app_.add_option("-n,--np", arguments_.processes, "how many ranks (all slots of the hosts)")->check(CLI::Range(1, 65536));
+    app_.add_option("-H,--hosts", arguments_.hosts, "hosts and slots, as in localhost:4 (this host)");
+    app_.add_option("--hostfile", arguments_.hostfile, "file with a line `host slots=n` for each host");
+    app_.add_option_function<int>(
+           "--grace-seconds", [this](int seconds) { arguments_.grace = std::chrono::seconds(seconds); },
+           "between SIGTERM and SIGKILL when a job ends early (5)")
+        ->check(CLI::Range(0, 86400));
+  }
+
+  void add_output() {
+    app_.add_option("--output-filename", arguments_.output_directory,
+                    "also write each rank's output to DIR/rank.N/stdout and stderr");
+    app_.add_flag("--prefix-output-with-timestamp,--prefix-timestamp", arguments_.timestamps,
+                  "begin each line of output with the time");
+    app_.add_flag("--verbose", arguments_.verbose, "say what hvdrun does");
+  }
+
+  void add_about() {
+    const auto action = [this](Action what) { return [this, what] { arguments_.action = what; }; };
+    app_.add_flag_callback("-h,--help", action(Action::kHelp), "this text");
+    app_.add_flag_callback("-v,--version", action(Action::kVersion), "the version");
+    app_.add_flag_callback("--check-build,--cb", action(Action::kCheckBuild), "what this build and this machine can do");
+    app_.add_option_function<std::string>(
+           "--completion", [this](const std::string&) { arguments_.action = Action::kCompletion; },
+           "print a shell's completion of these flags: bash")
+        ->check(CLI::IsMember({"bash"}));
+    app_.add_flag_callback("--agent", action(Action::kAgent))->group(kHidden);
+  }
+
+  void add_knob(const Knob& knob) {
+    const std::string name = fmt::format("--{}", knob.flag);
+    const auto set = [this, &knob, name](const std::string& value) {
+      if (Status status = knob.parse(value, settings_); !status.ok()) throw CLI::ValidationError(name, status.sentence());
+      arguments_.variables[fmt::format("RUEDA_{}", knob.variable)] = value;
+    };
+    CLI::Option* option = nullptr;
+    switch (knob.flag_kind) {
+      case FlagKind::kNone:
+        return;
+      case FlagKind::kValue:
+        option = app_.add_option_function<std::string>(name, set, knob.help);
+        break;
+      case FlagKind::kMiB:
+        option = app_.add_option_function<std::string>(name, [set](const std::string& n) { set(n + "MiB"); }, knob.help);
+        break;
+      case FlagKind::kSwitch:
+        option = app_.add_flag_callback(name, [set] { set("1"); }, knob.help);
+        app_.add_flag_callback(fmt::format("--no-{}", knob.flag), [set] { set("0"); }, "sets it to 0")->group(kKnobs);
+        break;
+    }
+    option->group(kKnobs);
+  }
+
+  CLI::App app_;
+  Arguments& arguments_;
+  Settings settings_;
+};
+
+Status unknown(const std::string& word, const Flags& flags) {
+  const std::string name = word.substr(0, word.find('='));
+  const std::string near = nearest_name(name, flags.names());
+  const std::string hint = near.empty() ? "hvdrun --help lists them" : fmt::format("did you mean {}?", near);
+  return {Code::kInvalidArgument, fmt::format("there is no flag {}; {}", name, hint)};
+}
+
+// Moves the flags in front of the program from `words` to the result, in the reverse order that CLI11 asks for.
+Result<std::vector<std::string>> take_flags(std::vector<std::string>& words, Flags& flags) {
+  std::vector<std::string> taken;
+  size_t next = 0;
+  while (next < words.size() && words[next].size() > 1 && words[next][0] == '-' && words[next] != "--") {
+    std::string word = words[next++];
+    const CLI::Option* option = flags.find(word);
+    if (option == nullptr) return unknown(word, flags);
+    const bool attached = word.find('=') != std::string::npos || (word[1] != '-' && word.size() > 2);
+    taken.push_back(word);
+    if (option->get_items_expected_max() == 0 || attached) continue;
+    if (next == words.size()) return Status(Code::kInvalidArgument, fmt::format("{} needs a value behind it", word));
+    taken.push_back(words[next++]);
+  }
+  if (next < words.size() && words[next] == "--") ++next;
+  words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(next));
+  return std::vector<std::string>(taken.rbegin(), taken.rend());
+}
+
+}  // namespace
+
+Result<Arguments> parse_arguments(const std::vector<std::string>& words) {
+  Arguments arguments;
+  Flags flags(arguments);
+  arguments.command = words;
+  auto taken = take_flags(arguments.command, flags);
+  if (!taken.ok()) return taken.status();
+  try {
+    flags.app().parse(std::move(taken).value());
+  } catch (const CLI::Error& error) {
+    return Status(Code::kInvalidArgument, error.what());
+  }
+  if (arguments.variables.count("RUEDA_INIT_TIMEOUT_SECONDS") > 0) arguments.start_timeout = flags.settings().init_timeout;
+  if (arguments.action == Action::kHelp) arguments.text = flags.app().help();
+  if (arguments.action == Action::kCompletion) arguments.text = bash_completion(flags.names());
+  return arguments;
+}
+
+}  // namespace rueda::core::launcher

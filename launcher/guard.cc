@@ -1,0 +1,67 @@
+#include "launcher/guard.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "launcher/agent.h"
+#include "launcher/descendants.h"
+#include "runtime/base/unique_fd.h"
+
+namespace rueda::core::launcher {
+namespace {
+
+// Signals of the terminal and of schedulers reach the ranks through hvdrun; the two that clean up after it live on.
+void ignore_forwarded_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE}) ::signal(signal, SIG_IGN);
+}
+
+// The link belongs to the agent alone: were it open here too, hvdrun would not see the agent die.
+void let_go_of_link() {
+  const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  dup2(null.get(), STDIN_FILENO);
+  dup2(null.get(), STDOUT_FILENO);
+}
+
+// Waits for the agent, then until nothing is below us: no child means no descendant, for orphans become our children.
+int outlive(pid_t agent) {
+  int agent_status = 0;
+  bool agent_gone = false;
+  for (;;) {
+    if (agent_gone) signal_descendants(SIGKILL);
+    int status = 0;
+    const pid_t pid = waitpid(-1, &status, 0);
+    if (pid < 0 && errno == ECHILD) break;
+    if (pid != agent) continue;
+    agent_gone = true;
+    agent_status = status;
+  }
+  return WIFSIGNALED(agent_status) ? 128 + WTERMSIG(agent_status) : WEXITSTATUS(agent_status);
+}
+
+}  // namespace
+
+int run_guard() {
+  setsid();
+  ignore_forwarded_signals();
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  int life[2];
+  if (pipe2(life, O_CLOEXEC) != 0) return 1;
+  const pid_t agent = fork();
+  if (agent < 0) return 1;
+  UniqueFd read_end(life[0]), write_end(life[1]);
+  if (agent == 0) {
+    write_end.reset();
+    prctl(PR_SET_NAME, "hvdrun-agent");
+    return run_agent(std::move(read_end));
+  }
+  prctl(PR_SET_NAME, "hvdrun-guard");
+  let_go_of_link();
+  return outlive(agent);
+}
+
+}  // namespace rueda::core::launcher

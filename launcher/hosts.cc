@@ -1,0 +1,128 @@
+#include "launcher/hosts.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+namespace rueda::core::launcher {
+namespace {
+
+constexpr int kMaxSlots = 65536;
+
+std::string_view trim(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+std::optional<int> parse_slots(std::string_view text) {
+  int slots = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), slots);
+  if (error != std::errc() || end != text.data() + text.size() || slots < 1 || slots > kMaxSlots) return std::nullopt;
+  return slots;
+}
+
+Status add_host(std::vector<HostSlots>& hosts, std::string_view name, int slots) {
+  const auto same = [name](const HostSlots& host) { return host.name == name; };
+  if (std::any_of(hosts.begin(), hosts.end(), same)) {
+    return {Code::kInvalidArgument, fmt::format("host \"{}\" is given twice; add its slots up", name)};
+  }
+  hosts.push_back({std::string(name), slots});
+  return {};
+}
+
+Status add_entry(std::vector<HostSlots>& hosts, std::string_view entry) {
+  const size_t colon = entry.rfind(':');
+  // More than one colon: an IPv6 address, which has slots only behind brackets, [::1]:2.
+  const bool bare = colon == std::string_view::npos || (entry.front() != '[' && entry.find(':') != colon) ||
+                    entry.back() == ']';
+  std::string_view name = bare ? entry : entry.substr(0, colon);
+  if (name.size() > 2 && name.front() == '[' && name.back() == ']') name = name.substr(1, name.size() - 2);
+  const auto slots = bare ? std::optional<int>(1) : parse_slots(entry.substr(colon + 1));
+  if (name.empty() || name.front() == '-' || !slots) {
+    return {Code::kInvalidArgument,
+            fmt::format("\"{}\" is not HOST or HOST:SLOTS with 1 to {} slots", entry, kMaxSlots)};
+  }
+  return add_host(hosts, name, *slots);
+}
+
+Status add_line(std::vector<HostSlots>& hosts, std::string_view line, int number) {
+  line = trim(line.substr(0, line.find('#')));
+  if (line.empty()) return {};
+  const size_t blank = line.find_first_of(" \t");
+  const std::string_view rest = blank == std::string_view::npos ? std::string_view() : trim(line.substr(blank));
+  constexpr std::string_view kSlots = "slots=";
+  const auto slots = rest.empty()                ? std::optional<int>(1)
+                     : rest.starts_with(kSlots) ? parse_slots(rest.substr(kSlots.size()))
+                                                 : std::nullopt;
+  if (!slots) {
+    return {Code::kInvalidArgument,
+            fmt::format("line {}: \"{}\" is not `host slots=n` with n from 1 to {}", number, line, kMaxSlots)};
+  }
+  return add_host(hosts, line.substr(0, blank), *slots);
+}
+
+}  // namespace
+
+Result<std::vector<HostSlots>> parse_hosts(std::string_view text) {
+  std::vector<HostSlots> hosts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string_view entry = trim(text.substr(begin, comma - begin));
+    if (entry.empty()) return Status(Code::kInvalidArgument, fmt::format("\"{}\" has an empty host name", text));
+    if (Status added = add_entry(hosts, entry); !added.ok()) return added;
+    begin = comma + 1;
+  }
+  return hosts;
+}
+
+Result<std::vector<HostSlots>> parse_hostfile(std::string_view text) {
+  std::vector<HostSlots> hosts;
+  int number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (Status added = add_line(hosts, text.substr(begin, end - begin), ++number); !added.ok()) return added;
+    begin = end + 1;
+  }
+  if (hosts.empty()) return Status(Code::kInvalidArgument, "it names no host");
+  return hosts;
+}
+
+Result<std::vector<Placement>> place(int processes, const std::vector<HostSlots>& hosts) {
+  int slots = 0;
+  for (const auto& host : hosts) slots += host.slots;
+  if (processes > slots) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("{} processes do not fit into {} slot{} on {} host{}: give the hosts more slots "
+                              "(-H HOST:SLOTS) or lower -np",
+                              processes, slots, slots == 1 ? "" : "s", hosts.size(), hosts.size() == 1 ? "" : "s"));
+  }
+  std::vector<Placement> placements;
+  std::vector<int> used;  // ranks on each host
+  for (const auto& host : hosts) {
+    const int here = std::min(host.slots, processes - static_cast<int>(placements.size()));
+    for (int local = 0; local < here; ++local) {
+      const int cross = static_cast<int>(std::count_if(used.begin(), used.end(), [&](int n) { return n > local; }));
+      placements.push_back({static_cast<int>(placements.size()), processes, host.name, local, here, cross, 1});
+    }
+    used.push_back(here);
+  }
+  for (auto& p : placements) {
+    p.cross_size = static_cast<int>(std::count_if(used.begin(), used.end(), [&](int n) { return n > p.local_rank; }));
+  }
+  return placements;
+}
+
+bool is_this_host(std::string_view name) {
+  if (name == "localhost" || name == "::1" || name.starts_with("127.")) return true;
+  std::array<char, 256> buffer{};
+  if (gethostname(buffer.data(), buffer.size() - 1) != 0) return false;
+  const std::string_view own(buffer.data());
+  return name == own || name.substr(0, name.find('.')) == own || name == own.substr(0, own.find('.'));
+}
+
+}  // namespace rueda::core::launcher

@@ -1,0 +1,77 @@
+#include "launcher/job_store.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <array>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <span>
+
+#include "runtime/rendezvous/death.h"
+#include "runtime/rendezvous/store_keys.h"
+
+namespace rueda::core::launcher {
+namespace {
+
+constexpr const char* kAddress = "127.0.0.1";
+constexpr int64_t kAnyEpoch = 0;
+
+Status draw(std::span<uint8_t> bytes) {
+  if (getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size())) return {};
+  return {Code::kSystem, fmt::format("no random bytes for the job's key: {}", std::strerror(errno))};
+}
+
+int64_t counter(Store& store, const std::string& key) {
+  const auto text = store.get(key, Deadline::at(SteadyClock::now()));
+  int64_t value = 0;
+  if (text.ok()) std::from_chars(text.value().data(), text.value().data() + text.value().size(), value);
+  return value;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, std::function<void(int rank)> began) {
+  std::unique_ptr<JobStore> store(new JobStore);
+  std::array<uint8_t, 8> name{};
+  if (Status drawn = draw(name); !drawn.ok()) return drawn;
+  if (Status drawn = draw(store->key_.bytes); !drawn.ok()) return drawn;
+  store->key_.present = true;
+  store->job_ = "job-";
+  for (const uint8_t byte : name) store->job_ += fmt::format("{:02x}", byte);
+
+  StoreServerOptions options;
+  options.address = kAddress;
+  options.job = store->job_;
+  options.key = store->key_;
+  auto server = StoreServer::start(options);
+  if (!server.ok()) return server.status();
+  store->server_ = std::move(server).value();
+  for (int rank = 0; rank < ranks; ++rank) {
+    store->server_->when_set(wishes_key(store->job_, rank), [began, rank] { began(rank); });
+  }
+  return store;
+}
+
+std::string JobStore::key() const { return {key_.bytes.begin(), key_.bytes.end()}; }
+
+std::string JobStore::address() const { return fmt::format("{}:{}", kAddress, server_->port()); }
+
+bool JobStore::said_goodbye(int rank) {
+  const int64_t wishes = counter(*server_, wishes_key(job_, rank));
+  int64_t settled = counter(*server_, goodbyes_key(job_, rank));
+  for (int64_t number = 1; number <= wishes && settled < wishes; ++number) {
+    const auto wish = server_->get(wish_key(job_, rank, number), Deadline::at(SteadyClock::now()));
+    if (wish.ok() && wish.value().empty()) ++settled;  // withdrawn: that init failed
+  }
+  return settled > 0 && settled >= wishes;
+}
+
+Status JobStore::declare_dead(int rank, const std::string& host, int64_t pid, const std::string& cause) {
+  const DeathVerdict verdict{kAnyEpoch, rank, host, pid, cause};
+  return server_->set(death_key(job_), encode(verdict));
+}
+
+}  // namespace rueda::core::launcher

@@ -1,0 +1,53 @@
+#include "launcher/judge.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <cstring>
+#include <utility>
+
+namespace rueda::core::launcher {
+
+void Judge::began(int rank) {
+  auto& one = ranks_[static_cast<size_t>(rank)];
+  one.began = true;
+  one.goodbye = false;
+  any_began_ = true;
+  look_for_silent_leavers();
+}
+
+void Judge::said_goodbye(int rank) { ranks_[static_cast<size_t>(rank)].goodbye = true; }
+
+void Judge::exited(int rank, int wait_status) {
+  auto& one = ranks_[static_cast<size_t>(rank)];
+  one.exited = true;
+  one.clean = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
+  if (!one.clean && !first_) first_ = Failure{rank, describe_wait_status(wait_status), exit_code_of(wait_status)};
+  look_for_silent_leavers();
+}
+
+void Judge::not_started(int rank, int exit_code, std::string why) {
+  ranks_[static_cast<size_t>(rank)].exited = true;
+  if (!first_) first_ = Failure{rank, std::move(why), exit_code};
+}
+
+void Judge::look_for_silent_leavers() {
+  if (!any_began_ || first_) return;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (!ranks_[rank].clean || ranks_[rank].goodbye) continue;
+    first_ = Failure{static_cast<int>(rank), "exited with code 0 without shutdown", 1};
+    return;
+  }
+}
+
+std::string describe_wait_status(int wait_status) {
+  if (!WIFSIGNALED(wait_status)) return fmt::format("exited with code {}", WEXITSTATUS(wait_status));
+  const char* name = strsignal(WTERMSIG(wait_status));
+  return fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), name == nullptr ? "unknown" : name);
+}
+
+int exit_code_of(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+}  // namespace rueda::core::launcher

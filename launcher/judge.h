@@ -1,0 +1,56 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace rueda::core::launcher {
+
+/// The first rank that failed, and what hvdrun exits with.
+struct Failure {
+  int rank = 0;
+  std::string cause;  ///< "killed by signal 9 (Killed)", "exited with code 3", "exited with code 0 without shutdown"
+  int exit_code = 1;
+};
+
+/// Decides which rank failed first, from what waitpid and the store say. A pure state machine: no clock, no I/O.
+///
+/// A signal or another code than 0 is failure. So is code 0 without a goodbye, if that rank had begun `init`, or once
+/// any other rank has: that one waits for a peer which will never come. A program that never calls `init` is none of
+/// our business.
+class Judge {
+ public:
+  explicit Judge(int ranks) : ranks_(static_cast<size_t>(ranks)) {}
+
+  /// The rank has begun `init`, again if it had said goodbye.
+  void began(int rank);
+  /// The rank's `shutdown` is done.
+  void said_goodbye(int rank);
+  /// waitpid's status of the rank.
+  void exited(int rank, int wait_status);
+  /// The rank did not start.
+  void not_started(int rank, int exit_code, std::string why);
+
+  /// Set by the first failure and then the same for ever.
+  const std::optional<Failure>& first_failure() const { return first_; }
+  bool running(int rank) const { return !ranks_[static_cast<size_t>(rank)].exited; }
+
+ private:
+  struct Rank {
+    bool began = false;
+    bool goodbye = false;
+    bool exited = false;
+    bool clean = false;  // exited with code 0
+  };
+  void look_for_silent_leavers();
+
+  std::vector<Rank> ranks_;
+  std::optional<Failure> first_;
+  bool any_began_ = false;
+};
+
+/// "killed by signal 9 (Killed)" or "exited with code 3".
+std::string describe_wait_status(int wait_status);
+/// As a shell's: the code, or 128 + the signal.
+int exit_code_of(int wait_status);
+
+}  // namespace rueda::core::launcher

@@ -1,0 +1,51 @@
+#pragma once
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "launcher/event_loop.h"
+#include "launcher/messages.h"
+#include "runtime/base/unique_fd.h"
+
+namespace rueda::core::launcher {
+
+/// Messages over a pair of descriptors, which it owns and makes non-blocking. Belongs to the loop's thread.
+class MessageLink {
+ public:
+  struct Events {
+    std::function<void(Message)> message;
+    std::function<void(const Status&)> closed;  ///< once; kPeerLost: end of file, else kSystem
+  };
+
+  /// `in` and `out` may be two descriptors of one socket.
+  MessageLink(EventLoop& loop, UniqueFd in, UniqueFd out, MessageReader::Greeting greeting, Events events);
+  MessageLink(const MessageLink&) = delete;
+  MessageLink& operator=(const MessageLink&) = delete;
+
+  /// Queues the message; it leaves as soon as the other side takes it. Dropped once the link is closed.
+  void send(const Message& message) { send_bytes(encode(message)); }
+  void send_bytes(std::vector<std::byte> bytes);
+  /// Calls back once all that was sent has left, or the link has closed.
+  void when_sent(std::function<void()> sent);
+
+ private:
+  void read();
+  void deliver();
+  void write();
+  void close(const Status& why);
+
+  EventLoop& loop_;
+  UniqueFd in_;
+  UniqueFd out_;
+  MessageReader reader_;
+  Events events_;
+  FdWatch readable_;
+  FdWatch writable_;
+  std::deque<std::vector<std::byte>> queue_;
+  size_t written_ = 0;  // of the queue's first
+  bool writing_ = false;
+  bool closed_ = false;
+  std::function<void()> sent_;
+};
+
+}  // namespace rueda::core::launcher

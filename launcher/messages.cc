@@ -1,0 +1,124 @@
+#include "launcher/messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace rueda::core::launcher {
+namespace {
+
+constexpr size_t kHeaderBytes = 1 + 4 + 8;
+constexpr size_t kMaxTextBytes = 2u << 20;   // what Linux takes as one argument or variable, and more
+constexpr size_t kMaxGreetingBytes = 64u << 10;
+
+void write_texts(WireWriter& writer, const std::vector<std::string>& texts) {
+  writer.varint(texts.size());
+  for (const auto& text : texts) writer.text(text);
+}
+
+std::vector<std::string> read_texts(WireReader& reader) {
+  std::vector<std::string> texts(reader.count(1));
+  for (auto& text : texts) text = reader.text(kMaxTextBytes);
+  return texts;
+}
+
+bool known(uint8_t type) {
+  return (type >= static_cast<uint8_t>(MessageType::kStart) && type <= static_cast<uint8_t>(MessageType::kEnd)) ||
+         (type >= static_cast<uint8_t>(MessageType::kStarted) && type <= static_cast<uint8_t>(MessageType::kDone));
+}
+
+}  // namespace
+
+std::string encode(const StartOrder& order) {
+  WireWriter writer;
+  writer.text(order.build);
+  writer.text(order.directory);
+  writer.text(order.program);
+  write_texts(writer, order.arguments);
+  write_texts(writer, order.environment);
+  writer.text(order.key);
+  writer.i64(order.grace_ms);
+  writer.varint(order.ranks.size());
+  for (const auto& rank : order.ranks) {
+    writer.i32(rank.rank);
+    write_texts(writer, rank.environment);
+  }
+  return writer.take_text();
+}
+
+std::optional<StartOrder> decode_start_order(std::string_view bytes) {
+  WireReader reader(bytes);
+  StartOrder order;
+  order.build = reader.text(kMaxTextBytes);
+  order.directory = reader.text(kMaxTextBytes);
+  order.program = reader.text(kMaxTextBytes);
+  order.arguments = read_texts(reader);
+  order.environment = read_texts(reader);
+  order.key = reader.text(kMaxTextBytes);
+  order.grace_ms = reader.i64();
+  order.ranks.resize(reader.count(5));
+  for (auto& rank : order.ranks) {
+    rank.rank = reader.i32();
+    rank.environment = read_texts(reader);
+  }
+  if (!reader.finished() || order.arguments.empty()) return std::nullopt;
+  return order;
+}
+
+std::vector<std::byte> encode(const Message& message) {
+  WireWriter writer;
+  writer.u32(static_cast<uint32_t>(kHeaderBytes + message.bytes.size()));
+  writer.u8(static_cast<uint8_t>(message.type));
+  writer.i32(message.rank);
+  writer.i64(message.number);
+  writer.raw(std::as_bytes(std::span(message.bytes)));
+  return writer.take();
+}
+
+void MessageReader::feed(std::span<const std::byte> bytes) {
+  if (read_ > 0) {
+    buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(read_));
+    read_ = 0;
+  }
+  buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
+}
+
+Status MessageReader::skip_greeting() {
+  const auto magic = std::as_bytes(std::span(kAgentMagic));
+  const auto from = buffer_.begin() + static_cast<ptrdiff_t>(read_);
+  const auto found = std::search(from, buffer_.end(), magic.begin(), magic.end());
+  if (found != buffer_.end()) {
+    greeted_ = true;
+    read_ = static_cast<size_t>(found - buffer_.begin()) + magic.size();
+    return {};
+  }
+  if (buffer_.size() - read_ <= kMaxGreetingBytes) return {};
+  return {Code::kSystem, fmt::format("the agent did not greet within {} bytes", kMaxGreetingBytes)};
+}
+
+Result<std::optional<Message>> MessageReader::next() {
+  if (!greeted_) {
+    if (Status status = skip_greeting(); !status.ok()) return status;
+    if (!greeted_) return std::optional<Message>();
+  }
+  WireReader reader(std::span<const std::byte>(buffer_).subspan(read_));
+  const size_t length = reader.u32();
+  if (!reader.ok()) return std::optional<Message>();
+  if (length < kHeaderBytes || length > kMaxMessageBytes) {
+    return Status(Code::kSystem, fmt::format("a message of {} bytes, allowed are {} to {}", length, kHeaderBytes,
+                                             kMaxMessageBytes));
+  }
+  if (reader.left() < length) return std::optional<Message>();
+  Message message;
+  const uint8_t type = reader.u8();
+  if (!known(type)) return Status(Code::kSystem, fmt::format("a message of unknown type {}", type));
+  message.type = static_cast<MessageType>(type);
+  message.rank = reader.i32();
+  message.number = reader.i64();
+  const auto body = reader.raw(length - kHeaderBytes);
+  message.bytes.assign(reinterpret_cast<const char*>(body.data()), body.size());
+  read_ += sizeof(uint32_t) + length;
+  return std::optional<Message>(std::move(message));
+}
+
+}  // namespace rueda::core::launcher

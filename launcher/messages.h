@@ -1,0 +1,106 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/base/wire.h"
+
+namespace rueda::core::launcher {
+
+/// What hvdrun and the agent of a host say to each other.
+///
+///   agent's first bytes:  "\nRUEDA AGENT 1\n"     what a login shell printed before it is skipped
+///   then, both ways:      u32 length | u8 type | i32 rank | i64 number | bytes
+///
+///   hvdrun to agent             rank    number          bytes
+///   kStart                      -       -               a StartOrder
+///   kInput                      whose   -               for its stdin; none: end of file
+///   kSignal                     -       signal          -                 to every rank's process group
+///   kTaken                      -       bytes printed   -                 the agent may send as many again
+///   kEnd                        -       grace, in ms    -                 SIGTERM to all, SIGKILL after the grace
+///
+///   agent to hvdrun
+///   kStarted                    which   pid             -
+///   kNotStarted                 which   errno           a sentence
+///   kOutput                     whose   1 or 2          what it wrote to stdout or stderr; none: its end
+///   kInputTaken                 whose   -1: it is closed, 0
+///   kExited                     which   wait status     -                 its output may follow
+///   kNote                       -       -               a sentence for the user
+///   kDone                       -       -               nothing is left below the agent
+enum class MessageType : uint8_t {
+  kStart = 1,
+  kInput = 2,
+  kSignal = 3,
+  kTaken = 4,
+  kEnd = 5,
+  kStarted = 65,
+  kNotStarted = 66,
+  kOutput = 67,
+  kInputTaken = 68,
+  kExited = 69,
+  kNote = 70,
+  kDone = 71,
+};
+
+struct Message {
+  MessageType type{};
+  int rank = -1;
+  int64_t number = 0;
+  std::string bytes;
+};
+
+inline constexpr std::string_view kAgentMagic = "\nRUEDA AGENT 1\n";
+inline constexpr size_t kMaxMessageBytes = 16u << 20;
+
+/// How many bytes of output the agent may have on the way, so that a slow terminal slows the ranks and not the judge.
+inline constexpr int64_t kOutputWindow = 256 << 10;
+
+/// One rank to start.
+struct RankOrder {
+  int rank = 0;
+  std::vector<std::string> environment;  ///< NAME=value, over the job's
+};
+
+/// Everything an agent needs to start its ranks.
+struct StartOrder {
+  std::string build;                     ///< an agent of another build refuses
+  std::string directory;                 ///< where the ranks run
+  std::string program;                   ///< the file to execute
+  std::vector<std::string> arguments;    ///< its name as the user wrote it first; no shell sees them
+  std::vector<std::string> environment;  ///< NAME=value, for all ranks
+  std::string key;                       ///< 32 bytes
+  int64_t grace_ms = 5000;
+  std::vector<RankOrder> ranks;
+};
+
+std::string encode(const StartOrder& order);
+/// Empty when the bytes are not an order.
+std::optional<StartOrder> decode_start_order(std::string_view bytes);
+
+/// The message with its length before it.
+std::vector<std::byte> encode(const Message& message);
+
+/// Cuts a stream of bytes into messages. A value of one thread.
+class MessageReader {
+ public:
+  enum class Greeting { kNone, kMagicFirst };
+  explicit MessageReader(Greeting greeting) : greeted_(greeting == Greeting::kNone) {}
+
+  void feed(std::span<const std::byte> bytes);
+  /// The next whole message. kSystem: the stream is not one of messages, or too long a greeting; read no further.
+  Result<std::optional<Message>> next();
+
+ private:
+  Status skip_greeting();
+
+  std::vector<std::byte> buffer_;
+  size_t read_ = 0;  // bytes of the buffer that are done with
+  bool greeted_;
+};
+
+}  // namespace rueda::core::launcher

@@ -1,0 +1,45 @@
+#include "launcher/outlet.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace rueda::core::launcher {
+namespace {
+
+// A pipe that is ready for writing takes this much without blocking, and a file always does.
+constexpr size_t kWriteBytes = PIPE_BUF;
+constexpr size_t kCompactBytes = 1u << 20;
+
+}  // namespace
+
+Outlet::Outlet(EventLoop& loop, int fd, std::function<void()> progress)
+    : fd_(fd), writable_(loop, fd, Interest::kWrite), progress_(std::move(progress)) {}
+
+void Outlet::write(std::string_view text) {
+  if (error_ != 0) return;
+  text_.append(text);
+  if (!std::exchange(armed_, true)) arm();
+}
+
+void Outlet::arm() {
+  writable_.arm([this] { push(); });
+}
+
+void Outlet::push() {
+  const ssize_t put = ::write(fd_, text_.data() + written_, std::min(pending(), kWriteBytes));
+  if (put > 0) written_ += static_cast<size_t>(put);
+  if (put < 0 && errno != EAGAIN && errno != EINTR) error_ = errno;
+  if (pending() == 0 || error_ != 0 || written_ >= kCompactBytes) {
+    text_.erase(0, error_ != 0 ? text_.size() : written_);
+    written_ = 0;
+  }
+  armed_ = pending() > 0;
+  if (armed_) arm();
+  progress_();
+}
+
+}  // namespace rueda::core::launcher

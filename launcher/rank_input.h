@@ -1,0 +1,29 @@
+#pragma once
+#include <functional>
+#include <string>
+
+#include "launcher/event_loop.h"
+#include "runtime/base/unique_fd.h"
+
+namespace rueda::core::launcher {
+
+/// The agent's side of a rank's stdin: writes one piece at a time into its pipe. Belongs to the loop's thread.
+class RankInput {
+ public:
+  enum class Outcome { kTaken, kClosed };
+
+  /// `fd`: our end of the pipe, non-blocking. `done` is called once for every piece.
+  RankInput(EventLoop& loop, UniqueFd fd, std::function<void(Outcome)> done);
+  /// The next piece; the one before must be done. An empty one closes the pipe and has no outcome.
+  void write(std::string bytes);
+
+ private:
+  void push();
+
+  UniqueFd fd_;
+  FdWatch writable_;
+  std::function<void(Outcome)> done_;
+  std::string bytes_;
+};
+
+}  // namespace rueda::core::launcher

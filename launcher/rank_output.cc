@@ -1,0 +1,88 @@
+#include "launcher/rank_output.h"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+namespace rueda::core::launcher {
+namespace {
+
+constexpr size_t kLastErrors = 10;
+constexpr size_t kRememberedBytes = 1000;  // of one line
+
+}  // namespace
+
+RankOutput::RankOutput(EventLoop& loop, int ranks, Timestamps timestamps, std::function<void()> progress)
+    : loop_(loop),
+      timestamps_(timestamps),
+      progress_(std::move(progress)),
+      stdout_(loop, STDOUT_FILENO, progress_),
+      stderr_(loop, STDERR_FILENO, progress_),
+      streams_(static_cast<size_t>(ranks) * 2),
+      last_errors_(static_cast<size_t>(ranks)) {}
+
+Status RankOutput::open_files(const std::string& directory) {
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    const auto folder = std::filesystem::path(directory) / fmt::format("rank.{}", i / 2);
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) return {Code::kSystem, fmt::format("folder {} cannot be made: {}", folder.string(), error.message())};
+    const auto path = folder / (i % 2 == 0 ? "stdout" : "stderr");
+    streams_[i].fd = UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!streams_[i].fd.valid()) {
+      return {Code::kSystem, fmt::format("file {} cannot be written: {}", path.string(), std::strerror(errno))};
+    }
+    streams_[i].file = std::make_unique<Outlet>(loop_, streams_[i].fd.get(), progress_);
+  }
+  return {};
+}
+
+void RankOutput::take(int rank, int number, std::string_view bytes) {
+  Stream& from = stream(rank, number);
+  if (from.file && !bytes.empty()) from.file->write(bytes);
+  const auto print_piece = [&](const LinePiece& piece) { print(rank, number, piece); };
+  if (bytes.empty()) {
+    from.cutter.finish(print_piece);
+  } else {
+    from.cutter.feed(bytes, print_piece);
+  }
+}
+
+void RankOutput::print(int rank, int number, const LinePiece& piece) {
+  const bool errors = number == STDERR_FILENO;
+  (errors ? stderr_ : stdout_).write(prefixed(piece, rank, errors ? "stderr" : "stdout", now()));
+  if (!errors) return;
+  auto& last = last_errors_[static_cast<size_t>(rank)];
+  last.emplace_back(piece.text.substr(0, kRememberedBytes));
+  if (last.size() > kLastErrors) last.pop_front();
+}
+
+void RankOutput::say(std::string_view line) { stderr_.write(fmt::format("hvdrun: {}\n", line)); }
+
+std::string RankOutput::now() const {
+  if (timestamps_ == Timestamps::kOff) return {};
+  const auto time = std::chrono::system_clock::now();
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time.time_since_epoch()).count() % 1000;
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}", fmt::localtime(std::chrono::system_clock::to_time_t(time)), ms);
+}
+
+std::vector<std::string> RankOutput::last_errors(int rank) const {
+  const auto& last = last_errors_[static_cast<size_t>(rank)];
+  return {last.begin(), last.end()};
+}
+
+size_t RankOutput::backlog() const {
+  size_t most = std::max(stdout_.pending(), stderr_.pending());
+  for (const auto& stream : streams_) most = std::max(most, stream.file ? stream.file->pending() : 0);
+  return most;
+}
+
+}  // namespace rueda::core::launcher
