@@ -40,18 +40,28 @@ struct StoreChoice {
 
 /// Read from `environment`, the first that is there:
 ///
-///   hvdrun, by hand  RUEDA_RANK RUEDA_SIZE; RUEDA_STORE_ADDR (RUEDA_STORE=launcher: hvdrun serves, else rank 0 does)
-///   torchrun         RANK WORLD_SIZE; MASTER_ADDR MASTER_PORT: rank 0 serves at the port after MASTER_PORT
+///   hvdrun, by hand  RUEDA_RANK RUEDA_SIZE
+///   torchrun         RANK WORLD_SIZE
 ///   Open MPI         OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE
-///   PMI, PMIx        PMI_RANK PMI_SIZE; PMIX_RANK, with the size from Slurm
-///   Slurm            only inside a step: SLURM_STEP_ID SLURM_PROCID SLURM_NTASKS
+///   PMI              PMI_RANK PMI_SIZE
+///   Slurm            SLURM_PROCID SLURM_NTASKS, only inside a step (SLURM_STEP_ID)
+///   PMIx             PMIX_RANK: a rank without a size, so an error
 ///   nothing          a job of one rank
 ///
+/// The job's name is RUEDA_JOB, else the launcher's; the key as in `job_key.h`.
 /// kInvalidArgument: one of a pair is missing (which, and of which launcher), or a value is not a number in range:
 /// never silently a job of one.
 Result<Identity> read_identity(const IdentityOptions& options, const Environment& environment);
 
-/// Where that job's ranks meet. `size` 1: nowhere. kInvalidArgument: nothing says where, and what to set.
-Result<StoreChoice> choose_store(const Identity& identity, const Environment& environment);
+/// Where the job's ranks meet, for `identity` of `read_identity`:
+///
+///   RUEDA_STORE_ADDR         host:port; with RUEDA_STORE=launcher hvdrun serves there, else rank 0 does
+///   MASTER_ADDR MASTER_PORT  rank 0 serves at the port after it (torchrun has a store of its own at MASTER_PORT)
+///   Slurm                    rank 0 serves on the step's first node, at a port made from job and step
+///   all ranks on this host   rank 0 serves on 127.0.0.1, at a port made from the job's name
+///
+/// A job of one rank: nowhere. kInvalidArgument: nothing says where, and what to set; or there is neither a job key nor
+/// `insecure`, and how to make one.
+Result<StoreChoice> choose_store(const Identity& identity, const Settings& settings, const Environment& environment);
 
 }  // namespace rueda::core

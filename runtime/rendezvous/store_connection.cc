@@ -1,6 +1,5 @@
 #include "runtime/rendezvous/store_connection.h"
 
-#include <netdb.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 #include <system_error>
 
 #include "runtime/net/dial.h"
-#include "runtime/net/socket_address.h"
+#include "runtime/rendezvous/resolve.h"
 
 namespace rueda::core {
 namespace {
@@ -20,24 +19,6 @@ constexpr std::chrono::milliseconds kLongestPause{500};
 constexpr std::chrono::seconds kAttempt{5};
 
 std::string name_of(const StoreLocation& where) { return where.host + ":" + std::to_string(where.port); }
-
-Result<std::vector<SocketAddress>> resolve(const StoreLocation& where) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  const int error = ::getaddrinfo(where.host.c_str(), std::to_string(where.port).c_str(), &hints, &list);
-  if (error != 0) return Status(Code::kSystem, std::string("no address: ") + ::gai_strerror(error));
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, ::freeaddrinfo);
-  std::vector<SocketAddress> addresses;
-  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
-    SocketAddress address;
-    address.bytes = std::min<socklen_t>(entry->ai_addrlen, sizeof(address.storage));
-    std::copy_n(reinterpret_cast<const char*>(entry->ai_addr), address.bytes,
-                reinterpret_cast<char*>(&address.storage));
-    addresses.push_back(address);
-  }
-  return addresses;
-}
 
 /// Waits until `fd` is writable.
 bool writable(int fd, Deadline deadline) {
@@ -68,7 +49,7 @@ Result<UniqueFd> dial(const SocketAddress& address, Deadline deadline) {
 
 /// One round over all addresses of the host.
 Result<UniqueFd> dial_any(const StoreLocation& where, Deadline deadline) {
-  const auto addresses = resolve(where);
+  const auto addresses = resolve(where.host, where.port);
   if (!addresses.ok()) return addresses.status();
   Status last(Code::kSystem, "no address");
   for (const SocketAddress& address : addresses.value()) {

@@ -1,0 +1,78 @@
+#include <charconv>
+#include <string_view>
+
+#include "runtime/rendezvous/identity.h"
+#include "runtime/rendezvous/job_key.h"
+#include "runtime/rendezvous/store_client.h"
+
+namespace rueda::core {
+namespace {
+
+/// Below the ports that kernels give to clients (32768 and up on Linux).
+constexpr uint32_t kFirstPort = 20000;
+constexpr uint32_t kPorts = 12000;
+
+/// FNV-1a: the same port on every rank, and seldom the same for two jobs.
+std::string port_for(std::string_view text) {
+  uint32_t hash = 2166136261u;
+  for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
+  return std::to_string(kFirstPort + hash % kPorts);
+}
+
+/// "node[07-12,20],other" names node07 first.
+std::string first_node(const std::string& list) {
+  const size_t bracket = list.find('[');
+  const size_t comma = list.find(',');
+  if (bracket == std::string::npos || comma < bracket) return list.substr(0, comma);
+  const size_t end = list.find_first_of(",-]", bracket);
+  return end == std::string::npos ? list : list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
+}
+
+/// The port after torchrun's own store.
+Result<StoreChoice> beside_master(const std::string& host, const std::string& port) {
+  const auto master = parse_store_address(host + ":" + port);
+  if (!master.ok()) {
+    return Status(Code::kInvalidArgument, "MASTER_ADDR and MASTER_PORT: " + master.status().sentence());
+  }
+  const int number = master.value().port == 65535 ? 65534 : master.value().port + 1;
+  return StoreChoice{StoreKind::kRankZero, host + ":" + std::to_string(number)};
+}
+
+Result<StoreChoice> find_store(const Identity& identity, const Environment& environment) {
+  if (const auto address = environment("RUEDA_STORE_ADDR")) {
+    const auto where = parse_store_address(*address);
+    if (!where.ok()) return Status(Code::kInvalidArgument, "RUEDA_STORE_ADDR: " + where.status().sentence());
+    const auto server = environment("RUEDA_STORE");
+    if (server && *server != "launcher" && *server != "rank0") {
+      return Status(Code::kInvalidArgument,
+                    "RUEDA_STORE: \"" + *server + "\" is not allowed; allowed: launcher, rank0");
+    }
+    return StoreChoice{server == "launcher" ? StoreKind::kLauncher : StoreKind::kRankZero, *address};
+  }
+  const auto master = environment("MASTER_ADDR");
+  const auto port = environment("MASTER_PORT");
+  if (master && port) return beside_master(*master, *port);
+  const auto step = environment("SLURM_STEP_ID");
+  const auto nodes = environment("SLURM_STEP_NODELIST");
+  if (step && nodes)
+    return StoreChoice{StoreKind::kRankZero, first_node(*nodes) + ":" + port_for(identity.job + "." + *step)};
+  if (identity.local_size == identity.size)
+    return StoreChoice{StoreKind::kRankZero, "127.0.0.1:" + port_for(identity.job)};
+  return Status(Code::kInvalidArgument,
+                "nothing says where the " + std::to_string(identity.size) +
+                    " ranks meet; set RUEDA_STORE_ADDR to host:port of rank 0, the same for all");
+}
+
+}  // namespace
+
+Result<StoreChoice> choose_store(const Identity& identity, const Settings& settings, const Environment& environment) {
+  if (identity.size == 1) return StoreChoice{};
+  auto choice = find_store(identity, environment);
+  if (choice.ok() && !identity.key.present && !settings.insecure) {
+    return Status(Code::kInvalidArgument,
+                  std::string("the job has no key, so anybody could join it; ") + how_to_make_a_key());
+  }
+  return choice;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,146 @@
+#include "runtime/rendezvous/identity.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "runtime/base/random.h"
+#include "runtime/rendezvous/job_key.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr int kMaxSize = 1 << 20;
+constexpr size_t kMaxJobBytes = 128;
+
+/// How one launcher says who a process is. Empty names: it does not say.
+struct Launcher {
+  const char* name;
+  const char* only_with;  ///< the variables count only if this one is set
+  const char* rank;
+  const char* size;
+  const char* local_size;
+  const char* job;
+};
+constexpr Launcher kLaunchers[] = {
+    {"hvdrun", "", "RUEDA_RANK", "RUEDA_SIZE", "RUEDA_LOCAL_SIZE", ""},
+    {"torchrun", "", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
+    {"Open MPI", "", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
+    {"PMI", "", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_JOBID"},
+    {"Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID"},
+};
+
+/// The value of a variable, if its launcher has one of that name.
+std::optional<std::string> look_up(const Environment& environment, const char* variable) {
+  return *variable == '\0' ? std::nullopt : environment(variable);
+}
+
+Result<int> read_number(const std::string& variable, const std::string& text, int least, int most) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < least || value > most) {
+    return Status(Code::kInvalidArgument, variable + ": \"" + text +
+                                              "\" is not allowed; allowed: a whole number from " +
+                                              std::to_string(least) + " to " + std::to_string(most));
+  }
+  return value;
+}
+
+/// Rank and size of one launcher, of which at least one is set.
+Status read_place(const Launcher& launcher, const Environment& environment, Identity& identity) {
+  const auto rank = look_up(environment, launcher.rank);
+  const auto size = look_up(environment, launcher.size);
+  if (!rank || !size) {
+    return {Code::kInvalidArgument, std::string(rank ? launcher.size : launcher.rank) + " is not set, but " +
+                                        (rank ? launcher.rank : launcher.size) + " (of " + launcher.name + ") is"};
+  }
+  const auto size_number = read_number(launcher.size, *size, 1, kMaxSize);
+  if (!size_number.ok()) return size_number.status();
+  const auto rank_number = read_number(launcher.rank, *rank, 0, size_number.value() - 1);
+  if (!rank_number.ok()) return rank_number.status();
+  identity.rank = rank_number.value();
+  identity.size = size_number.value();
+  if (const auto local = look_up(environment, launcher.local_size)) {
+    const auto local_number = read_number(launcher.local_size, *local, 1, identity.size);
+    if (!local_number.ok()) return local_number.status();
+    identity.local_size = local_number.value();
+  }
+  if (const auto job = look_up(environment, launcher.job)) identity.job = *job;
+  return {};
+}
+
+Status read_launcher(const Environment& environment, Identity& identity) {
+  for (const Launcher& launcher : kLaunchers) {
+    if (*launcher.only_with != '\0' && !environment(launcher.only_with)) continue;
+    if (*launcher.only_with != '\0' || look_up(environment, launcher.rank) || look_up(environment, launcher.size)) {
+      return read_place(launcher, environment, identity);
+    }
+  }
+  if (environment("PMIX_RANK")) {
+    return {Code::kInvalidArgument,
+            "PMIX_RANK is set, but nothing says the size of the job; set RUEDA_RANK and RUEDA_SIZE"};
+  }
+  return {};
+}
+
+std::string host_name(const IdentityOptions& options, const Environment& environment) {
+  if (!options.host.empty()) return options.host;
+  if (const auto given = environment("RUEDA_HOSTNAME")) return *given;
+  char name[256] = "";
+  if (::gethostname(name, sizeof(name) - 1) != 0 || name[0] == '\0') return "localhost";
+  return name;
+}
+
+/// A job's name becomes part of keys and the identity of TLS's key: what does not fit there is an error, not changed.
+Status check_job(const std::string& job) {
+  const bool fits = std::all_of(job.begin(), job.end(), [](char c) { return c > ' ' && c <= '~' && c != '/'; });
+  if (!job.empty() && job.size() <= kMaxJobBytes && fits) return {};
+  return {
+      Code::kInvalidArgument,
+      "the job's name \"" + job + "\" is not allowed; allowed in RUEDA_JOB: 1 to 128 printable characters without /"};
+}
+
+Status check_options(const IdentityOptions& options) {
+  if (options.rank.has_value() != options.size.has_value()) {
+    return {Code::kInvalidArgument, "options: rank and size come together, only one was given"};
+  }
+  if (!options.rank) return {};
+  if (*options.size < 1 || *options.size > kMaxSize || *options.rank < 0 || *options.rank >= *options.size) {
+    return {Code::kInvalidArgument,
+            "options: rank " + std::to_string(*options.rank) + " of " + std::to_string(*options.size) +
+                " is not allowed; ranks go from 0 to size-1, sizes from 1 to " + std::to_string(kMaxSize)};
+  }
+  return {};
+}
+
+/// A worker lives as long as its process, whatever sessions it has.
+Result<std::string> process_worker() {
+  static const Result<std::string> worker = random_name();
+  return worker;
+}
+
+}  // namespace
+
+Result<Identity> read_identity(const IdentityOptions& options, const Environment& environment) {
+  Identity identity;
+  RUEDA_RETURN_IF_ERROR(check_options(options));
+  if (options.rank) {
+    identity.rank = *options.rank;
+    identity.size = *options.size;
+  } else {
+    RUEDA_RETURN_IF_ERROR(read_launcher(environment, identity));
+  }
+  if (const auto job = environment("RUEDA_JOB")) identity.job = *job;
+  RUEDA_RETURN_IF_ERROR(check_job(identity.job));
+  identity.host = host_name(options, environment);
+  auto worker = process_worker();
+  if (!worker.ok()) return worker.status();
+  identity.worker = std::move(worker).value();
+  auto key = options.key.present ? Result<JobKey>(options.key) : read_job_key(environment);
+  if (!key.ok()) return key.status();
+  identity.key = key.value();
+  return identity;
+}
+
+}  // namespace rueda::core

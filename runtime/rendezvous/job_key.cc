@@ -1,0 +1,96 @@
+#include "runtime/rendezvous/job_key.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <optional>
+#include <system_error>
+
+#include "runtime/base/mutex.h"
+#include "runtime/base/unique_fd.h"
+
+namespace rueda::core {
+namespace {
+
+/// A descriptor can be read once in a process, but `init` may come again and in several sessions: so what was read is
+/// the process's, as the descriptor was.
+struct ReadOnce {
+  Mutex mutex;
+  std::optional<JobKey> key RUEDA_GUARDED_BY(mutex);
+};
+
+ReadOnce& read_once() {
+  static auto* once = new ReadOnce;  // never destroyed: sessions may live until the process ends
+  return *once;
+}
+
+Status refuse(const std::string& variable, const std::string& why) {
+  return {Code::kInvalidArgument, variable + ": " + why};
+}
+
+/// Exactly the key's bytes from the descriptor.
+Result<JobKey> read_key(int fd, const std::string& variable) {
+  JobKey key;
+  size_t have = 0;
+  while (have < key.bytes.size()) {
+    const ssize_t got = ::read(fd, key.bytes.data() + have, key.bytes.size() - have);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return refuse(variable, "cannot be read: " + std::generic_category().message(errno));
+    if (got == 0) {
+      return refuse(variable,
+                    "holds " + std::to_string(have) + " bytes, a key has " + std::to_string(key.bytes.size()));
+    }
+    have += static_cast<size_t>(got);
+  }
+  key.present = true;
+  return key;
+}
+
+Result<JobKey> key_from_descriptor(const std::string& text) {
+  const std::string variable = "RUEDA_JOB_KEY_FD";
+  ReadOnce& once = read_once();
+  MutexLock lock(once.mutex);
+  if (once.key) return *once.key;
+  int number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 3) {
+    return refuse(variable, "\"" + text + "\" is not allowed; allowed: the number of an open descriptor, 3 or more");
+  }
+  const UniqueFd fd(number);
+  auto key = read_key(fd.get(), variable);
+  if (key.ok()) once.key = key.value();
+  return key;
+}
+
+Result<JobKey> key_from_file(const std::string& path) {
+  const std::string variable = "RUEDA_JOB_KEY_FILE";
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+  if (!fd.valid()) return refuse(variable, path + ": " + std::generic_category().message(errno));
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return refuse(variable, path + ": " + std::generic_category().message(errno));
+  if (!S_ISREG(info.st_mode)) return refuse(variable, path + " is no regular file");
+  if (info.st_uid != ::geteuid()) {
+    return refuse(variable, path + " belongs to user " + std::to_string(info.st_uid) + ", not to user " +
+                                std::to_string(::geteuid()) + " who runs this");
+  }
+  if ((info.st_mode & 077) != 0) return refuse(variable, path + " is open to others; run: chmod 600 " + path);
+  return read_key(fd.get(), variable + " (" + path + ")");
+}
+
+}  // namespace
+
+Result<JobKey> read_job_key(const Environment& environment) {
+  if (const auto fd = environment("RUEDA_JOB_KEY_FD")) return key_from_descriptor(*fd);
+  if (const auto path = environment("RUEDA_JOB_KEY_FILE")) return key_from_file(*path);
+  return JobKey{};
+}
+
+const char* how_to_make_a_key() {
+  return "make one: (umask 077; head -c 32 /dev/urandom > job.key), give each host the file, and for every rank "
+         "export RUEDA_JOB_KEY_FILE=$PWD/job.key; or, where nobody else can reach the ports, RUEDA_INSECURE=1";
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,23 @@
+#pragma once
+#include "runtime/base/environment.h"
+#include "runtime/base/status.h"
+#include "runtime/rendezvous/epoch_plan.h"
+
+namespace rueda::core {
+
+/// The job's key as the environment gives it, not present when it names none:
+///
+///   RUEDA_JOB_KEY_FD    a descriptor from which 32 bytes are read, once in a process; then it is closed. Later calls
+///   get
+///                       what was read then.
+///   RUEDA_JOB_KEY_FILE  a file of at least 32 bytes that belongs to this user and that nobody else may read or write;
+///   the
+///                       first 32 bytes count.
+///
+/// kInvalidArgument names the variable, what is wrong with it, and what to do. Never logs the key. Any thread.
+Result<JobKey> read_job_key(const Environment& environment);
+
+/// The commands that make a key file, for error sentences.
+const char* how_to_make_a_key();
+
+}  // namespace rueda::core

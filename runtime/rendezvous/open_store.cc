@@ -1,0 +1,73 @@
+#include "runtime/rendezvous/open_store.h"
+
+#include <map>
+
+#include "runtime/base/mutex.h"
+#include "runtime/rendezvous/store_server.h"
+
+namespace rueda::core {
+namespace {
+
+struct Served {
+  std::string job;
+  JobKey key;
+  std::shared_ptr<StoreServer> server;
+};
+
+/// The listening ports are the process's, and so are the servers behind them; never destroyed, as threads may use them
+/// while the process ends.
+struct ProcessServers {
+  Mutex mutex;
+  std::map<std::string, Served> by_address RUEDA_GUARDED_BY(mutex);
+};
+
+ProcessServers& process_servers() {
+  static auto* servers = new ProcessServers;
+  return *servers;
+}
+
+Result<std::shared_ptr<Store>> serve(const StoreLocation& where, const std::string& address) {
+  ProcessServers& servers = process_servers();
+  MutexLock lock(servers.mutex);
+  const auto known = servers.by_address.find(address);
+  if (known != servers.by_address.end()) {
+    const Served& served = known->second;
+    const bool same =
+        served.job == where.job && served.key.present == where.key.present && served.key.bytes == where.key.bytes;
+    if (same) return std::shared_ptr<Store>(served.server);
+    return Status(Code::kInvalidArgument, "this process already serves job \"" + served.job + "\" at " + address +
+                                              ", with another key or name");
+  }
+  StoreServerOptions options;
+  options.address = where.host;
+  options.port = where.port;
+  options.job = where.job;
+  options.key = where.key;
+  auto server = StoreServer::start(options);
+  if (!server.ok()) return server.status();
+  const std::shared_ptr<StoreServer> shared = std::move(server).value();
+  servers.by_address.emplace(address, Served{where.job, where.key, shared});
+  return std::shared_ptr<Store>(shared);
+}
+
+}  // namespace
+
+Result<StoreLocation> locate_store(const StoreChoice& choice, const Identity& identity) {
+  auto where = parse_store_address(choice.address);
+  if (!where.ok()) return where.status();
+  where.value().job = identity.job;
+  where.value().key = identity.key;
+  return where;
+}
+
+Result<std::shared_ptr<Store>> open_store(const StoreChoice& choice, const Identity& identity, Deadline deadline) {
+  if (choice.kind == StoreKind::kNone) return std::shared_ptr<Store>();
+  const auto where = locate_store(choice, identity);
+  if (!where.ok()) return where.status();
+  if (choice.kind == StoreKind::kRankZero && identity.rank == 0) return serve(where.value(), choice.address);
+  auto client = StoreClient::connect(where.value(), deadline);
+  if (!client.ok()) return client.status();
+  return std::shared_ptr<Store>(std::move(client).value());
+}
+
+}  // namespace rueda::core
