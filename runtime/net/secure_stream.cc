@@ -171,8 +171,8 @@ void SecureStream::handshake(std::function<void(const Status&)> done) {
       state_->side == StreamSide::kDialler ? asio::ssl::stream_base::client : asio::ssl::stream_base::server;
   state_->secured->async_handshake(role, [self = state_, done = std::move(done)](const error_code& error) {
     if (!self->open) return;
-    done(error ? Status(Code::kSystem, "TLS handshake failed (" + error.message() + "): the other side has no or another job key")
-               : Status());
+    if (!error) return done({});
+    done(Status(status_of(error).code(), "TLS handshake failed (" + error.message() + "): the other side has no or another job key"));
   });
 }
 
@@ -206,6 +206,13 @@ void SecureStream::close() {
   // Sends FIN behind what was written, and lets the kernel deliver it after the close.
   state_->socket.shutdown(tcp::socket::shutdown_send, ignored);
   state_->socket.close(ignored);
+}
+
+UniqueFd SecureStream::release() {
+  if (!std::exchange(state_->open, false)) return {};
+  error_code error;
+  const int fd = state_->socket.release(error);
+  return error ? UniqueFd() : UniqueFd(fd);
 }
 
 }  // namespace rueda::core

@@ -51,7 +51,8 @@ class SecureStream {
   SecureStream(const SecureStream&) = delete;
   SecureStream& operator=(const SecureStream&) = delete;
 
-  /// First of all, on both sides; succeeds at once on a plain stream. kSystem: the peer has no or another key.
+  /// First of all, on both sides; succeeds at once on a plain stream. kSystem: the peer has no or another key. kPeerLost: it
+  /// closed instead of answering.
   void handshake(std::function<void(const Status&)> done);
   /// At least one byte. `into` is borrowed until the callback.
   void read_some(std::span<std::byte> into, Done done);
@@ -63,6 +64,8 @@ class SecureStream {
   void write(std::span<const std::byte> bytes, Done done);
   /// Ends the stream; what was written is still delivered.
   void close();
+  /// Gives the socket of a plain stream away, as after `close`. Nothing may be pending. Invalid if the stream was closed.
+  UniqueFd release();
 
  private:
   struct State;

@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -8,27 +7,9 @@
 
 #include "runtime/base/status.h"
 #include "runtime/net/transport.h"
+#include "runtime/net/transport_epoch.h"
 
 namespace rueda::core {
-
-/// How one rank is reached, and what error sentences call it.
-struct PeerAddress {
-  std::string host;                    ///< the launcher's name for its host
-  int64_t pid = 0;
-  std::vector<std::string> addresses;  ///< numeric, tried in this order
-  uint16_t port = 0;
-};
-
-/// What the sockets of one epoch must know. A value.
-struct TransportEpoch {
-  std::string job;
-  uint64_t epoch = 0;
-  int rank = 0;
-  std::array<uint8_t, 32> key{};
-  bool keyed = false;               ///< false only with RUEDA_INSECURE=1: control connections are plain
-  bool encrypt_data = false;        ///< RUEDA_TLS=all; needs a key
-  std::vector<PeerAddress> ranks;   ///< by rank, own included
-};
 
 /// `Transport` over TCP: one port for control and data.
 ///
@@ -63,6 +44,7 @@ class TcpTransport : public Transport {
   void wake_all() override;
   void poll(std::chrono::nanoseconds limit) override;
   void watch(int fd, std::function<void()> on_ready) override;
+  void unwatch(int fd) override;
 
  private:
   struct State;

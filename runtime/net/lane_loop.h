@@ -1,0 +1,48 @@
+#pragma once
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <map>
+
+#include "runtime/base/mutex.h"
+#include "runtime/base/unique_fd.h"
+
+namespace rueda::core {
+
+/// Where a lane's data sockets live: its own event loop, run by the holder of the lane's token, and the connections that
+/// the coordinator's listener has proven for it. Shared by the transport and the lane's channel set, so that a late wake
+/// never meets a loop that is gone.
+class LaneLoop {
+ public:
+  /// For the thread that runs the lane.
+  boost::asio::io_context& io() { return io_; }
+  /// A connection from `rank`, as it arrived; a newer one replaces one not yet taken. Coordinator thread.
+  void hand_over(int rank, UniqueFd fd) RUEDA_EXCLUDES(mutex_) {
+    {
+      MutexLock lock(mutex_);
+      arrived_[rank] = std::move(fd);
+    }
+    wake();
+  }
+  /// Invalid while none has arrived. Lane thread.
+  UniqueFd take(int rank) RUEDA_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const auto found = arrived_.find(rank);
+    if (found == arrived_.end()) return {};
+    UniqueFd fd = std::move(found->second);
+    arrived_.erase(found);
+    return fd;
+  }
+  /// Makes a wait in the loop look again. Any thread.
+  void wake() {
+    boost::asio::post(io_, [] {});
+  }
+
+ private:
+  boost::asio::io_context io_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_{io_.get_executor()};
+  Mutex mutex_;
+  std::map<int, UniqueFd> arrived_ RUEDA_GUARDED_BY(mutex_);
+};
+
+}  // namespace rueda::core

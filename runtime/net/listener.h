@@ -1,0 +1,49 @@
+#pragma once
+#include <functional>
+#include <list>
+#include <memory>
+#include <vector>
+
+#include "runtime/base/unique_fd.h"
+#include "runtime/net/secure_stream.h"
+#include "runtime/net/transport_epoch.h"
+
+namespace rueda::core {
+
+class Newcomer;
+
+/// Accepts connections and lets them prove who they are (`Newcomer`). Of those that have proven nothing at most 64 are
+/// held; when a 65th comes, the oldest that has said nothing goes (else the oldest). Strangers are dropped without a word;
+/// our own peers dial again.
+/// Owned by the transport; everything on the thread that runs `io`, which outlives it.
+class Listener {
+ public:
+  /// What to do with proven connections. Called inside the loop.
+  struct Handlers {
+    std::function<void(int rank, std::unique_ptr<SecureStream>)> control;
+    std::function<void(int rank, uint32_t lane, UniqueFd)> data;
+  };
+  /// `sockets`: listening, non-blocking. `tls` null: control connections are plain. Starts accepting.
+  Listener(boost::asio::io_context& io, std::vector<UniqueFd> sockets, const TransportEpoch& epoch,
+           std::shared_ptr<TlsContext> tls, Handlers handlers);
+  ~Listener();
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+
+ private:
+  struct Port;
+  void accept_next(Port& port);
+  void accept_all(Port& port);
+  void admit(UniqueFd fd);
+  void finish(Newcomer& newcomer, const Status& status);
+
+  boost::asio::io_context& io_;
+  const TransportEpoch& epoch_;
+  std::shared_ptr<TlsContext> tls_;
+  Handlers handlers_;
+  std::vector<std::unique_ptr<Port>> ports_;
+  std::list<std::unique_ptr<Newcomer>> newcomers_;  // oldest first
+  std::shared_ptr<bool> alive_;                     // false once destroyed: cancelled handlers still run
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,16 @@
+#include "runtime/net/loop_wait.h"
+
+#include <boost/asio/io_context.hpp>
+
+namespace rueda::core {
+
+Status LoopWait::until(const std::function<bool()>& ready) const {
+  for (;;) {
+    if (abort != nullptr && abort->raised()) return abort->why();
+    if (ready()) return {};
+    if (deadline.passed()) return Status(Code::kTimeout, "deadline passed");
+    io.run_one_for(deadline.left(std::chrono::seconds(1)));
+  }
+}
+
+}  // namespace rueda::core

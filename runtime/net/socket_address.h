@@ -1,0 +1,36 @@
+#pragma once
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/base/status.h"
+#include "runtime/base/unique_fd.h"
+
+namespace rueda::core {
+
+/// A numeric IPv4 or IPv6 address with a port, as the kernel takes it. A value.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+
+  /// kInvalidArgument: `address` is not numeric.
+  static Result<SocketAddress> parse(const std::string& address, uint16_t port);
+  const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
+  int family() const { return storage.ss_family; }
+  uint16_t port() const;
+  /// 10.0.0.1:4000, [fe80::1]:4000
+  std::string text() const;
+};
+
+/// Every socket is made here: closed on exec and non-blocking from birth, because another thread may fork at any time.
+/// kSystem: address and errno.
+Result<UniqueFd> open_tcp_socket(const SocketAddress& address);
+/// Listens on `address`; with port 0 the kernel chooses one. `text()` of the bound address is in the sentences.
+Result<UniqueFd> listen_on(const SocketAddress& address);
+/// The port a socket is bound to.
+Result<uint16_t> bound_port(int fd);
+/// Switches Nagle's algorithm off: every send of ours is one a peer waits for.
+void set_no_delay(int fd);
+
+}  // namespace rueda::core

@@ -1,0 +1,117 @@
+#include "runtime/net/tcp_channel.h"
+
+#include <utility>
+
+#include "runtime/net/dial.h"
+#include "runtime/net/lane_loop.h"
+
+namespace rueda::core {
+
+TcpChannel::TcpChannel(std::unique_ptr<SecureStream> stream, std::function<void(const Status&)> broken)
+    : stream_(std::move(stream)), broken_(std::move(broken)) {
+  stream_->handshake([this](const Status& status) {
+    if (!status.ok()) {
+      fail(status);
+      return;
+    }
+    open_ = true;
+    if (!sending_.empty()) send_next();
+    if (!receiving_.empty()) receive_next();
+  });
+}
+
+void TcpChannel::fail(const Status& status) {
+  if (const auto broken = std::exchange(broken_, nullptr)) broken(status);
+}
+
+void TcpChannel::send(std::span<const std::byte> bytes) {
+  if (bytes.empty()) return;
+  sending_.push_back(bytes);
+  if (open_ && sending_.size() == 1) send_next();
+}
+
+void TcpChannel::send_next() {
+  stream_->write_some(sending_.front(), [this](const Status& status, size_t bytes) {
+    if (!status.ok()) {
+      fail(status);
+      return;
+    }
+    sent_ += bytes;
+    auto& first = sending_.front();
+    first = first.subspan(bytes);
+    if (first.empty()) sending_.pop_front();
+    if (!sending_.empty()) send_next();
+  });
+}
+
+void TcpChannel::receive(std::span<std::byte> bytes) {
+  if (bytes.empty()) return;
+  receiving_.push_back(bytes);
+  if (open_ && receiving_.size() == 1) receive_next();
+}
+
+void TcpChannel::receive_next() {
+  stream_->read_some(receiving_.front(), [this](const Status& status, size_t bytes) {
+    if (!status.ok()) {
+      fail(status);
+      return;
+    }
+    received_ += bytes;
+    auto& first = receiving_.front();
+    first = first.subspan(bytes);
+    if (first.empty()) receiving_.pop_front();
+    if (!receiving_.empty()) receive_next();
+  });
+}
+
+TcpChannelSet::TcpChannelSet(std::shared_ptr<LaneLoop> loop, uint32_t lane, const TransportEpoch& epoch,
+                             std::shared_ptr<TlsContext> tls, const Abort& abort)
+    : loop_(std::move(loop)), lane_(lane), epoch_(epoch), tls_(std::move(tls)), abort_(abort) {}
+
+TcpChannelSet::~TcpChannelSet() = default;
+
+Result<UniqueFd> TcpChannelSet::connect(int rank, const LoopWait& wait) {
+  if (epoch_.rank > rank) {
+    auto stream = dial(wait, epoch_, rank, HelloPurpose::kData, lane_, nullptr);
+    if (!stream.ok()) return stream.status();
+    return stream.value()->release();
+  }
+  UniqueFd fd;
+  const Status waited = wait.until([&] { return (fd = loop_->take(rank)).valid(); });
+  if (waited.ok()) return fd;
+  if (waited.code() != Code::kTimeout || abort_.raised()) return waited;
+  return Status(Code::kTimeout, epoch_.name_of(rank) + " opened no data connection to rank " + std::to_string(epoch_.rank) +
+                                    " for lane " + std::to_string(lane_), rank);
+}
+
+Result<Channel*> TcpChannelSet::to(int rank, Deadline deadline) {
+  const auto known = channels_.find(rank);
+  if (known != channels_.end()) return known->second.get();
+  const LoopWait wait{loop_->io(), &abort_, deadline};
+  auto fd = connect(rank, wait);
+  if (!fd.ok()) return fd.status();
+  const auto side = epoch_.rank > rank ? StreamSide::kDialler : StreamSide::kListener;
+  auto stream = std::make_unique<SecureStream>(loop_->io(), std::move(fd).value(), tls_, side);
+  auto channel = std::make_unique<TcpChannel>(std::move(stream), [this, rank](const Status& why) { broke(rank, why); });
+  return channels_.emplace(rank, std::move(channel)).first->second.get();
+}
+
+Status TcpChannelSet::until(const std::function<bool()>& ready, Deadline deadline) {
+  const LoopWait wait{loop_->io(), &abort_, deadline};
+  const Status waited = wait.until([&] { return !failure_.ok() || ready(); });
+  if (!waited.ok() && waited.code() == Code::kTimeout && !abort_.raised()) {
+    return Status(Code::kTimeout, "rank " + std::to_string(epoch_.rank) + ": deadline passed in lane " +
+                                      std::to_string(lane_) + "'s data connections");
+  }
+  return waited.ok() ? failure_ : waited;
+}
+
+void TcpChannelSet::broke(int rank, const Status& why) {
+  if (!failure_.ok()) return;
+  const PeerAddress& peer = epoch_.peer(rank);
+  const std::string address = peer.addresses.empty() ? "" : " at " + peer.addresses.front() + ":" + std::to_string(peer.port);
+  failure_ = Status(Code::kPeerLost, "rank " + std::to_string(epoch_.rank) + " lost its data connection to " +
+                                         epoch_.name_of(rank) + address + ": " + why.sentence(), rank);
+}
+
+}  // namespace rueda::core
