@@ -67,6 +67,14 @@ LiveMappings& live_mappings() {
   return *mappings;
 }
 
+/// A memfd has no size limit of its own: allocating more than there is would set the kernel on killing processes.
+Status check_memory(size_t bytes) {
+  const auto memory = static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  if (bytes <= memory) return {};
+  return Status(Code::kSystem, "shared memory: a segment of " + std::to_string(bytes) +
+                                   " bytes is larger than this machine's memory of " + std::to_string(memory));
+}
+
 /// A file of `bytes`, allocated in full, with no name; sealed where it can be.
 Result<UniqueFd> allocate(size_t bytes) {
   UniqueFd fd(::memfd_create("rueda-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -153,6 +161,7 @@ Segment::~Segment() {
 
 Result<std::shared_ptr<Segment>> Segment::create(const SegmentLayout& layout, uint64_t epoch, int rank) {
   const size_t bytes = layout.total_bytes();
+  RUEDA_RETURN_IF_ERROR(check_memory(bytes));
   auto fd = allocate(bytes);
   if (!fd.ok()) return fd.status();
   struct stat file {};
