@@ -1,0 +1,146 @@
+#include "tests/sim/program.h"
+
+#include <algorithm>
+#include <string>
+
+namespace rueda::sim {
+namespace {
+
+using core::BatchShape;
+using core::CodecId;
+using core::Dtype;
+using core::Metadata;
+using core::OpKind;
+using core::ReduceOp;
+using core::Request;
+using core::Result;
+using core::RowChoice;
+
+Result<RowChoice> select_row(const BatchShape& shape) {
+  if (shape.dtype == Dtype::kU8 && shape.op == ReduceOp::kProduct) {
+    return core::Status(core::Code::kInvalidArgument, "the forced row cannot multiply u8");
+  }
+  return RowChoice{static_cast<uint8_t>(shape.bytes > 256 ? 1 : 0), 128, 2 + shape.bytes / 128};
+}
+
+core::AgreementConfig make_config(Random& random, int ranks) {
+  core::AgreementConfig config;
+  config.epoch = random.below(1000);
+  config.size = ranks != 0 ? ranks : random.between(1, 6);
+  config.fusion_threshold_bytes = random.pick<uint64_t>({0, 64, 700, 1u << 20});
+  config.cache_capacity = random.pick<uint64_t>({0, 1, 4, 1000});
+  config.select = select_row;
+  const int per_host = random.between(1, 3);
+  std::vector<int> all;
+  for (int rank = 0; rank < config.size; ++rank) {
+    config.hosts.push_back("host" + std::to_string(rank / per_host));
+    all.push_back(rank);
+  }
+  config.sets.push_back({core::kGlobalSet, all, {config.size}, true});
+  for (core::SetId id = 1; id <= random.below(4); ++id) {
+    random.shuffle(all);
+    const auto members = static_cast<std::ptrdiff_t>(1 + random.below(all.size()));
+    config.sets.push_back({id, {all.begin(), all.begin() + members}, {static_cast<int>(members)}, true});
+  }
+  return config;
+}
+
+Metadata make_metadata(Random& random) {
+  Metadata metadata;
+  metadata.kind = random.once_in(5) ? OpKind::kBroadcast : OpKind::kAllreduce;
+  metadata.dtype = random.pick<Dtype>({Dtype::kF32, Dtype::kF32, Dtype::kF32, Dtype::kBf16, Dtype::kU8});
+  metadata.op = random.once_in(6) ? ReduceOp::kProduct : ReduceOp::kSum;
+  metadata.codec = random.once_in(6) ? CodecId::kFp16 : CodecId::kNone;
+  metadata.root = metadata.kind == OpKind::kBroadcast ? 0 : -1;
+  if (random.once_in(6)) metadata.prescale = 0.5;
+  for (size_t i = random.below(3); i > 0; --i) metadata.shape.push_back(random.between(0, 12));
+  return metadata;
+}
+
+/// What all members of a set mean to submit in one round.
+std::vector<Unit> make_round(Random& random, core::SetId set, std::vector<Metadata>& usual) {
+  std::vector<Unit> round;
+  std::vector<size_t> names(usual.size());
+  for (size_t i = 0; i < names.size(); ++i) names[i] = i;
+  random.shuffle(names);
+  names.resize(random.below(names.size() + 1));
+  while (!names.empty()) {
+    Unit unit;
+    const size_t members = random.once_in(3) ? 1 + random.below(names.size()) : 1;
+    const bool grouped = members > 1 || random.once_in(8);
+    for (size_t i = 0; i < members; ++i) {
+      if (random.once_in(10)) usual[names.back()] = make_metadata(random);
+      unit.push_back({0, set, "t" + std::to_string(names.back()), usual[names.back()], grouped ? 1u : 0u});
+      names.pop_back();
+    }
+    round.push_back(std::move(unit));
+  }
+  for (size_t i = random.below(4); i > 0; --i) {
+    Request request{0, set, "", make_metadata(random), 0};
+    if (random.once_in(3)) {
+      request.metadata = {};
+      request.metadata.kind = OpKind::kBarrier;
+    }
+    round.insert(round.begin() + static_cast<std::ptrdiff_t>(random.below(round.size() + 1)), Unit{request});
+  }
+  return round;
+}
+
+/// One rank's order of a round: anything goes but for the order of unnamed operations.
+void reorder(Random& random, std::vector<Unit>& round) {
+  std::vector<size_t> places;
+  std::vector<Unit> unnamed;
+  for (const Unit& unit : round) {
+    if (unit.front().name.empty()) unnamed.push_back(unit);
+  }
+  random.shuffle(round);
+  auto next = unnamed.begin();
+  for (Unit& unit : round) {
+    if (unit.front().name.empty()) unit = *next++;
+  }
+}
+
+/// What a wrong program does to one rank's unit: other metadata, a missing member, nothing at all, one by one.
+void spoil(Random& random, Unit& unit) {
+  switch (random.below(5)) {
+    case 0: unit.clear(); break;
+    case 1: unit.erase(unit.begin() + static_cast<std::ptrdiff_t>(random.below(unit.size()))); break;
+    case 2:
+      for (Request& request : unit) request.group = request.group == 0 && !request.name.empty() ? 1 : 0;
+      break;
+    default: unit[random.below(unit.size())].metadata = make_metadata(random); break;
+  }
+}
+
+}  // namespace
+
+Job make_job(uint64_t seed, int ranks) {
+  Random random(seed);
+  Job job;
+  job.config = make_config(random, ranks);
+  job.lanes = random.between(1, 4);
+  job.window = random.pick<size_t>({1, 4, 1000});
+  job.abandons = random.once_in(3);
+  job.goodbyes = random.once_in(3);
+  if (random.once_in(5)) job.dies = random.between(0, job.config.size - 1);
+  job.units.resize(static_cast<size_t>(job.config.size));
+  const bool wrong = random.once_in(2);
+  for (const core::SetMembers& set : job.config.sets) {
+    std::vector<Metadata> usual(1 + random.below(8));
+    for (Metadata& metadata : usual) metadata = make_metadata(random);
+    for (int rounds = random.between(1, 6); rounds > 0; --rounds) {
+      const std::vector<Unit> round = make_round(random, set.id, usual);
+      for (const int rank : set.ranks) {
+        std::vector<Unit> own = round;
+        if (!random.once_in(4)) reorder(random, own);
+        for (Unit& unit : own) {
+          if (wrong && random.once_in(12)) spoil(random, unit);
+          if (!unit.empty()) job.units[static_cast<size_t>(rank)].push_back(std::move(unit));
+        }
+      }
+    }
+  }
+  return job;
+}
+
+}  // namespace rueda::sim

@@ -1,0 +1,214 @@
+#include "tests/sim/record.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "runtime/engine/planner.h"
+
+namespace rueda::sim {
+namespace {
+
+using core::Code;
+using core::Metadata;
+using core::OpKind;
+
+using Occurrence = std::pair<std::string, uint64_t>;  ///< key, number
+
+/// One occurrence over all ranks, and the occurrences that complete with it because some rank grouped them.
+struct Joint {
+  core::SetId set = 0;
+  std::vector<std::pair<int, const Ticket*>> tickets;
+  Occurrence leader;
+};
+
+class Joints {
+ public:
+  explicit Joints(const std::vector<RankRecord>& ranks) {
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      std::map<uint64_t, Occurrence> first_of_unit;
+      for (const auto& [id, ticket] : ranks[rank].tickets) {
+        if (ticket.refused) continue;
+        const Occurrence self{key_of(ticket.request), ticket.occurrence};
+        Joint& joint = joints_.try_emplace(self, Joint{ticket.request.set, {}, self}).first->second;
+        joint.tickets.emplace_back(static_cast<int>(rank), &ticket);
+        const auto [first, is_first] = first_of_unit.try_emplace(ticket.unit, self);
+        if (!is_first) join(first->second, self);
+      }
+    }
+  }
+  const std::map<Occurrence, Joint>& all() const { return joints_; }
+  Occurrence leader(const Occurrence& of) const {
+    const Occurrence& up = joints_.at(of).leader;
+    return up == of ? of : leader(up);
+  }
+  /// Whether `holds` is true for some occurrence that completes with `of`.
+  bool any(const Occurrence& of, const std::function<bool(const Joint&)>& holds) const {
+    const Occurrence mine = leader(of);
+    return std::any_of(joints_.begin(), joints_.end(),
+                       [&](const auto& each) { return leader(each.first) == mine && holds(each.second); });
+  }
+
+ private:
+  void join(const Occurrence& a, const Occurrence& b) { joints_.at(leader(a)).leader = leader(b); }
+  std::map<Occurrence, Joint> joints_;
+};
+
+const core::SetMembers& members_of(const Job& job, core::SetId set) {
+  return *std::find_if(job.config.sets.begin(), job.config.sets.end(), [set](const auto& s) { return s.id == set; });
+}
+
+bool differs(const Joint& joint) {
+  return std::any_of(joint.tickets.begin(), joint.tickets.end(), [&](const auto& each) {
+    return !(each.second->request.metadata == joint.tickets.front().second->request.metadata);
+  });
+}
+
+bool abandoned(const Joint& joint) {
+  return std::any_of(joint.tickets.begin(), joint.tickets.end(), [](const auto& each) { return each.second->abandoned; });
+}
+
+bool refusable(const Joint& joint) {
+  const Metadata& metadata = joint.tickets.front().second->request.metadata;
+  return metadata.dtype == core::Dtype::kU8 && metadata.op == core::ReduceOp::kProduct;
+}
+
+std::string name(const Occurrence& occurrence) { return occurrence.first + "#" + std::to_string(occurrence.second); }
+
+/// Why this error may have come, or the sentence that says that it may not.
+std::string check_error(const Joints& joints, const Occurrence& key, const core::Status& error) {
+  switch (error.code()) {
+    case Code::kMismatch: return joints.any(key, differs) ? "" : name(key) + ": a mismatch where all sent the same";
+    case Code::kTimeout: return joints.any(key, abandoned) ? "" : name(key) + ": a timeout that nobody asked for";
+    case Code::kInvalidArgument: return joints.any(key, refusable) ? "" : name(key) + ": refused by no row";
+    case Code::kShutDown:
+    case Code::kPeerLost: return {};
+    default: return name(key) + ": unexpected error " + error.sentence();
+  }
+}
+
+std::string check_joint(const Joints& joints, const Job& job, const Occurrence& key, const Joint& joint, bool death) {
+  const Outcome* batch = nullptr;
+  const core::Status* error = nullptr;
+  for (const auto& [rank, ticket] : joint.tickets) {
+    if (!ticket->outcome) continue;  // of a dead rank
+    const Outcome& outcome = *ticket->outcome;
+    if (outcome.batch_set >= 0) {
+      if (batch != nullptr && batch->batch != outcome.batch) return name(key) + ": in different batches";
+      batch = &outcome;
+      continue;
+    }
+    if (std::string why = check_error(joints, key, outcome.error); !why.empty()) return why;
+    const bool over = outcome.error.code() == Code::kShutDown || outcome.error.code() == Code::kPeerLost;
+    if (over) {
+      if (outcome.error.code() == Code::kPeerLost && !death) return name(key) + ": lost a peer that lives";
+      continue;
+    }
+    if (error != nullptr && error->sentence() != outcome.error.sentence()) return name(key) + ": different sentences";
+    error = &outcome.error;
+  }
+  if (batch == nullptr) return {};
+  if (error != nullptr) return name(key) + ": runs on some ranks and fails on others: " + error->sentence();
+  if (differs(joint)) return name(key) + ": runs with different metadata";
+  if (joint.tickets.size() != members_of(job, joint.set).ranks.size()) return name(key) + ": runs without a member";
+  const bool fell_out = std::any_of(joint.tickets.begin(), joint.tickets.end(), [](const auto& each) {
+    return each.second->outcome && each.second->outcome->batch_set < 0;
+  });
+  return fell_out && !death ? name(key) + ": runs on some ranks and is shut down on others" : "";
+}
+
+std::string check_batch(const Job& job, const RankRecord& record, const SeenBatch& seen) {
+  uint64_t bytes = 0;
+  std::vector<const core::Request*> requests;
+  std::set<uint64_t> units;
+  for (const uint64_t id : seen.event.tickets) {
+    const Ticket& ticket = record.tickets.at(id);
+    requests.push_back(&ticket.request);
+    units.insert(ticket.unit);
+    const Metadata& metadata = ticket.request.metadata;
+    bytes += static_cast<uint64_t>(metadata.count()) * core::size_of(metadata.dtype);
+  }
+  const Metadata& first = requests.front()->metadata;
+  const std::string where = "batch " + std::to_string(seen.event.number) + " of set " + std::to_string(seen.event.set);
+  if (!(seen.event.metadata == first)) return where + " has other metadata than its first tensor";
+  for (const core::Request* request : requests) {
+    if (request->set != seen.event.set) return where + " holds a tensor of another set";
+    if (!(core::FuseKey(request->metadata) == core::FuseKey(first))) return where + " fuses what differs";
+  }
+  if (requests.size() == 1) return {};
+  if (first.kind == OpKind::kBarrier) return where + " fuses a barrier";
+  const uint64_t threshold = job.config.fusion_threshold_bytes;
+  return threshold == 0 || bytes > threshold ? where + " is over the fusion threshold" : "";
+}
+
+/// The sequence of one rank's batches: numbers without gaps, stamps that grow.
+std::string check_sequence(const Job& job, const RankRecord& record) {
+  std::map<core::SetId, uint64_t> numbers;
+  uint64_t stamp = 0;
+  for (const SeenBatch& seen : record.batches) {
+    if (seen.event.number != numbers[seen.event.set]++) return "a batch number is missing";
+    if (seen.event.stamp < stamp) return "stamps overlap or go back";
+    stamp = seen.event.stamp + seen.event.choice.stamps;
+    if (std::string why = check_batch(job, record, seen); !why.empty()) return why;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string key_of(const core::Request& request) {
+  return std::to_string(request.set) + "/" +
+         (request.name.empty() ? std::string("#") + core::name_of(request.metadata.kind) : request.name);
+}
+
+std::string check_batches(const Job& job, const std::vector<RankRecord>& ranks) {
+  std::map<std::pair<core::SetId, uint64_t>, const SeenBatch*> known;
+  std::map<uint64_t, std::pair<core::SetId, uint64_t>> stamps;
+  for (const RankRecord& record : ranks) {
+    if (std::string why = check_sequence(job, record); !why.empty()) return why;
+    for (const SeenBatch& seen : record.batches) {
+      const std::pair batch(seen.event.set, seen.event.number);
+      const SeenBatch& other = *known.try_emplace(batch, &seen).first->second;
+      const core::BatchEvent& a = seen.event;
+      const core::BatchEvent& b = other.event;
+      const bool same = seen.operations == other.operations && a.stamp == b.stamp && a.choice.row == b.choice.row &&
+                        a.choice.chunk_bytes == b.choice.chunk_bytes && a.choice.stamps == b.choice.stamps;
+      if (!same) return "batch " + std::to_string(a.number) + " of set " + std::to_string(a.set) + " differs on two ranks";
+      if (stamps.try_emplace(a.stamp, batch).first->second != batch) return "two batches have one stamp";
+    }
+  }
+  return {};
+}
+
+std::string check_outcomes(const Job& job, const std::vector<RankRecord>& ranks) {
+  const bool death = std::any_of(ranks.begin(), ranks.end(), [](const RankRecord& each) { return each.dead; });
+  for (const RankRecord& record : ranks) {
+    for (const auto& [id, ticket] : record.tickets) {
+      if (!ticket.outcome && !record.dead) return "ticket " + std::to_string(id) + " never ended";
+    }
+    std::vector<int> goodbyes = record.goodbyes;
+    std::sort(goodbyes.begin(), goodbyes.end());
+    if (std::adjacent_find(goodbyes.begin(), goodbyes.end()) != goodbyes.end()) return "a goodbye came twice";
+  }
+  const Joints joints(ranks);
+  for (const auto& [key, joint] : joints.all()) {
+    if (std::string why = check_joint(joints, job, key, joint, death); !why.empty()) return why;
+  }
+  return {};
+}
+
+std::string check_nothing_lost(const Job& job, const std::vector<RankRecord>& ranks) {
+  if (std::any_of(ranks.begin(), ranks.end(), [](const RankRecord& each) { return each.dead; })) return {};
+  const Joints joints(ranks);
+  const auto incomplete = [&](const Joint& joint) {
+    return joint.tickets.size() != members_of(job, joint.set).ranks.size();
+  };
+  for (const auto& [key, joint] : joints.all()) {
+    const bool waits = std::any_of(joint.tickets.begin(), joint.tickets.end(),
+                                   [](const auto& each) { return !each.second->outcome; });
+    if (waits && !joints.any(key, incomplete)) return name(key) + ": all members submitted it and it waits";
+  }
+  return {};
+}
+
+}  // namespace rueda::sim

@@ -1,0 +1,55 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/sim/program.h"
+
+namespace rueda::sim {
+
+/// How one rank's operation ended.
+struct Outcome {
+  int batch_set = -1;    ///< -1: an error
+  uint64_t batch = 0;
+  core::Status error;
+};
+
+/// One rank's operation: what it submitted and how it ended.
+struct Ticket {
+  core::Request request;
+  uint64_t occurrence = 0;  ///< of its key on this rank since the beginning
+  bool refused = false;     ///< at submission, as shut down: it never took a number
+  bool abandoned = false;
+  uint64_t unit = 0;        ///< the submission it belongs to
+  std::optional<Outcome> outcome;
+};
+
+/// A batch as a rank saw it.
+struct SeenBatch {
+  core::BatchEvent event;
+  std::vector<std::pair<std::string, uint64_t>> operations;  ///< keys and occurrences
+};
+
+/// Everything that happened on one rank.
+struct RankRecord {
+  std::map<uint64_t, Ticket> tickets;
+  std::map<std::string, uint64_t> submitted;  ///< by key
+  std::vector<SeenBatch> batches;             ///< in the order of the verdicts
+  std::vector<int> goodbyes;
+  bool dead = false;
+  bool ended = false;                         ///< from outside, after a death
+};
+
+/// "set/name", or "set/#kind" of an unnamed operation.
+std::string key_of(const core::Request& request);
+
+/// What must hold at any time; empty, or the sentence of the first violation.
+std::string check_batches(const Job& job, const std::vector<RankRecord>& ranks);
+/// What must hold when nothing moves any more.
+std::string check_outcomes(const Job& job, const std::vector<RankRecord>& ranks);
+/// Whether a pending operation should have had a verdict by now, because all members submitted all it needs.
+std::string check_nothing_lost(const Job& job, const std::vector<RankRecord>& ranks);
+
+}  // namespace rueda::sim

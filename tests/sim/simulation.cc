@@ -1,0 +1,320 @@
+#include "tests/sim/simulation.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rueda::sim {
+
+using core::BatchEvent;
+using core::ErrorEvent;
+using core::GoodbyeEvent;
+
+namespace {
+
+const core::SetMembers& members_of(const Job& job, core::SetId set) {
+  return *std::find_if(job.config.sets.begin(), job.config.sets.end(), [set](const auto& s) { return s.id == set; });
+}
+
+}  // namespace
+
+Simulation::Simulation(uint64_t seed, int ranks, Trace trace)
+    : job_(make_job(seed, ranks)), random_(~seed), trace_(std::move(trace)), arbiter_(job_.config) {
+  core::AgreementConfig config = job_.config;
+  ranks_.resize(static_cast<size_t>(config.size));
+  records_.resize(ranks_.size());
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    config.rank = static_cast<int>(rank);
+    ranks_[rank].participant = std::make_unique<core::Participant>(config);
+    ranks_[rank].lanes.resize(static_cast<size_t>(job_.lanes));
+  }
+}
+
+void Simulation::say(size_t rank, const std::string& what) const {
+  if (trace_) trace_("rank " + std::to_string(rank) + ": " + what);
+}
+
+void Simulation::fail(const std::string& violation) {
+  if (violation_.empty()) violation_ = violation;
+}
+
+std::string Simulation::run() {
+  while (violation_.empty()) {
+    const std::vector<Action> actions = possible();
+    if (!actions.empty()) {
+      actions[random_.below(actions.size())]();
+    } else if (!unstick()) {
+      break;
+    }
+  }
+  if (violation_.empty()) violation_ = check_batches(job_, records_);
+  if (violation_.empty()) violation_ = check_outcomes(job_, records_);
+  return violation_;
+}
+
+std::vector<Simulation::Action> Simulation::possible() {
+  std::vector<Action> actions;
+  if (plan_due_ && dead_ != 0) actions.emplace_back([this] { plan(); });
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (records_[rank].dead) continue;
+    add_rank_actions(rank, actions);
+    if (!actions.empty() && random_.once_in(40)) add_rare_actions(rank, actions);
+  }
+  return actions;
+}
+
+void Simulation::add_rank_actions(size_t rank, std::vector<Action>& actions) {
+  Rank& self = ranks_[rank];
+  if (may_submit(rank)) actions.emplace_back([this, rank] { submit(rank); });
+  if (self.dirty) actions.emplace_back([this, rank] { flush(rank); });
+  if (!self.up.empty() && dead_ != 0) actions.emplace_back([this, rank] { deliver_up(rank); });
+  if (!self.down.empty()) actions.emplace_back([this, rank] { deliver_down(rank); });
+  for (size_t lane = 0; lane < self.lanes.size(); ++lane) {
+    const bool waits = !self.lanes[lane].empty() && !self.lanes[lane].front().started;
+    if (waits) actions.emplace_back([this, rank, lane] { start(rank, lane); });
+  }
+  if (dead_ >= 0 && !records_[rank].ended) actions.emplace_back([this, rank] { end(rank); });
+}
+
+void Simulation::add_rare_actions(size_t rank, std::vector<Action>& actions) {
+  if (job_.abandons && !records_[rank].ended) actions.emplace_back([this, rank] { abandon_one(rank); });
+  if (job_.goodbyes && random_.once_in(10)) actions.emplace_back([this, rank] { goodbye(rank); });
+  if (job_.dies == static_cast<int>(rank)) actions.emplace_back([this, rank] { die(rank); });
+}
+
+bool Simulation::may_submit(size_t rank) const {
+  const Rank& self = ranks_[rank];
+  const std::vector<Unit>& units = job_.units[rank];
+  if (self.next_unit == units.size() || self.pending >= job_.window) return false;
+  return std::none_of(units[self.next_unit].begin(), units[self.next_unit].end(), [&self](const core::Request& request) {
+    return !request.name.empty() &&
+           std::find(self.in_flight.begin(), self.in_flight.end(), key_of(request)) != self.in_flight.end();
+  });
+}
+
+void Simulation::submit(size_t rank) {
+  Rank& self = ranks_[rank];
+  Unit unit = job_.units[rank][self.next_unit++];
+  const bool grouped = unit.front().group != 0;
+  if (grouped) core::describe_group(unit);
+  const uint64_t first = next_ticket_;
+  for (core::Request& request : unit) {
+    request.ticket = next_ticket_++;
+    request.group = grouped ? next_submission_ : 0;
+    if (!grouped) ++next_submission_;
+    Ticket& ticket = records_[rank].tickets[request.ticket];
+    ticket.request = request;
+    ticket.unit = next_submission_;
+    ++self.pending;
+    if (!request.name.empty()) self.in_flight.push_back(key_of(request));
+    say(rank, "submits " + key_of(request) + " as ticket " + std::to_string(request.ticket) +
+                  (grouped ? " in group " + std::to_string(next_submission_) : ""));
+  }
+  ++next_submission_;
+  self.participant->submit(unit);
+  self.dirty = true;
+  take_events(rank, first);
+  for (uint64_t id = first; id < next_ticket_; ++id) {
+    Ticket& ticket = records_[rank].tickets[id];
+    if (!ticket.refused) ticket.occurrence = records_[rank].submitted[key_of(ticket.request)]++;
+  }
+}
+
+void Simulation::flush(size_t rank) {
+  Rank& self = ranks_[rank];
+  self.dirty = false;
+  for (Frame frame = self.participant->take_frame(); !frame.empty(); frame = self.participant->take_frame()) {
+    say(rank, "sends " + std::to_string(frame.size()) + " bytes");
+    self.up.push_back(std::move(frame));
+  }
+}
+
+void Simulation::deliver_up(size_t rank) {
+  const Frame frame = std::move(ranks_[rank].up.front());
+  ranks_[rank].up.pop_front();
+  say(rank, "is heard by rank 0");
+  if (const core::Status status = arbiter_.receive(static_cast<int>(rank), frame); !status.ok()) fail(status.sentence());
+  plan_due_ = true;
+}
+
+void Simulation::plan() {
+  plan_due_ = false;
+  arbiter_.plan();
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    for (Frame frame = arbiter_.take_frame(static_cast<int>(rank)); !frame.empty();
+         frame = arbiter_.take_frame(static_cast<int>(rank))) {
+      ranks_[rank].down.push_back(std::move(frame));
+    }
+  }
+}
+
+void Simulation::deliver_down(size_t rank) {
+  Rank& self = ranks_[rank];
+  const Frame frame = std::move(self.down.front());
+  self.down.pop_front();
+  if (records_[rank].ended) return;
+  if (const core::Status status = self.participant->receive(frame); !status.ok()) fail(status.sentence());
+  self.dirty = true;  // it may have evictions to tell
+  take_events(rank, next_ticket_);
+}
+
+void Simulation::take_events(size_t rank, uint64_t submitted_from) {
+  for (const core::Event& event : ranks_[rank].participant->take_events()) {
+    if (const auto* batch = std::get_if<BatchEvent>(&event)) {
+      take_batch(rank, *batch);
+    } else if (const auto* error = std::get_if<ErrorEvent>(&event)) {
+      for (const uint64_t id : error->tickets) {
+        Ticket& ticket = records_[rank].tickets[id];
+        const bool over = error->status.code() == core::Code::kShutDown || records_[rank].ended;
+        ticket.refused = over && id >= submitted_from;
+        say(rank, "ticket " + std::to_string(id) + " fails: " + error->status.sentence());
+        complete(rank, id, {-1, 0, error->status});
+        release_name(rank, ticket);
+      }
+    } else {
+      records_[rank].goodbyes.push_back(std::get<GoodbyeEvent>(event).rank);
+      say(rank, "sees the goodbye of rank " + std::to_string(records_[rank].goodbyes.back()));
+    }
+  }
+}
+
+void Simulation::take_batch(size_t rank, const BatchEvent& batch) {
+  SeenBatch seen{batch, {}};
+  for (const uint64_t id : batch.tickets) {
+    const Ticket& ticket = records_[rank].tickets[id];
+    seen.operations.emplace_back(key_of(ticket.request), ticket.occurrence);
+    complete(rank, id, {static_cast<int>(batch.set), batch.number, {}});
+  }
+  say(rank, "gets batch " + std::to_string(batch.number) + " of set " + std::to_string(batch.set) + " with " +
+                std::to_string(batch.tickets.size()) + " tensors from " + seen.operations.front().first);
+  records_[rank].batches.push_back(std::move(seen));
+  auto& lanes = ranks_[rank].lanes;
+  lanes[batch.set % lanes.size()].push_back({batch.set, batch.number, batch.tickets});
+}
+
+void Simulation::complete(size_t rank, uint64_t id, Outcome outcome) {
+  const auto known = records_[rank].tickets.find(id);
+  if (known == records_[rank].tickets.end() || known->second.outcome) {
+    return fail("rank " + std::to_string(rank) + ": ticket " + std::to_string(id) + " is in two events, or unknown");
+  }
+  known->second.outcome = std::move(outcome);
+}
+
+void Simulation::release_name(size_t rank, const Ticket& ticket) {
+  Rank& self = ranks_[rank];
+  --self.pending;
+  const auto name = std::find(self.in_flight.begin(), self.in_flight.end(), key_of(ticket.request));
+  if (name != self.in_flight.end()) self.in_flight.erase(name);
+}
+
+void Simulation::start(size_t rank, size_t lane) {
+  Running& head = ranks_[rank].lanes[lane].front();
+  head.started = true;
+  ranks_[rank].participant->started(head.set, head.number);
+  ranks_[rank].dirty = true;
+  finish_heads();
+}
+
+bool Simulation::head_is(size_t rank, core::SetId set, uint64_t number) const {
+  const auto& lane = ranks_[rank].lanes[set % ranks_[rank].lanes.size()];
+  return !lane.empty() && lane.front().started && lane.front().set == set && lane.front().number == number;
+}
+
+/// A batch ends when all members run it.
+void Simulation::finish_heads() {
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    for (auto& lane : ranks_[rank].lanes) {
+      if (lane.empty() || !lane.front().started) continue;
+      const Running head = lane.front();
+      const std::vector<int>& members = members_of(job_, head.set).ranks;
+      const bool all = std::all_of(members.begin(), members.end(), [&](int member) {
+        return head_is(static_cast<size_t>(member), head.set, head.number);
+      });
+      if (!all) continue;
+      for (const int member : members) {
+        const auto index = static_cast<size_t>(member);
+        auto& theirs = ranks_[index].lanes[head.set % ranks_[index].lanes.size()];
+        for (const uint64_t id : theirs.front().tickets) release_name(index, records_[index].tickets[id]);
+        theirs.pop_front();
+      }
+    }
+  }
+}
+
+bool Simulation::abandon_one(size_t rank) {
+  std::vector<uint64_t> pending;
+  for (const auto& [id, ticket] : records_[rank].tickets) {
+    if (!ticket.outcome) pending.push_back(id);
+  }
+  if (pending.empty()) return false;
+  const uint64_t id = random_.pick(pending);
+  Ticket& ticket = records_[rank].tickets[id];
+  const std::string sentence = "rank " + std::to_string(rank) + " gave up ticket " + std::to_string(id);
+  say(rank, "abandons ticket " + std::to_string(id));
+  ticket.abandoned = true;
+  ranks_[rank].participant->abandon(id, sentence);
+  ranks_[rank].dirty = true;
+  return true;
+}
+
+void Simulation::goodbye(size_t rank) {
+  if (ranks_[rank].said_goodbye || records_[rank].dead) return;
+  say(rank, "says goodbye");
+  ranks_[rank].said_goodbye = true;
+  ranks_[rank].participant->goodbye();
+  ranks_[rank].dirty = true;
+}
+
+void Simulation::die(size_t rank) {
+  say(rank, "dies");
+  dead_ = static_cast<int>(rank);
+  job_.dies = -1;
+  records_[rank].dead = true;
+  Rank& self = ranks_[rank];
+  self.up.resize(self.up.empty() ? 0 : random_.below(self.up.size()));
+  self.down.clear();
+  while (!self.up.empty() && rank != 0) deliver_up(rank);
+}
+
+/// What the driver does on a survivor once the judge has spoken: what is pending fails, what runs is stopped.
+void Simulation::end(size_t rank) {
+  records_[rank].ended = true;
+  ranks_[rank].participant->end(core::Status(core::Code::kPeerLost, "rank " + std::to_string(dead_) + " died", dead_));
+  take_events(rank, next_ticket_);
+  for (auto& lane : ranks_[rank].lanes) {
+    for (const Running& running : lane) {
+      for (const uint64_t id : running.tickets) release_name(rank, records_[rank].tickets[id]);
+    }
+    lane.clear();
+  }
+}
+
+/// Nothing can happen by itself: what is pending waits for somebody who will not come. Gives one operation up, or ends
+/// the job. False: all is done.
+bool Simulation::unstick() {
+  if (std::string lost = check_nothing_lost(job_, records_); !lost.empty()) fail(lost);
+  if (dead_ < 0 && arbiter_.out_of_credit()) fail("a credit was lost: rank 0 waits for one and nothing runs");
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (records_[rank].dead) continue;
+    for (const auto& [id, ticket] : records_[rank].tickets) {
+      if (!ticket.outcome && ticket.abandoned) fail("abandoned ticket " + std::to_string(id) + " never ended");
+    }
+    for (const auto& lane : ranks_[rank].lanes) {
+      if (!lane.empty()) fail("rank " + std::to_string(rank) + ": a lane never gets on");
+    }
+    if (!violation_.empty()) return true;
+    if (abandon_one(rank)) return true;
+    if (ranks_[rank].next_unit != job_.units[rank].size()) fail("rank " + std::to_string(rank) + " is stuck");
+  }
+  return all_say_goodbye();
+}
+
+bool Simulation::all_say_goodbye() {
+  bool any = false;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    any = any || (!ranks_[rank].said_goodbye && !records_[rank].dead);
+    goodbye(rank);
+  }
+  return any;
+}
+
+}  // namespace rueda::sim
