@@ -89,10 +89,14 @@ double folded(ReduceOp op, double a, double b) {
   }
 }
 
+double exact_element(const CollectiveCase& test, int member, int members, int64_t i) {
+  return exact_input(test, member, members, i + test.salt);
+}
+
 double expected(const CollectiveCase& test, int members, int64_t i) {
-  double value = scaled(test.dtype, exact_input(test, 0, members, i), test.prescale);
+  double value = scaled(test.dtype, exact_element(test, 0, members, i), test.prescale);
   for (int member = 1; member < members; ++member) {
-    value = folded(test.op, value, scaled(test.dtype, exact_input(test, member, members, i), test.prescale));
+    value = folded(test.op, value, scaled(test.dtype, exact_element(test, member, members, i), test.prescale));
   }
   if (test.op == ReduceOp::kAverage) value = is_float(test.dtype) ? value / members : std::trunc(value / members);
   return scaled(test.dtype, value, test.postscale);
@@ -104,10 +108,11 @@ std::byte raw_byte(int member, int64_t offset) { return static_cast<std::byte>((
 void fill_element(const CollectiveCase& test, int member, int members, int64_t i, std::byte* at) {
   const size_t bytes = size_of(test.dtype);
   if (test.kind == OpKind::kBroadcast) {
-    for (size_t b = 0; b < bytes; ++b) at[b] = raw_byte(member, i * static_cast<int64_t>(bytes) + static_cast<int64_t>(b));
+    const int64_t first = i * static_cast<int64_t>(bytes) + test.salt;
+    for (size_t b = 0; b < bytes; ++b) at[b] = raw_byte(member, first + static_cast<int64_t>(b));
   } else {
     const bool exact = test.values == Values::kExact;
-    store(test.dtype, at, exact ? exact_input(test, member, members, i) : rounding_input(member, i));
+    store(test.dtype, at, exact ? exact_element(test, member, members, i) : rounding_input(member, i));
   }
 }
 
@@ -132,6 +137,12 @@ BatchShape CollectiveCase::shape(int ranks) const {
   shape.bytes = static_cast<uint64_t>(count()) * size_of(dtype);
   shape.ranks = ranks;
   return shape;
+}
+
+CollectiveCase CollectiveCase::salted(uint64_t stamp) const {
+  CollectiveCase other = *this;
+  other.salt = static_cast<int64_t>(stamp % 1009);
+  return other;
 }
 
 std::string CollectiveCase::text() const {
@@ -227,11 +238,12 @@ Status run_case(const Algorithm& row, const CollectiveCase& test, const Team& te
                 uint32_t chunk_bytes) {
   const BatchShape shape = test.shape(team.size());
   const RowChoice choice = chunk_bytes == 0 ? row.plan(shape) : plan_chunks(wire_bytes(shape), chunk_bytes);
-  const CaseTensors tensors(test, team);
+  const CollectiveCase salted = test.salted(stamp);
+  const CaseTensors tensors(salted, team);
   const Call call = tensors.call(choice, stamp);
   stamp += choice.stamps;
   Status result = row.run(call, mesh, Deadline::after(std::chrono::minutes(5)));
-  if (!result.ok()) return Status(result.code(), std::string(row.name) + ": " + result.sentence());
+  if (!result.ok()) return result;
   if (result = tensors.check_inputs(); !result.ok()) return result;
   result = tensors.check();
   return result.ok() ? result : Status(result.code(), std::string(row.name) + ": " + result.sentence());

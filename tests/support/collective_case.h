@@ -23,9 +23,13 @@ struct CollectiveCase {
   std::vector<int64_t> counts = {1};  ///< elements of each tensor
   Placement placement = Placement::kInPlace;
   Values values = Values::kExact;
+  /// Moves the formula along, so that what an earlier batch left in a slot is not right by accident.
+  int64_t salt = 0;
 
   int64_t count() const;
   BatchShape shape(int ranks) const;
+  /// The same with a salt made from the batch's stamp.
+  CollectiveCase salted(uint64_t stamp) const;
   std::string text() const;
 };
 
@@ -58,7 +62,8 @@ class CaseTensors {
   std::vector<Slice> slices_;
 };
 
-/// Runs one batch of a row on a member: its plan with `chunk_bytes` (0: as planned), the row, the check. Moves `stamp` on.
+/// Runs one batch of a row on a member: its plan with `chunk_bytes` (0: as planned), the row, the check. Salted by the
+/// stamp, which moves on.
 Status run_case(const Algorithm& row, const CollectiveCase& test, const Team& team, Mesh& mesh, uint64_t& stamp,
                 uint32_t chunk_bytes = 0);
 

@@ -1,0 +1,150 @@
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <string_view>
+
+#include "ops/chunks.h"
+#include "tests/ops/table_rig.h"
+#include "tests/support/collective_case.h"
+
+using namespace rueda::core;
+
+namespace {
+
+/// One batch of the total order: which set, which row, what.
+struct Turn {
+  std::vector<int> members;
+  const Algorithm* row;
+  CollectiveCase test;
+  uint32_t chunk_bytes;
+};
+
+const Algorithm* row_named(OpKind kind, std::string_view name) {
+  for (const Algorithm& row : algorithms()) {
+    if (row.kind == kind && row.name == name) return &row;
+  }
+  throw std::runtime_error("no such row");
+}
+
+/// Overlapping sets, so that a rank always has readers of its slots which are not in the batch at hand.
+const std::vector<std::vector<int>> kSets = {{0, 1, 2, 3}, {0, 1}, {1, 2}, {0, 2, 3}, {2, 3}, {0, 3}};
+
+/// A fixed mixture of tiny and large one-shots, pipelined two-shots, broadcasts and barriers over all sets.
+std::vector<Turn> mixture(int64_t turns) {
+  const Algorithm* const one_shot = row_named(OpKind::kAllreduce, "shm_one_shot");
+  const Algorithm* const two_shot = row_named(OpKind::kAllreduce, "shm_two_shot");
+  const Algorithm* const broadcast = row_named(OpKind::kBroadcast, "shm_broadcast");
+  const Algorithm* const barrier = row_named(OpKind::kBarrier, "shm_barrier");
+  std::vector<Turn> order;
+  uint32_t random = 12345;
+  const auto next = [&](uint32_t below) {
+    random = random * 1664525u + 1013904223u;
+    return (random >> 8) % below;
+  };
+  for (int64_t i = 0; i < turns; ++i) {
+    Turn turn{kSets[next(static_cast<uint32_t>(kSets.size()))], one_shot, {}, 0};
+    const uint32_t choice = next(8);
+    turn.test.counts = {choice < 3 ? 1 + static_cast<int64_t>(next(14)) : 400 + static_cast<int64_t>(next(300)), 2};
+    if (choice == 4 || choice == 5) turn.row = two_shot;
+    if (choice == 5) turn.chunk_bytes = 512;
+    if (choice == 6) turn.row = broadcast;
+    if (choice == 6) turn.chunk_bytes = next(2) * 512;
+    if (choice == 7) turn.row = barrier;
+    turn.test.kind = turn.row->kind;
+    turn.test.root = static_cast<int>(next(static_cast<uint32_t>(turn.members.size())));
+    if (choice == 7) turn.test.counts.clear();
+    order.push_back(std::move(turn));
+  }
+  return order;
+}
+
+bool contains(const std::vector<int>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+/// The batch as a turn of the engine runs it: steps, and something else in between.
+Status step_case(const Turn& turn, const Team& team, Mesh& mesh, uint64_t stamp) {
+  const CollectiveCase salted = turn.test.salted(stamp);
+  const CaseTensors tensors(salted, team);
+  const Call call = tensors.call(turn.row->plan(turn.test.shape(team.size())), stamp);
+  StepState state;
+  for (;;) {
+    const Result<StepResult> result = turn.row->step(call, mesh, state);
+    if (!result.ok()) return result.status();
+    if (result.value() == StepResult::kDone) return tensors.check();
+    if (mesh.abort().raised()) return mesh.abort().why();
+    relax(WaitStyle::kYield);
+  }
+}
+
+uint64_t stamps_of(const Turn& turn) {
+  const BatchShape shape = turn.test.shape(static_cast<int>(turn.members.size()));
+  return (turn.chunk_bytes == 0 ? turn.row->plan(shape) : plan_chunks(shape.bytes, turn.chunk_bytes)).stamps;
+}
+
+/// Runs this rank's part of the order; `stepped(i)` says which batches it runs in steps where the row can.
+template <typename Stepped>
+Status run_order(const std::vector<Turn>& order, int rank, Mesh& mesh, Stepped&& stepped) {
+  uint64_t stamp = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Turn& turn = order[i];
+    uint64_t next = stamp;
+    if (contains(turn.members, rank)) {
+      const Team team = team_of(turn.members, rank);
+      const bool in_steps = turn.row->step != nullptr && turn.chunk_bytes == 0 && stepped(i);
+      RUEDA_RETURN_IF_ERROR(in_steps ? step_case(turn, team, mesh, stamp)
+                                     : run_case(*turn.row, turn.test, team, mesh, next, turn.chunk_bytes));
+    }
+    stamp += stamps_of(turn);
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("Sets that share a lane never overwrite what another set still reads") {
+  const std::vector<Turn> order = mixture(scaled_down(12000));
+  TableRig rig(4);
+  CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) {
+    return run_order(order, rank, mesh, [](size_t) { return false; });
+  }) == "");
+}
+
+TEST_CASE("Ranks that run a batch in steps and ranks that block in it meet") {
+  const std::vector<Turn> order = mixture(scaled_down(12000));
+  TableRig rig(4);
+  CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) {
+    return run_order(order, rank, mesh, [&](size_t i) { return (i * 7 + static_cast<size_t>(rank) * 3) % 4 < 2; });
+  }) == "");
+}
+
+TEST_CASE("A lane with two slots is enough") {
+  LaneRanks::Options options;
+  options.layout.slots = 2;
+  options.layout.slot_bytes = 4096;
+  LaneRanks lanes(4, options);
+  const std::vector<Turn> order = mixture(scaled_down(4000));
+  CHECK(lanes.first_failure([&](int rank, Mesh& mesh) {
+    uint64_t stamp = 0;
+    for (const Turn& turn : order) {
+      if (turn.row->kind != OpKind::kAllreduce) continue;
+      RUEDA_RETURN_IF_ERROR(run_case(*turn.row, turn.test, team_of(4, rank), mesh, stamp, 512));
+    }
+    return Status();
+  }) == "");
+}
+
+TEST_CASE("A chunk that does not fit the slots is refused with both numbers") {
+  LaneRanks::Options options;
+  options.layout.slot_bytes = 4096;
+  LaneRanks lanes(2, options);
+  const auto results = lanes.run([](int rank, Mesh& mesh) {
+    uint64_t stamp = 0;
+    CollectiveCase test;
+    test.counts = {5000};
+    return run_case(*row_named(OpKind::kAllreduce, "shm_two_shot"), test, team_of(2, rank), mesh, stamp, 8192);
+  });
+  CHECK(results[0].code() == Code::kInvalidArgument);
+  CHECK(results[0].sentence().find("8192") != std::string::npos);
+  CHECK(results[0].sentence().find("4096") != std::string::npos);
+}

@@ -1,0 +1,113 @@
+#include <catch2/catch.hpp>
+
+#include "ops/kernels/reduce.h"
+#include "ops/packing.h"
+#include "tests/ops/table_rig.h"
+#include "tests/support/collective_case.h"
+
+using namespace rueda::core;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+struct Bracket {
+  int size;
+  int group;
+};
+
+CollectiveCase rounding(Dtype dtype, CodecId codec, std::vector<int64_t> counts) {
+  CollectiveCase test;
+  test.dtype = dtype;
+  test.codec = codec;
+  test.op = ReduceOp::kAverage;
+  test.prescale = 1.0 / 3.0;
+  test.postscale = 1.7;
+  test.counts = std::move(counts);
+  test.values = CollectiveCase::Values::kRounding;
+  return test;
+}
+
+/// What every canonical row must give: all inputs encoded, reduced by one kernel call in the team's bracket, decoded.
+Bytes reference(const CollectiveCase& test, const Bracket& bracket) {
+  std::vector<Bytes> wire;
+  std::vector<const std::byte*> inputs;
+  for (int member = 0; member < bracket.size; ++member) {
+    const Team team = team_of(bracket.size, member, bracket.group);
+    const CaseTensors tensors(test, team);
+    const Call call = tensors.call(RowChoice(), 0);
+    const Packing packing(call);
+    SliceCursor cursor = packing.cursor();
+    wire.emplace_back(static_cast<size_t>(call.count) * packing.element_bytes());
+    packing.pack(cursor, call.count, wire.back().data(), StoreHint::kPlain);
+  }
+  for (const Bytes& bytes : wire) inputs.push_back(bytes.data());
+  const Team team = team_of(bracket.size, 0, bracket.group);
+  const CaseTensors tensors(test, team);
+  const Call call = tensors.call(RowChoice(), 0);
+  const Packing packing(call);
+  reduce(packing.task(), inputs, wire[0].data(), StoreHint::kPlain, nullptr, call.count);
+  SliceCursor cursor = packing.cursor();
+  packing.unpack(cursor, call.count, wire[0].data());
+  return tensors.results();
+}
+
+/// Runs a row and compares each rank's bits with the reference's.
+std::string compare(LaneRanks& lanes, const Algorithm& row, const CollectiveCase& test, const Bracket& bracket,
+                    uint64_t stamp, const Bytes& expected) {
+  return lanes.first_failure([&](int rank, Mesh& mesh) -> Status {
+    const Team team = team_of(bracket.size, rank, bracket.group);
+    const CaseTensors tensors(test, team);
+    RUEDA_RETURN_IF_ERROR(row.run(tensors.call(row.plan(test.shape(bracket.size)), stamp), mesh, Deadline::never()));
+    if (tensors.results() == expected) return {};
+    return Status(Code::kSystem, std::string(row.name) + ": rank " + std::to_string(rank) + " differs in " + test.text());
+  });
+}
+
+}  // namespace
+
+TEST_CASE("All canonical rows give all ranks the same bits, whoever owns a slice and wherever tensors end") {
+  for (const Bracket bracket : {Bracket{1, 1}, Bracket{2, 2}, Bracket{4, 2}, Bracket{7, 3}, Bracket{16, 16}, Bracket{33, 16}}) {
+    TableRig rig(bracket.size);
+    uint64_t stamp = 0;
+    for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16, Dtype::kF64}) {
+      for (const CodecId codec : {CodecId::kNone, CodecId::kFp16}) {
+        for (const std::vector<int64_t>& counts : {std::vector<int64_t>{5}, {3, 9001, 0, 17, 1, 20000}}) {
+          const CollectiveCase test = rounding(dtype, codec, counts);
+          const Bytes expected = reference(test, bracket);
+          for (const Algorithm& row : algorithms()) {
+            if (!row.canonical || !may_serve(row, test.shape(bracket.size))) continue;
+            CHECK(compare(rig.lanes(), row, test, bracket, stamp, expected) == "");
+            stamp += 1000;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("The bracket of the groups shows in the last bits of a sum") {
+  CollectiveCase test = rounding(Dtype::kF32, CodecId::kNone, {20000});
+  CHECK(reference(test, {8, 8}) != reference(test, {8, 2}));
+}
+
+TEST_CASE("Rows that add in an order of their own still give all ranks the same bits") {
+  for (const int size : {2, 3, 4, 7, 8}) {
+    TableRig rig(size);
+    uint64_t stamp = 0;
+    for (const Algorithm& row : algorithms()) {
+      const CollectiveCase test = rounding(Dtype::kF32, CodecId::kNone, {3, 9001, 0, 17});
+      if (row.canonical || !may_serve(row, test.shape(size))) continue;
+      std::vector<Bytes> results(static_cast<size_t>(size));
+      CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) -> Status {
+        const Team team = team_of(size, rank);
+        const CaseTensors tensors(test, team);
+        RUEDA_RETURN_IF_ERROR(row.run(tensors.call(row.plan(test.shape(size)), stamp), mesh, Deadline::never()));
+        results[static_cast<size_t>(rank)] = tensors.results();
+        return {};
+      }) == "");
+      for (const Bytes& result : results) CHECK(result == results[0]);
+      stamp += 1000;
+    }
+  }
+}

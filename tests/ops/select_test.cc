@@ -1,0 +1,157 @@
+#include "ops/select.h"
+
+#include <catch2/catch.hpp>
+
+#include "ops/data_plane.h"
+
+using namespace rueda::core;
+using Catch::Matchers::Contains;
+
+namespace {
+
+BatchShape allreduce_of(uint64_t bytes, int ranks) {
+  BatchShape shape;
+  shape.bytes = bytes;
+  shape.ranks = ranks;
+  return shape;
+}
+
+std::string chosen(const BatchShape& shape, const Settings& settings = Settings()) {
+  const auto choice = select_row(algorithms(), settings, shape);
+  return choice.ok() ? algorithms()[choice.value().row].name : choice.status().sentence();
+}
+
+Settings forced(const std::string& row) {
+  Settings settings;
+  settings.allreduce_algorithm = row;
+  return settings;
+}
+
+/// A table of one row that adds in an order of its own.
+const Algorithm kPartialSums = {"partial",
+                                OpKind::kAllreduce,
+                                false,
+                                [](const BatchShape&) { return true; },
+                                [](const BatchShape&) { return RowChoice(); },
+                                [](const Call&, Mesh&, Deadline) { return Status(); },
+                                nullptr};
+
+std::string refusal(const BatchShape& shape, const Settings& settings = Settings()) {
+  return obstacle(kPartialSums, shape, settings);
+}
+
+}  // namespace
+
+TEST_CASE("On one host small batches go in one shot and large ones in two") {
+  CHECK(chosen(allreduce_of(4, 2)) == "shm_one_shot");
+  CHECK(chosen(allreduce_of(0, 4)) == "shm_one_shot");
+  CHECK(chosen(allreduce_of(64u << 20, 2)) == "shm_two_shot");
+}
+
+TEST_CASE("A set of one rank stays local even if a row is forced") {
+  CHECK(chosen(allreduce_of(4, 1)) == "local");
+  CHECK(chosen(allreduce_of(4, 1), forced("shm_two_shot")) == "local");
+}
+
+TEST_CASE("A forced row is taken where it can serve") {
+  CHECK(chosen(allreduce_of(4, 2), forced("shm_two_shot")) == "shm_two_shot");
+  CHECK(chosen(allreduce_of(100000, 4), forced("shm_one_shot")) == "shm_one_shot");
+}
+
+TEST_CASE("A forced row that cannot serve is refused with its name and the reason") {
+  const auto choice = select_row(algorithms(), forced("shm_one_shot"), allreduce_of(64u << 20, 2));
+  REQUIRE_FALSE(choice.ok());
+  CHECK(choice.status().code() == Code::kInvalidArgument);
+  CHECK_THAT(choice.status().sentence(), Contains("shm_one_shot") && Contains("67108864 bytes"));
+}
+
+TEST_CASE("A forced row that does not exist is refused with the rows there are") {
+  const Status status = check_forced_rows(algorithms(), forced("circle"));
+  CHECK(status.code() == Code::kInvalidArgument);
+  CHECK_THAT(status.sentence(), Contains("circle") && Contains("shm_one_shot, ") && Contains("shm_two_shot"));
+  CHECK(select_row(algorithms(), forced("circle"), allreduce_of(4, 2)).status().code() == Code::kInvalidArgument);
+  CHECK(check_forced_rows(algorithms(), forced("shm_two_shot")).ok());
+  CHECK(check_forced_rows(algorithms(), Settings()).ok());
+}
+
+TEST_CASE("Deterministic mode allows only rows in canonical order") {
+  BatchShape shape = allreduce_of(4, 2);
+  CHECK(refusal(shape) == "");
+  shape.deterministic = true;
+  CHECK_THAT(refusal(shape), Contains("deterministic"));
+  Settings settings;
+  settings.deterministic = true;
+  CHECK_THAT(refusal(allreduce_of(4, 2), settings), Contains("deterministic"));
+}
+
+TEST_CASE("Rows that move partial sums refuse an average of integers") {
+  BatchShape shape = allreduce_of(4, 2);
+  shape.op = ReduceOp::kAverage;
+  CHECK(refusal(shape) == "");
+  shape.dtype = Dtype::kI32;
+  CHECK_THAT(refusal(shape), Contains("i32"));
+}
+
+TEST_CASE("An average of bool and adasum are invalid on every row") {
+  BatchShape shape = allreduce_of(4, 2);
+  shape.op = ReduceOp::kAdasum;
+  CHECK(select_row(algorithms(), Settings(), shape).status().code() == Code::kInvalidArgument);
+  shape.op = ReduceOp::kAverage;
+  shape.dtype = Dtype::kBool;
+  CHECK(select_row(algorithms(), Settings(), shape).status().code() == Code::kInvalidArgument);
+}
+
+TEST_CASE("Device memory has no row in a table of host rows") {
+  BatchShape shape = allreduce_of(4, 2);
+  shape.device = 1;
+  const auto choice = select_row(algorithms(), Settings(), shape);
+  CHECK(choice.status().code() == Code::kUnsupported);
+  CHECK_THAT(choice.status().sentence(), Contains("device memory"));
+}
+
+TEST_CASE("Every plan fits the slots and has stamps for its chunks, whatever the size") {
+  for (const Algorithm& row : algorithms()) {
+    for (const CodecId codec : {CodecId::kNone, CodecId::kFp16}) {
+      for (uint64_t bytes = 0; bytes <= (1u << 30); bytes = bytes * 3 + 4) {
+        BatchShape shape = allreduce_of(bytes / 4 * 4, 4);
+        shape.kind = row.kind;
+        shape.codec = codec;
+        if (!row.fits(shape)) continue;
+        const RowChoice choice = row.plan(shape);
+        INFO(row.name << " " << shape.bytes);
+        CHECK(choice.stamps >= 2);
+        if (std::string(row.name).rfind("shm_", 0) == 0) CHECK(choice.chunk_bytes <= SegmentLayout{}.slot_bytes);
+      }
+    }
+  }
+}
+
+TEST_CASE("A data plane takes a plug-in's rows behind its own and refuses a name that is taken") {
+  DataPlane plane{Settings()};
+  const size_t own = plane.rows().size();
+  CHECK(plane.add_rows({&kPartialSums, 1}).ok());
+  CHECK(plane.row_name(static_cast<uint8_t>(own)) == std::string("partial"));
+  CHECK(plane.add_rows({&kPartialSums, 1}).code() == Code::kInvalidArgument);
+}
+
+TEST_CASE("Only single chunks of rows with a step run inline") {
+  const auto plane = make_executor(Settings());
+  const auto small = plane->select(allreduce_of(4, 2));
+  const auto large = plane->select(allreduce_of(64u << 20, 2));
+  REQUIRE((small.ok() && large.ok()));
+  CHECK(plane->runs_inline(small.value()));
+  CHECK_FALSE(plane->runs_inline(large.value()));
+  BatchShape broadcast = allreduce_of(4, 2);
+  broadcast.kind = OpKind::kBroadcast;
+  CHECK(plane->runs_inline(plane->select(broadcast).value()));
+  broadcast.bytes = 64u << 20;
+  CHECK_FALSE(plane->runs_inline(plane->select(broadcast).value()));
+}
+
+TEST_CASE("A batch that names a row which is not in the table is refused, not run") {
+  const auto plane = make_executor(Settings());
+  RowChoice choice;
+  choice.row = 250;
+  CHECK_FALSE(plane->runs_inline(choice));
+  CHECK(plane->row_name(250) == std::string("unknown"));
+}
