@@ -29,21 +29,22 @@ inline constexpr ProbePlan kQuickProbe{4, 2, std::chrono::microseconds(10)};
 /// For benchmarks.
 inline constexpr ProbePlan kThoroughProbe{64, 256, std::chrono::seconds(2)};
 
-/// The round trip of a cache line between two threads, of one or of two processes: each writes its own word and spins on
-/// the other's. Both call it at about the same time with the same `token`, larger than any before on these words and
+/// The round trip of a cache line between two threads, of one or of two processes: each writes its own word and spins
+/// on the other's. Both call it at about the same time with the same `token`, larger than any before on these words and
 /// under 2^44, and the same plan. The fastest sample counts, so that a preemption does not. Never sleeps; nothing if
 /// the peer did not answer within the budget.
 std::optional<std::chrono::nanoseconds> line_round_trip(std::atomic<uint64_t>& own, const std::atomic<uint64_t>& peer,
                                                         uint64_t token, ProbeSide side, const ProbePlan& plan);
 
-/// What one lane knows about the distance of its local peers. Owned by its mesh; used by the holder of the lane's token.
+/// What one lane knows about the distance of its local peers. Owned by its mesh; used by the holder of the lane's
+/// token.
 class Distances {
  public:
   explicit Distances(int size) : by_rank_(static_cast<size_t>(size), Distance::kUnknown) {}
 
   /// Whether the members of a batch probe at its start: decided by the batch's first stamp, which all of them know,
-  /// whatever other sets use the lane. Always at the beginning of an epoch, then one batch in 32. Only batches that take
-  /// 100 us or more should ask: then probing costs under 0.1 % of the time.
+  /// whatever other sets use the lane. Always at the beginning of an epoch, then one batch in 32. Only batches that
+  /// take 100 us or more should ask: then probing costs under 0.1 % of the time.
   static bool due(uint64_t first_stamp);
   /// Which member probes with member `index` of `count` in this batch (indices into the same ascending list), or -1. A
   /// rank can probe one peer at a time; over the batches every pair gets its turn, as in a round-robin tournament.

@@ -129,8 +129,8 @@ Status check_claim(const HelloScope& scope, uint64_t epoch, const HelloRoute& ro
                   who + " is in epoch " + std::to_string(epoch) + ", this is epoch " + std::to_string(scope.epoch));
   }
   if (route.listener != scope.rank) {
-    return Status(Code::kSystem,
-                  who + " wants rank " + std::to_string(route.listener) + ", this is rank " + std::to_string(scope.rank));
+    return Status(Code::kSystem, who + " wants rank " + std::to_string(route.listener) + ", this is rank " +
+                                     std::to_string(scope.rank));
   }
   if (route.dialler < 0 || route.dialler >= scope.size || route.dialler == scope.rank) {
     return Status(Code::kSystem, who + " cannot dial rank " + std::to_string(scope.rank) + " of " +
@@ -154,8 +154,7 @@ Result<HelloThird> HelloDialler::on_second(const HelloSecond& second) {
   const int rank = route_.listener;
   RUEDA_RETURN_IF_ERROR(check_head(second, kSecondMagic, rank));
   const Bytes nonce = Bytes(second).subspan(kHeadBytes, kNonceBytes);
-  RUEDA_RETURN_IF_ERROR(
-      check_proof(scope_, Role::kListener, first_, nonce, Bytes(second).last(kMacBytes), rank));
+  RUEDA_RETURN_IF_ERROR(check_proof(scope_, Role::kListener, first_, nonce, Bytes(second).last(kMacBytes), rank));
   const auto mac = proof(scope_, Role::kDialler, first_, nonce);
   if (!mac.ok()) return mac.status();
   HelloThird third{};

@@ -15,9 +15,10 @@ namespace rueda::core {
 ///     ◀──  second: magic, version, nonce, MAC
 ///     third:  magic, version, MAC  ──▶
 ///
-/// Both MACs are HMAC-SHA256 (RFC 2104) over the sender's role, the job, everything in `first` and both nonces, with one
-/// key per direction derived from the job key. So a message cannot be replayed (nonces), sent back to who made it (role,
-/// keys), or used for another epoch, rank or channel. Integers are little-endian. What follows on the socket is plain.
+/// Both MACs are HMAC-SHA256 (RFC 2104) over the sender's role, the job, everything in `first` and both nonces, with
+/// one key per direction derived from the job key. So a message cannot be replayed (nonces), sent back to who made it
+/// (role, keys), or used for another epoch, rank or channel. Integers are little-endian. What follows on the socket is
+/// plain.
 inline constexpr size_t kHelloFirstBytes = 64;
 inline constexpr size_t kHelloSecondBytes = 72;
 inline constexpr size_t kHelloThirdBytes = 40;

@@ -32,8 +32,8 @@ std::optional<Message> as(std::span<const std::byte> bytes) {
 }
 
 Status unexpected(int rank) {
-  return Status(Code::kSystem, "local socket: rank " + std::to_string(rank) + " sent something else than the protocol says",
-                rank);
+  return Status(Code::kSystem,
+                "local socket: rank " + std::to_string(rank) + " sent something else than the protocol says", rank);
 }
 
 }  // namespace
@@ -81,14 +81,20 @@ void LocalConversation::step() {
 
 void LocalConversation::handle(Packet packet) {
   switch (state_) {
-    case State::kAwaitsFirst: return on_first(packet.bytes);
-    case State::kAwaitsSecond: return on_second(packet.bytes);
-    case State::kAwaitsThird: return on_third(packet.bytes);
-    case State::kAwaitsPass: return on_pass(std::move(packet));
-    case State::kAwaitsVerdict: return on_verdict(packet.bytes);
+    case State::kAwaitsFirst:
+      return on_first(packet.bytes);
+    case State::kAwaitsSecond:
+      return on_second(packet.bytes);
+    case State::kAwaitsThird:
+      return on_third(packet.bytes);
+    case State::kAwaitsPass:
+      return on_pass(std::move(packet));
+    case State::kAwaitsVerdict:
+      return on_verdict(packet.bytes);
     case State::kDone:
     case State::kRefused:
-    case State::kLost: return;
+    case State::kLost:
+      return;
   }
 }
 
@@ -141,8 +147,7 @@ void LocalConversation::on_pass(Packet packet) {
                          rank()));
   }
   passed_ = true;
-  auto segment =
-      Segment::map(descriptors[0].get(), context_.offer.segment.layout(), context_.scope.epoch, rank());
+  auto segment = Segment::map(descriptors[0].get(), context_.offer.segment.layout(), context_.scope.epoch, rank());
   send_note(socket_.get(), Note{kVerdictMagic, segment.ok() ? 1u : 0u});
   if (!segment.ok()) return refuse(segment.status());
   peer_.rank = rank();
@@ -157,8 +162,8 @@ void LocalConversation::on_verdict(std::span<const std::byte> bytes) {
   const auto note = as<Note>(bytes);
   if (!note || note->magic != kVerdictMagic) return refuse(unexpected(rank()));
   if (note->value != 1) {
-    return refuse(Status(Code::kSystem,
-                         "shared memory: rank " + std::to_string(rank()) + " could not map our segment", rank()));
+    return refuse(
+        Status(Code::kSystem, "shared memory: rank " + std::to_string(rank()) + " could not map our segment", rank()));
   }
   state_ = State::kDone;
 }

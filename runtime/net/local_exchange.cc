@@ -20,11 +20,11 @@ using std::chrono::milliseconds;
 using Conversation = std::unique_ptr<LocalConversation>;
 using State = LocalConversation::State;
 
-constexpr milliseconds kPatience{2000};      // with somebody who has proven nothing
+constexpr milliseconds kPatience{2000};  // with somebody who has proven nothing
 constexpr size_t kMaxStrangers = 64;
-constexpr milliseconds kFirstPause{10};      // before dialling again; doubles
+constexpr milliseconds kFirstPause{10};  // before dialling again; doubles
 constexpr milliseconds kLongestPause{500};
-constexpr milliseconds kProbePause{1000};    // between looks whether a peer that should dial is still there
+constexpr milliseconds kProbePause{1000};  // between looks whether a peer that should dial is still there
 
 /// One peer on the way to its outcome.
 struct Candidate {

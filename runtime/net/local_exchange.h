@@ -17,8 +17,8 @@ struct LocalPeer {
   int rank = 0;
   std::shared_ptr<Segment> segment;
   UniqueFd doorbell;  ///< its coordinator's eventfd; writing 1 wakes it
-  UniqueFd pidfd;     ///< readable when the process is gone; -1 where the kernel has none or the peer is in this process
-  UniqueFd life;      ///< the stream the descriptors came over: EOF when the process (or the in-process rank) has gone
+  UniqueFd pidfd;  ///< readable when the process is gone; -1 where the kernel has none or the peer is in this process
+  UniqueFd life;   ///< the stream the descriptors came over: EOF when the process (or the in-process rank) has gone
 };
 
 /// How it went with one peer. Not ok: no memory is shared with it, use TCP; the sentence says why.
@@ -43,8 +43,8 @@ struct LocalOffer {
 
 /// How the ranks of one host pass descriptors: an abstract Unix socket (SOCK_SEQPACKET) with a random 128-bit name, so
 /// that nothing lies in the file system and nothing needs removing. The higher rank dials. Before a descriptor is sent
-/// each side checks SO_PEERCRED (the same user) and the keyed hello. Then both pass segment, eventfd and their own pidfd,
-/// map what they got, and tell each other whether it worked.
+/// each side checks SO_PEERCRED (the same user) and the keyed hello. Then both pass segment, eventfd and their own
+/// pidfd, map what they got, and tell each other whether it worked.
 ///
 /// Used by the one thread that forms the epoch. Owns its listening socket.
 class LocalExchange {
@@ -54,9 +54,9 @@ class LocalExchange {
   /// To publish: hex digits, without the NUL byte that makes the name abstract.
   const std::string& name() const { return name_; }
   /// Meets every peer; `scope.rank` may not be among them. Blocks until each has succeeded or failed, or the deadline.
-  /// Peers in another network namespace, or dead, fail at once. Strangers that connect are dropped after 2 s, or when 64
-  /// are pending, and never delay peers for longer. Outcomes in the order of `peers`.
-  /// kSystem: poll or accept failed, for want of memory or descriptors.
+  /// Peers in another network namespace, or dead, fail at once. Strangers that connect are dropped after 2 s, or when
+  /// 64 are pending, and never delay peers for longer. Outcomes in the order of `peers`. kSystem: poll or accept
+  /// failed, for want of memory or descriptors.
   Result<std::vector<LocalOutcome>> exchange(const HelloScope& scope, const LocalOffer& offer,
                                              std::span<const LocalCandidate> peers, Deadline deadline);
 

@@ -19,8 +19,8 @@ namespace rueda::core {
 /// lane; used by the holder of the lane's token. Lives as long as the epoch.
 class Mesh {
  public:
-  /// `segments[r]` is rank r's segment, null where r is on another host; own rank included. `channels` may be null where
-  /// no row needs one. `abort` outlives the mesh.
+  /// `segments[r]` is rank r's segment, null where r is on another host; own rank included. `channels` may be null
+  /// where no row needs one. `abort` outlives the mesh.
   Mesh(int rank, int lane, std::vector<std::shared_ptr<Segment>> segments, std::unique_ptr<ChannelSet> channels,
        const Abort& abort, WaitStyle style);
 
@@ -42,8 +42,8 @@ class Mesh {
   /// ends; kTimeout at the deadline.
   template <typename Ready>
   Status until(Ready&& ready, Deadline deadline) {
-    const bool done = spin_then_sleep(words(rank_).bell, style_, kSpinBudget, deadline,
-                                      [&] { return ready() || abort_.raised(); });
+    const bool done =
+        spin_then_sleep(words(rank_).bell, style_, kSpinBudget, deadline, [&] { return ready() || abort_.raised(); });
     if (abort_.raised()) return abort_.why();
     if (!done) return Status(Code::kTimeout, "rank " + std::to_string(rank_) + ": deadline passed in shared memory");
     return {};

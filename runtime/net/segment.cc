@@ -108,7 +108,8 @@ Result<std::byte*> map_bytes(int fd, size_t bytes) {
 /// The owner's core touches every page first, so that they lie near it.
 void touch(std::byte* base, size_t bytes) {
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  for (size_t offset = 0; offset < bytes; offset += page) *static_cast<volatile std::byte*>(base + offset) = std::byte{0};
+  for (size_t offset = 0; offset < bytes; offset += page)
+    *static_cast<volatile std::byte*>(base + offset) = std::byte{0};
 }
 
 std::string of_rank(int rank) { return "shared memory: the descriptor of rank " + std::to_string(rank); }
@@ -138,9 +139,9 @@ Status check_header(const SegmentHeader& header, const SegmentLayout& layout, ui
     return Status(Code::kSystem, of_rank(rank) + " has another layout of lanes, slots and rings than ours", rank);
   }
   if (header.epoch != epoch) {
-    return Status(Code::kSystem,
-                  of_rank(rank) + " is of epoch " + std::to_string(header.epoch) + ", expected " + std::to_string(epoch),
-                  rank);
+    return Status(
+        Code::kSystem,
+        of_rank(rank) + " is of epoch " + std::to_string(header.epoch) + ", expected " + std::to_string(epoch), rank);
   }
   if (header.rank != rank) {
     return Status(Code::kSystem, of_rank(rank) + " is the segment of rank " + std::to_string(header.rank), rank);
@@ -170,8 +171,7 @@ Result<std::shared_ptr<Segment>> Segment::create(const SegmentLayout& layout, ui
   if (!base.ok()) return base.status();
   touch(base.value(), bytes);
   new (base.value()) SegmentHeader{kMagic, layout.hash(), epoch, rank, 0};
-  std::shared_ptr<Segment> segment(
-      new Segment(std::move(fd).value(), base.value(), layout, file.st_dev, file.st_ino));
+  std::shared_ptr<Segment> segment(new Segment(std::move(fd).value(), base.value(), layout, file.st_dev, file.st_ino));
   return live_mappings().add({file.st_dev, file.st_ino}, std::move(segment));
 }
 

@@ -16,10 +16,10 @@ namespace rueda::core {
 struct SegmentLayout {
   int local_size = 1;
   int lanes = 4;
-  int rings = 1;                      ///< outgoing control rings: one per local rank, so that any rank can lead
-  size_t ring_bytes = 16 * 1024;      ///< a power of two
-  int slots = 4;                      ///< input slots, and as many result slots, of each lane
-  size_t slot_bytes = 256 * 1024;     ///< capacity of one slot; a chunk is never longer
+  int rings = 1;                   ///< outgoing control rings: one per local rank, so that any rank can lead
+  size_t ring_bytes = 16 * 1024;   ///< a power of two
+  int slots = 4;                   ///< input slots, and as many result slots, of each lane
+  size_t slot_bytes = 256 * 1024;  ///< capacity of one slot; a chunk is never longer
 
   size_t ring_offset(int ring) const;
   size_t lane_offset(int lane) const;
@@ -38,11 +38,13 @@ struct SegmentHeader {
   int32_t reserved;
 };
 
-/// The coordinator's side of a rank: `asleep` says that nobody holds the baton and looks at the control rings; who
-/// then writes to one of the rank's inputs rings its eventfd. Written by the baton's holder alone.
-inline constexpr uint32_t kLooking = 0;           ///< no need to ring
+/// What `ControlWords::asleep` says.
+inline constexpr uint32_t kLooking = 0;           ///< somebody holds the baton: no need to ring
 inline constexpr uint32_t kRestingIdle = 1;       ///< ring unless the frame can wait for the next turn
 inline constexpr uint32_t kRestingExpecting = 2;  ///< ring for every frame
+
+/// The coordinator's side of a rank: `asleep` says whether anybody holds the baton and looks at the control rings; who
+/// then writes to one of the rank's inputs rings its eventfd. Written by the baton's holder alone.
 struct ControlWords {
   alignas(128) std::atomic<uint32_t> asleep;
 };

@@ -39,10 +39,14 @@ size_t SegmentLayout::total_bytes() const { return input_offset(lanes, 0); }
 
 uint64_t SegmentLayout::hash() const {
   // FNV-1a over everything that decides an offset, the sizes of the structures included.
-  const uint64_t fields[] = {static_cast<uint64_t>(local_size), static_cast<uint64_t>(lanes),
-                             static_cast<uint64_t>(rings),      ring_bytes,
-                             static_cast<uint64_t>(slots),      slot_bytes,
-                             sizeof(LaneWords),                 sizeof(RingWords),
+  const uint64_t fields[] = {static_cast<uint64_t>(local_size),
+                             static_cast<uint64_t>(lanes),
+                             static_cast<uint64_t>(rings),
+                             ring_bytes,
+                             static_cast<uint64_t>(slots),
+                             slot_bytes,
+                             sizeof(LaneWords),
+                             sizeof(RingWords),
                              sizeof(ControlWords)};
   uint64_t hash = 14695981039346656037u;
   for (const uint64_t field : fields) {

@@ -15,18 +15,19 @@ namespace rueda::core {
 struct LocalPair {
   std::shared_ptr<Segment> own;
   std::shared_ptr<Segment> peer;
-  int own_index = 0;   ///< own local rank
-  int peer_index = 0;  ///< the peer's local rank
-  int peer_rank = 0;   ///< in the epoch, for sentences
+  int own_index = 0;       ///< own local rank
+  int peer_index = 0;      ///< the peer's local rank
+  int peer_rank = 0;       ///< in the epoch, for sentences
   int peer_doorbell = -1;  ///< the peer's eventfd; stays the caller's and outlives the link
 };
 
 /// Frames over two byte rings in shared memory: a u32 length, then the bytes. A frame longer than the ring's free space
-/// goes in pieces. No system call unless the peer's baton lies down (ControlWords::asleep): then its eventfd is written,
-/// when bytes have come for it, and when space has come that it may wait for.
+/// goes in pieces. No system call unless the peer's baton lies down (ControlWords::asleep): then its eventfd is
+/// written, when bytes have come for it, and when space has come that it may wait for.
 ///
-/// To put the baton down: store `own->control().asleep` = 1, or 2 where also frames that are not urgent should ring, then take it again if any link is `readable()`; after
-/// `asleep` is 1 every event that makes a link readable writes the own eventfd.
+/// To put the baton down: store kRestingIdle or kRestingExpecting to `own->control().asleep`, then take it again if any
+/// link is `readable()`. From then on every event that makes a link readable, and that the stored value asks for,
+/// writes the own eventfd.
 ///
 /// Used by the holder of the baton. Shares ownership of both segments.
 class ShmControlLink : public ControlLink {
@@ -37,8 +38,8 @@ class ShmControlLink : public ControlLink {
   bool flush() override;
   std::optional<Frame> receive() override;
   bool readable() const override;
-  /// kShutDown: the peer has closed, after everything it sent. kPeerLost: what came is no frame. The peer's death is not
-  /// seen here, but by its pidfd or `LocalPeer::life`.
+  /// kShutDown: the peer has closed, after everything it sent. kPeerLost: what came is no frame. The peer's death is
+  /// not seen here, but by its pidfd or `LocalPeer::life`.
   Status status() const override { return status_; }
   /// Nothing may be sent afterwards.
   void close_send() override;

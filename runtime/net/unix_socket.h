@@ -17,8 +17,8 @@ Result<std::string> random_socket_name();
 /// kSystem: names the call.
 Result<UniqueFd> listen_abstract(const std::string& name);
 
-/// A connection, or the errno why not: EAGAIN while the listener's queue is full, ECONNREFUSED if nobody listens in this
-/// network namespace.
+/// A connection, or the errno why not: EAGAIN while the listener's queue is full, ECONNREFUSED if nobody listens in
+/// this network namespace.
 struct DialledSocket {
   UniqueFd fd;
   int error = 0;

@@ -108,9 +108,9 @@ TEST_CASE("a connection that reached another rank is refused") {
 TEST_CASE("every flipped bit of every message is refused") {
   for (size_t bit = 0; bit < 8 * kHelloFirstBytes; ++bit) {
     INFO("first, bit " << bit);
-    REQUIRE_FALSE(exchange(scope_of(kDialler), scope_of(kListener),
-                           {.first = [bit](HelloFirst& message) { flip(message, bit); }})
-                      .ok());
+    REQUIRE_FALSE(
+        exchange(scope_of(kDialler), scope_of(kListener), {.first = [bit](HelloFirst& message) { flip(message, bit); }})
+            .ok());
   }
   for (size_t bit = 0; bit < 8 * kHelloSecondBytes; ++bit) {
     INFO("second, bit " << bit);
@@ -120,9 +120,9 @@ TEST_CASE("every flipped bit of every message is refused") {
   }
   for (size_t bit = 0; bit < 8 * kHelloThirdBytes; ++bit) {
     INFO("third, bit " << bit);
-    REQUIRE_FALSE(exchange(scope_of(kDialler), scope_of(kListener),
-                           {.third = [bit](HelloThird& message) { flip(message, bit); }})
-                      .ok());
+    REQUIRE_FALSE(
+        exchange(scope_of(kDialler), scope_of(kListener), {.third = [bit](HelloThird& message) { flip(message, bit); }})
+            .ok());
   }
 }
 

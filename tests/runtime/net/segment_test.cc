@@ -74,8 +74,10 @@ TEST_CASE("no two areas of a segment overlap, and slots and lanes begin on pages
   }
   for (int lane = 0; lane < layout.lanes; ++lane) areas.emplace_back(layout.lane_offset(lane), sizeof(LaneWords));
   for (int lane = 0; lane < layout.lanes; ++lane) {
-    for (int slot = 0; slot < layout.slots; ++slot) areas.emplace_back(layout.input_offset(lane, slot), layout.slot_bytes);
-    for (int slot = 0; slot < layout.slots; ++slot) areas.emplace_back(layout.result_offset(lane, slot), layout.slot_bytes);
+    for (int slot = 0; slot < layout.slots; ++slot)
+      areas.emplace_back(layout.input_offset(lane, slot), layout.slot_bytes);
+    for (int slot = 0; slot < layout.slots; ++slot)
+      areas.emplace_back(layout.result_offset(lane, slot), layout.slot_bytes);
   }
   size_t end = 0;
   for (const auto& [offset, bytes] : areas) {
@@ -223,8 +225,9 @@ TEST_CASE("where neither kind of memory file is allowed, the sentence names both
           if (!refuse_calls(refused)) return 10;
           const auto segment = Segment::create(small_layout(), kEpoch, kRank);
           if (segment.ok() || segment.status().code() != Code::kSystem) return 1;
-          const bool both = segment.status().sentence().find("memfd_create: Operation not permitted") != std::string::npos &&
-                            segment.status().sentence().find("O_TMPFILE in /dev/shm") != std::string::npos;
+          const bool both =
+              segment.status().sentence().find("memfd_create: Operation not permitted") != std::string::npos &&
+              segment.status().sentence().find("O_TMPFILE in /dev/shm") != std::string::npos;
           return both ? 0 : 2;
         }) == 0);
 }

@@ -177,8 +177,7 @@ TEST_CASE("a length over the limit breaks the link and names the rank and the li
   forger.publish();
   CHECK_FALSE(ends.high.link->receive().has_value());
   CHECK(ends.high.link->status().code() == Code::kPeerLost);
-  CHECK(ends.high.link->status().sentence() ==
-        "rank 0 sent a control frame of 16777217 bytes, the limit is 16777216");
+  CHECK(ends.high.link->status().sentence() == "rank 0 sent a control frame of 16777217 bytes, the limit is 16777216");
   CHECK_FALSE(ends.high.link->readable());
 }
 
