@@ -1,0 +1,117 @@
+#include <catch2/catch.hpp>
+
+#include "tests/runtime/engine/agreement_world.h"
+
+using namespace rueda::core;
+using rueda::core::test::World;
+
+TEST_CASE("a group becomes ready whole") {
+  World world(2);
+  world.submit_group(0, {World::tensor("a"), World::tensor("b"), World::tensor("c")});
+  world.exchange();
+  world.submit_group(1, {World::tensor("a"), World::tensor("b"), World::tensor("c")});
+  world.exchange();
+  REQUIRE(world.batches(1).size() == 1);
+  CHECK(world.batches(1).front().tickets == std::vector<uint64_t>{1001, 1002, 1003});
+}
+
+TEST_CASE("a wrong member fails all members of its group on all ranks with one sentence") {
+  World world(2);
+  world.submit_group(0, {World::tensor("a"), World::tensor("b", {2})});
+  world.submit_group(1, {World::tensor("a"), World::tensor("b", {3})});
+  world.exchange();
+  for (int rank = 0; rank < 2; ++rank) {
+    REQUIRE(world.errors(rank).size() == 1);
+    CHECK(world.errors(rank).front().tickets.size() == 2);
+    CHECK(world.errors(rank).front().status.sentence().find("allreduce \"b\": shape differs") == 0);
+    CHECK(world.batches(rank).empty());
+  }
+}
+
+TEST_CASE("disagreement over who belongs to a group fails every member that any rank named") {
+  World world(2);
+  world.submit_group(0, {World::tensor("a"), World::tensor("b")});
+  world.submit_group(1, {World::tensor("b"), World::tensor("c")});
+  world.exchange();
+  CHECK(world.errors(0).size() == 1);
+  CHECK(world.errors(0).front().tickets.size() == 2);
+  CHECK(world.errors(1).front().tickets.size() == 2);
+  CHECK(world.errors(0).front().status.sentence().find("allreduce \"b\": group differs") == 0);
+  // "a" and "c" are owed to the rank that has not named them.
+  world.submit(1, World::tensor("a"));
+  world.submit(0, World::tensor("c"));
+  CHECK(world.errors(1).back().status.sentence() == world.errors(0).front().status.sentence());
+  CHECK(world.errors(0).back().status.sentence() == world.errors(0).front().status.sentence());
+}
+
+TEST_CASE("a group that comes after one of its members has failed fails at once on all ranks") {
+  World world(3);
+  const uint64_t ticket = world.submit(0, World::tensor("a"));
+  world.exchange();
+  world.participant(0).abandon(ticket, "given up");
+  world.exchange();
+  world.submit_group(1, {World::tensor("a"), World::tensor("b")});
+  world.exchange();
+  CHECK(world.participant(1).pending_names(9).empty());
+  world.submit(2, World::tensor("b"));
+  REQUIRE(world.errors(2).size() == 1);
+  CHECK(world.errors(2).front().status.sentence() == "given up");
+}
+
+TEST_CASE("one rank's group is another rank's single tensor: all of the group fails") {
+  World world(2);
+  world.submit_group(0, {World::tensor("a"), World::tensor("b")});
+  world.submit(1, World::tensor("a"));
+  world.exchange();
+  REQUIRE(world.errors(0).size() == 1);
+  CHECK(world.errors(0).front().tickets.size() == 2);
+  CHECK(world.errors(0).front().status.sentence().find("rank 0 (host a) sent a group of 2 tensors") != std::string::npos);
+  CHECK(world.errors(0).front().status.sentence().find("rank 1 (host a) sent no group") != std::string::npos);
+}
+
+TEST_CASE("a group larger than the threshold leaves in consecutive batches") {
+  AgreementConfig config = World::config_of(2);
+  config.fusion_threshold_bytes = 32;
+  World world(config);
+  for (int rank = 0; rank < 2; ++rank) {
+    world.submit_group(rank, {World::tensor("a"), World::tensor("b"), World::tensor("c"), World::tensor("d", {20})});
+    world.submit(rank, World::tensor("later"));
+  }
+  for (int round = 0; round < 4; ++round) {
+    world.exchange();
+    world.start_all();
+  }
+  const std::vector<BatchEvent> batches = world.batches(1);
+  REQUIRE(batches.size() == 4);
+  CHECK(batches[0].tickets == std::vector<uint64_t>{1001, 1002});
+  CHECK(batches[1].tickets == std::vector<uint64_t>{1003});
+  CHECK(batches[2].tickets == std::vector<uint64_t>{1004});
+  CHECK(batches[3].tickets == std::vector<uint64_t>{1005});
+}
+
+TEST_CASE("a group over several frames counts when it is complete") {
+  World world(1);
+  std::vector<Request> members;
+  for (int i = 0; i < 70000; ++i) members.push_back(World::tensor("t" + std::to_string(i), {1}));
+  world.submit_group(0, members);
+  world.exchange();
+  world.start_all();
+  world.exchange();
+  CHECK(world.broken.ok());
+  CHECK(world.up_frames.size() >= 2);
+  REQUIRE(world.batches(0).size() == 2);
+  CHECK(world.batches(0)[0].tickets.size() + world.batches(0)[1].tickets.size() == 70000);
+}
+
+TEST_CASE("a group whose requests do not belong together is refused whole") {
+  World world(1);
+  std::vector<Request> requests{World::tensor("a"), World::tensor("b")};
+  describe_group(requests);
+  requests[0].group = 1;
+  requests[1].group = 2;
+  world.participant(0).submit(requests);
+  world.collect(0);
+  REQUIRE(world.errors(0).size() == 1);
+  CHECK(world.errors(0).front().tickets.size() == 2);
+  CHECK(world.errors(0).front().status.code() == Code::kInvalidArgument);
+}
