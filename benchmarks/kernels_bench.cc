@@ -77,8 +77,10 @@ void add_reductions(Isa isa, StoreHint hint) {
 }
 
 void add_casts(Isa isa, StoreHint hint) {
-  const std::vector<std::pair<Dtype, Dtype>> pairs{{Dtype::kF32, Dtype::kF32}, {Dtype::kF32, Dtype::kF16},
-                                                   {Dtype::kF32, Dtype::kBf16}, {Dtype::kF16, Dtype::kF32},
+  const std::vector<std::pair<Dtype, Dtype>> pairs{{Dtype::kF32, Dtype::kF32},
+                                                   {Dtype::kF32, Dtype::kF16},
+                                                   {Dtype::kF32, Dtype::kBf16},
+                                                   {Dtype::kF16, Dtype::kF32},
                                                    {Dtype::kF64, Dtype::kF16}};
   for (const auto& [from, to] : pairs) {
     for (const double factor : {1.0, 0.5}) {

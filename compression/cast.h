@@ -47,10 +47,10 @@ const CastSet& casts(Isa isa);
 /// Runs `task` over `count` elements in one pass, with the store fence after non-temporal stores.
 ///
 /// A factor of 1 between equal types copies the bits. Otherwise the product is computed in fp32 for f32, f16 and bf16
-/// and in fp64 for f64, and rounded once to a 16-bit type. Integers are multiplied in fp64, cut off toward zero, held at
-/// the ends of the type's range; NaN (0 times infinity) becomes 0. Bool is copied whatever the factor.
-/// The calling thread's rounding and denormal modes do not show in the result.
-/// A pair of types that is not defined is a bug of the caller and ends the process.
+/// and in fp64 for f64, and rounded once to a 16-bit type. Integers are multiplied in fp64, cut off toward zero, held
+/// at the ends of the type's range; NaN (0 times infinity) becomes 0. Bool is copied whatever the factor. The calling
+/// thread's rounding and denormal modes do not show in the result. A pair of types that is not defined is a bug of the
+/// caller and ends the process.
 void cast(const CastSet& set, const CastTask& task, const std::byte* in, std::byte* out, int64_t count);
 
 }  // namespace rueda::core

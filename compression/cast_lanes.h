@@ -72,9 +72,8 @@ void stream_bytes(const CastRun& run) {
 }
 
 template <class Vectors, class From, class To>
-constexpr CastSet::Pass kSinglePass =
-    &cast_floats<Vectors, Lanes<Vectors, From, Vectors::kBytes / 4>, Lanes<Vectors, To, Vectors::kBytes / 4>,
-                 Vectors::kBytes / 4, float>;
+constexpr CastSet::Pass kSinglePass = &cast_floats<Vectors, Lanes<Vectors, From, Vectors::kBytes / 4>,
+                                                   Lanes<Vectors, To, Vectors::kBytes / 4>, Vectors::kBytes / 4, float>;
 
 template <class Vectors>
 constexpr CastSet make_casts(Isa isa) {

@@ -8,9 +8,9 @@
 
 namespace rueda::core {
 
-/// How values travel: a row of a table. A codec changes f32 and f64 only; every other type travels as it is. Codecs know
-/// no ranks, hold no state and may be used by any thread. Adding one: its own file, a line in `codec.cc`, a `CodecId`,
-/// a line in the build; tests and benchmarks loop over the table.
+/// How values travel: a row of a table. A codec changes f32 and f64 only; every other type travels as it is. Codecs
+/// know no ranks, hold no state and may be used by any thread. Adding one: its own file, a line in `codec.cc`, a
+/// `CodecId`, a line in the build; tests and benchmarks loop over the table.
 struct Codec {
   CodecId id;
   const char* name;

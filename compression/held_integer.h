@@ -5,7 +5,8 @@
 
 namespace rueda::core {
 
-/// `value` cut off toward zero and held at the ends of T's range; NaN becomes 0. What every scaled integer goes through.
+/// `value` cut off toward zero and held at the ends of T's range; NaN becomes 0. What every scaled integer goes
+/// through.
 template <class T>
 T held_integer(double value) {
   // 2^bits of the magnitude: the first double past the range, exact for every T.

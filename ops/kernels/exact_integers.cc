@@ -24,8 +24,8 @@ void add_block(const std::byte* from, int64_t n, Exact<T>* sums) {
   for (int64_t i = 0; i < n; ++i) sums[i] += block[i];
 }
 
-/// Truncating division. Up to 32 bits the sum is below 2^53: then the fp64 quotient never rounds up to an integer it has
-/// not reached, so cutting it off is exact, at a fifth of the time of an integer division.
+/// Truncating division. Up to 32 bits the sum is below 2^53: then the fp64 quotient never rounds up to an integer it
+/// has not reached, so cutting it off is exact, at a fifth of the time of an integer division.
 template <class T>
 Exact<T> divided(Exact<T> sum, Exact<T> divisor) {
   if constexpr (sizeof(T) == 8) return sum / divisor;
@@ -38,8 +38,8 @@ void finish_block(const ReduceTask& task, int64_t n, const Exact<T>* sums, T* re
   const auto divisor = static_cast<Exact<T>>(task.divisor);
   for (int64_t i = 0; i < n; ++i) {
     const Exact<T> value = average ? divided<T>(sums[i], divisor) : sums[i];
-    results[i] = task.postscale == 1.0 ? static_cast<T>(value)
-                                       : held_integer<T>(static_cast<double>(value) * task.postscale);
+    results[i] =
+        task.postscale == 1.0 ? static_cast<T>(value) : held_integer<T>(static_cast<double>(value) * task.postscale);
   }
 }
 

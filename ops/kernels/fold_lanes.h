@@ -68,9 +68,8 @@ template <class Vectors, class L, class Step, int kRegisters>
   constexpr int64_t kRegisterBytes = sizeof(typename L::Acc) / sizeof(typename L::Scalar) * L::kStride;
   const int64_t offset = first * L::kStride;
   typename L::Acc total[kRegisters];
-  fold_bracket<Vectors, L, Step, kRegisters>(run, total, [offset](const std::byte* input, int r) {
-    return L::load(input + offset + r * kRegisterBytes);
-  });
+  fold_bracket<Vectors, L, Step, kRegisters>(
+      run, total, [offset](const std::byte* input, int r) { return L::load(input + offset + r * kRegisterBytes); });
   for (int r = 0; r < kRegisters; ++r) total[r] = finish<Vectors, L>(run, total[r]);
   std::byte* out = run.out + offset;
   if (past_cache) {
@@ -87,9 +86,8 @@ template <class Vectors, class L, class Step>
 [[gnu::always_inline]] inline void fold_part(const FoldRun& run, int64_t first, int64_t n) {
   const int64_t offset = first * L::kStride;
   typename L::Acc total[1];
-  fold_bracket<Vectors, L, Step, 1>(run, total, [offset, n](const std::byte* input, int) {
-    return load_part<L>(input + offset, n);
-  });
+  fold_bracket<Vectors, L, Step, 1>(
+      run, total, [offset, n](const std::byte* input, int) { return load_part<L>(input + offset, n); });
   total[0] = finish<Vectors, L>(run, total[0]);
   store_part<L>(run.out + offset, total[0], n);
   if (run.also != nullptr) store_part<L>(run.also + offset, total[0], n);

@@ -41,11 +41,12 @@ const char* kernel_set_name();
 
 /// Reduces `count` elements of all inputs (at least one) in one pass over memory; any thread, no locks, no allocation.
 ///
-/// The calling thread's rounding and denormal modes do not show in the result. Buffers may lie at any address. `out` and `also` may each be one of the inputs, but overlap nothing otherwise.
-/// `hint` says how `out` is stored (non-temporal stores want it aligned to its element, and are fenced before the
-/// return); `also`, if not null, gets the same values with plain stores. A minimum, maximum or product of inputs is
-/// postscaled as a sum is. Adasum, an average of bool, a divisor below 1 or no inputs are refused above this layer; here
-/// they are bugs of the caller and end the process.
+/// The calling thread's rounding and denormal modes do not show in the result. Buffers may lie at any address. `out`
+/// and `also` may each be one of the inputs, but overlap nothing otherwise. `hint` says how `out` is stored
+/// (non-temporal stores want it aligned to its element, and are fenced before the return); `also`, if not null, gets
+/// the same values with plain stores. A minimum, maximum or product of inputs is postscaled as a sum is. Adasum, an
+/// average of bool, a divisor below 1 or no inputs are refused above this layer; here they are bugs of the caller and
+/// end the process.
 void reduce(const KernelSet& set, const ReduceTask& task, std::span<const std::byte* const> inputs, std::byte* out,
             StoreHint hint, std::byte* also, int64_t count);
 

@@ -60,8 +60,11 @@ std::vector<uint16_t> all_halves() {
 /// Values of many sizes around the ties of `format`, with their signs, the ends of the range and the special ones.
 template <class Real>
 std::vector<Real> hard_values(rueda::test::SmallFloat format) {
-  std::vector<Real> values{Real(0), Real(-0.0), std::numeric_limits<Real>::infinity(),
-                           -std::numeric_limits<Real>::infinity(), std::numeric_limits<Real>::denorm_min(),
+  std::vector<Real> values{Real(0),
+                           Real(-0.0),
+                           std::numeric_limits<Real>::infinity(),
+                           -std::numeric_limits<Real>::infinity(),
+                           std::numeric_limits<Real>::denorm_min(),
                            std::numeric_limits<Real>::max()};
   const int infinity = ((1 << format.exponent_bits) - 1) << format.fraction_bits;
   for (int bits = 0; bits < infinity; ++bits) {
@@ -69,7 +72,8 @@ std::vector<Real> hard_values(rueda::test::SmallFloat format) {
     const double middle = low / 2 + value_of(format, static_cast<uint16_t>(bits + 1)) / 2;
     const auto tie = static_cast<Real>(bits + 1 < infinity ? middle : 1.001 * low);
     const Real sign = bits % 2 == 0 ? Real(1) : Real(-1);
-    values.insert(values.end(), {sign * tie, sign * std::nextafter(tie, Real(0)), sign * std::nextafter(tie, Real(HUGE_VAL))});
+    values.insert(values.end(),
+                  {sign * tie, sign * std::nextafter(tie, Real(0)), sign * std::nextafter(tie, Real(HUGE_VAL))});
   }
   return values;
 }
