@@ -8,8 +8,8 @@
 ///
 /// `Vectors` names the set: `kBytes`, the width of a register, and what no compiler finds by itself (conversions of
 /// f16, stores past the cache). It is a parameter of every template here and of every kernel, and a type seen only by
-/// files built with the same flags: so the linker never mixes functions built for different processors. For the same reason
-/// only raw pointers and built-in functions are used, nothing from the standard library that has a body.
+/// files built with the same flags: so the linker never mixes functions built for different processors. For the same
+/// reason only raw pointers and built-in functions are used, nothing from the standard library that has a body.
 namespace rueda::core {
 
 template <class T, int kBytes>
