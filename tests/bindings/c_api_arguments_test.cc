@@ -1,0 +1,321 @@
+// What is refused at enqueue: nothing is enqueued, no number is taken, and the sentence names the culprit.
+#include <catch2/catch.hpp>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/bindings/operations.h"
+
+namespace rueda::test {
+namespace {
+
+// Refused with INVALID_ARGUMENT and a sentence that contains `words`, on a session that works before and after.
+void expect_refused(rueda_session* session, int32_t code, rueda_handle handle, const std::string& words) {
+  const std::string sentence = rueda_last_error();
+  expect_code(code, RUEDA_INVALID_ARGUMENT, "a call whose refusal should say '" + words + "'");
+  expect(handle == 0, "a refused call left a handle");
+  expect(rueda_last_error_code() == RUEDA_INVALID_ARGUMENT, "the thread's last error code is another");
+  expect(sentence.find(words) != std::string::npos, "'" + sentence + "' does not say '" + words + "'");
+  expect_usable(session, "after a refusal");
+}
+
+// Each rank makes the same wrong call.
+void each_rank_is_refused(const std::function<int32_t(rueda_session*, rueda_handle*)>& call, const std::string& words) {
+  run_ranks(2, [&](rueda_session* session, int) {
+    rueda_handle handle = 77;
+    const int32_t code = call(session, &handle);
+    expect_refused(session, code, handle, words);
+  });
+}
+
+int32_t reduce(rueda_session* session, const rueda_tensor* tensor, int32_t op, const rueda_op_options* options,
+               rueda_handle* handle) {
+  return rueda_allreduce_async(session, tensor, tensor, op, options, handle);
+}
+
+}  // namespace
+
+TEST_CASE("an unknown dtype is refused with its number") {
+  for (const int32_t dtype : {-1, 13, 1000}) {
+    each_rank_is_refused(
+        [&](rueda_session* session, rueda_handle* handle) {
+          std::vector<float> values(4);
+          const CTensor tensor(values, dtype);
+          return reduce(session, tensor.get(), RUEDA_SUM, nullptr, handle);
+        },
+        std::to_string(dtype));
+  }
+}
+
+TEST_CASE("an unknown reduction operator is refused with its number") {
+  for (const int32_t op : {-1, 2, 6, 99}) {
+    each_rank_is_refused(
+        [&](rueda_session* session, rueda_handle* handle) {
+          std::vector<float> values(4);
+          const CTensor tensor(values, RUEDA_F32);
+          return reduce(session, tensor.get(), op, nullptr, handle);
+        },
+        std::to_string(op));
+  }
+}
+
+TEST_CASE("an unknown codec is refused with its number") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> values(4);
+        const CTensor tensor(values, RUEDA_F32);
+        rueda_op_options options = named("w");
+        options.codec = 44;
+        return reduce(session, tensor.get(), RUEDA_SUM, &options, handle);
+      },
+      "44");
+}
+
+TEST_CASE("a process set that does not exist is refused with its number") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> values(4);
+        const CTensor tensor(values, RUEDA_F32);
+        rueda_op_options options = named("w");
+        options.process_set = 31;
+        return reduce(session, tensor.get(), RUEDA_SUM, &options, handle);
+      },
+      "31");
+}
+
+TEST_CASE("a root that is no rank of the job is refused with its number") {
+  for (const int32_t root : {-1, 2, 500}) {
+    each_rank_is_refused(
+        [&](rueda_session* session, rueda_handle* handle) {
+          std::vector<float> values(4);
+          const CTensor tensor(values, RUEDA_F32);
+          return rueda_broadcast_async(session, tensor.get(), tensor.get(), root, nullptr, handle);
+        },
+        std::to_string(root));
+  }
+}
+
+TEST_CASE("a name of more than 1024 bytes is refused, one of 1024 is fine") {
+  const std::string longest(1024, 'n');
+  const std::string longer(1025, 'n');
+  each_rank_is_refused(
+      [&](rueda_session* session, rueda_handle* handle) {
+        expect_usable(session, longest.c_str());
+        std::vector<float> values(4);
+        const CTensor tensor(values, RUEDA_F32);
+        const rueda_op_options options = named(longer.c_str());
+        return reduce(session, tensor.get(), RUEDA_SUM, &options, handle);
+      },
+      "1024");
+}
+
+TEST_CASE("more than 16 dimensions are refused, 16 are fine") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> values(2);
+        const CTensor most(values.data(), RUEDA_F32, std::vector<int64_t>(16, 1));
+        expect_code(rueda_allreduce(session, most.get(), most.get(), RUEDA_SUM, nullptr), RUEDA_OK, "16 dimensions");
+        const CTensor more(values.data(), RUEDA_F32, std::vector<int64_t>(17, 1));
+        return reduce(session, more.get(), RUEDA_SUM, nullptr, handle);
+      },
+      "17");
+}
+
+TEST_CASE("a negative dimension is refused with its value") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> values(4);
+        const CTensor tensor(values.data(), RUEDA_F32, {2, -2});
+        return reduce(session, tensor.get(), RUEDA_SUM, nullptr, handle);
+      },
+      "-2");
+}
+
+TEST_CASE("a shape whose elements overflow 64 bits is refused") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> values(4);
+        const int64_t huge = std::numeric_limits<int64_t>::max() / 2;
+        const CTensor tensor(values.data(), RUEDA_F32, {huge, 4, huge});
+        return reduce(session, tensor.get(), RUEDA_SUM, nullptr, handle);
+      },
+      "[");
+}
+
+TEST_CASE("elements at a null pointer are refused for an input, and for a broadcast's root") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> values(4);
+        const CTensor nowhere(nullptr, RUEDA_F32, {4});
+        const CTensor output(values, RUEDA_F32);
+        return rueda_allreduce_async(session, nowhere.get(), output.get(), RUEDA_SUM, nullptr, handle);
+      },
+      "data");
+}
+
+TEST_CASE("data that is not aligned to its element is refused") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<double> values(4);
+        const CTensor tensor(reinterpret_cast<char*>(values.data()) + 1, RUEDA_F64, {2});
+        return reduce(session, tensor.get(), RUEDA_SUM, nullptr, handle);
+      },
+      "align");
+}
+
+TEST_CASE("an output of another shape or dtype than its input is refused") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> in(4);
+        std::vector<float> out(3);
+        return rueda_allreduce_async(session, CTensor(in, RUEDA_F32).get(), CTensor(out, RUEDA_F32).get(), RUEDA_SUM,
+                                     nullptr, handle);
+      },
+      "[3]");
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> in(4);
+        std::vector<int32_t> out(4);
+        return rueda_allreduce_async(session, CTensor(in, RUEDA_F32).get(), CTensor(out, RUEDA_I32).get(), RUEDA_SUM,
+                                     nullptr, handle);
+      },
+      "i32");
+}
+
+TEST_CASE("an output that overlaps its input without being it is refused") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> values(8);
+        const CTensor in(values.data(), RUEDA_F32, {4});
+        const CTensor out(values.data() + 1, RUEDA_F32, {4});
+        return rueda_allreduce_async(session, in.get(), out.get(), RUEDA_SUM, nullptr, handle);
+      },
+      "overlap");
+}
+
+TEST_CASE("a device that no plug-in serves is refused with its number") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> values(4);
+        CTensor tensor(values, RUEDA_F32);
+        tensor->device = 12;
+        return reduce(session, tensor.get(), RUEDA_SUM, nullptr, handle);
+      },
+      "12");
+}
+
+TEST_CASE("a struct whose size was not set is refused") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> values(4);
+        CTensor tensor(values, RUEDA_F32);
+        tensor->struct_size = 0;
+        return reduce(session, tensor.get(), RUEDA_SUM, nullptr, handle);
+      },
+      "struct_size");
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> values(4);
+        const CTensor tensor(values, RUEDA_F32);
+        rueda_op_options options{};
+        return reduce(session, tensor.get(), RUEDA_SUM, &options, handle);
+      },
+      "struct_size");
+}
+
+TEST_CASE("null tensors and a null handle are refused") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> values(4);
+        const CTensor tensor(values, RUEDA_F32);
+        expect_code(rueda_allreduce_async(session, tensor.get(), tensor.get(), RUEDA_SUM, nullptr, nullptr),
+                    RUEDA_INVALID_ARGUMENT, "a null handle");
+        expect_code(rueda_allreduce_async(session, tensor.get(), nullptr, RUEDA_SUM, nullptr, handle),
+                    RUEDA_INVALID_ARGUMENT, "a null output");
+        return rueda_allreduce_async(session, nullptr, tensor.get(), RUEDA_SUM, nullptr, handle);
+      },
+      "input");
+}
+
+TEST_CASE("a name already in flight is refused and the first operation goes on") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    std::vector<float> first = {1};
+    std::vector<float> second = {5};
+    if (rank == 0) {  // in flight for certain: rank 1 has not submitted it
+      const rueda_handle handle = start_sum(session, first, "w1");
+      rueda_handle refused = start_sum(session, second, "w1");
+      expect_refused(session, rueda_last_error_code(), refused, "w1");
+      expect_usable(session, "rank 1 may follow");
+      expect(finish(handle).code == RUEDA_OK, "the first operation failed");
+    } else {
+      expect_usable(session, "after a refusal");
+      expect_usable(session, "rank 1 may follow");
+      expect_code(sum(session, first, "w1"), RUEDA_OK, "w1");
+    }
+    expect(first[0] == 2 && second[0] == 5, "the refused tensor was touched or the sum is wrong");
+    expect_code(sum(session, second, "w1"), RUEDA_OK, "the name again, once it is free");
+  });
+}
+
+TEST_CASE("a group with the same name twice is refused whole") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> a(4);
+        std::vector<float> b(4);
+        const CTensor first(a, RUEDA_F32);
+        const CTensor second(b, RUEDA_F32);
+        const rueda_tensor tensors[] = {*first.get(), *second.get()};
+        const char* const names[] = {"twin", "twin"};
+        const rueda_op_options options = named("group");
+        return rueda_grouped_allreduce_async(session, 2, tensors, tensors, names, RUEDA_SUM, &options, handle);
+      },
+      "twin");
+}
+
+TEST_CASE("a group with one bad member is refused whole, and its good members' names stay free") {
+  each_rank_is_refused(
+      [](rueda_session* session, rueda_handle* handle) {
+        std::vector<float> a(4);
+        std::vector<float> b(4);
+        const CTensor good(a, RUEDA_F32);
+        const CTensor bad(b, 99);
+        const rueda_tensor tensors[] = {*good.get(), *bad.get()};
+        const char* const names[] = {"good", "bad"};
+        const rueda_op_options options = named("group");
+        const int32_t code =
+            rueda_grouped_allreduce_async(session, 2, tensors, tensors, names, RUEDA_SUM, &options, handle);
+        const std::string sentence = rueda_last_error();
+        expect(sentence.find("99") != std::string::npos, sentence);
+        expect_code(sum(session, a, "good"), RUEDA_OK, "the good member's name");
+        // Refused again, for the caller's check of the sentence.
+        expect_code(code, RUEDA_INVALID_ARGUMENT, "a group with a bad member");
+        return rueda_grouped_allreduce_async(session, 2, tensors, tensors, names, RUEDA_SUM, &options, handle);
+      },
+      "99");
+}
+
+TEST_CASE("tensors without elements are reduced and broadcast like others") {
+  run_ranks(3, [](rueda_session* session, int) {
+    const CTensor flat(nullptr, RUEDA_F32, {0});
+    const CTensor deep(nullptr, RUEDA_BF16, {3, 0, 5});
+    expect_code(rueda_allreduce(session, flat.get(), flat.get(), RUEDA_AVERAGE, nullptr), RUEDA_OK, "shape [0]");
+    expect_code(rueda_allreduce(session, deep.get(), deep.get(), RUEDA_MAX, nullptr), RUEDA_OK, "shape [3, 0, 5]");
+    expect_code(rueda_broadcast(session, flat.get(), flat.get(), 2, nullptr), RUEDA_OK, "broadcast of shape [0]");
+    expect_code(rueda_grouped_allreduce(session, 0, nullptr, nullptr, nullptr, RUEDA_SUM, nullptr), RUEDA_OK,
+                "a group without members");
+    expect_usable(session, "after empty tensors");
+  });
+}
+
+TEST_CASE("a tensor without dimensions has one element") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    double value = rank + 1;
+    CTensor tensor(&value, RUEDA_F64, {});
+    tensor->shape = nullptr;
+    expect_code(rueda_allreduce(session, tensor.get(), tensor.get(), RUEDA_SUM, nullptr), RUEDA_OK, "a scalar");
+    expect(value == 3, "1 + 2 is not " + std::to_string(value));
+  });
+}
+
+}  // namespace rueda::test

@@ -1,0 +1,240 @@
+// Ranks as processes: settings that differ, ranks that die under load, and what is left afterwards.
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/bindings/operations.h"
+#include "tests/support/leftovers.h"
+#include "tests/support/rank_processes.h"
+
+namespace rueda::test {
+namespace {
+
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (c == '\n') c = '|';
+  }
+  return text;
+}
+
+void report_code(const std::string& word, int32_t code, const std::string& sentence) {
+  rank_report(word + " " + rueda_error_name(code) + " " + one_line(sentence));
+}
+
+// Checks that no process, descriptor or named file is left of a job, whatever happened to it.
+class NothingLeft {
+ public:
+  NothingLeft() : before_(holdings()) {}
+  ~NothingLeft() {
+    for (const std::string& leak : leaks(before_, holdings())) FAIL_CHECK("left behind: " + leak);
+    for (const std::string& file : named_files()) FAIL_CHECK("left behind: " + file);
+  }
+  NothingLeft(const NothingLeft&) = delete;
+  NothingLeft& operator=(const NothingLeft&) = delete;
+
+ private:
+  Holdings before_;
+};
+
+void expect_clean(const RankOutcome& outcome) {
+  INFO(outcome.output);
+  CHECK(outcome.signal == 0);
+  CHECK(outcome.exit_code == 0);
+}
+
+}  // namespace
+
+// ---- Bodies of rank processes -----------------------------------------------------------------------------------
+
+TEST_CASE("rank: joins and reduces and leaves", "[.]") {
+  rueda_session* session = nullptr;
+  const int32_t code = rueda_init(nullptr, &session);
+  report_code("init", code, rueda_last_error());
+  if (code != RUEDA_OK) return;
+  expect_usable(session, "w");
+  rank_report("place " + std::to_string(rueda_rank(session)) + "/" + std::to_string(rueda_local_size(session)));
+  CHECK(rueda_shutdown(session) == RUEDA_OK);
+}
+
+// Reduces small and large tensors until one fails, with others in flight, and reports how all of them ended and what a
+// new one gets.
+TEST_CASE("rank: reduces until a peer dies", "[.]") {
+  rueda_session* session = nullptr;
+  REQUIRE(rueda_init(nullptr, &session) == RUEDA_OK);
+  std::vector<float> small(10);
+  std::vector<float> large(300000);
+  Ending ending;
+  for (int step = 0; ending.code == RUEDA_OK; ++step) {
+    if (step == 10) rank_report("loaded");
+    const rueda_handle first = start_sum(session, large, "large");
+    const rueda_handle second = first == 0 ? 0 : start_sum(session, small, "small");
+    if (second == 0) ending = {rueda_last_error_code(), rueda_last_error()};
+    for (const rueda_handle handle : {first, second}) {
+      if (handle == 0) continue;
+      const Ending end = finish(handle);
+      if (end.code != RUEDA_OK) ending = end;
+    }
+  }
+  report_code("failed", ending.code, ending.sentence);
+  const int32_t again = sum(session, small, "another");
+  report_code("new", again, rueda_last_error());
+  const int32_t status = rueda_session_status(session);
+  report_code("status", status, rueda_last_error());
+  CHECK(rueda_shutdown(session) == RUEDA_OK);
+}
+
+// Waits for a rank that never submits, so that death finds an operation that is in no batch.
+TEST_CASE("rank: waits for an operation that rank 1 never submits", "[.]") {
+  rueda_session* session = nullptr;
+  REQUIRE(rueda_init(nullptr, &session) == RUEDA_OK);
+  std::vector<float> values(10);
+  const bool silent = rueda_rank(session) == 1;
+  const rueda_handle handle = silent ? 0 : start_sum(session, values, "never");
+  rank_report("waiting");
+  if (silent) {
+    rank_await();
+  } else {
+    const Ending ending = finish(handle);
+    report_code("failed", ending.code, ending.sentence);
+  }
+  CHECK(rueda_shutdown(session) == RUEDA_OK);
+}
+
+TEST_CASE("rank: meets a limit", "[.]") {
+  rueda_session* session = nullptr;
+  REQUIRE(rueda_init(nullptr, &session) == RUEDA_OK);
+  std::vector<float> values(10);
+  if (rueda_rank(session) == 0) {
+    const Ending ending = finish(start_sum(session, values, "late"));
+    report_code("ended", ending.code, ending.sentence);
+  }
+  expect_usable(session, "go on");
+  if (rueda_rank(session) == 1) {
+    const Ending ending = finish(start_sum(session, values, "late"));
+    report_code("ended", ending.code, ending.sentence);
+  }
+  expect_usable(session, "at the end");
+  CHECK(rueda_shutdown(session) == RUEDA_OK);
+}
+
+// ---- The tests -----------------------------------------------------------------------------------------------------
+
+TEST_CASE("processes started by hand meet through a store and leave nothing") {
+  const NothingLeft nothing_left;
+  RankProcesses ranks({.size = 3, .body = "rank: joins and reduces and leaves"});
+  int rank = 0;
+  for (const RankOutcome& outcome : ranks.finish()) {
+    expect_clean(outcome);
+    CHECK(outcome.report("place") == std::to_string(rank++) + "/3");
+  }
+}
+
+TEST_CASE("settings that must match and do not fail init on all ranks with who has what") {
+  struct Case {
+    const char* variable;
+    const char* usual;
+    const char* odd;
+  };
+  for (const Case& setting : {Case{"RUEDA_DETERMINISTIC", "0", "1"}, Case{"RUEDA_COMPRESSION", "none", "fp16"}}) {
+    const NothingLeft nothing_left;
+    RankProcesses ranks({.size = 3, .body = "rank: joins and reduces and leaves", .of_rank = [&](int rank) {
+                           return RankProcesses::Variables{{setting.variable, rank == 1 ? setting.odd : setting.usual}};
+                         }});
+    std::vector<std::string> sentences;
+    for (const RankOutcome& outcome : ranks.finish()) {
+      expect_clean(outcome);
+      sentences.push_back(outcome.report("init"));
+    }
+    for (const std::string& sentence : sentences) {
+      CHECK(sentence == sentences[0]);
+      CHECK(sentence.rfind("MISMATCH ", 0) == 0);
+      CHECK(sentence.find(std::string(setting.variable).substr(6)) != std::string::npos);
+      CHECK(sentence.find(setting.odd) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("of a setting that is policy, rank 0's value holds for all") {
+  RankProcesses ranks({.size = 2, .body = "rank: joins and reduces and leaves", .of_rank = [](int rank) {
+                         return RankProcesses::Variables{{"RUEDA_FUSION_THRESHOLD", rank == 0 ? "1MiB" : "2MiB"}};
+                       }});
+  for (const RankOutcome& outcome : ranks.finish()) {
+    expect_clean(outcome);
+    CHECK(outcome.report("init").rfind("OK", 0) == 0);
+  }
+}
+
+TEST_CASE("a process that never comes is named by those that wait for it") {
+  const NothingLeft nothing_left;
+  RankProcesses ranks({.size = 3,
+                       .body = "rank: joins and reduces and leaves",
+                       .variables = {{"RUEDA_INIT_TIMEOUT_SECONDS", "2"}},
+                       .started = 2});
+  for (const RankOutcome& outcome : ranks.finish()) {
+    expect_clean(outcome);
+    INFO(outcome.report("init"));
+    CHECK(outcome.report("init").rfind("TIMEOUT ", 0) == 0);
+    CHECK(outcome.report("init").find("rank 2") != std::string::npos);
+  }
+}
+
+TEST_CASE("kill -9 of any rank under load fails every survivor's operations with rank, host and pid") {
+  constexpr int kRanks = 3;
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  for (int victim = 0; victim < kRanks; ++victim) {
+    const NothingLeft nothing_left;
+    RankProcesses ranks({.size = kRanks, .body = "rank: reduces until a peer dies"});
+    for (int rank = 0; rank < kRanks; ++rank) ranks.await(rank, "loaded");
+    const std::string pid = std::to_string(ranks.pid(victim));
+    ranks.signal(victim, SIGKILL);
+    const std::vector<RankOutcome> outcomes = ranks.finish();
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const RankOutcome& outcome = outcomes[static_cast<size_t>(rank)];
+      if (rank == victim) {
+        CHECK(outcome.signal == SIGKILL);
+        continue;
+      }
+      expect_clean(outcome);
+      for (const char* word : {"failed", "new", "status"}) {
+        const std::string text = outcome.report(word);
+        INFO("victim " << victim << ", rank " << rank << ", " << word << ": " << text);
+        CHECK(text.rfind("PEER_LOST ", 0) == 0);
+        CHECK(text.find("rank " + std::to_string(victim)) != std::string::npos);
+        CHECK(text.find(host) != std::string::npos);
+        CHECK(text.find(pid) != std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("kill -9 of a rank that others wait for fails operations that are in no batch yet") {
+  const NothingLeft nothing_left;
+  RankProcesses ranks({.size = 3, .body = "rank: waits for an operation that rank 1 never submits"});
+  for (int rank = 0; rank < 3; ++rank) ranks.await(rank, "waiting");
+  ranks.signal(1, SIGKILL);
+  const std::vector<RankOutcome> outcomes = ranks.finish();
+  for (const int rank : {0, 2}) {
+    const RankOutcome& outcome = outcomes[static_cast<size_t>(rank)];
+    expect_clean(outcome);
+    INFO(outcome.report("failed"));
+    CHECK(outcome.report("failed").rfind("PEER_LOST ", 0) == 0);
+    CHECK(outcome.report("failed").find("rank 1") != std::string::npos);
+  }
+}
+
+TEST_CASE("an operation that a rank does not submit in time fails on all and the job goes on") {
+  const NothingLeft nothing_left;
+  RankProcesses ranks({.size = 2, .body = "rank: meets a limit", .variables = {{"RUEDA_TIMEOUT_SECONDS", "1"}}});
+  for (const RankOutcome& outcome : ranks.finish()) {
+    expect_clean(outcome);
+    INFO(outcome.report("ended"));
+    CHECK(outcome.report("ended").rfind("TIMEOUT ", 0) == 0);
+    CHECK(outcome.report("ended").find("late") != std::string::npos);
+  }
+}
+
+}  // namespace rueda::test

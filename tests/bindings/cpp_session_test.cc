@@ -1,0 +1,203 @@
+// The C++ binding over the C API: tensors, options, handles, errors, stores.
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <future>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "rueda.hpp"
+#include "tests/bindings/cpp_ranks.h"
+
+namespace rueda::test {
+
+static_assert(DtypeOf<long>::value == RUEDA_I64 && DtypeOf<unsigned long long>::value == RUEDA_U64);
+static_assert(DtypeOf<char>::value == (std::is_signed_v<char> ? RUEDA_I8 : RUEDA_U8) &&
+              DtypeOf<bool>::value == RUEDA_BOOL);
+static_assert(DtypeOf<int16_t>::value == RUEDA_I16 && DtypeOf<uint16_t>::value == RUEDA_U16);
+static_assert(DtypeOf<Float16>::value == RUEDA_F16 && DtypeOf<BFloat16>::value == RUEDA_BF16);
+static_assert(!std::is_constructible_v<Tensor, const std::vector<float>&>, "an output of constants");
+static_assert(!std::is_copy_constructible_v<Handle> && std::is_nothrow_move_constructible_v<Handle>);
+
+TEST_CASE("vectors, arrays and shaped views are tensors") {
+  cpp_ranks(2, [](Session& session) {
+    const int rank = session.rank();
+    std::vector<float> values(6, static_cast<float>(rank));
+    session.allreduce(values, {.op = ReduceOp::kSum, .name = "vector"});
+    std::array<int64_t, 2> pair = {rank, 10};
+    session.allreduce(pair, {.op = ReduceOp::kMax, .name = "array"});
+    const std::vector<double> constant = {4.0};
+    std::vector<double> out(1);
+    session.allreduce(constant, out, {.name = "out of place"});
+    session.allreduce(shaped(values, {2, 3}), {.op = ReduceOp::kSum, .name = "shaped"});
+    expect(values == std::vector<float>(6, 2) && pair == std::array<int64_t, 2>{1, 10} && out[0] == 4,
+           "a result is wrong");
+  });
+}
+
+TEST_CASE("a shape that does not hold the elements is refused") {
+  std::vector<float> values(6);
+  CHECK_THROWS_AS(shaped(values, {2, 2}), InvalidArgument);
+  CHECK_THROWS_AS(Tensor(values).elements<int32_t>(), InvalidArgument);
+  CHECK(shaped(values, {2, 3}).elements<float>().size() == 6);
+}
+
+TEST_CASE("broadcast, barrier and groups have blocking and asynchronous forms") {
+  cpp_ranks(3, [](Session& session) {
+    std::vector<int32_t> values(10, session.rank());
+    session.broadcast(values, {.root = 2, .name = "b"});
+    expect(values == std::vector<int32_t>(10, 2), "the broadcast");
+    session.barrier();
+    std::vector<float> a(3, 1);
+    std::vector<double> b(4, 1);
+    std::vector<float> c(5, 2);
+    const std::vector<Tensor> group = {a, c};
+    session.grouped_allreduce(group, {.op = ReduceOp::kSum, .name = "g"});
+    const std::vector<std::string> names = {"first", "second"};
+    session.grouped_allreduce_async(group, {.op = ReduceOp::kSum, .name = "g"}, names).wait();
+    session.allreduce(b, {.op = ReduceOp::kSum});
+    expect(a == std::vector<float>(3, 9) && c == std::vector<float>(5, 18) && b == std::vector<double>(4, 3),
+           "the group");
+  });
+}
+
+TEST_CASE("errors come as the class of their remedy with the library's sentence") {
+  cpp_ranks(2, [](Session& session) {
+    std::vector<float> values(static_cast<size_t>(session.rank()) + 1);
+    try {
+      session.allreduce(values, {.name = "w"});
+      expect(false, "a sum of [1] and [2] succeeded");
+    } catch (const Mismatch& error) {
+      expect(error.code() == RUEDA_MISMATCH && std::string(error.what()).find("[2]") != std::string::npos,
+             error.what());
+      expect(std::string(error.code_name()) == "MISMATCH", error.code_name());
+    }
+    Handle handle = session.allreduce_async(values, {.name = "w"});
+    try {
+      handle.wait();
+      expect(false, "a sum of [1] and [2] succeeded");
+    } catch (const Mismatch& error) {
+      expect(handle.error() == error.what(), "the handle's sentence is another");
+    }
+    bool refused = false;
+    try {
+      session.broadcast(values, {.root = 9});
+    } catch (const InvalidArgument&) {
+      refused = true;
+    }
+    expect(refused, "root 9 of 2 was not refused");
+  });
+}
+
+TEST_CASE("a session that was moved from or shut down says so") {
+  cpp_ranks(1, [](Session& session) {
+    Session moved(std::move(session));
+    expect(moved.size() == 1, "the session did not move");
+    bool refused = false;
+    try {
+      static_cast<void>(session.rank());
+    } catch (const NotInitialized&) {
+      refused = true;
+    }
+    expect(refused, "a session moved from has a rank");
+    moved.shutdown();
+    moved.shutdown();
+  });
+}
+
+TEST_CASE("waiting with a limit says whether the operation has finished") {
+  cpp_ranks(2, [](Session& session) {
+    std::vector<float> values = {1};
+    if (session.rank() == 1) session.barrier();
+    const Handle handle = session.allreduce_async(values, {.op = ReduceOp::kSum, .name = "w"});
+    if (session.rank() == 0) {
+      expect(!handle.wait_for(Seconds(0.01)) && !handle.poll(), "finished without rank 1");
+      session.barrier();
+    }
+    while (!handle.wait_for(Seconds(100))) {
+    }
+    expect(handle.poll() && values[0] == 2, "the result");
+  });
+}
+
+TEST_CASE("a handle that goes out of scope in flight takes its tensor back") {
+  cpp_ranks(2, [](Session& session) {
+    if (session.rank() == 0) {
+      std::vector<float> values = {1};
+      { const Handle dropped = session.allreduce_async(values, {.name = "w"}); }
+      expect(values[0] == 1, "an abandoned tensor was written");
+      session.barrier();
+    } else {
+      session.barrier();
+      std::vector<float> values = {1};
+      bool timed_out = false;
+      try {
+        session.allreduce(values, {.name = "w"});
+      } catch (const Timeout&) {
+        timed_out = true;
+      }
+      expect(timed_out, "the abandoned operation did not time out here");
+    }
+    std::vector<float> values = {1};
+    session.allreduce(values, {.op = ReduceOp::kSum, .name = "w"});
+    expect(values[0] == 2, "the name afterwards");
+  });
+}
+
+TEST_CASE("callbacks are told how it ended, also in blocking calls, and may throw") {
+  cpp_ranks(2, [](Session& session) {
+    std::vector<float> values(static_cast<size_t>(session.rank()) + 1);
+    std::promise<Completion> told;
+    bool failed = false;
+    try {
+      session.allreduce(values, {.name = "w", .callback = [&](const Completion& completion) {
+                                   told.set_value(completion);
+                                   throw std::runtime_error("from a callback");
+                                 }});
+    } catch (const Mismatch&) {
+      failed = true;
+    }
+    const Completion completion = told.get_future().get();
+    expect(failed && completion.code == RUEDA_MISMATCH && !completion.ok(),
+           "the callback was told " + std::to_string(completion.code));
+    std::vector<float> one = {1};
+    bool refused = false;
+    try {
+      session.allreduce(one, {.process_set = 77, .callback = [](const Completion&) {}});
+    } catch (const InvalidArgument&) {
+      refused = true;
+    }
+    expect(refused, "set 77 was not refused");
+  });
+}
+
+TEST_CASE("late outputs come from the library or from a function") {
+  cpp_ranks(2, [](Session& session) {
+    const std::vector<float> in(100, 1);
+    const Handle owned = session.allreduce_async(in, late_output(in), {.op = ReduceOp::kSum, .name = "w"});
+    owned.wait();
+    expect(owned.output().elements<float>()[99] == 2, "the library's output");
+    alignas(64) std::array<float, 112> memory{};
+    const Handle given =
+        session.allreduce_async(in, late_output(in), {.op = ReduceOp::kSum, .name = "w", .allocate = [&](size_t bytes) {
+                                                        return bytes == 400 ? memory.data() : nullptr;
+                                                      }});
+    given.wait();
+    expect(given.output().data() == memory.data() && memory[99] == 2, "the function's output");
+  });
+}
+
+TEST_CASE("what a store throws comes out of the session's constructor") {
+  struct Broken : Store {
+    void set(std::string_view, std::string_view) override { throw std::logic_error("no such store"); }
+    std::optional<std::string> get(std::string_view, Seconds) override { return {}; }
+    int64_t add(std::string_view, int64_t) override { throw std::logic_error("no such store"); }
+  } broken;
+  const std::array<std::byte, 32> key{};
+  const InitOptions options = {.place = Place{0, 2}, .store = &broken, .job_key = key, .timeout = Seconds(5)};
+  CHECK_THROWS_WITH(Session(options), "no such store");
+}
+
+}  // namespace rueda::test

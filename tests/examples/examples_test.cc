@@ -1,0 +1,100 @@
+// The examples as a user runs them, under hvdrun.
+#include <sys/wait.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+struct Run {
+  int exit_code = -1;
+  std::string output;  ///< stdout and stderr
+};
+
+// Runs words that need no quoting as a shell command line.
+Run run(const std::string& command) {
+  Run result;
+  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
+  REQUIRE(pipe != nullptr);
+  std::array<char, 4096> buffer{};
+  while (const size_t got = fread(buffer.data(), 1, buffer.size(), pipe)) result.output.append(buffer.data(), got);
+  const int status = pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+Run hvdrun(int ranks, const std::string& program) {
+  return run(std::string(RUEDA_TEST_BIN) + "/hvdrun -np " + std::to_string(ranks) +
+             " -H localhost:" + std::to_string(ranks) + " " + RUEDA_TEST_BIN + "/" + program);
+}
+
+// All matches of the first group.
+std::vector<std::string> all_of(const std::string& text, const std::string& pattern) {
+  std::vector<std::string> found;
+  const std::regex expression(pattern);
+  for (std::sregex_iterator at(text.begin(), text.end(), expression), end; at != end; ++at) found.push_back((*at)[1]);
+  return found;
+}
+
+void expect_trained(int ranks, const std::string& flags) {
+  const Run result = hvdrun(ranks, "train_digits" + flags);
+  INFO(result.output);
+  CHECK(result.exit_code == 0);
+  CHECK(all_of(result.output, "epoch ([0-9]+)/20").size() == 20);
+  const auto accuracy = all_of(result.output, "test accuracy ([0-9.]+) \\([0-9]+ of 360");
+  REQUIRE(accuracy.size() == 1);
+  CHECK(std::stod(accuracy[0]) >= 0.95);
+  const auto hashes = all_of(result.output, "rank [0-9]+: parameters ([0-9a-f]{16})");
+  CHECK(hashes.size() == static_cast<size_t>(ranks));
+  CHECK(std::set<std::string>(hashes.begin(), hashes.end()).size() == 1);
+}
+
+}  // namespace
+
+TEST_CASE("the first programs add up the ranks' numbers") {
+  for (const char* program : {"hello_allreduce", "hello_allreduce_cpp"}) {
+    const Run result = hvdrun(3, program);
+    INFO(result.output);
+    CHECK(result.exit_code == 0);
+    CHECK(all_of(result.output, "rank ([0-9]) of 3: the ranks add up to 3").size() == 3);
+  }
+}
+
+TEST_CASE("a first program without hvdrun is a job of one rank") {
+  const Run result = run(std::string(RUEDA_TEST_BIN) + "/hello_allreduce");
+  INFO(result.output);
+  CHECK(result.exit_code == 0);
+  CHECK(result.output == "rank 0 of 1: the ranks add up to 0\n");
+}
+
+TEST_CASE("train_digits reaches an accuracy of 0.95 with equal parameters on all ranks") {
+  for (const int ranks : {1, 2, 4}) expect_trained(ranks, "");
+}
+
+TEST_CASE("train_digits reaches it with gradients that travel as 16-bit floats") { expect_trained(2, " --fp16"); }
+
+TEST_CASE("train_digits says what is wrong with its flags and its data") {
+  const std::string program = std::string(RUEDA_TEST_BIN) + "/train_digits ";
+  const std::pair<const char*, const char*> cases[] = {{"--epochs 0", "--epochs '0'"},
+                                                       {"--epochs many", "--epochs 'many'"},
+                                                       {"--epochs", "--epochs needs a value"},
+                                                       {"--speed 9", "'--speed'"}};
+  for (const auto& [flags, words] : cases) {
+    const Run result = run(program + flags);
+    CHECK(result.exit_code == 2);
+    CHECK(result.output.find(words) != std::string::npos);
+  }
+  const Run missing = run(program + "--data /nowhere/digits.csv.gz");
+  CHECK(missing.exit_code == 1);
+  CHECK(missing.output.find("/nowhere/digits.csv.gz") != std::string::npos);
+  const Run wrong = run(program + "--data " + RUEDA_TEST_SOURCE);
+  CHECK(wrong.exit_code == 1);
+  CHECK(wrong.output.find("line 1") != std::string::npos);
+}
