@@ -38,6 +38,10 @@ class WireWriter {
   /// What was written; the writer is empty afterwards.
   std::vector<std::byte> take() { return std::exchange(buffer_, {}); }
   std::string take_text();
+  /// Makes room for so many bytes at once.
+  void reserve(size_t bytes) { buffer_.reserve(bytes); }
+  /// Empties the writer and keeps its memory.
+  void clear() { buffer_.clear(); }
 
  private:
   template <typename T>

@@ -148,7 +148,10 @@ WireWriter& FrameQueue::reserve(size_t bytes, size_t requests) {
     full_.push_back(current_.take());
     requests_ = 0;
   }
-  if (current_.empty()) current_.varint(epoch_);
+  if (current_.empty()) {
+    current_.reserve(64);
+    current_.varint(epoch_);
+  }
   requests_ += requests;
   return current_;
 }

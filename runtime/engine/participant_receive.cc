@@ -81,13 +81,17 @@ bool Participant::State::resolve(Key& key, uint64_t ahead, uint64_t& occurrence)
 }
 
 bool Participant::State::remove_pending(Key& key, uint64_t occurrence, uint64_t& ticket) {
-  for (auto operation = key.pending.begin(); operation != key.pending.end(); ++operation) {
-    if (operation->occurrence != occurrence) continue;
-    ticket = operation->ticket;
-    key.pending.erase(operation);
+  const auto is_it = [occurrence](const Operation& operation) { return operation.occurrence == occurrence; };
+  if (key.pending.empty()) return false;
+  if (is_it(key.pending.front())) {
+    ticket = key.pending.pop_front().ticket;
     return true;
   }
-  return false;
+  const auto found = std::find_if(key.pending.begin(), key.pending.end(), is_it);
+  if (found == key.pending.end()) return false;
+  ticket = found->ticket;
+  key.pending.remove_if(is_it);
+  return true;
 }
 
 bool Participant::State::take_batch(WireReader& reader) {
@@ -162,7 +166,8 @@ bool Participant::State::evict(Set& set, uint64_t id) {
   key->id = 0;
   key->home = kNoMetadata;
   key->count -= std::exchange(key->floor, 0);
-  for (size_t i = 0; i < key->pending.size(); ++i) key->pending[i].occurrence = i;
+  uint64_t occurrence = 0;
+  for (Operation& operation : key->pending) operation.occurrence = occurrence++;
   if (key->pending.empty() && !key->name.empty()) set.named.erase(set.named.find(key->name));
   return true;
 }

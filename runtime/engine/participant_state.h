@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/engine/agreement.h"
+#include "runtime/engine/fifo.h"
 #include "runtime/engine/id_map.h"
 #include "runtime/engine/messages.h"
 #include "runtime/engine/metadata_table.h"
@@ -50,7 +51,7 @@ struct Participant::State {
     uint64_t count = 0;
     uint64_t floor = 0;
     std::vector<uint64_t> ahead;
-    std::vector<Operation> pending;
+    Fifo<Operation> pending;
     std::vector<Owed> owed;
   };
   struct Set {

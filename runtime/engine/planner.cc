@@ -19,22 +19,24 @@ FuseKey::FuseKey(const Metadata& metadata)
 
 void Planner::push(const FuseKey& key, const PlannedTensor& tensor) {
   ++waiting_;
-  add(Unit{orders_++, tensor.bytes, key, tensor, {}, {}});
+  add(Unit{orders_++, key, tensor, tensor.bytes, nullptr});
 }
 
 void Planner::push_group(std::span<const FuseKey> keys, std::span<const PlannedTensor> tensors) {
   ++waiting_;
-  Unit unit{orders_++, 0, keys.front(), tensors.front(), {tensors.begin(), tensors.end()}, {}};
-  for (const PlannedTensor& tensor : tensors) unit.bytes += tensor.bytes;
+  auto group = std::make_unique<Group>();
+  group->tensors.assign(tensors.begin(), tensors.end());
   const bool mixed = std::any_of(keys.begin(), keys.end(), [&](const FuseKey& key) { return key != keys.front(); });
-  if (mixed) unit.keys.assign(keys.begin(), keys.end());
-  add(std::move(unit));
+  if (mixed) group->keys.assign(keys.begin(), keys.end());
+  uint64_t bytes = 0;
+  for (const PlannedTensor& tensor : tensors) bytes += tensor.bytes;
+  add(Unit{orders_++, keys.front(), tensors.front(), bytes, std::move(group)});
 }
 
 void Planner::add(Unit unit) {
   if (barrier_) {
     behind_.push_back(std::move(unit));
-  } else if (unit.key.kind == OpKind::kBarrier && unit.group.empty()) {
+  } else if (unit.key.kind == OpKind::kBarrier && unit.group == nullptr) {
     barrier_ = std::move(unit);
   } else {
     bucket_for(unit.key).units.push_back(std::move(unit));
@@ -63,45 +65,52 @@ Planner::Bucket* Planner::oldest() {
 
 bool Planner::holds(const Unit& unit, uint64_t id, uint64_t occurrence) {
   const auto is_it = [&](const PlannedTensor& tensor) { return tensor.id == id && tensor.occurrence == occurrence; };
-  return unit.group.empty() ? is_it(unit.first) : std::any_of(unit.group.begin(), unit.group.end(), is_it);
+  if (unit.group == nullptr) return is_it(unit.first);
+  return std::any_of(unit.group->tensors.begin(), unit.group->tensors.end(), is_it);
 }
 
 void Planner::remove(uint64_t id, uint64_t occurrence) {
   const auto is_it = [&](const Unit& unit) { return holds(unit, id, occurrence); };
-  size_t removed = std::erase_if(behind_, is_it);
-  for (Bucket& bucket : buckets_) removed += std::erase_if(bucket.units, is_it);
+  size_t removed = behind_.remove_if(is_it);
+  for (Bucket& bucket : buckets_) removed += bucket.units.remove_if(is_it);
   waiting_ -= removed;
   if (!barrier_ || !is_it(*barrier_)) return;
   --waiting_;
   barrier_.reset();
-  for (std::deque<Unit> rest = std::exchange(behind_, {}); !rest.empty(); rest.pop_front()) add(std::move(rest.front()));
+  release_behind();
+}
+
+/// What waited for a barrier goes on, up to the next one.
+void Planner::release_behind() {
+  while (!behind_.empty() && !barrier_) add(behind_.pop_front());
 }
 
 bool Planner::fits_one_batch(const Unit& unit) const {
-  if (unit.group.empty()) return true;
-  return unit.keys.empty() && unit.key.kind != OpKind::kBarrier && unit.bytes <= threshold_ && threshold_ != 0 &&
-         unit.group.size() <= kMaxRequests;
+  if (unit.group == nullptr) return true;
+  return unit.group->keys.empty() && unit.key.kind != OpKind::kBarrier && unit.bytes <= threshold_ && threshold_ != 0 &&
+         unit.group->tensors.size() <= kMaxRequests;
 }
 
-void Planner::split(const Unit& group, Cut& cut) const {
-  std::vector<bool> taken(group.group.size(), false);
+void Planner::split(const Unit& unit, Cut& cut) const {
+  const Group& group = *unit.group;
+  std::vector<bool> taken(group.tensors.size(), false);
   for (size_t first = 0; first < taken.size(); ++first) {
     if (taken[first]) continue;
     uint64_t bytes = 0;
     size_t begin = cut.tensors.size();
-    const auto key_of = [&](size_t i) -> const FuseKey& { return group.keys.empty() ? group.key : group.keys[i]; };
+    const auto key_of = [&](size_t i) -> const FuseKey& { return group.keys.empty() ? unit.key : group.keys[i]; };
     for (size_t i = first; i < taken.size(); ++i) {
       if (taken[i] || key_of(i) != key_of(first)) continue;
       const size_t count = cut.tensors.size() - begin;
       const bool alone = threshold_ == 0 || key_of(i).kind == OpKind::kBarrier || count >= kMaxRequests;
-      if (count != 0 && (alone || bytes + group.group[i].bytes > threshold_)) {
+      if (count != 0 && (alone || bytes + group.tensors[i].bytes > threshold_)) {
         cut.ends.push_back(cut.tensors.size());
         begin = cut.tensors.size();
         bytes = 0;
       }
       taken[i] = true;
-      bytes += group.group[i].bytes;
-      cut.tensors.push_back(group.group[i]);
+      bytes += group.tensors[i].bytes;
+      cut.tensors.push_back(group.tensors[i]);
     }
     if (cut.tensors.size() != begin) cut.ends.push_back(cut.tensors.size());
   }
@@ -112,11 +121,7 @@ void Planner::take_barrier(Cut& cut) {
   cut.tensors.push_back(barrier_->first);
   cut.ends.push_back(1);
   barrier_.reset();
-  while (!behind_.empty() && !barrier_) {
-    Unit unit = std::move(behind_.front());
-    behind_.pop_front();
-    add(std::move(unit));
-  }
+  release_behind();
 }
 
 void Planner::next(Cut& cut) {
@@ -124,10 +129,9 @@ void Planner::next(Cut& cut) {
   cut.ends.clear();
   Bucket* bucket = oldest();
   if (bucket == nullptr) return take_barrier(cut);
-  std::deque<Unit>& units = bucket->units;
+  Fifo<Unit>& units = bucket->units;
   if (!fits_one_batch(units.front())) {
-    split(units.front(), cut);
-    units.pop_front();
+    split(units.pop_front(), cut);
     --waiting_;
     return;
   }
@@ -138,10 +142,10 @@ void Planner::next(Cut& cut) {
                       cut.tensors.size() + size_of_unit(unit) > kMaxRequests;
     if (!cut.tensors.empty() && full) break;
     bytes += unit.bytes;
-    if (unit.group.empty()) {
+    if (unit.group == nullptr) {
       cut.tensors.push_back(unit.first);
     } else {
-      cut.tensors.insert(cut.tensors.end(), unit.group.begin(), unit.group.end());
+      cut.tensors.insert(cut.tensors.end(), unit.group->tensors.begin(), unit.group->tensors.end());
     }
     units.pop_front();
     --waiting_;

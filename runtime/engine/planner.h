@@ -1,11 +1,12 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "runtime/engine/fifo.h"
 #include "runtime/engine/request.h"
 
 namespace rueda::core {
@@ -57,33 +58,37 @@ class Planner {
   void next(Cut& cut);
 
  private:
+  struct Group {
+    std::vector<PlannedTensor> tensors;
+    std::vector<FuseKey> keys;         ///< empty when all are equal
+  };
   struct Unit {
     uint64_t order = 0;
-    uint64_t bytes = 0;
     FuseKey key;                       ///< of the first tensor
     PlannedTensor first;
-    std::vector<PlannedTensor> group;  ///< empty: a single tensor
-    std::vector<FuseKey> keys;         ///< the group's, when they differ
+    uint64_t bytes = 0;
+    std::unique_ptr<const Group> group;  ///< null: a single tensor
   };
   struct Bucket {
     FuseKey key;
-    std::deque<Unit> units;
+    Fifo<Unit> units;
   };
   void add(Unit unit);
   Bucket& bucket_for(const FuseKey& key);
   Bucket* oldest();
-  static size_t size_of_unit(const Unit& unit) { return unit.group.empty() ? 1 : unit.group.size(); }
+  static size_t size_of_unit(const Unit& unit) { return unit.group == nullptr ? 1 : unit.group->tensors.size(); }
   static bool holds(const Unit& unit, uint64_t id, uint64_t occurrence);
   bool fits_one_batch(const Unit& unit) const;
-  void split(const Unit& group, Cut& cut) const;
+  void split(const Unit& unit, Cut& cut) const;
   void take_barrier(Cut& cut);
+  void release_behind();
 
   uint64_t threshold_;
   uint64_t orders_ = 0;
   size_t waiting_ = 0;
   std::vector<Bucket> buckets_;
   std::optional<Unit> barrier_;
-  std::deque<Unit> behind_;  ///< what became ready after the barrier
+  Fifo<Unit> behind_;  ///< what became ready after the barrier
 };
 
 }  // namespace rueda::core
