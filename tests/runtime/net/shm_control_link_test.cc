@@ -128,6 +128,19 @@ TEST_CASE("an awake peer is not rung, a sleeping one is") {
   CHECK(ends.high.link->receive() == frame);
 }
 
+TEST_CASE("a frame that can wait for the next turn rings only a peer that expects something") {
+  Ends ends(1024);
+  ends.high.segment->control().asleep.store(kRestingIdle);
+  ends.low.link->send(frame_of(1, 1), Urgency::kWithNextTurn);
+  CHECK(ends.high.rings() == 0);
+  CHECK(ends.high.link->readable());
+  ends.high.segment->control().asleep.store(kRestingExpecting);
+  ends.low.link->send(frame_of(2, 1), Urgency::kWithNextTurn);
+  CHECK(ends.high.rings() == 1);
+  CHECK(ends.high.link->receive() == frame_of(1, 1));
+  CHECK(ends.high.link->receive() == frame_of(2, 1));
+}
+
 TEST_CASE("a reader rings a writer that sleeps because its ring is full, and only such a one") {
   Ends ends(256);
   const Frame long_frame(1000, std::byte{1});
