@@ -54,6 +54,11 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const StoreLocation& w
 }
 
 Result<StoreReply> StoreClient::call(const StoreRequest& request, Deadline deadline) {
+  if (request.key.empty() || request.key.size() > kMaxKeyBytes || request.value.size() > kMaxValueBytes) {
+    return Status(Code::kInvalidArgument, "store: a key of " + std::to_string(request.key.size()) +
+                                              " bytes or a value of " + std::to_string(request.value.size()) +
+                                              " is over its limit");
+  }
   if (!broken_.ok()) return broken_;
   connection_->start(request);
   const Status waited = LoopWait{connection_->io(), nullptr, deadline}.until([this] { return connection_->done(); });
@@ -65,10 +70,6 @@ Result<StoreReply> StoreClient::call(const StoreRequest& request, Deadline deadl
 }
 
 Status StoreClient::set(std::string_view key, std::string_view value) {
-  if (key.empty() || key.size() > kMaxKeyBytes || value.size() > kMaxValueBytes) {
-    return {Code::kInvalidArgument, "store: a key of " + std::to_string(key.size()) + " bytes or a value of " +
-                                        std::to_string(value.size()) + " is over its limit"};
-  }
   const auto reply =
       call({StoreOperation::kSet, std::string(key), 0, std::string(value)}, Deadline::after(kAnswerLimit));
   return reply.ok() ? reply.value().status : reply.status();

@@ -7,7 +7,11 @@
 namespace rueda::core {
 namespace {
 
-constexpr uint32_t kMark = 0x44455552;  // "RUED"
+// Each kind of record begins with its own: none can be taken for another.
+constexpr uint32_t kWishMark = 0x31555552;
+constexpr uint32_t kWorldMark = 0x32555552;
+constexpr uint32_t kReportMark = 0x33555552;
+constexpr uint32_t kNumbersMark = 0x34555552;
 constexpr size_t kMaxName = 1024;
 constexpr size_t kMaxAddresses = 256;
 constexpr size_t kMaxSettings = 64 * 1024;
@@ -61,7 +65,7 @@ Status unreadable(const char* what, size_t bytes) {
 
 std::string encode(const Wish& wish) {
   WireWriter writer;
-  writer.u32(kMark);
+  writer.u32(kWishMark);
   writer.u32(wish.protocol);
   writer.text(wish.build);
   writer.text(wish.nonce);
@@ -80,7 +84,7 @@ Result<Wish> decode_wish(std::string_view bytes) {
   wish.protocol = reader.u32();
   wish.build = reader.text(kMaxName);
   wish.nonce = reader.text(kMaxName);
-  if (!reader.ok() || mark != kMark) return unreadable("wish", bytes.size());
+  if (!reader.ok() || mark != kWishMark) return unreadable("wish", bytes.size());
   if (wish.protocol != kProtocolNumber) return wish;
   wish.rank = reader.i32();
   wish.size = reader.i32();
@@ -93,7 +97,7 @@ Result<Wish> decode_wish(std::string_view bytes) {
 
 std::string encode(const World& world) {
   WireWriter writer;
-  writer.u32(kMark);
+  writer.u32(kWorldMark);
   writer.varint(world.ranks.size());
   for (const Endpoint& endpoint : world.ranks) write(writer, endpoint);
   writer.text(world.agreed);
@@ -115,13 +119,13 @@ Result<World> decode_world(std::string_view bytes) {
     std::transform(key.begin(), key.end(), world.key.bytes.begin(),
                    [](std::byte b) { return static_cast<uint8_t>(b); });
   }
-  if (!reader.finished() || mark != kMark) return unreadable("world", bytes.size());
+  if (!reader.finished() || mark != kWorldMark) return unreadable("world", bytes.size());
   return world;
 }
 
 std::string encode(const LocalReport& report) {
   WireWriter writer;
-  writer.u32(kMark);
+  writer.u32(kReportMark);
   write(writer, report.status);
   writer.varint(report.failures.size());
   for (const LocalReport::Failure& failure : report.failures) {
@@ -141,13 +145,13 @@ Result<LocalReport> decode_local_report(std::string_view bytes) {
     const int rank = reader.i32();
     report.failures.push_back({rank, reader.text(kMaxName)});
   }
-  if (!reader.finished() || mark != kMark) return unreadable("local report", bytes.size());
+  if (!reader.finished() || mark != kReportMark) return unreadable("local report", bytes.size());
   return report;
 }
 
 std::string encode(const Status& status, const std::vector<uint64_t>& numbers) {
   WireWriter writer;
-  writer.u32(kMark);
+  writer.u32(kNumbersMark);
   write(writer, status);
   writer.varint(numbers.size());
   for (const uint64_t number : numbers) writer.varint(number);
@@ -160,7 +164,7 @@ Result<std::vector<uint64_t>> decode_numbers(std::string_view bytes) {
   const Status sent = read_status(reader);
   std::vector<uint64_t> numbers(reader.count(1));
   for (uint64_t& number : numbers) number = reader.varint();
-  if (!reader.finished() || mark != kMark) return unreadable("answer", bytes.size());
+  if (!reader.finished() || mark != kNumbersMark) return unreadable("answer", bytes.size());
   if (!sent.ok()) return sent;
   return numbers;
 }

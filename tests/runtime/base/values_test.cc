@@ -1,0 +1,111 @@
+// The small values of runtime/base: dtype, status, deadline, environment, ranges of ranks, random names.
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "runtime/base/build_id.h"
+#include "runtime/base/deadline.h"
+#include "runtime/base/dtype.h"
+#include "runtime/base/environment.h"
+#include "runtime/base/random.h"
+#include "runtime/base/rank_ranges.h"
+#include "runtime/base/status.h"
+
+namespace rueda::core {
+namespace {
+
+TEST_CASE("every dtype has a size of 1, 2, 4 or 8 bytes and a name of its own") {
+  std::set<std::string> names;
+  for (int value = 0; value < kDtypeCount; ++value) {
+    const auto dtype = static_cast<Dtype>(value);
+    CHECK(valid(dtype));
+    const size_t bytes = size_of(dtype);
+    CHECK((bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8));
+    CHECK(names.insert(name_of(dtype)).second);
+  }
+  CHECK_FALSE(valid(static_cast<Dtype>(-1)));
+  CHECK_FALSE(valid(static_cast<Dtype>(kDtypeCount)));
+  CHECK(name_of(static_cast<Dtype>(99)) == std::string("?"));
+}
+
+TEST_CASE("f16, bf16, f32 and f64 are the floating-point types") {
+  int floats = 0;
+  for (int value = 0; value < kDtypeCount; ++value) floats += is_float(static_cast<Dtype>(value)) ? 1 : 0;
+  CHECK(floats == 4);
+  CHECK(is_float(Dtype::kBf16));
+  CHECK_FALSE(is_float(Dtype::kBool));
+}
+
+TEST_CASE("a status keeps code, sentence and rank, and a copy shares them") {
+  const Status ok;
+  CHECK(ok.ok());
+  CHECK(ok.code() == Code::kOk);
+  CHECK(ok.rank() == -1);
+  CHECK(ok.sentence().empty());
+  const Status lost(Code::kPeerLost, "rank 3 died", 3);
+  const Status copy = lost;
+  CHECK_FALSE(copy.ok());
+  CHECK(copy.code() == Code::kPeerLost);
+  CHECK(copy.rank() == 3);
+  CHECK(copy.sentence() == "rank 3 died");
+  CHECK(code_name(copy.code()) == std::string("PEER_LOST"));
+}
+
+TEST_CASE("a result holds a value or the reason why there is none") {
+  const Result<int> value = 7;
+  CHECK(value.ok());
+  CHECK(value.value() == 7);
+  CHECK(value.status().ok());
+  const Result<int> failure = Status(Code::kTimeout, "late");
+  CHECK_FALSE(failure.ok());
+  CHECK(failure.status().code() == Code::kTimeout);
+}
+
+TEST_CASE("a deadline passes, never passes, and gives at most the cap") {
+  using std::chrono::hours;
+  using std::chrono::nanoseconds;
+  const Deadline past = Deadline::after(nanoseconds(-1));
+  CHECK(past.passed());
+  CHECK(past.left(hours(1)) == nanoseconds(0));
+  const Deadline later = Deadline::after(hours(2));
+  CHECK_FALSE(later.passed());
+  CHECK(later.left(hours(1)) == hours(1));
+  CHECK(Deadline::never().left(hours(1)) == hours(1));
+  CHECK_FALSE(Deadline::never().passed());
+  CHECK(Deadline::never().earlier(past).passed());
+  CHECK(past.earlier(later).passed());
+}
+
+TEST_CASE("an environment is a snapshot in which empty variables are unset") {
+  const Environment environment({{"A", "1"}, {"EMPTY", ""}});
+  CHECK(environment("A") == "1");
+  CHECK_FALSE(environment("EMPTY").has_value());
+  CHECK_FALSE(environment("B").has_value());
+  CHECK(process_environment()("PATH").has_value());
+}
+
+TEST_CASE("ranks are named as ranges, with their hosts where known") {
+  const std::vector<std::string> hosts = {"a", "a", "b", "b"};
+  CHECK(rank_ranges(std::vector<int>{0, 1, 2, 3}, hosts) == "ranks 0-1 (host a), ranks 2-3 (host b)");
+  CHECK(rank_ranges(std::vector<int>{0, 2, 3, 4, 9}, {}) == "rank 0, ranks 2-4, rank 9");
+  CHECK(rank_ranges({}, {}).empty());
+}
+
+TEST_CASE("random names have 32 hex digits and do not meet again") {
+  std::set<std::string> names;
+  for (int i = 0; i < 100; ++i) {
+    const std::string name = random_name().value();
+    CHECK(name.size() == 32);
+    CHECK(name.find_first_not_of("0123456789abcdef") == std::string::npos);
+    CHECK(names.insert(name).second);
+  }
+  CHECK(random_key().value() != random_key().value());
+}
+
+TEST_CASE("the build id names version and sources") {
+  const std::string id = build_id();
+  CHECK(id.size() > 17);
+  CHECK(id.find('-') == id.size() - 17);
+}
+
+}  // namespace
+}  // namespace rueda::core

@@ -1,0 +1,268 @@
+#include "runtime/rendezvous/identity.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
+
+#include "runtime/rendezvous/job_key.h"
+#include "runtime/rendezvous/open_store.h"
+
+namespace rueda::core {
+namespace {
+
+using Catch::Matchers::Contains;
+using Variables = std::map<std::string, std::string>;
+
+Environment environment_of(Variables variables) { return Environment(std::move(variables)); }
+
+Result<Identity> read(Variables variables, const IdentityOptions& options = {}) {
+  return read_identity(options, Environment(std::move(variables)));
+}
+
+std::string failure(Variables variables) {
+  const auto identity = read(std::move(variables));
+  REQUIRE_FALSE(identity.ok());
+  CHECK(identity.status().code() == Code::kInvalidArgument);
+  return identity.status().sentence();
+}
+
+JobKey some_key() {
+  JobKey key;
+  key.present = true;
+  key.bytes.fill(9);
+  return key;
+}
+
+Result<StoreChoice> choose(Identity identity, Variables variables) {
+  return choose_store(identity, Settings(), Environment(std::move(variables)));
+}
+
+Identity keyed(int rank, int size, int local_size = 0) {
+  Identity identity;
+  identity.rank = rank;
+  identity.size = size;
+  identity.local_size = local_size;
+  identity.key = some_key();
+  return identity;
+}
+
+/// A file with this content and mode, gone at the end.
+class TemporaryFile {
+ public:
+  TemporaryFile(const std::string& content, mode_t mode) {
+    const int fd = ::mkstemp(path_.data());
+    REQUIRE(fd >= 0);
+    REQUIRE(::write(fd, content.data(), content.size()) == static_cast<ssize_t>(content.size()));
+    ::fchmod(fd, mode);
+    ::close(fd);
+  }
+  ~TemporaryFile() { ::unlink(path_.c_str()); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/rueda_key_test_XXXXXX";
+};
+
+TEST_CASE("each launcher's environment says who a process is") {
+  struct Row {
+    const char* launcher;
+    Variables variables;
+    int rank, size, local_size;
+    const char* job;
+  };
+  const Row rows[] = {
+      {"nothing", {}, 0, 1, 0, "job"},
+      {"hvdrun",
+       {{"RUEDA_RANK", "3"}, {"RUEDA_SIZE", "4"}, {"RUEDA_LOCAL_SIZE", "4"}, {"RUEDA_JOB", "j1"}},
+       3,
+       4,
+       4,
+       "j1"},
+      {"torchrun",
+       {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "run7"}},
+       1,
+       2,
+       2,
+       "run7"},
+      {"Open MPI",
+       {{"OMPI_COMM_WORLD_RANK", "5"}, {"OMPI_COMM_WORLD_SIZE", "6"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}},
+       5,
+       6,
+       3,
+       "job"},
+      {"PMI", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, 0, 2, 0, "job"},
+      {"Slurm step",
+       {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "77"}},
+       2,
+       8,
+       0,
+       "77"},
+      {"a batch script of Slurm, which is no step", {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}, 0, 1, 0, "job"},
+      {"hvdrun inside Slurm",
+       {{"RUEDA_RANK", "1"}, {"RUEDA_SIZE", "2"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}},
+       1,
+       2,
+       0,
+       "job"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.launcher);
+    const auto identity = read(row.variables);
+    REQUIRE(identity.ok());
+    CHECK(identity.value().rank == row.rank);
+    CHECK(identity.value().size == row.size);
+    CHECK(identity.value().local_size == row.local_size);
+    CHECK(identity.value().job == row.job);
+    CHECK_FALSE(identity.value().host.empty());
+    CHECK(identity.value().worker.size() == 32);
+  }
+}
+
+TEST_CASE("half of an environment is an error that names what is missing") {
+  CHECK(failure({{"RUEDA_RANK", "0"}}) == "RUEDA_SIZE is not set, but RUEDA_RANK (of hvdrun) is");
+  CHECK(failure({{"RUEDA_SIZE", "2"}}) == "RUEDA_RANK is not set, but RUEDA_SIZE (of hvdrun) is");
+  CHECK_THAT(failure({{"RANK", "0"}}), Contains("WORLD_SIZE is not set"));
+  CHECK_THAT(failure({{"WORLD_SIZE", "2"}}), Contains("RANK is not set"));
+  CHECK_THAT(failure({{"OMPI_COMM_WORLD_SIZE", "2"}}), Contains("OMPI_COMM_WORLD_RANK is not set"));
+  CHECK_THAT(failure({{"PMI_RANK", "2"}}), Contains("PMI_SIZE is not set"));
+  CHECK_THAT(failure({{"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "2"}}), Contains("SLURM_PROCID is not set"));
+  CHECK_THAT(failure({{"SLURM_STEP_ID", "0"}}), Contains("SLURM"));
+  CHECK_THAT(failure({{"PMIX_RANK", "0"}}), Contains("RUEDA_SIZE"));
+}
+
+TEST_CASE("numbers out of range are errors that name variable, value and range") {
+  CHECK_THAT(failure({{"RUEDA_RANK", "4"}, {"RUEDA_SIZE", "4"}}), Contains("RUEDA_RANK: \"4\"") && Contains("0 to 3"));
+  CHECK_THAT(failure({{"RUEDA_RANK", "-1"}, {"RUEDA_SIZE", "4"}}), Contains("RUEDA_RANK: \"-1\""));
+  CHECK_THAT(failure({{"RUEDA_RANK", "0"}, {"RUEDA_SIZE", "0"}}), Contains("RUEDA_SIZE: \"0\""));
+  CHECK_THAT(failure({{"RUEDA_RANK", "0x"}, {"RUEDA_SIZE", "4"}}), Contains("\"0x\""));
+  CHECK_THAT(failure({{"RUEDA_RANK", "0"}, {"RUEDA_SIZE", "4"}, {"RUEDA_LOCAL_SIZE", "5"}}),
+             Contains("RUEDA_LOCAL_SIZE"));
+  CHECK_THAT(failure({{"RUEDA_JOB", "a/b"}}), Contains("a/b"));
+}
+
+TEST_CASE("fields that the caller gives win over the environment") {
+  IdentityOptions options;
+  options.rank = 1;
+  options.size = 3;
+  options.host = "mine";
+  options.key = some_key();
+  const auto identity =
+      read({{"RUEDA_RANK", "0"}, {"RUEDA_SIZE", "9"}, {"RUEDA_HOSTNAME", "theirs"}, {"RUEDA_JOB_KEY_FILE", "/none"}},
+           options);
+  REQUIRE(identity.ok());
+  CHECK(identity.value().rank == 1);
+  CHECK(identity.value().size == 3);
+  CHECK(identity.value().host == "mine");
+  CHECK(identity.value().key.bytes == some_key().bytes);
+  CHECK(read({{"RUEDA_HOSTNAME", "theirs"}}).value().host == "theirs");
+  options.size = 1;
+  CHECK_FALSE(read({}, options).ok());
+  options.size.reset();
+  CHECK_FALSE(read({}, options).ok());
+}
+
+TEST_CASE("where the ranks meet comes from the launcher") {
+  CHECK(choose(keyed(0, 1), {}).value().kind == StoreKind::kNone);
+  const auto launcher = choose(keyed(0, 2), {{"RUEDA_STORE_ADDR", "h:5"}, {"RUEDA_STORE", "launcher"}}).value();
+  CHECK(launcher.kind == StoreKind::kLauncher);
+  CHECK(launcher.address == "h:5");
+  CHECK(choose(keyed(1, 2), {{"RUEDA_STORE_ADDR", "h:5"}}).value().kind == StoreKind::kRankZero);
+  const auto torchrun = choose(keyed(1, 2), {{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}}).value();
+  CHECK(torchrun.kind == StoreKind::kRankZero);
+  CHECK(torchrun.address == "node1:29501");
+  const auto slurm = choose(keyed(1, 2), {{"SLURM_STEP_ID", "3"}, {"SLURM_STEP_NODELIST", "gpu[07-12,20],x"}}).value();
+  CHECK_THAT(slurm.address, Catch::StartsWith("gpu07:"));
+  CHECK_THAT(choose(keyed(1, 2), {{"SLURM_STEP_ID", "3"}, {"SLURM_STEP_NODELIST", "n1,n2"}}).value().address,
+             Catch::StartsWith("n1:"));
+  CHECK_THAT(choose(keyed(1, 2, 2), {}).value().address, Catch::StartsWith("127.0.0.1:"));
+  CHECK(choose(keyed(1, 2, 2), {}).value().address == choose(keyed(0, 2, 2), {}).value().address);
+}
+
+TEST_CASE("where nothing says where ranks meet, or nonsense does, the error says what to set") {
+  CHECK_THAT(choose(keyed(0, 2), {}).status().sentence(), Contains("RUEDA_STORE_ADDR"));
+  CHECK_THAT(choose(keyed(0, 2), {{"RUEDA_STORE_ADDR", "h"}}).status().sentence(), Contains("RUEDA_STORE_ADDR: \"h\""));
+  CHECK_THAT(choose(keyed(0, 2), {{"RUEDA_STORE_ADDR", "h:1"}, {"RUEDA_STORE", "moon"}}).status().sentence(),
+             Contains("\"moon\""));
+  CHECK_THAT(choose(keyed(0, 2), {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "x"}}).status().sentence(),
+             Contains("MASTER_PORT"));
+}
+
+TEST_CASE("without a key the error holds the commands that make one, unless insecure is chosen") {
+  Identity identity = keyed(0, 2);
+  identity.key = {};
+  const Environment environment = environment_of({{"RUEDA_STORE_ADDR", "h:5"}});
+  const auto refused = choose_store(identity, Settings(), environment);
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.status().code() == Code::kInvalidArgument);
+  CHECK_THAT(refused.status().sentence(),
+             Contains("head -c 32 /dev/urandom") && Contains("RUEDA_JOB_KEY_FILE") && Contains("RUEDA_INSECURE=1"));
+  Settings insecure;
+  insecure.insecure = true;
+  CHECK(choose_store(identity, insecure, environment).ok());
+}
+
+TEST_CASE("a key file must be a regular file of ours that nobody else may open") {
+  const std::string bytes = "0123456789abcdef0123456789abcdef";
+  const auto with = [](const std::string& path) {
+    return read_job_key(environment_of({{"RUEDA_JOB_KEY_FILE", path}}));
+  };
+  const TemporaryFile good(bytes, 0600);
+  REQUIRE(with(good.path()).ok());
+  CHECK(with(good.path()).value().present);
+  CHECK(with(good.path()).value().bytes[1] == '1');
+  const TemporaryFile open_to_group(bytes, 0640);
+  CHECK_THAT(with(open_to_group.path()).status().sentence(), Contains("chmod 600"));
+  const TemporaryFile too_short(bytes.substr(1), 0600);
+  CHECK_THAT(with(too_short.path()).status().sentence(), Contains("holds 31 bytes"));
+  CHECK_THAT(with("/nonexistent/key").status().sentence(), Contains("No such file"));
+  CHECK_THAT(with("/tmp").status().sentence(), Contains("no regular file"));
+  CHECK_FALSE(read_job_key(Environment()).value().present);
+}
+
+TEST_CASE("a key that came by descriptor is read once, closed, and remembered") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const std::string bytes = "0123456789abcdef0123456789abcdef";
+  REQUIRE(::write(ends[1], bytes.data(), bytes.size()) == 32);
+  ::close(ends[1]);
+  CHECK_FALSE(read_job_key(environment_of({{"RUEDA_JOB_KEY_FD", "nine"}})).ok());
+  CHECK_FALSE(read_job_key(environment_of({{"RUEDA_JOB_KEY_FD", "0"}})).ok());
+  const Environment environment = environment_of({{"RUEDA_JOB_KEY_FD", std::to_string(ends[0])}});
+  const auto first = read_job_key(environment);
+  REQUIRE(first.ok());
+  CHECK(first.value().bytes[15] == 'f');
+  CHECK(::fcntl(ends[0], F_GETFD) == -1);
+  const auto again = read_job_key(environment);
+  REQUIRE(again.ok());
+  CHECK(again.value().bytes == first.value().bytes);
+}
+
+TEST_CASE("rank 0's server lives as long as its process and is found again") {
+  const Deadline deadline = Deadline::after(std::chrono::minutes(2));
+  Identity zero = keyed(0, 2);
+  zero.job = "identity-test-" + std::to_string(::getpid());
+  zero.local_size = 2;
+  const StoreChoice choice = choose_store(zero, Settings(), Environment()).value();
+  const auto served = open_store(choice, zero, deadline);
+  REQUIRE(served.ok());
+  Identity one = zero;
+  one.rank = 1;
+  const auto client = open_store(choice, one, deadline);
+  REQUIRE(client.ok());
+  CHECK(client.value()->set("k", "v").ok());
+  CHECK(served.value()->get("k", deadline).value() == "v");
+  const auto again = open_store(choice, zero, deadline);
+  REQUIRE(again.ok());
+  CHECK(again.value()->get("k", deadline).value() == "v");
+  Identity other = zero;
+  other.key.bytes.fill(1);
+  CHECK(open_store(choice, other, deadline).status().code() == Code::kInvalidArgument);
+  CHECK(open_store({}, zero, deadline).value() == nullptr);
+}
+
+}  // namespace
+}  // namespace rueda::core

@@ -1,0 +1,274 @@
+// What clients that are hostile, slow or gone do to a StoreServer, and what a client makes of a server that is.
+#include "runtime/rendezvous/store_server.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <thread>
+
+#include "runtime/base/unique_fd.h"
+#include "runtime/net/socket_address.h"
+#include "runtime/rendezvous/store_client.h"
+#include "runtime/rendezvous/store_protocol.h"
+
+namespace rueda::core {
+namespace {
+
+using Catch::Matchers::Contains;
+using std::chrono::milliseconds;
+
+Deadline late() { return Deadline::after(std::chrono::minutes(2)); }
+
+JobKey key_of(uint8_t byte) {
+  JobKey key;
+  key.present = true;
+  key.bytes.fill(byte);
+  return key;
+}
+
+/// A blocking socket to the server, for bytes of the test's own.
+UniqueFd raw_connection(uint16_t port) {
+  const SocketAddress address = SocketAddress::parse("127.0.0.1", port).value();
+  UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(::connect(fd.get(), address.raw(), address.bytes) == 0);
+  return fd;
+}
+
+void send_bytes(const UniqueFd& fd, std::span<const std::byte> bytes) {
+  static_cast<void>(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
+}
+
+/// Waits until the server has closed the connection; whatever it sends before is dropped.
+bool closed_by_server(const UniqueFd& fd) {
+  char bytes[4096];
+  for (;;) {
+    pollfd entry{fd.get(), POLLIN, 0};
+    if (::poll(&entry, 1, 120'000) <= 0) return false;
+    const ssize_t got = ::recv(fd.get(), bytes, sizeof(bytes), 0);
+    if (got <= 0) return true;
+  }
+}
+
+bool has_answer(const UniqueFd& fd) {
+  std::byte bytes[4096];
+  pollfd entry{fd.get(), POLLIN, 0};
+  return ::poll(&entry, 1, 120'000) == 1 && ::recv(fd.get(), bytes, sizeof(bytes), 0) > 0;
+}
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  std::vector<std::byte> bytes(text.size());
+  std::memcpy(bytes.data(), text.data(), text.size());
+  return bytes;
+}
+
+std::vector<std::byte> frame_of(std::string_view body) {
+  std::vector<std::byte> frame(4);
+  const auto length = static_cast<uint32_t>(body.size());
+  std::memcpy(frame.data(), &length, 4);
+  const auto rest = bytes_of(body);
+  frame.insert(frame.end(), rest.begin(), rest.end());
+  return frame;
+}
+
+TEST_CASE("garbage ends its connection and nothing else") {
+  for (const bool keyed : {false, true}) {
+    StoreServerOptions options;
+    if (keyed) options.key = key_of(7);
+    const auto server = StoreServer::start(options).value();
+    const std::string huge("\xff\xff\xff\x7f rest", 9);
+    for (const auto& bytes :
+         {bytes_of("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), bytes_of(huge), bytes_of(std::string(4, '\0')),
+          frame_of("no request"), frame_of(std::string(3000, '\x16'))}) {
+      CAPTURE(keyed, bytes.size());
+      const UniqueFd fd = raw_connection(server->port());
+      send_bytes(fd, bytes);
+      if (keyed) ::shutdown(fd.get(), SHUT_WR);  // a record of TLS that is not complete is waited for
+      CHECK(closed_by_server(fd));
+    }
+    const auto client = StoreClient::connect({"127.0.0.1", server->port(), "job", options.key}, late()).value();
+    CHECK(client->set("k", "v").ok());
+    CHECK(server->get("k", late()).value() == "v");
+  }
+}
+
+TEST_CASE("every truncation of a request ends its connection without an answer") {
+  const auto server = StoreServer::start({}).value();
+  const auto whole = encode(StoreRequest{StoreOperation::kSet, "key", 0, "value"});
+  for (size_t length = 1; length < whole.size(); ++length) {
+    CAPTURE(length);
+    const UniqueFd fd = raw_connection(server->port());
+    send_bytes(fd, std::span(whole).first(length));
+    ::shutdown(fd.get(), SHUT_WR);
+    CHECK(closed_by_server(fd));
+  }
+  CHECK(server->get("key", Deadline::after(milliseconds(1))).status().code() == Code::kTimeout);
+  const UniqueFd fd = raw_connection(server->port());
+  send_bytes(fd, whole);
+  CHECK(has_answer(fd));
+  CHECK(server->get("key", late()).value() == "value");
+}
+
+TEST_CASE("another key is refused and said to be one") {
+  StoreServerOptions options;
+  options.key = key_of(1);
+  const auto server = StoreServer::start(options).value();
+  const auto client = StoreClient::connect({"127.0.0.1", server->port(), "job", key_of(2)}, late());
+  REQUIRE_FALSE(client.ok());
+  CHECK(client.status().code() == Code::kSystem);
+  CHECK_THAT(client.status().sentence(), Contains("another job key") && Contains(std::to_string(server->port())));
+}
+
+TEST_CASE("the same key under another job's name is refused") {
+  StoreServerOptions options;
+  options.key = key_of(1);
+  const auto server = StoreServer::start(options).value();
+  CHECK_FALSE(StoreClient::connect({"127.0.0.1", server->port(), "other", key_of(1)}, late()).ok());
+}
+
+TEST_CASE("a client without a key gets nothing from a server with one") {
+  StoreServerOptions options;
+  options.key = key_of(1);
+  const auto server = StoreServer::start(options).value();
+  const auto client = StoreClient::connect({"127.0.0.1", server->port(), "job", {}}, late()).value();
+  CHECK(client->set("k", "v").code() == Code::kSystem);
+  CHECK(client->set("k", "v").code() == Code::kSystem);  // and it stays broken
+  CHECK(server->get("k", Deadline::after(milliseconds(1))).status().code() == Code::kTimeout);
+}
+
+TEST_CASE("who stays silent, or dribbles, is dropped before the first request") {
+  StoreServerOptions options;
+  options.silence = milliseconds(50);
+  const auto server = StoreServer::start(options).value();
+  const UniqueFd silent = raw_connection(server->port());
+  const UniqueFd begun = raw_connection(server->port());
+  const auto request = encode(StoreRequest{StoreOperation::kSet, "key", 0, "value"});
+  send_bytes(begun, std::span(request).first(6));
+  CHECK(closed_by_server(silent));
+  CHECK(closed_by_server(begun));
+}
+
+TEST_CASE("a client that has proven itself may be silent, and wait, as long as it likes") {
+  StoreServerOptions options;
+  options.silence = milliseconds(20);
+  const auto server = StoreServer::start(options).value();
+  const StoreLocation where{"127.0.0.1", server->port(), "job", {}};
+  const auto idle = StoreClient::connect(where, late()).value();
+  REQUIRE(idle->set("a", "1").ok());
+  const auto waiting = StoreClient::connect(where, late()).value();
+  CHECK(waiting->get("never", Deadline::after(milliseconds(200))).status().code() == Code::kTimeout);
+  CHECK(idle->get("a", late()).value() == "1");  // ten times the limit later
+}
+
+TEST_CASE("when too many have proven nothing the oldest of them is dropped") {
+  StoreServerOptions options;
+  options.max_unproven = 4;
+  const auto server = StoreServer::start(options).value();
+  const auto proven = StoreClient::connect({"127.0.0.1", server->port(), "job", {}}, late()).value();
+  REQUIRE(proven->set("a", "1").ok());
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 5; ++i) silent.push_back(raw_connection(server->port()));
+  CHECK(closed_by_server(silent[0]));
+  send_bytes(silent[4], encode(StoreRequest{StoreOperation::kGet, "a", 0, {}}));
+  CHECK(has_answer(silent[4]));
+  CHECK(proven->get("a", late()).value() == "1");
+}
+
+TEST_CASE("two requests at once are answered one after the other") {
+  const auto server = StoreServer::start({}).value();
+  const UniqueFd fd = raw_connection(server->port());
+  auto both = encode(StoreRequest{StoreOperation::kGet, "k", -1, {}});
+  const auto second = encode(StoreRequest{StoreOperation::kAdd, "n", 5, {}});
+  both.insert(both.end(), second.begin(), second.end());
+  send_bytes(fd, both);
+  CHECK(server->set("k", "v").ok());
+  CHECK(server->get("n", late()).value() == "5");
+  CHECK(has_answer(fd));
+}
+
+TEST_CASE("a client whose server goes says so from then on") {
+  auto server = StoreServer::start({}).value();
+  const auto port = server->port();
+  const auto client = StoreClient::connect({"127.0.0.1", port, "job", {}}, late()).value();
+  REQUIRE(client->set("a", "1").ok());
+  server.reset();
+  const auto value = client->get("b", late());
+  CHECK(value.status().code() == Code::kSystem);
+  CHECK_THAT(value.status().sentence(), Contains("127.0.0.1:" + std::to_string(port)));
+  CHECK(client->set("a", "2").code() == Code::kSystem);
+}
+
+TEST_CASE("a client waits for a server that comes later") {
+  const uint16_t port = StoreServer::start({}).value()->port();  // free again
+  std::thread thread([port] {
+    const auto client = StoreClient::connect({"127.0.0.1", port, "job", {}}, late());
+    if (client.ok()) static_cast<void>(client.value()->set("came", "yes"));
+  });
+  StoreServerOptions options;
+  options.port = port;
+  const auto server = StoreServer::start(options).value();
+  CHECK(server->get("came", late()).value() == "yes");
+  thread.join();
+}
+
+TEST_CASE("where nobody serves a client gives up at its deadline and says why") {
+  const uint16_t port = StoreServer::start({}).value()->port();
+  const auto client = StoreClient::connect({"127.0.0.1", port, "job", {}}, Deadline::after(milliseconds(50)));
+  REQUIRE_FALSE(client.ok());
+  CHECK(client.status().code() == Code::kTimeout);
+  CHECK_THAT(client.status().sentence(), Contains("refused") && Contains(std::to_string(port)));
+}
+
+TEST_CASE("an address that this machine does not have cannot be served") {
+  StoreServerOptions options;
+  options.address = "192.0.2.1";  // RFC 5737: for documentation only
+  CHECK(StoreServer::start(options).status().code() == Code::kSystem);
+}
+
+TEST_CASE("a watch says nothing until the value is there, then always") {
+  StoreServerOptions options;
+  options.key = key_of(3);
+  const auto server = StoreServer::start(options).value();
+  const auto watch = StoreWatch::start({"127.0.0.1", server->port(), "job", options.key}, "job/death", late()).value();
+  CHECK_FALSE(watch->take().has_value());
+  REQUIRE(server->set("job/other", "x").ok());
+  CHECK_FALSE(watch->take().has_value());
+  REQUIRE(server->set("job/death", "verdict").ok());
+  std::optional<Result<std::string>> value;
+  while (!value) {
+    pollfd entry{watch->fd(), POLLIN, 0};
+    REQUIRE(::poll(&entry, 1, 120'000) == 1);
+    value = watch->take();
+  }
+  CHECK(value->value() == "verdict");
+  CHECK(watch->take()->value() == "verdict");
+}
+
+TEST_CASE("a watch says when its server has gone") {
+  auto server = StoreServer::start({}).value();
+  const auto watch = StoreWatch::start({"127.0.0.1", server->port(), "job", {}}, "job/death", late()).value();
+  server.reset();
+  std::optional<Result<std::string>> value;
+  while (!value) {
+    pollfd entry{watch->fd(), POLLIN, 0};
+    REQUIRE(::poll(&entry, 1, 120'000) == 1);
+    value = watch->take();
+  }
+  CHECK(value->status().code() == Code::kSystem);
+}
+
+TEST_CASE("an address is host and port") {
+  CHECK(parse_store_address("node1:4000").value().host == "node1");
+  CHECK(parse_store_address("node1:4000").value().port == 4000);
+  CHECK(parse_store_address("[::1]:1").value().host == "::1");
+  for (const std::string text :
+       {"", "node1", "node1:", ":4000", "node1:0", "node1:65536", "node1:4x", "node1:-1", "[]:1x"}) {
+    CAPTURE(text);
+    CHECK(parse_store_address(text).status().code() == Code::kInvalidArgument);
+  }
+}
+
+}  // namespace
+}  // namespace rueda::core
