@@ -11,13 +11,13 @@
 #include <map>
 #include <optional>
 
-#include "launcher/build.h"
 #include "launcher/descendants.h"
 #include "launcher/message_link.h"
 #include "launcher/output_taps.h"
 #include "launcher/rank_input.h"
 #include "launcher/rank_process.h"
 #include "launcher/usable_cores.h"
+#include "runtime/base/build_id.h"
 #include "runtime/base/deadline.h"
 
 namespace rueda::core::launcher {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "launcher/build.h"
+#include "runtime/base/build_id.h"
 #include "runtime/base/isa.h"
 #include "runtime/base/unique_fd.h"
 

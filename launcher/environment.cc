@@ -30,6 +30,7 @@ std::vector<std::string> job_environment(const Variables& own, const Variables& 
   for (const char* name : {"RUEDA_HOSTNAME", "RUEDA_JOB_KEY_FD", "RUEDA_JOB_KEY_FILE"}) variables.erase(name);
   for (const auto& [name, value] : knobs) variables[name] = value;
   variables["RUEDA_JOB"] = job;
+  variables["RUEDA_STORE"] = "launcher";
   variables["RUEDA_STORE_ADDR"] = store_address;
   variables["RUEDA_STORE"] = "launcher";  // it is hvdrun who serves there, not rank 0
   variables.emplace("PYTHONUNBUFFERED", "1");  // into a pipe Python would hold its lines back

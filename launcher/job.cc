@@ -8,13 +8,13 @@
 #include <memory>
 
 #include "launcher/agent_process.h"
-#include "launcher/build.h"
 #include "launcher/environment.h"
 #include "launcher/job_store.h"
 #include "launcher/judge.h"
 #include "launcher/message_link.h"
 #include "launcher/rank_output.h"
 #include "launcher/terminal_input.h"
+#include "runtime/base/build_id.h"
 #include "runtime/base/environment.h"
 
 namespace rueda::core::launcher {
@@ -143,7 +143,8 @@ int Job::run() {
                                                             [this](const Status& why) { link_closed(why); }});
   link_open_ = true;
   send_order(store_->address());
-  start_timer_.start(std::chrono::duration_cast<milliseconds>(arguments_.start_timeout), [this] {
+  const auto limit = std::chrono::duration_cast<milliseconds>(arguments_.start_timeout);
+  if (limit.count() > 0) start_timer_.start(limit, [this] {
     broken_ = fmt::format("only {} of {} ranks started within {} s", started_, size(), arguments_.start_timeout.count());
     link_->send({MessageType::kEnd, -1, 0, {}});
   });

@@ -11,6 +11,7 @@
 #include "launcher/guard.h"
 #include "launcher/job.h"
 #include "launcher/program.h"
+#include "runtime/base/build_id.h"
 
 namespace {
 

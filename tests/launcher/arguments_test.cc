@@ -1,0 +1,107 @@
+#include "launcher/arguments.h"
+
+#include <catch2/catch.hpp>
+
+#include "launcher/suggestion.h"
+#include "runtime/base/settings.h"
+
+using namespace rueda::core;
+using namespace rueda::core::launcher;
+
+namespace {
+
+std::string sentence(const std::vector<std::string>& words) {
+  const auto parsed = parse_arguments(words);
+  REQUIRE_FALSE(parsed.ok());
+  CHECK(parsed.status().code() == Code::kInvalidArgument);
+  return parsed.status().sentence();
+}
+
+}  // namespace
+
+TEST_CASE("what stands behind the program's name belongs to the program") {
+  const auto parsed = parse_arguments({"-np", "2", "--verbose", "train", "-np", "7", "--help", "--", "-x"});
+  REQUIRE(parsed.ok());
+  CHECK(parsed.value().processes == 2);
+  CHECK(parsed.value().verbose);
+  CHECK(parsed.value().action == Action::kRun);
+  CHECK(parsed.value().command == std::vector<std::string>{"train", "-np", "7", "--help", "--", "-x"});
+}
+
+TEST_CASE("two dashes end the flags") {
+  const auto parsed = parse_arguments({"-np", "1", "--", "-strange-name", "x"});
+  REQUIRE(parsed.ok());
+  CHECK(parsed.value().command == std::vector<std::string>{"-strange-name", "x"});
+}
+
+TEST_CASE("long names that users know with one dash work with one and with two") {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"-np", "3", "-hostfile", "f", "-prefix-timestamp", "p"},
+        std::vector<std::string>{"--np=3", "--hostfile=f", "--prefix-output-with-timestamp", "p"},
+        std::vector<std::string>{"-n3", "-hostfile=f", "--prefix-timestamp", "p"}}) {
+    const auto parsed = parse_arguments(words);
+    REQUIRE(parsed.ok());
+    CHECK(parsed.value().processes == 3);
+    CHECK(parsed.value().hostfile == "f");
+    CHECK(parsed.value().timestamps);
+    CHECK(parsed.value().command == std::vector<std::string>{"p"});
+  }
+  CHECK(parse_arguments({"-cb"}).value().action == Action::kCheckBuild);
+  CHECK(parse_arguments({"--check-build"}).value().action == Action::kCheckBuild);
+  CHECK(parse_arguments({"-v"}).value().action == Action::kVersion);
+  CHECK(parse_arguments({"-H", "localhost:2", "p"}).value().hosts == "localhost:2");
+  CHECK(parse_arguments({"-Hlocalhost:2", "p"}).value().hosts == "localhost:2");
+}
+
+TEST_CASE("every knob that has a flag sets its variable") {
+  const auto parsed = parse_arguments({"--fusion-threshold-mb", "32", "--cache-capacity=7", "--hierarchical-allreduce",
+                                       "--no-caller-progress", "--start-timeout", "90", "p"});
+  REQUIRE(parsed.ok());
+  const std::map<std::string, std::string> expected = {{"RUEDA_FUSION_THRESHOLD", "32MiB"},
+                                                       {"RUEDA_CACHE_CAPACITY", "7"},
+                                                       {"RUEDA_HIERARCHICAL_ALLREDUCE", "1"},
+                                                       {"RUEDA_CALLER_PROGRESS", "0"},
+                                                       {"RUEDA_INIT_TIMEOUT_SECONDS", "90"}};
+  CHECK(parsed.value().variables == expected);
+  CHECK(parsed.value().start_timeout.count() == 90);
+}
+
+TEST_CASE("a mistyped flag is refused with the nearest one") {
+  CHECK(sentence({"--fusion-treshold-mb", "3", "p"}) ==
+        "there is no flag --fusion-treshold-mb; did you mean --fusion-threshold-mb?");
+  CHECK(sentence({"--verbsoe", "p"}) == "there is no flag --verbsoe; did you mean --verbose?");
+  CHECK(sentence({"--hostflie=x", "p"}) == "there is no flag --hostflie; did you mean -hostfile?");
+  CHECK(sentence({"--qqqqqqqq", "p"}) == "there is no flag --qqqqqqqq; hvdrun --help lists them");
+}
+
+TEST_CASE("a value that does not parse is refused with flag and value") {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"-np", "0", "p"}, std::vector<std::string>{"-np", "two", "p"}}) {
+    CHECK(sentence(words).find(words[1]) != std::string::npos);
+  }
+  CHECK(sentence({"--cache-capacity", "lots", "p"}).find("lots") != std::string::npos);
+  CHECK(sentence({"--cache-capacity", "lots", "p"}).find("--cache-capacity") == 0);
+  CHECK(sentence({"--grace-seconds", "-1", "p"}).find("-1") != std::string::npos);
+  CHECK(sentence({"-np"}) == "--np needs a value behind it");
+}
+
+TEST_CASE("help and completion name every knob's flag") {
+  const std::string help = parse_arguments({"--help"}).value().text;
+  const std::string completion = parse_arguments({"--completion", "bash"}).value().text;
+  for (const auto& knob : knobs()) {
+    if (knob.flag_kind == FlagKind::kNone) continue;
+    INFO(knob.flag);
+    CHECK(help.find("--" + std::string(knob.flag)) != std::string::npos);
+    CHECK(completion.find("--" + std::string(knob.flag)) != std::string::npos);
+  }
+  CHECK(help.find("--agent") == std::string::npos);
+  CHECK(completion.find("complete -F _hvdrun hvdrun") != std::string::npos);
+}
+
+TEST_CASE("the nearest name may have swapped, missing or extra letters, and few of them") {
+  const std::vector<std::string> known = {"--alpha", "--beta", "--gamma"};
+  CHECK(nearest_name("--aplha", known) == "--alpha");
+  CHECK(nearest_name("--bet", known) == "--beta");
+  CHECK(nearest_name("--gammma", known) == "--gamma");
+  CHECK(nearest_name("--zzzzz", known).empty());
+}

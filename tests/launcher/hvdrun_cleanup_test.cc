@@ -1,0 +1,57 @@
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/launcher/hvdrun_process.h"
+
+using namespace rueda::core::launcher;
+
+namespace {
+
+// Two ranks that ignore SIGTERM, each with a child of the same kind in a session of its own, whose parent has gone.
+const std::vector<std::string> kStubborn = {
+    "-np", "2", "--grace-seconds", "1", "sh", "-c",
+    "$0 fork; trap '' TERM HUP; echo ready; while :; do sleep 1000 & wait; done", RUEDA_LAUNCHER_RANK};
+
+void wait_until_ready(HvdrunProcess& run) {
+  run.read_until("[0]<stdout>:ready");
+  run.read_until("[1]<stdout>:ready");
+  REQUIRE(run.processes().size() >= 3 + 2 + 2);  // hvdrun, guard, agent; ranks; their children
+}
+
+}  // namespace
+
+TEST_CASE("the end of hvdrun, guard or agent by SIGKILL leaves no process") {
+  for (const std::string victim : {"hvdrun", "hvdrun-guard", "hvdrun-agent"}) {
+    INFO("victim: " << victim);
+    HvdrunProcess run(kStubborn);
+    wait_until_ready(run);
+    REQUIRE(kill(run.process_named(victim), SIGKILL) == 0);
+    run.wait_for_all_to_end();
+    const int code = run.wait();
+    CHECK(code == (victim == "hvdrun" ? -SIGKILL : code));
+    CHECK(code != 0);
+    if (victim == "hvdrun-agent") CHECK(run.err().find("hvdrun: the agent of this host is gone") != std::string::npos);
+  }
+}
+
+TEST_CASE("children that left their session and ignore SIGTERM end with a job that failed") {
+  HvdrunProcess run({"-np", "2", "--grace-seconds", "1", "sh", "-c", "$0 fork; test $RUEDA_RANK = 1 && exit 6; exec sleep 1000",
+                     RUEDA_LAUNCHER_RANK});
+  CHECK(run.wait() == 6);
+  CHECK(run.processes().empty());
+}
+
+TEST_CASE("children that left their session end with a job that succeeded") {
+  HvdrunProcess run({"-np", "2", "--grace-seconds", "1", "sh", "-c", "$0 fork; echo done", RUEDA_LAUNCHER_RANK});
+  CHECK(run.wait() == 0);
+  CHECK(run.processes().empty());
+  CHECK(HvdrunProcess::lines(run.out(), "[1]<stdout>:") == std::vector<std::string>{"done"});
+}
+
+TEST_CASE("hundreds of processes in each other's arms are all ended") {
+  HvdrunProcess run({"-np", "2", "--grace-seconds", "0", "sh", "-c",
+                     "for i in $(seq 40); do setsid sh -c 'sleep 1000 & sleep 1000 & wait' & done; echo started; exit 9"});
+  CHECK(run.wait() == 9);
+  CHECK(run.processes().empty());
+}

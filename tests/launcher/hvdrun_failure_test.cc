@@ -1,0 +1,126 @@
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "tests/launcher/hvdrun_process.h"
+
+using namespace rueda::core::launcher;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+// What hvdrun itself said, without the pid.
+Lines said(const HvdrunProcess& run) {
+  auto lines = HvdrunProcess::lines(run.err(), "hvdrun: ");
+  for (auto& line : lines) {
+    const size_t pid = line.find("pid ");
+    if (pid != std::string::npos) line.erase(pid, line.find(')', pid) - pid);
+  }
+  return lines;
+}
+
+std::string refusal(const std::vector<std::string>& arguments, int exit_code) {
+  HvdrunProcess run(arguments);
+  CHECK(run.wait() == exit_code);
+  CHECK(run.out().empty());
+  const auto lines = HvdrunProcess::lines(run.err(), "hvdrun: ");
+  REQUIRE(lines.size() == 1);
+  return lines[0];
+}
+
+}  // namespace
+
+TEST_CASE("what cannot run is refused in one sentence before anything starts") {
+  CHECK(refusal({"-np", "4", "-H", "localhost:2", "true"}, 2).find("4 processes do not fit into 2 slots on 1 host") == 0);
+  CHECK(refusal({"-np", "1", "no-such-program-here"}, 127) == "there is no program \"no-such-program-here\" in PATH");
+  CHECK(refusal({"-np", "1", "/no/such/program"}, 127) == "there is no program \"/no/such/program\"");
+  CHECK(refusal({"-np", "1", "/etc/passwd"}, 126) == "cannot run \"/etc/passwd\": Permission denied");
+  CHECK(refusal({"-np", "1", "/etc"}, 126) == "cannot run \"/etc\": Is a directory");
+  CHECK(refusal({"--vrebose", "-np", "1", "true"}, 2) == "there is no flag --vrebose; did you mean --verbose?");
+  CHECK(refusal({"-np", "2", "-H", "far.invalid:2", "true"}, 2) ==
+        "host \"far.invalid\" is not this one: several hosts are not supported by this build yet");
+  CHECK(refusal({"true"}, 2) == "say how many ranks: hvdrun -np 2 program");
+  CHECK(refusal({"-np", "2"}, 2) == "no program to run; hvdrun --help says how");
+}
+
+TEST_CASE("the first failure is said last, with its last lines, and decides the exit code") {
+  HvdrunProcess run({"-np", "3", "--grace-seconds", "1", "sh", "-c",
+                     "if [ $RUEDA_RANK = 1 ]; then for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 3; fi;"
+                     "exec sleep 1000"});
+  CHECK(run.wait() == 3);
+  Lines expected = {"the first to fail: rank 1 (host localhost, ) exited with code 3", "its last lines on stderr:"};
+  for (int i = 3; i <= 12; ++i) expected.push_back("  line " + std::to_string(i));
+  CHECK(said(run) == expected);
+  CHECK(run.err().ends_with("hvdrun:   line 12\n"));
+}
+
+TEST_CASE("a rank that a signal killed makes the exit code 128 and the signal") {
+  HvdrunProcess run({"-np", "2", "sh", "-c", "test $RUEDA_RANK = 0 && kill -SEGV $$; exec sleep 1000"});
+  CHECK(run.wait() == 139);
+  CHECK(said(run) == Lines{"the first to fail: rank 0 (host localhost, ) killed by signal 11 (Segmentation fault)"});
+}
+
+TEST_CASE("ranks that fail of the verdict are told of the first, and are not taken for it") {
+  HvdrunProcess run({"-np", "3", "sh", "-c",
+                     "if [ $RUEDA_RANK = 2 ]; then exec $0 begin kill=9; else exec $0 begin death exit=55; fi",
+                     RUEDA_LAUNCHER_RANK});
+  CHECK(run.wait() == 137);
+  CHECK(said(run) == Lines{"the first to fail: rank 2 (host localhost, ) killed by signal 9 (Killed)"});
+  for (const std::string rank : {"0", "1"}) {
+    const auto lines = HvdrunProcess::lines(run.out(), "[" + rank + "]<stdout>:");
+    REQUIRE(lines.size() == 1);
+    CHECK(lines[0].find("rank 2 (host localhost, pid ") == 0);
+    CHECK(lines[0].find(") died: killed by signal 9 (Killed)") != std::string::npos);
+  }
+}
+
+TEST_CASE("exit code 0 is a success after a goodbye or a withdrawn wish, and else none") {
+  HvdrunProcess good({"-np", "2", RUEDA_LAUNCHER_RANK, "begin", "goodbye", "begin", "withdraw", "begin", "goodbye"});
+  CHECK(good.wait() == 0);
+  HvdrunProcess silent({"-np", "2", "sh", "-c", "test $RUEDA_RANK = 1 && exec $0 begin; exec $0 begin death exit=4",
+                        RUEDA_LAUNCHER_RANK});
+  CHECK(silent.wait() == 1);
+  CHECK(said(silent) ==
+        Lines{"the first to fail: rank 1 (host localhost, ) exited with code 0 without shutdown"});
+}
+
+TEST_CASE("a rank that left before another began is found once it begins") {
+  HvdrunProcess run({"-np", "2", "sh", "-c", "test $RUEDA_RANK = 0 && exit 0; read go < $1; exec $0 begin death exit=4",
+                     RUEDA_LAUNCHER_RANK, "/dev/null"});
+  CHECK(run.wait() == 1);
+  CHECK(said(run) == Lines{"the first to fail: rank 0 (host localhost, ) exited with code 0 without shutdown"});
+}
+
+TEST_CASE("the job's key reaches the ranks and shows nowhere") {
+  HvdrunProcess run({"-np", "2", RUEDA_LAUNCHER_RANK, "key"});
+  CHECK(run.wait() == 0);
+  for (const std::string rank : {"0", "1"}) {
+    CHECK(HvdrunProcess::lines(run.out(), "[" + rank + "]<stdout>:") == Lines{"the key is hidden"});
+  }
+}
+
+TEST_CASE("signals reach every rank, and what the ranks make of them decides") {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+    HvdrunProcess run({"-np", "2", "sh", "-c",
+                       "trap 'echo caught; exit 5' INT TERM HUP USR1 USR2; echo ready; sleep 1000 & wait"});
+    run.read_until("[0]<stdout>:ready");
+    run.read_until("[1]<stdout>:ready");
+    run.send(number);
+    INFO("signal " << number);
+    CHECK(run.wait() == 5);
+    CHECK(HvdrunProcess::lines(run.out(), "[0]<stdout>:") == Lines{"ready", "caught"});
+    CHECK(HvdrunProcess::lines(run.out(), "[1]<stdout>:") == Lines{"ready", "caught"});
+  }
+}
+
+TEST_CASE("a second Ctrl-C ends ranks that will not end") {
+  HvdrunProcess run({"-np", "2", "sh", "-c", "trap 'echo caught' INT TERM; echo ready; while :; do sleep 1000 & wait; done"});
+  run.read_until("[0]<stdout>:ready");
+  run.read_until("[1]<stdout>:ready");
+  run.send(SIGINT);
+  run.read_until("[0]<stdout>:caught");
+  run.read_until("[1]<stdout>:caught");
+  run.send(SIGINT);
+  CHECK(run.wait() == 137);
+  run.wait_for_all_to_end();
+}

@@ -1,0 +1,126 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/launcher/hvdrun_process.h"
+
+using namespace rueda::core::launcher;
+using Lines = std::vector<std::string>;
+
+namespace {
+
+std::string contents(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST_CASE("lines come whole and in order per rank, however they are written") {
+  HvdrunProcess run({"-np", "2", "sh", "-c",
+                     "for i in 1 2 3 4 5 6 7 8 9; do printf 'a%s' $i; printf ' of %s\\n' $RUEDA_RANK; echo e$i >&2; done;"
+                     "printf 'the end'"});
+  CHECK(run.wait() == 0);
+  for (const std::string rank : {"0", "1"}) {
+    Lines out, err;
+    for (int i = 1; i <= 9; ++i) {
+      out.push_back("a" + std::to_string(i) + " of " + rank);
+      err.push_back("e" + std::to_string(i));
+    }
+    out.push_back("the end");
+    CHECK(HvdrunProcess::lines(run.out(), "[" + rank + "]<stdout>:") == out);
+    CHECK(HvdrunProcess::lines(run.err(), "[" + rank + "]<stderr>:") == err);
+  }
+  CHECK(HvdrunProcess::lines(run.out(), "").size() == 20);
+  CHECK(HvdrunProcess::lines(run.err(), "").size() == 18);
+}
+
+TEST_CASE("a line of 200 KB arrives complete, in pieces that say so") {
+  HvdrunProcess run({"-np", "1", "sh", "-c", "head -c 200000 /dev/zero | tr '\\0' x; echo; echo after"});
+  CHECK(run.wait() == 0);
+  size_t letters = 0;
+  const auto lines = HvdrunProcess::lines(run.out(), "[0]<stdout>:");
+  REQUIRE(lines.size() == 5);
+  for (const auto& line : lines) letters += static_cast<size_t>(std::count(line.begin(), line.end(), 'x'));
+  CHECK(letters == 200000);
+  CHECK(lines[0].ends_with("x [continues]"));
+  CHECK(lines[1].starts_with("[continued] x"));
+  CHECK(lines[3].ends_with("x"));
+  CHECK(lines[4] == "after");
+}
+
+TEST_CASE("much output of four ranks arrives to the last line") {
+  constexpr int kLines = 40000;
+  HvdrunProcess run({"-np", "4", "sh", "-c", "seq -f 'number %.0f of some length' " + std::to_string(kLines)});
+  CHECK(run.wait() == 0);
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto lines = HvdrunProcess::lines(run.out(), "[" + std::to_string(rank) + "]<stdout>:");
+    REQUIRE(lines.size() == kLines);
+    for (int i = 0; i < kLines; ++i) {
+      const auto expected = "number " + std::to_string(i + 1) + " of some length";
+      if (lines[static_cast<size_t>(i)] != expected) FAIL("rank " << rank << ", line " << i << ": " << lines[static_cast<size_t>(i)]);
+    }
+  }
+}
+
+TEST_CASE("output that nobody reads holds the ranks up, not their end") {
+  HvdrunProcess run({"-np", "2", "--grace-seconds", "1", "sh", "-c", "test $RUEDA_RANK = 1 && exit 7; exec yes"});
+  run.read_until("[0]<stdout>:y");
+  HvdrunProcess::wait_for_end_of(run.process_named("yes"));
+  CHECK(run.wait() == 7);
+}
+
+TEST_CASE("any byte passes, and time stamps stand before the prefix") {
+  HvdrunProcess run({"-np", "1", "-prefix-timestamp", "sh", "-c", "printf 'a\\000b\\377c\\n'"});
+  CHECK(run.wait() == 0);
+  const std::string text("[0]<stdout>:a\0b\377c\n", 18);
+  REQUIRE(run.out().size() == 23 + text.size());
+  CHECK(run.out().substr(23) == text);
+  CHECK(run.out()[4] == '-');
+  CHECK(run.out()[10] == 'T');
+}
+
+TEST_CASE("files hold each rank's output as it was written") {
+  const auto folder = std::filesystem::temp_directory_path() / ("rueda-hvdrun-test-" + std::to_string(getpid()));
+  HvdrunProcess run({"-np", "2", "--output-filename", folder.string(), "sh", "-c",
+                     "echo out $RUEDA_RANK; printf 'err %s' $RUEDA_RANK >&2"});
+  CHECK(run.wait() == 0);
+  for (const std::string rank : {"0", "1"}) {
+    CHECK(contents(folder / ("rank." + rank) / "stdout") == "out " + rank + "\n");
+    CHECK(contents(folder / ("rank." + rank) / "stderr") == "err " + rank);
+  }
+  CHECK(HvdrunProcess::lines(run.out(), "[1]<stdout>:") == Lines{"out 1"});
+  std::filesystem::remove_all(folder);
+
+  HvdrunProcess refused({"-np", "1", "--output-filename", "/proc/none", "true"});
+  CHECK(refused.wait() == 1);
+  CHECK(refused.err().find("hvdrun: folder /proc/none/rank.0 cannot be made") == 0);
+}
+
+TEST_CASE("rank 0 reads hvdrun's stdin to its end, the others read nothing") {
+  HvdrunProcess run({"-np", "2", "cat"});
+  run.write_input("first\n");
+  run.read_until("[0]<stdout>:first");
+  run.write_input("second\n");
+  run.close_input();
+  CHECK(run.wait() == 0);
+  CHECK(HvdrunProcess::lines(run.out(), "[0]<stdout>:") == Lines{"first", "second"});
+  CHECK(HvdrunProcess::lines(run.out(), "[1]<stdout>:").empty());
+}
+
+TEST_CASE("a rank is told who it is, in our names and in Horovod's, and gets the knobs") {
+  HvdrunProcess run({"-np", "3", "-H", "localhost:4", "--cache-capacity", "12", "sh", "-c",
+                     "echo $RUEDA_RANK $RUEDA_SIZE $RUEDA_LOCAL_RANK $RUEDA_LOCAL_SIZE $RUEDA_CROSS_RANK "
+                     "$RUEDA_CROSS_SIZE $HOROVOD_RANK $HOROVOD_SIZE $HOROVOD_LOCAL_RANK $HOROVOD_LOCAL_SIZE "
+                     "$HOROVOD_CROSS_RANK $HOROVOD_CROSS_SIZE $RUEDA_HOSTNAME $RUEDA_CACHE_CAPACITY; "
+                     "test ${OMP_NUM_THREADS:-0} -ge 1"});
+  CHECK(run.wait() == 0);
+  for (const std::string r : {"0", "1", "2"}) {
+    CHECK(HvdrunProcess::lines(run.out(), "[" + r + "]<stdout>:") ==
+          Lines{r + " 3 " + r + " 3 0 1 " + r + " 3 " + r + " 3 0 1 localhost 12"});
+  }
+}

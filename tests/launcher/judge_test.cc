@@ -1,0 +1,95 @@
+#include "launcher/judge.h"
+
+#include <catch2/catch.hpp>
+
+using namespace rueda::core::launcher;
+
+namespace {
+
+// As waitpid has them.
+constexpr int code(int exit_code) { return exit_code << 8; }
+constexpr int signal(int number) { return number; }
+
+}  // namespace
+
+TEST_CASE("the first failure stays the first, whatever fails because of it") {
+  Judge judge(3);
+  CHECK_FALSE(judge.first_failure());
+  judge.exited(2, signal(9));
+  judge.exited(0, code(1));
+  judge.exited(1, signal(15));
+  REQUIRE(judge.first_failure());
+  CHECK(judge.first_failure()->rank == 2);
+  CHECK(judge.first_failure()->cause == "killed by signal 9 (Killed)");
+  CHECK(judge.first_failure()->exit_code == 137);
+}
+
+TEST_CASE("an exit code is a failure by its number") {
+  Judge judge(2);
+  judge.exited(1, code(3));
+  REQUIRE(judge.first_failure());
+  CHECK(judge.first_failure()->cause == "exited with code 3");
+  CHECK(judge.first_failure()->exit_code == 3);
+}
+
+TEST_CASE("ranks that exit with 0 after their goodbye are a success") {
+  Judge judge(2);
+  for (const int rank : {0, 1}) judge.began(rank);
+  for (const int rank : {0, 1}) {
+    judge.said_goodbye(rank);
+    judge.exited(rank, code(0));
+  }
+  CHECK_FALSE(judge.first_failure());
+}
+
+TEST_CASE("programs that never begin init may exit with 0 as they like") {
+  Judge judge(2);
+  judge.exited(0, code(0));
+  judge.exited(1, code(0));
+  CHECK_FALSE(judge.first_failure());
+}
+
+TEST_CASE("code 0 without a goodbye is a failure once that rank or another has begun init") {
+  SECTION("itself") {
+    Judge judge(2);
+    judge.began(0);
+    judge.exited(0, code(0));
+    REQUIRE(judge.first_failure());
+    CHECK(judge.first_failure()->rank == 0);
+    CHECK(judge.first_failure()->cause == "exited with code 0 without shutdown");
+    CHECK(judge.first_failure()->exit_code == 1);
+  }
+  SECTION("another before") {
+    Judge judge(2);
+    judge.began(1);
+    judge.exited(0, code(0));
+    REQUIRE(judge.first_failure());
+    CHECK(judge.first_failure()->rank == 0);
+  }
+  SECTION("another later") {
+    Judge judge(2);
+    judge.exited(0, code(0));
+    CHECK_FALSE(judge.first_failure());
+    judge.began(1);
+    REQUIRE(judge.first_failure());
+    CHECK(judge.first_failure()->rank == 0);
+  }
+}
+
+TEST_CASE("a goodbye does not count for an init that began after it") {
+  Judge judge(1);
+  judge.began(0);
+  judge.said_goodbye(0);
+  judge.began(0);
+  judge.exited(0, code(0));
+  CHECK(judge.first_failure());
+}
+
+TEST_CASE("a goodbye followed by another exit code is still a failure") {
+  Judge judge(1);
+  judge.began(0);
+  judge.said_goodbye(0);
+  judge.exited(0, code(5));
+  REQUIRE(judge.first_failure());
+  CHECK(judge.first_failure()->exit_code == 5);
+}

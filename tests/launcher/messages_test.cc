@@ -1,0 +1,100 @@
+#include "launcher/messages.h"
+
+#include <catch2/catch.hpp>
+
+using namespace rueda::core;
+using namespace rueda::core::launcher;
+
+namespace {
+
+StartOrder sample_order() {
+  StartOrder order;
+  order.build = "1.0.0-x";
+  order.directory = "/some where";
+  order.program = "/bin/sh";
+  order.arguments = {"sh", "-c", "", "a b\n\"c'"};
+  order.environment = {"A=1", "B="};
+  order.key = std::string(32, '\0');
+  order.grace_ms = 1234;
+  order.ranks = {{0, {"RUEDA_RANK=0"}}, {1, {}}};
+  return order;
+}
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto view = std::as_bytes(std::span(text));
+  return {view.begin(), view.end()};
+}
+
+}  // namespace
+
+TEST_CASE("a start order arrives as it was sent") {
+  const auto sent = sample_order();
+  const auto got = decode_start_order(encode(sent));
+  REQUIRE(got.has_value());
+  CHECK(got->build == sent.build);
+  CHECK(got->directory == sent.directory);
+  CHECK(got->program == sent.program);
+  CHECK(got->arguments == sent.arguments);
+  CHECK(got->environment == sent.environment);
+  CHECK(got->key == sent.key);
+  CHECK(got->grace_ms == sent.grace_ms);
+  REQUIRE(got->ranks.size() == 2);
+  CHECK(got->ranks[0].environment == sent.ranks[0].environment);
+  CHECK(got->ranks[1].rank == 1);
+}
+
+TEST_CASE("a start order that is cut short, or longer than it says, is none") {
+  const std::string whole = encode(sample_order());
+  for (size_t length = 0; length < whole.size(); ++length) {
+    INFO("cut to " << length << " of " << whole.size());
+    CHECK_FALSE(decode_start_order(whole.substr(0, length)).has_value());
+  }
+  CHECK_FALSE(decode_start_order(whole + "x").has_value());
+}
+
+TEST_CASE("messages come out of a stream whatever the portions they came in") {
+  std::vector<std::byte> stream = bytes_of("Welcome to this host!\nRUEDA AGEN\nRUEDA AGENT 1\n");
+  const std::vector<Message> sent = {{MessageType::kOutput, 3, 2, std::string("a\0b", 3)},
+                                     {MessageType::kDone, -1, 0, {}},
+                                     {MessageType::kExited, 7, 0x7f00, {}}};
+  for (const auto& message : sent) {
+    const auto bytes = encode(message);
+    stream.insert(stream.end(), bytes.begin(), bytes.end());
+  }
+  for (size_t step = 1; step <= stream.size(); ++step) {
+    MessageReader reader(MessageReader::Greeting::kMagicFirst);
+    std::vector<Message> got;
+    for (size_t at = 0; at < stream.size(); at += step) {
+      reader.feed(std::span(stream).subspan(at, std::min(step, stream.size() - at)));
+      for (auto next = reader.next(); next.ok() && next.value(); next = reader.next()) got.push_back(*next.value());
+    }
+    INFO("portions of " << step);
+    REQUIRE(got.size() == sent.size());
+    for (size_t i = 0; i < sent.size(); ++i) {
+      CHECK(got[i].type == sent[i].type);
+      CHECK(got[i].rank == sent[i].rank);
+      CHECK(got[i].number == sent[i].number);
+      CHECK(got[i].bytes == sent[i].bytes);
+    }
+  }
+}
+
+TEST_CASE("a stream that is not one of messages is refused") {
+  const auto refused = [](MessageReader::Greeting greeting, const std::vector<std::byte>& bytes) {
+    MessageReader reader(greeting);
+    reader.feed(bytes);
+    return reader.next().status().sentence();
+  };
+  WireWriter huge, unknown, tiny;
+  huge.u32(0xffffffff);
+  tiny.u32(1);
+  unknown.u32(13);
+  unknown.u8(200);
+  unknown.i32(0);
+  unknown.i64(0);
+  using Greeting = MessageReader::Greeting;
+  CHECK(refused(Greeting::kNone, huge.take()) == "a message of 4294967295 bytes, allowed are 13 to 16777216");
+  CHECK(refused(Greeting::kNone, tiny.take()) == "a message of 1 bytes, allowed are 13 to 16777216");
+  CHECK(refused(Greeting::kNone, unknown.take()) == "a message of unknown type 200");
+  CHECK(refused(Greeting::kMagicFirst, std::vector<std::byte>(70000)) == "the agent did not greet within 65536 bytes");
+}
