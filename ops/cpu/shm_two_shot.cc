@@ -21,11 +21,16 @@ constexpr int64_t kShortTensorBytes = 4096;
 constexpr uint64_t kSmallestChunkBytes = 64 * 1024;
 constexpr uint64_t kChunksInFlight = 4;
 
+/// Batches from here on take 100 us or more, so that a probe of the distance costs little beside them.
+constexpr int64_t kProbedBytes = 1 << 20;
+
 /// One run of the row.
 class TwoShot {
  public:
   TwoShot(const Call& call, Mesh& mesh, Deadline deadline)
-      : packing_(call),
+      : call_(call),
+        mesh_(mesh),
+        packing_(call),
         view_(call, mesh),
         chunks_(Chunks::of(call, packing_.element_bytes())),
         element_bytes_(packing_.element_bytes()),
@@ -42,6 +47,7 @@ class TwoShot {
     const int64_t number = chunks_.number();
     for (int64_t step = 0; step < number + 2; ++step) {
       if (step < number) RUEDA_RETURN_IF_ERROR(pack(step));
+      if (step == 0) RUEDA_RETURN_IF_ERROR(learn_distance());
       if (step >= 1 && step <= number) RUEDA_RETURN_IF_ERROR(reduce_own(step - 1));
       if (step >= 2) RUEDA_RETURN_IF_ERROR(unpack(step - 2));
     }
@@ -54,6 +60,7 @@ class TwoShot {
   }
   size_t bytes(int64_t count) const { return static_cast<size_t>(count) * element_bytes_; }
 
+  Status learn_distance();
   Status pack(int64_t chunk);
   Status reduce_own(int64_t chunk);
   Status unpack(int64_t chunk);
@@ -61,6 +68,8 @@ class TwoShot {
   void reduce_in_place(std::byte* out, int64_t count);
   void reduce_gathered(int64_t chunk, ElementRange own);
 
+  const Call& call_;
+  Mesh& mesh_;
   Packing packing_;
   LaneView view_;
   Chunks chunks_;
@@ -71,6 +80,15 @@ class TwoShot {
   SliceCursor packed_, reduced_, unpacked_;
   std::vector<const std::byte*> inputs_;
 };
+
+/// Between the first two chunks, where all members meet anyway: a probe needs both sides at the same time.
+Status TwoShot::learn_distance() {
+  if (call_.count * static_cast<int64_t>(element_bytes_) < kProbedBytes) return {};
+  RUEDA_RETURN_IF_ERROR(view_.wait_all(Word::kPosted, view_.value(0), deadline_));
+  mesh_.refresh_distance(call_.team->ranks, call_.stamp);
+  hint_ = store_hint(mesh_);
+  return {};
+}
 
 Status TwoShot::pack(int64_t chunk) {
   const int slot = view_.slot(chunk);
