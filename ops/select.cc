@@ -13,6 +13,8 @@ constexpr std::string_view kAuto = "auto";
 /// Every rank of a one-shot reads all inputs, of a two-shot two slices' worth, at the price of one more
 /// synchronisation.
 constexpr uint64_t kOneShotInputBytes = 128 * 1024;
+/// Over channels a short batch is all latency, and doubling has the fewest steps.
+constexpr uint64_t kDoublingBytes = 16 * 1024;
 
 const std::string* forced_row(const Settings& settings, OpKind kind) {
   switch (kind) {
@@ -29,6 +31,7 @@ std::string_view preferred_row(const BatchShape& shape) {
     return wire_bytes(shape) * static_cast<uint64_t>(shape.ranks) <= kOneShotInputBytes ? "shm_one_shot"
                                                                                         : "shm_two_shot";
   }
+  if (shape.kind == OpKind::kAllreduce && wire_bytes(shape) <= kDoublingBytes) return "doubling";
   return {};
 }
 

@@ -3,16 +3,24 @@
 
 #include "ops/select.h"
 #include "tests/support/lane_ranks.h"
+#include "tests/support/memory_channels.h"
 
 namespace rueda::core {
 
 /// Ranks as threads on one host with everything that a row of the table may ask for.
 class TableRig {
  public:
-  explicit TableRig(int size) : lanes_(size) {}
+  explicit TableRig(int size) : lanes_(size, options()) {}
   LaneRanks& lanes() { return lanes_; }
 
  private:
+  LaneRanks::Options options() {
+    LaneRanks::Options options;
+    options.channels = [this](int rank, const Abort& abort) { return hub_.channel_set(rank, abort); };
+    options.wake_channels = [this] { hub_.wake_all(); };
+    return options;
+  }
+  MemoryHub hub_;
   LaneRanks lanes_;
 };
 

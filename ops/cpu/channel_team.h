@@ -1,0 +1,84 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "runtime/engine/executor.h"
+
+namespace rueda::core {
+
+/// A channel as one batch uses it: marks say how far a queue must have moved, counted from the batch's start. A value;
+/// lane thread; lives as long as the batch.
+class PeerStream {
+ public:
+  PeerStream() = default;
+  explicit PeerStream(Channel& channel)
+      : channel_(&channel), send_mark_(channel.sent()), receive_mark_(channel.received()) {}
+  /// Queues, and returns the mark that `sent` asks for: until then `bytes` stays as it is.
+  uint64_t send(std::span<const std::byte> bytes) {
+    channel_->send(bytes);
+    return send_mark_ += bytes.size();
+  }
+  uint64_t receive(std::span<std::byte> bytes) {
+    channel_->receive(bytes);
+    return receive_mark_ += bytes.size();
+  }
+  bool sent(uint64_t mark) const { return channel_->sent() >= mark; }
+  bool received(uint64_t mark) const { return channel_->received() >= mark; }
+  /// Everything queued so far has moved.
+  bool idle() const { return sent(send_mark_) && received(receive_mark_); }
+
+ private:
+  Channel* channel_ = nullptr;
+  uint64_t send_mark_ = 0;
+  uint64_t receive_mark_ = 0;
+};
+
+/// The team of a batch over the lane's channels; members are named by their place in the team. Lane thread.
+class ChannelTeam {
+ public:
+  ChannelTeam(const Call& call, Mesh& mesh, Deadline deadline)
+      : team_(*call.team), mesh_(mesh), deadline_(deadline), streams_(team_.ranks.size()) {}
+
+  int size() const { return team_.size(); }
+  int index() const { return team_.index; }
+  /// The member `steps` places further round the ring.
+  int neighbour(int steps) const { return ((index() + steps) % size() + size()) % size(); }
+  /// Connects to `member` on first use in the epoch. kUnsupported: the lane has no channels; else as `ChannelSet::to`.
+  Status connect(int member) {
+    if (!mesh_.has_channels()) return Status(Code::kUnsupported, "this lane has no channels to other ranks");
+    const auto channel = mesh_.channels().to(team_.ranks[static_cast<size_t>(member)], deadline_);
+    if (channel.ok()) streams_[static_cast<size_t>(member)] = PeerStream(*channel.value());
+    return channel.status();
+  }
+  Status connect_all() {
+    for (int member = 0; member < size(); ++member) {
+      if (member != index()) RUEDA_RETURN_IF_ERROR(connect(member));
+    }
+    return {};
+  }
+  /// Only a connected member.
+  PeerStream& peer(int member) { return streams_[static_cast<size_t>(member)]; }
+  /// Moves bytes until `ready()`; as `ChannelSet::until`.
+  Status until(const std::function<bool()>& ready) { return mesh_.channels().until(ready, deadline_); }
+
+ private:
+  const Team& team_;
+  Mesh& mesh_;
+  Deadline deadline_;
+  std::vector<PeerStream> streams_;
+};
+
+/// Memory of one batch, not initialised.
+class Scratch {
+ public:
+  explicit Scratch(size_t bytes) : bytes_(std::make_unique_for_overwrite<std::byte[]>(bytes)) {}
+  std::byte* at(size_t offset) const { return bytes_.get() + offset; }
+  std::span<std::byte> part(size_t offset, size_t length) const { return {at(offset), length}; }
+
+ private:
+  std::unique_ptr<std::byte[]> bytes_;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,56 @@
+#include "ops/cpu/partials.h"
+
+#include "compression/cast.h"
+#include "compression/codec.h"
+
+namespace rueda::core {
+
+namespace {
+
+bool is_half(Dtype dtype) { return dtype == Dtype::kF16 || dtype == Dtype::kBf16; }
+
+}  // namespace
+
+bool partials_serve(const Call& call) {
+  const bool sums = call.op == ReduceOp::kSum || call.op == ReduceOp::kAverage;
+  return is_float(call.dtype) || call.dtype == Dtype::kBool || !sums || (call.op == ReduceOp::kSum && call.postscale == 1.0);
+}
+
+Partials::Partials(const Call& call, const Packing& packing)
+    : packing_(packing),
+      wire_(packing.task().dtype),
+      dtype_(is_half(wire_) ? Dtype::kF32 : wire_),
+      finish_(packing.task()) {
+  combine_.dtype = dtype_;
+  combine_.op = call.op == ReduceOp::kAverage ? ReduceOp::kSum : call.op;
+  finish_.dtype = dtype_;
+  finish_.groups = {};
+}
+
+void Partials::load(SliceCursor& cursor, int64_t count, std::byte* to) const {
+  if (dtype_ == wire_) return packing_.pack(cursor, count, to, StoreHint::kPlain);
+  // Through a block that stays in the first-level cache.
+  constexpr int64_t kBlock = 2048;
+  alignas(64) std::byte block[kBlock * 2];
+  while (count > 0) {
+    const int64_t length = std::min(count, kBlock);
+    packing_.pack(cursor, length, block, StoreHint::kPlain);
+    cast(casts(best_isa()), CastTask{wire_, dtype_, 1.0, StoreHint::kPlain}, block, to, length);
+    to += static_cast<size_t>(length) * element_bytes();
+    count -= length;
+  }
+}
+
+void Partials::combine(const std::byte* first, const std::byte* second, std::byte* out, int64_t count) const {
+  const std::byte* const inputs[] = {first, second};
+  reduce(combine_, inputs, out, StoreHint::kPlain, nullptr, count);
+}
+
+void Partials::finish(std::byte* partial, std::byte* wire, int64_t count) const {
+  const std::byte* const inputs[] = {partial};
+  if (dtype_ == wire_) return reduce(finish_, inputs, wire, StoreHint::kPlain, nullptr, count);
+  reduce(finish_, inputs, partial, StoreHint::kPlain, nullptr, count);
+  cast(casts(best_isa()), CastTask{dtype_, wire_, 1.0, StoreHint::kPlain}, partial, wire, count);
+}
+
+}  // namespace rueda::core

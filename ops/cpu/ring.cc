@@ -1,0 +1,139 @@
+#include "ops/cpu/ring.h"
+
+#include <array>
+
+#include "ops/chunks.h"
+#include "ops/cpu/channel_team.h"
+#include "ops/cpu/direct.h"
+#include "ops/cpu/partials.h"
+
+namespace rueda::core {
+
+namespace {
+
+// One part: large enough for few system calls, small enough that adding it hits the cache.
+constexpr uint32_t kPartBytes = 256 * 1024;
+constexpr uint32_t kMostChunkBytes = 4 << 20;
+constexpr size_t kInFlight = 2;
+
+class RingRun {
+ public:
+  RingRun(const Call& call, Mesh& mesh, Deadline deadline)
+      : packing_(call),
+        partials_(call, packing_),
+        chunks_(Chunks::of(call, packing_.element_bytes())),
+        team_(call, mesh, deadline),
+        load_(packing_.cursor()),
+        unpack_(packing_.cursor()) {
+    const int64_t longest = std::min(chunks_.length, chunks_.count);
+    for (auto& one : in_flight_) {
+      one = std::make_unique<InFlight>(static_cast<size_t>(longest) * partials_.element_bytes(),
+                                       static_cast<size_t>(longest) * packing_.element_bytes(),
+                                       static_cast<size_t>(part_length(longest)) * partials_.element_bytes());
+    }
+  }
+
+  Status run() {
+    RUEDA_RETURN_IF_ERROR(team_.connect(next()));
+    if (next() != previous()) RUEDA_RETURN_IF_ERROR(team_.connect(previous()));
+    for (int64_t chunk = 0; chunk < chunks_.number(); chunk += kInFlight) {
+      RUEDA_RETURN_IF_ERROR(go_round(chunk, std::min<int64_t>(kInFlight, chunks_.number() - chunk)));
+    }
+    return {};
+  }
+
+ private:
+  struct InFlight {
+    InFlight(size_t partial_bytes, size_t wire_bytes, size_t part_bytes)
+        : partials(partial_bytes), results(wire_bytes), incoming(part_bytes) {}
+    Scratch partials;  // own inputs, then sums of more and more members
+    Scratch results;   // in the wire type
+    Scratch incoming;  // one part, to be added
+    uint64_t received = 0;
+    int64_t length = 0;
+  };
+
+  int next() const { return team_.neighbour(1); }
+  int previous() const { return team_.neighbour(-1); }
+  int steps() const { return team_.size() - 1; }
+  int64_t part_length(int64_t length) const { return (length + team_.size() - 1) / team_.size(); }
+  /// Part `number`, counted round the ring in either direction.
+  ElementRange part(const InFlight& one, int number) const {
+    const int64_t each = part_length(one.length);
+    const int64_t index = (number % team_.size() + team_.size()) % team_.size();
+    return {std::min(one.length, index * each), std::min(one.length, (index + 1) * each)};
+  }
+  static std::span<std::byte> bytes(const Scratch& scratch, ElementRange range, size_t element_bytes) {
+    return scratch.part(static_cast<size_t>(range.begin) * element_bytes, static_cast<size_t>(range.length()) * element_bytes);
+  }
+
+  /// `count` chunks from `first` on, step by step in turn: each moves while the others are worked on.
+  Status go_round(int64_t first, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) {
+      InFlight& one = *in_flight_[static_cast<size_t>(i)];
+      one.length = chunks_.length_of(first + i);
+      partials_.load(load_, one.length, one.partials.at(0));
+    }
+    for (int step = 0; step < 2 * steps(); ++step) {
+      for (int64_t i = 0; i < count; ++i) {
+        InFlight& one = *in_flight_[static_cast<size_t>(i)];
+        RUEDA_RETURN_IF_ERROR(take_in(one, step));
+        send_on(one, step);
+      }
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      InFlight& one = *in_flight_[static_cast<size_t>(i)];
+      RUEDA_RETURN_IF_ERROR(take_in(one, 2 * steps()));
+      packing_.unpack(unpack_, one.length, one.results.at(0));
+    }
+    return team_.until([&] { return team_.peer(next()).idle(); });
+  }
+
+  /// Waits for what the step before brought, and adds or finishes it.
+  Status take_in(InFlight& one, int step) {
+    if (step == 0) return {};
+    RUEDA_RETURN_IF_ERROR(team_.until([&] { return team_.peer(previous()).received(one.received); }));
+    if (step > steps()) return {};
+    const ElementRange range = part(one, team_.index() - step);
+    std::byte* own = bytes(one.partials, range, partials_.element_bytes()).data();
+    partials_.combine(one.incoming.at(0), own, own, range.length());
+    if (step == steps()) {
+      partials_.finish(own, bytes(one.results, range, packing_.element_bytes()).data(), range.length());
+    }
+    return {};
+  }
+
+  void send_on(InFlight& one, int step) {
+    const bool scatters = step < steps();
+    const Scratch& from = scatters ? one.partials : one.results;
+    const size_t element = scatters ? partials_.element_bytes() : packing_.element_bytes();
+    team_.peer(next()).send(bytes(from, part(one, team_.index() - step), element));
+    const ElementRange coming = part(one, team_.index() - step - 1);
+    const auto into = scatters ? one.incoming.part(0, static_cast<size_t>(coming.length()) * element)
+                               : bytes(one.results, coming, element);
+    one.received = team_.peer(previous()).receive(into);
+  }
+
+  Packing packing_;
+  Partials partials_;
+  Chunks chunks_;
+  ChannelTeam team_;
+  SliceCursor load_, unpack_;
+  std::array<std::unique_ptr<InFlight>, kInFlight> in_flight_;
+};
+
+}  // namespace
+
+bool ring_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
+
+RowChoice ring_plan(const BatchShape& shape) {
+  const uint32_t chunk = std::min(kMostChunkBytes, kPartBytes * static_cast<uint32_t>(shape.ranks));
+  return plan_chunks(wire_bytes(shape), chunk);
+}
+
+Status ring(const Call& call, Mesh& mesh, Deadline deadline) {
+  if (!partials_serve(call)) return direct(call, mesh, deadline);
+  return RingRun(call, mesh, deadline).run();
+}
+
+}  // namespace rueda::core

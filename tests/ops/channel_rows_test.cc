@@ -1,0 +1,163 @@
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "ops/select.h"
+#include "tests/support/collective_case.h"
+#include "tests/support/lane_ranks.h"
+#include "tests/support/memory_channels.h"
+#include "tests/support/tcp_ranks.h"
+
+using namespace rueda::core;
+
+namespace {
+
+constexpr const char* kChannelRows[] = {"direct", "ring", "doubling", "broadcast_tree", "channel_barrier"};
+
+std::vector<const Algorithm*> channel_rows(OpKind kind) {
+  std::vector<const Algorithm*> rows;
+  for (const Algorithm& row : algorithms()) {
+    const auto same_name = [&](const char* name) { return std::strcmp(name, row.name) == 0; };
+    if (row.kind == kind && std::any_of(std::begin(kChannelRows), std::end(kChannelRows), same_name)) rows.push_back(&row);
+  }
+  return rows;
+}
+
+/// Every rank a host of its own.
+LaneRanks::Options apart(int size) {
+  LaneRanks::Options options;
+  for (int rank = 0; rank < size; ++rank) options.hosts.push_back(rank);
+  return options;
+}
+
+BatchShape shape_on_hosts(uint64_t bytes, ReduceOp op, Dtype dtype) {
+  BatchShape shape;
+  shape.bytes = bytes;
+  shape.op = op;
+  shape.dtype = dtype;
+  shape.ranks = 4;
+  shape.one_host = false;
+  return shape;
+}
+
+std::string row_for(const BatchShape& shape, const Settings& settings) {
+  const auto choice = select_row(algorithms(), settings, shape);
+  return choice.ok() ? algorithms()[choice.value().row].name : choice.status().sentence();
+}
+
+/// Bytes that each rank sends for `test`, by the memory channels' count.
+std::vector<uint64_t> bytes_sent(const Algorithm& row, const CollectiveCase& test, int size) {
+  MemoryHub hub;
+  LaneRanks::Options options = apart(size);
+  options.channels = [&](int rank, const Abort& abort) { return hub.channel_set(rank, abort); };
+  options.wake_channels = [&] { hub.wake_all(); };
+  LaneRanks lanes(size, options);
+  CHECK(lanes.first_failure([&](int rank, Mesh& mesh) {
+    uint64_t stamp = 0;
+    return run_case(row, test, team_of(size, rank), mesh, stamp);
+  }) == "");
+  std::vector<uint64_t> sent(static_cast<size_t>(size));
+  for (int from = 0; from < size; ++from) {
+    for (int to = 0; to < size; ++to) sent[static_cast<size_t>(from)] += hub.moved(from, to);
+  }
+  return sent;
+}
+
+const Algorithm& row_named(const char* name) {
+  for (const Algorithm& row : algorithms()) {
+    if (std::strcmp(row.name, name) == 0) return row;
+  }
+  FAIL("no row " << name);
+  return algorithms().front();
+}
+
+}  // namespace
+
+TEST_CASE("Channel rows give the formula's results over TCP") {
+  for (const int size : {2, 3, 4}) {
+    TcpRanks tcp(size);
+    LaneRanks::Options options = apart(size);
+    options.channels = [&](int rank, const Abort& abort) { return tcp.transport(rank).channel_set(0, abort); };
+    options.wake_channels = [&] {
+      for (int rank = 0; rank < size; ++rank) tcp.transport(rank).wake_all();
+    };
+    LaneRanks lanes(size, options);
+    for (const OpKind kind : {OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kBarrier}) {
+      for (const Algorithm* row : channel_rows(kind)) {
+        INFO("row " << row->name << " at np " << size);
+        CHECK(lanes.first_failure([&](int rank, Mesh& mesh) -> Status {
+          const Team team = team_of(size, rank);
+          uint64_t stamp = 0;
+          CollectiveCase test;
+          test.kind = kind;
+          test.root = kind == OpKind::kBroadcast ? size - 1 : 0;
+          for (const std::vector<int64_t>& counts : {std::vector<int64_t>{1}, {0}, {1000, 3}, {200'003}}) {
+            test.counts = kind == OpKind::kBarrier ? std::vector<int64_t>{} : counts;
+            RUEDA_RETURN_IF_ERROR(run_case(*row, test, team, mesh, stamp));
+            RUEDA_RETURN_IF_ERROR(run_case(*row, test, team, mesh, stamp, 65'536));
+          }
+          return {};
+        }) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("The bandwidth-optimal rows send 2 (N-1)/N of the batch from every rank, and codecs halve what they may") {
+  CollectiveCase test;
+  const int size = 4;
+  test.counts = {1 << 18};
+  const uint64_t all = uint64_t{4} << 18;
+  const std::vector<uint64_t> optimal(size, 2 * all * (size - 1) / size);
+  CHECK(bytes_sent(row_named("direct"), test, size) == optimal);
+  CHECK(bytes_sent(row_named("ring"), test, size) == optimal);
+  test.codec = CodecId::kFp16;
+  CHECK(bytes_sent(row_named("direct"), test, size) == std::vector<uint64_t>(size, optimal[0] / 2));
+  // Partial sums travel in fp32, results in fp16.
+  CHECK(bytes_sent(row_named("ring"), test, size) == std::vector<uint64_t>(size, optimal[0] / 2 + optimal[0] / 4));
+}
+
+TEST_CASE("Doubling sends the batch log2(N) times, and a tree N-1 times in all") {
+  CollectiveCase test;
+  test.counts = {100};
+  CHECK(bytes_sent(row_named("doubling"), test, 8) == std::vector<uint64_t>(8, 3 * 400));
+  // Of 5 members one hands its input over and gets the result back.
+  CHECK(bytes_sent(row_named("doubling"), test, 5) == std::vector<uint64_t>{400, 1200, 800, 800, 800});
+  test.kind = OpKind::kBroadcast;
+  CHECK(bytes_sent(row_named("broadcast_tree"), test, 8) == std::vector<uint64_t>{1200, 0, 400, 0, 800, 0, 400, 0});
+}
+
+TEST_CASE("A postscaled sum of integers is exact before it is scaled, whatever row was asked for") {
+  CollectiveCase test;
+  test.dtype = Dtype::kI8;
+  test.counts = {100};
+  test.prescale = 60;
+  test.postscale = 0.25;
+  for (const Algorithm* row : channel_rows(OpKind::kAllreduce)) bytes_sent(*row, test, 3);
+}
+
+TEST_CASE("On several hosts short batches double, long and deterministic ones go direct") {
+  Settings settings;
+  CHECK(row_for(shape_on_hosts(1024, ReduceOp::kSum, Dtype::kF32), settings) == "doubling");
+  CHECK(row_for(shape_on_hosts(1 << 20, ReduceOp::kSum, Dtype::kF32), settings) == "direct");
+  CHECK(row_for(shape_on_hosts(1024, ReduceOp::kAverage, Dtype::kI32), settings) == "direct");
+  settings.deterministic = true;
+  CHECK(row_for(shape_on_hosts(1024, ReduceOp::kSum, Dtype::kF32), settings) == "direct");
+  settings.deterministic = false;
+  settings.allreduce_algorithm = "ring";
+  CHECK(row_for(shape_on_hosts(1024, ReduceOp::kSum, Dtype::kF32), settings) == "ring");
+}
+
+TEST_CASE("A channel row on a lane without channels says so") {
+  LaneRanks lanes(2);
+  for (const OpKind kind : {OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kBarrier}) {
+    for (const Algorithm* row : channel_rows(kind)) {
+      CollectiveCase test;
+      test.kind = kind;
+      const auto results = lanes.run([&](int rank, Mesh& mesh) {
+        uint64_t stamp = 0;
+        return run_case(*row, test, team_of(2, rank), mesh, stamp);
+      });
+      CHECK(results[0].code() == Code::kUnsupported);
+    }
+  }
+}
