@@ -80,6 +80,7 @@ void Turn::submit(Operation& operation) {
     member.request.ticket = reinterpret_cast<uint64_t>(&member);
     requests_.push_back(member.request);
   }
+  if (requests_.front().group != 0) describe_group(requests_);
   const TeamState* team = parts_.teams.find(operation.set());
   if (team == nullptr || !team->with_rank_zero) urgent_ = true;
   participant_.submit(requests_);

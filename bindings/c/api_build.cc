@@ -1,0 +1,50 @@
+// The functions of rueda.h about the build and the log.
+#include <nlohmann/json.hpp>
+
+#include <string>
+
+#include "bindings/c/rueda.h"
+#include "ops/algorithm.h"
+#include "ops/kernels/reduce.h"
+#include "runtime/base/build_id.h"
+#include "runtime/base/log.h"
+#include "runtime/rendezvous/wish.h"
+
+namespace rueda::core {
+namespace {
+
+std::string describe_build() {
+  nlohmann::json build;
+  build["version"] = RUEDA_VERSION_TEXT;
+  build["build_id"] = build_id();
+  build["compiler"] = __VERSION__;
+  build["protocol"] = kProtocolNumber;
+  build["kernels"] = kernel_set_name();
+  build["rows"] = nlohmann::json::array();
+  for (const Algorithm& row : algorithms()) {
+    build["rows"].push_back(std::string(name_of(row.kind)) + "/" + row.name);
+  }
+  return build.dump();
+}
+
+}  // namespace
+}  // namespace rueda::core
+
+namespace core = rueda::core;
+
+const char* rueda_version(void) { return RUEDA_VERSION_TEXT; }
+
+const char* rueda_build_info(void) {
+  static const auto* text = new std::string(core::describe_build());
+  return text->c_str();
+}
+
+void rueda_set_log_callback(rueda_log_callback callback, void* context) {
+  if (callback == nullptr) {
+    core::set_log_sink({});
+    return;
+  }
+  core::set_log_sink([callback, context](core::LogLevel level, std::string_view line) {
+    callback(context, static_cast<int32_t>(level), std::string(line).c_str());
+  });
+}

@@ -1,0 +1,122 @@
+// The functions of rueda.h about sessions.
+#include <cstdlib>
+#include <vector>
+
+#include "bindings/c/copy_in.h"
+#include "bindings/c/last_error.h"
+#include "bindings/c/session.h"
+#include "runtime/engine/completer.h"
+
+namespace rueda::core {
+namespace {
+
+/// Sessions of this process, so that a process that exits without rueda_shutdown still says goodbye.
+struct Live {
+  Mutex mutex;
+  std::vector<rueda_session*> sessions RUEDA_GUARDED_BY(mutex);
+};
+
+Live& live() {
+  static auto* sessions = new Live;
+  return *sessions;
+}
+
+void close_at_exit() {
+  std::vector<rueda_session*> sessions;
+  {
+    MutexLock lock(live().mutex);
+    sessions.swap(live().sessions);
+  }
+  for (rueda_session* session : sessions) {
+    if (engine_of(session).ok()) static_cast<void>(close_session(*session));
+  }
+}
+
+void remember(rueda_session* session) {
+  static const int registered = std::atexit(close_at_exit);
+  static_cast<void>(registered);
+  MutexLock lock(live().mutex);
+  live().sessions.push_back(session);
+}
+
+void forget(rueda_session* session) {
+  MutexLock lock(live().mutex);
+  std::erase(live().sessions, session);
+}
+
+template <typename Query>
+int32_t query(const rueda_session* session, Query&& ask) {
+  int32_t answer = -1;
+  guarded([&]() -> Status {
+    const Result<std::shared_ptr<Engine>> engine = engine_of(session);
+    if (engine.ok()) answer = static_cast<int32_t>(ask(engine.value()->plan()));
+    return engine.status();
+  });
+  return answer;
+}
+
+}  // namespace
+}  // namespace rueda::core
+
+namespace core = rueda::core;
+
+int32_t rueda_init(const rueda_init_options* options, rueda_session** session) {
+  return core::guarded([&]() -> core::Status {
+    if (session == nullptr) return core::Status(core::Code::kInvalidArgument, "session is NULL");
+    *session = nullptr;
+    const auto copy = core::copy_in(options, "rueda_init_options");
+    if (!copy.ok()) return copy.status();
+    auto opened = core::open_session(copy.value());
+    if (!opened.ok()) return opened.status();
+    *session = std::move(opened).value().release();
+    core::remember(*session);
+    return {};
+  });
+}
+
+int32_t rueda_shutdown(rueda_session* session) {
+  return core::guarded([&]() -> core::Status {
+    if (session == nullptr) return {};
+    if (core::Completer::in_callback()) {
+      return core::Status(core::Code::kInvalidArgument, "rueda_shutdown may not be called inside a callback");
+    }
+    RUEDA_RETURN_IF_ERROR(core::engine_of(session).status());
+    core::forget(session);
+    return core::close_session(*session);
+  });
+}
+
+int32_t rueda_rank(const rueda_session* session) {
+  return core::query(session, [](const core::EpochPlan& plan) { return plan.rank; });
+}
+
+int32_t rueda_size(const rueda_session* session) {
+  return core::query(session, [](const core::EpochPlan& plan) { return plan.size; });
+}
+
+int32_t rueda_local_rank(const rueda_session* session) {
+  return core::query(session, [](const core::EpochPlan& plan) { return plan.local_rank(); });
+}
+
+int32_t rueda_local_size(const rueda_session* session) {
+  return core::query(session, [](const core::EpochPlan& plan) { return plan.local_size(); });
+}
+
+int32_t rueda_cross_rank(const rueda_session* session) {
+  return core::query(session, [](const core::EpochPlan& plan) { return plan.cross_rank(); });
+}
+
+int32_t rueda_cross_size(const rueda_session* session) {
+  return core::query(session, [](const core::EpochPlan& plan) { return plan.cross_size(); });
+}
+
+int32_t rueda_is_homogeneous(const rueda_session* session) {
+  return core::query(session, [](const core::EpochPlan& plan) { return plan.homogeneous() ? 1 : 0; });
+}
+
+int32_t rueda_session_status(const rueda_session* session) {
+  return core::guarded([&]() -> core::Status {
+    const auto engine = core::engine_of(session);
+    return engine.ok() ? engine.value()->status() : engine.status();
+  });
+}

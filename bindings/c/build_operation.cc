@@ -1,0 +1,162 @@
+#include "bindings/c/build_operation.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "bindings/c/check_tensor.h"
+#include "bindings/c/copy_in.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr size_t kMaxNameBytes = 1024;
+
+Status wrong(std::string why) { return Status(Code::kInvalidArgument, std::move(why)); }
+
+Status check_options(const rueda_op_options& options) {
+  if (options.process_set != RUEDA_GLOBAL_SET) {
+    return wrong(fmt::format("process set {} does not exist", options.process_set));
+  }
+  if (options.codec < RUEDA_CODEC_DEFAULT || options.codec > RUEDA_CODEC_BF16) {
+    return wrong(fmt::format("codec {} is unknown; RUEDA_CODEC_DEFAULT (0) to RUEDA_CODEC_BF16 (3) exist", options.codec));
+  }
+  if (options.has_scale != 0 && (!std::isfinite(options.prescale) || !std::isfinite(options.postscale))) {
+    return wrong(fmt::format("prescale {} and postscale {} must be finite", options.prescale, options.postscale));
+  }
+  return {};
+}
+
+Status check_op(int32_t op, Dtype dtype) {
+  const bool known = op == RUEDA_AVERAGE || op == RUEDA_SUM || op == RUEDA_MIN || op == RUEDA_MAX || op == RUEDA_PRODUCT;
+  if (!known) return wrong(fmt::format("reduce op {} is unknown; average 0, sum 1, min 3, max 4, product 5 exist", op));
+  if (op == RUEDA_AVERAGE && dtype == Dtype::kBool) return wrong("bool tensors have no average; use sum (or), product (and)");
+  return {};
+}
+
+CodecId codec_of(const rueda_op_options& options, Dtype dtype, const Settings& settings) {
+  if (dtype != Dtype::kF32 && dtype != Dtype::kF64) return CodecId::kNone;
+  switch (options.codec) {
+    case RUEDA_CODEC_NONE: return CodecId::kNone;
+    case RUEDA_CODEC_FP16: return CodecId::kFp16;
+    case RUEDA_CODEC_BF16: return CodecId::kBf16;
+    default: return settings.compression;
+  }
+}
+
+Result<std::string> member_name(const OperationCall& call, const rueda_op_options& options, size_t index) {
+  std::string name;
+  if (call.names != nullptr) {
+    if (call.names[index] == nullptr) return wrong(fmt::format("names[{}] is NULL", index));
+    name = call.names[index];
+  } else if (options.name != nullptr) {
+    name = call.group != 0 ? fmt::format("{}.{}", options.name, index) : options.name;
+  }
+  if (name.size() > kMaxNameBytes) {
+    return wrong(fmt::format("the name \"{}...\" has {} bytes, the limit is {}", name.substr(0, 32), name.size(), kMaxNameBytes));
+  }
+  return name;
+}
+
+OperationSpec spec_of(const rueda_op_options& options, std::shared_ptr<std::atomic<rueda_handle>> handle) {
+  OperationSpec spec;
+  spec.stream = options.stream;
+  if (options.callback != nullptr) {
+    spec.callback = [call = options.callback, context = options.callback_context, handle](Code code) {
+      call(context, handle->load(), static_cast<int32_t>(code));
+    };
+  }
+  if (options.allocate != nullptr) {
+    spec.allocate = [call = options.allocate, context = options.allocate_context, stream = options.stream](size_t bytes) {
+      return call(context, bytes, RUEDA_DEVICE_CPU, 0, stream);
+    };
+  }
+  return spec;
+}
+
+Status place_output(Operation& operation, size_t index, const CheckedTensor& output) {
+  Member& member = operation.members()[index];
+  member.slice.out = static_cast<std::byte*>(output.tensor.data);
+  if (member.slice.out != nullptr || output.count == 0 || operation.spec().allocate != nullptr) return {};
+  const DeviceRow& device = *operation.spec().device;
+  auto* memory = static_cast<std::byte*>(device.allocate(device.context, 0, output.bytes, operation.spec().stream));
+  if (memory == nullptr) return Status(Code::kSystem, fmt::format("no memory for an output of {} bytes", output.bytes));
+  operation.own_output(index, memory, Ownership::kLibrary);
+  return {};
+}
+
+class Builder {
+ public:
+  Builder(const Engine& engine, const OperationCall& call, const rueda_op_options& options)
+      : engine_(engine), call_(call), options_(options) {}
+
+  Status fill(Operation& operation) {
+    for (size_t i = 0; i < call_.count; ++i) RUEDA_RETURN_IF_ERROR(fill_member(operation, i));
+    for (Member& member : operation.members()) member.request.group = call_.group;
+    return {};
+  }
+
+ private:
+  Status fill_member(Operation& operation, size_t index) {
+    Member& member = operation.members()[index];
+    Result<std::string> name = member_name(call_, options_, index);
+    if (!name.ok()) return name.status();
+    member.request.name = std::move(name).value();
+    member.request.set = static_cast<SetId>(options_.process_set);
+    Metadata& metadata = member.request.metadata;
+    metadata.kind = call_.kind;
+    if (call_.kind == OpKind::kBarrier) return {};
+    const Result<CheckedTensor> input = check_tensor(&call_.inputs[index], "input", Place::kRequired);
+    if (!input.ok()) return input.status();
+    const Result<CheckedTensor> output = check_tensor(&call_.outputs[index], "output", Place::kOptional);
+    if (!output.ok()) return output.status();
+    RUEDA_RETURN_IF_ERROR(check_pair(input.value(), output.value()));
+    const rueda_tensor& tensor = input.value().tensor;
+    metadata.dtype = static_cast<Dtype>(tensor.dtype);
+    metadata.shape.assign(tensor.shape, tensor.shape + tensor.dimensions);
+    RUEDA_RETURN_IF_ERROR(fill_kind(metadata));
+    member.slice.in = static_cast<const std::byte*>(tensor.data);
+    member.slice.count = input.value().count;
+    return place_output(operation, index, output.value());
+  }
+
+  Status fill_kind(Metadata& metadata) const {
+    if (call_.kind == OpKind::kBroadcast) {
+      const int size = engine_.plan().size;
+      if (call_.root < 0 || call_.root >= size) {
+        return wrong(fmt::format("broadcast root {} is no rank of this job: 0 to {} are", call_.root, size - 1));
+      }
+      metadata.root = call_.root;
+      return {};
+    }
+    RUEDA_RETURN_IF_ERROR(check_op(call_.op, metadata.dtype));
+    metadata.op = static_cast<ReduceOp>(call_.op);
+    metadata.codec = codec_of(options_, metadata.dtype, engine_.plan().settings);
+    if (options_.has_scale != 0) {
+      metadata.prescale = options_.prescale;
+      metadata.postscale = options_.postscale;
+    }
+    return {};
+  }
+
+  const Engine& engine_;
+  const OperationCall& call_;
+  const rueda_op_options& options_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>& engine, const OperationCall& call,
+                                                   std::shared_ptr<std::atomic<rueda_handle>> handle) {
+  const Result<rueda_op_options> options = copy_in(call.options, "rueda_op_options");
+  if (!options.ok()) return options.status();
+  RUEDA_RETURN_IF_ERROR(check_options(options.value()));
+  const bool tensors = call.kind != OpKind::kBarrier && call.count > 0;
+  if (tensors && (call.inputs == nullptr || call.outputs == nullptr)) return wrong("a tensor argument is NULL");
+  auto operation = std::make_shared<Operation>(engine, spec_of(options.value(), std::move(handle)), call.count);
+  RUEDA_RETURN_IF_ERROR(Builder(*engine, call, options.value()).fill(*operation));
+  return operation;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,29 @@
+#pragma once
+#include <memory>
+#include <span>
+
+#include "bindings/c/rueda.h"
+#include "bindings/c/session.h"
+#include "runtime/engine/operation.h"
+
+namespace rueda::core {
+
+/// What an API function was asked for, before it is checked. Pointers are the caller's, borrowed for the call.
+struct OperationCall {
+  OpKind kind = OpKind::kAllreduce;
+  int32_t op = RUEDA_SUM;
+  int32_t root = -1;
+  size_t count = 1;                      ///< tensors
+  const rueda_tensor* inputs = nullptr;  ///< null for a barrier
+  const rueda_tensor* outputs = nullptr;
+  const char* const* names = nullptr;    ///< a group's
+  const rueda_op_options* options = nullptr;
+  uint64_t group = 0;                    ///< number of the group instance; 0: no group
+};
+
+/// Checks everything that can be checked without the other ranks and copies it: afterwards only the data is borrowed.
+/// `handle` is what the callback will be told, 0: none yet (see `set_handle`). kInvalidArgument says what is wrong.
+Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>& engine, const OperationCall& call,
+                                                   std::shared_ptr<std::atomic<rueda_handle>> handle);
+
+}  // namespace rueda::core

@@ -1,0 +1,58 @@
+#include "bindings/c/callback_store.h"
+
+#include <fmt/format.h>
+
+#include "bindings/c/copy_in.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr size_t kFirstCapacity = 4096;
+constexpr double kForever = 1e9;
+
+Status failure(const char* function, std::string_view key, int32_t code) {
+  const Code known = code == RUEDA_TIMEOUT ? Code::kTimeout : Code::kSystem;
+  return Status(known, fmt::format("the store's {}(\"{}\") returned {} ({})", function, key, code,
+                                   code_name(static_cast<Code>(code))));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CallbackStore>> CallbackStore::make(const rueda_store* table) {
+  const Result<rueda_store> copy = copy_in(table, "rueda_store");
+  if (!copy.ok()) return copy.status();
+  const rueda_store& functions = copy.value();
+  if (functions.set == nullptr || functions.get == nullptr || functions.add == nullptr) {
+    return Status(Code::kInvalidArgument, "rueda_store needs all of set, get and add");
+  }
+  return std::unique_ptr<CallbackStore>(new CallbackStore(functions));
+}
+
+Status CallbackStore::set(std::string_view key, std::string_view value) {
+  const int32_t code = table_.set(table_.context, std::string(key).c_str(), value.data(), value.size());
+  return code == RUEDA_OK ? Status() : failure("set", key, code);
+}
+
+Result<std::string> CallbackStore::get(std::string_view key, Deadline deadline) {
+  const std::string name(key);
+  std::string value(kFirstCapacity, '\0');
+  for (;;) {
+    const double seconds =
+        deadline.is_never() ? kForever : std::chrono::duration<double>(deadline.left(std::chrono::hours(24))).count();
+    size_t bytes = 0;
+    const int32_t code = table_.get(table_.context, name.c_str(), value.data(), value.size(), &bytes, seconds);
+    if (code != RUEDA_OK) return failure("get", key, code);
+    const bool fits = bytes <= value.size();
+    value.resize(bytes);
+    if (fits) return value;
+  }
+}
+
+Result<int64_t> CallbackStore::add(std::string_view key, int64_t amount) {
+  int64_t sum = 0;
+  const int32_t code = table_.add(table_.context, std::string(key).c_str(), amount, &sum);
+  if (code != RUEDA_OK) return failure("add", key, code);
+  return sum;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,81 @@
+#include "bindings/c/check_tensor.h"
+
+#include <fmt/format.h>
+
+#include "bindings/c/copy_in.h"
+#include "runtime/base/dtype.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr int32_t kMaxDimensions = 16;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 47;
+
+Status wrong(const char* what, const std::string& why) {
+  return Status(Code::kInvalidArgument, fmt::format("{}: {}", what, why));
+}
+
+Status count_elements(const char* what, CheckedTensor& checked) {
+  const rueda_tensor& tensor = checked.tensor;
+  uint64_t count = 1;
+  bool empty = false;
+  const auto element = size_of(static_cast<Dtype>(tensor.dtype));
+  for (int32_t d = 0; d < tensor.dimensions; ++d) {
+    const int64_t extent = tensor.shape[d];
+    if (extent < 0) return wrong(what, fmt::format("dimension {} is {}, the least is 0", d, extent));
+    if (extent == 0) empty = true;
+    if (!empty && static_cast<uint64_t>(extent) > kMaxBytes / element / count) {
+      return wrong(what, fmt::format("the tensor has more than 2^47 bytes, the limit, at dimension {}", d));
+    }
+    if (!empty) count *= static_cast<uint64_t>(extent);
+  }
+  checked.count = empty ? 0 : static_cast<int64_t>(count);
+  checked.bytes = static_cast<size_t>(checked.count) * element;
+  return {};
+}
+
+}  // namespace
+
+Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place) {
+  if (given == nullptr) return wrong(what, "the tensor is NULL");
+  const Result<rueda_tensor> copy = copy_in(given, what);
+  if (!copy.ok()) return copy.status();
+  CheckedTensor checked{copy.value(), 0, 0};
+  const rueda_tensor& tensor = checked.tensor;
+  if (!valid(static_cast<Dtype>(tensor.dtype))) {
+    return wrong(what, fmt::format("dtype {} is not supported; RUEDA_U8 (0) to RUEDA_BOOL (12) are", tensor.dtype));
+  }
+  if (tensor.dimensions < 0 || tensor.dimensions > kMaxDimensions) {
+    return wrong(what, fmt::format("{} dimensions, 0 to {} are allowed", tensor.dimensions, kMaxDimensions));
+  }
+  if (tensor.dimensions > 0 && tensor.shape == nullptr) return wrong(what, "shape is NULL");
+  RUEDA_RETURN_IF_ERROR(count_elements(what, checked));
+  const auto element = size_of(static_cast<Dtype>(tensor.dtype));
+  if (checked.count > 0 && tensor.data == nullptr && place == Place::kRequired) return wrong(what, "data is NULL");
+  if (reinterpret_cast<uintptr_t>(tensor.data) % element != 0) {
+    return wrong(what, fmt::format("data is not aligned to its element of {} bytes", element));
+  }
+  if (tensor.device != RUEDA_DEVICE_CPU) {
+    return wrong(what, fmt::format("device {} is unknown: no plug-in serves it", tensor.device));
+  }
+  return checked;
+}
+
+Status check_pair(const CheckedTensor& input, const CheckedTensor& output) {
+  const rueda_tensor& in = input.tensor;
+  const rueda_tensor& out = output.tensor;
+  if (in.dtype != out.dtype) {
+    return wrong("output", fmt::format("dtype is {}, the input's is {}", name_of(static_cast<Dtype>(out.dtype)),
+                                       name_of(static_cast<Dtype>(in.dtype))));
+  }
+  const bool same_shape = in.dimensions == out.dimensions && std::equal(in.shape, in.shape + in.dimensions, out.shape);
+  if (!same_shape) return wrong("output", "its shape differs from the input's");
+  const auto* a = static_cast<const std::byte*>(in.data);
+  const auto* b = static_cast<const std::byte*>(out.data);
+  if (input.bytes > 0 && b != nullptr && a != b && a < b + output.bytes && b < a + input.bytes) {
+    return wrong("output", "it overlaps the input without being the same memory");
+  }
+  return {};
+}
+
+}  // namespace rueda::core

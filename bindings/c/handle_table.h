@@ -1,0 +1,29 @@
+#pragma once
+#include <memory>
+#include <unordered_map>
+
+#include "bindings/c/rueda.h"
+#include "runtime/base/mutex.h"
+#include "runtime/engine/operation.h"
+
+namespace rueda::core {
+
+/// The live handles of this process: numbers, so that a stale one is an error and never a wild pointer. Any thread.
+class HandleTable {
+ public:
+  rueda_handle insert(std::shared_ptr<Operation> operation) RUEDA_EXCLUDES(mutex_);
+  /// Null: no such handle.
+  std::shared_ptr<Operation> find(rueda_handle handle) const RUEDA_EXCLUDES(mutex_);
+  /// What it stood for; null: no such handle.
+  std::shared_ptr<Operation> remove(rueda_handle handle) RUEDA_EXCLUDES(mutex_);
+
+ private:
+  mutable Mutex mutex_;
+  std::unordered_map<rueda_handle, std::shared_ptr<Operation>> operations_ RUEDA_GUARDED_BY(mutex_);
+  rueda_handle last_ RUEDA_GUARDED_BY(mutex_) = 0;
+};
+
+/// Handles belong to the process, not to a session: rueda_wait takes nothing else.
+HandleTable& handles();
+
+}  // namespace rueda::core

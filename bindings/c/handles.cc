@@ -1,0 +1,101 @@
+// The functions of rueda.h that take a handle.
+#include <fmt/format.h>
+
+#include "bindings/c/handle_table.h"
+#include "bindings/c/last_error.h"
+#include "runtime/engine/completer.h"
+#include "runtime/engine/engine.h"
+
+namespace rueda::core {
+namespace {
+
+Result<std::shared_ptr<Operation>> find(rueda_handle handle) {
+  std::shared_ptr<Operation> operation = handles().find(handle);
+  if (operation != nullptr) return operation;
+  return Status(Code::kInvalidArgument, fmt::format("handle {} does not exist: it was never given out, or was released", handle));
+}
+
+Deadline deadline_of(double seconds) {
+  if (!(seconds >= 0)) return Deadline::never();
+  constexpr double kLongest = 1e9;
+  const std::chrono::duration<double> delay(std::min(seconds, kLongest));
+  return Deadline::after(std::chrono::duration_cast<std::chrono::nanoseconds>(delay));
+}
+
+template <typename Wait>
+int32_t waiting(rueda_handle handle, Wait&& wait) {
+  return guarded([&]() -> Status {
+    if (Completer::in_callback()) return Status(Code::kInvalidArgument, "waiting inside a callback is refused");
+    const Result<std::shared_ptr<Operation>> operation = find(handle);
+    return operation.ok() ? wait(operation.value()) : operation.status();
+  });
+}
+
+}  // namespace
+}  // namespace rueda::core
+
+namespace core = rueda::core;
+
+int32_t rueda_wait(rueda_handle handle, double timeout_seconds) {
+  return core::waiting(handle, [&](const std::shared_ptr<core::Operation>& operation) {
+    return operation->engine().wait(*operation, core::deadline_of(timeout_seconds));
+  });
+}
+
+int32_t rueda_abandon(rueda_handle handle, double timeout_seconds) {
+  return core::waiting(handle, [&](const std::shared_ptr<core::Operation>& operation) {
+    return operation->engine().abandon(operation, core::deadline_of(timeout_seconds));
+  });
+}
+
+int32_t rueda_poll(rueda_handle handle) {
+  int32_t answer = -1;
+  core::guarded([&]() -> core::Status {
+    const auto operation = core::find(handle);
+    if (operation.ok()) answer = operation.value()->done() ? 1 : 0;
+    return operation.status();
+  });
+  return answer;
+}
+
+int32_t rueda_release(rueda_handle handle) {
+  return core::guarded([&]() -> core::Status {
+    if (core::handles().remove(handle) != nullptr) return {};
+    return core::find(handle).status();
+  });
+}
+
+const char* rueda_handle_error(rueda_handle handle) {
+  const char* sentence = "";
+  core::guarded([&]() -> core::Status {
+    const auto operation = core::find(handle);
+    if (operation.ok() && operation.value()->done()) sentence = operation.value()->status().sentence().c_str();
+    return operation.status();
+  });
+  return sentence;
+}
+
+int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
+  return core::guarded([&]() -> core::Status {
+    const auto found = core::find(handle);
+    if (!found.ok()) return found.status();
+    const core::Operation& operation = *found.value();
+    if (output == nullptr) return core::Status(core::Code::kInvalidArgument, "output is NULL");
+    if (!operation.done()) return core::Status(core::Code::kInvalidArgument, "the operation is still in flight");
+    if (!operation.status().ok()) return operation.status();
+    if (index >= operation.members().size()) {
+      return core::Status(core::Code::kInvalidArgument,
+                          fmt::format("output {} of an operation that has {}", index, operation.members().size()));
+    }
+    const core::Member& member = operation.members()[index];
+    const core::Metadata& metadata = member.request.metadata;
+    rueda_tensor tensor{};
+    tensor.struct_size = sizeof tensor;
+    tensor.data = member.slice.out;
+    tensor.dtype = static_cast<int32_t>(metadata.dtype);
+    tensor.dimensions = static_cast<int32_t>(metadata.shape.size());
+    tensor.shape = metadata.shape.data();
+    *output = tensor;
+    return {};
+  });
+}

@@ -1,0 +1,27 @@
+#include "bindings/c/last_error.h"
+
+namespace rueda::core {
+namespace {
+
+Status& last() {
+  thread_local Status status;
+  return status;
+}
+
+}  // namespace
+
+int32_t report(const Status& status) {
+  Status& place = last();
+  if (!status.ok() || !place.ok()) place = status;
+  return static_cast<int32_t>(status.code());
+}
+
+}  // namespace rueda::core
+
+using rueda::core::Code;
+
+int32_t rueda_last_error_code(void) { return static_cast<int32_t>(rueda::core::last().code()); }
+
+const char* rueda_last_error(void) { return rueda::core::last().sentence().c_str(); }
+
+const char* rueda_error_name(int32_t code) { return rueda::core::code_name(static_cast<Code>(code)); }

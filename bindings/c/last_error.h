@@ -1,0 +1,25 @@
+#pragma once
+#include <exception>
+#include <new>
+
+#include "bindings/c/rueda.h"
+#include "runtime/base/status.h"
+
+namespace rueda::core {
+
+/// Remembers `status` as the calling thread's last result, for rueda_last_error, and returns its code.
+int32_t report(const Status& status);
+
+/// Runs the body of an API function: what it returns is reported, and no exception gets past it.
+template <typename Body>
+int32_t guarded(Body&& body) noexcept {
+  try {
+    return report(body());
+  } catch (const std::bad_alloc&) {
+    return report(Status(Code::kSystem, "out of memory"));
+  } catch (const std::exception& error) {
+    return report(Status(Code::kSystem, error.what()));
+  }
+}
+
+}  // namespace rueda::core

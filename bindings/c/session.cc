@@ -1,0 +1,189 @@
+// The composing file: settings, identity, store, epoch, data plane and engine become one session.
+#include "bindings/c/session.h"
+
+#include <openssl/sha.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+
+#include "bindings/c/callback_store.h"
+#include "ops/data_plane.h"
+#include "ops/select.h"
+#include "runtime/base/log.h"
+#include "runtime/rendezvous/death.h"
+#include "runtime/rendezvous/form.h"
+#include "runtime/rendezvous/identity.h"
+#include "runtime/rendezvous/store_client.h"
+#include "runtime/rendezvous/store_keys.h"
+#include "runtime/rendezvous/store_server.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr size_t kLeastKeyBytes = 16;
+constexpr std::chrono::seconds kShutdownLimit{5};
+
+std::atomic<uint64_t>& generation() {
+  static std::atomic<uint64_t> value{0};
+  return value;
+}
+
+Result<IdentityOptions> identity_options(const rueda_init_options& options) {
+  IdentityOptions identity;
+  if (options.has_rank != 0) {
+    identity.rank = options.rank;
+    identity.size = options.size;
+  }
+  if (options.host_name != nullptr) identity.host = options.host_name;
+  if (options.job_key == nullptr) return identity;
+  if (options.job_key_bytes < kLeastKeyBytes) {
+    return Status(Code::kInvalidArgument, "job_key_bytes is " + std::to_string(options.job_key_bytes) + ", the least is " +
+                                              std::to_string(kLeastKeyBytes));
+  }
+  ::SHA256(static_cast<const unsigned char*>(options.job_key), options.job_key_bytes, identity.key.bytes.data());
+  identity.key.present = true;
+  return identity;
+}
+
+/// The launcher's verdicts, as the store carries them.
+class StoreVerdicts : public VerdictSource {
+ public:
+  explicit StoreVerdicts(std::unique_ptr<StoreWatch> watch) : watch_(std::move(watch)) {}
+  int fd() const override { return watch_->fd(); }
+  std::optional<Status> take() override {
+    const std::optional<Result<std::string>> value = watch_->take();
+    if (!value) return std::nullopt;
+    if (!value->ok()) return Status();
+    const std::optional<DeathVerdict> verdict = decode_death(value->value());
+    return verdict ? verdict->status() : Status();
+  }
+
+ private:
+  std::unique_ptr<StoreWatch> watch_;
+};
+
+/// Rank 0's own server at an address lives as long as its process, so that ranks can meet there again.
+Status serve_store(const StoreLocation& where) {
+  static Mutex mutex;
+  static auto* servers = new std::map<std::string, std::unique_ptr<StoreServer>>;
+  MutexLock lock(mutex);
+  auto& server = (*servers)[where.host + ":" + std::to_string(where.port)];
+  if (server != nullptr) return {};
+  Result<std::unique_ptr<StoreServer>> started =
+      StoreServer::start({.address = where.host, .port = where.port, .job = where.job, .key = where.key});
+  if (!started.ok()) return started.status();
+  server = std::move(started).value();
+  return {};
+}
+
+struct Meeting {
+  std::unique_ptr<Store> store;
+  std::unique_ptr<VerdictSource> verdicts;
+};
+
+Result<Meeting> meet(const rueda_init_options& options, const Identity& identity, const Settings& settings,
+                     const Environment& environment, Deadline deadline) {
+  Meeting meeting;
+  if (options.store != nullptr) {
+    Result<std::unique_ptr<CallbackStore>> store = CallbackStore::make(options.store);
+    if (!store.ok()) return store.status();
+    meeting.store = std::move(store).value();
+    return meeting;
+  }
+  const Result<StoreChoice> choice = choose_store(identity, settings, environment);
+  if (!choice.ok()) return choice.status();
+  if (choice.value().kind == StoreKind::kNone) return meeting;
+  Result<StoreLocation> location = parse_store_address(choice.value().address);
+  if (!location.ok()) return location.status();
+  StoreLocation where = location.value();
+  where.job = identity.job;
+  where.key = identity.key;
+  if (choice.value().kind == StoreKind::kRankZero && identity.rank == 0) RUEDA_RETURN_IF_ERROR(serve_store(where));
+  Result<std::unique_ptr<StoreClient>> client = StoreClient::connect(where, deadline);
+  if (!client.ok()) return client.status();
+  meeting.store = std::move(client).value();
+  if (choice.value().kind != StoreKind::kLauncher) return meeting;
+  Result<std::unique_ptr<StoreWatch>> watch = StoreWatch::start(where, death_key(identity.job), deadline);
+  if (!watch.ok()) return watch.status();
+  meeting.verdicts = std::make_unique<StoreVerdicts>(std::move(watch).value());
+  return meeting;
+}
+
+Deadline init_deadline(const rueda_init_options& options, const Settings& settings) {
+  const double seconds = options.timeout_seconds > 0 ? options.timeout_seconds : settings.init_timeout.count();
+  return Deadline::after(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
+}
+
+Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, Meeting meeting, const Settings& settings,
+                                                     Deadline deadline) {
+  Result<Formation> formation = form_epoch(identity, meeting.store.get(), settings, deadline);
+  if (!formation.ok()) return formation.status();
+  auto session = std::make_unique<rueda_session>();
+  session->job = identity.job;
+  session->process = process_generation();
+  std::unique_ptr<Executor> executor = make_executor(formation.value().plan.settings);
+  const bool launched = meeting.verdicts != nullptr;
+  MutexLock lock(session->mutex);
+  session->engine = Engine::start(std::move(formation).value(), std::move(executor), std::move(meeting.verdicts));
+  if (launched) session->store = std::move(meeting.store);
+  return session;
+}
+
+}  // namespace
+
+uint64_t process_generation() {
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { generation().fetch_add(1); });
+  static_cast<void>(registered);
+  return generation().load();
+}
+
+Result<std::shared_ptr<Engine>> engine_of(const rueda_session* session) {
+  if (session == nullptr) return Status(Code::kNotInitialized, "the session is NULL: call rueda_init first");
+  if (session->process != process_generation()) {
+    return Status(Code::kNotInitialized,
+                  "this process (pid " + std::to_string(::getpid()) + ") was forked after rueda_init; call rueda_init in it");
+  }
+  auto* shell = const_cast<rueda_session*>(session);
+  MutexLock lock(shell->mutex);
+  if (shell->engine == nullptr) return Status(Code::kNotInitialized, "the session was shut down");
+  return shell->engine;
+}
+
+Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& options) {
+  const Environment environment = process_environment();
+  const Result<Settings> settings = read_settings(environment);
+  if (!settings.ok()) return settings.status();
+  set_log_level(static_cast<LogLevel>(settings.value().log_level), settings.value().log_hide_time);
+  RUEDA_RETURN_IF_ERROR(check_forced_rows(algorithms(), settings.value()));
+  const Result<IdentityOptions> given = identity_options(options);
+  if (!given.ok()) return given.status();
+  const Result<Identity> identity = read_identity(given.value(), environment);
+  if (!identity.ok()) return identity.status();
+  const Deadline deadline = init_deadline(options, settings.value());
+  Result<Meeting> meeting = meet(options, identity.value(), settings.value(), environment, deadline);
+  if (!meeting.ok()) return meeting.status();
+  return start_session(identity.value(), std::move(meeting).value(), settings.value(), deadline);
+}
+
+Status close_session(rueda_session& session) {
+  std::shared_ptr<Engine> engine;
+  std::unique_ptr<Store> store;
+  {
+    MutexLock lock(session.mutex);
+    engine = std::move(session.engine);
+    store = std::move(session.store);
+  }
+  if (engine == nullptr) return {};
+  const bool well = engine->status().ok() || engine->status().code() == Code::kShutDown;
+  const int rank = engine->plan().rank;
+  engine->shutdown(Deadline::after(kShutdownLimit));
+  if (store != nullptr && well) {
+    const Result<int64_t> noted = store->add(goodbyes_key(session.job, rank), 1);
+    if (!noted.ok()) log(LogLevel::kInfo, "rank {}: the goodbye could not be noted: {}", rank, noted.status().sentence());
+  }
+  return {};
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,35 @@
+#pragma once
+#include <atomic>
+#include <memory>
+
+#include "bindings/c/rueda.h"
+#include "runtime/base/mutex.h"
+#include "runtime/engine/engine.h"
+#include "runtime/rendezvous/store.h"
+
+/// What a `rueda_session*` points to. The shell outlives its shutdown (it is small and never freed), so that a late call
+/// gets an error instead of freed memory. Any thread.
+struct rueda_session {
+  rueda::core::Mutex mutex;
+  /// Null once shut down.
+  std::shared_ptr<rueda::core::Engine> engine RUEDA_GUARDED_BY(mutex);
+  std::unique_ptr<rueda::core::Store> store RUEDA_GUARDED_BY(mutex);  ///< hvdrun's, where the goodbye is noted; may be null
+  std::string job;
+  uint64_t process = 0;              ///< the process it was made in: see `process_generation`
+  std::atomic<uint64_t> groups{0};   ///< numbers of group instances
+};
+
+namespace rueda::core {
+
+/// Grows by one in every forked child, so that a session knows it was inherited.
+uint64_t process_generation();
+
+/// The engine of a live session. kNotInitialized: null, shut down, or made before a fork.
+Result<std::shared_ptr<Engine>> engine_of(const rueda_session* session);
+
+/// Reads options and environment, meets the other ranks and starts the engine. Blocks.
+Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& options);
+/// Ends the engine and notes the goodbye where the launcher looks. Ok for a session that has ended.
+Status close_session(rueda_session& session);
+
+}  // namespace rueda::core
