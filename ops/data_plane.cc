@@ -12,14 +12,13 @@ namespace rueda::core {
 namespace {
 
 Status unknown_row(const RowChoice& choice, size_t rows) {
-  return Status(Code::kInvalidArgument, "a batch names row " + std::to_string(choice.row) + " of a table of " +
-                                            std::to_string(rows) + " rows");
+  return Status(Code::kInvalidArgument,
+                "a batch names row " + std::to_string(choice.row) + " of a table of " + std::to_string(rows) + " rows");
 }
 
 }  // namespace
 
-DataPlane::DataPlane(const Settings& settings)
-    : settings_(settings), rows_(algorithms().begin(), algorithms().end()) {}
+DataPlane::DataPlane(const Settings& settings) : settings_(settings), rows_(algorithms().begin(), algorithms().end()) {}
 
 Status DataPlane::add_rows(std::span<const Algorithm> rows) {
   for (const Algorithm& row : rows) {

@@ -7,14 +7,14 @@
 
 namespace rueda::core {
 
-/// The executor over the table: names a row by `select_row`, runs it by its functions. Immutable once the epoch forms, so
-/// `select`, `runs_inline` and `row_name` may be called on any thread.
+/// The executor over the table: names a row by `select_row`, runs it by its functions. Immutable once the epoch forms,
+/// so `select`, `runs_inline` and `row_name` may be called on any thread.
 class DataPlane : public Executor {
  public:
   explicit DataPlane(const Settings& settings);
-  /// Appends a plug-in's rows; what they point to outlives the executor. Before the executor is used, on one thread, and
-  /// the same rows in the same order on all ranks. kInvalidArgument: a name of the same kind is taken, or there are more
-  /// than 255 rows.
+  /// Appends a plug-in's rows; what they point to outlives the executor. Before the executor is used, on one thread,
+  /// and the same rows in the same order on all ranks. kInvalidArgument: a name of the same kind is taken, or there are
+  /// more than 255 rows.
   Status add_rows(std::span<const Algorithm> rows);
   std::span<const Algorithm> rows() const { return rows_; }
 
@@ -29,8 +29,8 @@ class DataPlane : public Executor {
   std::vector<Algorithm> rows_;
 };
 
-/// The data plane of this build with the given settings. `check_forced_rows` (ops/select.h) says at init whether the rows
-/// they force exist.
+/// The data plane of this build with the given settings. `check_forced_rows` (ops/select.h) says at init whether the
+/// rows they force exist.
 std::unique_ptr<Executor> make_executor(const Settings& settings);
 
 }  // namespace rueda::core

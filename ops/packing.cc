@@ -78,8 +78,6 @@ size_t wire_element_bytes(const BatchShape& shape) {
   return size_of(codec(codec_of(shape.kind, shape.codec)).wire(shape.dtype));
 }
 
-uint64_t wire_bytes(const BatchShape& shape) {
-  return shape.bytes / size_of(shape.dtype) * wire_element_bytes(shape);
-}
+uint64_t wire_bytes(const BatchShape& shape) { return shape.bytes / size_of(shape.dtype) * wire_element_bytes(shape); }
 
 }  // namespace rueda::core

@@ -13,8 +13,8 @@ std::string obstacle(const Algorithm& row, const BatchShape& shape, const Settin
 /// Names the row for a batch and its plan: the forced one of the settings, else the fastest known that may serve it. A
 /// set of one rank always takes its `local` row: nothing moves that a forced row could move. Pure.
 ///
-/// kInvalidArgument: the shape cannot be reduced at all (an average of bool, an operator without kernels), or the forced
-/// row cannot serve it; the sentence names the row and why. kUnsupported: no row of the table can.
+/// kInvalidArgument: the shape cannot be reduced at all (an average of bool, an operator without kernels), or the
+/// forced row cannot serve it; the sentence names the row and why. kUnsupported: no row of the table can.
 Result<RowChoice> select_row(std::span<const Algorithm> rows, const Settings& settings, const BatchShape& shape);
 
 /// For init: kInvalidArgument if the settings force a row that the table does not have; names variable, value and rows.

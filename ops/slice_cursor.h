@@ -15,8 +15,8 @@ class SliceCursor {
   SliceCursor(std::span<const Slice> slices, size_t element_bytes)
       : slices_(slices), element_bytes_(static_cast<int64_t>(element_bytes)) {}
 
-  /// Calls `piece(in, out, count)` for each stretch of one tensor in the next `count` elements, in order, and moves past
-  /// them. `piece` is never called with 0 elements.
+  /// Calls `piece(in, out, count)` for each stretch of one tensor in the next `count` elements, in order, and moves
+  /// past them. `piece` is never called with 0 elements.
   template <typename Piece>
   void take(int64_t count, Piece&& piece) {
     while (count > 0) {

@@ -10,18 +10,24 @@ using Word = LaneView::Word;
 
 std::atomic<uint64_t>& word_of(LaneWords& words, Word word) {
   switch (word) {
-    case Word::kPosted: return words.posted;
-    case Word::kReduced: return words.reduced;
-    case Word::kDone: break;
+    case Word::kPosted:
+      return words.posted;
+    case Word::kReduced:
+      return words.reduced;
+    case Word::kDone:
+      break;
   }
   return words.done;
 }
 
 uint64_t& seen_of(SlotLedger::Seen& seen, Word word) {
   switch (word) {
-    case Word::kPosted: return seen.posted;
-    case Word::kReduced: return seen.reduced;
-    case Word::kDone: break;
+    case Word::kPosted:
+      return seen.posted;
+    case Word::kReduced:
+      return seen.reduced;
+    case Word::kDone:
+      break;
   }
   return seen.done;
 }
@@ -87,8 +93,8 @@ bool LaneView::free(Area area, int slot) {
   for (const int rank : use.readers) {
     if (rank == mesh_.rank()) continue;
     // Who has reduced a chunk has read all inputs of it, before it is done with the results.
-    const bool through = rank_seen(rank, Word::kDone, use.value) ||
-                         (area == Area::kInput && rank_seen(rank, Word::kReduced, use.value));
+    const bool through =
+        rank_seen(rank, Word::kDone, use.value) || (area == Area::kInput && rank_seen(rank, Word::kReduced, use.value));
     if (!through) return false;
   }
   return true;

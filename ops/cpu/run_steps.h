@@ -5,8 +5,8 @@
 
 namespace rueda::core {
 
-/// Calls `step()` until it is done, waiting in between as `Mesh::until` does and with its failures; a failure of the step
-/// itself comes back as it is. `step` returns Result<StepResult>.
+/// Calls `step()` until it is done, waiting in between as `Mesh::until` does and with its failures; a failure of the
+/// step itself comes back as it is. `step` returns Result<StepResult>.
 template <typename Step>
 Status run_steps(Mesh& mesh, Deadline deadline, Step&& step) {
   Status failure;

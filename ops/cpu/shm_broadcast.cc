@@ -80,8 +80,7 @@ Status shm_broadcast(const Call& call, Mesh& mesh, Deadline deadline) {
   RUEDA_RETURN_IF_ERROR(check_slots(call, mesh));
   Broadcast broadcast(call, mesh);
   for (int64_t chunk = 0; chunk < broadcast.number(); ++chunk) {
-    RUEDA_RETURN_IF_ERROR(
-        run_steps(mesh, deadline, [&] { return Result<StepResult>(broadcast.step(chunk)); }));
+    RUEDA_RETURN_IF_ERROR(run_steps(mesh, deadline, [&] { return Result<StepResult>(broadcast.step(chunk)); }));
   }
   return {};
 }

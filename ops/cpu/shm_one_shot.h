@@ -11,8 +11,8 @@ namespace rueda::core {
 ///
 /// The step posts as soon as nobody reads the area any more, then returns kPending until all inputs are there.
 Result<StepResult> shm_one_shot_step(const Call& call, Mesh& mesh, StepState& state);
-/// The same to its end. Blocks the lane until all ranks have posted. kPeerLost: the epoch is over. kTimeout: the same, and
-/// some peer may still be running.
+/// The same to its end. Blocks the lane until all ranks have posted. kPeerLost: the epoch is over. kTimeout: the same,
+/// and some peer may still be running.
 Status shm_one_shot(const Call& call, Mesh& mesh, Deadline deadline);
 /// One host, and no more bytes than an input slot holds.
 bool shm_one_shot_fits(const BatchShape& shape);

@@ -13,7 +13,8 @@ inline StoreHint store_hint(const Mesh& mesh) {
   return mesh.distance() == Distance::kNear ? StoreHint::kPlain : StoreHint::kNonTemporal;
 }
 
-/// kInvalidArgument if the plan's chunks do not fit the slots of this mesh, which a build with another layout could send.
+/// kInvalidArgument if the plan's chunks do not fit the slots of this mesh, which a build with another layout could
+/// send.
 Status check_slots(const Call& call, const Mesh& mesh);
 
 }  // namespace rueda::core

@@ -1,7 +1,6 @@
 #include "ops/chunks.h"
 
 #include <catch2/catch.hpp>
-
 #include <numeric>
 #include <set>
 

@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <string_view>
 
 #include "ops/chunks.h"
@@ -105,9 +104,8 @@ Status run_order(const std::vector<Turn>& order, int rank, Mesh& mesh, Stepped&&
 TEST_CASE("Sets that share a lane never overwrite what another set still reads") {
   const std::vector<Turn> order = mixture(scaled_down(12000));
   TableRig rig(4);
-  CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) {
-    return run_order(order, rank, mesh, [](size_t) { return false; });
-  }) == "");
+  CHECK(rig.lanes().first_failure(
+            [&](int rank, Mesh& mesh) { return run_order(order, rank, mesh, [](size_t) { return false; }); }) == "");
 }
 
 TEST_CASE("Ranks that run a batch in steps and ranks that block in it meet") {

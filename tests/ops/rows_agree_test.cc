@@ -60,14 +60,16 @@ std::string compare(LaneRanks& lanes, const Algorithm& row, const CollectiveCase
     const CaseTensors tensors(test, team);
     RUEDA_RETURN_IF_ERROR(row.run(tensors.call(row.plan(test.shape(bracket.size)), stamp), mesh, Deadline::never()));
     if (tensors.results() == expected) return {};
-    return Status(Code::kSystem, std::string(row.name) + ": rank " + std::to_string(rank) + " differs in " + test.text());
+    return Status(Code::kSystem,
+                  std::string(row.name) + ": rank " + std::to_string(rank) + " differs in " + test.text());
   });
 }
 
 }  // namespace
 
 TEST_CASE("All canonical rows give all ranks the same bits, whoever owns a slice and wherever tensors end") {
-  for (const Bracket bracket : {Bracket{1, 1}, Bracket{2, 2}, Bracket{4, 2}, Bracket{7, 3}, Bracket{16, 16}, Bracket{33, 16}}) {
+  for (const Bracket bracket :
+       {Bracket{1, 1}, Bracket{2, 2}, Bracket{4, 2}, Bracket{7, 3}, Bracket{16, 16}, Bracket{33, 16}}) {
     TableRig rig(bracket.size);
     uint64_t stamp = 0;
     for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16, Dtype::kF64}) {

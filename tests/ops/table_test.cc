@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-
 #include <initializer_list>
 
 #include "ops/chunks.h"
@@ -12,7 +11,7 @@ namespace {
 
 using Placement = CollectiveCase::Placement;
 
-constexpr Dtype kDtypes[] = {Dtype::kU8,  Dtype::kI8,  Dtype::kU16, Dtype::kI16,  Dtype::kU32, Dtype::kI32, Dtype::kU64,
+constexpr Dtype kDtypes[] = {Dtype::kU8,  Dtype::kI8,  Dtype::kU16,  Dtype::kI16, Dtype::kU32, Dtype::kI32, Dtype::kU64,
                              Dtype::kI64, Dtype::kF16, Dtype::kBf16, Dtype::kF32, Dtype::kF64, Dtype::kBool};
 constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct};
 
@@ -153,7 +152,7 @@ TEST_CASE("Every broadcast row hands the root's bits to all, from every root") {
   for (const int size : {1, 2, 3, 4, 7, 8, 33}) {
     Cases cases;
     cases.chunk_bytes = {0, 4096};
-    for (int root = 0; root < size; root += size > 8 ? 16 : 1) {
+    for (int root = 0; root<size; root += size> 8 ? 16 : 1) {
       for (const Dtype dtype : {Dtype::kBool, Dtype::kBf16, Dtype::kF64}) {
         if (size > 8 && dtype != Dtype::kBf16) continue;
         CollectiveCase test;

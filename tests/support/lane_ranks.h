@@ -34,8 +34,8 @@ class LaneRanks {
   void abort_all(const Status& why);
 
   using Body = std::function<Status(int rank, Mesh& mesh)>;
-  /// Runs `body` for every rank, each on a thread of its own, and returns what each returned. The first failure ends the
-  /// epoch for all, so that nobody waits for a rank that has left; later failures of other ranks are then its echo.
+  /// Runs `body` for every rank, each on a thread of its own, and returns what each returned. The first failure ends
+  /// the epoch for all, so that nobody waits for a rank that has left; later failures of other ranks are then its echo.
   std::vector<Status> run(const Body& body);
   /// The first failure of a run, "" if there is none: for `CHECK(first_failure(...) == "")`.
   std::string first_failure(const Body& body);
