@@ -34,11 +34,11 @@ bool Turn::run() {
 
 bool Turn::input_waiting() const {
   if (!parts_.inbox.empty()) return true;
+  if (parts_.abort.raised()) return oldest_ != nullptr || !told_peers_;
   for (const auto& link : parts_.links) {
     if (link != nullptr && link->readable()) return true;
   }
   if (parts_.signals.goodbye_wanted.load() && !said_goodbye_) return true;
-  if (parts_.abort.raised() && (oldest_ != nullptr || !told_peers_)) return true;
   if (!parts_.signals.credit_wanted.load()) return false;
   for (const auto& [set, team] : parts_.teams.led()) {
     if (team->started.load() != team->reported) return true;
