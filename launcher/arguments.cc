@@ -40,7 +40,8 @@ class Flags {
     app_.formatter(std::make_shared<Formatter>());
     app_.get_formatter()->column_width(44);
     app_.set_help_flag();
-    app_.footer("Several hosts: not in this build; all ranks run on this one.\nExample: hvdrun -np 4 ./train --epochs 3");
+    app_.footer(
+        "Several hosts: not in this build; all ranks run on this one.\nExample: hvdrun -np 4 ./train --epochs 3");
     add_job();
     add_output();
     add_about();
@@ -72,12 +73,13 @@ class Flags {
 
  private:
   void add_job() {
-    app_.add_option("-n,--np", arguments_.processes, "how many ranks (all slots of the hosts)")->check(CLI::Range(1, 65536));
+    app_.add_option("-n,--np", arguments_.processes, "how many ranks (all slots of the hosts)")
+        ->check(CLI::Range(1, 65536));
     app_.add_option("-H,--hosts", arguments_.hosts, "hosts and slots, as in localhost:4 (this host)");
     app_.add_option("--hostfile", arguments_.hostfile, "file with a line `host slots=n` for each host");
     app_.add_option_function<int>(
-           "--grace-seconds", [this](int seconds) { arguments_.grace = std::chrono::seconds(seconds); },
-           "between SIGTERM and SIGKILL when a job ends early (5)")
+            "--grace-seconds", [this](int seconds) { arguments_.grace = std::chrono::seconds(seconds); },
+            "between SIGTERM and SIGKILL when a job ends early (5)")
         ->check(CLI::Range(0, 86400));
   }
 
@@ -93,10 +95,11 @@ class Flags {
     const auto action = [this](Action what) { return [this, what] { arguments_.action = what; }; };
     app_.add_flag_callback("-h,--help", action(Action::kHelp), "this text");
     app_.add_flag_callback("-v,--version", action(Action::kVersion), "the version");
-    app_.add_flag_callback("--check-build,--cb", action(Action::kCheckBuild), "what this build and this machine can do");
+    app_.add_flag_callback("--check-build,--cb", action(Action::kCheckBuild),
+                           "what this build and this machine can do");
     app_.add_option_function<std::string>(
-           "--completion", [this](const std::string&) { arguments_.action = Action::kCompletion; },
-           "print a shell's completion of these flags: bash")
+            "--completion", [this](const std::string&) { arguments_.action = Action::kCompletion; },
+            "print a shell's completion of these flags: bash")
         ->check(CLI::IsMember({"bash"}));
     app_.add_flag_callback("--agent", action(Action::kAgent))->group(kHidden);
   }
@@ -104,7 +107,8 @@ class Flags {
   void add_knob(const Knob& knob) {
     const std::string name = fmt::format("--{}", knob.flag);
     const auto set = [this, &knob, name](const std::string& value) {
-      if (Status status = knob.parse(value, settings_); !status.ok()) throw CLI::ValidationError(name, status.sentence());
+      if (Status status = knob.parse(value, settings_); !status.ok())
+        throw CLI::ValidationError(name, status.sentence());
       arguments_.variables[fmt::format("RUEDA_{}", knob.variable)] = value;
     };
     CLI::Option* option = nullptr;
@@ -115,11 +119,15 @@ class Flags {
         option = app_.add_option_function<std::string>(name, set, knob.help);
         break;
       case FlagKind::kMiB:
-        option = app_.add_option_function<std::string>(name, [set](const std::string& n) { set(n + "MiB"); }, knob.help);
+        option = app_.add_option_function<std::string>(
+            name, [set](const std::string& n) { set(n + "MiB"); }, knob.help);
         break;
       case FlagKind::kSwitch:
-        option = app_.add_flag_callback(name, [set] { set("1"); }, knob.help);
-        app_.add_flag_callback(fmt::format("--no-{}", knob.flag), [set] { set("0"); }, "sets it to 0")->group(kKnobs);
+        option = app_.add_flag_callback(
+            name, [set] { set("1"); }, knob.help);
+        app_.add_flag_callback(
+                fmt::format("--no-{}", knob.flag), [set] { set("0"); }, "sets it to 0")
+            ->group(kKnobs);
         break;
     }
     option->group(kKnobs);
@@ -169,7 +177,8 @@ Result<Arguments> parse_arguments(const std::vector<std::string>& words) {
   } catch (const CLI::Error& error) {
     return Status(Code::kInvalidArgument, error.what());
   }
-  if (arguments.variables.count("RUEDA_INIT_TIMEOUT_SECONDS") > 0) arguments.start_timeout = flags.settings().init_timeout;
+  if (arguments.variables.count("RUEDA_INIT_TIMEOUT_SECONDS") > 0)
+    arguments.start_timeout = flags.settings().init_timeout;
   if (arguments.action == Action::kHelp) arguments.text = flags.app().help();
   if (arguments.action == Action::kCompletion) arguments.text = bash_completion(flags.names());
   return arguments;

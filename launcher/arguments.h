@@ -13,17 +13,17 @@ enum class Action { kRun, kHelp, kVersion, kCheckBuild, kCompletion, kAgent };
 
 struct Arguments {
   Action action = Action::kRun;
-  int processes = 0;                   ///< 0: not given
+  int processes = 0;  ///< 0: not given
   std::string hosts;
   std::string hostfile;
-  std::string output_directory;        ///< empty: none
+  std::string output_directory;  ///< empty: none
   bool timestamps = false;
   bool verbose = false;
   std::chrono::seconds grace{5};
   std::chrono::duration<double> start_timeout{30};
   std::map<std::string, std::string> variables;  ///< knobs given as flags: RUEDA_FUSION_THRESHOLD -> 64MiB
-  std::vector<std::string> command;    ///< the program and what belongs to it
-  std::string text;                    ///< of kHelp and kCompletion
+  std::vector<std::string> command;              ///< the program and what belongs to it
+  std::string text;                              ///< of kHelp and kCompletion
 };
 
 /// Reads the command line, the program's name (argv[0]) left out. Flags end at the first word that is none: that is the

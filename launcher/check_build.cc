@@ -67,7 +67,8 @@ Finding try_tcp() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   const bool works = fd.valid() && bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 &&
                      listen(fd.get(), 1) == 0;
-  return {"tcp", works, works ? "listened on 127.0.0.1" : because(), "hvdrun's store needs the loopback interface: ip link set lo up"};
+  return {"tcp", works, works ? "listened on 127.0.0.1" : because(),
+          "hvdrun's store needs the loopback interface: ip link set lo up"};
 }
 
 std::vector<std::filesystem::path> plugin_folders() {
@@ -115,11 +116,14 @@ std::string line(const Finding& finding) {
 }  // namespace
 
 std::string check_build() {
-  std::string text = fmt::format("Rueda {} (build {}, {})\n\nControllers and transports\n", version(), build_id(), compiler());
+  std::string text =
+      fmt::format("Rueda {} (build {}, {})\n\nControllers and transports\n", version(), build_id(), compiler());
   for (const Finding& finding : {try_tcp(), try_memfd(), try_pidfd(), try_futex()}) text += line(finding);
   text += "\nPlug-ins (opened at run time; all else works without them)\n";
-  text += line(try_plugin("mpi", "librueda_mpi.so", "build with Open MPI's headers present, or name its folder in RUEDA_PLUGIN_PATH"));
-  text += line(try_plugin("cuda, nccl", "librueda_cuda.so", "build with CUDA's headers present, or name its folder in RUEDA_PLUGIN_PATH"));
+  text += line(try_plugin("mpi", "librueda_mpi.so",
+                          "build with Open MPI's headers present, or name its folder in RUEDA_PLUGIN_PATH"));
+  text += line(try_plugin("cuda, nccl", "librueda_cuda.so",
+                          "build with CUDA's headers present, or name its folder in RUEDA_PLUGIN_PATH"));
   text += fmt::format("\nKernels   {}; in use: {}\n", kernel_sets(), name_of(best_isa()));
   text += fmt::format("OpenSSL   {}\n", OpenSSL_version(OPENSSL_VERSION));
   return text;

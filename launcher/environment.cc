@@ -32,7 +32,7 @@ std::vector<std::string> job_environment(const Variables& own, const Variables& 
   variables["RUEDA_JOB"] = job;
   variables["RUEDA_STORE"] = "launcher";
   variables["RUEDA_STORE_ADDR"] = store_address;
-  variables["RUEDA_STORE"] = "launcher";  // it is hvdrun who serves there, not rank 0
+  variables["RUEDA_STORE"] = "launcher";       // it is hvdrun who serves there, not rank 0
   variables.emplace("PYTHONUNBUFFERED", "1");  // into a pipe Python would hold its lines back
   return as_list(variables);
 }

@@ -33,8 +33,9 @@ class EventLoop {
 
 enum class Interest { kRead, kWrite };
 
-/// Tells once per `arm` when a descriptor is ready. Borrows the descriptor, and changes none of its flags: standard input
-/// and output may be shared with a shell, where O_NONBLOCK would hurt others. Files, which are always ready, work too.
+/// Tells once per `arm` when a descriptor is ready. Borrows the descriptor, and changes none of its flags: standard
+/// input and output may be shared with a shell, where O_NONBLOCK would hurt others. Files, which are always ready, work
+/// too.
 class FdWatch {
  public:
   FdWatch(EventLoop& loop, int fd, Interest interest);

@@ -38,8 +38,8 @@ Status add_host(std::vector<HostSlots>& hosts, std::string_view name, int slots)
 Status add_entry(std::vector<HostSlots>& hosts, std::string_view entry) {
   const size_t colon = entry.rfind(':');
   // More than one colon: an IPv6 address, which has slots only behind brackets, [::1]:2.
-  const bool bare = colon == std::string_view::npos || (entry.front() != '[' && entry.find(':') != colon) ||
-                    entry.back() == ']';
+  const bool bare =
+      colon == std::string_view::npos || (entry.front() != '[' && entry.find(':') != colon) || entry.back() == ']';
   std::string_view name = bare ? entry : entry.substr(0, colon);
   if (name.size() > 2 && name.front() == '[' && name.back() == ']') name = name.substr(1, name.size() - 2);
   const auto slots = bare ? std::optional<int>(1) : parse_slots(entry.substr(colon + 1));
@@ -56,9 +56,9 @@ Status add_line(std::vector<HostSlots>& hosts, std::string_view line, int number
   const size_t blank = line.find_first_of(" \t");
   const std::string_view rest = blank == std::string_view::npos ? std::string_view() : trim(line.substr(blank));
   constexpr std::string_view kSlots = "slots=";
-  const auto slots = rest.empty()                ? std::optional<int>(1)
+  const auto slots = rest.empty()               ? std::optional<int>(1)
                      : rest.starts_with(kSlots) ? parse_slots(rest.substr(kSlots.size()))
-                                                 : std::nullopt;
+                                                : std::nullopt;
   if (!slots) {
     return {Code::kInvalidArgument,
             fmt::format("line {}: \"{}\" is not `host slots=n` with n from 1 to {}", number, line, kMaxSlots)};

@@ -25,7 +25,8 @@ struct Placement {
   int cross_size = 1;
 };
 
-/// `a:2,b:4`; a host without a number has one slot. kInvalidArgument quotes what does not parse, or the host given twice.
+/// `a:2,b:4`; a host without a number has one slot. kInvalidArgument quotes what does not parse, or the host given
+/// twice.
 Result<std::vector<HostSlots>> parse_hosts(std::string_view text);
 /// Lines `host slots=n`, `#` begins a comment. kInvalidArgument names the line.
 Result<std::vector<HostSlots>> parse_hostfile(std::string_view text);

@@ -77,11 +77,11 @@ class Job {
   int interrupts_ = 0;
   int guard_status_ = 0;
   bool sentenced_ = false;
-  bool done_ = false;         // the agent said so
+  bool done_ = false;  // the agent said so
   bool link_open_ = false;
   bool guard_running_ = false;
   bool reported_ = false;
-  std::string broken_;        // why the agent is no more, if it did not say that it was done
+  std::string broken_;  // why the agent is no more, if it did not say that it was done
 };
 
 Job::Job(const Arguments& arguments, const JobPlan& plan)
@@ -90,7 +90,10 @@ Job::Job(const Arguments& arguments, const JobPlan& plan)
       output_(loop_, static_cast<int>(plan.placements.size()),
               arguments.timestamps ? Timestamps::kOn : Timestamps::kOff, [this] { settle_output(); }),
       judge_(static_cast<int>(plan.placements.size())),
-      input_(loop_, STDIN_FILENO, [this](std::string piece) { link_->send({MessageType::kInput, 0, 0, std::move(piece)}); }),
+      input_(loop_, STDIN_FILENO,
+             [this](std::string piece) {
+               link_->send({MessageType::kInput, 0, 0, std::move(piece)});
+             }),
       start_timer_(loop_),
       end_timer_(loop_),
       pids_(plan.placements.size(), 0) {}
@@ -120,8 +123,7 @@ void Job::send_order(const std::string& store_address) {
   order.build = build_id();
   order.program = plan_.program;
   order.arguments = arguments_.command;
-  order.environment =
-      job_environment(process_environment().all(), arguments_.variables, store_->job(), store_address);
+  order.environment = job_environment(process_environment().all(), arguments_.variables, store_->job(), store_address);
   order.key = store_->key();
   order.grace_ms = milliseconds(arguments_.grace).count();
   char* directory = get_current_dir_name();
@@ -144,10 +146,12 @@ int Job::run() {
   link_open_ = true;
   send_order(store_->address());
   const auto limit = std::chrono::duration_cast<milliseconds>(arguments_.start_timeout);
-  if (limit.count() > 0) start_timer_.start(limit, [this] {
-    broken_ = fmt::format("only {} of {} ranks started within {} s", started_, size(), arguments_.start_timeout.count());
-    link_->send({MessageType::kEnd, -1, 0, {}});
-  });
+  if (limit.count() > 0)
+    start_timer_.start(limit, [this] {
+      broken_ =
+          fmt::format("only {} of {} ranks started within {} s", started_, size(), arguments_.start_timeout.count());
+      link_->send({MessageType::kEnd, -1, 0, {}});
+    });
   if (arguments_.verbose) output_.say(fmt::format("job {}, store at {}", store_->job(), store_->address()));
   loop_.run();
   if (!broken_.empty()) return 1;

@@ -4,7 +4,6 @@
 #include <sys/random.h>
 
 #include <array>
-
 #include <cerrno>
 #include <charconv>
 #include <cstring>

@@ -29,7 +29,8 @@ void LineCutter::finish(const Take& take) {
 
 void LineCutter::cut(const Take& take, size_t length, bool ends_line) {
   using Part = LinePiece::Part;
-  const Part part = in_long_line_ ? (ends_line ? Part::kLast : Part::kMiddle) : (ends_line ? Part::kWhole : Part::kFirst);
+  const Part part =
+      in_long_line_ ? (ends_line ? Part::kLast : Part::kMiddle) : (ends_line ? Part::kWhole : Part::kFirst);
   take({std::string_view(pending_).substr(0, length), part});
   in_long_line_ = !ends_line;
   pending_.clear();

@@ -49,8 +49,9 @@ Result<std::vector<Placement>> place_ranks(const Arguments& arguments) {
   for (const auto& host : hosts.value()) {
     slots += host.slots;
     if (is_this_host(host.name)) continue;
-    return Status(Code::kUnsupported,
-                  fmt::format("host \"{}\" is not this one: several hosts are not supported by this build yet", host.name));
+    return Status(
+        Code::kUnsupported,
+        fmt::format("host \"{}\" is not this one: several hosts are not supported by this build yet", host.name));
   }
   return place(arguments.processes > 0 ? arguments.processes : slots, hosts.value());
 }

@@ -8,7 +8,7 @@ namespace rueda::core::launcher {
 namespace {
 
 constexpr size_t kHeaderBytes = 1 + 4 + 8;
-constexpr size_t kMaxTextBytes = 2u << 20;   // what Linux takes as one argument or variable, and more
+constexpr size_t kMaxTextBytes = 2u << 20;  // what Linux takes as one argument or variable, and more
 constexpr size_t kMaxGreetingBytes = 64u << 10;
 
 void write_texts(WireWriter& writer, const std::vector<std::string>& texts) {
@@ -105,8 +105,8 @@ Result<std::optional<Message>> MessageReader::next() {
   const size_t length = reader.u32();
   if (!reader.ok()) return std::optional<Message>();
   if (length < kHeaderBytes || length > kMaxMessageBytes) {
-    return Status(Code::kSystem, fmt::format("a message of {} bytes, allowed are {} to {}", length, kHeaderBytes,
-                                             kMaxMessageBytes));
+    return Status(Code::kSystem,
+                  fmt::format("a message of {} bytes, allowed are {} to {}", length, kHeaderBytes, kMaxMessageBytes));
   }
   if (reader.left() < length) return std::optional<Message>();
   Message message;

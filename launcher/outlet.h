@@ -7,8 +7,8 @@
 
 namespace rueda::core::launcher {
 
-/// Writes to a descriptor that may be slow and may be shared with others, without blocking the loop and without touching
-/// its flags. Borrows the descriptor. Belongs to the loop's thread.
+/// Writes to a descriptor that may be slow and may be shared with others, without blocking the loop and without
+/// touching its flags. Borrows the descriptor. Belongs to the loop's thread.
 class Outlet {
  public:
   /// `progress` is called after each write.

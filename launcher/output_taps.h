@@ -9,9 +9,9 @@
 
 namespace rueda::core::launcher {
 
-/// The agent's side of the ranks' output: reads their pipes and sends what comes, never more than kOutputWindow ahead of
-/// what hvdrun has printed. So a slow terminal fills the pipes and slows the ranks, and nothing else. Owns our ends of
-/// the pipes. Belongs to the loop's thread.
+/// The agent's side of the ranks' output: reads their pipes and sends what comes, never more than kOutputWindow ahead
+/// of what hvdrun has printed. So a slow terminal fills the pipes and slows the ranks, and nothing else. Owns our ends
+/// of the pipes. Belongs to the loop's thread.
 class OutputTaps {
  public:
   OutputTaps(EventLoop& loop, std::function<void(const Message&)> send) : loop_(loop), send_(std::move(send)) {}

@@ -43,7 +43,8 @@ ProgramFile find_program(const std::string& name, const std::string& search_path
     begin = colon + 1;
   }
   if (refused.exit_code != 0) return refused;
-  const std::string here = problem_with("./" + name) == 0 ? fmt::format(" (./{} exists: give it with its ./)", name) : "";
+  const std::string here =
+      problem_with("./" + name) == 0 ? fmt::format(" (./{} exists: give it with its ./)", name) : "";
   return {name, 127, fmt::format("there is no program \"{}\" in PATH{}", name, here)};
 }
 

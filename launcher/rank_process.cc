@@ -38,7 +38,8 @@ UniqueFd key_descriptor(const std::string& key) {
     return fd;
   }
   Pipe pipe;
-  if (!open_pipe(pipe) || write(pipe.write.get(), key.data(), key.size()) != static_cast<ssize_t>(key.size())) return {};
+  if (!open_pipe(pipe) || write(pipe.write.get(), key.data(), key.size()) != static_cast<ssize_t>(key.size()))
+    return {};
   return std::move(pipe.read);
 }
 
@@ -111,8 +112,8 @@ bool start_rank(const StartOrder& order, const RankOrder& rank, InputFrom input,
   const UniqueFd key = key_descriptor(order.key);
   const bool piped = input == InputFrom::kPipe;
   if (!piped) in.read = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
-  const bool opened = key.valid() && (piped ? open_pipe(in) : in.read.valid()) && open_pipe(out) && open_pipe(err) &&
-                      open_pipe(report);
+  const bool opened =
+      key.valid() && (piped ? open_pipe(in) : in.read.valid()) && open_pipe(out) && open_pipe(err) && open_pipe(report);
   if (!opened) return fail(failure, errno, "descriptors for its input, output and key");
 
   std::vector<std::string> environment = order.environment;
@@ -120,9 +121,8 @@ bool start_rank(const StartOrder& order, const RankOrder& rank, InputFrom input,
   environment.push_back(fmt::format("RUEDA_JOB_KEY_FD={}", key.get()));
   const auto arguments = pointers(order.arguments);
   const auto variables = pointers(environment);
-  const Child child{order.program.c_str(),  order.directory.c_str(), arguments.data(), variables.data(), in.read.get(),
-                    out.write.get(), err.write.get(),       key.get(),        report.write.get(),
-                    getpid()};
+  const Child child{order.program.c_str(), order.directory.c_str(), arguments.data(), variables.data(),   in.read.get(),
+                    out.write.get(),       err.write.get(),         key.get(),        report.write.get(), getpid()};
   const pid_t pid = fork_child(child);
   if (pid < 0) return fail(failure, errno, "fork");
   report.write.reset();

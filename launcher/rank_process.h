@@ -25,9 +25,9 @@ struct StartFailure {
   std::string sentence;
 };
 
-/// Forks and executes the order's program as this rank, in its own process group, with default signals and the job's key
-/// in a descriptor named by RUEDA_JOB_KEY_FD. The child dies with the calling thread, which must be the main one of a
-/// process without others. Returns once the program runs; on failure nothing is left and `failure` says why.
+/// Forks and executes the order's program as this rank, in its own process group, with default signals and the job's
+/// key in a descriptor named by RUEDA_JOB_KEY_FD. The child dies with the calling thread, which must be the main one of
+/// a process without others. Returns once the program runs; on failure nothing is left and `failure` says why.
 bool start_rank(const StartOrder& order, const RankOrder& rank, InputFrom input, RankProcess& process,
                 StartFailure& failure);
 

@@ -36,9 +36,12 @@ TEST_CASE("ranks fill the hosts in order, and cross ranks count the hosts that h
   REQUIRE(placed.ok());
   REQUIRE(placed.value().size() == 5);
   const std::vector<std::string> hosts = {"a", "a", "a", "b", "c"};
-  const std::vector<std::vector<int>> numbers = {
-      // local rank, local size, cross rank, cross size
-      {0, 3, 0, 3}, {1, 3, 0, 1}, {2, 3, 0, 1}, {0, 1, 1, 3}, {0, 1, 2, 3}};
+  const std::vector<std::vector<int>> numbers = {// local rank, local size, cross rank, cross size
+                                                 {0, 3, 0, 3},
+                                                 {1, 3, 0, 1},
+                                                 {2, 3, 0, 1},
+                                                 {0, 1, 1, 3},
+                                                 {0, 1, 2, 3}};
   for (size_t rank = 0; rank < 5; ++rank) {
     const auto& p = placed.value()[rank];
     INFO("rank " << rank);

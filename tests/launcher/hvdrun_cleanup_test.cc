@@ -10,8 +10,14 @@ namespace {
 
 // Two ranks that ignore SIGTERM, each with a child of the same kind in a session of its own, whose parent has gone.
 const std::vector<std::string> kStubborn = {
-    "-np", "2", "--grace-seconds", "1", "sh", "-c",
-    "$0 fork; trap '' TERM HUP; echo ready; while :; do sleep 1000 & wait; done", RUEDA_LAUNCHER_RANK};
+    "-np",
+    "2",
+    "--grace-seconds",
+    "1",
+    "sh",
+    "-c",
+    "$0 fork; trap '' TERM HUP; echo ready; while :; do sleep 1000 & wait; done",
+    RUEDA_LAUNCHER_RANK};
 
 void wait_until_ready(HvdrunProcess& run) {
   run.read_until("[0]<stdout>:ready");
@@ -36,8 +42,8 @@ TEST_CASE("the end of hvdrun, guard or agent by SIGKILL leaves no process") {
 }
 
 TEST_CASE("children that left their session and ignore SIGTERM end with a job that failed") {
-  HvdrunProcess run({"-np", "2", "--grace-seconds", "1", "sh", "-c", "$0 fork; test $RUEDA_RANK = 1 && exit 6; exec sleep 1000",
-                     RUEDA_LAUNCHER_RANK});
+  HvdrunProcess run({"-np", "2", "--grace-seconds", "1", "sh", "-c",
+                     "$0 fork; test $RUEDA_RANK = 1 && exit 6; exec sleep 1000", RUEDA_LAUNCHER_RANK});
   CHECK(run.wait() == 6);
   CHECK(run.processes().empty());
 }
@@ -50,8 +56,9 @@ TEST_CASE("children that left their session end with a job that succeeded") {
 }
 
 TEST_CASE("hundreds of processes in each other's arms are all ended") {
-  HvdrunProcess run({"-np", "2", "--grace-seconds", "0", "sh", "-c",
-                     "for i in $(seq 40); do setsid sh -c 'sleep 1000 & sleep 1000 & wait' & done; echo started; exit 9"});
+  HvdrunProcess run(
+      {"-np", "2", "--grace-seconds", "0", "sh", "-c",
+       "for i in $(seq 40); do setsid sh -c 'sleep 1000 & sleep 1000 & wait' & done; echo started; exit 9"});
   CHECK(run.wait() == 9);
   CHECK(run.processes().empty());
 }

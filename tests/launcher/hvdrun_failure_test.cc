@@ -31,7 +31,8 @@ std::string refusal(const std::vector<std::string>& arguments, int exit_code) {
 }  // namespace
 
 TEST_CASE("what cannot run is refused in one sentence before anything starts") {
-  CHECK(refusal({"-np", "4", "-H", "localhost:2", "true"}, 2).find("4 processes do not fit into 2 slots on 1 host") == 0);
+  CHECK(refusal({"-np", "4", "-H", "localhost:2", "true"}, 2).find("4 processes do not fit into 2 slots on 1 host") ==
+        0);
   CHECK(refusal({"-np", "1", "no-such-program-here"}, 127) == "there is no program \"no-such-program-here\" in PATH");
   CHECK(refusal({"-np", "1", "/no/such/program"}, 127) == "there is no program \"/no/such/program\"");
   CHECK(refusal({"-np", "1", "/etc/passwd"}, 126) == "cannot run \"/etc/passwd\": Permission denied");
@@ -44,9 +45,10 @@ TEST_CASE("what cannot run is refused in one sentence before anything starts") {
 }
 
 TEST_CASE("the first failure is said last, with its last lines, and decides the exit code") {
-  HvdrunProcess run({"-np", "3", "--grace-seconds", "1", "sh", "-c",
-                     "if [ $RUEDA_RANK = 1 ]; then for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 3; fi;"
-                     "exec sleep 1000"});
+  HvdrunProcess run(
+      {"-np", "3", "--grace-seconds", "1", "sh", "-c",
+       "if [ $RUEDA_RANK = 1 ]; then for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i >&2; done; exit 3; fi;"
+       "exec sleep 1000"});
   CHECK(run.wait() == 3);
   Lines expected = {"the first to fail: rank 1 (host localhost, ) exited with code 3", "its last lines on stderr:"};
   for (int i = 3; i <= 12; ++i) expected.push_back("  line " + std::to_string(i));
@@ -80,8 +82,7 @@ TEST_CASE("exit code 0 is a success after a goodbye or a withdrawn wish, and els
   HvdrunProcess silent({"-np", "2", "sh", "-c", "test $RUEDA_RANK = 1 && exec $0 begin; exec $0 begin death exit=4",
                         RUEDA_LAUNCHER_RANK});
   CHECK(silent.wait() == 1);
-  CHECK(said(silent) ==
-        Lines{"the first to fail: rank 1 (host localhost, ) exited with code 0 without shutdown"});
+  CHECK(said(silent) == Lines{"the first to fail: rank 1 (host localhost, ) exited with code 0 without shutdown"});
 }
 
 TEST_CASE("a rank that left before another began is found once it begins") {
@@ -101,8 +102,8 @@ TEST_CASE("the job's key reaches the ranks and shows nowhere") {
 
 TEST_CASE("signals reach every rank, and what the ranks make of them decides") {
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
-    HvdrunProcess run({"-np", "2", "sh", "-c",
-                       "trap 'echo caught; exit 5' INT TERM HUP USR1 USR2; echo ready; sleep 1000 & wait"});
+    HvdrunProcess run(
+        {"-np", "2", "sh", "-c", "trap 'echo caught; exit 5' INT TERM HUP USR1 USR2; echo ready; sleep 1000 & wait"});
     run.read_until("[0]<stdout>:ready");
     run.read_until("[1]<stdout>:ready");
     run.send(number);
@@ -114,7 +115,8 @@ TEST_CASE("signals reach every rank, and what the ranks make of them decides") {
 }
 
 TEST_CASE("a second Ctrl-C ends ranks that will not end") {
-  HvdrunProcess run({"-np", "2", "sh", "-c", "trap 'echo caught' INT TERM; echo ready; while :; do sleep 1000 & wait; done"});
+  HvdrunProcess run(
+      {"-np", "2", "sh", "-c", "trap 'echo caught' INT TERM; echo ready; while :; do sleep 1000 & wait; done"});
   run.read_until("[0]<stdout>:ready");
   run.read_until("[1]<stdout>:ready");
   run.send(SIGINT);

@@ -21,9 +21,10 @@ std::string contents(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("lines come whole and in order per rank, however they are written") {
-  HvdrunProcess run({"-np", "2", "sh", "-c",
-                     "for i in 1 2 3 4 5 6 7 8 9; do printf 'a%s' $i; printf ' of %s\\n' $RUEDA_RANK; echo e$i >&2; done;"
-                     "printf 'the end'"});
+  HvdrunProcess run(
+      {"-np", "2", "sh", "-c",
+       "for i in 1 2 3 4 5 6 7 8 9; do printf 'a%s' $i; printf ' of %s\\n' $RUEDA_RANK; echo e$i >&2; done;"
+       "printf 'the end'"});
   CHECK(run.wait() == 0);
   for (const std::string rank : {"0", "1"}) {
     Lines out, err;
@@ -62,7 +63,8 @@ TEST_CASE("much output of four ranks arrives to the last line") {
     REQUIRE(lines.size() == kLines);
     for (int i = 0; i < kLines; ++i) {
       const auto expected = "number " + std::to_string(i + 1) + " of some length";
-      if (lines[static_cast<size_t>(i)] != expected) FAIL("rank " << rank << ", line " << i << ": " << lines[static_cast<size_t>(i)]);
+      if (lines[static_cast<size_t>(i)] != expected)
+        FAIL("rank " << rank << ", line " << i << ": " << lines[static_cast<size_t>(i)]);
     }
   }
 }

@@ -10,13 +10,12 @@
 #include <unistd.h>
 
 #include <array>
-#include <chrono>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <memory>
 #include <sstream>
-
 
 namespace rueda::core::launcher {
 namespace {

@@ -1,7 +1,6 @@
 #include "launcher/line_cutter.h"
 
 #include <catch2/catch.hpp>
-
 #include <string>
 #include <vector>
 
@@ -30,8 +29,10 @@ std::vector<Taken> cut(const std::string& bytes, size_t step) {
 
 TEST_CASE("lines are whole whatever the portions they come in") {
   const std::string bytes("one\n\ntwo\0with\xff zero\nlast", 24);
-  const std::vector<Taken> expected = {
-      {"one", Part::kWhole}, {"", Part::kWhole}, {std::string("two\0with\xff zero", 14), Part::kWhole}, {"last", Part::kWhole}};
+  const std::vector<Taken> expected = {{"one", Part::kWhole},
+                                       {"", Part::kWhole},
+                                       {std::string("two\0with\xff zero", 14), Part::kWhole},
+                                       {"last", Part::kWhole}};
   for (size_t step = 1; step <= bytes.size(); ++step) {
     INFO("portions of " << step);
     CHECK(cut(bytes, step) == expected);
@@ -44,7 +45,8 @@ TEST_CASE("a stream that ends with its line leaves nothing behind") {
 }
 
 TEST_CASE("a long line leaves in pieces that put together are the line") {
-  for (const size_t extra : {size_t{0}, size_t{1}, kMaxLineBytes - 1, kMaxLineBytes, kMaxLineBytes + 1, 3 * kMaxLineBytes}) {
+  for (const size_t extra :
+       {size_t{0}, size_t{1}, kMaxLineBytes - 1, kMaxLineBytes, kMaxLineBytes + 1, 3 * kMaxLineBytes}) {
     std::string line;
     for (size_t i = 0; i < kMaxLineBytes + extra; ++i) line += static_cast<char>('a' + i % 23);
     for (const size_t step : {size_t{4096}, size_t{65536}, line.size() + 5}) {
