@@ -1,13 +1,16 @@
 #include "runtime/net/interfaces.h"
 
 #include <arpa/inet.h>
+#include <fnmatch.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <memory>
+#include <span>
 #include <sstream>
 #include <system_error>
 
@@ -60,6 +63,38 @@ std::string names_of(const std::vector<Interface>& interfaces) {
   return names.empty() ? "no interface with an address" : names;
 }
 
+/// The bytes of a numeric address, in network order.
+std::span<const unsigned char> bytes_of(const SocketAddress& address) {
+  if (address.family() == AF_INET6) {
+    return {reinterpret_cast<const sockaddr_in6*>(&address.storage)->sin6_addr.s6_addr, 16};
+  }
+  return {reinterpret_cast<const unsigned char*>(&reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr), 4};
+}
+
+/// Whether `address` lies in `network`, as 10.1.0.0/16; false for anything that is no CIDR.
+bool lies_in(const std::string& address, const std::string& network) {
+  const size_t slash = network.find('/');
+  if (slash == std::string::npos) return false;
+  unsigned prefix = 0;
+  const char* const end = network.data() + network.size();
+  const auto parsed = std::from_chars(network.data() + slash + 1, end, prefix);
+  const auto base = SocketAddress::parse(network.substr(0, slash), 0);
+  const auto own = SocketAddress::parse(address, 0);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !base.ok() || !own.ok()) return false;
+  const auto a = bytes_of(base.value()), b = bytes_of(own.value());
+  if (a.size() != b.size() || prefix > 8 * a.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i) {
+    const unsigned bits = prefix < 8 * i ? 0 : std::min<unsigned>(8, prefix - static_cast<unsigned>(8 * i));
+    const unsigned mask = 0xff00u >> bits & 0xffu;
+    if (((a[i] ^ b[i]) & mask) != 0) return false;
+  }
+  return true;
+}
+
+bool matches(const Interface& one, const std::string& wanted) {
+  return one.address == wanted || ::fnmatch(wanted.c_str(), one.name.c_str(), 0) == 0 || lies_in(one.address, wanted);
+}
+
 void add(std::vector<std::string>& addresses, const std::string& address) {
   if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) addresses.push_back(address);
 }
@@ -77,11 +112,13 @@ Result<std::vector<std::string>> listen_addresses(const std::string& choice) {
   } else {
     std::istringstream list(choice);
     for (std::string wanted; std::getline(list, wanted, ',');) {
-      const size_t before = result.size();
+      bool known = false;
       for (const Interface& one : found.value()) {
-        if (one.name == wanted || one.address == wanted) add(result, one.address);
+        if (!matches(one, wanted)) continue;
+        known = true;
+        add(result, one.address);
       }
-      if (result.size() != before || wanted == "127.0.0.1" || wanted == "lo") continue;
+      if (known) continue;
       return Status(Code::kInvalidArgument, "RUEDA_NETWORK_INTERFACES names \"" + wanted + "\", this machine has " +
                                                 names_of(found.value()));
     }

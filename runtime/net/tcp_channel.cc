@@ -87,6 +87,7 @@ Result<UniqueFd> TcpChannelSet::connect(int rank, const LoopWait& wait) {
 Result<Channel*> TcpChannelSet::to(int rank, Deadline deadline) {
   const auto known = channels_.find(rank);
   if (known != channels_.end()) return known->second.get();
+  if (!failure_.ok()) return failure_;
   const LoopWait wait{loop_->io(), &abort_, deadline};
   auto fd = connect(rank, wait);
   if (!fd.ok()) return fd.status();
@@ -99,11 +100,14 @@ Result<Channel*> TcpChannelSet::to(int rank, Deadline deadline) {
 Status TcpChannelSet::until(const std::function<bool()>& ready, Deadline deadline) {
   const LoopWait wait{loop_->io(), &abort_, deadline};
   const Status waited = wait.until([&] { return !failure_.ok() || ready(); });
-  if (!waited.ok() && waited.code() == Code::kTimeout && !abort_.raised()) {
-    return Status(Code::kTimeout, "rank " + std::to_string(epoch_.rank) + ": deadline passed in lane " +
-                                      std::to_string(lane_) + "'s data connections");
+  // A failed wait is the last one: the loop may not run again, because what is queued is the caller's memory no more.
+  if (!waited.ok() && failure_.ok()) {
+    const bool late = waited.code() == Code::kTimeout && !abort_.raised();
+    failure_ = late ? Status(Code::kTimeout, "rank " + std::to_string(epoch_.rank) + ": deadline passed in lane " +
+                                                 std::to_string(lane_) + "'s data connections")
+                    : waited;
   }
-  return waited.ok() ? failure_ : waited;
+  return failure_;
 }
 
 void TcpChannelSet::broke(int rank, const Status& why) {

@@ -60,7 +60,7 @@ class TcpChannelSet : public ChannelSet {
   const TransportEpoch& epoch_;
   std::shared_ptr<TlsContext> tls_;
   const Abort& abort_;
-  Status failure_;  // of the first channel that broke: the set is of no use any more
+  Status failure_;  // why a channel broke or a wait failed: the set is of no use any more
   std::map<int, std::unique_ptr<TcpChannel>> channels_;
 };
 
