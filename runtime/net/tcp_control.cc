@@ -32,7 +32,7 @@ void ControlConnection::close_send() { queue(kLastFrame, {}); }
 void ControlConnection::queue(uint32_t header, std::span<const std::byte> frame) {
   {
     MutexLock lock(mutex_);
-    if (send_closed_ || !status_.ok()) return;  // `status` tells the caller
+    if (send_closed_ || broken_.load()) return;  // `status` tells the caller
     if (frame.size() > kMaxFrameBytes) {
       status_ = Status(Code::kSystem, "a control frame to " + peer_ + " has " + std::to_string(frame.size()) +
                                           " bytes, the limit is " + std::to_string(kMaxFrameBytes), rank_);
@@ -78,7 +78,7 @@ void ControlConnection::read_header() {
     uint32_t length;
     std::memcpy(&length, header_.data(), sizeof(length));
     if (length == kLastFrame) {
-      fail(Status(Code::kShutDown, peer_ + " has ended its side of the control connection", rank_));
+      end(Status(Code::kShutDown, peer_ + " has ended its side of the control connection", rank_));
     } else if (length > kMaxFrameBytes) {
       fail(Status(Code::kPeerLost, peer_ + " sent a control frame of " + std::to_string(length) + " bytes, the limit is " +
                                        std::to_string(kMaxFrameBytes), rank_));
@@ -122,6 +122,11 @@ Status ControlConnection::status() const {
 }
 
 void ControlConnection::fail(const Status& status) {
+  broken_.store(true);
+  end(status);
+}
+
+void ControlConnection::end(const Status& status) {
   MutexLock lock(mutex_);
   if (status_.ok()) status_ = status;
 }

@@ -31,7 +31,8 @@ class ControlConnection : public std::enable_shared_from_this<ControlConnection>
   void close_send() RUEDA_EXCLUDES(mutex_);
   std::optional<Frame> receive() RUEDA_EXCLUDES(mutex_);
   bool readable() const { return frames_waiting_.load(std::memory_order_acquire) != 0; }
-  bool all_sent() const { return bytes_unsent_.load(std::memory_order_acquire) == 0; }
+  /// Also true where nothing can be sent any more.
+  bool all_sent() const { return broken_.load() || bytes_unsent_.load(std::memory_order_acquire) == 0; }
   Status status() const RUEDA_EXCLUDES(mutex_);
 
  private:
@@ -39,7 +40,10 @@ class ControlConnection : public std::enable_shared_from_this<ControlConnection>
   void write_next() RUEDA_EXCLUDES(mutex_);
   void read_header() RUEDA_EXCLUDES(mutex_);
   void read_body() RUEDA_EXCLUDES(mutex_);
+  /// The stream is of no use any more, in either direction.
   void fail(const Status& status) RUEDA_EXCLUDES(mutex_);
+  /// No more frames come, for this reason; the first one stays.
+  void end(const Status& status) RUEDA_EXCLUDES(mutex_);
 
   boost::asio::io_context& io_;
   const std::string peer_;
@@ -57,6 +61,7 @@ class ControlConnection : public std::enable_shared_from_this<ControlConnection>
   std::deque<Frame> incoming_ RUEDA_GUARDED_BY(mutex_);
   Status status_ RUEDA_GUARDED_BY(mutex_);
   bool send_closed_ RUEDA_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> broken_{false};
   std::atomic<size_t> frames_waiting_{0};
   std::atomic<size_t> bytes_unsent_{0};
 };
