@@ -1,11 +1,13 @@
 #include "tests/support/rank_processes.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +20,6 @@
 #include <stdexcept>
 
 #include "runtime/base/random.h"
-#include "runtime/rendezvous/store_server.h"
 
 extern char** environ;  // NOLINT: POSIX names it so
 
@@ -52,6 +53,18 @@ UniqueFd key_descriptor(const std::string& key) {
   const UniqueFd low(memfd_create("rueda-test-key", MFD_CLOEXEC));
   if (!low.valid() || pwrite(low.get(), key.data(), key.size(), 0) != static_cast<ssize_t>(key.size())) fail("key");
   return UniqueFd(fcntl(low.get(), F_DUPFD_CLOEXEC, kFirstFree));
+}
+
+// A port that nobody has: the kernel does not give it out again soon.
+uint16_t free_port() {
+  const UniqueFd socket_fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (bind(socket_fd.get(), any, length) != 0 || getsockname(socket_fd.get(), any, &length) != 0) fail("bind");
+  return ntohs(address.sin_port);
 }
 
 // This program's environment without a job of its own, with `variables` over it.
@@ -119,12 +132,7 @@ RankProcesses::RankProcesses(Options options) {
   const auto key = core::random_key();
   if (!key.ok()) throw std::runtime_error(key.status().sentence());
   key_.assign(key.value().begin(), key.value().end());
-  core::StoreServerOptions server;
-  server.key.bytes = key.value();
-  server.key.present = true;
-  auto store = core::StoreServer::start(server);
-  if (!store.ok()) throw std::runtime_error(store.status().sentence());
-  store_ = std::move(store).value();
+  address_ = "127.0.0.1:" + std::to_string(free_port());
   const int count = options.started < 0 ? options.size : options.started;
   for (int rank = 0; rank < count; ++rank) start(options, rank);
 }
@@ -140,7 +148,7 @@ RankProcesses::~RankProcesses() {
 void RankProcesses::start(const Options& options, int rank) {
   Variables variables = {{"RUEDA_RANK", std::to_string(rank)},
                          {"RUEDA_SIZE", std::to_string(options.size)},
-                         {"RUEDA_STORE_ADDR", "127.0.0.1:" + std::to_string(store_->port())},
+                         {"RUEDA_STORE_ADDR", address_},
                          {"RUEDA_JOB_KEY_FD", std::to_string(kKeyFd)}};
   for (const auto& [name, value] : options.variables) variables[name] = value;
   if (options.of_rank) {

@@ -11,10 +11,6 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/unique_fd.h"
 
-namespace rueda::core {
-class StoreServer;
-}
-
 namespace rueda::test {
 
 /// How long a test waits for what must come. Never reached when the program is right, however slow the machine.
@@ -32,8 +28,8 @@ struct RankOutcome {
 };
 
 /// Ranks of one job as processes that can be killed: this test program again, each running one hidden test case, with
-/// the environment of a job started by hand: store, key, rank, size. Used by one thread. Whatever still runs is killed
-/// and reaped by the destructor, and dies with the test by itself.
+/// the environment of a job started by hand: rank 0's store, key, rank, size. Used by one thread. Whatever still runs
+/// is killed and reaped by the destructor, and dies with the test by itself.
 ///
 ///   TEST_CASE("rank: reduces for ever", "[.]") { rank_report("up"); ... }
 ///   RankProcesses ranks({.size = 3, .body = "rank: reduces for ever"});
@@ -50,7 +46,7 @@ class RankProcesses {
     std::function<Variables(int rank)> of_rank = nullptr;  ///< for one rank, after those
     int started = -1;                                      ///< only the ranks below this number start; -1: all
   };
-  /// Throws std::runtime_error where a process or the store cannot be had; so do all functions that wait in vain.
+  /// Throws std::runtime_error where a process cannot be had; so do all functions that wait in vain.
   explicit RankProcesses(Options options);
   ~RankProcesses();
   RankProcesses(const RankProcesses&) = delete;
@@ -69,7 +65,7 @@ class RankProcesses {
   struct Process;
   void start(const Options& options, int rank);
   void pump(core::Deadline deadline, const std::function<bool()>& done);
-  std::unique_ptr<core::StoreServer> store_;
+  std::string address_;  ///< where rank 0 serves the store
   std::string key_;
   std::vector<std::unique_ptr<Process>> processes_;
 };
