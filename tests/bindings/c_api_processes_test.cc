@@ -24,6 +24,12 @@ void report_code(const std::string& word, int32_t code, const std::string& sente
   rank_report(word + " " + rueda_error_name(code) + " " + one_line(sentence));
 }
 
+// Lets ranks that have told how their init ended go on.
+void let_go(RankProcesses& ranks, int count) {
+  for (int rank = 0; rank < count; ++rank) ranks.await(rank, "init");
+  for (int rank = 0; rank < count; ++rank) ranks.tell(rank, "go on");
+}
+
 // Checks that no process, descriptor or named file is left of a job, whatever happened to it.
 class NothingLeft {
  public:
@@ -53,6 +59,7 @@ TEST_CASE("rank: joins and reduces and leaves", "[.]") {
   rueda_session* session = nullptr;
   const int32_t code = rueda_init(nullptr, &session);
   report_code("init", code, rueda_last_error());
+  rank_await();  // rank 0 serves the store: nobody leaves before all have heard
   if (code != RUEDA_OK) return;
   expect_usable(session, "w");
   rank_report("place " + std::to_string(rueda_rank(session)) + "/" + std::to_string(rueda_local_size(session)));
@@ -111,8 +118,8 @@ TEST_CASE("rank: meets a limit", "[.]") {
     const Ending ending = finish(start_sum(session, values, "late"));
     report_code("ended", ending.code, ending.sentence);
   }
-  expect_usable(session, "go on");
   if (rueda_rank(session) == 1) {
+    rank_await();  // for rank 0's operation to have met its limit
     const Ending ending = finish(start_sum(session, values, "late"));
     report_code("ended", ending.code, ending.sentence);
   }
@@ -125,6 +132,7 @@ TEST_CASE("rank: meets a limit", "[.]") {
 TEST_CASE("processes started by hand meet through a store and leave nothing") {
   const NothingLeft nothing_left;
   RankProcesses ranks({.size = 3, .body = "rank: joins and reduces and leaves"});
+  let_go(ranks, 3);
   int rank = 0;
   for (const RankOutcome& outcome : ranks.finish()) {
     expect_clean(outcome);
@@ -143,6 +151,7 @@ TEST_CASE("settings that must match and do not fail init on all ranks with who h
     RankProcesses ranks({.size = 3, .body = "rank: joins and reduces and leaves", .of_rank = [&](int rank) {
                            return RankProcesses::Variables{{setting.variable, rank == 1 ? setting.odd : setting.usual}};
                          }});
+    let_go(ranks, 3);
     std::vector<std::string> sentences;
     for (const RankOutcome& outcome : ranks.finish()) {
       expect_clean(outcome);
@@ -161,6 +170,7 @@ TEST_CASE("of a setting that is policy, rank 0's value holds for all") {
   RankProcesses ranks({.size = 2, .body = "rank: joins and reduces and leaves", .of_rank = [](int rank) {
                          return RankProcesses::Variables{{"RUEDA_FUSION_THRESHOLD", rank == 0 ? "1MiB" : "2MiB"}};
                        }});
+  let_go(ranks, 2);
   for (const RankOutcome& outcome : ranks.finish()) {
     expect_clean(outcome);
     CHECK(outcome.report("init").rfind("OK", 0) == 0);
@@ -173,6 +183,7 @@ TEST_CASE("a process that never comes is named by those that wait for it") {
                        .body = "rank: joins and reduces and leaves",
                        .variables = {{"RUEDA_INIT_TIMEOUT_SECONDS", "2"}},
                        .started = 2});
+  let_go(ranks, 2);
   for (const RankOutcome& outcome : ranks.finish()) {
     expect_clean(outcome);
     INFO(outcome.report("init"));
@@ -228,7 +239,9 @@ TEST_CASE("kill -9 of a rank that others wait for fails operations that are in n
 
 TEST_CASE("an operation that a rank does not submit in time fails on all and the job goes on") {
   const NothingLeft nothing_left;
-  RankProcesses ranks({.size = 2, .body = "rank: meets a limit", .variables = {{"RUEDA_TIMEOUT_SECONDS", "1"}}});
+  RankProcesses ranks({.size = 2, .body = "rank: meets a limit", .variables = {{"RUEDA_TIMEOUT_SECONDS", "2"}}});
+  ranks.await(0, "ended");
+  ranks.tell(1, "go on");
   for (const RankOutcome& outcome : ranks.finish()) {
     expect_clean(outcome);
     INFO(outcome.report("ended"));
