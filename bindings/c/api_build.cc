@@ -3,15 +3,27 @@
 
 #include <string>
 
+#include "bindings/c/plugins.h"
 #include "bindings/c/rueda.h"
 #include "ops/algorithm.h"
 #include "ops/kernels/reduce.h"
 #include "runtime/base/build_id.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/log.h"
 #include "runtime/rendezvous/wish.h"
 
 namespace rueda::core {
 namespace {
+
+nlohmann::json describe_plugin(const Plugin& plugin) {
+  nlohmann::json text{{"path", plugin.path}, {"loaded", plugin.status.ok()}};
+  if (plugin.status.ok()) {
+    text["name"] = plugin.table->name;
+  } else {
+    text["why"] = plugin.status.sentence();
+  }
+  return text;
+}
 
 std::string describe_build() {
   nlohmann::json build;
@@ -23,6 +35,10 @@ std::string describe_build() {
   build["rows"] = nlohmann::json::array();
   for (const Algorithm& row : algorithms()) {
     build["rows"].push_back(std::string(name_of(row.kind)) + "/" + row.name);
+  }
+  build["plugins"] = nlohmann::json::array();
+  for (const Plugin& plugin : find_plugins(process_environment()("RUEDA_PLUGINS").value_or(""))) {
+    build["plugins"].push_back(describe_plugin(plugin));
   }
   return build.dump();
 }

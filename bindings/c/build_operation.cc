@@ -59,8 +59,19 @@ Result<std::string> member_name(const OperationCall& call, const rueda_op_option
   return name;
 }
 
-OperationSpec spec_of(const rueda_op_options& options, std::shared_ptr<std::atomic<rueda_handle>> handle) {
+/// The device of the first tensor is the operation's: `Builder` refuses a group on several.
+OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options, const DeviceTable& devices,
+                      std::shared_ptr<std::atomic<rueda_handle>> handle) {
   OperationSpec spec;
+  spec.device = &cpu_device();
+  if (call.kind != OpKind::kBarrier && call.count > 0) {
+    const Result<rueda_tensor> first = copy_in(&call.inputs[0], "input");
+    const DeviceRow* device = first.ok() ? devices.find(first.value().device) : nullptr;
+    if (device != nullptr) {
+      spec.device = device;
+      spec.device_index = first.value().device_index;
+    }
+  }
   spec.stream = options.stream;
   if (options.callback != nullptr) {
     spec.callback = [call = options.callback, context = options.callback_context, handle](Code code) {
@@ -68,8 +79,9 @@ OperationSpec spec_of(const rueda_op_options& options, std::shared_ptr<std::atom
     };
   }
   if (options.allocate != nullptr) {
-    spec.allocate = [call = options.allocate, context = options.allocate_context, stream = options.stream](size_t bytes) {
-      return call(context, bytes, RUEDA_DEVICE_CPU, 0, stream);
+    spec.allocate = [call = options.allocate, context = options.allocate_context, stream = options.stream,
+                     kind = spec.device->kind, index = spec.device_index](size_t bytes) {
+      return call(context, bytes, kind, index, stream);
     };
   }
   return spec;
@@ -80,7 +92,7 @@ Status place_output(Operation& operation, size_t index, const CheckedTensor& out
   member.slice.out = static_cast<std::byte*>(output.tensor.data);
   if (member.slice.out != nullptr || output.count == 0 || operation.spec().allocate != nullptr) return {};
   const DeviceRow& device = *operation.spec().device;
-  auto* memory = static_cast<std::byte*>(device.allocate(device.context, 0, output.bytes, operation.spec().stream));
+  auto* memory = static_cast<std::byte*>(device.allocate(device.context, operation.spec().device_index, output.bytes, operation.spec().stream));
   if (memory == nullptr) return Status(Code::kSystem, fmt::format("no memory for an output of {} bytes", output.bytes));
   operation.own_output(index, memory, Ownership::kLibrary);
   return {};
@@ -88,8 +100,8 @@ Status place_output(Operation& operation, size_t index, const CheckedTensor& out
 
 class Builder {
  public:
-  Builder(const Engine& engine, const OperationCall& call, const rueda_op_options& options)
-      : engine_(engine), call_(call), options_(options) {}
+  Builder(const Engine& engine, const DeviceTable& devices, const OperationCall& call, const rueda_op_options& options)
+      : engine_(engine), devices_(devices), call_(call), options_(options) {}
 
   Status fill(Operation& operation) {
     for (size_t i = 0; i < call_.count; ++i) RUEDA_RETURN_IF_ERROR(fill_member(operation, i));
@@ -107,12 +119,18 @@ class Builder {
     Metadata& metadata = member.request.metadata;
     metadata.kind = call_.kind;
     if (call_.kind == OpKind::kBarrier) return {};
-    const Result<CheckedTensor> input = check_tensor(&call_.inputs[index], "input", Place::kRequired);
+    const Result<CheckedTensor> input = check_tensor(&call_.inputs[index], "input", Place::kRequired, devices_);
     if (!input.ok()) return input.status();
-    const Result<CheckedTensor> output = check_tensor(&call_.outputs[index], "output", Place::kOptional);
+    const Result<CheckedTensor> output = check_tensor(&call_.outputs[index], "output", Place::kOptional, devices_);
     if (!output.ok()) return output.status();
     RUEDA_RETURN_IF_ERROR(check_pair(input.value(), output.value()));
     const rueda_tensor& tensor = input.value().tensor;
+    const OperationSpec& spec = operation.spec();
+    if (tensor.device != spec.device->kind || tensor.device_index != spec.device_index) {
+      return wrong(fmt::format("tensor {} of the group lies on device {} number {}, the first on device {} number {}", index,
+                               tensor.device, tensor.device_index, spec.device->kind, spec.device_index));
+    }
+    metadata.device = tensor.device == RUEDA_DEVICE_CPU ? -1 : tensor.device;
     metadata.dtype = static_cast<Dtype>(tensor.dtype);
     metadata.shape.assign(tensor.shape, tensor.shape + tensor.dimensions);
     RUEDA_RETURN_IF_ERROR(fill_kind(metadata));
@@ -141,21 +159,25 @@ class Builder {
   }
 
   const Engine& engine_;
+  const DeviceTable& devices_;
   const OperationCall& call_;
   const rueda_op_options& options_;
 };
 
 }  // namespace
 
-Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>& engine, const OperationCall& call,
+Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>& engine, const DeviceTable& devices,
+                                                   const OperationCall& call,
                                                    std::shared_ptr<std::atomic<rueda_handle>> handle) {
   const Result<rueda_op_options> options = copy_in(call.options, "rueda_op_options");
   if (!options.ok()) return options.status();
   RUEDA_RETURN_IF_ERROR(check_options(options.value()));
   const bool tensors = call.kind != OpKind::kBarrier && call.count > 0;
   if (tensors && (call.inputs == nullptr || call.outputs == nullptr)) return wrong("a tensor argument is NULL");
-  auto operation = std::make_shared<Operation>(engine, spec_of(options.value(), std::move(handle)), call.count);
-  RUEDA_RETURN_IF_ERROR(Builder(*engine, call, options.value()).fill(*operation));
+  auto operation =
+      std::make_shared<Operation>(engine, spec_of(call, options.value(), devices, std::move(handle)), call.count);
+  RUEDA_RETURN_IF_ERROR(Builder(*engine, devices, call, options.value()).fill(*operation));
+  RUEDA_RETURN_IF_ERROR(operation->mark_inputs());
   return operation;
 }
 

@@ -23,7 +23,9 @@ struct OperationCall {
 
 /// Checks everything that can be checked without the other ranks and copies it: afterwards only the data is borrowed.
 /// `handle` is what the callback will be told, 0: none yet (see `set_handle`). kInvalidArgument says what is wrong.
-Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>& engine, const OperationCall& call,
+/// On a device with streams the mark after which the inputs are ready is set here, on the calling thread.
+Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>& engine, const DeviceTable& devices,
+                                                   const OperationCall& call,
                                                    std::shared_ptr<std::atomic<rueda_handle>> handle);
 
 }  // namespace rueda::core

@@ -36,11 +36,11 @@ Status count_elements(const char* what, CheckedTensor& checked) {
 
 }  // namespace
 
-Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place) {
+Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place, const DeviceTable& devices) {
   if (given == nullptr) return wrong(what, "the tensor is NULL");
   const Result<rueda_tensor> copy = copy_in(given, what);
   if (!copy.ok()) return copy.status();
-  CheckedTensor checked{copy.value(), 0, 0};
+  CheckedTensor checked{copy.value(), 0, 0, nullptr};
   const rueda_tensor& tensor = checked.tensor;
   if (!valid(static_cast<Dtype>(tensor.dtype))) {
     return wrong(what, fmt::format("dtype {} is not supported; RUEDA_U8 (0) to RUEDA_BOOL (12) are", tensor.dtype));
@@ -55,9 +55,8 @@ Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, 
   if (reinterpret_cast<uintptr_t>(tensor.data) % element != 0) {
     return wrong(what, fmt::format("data is not aligned to its element of {} bytes", element));
   }
-  if (tensor.device != RUEDA_DEVICE_CPU) {
-    return wrong(what, fmt::format("device {} is unknown: no plug-in serves it", tensor.device));
-  }
+  checked.device = devices.find(tensor.device);
+  if (checked.device == nullptr) return wrong(what, fmt::format("device {} is unknown: no plug-in serves it", tensor.device));
   return checked;
 }
 
@@ -67,6 +66,10 @@ Status check_pair(const CheckedTensor& input, const CheckedTensor& output) {
   if (in.dtype != out.dtype) {
     return wrong("output", fmt::format("dtype is {}, the input's is {}", name_of(static_cast<Dtype>(out.dtype)),
                                        name_of(static_cast<Dtype>(in.dtype))));
+  }
+  if (in.device != out.device || in.device_index != out.device_index) {
+    return wrong("output", fmt::format("it lies on device {} number {}, the input on device {} number {}", out.device,
+                                       out.device_index, in.device, in.device_index));
   }
   const bool same_shape = in.dimensions == out.dimensions && std::equal(in.shape, in.shape + in.dimensions, out.shape);
   if (!same_shape) return wrong("output", "its shape differs from the input's");

@@ -1,6 +1,7 @@
 #pragma once
 #include "bindings/c/rueda.h"
 #include "runtime/base/status.h"
+#include "runtime/engine/device_table.h"
 
 namespace rueda::core {
 
@@ -9,12 +10,13 @@ struct CheckedTensor {
   rueda_tensor tensor;
   int64_t count = 0;
   size_t bytes = 0;
+  const DeviceRow* device = nullptr;
 };
 
 /// kInvalidArgument: dtype, dimensions, an extent, size over 2^47 bytes, alignment, device. `what` begins the sentence.
 /// `data` may be NULL where `place` is optional, or there are no elements.
 enum class Place { kRequired, kOptional };
-Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place);
+Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place, const DeviceTable& devices);
 
 /// kInvalidArgument unless both have one shape, dtype and device, and are equal or disjoint in memory.
 Status check_pair(const CheckedTensor& input, const CheckedTensor& output);

@@ -95,6 +95,8 @@ int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
     tensor.dtype = static_cast<int32_t>(metadata.dtype);
     tensor.dimensions = static_cast<int32_t>(metadata.shape.size());
     tensor.shape = metadata.shape.data();
+    tensor.device = operation.spec().device->kind;
+    tensor.device_index = operation.spec().device_index;
     *output = tensor;
     return {};
   });

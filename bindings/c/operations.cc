@@ -14,7 +14,7 @@ Result<std::shared_ptr<Operation>> prepare(rueda_session* session, const Operati
   Result<std::shared_ptr<Engine>> found = engine_of(session);
   if (!found.ok()) return found.status();
   engine = std::move(found).value();
-  return build_operation(engine, call, std::move(cell));
+  return build_operation(engine, session->devices, call, std::move(cell));
 }
 
 int32_t start(rueda_session* session, const OperationCall& call, rueda_handle* handle) {

@@ -9,8 +9,10 @@
 #include <map>
 
 #include "bindings/c/callback_store.h"
+#include "bindings/c/plugins.h"
 #include "ops/data_plane.h"
 #include "ops/select.h"
+#include "runtime/base/build_id.h"
 #include "runtime/base/log.h"
 #include "runtime/rendezvous/death.h"
 #include "runtime/rendezvous/form.h"
@@ -116,17 +118,32 @@ Deadline init_deadline(const rueda_init_options& options, const Settings& settin
   return Deadline::after(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
 }
 
+Result<std::unique_ptr<DataPlane>> make_data_plane(const Settings& settings, const Plugins& plugins) {
+  auto plane = std::make_unique<DataPlane>(settings);
+  for (const std::span<const Algorithm> rows : plugins.rows) RUEDA_RETURN_IF_ERROR(plane->add_rows(rows));
+  return plane;
+}
+
+Status check_rows(const Settings& settings, const Plugins& plugins) {
+  const Result<std::unique_ptr<DataPlane>> plane = make_data_plane(settings, plugins);
+  return plane.ok() ? check_forced_rows(plane.value()->rows(), settings) : plane.status();
+}
+
 Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, Meeting meeting, const Settings& settings,
-                                                     Deadline deadline) {
-  Result<Formation> formation = form_epoch(identity, meeting.store.get(), settings, deadline);
+                                                     const Plugins& plugins, Deadline deadline) {
+  const FormOptions form{.build = build_id() + plugins.suffix};
+  Result<Formation> formation = form_epoch(identity, meeting.store.get(), settings, deadline, form);
   if (!formation.ok()) return formation.status();
   auto session = std::make_unique<rueda_session>();
+  session->devices = plugins.devices;
   session->job = identity.job;
   session->process = process_generation();
-  std::unique_ptr<Executor> executor = make_executor(formation.value().plan.settings);
+  Result<std::unique_ptr<DataPlane>> executor = make_data_plane(formation.value().plan.settings, plugins);
+  if (!executor.ok()) return executor.status();
   const bool launched = meeting.verdicts != nullptr;
   MutexLock lock(session->mutex);
-  session->engine = Engine::start(std::move(formation).value(), std::move(executor), std::move(meeting.verdicts));
+  session->engine =
+      Engine::start(std::move(formation).value(), std::move(executor).value(), std::move(meeting.verdicts));
   if (launched) session->store = std::move(meeting.store);
   return session;
 }
@@ -156,7 +173,9 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   const Result<Settings> settings = read_settings(environment);
   if (!settings.ok()) return settings.status();
   set_log_level(static_cast<LogLevel>(settings.value().log_level), settings.value().log_hide_time);
-  RUEDA_RETURN_IF_ERROR(check_forced_rows(algorithms(), settings.value()));
+  const Result<Plugins> plugins = load_plugins(settings.value().plugins);
+  if (!plugins.ok()) return plugins.status();
+  RUEDA_RETURN_IF_ERROR(check_rows(settings.value(), plugins.value()));
   const Result<IdentityOptions> given = identity_options(options);
   if (!given.ok()) return given.status();
   const Result<Identity> identity = read_identity(given.value(), environment);
@@ -164,7 +183,7 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   const Deadline deadline = init_deadline(options, settings.value());
   Result<Meeting> meeting = meet(options, identity.value(), settings.value(), environment, deadline);
   if (!meeting.ok()) return meeting.status();
-  return start_session(identity.value(), std::move(meeting).value(), settings.value(), deadline);
+  return start_session(identity.value(), std::move(meeting).value(), settings.value(), plugins.value(), deadline);
 }
 
 Status close_session(rueda_session& session) {

@@ -4,6 +4,7 @@
 
 #include "bindings/c/rueda.h"
 #include "runtime/base/mutex.h"
+#include "runtime/engine/device_table.h"
 #include "runtime/engine/engine.h"
 #include "runtime/rendezvous/store.h"
 
@@ -14,6 +15,7 @@ struct rueda_session {
   /// Null once shut down.
   std::shared_ptr<rueda::core::Engine> engine RUEDA_GUARDED_BY(mutex);
   std::unique_ptr<rueda::core::Store> store RUEDA_GUARDED_BY(mutex);  ///< hvdrun's, where the goodbye is noted; may be null
+  rueda::core::DeviceTable devices;  ///< immutable
   std::string job;
   uint64_t process = 0;              ///< the process it was made in: see `process_generation`
   std::atomic<uint64_t> groups{0};   ///< numbers of group instances

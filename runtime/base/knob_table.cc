@@ -82,6 +82,8 @@ const Knob kKnobs[] = {
          "what is encrypted between hosts: control, all (control)"),
     knob("NETWORK_INTERFACES", kValue, "network-interfaces", kNo, kOurs,
          kAs<&S::network_interfaces, parse_interfaces, print_text>, "names, globs or CIDR, with commas (auto)"),
+    knob("PLUGINS", kValue, "plugins", kNo, kOurs, kAs<&S::plugins, parse_paths, print_text>,
+         "paths of further plug-ins, with colons; the same on all ranks (none)"),
     knob("LOG_LEVEL", kValue, "log-level", kNo, kHorovod, kAs<&S::log_level, parse_log_level, print_log_level>,
          "trace, debug, info, warning, error, fatal (warning)"),
     knob("LOG_HIDE_TIME", kSwitch, "log-hide-time", kNo, kHorovod, kSwitchValue<&S::log_hide_time>,

@@ -173,6 +173,11 @@ Result<std::string> parse_interfaces(const std::string& text) {
   return text;
 }
 
+Result<std::string> parse_paths(const std::string& text) {
+  if (text.size() > 4096) return refuse(text.substr(0, 64) + "...", "allowed: paths separated by colons, 4096 bytes at most");
+  return text;
+}
+
 Result<int> parse_log_level(const std::string& text) {
   const auto* found = std::find(std::begin(kLogLevels), std::end(kLogLevels), lower(text));
   if (found == std::end(kLogLevels)) return refuse(text, "allowed: trace, debug, info, warning, error, fatal, off");

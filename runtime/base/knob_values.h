@@ -41,6 +41,8 @@ Result<bool> parse_tls(const std::string& text);
 std::string print_tls(bool value);
 /// Names, globs or CIDR, separated by commas: printable, at most 1024 bytes.
 Result<std::string> parse_interfaces(const std::string& text);
+/// Paths, separated by colons: at most 4096 bytes.
+Result<std::string> parse_paths(const std::string& text);
 /// trace, debug, info, warning, error, fatal, off: 0 to 6.
 Result<int> parse_log_level(const std::string& text);
 std::string print_log_level(int value);

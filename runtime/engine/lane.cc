@@ -136,7 +136,8 @@ Status Lane::execute(Batch& batch) {
   }
   const Deadline deadline = timeout_.count() > 0 ? Deadline::after(timeout_) : Deadline::never();
   RUEDA_RETURN_IF_ERROR(prepare(batch, deadline));
-  const LateOutputs late(batch);
+  LateOutputs late;
+  RUEDA_RETURN_IF_ERROR(late.place(batch));
   batch.call.slices = batch.storage;
   const Status result = batch.inline_row ? run_steps(batch, deadline) : executor_.run(batch.call, *mesh_, deadline);
   return mesh_->abort().raised() ? mesh_->abort().why() : result;

@@ -8,7 +8,17 @@ bool needs_output(const Member& member) {
   return member.slice.out == nullptr && member.slice.count > 0 && member.operation->spec().allocate != nullptr;
 }
 
-LateOutputs::LateOutputs(Batch& batch) {
+LateOutputs::~LateOutputs() {
+  for (const Sink& sink : sinks_) sink.spec->device->free(sink.spec->device->context, sink.spec->device_index, sink.memory);
+}
+
+std::byte* LateOutputs::make_sink(const OperationSpec& spec, size_t bytes) {
+  void* memory = spec.device->allocate(spec.device->context, spec.device_index, bytes, spec.stream);
+  if (memory != nullptr) sinks_.push_back({&spec, memory});
+  return static_cast<std::byte*>(memory);
+}
+
+Status LateOutputs::place(Batch& batch) {
   for (size_t i = 0; i < batch.members.size(); ++i) {
     Member& member = *batch.members[i];
     if (!needs_output(member)) continue;
@@ -17,13 +27,14 @@ LateOutputs::LateOutputs(Batch& batch) {
     if (memory != nullptr) {
       member.operation->own_output(static_cast<size_t>(&member - member.operation->members().data()), memory, Ownership::kCaller);
     } else {
-      member.failure = Status(Code::kSystem, fmt::format("the allocation callback gave no {} bytes for the output of \"{}\"",
-                                                         bytes, member.request.name));
-      sinks_.push_back(std::make_unique<std::byte[]>(bytes));
-      memory = sinks_.back().get();
+      member.failure = Status(Code::kSystem, fmt::format("the allocation callback gave no {} bytes for the output of {}",
+                                                         bytes, describe(member)));
+      memory = make_sink(member.operation->spec(), bytes);
+      if (memory == nullptr) return member.failure;
     }
     batch.storage[i].out = memory;
   }
+  return {};
 }
 
 }  // namespace rueda::core

@@ -1,6 +1,5 @@
 #pragma once
 #include <cstddef>
-#include <memory>
 #include <vector>
 
 #include "runtime/engine/lane.h"
@@ -15,11 +14,22 @@ bool needs_output(const Member& member);
 /// failure. Lives while the batch runs.
 class LateOutputs {
  public:
-  /// Fills in the places in `batch.storage`.
-  explicit LateOutputs(Batch& batch);
+  LateOutputs() = default;
+  ~LateOutputs();
+  LateOutputs(const LateOutputs&) = delete;
+  LateOutputs& operator=(const LateOutputs&) = delete;
+
+  /// Fills in the places in `batch.storage`. kSystem: there is no memory for a sink either; the batch cannot run.
+  Status place(Batch& batch);
 
  private:
-  std::vector<std::unique_ptr<std::byte[]>> sinks_;
+  std::byte* make_sink(const OperationSpec& spec, size_t bytes);
+
+  struct Sink {
+    const OperationSpec* spec;
+    void* memory;
+  };
+  std::vector<Sink> sinks_;
 };
 
 }  // namespace rueda::core

@@ -23,6 +23,7 @@ Operation::Operation(std::shared_ptr<Engine> engine, OperationSpec spec, size_t 
 }
 
 Operation::~Operation() {
+  free_token();
   for (const Output& output : outputs_) {
     if (output.ownership == Ownership::kLibrary) spec_.device->free(spec_.device->context, spec_.device_index, output.memory);
   }
@@ -31,6 +32,29 @@ Operation::~Operation() {
 void Operation::own_output(size_t index, std::byte* memory, Ownership ownership) {
   outputs_.push_back({memory, ownership});
   members_[index].slice.out = memory;
+}
+
+Status Operation::mark_inputs() {
+  const DeviceRow& device = *spec_.device;
+  if (device.at_enqueue(device.context, spec_.device_index, spec_.stream, &token) == 0) return {};
+  token = 0;
+  return {Code::kSystem, std::string("device ") + device.name + " could not mark the caller's stream at enqueue"};
+}
+
+Status Operation::mark_outputs() {
+  const DeviceRow& device = *spec_.device;
+  uint64_t mark = 0;
+  if (device.at_completion(device.context, spec_.device_index, spec_.stream, &mark) != 0) {
+    return {Code::kSystem, std::string("device ") + device.name + " could not order the caller's stream after the output"};
+  }
+  if (mark != 0) device.free_token(device.context, mark);
+  return {};
+}
+
+void Operation::free_token() {
+  if (token == 0) return;
+  spec_.device->free_token(spec_.device->context, token);
+  token = 0;
 }
 
 bool Operation::finish_member(const Status& status) {
@@ -42,6 +66,8 @@ bool Operation::finish_member(const Status& status) {
 }
 
 void Operation::complete() {
+  free_token();
+  if (status_.ok()) status_ = mark_outputs();
   done_.store(1);
   if (sleepers_.load() != 0) ::syscall(SYS_futex, &done_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }

@@ -66,20 +66,27 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// The output of member `index` has this place now; the library's memory is freed with the operation.
   void own_output(size_t index, std::byte* memory, Ownership ownership);
 
+  /// Marks the point in the caller's stream after which the inputs are ready. The caller's thread, before submission.
+  /// kSystem: the device cannot.
+  Status mark_inputs();
   /// A member has finished; whoever ran it calls, no lock held. The first failure is the operation's status. True for the
   /// call that finished the last one: the caller then calls `complete`.
   bool finish_member(const Status& status);
-  /// Publishes the result and wakes all waiters. Once.
+  /// Orders the caller's stream after the outputs, which have been written (a device that cannot: kSystem), publishes the
+  /// result and wakes all waiters. Once.
   void complete();
   /// Sleeps until done. kTimeout at the deadline, kInterrupted when a signal handler ran.
   Status sleep(Deadline deadline);
 
-  uint64_t token = 0;                      ///< the device's mark at enqueue
+  uint64_t token = 0;                      ///< the device's mark at enqueue; 0: none
   SteadyClock::time_point submitted;       ///< when it entered the inbox
   bool abandoned = false;                  ///< an error verdict was asked for; the baton's holder
   std::shared_ptr<Operation> in_flight;    ///< itself, from submission to completion
 
  private:
+  Status mark_outputs();
+  void free_token();
+
   std::shared_ptr<Engine> engine_;
   OperationSpec spec_;
   std::vector<Member> members_;

@@ -1,0 +1,58 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace rueda::core {
+class Abort;
+struct Algorithm;
+struct DeviceRow;
+}  // namespace rueda::core
+
+/// What a plug-in and its host show each other. A plug-in is a shared library with one C function:
+///
+///   extern "C" const rueda_plugin_table* rueda_plugin(const rueda_host* host);
+///
+/// Both structs begin with size, ABI number and build id, which never move. A plug-in belongs to one build: another build
+/// id is refused, so what the pointers lead to may be C++ of that build. It links nothing of the host and reaches rows,
+/// memory, clock, log and abort through the host's table alone. It is never unloaded.
+extern "C" {
+
+struct rueda_host {
+  size_t struct_size;
+  uint32_t abi;
+  const char* build_id;
+  /// 64-byte aligned; null: there is none. `release` takes it back.
+  void* (*allocate)(size_t bytes);
+  void (*release)(void* memory);
+  /// The monotonic clock of every deadline.
+  int64_t (*now_nanoseconds)();
+  /// `level` as RUEDA_LOG_INFO and so on.
+  void (*log)(int32_t level, const char* line);
+  /// 1 once the epoch has ended: stop waiting.
+  int32_t (*aborted)(const rueda::core::Abort* abort);
+  /// A row of the host's own table by kind (OpKind) and name, to run over other channels; null: there is none.
+  const rueda::core::Algorithm* (*find_row)(int32_t kind, const char* name);
+};
+
+/// Everything in it lives as long as the process.
+struct rueda_plugin_table {
+  size_t struct_size;
+  uint32_t abi;
+  const char* build_id;
+  const char* name;  ///< "mpi"
+  const rueda::core::Algorithm* rows;
+  size_t row_count;
+  const rueda::core::DeviceRow* devices;
+  size_t device_count;
+};
+
+/// Null: the plug-in refuses this host.
+using rueda_plugin_function = const rueda_plugin_table* (*)(const rueda_host* host);
+}
+
+namespace rueda::core {
+
+/// Grows when one of the structs changes.
+inline constexpr uint32_t kPluginAbi = 1;
+
+}  // namespace rueda::core

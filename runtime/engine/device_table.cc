@@ -1,0 +1,29 @@
+#include "runtime/engine/device_table.h"
+
+#include <fmt/format.h>
+
+namespace rueda::core {
+
+Status DeviceTable::add(std::span<const DeviceRow> rows) {
+  for (const DeviceRow& row : rows) {
+    if (row.struct_size != sizeof(DeviceRow)) {
+      return {Code::kUnsupported, fmt::format("a device row of {} bytes, this build's have {}", row.struct_size, sizeof(DeviceRow))};
+    }
+    if (row.kind < 0) return {Code::kUnsupported, fmt::format("device \"{}\" has kind {}, the least is 1", row.name, row.kind)};
+    if (const DeviceRow* known = find(row.kind)) {
+      return {Code::kUnsupported,
+              fmt::format("device \"{}\" has kind {}, which is that of \"{}\"", row.name, row.kind, known->name)};
+    }
+    rows_.push_back(&row);
+  }
+  return {};
+}
+
+const DeviceRow* DeviceTable::find(int32_t kind) const {
+  for (const DeviceRow* row : rows_) {
+    if (row->kind == kind) return row;
+  }
+  return nullptr;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,24 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "runtime/base/status.h"
+#include "runtime/engine/device.h"
+
+namespace rueda::core {
+
+/// The kinds of memory that tensors may lie in: the host's, and what plug-ins bring. Filled by one thread before it is
+/// used; then immutable, any thread. Rows are borrowed for the process's life.
+class DeviceTable {
+ public:
+  DeviceTable() : rows_{&cpu_device()} {}
+  /// kUnsupported, naming the row: it is of another size, or its kind is taken.
+  Status add(std::span<const DeviceRow> rows);
+  /// `kind` is rueda_tensor.device; null: nobody serves it.
+  const DeviceRow* find(int32_t kind) const;
+
+ private:
+  std::vector<const DeviceRow*> rows_;
+};
+
+}  // namespace rueda::core
