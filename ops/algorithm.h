@@ -5,7 +5,7 @@
 
 namespace rueda::core {
 
-/// A row of the data plane's table. Adding one: its own file, a line in `ops/table.cc`, a line in the build; tests and
+/// A row of the data plane's table. Adding one: its own file, a line in `ops/cpu/table.cc`, a line in the build; tests and
 /// benchmarks loop over the table.
 struct Algorithm {
   const char* name;  ///< as in RUEDA_ALLREDUCE_ALGORITHM, rueda-perf and the timeline
