@@ -14,6 +14,7 @@ namespace {
 struct Live {
   Mutex mutex;
   std::vector<rueda_session*> sessions RUEDA_GUARDED_BY(mutex);
+  std::vector<rueda_session*> ended RUEDA_GUARDED_BY(mutex);  ///< shells, kept so that late calls find them
 };
 
 Live& live() {
@@ -41,7 +42,7 @@ void remember(rueda_session* session) {
 
 void forget(rueda_session* session) {
   MutexLock lock(live().mutex);
-  std::erase(live().sessions, session);
+  if (std::erase(live().sessions, session) != 0) live().ended.push_back(session);
 }
 
 template <typename Query>

@@ -15,6 +15,10 @@ Status wrong(const char* what, const std::string& why) {
   return Status(Code::kInvalidArgument, fmt::format("{}: {}", what, why));
 }
 
+std::string shape_text(const rueda_tensor& tensor) {
+  return fmt::format("[{}]", fmt::join(tensor.shape, tensor.shape + tensor.dimensions, ", "));
+}
+
 Status count_elements(const char* what, CheckedTensor& checked) {
   const rueda_tensor& tensor = checked.tensor;
   uint64_t count = 1;
@@ -72,7 +76,7 @@ Status check_pair(const CheckedTensor& input, const CheckedTensor& output) {
                                        out.device_index, in.device, in.device_index));
   }
   const bool same_shape = in.dimensions == out.dimensions && std::equal(in.shape, in.shape + in.dimensions, out.shape);
-  if (!same_shape) return wrong("output", "its shape differs from the input's");
+  if (!same_shape) return wrong("output", fmt::format("its shape is {}, the input's is {}", shape_text(out), shape_text(in)));
   const auto* a = static_cast<const std::byte*>(in.data);
   const auto* b = static_cast<const std::byte*>(out.data);
   if (input.bytes > 0 && b != nullptr && a != b && a < b + output.bytes && b < a + input.bytes) {

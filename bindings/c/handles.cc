@@ -1,6 +1,9 @@
 // The functions of rueda.h that take a handle.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "bindings/c/handle_table.h"
 #include "bindings/c/last_error.h"
 #include "runtime/engine/completer.h"
@@ -81,6 +84,9 @@ int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
     if (!found.ok()) return found.status();
     const core::Operation& operation = *found.value();
     if (output == nullptr) return core::Status(core::Code::kInvalidArgument, "output is NULL");
+    size_t given = 0;
+    std::memcpy(&given, output, sizeof given);
+    if (given < sizeof given) return core::Status(core::Code::kInvalidArgument, "output->struct_size is not set");
     if (!operation.done()) return core::Status(core::Code::kInvalidArgument, "the operation is still in flight");
     if (!operation.status().ok()) return operation.status();
     if (index >= operation.members().size()) {
@@ -90,14 +96,14 @@ int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
     const core::Member& member = operation.members()[index];
     const core::Metadata& metadata = member.request.metadata;
     rueda_tensor tensor{};
-    tensor.struct_size = sizeof tensor;
+    tensor.struct_size = std::min(given, sizeof tensor);
     tensor.data = member.slice.out;
     tensor.dtype = static_cast<int32_t>(metadata.dtype);
     tensor.dimensions = static_cast<int32_t>(metadata.shape.size());
     tensor.shape = metadata.shape.data();
     tensor.device = operation.spec().device->kind;
     tensor.device_index = operation.spec().device_index;
-    *output = tensor;
+    std::memcpy(output, &tensor, std::min(given, sizeof tensor));
     return {};
   });
 }

@@ -228,7 +228,7 @@ RUEDA_API int32_t rueda_abandon(rueda_handle handle, double timeout_seconds);
 /* The error sentence of a finished operation, "" if it succeeded or is in flight. Valid until the handle is released. */
 RUEDA_API const char* rueda_handle_error(rueda_handle handle);
 /* The output of member `index` (0 unless grouped) of a finished operation, as the library or `allocate` placed it. Memory
- * the library owns is valid until the handle is released. `shape` in it is too. */
+ * the library owns is valid until the handle is released. `shape` in it is too. Set `output->struct_size` before. */
 RUEDA_API int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output);
 
 /* ---- Errors, build, log -------------------------------------------------------------------------------------- */

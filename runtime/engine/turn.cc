@@ -25,7 +25,7 @@ bool Turn::run() {
   if (parts_.abort.raised()) return fail_all(parts_.abort.why());
   bool moved = take_inbox();
   const bool credits = report_credits();
-  moved |= arbiter_ ? exchange_as_rank_zero(moved || credits) : exchange_with_rank_zero();
+  moved |= arbiter_ ? exchange_as_rank_zero(moved || credits || urgent_) : exchange_with_rank_zero();
   if (moved || credits) act();
   moved |= parts_.lanes.step_inline();
   flush();
@@ -38,7 +38,7 @@ bool Turn::input_waiting() const {
   for (const auto& link : parts_.links) {
     if (link != nullptr && link->readable()) return true;
   }
-  if (parts_.signals.goodbye_wanted.load() && !said_goodbye_) return true;
+  if (urgent_ || (parts_.signals.goodbye_wanted.load() && !said_goodbye_)) return true;
   if (!parts_.signals.credit_wanted.load()) return false;
   for (const auto& [set, team] : parts_.teams.led()) {
     if (team->started.load() != team->reported) return true;
@@ -103,25 +103,33 @@ bool Turn::exchange_as_rank_zero(bool moved) {
   for (int rank = 1; rank < parts_.config.size; ++rank) moved |= receive_all(rank);
   if (!moved) return false;
   Status status;
-  if (const auto frame = participant_.take_frame(); !frame.empty()) status = arbiter_->receive(0, frame);
+  for (auto frame = participant_.take_frame(); status.ok() && !frame.empty(); frame = participant_.take_frame()) {
+    status = arbiter_->receive(0, frame);
+  }
+  urgent_ = false;
   arbiter_->plan();
   for (int rank = 1; rank < parts_.config.size; ++rank) {
-    if (auto frame = arbiter_->take_frame(rank); !frame.empty()) send(rank, std::move(frame), kAgreementFrame, Urgency::kRing);
+    for (auto frame = arbiter_->take_frame(rank); !frame.empty(); frame = arbiter_->take_frame(rank)) {
+      send(rank, std::move(frame), kAgreementFrame, Urgency::kRing);
+    }
   }
   flush();
-  if (const auto frame = arbiter_->take_frame(0); status.ok() && !frame.empty()) status = participant_.receive(frame);
+  for (auto frame = arbiter_->take_frame(0); status.ok() && !frame.empty(); frame = arbiter_->take_frame(0)) {
+    status = participant_.receive(frame);
+  }
   parts_.signals.credit_wanted.store(arbiter_->out_of_credit());
   if (!status.ok()) parts_.observer.epoch_over(status);
   return true;
 }
 
 bool Turn::exchange_with_rank_zero() {
-  const bool moved = receive_all(0);
-  if (auto frame = participant_.take_frame(); !frame.empty()) {
-    send(0, std::move(frame), kAgreementFrame, std::exchange(urgent_, false) ? Urgency::kRing : Urgency::kWithNextTurn);
-    flush();
-    return true;
+  bool moved = receive_all(0);
+  for (auto frame = participant_.take_frame(); !frame.empty(); frame = participant_.take_frame()) {
+    send(0, std::move(frame), kAgreementFrame, urgent_ ? Urgency::kRing : Urgency::kWithNextTurn);
+    moved = true;
   }
+  urgent_ = false;
+  flush();
   return moved;
 }
 
