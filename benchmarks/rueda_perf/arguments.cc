@@ -1,0 +1,151 @@
+#include "benchmarks/rueda_perf/arguments.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+namespace rueda::perf {
+namespace {
+
+constexpr char kAbout[] =
+    "Times collectives of this job's ranks, enqueue to done, and checks every result.\n"
+    "  hvdrun -np 2 rueda-perf allreduce --min 8 --max 256M --dtype f32 --json result.json\n"
+    "Without hvdrun it is a job of one rank.";
+
+constexpr char kColumns[] =
+    "Columns: p50, p99 and max are microseconds of a step, each the maximum over the ranks' own; algbw is bytes / p50,\n"
+    "busbw algbw * 2(N-1)/N (all-reduce); GB are 1e9 bytes. 'line' is the round trip of a cache line between ranks 0\n"
+    "and 1 before and after the row (0: not measurable): compare only rows where it is alike. 'futex' is the round trip\n"
+    "of a sleeping hand-over between them, and the column after it p50 as a multiple of that. The same, with more\n"
+    "fields, is in the JSON: limit_GBps and peer where asked for, and results.";
+
+template <typename Enum>
+std::map<std::string, Enum> names(std::initializer_list<Enum> values) {
+  std::map<std::string, Enum> result;
+  for (const Enum value : values) result[core::name_of(value)] = value;
+  return result;
+}
+
+std::map<std::string, core::Dtype> dtype_names() {
+  std::map<std::string, core::Dtype> result;
+  for (int i = 0; i < core::kDtypeCount; ++i) {
+    result[core::name_of(static_cast<core::Dtype>(i))] = static_cast<core::Dtype>(i);
+  }
+  return result;
+}
+
+void add_what(CLI::App& app, Arguments& a) {
+  using core::OpKind, core::ReduceOp, core::CodecId;
+  app.add_option("collective", a.collective, "allreduce, broadcast or barrier")
+      ->transform(CLI::CheckedTransformer(names({OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kBarrier})));
+  app.add_option("--dtype", a.dtype, "element type (f32)")->transform(CLI::CheckedTransformer(dtype_names()));
+  app.add_option("--op", a.op, "sum, average, min, max, product (sum)")
+      ->transform(CLI::CheckedTransformer(
+          names({ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct})));
+  app.add_option("--codec", a.codec, "what f32 and f64 travel as: none, fp16, bf16 (none)")
+      ->transform(CLI::CheckedTransformer(names({CodecId::kNone, CodecId::kFp16, CodecId::kBf16})));
+  app.add_option("--algorithm", a.algorithm, "row of the table for every operation: auto, shm_two_shot, ring, ... (auto)");
+}
+
+void add_sizes(CLI::App& app, Arguments& a) {
+  app.add_option("--min", a.min_bytes, "bytes of the smallest tensor, also as 4K, 1M (8)")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--max", a.max_bytes, "bytes of the largest (64M)")->transform(CLI::AsSizeValue(false));
+  app.add_option("--step-factor", a.step_factor, "from one size to the next (2)")->check(CLI::Range(2, 1 << 20));
+  app.add_option_function<std::string>(
+         "--bytes",
+         [&a](const std::string& text) {
+           CLI::detail::lexical_cast(text, a.min_bytes);
+           a.max_bytes = a.min_bytes;
+         },
+         "one size: --min and --max")
+      ->transform(CLI::AsSizeValue(false));
+  app.add_option("--count", a.tensors, "tensors of that size enqueued at once (1)")->check(CLI::Range(1, 65536));
+  app.add_option("--set", a.set, "resnet50: its 161 gradients (102 MB as f32) in one step, enqueued last layer first")
+      ->check(CLI::IsMember({"resnet50"}));
+}
+
+void add_how(CLI::App& app, Arguments& a) {
+  auto* in_place = app.add_flag_callback("--in-place", [&a] { a.forms = {Form::kInPlace}; }, "only in place (both)");
+  app.add_flag_callback("--out-of-place", [&a] { a.forms = {Form::kOutOfPlace}; }, "only out of place (both)")
+      ->excludes(in_place);
+  app.add_flag_callback("--cold", [&a] { a.buffers = Buffers::kCold; },
+                        "each step on other buffers, rotating beyond 4x the last-level cache");
+  app.add_option("--iters", a.iterations, "timed steps of a row (as many as --seconds has room for, 5 to 10000)")
+      ->check(CLI::Range(1, 10000000));
+  app.add_option("--warmup", a.warm_up, "steps before those (by size)")->check(CLI::Range(1, 1000000));
+  app.add_option("--seconds", a.row_seconds, "time of a row (0.5)")->check(CLI::Range(0.001, 3600.0));
+}
+
+void add_comparisons(CLI::App& app, Arguments& a) {
+  app.add_flag("--limit", a.limit,
+               "measures the memory limit too: all ranks at once read and write memory of their own, B bytes a second in "
+               "all; an all-reduce of N ranks cannot be faster than B/(2N) in place (limit_GBps) and B/(3N) out of place");
+  app.add_option("--peer", a.peer,
+                 "mpi: MPI_Allreduce of the same bytes in place, in runs of mpirun between our rows; of "
+                 "mpi_yield_when_idle 0 and 1 the better is reported")
+      ->check(CLI::IsMember({"mpi"}));
+  app.add_option("--idle", a.idle_seconds,
+                 "instead of a sweep: how much of a core the idle process uses for this many seconds, its wake-ups, and "
+                 "how Pss grows by init and by an all-reduce of --max bytes (256M)")
+      ->check(CLI::Range(0.1, 3600.0));
+  app.add_option("--json", a.json_path, "rank 0 writes the results to this file too");
+}
+
+// Every rank would say the same: rank 0 does.
+bool speaks() {
+  const char* const rank = std::getenv("RUEDA_RANK");
+  return rank == nullptr || std::string(rank) == "0";
+}
+
+void check_together(const CLI::App& app, const Arguments& a) {
+  if (a.min_bytes == 0) throw CLI::ValidationError("--min", "0 bytes; at least 1");
+  if (a.max_bytes < a.min_bytes) {
+    throw CLI::ValidationError("--max", std::to_string(a.max_bytes) + " is below --min " + std::to_string(a.min_bytes));
+  }
+  const bool reduces = a.collective == core::OpKind::kAllreduce;
+  if (!a.set.empty() && (!reduces || app.count("--count") > 0 || a.buffers == Buffers::kCold)) {
+    throw CLI::ValidationError("--set", "goes with allreduce, without --count and --cold");
+  }
+  if (!a.peer.empty() && !reduces) throw CLI::ValidationError("--peer", "mpi is compared in allreduce only");
+  if (!a.peer.empty() && (core::size_of(a.dtype) == 2 && core::is_float(a.dtype))) {
+    throw CLI::ValidationError("--peer", std::string("mpi has no ") + core::name_of(a.dtype));
+  }
+}
+
+}  // namespace
+
+std::vector<size_t> sweep_sizes(const Arguments& arguments) {
+  if (arguments.collective == core::OpKind::kBarrier) return {0};
+  std::vector<size_t> sizes;
+  for (size_t bytes = arguments.min_bytes; bytes <= arguments.max_bytes; bytes *= arguments.step_factor) {
+    sizes.push_back(bytes);
+  }
+  return sizes;
+}
+
+std::optional<Arguments> parse_arguments(int argc, char** argv, int* exit_code) {
+  Arguments arguments;
+  CLI::App app(kAbout, "rueda-perf");
+  app.footer(kColumns);
+  add_what(app, arguments);
+  add_sizes(app, arguments);
+  add_how(app, arguments);
+  add_comparisons(app, arguments);
+  try {
+    app.parse(argc, argv);
+    if (arguments.idle_seconds > 0 && app.count("--max") == 0) arguments.max_bytes = size_t{256} << 20;
+    check_together(app, arguments);
+    return arguments;
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, complaint;
+    const int code = app.exit(error, out, complaint);
+    if (speaks()) std::cout << out.str() << std::flush;
+    if (speaks()) std::cerr << complaint.str() << std::flush;
+    *exit_code = code == 0 ? 0 : 2;
+    return std::nullopt;
+  }
+}
+
+}  // namespace rueda::perf

@@ -1,0 +1,48 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/base/dtype.h"
+
+namespace rueda::perf {
+
+/// Where the result goes.
+enum class Form { kInPlace, kOutOfPlace };
+
+/// What a row's buffers have been used for before.
+enum class Buffers { kHot, kCold };
+
+/// The command line.
+struct Arguments {
+  core::OpKind collective = core::OpKind::kAllreduce;
+  size_t min_bytes = 8;
+  size_t max_bytes = size_t{64} << 20;
+  size_t step_factor = 2;
+  core::Dtype dtype = core::Dtype::kF32;
+  core::ReduceOp op = core::ReduceOp::kSum;
+  core::CodecId codec = core::CodecId::kNone;
+  std::string algorithm = "auto";
+  std::vector<Form> forms = {Form::kInPlace, Form::kOutOfPlace};
+  Buffers buffers = Buffers::kHot;
+  size_t tensors = 1;      ///< enqueued at once, each of `min_bytes` .. `max_bytes`
+  std::string set;         ///< "resnet50": the sizes are those of its gradients
+  size_t iterations = 0;   ///< 0: by the time a step takes
+  size_t warm_up = 0;      ///< 0: by the size
+  double row_seconds = 0.5;
+  bool limit = false;
+  std::string peer;        ///< "mpi"
+  double idle_seconds = 0;  ///< above 0: the idle report instead of a sweep
+  std::string json_path;
+};
+
+/// The bytes of one tensor in each row of the sweep, ascending.
+std::vector<size_t> sweep_sizes(const Arguments& arguments);
+
+/// Parses the command line. On --help, or on a flag that is wrong, prints what there is to say and returns the exit code
+/// in `exit_code`; only where `speaks` says so, because all ranks of a job find the same.
+std::optional<Arguments> parse_arguments(int argc, char** argv, int* exit_code);
+
+}  // namespace rueda::perf

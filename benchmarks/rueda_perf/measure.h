@@ -1,0 +1,13 @@
+#pragma once
+#include "benchmarks/rueda_perf/arguments.h"
+#include "benchmarks/rueda_perf/job.h"
+#include "benchmarks/rueda_perf/row.h"
+#include "benchmarks/rueda_perf/shared_page.h"
+
+namespace rueda::perf {
+
+/// Measures one row: tensors of `tensor_bytes` (ignored for a set). All ranks call it together and get the same row.
+/// Throws rueda::Error, and std::bad_alloc where the buffers do not fit.
+Row measure_row(const Job& job, Neighbours& neighbours, const Arguments& arguments, Form form, size_t tensor_bytes);
+
+}  // namespace rueda::perf

@@ -1,0 +1,30 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "benchmarks/rueda_perf/row.h"
+
+namespace rueda::perf {
+
+/// What a run found, as a table while it goes and as JSON at its end. Rank 0's main thread.
+class Report {
+ public:
+  /// The table goes to stdout; `json_path` may be empty.
+  explicit Report(std::string json_path) : json_path_(std::move(json_path)) {}
+
+  void add(const Row& row);
+  /// A number of the whole run, by its name in the JSON.
+  void note(const std::string& name, double value);
+  void note(const std::string& name, const std::map<std::string, std::string>& texts);
+  /// Writes the JSON. A sentence where the file cannot be written, else empty.
+  std::string finish() const;
+
+ private:
+  std::string json_path_;
+  std::vector<Row> rows_;
+  std::map<std::string, double> numbers_;
+  std::map<std::string, std::map<std::string, std::string>> texts_;
+};
+
+}  // namespace rueda::perf
