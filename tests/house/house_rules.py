@@ -1,0 +1,121 @@
+"""The rules of the house that a program can check. Each rule takes {path: text} and returns its complaints, a line each."""
+
+import collections
+import os
+import re
+
+CODE = re.compile(r"\.(c|cc|h|hpp)$")
+
+# folder -> folders its files may include besides itself; of several that match, the longest prefix holds.
+LAYERS = {
+    "runtime/base": [],
+    "runtime/net": ["runtime/base"],
+    "runtime/rendezvous": ["runtime/net", "runtime/base"],
+    "runtime/engine": ["runtime/rendezvous", "runtime/net", "runtime/base"],
+    "compression": ["runtime/base"],
+    "ops": ["compression", "runtime"],
+    "launcher": ["runtime/rendezvous", "runtime/net", "runtime/base"],
+    "bindings": ["ops", "compression", "runtime"],
+    "examples": ["bindings"],
+}
+
+# Where installed headers are found by their bare name.
+INCLUDE_FOLDERS = ["", "bindings/c", "bindings/cpp"]
+
+# Files named for what they depend on, and two that meet other languages or compilers by nature.
+CONDITIONAL = re.compile(r"_(x86|portable|generic|avx2|avx512)\.|^bindings/c/rueda\.h$|/thread_annotations\.h$")
+
+MOST_LINES = 400
+MOST_MACROS = 10
+
+
+def layer(path):
+    fitting = [folder for folder in LAYERS if path.startswith(folder + "/")]
+    return max(fitting, key=len) if fitting else None
+
+
+def resolve(path, name, files):
+    """The file of the tree that `#include "name"` in `path` means, or None."""
+    for folder in [os.path.dirname(path)] + INCLUDE_FOLDERS:
+        target = os.path.normpath(os.path.join(folder, name))
+        if target in files:
+            return target
+    return None
+
+
+def includes(files):
+    """Pairs (path, included path) within the tree."""
+    for path, text in sorted(files.items()):
+        for name in re.findall(r'^\s*#\s*include\s*["<]([^">]+)[">]', text, re.M):
+            target = resolve(path, name, files)
+            if target:
+                yield path, target
+
+
+def layers(files):
+    complaints = []
+    for path, target in includes(files):
+        source, destination = layer(path), layer(target)
+        if not source or not destination or source == destination:
+            continue
+        if not any((destination + "/").startswith(allowed + "/") for allowed in LAYERS[source]):
+            allowed = ", ".join(LAYERS[source]) or "nothing else"
+            complaints.append(f"{path} includes {target}; {source} may include {allowed}")
+    return complaints
+
+
+def cycles(files):
+    graph = collections.defaultdict(set)
+    for path, target in includes(files):
+        if os.path.dirname(path) != os.path.dirname(target):
+            graph[os.path.dirname(path)].add(os.path.dirname(target))
+
+    def reachable(start):
+        seen, ahead = set(), [start]
+        while ahead:
+            for folder in graph[ahead.pop()] - seen:
+                seen.add(folder)
+                ahead.append(folder)
+        return seen
+
+    return [f"{folder} includes itself through other folders" for folder in sorted(graph) if folder in reachable(folder)]
+
+
+def find(files, pattern, complaint):
+    complaints = []
+    for path, text in sorted(files.items()):
+        for match in re.finditer(pattern, text, re.M):
+            line = text.count("\n", 0, match.start(1)) + 1
+            complaints.append(f"{path}:{line} {complaint}: {match.group(1)}")
+    return complaints
+
+
+def conditionals(files):
+    plain = {path: text for path, text in files.items() if not CONDITIONAL.search(path)}
+    return find(plain, r"^\s*(#\s*(?:if|ifdef|ifndef|elif)\b.*)", "chooses by the preprocessor; the build picks files")
+
+
+def sleeps(files):
+    return find(files, r"\b(sleep_for|sleep_until|usleep|nanosleep)\s*\(", "sleeps; wait for what is to happen")
+
+
+def open_ends(files):
+    return find(files, r"\b(TODO|FIXME|XXX)\b", "leaves something open")
+
+
+def macros(files):
+    pattern = re.compile(r"^\s*#\s*define\s+(\w+)", re.M)
+    names = {}
+    for path, text in sorted(files.items()):
+        for name in pattern.findall(text):
+            names.setdefault(name, path)
+    complaints = [f"{path} defines {name}; macros begin with RUEDA_" for name, path in names.items() if not name.startswith("RUEDA_")]
+    guards = {"RUEDA_H", "RUEDA_API"}
+    if len(set(names) - guards) >= MOST_MACROS:
+        complaints.append(f"{len(set(names) - guards)} macros, fewer than {MOST_MACROS} are allowed: {', '.join(sorted(names))}")
+    return complaints
+
+
+def long_files(files):
+    counts = {path: text.count("\n") for path, text in files.items()}
+    return [f"{path} has {count} lines, {MOST_LINES} are allowed" for path, count in sorted(counts.items()) if count > MOST_LINES]

@@ -1,0 +1,60 @@
+"""Each rule of the house finds what it forbids and accepts what it allows."""
+
+import unittest
+
+import house_rules
+
+
+class Rules(unittest.TestCase):
+    def test_an_upward_include_is_found(self):
+        files = {"runtime/net/link.h": "", "runtime/base/clock.cc": '#include "runtime/net/link.h"\n'}
+        self.assertEqual(len(house_rules.layers(files)), 1)
+
+    def test_a_downward_include_is_fine(self):
+        files = {"runtime/base/clock.h": "", "runtime/net/link.cc": '#include "runtime/base/clock.h"\n'}
+        self.assertEqual(house_rules.layers(files), [])
+
+    def test_the_runtime_does_not_see_the_data_plane(self):
+        files = {"ops/row.h": "", "runtime/engine/turn.cc": '#include "ops/row.h"\n'}
+        self.assertEqual(len(house_rules.layers(files)), 1)
+
+    def test_an_example_sees_the_binding_by_its_installed_name(self):
+        files = {"bindings/c/rueda.h": "", "runtime/base/a.h": "", "examples/a.c": '#include "rueda.h"\n'}
+        self.assertEqual(house_rules.layers(files), [])
+        files["examples/a.c"] = '#include "runtime/base/a.h"\n'
+        self.assertEqual(len(house_rules.layers(files)), 1)
+
+    def test_a_cycle_through_three_folders_is_found(self):
+        files = {"a/a.h": '#include "b/b.h"\n', "b/b.h": '#include "c/c.h"\n', "c/c.h": '#include "a/a.h"\n'}
+        self.assertEqual(len(house_rules.cycles(files)), 3)
+        files["c/c.h"] = ""
+        self.assertEqual(house_rules.cycles(files), [])
+
+    def test_the_preprocessor_chooses_only_in_files_named_for_it(self):
+        text = "#pragma once\n  # ifdef __AVX2__\n#endif\n"
+        self.assertEqual(len(house_rules.conditionals({"ops/reduce.cc": text})), 1)
+        self.assertEqual(house_rules.conditionals({"ops/reduce_avx2.cc": text}), [])
+
+    def test_a_sleep_is_found_with_its_line(self):
+        complaints = house_rules.sleeps({"tests/a_test.cc": "int a;\nusleep(10);\n"})
+        self.assertEqual(len(complaints), 1)
+        self.assertTrue(complaints[0].startswith("tests/a_test.cc:2 "))
+        self.assertEqual(house_rules.sleeps({"a.h": "std::atomic<bool> asleep;\n"}), [])
+
+    def test_an_open_end_is_found(self):
+        self.assertEqual(len(house_rules.open_ends({"a.h": "// TO" + "DO later\n"})), 1)
+
+    def test_foreign_and_many_macros_are_found(self):
+        self.assertEqual(house_rules.macros({"a.h": "#define RUEDA_ON(x)\n"}), [])
+        self.assertEqual(len(house_rules.macros({"a.h": "#define CHECK(x)\n"})), 1)
+        many = "".join(f"#define RUEDA_{n}\n" for n in range(house_rules.MOST_MACROS))
+        self.assertEqual(len(house_rules.macros({"a.h": many})), 1)
+
+    def test_a_file_of_too_many_lines_is_found(self):
+        limit = house_rules.MOST_LINES
+        self.assertEqual(house_rules.long_files({"a.h": "\n" * limit}), [])
+        self.assertEqual(len(house_rules.long_files({"a.h": "\n" * (limit + 1)})), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,61 @@
+"""Holds the tree to house_rules.py. Usage: house_test.py ROOT"""
+
+import os
+import sys
+import unittest
+
+import house_rules
+
+FOLDERS = ["benchmarks", "bindings", "compression", "examples", "launcher", "ops", "runtime", "tests"]
+
+
+def read_tree(root):
+    files = {}
+    for top in FOLDERS:
+        for folder, _, names in os.walk(os.path.join(root, top)):
+            for name in filter(house_rules.CODE.search, names):
+                path = os.path.join(folder, name)
+                with open(path, encoding="utf-8") as file:
+                    files[os.path.relpath(path, root)] = file.read()
+    return files
+
+
+class House(unittest.TestCase):
+    tree = {}
+
+    def holds(self, rule, files=None):
+        complaints = rule(self.tree if files is None else files)
+        self.assertEqual(complaints, [], "\n" + "\n".join(complaints))
+
+    def sources(self):
+        return {path: text for path, text in self.tree.items() if not path.startswith("tests/")}
+
+    def test_the_tree_was_found(self):
+        for path in ["bindings/c/rueda.h", "runtime/base/status.h", "ops/algorithm.h"]:
+            self.assertIn(path, self.tree)
+
+    def test_no_folder_includes_a_higher_one(self):
+        self.holds(house_rules.layers)
+
+    def test_no_folder_includes_itself_through_others(self):
+        self.holds(house_rules.cycles, self.sources())
+
+    def test_the_build_picks_files_and_not_the_preprocessor(self):
+        self.holds(house_rules.conditionals)
+
+    def test_nothing_sleeps(self):
+        self.holds(house_rules.sleeps)
+
+    def test_nothing_is_left_open(self):
+        self.holds(house_rules.open_ends)
+
+    def test_macros_are_few_and_ours(self):
+        self.holds(house_rules.macros, self.sources())
+
+    def test_files_are_short(self):
+        self.holds(house_rules.long_files)
+
+
+if __name__ == "__main__":
+    House.tree = read_tree(sys.argv.pop())
+    unittest.main()

@@ -1,0 +1,126 @@
+"""Installs the build into a folder of its own and uses it as somebody else's project does."""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+OUTSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "outside")
+
+
+def run(*command, **more):
+    """Runs the command and returns its standard output; raises with all of its output if it fails."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    if done.returncode != 0:
+        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+class Install(unittest.TestCase):
+    options = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.prefix = os.path.join(cls.options.scratch, "prefix")
+        cls.programs = os.path.join(cls.options.scratch, "programs")
+        for folder in (cls.prefix, cls.programs):
+            shutil.rmtree(folder, ignore_errors=True)
+        os.makedirs(cls.programs)
+        run("cmake", "--install", cls.options.build, "--prefix", cls.prefix)
+        cls.hvdrun = cls.installed("bin/hvdrun")
+
+    @classmethod
+    def tearDownClass(cls):
+        for folder in (cls.prefix, cls.programs):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    @classmethod
+    def installed(cls, path):
+        return os.path.join(cls.prefix, path)
+
+    def pkg_config(self, *arguments):
+        environment = dict(os.environ, PKG_CONFIG_PATH=self.installed("lib/pkgconfig"))
+        return run("pkg-config", *arguments, "rueda", env=environment).split()
+
+    def check_runs(self, program):
+        library = dict(os.environ, LD_LIBRARY_PATH=self.installed("lib"))
+        output = run(self.hvdrun, "-np", "2", program, env=library)
+        for rank in range(2):
+            self.assertIn(f"rank {rank} of 2: the ranks add up to 1", output)
+
+    def test_everything_a_user_needs_is_there(self):
+        for path in [
+            "bin/hvdrun", "bin/rueda-perf", "include/rueda.h", "include/rueda.hpp", "include/rueda/session.hpp",
+            "lib/librueda.so", "lib/librueda.so.1", "lib/cmake/Rueda/RuedaConfig.cmake", "lib/pkgconfig/rueda.pc",
+            "share/bash-completion/completions/hvdrun", "share/doc/Rueda/LICENSE",
+        ]:  # fmt: skip
+            self.assertTrue(os.path.exists(self.installed(path)), path)
+
+    def test_nothing_inside_is_installed(self):
+        found = [os.path.join(folder, name) for folder, _, names in os.walk(self.prefix) for name in names]
+        inside = [path for path in found if path.endswith((".a", ".cc", ".h")) and os.path.basename(path) != "rueda.h"]
+        self.assertEqual(inside, [])
+
+    def test_only_functions_of_the_c_api_are_exported_each_with_its_version(self):
+        table = run("nm", "-D", "--defined-only", "--with-symbol-versions", self.installed("lib/librueda.so.1"))
+        symbols = [line.split()[-1] for line in table.splitlines()]
+        functions = {symbol.split("@")[0] for symbol in symbols} - {"RUEDA_1"}
+        strangers = [symbol for symbol in symbols if not re.fullmatch(r"rueda_\w+@@RUEDA_1|RUEDA_1(@@RUEDA_1)?", symbol)]
+        self.assertEqual(strangers, [])
+        with open(self.installed("include/rueda.h"), encoding="utf-8") as header:
+            declared = set(re.findall(r"^RUEDA_API .*?(rueda_\w+)\(", header.read(), re.M))
+        self.assertEqual(functions, declared)
+
+    def test_the_library_carries_its_major_version_as_soname(self):
+        self.assertRegex(run("readelf", "-d", self.installed("lib/librueda.so")), r"soname: \[librueda\.so\.1\]")
+
+    def test_a_cmake_project_finds_the_package(self):
+        build = os.path.join(self.programs, "cmake")
+        run("cmake", "-S", OUTSIDE, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+            f"-DEXAMPLES={self.options.examples}", f"-DCMAKE_C_COMPILER={self.options.cc}",
+            f"-DCMAKE_CXX_COMPILER={self.options.cxx}")  # fmt: skip
+        run("cmake", "--build", build)
+        for program in ("hello_c", "hello_cpp"):
+            self.check_runs(os.path.join(build, program))
+
+    def test_a_makefile_finds_it_by_pkg_config(self):
+        flags = self.pkg_config("--cflags", "--libs")
+        for compiler, standard, source in (
+            (self.options.cc, "-std=c99", "hello_allreduce.c"),
+            (self.options.cxx, "-std=c++20", "hello_allreduce.cc"),
+        ):
+            program = os.path.join(self.programs, os.path.basename(compiler) + "_hello")
+            run(compiler, standard, os.path.join(self.options.examples, source), "-o", program, *flags)
+            self.check_runs(program)
+
+    def test_the_package_version_is_the_library_s(self):
+        version = self.pkg_config("--modversion")[0]
+        self.assertTrue(os.path.exists(self.installed(f"lib/librueda.so.{version}")), version)
+        self.assertIn(version, run(self.hvdrun, "--version"))
+
+    def test_the_headers_compile_strictly_by_themselves(self):
+        strict = ["-pedantic-errors", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+        c_header, folder = self.installed("include/rueda.h"), self.installed("include/rueda")
+        run(self.options.cc, "-std=c99", "-x", "c", *strict, c_header)
+        run(self.options.cxx, "-std=c++11", "-x", "c++", *strict, c_header)
+        headers = [self.installed("include/rueda.hpp")] + [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+        for header in headers:
+            source = os.path.join(self.programs, "includes.cc")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(f'#include "{header}"\n')
+            run(self.options.cxx, "-std=c++20", f"-I{self.installed('include')}", *strict, source)
+
+    def test_bash_completes_hvdrun_s_flags(self):
+        script = f"source {self.installed('share/bash-completion/completions/hvdrun')} && complete -p hvdrun"
+        self.assertIn("-F", run("bash", "-c", script))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for name in ("build", "scratch", "examples", "cc", "cxx"):
+        parser.add_argument("--" + name, required=True)
+    Install.options, rest = parser.parse_known_args()
+    unittest.main(argv=sys.argv[:1] + rest)
