@@ -37,7 +37,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       teams_(plan_.rank, {global_set(plan_)}),
       lanes_(plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }),
       baton_(formation_.segment->control().asleep) {
-  turn_ = std::make_unique<Turn>(Turn::Parts{agreement_config(), make_links(), inbox_, lanes_, teams_, *this, signals_, abort_});
+  turn_ = std::make_unique<Turn>(Turn::Parts{agreement_config(), make_links(), inbox_, lanes_, teams_, *executor_, *this, signals_, abort_});
 }
 
 Engine::~Engine() { shutdown(Deadline::after(std::chrono::seconds(5))); }

@@ -221,6 +221,7 @@ void Turn::start_batch(const BatchEvent& event) {
   call.postscale = metadata.postscale;
   call.slices = batch->storage;
   call.choice = event.choice;
+  batch->inline_row = parts_.executor.runs_inline(event.choice);
   call.stamp = event.stamp;
   call.team = &team.team;
   for (int index = 0; index < team.team.size(); ++index) {

@@ -42,6 +42,7 @@ class Turn {
     Inbox& inbox;
     Lanes& lanes;
     Teams& teams;
+    const Executor& executor;
     TurnObserver& observer;
     TurnSignals& signals;
     const Abort& abort;
