@@ -20,20 +20,17 @@ void Engine::notify_progress() {
   progress_.notify_all();
 }
 
-/// Puts the baton down: whoever comes next, or nobody, looks at the inputs; nothing that came meanwhile is lost.
 void Engine::settle() {
-  for (;;) {
+  const auto rest_ahead = [this]() RUEDA_REQUIRES(baton_) {
     lanes_.hand_over();
-    baton_.announce(turn_->expecting() ? Rest::kExpecting : Rest::kIdle);
-    if (turn_->input_waiting()) {
-      baton_.keep();
-      turn_->run();
-      continue;
-    }
-    if (!baton_.release() || !baton_.try_take()) return;
+    return turn_->expecting() ? Rest::kExpecting : Rest::kIdle;
+  };
+  const auto input_waiting = [this]() RUEDA_REQUIRES(baton_) { return turn_->input_waiting(); };
+  const auto turn = [this]() RUEDA_REQUIRES(baton_) {
     rung_.store(false);
     turn_->run();
-  }
+  };
+  baton_.put_down(rest_ahead, input_waiting, turn);
 }
 
 void Engine::wait_for_goodbye(Deadline deadline) {

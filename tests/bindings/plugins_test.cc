@@ -1,6 +1,7 @@
 // Plug-ins through librueda.so: a row that a setting names, and a device whose streams run when the test lets them.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <latch>
@@ -160,7 +161,7 @@ TEST_CASE("a batch reads a device tensor only after its mark, and marks the stre
     std::latch go(1);
     device.enqueue(stream.get(), [&] {
       go.wait();
-      input = numbers(rank, 1000);
+      std::ranges::copy(numbers(rank, 1000), input.begin());  // in place: the buffer is lent
     });
     device.watch_completion(stream.get(), [&output] { return static_cast<double>(output[999]); });
     CTensor from(input, RUEDA_F32);

@@ -1,0 +1,275 @@
+// The baton in every interleaving: `BasicBaton` itself, over words whose operations are single steps of a model.
+#include <catch2/catch.hpp>
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "runtime/engine/baton.h"
+
+namespace rueda::core {
+namespace {
+
+/// One party: a program that is run again from the start of its round for every step, with the results of its earlier
+/// steps; the first step that has no result yet is the one that happens.
+struct Party {
+  std::vector<uint32_t> results;
+  bool finished = false;
+  bool blocked = false;  ///< the coordinator, in its poll
+  auto operator<=>(const Party&) const = default;
+};
+
+struct World {
+  std::vector<uint32_t> words;  ///< of the baton, by order of construction
+  uint32_t input = 0;           ///< items that no turn has taken
+  uint32_t rung = 0;            ///< the engine's `rung_`
+  uint32_t bell = 0;            ///< the coordinator's eventfd
+  uint32_t turns_running = 0;
+  bool overlapped = false;      ///< two turns ran at once
+  std::vector<Party> parties;
+  auto operator<=>(const World&) const = default;
+};
+
+/// Ends a replay after its one new step.
+struct Paused {};
+
+/// The one step of one party that is being run.
+struct Step {
+  World* world = nullptr;
+  size_t party = 0;
+  size_t replayed = 0;
+  bool taken = false;
+  size_t words_made = 0;
+  bool constructing = true;
+
+  template <typename Operation>
+  uint32_t run(Operation&& operation) {
+    Party& self = world->parties[party];
+    if (replayed < self.results.size()) return self.results[replayed++];
+    if (taken) throw Paused();
+    taken = true;
+    ++replayed;
+    const uint32_t result = static_cast<uint32_t>(operation());
+    world->parties[party].results.push_back(result);
+    return result;
+  }
+};
+
+Step* current = nullptr;
+
+template <typename T>
+class ModelAtomic {
+ public:
+  ModelAtomic(T initial) : index_(current->words_made++) {  // NOLINT(google-explicit-constructor)
+    if (current->world->words.size() <= index_) current->world->words.push_back(static_cast<uint32_t>(initial));
+  }
+  T load() const {
+    return static_cast<T>(current->run([&] { return word(); }));
+  }
+  void store(T value) {
+    if (current->constructing) return;
+    current->run([&] { return word() = static_cast<uint32_t>(value); });
+  }
+  T exchange(T value) {
+    return static_cast<T>(current->run([&] { return std::exchange(word(), static_cast<uint32_t>(value)); }));
+  }
+
+ private:
+  uint32_t& word() const { return current->world->words[index_]; }
+  size_t index_;
+};
+
+using ModelBaton = BasicBaton<ModelAtomic>;
+
+uint32_t step(const std::function<uint32_t(World&)>& operation) {
+  return current->run([&] { return operation(*current->world); });
+}
+
+/// A turn takes what waits. Two steps, so that another one beside it would be seen.
+void turn() {
+  step([](World& world) {
+    if (world.turns_running++ > 0) world.overlapped = true;
+    return world.input = 0;
+  });
+  step([](World& world) { return --world.turns_running; });
+}
+
+bool input_waiting() {
+  return step([](World& world) { return world.input; }) != 0;
+}
+
+/// As Engine::ring_coordinator.
+void ring_coordinator() {
+  if (step([](World& world) { return std::exchange(world.rung, 1); }) != 0) return;
+  step([](World& world) { return world.bell = 1; });
+}
+
+/// How the engine puts its baton down, and how its coordinator takes it; other ways show that the enumeration sees faults.
+struct Protocol {
+  std::function<void(ModelBaton&)> put_down;
+  std::function<bool(ModelBaton&)> coordinator_takes;
+};
+
+void put_down(ModelBaton& baton) {
+  baton.put_down([] { return Rest::kIdle; }, input_waiting,
+                 [] {
+                   step([](World& world) { return world.rung = 0; });
+                   turn();
+                 });
+}
+
+Protocol real_protocol() {
+  return {.put_down = put_down, .coordinator_takes = [](ModelBaton& baton) { return baton.try_take_or_wish(); }};
+}
+
+void hold(ModelBaton& baton, const Protocol& protocol) {
+  step([](World& world) { return world.rung = 0; });
+  turn();
+  protocol.put_down(baton);
+}
+
+/// A caller that enqueues and goes.
+void produce(ModelBaton& baton) {
+  step([](World& world) { return ++world.input; });
+  if (baton.nobody_looks()) ring_coordinator();
+}
+
+/// A caller that enqueues holding the baton, or without it, and then sleeps.
+void produce_and_wait(ModelBaton& baton, const Protocol& protocol) {
+  step([](World& world) { return ++world.input; });
+  if (baton.nobody_looks()) ring_coordinator();
+  if (baton.try_take()) hold(baton, protocol);
+}
+
+/// One round of the coordinator thread.
+void coordinate(ModelBaton& baton, const Protocol& protocol) {
+  if (protocol.coordinator_takes(baton)) hold(baton, protocol);
+  step([](World& world) {
+    if (world.bell == 0) current->world->parties[current->party].blocked = true;
+    return std::exchange(world.bell, 0);
+  });
+}
+
+enum class Role { kCoordinator, kProducer, kWaiter };
+
+/// Walks through all reachable worlds.
+class Enumeration {
+ public:
+  explicit Enumeration(std::vector<Role> roles, Protocol protocol = real_protocol())
+      : roles_(std::move(roles)), protocol_(std::move(protocol)) {
+    World world;
+    world.parties.resize(roles_.size());
+    visit(std::move(world));
+  }
+  size_t worlds() const { return seen_.size(); }
+  size_t ends() const { return ends_; }
+  /// Ends with input that nobody will take.
+  size_t lost() const { return lost_; }
+  bool overlapped() const { return overlapped_; }
+
+ private:
+  /// Depth first, with a stack of its own: histories are long.
+  void visit(World first) {
+    std::vector<World> stack;
+    stack.push_back(std::move(first));
+    while (!stack.empty()) {
+      const World world = std::move(stack.back());
+      stack.pop_back();
+      if (!seen_.insert(world).second) continue;
+      bool moved = false;
+      for (size_t party = 0; party < roles_.size(); ++party) {
+        const Party& self = world.parties[party];
+        if (self.finished || (self.blocked && world.bell == 0)) continue;
+        moved = true;
+        stack.push_back(stepped(world, party));
+      }
+      overlapped_ = overlapped_ || world.overlapped;
+      if (moved) continue;
+      ++ends_;
+      if (world.input != 0) ++lost_;
+    }
+  }
+
+  World stepped(World world, size_t party) const {
+    Party& self = world.parties[party];
+    if (self.blocked) {
+      // The bell woke it: a new round, which remembers nothing.
+      world.bell = 0;
+      self.blocked = false;
+      self.results.clear();
+      return world;
+    }
+    Step one{.world = &world, .party = party};
+    current = &one;
+    ModelAtomic<uint32_t> asleep{1};
+    ModelBaton baton(asleep);
+    one.constructing = false;
+    try {
+      run(baton, roles_[party]);
+      if (roles_[party] != Role::kCoordinator) {
+        world.parties[party].finished = true;
+      } else if (!world.parties[party].blocked) {
+        world.parties[party].results.clear();  // rung while it was awake: its next round remembers nothing
+      }
+    } catch (const Paused&) {
+    }
+    current = nullptr;
+    return world;
+  }
+
+  void run(ModelBaton& baton, Role role) const {
+    if (role == Role::kCoordinator) return coordinate(baton, protocol_);
+    if (role == Role::kProducer) return produce(baton);
+    produce_and_wait(baton, protocol_);
+  }
+
+  const std::vector<Role> roles_;
+  const Protocol protocol_;
+  std::set<World> seen_;
+  size_t ends_ = 0;
+  size_t lost_ = 0;
+  bool overlapped_ = false;
+};
+
+TEST_CASE("no interleaving of the baton loses input or runs two turns at once") {
+  using enum Role;
+  const auto roles = GENERATE(std::vector<Role>{kCoordinator, kProducer}, std::vector<Role>{kCoordinator, kWaiter},
+                              std::vector<Role>{kCoordinator, kProducer, kProducer},
+                              std::vector<Role>{kCoordinator, kProducer, kWaiter});
+  const Enumeration all(roles);
+  INFO(roles.size() << " parties, " << all.worlds() << " worlds, " << all.ends() << " ends");
+  CHECK(all.worlds() > 50);
+  CHECK(all.ends() > 0);
+  CHECK(all.lost() == 0);
+  CHECK_FALSE(all.overlapped());
+}
+
+TEST_CASE("the enumeration sees that the inputs must be looked at again after the announcement") {
+  Protocol protocol = real_protocol();
+  protocol.put_down = [](ModelBaton& baton) {
+    baton.put_down([] { return Rest::kIdle; }, [] { return false; }, turn);
+  };
+  CHECK(Enumeration({Role::kCoordinator, Role::kProducer}, protocol).lost() > 0);
+}
+
+TEST_CASE("the enumeration sees that the announcement must come before the look") {
+  Protocol protocol = real_protocol();
+  protocol.put_down = [](ModelBaton& baton) {
+    bool waiting = false;
+    baton.put_down(
+        [&] {
+          waiting = input_waiting();
+          return Rest::kIdle;
+        },
+        [&] { return waiting; }, turn);
+  };
+  CHECK(Enumeration({Role::kCoordinator, Role::kProducer}, protocol).lost() > 0);
+}
+
+TEST_CASE("the enumeration sees that a coordinator which is refused must leave a wish") {
+  Protocol protocol = real_protocol();
+  protocol.coordinator_takes = [](ModelBaton& baton) { return baton.try_take(); };
+  CHECK(Enumeration({Role::kCoordinator, Role::kProducer, Role::kWaiter}, protocol).lost() > 0);
+}
+
+}  // namespace
+}  // namespace rueda::core

@@ -1,0 +1,242 @@
+// The small parts of the engine by themselves: inbox, completer, evidence of deaths, names in flight.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <latch>
+#include <stdexcept>
+#include <thread>
+
+#include "runtime/base/log.h"
+#include "tests/runtime/engine/engine_ranks.h"
+
+namespace rueda::test {
+namespace {
+
+using namespace core;
+using Catch::Matchers::Contains;
+
+std::shared_ptr<Operation> operation_of(const std::vector<std::string>& names, std::function<void(Code)> callback = nullptr) {
+  OperationSpec spec;
+  spec.callback = std::move(callback);
+  auto operation = std::make_shared<Operation>(nullptr, std::move(spec), names.size());
+  for (size_t i = 0; i < names.size(); ++i) operation->members()[i].request.name = names[i];
+  return operation;
+}
+
+EpochPlan plan_of(int size, int rank) {
+  EpochPlan plan;
+  plan.size = size;
+  plan.rank = rank;
+  for (int r = 0; r < size; ++r) {
+    Endpoint endpoint;
+    endpoint.host = "host" + std::to_string(r);
+    endpoint.pid = 100 + r;
+    plan.ranks.push_back(endpoint);
+  }
+  return plan;
+}
+
+/// Waits for what must come, without a limit of its own.
+std::optional<Status> await_due(Faults& faults) {
+  for (;;) {
+    if (auto why = faults.due()) return why;
+    if (faults.next().is_never()) return std::nullopt;
+    std::this_thread::yield();
+  }
+}
+
+TEST_CASE("an inbox gives what was pushed in order, and only once") {
+  Inbox inbox;
+  CHECK(inbox.empty());
+  const auto a = operation_of({"a"}), b = operation_of({"b"});
+  CHECK(inbox.push({InboxItem::Kind::kSubmit, a}).ok());
+  CHECK(inbox.push({InboxItem::Kind::kAbandon, b}).ok());
+  CHECK_FALSE(inbox.empty());
+  std::vector<InboxItem> taken = {{InboxItem::Kind::kSubmit, b}};
+  inbox.take(taken);
+  REQUIRE(taken.size() == 2);
+  CHECK(taken[0].operation == a);
+  CHECK(taken[1].kind == InboxItem::Kind::kAbandon);
+  CHECK(inbox.empty());
+  inbox.take(taken);
+  CHECK(taken.empty());
+}
+
+TEST_CASE("a closed inbox refuses submissions with the first reason, and still takes those who want out") {
+  Inbox inbox;
+  CHECK(inbox.closed().ok());
+  inbox.close(Status(Code::kShutDown, "first"));
+  inbox.close(Status(Code::kPeerLost, "second"));
+  const Status refused = inbox.push({InboxItem::Kind::kSubmit, operation_of({"a"})});
+  CHECK(refused.code() == Code::kShutDown);
+  CHECK(refused.sentence() == "first");
+  CHECK(inbox.empty());
+  CHECK(inbox.push({InboxItem::Kind::kAbandon, operation_of({"a"})}).ok());
+  CHECK_FALSE(inbox.empty());
+}
+
+TEST_CASE("many producers lose nothing to one consumer that takes meanwhile") {
+  Inbox inbox;
+  constexpr int kThreads = 4;
+  constexpr int kEach = 500;
+  std::atomic<int> left{kThreads};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kEach; ++i) static_cast<void>(inbox.push({InboxItem::Kind::kSubmit, operation_of({})}));
+      --left;
+    });
+  }
+  size_t total = 0;
+  std::vector<InboxItem> taken;
+  for (bool last = false; !last;) {
+    last = left.load() == 0;
+    inbox.take(taken);
+    total += taken.size();
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK(total == kThreads * kEach);
+}
+
+TEST_CASE("a completer runs callbacks in the order of posting, on one thread of its own, and all before it stops") {
+  std::vector<int> order;
+  std::vector<std::thread::id> threads;
+  std::atomic<bool> inside{true};
+  Completer completer;
+  for (int i = 0; i < 50; ++i) {
+    auto operation = operation_of({"w"}, [&, i](Code) {
+      order.push_back(i);
+      threads.push_back(std::this_thread::get_id());
+      if (!Completer::in_callback()) inside = false;
+    });
+    static_cast<void>(operation->finish_member({}));
+    operation->complete();
+    completer.post(operation);
+  }
+  completer.stop();
+  REQUIRE(order.size() == 50);
+  CHECK(std::is_sorted(order.begin(), order.end()));
+  CHECK(inside);
+  CHECK_FALSE(Completer::in_callback());
+  CHECK(std::all_of(threads.begin(), threads.end(), [&](auto id) { return id == threads[0] && id != std::this_thread::get_id(); }));
+}
+
+TEST_CASE("a callback that throws is logged and the next one runs") {
+  std::vector<std::string> lines;
+  set_log_sink([&lines](LogLevel, std::string_view line) { lines.emplace_back(line); });
+  bool ran = false;
+  {
+    Completer completer;
+    completer.post(operation_of({}, [](Code) { throw std::runtime_error("on purpose"); }));
+    completer.post(operation_of({}, [&ran](Code) { ran = true; }));
+    completer.stop();
+  }
+  set_log_sink({});
+  CHECK(ran);
+  REQUIRE(lines.size() == 1);
+  CHECK_THAT(lines[0], Contains("on purpose"));
+}
+
+TEST_CASE("what is posted to a stopped completer runs at once on the caller's thread") {
+  Completer completer;
+  completer.stop();
+  std::thread::id ran;
+  completer.post(operation_of({}, [&ran](Code) { ran = std::this_thread::get_id(); }));
+  CHECK(ran == std::this_thread::get_id());
+}
+
+TEST_CASE("evidence becomes the reason after its grace, naming rank, host, pid and cause") {
+  const EpochPlan plan = plan_of(3, 1);
+  const Judge judge = GENERATE(Judge::kLauncher, Judge::kRankZero);
+  Faults faults(plan, judge);
+  CHECK(faults.next().is_never());
+  CHECK_FALSE(faults.due().has_value());
+  faults.observe(2, "its process has ended");
+  CHECK_FALSE(faults.next().is_never());
+  const auto why = await_due(faults);
+  REQUIRE(why.has_value());
+  CHECK(why->code() == Code::kPeerLost);
+  CHECK(why->rank() == 2);
+  CHECK(why->sentence() == "rank 2 (host host2, pid 102) died: its process has ended");
+}
+
+TEST_CASE("the grace is the judge's 250 ms, and short where this rank is the judge or sees the judge die") {
+  const auto grace_of = [](int own, Judge judge, int seen) {
+    const EpochPlan plan = plan_of(3, own);
+    Faults faults(plan, judge);
+    const auto before = SteadyClock::now();
+    faults.observe(seen, "x");
+    return faults.next().when() - before;
+  };
+  CHECK(grace_of(1, Judge::kRankZero, 2) >= std::chrono::milliseconds(250));
+  CHECK(grace_of(0, Judge::kLauncher, 2) >= std::chrono::milliseconds(250));
+  // Upper limits would judge the machine; that one is a tenth of the other says enough.
+  CHECK(grace_of(0, Judge::kRankZero, 2) >= std::chrono::milliseconds(20));
+  CHECK(grace_of(1, Judge::kRankZero, 0) >= std::chrono::milliseconds(20));
+}
+
+TEST_CASE("a rank that said goodbye does not die, whether before its evidence or after") {
+  const EpochPlan plan = plan_of(3, 1);
+  Faults faults(plan, Judge::kRankZero);
+  faults.left(0);
+  faults.observe(0, "its process has closed the connection");
+  CHECK(faults.next().is_never());
+  faults.observe(2, "its process has closed the connection");
+  faults.left(2);
+  CHECK_FALSE(await_due(faults).has_value());
+  CHECK(faults.has_left(2));
+}
+
+TEST_CASE("a name is in flight once in a set, and free again after its release") {
+  NamesInFlight names;
+  const auto first = operation_of({"a"}), second = operation_of({"a"}), unnamed = operation_of({""});
+  CHECK(names.reserve(*first).ok());
+  const Status refused = names.reserve(*second);
+  CHECK(refused.code() == Code::kInvalidArgument);
+  CHECK_THAT(refused.sentence(), Contains("\"a\"") && Contains("already in flight"));
+  CHECK(names.reserve(*unnamed).ok());
+  CHECK(names.reserve(*unnamed).ok());
+  second->members()[0].request.set = 1;
+  CHECK(names.reserve(*second).ok());
+  names.release(*first);
+  CHECK(names.reserve(*first).ok());
+}
+
+TEST_CASE("a group reserves all its names or none") {
+  NamesInFlight names;
+  const auto taken = operation_of({"b"}), group = operation_of({"a", "", "b"}), twice = operation_of({"c", "c"});
+  CHECK(names.reserve(*taken).ok());
+  CHECK_FALSE(names.reserve(*group).ok());
+  CHECK(names.reserve(*operation_of({"a"})).ok());  // was given back
+  CHECK_THAT(names.reserve(*twice).sentence(), Contains("\"c\""));
+  CHECK(names.reserve(*operation_of({"c"})).ok());
+}
+
+TEST_CASE("the first failure of a group's members is the operation's status") {
+  const auto operation = operation_of({"a", "b", "c"});
+  CHECK_FALSE(operation->finish_member({}));
+  CHECK_FALSE(operation->finish_member(Status(Code::kMismatch, "first")));
+  CHECK(operation->finish_member(Status(Code::kSystem, "second")));
+  CHECK_FALSE(operation->done());
+  operation->complete();
+  CHECK(operation->done());
+  CHECK(operation->status().sentence() == "first");
+}
+
+TEST_CASE("all sleepers wake when an operation completes, a sleeper with a deadline at that") {
+  const auto operation = operation_of({"a"});
+  CHECK(operation->sleep(Deadline::after(std::chrono::milliseconds(1))).code() == Code::kTimeout);
+  std::vector<std::thread> threads;
+  std::atomic<int> woken{0};
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      if (operation->sleep(Deadline::never()).ok() && operation->done()) ++woken;
+    });
+  }
+  static_cast<void>(operation->finish_member({}));
+  operation->complete();
+  for (auto& thread : threads) thread.join();
+  CHECK(woken == 3);
+}
+
+}  // namespace
+}  // namespace rueda::test
