@@ -1,9 +1,9 @@
 #include "benchmarks/rueda_perf/arguments.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdlib>
-#include <map>
+#include <iostream>
+#include <sstream>
 
 namespace rueda::perf {
 namespace {
@@ -20,31 +20,42 @@ constexpr char kColumns[] =
     "of a sleeping hand-over between them, and the column after it p50 as a multiple of that. The same, with more\n"
     "fields, is in the JSON: limit_GBps and peer where asked for, and results.";
 
+// An option whose values are those of `of`, by the names that the rest of Rueda gives them.
 template <typename Enum>
-std::map<std::string, Enum> names(std::initializer_list<Enum> values) {
-  std::map<std::string, Enum> result;
-  for (const Enum value : values) result[core::name_of(value)] = value;
-  return result;
+void add_choice(CLI::App& app, const std::string& flag, Enum& value, const std::vector<Enum>& of,
+                const std::string& help) {
+  app.add_option_function<std::string>(
+      flag,
+      [&value, of, flag](const std::string& text) {
+        std::string known;
+        for (const Enum choice : of) {
+          if (text == core::name_of(choice)) {
+            value = choice;
+            return;
+          }
+          known += (known.empty() ? "" : ", ") + std::string(core::name_of(choice));
+        }
+        throw CLI::ValidationError(flag, "there is no '" + text + "'; there are " + known);
+      },
+      help);
 }
 
-std::map<std::string, core::Dtype> dtype_names() {
-  std::map<std::string, core::Dtype> result;
-  for (int i = 0; i < core::kDtypeCount; ++i) {
-    result[core::name_of(static_cast<core::Dtype>(i))] = static_cast<core::Dtype>(i);
-  }
-  return result;
+std::vector<core::Dtype> dtypes() {
+  std::vector<core::Dtype> all;
+  for (int i = 0; i < core::kDtypeCount; ++i) all.push_back(static_cast<core::Dtype>(i));
+  return all;
 }
 
 void add_what(CLI::App& app, Arguments& a) {
   using core::OpKind, core::ReduceOp, core::CodecId;
-  app.add_option("collective", a.collective, "allreduce, broadcast or barrier")
-      ->transform(CLI::CheckedTransformer(names({OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kBarrier})));
-  app.add_option("--dtype", a.dtype, "element type (f32)")->transform(CLI::CheckedTransformer(dtype_names()));
-  app.add_option("--op", a.op, "sum, average, min, max, product (sum)")
-      ->transform(CLI::CheckedTransformer(
-          names({ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct})));
-  app.add_option("--codec", a.codec, "what f32 and f64 travel as: none, fp16, bf16 (none)")
-      ->transform(CLI::CheckedTransformer(names({CodecId::kNone, CodecId::kFp16, CodecId::kBf16})));
+  add_choice(app, "collective", a.collective, {OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kBarrier},
+             "allreduce, broadcast or barrier (allreduce)");
+  add_choice(app, "--dtype", a.dtype, dtypes(), "element type (f32)");
+  add_choice(app, "--op", a.op,
+             {ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct},
+             "sum, average, min, max, product (sum)");
+  add_choice(app, "--codec", a.codec, {CodecId::kNone, CodecId::kFp16, CodecId::kBf16},
+             "what f32 and f64 travel as: none, fp16, bf16 (none)");
   app.add_option("--algorithm", a.algorithm, "row of the table for every operation: auto, shm_two_shot, ring, ... (auto)");
 }
 

@@ -1,19 +1,16 @@
 #pragma once
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "benchmarks/rueda_perf/buffers.h"
 #include "runtime/base/dtype.h"
 
 namespace rueda::perf {
 
 /// Where the result goes.
 enum class Form { kInPlace, kOutOfPlace };
-
-/// What a row's buffers have been used for before.
-enum class Buffers { kHot, kCold };
 
 /// The command line.
 struct Arguments {
@@ -41,8 +38,8 @@ struct Arguments {
 /// The bytes of one tensor in each row of the sweep, ascending.
 std::vector<size_t> sweep_sizes(const Arguments& arguments);
 
-/// Parses the command line. On --help, or on a flag that is wrong, prints what there is to say and returns the exit code
-/// in `exit_code`; only where `speaks` says so, because all ranks of a job find the same.
+/// Parses the command line. On --help, or on a flag that is wrong, rank 0 prints what there is to say (the others would
+/// say the same); nothing is returned, and the exit code in `exit_code`.
 std::optional<Arguments> parse_arguments(int argc, char** argv, int* exit_code);
 
 }  // namespace rueda::perf

@@ -1,9 +1,14 @@
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 
 #include "benchmarks/rueda_perf/arguments.h"
+#include "benchmarks/rueda_perf/idle.h"
 #include "benchmarks/rueda_perf/measure.h"
+#include "benchmarks/rueda_perf/memory_limit.h"
+#include "benchmarks/rueda_perf/mpi_peer.h"
 #include "benchmarks/rueda_perf/report.h"
 
 namespace {
@@ -17,18 +22,54 @@ void force_algorithm(const Arguments& arguments) {
   if (arguments.algorithm != "auto") ::setenv(variable, arguments.algorithm.c_str(), 1);
 }
 
-int sweep(const Job& job, const Arguments& arguments, Report& report) {
-  Neighbours neighbours(job);
-  bool correct = true;
-  for (const size_t bytes : arguments.set.empty() ? sweep_sizes(arguments) : std::vector<size_t>{0}) {
-    for (const Form form : arguments.forms) {
-      const Row row = measure_row(job, neighbours, arguments, form, bytes);
-      correct = correct && row.correct;
-      if (job.speaks()) report.add(row);
-    }
+/// One run of the program on this rank, after init.
+class Run {
+ public:
+  explicit Run(const Arguments& arguments) : arguments_(arguments), neighbours_(job_), report_(arguments.json_path) {
+    if (!arguments.peer.empty() && job_.speaks()) peer_ = std::make_unique<MpiPeer>(arguments);
   }
-  return correct ? 0 : 1;
-}
+
+  /// The exit code: 1 where a result was wrong or could not be written.
+  int sweep() {
+    bool correct = true;
+    const double memory_before = arguments_.limit ? memory_GBps(job_) : 0;
+    for (const size_t bytes : arguments_.set.empty() ? sweep_sizes(arguments_) : std::vector<size_t>{0}) {
+      correct = measure(bytes) && correct;
+    }
+    if (arguments_.limit) note_limit(std::max(memory_before, memory_GBps(job_)));
+    if (!job_.speaks()) return correct ? 0 : 1;
+    if (peer_) report_.note("peer", peer_->description());
+    const int written = report_.finish();
+    return correct ? written : 1;
+  }
+
+ private:
+  // The peer comes between our rows of the same bytes.
+  bool measure(size_t tensor_bytes) {
+    bool correct = true;
+    for (const Form form : arguments_.forms) {
+      const Row row = measure_row(job_, neighbours_, arguments_, form, tensor_bytes);
+      correct = correct && row.correct;
+      if (job_.speaks()) report_.add(row);
+      if (peer_ && form == arguments_.forms.front()) report_.add(peer_->measure(row.bytes, job_.size()));
+      job_.wait_for_all();
+    }
+    return correct;
+  }
+
+  void note_limit(double memory) {
+    if (!job_.speaks()) return;
+    report_.note("memory_GBps", memory);
+    report_.note("limit_GBps", memory / (2 * job_.size()));
+    report_.note("limit_out_of_place_GBps", memory / (3 * job_.size()));
+  }
+
+  const Arguments& arguments_;
+  const Job job_;
+  Neighbours neighbours_;
+  Report report_;
+  std::unique_ptr<MpiPeer> peer_;  ///< rank 0's
+};
 
 }  // namespace
 
@@ -38,13 +79,7 @@ int main(int argc, char** argv) {
   if (!arguments) return exit_code;
   force_algorithm(*arguments);
   try {
-    const Job job;
-    Report report(arguments->json_path);
-    exit_code = sweep(job, *arguments, report);
-    if (!job.speaks()) return exit_code;
-    const std::string complaint = report.finish();
-    if (!complaint.empty()) std::fprintf(stderr, "%s\n", complaint.c_str());
-    return complaint.empty() ? exit_code : 1;
+    return arguments->idle_seconds > 0 ? report_idle(*arguments) : Run(*arguments).sweep();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rueda-perf: %s\n", error.what());
     return 1;

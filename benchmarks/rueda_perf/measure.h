@@ -2,7 +2,7 @@
 #include "benchmarks/rueda_perf/arguments.h"
 #include "benchmarks/rueda_perf/job.h"
 #include "benchmarks/rueda_perf/row.h"
-#include "benchmarks/rueda_perf/shared_page.h"
+#include "benchmarks/rueda_perf/neighbours.h"
 
 namespace rueda::perf {
 

@@ -13,7 +13,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Of a pair, the smaller: a preemption only makes a round trip longer. 0 stands for not measured.
-double futex_us(const Row& row) { return std::min(row.before.futex_us, row.after.futex_us); }
+double futex_us(const Row& row) {
+  if (row.before.futex_us == 0 || row.after.futex_us == 0) return std::max(row.before.futex_us, row.after.futex_us);
+  return std::min(row.before.futex_us, row.after.futex_us);
+}
 double per_futex(const Row& row) { return futex_us(row) > 0 ? row.time.p50 / futex_us(row) : 0; }
 
 Json json_of(const Row& row) {
@@ -83,8 +86,8 @@ void Report::note(const std::string& name, const std::map<std::string, std::stri
   std::fflush(stdout);
 }
 
-std::string Report::finish() const {
-  if (json_path_.empty()) return {};
+int Report::finish() const {
+  if (json_path_.empty()) return 0;
   Json object = Json::object();
   for (const auto& [name, value] : numbers_) object[name] = value;
   for (const auto& [name, texts] : texts_) object[name] = texts;
@@ -92,7 +95,9 @@ std::string Report::finish() const {
   for (const Row& row : rows_) object["results"].push_back(json_of(row));
   std::ofstream file(json_path_);
   file << object.dump(1) << "\n" << std::flush;
-  return file ? std::string() : "rueda-perf: cannot write " + json_path_ + ": " + std::strerror(errno);
+  if (file) return 0;
+  std::fprintf(stderr, "rueda-perf: cannot write %s: %s\n", json_path_.c_str(), std::strerror(errno));
+  return 1;
 }
 
 }  // namespace rueda::perf

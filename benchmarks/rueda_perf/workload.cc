@@ -1,11 +1,6 @@
 #include "benchmarks/rueda_perf/workload.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <cstring>
-#include <new>
 
 #include "benchmarks/rueda_perf/timing.h"
 
@@ -13,8 +8,6 @@ namespace rueda::perf {
 namespace {
 
 constexpr size_t kAlignment = 64;
-// Cold buffers of small tensors lie this far apart, so that no prefetcher brings the next one.
-constexpr size_t kColdDistance = 4096 + kAlignment;
 constexpr int kRoot = 0;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
@@ -30,20 +23,6 @@ Pattern pattern_of(const Job& job, const Arguments& arguments) {
 
 }  // namespace
 
-Memory::Memory(size_t bytes) : bytes_(std::max<size_t>(bytes, 1)) {
-  void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) throw std::bad_alloc();
-  data_ = static_cast<std::byte*>(at);
-  std::memset(data_, 1, bytes_);  // a page first written within a step would be timed
-}
-
-Memory::~Memory() { ::munmap(data_, bytes_); }
-
-size_t last_level_cache_bytes() {
-  const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
-  return bytes > 0 ? static_cast<size_t>(bytes) : size_t{32} << 20;
-}
-
 Workload::Workload(const Job& job, const Arguments& arguments, Form form, const std::vector<size_t>& counts)
     : job_(job), arguments_(arguments), pattern_(pattern_of(job, arguments)) {
   const size_t width = core::size_of(arguments.dtype);
@@ -57,13 +36,9 @@ Workload::Workload(const Job& job, const Arguments& arguments, Form form, const 
     step_bytes_ += bytes;
     tensors_.push_back(std::move(member));
   }
-  stride_ = offset;
-  if (arguments.buffers == Buffers::kCold && offset > 0) {
-    stride_ = std::max(offset, kColdDistance);
-    turns_ = std::max<size_t>(2, 4 * last_level_cache_bytes() / stride_ + 1);
-  }
-  input_ = std::make_unique<Memory>(stride_ * turns_);
-  if (form == Form::kOutOfPlace) output_ = std::make_unique<Memory>(stride_ * turns_);
+  rotation_ = rotation_of(offset, arguments.buffers);
+  input_ = std::make_unique<Memory>(rotation_.bytes());
+  if (form == Form::kOutOfPlace) output_ = std::make_unique<Memory>(rotation_.bytes());
   for (Member& member : tensors_) {  // they no longer move: `shape` points into them
     member.input = {sizeof(rueda_tensor), nullptr, static_cast<int32_t>(arguments.dtype), 1,
                     &member.count,        RUEDA_DEVICE_CPU, 0};
@@ -72,7 +47,7 @@ Workload::Workload(const Job& job, const Arguments& arguments, Form form, const 
 }
 
 void Workload::place(size_t turn) {
-  const size_t base = turn % turns_ * stride_;
+  const size_t base = rotation_.offset(turn);
   const Memory& out = output_ ? *output_ : *input_;
   for (Member& member : tensors_) {
     member.input.data = input_->data() + base + member.offset;

@@ -5,26 +5,11 @@
 #include <vector>
 
 #include "benchmarks/rueda_perf/arguments.h"
+#include "benchmarks/rueda_perf/buffers.h"
 #include "benchmarks/rueda_perf/job.h"
 #include "benchmarks/rueda_perf/pattern.h"
 
 namespace rueda::perf {
-
-/// Anonymous memory, touched, unmapped at the end.
-class Memory {
- public:
-  /// Throws std::bad_alloc.
-  explicit Memory(size_t bytes);
-  ~Memory();
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
-  std::byte* data() const { return data_; }
-  size_t bytes() const { return bytes_; }
-
- private:
-  std::byte* data_;
-  size_t bytes_;
-};
 
 /// What one row does, again and again: one operation, or several at once, on buffers of its own. Used by one thread.
 /// Errors are rueda::Error.
@@ -60,13 +45,9 @@ class Workload {
   Pattern pattern_;
   std::vector<Member> tensors_;
   size_t step_bytes_ = 0;
-  size_t stride_ = 0;  ///< from one turn's buffers to the next
-  size_t turns_ = 1;
+  Rotation rotation_;
   std::unique_ptr<Memory> input_;
   std::unique_ptr<Memory> output_;  ///< null in place
 };
-
-/// Bytes of the last-level cache, as the kernel tells; 32 MiB where it does not.
-size_t last_level_cache_bytes();
 
 }  // namespace rueda::perf

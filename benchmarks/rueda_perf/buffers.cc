@@ -1,0 +1,38 @@
+#include "benchmarks/rueda_perf/buffers.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace rueda::perf {
+namespace {
+
+// Cold buffers of small tensors lie this far apart, so that no prefetcher brings the next one.
+constexpr size_t kColdDistance = 4096 + 64;
+
+}  // namespace
+
+Memory::Memory(size_t bytes) : bytes_(std::max<size_t>(bytes, 1)) {
+  void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  data_ = static_cast<std::byte*>(at);
+  std::memset(data_, 1, bytes_);  // a page first written within a step would be timed
+}
+
+Memory::~Memory() { ::munmap(data_, bytes_); }
+
+size_t last_level_cache_bytes() {
+  const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return bytes > 0 ? static_cast<size_t>(bytes) : size_t{32} << 20;
+}
+
+Rotation rotation_of(size_t bytes, Buffers buffers) {
+  if (buffers == Buffers::kHot || bytes == 0) return {bytes, 1};
+  const size_t stride = std::max((bytes + 63) / 64 * 64, kColdDistance);
+  return {stride, std::max<size_t>(2, 4 * last_level_cache_bytes() / stride + 1)};
+}
+
+}  // namespace rueda::perf

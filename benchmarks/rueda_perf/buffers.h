@@ -1,0 +1,39 @@
+#pragma once
+#include <cstddef>
+
+namespace rueda::perf {
+
+/// What a row's buffers have been used for before.
+enum class Buffers { kHot, kCold };
+
+/// Anonymous memory, touched, unmapped at the end.
+class Memory {
+ public:
+  /// Throws std::bad_alloc.
+  explicit Memory(size_t bytes);
+  ~Memory();
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+  std::byte* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* data_;
+  size_t bytes_;
+};
+
+/// Where the buffers of one step after the other lie: step i's begin at (i mod turns) * stride.
+struct Rotation {
+  size_t stride = 0;
+  size_t turns = 1;
+  size_t bytes() const { return stride * turns; }
+  size_t offset(size_t step) const { return step % turns * stride; }
+};
+
+/// For `bytes` a step: one place when hot; cold, as many as make up 4 times the last-level cache.
+Rotation rotation_of(size_t bytes, Buffers buffers);
+
+/// As the kernel tells; 32 MiB where it does not.
+size_t last_level_cache_bytes();
+
+}  // namespace rueda::perf

@@ -1,0 +1,79 @@
+#include "benchmarks/rueda_perf/meeting.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <vector>
+
+#include "benchmarks/rueda_perf/timing.h"
+#include "runtime/net/distance.h"
+
+namespace rueda::perf {
+namespace {
+
+constexpr uint32_t kFutexTrips = 200;
+constexpr std::chrono::microseconds kTimeToFallAsleep{20};
+constexpr std::chrono::seconds kFutexBudget{2};
+
+long futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* timeout) {
+  return ::syscall(SYS_futex, reinterpret_cast<uint32_t*>(&word), operation, value, timeout, nullptr, 0);
+}
+
+enum class Arrival { kAwake, kSlept, kNever };
+
+// Returns once the word holds `value`, or never in time.
+Arrival await(std::atomic<uint32_t>& word, uint32_t value, Clock::time_point end) {
+  const timespec nap{0, 100'000'000};
+  bool slept = false;
+  for (;;) {
+    const uint32_t seen = word.load();
+    if (seen == value) return slept ? Arrival::kSlept : Arrival::kAwake;
+    if (Clock::now() >= end) return Arrival::kNever;
+    slept = futex(word, FUTEX_WAIT, seen, &nap) == 0 || slept;
+  }
+}
+
+// Whether somebody slept on the word.
+bool publish(std::atomic<uint32_t>& word, uint32_t value) {
+  word.store(value);
+  return futex(word, FUTEX_WAKE, 1, nullptr) == 1;
+}
+
+void spin(std::chrono::microseconds time) {
+  const Clock::time_point end = Clock::now() + time;
+  while (Clock::now() < end) {
+  }
+}
+
+}  // namespace
+
+double Meeting::line_ns() {
+  const auto probe_side = side_ == 0 ? core::ProbeSide::kFirst : core::ProbeSide::kSecond;
+  const auto line = core::line_round_trip(own().line, other().line, ++token_, probe_side, core::kThoroughProbe);
+  return line ? static_cast<double>(line->count()) : 0;
+}
+
+// Side 0 counts the trips in which both sides slept: a word that changes before its reader is asleep costs no hand-over.
+double Meeting::futex_us() {
+  const Clock::time_point end = Clock::now() + kFutexBudget;
+  const uint32_t first = trips_;
+  trips_ += kFutexTrips;
+  std::vector<double> times;
+  for (uint32_t value = first + 1; value <= first + kFutexTrips; ++value) {
+    if (side_ == 1) {
+      if (await(other().futex, value, end) == Arrival::kNever) return 0;
+      publish(own().futex, value);
+      continue;
+    }
+    spin(kTimeToFallAsleep);
+    const Clock::time_point begin = Clock::now();
+    const bool woke = publish(own().futex, value);
+    const Arrival arrival = await(other().futex, value, end);
+    if (arrival == Arrival::kNever) return 0;
+    if (woke && arrival == Arrival::kSlept) times.push_back(microseconds(Clock::now() - begin));
+  }
+  return times.empty() ? 0 : quantiles(times).p50;
+}
+
+}  // namespace rueda::perf

@@ -1,0 +1,137 @@
+// rueda-perf as a user runs it.
+#include <catch2/catch.hpp>
+
+#include "tests/benchmarks/rueda_perf_run.h"
+
+using nlohmann::json;
+using rueda::test::PerfRun;
+using rueda::test::run_perf;
+
+namespace {
+
+void expect_sane(const json& row, const std::string& collective, int ranks) {
+  INFO(row.dump());
+  CHECK(row.at("collective") == collective);
+  CHECK(row.at("ranks") == ranks);
+  CHECK(row.at("correct") == true);
+  for (const char* text : {"dtype", "codec", "algorithm"}) CHECK(row.at(text).is_string());
+  const double p50 = row.at("p50_us"), p99 = row.at("p99_us"), max = row.at("max_us");
+  CHECK(p50 > 0);
+  CHECK(p99 >= p50);
+  CHECK(max >= p99);
+  const double algbw = row.at("algbw_GBps"), bytes = row.at("bytes");
+  CHECK(algbw == Approx(bytes / p50 * 1e-3));
+  const double factor = collective == "allreduce" ? 2.0 * (ranks - 1) / ranks : 1;
+  CHECK(row.at("busbw_GBps").get<double>() == Approx(algbw * factor));
+  CHECK(row.at("line_ns").size() == 2);
+  CHECK(row.at("line_ns")[0].is_number());
+  CHECK(row.at("iterations").get<int>() >= 1);
+}
+
+json results_of(const PerfRun& run) {
+  INFO(run.output);
+  REQUIRE(run.exit_code == 0);
+  REQUIRE(run.json.is_object());
+  return run.json.at("results");
+}
+
+}  // namespace
+
+TEST_CASE("a sweep has a row for each size, in place and out of place, with every field") {
+  const json rows = results_of(run_perf(2, "allreduce --min 8 --max 128K --step-factor 128 --seconds 0.02"));
+  REQUIRE(rows.size() == 6);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    expect_sane(rows[i], "allreduce", 2);
+    CHECK(rows[i].at("bytes") == (i < 2 ? 8 : i < 4 ? 1024 : 131072));
+    CHECK(rows[i].at("in_place") == (i % 2 == 0));
+    CHECK(rows[i].at("dtype") == "f32");
+    CHECK(rows[i].at("algorithm") == "auto");
+  }
+}
+
+TEST_CASE("every dtype, op, codec and row it is asked for stands in the result") {
+  const std::string common = " --bytes 64K --iters 2 --warmup 1 --in-place";
+  for (const char* flags : {"--dtype bf16 --op average", "--dtype i32 --op max", "--dtype u8 --op product",
+                            "--dtype f64 --codec fp16", "--algorithm ring", "--op min --cold"}) {
+    const json rows = results_of(run_perf(3, std::string("allreduce ") + flags + common));
+    REQUIRE(rows.size() == 1);
+    expect_sane(rows[0], "allreduce", 3);
+    for (const char* field : {"dtype", "codec", "algorithm"}) {
+      const std::string value = rows[0].at(field);
+      if (std::string(flags).find(std::string("--") + field) != std::string::npos) {
+        CHECK(std::string(flags).find(value) != std::string::npos);
+      }
+    }
+    CHECK(rows[0].at("cold") == (std::string(flags).find("--cold") != std::string::npos));
+  }
+}
+
+TEST_CASE("broadcast and barrier are measured too") {
+  for (const std::string collective : {"broadcast", "barrier"}) {
+    const json rows = results_of(run_perf(2, collective + " --bytes 4K --iters 3 --warmup 1 --in-place"));
+    REQUIRE(rows.size() == 1);
+    expect_sane(rows[0], collective, 2);
+  }
+}
+
+TEST_CASE("one step of ResNet-50's gradients is all 161 of them") {
+  const json rows = results_of(run_perf(2, "allreduce --set resnet50 --iters 1 --warmup 1 --in-place"));
+  REQUIRE(rows.size() == 1);
+  expect_sane(rows[0], "allreduce", 2);
+  CHECK(rows[0].at("bytes") == 4 * 25557032);
+  CHECK(rows[0].at("count") == 161);
+  CHECK(rows[0].at("set") == "resnet50");
+}
+
+TEST_CASE("many tensors at once are one row, and the memory limit stands beside it") {
+  const PerfRun run = run_perf(2, "allreduce --count 1000 --bytes 256 --iters 3 --warmup 1 --limit");
+  const json rows = results_of(run);
+  REQUIRE(rows.size() == 2);
+  for (const json& row : rows) {
+    expect_sane(row, "allreduce", 2);
+    CHECK(row.at("bytes") == 256000);
+    CHECK(row.at("count") == 1000);
+  }
+  CHECK(run.json.at("limit_GBps").get<double>() > 0);
+  CHECK(run.json.at("limit_GBps").get<double>() == Approx(run.json.at("memory_GBps").get<double>() / 4));
+}
+
+TEST_CASE("the idle report has core, wake-ups and memory") {
+  const PerfRun run = run_perf(2, "--idle 0.2 --max 1M");
+  CHECK(results_of(run).empty());
+  CHECK(run.json.at("idle_core_percent").get<double>() >= 0);
+  CHECK(run.json.at("wakeups_per_second").get<double>() >= 0);
+  CHECK(run.json.at("pss_growth_MiB").get<double>() > 0);
+}
+
+TEST_CASE("without hvdrun it is a job of one rank") {
+  const json rows = results_of(run_perf(0, "allreduce --bytes 1K --iters 2 --warmup 1 --in-place"));
+  REQUIRE(rows.size() == 1);
+  expect_sane(rows[0], "allreduce", 1);
+}
+
+TEST_CASE("rueda-perf says what is wrong with its flags") {
+  const std::pair<const char*, const char*> cases[] = {{"allgather", "there is no 'allgather'"},
+                                                       {"allreduce --dtype f33", "there is no 'f33'"},
+                                                       {"allreduce --min 10 --max 4", "--max: 4 is below --min 10"},
+                                                       {"allreduce --min 0", "--min"},
+                                                       {"allreduce --speed 9", "--speed"},
+                                                       {"broadcast --set resnet50", "--set"},
+                                                       {"barrier --peer mpi", "--peer"},
+                                                       {"allreduce --in-place --out-of-place", "--out-of-place"}};
+  for (const auto& [flags, words] : cases) {
+    const PerfRun run = run_perf(0, flags);
+    INFO(flags << ": " << run.output);
+    CHECK(run.exit_code == 2);
+    CHECK(run.output.find(words) != std::string::npos);
+  }
+  const PerfRun unknown = run_perf(0, "allreduce --algorithm carousel --bytes 8");
+  CHECK(unknown.exit_code == 1);
+  CHECK(unknown.output.find("carousel") != std::string::npos);
+}
+
+TEST_CASE("a result that cannot be written is a failure") {
+  const PerfRun run = run_perf(0, "allreduce --bytes 8 --iters 1 --warmup 1 --json /nowhere/result.json");
+  INFO(run.output);
+  CHECK(run.exit_code != 0);
+}
