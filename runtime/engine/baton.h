@@ -60,8 +60,8 @@ class RUEDA_CAPABILITY("baton") BasicBaton {
       turn();
     }
   }
-  /// The holder will never release it again: lets go of the shared word.
-  void retire() RUEDA_REQUIRES(this) { asleep_.store(&own_); }
+  /// The holder is the last: nobody takes it again, and the shared word is let go of.
+  void retire() RUEDA_ATTRIBUTE(release_capability()) { asleep_.store(&own_); }
   /// Any thread: whether a producer of input has to ring the coordinator.
   bool nobody_looks() const { return asleep_.load()->load() != 0; }
 

@@ -37,7 +37,7 @@ void Engine::wait_for_goodbye(Deadline deadline) {
   for (;;) {
     bool flushed = false;
     if (baton_.try_take()) {
-      drive([&] { return (left_.load() && turn_->flushed()) || abort_.raised(); });
+      drive([&]() RUEDA_REQUIRES(baton_) { return (left_.load() && turn_->flushed()) || abort_.raised(); });
       flushed = turn_->flushed();
       settle();
     }

@@ -1,6 +1,7 @@
 // How operations and epochs end before their time: abandoned, timed out, a rank that leaves, rank 0 that leaves.
 #include <catch2/catch.hpp>
 #include <latch>
+#include <thread>
 
 #include "tests/runtime/engine/engine_ranks.h"
 
@@ -36,6 +37,80 @@ TEST_CASE("to abandon what has finished, or is about to, returns its result") {
     require(finish(*operation).ok(), "failed");
     require(engine.abandon(operation, soon()).ok(), "abandoning a finished operation changed its result");
     require_usable(engine, "after");
+  });
+}
+
+/// A batch that rank 1 holds up, inside its allocation callback, until the test lets it go.
+class HeldBatch {
+ public:
+  std::shared_ptr<Operation> start(Engine& engine, int rank, std::vector<float>& in, std::vector<float>& out) {
+    return start_sum(engine, {"held", {&in}, nullptr, [this, rank, &out](size_t) -> void* {
+      if (rank == 0) running_.count_down();
+      if (rank == 1) go_.wait();
+      return out.data();
+    }});
+  }
+  /// Until rank 0's part of the batch runs.
+  void await_running() { running_.wait(); }
+  void let_go() { go_.count_down(); }
+
+ private:
+  std::latch running_{1};
+  std::latch go_{1};
+};
+
+TEST_CASE("what is abandoned while it runs is waited for, and succeeds if its peers go on") {
+  HeldBatch held;
+  EngineRanks::run({.size = 2}, [&held](Engine& engine, int rank) {
+    std::vector<float> in = {1}, out(1);
+    auto operation = held.start(engine, rank, in, out);
+    if (rank == 0) {
+      held.await_running();
+      std::thread other([&held] { held.let_go(); });
+      const Status status = engine.abandon(operation, soon());
+      other.join();
+      require(status.ok(), status.sentence());
+    }
+    require(finish(*operation).ok() && out[0] == 2.0f, "wrong sum");
+    require_usable(engine, "after");
+  });
+}
+
+TEST_CASE("what is abandoned while it runs ends the epoch at its deadline, on all ranks") {
+  HeldBatch held;
+  EngineRanks::run({.size = 2}, [&held](Engine& engine, int rank) {
+    std::vector<float> in = {1}, out(1);
+    auto operation = held.start(engine, rank, in, out);
+    if (rank == 0) {
+      held.await_running();
+      require_failure(engine.abandon(operation, Deadline::after(std::chrono::milliseconds(50))), Code::kPeerLost,
+                      "abandoned allreduce \"held\"");
+      require(operation->done(), "abandon returned with the loan still out");
+      held.let_go();
+    } else if (const Status status = finish(*operation); status.ok()) {
+      require(out[0] == 2.0f, "wrong sum");  // rank 1 had all it needed before it heard
+    } else {
+      require_failure(status, Code::kPeerLost, "rank 0 (host a");
+    }
+    std::vector<float> values = {1};
+    require_failure(sum_now(engine, "w", values), Code::kPeerLost, "rank 0 (host a");
+  });
+}
+
+TEST_CASE("what runs longer than RUEDA_TIMEOUT_SECONDS ends the epoch") {
+  Settings settings;
+  settings.timeout = std::chrono::milliseconds(300);
+  HeldBatch held;
+  EngineRanks::run({.size = 2, .settings = settings}, [&held](Engine& engine, int rank) {
+    std::vector<float> in = {1}, out(1);
+    auto operation = held.start(engine, rank, in, out);
+    if (rank == 0) {
+      require_failure(finish(*operation), Code::kTimeout, "ran longer than RUEDA_TIMEOUT_SECONDS");
+      held.let_go();
+    }
+    static_cast<void>(finish(*operation));  // rank 1 may have had all it needed before it heard
+    std::vector<float> values = {1};
+    require_failure(sum_now(engine, "w", values), Code::kTimeout, "rank 0");
   });
 }
 
