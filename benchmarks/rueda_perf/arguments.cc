@@ -14,9 +14,11 @@ constexpr char kAbout[] =
     "Without hvdrun it is a job of one rank.";
 
 constexpr char kColumns[] =
-    "Columns: p50, p99 and max are microseconds of a step, each the maximum over the ranks' own; algbw is bytes / p50,\n"
+    "Columns: p50, p99 and max are microseconds of a step, each the maximum over the ranks' own; algbw is bytes / "
+    "p50,\n"
     "busbw algbw * 2(N-1)/N (all-reduce); GB are 1e9 bytes. 'line' is the round trip of a cache line between ranks 0\n"
-    "and 1 before and after the row (0: not measurable): compare only rows where it is alike. 'futex' is the round trip\n"
+    "and 1 before and after the row (0: not measurable): compare only rows where it is alike. 'futex' is the round "
+    "trip\n"
     "of a sleeping hand-over between them, and the column after it p50 as a multiple of that. The same, with more\n"
     "fields, is in the JSON: limit_GBps and peer where asked for, and results.";
 
@@ -56,7 +58,8 @@ void add_what(CLI::App& app, Arguments& a) {
              "sum, average, min, max, product (sum)");
   add_choice(app, "--codec", a.codec, {CodecId::kNone, CodecId::kFp16, CodecId::kBf16},
              "what f32 and f64 travel as: none, fp16, bf16 (none)");
-  app.add_option("--algorithm", a.algorithm, "row of the table for every operation: auto, shm_two_shot, ring, ... (auto)");
+  app.add_option("--algorithm", a.algorithm,
+                 "row of the table for every operation: auto, shm_two_shot, ring, ... (auto)");
 }
 
 void add_sizes(CLI::App& app, Arguments& a) {
@@ -78,11 +81,14 @@ void add_sizes(CLI::App& app, Arguments& a) {
 }
 
 void add_how(CLI::App& app, Arguments& a) {
-  auto* in_place = app.add_flag_callback("--in-place", [&a] { a.forms = {Form::kInPlace}; }, "only in place (both)");
-  app.add_flag_callback("--out-of-place", [&a] { a.forms = {Form::kOutOfPlace}; }, "only out of place (both)")
+  auto* in_place = app.add_flag_callback(
+      "--in-place", [&a] { a.forms = {Form::kInPlace}; }, "only in place (both)");
+  app.add_flag_callback(
+         "--out-of-place", [&a] { a.forms = {Form::kOutOfPlace}; }, "only out of place (both)")
       ->excludes(in_place);
-  app.add_flag_callback("--cold", [&a] { a.buffers = Buffers::kCold; },
-                        "each step on other buffers, rotating beyond 4x the last-level cache");
+  app.add_flag_callback(
+      "--cold", [&a] { a.buffers = Buffers::kCold; },
+      "each step on other buffers, rotating beyond 4x the last-level cache");
   app.add_option("--iters", a.iterations, "timed steps of a row (as many as --seconds has room for, 5 to 10000)")
       ->check(CLI::Range(1, 10000000));
   app.add_option("--warmup", a.warm_up, "steps before those (by size)")->check(CLI::Range(1, 1000000));
@@ -90,16 +96,18 @@ void add_how(CLI::App& app, Arguments& a) {
 }
 
 void add_comparisons(CLI::App& app, Arguments& a) {
-  app.add_flag("--limit", a.limit,
-               "measures the memory limit too: all ranks at once read and write memory of their own, B bytes a second in "
-               "all; an all-reduce of N ranks cannot be faster than B/(2N) in place (limit_GBps) and B/(3N) out of place");
+  app.add_flag(
+      "--limit", a.limit,
+      "measures the memory limit too: all ranks at once read and write memory of their own, B bytes a second in "
+      "all; an all-reduce of N ranks cannot be faster than B/(2N) in place (limit_GBps) and B/(3N) out of place");
   app.add_option("--peer", a.peer,
                  "mpi: MPI_Allreduce of the same bytes in place, in runs of mpirun between our rows; of "
                  "mpi_yield_when_idle 0 and 1 the better is reported")
       ->check(CLI::IsMember({"mpi"}));
-  app.add_option("--idle", a.idle_seconds,
-                 "instead of a sweep: how much of a core the idle process uses for this many seconds, its wake-ups, and "
-                 "how Pss grows by init and by an all-reduce of --max bytes (256M)")
+  app.add_option(
+         "--idle", a.idle_seconds,
+         "instead of a sweep: how much of a core the idle process uses for this many seconds, its wake-ups, and "
+         "how Pss grows by init and by an all-reduce of --max bytes (256M)")
       ->check(CLI::Range(0.1, 3600.0));
   app.add_option("--json", a.json_path, "rank 0 writes the results to this file too");
 }

@@ -22,8 +22,6 @@ bool Job::all(bool value) const {
   return least == 1;
 }
 
-void Job::share(std::span<double> values) const {
-  session_.broadcast(values, {.root = 0, .name = "rueda-perf.share"});
-}
+void Job::share(std::span<double> values) const { session_.broadcast(values, {.root = 0, .name = "rueda-perf.share"}); }
 
 }  // namespace rueda::perf

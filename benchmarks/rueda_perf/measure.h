@@ -1,8 +1,8 @@
 #pragma once
 #include "benchmarks/rueda_perf/arguments.h"
 #include "benchmarks/rueda_perf/job.h"
-#include "benchmarks/rueda_perf/row.h"
 #include "benchmarks/rueda_perf/neighbours.h"
+#include "benchmarks/rueda_perf/row.h"
 
 namespace rueda::perf {
 

@@ -54,7 +54,8 @@ double Meeting::line_ns() {
   return line ? static_cast<double>(line->count()) : 0;
 }
 
-// Side 0 counts the trips in which both sides slept: a word that changes before its reader is asleep costs no hand-over.
+// Side 0 counts the trips in which both sides slept: a word that changes before its reader is asleep costs no
+// hand-over.
 double Meeting::futex_us() {
   const Clock::time_point end = Clock::now() + kFutexBudget;
   const uint32_t first = trips_;

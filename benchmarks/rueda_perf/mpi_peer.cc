@@ -84,10 +84,17 @@ MpiPeer::MpiPeer(const Arguments& arguments) : arguments_(arguments) {
 }
 
 Row MpiPeer::run(size_t bytes, int ranks, int yield) {
-  Words words = {"mpirun", "--allow-run-as-root", "--oversubscribe", "--timeout", "600", "--mca", "mpi_yield_when_idle",
-                 std::to_string(yield), "-np", std::to_string(ranks)};
-  Words tail = {program_, "--bytes", std::to_string(bytes), "--dtype", core::name_of(arguments_.dtype), "--op",
-                core::name_of(arguments_.op), "--seconds", std::to_string(arguments_.row_seconds)};
+  Words words = {"mpirun", "--allow-run-as-root", "--oversubscribe",     "--timeout", "600",
+                 "--mca",  "mpi_yield_when_idle", std::to_string(yield), "-np",       std::to_string(ranks)};
+  Words tail = {program_,
+                "--bytes",
+                std::to_string(bytes),
+                "--dtype",
+                core::name_of(arguments_.dtype),
+                "--op",
+                core::name_of(arguments_.op),
+                "--seconds",
+                std::to_string(arguments_.row_seconds)};
   if (arguments_.iterations > 0) tail.insert(tail.end(), {"--iters", std::to_string(arguments_.iterations)});
   if (arguments_.warm_up > 0) tail.insert(tail.end(), {"--warmup", std::to_string(arguments_.warm_up)});
   if (arguments_.buffers == Buffers::kCold) tail.push_back("--cold");

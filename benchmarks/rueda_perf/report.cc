@@ -46,15 +46,13 @@ Json json_of(const Row& row) {
 
 void print_header() {
   std::printf("%-10s %12s %6s %5s %-13s %-6s %11s %11s %11s %8s %8s %11s %7s %7s  %s\n", "collective", "bytes", "count",
-              "dtype", "algorithm", "place", "p50 us", "p99 us", "max us", "algbw", "busbw", "line ns", "futex", "p50/fu",
-              "check");
+              "dtype", "algorithm", "place", "p50 us", "p99 us", "max us", "algbw", "busbw", "line ns", "futex",
+              "p50/fu", "check");
 }
 
 }  // namespace
 
-double algbw(const Row& row) {
-  return row.time.p50 > 0 ? static_cast<double>(row.bytes) / (row.time.p50 * 1e3) : 0;
-}
+double algbw(const Row& row) { return row.time.p50 > 0 ? static_cast<double>(row.bytes) / (row.time.p50 * 1e3) : 0; }
 
 double busbw(const Row& row) {
   const double ranks = row.ranks;

@@ -44,14 +44,10 @@ MPI_Datatype mpi_type(Dtype dtype) {
 // MPI has no average: it is compared as a sum. A sum of bools is "or".
 MPI_Op mpi_op(const Flags& flags) {
   switch (flags.op) {
-    case ReduceOp::kMin:
-      return MPI_MIN;
-    case ReduceOp::kMax:
-      return MPI_MAX;
-    case ReduceOp::kProduct:
-      return MPI_PROD;
-    default:
-      return flags.dtype == Dtype::kBool ? MPI_MAX : MPI_SUM;
+    case ReduceOp::kMin: return MPI_MIN;
+    case ReduceOp::kMax: return MPI_MAX;
+    case ReduceOp::kProduct: return MPI_PROD;
+    default: return flags.dtype == Dtype::kBool ? MPI_MAX : MPI_SUM;
   }
 }
 
@@ -115,8 +111,12 @@ class Bench {
     const Quantiles own = quantiles(times);
     const double p50 = max_over_ranks(own.p50), p99 = max_over_ranks(own.p99), max = max_over_ranks(own.max);
     const bool wrong_somewhere = max_over_ranks(correct ? 0 : 1) > 0;
-    return {{"p50_us", p50},           {"p99_us", p99},     {"max_us", max},
-            {"iterations", steps},     {"correct", !wrong_somewhere}, {"line_ns", {before, after}}};
+    return {{"p50_us", p50},
+            {"p99_us", p99},
+            {"max_us", max},
+            {"iterations", steps},
+            {"correct", !wrong_somewhere},
+            {"line_ns", {before, after}}};
   }
 
  private:
@@ -154,7 +154,9 @@ class Bench {
 Flags parse(CLI::App& app, int argc, char** argv) {
   Flags flags;
   std::string dtype = "f32", op = "sum";
-  app.add_option("--bytes", flags.bytes)->transform(CLI::AsSizeValue(false))->check(CLI::Range(size_t{1}, size_t{1} << 33));
+  app.add_option("--bytes", flags.bytes)
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(size_t{1}, size_t{1} << 33));
   app.add_option("--dtype", dtype);
   app.add_option("--op", op);
   app.add_option("--iters", flags.iterations);
@@ -165,7 +167,8 @@ Flags parse(CLI::App& app, int argc, char** argv) {
   for (int i = 0; i < rueda::core::kDtypeCount; ++i) {
     if (dtype == rueda::core::name_of(static_cast<Dtype>(i))) flags.dtype = static_cast<Dtype>(i);
   }
-  for (const ReduceOp known : {ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
+  for (const ReduceOp known :
+       {ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
     if (op == rueda::core::name_of(known)) flags.op = known;
   }
   return flags;

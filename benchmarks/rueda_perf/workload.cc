@@ -26,7 +26,8 @@ Pattern pattern_of(const Job& job, const Arguments& arguments) {
 Workload::Workload(const Job& job, const Arguments& arguments, Form form, const std::vector<size_t>& counts)
     : job_(job), arguments_(arguments), pattern_(pattern_of(job, arguments)) {
   const size_t width = core::size_of(arguments.dtype);
-  const std::string prefix = std::string(core::name_of(arguments.collective)) + "." + std::to_string(counts.size()) + ".";
+  const std::string prefix =
+      std::string(core::name_of(arguments.collective)) + "." + std::to_string(counts.size()) + ".";
   tensors_.reserve(counts.size());
   size_t offset = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
@@ -40,8 +41,8 @@ Workload::Workload(const Job& job, const Arguments& arguments, Form form, const 
   input_ = std::make_unique<Memory>(rotation_.bytes());
   if (form == Form::kOutOfPlace) output_ = std::make_unique<Memory>(rotation_.bytes());
   for (Member& member : tensors_) {  // they no longer move: `shape` points into them
-    member.input = {sizeof(rueda_tensor), nullptr, static_cast<int32_t>(arguments.dtype), 1,
-                    &member.count,        RUEDA_DEVICE_CPU, 0};
+    member.input = {sizeof(rueda_tensor), nullptr, static_cast<int32_t>(arguments.dtype), 1, &member.count,
+                    RUEDA_DEVICE_CPU,     0};
     member.output = member.input;
   }
 }

@@ -18,12 +18,17 @@ struct PerfRun {
   nlohmann::json json;  ///< what it wrote, null where nothing
 };
 
+/// A file of this test process.
+inline std::filesystem::path perf_result_file() {
+  return std::filesystem::temp_directory_path() / ("rueda-perf-test-" + std::to_string(::getpid()) + ".json");
+}
+
 /// Runs it with `ranks` ranks under hvdrun, or without where `ranks` is 0. Blocks until it has ended.
-inline PerfRun run_perf(int ranks, const std::string& flags) {
+inline PerfRun run_perf(int ranks, const std::string& flags, const std::filesystem::path& file = perf_result_file()) {
   const std::string bin = RUEDA_TEST_BIN;
-  const auto file = std::filesystem::temp_directory_path() / ("rueda-perf-test-" + std::to_string(::getpid()) + ".json");
   std::string command = bin + "/rueda-perf " + flags + " --json " + file.string() + " 2>&1";
-  if (ranks > 0) command = bin + "/hvdrun -np " + std::to_string(ranks) + " -H localhost:" + std::to_string(ranks) + " " + command;
+  const std::string count = std::to_string(ranks);
+  if (ranks > 0) command = bin + "/hvdrun -np " + count + " -H localhost:" + count + " " + command;
   FILE* const pipe = ::popen(command.c_str(), "r");
   if (pipe == nullptr) throw std::runtime_error("no pipe for " + command);
   PerfRun result;

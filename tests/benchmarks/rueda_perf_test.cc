@@ -131,7 +131,8 @@ TEST_CASE("rueda-perf says what is wrong with its flags") {
 }
 
 TEST_CASE("a result that cannot be written is a failure") {
-  const PerfRun run = run_perf(0, "allreduce --bytes 8 --iters 1 --warmup 1 --json /nowhere/result.json");
+  const PerfRun run = run_perf(0, "allreduce --bytes 8 --iters 1 --warmup 1", "/nowhere/result.json");
   INFO(run.output);
-  CHECK(run.exit_code != 0);
+  CHECK(run.exit_code == 1);
+  CHECK(run.output.find("cannot write /nowhere/result.json") != std::string::npos);
 }
