@@ -8,7 +8,7 @@ namespace rueda::core {
 
 namespace {
 
-constexpr uint32_t kChunkBytes = 256 * 1024;
+constexpr uint32_t kTreeChunkBytes = 256 * 1024;
 constexpr int64_t kInFlight = 4;
 
 class TreeRun {
@@ -102,7 +102,7 @@ class TreeRun {
 
 bool broadcast_tree_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
-RowChoice broadcast_tree_plan(const BatchShape& shape) { return plan_chunks(wire_bytes(shape), kChunkBytes); }
+RowChoice broadcast_tree_plan(const BatchShape& shape) { return plan_chunks(wire_bytes(shape), kTreeChunkBytes); }
 
 Status broadcast_tree(const Call& call, Mesh& mesh, Deadline deadline) { return TreeRun(call, mesh, deadline).run(); }
 

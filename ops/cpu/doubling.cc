@@ -11,7 +11,7 @@ namespace rueda::core {
 
 namespace {
 
-constexpr uint32_t kChunkBytes = 256 * 1024;
+constexpr uint32_t kDoublingChunkBytes = 256 * 1024;
 
 /// Who exchanges with whom. `place` counts the members that take part in the doubling; -1: folded into `partner`.
 class Places {
@@ -122,7 +122,7 @@ class DoublingRun {
 
 bool doubling_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
-RowChoice doubling_plan(const BatchShape& shape) { return plan_chunks(wire_bytes(shape), kChunkBytes); }
+RowChoice doubling_plan(const BatchShape& shape) { return plan_chunks(wire_bytes(shape), kDoublingChunkBytes); }
 
 Status doubling(const Call& call, Mesh& mesh, Deadline deadline) {
   if (!partials_serve(call)) return direct(call, mesh, deadline);

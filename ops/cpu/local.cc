@@ -10,7 +10,7 @@ namespace rueda::core {
 namespace {
 
 /// An encoded block between two passes over it: stays in the first-level cache.
-constexpr size_t kBlockBytes = 8192;
+constexpr size_t kLocalBlockBytes = 8192;
 /// Above this a turn would hold the baton for too long; a lane runs it.
 constexpr uint32_t kInlineBytes = 256 * 1024;
 
@@ -30,9 +30,9 @@ Status local_allreduce(const Call& call, Mesh&, Deadline) {
   }
   SliceCursor from = packing.cursor();
   SliceCursor to = packing.cursor();
-  alignas(64) std::byte block[kBlockBytes];
+  alignas(64) std::byte block[kLocalBlockBytes];
   const std::byte* const inputs[] = {block};
-  const auto capacity = static_cast<int64_t>(kBlockBytes / packing.element_bytes());
+  const auto capacity = static_cast<int64_t>(kLocalBlockBytes / packing.element_bytes());
   for (int64_t left = call.count; left > 0;) {
     const int64_t length = std::min(left, capacity);
     packing.pack(from, length, block, StoreHint::kPlain);

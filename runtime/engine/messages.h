@@ -7,6 +7,7 @@
 
 #include "runtime/base/wire.h"
 #include "runtime/engine/request.h"
+#include "runtime/net/control_link.h"
 
 namespace rueda::core {
 
@@ -24,7 +25,6 @@ namespace rueda::core {
 /// A proposal carries no occurrence: links keep order, so both ends count. In a verdict an occurrence is counted from
 /// the id's oldest without a verdict, which every member knows.
 
-inline constexpr size_t kMaxFrameBytes = 16u << 20;
 inline constexpr size_t kMaxRequests = 65536;  ///< of one frame, and of one list of operations
 inline constexpr size_t kMaxNameBytes = 1024;
 inline constexpr size_t kMaxDims = 16;

@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kLongestPause{500};
 /// One attempt's share: a host that answers nothing must not use up the time of the next address.
 constexpr std::chrono::seconds kAttempt{5};
 
-std::string name_of(const StoreLocation& where) { return where.host + ":" + std::to_string(where.port); }
+std::string address_of(const StoreLocation& where) { return where.host + ":" + std::to_string(where.port); }
 
 /// Waits until `fd` is writable.
 bool writable(int fd, Deadline deadline) {
@@ -93,12 +93,12 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
       last = handshake({connection->io_, nullptr, deadline.earlier(Deadline::after(kAttempt))}, connection->stream_);
       if (last.ok()) return connection;
       if (last.code() == Code::kSystem)
-        return Status(last.code(), "store at " + name_of(where) + ": " + last.sentence());
+        return Status(last.code(), "store at " + address_of(where) + ": " + last.sentence());
     }
     if (deadline.passed()) break;
     wait_between_attempts(pause, deadline);
   }
-  return Status(Code::kTimeout, "store at " + name_of(where) + " cannot be reached: " + last.sentence());
+  return Status(Code::kTimeout, "store at " + address_of(where) + " cannot be reached: " + last.sentence());
 }
 
 void StoreConnection::start(const StoreRequest& request) {

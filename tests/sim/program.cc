@@ -143,4 +143,8 @@ Job make_job(uint64_t seed, int ranks) {
   return job;
 }
 
+const core::SetMembers& members_of(const Job& job, core::SetId set) {
+  return *std::find_if(job.config.sets.begin(), job.config.sets.end(), [set](const auto& s) { return s.id == set; });
+}
+
 }  // namespace rueda::sim

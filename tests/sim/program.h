@@ -24,4 +24,7 @@ struct Job {
 /// `ranks` 0: from the seed.
 Job make_job(uint64_t seed, int ranks);
 
+/// The members of one of the job's sets.
+const core::SetMembers& members_of(const Job& job, core::SetId set);
+
 }  // namespace rueda::sim

@@ -54,10 +54,6 @@ class Joints {
   std::map<Occurrence, Joint> joints_;
 };
 
-const core::SetMembers& members_of(const Job& job, core::SetId set) {
-  return *std::find_if(job.config.sets.begin(), job.config.sets.end(), [set](const auto& s) { return s.id == set; });
-}
-
 bool differs(const Joint& joint) {
   return std::any_of(joint.tickets.begin(), joint.tickets.end(), [&](const auto& each) {
     return !(each.second->request.metadata == joint.tickets.front().second->request.metadata);

@@ -9,14 +9,6 @@ using core::BatchEvent;
 using core::ErrorEvent;
 using core::GoodbyeEvent;
 
-namespace {
-
-const core::SetMembers& members_of(const Job& job, core::SetId set) {
-  return *std::find_if(job.config.sets.begin(), job.config.sets.end(), [set](const auto& s) { return s.id == set; });
-}
-
-}  // namespace
-
 Simulation::Simulation(uint64_t seed, int ranks, Trace trace)
     : job_(make_job(seed, ranks)), random_(~seed), trace_(std::move(trace)), arbiter_(job_.config) {
   core::AgreementConfig config = job_.config;
