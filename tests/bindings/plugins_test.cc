@@ -9,6 +9,7 @@
 
 #include "tests/bindings/operations.h"
 #include "tests/support/plugins/fake_device.h"
+#include "tests/support/rank_processes.h"
 
 namespace rueda::test {
 namespace {
@@ -292,6 +293,27 @@ TEST_CASE("a device mark whose operation was refused is freed") {
     expect_sums(values, 2, "the first one");
   });
   CHECK(device.counts().marks_alive == before.marks_alive);
+}
+
+TEST_CASE("rank: joins with the plug-ins of its environment", "[.]") {
+  rueda_session* session = nullptr;
+  const int32_t code = rueda_init(nullptr, &session);
+  std::string sentence = rueda_last_error();
+  std::ranges::replace(sentence, '\n', ' ');
+  rank_report(std::string("init ") + rueda_error_name(code) + " " + sentence);
+  rank_await();  // rank 0 serves the store: nobody leaves before all have heard
+  CHECK(rueda_shutdown(session) == RUEDA_OK);
+}
+
+TEST_CASE("ranks with different plug-ins do not start, and are told who has which") {
+  RankProcesses ranks({.size = 2, .body = "rank: joins with the plug-ins of its environment", .of_rank = [](int rank) {
+                         return RankProcesses::Variables{{"RUEDA_PLUGINS", rank == 0 ? kTestPlugin : ""}};
+                       }});
+  for (int rank = 0; rank < 2; ++rank) {
+    CHECK_THAT(ranks.await(rank, "init"), Contains("MISMATCH") && Contains("+test\" on rank 0"));
+  }
+  for (int rank = 0; rank < 2; ++rank) ranks.tell(rank, "go on");
+  for (const RankOutcome& outcome : ranks.finish()) CHECK(outcome.exit_code == 0);
 }
 
 TEST_CASE("the build's description says which plug-ins were found and why others were not") {
