@@ -112,7 +112,8 @@ typedef struct rueda_init_options {
  * MISMATCH: builds or settings differ, with a table of who has what. SYSTEM: sockets, memory. */
 RUEDA_API int32_t rueda_init(const rueda_init_options* options, rueda_session** session);
 
-/* Leaves the job: everything submitted before by all ranks runs, then this rank says goodbye. Bounded: 5 seconds in all.
+/* Leaves the job: says goodbye behind everything this rank has submitted. What all ranks have submitted by then runs to
+ * its end; what still needs this rank fails with RUEDA_SHUT_DOWN on the others. Bounded: 5 seconds in all.
  * Operations of this session still in flight finish with RUEDA_SHUT_DOWN or with their result; their handles stay valid
  * until released. The session is freed: no other call may use it or race with this one. NULL is fine.
  * Refused (INVALID_ARGUMENT) inside a callback. */

@@ -5,8 +5,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <cstring>
-#include <map>
 
 #include "bindings/c/callback_store.h"
 #include "bindings/c/plugins.h"
@@ -17,9 +15,9 @@
 #include "runtime/rendezvous/death.h"
 #include "runtime/rendezvous/form.h"
 #include "runtime/rendezvous/identity.h"
+#include "runtime/rendezvous/open_store.h"
 #include "runtime/rendezvous/store_client.h"
 #include "runtime/rendezvous/store_keys.h"
-#include "runtime/rendezvous/store_server.h"
 
 namespace rueda::core {
 namespace {
@@ -66,22 +64,8 @@ class StoreVerdicts : public VerdictSource {
   std::unique_ptr<StoreWatch> watch_;
 };
 
-/// Rank 0's own server at an address lives as long as its process, so that ranks can meet there again.
-Status serve_store(const StoreLocation& where) {
-  static Mutex mutex;
-  static auto* servers = new std::map<std::string, std::unique_ptr<StoreServer>>;
-  MutexLock lock(mutex);
-  auto& server = (*servers)[where.host + ":" + std::to_string(where.port)];
-  if (server != nullptr) return {};
-  Result<std::unique_ptr<StoreServer>> started =
-      StoreServer::start({.address = where.host, .port = where.port, .job = where.job, .key = where.key});
-  if (!started.ok()) return started.status();
-  server = std::move(started).value();
-  return {};
-}
-
 struct Meeting {
-  std::unique_ptr<Store> store;
+  std::shared_ptr<Store> store;
   std::unique_ptr<VerdictSource> verdicts;
 };
 
@@ -96,18 +80,13 @@ Result<Meeting> meet(const rueda_init_options& options, const Identity& identity
   }
   const Result<StoreChoice> choice = choose_store(identity, settings, environment);
   if (!choice.ok()) return choice.status();
-  if (choice.value().kind == StoreKind::kNone) return meeting;
-  Result<StoreLocation> location = parse_store_address(choice.value().address);
-  if (!location.ok()) return location.status();
-  StoreLocation where = location.value();
-  where.job = identity.job;
-  where.key = identity.key;
-  if (choice.value().kind == StoreKind::kRankZero && identity.rank == 0) RUEDA_RETURN_IF_ERROR(serve_store(where));
-  Result<std::unique_ptr<StoreClient>> client = StoreClient::connect(where, deadline);
-  if (!client.ok()) return client.status();
-  meeting.store = std::move(client).value();
+  Result<std::shared_ptr<Store>> store = open_store(choice.value(), identity, deadline);
+  if (!store.ok()) return store.status();
+  meeting.store = std::move(store).value();
   if (choice.value().kind != StoreKind::kLauncher) return meeting;
-  Result<std::unique_ptr<StoreWatch>> watch = StoreWatch::start(where, death_key(identity.job), deadline);
+  const Result<StoreLocation> where = locate_store(choice.value(), identity);
+  if (!where.ok()) return where.status();
+  Result<std::unique_ptr<StoreWatch>> watch = StoreWatch::start(where.value(), death_key(identity.job), deadline);
   if (!watch.ok()) return watch.status();
   meeting.verdicts = std::make_unique<StoreVerdicts>(std::move(watch).value());
   return meeting;
@@ -188,7 +167,7 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
 
 Status close_session(rueda_session& session) {
   std::shared_ptr<Engine> engine;
-  std::unique_ptr<Store> store;
+  std::shared_ptr<Store> store;
   {
     MutexLock lock(session.mutex);
     engine = std::move(session.engine);

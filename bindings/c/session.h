@@ -14,7 +14,7 @@ struct rueda_session {
   rueda::core::Mutex mutex;
   /// Null once shut down.
   std::shared_ptr<rueda::core::Engine> engine RUEDA_GUARDED_BY(mutex);
-  std::unique_ptr<rueda::core::Store> store RUEDA_GUARDED_BY(mutex);  ///< hvdrun's, where the goodbye is noted; may be null
+  std::shared_ptr<rueda::core::Store> store RUEDA_GUARDED_BY(mutex);  ///< hvdrun's, where the goodbye is noted; may be null
   rueda::core::DeviceTable devices;  ///< immutable
   std::string job;
   uint64_t process = 0;              ///< the process it was made in: see `process_generation`
