@@ -8,7 +8,7 @@
 namespace rueda::core {
 namespace {
 
-const Algorithm* find_row(int32_t kind, const char* name) {
+const Algorithm* find_host_row(int32_t kind, const char* name) {
   for (const Algorithm& row : algorithms()) {
     if (static_cast<int32_t>(row.kind) == kind && row.name == std::string_view(name)) return &row;
   }
@@ -17,7 +17,7 @@ const Algorithm* find_row(int32_t kind, const char* name) {
 
 rueda_host host_with_rows() {
   rueda_host host = bare_host();
-  host.find_row = find_row;
+  host.find_row = find_host_row;
   return host;
 }
 

@@ -12,8 +12,8 @@ namespace rueda::core {
 struct Plugins {
   std::vector<std::span<const Algorithm>> rows;
   DeviceTable devices;
-  /// "+mpi+cuda": what is appended to the build id in the exchange of init, because rows are known by their place in the
-  /// table, so all ranks need the same plug-ins in the same order.
+  /// "+mpi+cuda": what is appended to the build id in the exchange of init, because rows are known by their place in
+  /// the table, so all ranks need the same plug-ins in the same order.
   std::string suffix;
 };
 

@@ -13,10 +13,12 @@
 namespace rueda::core {
 namespace {
 
-constexpr size_t kAlignment = 64;
+constexpr size_t kHostAlignment = 64;
 constexpr const char* kStandard[] = {"librueda_mpi.so", "librueda_cuda.so"};
 
-void* allocate(size_t bytes) { return std::aligned_alloc(kAlignment, bytes / kAlignment * kAlignment + kAlignment); }
+void* allocate(size_t bytes) {
+  return std::aligned_alloc(kHostAlignment, bytes / kHostAlignment * kHostAlignment + kHostAlignment);
+}
 void release(void* memory) { std::free(memory); }
 int64_t now_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(SteadyClock::now().time_since_epoch()).count();
@@ -25,28 +27,28 @@ void write_log(int32_t level, const char* line) { log(static_cast<LogLevel>(leve
 int32_t aborted(const Abort* abort) { return abort->raised() ? 1 : 0; }
 const Algorithm* no_row(int32_t, const char*) { return nullptr; }
 
-Status refuse(const std::string& path, const std::string& why) {
+Status refuse_plugin(const std::string& path, const std::string& why) {
   return {Code::kUnsupported, "plug-in " + path + " " + why};
 }
 
 /// In this order: of another ABI only the first two fields mean anything, of another build only the first three.
 Status check_table(const std::string& path, const rueda_plugin_table* table) {
-  if (table == nullptr) return refuse(path, "refuses to work with this build");
+  if (table == nullptr) return refuse_plugin(path, "refuses to work with this build");
   if (table->abi != kPluginAbi) {
-    return refuse(path, fmt::format("has plug-in ABI {}, this build has {}", table->abi, kPluginAbi));
+    return refuse_plugin(path, fmt::format("has plug-in ABI {}, this build has {}", table->abi, kPluginAbi));
   }
   if (table->struct_size != sizeof(rueda_plugin_table)) {
-    return refuse(path, fmt::format("has a table of {} bytes, this build's has {}", table->struct_size,
-                                    sizeof(rueda_plugin_table)));
+    return refuse_plugin(path, fmt::format("has a table of {} bytes, this build's has {}", table->struct_size,
+                                           sizeof(rueda_plugin_table)));
   }
   if (table->build_id != std::string_view(build_id())) {
-    return refuse(path, fmt::format("is of build {}, this is build {}; build both from one source", table->build_id,
-                                    build_id()));
+    return refuse_plugin(
+        path, fmt::format("is of build {}, this is build {}; build both from one source", table->build_id, build_id()));
   }
   return {};
 }
 
-Plugin open(const std::string& path, const rueda_host& host) {
+Plugin open_one(const std::string& path, const rueda_host& host) {
   const auto table = open_plugin(path, host);
   return {path, table.ok() ? table.value() : nullptr, table.status()};
 }
@@ -59,14 +61,14 @@ rueda_host bare_host() {
 
 Result<const rueda_plugin_table*> open_plugin(const std::string& path, const rueda_host& host) {
   std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return refuse(path, "does not exist");
+  if (!std::filesystem::exists(path, ignored)) return refuse_plugin(path, "does not exist");
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* why = ::dlerror();
-    return refuse(path, fmt::format("cannot be loaded: {}", why == nullptr ? "no reason given" : why));
+    return refuse_plugin(path, fmt::format("cannot be loaded: {}", why == nullptr ? "no reason given" : why));
   }
   const auto function = reinterpret_cast<rueda_plugin_function>(::dlsym(library, "rueda_plugin"));
-  if (function == nullptr) return refuse(path, "is no plug-in: it has no function rueda_plugin");
+  if (function == nullptr) return refuse_plugin(path, "is no plug-in: it has no function rueda_plugin");
   const rueda_plugin_table* table = function(&host);
   RUEDA_RETURN_IF_ERROR(check_table(path, table));
   return table;
@@ -74,7 +76,7 @@ Result<const rueda_plugin_table*> open_plugin(const std::string& path, const rue
 
 std::vector<Plugin> open_standard_plugins(const std::string& folder, const rueda_host& host) {
   std::vector<Plugin> plugins;
-  for (const char* file : kStandard) plugins.push_back(open((std::filesystem::path(folder) / file).string(), host));
+  for (const char* file : kStandard) plugins.push_back(open_one((std::filesystem::path(folder) / file).string(), host));
   return plugins;
 }
 
@@ -82,7 +84,7 @@ std::vector<Plugin> open_listed_plugins(const std::string& listed, const rueda_h
   std::vector<Plugin> plugins;
   for (size_t begin = 0; begin < listed.size();) {
     const size_t colon = std::min(listed.find(':', begin), listed.size());
-    if (colon > begin) plugins.push_back(open(listed.substr(begin, colon - begin), host));
+    if (colon > begin) plugins.push_back(open_one(listed.substr(begin, colon - begin), host));
     begin = colon + 1;
   }
   return plugins;

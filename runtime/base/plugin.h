@@ -12,8 +12,8 @@ namespace rueda::core {
 rueda_host bare_host();
 
 /// Opens the library at `path` for as long as the process lives and asks for its table; again and again gives the same.
-/// `host` lives as long. kUnsupported, with a sentence for people: no such file, no library, no `rueda_plugin` in it, or
-/// it is of another ABI or build.
+/// `host` lives as long. kUnsupported, with a sentence for people: no such file, no library, no `rueda_plugin` in it,
+/// or it is of another ABI or build.
 Result<const rueda_plugin_table*> open_plugin(const std::string& path, const rueda_host& host);
 
 /// A plug-in that was looked for.

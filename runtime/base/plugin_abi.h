@@ -12,9 +12,9 @@ struct DeviceRow;
 ///
 ///   extern "C" const rueda_plugin_table* rueda_plugin(const rueda_host* host);
 ///
-/// Both structs begin with size, ABI number and build id, which never move. A plug-in belongs to one build: another build
-/// id is refused, so what the pointers lead to may be C++ of that build. It links nothing of the host and reaches rows,
-/// memory, clock, log and abort through the host's table alone. It is never unloaded.
+/// Both structs begin with size, ABI number and build id, which never move. A plug-in belongs to one build: another
+/// build id is refused, so what the pointers lead to may be C++ of that build. It links nothing of the host and reaches
+/// rows, memory, clock, log and abort through the host's table alone. It is never unloaded.
 extern "C" {
 
 struct rueda_host {

@@ -7,8 +7,9 @@
 
 namespace rueda::core {
 
-/// What lies ahead while nobody looks. A proposal for a set cannot be agreed before rank 0's own, if rank 0 is a member:
-/// so while rank 0 expects nothing such frames wait for its next turn, and a fast rank costs a slow one no wake-up.
+/// What lies ahead while nobody looks. A proposal for a set cannot be agreed before rank 0's own, if rank 0 is a
+/// member: so while rank 0 expects nothing such frames wait for its next turn, and a fast rank costs a slow one no
+/// wake-up.
 enum class Rest : uint32_t {
   kNone = kLooking,
   kIdle = kRestingIdle,            ///< ring for anything but proposals
@@ -18,8 +19,8 @@ enum class Rest : uint32_t {
 /// Who may run the engine's turn. Whoever holds it owns the engine's state, whichever thread that is; it is never slept
 /// on, and nobody sleeps holding it: who cannot take it queues its input and goes.
 ///
-/// `asleep` (in the rank's shared segment, so that peers see it) means "nobody is looking"; only the holder writes it. It
-/// also says how much noise a peer should make: see `Rest`.
+/// `asleep` (in the rank's shared segment, so that peers see it) means "nobody is looking"; only the holder writes it.
+/// It also says how much noise a peer should make: see `Rest`.
 ///
 ///     to put down: announce (asleep != 0), look at every input once more, and then either
 ///                  keep (asleep = 0) because something came, or release
@@ -48,8 +49,8 @@ class RUEDA_CAPABILITY("baton") BasicBaton {
   /// Puts the baton down: whoever comes next, or nobody, looks at the inputs; nothing that came meanwhile is lost.
   /// `rest_ahead()` tells how to announce, `input_waiting()` looks, `turn()` takes what came.
   template <typename RestAhead, typename InputWaiting, typename Turn>
-  void put_down(RestAhead&& rest_ahead, InputWaiting&& input_waiting, Turn&& turn)
-      RUEDA_ATTRIBUTE(release_capability()) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
+  void put_down(RestAhead&& rest_ahead, InputWaiting&& input_waiting, Turn&& turn) RUEDA_ATTRIBUTE(release_capability())
+      RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
     for (;;) {
       rest(rest_ahead());
       if (input_waiting()) {

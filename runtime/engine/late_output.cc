@@ -9,7 +9,8 @@ bool needs_output(const Member& member) {
 }
 
 LateOutputs::~LateOutputs() {
-  for (const Sink& sink : sinks_) sink.spec->device->free(sink.spec->device->context, sink.spec->device_index, sink.memory);
+  for (const Sink& sink : sinks_)
+    sink.spec->device->free(sink.spec->device->context, sink.spec->device_index, sink.memory);
 }
 
 std::byte* LateOutputs::make_sink(const OperationSpec& spec, size_t bytes) {
@@ -25,10 +26,12 @@ Status LateOutputs::place(Batch& batch) {
     const size_t bytes = static_cast<size_t>(member.slice.count) * size_of(member.request.metadata.dtype);
     auto* memory = static_cast<std::byte*>(member.operation->spec().allocate(bytes));
     if (memory != nullptr) {
-      member.operation->own_output(static_cast<size_t>(&member - member.operation->members().data()), memory, Ownership::kCaller);
+      member.operation->own_output(static_cast<size_t>(&member - member.operation->members().data()), memory,
+                                   Ownership::kCaller);
     } else {
-      member.failure = Status(Code::kSystem, fmt::format("the allocation callback gave no {} bytes for the output of {}",
-                                                         bytes, describe(member)));
+      member.failure =
+          Status(Code::kSystem,
+                 fmt::format("the allocation callback gave no {} bytes for the output of {}", bytes, describe(member)));
       memory = make_sink(member.operation->spec(), bytes);
       if (memory == nullptr) return member.failure;
     }

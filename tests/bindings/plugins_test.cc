@@ -146,7 +146,8 @@ TEST_CASE("a session without the plug-in knows neither its row nor its device") 
     std::vector<float> values = {1};
     CTensor tensor(values, RUEDA_F32);
     tensor->device = kFakeDevice;
-    expect_code(rueda_allreduce(session, tensor.get(), tensor.get(), RUEDA_SUM, nullptr), RUEDA_INVALID_ARGUMENT, "device");
+    expect_code(rueda_allreduce(session, tensor.get(), tensor.get(), RUEDA_SUM, nullptr), RUEDA_INVALID_ARGUMENT,
+                "device");
     expect(std::string(rueda_last_error()).find("no plug-in serves it") != std::string::npos, rueda_last_error());
   });
 }
@@ -171,7 +172,8 @@ TEST_CASE("a batch reads a device tensor only after its mark, and marks the stre
     rueda_op_options options = named("on device");
     options.stream = stream.get();
     rueda_handle handle = 0;
-    expect_code(rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &handle), RUEDA_OK, "enqueue");
+    expect_code(rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &handle), RUEDA_OK,
+                "enqueue");
     device.await_early_polls(before.polls_too_early + 1);
     expect(rueda_poll(handle) == 0, "the operation finished before its input was there");
     expect_code(rueda_wait(handle, 0.0), RUEDA_TIMEOUT, "wait before the input is there");
@@ -206,7 +208,8 @@ TEST_CASE("outputs without a place are allocated on the device and freed with th
     rueda_op_options options = named("library's place");
     options.stream = stream.get();
     rueda_handle handle = 0;
-    expect_code(rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &handle), RUEDA_OK, "enqueue");
+    expect_code(rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &handle), RUEDA_OK,
+                "enqueue");
     expect_code(rueda_wait(handle, -1.0), RUEDA_OK, "wait");
     rueda_tensor placed{};
     placed.struct_size = sizeof placed;
@@ -243,7 +246,8 @@ TEST_CASE("the caller's allocation callback is told the device, and without memo
       return static_cast<void*>(static_cast<Asked*>(context)->place);
     };
     rueda_handle handle = 0;
-    expect_code(rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &handle), RUEDA_OK, "enqueue");
+    expect_code(rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &handle), RUEDA_OK,
+                "enqueue");
     expect_code(rueda_wait(handle, -1.0), rank == 0 ? RUEDA_OK : RUEDA_SYSTEM, "wait");
     expect(asked.device == kFakeDevice, "the callback was told another device");
     if (rank == 0) expect_sums(place, 2, "caller's place");
@@ -261,7 +265,8 @@ TEST_CASE("input and output, and the members of a group, lie on one device") {
     const CTensor host(a, RUEDA_F32);
     CTensor on_device(b, RUEDA_F32);
     on_device->device = kFakeDevice;
-    expect_code(rueda_allreduce(session, host.get(), on_device.get(), RUEDA_SUM, nullptr), RUEDA_INVALID_ARGUMENT, "pair");
+    expect_code(rueda_allreduce(session, host.get(), on_device.get(), RUEDA_SUM, nullptr), RUEDA_INVALID_ARGUMENT,
+                "pair");
     const rueda_tensor group[2] = {*host.get(), *on_device.get()};
     expect_code(rueda_grouped_allreduce(session, 2, group, group, nullptr, RUEDA_SUM, nullptr), RUEDA_INVALID_ARGUMENT,
                 "group");
@@ -285,7 +290,8 @@ TEST_CASE("a device mark whose operation was refused is freed") {
     options.stream = stream.get();
     rueda_handle handle = 0;
     rueda_handle refused = 0;
-    expect_code(rueda_allreduce_async(session, tensor.get(), tensor.get(), RUEDA_SUM, &options, &handle), RUEDA_OK, "enqueue");
+    expect_code(rueda_allreduce_async(session, tensor.get(), tensor.get(), RUEDA_SUM, &options, &handle), RUEDA_OK,
+                "enqueue");
     expect_code(rueda_allreduce_async(session, second.get(), second.get(), RUEDA_SUM, &options, &refused),
                 RUEDA_INVALID_ARGUMENT, "the name in flight");
     go.count_down();

@@ -39,8 +39,8 @@ TEST_CASE("a plug-in of another build is refused by name of both") {
 }
 
 TEST_CASE("a plug-in of another ABI is refused before anything else of it is read") {
-  CHECK_THAT(refusal(kFolder + "/other_abi.so"),
-             Contains("has plug-in ABI " + std::to_string(kPluginAbi + 1) + ", this build has " + std::to_string(kPluginAbi)));
+  CHECK_THAT(refusal(kFolder + "/other_abi.so"), Contains("has plug-in ABI " + std::to_string(kPluginAbi + 1) +
+                                                          ", this build has " + std::to_string(kPluginAbi)));
 }
 
 TEST_CASE("a plug-in whose table has another size is refused") {

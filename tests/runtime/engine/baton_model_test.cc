@@ -24,7 +24,7 @@ struct World {
   uint32_t rung = 0;            ///< the engine's `rung_`
   uint32_t bell = 0;            ///< the coordinator's eventfd
   uint32_t turns_running = 0;
-  bool overlapped = false;      ///< two turns ran at once
+  bool overlapped = false;  ///< two turns ran at once
   std::vector<Party> parties;
   auto operator<=>(const World&) const = default;
 };
@@ -103,7 +103,8 @@ void ring_coordinator() {
   step([](World& world) { return world.bell = 1; });
 }
 
-/// How the engine puts its baton down, and how its coordinator takes it; other ways show that the enumeration sees faults.
+/// How the engine puts its baton down, and how its coordinator takes it; other ways show that the enumeration sees
+/// faults.
 struct Protocol {
   std::function<void(ModelBaton&)> put_down;
   std::function<bool(ModelBaton&)> coordinator_takes;
@@ -245,9 +246,7 @@ TEST_CASE("no interleaving of the baton loses input or runs two turns at once") 
 
 TEST_CASE("the enumeration sees that the inputs must be looked at again after the announcement") {
   Protocol protocol = real_protocol();
-  protocol.put_down = [](ModelBaton& baton) {
-    baton.put_down([] { return Rest::kIdle; }, [] { return false; }, turn);
-  };
+  protocol.put_down = [](ModelBaton& baton) { baton.put_down([] { return Rest::kIdle; }, [] { return false; }, turn); };
   CHECK(Enumeration({Role::kCoordinator, Role::kProducer}, protocol).lost() > 0);
 }
 

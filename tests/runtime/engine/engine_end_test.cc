@@ -45,10 +45,10 @@ class HeldBatch {
  public:
   std::shared_ptr<Operation> start(Engine& engine, int rank, std::vector<float>& in, std::vector<float>& out) {
     return start_sum(engine, {"held", {&in}, nullptr, [this, rank, &out](size_t) -> void* {
-      if (rank == 0) running_.count_down();
-      if (rank == 1) go_.wait();
-      return out.data();
-    }});
+                                if (rank == 0) running_.count_down();
+                                if (rank == 1) go_.wait();
+                                return out.data();
+                              }});
   }
   /// Until rank 0's part of the batch runs.
   void await_running() { running_.wait(); }
@@ -150,7 +150,8 @@ TEST_CASE("what was agreed before a goodbye succeeds on all ranks, also where it
   EngineRanks::run({.size = 2}, [leaver](Engine& engine, int rank) {
     std::vector<std::vector<float>> tensors(30, std::vector<float>(5000, 1.0f));
     std::vector<std::shared_ptr<Operation>> operations;
-    for (size_t i = 0; i < tensors.size(); ++i) operations.push_back(start_sum(engine, {"w" + std::to_string(i), {&tensors[i]}}));
+    for (size_t i = 0; i < tensors.size(); ++i)
+      operations.push_back(start_sum(engine, {"w" + std::to_string(i), {&tensors[i]}}));
     if (rank == leaver) {
       require(finish(*operations.back()).ok(), "the last one failed");
       engine.shutdown(soon());
@@ -182,9 +183,9 @@ TEST_CASE("callbacks of operations that a shutdown fails still fire once") {
     std::latch fired(1);
     Code code = Code::kOk;
     auto operation = start_sum(engine, {"w", {&values}, [&](Code given) {
-      code = given;
-      fired.count_down();
-    }});
+                                          code = given;
+                                          fired.count_down();
+                                        }});
     require_failure(finish(*operation), Code::kShutDown, "");
     fired.wait();
     require(code == Code::kShutDown, "the callback was told another code");
@@ -226,7 +227,8 @@ TEST_CASE("ranks form a second epoch from fewer workers in the same processes, t
   });
   std::vector<float> values = {1};
   Status entered;
-  require_failure(ended[0]->submit_and_wait(make_sum(*ended[0], {"w", {&values}}), entered), Code::kShutDown, "has shut down");
+  require_failure(ended[0]->submit_and_wait(make_sum(*ended[0], {"w", {&values}}), entered), Code::kShutDown,
+                  "has shut down");
 }
 
 TEST_CASE("a frame, a segment and a hello of an older epoch are refused in the next") {

@@ -14,7 +14,8 @@ namespace {
 using namespace core;
 using Catch::Matchers::Contains;
 
-std::shared_ptr<Operation> operation_of(const std::vector<std::string>& names, std::function<void(Code)> callback = nullptr) {
+std::shared_ptr<Operation> operation_of(const std::vector<std::string>& names,
+                                        std::function<void(Code)> callback = nullptr) {
   OperationSpec spec;
   spec.callback = std::move(callback);
   auto operation = std::make_shared<Operation>(nullptr, std::move(spec), names.size());
@@ -117,7 +118,8 @@ TEST_CASE("a completer runs callbacks in the order of posting, on one thread of 
   CHECK(std::is_sorted(order.begin(), order.end()));
   CHECK(inside);
   CHECK_FALSE(Completer::in_callback());
-  CHECK(std::all_of(threads.begin(), threads.end(), [&](auto id) { return id == threads[0] && id != std::this_thread::get_id(); }));
+  CHECK(std::all_of(threads.begin(), threads.end(),
+                    [&](auto id) { return id == threads[0] && id != std::this_thread::get_id(); }));
 }
 
 TEST_CASE("a callback that throws is logged and the next one runs") {

@@ -21,7 +21,8 @@ Identity identity_of(const EngineRanks::Options& options, int rank) {
   identity.job = options.job;
   identity.key.present = true;
   identity.key.bytes.fill(7);
-  identity.worker = options.workers.empty() ? "worker" + std::to_string(rank) : options.workers[static_cast<size_t>(rank)];
+  identity.worker =
+      options.workers.empty() ? "worker" + std::to_string(rank) : options.workers[static_cast<size_t>(rank)];
   return identity;
 }
 
@@ -53,8 +54,8 @@ void require(bool holds, const std::string& sentence) {
 }
 
 void require_failure(const Status& status, Code code, const std::string& text) {
-  require(status.code() == code, std::string("expected ") + code_name(code) + ", got " + code_name(status.code()) + ": " +
-                                     status.sentence());
+  require(status.code() == code,
+          std::string("expected ") + code_name(code) + ", got " + code_name(status.code()) + ": " + status.sentence());
   require(status.sentence().find(text) != std::string::npos, "no \"" + text + "\" in: " + status.sentence());
 }
 

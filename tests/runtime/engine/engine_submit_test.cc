@@ -179,17 +179,21 @@ TEST_CASE("callbacks fire once each, in the order of completion, after the statu
     std::vector<int> order;
     for (int i = 0; i < kCount; ++i) {
       auto& place = operations[static_cast<size_t>(i)];
-      place = make_sum(engine, {"c" + std::to_string(i), {&tensors[static_cast<size_t>(i)]}, [&, i](Code code) {
-        if (!operations[static_cast<size_t>(i)]->done() || code != Code::kOk || !Completer::in_callback()) ++early;
-        order.push_back(i);  // one completer thread
-        if (++fired < kCount) return;
-        static_cast<void>(engine.submit(make_sum(engine, {"inner", {&inner}, [&](Code) { inner_done.count_down(); }})));
-      }});
+      place = make_sum(
+          engine, {"c" + std::to_string(i), {&tensors[static_cast<size_t>(i)]}, [&, i](Code code) {
+                     if (!operations[static_cast<size_t>(i)]->done() || code != Code::kOk || !Completer::in_callback())
+                       ++early;
+                     order.push_back(i);  // one completer thread
+                     if (++fired < kCount) return;
+                     static_cast<void>(
+                         engine.submit(make_sum(engine, {"inner", {&inner}, [&](Code) { inner_done.count_down(); }})));
+                   }});
       require(engine.submit(place).ok(), "refused");
     }
     for (auto& operation : operations) require(finish(*operation).ok(), "failed");
     inner_done.wait();
-    require(fired == kCount && early == 0, std::to_string(fired) + " callbacks, " + std::to_string(early) + " too early");
+    require(fired == kCount && early == 0,
+            std::to_string(fired) + " callbacks, " + std::to_string(early) + " too early");
     require(inner[0] == 1.0f, "the sum that a callback enqueued is wrong");
     require(std::is_sorted(order.begin(), order.end()), "callbacks out of the order of completion");
   });
@@ -200,9 +204,9 @@ TEST_CASE("an allocation callback places the output; without memory this rank al
     std::vector<float> in(100, static_cast<float>(rank + 1)), place(100);
     std::atomic<int> calls{0};
     auto operation = start_sum(engine, {"late", {&in}, nullptr, [&](size_t bytes) -> void* {
-      ++calls;
-      return rank == 1 || bytes != 400 ? nullptr : place.data();
-    }});
+                                          ++calls;
+                                          return rank == 1 || bytes != 400 ? nullptr : place.data();
+                                        }});
     const Status status = finish(*operation);
     require(calls == 1, "the callback was called " + std::to_string(calls) + " times");
     require(in[7] == static_cast<float>(rank + 1), "the input was written");

@@ -1,5 +1,5 @@
 // The fake asynchronous device: a row of the engine's device table over streams that run when the test lets them.
-#include "tests/support/plugins/fake_device_row.h"
+#include "tests/support/plugins/fake_device.h"
 
 #include <condition_variable>
 #include <deque>
@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/support/plugins/fake_device.h"
+#include "tests/support/plugins/fake_device_row.h"
 
 namespace rueda::test {
 namespace {
@@ -175,8 +175,8 @@ void release(void*, int32_t, void* memory) {
 
 const core::DeviceRow* fake_device_row(const rueda_host* host) {
   memory_host = host;
-  static const core::DeviceRow row{sizeof(core::DeviceRow), "fake",        nullptr, kFakeDevice, at_enqueue, order_after,
-                                   at_completion,           poll,          free_token, allocate, release};
+  static const core::DeviceRow row{sizeof(core::DeviceRow), "fake", nullptr,    kFakeDevice, at_enqueue, order_after,
+                                   at_completion,           poll,   free_token, allocate,    release};
   return &row;
 }
 

@@ -14,12 +14,12 @@ struct FakeDeviceCounts {
   int polls = 0;
   int polls_too_early = 0;  ///< of marks that were not passed yet
   int marks_at_completion = 0;
-  int marks_alive = 0;  ///< made and not freed
+  int marks_alive = 0;   ///< made and not freed
   int memory_alive = 0;  ///< allocated and not freed
 };
 
-/// The test's side of the fake device: streams are queues that a thread works off, so what the test puts into one decides
-/// when the marks behind it are passed. Memory is the host's. Any thread.
+/// The test's side of the fake device: streams are queues that a thread works off, so what the test puts into one
+/// decides when the marks behind it are passed. Memory is the host's. Any thread.
 class FakeDevice {
  public:
   virtual ~FakeDevice() = default;

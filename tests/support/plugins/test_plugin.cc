@@ -6,9 +6,14 @@
 extern "C" __attribute__((visibility("default"))) const rueda_plugin_table* rueda_plugin(const rueda_host* host) {
   if (host->struct_size != sizeof(rueda_host) || host->abi != rueda::core::kPluginAbi) return nullptr;
   static const rueda::core::Algorithm row = rueda::test::star_row(host);
-  static const rueda_plugin_table table{
-      sizeof(rueda_plugin_table), rueda::core::kPluginAbi, host->build_id, "test", &row, 1,
-      rueda::test::fake_device_row(host), 1};
+  static const rueda_plugin_table table{sizeof(rueda_plugin_table),
+                                        rueda::core::kPluginAbi,
+                                        host->build_id,
+                                        "test",
+                                        &row,
+                                        1,
+                                        rueda::test::fake_device_row(host),
+                                        1};
   host->log(static_cast<int32_t>(rueda::core::LogLevel::kDebug), "the test plug-in was asked for its table");
   return &table;
 }
