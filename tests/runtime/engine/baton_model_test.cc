@@ -110,7 +110,8 @@ struct Protocol {
   std::function<bool(ModelBaton&)> coordinator_takes;
 };
 
-void put_down(ModelBaton& baton) {
+// Who holds it is the model's to say: clang's analysis cannot follow it through std::function.
+void put_down(ModelBaton& baton) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
   baton.put_down([] { return Rest::kIdle; }, input_waiting,
                  [] {
                    step([](World& world) { return world.rung = 0; });
@@ -135,7 +136,7 @@ void produce(ModelBaton& baton) {
 }
 
 /// A caller that enqueues holding the baton, or without it, and then sleeps.
-void produce_and_wait(ModelBaton& baton, const Protocol& protocol) {
+void produce_and_wait(ModelBaton& baton, const Protocol& protocol) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
   step([](World& world) { return ++world.input; });
   if (baton.nobody_looks()) ring_coordinator();
   if (baton.try_take()) hold(baton, protocol);
@@ -246,13 +247,15 @@ TEST_CASE("no interleaving of the baton loses input or runs two turns at once") 
 
 TEST_CASE("the enumeration sees that the inputs must be looked at again after the announcement") {
   Protocol protocol = real_protocol();
-  protocol.put_down = [](ModelBaton& baton) { baton.put_down([] { return Rest::kIdle; }, [] { return false; }, turn); };
+  protocol.put_down = [](ModelBaton& baton) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
+    baton.put_down([] { return Rest::kIdle; }, [] { return false; }, turn);
+  };
   CHECK(Enumeration({Role::kCoordinator, Role::kProducer}, protocol).lost() > 0);
 }
 
 TEST_CASE("the enumeration sees that the announcement must come before the look") {
   Protocol protocol = real_protocol();
-  protocol.put_down = [](ModelBaton& baton) {
+  protocol.put_down = [](ModelBaton& baton) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
     bool waiting = false;
     baton.put_down(
         [&] {
