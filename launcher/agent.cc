@@ -89,19 +89,14 @@ int Agent::run() {
 
 void Agent::receive(const Message& message) {
   switch (message.type) {
-    case MessageType::kStart:
-      return start(message.bytes);
+    case MessageType::kStart: return start(message.bytes);
     case MessageType::kInput:
       if (const auto input = inputs_.find(message.rank); input != inputs_.end()) input->second.write(message.bytes);
       return;
-    case MessageType::kSignal:
-      return forward(static_cast<int>(message.number));
-    case MessageType::kTaken:
-      return taps_.taken(message.number);
-    case MessageType::kEnd:
-      return end(milliseconds(message.number));
-    default:
-      return;  // an agent's own kinds; hvdrun does not send them
+    case MessageType::kSignal: return forward(static_cast<int>(message.number));
+    case MessageType::kTaken: return taps_.taken(message.number);
+    case MessageType::kEnd: return end(milliseconds(message.number));
+    default: return;  // an agent's own kinds; hvdrun does not send them
   }
 }
 

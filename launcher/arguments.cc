@@ -113,11 +113,8 @@ class Flags {
     };
     CLI::Option* option = nullptr;
     switch (knob.flag_kind) {
-      case FlagKind::kNone:
-        return;
-      case FlagKind::kValue:
-        option = app_.add_option_function<std::string>(name, set, knob.help);
-        break;
+      case FlagKind::kNone: return;
+      case FlagKind::kValue: option = app_.add_option_function<std::string>(name, set, knob.help); break;
       case FlagKind::kMiB:
         option = app_.add_option_function<std::string>(
             name, [set](const std::string& n) { set(n + "MiB"); }, knob.help);

@@ -161,8 +161,7 @@ int Job::run() {
 void Job::receive(const Message& message) {
   const bool about_rank = message.rank >= 0 && message.rank < size();
   switch (message.type) {
-    case MessageType::kStarted:
-      return about_rank ? started(message) : void();
+    case MessageType::kStarted: return about_rank ? started(message) : void();
     case MessageType::kNotStarted:
       judge_.not_started(about_rank ? message.rank : 0, message.number == ENOENT ? 127 : 126,
                          fmt::format("not started: {}", message.bytes));
@@ -172,17 +171,11 @@ void Job::receive(const Message& message) {
       output_.take(message.rank, static_cast<int>(message.number), message.bytes);
       owed_ += static_cast<int64_t>(message.bytes.size());
       return settle_output();
-    case MessageType::kInputTaken:
-      return message.number == 0 ? input_.next() : input_.stop();
-    case MessageType::kExited:
-      return about_rank ? exited(message.rank, static_cast<int>(message.number)) : void();
-    case MessageType::kNote:
-      return output_.say(message.bytes);
-    case MessageType::kDone:
-      done_ = true;
-      return;
-    default:
-      return;  // hvdrun's own kinds
+    case MessageType::kInputTaken: return message.number == 0 ? input_.next() : input_.stop();
+    case MessageType::kExited: return about_rank ? exited(message.rank, static_cast<int>(message.number)) : void();
+    case MessageType::kNote: return output_.say(message.bytes);
+    case MessageType::kDone: done_ = true; return;
+    default: return;  // hvdrun's own kinds
   }
 }
 

@@ -76,19 +76,11 @@ int main(int argc, char** argv) {
   if (!arguments.ok()) return refuse(arguments.status().sentence());
   switch (arguments.value().action) {
     case Action::kHelp:
-    case Action::kCompletion:
-      fmt::print("{}", arguments.value().text);
-      return 0;
-    case Action::kVersion:
-      fmt::print("hvdrun {} (build {})\n", version(), build_id());
-      return 0;
-    case Action::kCheckBuild:
-      fmt::print("{}", check_build());
-      return 0;
-    case Action::kAgent:
-      return run_guard();
-    case Action::kRun:
-      return run(arguments.value());
+    case Action::kCompletion: fmt::print("{}", arguments.value().text); return 0;
+    case Action::kVersion: fmt::print("hvdrun {} (build {})\n", version(), build_id()); return 0;
+    case Action::kCheckBuild: fmt::print("{}", check_build()); return 0;
+    case Action::kAgent: return run_guard();
+    case Action::kRun: return run(arguments.value());
   }
   return kUsageError;
 }

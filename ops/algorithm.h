@@ -5,8 +5,8 @@
 
 namespace rueda::core {
 
-/// A row of the data plane's table. Adding one: its own file, a line in `ops/cpu/table.cc`, a line in the build; tests and
-/// benchmarks loop over the table.
+/// A row of the data plane's table. Adding one: its own file, a line in `ops/cpu/table.cc`, a line in the build; tests
+/// and benchmarks loop over the table.
 struct Algorithm {
   const char* name;  ///< as in RUEDA_ALLREDUCE_ALGORITHM, rueda-perf and the timeline
   OpKind kind;

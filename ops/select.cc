@@ -60,9 +60,9 @@ std::string names_of(std::span<const Algorithm> rows, OpKind kind) {
 }
 
 Status no_such_row(std::span<const Algorithm> rows, OpKind kind, const std::string& name) {
-  return Status(Code::kInvalidArgument,
-                "RUEDA_" + std::string(kind == OpKind::kBroadcast ? "BROADCAST" : "ALLREDUCE") + "_ALGORITHM=" + name +
-                    ": there is no such " + name_of(kind) + " row; there are " + names_of(rows, kind));
+  return Status(Code::kInvalidArgument, "RUEDA_" + std::string(kind == OpKind::kBroadcast ? "BROADCAST" : "ALLREDUCE") +
+                                            "_ALGORITHM=" + name + ": there is no such " + name_of(kind) +
+                                            " row; there are " + names_of(rows, kind));
 }
 
 RowChoice choose(std::span<const Algorithm> rows, int index, const BatchShape& shape) {

@@ -1,6 +1,5 @@
 // The functions of rueda.h about the build and the log.
 #include <nlohmann/json.hpp>
-
 #include <string>
 
 #include "bindings/c/plugins.h"

@@ -20,7 +20,8 @@ Status check_options(const rueda_op_options& options) {
     return wrong(fmt::format("process set {} does not exist", options.process_set));
   }
   if (options.codec < RUEDA_CODEC_DEFAULT || options.codec > RUEDA_CODEC_BF16) {
-    return wrong(fmt::format("codec {} is unknown; RUEDA_CODEC_DEFAULT (0) to RUEDA_CODEC_BF16 (3) exist", options.codec));
+    return wrong(
+        fmt::format("codec {} is unknown; RUEDA_CODEC_DEFAULT (0) to RUEDA_CODEC_BF16 (3) exist", options.codec));
   }
   if (options.has_scale != 0 && (!std::isfinite(options.prescale) || !std::isfinite(options.postscale))) {
     return wrong(fmt::format("prescale {} and postscale {} must be finite", options.prescale, options.postscale));
@@ -29,9 +30,11 @@ Status check_options(const rueda_op_options& options) {
 }
 
 Status check_op(int32_t op, Dtype dtype) {
-  const bool known = op == RUEDA_AVERAGE || op == RUEDA_SUM || op == RUEDA_MIN || op == RUEDA_MAX || op == RUEDA_PRODUCT;
+  const bool known =
+      op == RUEDA_AVERAGE || op == RUEDA_SUM || op == RUEDA_MIN || op == RUEDA_MAX || op == RUEDA_PRODUCT;
   if (!known) return wrong(fmt::format("reduce op {} is unknown; average 0, sum 1, min 3, max 4, product 5 exist", op));
-  if (op == RUEDA_AVERAGE && dtype == Dtype::kBool) return wrong("bool tensors have no average; use sum (or), product (and)");
+  if (op == RUEDA_AVERAGE && dtype == Dtype::kBool)
+    return wrong("bool tensors have no average; use sum (or), product (and)");
   return {};
 }
 
@@ -54,7 +57,8 @@ Result<std::string> member_name(const OperationCall& call, const rueda_op_option
     name = call.group != 0 ? fmt::format("{}.{}", options.name, index) : options.name;
   }
   if (name.size() > kMaxNameBytes) {
-    return wrong(fmt::format("the name \"{}...\" has {} bytes, the limit is {}", name.substr(0, 32), name.size(), kMaxNameBytes));
+    return wrong(fmt::format("the name \"{}...\" has {} bytes, the limit is {}", name.substr(0, 32), name.size(),
+                             kMaxNameBytes));
   }
   return name;
 }
@@ -80,9 +84,8 @@ OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options
   }
   if (options.allocate != nullptr) {
     spec.allocate = [call = options.allocate, context = options.allocate_context, stream = options.stream,
-                     kind = spec.device->kind, index = spec.device_index](size_t bytes) {
-      return call(context, bytes, kind, index, stream);
-    };
+                     kind = spec.device->kind,
+                     index = spec.device_index](size_t bytes) { return call(context, bytes, kind, index, stream); };
   }
   return spec;
 }
@@ -92,7 +95,8 @@ Status place_output(Operation& operation, size_t index, const CheckedTensor& out
   member.slice.out = static_cast<std::byte*>(output.tensor.data);
   if (member.slice.out != nullptr || output.count == 0 || operation.spec().allocate != nullptr) return {};
   const DeviceRow& device = *operation.spec().device;
-  auto* memory = static_cast<std::byte*>(device.allocate(device.context, operation.spec().device_index, output.bytes, operation.spec().stream));
+  auto* memory = static_cast<std::byte*>(
+      device.allocate(device.context, operation.spec().device_index, output.bytes, operation.spec().stream));
   if (memory == nullptr) return Status(Code::kSystem, fmt::format("no memory for an output of {} bytes", output.bytes));
   operation.own_output(index, memory, Ownership::kLibrary);
   return {};
@@ -127,8 +131,8 @@ class Builder {
     const rueda_tensor& tensor = input.value().tensor;
     const OperationSpec& spec = operation.spec();
     if (tensor.device != spec.device->kind || tensor.device_index != spec.device_index) {
-      return wrong(fmt::format("tensor {} of the group lies on device {} number {}, the first on device {} number {}", index,
-                               tensor.device, tensor.device_index, spec.device->kind, spec.device_index));
+      return wrong(fmt::format("tensor {} of the group lies on device {} number {}, the first on device {} number {}",
+                               index, tensor.device, tensor.device_index, spec.device->kind, spec.device_index));
     }
     metadata.device = tensor.device == RUEDA_DEVICE_CPU ? -1 : tensor.device;
     metadata.dtype = static_cast<Dtype>(tensor.dtype);

@@ -16,9 +16,9 @@ struct OperationCall {
   size_t count = 1;                      ///< tensors
   const rueda_tensor* inputs = nullptr;  ///< null for a barrier
   const rueda_tensor* outputs = nullptr;
-  const char* const* names = nullptr;    ///< a group's
+  const char* const* names = nullptr;  ///< a group's
   const rueda_op_options* options = nullptr;
-  uint64_t group = 0;                    ///< number of the group instance; 0: no group
+  uint64_t group = 0;  ///< number of the group instance; 0: no group
 };
 
 /// Checks everything that can be checked without the other ranks and copies it: afterwards only the data is borrowed.

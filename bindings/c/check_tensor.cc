@@ -40,7 +40,8 @@ Status count_elements(const char* what, CheckedTensor& checked) {
 
 }  // namespace
 
-Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place, const DeviceTable& devices) {
+Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place,
+                                   const DeviceTable& devices) {
   if (given == nullptr) return wrong(what, "the tensor is NULL");
   const Result<rueda_tensor> copy = copy_in(given, what);
   if (!copy.ok()) return copy.status();
@@ -60,7 +61,8 @@ Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, 
     return wrong(what, fmt::format("data is not aligned to its element of {} bytes", element));
   }
   checked.device = devices.find(tensor.device);
-  if (checked.device == nullptr) return wrong(what, fmt::format("device {} is unknown: no plug-in serves it", tensor.device));
+  if (checked.device == nullptr)
+    return wrong(what, fmt::format("device {} is unknown: no plug-in serves it", tensor.device));
   return checked;
 }
 
@@ -76,7 +78,8 @@ Status check_pair(const CheckedTensor& input, const CheckedTensor& output) {
                                        out.device_index, in.device, in.device_index));
   }
   const bool same_shape = in.dimensions == out.dimensions && std::equal(in.shape, in.shape + in.dimensions, out.shape);
-  if (!same_shape) return wrong("output", fmt::format("its shape is {}, the input's is {}", shape_text(out), shape_text(in)));
+  if (!same_shape)
+    return wrong("output", fmt::format("its shape is {}, the input's is {}", shape_text(out), shape_text(in)));
   const auto* a = static_cast<const std::byte*>(in.data);
   const auto* b = static_cast<const std::byte*>(out.data);
   if (input.bytes > 0 && b != nullptr && a != b && a < b + output.bytes && b < a + input.bytes) {

@@ -16,7 +16,8 @@ struct CheckedTensor {
 /// kInvalidArgument: dtype, dimensions, an extent, size over 2^47 bytes, alignment, device. `what` begins the sentence.
 /// `data` may be NULL where `place` is optional, or there are no elements.
 enum class Place { kRequired, kOptional };
-Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place, const DeviceTable& devices);
+Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place,
+                                   const DeviceTable& devices);
 
 /// kInvalidArgument unless both have one shape, dtype and device, and are equal or disjoint in memory.
 Status check_pair(const CheckedTensor& input, const CheckedTensor& output);

@@ -7,8 +7,8 @@
 
 namespace rueda::core {
 
-/// The caller's size-stamped struct as this build knows it: fields the caller's header did not have are zero, fields that
-/// this build does not have are ignored. A null pointer stands for all zero.
+/// The caller's size-stamped struct as this build knows it: fields the caller's header did not have are zero, fields
+/// that this build does not have are ignored. A null pointer stands for all zero.
 template <typename T>
 Result<T> copy_in(const T* given, const char* what) {
   T copy{};

@@ -40,7 +40,8 @@ int32_t start(rueda_session* session, const OperationCall& call, rueda_handle* h
 int32_t run(rueda_session* session, const OperationCall& call) {
   return guarded([&]() -> Status {
     if (Completer::in_callback()) {
-      return Status(Code::kInvalidArgument, "a blocking operation may not be called inside a callback; enqueue it instead");
+      return Status(Code::kInvalidArgument,
+                    "a blocking operation may not be called inside a callback; enqueue it instead");
     }
     std::shared_ptr<Engine> engine;
     const auto cell = std::make_shared<std::atomic<rueda_handle>>(0);
@@ -67,11 +68,18 @@ OperationCall broadcast_call(const rueda_tensor* input, const rueda_tensor* outp
 
 OperationCall barrier_call(const rueda_op_options* options) { return {.kind = OpKind::kBarrier, .options = options}; }
 
-OperationCall grouped_call(rueda_session* session, size_t count, const rueda_tensor* inputs, const rueda_tensor* outputs,
-                           const char* const* names, int32_t op, const rueda_op_options* options) {
+OperationCall grouped_call(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                           const rueda_tensor* outputs, const char* const* names, int32_t op,
+                           const rueda_op_options* options) {
   const uint64_t group = session != nullptr ? session->groups.fetch_add(1) + 1 : 0;
-  return {.kind = OpKind::kAllreduce, .op = op, .count = count, .inputs = inputs, .outputs = outputs, .names = names,
-          .options = options, .group = group};
+  return {.kind = OpKind::kAllreduce,
+          .op = op,
+          .count = count,
+          .inputs = inputs,
+          .outputs = outputs,
+          .names = names,
+          .options = options,
+          .group = group};
 }
 
 }  // namespace
@@ -101,8 +109,8 @@ int32_t rueda_grouped_allreduce(rueda_session* session, size_t count, const rued
   return core::run(session, core::grouped_call(session, count, inputs, outputs, names, op, options));
 }
 
-int32_t rueda_broadcast_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t root,
-                              const rueda_op_options* options, rueda_handle* handle) {
+int32_t rueda_broadcast_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                              int32_t root, const rueda_op_options* options, rueda_handle* handle) {
   return core::start(session, core::broadcast_call(input, output, root, options), handle);
 }
 

@@ -32,10 +32,10 @@ enum {
   RUEDA_MISMATCH = 3,         /* ranks submitted different things under one name; the session stays usable */
   RUEDA_PEER_LOST = 4,        /* a rank died; this session can only be shut down (and initialised again) */
   RUEDA_SHUT_DOWN = 5,        /* this rank or one the operation needs has shut down */
-  RUEDA_TIMEOUT = 6,          /* a wait's timeout passed (the operation is still in flight) or an operation's limit did */
-  RUEDA_INTERRUPTED = 7,      /* a signal arrived while waiting; the operation is still in flight: wait again */
-  RUEDA_SYSTEM = 8,           /* memory, descriptors or the network failed; the sentence says which */
-  RUEDA_UNSUPPORTED = 9       /* this build or machine cannot do it; the sentence says what is missing */
+  RUEDA_TIMEOUT = 6,     /* a wait's timeout passed (the operation is still in flight) or an operation's limit did */
+  RUEDA_INTERRUPTED = 7, /* a signal arrived while waiting; the operation is still in flight: wait again */
+  RUEDA_SYSTEM = 8,      /* memory, descriptors or the network failed; the sentence says which */
+  RUEDA_UNSUPPORTED = 9  /* this build or machine cannot do it; the sentence says what is missing */
 };
 
 /* Element types. */
@@ -59,14 +59,22 @@ enum {
  * Sum of bool is "or", product is "and"; min and max propagate NaN. */
 enum { RUEDA_AVERAGE = 0, RUEDA_SUM = 1, RUEDA_MIN = 3, RUEDA_MAX = 4, RUEDA_PRODUCT = 5 };
 
-/* Codecs: what elements travel as. A codec applies to f32 and f64 tensors (others travel as they are). */
-enum { RUEDA_CODEC_DEFAULT = 0, /* RUEDA_COMPRESSION, else none */ RUEDA_CODEC_NONE = 1, RUEDA_CODEC_FP16 = 2, RUEDA_CODEC_BF16 = 3 };
+/* Codecs: what elements travel as. A codec applies to f32 and f64 tensors (others travel as they are). The default is
+ * RUEDA_COMPRESSION, else none. */
+enum { RUEDA_CODEC_DEFAULT = 0, RUEDA_CODEC_NONE = 1, RUEDA_CODEC_FP16 = 2, RUEDA_CODEC_BF16 = 3 };
 
 /* Where a tensor lives. */
 enum { RUEDA_DEVICE_CPU = 0 /* further values are given out by device plug-ins */ };
 
 /* Log levels. */
-enum { RUEDA_LOG_TRACE = 0, RUEDA_LOG_DEBUG = 1, RUEDA_LOG_INFO = 2, RUEDA_LOG_WARNING = 3, RUEDA_LOG_ERROR = 4, RUEDA_LOG_FATAL = 5 };
+enum {
+  RUEDA_LOG_TRACE = 0,
+  RUEDA_LOG_DEBUG = 1,
+  RUEDA_LOG_INFO = 2,
+  RUEDA_LOG_WARNING = 3,
+  RUEDA_LOG_ERROR = 4,
+  RUEDA_LOG_FATAL = 5
+};
 
 /* The process set of all ranks. */
 enum { RUEDA_GLOBAL_SET = 0 };
@@ -78,15 +86,16 @@ typedef struct rueda_session rueda_session;
 /* An operation in flight or finished: a number, never 0 for a live one, never reused within a process. */
 typedef int64_t rueda_handle;
 
-/* Through which ranks meet: a key-value store of the caller's. Functions return RUEDA_OK or an error code, may block and
- * are called on the thread that runs rueda_init, one at a time. `context` is handed back. */
+/* Through which ranks meet: a key-value store of the caller's. Functions return RUEDA_OK or an error code, may block
+ * and are called on the thread that runs rueda_init, one at a time. `context` is handed back. */
 typedef struct rueda_store {
   size_t struct_size;
   void* context;
   /* Writes `bytes` of `value` under `key` (NUL-terminated), replacing what was there. */
   int32_t (*set)(void* context, const char* key, const void* value, size_t bytes);
-  /* Waits until `key` has a value, at most `timeout_seconds`; writes at most `capacity` bytes of it to `value` and its full
-   * length to `*bytes`; RUEDA_TIMEOUT when it never came. Called again with a larger buffer if `*bytes` > `capacity`. */
+  /* Waits until `key` has a value, at most `timeout_seconds`; writes at most `capacity` bytes of it to `value` and its
+   * full length to `*bytes`; RUEDA_TIMEOUT when it never came. Called again with a larger buffer if `*bytes` >
+   * `capacity`. */
   int32_t (*get)(void* context, const char* key, void* value, size_t capacity, size_t* bytes, double timeout_seconds);
   /* Adds `amount` to the counter `key` (0 when absent) and writes the sum to `*sum`, atomically. */
   int32_t (*add)(void* context, const char* key, int64_t amount, int64_t* sum);
@@ -96,14 +105,14 @@ typedef struct rueda_store {
  * A process that finds nothing there is a job of one rank. */
 typedef struct rueda_init_options {
   size_t struct_size;
-  int32_t has_rank;            /* 1: `rank` and `size` below hold */
-  int32_t rank;                /* 0 .. size-1 */
-  int32_t size;                /* at least 1 */
-  const rueda_store* store;    /* NULL: the store at RUEDA_STORE_ADDR */
-  const char* host_name;       /* ranks with the same name try to share memory; NULL: RUEDA_HOSTNAME, else the machine's */
-  const void* job_key;         /* pre-shared key, `job_key_bytes` (at least 16) of it; NULL: RUEDA_JOB_KEY_FD, _FILE */
+  int32_t has_rank;         /* 1: `rank` and `size` below hold */
+  int32_t rank;             /* 0 .. size-1 */
+  int32_t size;             /* at least 1 */
+  const rueda_store* store; /* NULL: the store at RUEDA_STORE_ADDR */
+  const char* host_name;    /* ranks with the same name try to share memory; NULL: RUEDA_HOSTNAME, else the machine's */
+  const void* job_key;      /* pre-shared key, `job_key_bytes` (at least 16) of it; NULL: RUEDA_JOB_KEY_FD, _FILE */
   size_t job_key_bytes;
-  double timeout_seconds;      /* how long to wait for all ranks; 0: RUEDA_INIT_TIMEOUT_SECONDS, 30 */
+  double timeout_seconds; /* how long to wait for all ranks; 0: RUEDA_INIT_TIMEOUT_SECONDS, 30 */
 } rueda_init_options;
 
 /* Joins the job and waits until all ranks have. On success `*session` is to be ended with rueda_shutdown. On failure
@@ -136,11 +145,11 @@ RUEDA_API int32_t rueda_session_status(const rueda_session* session);
 /* Where and what the data is. Dense, row-major; `shape` has `dimensions` (0..16) entries, copied at enqueue. */
 typedef struct rueda_tensor {
   size_t struct_size;
-  void* data;             /* aligned to its element; may be NULL if the tensor has no elements */
+  void* data; /* aligned to its element; may be NULL if the tensor has no elements */
   int32_t dtype;
   int32_t dimensions;
-  const int64_t* shape;   /* may be NULL if `dimensions` is 0 (one element) */
-  int32_t device;         /* RUEDA_DEVICE_CPU or a plug-in's */
+  const int64_t* shape; /* may be NULL if `dimensions` is 0 (one element) */
+  int32_t device;       /* RUEDA_DEVICE_CPU or a plug-in's */
   int32_t device_index;
 } rueda_tensor;
 
@@ -158,17 +167,17 @@ typedef void (*rueda_callback)(void* context, rueda_handle handle, int32_t code)
 /* Options of one operation. NULL in their place means all defaults. */
 typedef struct rueda_op_options {
   size_t struct_size;
-  const char* name;           /* the same on all ranks; at most 1024 bytes, UTF-8; NULL: keyed by set, kind and call order */
-  int32_t process_set;        /* RUEDA_GLOBAL_SET */
-  int32_t codec;              /* RUEDA_CODEC_... */
-  int32_t has_scale;          /* 1: the two factors below hold; else both are 1 */
-  int32_t reserved;           /* 0 */
-  double prescale;            /* multiplies the input; on integers in double, truncated */
-  double postscale;           /* multiplies the sum */
-  void* stream;               /* device tensors: the input is ready and the output used in this stream's order */
-  rueda_callback callback;    /* NULL: none */
+  const char* name;    /* the same on all ranks; at most 1024 bytes, UTF-8; NULL: keyed by set, kind and call order */
+  int32_t process_set; /* RUEDA_GLOBAL_SET */
+  int32_t codec;       /* RUEDA_CODEC_... */
+  int32_t has_scale;   /* 1: the two factors below hold; else both are 1 */
+  int32_t reserved;    /* 0 */
+  double prescale;     /* multiplies the input; on integers in double, truncated */
+  double postscale;    /* multiplies the sum */
+  void* stream;        /* device tensors: the input is ready and the output used in this stream's order */
+  rueda_callback callback; /* NULL: none */
   void* callback_context;
-  rueda_allocate allocate;    /* used where the output's data is NULL; NULL: the library owns the memory until release */
+  rueda_allocate allocate; /* used where the output's data is NULL; NULL: the library owns the memory until release */
   void* allocate_context;
 } rueda_op_options;
 
@@ -176,46 +185,55 @@ typedef struct rueda_op_options {
  * completes only once the library does not touch the data any more. Structs, names and shapes are copied at enqueue.
  * After a failed in-place operation the contents are unspecified.
  *
- * Every enqueue: on success `*handle` is a live handle, to be given to rueda_release once. On failure nothing was enqueued
- * and `*handle` is 0.
- *   INVALID_ARGUMENT: bad dtype, op, codec, root, set, shape, name; a name already in flight in the set; output and input
- *   of different shape or dtype, or overlapping without being equal. NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as named.
- * How it ends (rueda_wait): MISMATCH where ranks differ, the same sentence on all of them; PEER_LOST; SHUT_DOWN; TIMEOUT
- * where RUEDA_TIMEOUT_SECONDS passed. */
+ * Every enqueue: on success `*handle` is a live handle, to be given to rueda_release once. On failure nothing was
+ * enqueued and `*handle` is 0:
+ *
+ *   INVALID_ARGUMENT: bad dtype, op, codec, root, set, shape, name; a name already in flight in the set; output and
+ *   input of different shape or dtype, or overlapping without being equal.
+ *   NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as named.
+ *
+ * How it ends (rueda_wait): MISMATCH where ranks differ, the same sentence on all of them; PEER_LOST; SHUT_DOWN;
+ * TIMEOUT where RUEDA_TIMEOUT_SECONDS passed. */
 
 /* Reduces `input` of all ranks, element by element, with `op`; every rank receives the same bits in `output`.
  * `output` may be the same tensor as `input` (in place). Its data may be NULL, see rueda_output. */
-RUEDA_API int32_t rueda_allreduce_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t op,
-                                        const rueda_op_options* options, rueda_handle* handle);
+RUEDA_API int32_t rueda_allreduce_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                                        int32_t op, const rueda_op_options* options, rueda_handle* handle);
 
-/* The same for `count` tensors as one group: accepted whole or not at all, reduced together, one handle. `options->name`
- * names the group: member i is "<name>.<i>"; `names`, if not NULL, gives each member's name instead. Zero members are
- * fine and complete at once. */
-RUEDA_API int32_t rueda_grouped_allreduce_async(rueda_session* session, size_t count, const rueda_tensor* inputs, const rueda_tensor* outputs,
-                                                const char* const* names, int32_t op, const rueda_op_options* options, rueda_handle* handle);
+/* The same for `count` tensors as one group: accepted whole or not at all, reduced together, one handle.
+ * `options->name` names the group: member i is "<name>.<i>"; `names`, if not NULL, gives each member's name instead.
+ * Zero members are fine and complete at once. */
+RUEDA_API int32_t rueda_grouped_allreduce_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                                const rueda_tensor* outputs, const char* const* names, int32_t op,
+                                                const rueda_op_options* options, rueda_handle* handle);
 
 /* Copies `input` of `root` (a rank of the job) to `output` of all members of the set. On the root `output` may equal
  * `input`; elsewhere `input` is only looked at for its shape and dtype and may equal `output`. */
-RUEDA_API int32_t rueda_broadcast_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t root,
-                                        const rueda_op_options* options, rueda_handle* handle);
+RUEDA_API int32_t rueda_broadcast_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                                        int32_t root, const rueda_op_options* options, rueda_handle* handle);
 
 /* Completes on each rank after all members have called it and everything agreed before it in its set has run. */
 RUEDA_API int32_t rueda_barrier_async(rueda_session* session, const rueda_op_options* options, rueda_handle* handle);
 
 /* Blocking forms: enqueue, wait, release in one; the fastest way for one small tensor. Interrupted by a signal they
  * wait on. A callback in `options` is called as well. */
-RUEDA_API int32_t rueda_allreduce(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t op, const rueda_op_options* options);
-RUEDA_API int32_t rueda_grouped_allreduce(rueda_session* session, size_t count, const rueda_tensor* inputs, const rueda_tensor* outputs,
-                                          const char* const* names, int32_t op, const rueda_op_options* options);
-RUEDA_API int32_t rueda_broadcast(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t root, const rueda_op_options* options);
+RUEDA_API int32_t rueda_allreduce(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                                  int32_t op, const rueda_op_options* options);
+RUEDA_API int32_t rueda_grouped_allreduce(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                          const rueda_tensor* outputs, const char* const* names, int32_t op,
+                                          const rueda_op_options* options);
+RUEDA_API int32_t rueda_broadcast(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                                  int32_t root, const rueda_op_options* options);
 RUEDA_API int32_t rueda_barrier(rueda_session* session, const rueda_op_options* options);
 
 /* ---- Handles ------------------------------------------------------------------------------------------------- */
 
-/* Waits until the operation has finished and its output can be used on its stream; returns its result. May be called any
- * number of times, from several threads. `timeout_seconds` < 0: no timeout; 0: looks once.
- * TIMEOUT with rueda_poll still 0: the wait's timeout passed, the operation is in flight and can be waited for again.
- * INTERRUPTED: a signal handler ran. INVALID_ARGUMENT: no such handle, or called inside a callback. */
+/* Waits until the operation has finished and its output can be used on its stream; returns its result. May be called
+ * any number of times, from several threads. `timeout_seconds` < 0: no timeout; 0: looks once.
+ *
+ *   TIMEOUT with rueda_poll still 0: the wait's timeout passed, the operation is in flight and can be waited for again.
+ *   INTERRUPTED: a signal handler ran.
+ *   INVALID_ARGUMENT: no such handle, or called inside a callback. */
 RUEDA_API int32_t rueda_wait(rueda_handle handle, double timeout_seconds);
 /* 1: finished, 0: in flight, -1: no such handle. Never blocks, never runs the engine. */
 RUEDA_API int32_t rueda_poll(rueda_handle handle);
@@ -223,13 +241,14 @@ RUEDA_API int32_t rueda_poll(rueda_handle handle);
  * callback still fires exactly once. INVALID_ARGUMENT: no such handle (released before). */
 RUEDA_API int32_t rueda_release(rueda_handle handle);
 /* Gets the data back early: returns once the library does not touch it any more. An operation that is in no batch yet
- * fails with RUEDA_TIMEOUT on all ranks; one that is running is waited for, and after `timeout_seconds` the job's epoch is
- * ended (PEER_LOST on all ranks). The handle is still to be released. Returns what rueda_wait would. */
+ * fails with RUEDA_TIMEOUT on all ranks; one that is running is waited for, and after `timeout_seconds` the job's epoch
+ * is ended (PEER_LOST on all ranks). The handle is still to be released. Returns what rueda_wait would. */
 RUEDA_API int32_t rueda_abandon(rueda_handle handle, double timeout_seconds);
-/* The error sentence of a finished operation, "" if it succeeded or is in flight. Valid until the handle is released. */
+/* The error sentence of a finished operation, "" if it succeeded or is in flight; valid until the handle's release. */
 RUEDA_API const char* rueda_handle_error(rueda_handle handle);
-/* The output of member `index` (0 unless grouped) of a finished operation, as the library or `allocate` placed it. Memory
- * the library owns is valid until the handle is released. `shape` in it is too. Set `output->struct_size` before. */
+/* The output of member `index` (0 unless grouped) of a finished operation, as the library or `allocate` placed it.
+ * Memory the library owns is valid until the handle is released. `shape` in it is too. Set `output->struct_size`
+ * before. */
 RUEDA_API int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output);
 
 /* ---- Errors, build, log -------------------------------------------------------------------------------------- */
@@ -240,7 +259,8 @@ RUEDA_API const char* rueda_last_error(void);
 /* "PEER_LOST" and so on; "?" for other numbers. */
 RUEDA_API const char* rueda_error_name(int32_t code);
 
-/* "1.0.0", and a JSON object: version, build id, compiler, protocol, kernels, rows, plug-ins found and why others were not. */
+/* "1.0.0", and a JSON object: version, build id, compiler, protocol, kernels, rows, plug-ins found and why others were
+ * not. */
 RUEDA_API const char* rueda_version(void);
 RUEDA_API const char* rueda_build_info(void);
 

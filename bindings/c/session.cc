@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-
 #include "bindings/c/callback_store.h"
 #include "bindings/c/plugins.h"
 #include "ops/data_plane.h"
@@ -39,8 +38,8 @@ Result<IdentityOptions> identity_options(const rueda_init_options& options) {
   if (options.host_name != nullptr) identity.host = options.host_name;
   if (options.job_key == nullptr) return identity;
   if (options.job_key_bytes < kLeastKeyBytes) {
-    return Status(Code::kInvalidArgument, "job_key_bytes is " + std::to_string(options.job_key_bytes) + ", the least is " +
-                                              std::to_string(kLeastKeyBytes));
+    return Status(Code::kInvalidArgument, "job_key_bytes is " + std::to_string(options.job_key_bytes) +
+                                              ", the least is " + std::to_string(kLeastKeyBytes));
   }
   ::SHA256(static_cast<const unsigned char*>(options.job_key), options.job_key_bytes, identity.key.bytes.data());
   identity.key.present = true;
@@ -108,8 +107,9 @@ Status check_rows(const Settings& settings, const Plugins& plugins) {
   return plane.ok() ? check_forced_rows(plane.value()->rows(), settings) : plane.status();
 }
 
-Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, Meeting meeting, const Settings& settings,
-                                                     const Plugins& plugins, Deadline deadline) {
+Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, Meeting meeting,
+                                                     const Settings& settings, const Plugins& plugins,
+                                                     Deadline deadline) {
   const FormOptions form{.build = build_id() + plugins.suffix};
   Result<Formation> formation = form_epoch(identity, meeting.store.get(), settings, deadline, form);
   if (!formation.ok()) return formation.status();
@@ -138,8 +138,8 @@ uint64_t process_generation() {
 Result<std::shared_ptr<Engine>> engine_of(const rueda_session* session) {
   if (session == nullptr) return Status(Code::kNotInitialized, "the session is NULL: call rueda_init first");
   if (session->process != process_generation()) {
-    return Status(Code::kNotInitialized,
-                  "this process (pid " + std::to_string(::getpid()) + ") was forked after rueda_init; call rueda_init in it");
+    return Status(Code::kNotInitialized, "this process (pid " + std::to_string(::getpid()) +
+                                             ") was forked after rueda_init; call rueda_init in it");
   }
   auto* shell = const_cast<rueda_session*>(session);
   MutexLock lock(shell->mutex);
@@ -179,7 +179,8 @@ Status close_session(rueda_session& session) {
   engine->shutdown(Deadline::after(kShutdownLimit));
   if (store != nullptr && well) {
     const Result<int64_t> noted = store->add(goodbyes_key(session.job, rank), 1);
-    if (!noted.ok()) log(LogLevel::kInfo, "rank {}: the goodbye could not be noted: {}", rank, noted.status().sentence());
+    if (!noted.ok())
+      log(LogLevel::kInfo, "rank {}: the goodbye could not be noted: {}", rank, noted.status().sentence());
   }
   return {};
 }

@@ -8,17 +8,18 @@
 #include "runtime/engine/engine.h"
 #include "runtime/rendezvous/store.h"
 
-/// What a `rueda_session*` points to. The shell outlives its shutdown (it is small and never freed), so that a late call
-/// gets an error instead of freed memory. Any thread.
+/// What a `rueda_session*` points to. The shell outlives its shutdown (it is small and never freed), so that a late
+/// call gets an error instead of freed memory. Any thread.
 struct rueda_session {
   rueda::core::Mutex mutex;
   /// Null once shut down.
   std::shared_ptr<rueda::core::Engine> engine RUEDA_GUARDED_BY(mutex);
-  std::shared_ptr<rueda::core::Store> store RUEDA_GUARDED_BY(mutex);  ///< hvdrun's, where the goodbye is noted; may be null
+  std::shared_ptr<rueda::core::Store> store
+      RUEDA_GUARDED_BY(mutex);       ///< hvdrun's, where the goodbye is noted; may be null
   rueda::core::DeviceTable devices;  ///< immutable
   std::string job;
-  uint64_t process = 0;              ///< the process it was made in: see `process_generation`
-  std::atomic<uint64_t> groups{0};   ///< numbers of group instances
+  uint64_t process = 0;             ///< the process it was made in: see `process_generation`
+  std::atomic<uint64_t> groups{0};  ///< numbers of group instances
 };
 
 namespace rueda::core {

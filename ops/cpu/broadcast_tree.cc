@@ -56,7 +56,8 @@ class TreeRun {
  private:
   static size_t place(int64_t chunk) { return static_cast<size_t>(chunk % kInFlight); }
   std::span<std::byte> bytes(int64_t chunk) const {
-    return scratch_.part(place(chunk) * chunk_bytes_, static_cast<size_t>(chunks_.length_of(chunk)) * packing_.element_bytes());
+    return scratch_.part(place(chunk) * chunk_bytes_,
+                         static_cast<size_t>(chunks_.length_of(chunk)) * packing_.element_bytes());
   }
 
   void expect(int64_t chunk) {
@@ -92,8 +93,8 @@ class TreeRun {
   SliceCursor pack_, unpack_;
   size_t chunk_bytes_;
   Scratch scratch_;
-  int parent_ = -1;            // -1: the root
-  std::vector<int> children_;  // the one with the largest subtree first
+  int parent_ = -1;                          // -1: the root
+  std::vector<int> children_;                // the one with the largest subtree first
   std::vector<uint64_t> received_;           // marks, by place
   std::vector<std::vector<uint64_t>> sent_;  // marks, by place and child
 };

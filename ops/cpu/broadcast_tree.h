@@ -3,8 +3,8 @@
 
 namespace rueda::core {
 
-/// Broadcast over channels down a binomial tree, chunk by chunk (Thakur, Rabenseifner, Gropp: Optimization of Collective
-/// Communication Operations in MPICH, 2005, section 3).
+/// Broadcast over channels down a binomial tree, chunk by chunk (Thakur, Rabenseifner, Gropp: Optimization of
+/// Collective Communication Operations in MPICH, 2005, section 3).
 ///
 ///   distance from the root, 8 members:          0
 ///                                          ╭────┼────╮        the parent of d is d without its lowest set bit, so a
@@ -14,9 +14,9 @@ namespace rueda::core {
 ///                                        │
 ///                                        7
 ///
-/// Cost for B bytes in chunks of C and N members: about (log2(N) + B/C) steps of log2(N) sends of C at the root, so small
-/// batches take log2(N) latencies, and in long ones a member forwards one chunk while the next one comes.
-/// The bits of every type pass unchanged; no codec. Scratch: four chunks.
+/// Cost for B bytes in chunks of C and N members: about (log2(N) + B/C) steps of log2(N) sends of C at the root, so
+/// small batches take log2(N) latencies, and in long ones a member forwards one chunk while the next one comes. The
+/// bits of every type pass unchanged; no codec. Scratch: four chunks.
 ///
 /// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
 Status broadcast_tree(const Call& call, Mesh& mesh, Deadline deadline);

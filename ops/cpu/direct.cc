@@ -25,9 +25,9 @@ struct InFlight {
         gather_sent(scatter_sent),
         gathered(scatter_sent) {}
 
-  Scratch packed;   // own inputs of the whole chunk
-  Scratch inputs;   // of the own slice, by member
-  Scratch results;  // of the whole chunk
+  Scratch packed;                                                        // own inputs of the whole chunk
+  Scratch inputs;                                                        // of the own slice, by member
+  Scratch results;                                                       // of the whole chunk
   std::vector<uint64_t> scatter_sent, scattered, gather_sent, gathered;  // marks, by member
 };
 
@@ -64,7 +64,8 @@ class DirectRun {
     return team_.until([&] { return all([&](int m) { return team_.peer(m).sent(marks[static_cast<size_t>(m)]); }); });
   }
   Status all_received(const std::vector<uint64_t>& marks) {
-    return team_.until([&] { return all([&](int m) { return team_.peer(m).received(marks[static_cast<size_t>(m)]); }); });
+    return team_.until(
+        [&] { return all([&](int m) { return team_.peer(m).received(marks[static_cast<size_t>(m)]); }); });
   }
 
   ChunkCut cut(int64_t chunk) const { return {chunk, chunks_.length_of(chunk), element_, team_.size()}; }

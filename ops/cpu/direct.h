@@ -12,9 +12,9 @@ namespace rueda::core {
 ///                          packed, encoded: one pass            1 ─▶┼▶ N-input kernel ─▶ all  1 ─▶┼▶ decode, unpack
 ///                                                               2 ─▶┘                         2 ─▶┘
 ///
-/// Canonical: a slice's owner holds all inputs, adds them in the team's bracket in the exact accumulator and rounds once.
-/// The codec applies in both phases. Cost for B wire bytes and N members: 2 latencies, 2 B (N-1)/N bytes out and in per
-/// member, which is the minimum, over N-1 sockets.
+/// Canonical: a slice's owner holds all inputs, adds them in the team's bracket in the exact accumulator and rounds
+/// once. The codec applies in both phases. Cost for B wire bytes and N members: 2 latencies, 2 B (N-1)/N bytes out and
+/// in per member, which is the minimum, over N-1 sockets.
 ///
 /// Chunks are pipelined: in step s chunk s is scattered, chunk s-1 reduced and gathered, chunk s-2 unpacked. So the
 /// order of bytes on every channel is  scatter 0, scatter 1, gather 0, scatter 2, gather 1, ...

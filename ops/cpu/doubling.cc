@@ -19,7 +19,9 @@ class Places {
   explicit Places(int members, int member)
       : taking_part_(static_cast<int>(std::bit_floor(static_cast<unsigned>(members)))),
         folded_(members - taking_part_),
-        place_(member >= 2 * folded_ ? member - folded_ : member % 2 == 1 ? member / 2 : -1) {}
+        place_(member >= 2 * folded_ ? member - folded_
+               : member % 2 == 1     ? member / 2
+                                     : -1) {}
   int taking_part() const { return taking_part_; }
   int place() const { return place_; }
   /// The member at a place.
@@ -63,7 +65,9 @@ class DoublingRun {
   std::span<std::byte> partial(const Scratch& scratch) const {
     return scratch.part(0, static_cast<size_t>(length_) * partials_.element_bytes());
   }
-  std::span<std::byte> result() const { return result_.part(0, static_cast<size_t>(length_) * packing_.element_bytes()); }
+  std::span<std::byte> result() const {
+    return result_.part(0, static_cast<size_t>(length_) * packing_.element_bytes());
+  }
   Status until_idle(int member) {
     return team_.until([&] { return team_.peer(member).idle(); });
   }

@@ -10,24 +10,18 @@ using Word = LaneView::Word;
 
 std::atomic<uint64_t>& word_of(LaneWords& words, Word word) {
   switch (word) {
-    case Word::kPosted:
-      return words.posted;
-    case Word::kReduced:
-      return words.reduced;
-    case Word::kDone:
-      break;
+    case Word::kPosted: return words.posted;
+    case Word::kReduced: return words.reduced;
+    case Word::kDone: break;
   }
   return words.done;
 }
 
 uint64_t& seen_of(SlotLedger::Seen& seen, Word word) {
   switch (word) {
-    case Word::kPosted:
-      return seen.posted;
-    case Word::kReduced:
-      return seen.reduced;
-    case Word::kDone:
-      break;
+    case Word::kPosted: return seen.posted;
+    case Word::kReduced: return seen.reduced;
+    case Word::kDone: break;
   }
   return seen.done;
 }

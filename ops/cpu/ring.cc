@@ -64,7 +64,8 @@ class RingRun {
     return {std::min(one.length, index * each), std::min(one.length, (index + 1) * each)};
   }
   static std::span<std::byte> bytes(const Scratch& scratch, ElementRange range, size_t element_bytes) {
-    return scratch.part(static_cast<size_t>(range.begin) * element_bytes, static_cast<size_t>(range.length()) * element_bytes);
+    return scratch.part(static_cast<size_t>(range.begin) * element_bytes,
+                        static_cast<size_t>(range.length()) * element_bytes);
   }
 
   /// `count` chunks from `first` on, step by step in turn: each moves while the others are worked on.

@@ -14,9 +14,9 @@ namespace rueda::core {
 ///   m = 2  c0        c1 ◀┘+b1  c2 ─┘
 ///
 /// Cost for B bytes and N members: 2 (N-1) latencies and 2 B (N-1)/N bytes out and in per member, the minimum, with two
-/// sockets each; every link of the ring carries the same. Two chunks are in flight, one moving while the other is added.
-/// Partial sums, so not canonical: in fp32 for 16-bit types and codecs, which doubles the first half's bytes; the second
-/// half carries the codec. All members get the same bits, because each part is finished by one of them.
+/// sockets each; every link of the ring carries the same. Two chunks are in flight, one moving while the other is
+/// added. Partial sums, so not canonical: in fp32 for 16-bit types and codecs, which doubles the first half's bytes;
+/// the second half carries the codec. All members get the same bits, because each part is finished by one of them.
 /// Scratch: four chunks and two parts of each, whatever the batch.
 ///
 /// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.

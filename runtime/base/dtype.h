@@ -6,8 +6,19 @@ namespace rueda::core {
 
 /// Element types. The values are those of `rueda.h` and never change.
 enum class Dtype : int32_t {
-  kU8 = 0, kI8 = 1, kU16 = 2, kI16 = 3, kU32 = 4, kI32 = 5, kU64 = 6, kI64 = 7,
-  kF16 = 8, kBf16 = 9, kF32 = 10, kF64 = 11, kBool = 12,
+  kU8 = 0,
+  kI8 = 1,
+  kU16 = 2,
+  kI16 = 3,
+  kU32 = 4,
+  kI32 = 5,
+  kU64 = 6,
+  kI64 = 7,
+  kF16 = 8,
+  kBf16 = 9,
+  kF32 = 10,
+  kF64 = 11,
+  kBool = 12,
 };
 inline constexpr int kDtypeCount = 13;
 

@@ -174,7 +174,8 @@ Result<std::string> parse_interfaces(const std::string& text) {
 }
 
 Result<std::string> parse_paths(const std::string& text) {
-  if (text.size() > 4096) return refuse(text.substr(0, 64) + "...", "allowed: paths separated by colons, 4096 bytes at most");
+  if (text.size() > 4096)
+    return refuse(text.substr(0, 64) + "...", "allowed: paths separated by colons, 4096 bytes at most");
   return text;
 }
 

@@ -36,7 +36,7 @@ struct Settings {
   bool tls_all = false;
   std::string network_interfaces = "auto";
   std::string plugins;  ///< paths of further plug-ins, colons between them
-  int log_level = 3;  ///< LogLevel
+  int log_level = 3;    ///< LogLevel
   bool log_hide_time = false;
 };
 

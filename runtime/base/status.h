@@ -50,8 +50,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : v_(std::move(value)) {}              // NOLINT(google-explicit-constructor)
-  Result(Status failure) : v_(std::move(failure)) {}     // NOLINT(google-explicit-constructor)
+  Result(T value) : v_(std::move(value)) {}           // NOLINT(google-explicit-constructor)
+  Result(Status failure) : v_(std::move(failure)) {}  // NOLINT(google-explicit-constructor)
   bool ok() const { return std::holds_alternative<T>(v_); }
   Status status() const { return ok() ? Status() : std::get<Status>(v_); }
   T& value() & { return std::get<T>(v_); }
@@ -68,8 +68,7 @@ const char* code_name(Code code);
 }  // namespace rueda::core
 
 /// Returns from the enclosing function with the status of `expression` unless it is ok.
-#define RUEDA_RETURN_IF_ERROR(expression)                            \
-  do {                                                               \
-    if (::rueda::core::Status status_ = (expression); !status_.ok()) \
-      return status_;                                                \
+#define RUEDA_RETURN_IF_ERROR(expression)                                            \
+  do {                                                                               \
+    if (::rueda::core::Status status_ = (expression); !status_.ok()) return status_; \
   } while (false)

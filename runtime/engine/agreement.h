@@ -14,17 +14,17 @@
 
 namespace rueda::core {
 
-/// Agreement as two pure state machines: no sockets, no threads, no clock. Every rank has a `Participant`; rank 0 has an
-/// `Arbiter` besides. Frames go participant -> arbiter (proposals, credits, goodbye) and arbiter -> participant
+/// Agreement as two pure state machines: no sockets, no threads, no clock. Every rank has a `Participant`; rank 0 has
+/// an `Arbiter` besides. Frames go participant -> arbiter (proposals, credits, goodbye) and arbiter -> participant
 /// (verdicts), each pair of ranks in order. Rank 0's own participant exchanges frames with its arbiter like any other.
 ///
-///   submit ─▶ Participant ──proposal frame──▶ Arbiter (match, fuse, name the row) ──verdict frame──▶ Participant ─▶ events
+///   submit ─▶ Participant ──proposal frame──▶ Arbiter: match, fuse, name row ──verdict frame──▶ Participant ─▶ events
 
 /// A batch that this rank must run now, in this order among all batches of its sets.
 struct BatchEvent {
   SetId set = kGlobalSet;
-  uint64_t number = 0;            ///< batch number within the set, from 0
-  uint64_t stamp = 0;             ///< first of its stamps, growing over all sets
+  uint64_t number = 0;  ///< batch number within the set, from 0
+  uint64_t stamp = 0;   ///< first of its stamps, growing over all sets
   RowChoice choice;
   Metadata metadata;              ///< shape is that of the first tensor
   std::vector<uint64_t> tickets;  ///< this rank's operations, in the verdict's order
@@ -44,8 +44,8 @@ using Event = std::variant<BatchEvent, ErrorEvent, GoodbyeEvent>;
 /// A process set as agreement sees it. Set 0 is made at construction from all ranks.
 struct SetMembers {
   SetId id = kGlobalSet;
-  std::vector<int> ranks;         ///< ranks of the epoch in canonical order
-  std::vector<int> groups;        ///< the bracket, for `Team`
+  std::vector<int> ranks;   ///< ranks of the epoch in canonical order
+  std::vector<int> groups;  ///< the bracket, for `Team`
   bool one_host = true;
 };
 
@@ -56,8 +56,8 @@ struct AgreementConfig {
   uint64_t fusion_threshold_bytes = 64u << 20;  ///< 0: no fusion
   uint64_t cache_capacity = 65536;              ///< ids at rest; 0: none
   bool deterministic = false;
-  std::vector<std::string> hosts;               ///< by rank, for sentences
-  std::vector<SetMembers> sets;                 ///< at least the global set
+  std::vector<std::string> hosts;  ///< by rank, for sentences
+  std::vector<SetMembers> sets;    ///< at least the global set
   /// Names the row of a batch. Pure. Only the arbiter calls it.
   std::function<Result<RowChoice>(const BatchShape&)> select;
 };
@@ -67,8 +67,8 @@ class Participant {
  public:
   explicit Participant(const AgreementConfig& config);
   ~Participant();
-  /// Takes one request, or a whole group: all have the same non-zero `group`. After `goodbye` was called or received from
-  /// rank 0, every request comes back as an ErrorEvent (kShutDown).
+  /// Takes one request, or a whole group: all have the same non-zero `group`. After `goodbye` was called or received
+  /// from rank 0, every request comes back as an ErrorEvent (kShutDown).
   void submit(std::span<const Request> requests);
   /// Asks for an error verdict (kTimeout with `sentence`) for a ticket that is in no batch yet, on all ranks.
   /// Nothing happens if a batch or an error for it is already on its way.
@@ -81,8 +81,8 @@ class Participant {
   Status receive(std::span<const std::byte> frame);
   /// The epoch is over for a reason from outside: what is pending comes as one ErrorEvent, every later request too.
   void end(const Status& why);
-  /// The frame to send to rank 0, everything since the last call; empty when there is nothing. What exceeds the limit of
-  /// one frame comes in several: call until empty.
+  /// The frame to send to rank 0, everything since the last call; empty when there is nothing. What exceeds the limit
+  /// of one frame comes in several: call until empty.
   std::vector<std::byte> take_frame();
   /// Events in order since the last call.
   std::vector<Event> take_events();
@@ -94,7 +94,8 @@ class Participant {
   std::unique_ptr<State> state_;
 };
 
-/// Rank 0's half: matches proposals, plans batches, spends credit. Owned by rank 0's engine; used by the baton's holder.
+/// Rank 0's half: matches proposals, plans batches, spends credit. Owned by rank 0's engine; used by the baton's
+/// holder.
 class Arbiter {
  public:
   explicit Arbiter(const AgreementConfig& config);

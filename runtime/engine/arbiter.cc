@@ -19,9 +19,7 @@ Arbiter::State::State(const AgreementConfig& given) : config(given) {
   }
 }
 
-std::string Arbiter::State::rank_name(int rank) const {
-  return rank_ranges({&rank, 1}, config.hosts);
-}
+std::string Arbiter::State::rank_name(int rank) const { return rank_ranges({&rank, 1}, config.hosts); }
 
 Arbiter::Arbiter(const AgreementConfig& config) : state_(std::make_unique<State>(config)) {}
 Arbiter::~Arbiter() = default;

@@ -38,7 +38,7 @@ struct Arbiter::State {
   struct Group {
     std::vector<Ref> members;
     size_t not_agreed = 0;
-    size_t not_issued = 0;             ///< once all are agreed
+    size_t not_issued = 0;  ///< once all are agreed
   };
   struct Differing {
     int rank;
@@ -46,10 +46,10 @@ struct Arbiter::State {
   };
   struct Occurrence {
     Stage stage = Stage::kCollecting;
-    uint32_t proposed = 0;                             ///< by how many members
-    uint32_t number = kNoMetadata;                     ///< of what the first one sent
-    std::unique_ptr<Metadata> own;                     ///< where that has no number
-    std::unique_ptr<std::vector<Differing>> differing; ///< who sent something else
+    uint32_t proposed = 0;                              ///< by how many members
+    uint32_t number = kNoMetadata;                      ///< of what the first one sent
+    std::unique_ptr<Metadata> own;                      ///< where that has no number
+    std::unique_ptr<std::vector<Differing>> differing;  ///< who sent something else
     Group* group = nullptr;
     Status error;
   };
@@ -60,11 +60,11 @@ struct Arbiter::State {
     OpKind kind = OpKind::kAllreduce;  ///< of an unnamed key
     uint32_t home = kNoMetadata;
     bool announced = false;
-    bool evicted = false;              ///< kept until no proposal by this id can be on its way
-    uint64_t base = 0;                 ///< occurrence number of open[0]
+    bool evicted = false;  ///< kept until no proposal by this id can be on its way
+    uint64_t base = 0;     ///< occurrence number of open[0]
     std::vector<Occurrence> open;
-    std::vector<uint64_t> counts;      ///< by member
-    Entry* older = nullptr;            ///< at rest: the list by last use
+    std::vector<uint64_t> counts;  ///< by member
+    Entry* older = nullptr;        ///< at rest: the list by last use
     Entry* newer = nullptr;
     Occurrence& at(uint64_t occurrence) { return open[occurrence - base]; }
   };
@@ -76,19 +76,19 @@ struct Arbiter::State {
     Set(const SetMembers& given, size_t metadata_capacity, uint64_t threshold)
         : members(given), metadata(metadata_capacity), planner(threshold) {}
     SetMembers members;
-    std::vector<int> index;            ///< by rank of the epoch; -1: no member
+    std::vector<int> index;  ///< by rank of the epoch; -1: no member
     int lowest = 0;
     MetadataTable metadata;
     std::unordered_map<std::string_view, Entry*> named;  ///< keys are the entries' names
     std::array<Entry*, 3> unnamed{};
     Planner planner;
-    std::deque<Piece> cut;             ///< of a group that leaves in several batches
+    std::deque<Piece> cut;  ///< of a group that leaves in several batches
     uint64_t issued = 0;
     uint64_t started = 0;
-    std::deque<Entry*> evicted;        ///< oldest first
-    uint64_t forgotten = 0;            ///< evictions that all members have seen
-    std::vector<uint64_t> seen;        ///< evictions, by member
-    bool ended = false;                ///< a member has left
+    std::deque<Entry*> evicted;  ///< oldest first
+    uint64_t forgotten = 0;      ///< evictions that all members have seen
+    std::vector<uint64_t> seen;  ///< evictions, by member
+    bool ended = false;          ///< a member has left
     bool has_credit() const { return issued - (started > 0 ? started - 1 : 0) < 2; }
     bool waiting() const { return !planner.empty() || !cut.empty(); }
   };
@@ -102,7 +102,7 @@ struct Arbiter::State {
     explicit Rank(uint64_t epoch) : frames(epoch) {}
     FrameQueue frames;
     uint64_t next_id = 0;
-    std::vector<Proposal> group;       ///< so far
+    std::vector<Proposal> group;  ///< so far
     size_t group_size = 0;
     bool left = false;
   };
@@ -168,11 +168,11 @@ struct Arbiter::State {
   std::vector<Group*> free_groups;
   uint64_t next_id = 1;
   uint64_t next_stamp = 0;
-  Entry* oldest = nullptr;           ///< at rest, least recently used
+  Entry* oldest = nullptr;  ///< at rest, least recently used
   Entry* newest = nullptr;
   uint64_t at_rest = 0;
-  bool ended = false;                ///< rank 0 has left
-  WireWriter record;                 ///< scratch of one record
+  bool ended = false;  ///< rank 0 has left
+  WireWriter record;   ///< scratch of one record
   std::vector<OperationRef> operations;
   std::vector<Ref> refs;
   Cut cut;

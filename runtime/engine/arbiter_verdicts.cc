@@ -6,7 +6,9 @@
 namespace rueda::core {
 namespace {
 
-uint64_t bytes_of(const Metadata& metadata) { return static_cast<uint64_t>(metadata.count()) * size_of(metadata.dtype); }
+uint64_t bytes_of(const Metadata& metadata) {
+  return static_cast<uint64_t>(metadata.count()) * size_of(metadata.dtype);
+}
 
 }  // namespace
 

@@ -128,11 +128,14 @@ void Engine::fail_lane(const Batch& batch, const Status& result) {
     if (abort_.await(kEvidenceLimit)) return;
   }
   if (result.code() == Code::kTimeout) {
-    epoch_over(Status(Code::kTimeout, fmt::format("rank {}: {} ran longer than RUEDA_TIMEOUT_SECONDS ({} s)", plan_.rank, what,
-                                                  plan_.settings.timeout.count()), plan_.rank));
+    epoch_over(Status(Code::kTimeout,
+                      fmt::format("rank {}: {} ran longer than RUEDA_TIMEOUT_SECONDS ({} s)", plan_.rank, what,
+                                  plan_.settings.timeout.count()),
+                      plan_.rank));
     return;
   }
-  epoch_over(Status(result.code(), fmt::format("rank {}: {} failed: {}", plan_.rank, what, result.sentence()), result.rank()));
+  epoch_over(
+      Status(result.code(), fmt::format("rank {}: {} failed: {}", plan_.rank, what, result.sentence()), result.rank()));
 }
 
 }  // namespace rueda::core

@@ -4,8 +4,8 @@
 
 namespace rueda::core {
 
-/// What the engine asks of a kind of memory that has streams. A plug-in fills in one row per kind; a C table, because it
-/// crosses the plug-in's boundary. A `token` is a mark in a stream (an event); 0 is always ready.
+/// What the engine asks of a kind of memory that has streams. A plug-in fills in one row per kind; a C table, because
+/// it crosses the plug-in's boundary. A `token` is a mark in a stream (an event); 0 is always ready.
 ///
 ///   caller's thread      lane thread                                   completing thread
 ///   at_enqueue(stream) ─▶ order_after(token, engine stream) ─▶ row ─▶ at_completion(stream) ─▶ poll(token) ─▶ complete
@@ -18,8 +18,8 @@ struct DeviceRow {
   int32_t kind;      ///< the value of rueda_tensor.device
   /// Marks the point in the caller's stream after which the input is ready.
   int32_t (*at_enqueue)(void* context, int32_t index, void* stream, uint64_t* token);
-  /// Makes the engine's stream wait for the mark. `engine_stream` NULL: the host itself is going to read; the engine then
-  /// polls the token before the row runs.
+  /// Makes the engine's stream wait for the mark. `engine_stream` NULL: the host itself is going to read; the engine
+  /// then polls the token before the row runs.
   int32_t (*order_after)(void* context, uint64_t token, void* engine_stream);
   /// Marks the point after which the output may be used and makes the caller's stream wait for it.
   int32_t (*at_completion)(void* context, int32_t index, void* stream, uint64_t* token);

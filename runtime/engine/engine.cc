@@ -37,7 +37,8 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       teams_(plan_.rank, {global_set(plan_)}),
       lanes_(plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }),
       baton_(formation_.segment->control().asleep) {
-  turn_ = std::make_unique<Turn>(Turn::Parts{agreement_config(), make_links(), inbox_, lanes_, teams_, *executor_, *this, signals_, abort_});
+  turn_ = std::make_unique<Turn>(
+      Turn::Parts{agreement_config(), make_links(), inbox_, lanes_, teams_, *executor_, *this, signals_, abort_});
 }
 
 Engine::~Engine() { shutdown(Deadline::after(std::chrono::seconds(5))); }
@@ -67,8 +68,8 @@ std::vector<std::unique_ptr<ControlLink>> Engine::make_links() {
     auto& link = links[static_cast<size_t>(rank)];
     for (const LocalPeer& peer : formation_.local) {
       if (peer.rank != rank) continue;
-      link = std::make_unique<ShmControlLink>(LocalPair{formation_.segment, peer.segment, index_of(plan_.rank),
-                                                        index_of(rank), rank, peer.doorbell.get()});
+      link = std::make_unique<ShmControlLink>(
+          LocalPair{formation_.segment, peer.segment, index_of(plan_.rank), index_of(rank), rank, peer.doorbell.get()});
     }
     if (link == nullptr) link = formation_.transport->control_link(rank);
   }
@@ -152,11 +153,12 @@ Status Engine::abandon(const std::shared_ptr<Operation>& operation, Deadline dea
   while (!operation->done()) {
     const Status status = operation->sleep(deadline);
     if (operation->done() || status.code() == Code::kInterrupted) continue;
-    epoch_over(Status(Code::kPeerLost,
-                      fmt::format("rank {} (host {}, pid {}) ended the job: it abandoned {}, which was still running at the timeout",
-                                  plan_.rank, plan_.ranks[static_cast<size_t>(plan_.rank)].host, ::getpid(),
-                                  describe(operation->members().front())),
-                      plan_.rank));
+    epoch_over(Status(
+        Code::kPeerLost,
+        fmt::format("rank {} (host {}, pid {}) ended the job: it abandoned {}, which was still running at the timeout",
+                    plan_.rank, plan_.ranks[static_cast<size_t>(plan_.rank)].host, ::getpid(),
+                    describe(operation->members().front())),
+        plan_.rank));
     deadline = Deadline::never();
   }
   return operation->status();
@@ -183,8 +185,10 @@ void Engine::member_finished(Member& member, const Status& status) { finish(memb
 
 void Engine::finish(Member& member, const Status& status) {
   Operation& operation = *member.operation;
-  const bool names_it = status.ok() || status.code() == Code::kMismatch || status.sentence().find(describe(member)) != std::string::npos;
-  const Status named = names_it ? status : Status(status.code(), describe(member) + " failed: " + status.sentence(), status.rank());
+  const bool names_it =
+      status.ok() || status.code() == Code::kMismatch || status.sentence().find(describe(member)) != std::string::npos;
+  const Status named =
+      names_it ? status : Status(status.code(), describe(member) + " failed: " + status.sentence(), status.rank());
   if (!operation.finish_member(named)) return;
   names_.release(operation);
   const std::shared_ptr<Operation> self = std::move(operation.in_flight);

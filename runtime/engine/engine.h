@@ -39,10 +39,11 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   /// Waits until done and returns the operation's status; runs turns meanwhile where that is allowed.
   /// kTimeout, kInterrupted with `operation.done()` false: it is still in flight.
   Status wait(Operation& operation, Deadline deadline);
-  /// Gets the loan back: an error verdict on all ranks where there is no batch yet; else waits, and at the deadline ends
-  /// the epoch. Returns once the operation is done, with its status.
+  /// Gets the loan back: an error verdict on all ranks where there is no batch yet; else waits, and at the deadline
+  /// ends the epoch. Returns once the operation is done, with its status.
   Status abandon(const std::shared_ptr<Operation>& operation, Deadline deadline);
-  /// Says goodbye, lets lanes finish, fails the rest and frees threads and memory; at most until `deadline` or little more.
+  /// Says goodbye, lets lanes finish, fails the rest and frees threads and memory; at most until `deadline` or little
+  /// more.
   void shutdown(Deadline deadline);
 
  private:
@@ -90,13 +91,13 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   Baton baton_;
   TurnSignals signals_;
   std::unique_ptr<Turn> turn_ RUEDA_GUARDED_BY(baton_);
-  std::atomic<bool> rung_{false};     ///< the coordinator was rung and nobody has taken the baton since
+  std::atomic<bool> rung_{false};  ///< the coordinator was rung and nobody has taken the baton since
   Mutex progress_mutex_;
-  Condition progress_;                ///< `left_` or the abort changed
-  std::atomic<bool> left_{false};     ///< this rank, or rank 0, has its goodbye in the order
+  Condition progress_;             ///< `left_` or the abort changed
+  std::atomic<bool> left_{false};  ///< this rank, or rank 0, has its goodbye in the order
   std::atomic<bool> stopping_{false};
   std::atomic<bool> ended_{false};
-  SteadyClock::time_point next_tick_; ///< the coordinator thread
+  SteadyClock::time_point next_tick_;  ///< the coordinator thread
   std::thread coordinator_;
 };
 

@@ -36,8 +36,8 @@ struct BatchShape {
   Dtype dtype = Dtype::kF32;
   ReduceOp op = ReduceOp::kSum;
   CodecId codec = CodecId::kNone;
-  int32_t device = -1;       ///< -1: host memory
-  uint64_t bytes = 0;        ///< of all tensors together, before the codec
+  int32_t device = -1;  ///< -1: host memory
+  uint64_t bytes = 0;   ///< of all tensors together, before the codec
   int ranks = 1;
   bool one_host = true;
   bool deterministic = false;
@@ -58,11 +58,11 @@ struct Call {
   CodecId codec = CodecId::kNone;
   double prescale = 1.0;
   double postscale = 1.0;
-  int root = 0;               ///< index in the team
+  int root = 0;  ///< index in the team
   std::span<const Slice> slices;
-  int64_t count = 0;          ///< elements of all slices together
+  int64_t count = 0;  ///< elements of all slices together
   RowChoice choice;
-  uint64_t stamp = 0;         ///< first of the batch's stamps; chunk k uses stamp + k
+  uint64_t stamp = 0;  ///< first of the batch's stamps; chunk k uses stamp + k
   const Team* team = nullptr;
 };
 

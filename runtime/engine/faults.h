@@ -17,8 +17,8 @@ namespace rueda::core {
 enum class Judge { kLauncher, kRankZero };
 
 /// Turns evidence of a death (a pidfd, the end of a socket, a broken stream) into one reason for the end of the epoch.
-/// The judge's verdict wins when it comes within the grace; otherwise the first evidence becomes the reason. A rank that
-/// said goodbye does not die. Any thread.
+/// The judge's verdict wins when it comes within the grace; otherwise the first evidence becomes the reason. A rank
+/// that said goodbye does not die. Any thread.
 class Faults {
  public:
   Faults(const EpochPlan& plan, Judge judge);

@@ -30,7 +30,11 @@ Status until_passed(Mesh& mesh, const DeviceRow& device, uint64_t token, Deadlin
 
 Lane::Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, std::chrono::nanoseconds timeout,
            Placement placement)
-    : mesh_(std::move(mesh)), executor_(executor), observer_(observer), timeout_(timeout), placement_(std::move(placement)) {}
+    : mesh_(std::move(mesh)),
+      executor_(executor),
+      observer_(observer),
+      timeout_(timeout),
+      placement_(std::move(placement)) {}
 
 void Lane::submit(std::unique_ptr<Batch> batch) {
   MutexLock lock(mutex_);
@@ -160,7 +164,8 @@ Status Lane::prepare(Batch& batch, Deadline deadline) {
     const DeviceRow& device = *operation.spec().device;
     if (operation.token == 0) continue;
     if (device.order_after(device.context, operation.token, nullptr) != 0) {
-      return Status(Code::kSystem, std::string("device ") + device.name + " could not order the batch after its inputs");
+      return Status(Code::kSystem,
+                    std::string("device ") + device.name + " could not order the batch after its inputs");
     }
     int32_t passed = 0;
     RUEDA_RETURN_IF_ERROR(until_passed(*mesh_, device, operation.token, deadline, passed));

@@ -18,10 +18,10 @@ struct Batch {
   SetId set = kGlobalSet;
   uint64_t number = 0;
   TeamState* team = nullptr;
-  Call call;                        ///< `slices` points into `storage`
+  Call call;  ///< `slices` points into `storage`
   std::vector<Slice> storage;
-  std::vector<Member*> members;     ///< in the verdict's order
-  bool inline_row = false;          ///< may run inside a turn
+  std::vector<Member*> members;  ///< in the verdict's order
+  bool inline_row = false;       ///< may run inside a turn
   bool started = false;
   StepState step;
 };
@@ -36,9 +36,10 @@ class LaneObserver {
   virtual void batch_finished(Batch& batch, const Status& result) = 0;
 };
 
-/// A FIFO of batches, the mesh that runs them and, from the first batch that needs it, a thread. The mesh belongs to the
-/// holder of the lane's token: the lane's thread while it runs a batch, or the turn while it steps an inline batch, which
-/// it may only begin when nothing is queued before it. So batches run in the order of submission, whoever runs them.
+/// A FIFO of batches, the mesh that runs them and, from the first batch that needs it, a thread. The mesh belongs to
+/// the holder of the lane's token: the lane's thread while it runs a batch, or the turn while it steps an inline batch,
+/// which it may only begin when nothing is queued before it. So batches run in the order of submission, whoever runs
+/// them.
 class Lane {
  public:
   /// How the lane's thread is set up when it starts: its name and the cores it stays on (empty: all).

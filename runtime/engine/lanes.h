@@ -33,8 +33,8 @@ class Lanes {
 
  private:
   std::function<std::unique_ptr<Lane>(int)> make_;
-  std::vector<std::unique_ptr<Lane>> owned_;      ///< the baton's holder
-  std::vector<std::atomic<Lane*>> lanes_;         ///< null until made
+  std::vector<std::unique_ptr<Lane>> owned_;  ///< the baton's holder
+  std::vector<std::atomic<Lane*>> lanes_;     ///< null until made
 };
 
 }  // namespace rueda::core

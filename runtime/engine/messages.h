@@ -36,11 +36,11 @@ inline constexpr size_t kMaxMetadata = 65536;  ///< numbered metadata of one set
 inline constexpr size_t kMaxRecordBytes = 8192;
 
 enum class ProposalKind : uint8_t {
-  kFull = 0,       ///< name, metadata: no id is known yet
-  kCredit = 1,     ///< how many more batches of the set have started
-  kEvictions = 2,  ///< how many more evictions of the set this rank has seen
-  kAbandonId = 3,  ///< id, age, sentence; age: this rank's later proposals of the key
-  kAbandonKey = 4, ///< op kind (u8), name, age, sentence
+  kFull = 0,        ///< name, metadata: no id is known yet
+  kCredit = 1,      ///< how many more batches of the set have started
+  kEvictions = 2,   ///< how many more evictions of the set this rank has seen
+  kAbandonId = 3,   ///< id, age, sentence; age: this rank's later proposals of the key
+  kAbandonKey = 4,  ///< op kind (u8), name, age, sentence
   kGoodbye = 5,
 };
 
@@ -71,9 +71,7 @@ void put_operations(WireWriter& writer, const std::vector<OperationRef>& operati
 /// Appends at most kMaxRequests operations to `operations`, else fails the reader.
 void get_operations(WireReader& reader, std::vector<OperationRef>& operations);
 
-inline uint64_t zigzag(uint64_t difference) {
-  return (difference << 1) ^ (difference >> 63 != 0 ? UINT64_MAX : 0);
-}
+inline uint64_t zigzag(uint64_t difference) { return (difference << 1) ^ (difference >> 63 != 0 ? UINT64_MAX : 0); }
 inline uint64_t unzigzag(uint64_t value) { return (value >> 1) ^ ((value & 1) != 0 ? UINT64_MAX : 0); }
 
 /// Frames on their way out of a machine, each within the limits. Owned by the machine.

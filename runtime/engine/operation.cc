@@ -25,7 +25,8 @@ Operation::Operation(std::shared_ptr<Engine> engine, OperationSpec spec, size_t 
 Operation::~Operation() {
   free_token();
   for (const Output& output : outputs_) {
-    if (output.ownership == Ownership::kLibrary) spec_.device->free(spec_.device->context, spec_.device_index, output.memory);
+    if (output.ownership == Ownership::kLibrary)
+      spec_.device->free(spec_.device->context, spec_.device_index, output.memory);
   }
 }
 
@@ -45,7 +46,8 @@ Status Operation::mark_outputs() {
   const DeviceRow& device = *spec_.device;
   uint64_t mark = 0;
   if (device.at_completion(device.context, spec_.device_index, spec_.stream, &mark) != 0) {
-    return {Code::kSystem, std::string("device ") + device.name + " could not order the caller's stream after the output"};
+    return {Code::kSystem,
+            std::string("device ") + device.name + " could not order the caller's stream after the output"};
   }
   if (mark != 0) device.free_token(device.context, mark);
   return {};

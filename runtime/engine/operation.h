@@ -33,9 +33,9 @@ std::string describe(const Member& member);
 
 /// What the caller said about one operation. Copied in at enqueue.
 struct OperationSpec {
-  std::function<void(Code)> callback;                 ///< empty: none
-  std::function<void*(size_t bytes)> allocate;        ///< empty: the library owns outputs without a place
-  const DeviceRow* device = nullptr;                  ///< null: the cpu's
+  std::function<void(Code)> callback;           ///< empty: none
+  std::function<void*(size_t bytes)> allocate;  ///< empty: the library owns outputs without a place
+  const DeviceRow* device = nullptr;            ///< null: the cpu's
   int32_t device_index = 0;
   void* stream = nullptr;
 };
@@ -69,19 +69,19 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// Marks the point in the caller's stream after which the inputs are ready. The caller's thread, before submission.
   /// kSystem: the device cannot.
   Status mark_inputs();
-  /// A member has finished; whoever ran it calls, no lock held. The first failure is the operation's status. True for the
-  /// call that finished the last one: the caller then calls `complete`.
+  /// A member has finished; whoever ran it calls, no lock held. The first failure is the operation's status. True for
+  /// the call that finished the last one: the caller then calls `complete`.
   bool finish_member(const Status& status);
-  /// Orders the caller's stream after the outputs, which have been written (a device that cannot: kSystem), publishes the
-  /// result and wakes all waiters. Once.
+  /// Orders the caller's stream after the outputs, which have been written (a device that cannot: kSystem), publishes
+  /// the result and wakes all waiters. Once.
   void complete();
   /// Sleeps until done. kTimeout at the deadline, kInterrupted when a signal handler ran.
   Status sleep(Deadline deadline);
 
-  uint64_t token = 0;                      ///< the device's mark at enqueue; 0: none
-  SteadyClock::time_point submitted;       ///< when it entered the inbox
-  bool abandoned = false;                  ///< an error verdict was asked for; the baton's holder
-  std::shared_ptr<Operation> in_flight;    ///< itself, from submission to completion
+  uint64_t token = 0;                    ///< the device's mark at enqueue; 0: none
+  SteadyClock::time_point submitted;     ///< when it entered the inbox
+  bool abandoned = false;                ///< an error verdict was asked for; the baton's holder
+  std::shared_ptr<Operation> in_flight;  ///< itself, from submission to completion
 
  private:
   Status mark_outputs();
@@ -97,8 +97,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::vector<Output> outputs_;
   std::atomic<size_t> remaining_;
   Mutex failure_mutex_;
-  Status status_;                          ///< under failure_mutex_ until done, then constant
-  std::atomic<uint32_t> done_{0};          ///< a futex word
+  Status status_;                  ///< under failure_mutex_ until done, then constant
+  std::atomic<uint32_t> done_{0};  ///< a futex word
   std::atomic<uint32_t> sleepers_{0};
 };
 

@@ -32,9 +32,7 @@ Participant::State::Key& Participant::State::find_or_add(Set& set, std::string_v
   return key;
 }
 
-std::string Participant::State::rank_name(int rank) const {
-  return rank_ranges({&rank, 1}, config.hosts);
-}
+std::string Participant::State::rank_name(int rank) const { return rank_ranges({&rank, 1}, config.hosts); }
 
 Status Participant::State::left_status(const Set& set, const Key& key, OpKind kind) const {
   const std::string what = key.name.empty() ? " without a name" : " \"" + key.name + "\"";
@@ -49,8 +47,9 @@ Status Participant::State::refusal(std::span<const Request> requests) {
     if (request.group != first.group || request.set != first.set ||
         request.metadata.group_size != (grouped ? requests.size() : 0) ||
         request.metadata.group_hash != first.metadata.group_hash || requests.size() > kMaxGroupSize) {
-      return {Code::kInvalidArgument, "a group of " + std::to_string(requests.size()) + " tensors is not one group: \"" +
-                                          request.name + "\" differs in set, group or size"};
+      return {Code::kInvalidArgument, "a group of " + std::to_string(requests.size()) +
+                                          " tensors is not one group: \"" + request.name +
+                                          "\" differs in set, group or size"};
     }
     if (const std::string why = why_not_valid(request); !why.empty()) return {Code::kInvalidArgument, why};
   }
@@ -126,7 +125,8 @@ void Participant::goodbye() {
   if (state_->leaving || !state_->over.ok()) return;
   state_->leaving = true;
   state_->proposals.record(kGlobalSet, ProposalKind::kGoodbye);
-  state_->over = Status(Code::kShutDown, state_->rank_name(state_->config.rank) + " has shut down", state_->config.rank);
+  state_->over =
+      Status(Code::kShutDown, state_->rank_name(state_->config.rank) + " has shut down", state_->config.rank);
 }
 
 void Participant::end(const Status& why) {

@@ -10,7 +10,8 @@ Status Participant::receive(std::span<const std::byte> frame) {
     return Status(Code::kPeerLost, state_->rank_name(0) + " sent a verdict frame that " + how, 0);
   };
   if (frame.size() > kMaxFrameBytes) {
-    return broken("has " + std::to_string(frame.size()) + " bytes, over the limit of " + std::to_string(kMaxFrameBytes));
+    return broken("has " + std::to_string(frame.size()) + " bytes, over the limit of " +
+                  std::to_string(kMaxFrameBytes));
   }
   WireReader reader(frame);
   const uint64_t epoch = reader.varint();

@@ -44,10 +44,10 @@ struct Participant::State {
   struct Set;
   struct Key {
     Set* set = nullptr;
-    std::string name;                   ///< empty: unnamed
-    OpKind kind = OpKind::kAllreduce;   ///< of an unnamed key
-    uint64_t id = 0;                    ///< 0: none yet
-    uint32_t home = kNoMetadata;        ///< the metadata that a proposal by id means when it says nothing
+    std::string name;                  ///< empty: unnamed
+    OpKind kind = OpKind::kAllreduce;  ///< of an unnamed key
+    uint64_t id = 0;                   ///< 0: none yet
+    uint32_t home = kNoMetadata;       ///< the metadata that a proposal by id means when it says nothing
     uint64_t count = 0;
     uint64_t floor = 0;
     std::vector<uint64_t> ahead;
@@ -62,10 +62,10 @@ struct Participant::State {
     MetadataTable metadata;
     std::unordered_map<std::string, Key, NameHash, std::equal_to<>> named;
     std::array<Key, 3> unnamed;
-    uint64_t batches = 0;         ///< numbers used
-    uint64_t started = 0;         ///< batches reported as started
-    uint64_t evictions = 0;       ///< seen and not yet reported
-    int leaver = -1;              ///< who ended it
+    uint64_t batches = 0;    ///< numbers used
+    uint64_t started = 0;    ///< batches reported as started
+    uint64_t evictions = 0;  ///< seen and not yet reported
+    int leaver = -1;         ///< who ended it
     bool contains(int rank) const { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
     int lowest() const { return *std::min_element(ranks.begin(), ranks.end()); }
   };

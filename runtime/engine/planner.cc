@@ -138,8 +138,8 @@ void Planner::next(Cut& cut) {
   uint64_t bytes = 0;
   while (!units.empty() && fits_one_batch(units.front())) {
     const Unit& unit = units.front();
-    const bool full = threshold_ == 0 || bytes + unit.bytes > threshold_ ||
-                      cut.tensors.size() + size_of_unit(unit) > kMaxRequests;
+    const bool full =
+        threshold_ == 0 || bytes + unit.bytes > threshold_ || cut.tensors.size() + size_of_unit(unit) > kMaxRequests;
     if (!cut.tensors.empty() && full) break;
     bytes += unit.bytes;
     if (unit.group == nullptr) {

@@ -60,11 +60,11 @@ class Planner {
  private:
   struct Group {
     std::vector<PlannedTensor> tensors;
-    std::vector<FuseKey> keys;         ///< empty when all are equal
+    std::vector<FuseKey> keys;  ///< empty when all are equal
   };
   struct Unit {
     uint64_t order = 0;
-    FuseKey key;                       ///< of the first tensor
+    FuseKey key;  ///< of the first tensor
     PlannedTensor first;
     uint64_t bytes = 0;
     std::unique_ptr<const Group> group;  ///< null: a single tensor

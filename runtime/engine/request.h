@@ -18,15 +18,15 @@ struct Metadata {
   Dtype dtype = Dtype::kF32;
   ReduceOp op = ReduceOp::kSum;
   CodecId codec = CodecId::kNone;
-  int32_t device = -1;           ///< -1 host memory; else the device kind (ranks may use different ordinals)
-  int32_t root = -1;             ///< rank of the epoch; -1 where there is none
+  int32_t device = -1;  ///< -1 host memory; else the device kind (ranks may use different ordinals)
+  int32_t root = -1;    ///< rank of the epoch; -1 where there is none
   double prescale = 1.0;
   double postscale = 1.0;
-  std::vector<int64_t> shape;    ///< at most 16 dimensions
-  uint64_t group_hash = 0;       ///< hash of the group's ordered names; 0 when not in a group
-  uint32_t group_size = 0;       ///< members of the group; 0 when not in a group
+  std::vector<int64_t> shape;  ///< at most 16 dimensions
+  uint64_t group_hash = 0;     ///< hash of the group's ordered names; 0 when not in a group
+  uint32_t group_size = 0;     ///< members of the group; 0 when not in a group
   bool operator==(const Metadata&) const = default;
-  int64_t count() const;         ///< product of the dimensions
+  int64_t count() const;  ///< product of the dimensions
 };
 
 /// A tensor as a rank submits it to agreement. `ticket` is the submitting rank's own name for the operation: agreement
@@ -34,9 +34,9 @@ struct Metadata {
 struct Request {
   uint64_t ticket = 0;
   SetId set = kGlobalSet;
-  std::string name;              ///< empty: keyed by (set, kind) and call order
+  std::string name;  ///< empty: keyed by (set, kind) and call order
   Metadata metadata;
-  uint64_t group = 0;            ///< this rank's number of the group instance, 0: none; members are submitted together
+  uint64_t group = 0;  ///< this rank's number of the group instance, 0: none; members are submitted together
 };
 
 /// Fills in `group_hash` and `group_size` of the requests of one group, in their order.

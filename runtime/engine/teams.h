@@ -13,10 +13,10 @@ namespace rueda::core {
 /// A process set as this rank runs it.
 struct TeamState {
   Team team;
-  bool lowest = false;                 ///< this rank returns the set's credits
+  bool lowest = false;  ///< this rank returns the set's credits
   bool with_rank_zero = false;
-  std::atomic<uint64_t> started{0};    ///< batches begun: written by whoever begins one, in order
-  uint64_t reported = 0;               ///< what agreement was told of `started`; the baton's holder
+  std::atomic<uint64_t> started{0};  ///< batches begun: written by whoever begins one, in order
+  uint64_t reported = 0;             ///< what agreement was told of `started`; the baton's holder
 };
 
 /// The sets of an epoch. The map is changed and read by the baton's holder; entries stay where they are.
@@ -33,8 +33,8 @@ class Teams {
   std::vector<std::pair<SetId, TeamState*>> led_;
 };
 
-/// The global set of a plan: ranks by host, then rank, and the bracket of its sums: one group a host, and of a host with
-/// more than 16 ranks one a 16.
+/// The global set of a plan: ranks by host, then rank, and the bracket of its sums: one group a host, and of a host
+/// with more than 16 ranks one a 16.
 SetMembers global_set(const EpochPlan& plan);
 
 }  // namespace rueda::core

@@ -158,7 +158,8 @@ Status Turn::dispatch(int rank, const Frame& frame) {
   if (frame.back() == kEndFrame) return decode_end(body, rank);
   if (frame.back() == kAgreementFrame) return arbiter_ ? arbiter_->receive(rank, body) : participant_.receive(body);
   return Status(Code::kPeerLost,
-                fmt::format("rank {} sent a control frame of unknown kind {}", rank, static_cast<int>(frame.back())), rank);
+                fmt::format("rank {} sent a control frame of unknown kind {}", rank, static_cast<int>(frame.back())),
+                rank);
 }
 
 void Turn::send(int rank, std::vector<std::byte> frame, std::byte kind, Urgency urgency) {
@@ -237,8 +238,9 @@ void Turn::expire(SteadyClock::time_point before, std::chrono::nanoseconds limit
     urgent_ = true;
     const double seconds = std::chrono::duration<double>(limit).count();
     for (Member& each : member->operation->members()) {
-      participant_.abandon(reinterpret_cast<uint64_t>(&each),
-                           fmt::format("{}: not all ranks submitted it within RUEDA_TIMEOUT_SECONDS ({} s)", describe(each), seconds));
+      participant_.abandon(
+          reinterpret_cast<uint64_t>(&each),
+          fmt::format("{}: not all ranks submitted it within RUEDA_TIMEOUT_SECONDS ({} s)", describe(each), seconds));
     }
   }
 }
@@ -269,7 +271,8 @@ bool Turn::fail_all(const Status& why) {
 void Turn::tell_peers(const Status& why) {
   if (why.code() == Code::kShutDown) return;
   const std::vector<std::byte> frame = encode_end(why);
-  for (size_t rank = 0; rank < parts_.links.size(); ++rank) send(static_cast<int>(rank), frame, kEndFrame, Urgency::kRing);
+  for (size_t rank = 0; rank < parts_.links.size(); ++rank)
+    send(static_cast<int>(rank), frame, kEndFrame, Urgency::kRing);
 }
 
 void Turn::append(Member& member) {

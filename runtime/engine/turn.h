@@ -84,13 +84,13 @@ class Turn {
   std::optional<Arbiter> arbiter_;  ///< rank 0's
   std::vector<InboxItem> taken_;
   std::vector<Request> requests_;
-  std::vector<char> lost_;          ///< by rank: its link was reported
-  Member* oldest_ = nullptr;        ///< members in agreement, in order of submission
+  std::vector<char> lost_;    ///< by rank: its link was reported
+  Member* oldest_ = nullptr;  ///< members in agreement, in order of submission
   Member* newest_ = nullptr;
   bool said_goodbye_ = false;
   bool told_peers_ = false;
-  bool urgent_ = false;             ///< the next frame to rank 0 holds more than proposals
-  bool unsent_ = false;             ///< some link has something to flush
+  bool urgent_ = false;  ///< the next frame to rank 0 holds more than proposals
+  bool unsent_ = false;  ///< some link has something to flush
   bool flushed_ = true;
 };
 

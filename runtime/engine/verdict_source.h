@@ -11,8 +11,8 @@ class VerdictSource {
   virtual ~VerdictSource() = default;
   /// Readable when `take` has something to say.
   virtual int fd() const = 0;
-  /// Never blocks. Empty: nothing yet. Not ok: the reason to end the epoch. Ok: the source itself has ended, nothing more
-  /// will come.
+  /// Never blocks. Empty: nothing yet. Not ok: the reason to end the epoch. Ok: the source itself has ended, nothing
+  /// more will come.
   virtual std::optional<Status> take() = 0;
 };
 

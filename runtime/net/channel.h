@@ -30,8 +30,8 @@ class ChannelSet {
   /// dialled. Blocks until then. kTimeout, kPeerLost (with the addresses tried), or the abort reason.
   virtual Result<Channel*> to(int rank, Deadline deadline) = 0;
   /// Moves bytes until `ready()`. The abort reason if the epoch ends, kPeerLost (naming the rank) if a peer's stream
-  /// breaks, kTimeout at the deadline. After a failure nothing that is still queued is touched any more, and the set is of
-  /// no use.
+  /// breaks, kTimeout at the deadline. After a failure nothing that is still queued is touched any more, and the set is
+  /// of no use.
   virtual Status until(const std::function<bool()>& ready, Deadline deadline) = 0;
 };
 

@@ -77,7 +77,8 @@ Result<std::unique_ptr<SecureStream>> prove(const LoopWait& wait, UniqueFd fd, H
   SecureStream plain(wait.io, std::move(fd), nullptr, StreamSide::kDialler);
   const std::array<std::byte, 1> purpose{std::byte(control ? kPurposeControl : kPurposeData)};
   RUEDA_RETURN_IF_ERROR(write_all(wait, plain, purpose));
-  auto stream = std::make_unique<SecureStream>(wait.io, plain.release(), control ? std::move(tls) : nullptr, StreamSide::kDialler);
+  auto stream = std::make_unique<SecureStream>(wait.io, plain.release(), control ? std::move(tls) : nullptr,
+                                               StreamSide::kDialler);
   RUEDA_RETURN_IF_ERROR(handshake(wait, *stream));
   RUEDA_RETURN_IF_ERROR(exchange_hello(wait, *stream, hello));
   return stream;
@@ -103,8 +104,8 @@ Status write_all(const LoopWait& wait, SecureStream& stream, std::span<const std
   return finish(wait, stream, result);
 }
 
-Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const TransportEpoch& epoch, int peer, HelloPurpose purpose,
-                                           uint32_t number, std::shared_ptr<TlsContext> tls) {
+Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const TransportEpoch& epoch, int peer,
+                                           HelloPurpose purpose, uint32_t number, std::shared_ptr<TlsContext> tls) {
   const PeerAddress& target = epoch.peer(peer);
   std::string tried = "it gave no address";
   std::chrono::nanoseconds pause = kFirstPause;
@@ -127,7 +128,8 @@ Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const Transport
       tried = address.value().text() + ": " + failure.sentence();
     }
     refused_rounds = all_refused ? refused_rounds + 1 : 0;
-    const std::string sentence = "rank " + std::to_string(epoch.rank) + " cannot reach " + epoch.name_of(peer) + " (" + tried + ")";
+    const std::string sentence =
+        "rank " + std::to_string(epoch.rank) + " cannot reach " + epoch.name_of(peer) + " (" + tried + ")";
     if (refused_rounds == kRefusedRounds) return Status(Code::kPeerLost, sentence, peer);
     if (wait.deadline.passed()) return Status(Code::kTimeout, sentence, peer);
     const Status paused = wait.within(pause).until([] { return false; });

@@ -12,10 +12,10 @@ namespace rueda::core {
 /// Connects to `peer`'s listener and proves the job's key both ways. Blocks the thread that runs `wait.io`.
 /// `purpose` kControl: the stream is over `tls` (plain if null); kData: plain, `number` is the lane.
 /// A try that fails is repeated with growing pauses, over all addresses, until the deadline.
-/// kPeerLost: every address refused connections several times over: nobody listens there any more. kTimeout: anything else
-/// until the deadline. Both name the peer, the addresses and the last cause. The abort reason if the epoch ends.
-Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const TransportEpoch& epoch, int peer, HelloPurpose purpose,
-                                           uint32_t number, std::shared_ptr<TlsContext> tls);
+/// kPeerLost: every address refused connections several times over: nobody listens there any more. kTimeout: anything
+/// else until the deadline. Both name the peer, the addresses and the last cause. The abort reason if the epoch ends.
+Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const TransportEpoch& epoch, int peer,
+                                           HelloPurpose purpose, uint32_t number, std::shared_ptr<TlsContext> tls);
 
 /// Blocking forms of the stream's operations for straight-line exchanges. After a failure the stream is closed.
 Status handshake(const LoopWait& wait, SecureStream& stream);

@@ -49,7 +49,8 @@ Result<std::vector<Interface>> interfaces_up() {
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
     std::string address = dialable(entry->ifa_addr);
-    if (!address.empty()) result.push_back({entry->ifa_name, std::move(address), (entry->ifa_flags & IFF_LOOPBACK) != 0});
+    if (!address.empty())
+      result.push_back({entry->ifa_name, std::move(address), (entry->ifa_flags & IFF_LOOPBACK) != 0});
   }
   // IPv4 first: it is what most clusters route.
   std::stable_partition(result.begin(), result.end(),
@@ -119,8 +120,8 @@ Result<std::vector<std::string>> listen_addresses(const std::string& choice) {
         add(result, one.address);
       }
       if (known) continue;
-      return Status(Code::kInvalidArgument, "RUEDA_NETWORK_INTERFACES names \"" + wanted + "\", this machine has " +
-                                                names_of(found.value()));
+      return Status(Code::kInvalidArgument,
+                    "RUEDA_NETWORK_INTERFACES names \"" + wanted + "\", this machine has " + names_of(found.value()));
     }
   }
   std::erase(result, "127.0.0.1");

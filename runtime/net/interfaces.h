@@ -7,8 +7,9 @@
 namespace rueda::core {
 
 /// Numeric addresses of this machine to listen on, in order of preference for peers on other hosts; 127.0.0.1 last.
-/// `choice`: "auto" (every interface that is up, without loopback and link-local addresses), or interface names, globs of
-/// them, numeric addresses and networks (10.1.0.0/16), separated by commas. kInvalidArgument names what this machine does not have, and what it has.
+/// `choice`: "auto" (every interface that is up, without loopback and link-local addresses), or interface names, globs
+/// of them, numeric addresses and networks (10.1.0.0/16), separated by commas. kInvalidArgument names what this machine
+/// does not have, and what it has.
 Result<std::vector<std::string>> listen_addresses(const std::string& choice);
 
 }  // namespace rueda::core

@@ -9,9 +9,9 @@
 
 namespace rueda::core {
 
-/// Where a lane's data sockets live: its own event loop, run by the holder of the lane's token, and the connections that
-/// the coordinator's listener has proven for it. Shared by the transport and the lane's channel set, so that a late wake
-/// never meets a loop that is gone.
+/// Where a lane's data sockets live: its own event loop, run by the holder of the lane's token, and the connections
+/// that the coordinator's listener has proven for it. Shared by the transport and the lane's channel set, so that a
+/// late wake never meets a loop that is gone.
 class LaneLoop {
  public:
   /// For the thread that runs the lane.

@@ -33,7 +33,11 @@ struct Listener::Port {
 
 Listener::Listener(asio::io_context& io, std::vector<UniqueFd> sockets, const TransportEpoch& epoch,
                    std::shared_ptr<TlsContext> tls, Handlers handlers)
-    : io_(io), epoch_(epoch), tls_(std::move(tls)), handlers_(std::move(handlers)), alive_(std::make_shared<bool>(true)) {
+    : io_(io),
+      epoch_(epoch),
+      tls_(std::move(tls)),
+      handlers_(std::move(handlers)),
+      alive_(std::make_shared<bool>(true)) {
   for (UniqueFd& socket : sockets) {
     ports_.push_back(std::make_unique<Port>(io_, std::move(socket)));
     accept_next(*ports_.back());
@@ -43,9 +47,10 @@ Listener::Listener(asio::io_context& io, std::vector<UniqueFd> sockets, const Tr
 Listener::~Listener() { *alive_ = false; }
 
 void Listener::accept_next(Port& port) {
-  port.descriptor.async_wait(asio::posix::descriptor_base::wait_read, [this, alive = alive_, &port](const error_code& error) {
-    if (!error && *alive) accept_all(port);
-  });
+  port.descriptor.async_wait(asio::posix::descriptor_base::wait_read,
+                             [this, alive = alive_, &port](const error_code& error) {
+                               if (!error && *alive) accept_all(port);
+                             });
 }
 
 void Listener::accept_all(Port& port) {
@@ -71,7 +76,8 @@ void Listener::accept_all(Port& port) {
 void Listener::admit(UniqueFd fd) {
   set_no_delay(fd.get());
   if (newcomers_.size() == kMostPending) {
-    const auto silent = std::find_if(newcomers_.begin(), newcomers_.end(), [](const auto& one) { return one->silent(); });
+    const auto silent =
+        std::find_if(newcomers_.begin(), newcomers_.end(), [](const auto& one) { return one->silent(); });
     newcomers_.erase(silent == newcomers_.end() ? newcomers_.begin() : silent);
   }
   newcomers_.push_back(std::make_unique<Newcomer>(io_, std::move(fd), epoch_.hello_scope(), tls_));
@@ -79,7 +85,8 @@ void Listener::admit(UniqueFd fd) {
 }
 
 void Listener::finish(Newcomer& newcomer, const Status& status) {
-  const auto place = std::find_if(newcomers_.begin(), newcomers_.end(), [&](const auto& one) { return one.get() == &newcomer; });
+  const auto place =
+      std::find_if(newcomers_.begin(), newcomers_.end(), [&](const auto& one) { return one.get() == &newcomer; });
   const std::unique_ptr<Newcomer> owned = std::move(*place);
   newcomers_.erase(place);
   if (!status.ok()) {

@@ -13,9 +13,8 @@ namespace rueda::core {
 class Newcomer;
 
 /// Accepts connections and lets them prove who they are (`Newcomer`). Of those that have proven nothing at most 64 are
-/// held; when a 65th comes, the oldest that has said nothing goes (else the oldest). Strangers are dropped without a word;
-/// our own peers dial again.
-/// Owned by the transport; everything on the thread that runs `io`, which outlives it.
+/// held; when a 65th comes, the oldest that has said nothing goes (else the oldest). Strangers are dropped without a
+/// word; our own peers dial again. Owned by the transport; everything on the thread that runs `io`, which outlives it.
 class Listener {
  public:
   /// What to do with proven connections. Called inside the loop.

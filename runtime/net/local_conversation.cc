@@ -81,20 +81,14 @@ void LocalConversation::step() {
 
 void LocalConversation::handle(Packet packet) {
   switch (state_) {
-    case State::kAwaitsFirst:
-      return on_first(packet.bytes);
-    case State::kAwaitsSecond:
-      return on_second(packet.bytes);
-    case State::kAwaitsThird:
-      return on_third(packet.bytes);
-    case State::kAwaitsPass:
-      return on_pass(std::move(packet));
-    case State::kAwaitsVerdict:
-      return on_verdict(packet.bytes);
+    case State::kAwaitsFirst: return on_first(packet.bytes);
+    case State::kAwaitsSecond: return on_second(packet.bytes);
+    case State::kAwaitsThird: return on_third(packet.bytes);
+    case State::kAwaitsPass: return on_pass(std::move(packet));
+    case State::kAwaitsVerdict: return on_verdict(packet.bytes);
     case State::kDone:
     case State::kRefused:
-    case State::kLost:
-      return;
+    case State::kLost: return;
   }
 }
 

@@ -59,7 +59,7 @@ void Newcomer::secure() {
   }
   purpose_ = HelloPurpose::kControl;
   stream_ = std::make_unique<SecureStream>(io_, stream_->release(), tls_, StreamSide::kListener);
-  stream_->handshake([this](const Status& status) { then(&Newcomer::read_first)(status, 0); });
+  stream_->handshake([this](const Status& status) { then (&Newcomer::read_first)(status, 0); });
 }
 
 void Newcomer::read_first() { stream_->read(first_, then(&Newcomer::answer)); }

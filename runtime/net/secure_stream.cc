@@ -18,8 +18,8 @@
 namespace rueda::core {
 
 namespace asio = boost::asio;
-using boost::system::error_code;
 using asio::ip::tcp;
+using boost::system::error_code;
 
 namespace {
 
@@ -43,7 +43,8 @@ const Psk& psk_of(SSL* ssl) { return *static_cast<const Psk*>(SSL_CTX_get_ex_dat
 SSL_SESSION* session_for(SSL* ssl, const Psk& psk) {
   const SSL_CIPHER* cipher = SSL_CIPHER_find(ssl, kCipherId);
   SSL_SESSION* session = SSL_SESSION_new();
-  if (cipher != nullptr && session != nullptr && SSL_SESSION_set1_master_key(session, psk.key.data(), psk.key.size()) == 1 &&
+  if (cipher != nullptr && session != nullptr &&
+      SSL_SESSION_set1_master_key(session, psk.key.data(), psk.key.size()) == 1 &&
       SSL_SESSION_set_cipher(session, cipher) == 1 && SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION) == 1) {
     return session;
   }
@@ -63,7 +64,8 @@ int offer_psk(SSL* ssl, const EVP_MD*, const unsigned char** identity, size_t* i
 int find_psk(SSL* ssl, const unsigned char* identity, size_t identity_bytes, SSL_SESSION** session) {
   const Psk& psk = psk_of(ssl);
   *session = nullptr;  // with 1 returned: no such identity, and the handshake fails for want of a certificate
-  if (identity_bytes != psk.identity.size() || std::memcmp(identity, psk.identity.data(), identity_bytes) != 0) return 1;
+  if (identity_bytes != psk.identity.size() || std::memcmp(identity, psk.identity.data(), identity_bytes) != 0)
+    return 1;
   *session = session_for(ssl, psk);
   return *session != nullptr ? 1 : 0;
 }
@@ -92,7 +94,8 @@ struct TlsContext::State {
 TlsContext::TlsContext(std::unique_ptr<State> state) : state_(std::move(state)) {}
 TlsContext::~TlsContext() = default;
 
-Result<std::shared_ptr<TlsContext>> TlsContext::create(const std::string& identity, const std::array<uint8_t, 32>& key) try {
+Result<std::shared_ptr<TlsContext>> TlsContext::create(const std::string& identity,
+                                                       const std::array<uint8_t, 32>& key) try {
   if (identity.empty() || identity.size() > kMaxIdentityBytes || identity.find('\0') != std::string::npos) {
     return Status(Code::kInvalidArgument, "a job's name has 1 to 128 bytes without NUL; this one has " +
                                               std::to_string(identity.size()) + " bytes");
@@ -172,7 +175,8 @@ void SecureStream::handshake(std::function<void(const Status&)> done) {
   state_->secured->async_handshake(role, [self = state_, done = std::move(done)](const error_code& error) {
     if (!self->open) return;
     if (!error) return done({});
-    done(Status(status_of(error).code(), "TLS handshake failed (" + error.message() + "): the other side has no or another job key"));
+    done(Status(status_of(error).code(),
+                "TLS handshake failed (" + error.message() + "): the other side has no or another job key"));
   });
 }
 

@@ -17,8 +17,8 @@ class io_context;
 namespace rueda::core {
 
 /// TLS 1.3 with a pre-shared key (RFC 8446, section 2.2, psk_dhe_ke): no certificates, one cipher suite
-/// (TLS_AES_128_GCM_SHA256), no session tickets. The identity is the job's name; a peer with another name or key fails the
-/// handshake. A value to share; immutable, any thread.
+/// (TLS_AES_128_GCM_SHA256), no session tickets. The identity is the job's name; a peer with another name or key fails
+/// the handshake. A value to share; immutable, any thread.
 class TlsContext {
  public:
   /// `identity`: 1 to 128 bytes without NUL. kInvalidArgument: not so. kSystem: OpenSSL's own sentence.
@@ -37,9 +37,10 @@ class TlsContext {
 /// Which end of the connection this is.
 enum class StreamSide { kDialler, kListener };
 
-/// A connected stream socket, over TLS or plain. Owns the descriptor. Belongs to the one thread that runs its io_context
-/// (which must outlive it); callbacks run there, inside `io_context::run` and friends, never inside the call itself.
-/// At most one read and one write may be pending. After `close` or the destructor no callback is called any more.
+/// A connected stream socket, over TLS or plain. Owns the descriptor. Belongs to the one thread that runs its
+/// io_context (which must outlive it); callbacks run there, inside `io_context::run` and friends, never inside the call
+/// itself. At most one read and one write may be pending. After `close` or the destructor no callback is called any
+/// more.
 class SecureStream {
  public:
   /// Not ok: the stream is broken, its sentence says how (end of file: kPeerLost; else kSystem with the cause).
@@ -51,8 +52,8 @@ class SecureStream {
   SecureStream(const SecureStream&) = delete;
   SecureStream& operator=(const SecureStream&) = delete;
 
-  /// First of all, on both sides; succeeds at once on a plain stream. kSystem: the peer has no or another key. kPeerLost: it
-  /// closed instead of answering.
+  /// First of all, on both sides; succeeds at once on a plain stream. kSystem: the peer has no or another key.
+  /// kPeerLost: it closed instead of answering.
   void handshake(std::function<void(const Status&)> done);
   /// At least one byte. `into` is borrowed until the callback.
   void read_some(std::span<std::byte> into, Done done);
@@ -64,7 +65,8 @@ class SecureStream {
   void write(std::span<const std::byte> bytes, Done done);
   /// Ends the stream; what was written is still delivered.
   void close();
-  /// Gives the socket of a plain stream away, as after `close`. Nothing may be pending. Invalid if the stream was closed.
+  /// Gives the socket of a plain stream away, as after `close`. Nothing may be pending. Invalid if the stream was
+  /// closed.
   UniqueFd release();
 
  private:

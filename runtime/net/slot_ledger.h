@@ -6,9 +6,9 @@
 
 namespace rueda::core {
 
-/// What a lane of one rank remembers from batch to batch: who may still be reading each of its shared areas, and how far
-/// each peer was last seen. Sets that share a lane have different members, so the memory is kept per area, not per set.
-/// Owned by the lane's mesh; used by the holder of the lane's token.
+/// What a lane of one rank remembers from batch to batch: who may still be reading each of its shared areas, and how
+/// far each peer was last seen. Sets that share a lane have different members, so the memory is kept per area, not per
+/// set. Owned by the lane's mesh; used by the holder of the lane's token.
 class SlotLedger {
  public:
   enum class Area { kTiny, kInput, kResult };

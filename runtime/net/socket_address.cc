@@ -15,7 +15,8 @@ namespace {
 constexpr int kBacklog = 4096;
 
 Status failed(const char* call, const SocketAddress& address) {
-  return Status(Code::kSystem, std::string(call) + " on " + address.text() + ": " + std::generic_category().message(errno));
+  return Status(Code::kSystem,
+                std::string(call) + " on " + address.text() + ": " + std::generic_category().message(errno));
 }
 
 }  // namespace
@@ -73,13 +74,15 @@ Result<UniqueFd> listen_on(const SocketAddress& address) {
 Result<uint16_t> bound_port(int fd) {
   SocketAddress bound;
   bound.bytes = sizeof(bound.storage);
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.bytes) != 0) return failed("getsockname", bound);
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&bound.storage), &bound.bytes) != 0)
+    return failed("getsockname", bound);
   return bound.port();
 }
 
 void set_no_delay(int fd) {
   const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));  // refused on other socket families, where it means nothing
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on,
+               sizeof(on));  // refused on other socket families, where it means nothing
 }
 
 }  // namespace rueda::core

@@ -80,8 +80,10 @@ Result<UniqueFd> TcpChannelSet::connect(int rank, const LoopWait& wait) {
   const Status waited = wait.until([&] { return (fd = loop_->take(rank)).valid(); });
   if (waited.ok()) return fd;
   if (waited.code() != Code::kTimeout || abort_.raised()) return waited;
-  return Status(Code::kTimeout, epoch_.name_of(rank) + " opened no data connection to rank " + std::to_string(epoch_.rank) +
-                                    " for lane " + std::to_string(lane_), rank);
+  return Status(Code::kTimeout,
+                epoch_.name_of(rank) + " opened no data connection to rank " + std::to_string(epoch_.rank) +
+                    " for lane " + std::to_string(lane_),
+                rank);
 }
 
 Result<Channel*> TcpChannelSet::to(int rank, Deadline deadline) {
@@ -113,9 +115,12 @@ Status TcpChannelSet::until(const std::function<bool()>& ready, Deadline deadlin
 void TcpChannelSet::broke(int rank, const Status& why) {
   if (!failure_.ok()) return;
   const PeerAddress& peer = epoch_.peer(rank);
-  const std::string address = peer.addresses.empty() ? "" : " at " + peer.addresses.front() + ":" + std::to_string(peer.port);
-  failure_ = Status(Code::kPeerLost, "rank " + std::to_string(epoch_.rank) + " lost its data connection to " +
-                                         epoch_.name_of(rank) + address + ": " + why.sentence(), rank);
+  const std::string address =
+      peer.addresses.empty() ? "" : " at " + peer.addresses.front() + ":" + std::to_string(peer.port);
+  failure_ = Status(Code::kPeerLost,
+                    "rank " + std::to_string(epoch_.rank) + " lost its data connection to " + epoch_.name_of(rank) +
+                        address + ": " + why.sentence(),
+                    rank);
 }
 
 }  // namespace rueda::core

@@ -18,8 +18,8 @@ class LaneLoop;
 /// One data connection. Bytes move straight between the socket and the caller's memory. Lane thread.
 class TcpChannel : public Channel {
  public:
-  /// Begins the handshake (nothing on a plain stream); what is queued before it is done waits, so that no rank blocks in
-  /// `to` for a peer's lane. `broken` is called at most once, inside the loop.
+  /// Begins the handshake (nothing on a plain stream); what is queued before it is done waits, so that no rank blocks
+  /// in `to` for a peer's lane. `broken` is called at most once, inside the loop.
   TcpChannel(std::unique_ptr<SecureStream> stream, std::function<void(const Status&)> broken);
   void send(std::span<const std::byte> bytes) override;
   void receive(std::span<std::byte> bytes) override;
@@ -32,21 +32,21 @@ class TcpChannel : public Channel {
   void fail(const Status& status);
 
   std::unique_ptr<SecureStream> stream_;
-  std::function<void(const Status&)> broken_;  // empty once called
-  bool open_ = false;                          // the handshake is done
+  std::function<void(const Status&)> broken_;       // empty once called
+  bool open_ = false;                               // the handshake is done
   std::deque<std::span<const std::byte>> sending_;  // the first one is in the stream's hands
   std::deque<std::span<std::byte>> receiving_;
   uint64_t sent_ = 0;
   uint64_t received_ = 0;
 };
 
-/// The data connections of one lane. Lane thread; the listener hands sockets over through the `LaneLoop`. A stream is only
-/// read while a receive is queued, so that a peer which closes after its last batch disturbs nobody.
+/// The data connections of one lane. Lane thread; the listener hands sockets over through the `LaneLoop`. A stream is
+/// only read while a receive is queued, so that a peer which closes after its last batch disturbs nobody.
 class TcpChannelSet : public ChannelSet {
  public:
   /// `epoch` and `abort` outlive the set. `tls`: null, or what data streams run over (RUEDA_TLS=all).
-  TcpChannelSet(std::shared_ptr<LaneLoop> loop, uint32_t lane, const TransportEpoch& epoch, std::shared_ptr<TlsContext> tls,
-                const Abort& abort);
+  TcpChannelSet(std::shared_ptr<LaneLoop> loop, uint32_t lane, const TransportEpoch& epoch,
+                std::shared_ptr<TlsContext> tls, const Abort& abort);
   ~TcpChannelSet() override;
   Result<Channel*> to(int rank, Deadline deadline) override;
   Status until(const std::function<bool()>& ready, Deadline deadline) override;

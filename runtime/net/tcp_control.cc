@@ -15,7 +15,8 @@ constexpr uint32_t kLastFrame = 0xffffffff;
 
 }  // namespace
 
-ControlConnection::ControlConnection(asio::io_context& io, std::unique_ptr<SecureStream> stream, std::string peer, int rank)
+ControlConnection::ControlConnection(asio::io_context& io, std::unique_ptr<SecureStream> stream, std::string peer,
+                                     int rank)
     : io_(io), peer_(std::move(peer)), rank_(rank), stream_(std::move(stream)) {}
 
 void ControlConnection::start() { read_header(); }
@@ -34,8 +35,10 @@ void ControlConnection::queue(uint32_t header, std::span<const std::byte> frame)
     MutexLock lock(mutex_);
     if (send_closed_ || broken_.load()) return;  // `status` tells the caller
     if (frame.size() > kMaxFrameBytes) {
-      status_ = Status(Code::kSystem, "a control frame to " + peer_ + " has " + std::to_string(frame.size()) +
-                                          " bytes, the limit is " + std::to_string(kMaxFrameBytes), rank_);
+      status_ = Status(Code::kSystem,
+                       "a control frame to " + peer_ + " has " + std::to_string(frame.size()) +
+                           " bytes, the limit is " + std::to_string(kMaxFrameBytes),
+                       rank_);
       return;
     }
     send_closed_ = header == kLastFrame;
@@ -71,8 +74,10 @@ void ControlConnection::read_header() {
   stream_->read(header_, [this](const Status& status, size_t) {
     if (!status.ok()) {
       const bool ended = status.code() == Code::kPeerLost;
-      fail(Status(Code::kPeerLost, peer_ + (ended ? " closed its control connection without a goodbye"
-                                                  : "'s control connection broke: " + status.sentence()), rank_));
+      fail(Status(Code::kPeerLost,
+                  peer_ + (ended ? " closed its control connection without a goodbye"
+                                 : "'s control connection broke: " + status.sentence()),
+                  rank_));
       return;
     }
     uint32_t length;
@@ -80,8 +85,10 @@ void ControlConnection::read_header() {
     if (length == kLastFrame) {
       end(Status(Code::kShutDown, peer_ + " has ended its side of the control connection", rank_));
     } else if (length > kMaxFrameBytes) {
-      fail(Status(Code::kPeerLost, peer_ + " sent a control frame of " + std::to_string(length) + " bytes, the limit is " +
-                                       std::to_string(kMaxFrameBytes), rank_));
+      fail(Status(Code::kPeerLost,
+                  peer_ + " sent a control frame of " + std::to_string(length) + " bytes, the limit is " +
+                      std::to_string(kMaxFrameBytes),
+                  rank_));
     } else if (length == 0) {
       read_header();
     } else {

@@ -84,12 +84,12 @@ struct TcpTransport::State {
   }
 
   void watch_again(int fd, const Watched& descriptor, const std::function<void()>& on_ready) {
-    descriptor->async_wait(asio::posix::descriptor_base::wait_read,
-                           [this, fd, weak = std::weak_ptr(descriptor), on_ready](const boost::system::error_code& error) {
-                             if (error || weak.expired()) return;
-                             on_ready();
-                             if (const Watched same = weak.lock()) watch_again(fd, same, on_ready);
-                           });
+    descriptor->async_wait(asio::posix::descriptor_base::wait_read, [this, fd, weak = std::weak_ptr(descriptor),
+                                                                     on_ready](const boost::system::error_code& error) {
+      if (error || weak.expired()) return;
+      on_ready();
+      if (const Watched same = weak.lock()) watch_again(fd, same, on_ready);
+    });
   }
 
   void unwatch(int fd) {
@@ -158,8 +158,8 @@ Status TcpTransport::connect_control(std::span<const int> ranks, Deadline deadli
   for (const int rank : ranks) {
     if (missing(rank)) names += (names.empty() ? "" : ", ") + state_->epoch.name_of(rank);
   }
-  return Status(Code::kTimeout, "rank " + std::to_string(state_->epoch.rank) + " waited at port " + std::to_string(port()) +
-                                    " for control connections that never came from " + names);
+  return Status(Code::kTimeout, "rank " + std::to_string(state_->epoch.rank) + " waited at port " +
+                                    std::to_string(port()) + " for control connections that never came from " + names);
 }
 
 std::unique_ptr<ControlLink> TcpTransport::control_link(int rank) {

@@ -20,9 +20,9 @@ namespace rueda::core {
 /// Nothing but the hello is parsed of an unproven peer: at most 64 of them are held, each for 2 s and 1 KiB, and when a
 /// 65th comes the oldest goes. Our own peers dial again with growing pauses.
 ///
-/// Threads: `listen`, `configure`, `connect_control`, `watch`, `poll` and the destructor on the coordinator thread (before
-/// the epoch starts: on the thread that forms it). `channel_set` on any one thread. `wake_all` on any thread. The channel
-/// sets and control links handed out may outlive nothing: destroy them before the transport.
+/// Threads: `listen`, `configure`, `connect_control`, `watch`, `poll` and the destructor on the coordinator thread
+/// (before the epoch starts: on the thread that forms it). `channel_set` on any one thread. `wake_all` on any thread.
+/// The channel sets and control links handed out may outlive nothing: destroy them before the transport.
 class TcpTransport : public Transport {
  public:
   /// Listens on each of `addresses` (numeric, at least one) with one port that the kernel chose. kSystem: names address

@@ -24,8 +24,8 @@ class Transport {
   /// The coordinator thread's only sleep.
   virtual void poll(std::chrono::nanoseconds limit) = 0;
   /// Adds a descriptor whose readability wakes `poll` and calls `on_ready` on the coordinator thread, again and again
-  /// while it stays readable: `on_ready` drains it or, where nothing can be drained (a pidfd, an end of file), unwatches
-  /// it. Coordinator thread. The descriptor stays the caller's, who unwatches it before closing it.
+  /// while it stays readable: `on_ready` drains it or, where nothing can be drained (a pidfd, an end of file),
+  /// unwatches it. Coordinator thread. The descriptor stays the caller's, who unwatches it before closing it.
   virtual void watch(int fd, std::function<void()> on_ready) = 0;
   /// Ends a watch; also from inside its `on_ready`. Nothing happens for a descriptor that is not watched.
   virtual void unwatch(int fd) = 0;

@@ -10,7 +10,7 @@ namespace rueda::core {
 
 /// How one rank is reached, and what error sentences call it.
 struct PeerAddress {
-  std::string host;                    ///< the launcher's name for its host
+  std::string host;  ///< the launcher's name for its host
   int64_t pid = 0;
   std::vector<std::string> addresses;  ///< numeric, tried in this order
   uint16_t port = 0;
@@ -22,16 +22,17 @@ struct TransportEpoch {
   uint64_t epoch = 0;
   int rank = 0;
   std::array<uint8_t, 32> key{};
-  bool keyed = false;               ///< false only with RUEDA_INSECURE=1: control connections are plain
-  bool encrypt_data = false;        ///< RUEDA_TLS=all; needs a key
-  std::vector<PeerAddress> ranks;   ///< by rank, own included
+  bool keyed = false;              ///< false only with RUEDA_INSECURE=1: control connections are plain
+  bool encrypt_data = false;       ///< RUEDA_TLS=all; needs a key
+  std::vector<PeerAddress> ranks;  ///< by rank, own included
 
   int size() const { return static_cast<int>(ranks.size()); }
   const PeerAddress& peer(int other) const { return ranks[static_cast<size_t>(other)]; }
   HelloScope hello_scope() const { return {job, epoch, rank, size(), keyed ? key : std::array<uint8_t, 32>{}}; }
   /// "rank 3 (host b, pid 77)"
   std::string name_of(int other) const {
-    return "rank " + std::to_string(other) + " (host " + peer(other).host + ", pid " + std::to_string(peer(other).pid) + ")";
+    return "rank " + std::to_string(other) + " (host " + peer(other).host + ", pid " + std::to_string(peer(other).pid) +
+           ")";
   }
 };
 

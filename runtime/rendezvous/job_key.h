@@ -8,11 +8,9 @@ namespace rueda::core {
 /// The job's key as the environment gives it, not present when it names none:
 ///
 ///   RUEDA_JOB_KEY_FD    a descriptor from which 32 bytes are read, once in a process; then it is closed. Later calls
-///   get
-///                       what was read then.
+///                       get what was read then.
 ///   RUEDA_JOB_KEY_FILE  a file of at least 32 bytes that belongs to this user and that nobody else may read or write;
-///   the
-///                       first 32 bytes count.
+///                       its first 32 bytes count.
 ///
 /// kInvalidArgument names the variable, what is wrong with it, and what to do. Never logs the key. Any thread.
 Result<JobKey> read_job_key(const Environment& environment);

@@ -39,9 +39,7 @@ Ending run(rueda_session* session, const Submission& submission) {
     case Submission::Kind::kBroadcast:
       code = rueda_broadcast_async(session, tensor.get(), tensor.get(), submission.root, &options, &handle);
       break;
-    case Submission::Kind::kBarrier:
-      code = rueda_barrier_async(session, &options, &handle);
-      break;
+    case Submission::Kind::kBarrier: code = rueda_barrier_async(session, &options, &handle); break;
   }
   expect_code(code, RUEDA_OK, "enqueue");
   return finish(handle);

@@ -32,9 +32,12 @@ const char* agreed(Agreed how) {
 
 constexpr char kHead[] =
     "# Settings\n\n"
-    "Read from the environment by `rueda_init`. `RUEDA_X` wins over `HOROVOD_X`, which is accepted where the last column says so. A value that\n"
-    "does not parse is an error that names variable, value and what is allowed; a `RUEDA_` variable that nobody reads is a warning with the\n"
-    "closest name that exists. In brackets: the default. \"Value on a rank\" says whose value holds where ranks differ.\n\n"
+    "Read from the environment by `rueda_init`. `RUEDA_X` wins over `HOROVOD_X`, which is accepted where the last "
+    "column says so. A value that\n"
+    "does not parse is an error that names variable, value and what is allowed; a `RUEDA_` variable that nobody reads "
+    "is a warning with the\n"
+    "closest name that exists. In brackets: the default. \"Value on a rank\" says whose value holds where ranks "
+    "differ.\n\n"
     "| variable | flag of hvdrun | meaning | value on a rank | `HOROVOD_` |\n"
     "|---|---|---|---|---|\n";
 
@@ -47,15 +50,16 @@ constexpr char kTail[] =
     "| `RUEDA_HOSTNAME` | ranks with the same name try to share memory |\n"
     "| `RUEDA_STORE_ADDR` | host:port where ranks meet; rank 0 serves it unless hvdrun does |\n"
     "| `RUEDA_JOB` | the job's name, for several jobs started by hand on one host |\n"
-    "| `RUEDA_JOB_KEY_FD`, `RUEDA_JOB_KEY_FILE` | where the job's key is read from; the file is this user's and nobody else may read it |\n";
+    "| `RUEDA_JOB_KEY_FD`, `RUEDA_JOB_KEY_FILE` | where the job's key is read from; the file is this user's and nobody "
+    "else may read it |\n";
 
 }  // namespace
 
 int main() {
   std::fputs(kHead, stdout);
   for (const Knob& knob : rueda::core::knobs()) {
-    std::printf("| `RUEDA_%s` | %s | %s | %s | %s |\n", knob.variable, flag(knob).c_str(), knob.help, agreed(knob.agreed),
-                knob.horovod ? "yes" : "");
+    std::printf("| `RUEDA_%s` | %s | %s | %s | %s |\n", knob.variable, flag(knob).c_str(), knob.help,
+                agreed(knob.agreed), knob.horovod ? "yes" : "");
   }
   std::fputs(kTail, stdout);
 }

@@ -17,7 +17,8 @@ std::vector<const Algorithm*> channel_rows(OpKind kind) {
   std::vector<const Algorithm*> rows;
   for (const Algorithm& row : algorithms()) {
     const auto same_name = [&](const char* name) { return std::strcmp(name, row.name) == 0; };
-    if (row.kind == kind && std::any_of(std::begin(kChannelRows), std::end(kChannelRows), same_name)) rows.push_back(&row);
+    if (row.kind == kind && std::any_of(std::begin(kChannelRows), std::end(kChannelRows), same_name))
+      rows.push_back(&row);
   }
   return rows;
 }

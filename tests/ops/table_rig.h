@@ -25,7 +25,9 @@ class TableRig {
 };
 
 /// Whether the selector would let the row serve the shape.
-inline bool may_serve(const Algorithm& row, const BatchShape& shape) { return obstacle(row, shape, Settings()).empty(); }
+inline bool may_serve(const Algorithm& row, const BatchShape& shape) {
+  return obstacle(row, shape, Settings()).empty();
+}
 
 /// A large count or number of rounds, smaller where a sanitizer makes every access many times slower: the build says by
 /// how much.

@@ -61,7 +61,8 @@ bool differs(const Joint& joint) {
 }
 
 bool abandoned(const Joint& joint) {
-  return std::any_of(joint.tickets.begin(), joint.tickets.end(), [](const auto& each) { return each.second->abandoned; });
+  return std::any_of(joint.tickets.begin(), joint.tickets.end(),
+                     [](const auto& each) { return each.second->abandoned; });
 }
 
 bool refusable(const Joint& joint) {
@@ -169,7 +170,8 @@ std::string check_batches(const Job& job, const std::vector<RankRecord>& ranks) 
       const core::BatchEvent& b = other.event;
       const bool same = seen.operations == other.operations && a.stamp == b.stamp && a.choice.row == b.choice.row &&
                         a.choice.chunk_bytes == b.choice.chunk_bytes && a.choice.stamps == b.choice.stamps;
-      if (!same) return "batch " + std::to_string(a.number) + " of set " + std::to_string(a.set) + " differs on two ranks";
+      if (!same)
+        return "batch " + std::to_string(a.number) + " of set " + std::to_string(a.set) + " differs on two ranks";
       if (stamps.try_emplace(a.stamp, batch).first->second != batch) return "two batches have one stamp";
     }
   }
@@ -200,8 +202,8 @@ std::string check_nothing_lost(const Job& job, const std::vector<RankRecord>& ra
     return joint.tickets.size() != members_of(job, joint.set).ranks.size();
   };
   for (const auto& [key, joint] : joints.all()) {
-    const bool waits = std::any_of(joint.tickets.begin(), joint.tickets.end(),
-                                   [](const auto& each) { return !each.second->outcome; });
+    const bool waits =
+        std::any_of(joint.tickets.begin(), joint.tickets.end(), [](const auto& each) { return !each.second->outcome; });
     if (waits && !joints.any(key, incomplete)) return name(key) + ": all members submitted it and it waits";
   }
   return {};

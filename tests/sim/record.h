@@ -11,7 +11,7 @@ namespace rueda::sim {
 
 /// How one rank's operation ended.
 struct Outcome {
-  int batch_set = -1;    ///< -1: an error
+  int batch_set = -1;  ///< -1: an error
   uint64_t batch = 0;
   core::Status error;
 };
@@ -22,7 +22,7 @@ struct Ticket {
   uint64_t occurrence = 0;  ///< of its key on this rank since the beginning
   bool refused = false;     ///< at submission, as shut down: it never took a number
   bool abandoned = false;
-  uint64_t unit = 0;        ///< the submission it belongs to
+  uint64_t unit = 0;  ///< the submission it belongs to
   std::optional<Outcome> outcome;
 };
 
@@ -39,7 +39,7 @@ struct RankRecord {
   std::vector<SeenBatch> batches;             ///< in the order of the verdicts
   std::vector<int> goodbyes;
   bool dead = false;
-  bool ended = false;                         ///< from outside, after a death
+  bool ended = false;  ///< from outside, after a death
 };
 
 /// "set/name", or "set/#kind" of an unnamed operation.

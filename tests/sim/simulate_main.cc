@@ -12,7 +12,8 @@ void print_line(const std::string& line) { std::printf("%s\n", line.c_str()); }
 
 int replay(uint64_t seed, int ranks, const rueda::sim::Simulation::Trace& trace) {
   const std::string violation = rueda::sim::Simulation(seed, ranks, trace).run();
-  std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed), violation.empty() ? "holds" : violation.c_str());
+  std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed),
+              violation.empty() ? "holds" : violation.c_str());
   return violation.empty() ? 0 : 1;
 }
 
@@ -45,7 +46,9 @@ int main(int argc, char** argv) {
   bool trace = false;
   app.add_option("--seeds", seeds, "how many seeds to try")->capture_default_str();
   app.add_option("--first", first, "the first of them")->capture_default_str();
-  app.add_option("--ranks", ranks, "ranks of each job; 0: 1 to 6, by the seed")->capture_default_str()->check(CLI::Range(0, 64));
+  app.add_option("--ranks", ranks, "ranks of each job; 0: 1 to 6, by the seed")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 64));
   CLI::Option* one = app.add_option("--seed", seed, "replay this seed only");
   app.add_flag("--trace", trace, "print every step of the replay")->needs(one);
   CLI11_PARSE(app, argc, argv);

@@ -77,10 +77,11 @@ bool Simulation::may_submit(size_t rank) const {
   const Rank& self = ranks_[rank];
   const std::vector<Unit>& units = job_.units[rank];
   if (self.next_unit == units.size() || self.pending >= job_.window) return false;
-  return std::none_of(units[self.next_unit].begin(), units[self.next_unit].end(), [&self](const core::Request& request) {
-    return !request.name.empty() &&
-           std::find(self.in_flight.begin(), self.in_flight.end(), key_of(request)) != self.in_flight.end();
-  });
+  return std::none_of(
+      units[self.next_unit].begin(), units[self.next_unit].end(), [&self](const core::Request& request) {
+        return !request.name.empty() &&
+               std::find(self.in_flight.begin(), self.in_flight.end(), key_of(request)) != self.in_flight.end();
+      });
 }
 
 void Simulation::submit(size_t rank) {
@@ -124,7 +125,8 @@ void Simulation::deliver_up(size_t rank) {
   const Frame frame = std::move(ranks_[rank].up.front());
   ranks_[rank].up.pop_front();
   say(rank, "is heard by rank 0");
-  if (const core::Status status = arbiter_.receive(static_cast<int>(rank), frame); !status.ok()) fail(status.sentence());
+  if (const core::Status status = arbiter_.receive(static_cast<int>(rank), frame); !status.ok())
+    fail(status.sentence());
   plan_due_ = true;
 }
 

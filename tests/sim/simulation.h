@@ -40,7 +40,7 @@ class Simulation {
     std::vector<std::string> in_flight;  ///< names, with their set
     size_t pending = 0;
     bool said_goodbye = false;
-    bool dirty = false;                  ///< the participant has something to send
+    bool dirty = false;  ///< the participant has something to send
   };
   using Action = std::function<void()>;
 

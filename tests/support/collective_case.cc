@@ -28,32 +28,19 @@ void put_whole(std::byte* at, double value) {
 
 void store(Dtype dtype, std::byte* at, double value) {
   switch (dtype) {
-    case Dtype::kU8:
-      return put_whole<uint8_t>(at, value);
-    case Dtype::kI8:
-      return put_whole<int8_t>(at, value);
-    case Dtype::kU16:
-      return put_whole<uint16_t>(at, value);
-    case Dtype::kI16:
-      return put_whole<int16_t>(at, value);
-    case Dtype::kU32:
-      return put_whole<uint32_t>(at, value);
-    case Dtype::kI32:
-      return put_whole<int32_t>(at, value);
-    case Dtype::kU64:
-      return put_whole<uint64_t>(at, value);
-    case Dtype::kI64:
-      return put_whole<int64_t>(at, value);
-    case Dtype::kF16:
-      return put(at, f32_to_f16(static_cast<float>(value)).bits);
-    case Dtype::kBf16:
-      return put(at, f32_to_bf16(static_cast<float>(value)).bits);
-    case Dtype::kF32:
-      return put(at, static_cast<float>(value));
-    case Dtype::kF64:
-      return put(at, value);
-    case Dtype::kBool:
-      return put<uint8_t>(at, value != 0.0 ? 1 : 0);
+    case Dtype::kU8: return put_whole<uint8_t>(at, value);
+    case Dtype::kI8: return put_whole<int8_t>(at, value);
+    case Dtype::kU16: return put_whole<uint16_t>(at, value);
+    case Dtype::kI16: return put_whole<int16_t>(at, value);
+    case Dtype::kU32: return put_whole<uint32_t>(at, value);
+    case Dtype::kI32: return put_whole<int32_t>(at, value);
+    case Dtype::kU64: return put_whole<uint64_t>(at, value);
+    case Dtype::kI64: return put_whole<int64_t>(at, value);
+    case Dtype::kF16: return put(at, f32_to_f16(static_cast<float>(value)).bits);
+    case Dtype::kBf16: return put(at, f32_to_bf16(static_cast<float>(value)).bits);
+    case Dtype::kF32: return put(at, static_cast<float>(value));
+    case Dtype::kF64: return put(at, value);
+    case Dtype::kBool: return put<uint8_t>(at, value != 0.0 ? 1 : 0);
   }
 }
 
@@ -95,14 +82,10 @@ double scaled(Dtype dtype, double value, double scale) {
 
 double folded(ReduceOp op, double a, double b) {
   switch (op) {
-    case ReduceOp::kMin:
-      return std::min(a, b);
-    case ReduceOp::kMax:
-      return std::max(a, b);
-    case ReduceOp::kProduct:
-      return a * b;
-    default:
-      return a + b;
+    case ReduceOp::kMin: return std::min(a, b);
+    case ReduceOp::kMax: return std::max(a, b);
+    case ReduceOp::kProduct: return a * b;
+    default: return a + b;
   }
 }
 

@@ -10,9 +10,9 @@
 
 namespace rueda::core {
 
-/// The channels of one lane between ranks as threads, without sockets: bytes go straight from the sender's span into the
-/// receiver's, and only once both are queued. Nothing is buffered on the way, so a row that waits in the wrong order
-/// stands still instead of being saved by a kernel's buffer. Shared by the sets; any thread.
+/// The channels of one lane between ranks as threads, without sockets: bytes go straight from the sender's span into
+/// the receiver's, and only once both are queued. Nothing is buffered on the way, so a row that waits in the wrong
+/// order stands still instead of being saved by a kernel's buffer. Shared by the sets; any thread.
 class MemoryHub {
  public:
   /// The set of one rank; ends before the hub. `abort` outlives it.

@@ -63,20 +63,13 @@ class Interrupted : public Error {
 /// Throws the class that belongs to `code`, which is not RUEDA_OK.
 [[noreturn]] inline void throw_error(int32_t code, const std::string& sentence) {
   switch (code) {
-    case RUEDA_NOT_INITIALIZED:
-      throw NotInitialized(code, sentence);
-    case RUEDA_INVALID_ARGUMENT:
-      throw InvalidArgument(code, sentence);
-    case RUEDA_MISMATCH:
-      throw Mismatch(code, sentence);
-    case RUEDA_PEER_LOST:
-      throw PeerLost(code, sentence);
-    case RUEDA_SHUT_DOWN:
-      throw ShutDown(code, sentence);
-    case RUEDA_TIMEOUT:
-      throw Timeout(code, sentence);
-    case RUEDA_INTERRUPTED:
-      throw Interrupted(code, sentence);
+    case RUEDA_NOT_INITIALIZED: throw NotInitialized(code, sentence);
+    case RUEDA_INVALID_ARGUMENT: throw InvalidArgument(code, sentence);
+    case RUEDA_MISMATCH: throw Mismatch(code, sentence);
+    case RUEDA_PEER_LOST: throw PeerLost(code, sentence);
+    case RUEDA_SHUT_DOWN: throw ShutDown(code, sentence);
+    case RUEDA_TIMEOUT: throw Timeout(code, sentence);
+    case RUEDA_INTERRUPTED: throw Interrupted(code, sentence);
     default:
       throw Error(code, sentence);  // RUEDA_SYSTEM, RUEDA_UNSUPPORTED: the sentence says what failed or is missing
   }

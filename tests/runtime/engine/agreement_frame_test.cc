@@ -24,7 +24,8 @@ void play(World& world) {
   for (int step = 0; step < 3; ++step) {
     for (int i = 0; i < 3; ++i) world.submit_all(World::tensor("w" + std::to_string(i), {step, 2}));
     world.submit_all(World::tensor(""));
-    for (int rank = 0; rank < 2; ++rank) world.submit_group(rank, {World::tensor("g"), World::tensor("h", {step + rank})});
+    for (int rank = 0; rank < 2; ++rank)
+      world.submit_group(rank, {World::tensor("g"), World::tensor("h", {step + rank})});
     world.start_all();
     world.exchange();
   }

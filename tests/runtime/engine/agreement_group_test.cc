@@ -65,7 +65,8 @@ TEST_CASE("one rank's group is another rank's single tensor: all of the group fa
   world.exchange();
   REQUIRE(world.errors(0).size() == 1);
   CHECK(world.errors(0).front().tickets.size() == 2);
-  CHECK(world.errors(0).front().status.sentence().find("rank 0 (host a) sent a group of 2 tensors") != std::string::npos);
+  CHECK(world.errors(0).front().status.sentence().find("rank 0 (host a) sent a group of 2 tensors") !=
+        std::string::npos);
   CHECK(world.errors(0).front().status.sentence().find("rank 1 (host a) sent no group") != std::string::npos);
 }
 

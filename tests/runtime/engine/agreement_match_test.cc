@@ -94,8 +94,8 @@ TEST_CASE("a mismatch of any field, cached or not, is one sentence on all ranks 
       world.submit(3, other);
       world.exchange();
       const std::string kind = std::string(change.field) == "kind" ? "tensor" : "allreduce";
-      const std::string expected = kind + " \"w1\": " + change.field + " differs: ranks 0-2 (host a) sent " + change.usual +
-                                   ", rank 3 (host b) sent " + change.changed;
+      const std::string expected = kind + " \"w1\": " + change.field + " differs: ranks 0-2 (host a) sent " +
+                                   change.usual + ", rank 3 (host b) sent " + change.changed;
       for (int rank = 0; rank < 4; ++rank) {
         INFO(change.field << " after " << steps_before << " steps, rank " << rank);
         REQUIRE(world.errors(rank).size() == 1);

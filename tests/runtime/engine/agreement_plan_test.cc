@@ -70,8 +70,8 @@ TEST_CASE("a batch fuses up to the threshold, and a larger tensor goes alone") {
   AgreementConfig config = World::config_of(1);
   config.fusion_threshold_bytes = 64;
   World world(config);
-  for (const int64_t count : {8, 8, 1, 100, 2}) world.submit(0, World::tensor("t" + std::to_string(world.seen(0).size()) +
-                                                                              std::to_string(count), {count}));
+  for (const int64_t count : {8, 8, 1, 100, 2})
+    world.submit(0, World::tensor("t" + std::to_string(world.seen(0).size()) + std::to_string(count), {count}));
   for (int round = 0; round < 4; ++round) {
     world.exchange();
     world.start_all();

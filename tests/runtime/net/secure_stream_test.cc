@@ -113,7 +113,8 @@ TEST_CASE("a peer with another key, another job or no TLS fails the handshake on
   const auto [one, two] = pair.shake();
   CHECK(two.code() == Code::kSystem);
   CHECK(two.sentence().find("job key") != std::string::npos);
-  // In TLS 1.3 the client may learn of the refusal with its first read only; here the handshake itself needs the server.
+  // In TLS 1.3 the client may learn of the refusal with its first read only; here the handshake itself needs the
+  // server.
   CHECK(one.code() == Code::kSystem);
 }
 

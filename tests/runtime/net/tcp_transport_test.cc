@@ -52,8 +52,8 @@ Status greet(TcpRanks& ranks, int rank, int peer, const Abort& abort, Deadline d
   std::byte theirs{255};
   channel.value()->send(std::span(&mine, 1));
   channel.value()->receive(std::span(&theirs, 1));
-  const Status moved = set->until(
-      [&] { return channel.value()->sent() == 1 && channel.value()->received() == 1; }, deadline);
+  const Status moved =
+      set->until([&] { return channel.value()->sent() == 1 && channel.value()->received() == 1; }, deadline);
   if (!moved.ok()) return moved;
   return theirs == std::byte{static_cast<unsigned char>(peer)} ? Status() : Status(Code::kMismatch, "wrong byte");
 }
@@ -192,8 +192,9 @@ TEST_CASE("control connections that never come are named at the deadline") {
   const std::array<int, 2> others = {1, 2};
   const Status late = lonely.value()->connect_control(others, Deadline::after(1ms));
   CHECK(late.code() == Code::kTimeout);
-  CHECK(late.sentence() == "rank 0 waited at port " + std::to_string(lonely.value()->port()) +
-                               " for control connections that never came from rank 1 (host h1, pid 8), rank 2 (host h2, pid 9)");
+  CHECK(late.sentence() ==
+        "rank 0 waited at port " + std::to_string(lonely.value()->port()) +
+            " for control connections that never came from rank 1 (host h1, pid 8), rank 2 (host h2, pid 9)");
 }
 
 TEST_CASE("poll calls the watcher of a descriptor that became readable, until it is unwatched") {
