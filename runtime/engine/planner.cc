@@ -39,7 +39,8 @@ void Planner::add(Unit unit) {
   } else if (unit.key.kind == OpKind::kBarrier && unit.group == nullptr) {
     barrier_ = std::move(unit);
   } else {
-    bucket_for(unit.key).units.push_back(std::move(unit));
+    Bucket& bucket = bucket_for(unit.key);
+    bucket.units.push_back(std::move(unit));
   }
 }
 

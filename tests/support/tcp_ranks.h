@@ -17,8 +17,8 @@ class TcpRanks {
     bool keyed = true;
     bool encrypt_data = false;
     uint64_t epoch = 1;
-    bool control = false;            ///< connect control links between rank 0 and all others first
-    std::vector<uint8_t> key_seeds;  ///< by rank; empty: the same for all
+    bool control = false;                 ///< connect control links between rank 0 and all others first
+    std::vector<uint8_t> key_seeds = {};  ///< by rank; empty: the same for all
   };
   explicit TcpRanks(int size) : TcpRanks(size, Options()) {}
   TcpRanks(int size, Options options);
