@@ -17,7 +17,7 @@ constexpr ReduceOp kOps[] = {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin,
 
 /// Runs the cases one after the other on the same lanes: what one leaves behind, the next one meets.
 struct Cases {
-  const Algorithm* row;
+  const Algorithm* row = nullptr;
   std::vector<CollectiveCase> tests;
   std::vector<uint32_t> chunk_bytes = {0};
   int group = 1 << 30;
