@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "runtime/base/log.h"
 #include "runtime/engine/drive.h"
 #include "runtime/engine/engine.h"
@@ -14,6 +16,8 @@ namespace rueda::core {
 namespace {
 
 constexpr std::chrono::seconds kTick{1};
+/// Between two looks at evidence that waits for the baton.
+constexpr std::chrono::milliseconds kLeastSleep{1};
 /// How long a lane whose stream broke waits for a verdict about the peer before it reports what it saw itself.
 constexpr std::chrono::milliseconds kEvidenceLimit{500};
 
@@ -35,11 +39,12 @@ void Engine::coordinate() {
     }
     tick();
     const Deadline wake = faults_.next().earlier(Deadline::at(next_tick_));
+    const std::chrono::nanoseconds rest = std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep);
     if (formation_.transport != nullptr) {
-      formation_.transport->poll(wake.left(kTick));
+      formation_.transport->poll(rest);
     } else {
       pollfd doorbell{formation_.doorbell.get(), POLLIN, 0};
-      const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(wake.left(kTick));
+      const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(rest);
       if (::poll(&doorbell, 1, static_cast<int>(limit.count())) > 0) drain(doorbell.fd);
     }
   }
@@ -85,9 +90,7 @@ void Engine::observe_stream(int fd, int rank) {
 }
 
 void Engine::tick() {
-  if (!abort_.raised()) {
-    if (const std::optional<Status> why = faults_.due()) epoch_over(*why);
-  }
+  if (!abort_.raised() && faults_.next().passed()) judge_evidence();
   const auto now = SteadyClock::now();
   if (now < next_tick_) return;
   next_tick_ = now + kTick;
@@ -95,6 +98,15 @@ void Engine::tick() {
   if (limit.count() <= 0 || !baton_.try_take()) return;
   turn_->expire(now - limit, limit);
   settle();
+}
+
+/// What the silent rank wrote comes first: a goodbye among it means that nobody died, however late it is read. While
+/// another thread holds the baton nothing is decided; the wish makes it look again.
+void Engine::judge_evidence() {
+  if (!baton_.try_take_or_wish()) return;
+  drive_quietly();
+  settle();
+  if (const std::optional<Status> why = faults_.due()) epoch_over(*why);
 }
 
 void Engine::rank_left(int rank) {

@@ -73,6 +73,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   void watch_peers();
   void observe_stream(int fd, int rank);
   void tick();
+  void judge_evidence();
   void wait_for_goodbye(Deadline deadline);
   void take_for_good() RUEDA_ATTRIBUTE(acquire_capability(baton_));
 
