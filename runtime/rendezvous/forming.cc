@@ -17,6 +17,9 @@ namespace {
 /// What passing descriptors may take of the time that is left: if it hangs, TCP must still have its turn.
 constexpr std::chrono::seconds kLongestExchange{10};
 
+/// How long a rank 0 whose init failed stays for the others to read why. They only have to be scheduled.
+constexpr std::chrono::seconds kLastWord{2};
+
 Result<std::vector<std::string>> addresses_for(const Identity& identity, const Settings& settings) {
   if (identity.local_size == identity.size) return std::vector<std::string>{"127.0.0.1"};
   return listen_addresses(settings.network_interfaces);
@@ -55,7 +58,8 @@ Forming::Forming(const Identity& identity, Store& store, const Settings& setting
 Result<Formation> Forming::run() {
   const Status status = run_steps();
   if (!status.ok()) {
-    if (wish_number_ != 0) roll_call_.withdraw(identity_.rank, wish_number_);
+    if (wish_number_ != 0) roll_call_.withdraw(identity_.rank, wish_number_, nonce_);
+    if (store_.ends_with_process()) roll_call_.await_withdrawals(nonce_, Deadline::after(kLastWord));
     return status;
   }
   formation_.transport = std::move(transport_);

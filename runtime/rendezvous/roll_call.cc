@@ -26,25 +26,41 @@ Result<int64_t> RollCall::leave_wish(const Wish& wish) {
   return number;
 }
 
-void RollCall::withdraw(int rank, int64_t number) { static_cast<void>(store_.set(wish_key(job_, rank, number), "")); }
+void RollCall::withdraw(int rank, int64_t number, const std::string& nonce) {
+  static_cast<void>(store_.set(wish_key(job_, rank, number), ""));
+  static_cast<void>(store_.set(gone_key(job_, nonce), "1"));
+}
+
+void RollCall::await_withdrawals(const std::string& own_nonce, Deadline deadline) {
+  for (const std::string& nonce : answered_) {
+    if (nonce != own_nonce && !store_.get(gone_key(job_, nonce), deadline).ok()) return;
+  }
+}
 
 Result<uint64_t> RollCall::await_answer(const std::string& nonce, Deadline deadline) {
-  const auto bytes = store_.get(answer_key(job_, nonce), deadline);
+  auto bytes = store_.get(answer_key(job_, nonce), deadline);
   if (!bytes.ok() && bytes.status().code() == Code::kTimeout) {
-    std::vector<int> absent;
-    for (int rank = 0; rank < size_; ++rank) {
-      const auto wishes = store_.add(wishes_key(job_, rank), 0);
-      const auto taken = store_.add(taken_key(job_, rank), 0);
-      if (wishes.ok() && taken.ok() && wishes.value() <= taken.value()) absent.push_back(rank);
-    }
-    if (absent.empty()) return Status(Code::kTimeout, "init: rank 0 has not answered before the deadline", 0);
-    return missing(absent);
+    const Status late = who_is_absent();
+    // A rank 0 that took wishes while they were looked at has answered before: its word is the better one.
+    bytes = store_.get(answer_key(job_, nonce), now());
+    if (!bytes.ok()) return late;
   }
   if (!bytes.ok()) return bytes.status();
   const auto epoch = decode_numbers(bytes.value());
   if (!epoch.ok()) return epoch.status();
   if (epoch.value().size() != 1) return Status(Code::kMismatch, "init: rank 0's answer names no epoch", 0);
   return epoch.value().front();
+}
+
+Status RollCall::who_is_absent() {
+  std::vector<int> absent;
+  for (int rank = 0; rank < size_; ++rank) {
+    const auto wishes = store_.add(wishes_key(job_, rank), 0);
+    const auto taken = store_.add(taken_key(job_, rank), 0);
+    if (wishes.ok() && taken.ok() && wishes.value() <= taken.value()) absent.push_back(rank);
+  }
+  if (absent.empty()) return {Code::kTimeout, "init: rank 0 has not answered before the deadline", 0};
+  return missing(absent);
 }
 
 Status RollCall::missing(const std::vector<int>& ranks) const {
@@ -116,7 +132,7 @@ Result<std::vector<Wish>> RollCall::gather(Deadline deadline) {
       absent.push_back(rank);
       continue;
     }
-    RUEDA_RETURN_IF_ERROR(mark_taken(rank, one.number));
+    taken_.emplace_back(rank, one.number);
     auto wish = decode_wish(one.bytes);
     if (wish.ok()) {
       wishes.push_back(std::move(wish).value());
@@ -132,7 +148,12 @@ Result<std::vector<Wish>> RollCall::gather(Deadline deadline) {
 
 Status RollCall::answer(const std::vector<Wish>& wishes, const Status& status, uint64_t epoch) {
   const std::string bytes = encode(status, status.ok() ? std::vector<uint64_t>{epoch} : std::vector<uint64_t>{});
-  for (const Wish& wish : wishes) RUEDA_RETURN_IF_ERROR(store_.set(answer_key(job_, wish.nonce), bytes));
+  for (const Wish& wish : wishes) {
+    RUEDA_RETURN_IF_ERROR(store_.set(answer_key(job_, wish.nonce), bytes));
+    answered_.push_back(wish.nonce);
+  }
+  for (const auto& [rank, number] : taken_) RUEDA_RETURN_IF_ERROR(mark_taken(rank, number));
+  taken_.clear();
   return {};
 }
 

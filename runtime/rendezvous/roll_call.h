@@ -13,7 +13,9 @@ namespace rueda::core {
 ///
 ///   rank r   n = add(wishes/r, 1); set(wish/r/n, wish); get(answer/nonce)             failed: set(wish/r/n, "")
 ///   rank 0   for each r: get(wish/r/n) for the latest n; looks again whether any was withdrawn or replaced meanwhile;
-///            add(taken/r, n - taken); then, as it finds them fit, set(answer/nonce of each)
+///            as it finds them fit, set(answer/nonce of each); then add(taken/r, n - taken)
+///
+/// What is marked as taken has its answer: whoever sees the mark at its deadline looks for the answer once more.
 ///
 /// Numbers of wishes live in the store, so a process that was started anew, rank 0 included, goes on where the last one
 /// was. Used by the one thread that forms the epoch; borrows the store.
@@ -24,7 +26,10 @@ class RollCall {
   /// This rank's wish, and where it lies.
   Result<int64_t> leave_wish(const Wish& wish);
   /// After init has failed: nobody counts on this rank any more. Errors of the store are of no more interest.
-  void withdraw(int rank, int64_t number);
+  void withdraw(int rank, int64_t number, const std::string& nonce);
+  /// Rank 0, after a failed init, where the store ends with its process: waits until the others to which it gave an
+  /// answer have withdrawn, so that none of them loses the reason with the store.
+  void await_withdrawals(const std::string& own_nonce, Deadline deadline);
   /// Rank 0's answer to this rank's wish: the epoch, or why there is none. kTimeout names the ranks that never came.
   Result<uint64_t> await_answer(const std::string& nonce, Deadline deadline);
 
@@ -42,11 +47,14 @@ class RollCall {
   Result<bool> still_latest(int rank, const Taken& taken);
   Status mark_taken(int rank, int64_t number);
   Result<std::vector<Taken>> take_all(Deadline deadline);
+  Status who_is_absent();
   Status missing(const std::vector<int>& ranks) const;
 
   Store& store_;
   std::string job_;
   int size_;
+  std::vector<std::string> answered_;           ///< nonces
+  std::vector<std::pair<int, int64_t>> taken_;  ///< rank and number of wishes without an answer yet
 };
 
 }  // namespace rueda::core

@@ -23,6 +23,8 @@ class Store {
   virtual Result<std::string> get(std::string_view key, Deadline deadline) = 0;
   /// Adds to a decimal counter (0 when absent) and returns the sum, atomically.
   virtual Result<int64_t> add(std::string_view key, int64_t amount) = 0;
+  /// Whether the values are gone when this process ends.
+  virtual bool ends_with_process() const { return false; }
 };
 
 }  // namespace rueda::core

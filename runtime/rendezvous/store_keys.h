@@ -10,6 +10,7 @@ namespace rueda::core {
 ///   JOB/wish/RANK/N      its N-th wish: nonce, endpoint, settings; empty: withdrawn       (the rank)
 ///   JOB/taken/RANK       counter: the last of its wishes that rank 0 has answered         (rank 0)
 ///   JOB/answer/NONCE     epoch number, or the error that init fails with                  (rank 0)
+///   JOB/gone/NONCE       set when the rank has read why its init failed                  (the rank)
 ///   JOB/epochs           counter: the last epoch's number                                 (rank 0)
 ///   JOB/EPOCH/world      all endpoints and what was agreed                                (rank 0)
 ///   JOB/EPOCH/local/RANK with whom it shares memory, and with whom not, and why           (the rank)
@@ -22,6 +23,7 @@ inline std::string wish_key(const std::string& job, int rank, int64_t number) {
 }
 inline std::string taken_key(const std::string& job, int rank) { return job + "/taken/" + std::to_string(rank); }
 inline std::string answer_key(const std::string& job, const std::string& nonce) { return job + "/answer/" + nonce; }
+inline std::string gone_key(const std::string& job, const std::string& nonce) { return job + "/gone/" + nonce; }
 inline std::string epochs_key(const std::string& job) { return job + "/epochs"; }
 inline std::string world_key(const std::string& job, uint64_t epoch) {
   return job + "/" + std::to_string(epoch) + "/world";

@@ -32,6 +32,7 @@ class StoreServer : public Store {
   Status set(std::string_view key, std::string_view value) override;
   Result<std::string> get(std::string_view key, Deadline deadline) override;
   Result<int64_t> add(std::string_view key, int64_t amount) override;
+  bool ends_with_process() const override { return true; }
   /// Calls back once when the key has a value, at once if it has: for an event loop. `call` runs on the server's thread
   /// and may not call the server; it is dropped with the server.
   void when_set(std::string_view key, std::function<void()> call);

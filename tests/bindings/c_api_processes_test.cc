@@ -66,6 +66,13 @@ TEST_CASE("rank: joins and reduces and leaves", "[.]") {
   CHECK(rueda_shutdown(session) == RUEDA_OK);
 }
 
+TEST_CASE("rank: joins or ends at once", "[.]") {
+  rueda_session* session = nullptr;
+  const int32_t code = rueda_init(nullptr, &session);
+  report_code("init", code, rueda_last_error());
+  if (code == RUEDA_OK) CHECK(rueda_shutdown(session) == RUEDA_OK);
+}
+
 // Reduces small and large tensors until one fails, with others in flight, and reports how all of them ended and what a
 // new one gets.
 TEST_CASE("rank: reduces until a peer dies", "[.]") {
@@ -163,6 +170,17 @@ TEST_CASE("settings that must match and do not fail init on all ranks with who h
       CHECK(sentence.find(std::string(setting.variable).substr(6)) != std::string::npos);
       CHECK(sentence.find(setting.odd) != std::string::npos);
     }
+  }
+}
+
+TEST_CASE("a rank 0 that serves the store and ends after a failed init takes no reason with it") {
+  const NothingLeft nothing_left;
+  RankProcesses ranks({.size = 3, .body = "rank: joins or ends at once", .of_rank = [](int rank) {
+                         return RankProcesses::Variables{{"RUEDA_COMPRESSION", rank == 1 ? "fp16" : "none"}};
+                       }});
+  for (const RankOutcome& outcome : ranks.finish()) {
+    expect_clean(outcome);
+    CHECK(outcome.report("init").rfind("MISMATCH ", 0) == 0);
   }
 }
 
