@@ -31,12 +31,19 @@ Status refuse(const std::string& variable, const std::string& why) {
   return {Code::kInvalidArgument, variable + ": " + why};
 }
 
+/// A memory file has one offset for all who inherited it, so it is read without moving it: the program that a shell
+/// runs next finds the key as well. A pipe has no offset.
+ssize_t read_at(int fd, uint8_t* to, size_t bytes, size_t offset) {
+  const ssize_t got = ::pread(fd, to, bytes, static_cast<off_t>(offset));
+  return got < 0 && errno == ESPIPE ? ::read(fd, to, bytes) : got;
+}
+
 /// Exactly the key's bytes from the descriptor.
 Result<JobKey> read_key(int fd, const std::string& variable) {
   JobKey key;
   size_t have = 0;
   while (have < key.bytes.size()) {
-    const ssize_t got = ::read(fd, key.bytes.data() + have, key.bytes.size() - have);
+    const ssize_t got = read_at(fd, key.bytes.data() + have, key.bytes.size() - have, have);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return refuse(variable, "cannot be read: " + std::generic_category().message(errno));
     if (got == 0) {

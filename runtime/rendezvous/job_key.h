@@ -8,7 +8,8 @@ namespace rueda::core {
 /// The job's key as the environment gives it, not present when it names none:
 ///
 ///   RUEDA_JOB_KEY_FD    a descriptor from which 32 bytes are read, once in a process; then it is closed. Later calls
-///                       get what was read then.
+///                       get what was read then. A file's offset is not moved: programs that run one after the
+///                       other with the same descriptor all find the key.
 ///   RUEDA_JOB_KEY_FILE  a file of at least 32 bytes that belongs to this user and that nobody else may read or write;
 ///                       its first 32 bytes count.
 ///

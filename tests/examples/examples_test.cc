@@ -67,6 +67,15 @@ TEST_CASE("the first programs add up the ranks' numbers") {
   }
 }
 
+TEST_CASE("programs that a shell runs one after the other as one rank all join the job") {
+  const std::string hello = std::string(RUEDA_TEST_BIN) + "/hello_allreduce";
+  const Run result =
+      run(std::string(RUEDA_TEST_BIN) + "/hvdrun -np 2 -H localhost:2 sh -c '" + hello + "; " + hello + "'");
+  INFO(result.output);
+  CHECK(result.exit_code == 0);
+  CHECK(all_of(result.output, "rank ([0-9]) of 2: the ranks add up to 1").size() == 4);
+}
+
 TEST_CASE("a first program without hvdrun is a job of one rank") {
   const Run result = run(std::string(RUEDA_TEST_BIN) + "/hello_allreduce");
   INFO(result.output);
