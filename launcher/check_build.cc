@@ -1,7 +1,6 @@
 #include "launcher/check_build.h"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/futex.h>
@@ -22,6 +21,7 @@
 #include "launcher/build.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/isa.h"
+#include "runtime/base/plugin.h"
 #include "runtime/base/unique_fd.h"
 
 namespace rueda::core::launcher {
@@ -71,35 +71,36 @@ Finding try_tcp() {
           "hvdrun's store needs the loopback interface: ip link set lo up"};
 }
 
-std::vector<std::filesystem::path> plugin_folders() {
-  std::vector<std::filesystem::path> folders;
-  const char* variable = std::getenv("RUEDA_PLUGIN_PATH");
-  const std::string listed = variable == nullptr ? "" : variable;
-  for (size_t begin = 0; begin < listed.size();) {
-    const size_t colon = std::min(listed.find(':', begin), listed.size());
-    if (colon > begin) folders.emplace_back(listed.substr(begin, colon - begin));
-    begin = colon + 1;
-  }
+/// Where the library that belongs to this program lies.
+std::string library_folder() {
   std::error_code ignored;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
-  folders.push_back((self.parent_path() / ".." / RUEDA_LIBRARY_FOLDER).lexically_normal());
-  return folders;
+  return (self.parent_path() / ".." / RUEDA_LIBRARY_FOLDER).lexically_normal().string();
 }
 
-Finding try_plugin(const std::string& what, const std::string& file, const std::string& remedy) {
-  std::string searched;
-  for (const auto& folder : plugin_folders()) {
-    const auto path = folder / file;
-    searched += (searched.empty() ? "" : ", ") + folder.string();
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) continue;
-    void* library = dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL);
-    if (library == nullptr) return {what, false, dlerror(), remedy};
-    const bool entry = dlsym(library, "rueda_plugin") != nullptr;
-    dlclose(library);
-    return {what, entry, entry ? path.string() : path.string() + " has no rueda_plugin", remedy};
+/// What a plug-in that comes with Rueda is for, by its file.
+std::string purpose(const std::string& file) {
+  if (file == "librueda_mpi.so") return "mpi";
+  if (file == "librueda_cuda.so") return "cuda, nccl";
+  return file;
+}
+
+Finding judge_plugin(const Plugin& plugin) {
+  const std::string file = std::filesystem::path(plugin.path).filename().string();
+  const bool works = plugin.status.ok();
+  return {purpose(file), works, works ? plugin.path : plugin.status.sentence(),
+          "put one of this build there, or name its path in RUEDA_PLUGINS"};
+}
+
+std::vector<Finding> try_plugins() {
+  static const rueda_host host = bare_host();  // plug-ins keep it
+  std::vector<Finding> findings;
+  for (const Plugin& plugin : open_standard_plugins(library_folder(), host)) findings.push_back(judge_plugin(plugin));
+  const char* listed = std::getenv("RUEDA_PLUGINS");
+  for (const Plugin& plugin : open_listed_plugins(listed == nullptr ? "" : listed, host)) {
+    findings.push_back(judge_plugin(plugin));
   }
-  return {what, false, fmt::format("no {} in {}", file, searched), remedy};
+  return findings;
 }
 
 std::string kernel_sets() {
@@ -120,10 +121,7 @@ std::string check_build() {
       fmt::format("Rueda {} (build {}, {})\n\nControllers and transports\n", version(), build_id(), compiler());
   for (const Finding& finding : {try_tcp(), try_memfd(), try_pidfd(), try_futex()}) text += line(finding);
   text += "\nPlug-ins (opened at run time; all else works without them)\n";
-  text += line(try_plugin("mpi", "librueda_mpi.so",
-                          "build with Open MPI's headers present, or name its folder in RUEDA_PLUGIN_PATH"));
-  text += line(try_plugin("cuda, nccl", "librueda_cuda.so",
-                          "build with CUDA's headers present, or name its folder in RUEDA_PLUGIN_PATH"));
+  for (const Finding& finding : try_plugins()) text += line(finding);
   text += fmt::format("\nKernels   {}; in use: {}\n", kernel_sets(), name_of(best_isa()));
   text += fmt::format("OpenSSL   {}\n", OpenSSL_version(OPENSSL_VERSION));
   return text;

@@ -126,3 +126,17 @@ TEST_CASE("a rank is told who it is, in our names and in Horovod's, and gets the
           Lines{r + " 3 " + r + " 3 0 1 " + r + " 3 " + r + " 3 0 1 localhost 12"});
   }
 }
+
+TEST_CASE("--check-build opens plug-ins as a session would and says why one cannot be used") {
+  const std::string good = std::string(RUEDA_TEST_PLUGINS) + "/test_plugin.so";
+  const std::string other = std::string(RUEDA_TEST_PLUGINS) + "/other_build.so";
+  REQUIRE(::setenv("RUEDA_PLUGINS", (good + ":" + other).c_str(), 1) == 0);
+  HvdrunProcess run({"--check-build"});
+  REQUIRE(::unsetenv("RUEDA_PLUGINS") == 0);
+  CHECK(run.wait() == 0);
+  INFO(run.out());
+  CHECK(run.out().find("[X] test_plugin.so") != std::string::npos);
+  CHECK(run.out().find("[ ] other_build.so") != std::string::npos);
+  CHECK(run.out().find("is of build 0.0.0-other") != std::string::npos);
+  CHECK(run.out().find("librueda_mpi.so") != std::string::npos);
+}
