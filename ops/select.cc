@@ -15,6 +15,8 @@ constexpr std::string_view kAuto = "auto";
 constexpr uint64_t kOneShotInputBytes = 128 * 1024;
 /// Over channels a short batch is all latency, and doubling has the fewest steps.
 constexpr uint64_t kDoublingBytes = 16 * 1024;
+/// From here on two levels, which cost two more synchronisations, save more on the network than they cost.
+constexpr uint64_t kHierarchicalBytes = 64 * 1024;
 
 const std::string* forced_row(const Settings& settings, OpKind kind) {
   switch (kind) {
@@ -25,15 +27,11 @@ const std::string* forced_row(const Settings& settings, OpKind kind) {
   return nullptr;
 }
 
-/// The row to try first: the fastest where several can serve a shape. Empty: the first of the table that fits.
-std::string_view preferred_row(const BatchShape& shape) {
-  if (shape.kind == OpKind::kAllreduce && shape.one_host) {
-    return wire_bytes(shape) * static_cast<uint64_t>(shape.ranks) <= kOneShotInputBytes ? "shm_one_shot"
-                                                                                        : "shm_two_shot";
-  }
-  if (shape.kind == OpKind::kAllreduce && wire_bytes(shape) <= kDoublingBytes) return "doubling";
-  return {};
-}
+/// The two-level rows, which RUEDA_HIERARCHICAL_ALLREDUCE is about.
+constexpr std::string_view kByHost = "hierarchical";
+constexpr std::string_view kByHostNarrow = "hierarchical_narrow";
+
+bool is_by_host(std::string_view row) { return row == kByHost || row == kByHostNarrow; }
 
 Status check_reduction(const BatchShape& shape) {
   if (shape.kind != OpKind::kAllreduce) return {};
@@ -75,6 +73,21 @@ bool serves(std::span<const Algorithm> rows, int index, const BatchShape& shape,
   return index >= 0 && obstacle(rows[static_cast<size_t>(index)], shape, settings).empty();
 }
 
+/// The row to try first: the fastest where several can serve a shape. Empty: the first of the table that fits.
+std::string_view preferred_row(std::span<const Algorithm> rows, const BatchShape& shape, const Settings& settings) {
+  if (shape.kind != OpKind::kAllreduce) return {};
+  if (shape.one_host) {
+    return wire_bytes(shape) * static_cast<uint64_t>(shape.ranks) <= kOneShotInputBytes ? "shm_one_shot"
+                                                                                        : "shm_two_shot";
+  }
+  if (settings.hierarchical_allreduce == Choice::kForce || wire_bytes(shape) >= kHierarchicalBytes) {
+    for (const std::string_view name : {kByHostNarrow, kByHost}) {
+      if (serves(rows, find_row(rows, shape.kind, name), shape, settings)) return name;
+    }
+  }
+  return wire_bytes(shape) <= kDoublingBytes ? "doubling" : "";
+}
+
 Result<RowChoice> choose_forced(std::span<const Algorithm> rows, const Settings& settings, const BatchShape& shape,
                                 const std::string& name) {
   const int index = find_row(rows, shape.kind, name);
@@ -101,6 +114,9 @@ std::string obstacle(const Algorithm& row, const BatchShape& shape, const Settin
   if (partial_sums && shape.op == ReduceOp::kAverage && !is_float(shape.dtype)) {
     return std::string("moves partial sums and cannot average ") + name_of(shape.dtype) + " exactly";
   }
+  if (is_by_host(row.name) && settings.hierarchical_allreduce == Choice::kForbid) {
+    return "is forbidden by RUEDA_HIERARCHICAL_ALLREDUCE=0";
+  }
   if (row.fits(shape)) return {};
   return "cannot serve " + std::to_string(shape.bytes) + " bytes of " + name_of(shape.dtype) + " on " +
          std::to_string(shape.ranks) + (shape.one_host ? " ranks of one host" : " ranks of several hosts") +
@@ -111,7 +127,7 @@ Result<RowChoice> select_row(std::span<const Algorithm> rows, const Settings& se
   RUEDA_RETURN_IF_ERROR(check_reduction(shape));
   const std::string* forced = forced_row(settings, shape.kind);
   if (forced != nullptr && *forced != kAuto && shape.ranks > 1) return choose_forced(rows, settings, shape, *forced);
-  const int preferred = find_row(rows, shape.kind, preferred_row(shape));
+  const int preferred = find_row(rows, shape.kind, preferred_row(rows, shape, settings));
   if (serves(rows, preferred, shape, settings)) return choose(rows, preferred, shape);
   for (int i = 0; i < static_cast<int>(rows.size()); ++i) {
     if (serves(rows, i, shape, settings)) return choose(rows, i, shape);

@@ -5,6 +5,7 @@
 #include "ops/cpu/channel_barrier.h"
 #include "ops/cpu/direct.h"
 #include "ops/cpu/doubling.h"
+#include "ops/cpu/hierarchical.h"
 #include "ops/cpu/local.h"
 #include "ops/cpu/ring.h"
 #include "ops/cpu/shm_barrier.h"
@@ -35,6 +36,9 @@ constexpr std::array kRows = {
     Algorithm{"direct", kReduce, true, direct_fits, direct_plan, direct, nullptr},
     Algorithm{"ring", kReduce, false, ring_fits, ring_plan, ring, nullptr},
     Algorithm{"doubling", kReduce, false, doubling_fits, doubling_plan, doubling, nullptr},
+    Algorithm{"hierarchical", kReduce, true, hierarchical_fits, hierarchical_plan, hierarchical, nullptr},
+    Algorithm{"hierarchical_narrow", kReduce, false, hierarchical_narrow_fits, hierarchical_plan, hierarchical_narrow,
+              nullptr},
     Algorithm{"local", kSpread, true, local_fits, local_plan, local_broadcast, at_once<local_broadcast>},
     Algorithm{"shm_broadcast", kSpread, true, shm_broadcast_fits, shm_broadcast_plan, shm_broadcast,
               shm_broadcast_step},

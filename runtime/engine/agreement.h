@@ -47,6 +47,7 @@ struct SetMembers {
   std::vector<int> ranks;   ///< ranks of the epoch in canonical order
   std::vector<int> groups;  ///< the bracket, for `Team`
   bool one_host = true;
+  std::vector<int> hosts;  ///< as in `Team`
 };
 
 struct AgreementConfig {

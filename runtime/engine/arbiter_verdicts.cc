@@ -90,6 +90,9 @@ Result<RowChoice> Arbiter::State::choose(Set& set, std::span<const PlannedTensor
   for (const PlannedTensor& tensor : tensors) shape.bytes += tensor.bytes;
   shape.ranks = static_cast<int>(set.members.ranks.size());
   shape.one_host = set.members.one_host;
+  const std::vector<int>& hosts = set.members.hosts;
+  shape.hosts = std::max(1, static_cast<int>(hosts.size()));
+  shape.largest_host = hosts.empty() ? shape.ranks : *std::max_element(hosts.begin(), hosts.end());
   shape.deterministic = config.deterministic;
   return config.select(shape);
 }

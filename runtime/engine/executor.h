@@ -20,6 +20,7 @@ struct Team {
   int index = 0;            ///< this rank's place in `ranks`; -1 when it is no member
   std::vector<int> groups;  ///< sizes, adding up to ranks.size()
   bool one_host = true;     ///< all members share memory
+  std::vector<int> hosts;   ///< how many consecutive members each host has; empty: all are on one
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
@@ -40,6 +41,8 @@ struct BatchShape {
   uint64_t bytes = 0;   ///< of all tensors together, before the codec
   int ranks = 1;
   bool one_host = true;
+  int hosts = 1;         ///< on which the ranks lie
+  int largest_host = 1;  ///< ranks on the host that has most of them
   bool deterministic = false;
 };
 

@@ -18,7 +18,7 @@ Teams::Teams(int rank, const std::vector<SetMembers>& sets) {
     const auto place = std::find(set.ranks.begin(), set.ranks.end(), rank);
     if (place == set.ranks.end()) continue;
     auto state = std::make_unique<TeamState>();
-    state->team = Team{set.ranks, static_cast<int>(place - set.ranks.begin()), set.groups, set.one_host};
+    state->team = Team{set.ranks, static_cast<int>(place - set.ranks.begin()), set.groups, set.one_host, set.hosts};
     state->lowest = *std::min_element(set.ranks.begin(), set.ranks.end()) == rank;
     state->with_rank_zero = std::find(set.ranks.begin(), set.ranks.end(), 0) != set.ranks.end();
     if (state->lowest) led_.emplace_back(set.id, state.get());
@@ -42,6 +42,7 @@ SetMembers global_set(const EpochPlan& plan) {
       ++members;
     }
     append_groups(members, set.groups);
+    set.hosts.push_back(members);
   }
   set.one_host = hosts <= 1;
   return set;

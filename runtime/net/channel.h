@@ -33,6 +33,10 @@ class ChannelSet {
   /// breaks, kTimeout at the deadline. After a failure nothing that is still queued is touched any more, and the set is
   /// of no use.
   virtual Status until(const std::function<bool()>& ready, Deadline deadline) = 0;
+  /// Moves what moves without waiting. A stream that breaks here shows in the next `until`.
+  virtual void poll() = 0;
+  /// Makes an `until` look at its `ready` again. Any thread.
+  virtual void wake() = 0;
 };
 
 }  // namespace rueda::core

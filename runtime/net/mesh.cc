@@ -15,6 +15,30 @@ Mesh::Mesh(int rank, int lane, std::vector<std::shared_ptr<Segment>> segments, s
       style_(style),
       distances_(static_cast<int>(segments_.size())) {}
 
+void Mesh::move_channels_while_waiting() {
+  if (bridge_ != nullptr || channels_ == nullptr) return;
+  bridge_ = std::make_unique<BellBridge>(words(rank_).bell, [channels = channels_.get()] { channels->wake(); });
+}
+
+Status Mesh::until_either(const std::function<bool()>& ready, Deadline deadline) {
+  const auto look = [&] {
+    channels_->poll();
+    return ready() || abort_.raised();
+  };
+  if (spin(style_, kSpinBudget, look)) return abort_.raised() ? abort_.why() : Status();
+  FutexBell bell(words(rank_).bell);
+  for (bool done = false; !done;) {
+    const uint32_t seen = bell.count();
+    bell.store_asleep(1);
+    bridge_->arm(seen);
+    const Status status = channels_->until([&] { return (done = ready()) || bell.count() != seen; }, deadline);
+    bridge_->disarm();
+    bell.store_asleep(0);
+    RUEDA_RETURN_IF_ERROR(status);
+  }
+  return {};
+}
+
 void Mesh::refresh_distance(std::span<const int> members, uint64_t first_stamp, const ProbePlan& plan) {
   if (Distances::due(first_stamp)) {
     const auto own = std::find(members.begin(), members.end(), rank_) - members.begin();

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "runtime/base/abort.h"
 #include "runtime/base/deadline.h"
+#include "runtime/net/bell_bridge.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/distance.h"
 #include "runtime/net/doorbell.h"
@@ -39,15 +41,19 @@ class Mesh {
   WaitStyle wait_style() const { return style_; }
 
   /// Waits on shared memory until `ready()`: bounded spin, then the lane's own doorbell. The abort reason if the epoch
-  /// ends; kTimeout at the deadline.
+  /// ends; kTimeout at the deadline. After `move_channels_while_waiting` also the failures of `ChannelSet::until`.
   template <typename Ready>
   Status until(Ready&& ready, Deadline deadline) {
+    if (bridge_ != nullptr) return until_either(ready, deadline);
     const bool done =
         spin_then_sleep(words(rank_).bell, style_, kSpinBudget, deadline, [&] { return ready() || abort_.raised(); });
     if (abort_.raised()) return abort_.why();
     if (!done) return Status(Code::kTimeout, "rank " + std::to_string(rank_) + ": deadline passed in shared memory");
     return {};
   }
+  /// From now on `until` moves channel bytes as well, and sleeps where either of the two wakes it: for rows that use
+  /// both, where a peer may need our bytes before it can do what we wait for. Nothing on a lane without channels.
+  void move_channels_while_waiting();
   /// After the store of a word that `rank` may wait for.
   void ring(int rank) const { core::ring(words(rank).bell); }
 
@@ -63,6 +69,8 @@ class Mesh {
   SlotLedger& ledger() { return ledger_; }
 
  private:
+  Status until_either(const std::function<bool()>& ready, Deadline deadline);
+
   int rank_;
   int lane_;
   std::vector<std::shared_ptr<Segment>> segments_;
@@ -72,6 +80,7 @@ class Mesh {
   Distances distances_;
   Distance distance_ = Distance::kUnknown;
   SlotLedger ledger_;
+  std::unique_ptr<BellBridge> bridge_;  ///< goes first: it wakes the channels
 };
 
 }  // namespace rueda::core

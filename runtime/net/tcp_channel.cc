@@ -112,6 +112,12 @@ Status TcpChannelSet::until(const std::function<bool()>& ready, Deadline deadlin
   return failure_;
 }
 
+void TcpChannelSet::poll() {
+  if (failure_.ok()) loop_->io().poll();
+}
+
+void TcpChannelSet::wake() { loop_->wake(); }
+
 void TcpChannelSet::broke(int rank, const Status& why) {
   if (!failure_.ok()) return;
   const PeerAddress& peer = epoch_.peer(rank);

@@ -50,6 +50,8 @@ class TcpChannelSet : public ChannelSet {
   ~TcpChannelSet() override;
   Result<Channel*> to(int rank, Deadline deadline) override;
   Status until(const std::function<bool()>& ready, Deadline deadline) override;
+  void poll() override;
+  void wake() override;
 
  private:
   Result<UniqueFd> connect(int rank, const LoopWait& wait);

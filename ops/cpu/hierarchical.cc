@@ -1,0 +1,274 @@
+#include "ops/cpu/hierarchical.h"
+
+#include <array>
+#include <set>
+#include <utility>
+
+#include "ops/chunks.h"
+#include "ops/cpu/channel_team.h"
+#include "ops/cpu/direct.h"
+#include "ops/cpu/host_map.h"
+#include "ops/cpu/host_sums.h"
+#include "ops/cpu/lane_view.h"
+#include "ops/cpu/partials.h"
+#include "ops/cpu/shm_slots.h"
+
+namespace rueda::core {
+
+namespace {
+
+using Word = LaneView::Word;
+using Area = LaneView::Area;
+
+/// A group of the canonical bracket holds so many ranks of a host; a larger host is several groups.
+constexpr int kLargestGroup = 16;
+
+Call on_host(const Call& call, const Team& local) {
+  Call mine = call;
+  mine.team = &local;
+  return mine;
+}
+
+/// What a chunk has on the channels: members, and how far their streams must have moved.
+using Marks = std::vector<std::pair<int, uint64_t>>;
+
+/// One chunk between its fold and its end.
+struct InFlight {
+  InFlight(size_t owned, size_t slice_bytes, size_t part_bytes, int hosts)
+      : sums(owned * slice_bytes), incoming(owned * part_bytes * static_cast<size_t>(hosts)) {}
+  Scratch sums;      // this host's, of each owned slice
+  Scratch incoming;  // the own part of other hosts' sums, by owned slice and host
+  Marks scatter_sent, scattered, gather_sent, gathered;
+};
+
+class HierarchicalRun {
+ public:
+  HierarchicalRun(const Call& call, Mesh& mesh, Deadline deadline, HostSums::Width width)
+      : mesh_(mesh),
+        deadline_(deadline),
+        packing_(call),
+        element_(packing_.element_bytes()),
+        chunks_(Chunks::of(call, element_)),
+        map_(*call.team),
+        owned_(map_.owned()),
+        local_call_(on_host(call, map_.local())),
+        view_(local_call_, mesh),
+        sums_(call, packing_, width),
+        team_(call, mesh, deadline),
+        pack_(packing_.cursor()),
+        unpack_(packing_.cursor()),
+        hint_(store_hint(mesh)) {}
+
+  Status run() {
+    mesh_.move_channels_while_waiting();
+    RUEDA_RETURN_IF_ERROR(connect());
+    const int64_t number = chunks_.number();
+    for (int64_t step = 0; step < number + 4; ++step) {
+      if (step < number) RUEDA_RETURN_IF_ERROR(pack(step));
+      if (step >= 1 && step - 1 < number) RUEDA_RETURN_IF_ERROR(fold(step - 1));
+      if (step >= 2 && step - 2 < number) RUEDA_RETURN_IF_ERROR(finish(step - 2));
+      if (step >= 3 && step - 3 < number) RUEDA_RETURN_IF_ERROR(publish(step - 3));
+      if (step >= 4) RUEDA_RETURN_IF_ERROR(unpack(step - 4));
+    }
+    return {};
+  }
+
+ private:
+  ChunkCut cut(int64_t chunk) const { return {chunk, chunks_.length_of(chunk), element_, map_.slices()}; }
+  size_t wire_bytes(int64_t elements) const { return static_cast<size_t>(elements) * element_; }
+  size_t sum_bytes(int64_t elements) const { return static_cast<size_t>(elements) * sums_.element_bytes(); }
+
+  /// The part of a slice that a host's owner finishes, counted from the slice's begin.
+  ElementRange part(ElementRange slice, int host) const {
+    const int64_t line = std::max<int64_t>(1, 64 / static_cast<int64_t>(element_));
+    const int64_t even = (slice.length() + map_.hosts() - 1) / map_.hosts();
+    const int64_t each = (even + line - 1) / line * line;
+    return {std::min(slice.length(), host * each), std::min(slice.length(), (host + 1) * each)};
+  }
+  InFlight& in_flight(int64_t chunk) {
+    auto& place = in_flight_[static_cast<size_t>(chunk % 2)];
+    if (place == nullptr) {
+      // A short last chunk has fewer owners, and its slices may be the longer ones.
+      const int64_t slice = std::max(cut(0).slice(0).length(), cut(chunks_.number() - 1).slice(0).length());
+      place = std::make_unique<InFlight>(owned_.size(), sum_bytes(slice), sum_bytes(part({0, slice}, 0).length()),
+                                         map_.hosts());
+      longest_slice_ = slice;
+    }
+    return *place;
+  }
+  std::byte* sum_at(InFlight& one, size_t owned) const { return one.sums.at(owned * sum_bytes(longest_slice_)); }
+  std::byte* incoming_at(InFlight& one, size_t owned, int host) const {
+    const size_t place = owned * static_cast<size_t>(map_.hosts()) + static_cast<size_t>(host);
+    return one.incoming.at(place * sum_bytes(part({0, longest_slice_}, 0).length()));
+  }
+  std::byte* result_at(int64_t chunk, ElementRange slice) const {
+    return view_.result(view_.index(), chunk) + wire_bytes(slice.begin);
+  }
+  /// Every other host, beginning behind the own one, so that not all send to the first at once.
+  template <typename Each>
+  void for_other_hosts(Each&& each) const {
+    for (int step = 1; step < map_.hosts(); ++step) each((map_.own_host() + step) % map_.hosts());
+  }
+  Status until_sent(const Marks& marks) {
+    return team_.until([&] {
+      return std::all_of(marks.begin(), marks.end(), [&](const auto& m) { return team_.peer(m.first).sent(m.second); });
+    });
+  }
+  Status until_received(const Marks& marks) {
+    return team_.until([&] {
+      return std::all_of(marks.begin(), marks.end(),
+                         [&](const auto& m) { return team_.peer(m.first).received(m.second); });
+    });
+  }
+
+  Status connect();
+  Status pack(int64_t chunk);
+  Status fold(int64_t chunk);
+  Status finish(int64_t chunk);
+  Status publish(int64_t chunk);
+  Status unpack(int64_t chunk);
+
+  Mesh& mesh_;
+  Deadline deadline_;
+  Packing packing_;
+  size_t element_;
+  Chunks chunks_;
+  HostMap map_;
+  std::vector<int> owned_;
+  Call local_call_;
+  LaneView view_;
+  HostSums sums_;
+  ChannelTeam team_;
+  SliceCursor pack_, unpack_;
+  StoreHint hint_;
+  int64_t longest_slice_ = 0;
+  std::array<std::unique_ptr<InFlight>, 2> in_flight_;
+};
+
+/// Lower members first: they are dialled, and nobody waits for a dial of somebody who waits.
+Status HierarchicalRun::connect() {
+  std::set<int> peers;
+  for (const int slice : owned_) for_other_hosts([&](int host) { peers.insert(map_.owner(host, slice)); });
+  for (const int member : peers) RUEDA_RETURN_IF_ERROR(team_.connect(member));
+  return {};
+}
+
+Status HierarchicalRun::pack(int64_t chunk) {
+  const int slot = view_.slot(chunk);
+  RUEDA_RETURN_IF_ERROR(view_.wait_free(Area::kInput, slot, deadline_));
+  packing_.pack(pack_, chunks_.length_of(chunk), view_.input(view_.index(), chunk), hint_);
+  view_.claim(Area::kInput, slot, view_.value(chunk));
+  view_.publish(Word::kPosted, view_.value(chunk));
+  return {};
+}
+
+Status HierarchicalRun::fold(int64_t chunk) {
+  InFlight& one = in_flight(chunk);
+  RUEDA_RETURN_IF_ERROR(view_.wait_all(Word::kPosted, view_.value(chunk), deadline_));
+  RUEDA_RETURN_IF_ERROR(until_sent(one.scatter_sent));
+  one.scatter_sent.clear();
+  one.scattered.clear();
+  std::vector<const std::byte*> inputs(static_cast<size_t>(view_.size()));
+  for (size_t i = 0; i < owned_.size(); ++i) {
+    const ElementRange slice = cut(chunk).slice_of(owned_[i]);
+    if (slice.length() == 0) continue;
+    for (int local = 0; local < view_.size(); ++local) {
+      inputs[static_cast<size_t>(local)] = view_.input(local, chunk) + wire_bytes(slice.begin);
+    }
+    std::byte* const sum = sum_at(one, i);
+    sums_.of_host(inputs, sum, slice.length());
+    for_other_hosts([&](int host) {
+      const int peer = map_.owner(host, owned_[i]);
+      const ElementRange theirs = part(slice, host);
+      const size_t mine = sum_bytes(part(slice, map_.own_host()).length());
+      one.scatter_sent.emplace_back(peer,
+                                    team_.peer(peer).send({sum + sum_bytes(theirs.begin), sum_bytes(theirs.length())}));
+      one.scattered.emplace_back(peer, team_.peer(peer).receive({incoming_at(one, i, host), mine}));
+    });
+  }
+  return {};
+}
+
+Status HierarchicalRun::finish(int64_t chunk) {
+  InFlight& one = in_flight(chunk);
+  RUEDA_RETURN_IF_ERROR(until_received(one.scattered));
+  RUEDA_RETURN_IF_ERROR(view_.wait_free(Area::kResult, view_.slot(chunk), deadline_));
+  one.gather_sent.clear();
+  one.gathered.clear();
+  std::vector<const std::byte*> sums(static_cast<size_t>(map_.hosts()));
+  for (size_t i = 0; i < owned_.size(); ++i) {
+    const ElementRange slice = cut(chunk).slice_of(owned_[i]);
+    if (slice.length() == 0) continue;
+    const ElementRange mine = part(slice, map_.own_host());
+    for (int host = 0; host < map_.hosts(); ++host) {
+      sums[static_cast<size_t>(host)] =
+          host == map_.own_host() ? sum_at(one, i) + sum_bytes(mine.begin) : incoming_at(one, i, host);
+    }
+    std::byte* const result = result_at(chunk, slice);
+    if (mine.length() > 0) sums_.of_all(sums, result + wire_bytes(mine.begin), mine.length());
+    for_other_hosts([&](int host) {
+      const int peer = map_.owner(host, owned_[i]);
+      const ElementRange theirs = part(slice, host);
+      one.gather_sent.emplace_back(peer,
+                                   team_.peer(peer).send({result + wire_bytes(mine.begin), wire_bytes(mine.length())}));
+      one.gathered.emplace_back(
+          peer, team_.peer(peer).receive({result + wire_bytes(theirs.begin), wire_bytes(theirs.length())}));
+    });
+  }
+  return {};
+}
+
+/// The result slot is the channels' until all of it has left and come.
+Status HierarchicalRun::publish(int64_t chunk) {
+  const InFlight& one = in_flight(chunk);
+  RUEDA_RETURN_IF_ERROR(until_received(one.gathered));
+  RUEDA_RETURN_IF_ERROR(until_sent(one.gather_sent));
+  view_.claim(Area::kResult, view_.slot(chunk), view_.value(chunk));
+  view_.publish(Word::kReduced, view_.value(chunk));
+  return {};
+}
+
+Status HierarchicalRun::unpack(int64_t chunk) {
+  const ChunkCut slices = cut(chunk);
+  for (int i = 0; i < slices.owners(); ++i) {
+    const int owner = map_.local_owner(slices.member(i));
+    if (owner != view_.index()) RUEDA_RETURN_IF_ERROR(view_.wait(owner, Word::kReduced, view_.value(chunk), deadline_));
+    packing_.unpack(unpack_, slices.slice(i).length(), view_.result(owner, chunk) + wire_bytes(slices.slice(i).begin));
+  }
+  view_.publish(Word::kDone, view_.value(chunk));
+  return {};
+}
+
+Status run(const Call& call, Mesh& mesh, Deadline deadline, HostSums::Width width) {
+  if (!partials_serve(call)) return direct(call, mesh, deadline);
+  if (!mesh.has_channels()) return Status(Code::kUnsupported, "this lane has no channels to other ranks");
+  RUEDA_RETURN_IF_ERROR(check_slots(call, mesh));
+  return HierarchicalRun(call, mesh, deadline, width).run();
+}
+
+}  // namespace
+
+bool hierarchical_fits(const BatchShape& shape) {
+  const bool exact_average = shape.op == ReduceOp::kAverage && !is_float(shape.dtype);
+  const bool own_order = shape.largest_host > kLargestGroup && shape.deterministic;
+  return shape.device < 0 && shape.hosts > 1 && shape.largest_host > 1 && !exact_average && !own_order;
+}
+
+bool hierarchical_narrow_fits(const BatchShape& shape) {
+  const bool sums = shape.op == ReduceOp::kSum || shape.op == ReduceOp::kAverage;
+  return hierarchical_fits(shape) && sums && is_float(shape.dtype) && wire_element_bytes(shape) == 2;
+}
+
+RowChoice hierarchical_plan(const BatchShape& shape) {
+  return plan_chunks(wire_bytes(shape), static_cast<uint32_t>(SegmentLayout{}.slot_bytes));
+}
+
+Status hierarchical(const Call& call, Mesh& mesh, Deadline deadline) {
+  return run(call, mesh, deadline, HostSums::Width::kExact);
+}
+
+Status hierarchical_narrow(const Call& call, Mesh& mesh, Deadline deadline) {
+  return run(call, mesh, deadline, HostSums::Width::kNarrow);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,65 @@
+#include "ops/cpu/host_sums.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "compression/cast.h"
+
+namespace rueda::core {
+
+namespace {
+
+/// Elements of a block: with the inputs of a full host it stays in the second-level cache.
+constexpr int64_t kBlock = 1024;
+
+void widen_or_narrow(Dtype from, Dtype to, const std::byte* in, std::byte* out, int64_t count) {
+  cast(casts(best_isa()), CastTask{from, to, 1.0, StoreHint::kPlain}, in, out, count);
+}
+
+}  // namespace
+
+HostSums::HostSums(const Call& call, const Packing& packing, Width width)
+    : wire_(packing.task().dtype), dtype_(wire_), all_(packing.task()) {
+  const bool half = wire_ == Dtype::kF16 || wire_ == Dtype::kBf16;
+  if (half && width == Width::kExact) dtype_ = Dtype::kF32;
+  host_.dtype = dtype_;
+  host_.op = call.op == ReduceOp::kAverage ? ReduceOp::kSum : call.op;
+  all_.dtype = dtype_;
+  all_.groups = {};
+  if (dtype_ == Dtype::kF16 && host_.op == ReduceOp::kSum) {
+    const int largest = *std::max_element(call.team->hosts.begin(), call.team->hosts.end());
+    const int shift = std::bit_width(static_cast<unsigned>(largest - 1));
+    host_.postscale = std::ldexp(1.0, -shift);
+    all_.postscale *= std::ldexp(1.0, shift);
+  }
+}
+
+void HostSums::of_host(std::span<const std::byte* const> inputs, std::byte* sum, int64_t count) {
+  if (dtype_ == wire_) return reduce(host_, inputs, sum, StoreHint::kPlain, nullptr, count);
+  block_.resize(inputs.size() * kBlock * element_bytes());
+  at_.resize(inputs.size());
+  for (int64_t done = 0; done < count; done += kBlock) {
+    const int64_t length = std::min(kBlock, count - done);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      std::byte* const wide = block_.data() + i * kBlock * element_bytes();
+      widen_or_narrow(wire_, dtype_, inputs[i] + static_cast<size_t>(done) * size_of(wire_), wide, length);
+      at_[i] = wide;
+    }
+    reduce(host_, at_, sum + static_cast<size_t>(done) * element_bytes(), StoreHint::kPlain, nullptr, length);
+  }
+}
+
+void HostSums::of_all(std::span<const std::byte* const> sums, std::byte* out, int64_t count) {
+  if (dtype_ == wire_) return reduce(all_, sums, out, StoreHint::kPlain, nullptr, count);
+  block_.resize(std::max(block_.size(), kBlock * element_bytes()));
+  at_.assign(sums.begin(), sums.end());
+  for (int64_t done = 0; done < count; done += kBlock) {
+    const int64_t length = std::min(kBlock, count - done);
+    reduce(all_, at_, block_.data(), StoreHint::kPlain, nullptr, length);
+    widen_or_narrow(dtype_, wire_, block_.data(), out + static_cast<size_t>(done) * size_of(wire_), length);
+    for (const std::byte*& sum : at_) sum += static_cast<size_t>(length) * element_bytes();
+  }
+}
+
+}  // namespace rueda::core

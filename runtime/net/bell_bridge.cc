@@ -1,0 +1,54 @@
+#include "runtime/net/bell_bridge.h"
+
+#include <utility>
+
+namespace rueda::core {
+
+BellBridge::BellBridge(Bell& bell, std::function<void()> wake)
+    : bell_(bell), wake_(std::move(wake)), thread_([this] { run(); }) {}
+
+BellBridge::~BellBridge() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  ring_always(bell_);
+  thread_.join();
+}
+
+void BellBridge::arm(uint32_t seen) {
+  MutexLock lock(mutex_);
+  armed_ = true;
+  seen_ = seen;
+  changed_.notify_all();
+}
+
+void BellBridge::disarm() {
+  MutexLock lock(mutex_);
+  armed_ = false;
+}
+
+BellBridge::Task BellBridge::next_task(uint32_t& seen) {
+  MutexLock lock(mutex_);
+  while (!armed_ && !stopping_) changed_.wait(mutex_);
+  if (stopping_) return Task::kStop;
+  seen = seen_;
+  if (bell_.count.load() == seen) return Task::kSleep;
+  armed_ = false;
+  return Task::kWake;
+}
+
+void BellBridge::run() {
+  for (;;) {
+    uint32_t seen = 0;
+    switch (next_task(seen)) {
+      case Task::kStop: return;
+      case Task::kWake: wake_(); break;
+      // Armed anew meanwhile: either the count has moved, which ends the sleep, or it is the same sleep.
+      case Task::kSleep: FutexBell(bell_, kLongestSleep).wait(seen); break;
+    }
+  }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,48 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <thread>
+
+#include "runtime/base/mutex.h"
+#include "runtime/net/doorbell.h"
+
+namespace rueda::core {
+
+/// Lets a thread that sleeps in an event loop be woken by its lane's bell as well: a thread of its own sleeps on the
+/// bell meanwhile and wakes the loop. Only lanes that wait for shared memory and for sockets at once have one.
+///
+///   lane    seen = count; asleep = 1; nothing came? arm(seen); wait in the loop; disarm(); asleep = 0
+///   bridge  armed: FUTEX_WAIT(seen); count has moved: wake()
+///
+/// `arm` and `disarm` belong to the bell's owner. A wake that comes late is a spurious one, which loops forgive.
+class BellBridge {
+ public:
+  /// `bell` outlives the bridge; `wake` is called on the bridge's thread and may be called at any time until the
+  /// destructor has returned.
+  BellBridge(Bell& bell, std::function<void()> wake);
+  ~BellBridge();
+  BellBridge(const BellBridge&) = delete;
+  BellBridge& operator=(const BellBridge&) = delete;
+
+  /// Wakes the loop once, when the bell's count is no more `seen`.
+  void arm(uint32_t seen) RUEDA_EXCLUDES(mutex_);
+  /// The owner is awake.
+  void disarm() RUEDA_EXCLUDES(mutex_);
+
+ private:
+  enum class Task { kSleep, kWake, kStop };
+  void run();
+  Task next_task(uint32_t& seen) RUEDA_EXCLUDES(mutex_);
+
+  Bell& bell_;
+  std::function<void()> wake_;
+  Mutex mutex_;
+  Condition changed_;
+  bool armed_ RUEDA_GUARDED_BY(mutex_) = false;
+  bool stopping_ RUEDA_GUARDED_BY(mutex_) = false;
+  uint32_t seen_ RUEDA_GUARDED_BY(mutex_) = 0;
+  std::thread thread_;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,253 @@
+// All-reduce in two levels, over shared memory inside each of several hosts and channels between them.
+#include <catch2/catch.hpp>
+#include <cstring>
+
+#include "ops/select.h"
+#include "tests/ops/table_rig.h"
+#include "tests/support/collective_case.h"
+#include "tests/support/tcp_ranks.h"
+
+using namespace rueda::core;
+
+namespace {
+
+/// Ranks per host.
+using Hosts = std::vector<int>;
+
+int size_of_job(const Hosts& hosts) {
+  int size = 0;
+  for (const int ranks : hosts) size += ranks;
+  return size;
+}
+
+LaneRanks::Options on_hosts(const Hosts& hosts) {
+  LaneRanks::Options options;
+  for (size_t host = 0; host < hosts.size(); ++host) {
+    options.hosts.insert(options.hosts.end(), static_cast<size_t>(hosts[host]), static_cast<int>(host));
+  }
+  return options;
+}
+
+Team team_on(const Hosts& hosts, int rank) {
+  Team team = team_of(size_of_job(hosts), rank);
+  team.groups = hosts;
+  team.hosts = hosts;
+  team.one_host = false;
+  return team;
+}
+
+BatchShape shape_on(const Hosts& hosts, const CollectiveCase& test) {
+  BatchShape shape = test.shape(size_of_job(hosts));
+  shape.one_host = false;
+  shape.hosts = static_cast<int>(hosts.size());
+  shape.largest_host = *std::max_element(hosts.begin(), hosts.end());
+  return shape;
+}
+
+const Algorithm& row_named(const char* name) {
+  for (const Algorithm& row : algorithms()) {
+    if (std::strcmp(row.name, name) == 0) return row;
+  }
+  FAIL("no row " << name);
+  return algorithms().front();
+}
+
+CollectiveCase reduction(Dtype dtype, ReduceOp op, std::vector<int64_t> counts) {
+  CollectiveCase test;
+  test.dtype = dtype;
+  test.op = op;
+  test.counts = std::move(counts);
+  return test;
+}
+
+/// One lane a rank, with channels in memory that count bytes.
+class HostsRig {
+ public:
+  explicit HostsRig(Hosts hosts) : hosts_(std::move(hosts)), lanes_(size_of_job(hosts_), options()) {}
+
+  /// Runs the case on all ranks; "" or the first failure.
+  std::string run(const Algorithm& row, const CollectiveCase& test, uint32_t chunk_bytes = 0) {
+    const uint64_t first = stamp_;
+    stamp_ += 1 << 16;
+    return lanes_.first_failure([&](int rank, Mesh& mesh) {
+      const Team team = team_on(hosts_, rank);
+      uint64_t stamp = first;
+      return run_case(row, test, team, mesh, stamp, chunk_bytes);
+    });
+  }
+  /// The bits that every rank ends with; a failure names the first rank with others.
+  std::vector<std::byte> bits(const Algorithm& row, const CollectiveCase& test) {
+    const uint64_t first = stamp_;
+    stamp_ += 1 << 16;
+    std::vector<std::vector<std::byte>> results(static_cast<size_t>(lanes_.size()));
+    CHECK(lanes_.first_failure([&](int rank, Mesh& mesh) {
+      const Team team = team_on(hosts_, rank);
+      const CaseTensors tensors(test, team);
+      const Status status = row.run(tensors.call(row.plan(shape_on(hosts_, test)), first), mesh, Deadline::never());
+      results[static_cast<size_t>(rank)] = tensors.results();
+      return status;
+    }) == "");
+    for (const auto& result : results) CHECK(result == results.front());
+    return results.front();
+  }
+  uint64_t sent_across() const {
+    uint64_t bytes = 0;
+    for (int from = 0; from < lanes_.size(); ++from) {
+      for (int to = 0; to < lanes_.size(); ++to) bytes += hub_.moved(from, to);
+    }
+    return bytes;
+  }
+
+ private:
+  LaneRanks::Options options() {
+    LaneRanks::Options options = on_hosts(hosts_);
+    options.channels = [this](int rank, const Abort& abort) { return hub_.channel_set(rank, abort); };
+    options.wake_channels = [this] { hub_.wake_all(); };
+    return options;
+  }
+  Hosts hosts_;
+  MemoryHub hub_;
+  LaneRanks lanes_;
+  uint64_t stamp_ = 0;
+};
+
+constexpr const char* kRows[] = {"hierarchical", "hierarchical_narrow"};
+
+}  // namespace
+
+TEST_CASE("Two-level rows give the formula's result on even and uneven hosts") {
+  for (const Hosts& hosts : {Hosts{2, 2}, Hosts{3, 1}, Hosts{1, 4}, Hosts{2, 2, 2}, Hosts{4, 3, 1}}) {
+    HostsRig rig(hosts);
+    const int size = size_of_job(hosts);
+    for (const char* name : kRows) {
+      const Algorithm& row = row_named(name);
+      for (const Dtype dtype :
+           {Dtype::kU8, Dtype::kI32, Dtype::kF16, Dtype::kBf16, Dtype::kF32, Dtype::kF64, Dtype::kBool}) {
+        for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kProduct}) {
+          const CollectiveCase test = reduction(dtype, op, {0, 1, size, 1000, 40000});
+          if (!row.fits(shape_on(hosts, test))) continue;
+          INFO(name << " on " << hosts.size() << " hosts, " << size << " ranks: " << test.text());
+          CHECK(rig.run(row, test) == "");
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("Two-level rows are right wherever chunks and slices end") {
+  for (const Hosts& hosts : {Hosts{2, 2}, Hosts{3, 2}}) {
+    HostsRig rig(hosts);
+    for (const char* name : kRows) {
+      for (const int64_t count : {int64_t{0}, int64_t{16383}, int64_t{16384}, int64_t{16385}, scaled_down(400'003)}) {
+        CollectiveCase test = reduction(Dtype::kF32, ReduceOp::kAverage, {count});
+        test.codec = CodecId::kFp16;
+        INFO(name << ", " << count << " elements");
+        CHECK(rig.run(row_named(name), test, 65536) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("The two-level sum has the bits of the flat canonical one") {
+  for (const Hosts& hosts : {Hosts{2, 2}, Hosts{3, 1}, Hosts{2, 3, 2}}) {
+    HostsRig rig(hosts);
+    for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16, Dtype::kF64}) {
+      CollectiveCase test = reduction(dtype, ReduceOp::kAverage, {3, 9001, 0, 20000});
+      test.values = CollectiveCase::Values::kRounding;
+      test.prescale = 1.0 / 3.0;
+      test.postscale = 1.7;
+      INFO(test.text());
+      CHECK(rig.bits(row_named("hierarchical"), test) == rig.bits(row_named("direct"), test));
+    }
+  }
+}
+
+TEST_CASE("Sums of 16 bits that travel narrow do not overflow on the way") {
+  // Each host's sum of four is above what fp16 holds; the average is not.
+  HostsRig rig({4, 4});
+  CollectiveCase test = reduction(Dtype::kF16, ReduceOp::kAverage, {5000});
+  test.prescale = 1024;
+  CHECK(rig.run(row_named("hierarchical_narrow"), test) == "");
+}
+
+TEST_CASE("Each host sends its part of the batch once, whatever its ranks, and half of it in 16 bits") {
+  const CollectiveCase plain = reduction(Dtype::kF32, ReduceOp::kSum, {1 << 18});
+  const uint64_t bytes = uint64_t{4} << 18;
+  HostsRig rig({2, 2});
+  CHECK(rig.run(row_named("hierarchical"), plain) == "");
+  CHECK(rig.sent_across() == 2 * bytes);  // of two hosts, 2 (H-1)/H each
+  CollectiveCase half = plain;
+  half.codec = CodecId::kFp16;
+  HostsRig narrow({2, 2});
+  CHECK(narrow.run(row_named("hierarchical_narrow"), half) == "");
+  CHECK(narrow.sent_across() == bytes);
+  HostsRig exact({2, 2});
+  CHECK(exact.run(row_named("hierarchical"), half) == "");
+  CHECK(exact.sent_across() == bytes + bytes / 2);  // sums in fp32, results in fp16
+}
+
+TEST_CASE("A two-level row whose peer dies ends with the reason, whatever it waits for") {
+  HostsRig rig({2, 2});
+  LaneRanks::Options options = on_hosts({2, 2});
+  MemoryHub hub;
+  options.channels = [&](int rank, const Abort& abort) { return hub.channel_set(rank, abort); };
+  options.wake_channels = [&] { hub.wake_all(); };
+  LaneRanks lanes(4, options);
+  const CollectiveCase test = reduction(Dtype::kF32, ReduceOp::kSum, {1 << 20});
+  const auto results = lanes.run([&](int rank, Mesh& mesh) -> Status {
+    if (rank == 3) return Status(Code::kPeerLost, "rank 3 was killed", 3);
+    uint64_t stamp = 0;
+    return run_case(row_named("hierarchical"), test, team_on({2, 2}, rank), mesh, stamp);
+  });
+  for (const Status& result : results) CHECK(result.sentence() == "rank 3 was killed");
+}
+
+TEST_CASE("Two-level rows run over TCP, where both kinds of wait have to wake each other") {
+  const Hosts hosts{2, 2};
+  TcpRanks tcp(4);
+  LaneRanks::Options options = on_hosts(hosts);
+  options.channels = [&](int rank, const Abort& abort) { return tcp.transport(rank).channel_set(0, abort); };
+  options.wake_channels = [&] {
+    for (int rank = 0; rank < 4; ++rank) tcp.transport(rank).wake_all();
+  };
+  LaneRanks lanes(4, options);
+  CHECK(lanes.first_failure([&](int rank, Mesh& mesh) -> Status {
+    const Team team = team_on(hosts, rank);
+    uint64_t stamp = 0;
+    for (int64_t round = 0; round < 20; ++round) {
+      for (const char* name : kRows) {
+        CollectiveCase test = reduction(Dtype::kBf16, ReduceOp::kSum, {round * 7919, 3, scaled_down(round * 40'000)});
+        RUEDA_RETURN_IF_ERROR(run_case(row_named(name), test, team, mesh, stamp, 65536));
+      }
+    }
+    return {};
+  }) == "");
+}
+
+TEST_CASE("From 64 KiB on, batches of several ranks on several hosts go by host, unless forbidden or forced") {
+  Settings settings;
+  const auto row_for = [&](const CollectiveCase& test, const Hosts& hosts) {
+    BatchShape shape = shape_on(hosts, test);
+    shape.deterministic = settings.deterministic;
+    const auto choice = select_row(algorithms(), settings, shape);
+    return choice.ok() ? std::string(algorithms()[choice.value().row].name) : choice.status().sentence();
+  };
+  const CollectiveCase large = reduction(Dtype::kF32, ReduceOp::kSum, {1 << 16});
+  const CollectiveCase small = reduction(Dtype::kF32, ReduceOp::kSum, {16});
+  CollectiveCase half = large;
+  half.codec = CodecId::kFp16;
+  CHECK(row_for(large, {2, 2}) == "hierarchical");
+  CHECK(row_for(half, {2, 2}) == "hierarchical_narrow");
+  CHECK(row_for(large, {1, 1}) == "direct");
+  CHECK(row_for(small, {2, 2}) == "doubling");
+  settings.hierarchical_allreduce = Choice::kForce;
+  CHECK(row_for(small, {2, 2}) == "hierarchical");
+  settings.hierarchical_allreduce = Choice::kForbid;
+  CHECK(row_for(large, {2, 2}) == "direct");
+  settings.allreduce_algorithm = "hierarchical";
+  CHECK_THAT(row_for(large, {2, 2}), Catch::Contains("RUEDA_HIERARCHICAL_ALLREDUCE=0"));
+  settings = Settings();
+  settings.deterministic = true;
+  CHECK(row_for(half, {2, 2}) == "hierarchical");
+  CHECK(row_for(large, {17, 2}) == "direct");
+}
