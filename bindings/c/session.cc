@@ -68,7 +68,7 @@ struct Meeting {
   std::unique_ptr<VerdictSource> verdicts;
 };
 
-Result<Meeting> meet(const rueda_init_options& options, const Identity& identity, const Settings& settings,
+Result<Meeting> meet(const rueda_init_options& options, Identity& identity, const Settings& settings,
                      const Environment& environment, Deadline deadline) {
   Meeting meeting;
   if (options.store != nullptr) {
@@ -77,8 +77,9 @@ Result<Meeting> meet(const rueda_init_options& options, const Identity& identity
     meeting.store = std::move(store).value();
     return meeting;
   }
-  const Result<StoreChoice> choice = choose_store(identity, settings, environment);
+  const Result<StoreChoice> choice = choose_store(identity, environment);
   if (!choice.ok()) return choice.status();
+  RUEDA_RETURN_IF_ERROR(provide_key(identity, choice.value(), settings, environment));
   Result<std::shared_ptr<Store>> store = open_store(choice.value(), identity, deadline);
   if (!store.ok()) return store.status();
   meeting.store = std::move(store).value();
@@ -157,7 +158,7 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   RUEDA_RETURN_IF_ERROR(check_rows(settings.value(), plugins.value()));
   const Result<IdentityOptions> given = identity_options(options);
   if (!given.ok()) return given.status();
-  const Result<Identity> identity = read_identity(given.value(), environment);
+  Result<Identity> identity = read_identity(given.value(), environment);
   if (!identity.ok()) return identity.status();
   const Deadline deadline = init_deadline(options, settings.value());
   Result<Meeting> meeting = meet(options, identity.value(), settings.value(), environment, deadline);

@@ -63,16 +63,32 @@ Result<StoreChoice> find_store(const Identity& identity, const Environment& envi
                     " ranks meet; set RUEDA_STORE_ADDR to host:port of rank 0, the same for all");
 }
 
+/// Whether only processes of this host can take part.
+bool all_here(const Identity& identity, const StoreChoice& choice) {
+  if (identity.local_size == identity.size) return true;
+  const auto where = parse_store_address(choice.address);
+  if (!where.ok()) return false;
+  const std::string& host = where.value().host;
+  return host.starts_with("127.") || host == "localhost" || host == "::1";
+}
+
 }  // namespace
 
-Result<StoreChoice> choose_store(const Identity& identity, const Settings& settings, const Environment& environment) {
+Result<StoreChoice> choose_store(const Identity& identity, const Environment& environment) {
   if (identity.size == 1) return StoreChoice{};
-  auto choice = find_store(identity, environment);
-  if (choice.ok() && !identity.key.present && !settings.insecure) {
-    return Status(Code::kInvalidArgument,
-                  std::string("the job has no key, so anybody could join it; ") + how_to_make_a_key());
+  return find_store(identity, environment);
+}
+
+Status provide_key(Identity& identity, const StoreChoice& choice, const Settings& settings,
+                   const Environment& environment) {
+  if (choice.kind == StoreKind::kNone || identity.key.present || settings.insecure) return {};
+  if (choice.kind == StoreKind::kRankZero && all_here(identity, choice)) {
+    const auto key = user_key(environment);
+    if (!key.ok()) return key.status();
+    identity.key = key.value();
+    return {};
   }
-  return choice;
+  return {Code::kInvalidArgument, std::string("the job has no key, so anybody could join it; ") + how_to_make_a_key()};
 }
 
 }  // namespace rueda::core

@@ -60,8 +60,13 @@ Result<Identity> read_identity(const IdentityOptions& options, const Environment
 ///   Slurm                    rank 0 serves on the step's first node, at a port made from job and step
 ///   all ranks on this host   rank 0 serves on 127.0.0.1, at a port made from the job's name
 ///
-/// A job of one rank: nowhere. kInvalidArgument: nothing says where, and what to set; or there is neither a job key nor
-/// `insecure`, and how to make one.
-Result<StoreChoice> choose_store(const Identity& identity, const Settings& settings, const Environment& environment);
+/// A job of one rank: nowhere. kInvalidArgument: nothing says where, and what to set.
+Result<StoreChoice> choose_store(const Identity& identity, const Environment& environment);
+
+/// Gives an identity without a key the one that the job uses: where all ranks are on this host and rank 0 serves, that
+/// of this user on this host (`user_key`). None is needed for a job of one rank, a store of the caller's own, or where
+/// `insecure` is set. kInvalidArgument: there is none, and how to make one. kSystem: as `user_key`.
+Status provide_key(Identity& identity, const StoreChoice& choice, const Settings& settings,
+                   const Environment& environment);
 
 }  // namespace rueda::core

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "runtime/base/mutex.h"
+#include "runtime/base/random.h"
 #include "runtime/base/unique_fd.h"
 
 namespace rueda::core {
@@ -87,7 +88,61 @@ Result<JobKey> key_from_file(const std::string& path) {
   return read_key(fd.get(), variable + " (" + path + ")");
 }
 
+Status cannot_make(const std::string& what) {
+  return {Code::kSystem, "init: this user's key: " + what + ": " + std::generic_category().message(errno) +
+                             "; set RUEDA_JOB_KEY_FILE to have it elsewhere"};
+}
+
+/// Whether a file or folder is this user's and closed to all others.
+Status check_ours(int fd, const std::string& path) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return cannot_make(path);
+  if (info.st_uid == ::geteuid() && (info.st_mode & 077) == 0) return {};
+  return {Code::kSystem, "init: this user's key: " + path + " belongs to user " + std::to_string(info.st_uid) +
+                             " or is open to others; remove it, or set RUEDA_JOB_KEY_FILE"};
+}
+
+Result<UniqueFd> open_key_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return cannot_make(path);
+  UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder.valid()) return cannot_make(path);
+  RUEDA_RETURN_IF_ERROR(check_ours(folder.get(), path));
+  return folder;
+}
+
+/// Several processes may do this at once: each writes a file of its own, and the first to give it the name wins.
+Status make_key(int folder, const std::string& path) {
+  const auto key = random_key();
+  const auto name = random_name();
+  if (!key.ok()) return key.status();
+  if (!name.ok()) return name.status();
+  UniqueFd file(::openat(folder, name.value().c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file.valid()) return cannot_make(path);
+  const auto bytes = static_cast<ssize_t>(key.value().size());
+  const bool written = ::write(file.get(), key.value().data(), key.value().size()) == bytes;
+  const bool named = written && (::linkat(folder, name.value().c_str(), folder, "key", 0) == 0 || errno == EEXIST);
+  const Status status = named ? Status() : cannot_make(path);
+  ::unlinkat(folder, name.value().c_str(), 0);
+  return status;
+}
+
 }  // namespace
+
+Result<JobKey> user_key(const Environment& environment) {
+  const auto runtime = environment("XDG_RUNTIME_DIR");
+  const std::string path = runtime ? *runtime + "/rueda" : "/tmp/rueda-" + std::to_string(::geteuid());
+  const auto folder = open_key_folder(path);
+  if (!folder.ok()) return folder.status();
+  constexpr int kOpen = O_RDONLY | O_NOFOLLOW | O_CLOEXEC;
+  UniqueFd file(::openat(folder.value().get(), "key", kOpen));
+  if (!file.valid() && errno == ENOENT) {
+    RUEDA_RETURN_IF_ERROR(make_key(folder.value().get(), path));
+    file = UniqueFd(::openat(folder.value().get(), "key", kOpen));
+  }
+  if (!file.valid()) return cannot_make(path + "/key");
+  RUEDA_RETURN_IF_ERROR(check_ours(file.get(), path + "/key"));
+  return read_key(file.get(), path + "/key");
+}
 
 Result<JobKey> read_job_key(const Environment& environment) {
   if (const auto fd = environment("RUEDA_JOB_KEY_FD")) return key_from_descriptor(*fd);

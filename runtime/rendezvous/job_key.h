@@ -16,6 +16,12 @@ namespace rueda::core {
 /// kInvalidArgument names the variable, what is wrong with it, and what to do. Never logs the key. Any thread.
 Result<JobKey> read_job_key(const Environment& environment);
 
+/// The key of this user on this host, for jobs whose ranks are all here and whose launcher brings none: 32 bytes in the
+/// file `key` of a folder that nobody else may enter, $XDG_RUNTIME_DIR/rueda, else /tmp/rueda-UID. Whoever comes first
+/// makes it; it stays for later jobs. kSystem: the folder or the file cannot be made, or is not ours alone. Any thread,
+/// any process.
+Result<JobKey> user_key(const Environment& environment);
+
 /// The commands that make a key file, for error sentences.
 const char* how_to_make_a_key();
 

@@ -6,7 +6,9 @@
 
 #include <catch2/catch.hpp>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "runtime/rendezvous/job_key.h"
 #include "runtime/rendezvous/open_store.h"
@@ -38,7 +40,7 @@ JobKey some_key() {
 }
 
 Result<StoreChoice> choose(Identity identity, Variables variables) {
-  return choose_store(identity, Settings(), Environment(std::move(variables)));
+  return choose_store(identity, Environment(std::move(variables)));
 }
 
 Identity keyed(int rank, int size, int local_size = 0) {
@@ -65,6 +67,16 @@ class TemporaryFile {
 
  private:
   std::string path_ = "/tmp/rueda_key_test_XXXXXX";
+};
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/rueda_folder_test_XXXXXX";
 };
 
 TEST_CASE("each launcher's environment says who a process is") {
@@ -195,14 +207,53 @@ TEST_CASE("without a key the error holds the commands that make one, unless inse
   Identity identity = keyed(0, 2);
   identity.key = {};
   const Environment environment = environment_of({{"RUEDA_STORE_ADDR", "h:5"}});
-  const auto refused = choose_store(identity, Settings(), environment);
-  REQUIRE_FALSE(refused.ok());
-  CHECK(refused.status().code() == Code::kInvalidArgument);
-  CHECK_THAT(refused.status().sentence(),
+  const StoreChoice elsewhere = choose_store(identity, environment).value();
+  const Status refused = provide_key(identity, elsewhere, Settings(), environment);
+  CHECK(refused.code() == Code::kInvalidArgument);
+  CHECK_THAT(refused.sentence(),
              Contains("head -c 32 /dev/urandom") && Contains("RUEDA_JOB_KEY_FILE") && Contains("RUEDA_INSECURE=1"));
   Settings insecure;
   insecure.insecure = true;
-  CHECK(choose_store(identity, insecure, environment).ok());
+  CHECK(provide_key(identity, elsewhere, insecure, environment).ok());
+  CHECK_FALSE(identity.key.present);
+}
+
+TEST_CASE("ranks of one host without a key share the one of their user, which nobody else can read") {
+  const TemporaryFolder folder;
+  const Environment environment = environment_of({{"XDG_RUNTIME_DIR", folder.path()}});
+  const auto key_of = [&](Identity identity, const std::string& address) {
+    identity.key = {};
+    const StoreChoice choice{StoreKind::kRankZero, address};
+    const Status status = provide_key(identity, choice, Settings(), environment);
+    CHECK(status.sentence() == "");
+    return identity.key;
+  };
+  const JobKey first = key_of(keyed(0, 2, 2), "node:5");
+  CHECK(first.present);
+  CHECK(key_of(keyed(1, 2, 2), "node:5").bytes == first.bytes);
+  CHECK(key_of(keyed(1, 2), "127.0.0.1:5").bytes == first.bytes);
+  struct stat info {};
+  const std::string file = folder.path() + "/rueda/key";
+  REQUIRE(::stat(file.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0600);
+  REQUIRE(::stat((folder.path() + "/rueda").c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0700);
+  REQUIRE(::chmod(file.c_str(), 0644) == 0);
+  CHECK_THAT(user_key(environment).status().sentence(), Contains(file) && Contains("open to others"));
+  REQUIRE(::chmod((folder.path() + "/rueda").c_str(), 0755) == 0);
+  CHECK(user_key(environment).status().code() == Code::kSystem);
+  CHECK_THAT(user_key(environment_of({{"XDG_RUNTIME_DIR", "/nonexistent"}})).status().sentence(),
+             Contains("/nonexistent/rueda") && Contains("RUEDA_JOB_KEY_FILE"));
+}
+
+TEST_CASE("many processes that make the user's key at once all have the same one") {
+  const TemporaryFolder folder;
+  const Environment environment = environment_of({{"XDG_RUNTIME_DIR", folder.path()}});
+  std::vector<std::thread> threads;
+  std::vector<JobKey> keys(8);
+  for (JobKey& key : keys) threads.emplace_back([&] { key = user_key(environment).value(); });
+  for (std::thread& thread : threads) thread.join();
+  for (const JobKey& key : keys) CHECK(key.bytes == keys.front().bytes);
 }
 
 TEST_CASE("a key file must be a regular file of ours that nobody else may open") {
@@ -246,7 +297,7 @@ TEST_CASE("rank 0's server lives as long as its process and is found again") {
   Identity zero = keyed(0, 2);
   zero.job = "identity-test-" + std::to_string(::getpid());
   zero.local_size = 2;
-  const StoreChoice choice = choose_store(zero, Settings(), Environment()).value();
+  const StoreChoice choice = choose_store(zero, Environment()).value();
   const auto served = open_store(choice, zero, deadline);
   REQUIRE(served.ok());
   Identity one = zero;
