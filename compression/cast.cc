@@ -55,6 +55,10 @@ void scale(const CastSet& set, Dtype dtype, const CastRun& run) {
 void cast(const CastSet& set, const CastTask& task, const std::byte* in, std::byte* out, int64_t count) {
   const CastRun run{in, out, count, task.factor, task.hint};
   if (count <= 0) return;
+  if (is_complex(task.from) && task.from == task.to) {
+    const Dtype part = part_of(task.from);
+    return cast(set, CastTask{part, part, task.factor, task.hint}, in, out, 2 * count);
+  }
   const FloatMode mode;
   if (task.from == task.to) {
     if (task.factor == 1.0) return copy(set, run, size_of(task.from));

@@ -48,7 +48,8 @@ const CastSet& casts(Isa isa);
 ///
 /// A factor of 1 between equal types copies the bits. Otherwise the product is computed in fp32 for f32, f16 and bf16
 /// and in fp64 for f64, and rounded once to a 16-bit type. Integers are multiplied in fp64, cut off toward zero, held
-/// at the ends of the type's range; NaN (0 times infinity) becomes 0. Bool is copied whatever the factor. The calling
+/// at the ends of the type's range; NaN (0 times infinity) becomes 0. Both parts of a complex number are multiplied.
+/// Bool is copied whatever the factor. The calling
 /// thread's rounding and denormal modes do not show in the result. A pair of types that is not defined is a bug of the
 /// caller and ends the process.
 void cast(const CastSet& set, const CastTask& task, const std::byte* in, std::byte* out, int64_t count);

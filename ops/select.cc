@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "ops/packing.h"
+#include "runtime/base/reduction.h"
 
 namespace rueda::core {
 
@@ -36,10 +37,8 @@ bool is_by_host(std::string_view row) { return row == kByHost || row == kByHostN
 Status check_reduction(const BatchShape& shape) {
   if (shape.kind != OpKind::kAllreduce) return {};
   if (shape.op == ReduceOp::kAdasum) return Status(Code::kInvalidArgument, "allreduce: no row computes adasum");
-  if (shape.op == ReduceOp::kAverage && shape.dtype == Dtype::kBool) {
-    return Status(Code::kInvalidArgument, "allreduce: an average of bool is not defined");
-  }
-  return {};
+  const std::string why = why_undefined(shape.op, shape.dtype);
+  return why.empty() ? Status() : Status(Code::kInvalidArgument, "allreduce: " + why);
 }
 
 int find_row(std::span<const Algorithm> rows, OpKind kind, std::string_view name) {
@@ -111,7 +110,7 @@ std::string obstacle(const Algorithm& row, const BatchShape& shape, const Settin
   if (partial_sums && (shape.deterministic || settings.deterministic)) {
     return "adds in an order of its own, which deterministic mode does not allow";
   }
-  if (partial_sums && shape.op == ReduceOp::kAverage && !is_float(shape.dtype)) {
+  if (partial_sums && shape.op == ReduceOp::kAverage && !is_float(part_of(shape.dtype))) {
     return std::string("moves partial sums and cannot average ") + name_of(shape.dtype) + " exactly";
   }
   if (is_by_host(row.name) && settings.hierarchical_allreduce == Choice::kForbid) {

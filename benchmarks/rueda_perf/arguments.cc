@@ -54,8 +54,9 @@ void add_what(CLI::App& app, Arguments& a) {
              "allreduce, broadcast or barrier (allreduce)");
   add_choice(app, "--dtype", a.dtype, dtypes(), "element type (f32)");
   add_choice(app, "--op", a.op,
-             {ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct},
-             "sum, average, min, max, product (sum)");
+             {ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct, ReduceOp::kBand,
+              ReduceOp::kBor, ReduceOp::kBxor},
+             "sum, average, min, max, product, band, bor, bxor (sum)");
   add_choice(app, "--codec", a.codec, {CodecId::kNone, CodecId::kFp16, CodecId::kBf16},
              "what f32 and f64 travel as: none, fp16, bf16 (none)");
   app.add_option("--algorithm", a.algorithm,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <complex>
 #include <cstring>
 
 #include "runtime/base/half.h"
@@ -23,6 +24,9 @@ double element(Dtype dtype, ReduceOp op, int rank, int ranks, int i) {
     case ReduceOp::kProduct: return mixed % 17 == 0 ? 2 : 1;
     case ReduceOp::kMin:
     case ReduceOp::kMax:
+    case ReduceOp::kBand:
+    case ReduceOp::kBor:
+    case ReduceOp::kBxor:
       return mixed % 61;  // so many values that the extreme of many ranks still differs from element to element
     case ReduceOp::kAverage: return ranks * (mixed % 3);
     default: return mixed % 3;
@@ -34,6 +38,9 @@ double fold(ReduceOp op, double left, double right) {
     case ReduceOp::kMin: return std::min(left, right);
     case ReduceOp::kMax: return std::max(left, right);
     case ReduceOp::kProduct: return left * right;
+    case ReduceOp::kBand: return static_cast<double>(static_cast<int64_t>(left) & static_cast<int64_t>(right));
+    case ReduceOp::kBor: return static_cast<double>(static_cast<int64_t>(left) | static_cast<int64_t>(right));
+    case ReduceOp::kBxor: return static_cast<double>(static_cast<int64_t>(left) ^ static_cast<int64_t>(right));
     default: return left + right;
   }
 }
@@ -56,7 +63,8 @@ T load(const std::byte* from) {
   return value;
 }
 
-// Whole numbers below 2^63, so that narrowing an integer wraps as the library's sums do.
+// Whole numbers below 2^63, so that narrowing an integer wraps as the library's sums do. Complex ones have no imaginary
+// part, so that their products are those of the formula.
 void encode(Dtype dtype, double value, std::byte* to) {
   const auto whole = static_cast<int64_t>(value);
   switch (dtype) {
@@ -64,6 +72,8 @@ void encode(Dtype dtype, double value, std::byte* to) {
     case Dtype::kBf16: return store(core::f64_to_bf16(value), to);
     case Dtype::kF32: return store(static_cast<float>(value), to);
     case Dtype::kF64: return store(value, to);
+    case Dtype::kC64: return store(std::complex<float>(static_cast<float>(value)), to);
+    case Dtype::kC128: return store(std::complex<double>(value), to);
     default: std::memcpy(to, &whole, core::size_of(dtype));  // little-endian: the low bytes come first
   }
 }
@@ -103,7 +113,9 @@ Pattern::Pattern(Dtype dtype, std::vector<std::byte> input, std::vector<std::byt
 Pattern::Pattern(Dtype dtype, ReduceOp op, int rank, int ranks)
     : Pattern(dtype, period(dtype, [&](int i) { return element(dtype, op, rank, ranks, i); }),
               period(dtype, [&](int i) { return expected(dtype, op, ranks, i); })) {
-  if (op == ReduceOp::kAverage && core::is_float(dtype)) tolerance_ = core::size_of(dtype) == 2 ? 1e-2 : 1e-6;
+  if (op == ReduceOp::kAverage && core::is_float(core::part_of(dtype))) {
+    tolerance_ = core::size_of(dtype) == 2 ? 1e-2 : 1e-6;
+  }
 }
 
 Pattern Pattern::of_broadcast(Dtype dtype, int rank, int root) {
@@ -130,9 +142,10 @@ bool Pattern::holds(std::span<const std::byte> tensor, size_t index) const {
 bool Pattern::equal(const std::byte* found, const std::byte* expected_bytes, size_t bytes) const {
   if (std::memcmp(found, expected_bytes, bytes) == 0) return true;
   if (tolerance_ == 0) return false;
-  for (size_t at = 0; at < bytes; at += core::size_of(dtype_)) {
-    const double want = decode_float(dtype_, expected_bytes + at);
-    const double difference = std::abs(decode_float(dtype_, found + at) - want);
+  const Dtype part = core::part_of(dtype_);
+  for (size_t at = 0; at < bytes; at += core::size_of(part)) {
+    const double want = decode_float(part, expected_bytes + at);
+    const double difference = std::abs(decode_float(part, found + at) - want);
     if (!(difference <= tolerance_ * std::max(1.0, std::abs(want)))) return false;
   }
   return true;

@@ -35,9 +35,11 @@ struct Flags {
 
 MPI_Datatype mpi_type(Dtype dtype) {
   const std::map<Dtype, MPI_Datatype> types = {
-      {Dtype::kU8, MPI_UINT8_T},   {Dtype::kI8, MPI_INT8_T},   {Dtype::kU16, MPI_UINT16_T}, {Dtype::kI16, MPI_INT16_T},
-      {Dtype::kU32, MPI_UINT32_T}, {Dtype::kI32, MPI_INT32_T}, {Dtype::kU64, MPI_UINT64_T}, {Dtype::kI64, MPI_INT64_T},
-      {Dtype::kF32, MPI_FLOAT},    {Dtype::kF64, MPI_DOUBLE},  {Dtype::kBool, MPI_UINT8_T}};
+      {Dtype::kU8, MPI_UINT8_T},           {Dtype::kI8, MPI_INT8_T},    {Dtype::kU16, MPI_UINT16_T},
+      {Dtype::kI16, MPI_INT16_T},          {Dtype::kU32, MPI_UINT32_T}, {Dtype::kI32, MPI_INT32_T},
+      {Dtype::kU64, MPI_UINT64_T},         {Dtype::kI64, MPI_INT64_T},  {Dtype::kF32, MPI_FLOAT},
+      {Dtype::kF64, MPI_DOUBLE},           {Dtype::kBool, MPI_UINT8_T}, {Dtype::kC64, MPI_C_FLOAT_COMPLEX},
+      {Dtype::kC128, MPI_C_DOUBLE_COMPLEX}};
   return types.at(dtype);
 }
 
@@ -47,6 +49,9 @@ MPI_Op mpi_op(const Flags& flags) {
     case ReduceOp::kMin: return MPI_MIN;
     case ReduceOp::kMax: return MPI_MAX;
     case ReduceOp::kProduct: return MPI_PROD;
+    case ReduceOp::kBand: return MPI_BAND;
+    case ReduceOp::kBor: return MPI_BOR;
+    case ReduceOp::kBxor: return MPI_BXOR;
     default: return flags.dtype == Dtype::kBool ? MPI_MAX : MPI_SUM;
   }
 }
@@ -167,8 +172,8 @@ Flags parse(CLI::App& app, int argc, char** argv) {
   for (int i = 0; i < rueda::core::kDtypeCount; ++i) {
     if (dtype == rueda::core::name_of(static_cast<Dtype>(i))) flags.dtype = static_cast<Dtype>(i);
   }
-  for (const ReduceOp known :
-       {ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct}) {
+  for (const ReduceOp known : {ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct,
+                               ReduceOp::kBand, ReduceOp::kBor, ReduceOp::kBxor}) {
     if (op == rueda::core::name_of(known)) flags.op = known;
   }
   return flags;

@@ -7,6 +7,7 @@
 
 #include "bindings/c/check_tensor.h"
 #include "bindings/c/copy_in.h"
+#include "runtime/base/reduction.h"
 
 namespace rueda::core {
 namespace {
@@ -30,12 +31,13 @@ Status check_options(const rueda_op_options& options) {
 }
 
 Status check_op(int32_t op, Dtype dtype) {
-  const bool known =
-      op == RUEDA_AVERAGE || op == RUEDA_SUM || op == RUEDA_MIN || op == RUEDA_MAX || op == RUEDA_PRODUCT;
-  if (!known) return wrong(fmt::format("reduce op {} is unknown; average 0, sum 1, min 3, max 4, product 5 exist", op));
-  if (op == RUEDA_AVERAGE && dtype == Dtype::kBool)
-    return wrong("bool tensors have no average; use sum (or), product (and)");
-  return {};
+  const bool known = op == RUEDA_AVERAGE || op == RUEDA_SUM || (op >= RUEDA_MIN && op <= RUEDA_BXOR);
+  if (!known) {
+    return wrong(fmt::format(
+        "reduce op {} is unknown; average 0, sum 1, min 3, max 4, product 5, band 6, bor 7, bxor 8 exist", op));
+  }
+  std::string why = why_undefined(static_cast<ReduceOp>(op), dtype);
+  return why.empty() ? Status() : wrong(std::move(why));
 }
 
 CodecId codec_of(const rueda_op_options& options, Dtype dtype, const Settings& settings) {

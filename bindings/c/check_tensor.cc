@@ -48,17 +48,18 @@ Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, 
   CheckedTensor checked{copy.value(), 0, 0, nullptr};
   const rueda_tensor& tensor = checked.tensor;
   if (!valid(static_cast<Dtype>(tensor.dtype))) {
-    return wrong(what, fmt::format("dtype {} is not supported; RUEDA_U8 (0) to RUEDA_BOOL (12) are", tensor.dtype));
+    return wrong(what,
+                 fmt::format("dtype {} is not supported; RUEDA_U8 (0) to RUEDA_COMPLEX128 (14) are", tensor.dtype));
   }
   if (tensor.dimensions < 0 || tensor.dimensions > kMaxDimensions) {
     return wrong(what, fmt::format("{} dimensions, 0 to {} are allowed", tensor.dimensions, kMaxDimensions));
   }
   if (tensor.dimensions > 0 && tensor.shape == nullptr) return wrong(what, "shape is NULL");
   RUEDA_RETURN_IF_ERROR(count_elements(what, checked));
-  const auto element = size_of(static_cast<Dtype>(tensor.dtype));
+  const auto unit = size_of(part_of(static_cast<Dtype>(tensor.dtype)));
   if (checked.count > 0 && tensor.data == nullptr && place == Place::kRequired) return wrong(what, "data is NULL");
-  if (reinterpret_cast<uintptr_t>(tensor.data) % element != 0) {
-    return wrong(what, fmt::format("data is not aligned to its element of {} bytes", element));
+  if (reinterpret_cast<uintptr_t>(tensor.data) % unit != 0) {
+    return wrong(what, fmt::format("data is not aligned to {} bytes, as its elements need", unit));
   }
   checked.device = devices.find(tensor.device);
   if (checked.device == nullptr)

@@ -52,12 +52,24 @@ enum {
   RUEDA_BF16 = 9, /* the upper half of binary32 */
   RUEDA_F32 = 10,
   RUEDA_F64 = 11,
-  RUEDA_BOOL = 12 /* one byte, 0 or 1 */
+  RUEDA_BOOL = 12,      /* one byte, 0 or 1 */
+  RUEDA_COMPLEX64 = 13, /* two binary32: real part, imaginary part; aligned like one of them */
+  RUEDA_COMPLEX128 = 14 /* two binary64 */
 };
 
 /* Reduction operators. Average divides the exact sum by the number of ranks; on integers it truncates toward zero.
- * Sum of bool is "or", product is "and"; min and max propagate NaN. */
-enum { RUEDA_AVERAGE = 0, RUEDA_SUM = 1, RUEDA_MIN = 3, RUEDA_MAX = 4, RUEDA_PRODUCT = 5 };
+ * Sum of bool is "or", product is "and"; min and max propagate NaN. Bitwise and, or and xor are for integers and bool;
+ * complex numbers have sum, average and product. What is not defined is INVALID_ARGUMENT at enqueue. */
+enum {
+  RUEDA_AVERAGE = 0,
+  RUEDA_SUM = 1,
+  RUEDA_MIN = 3,
+  RUEDA_MAX = 4,
+  RUEDA_PRODUCT = 5,
+  RUEDA_BAND = 6,
+  RUEDA_BOR = 7,
+  RUEDA_BXOR = 8
+};
 
 /* Codecs: what elements travel as. A codec applies to f32 and f64 tensors (others travel as they are). The default is
  * RUEDA_COMPRESSION, else none. */

@@ -13,7 +13,7 @@ bool is_half(Dtype dtype) { return dtype == Dtype::kF16 || dtype == Dtype::kBf16
 
 bool partials_serve(const Call& call) {
   const bool sums = call.op == ReduceOp::kSum || call.op == ReduceOp::kAverage;
-  return is_float(call.dtype) || call.dtype == Dtype::kBool || !sums ||
+  return is_float(part_of(call.dtype)) || call.dtype == Dtype::kBool || !sums ||
          (call.op == ReduceOp::kSum && call.postscale == 1.0);
 }
 

@@ -22,15 +22,15 @@ struct FoldRun {
 };
 
 /// The folds that kernels are written for; average is a sum with a divisor.
-enum class Fold { kSum = 0, kMin = 1, kMax = 2, kProduct = 3 };
-inline constexpr int kFoldCount = 4;
+enum class Fold { kSum = 0, kMin = 1, kMax = 2, kProduct = 3, kAnd = 4, kOr = 5, kXor = 6 };
+inline constexpr int kFoldCount = 7;
 
 using FoldFn = void (*)(const FoldRun& run);
 
 /// The kernels built for one instruction set. Sets agree to the bit, NaN included. Immutable; any thread.
 struct KernelSet {
   Isa isa;
-  /// By dtype and fold. Divisor and factor are applied for floats only.
+  /// By dtype and fold; null where the fold is not defined. Divisor and factor are applied for floats and complex only.
   FoldFn fold[kDtypeCount][kFoldCount];
 };
 

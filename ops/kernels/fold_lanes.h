@@ -1,4 +1,7 @@
 #pragma once
+#include <type_traits>
+#include <utility>
+
 #include "ops/kernels/fold.h"
 #include "runtime/base/lanes.h"
 
@@ -25,6 +28,37 @@ struct MinStep {
 template <class Vectors, class Acc>
 struct MaxStep {
   [[gnu::always_inline]] static Acc apply(Acc a, Acc b) { return ((b > a) | (b != b)) ? b : a; }
+};
+
+template <class Vectors, class Acc>
+struct AndStep {
+  [[gnu::always_inline]] static Acc apply(Acc a, Acc b) { return a & b; }
+};
+template <class Vectors, class Acc>
+struct OrStep {
+  [[gnu::always_inline]] static Acc apply(Acc a, Acc b) { return a | b; }
+};
+template <class Vectors, class Acc>
+struct XorStep {
+  [[gnu::always_inline]] static Acc apply(Acc a, Acc b) { return a ^ b; }
+};
+
+/// (a + bi)(c + di) = (ac - bd) + (ad + bc)i, the parts side by side in the register: each product rounded, then their
+/// sum. An infinity may become NaN, as in every language's fast complex product.
+template <class Vectors, class Acc>
+struct ComplexProductStep {
+  [[gnu::always_inline]] static Acc apply(Acc a, Acc b) {
+    return apply(a, b, std::make_integer_sequence<int, sizeof(Acc) / sizeof(a[0])>());
+  }
+  template <int... i>
+  [[gnu::always_inline]] static Acc apply(Acc a, Acc b, std::integer_sequence<int, i...>) {
+    using Scalar = std::remove_reference_t<decltype(a[0])>;
+    const Acc real = __builtin_shufflevector(a, a, (i & ~1)...);
+    const Acc imaginary = __builtin_shufflevector(a, a, (i | 1)...);
+    const Acc crossed = __builtin_shufflevector(b, b, (i ^ 1)...);
+    const Acc sign = {((i & 1) == 0 ? Scalar{-1} : Scalar{1})...};
+    return real * b + imaginary * crossed * sign;
+  }
 };
 
 /// The left fold of `size` inputs, kRegisters registers of each. `load(k, r)` reads register r of the k-th of them.
@@ -65,7 +99,7 @@ template <class Vectors, class L>
 
 template <class Vectors, class L, class Step, int kRegisters>
 [[gnu::always_inline]] inline void fold_registers(const FoldRun& run, int64_t first, bool past_cache) {
-  constexpr int64_t kRegisterBytes = sizeof(typename L::Acc) / sizeof(typename L::Scalar) * L::kStride;
+  constexpr int64_t kRegisterBytes = sizeof(typename L::Acc) / sizeof(typename L::Scalar) / L::kScalars * L::kStride;
   const int64_t offset = first * L::kStride;
   typename L::Acc total[kRegisters];
   fold_bracket<Vectors, L, Step, kRegisters>(
@@ -115,6 +149,14 @@ void fold(const FoldRun& run) {
   if (past_cache) Vectors::fence();
 }
 
+/// A fold that sees bits only, of elements of `kBytes` bytes.
+template <class Vectors, template <class, class> class Step, int kBytes>
+void fold_bits(const FoldRun& run) {
+  FoldRun bytes = run;
+  bytes.count *= kBytes;
+  fold<Vectors, uint8_t, Step>(bytes);
+}
+
 /// Sums and products of integers are taken in the unsigned type, where overflow wraps.
 template <class Vectors, class Compared, class Added = Compared>
 constexpr void fill_row(KernelSet& set, Dtype dtype) {
@@ -125,24 +167,51 @@ constexpr void fill_row(KernelSet& set, Dtype dtype) {
   row[static_cast<size_t>(Fold::kProduct)] = &fold<Vectors, Added, ProductStep>;
 }
 
+template <class Vectors, class Compared, class Added = Compared>
+constexpr void fill_integer_row(KernelSet& set, Dtype dtype) {
+  fill_row<Vectors, Compared, Added>(set, dtype);
+  FoldFn* row = set.fold[static_cast<size_t>(dtype)];
+  row[static_cast<size_t>(Fold::kAnd)] = &fold_bits<Vectors, AndStep, sizeof(Added)>;
+  row[static_cast<size_t>(Fold::kOr)] = &fold_bits<Vectors, OrStep, sizeof(Added)>;
+  row[static_cast<size_t>(Fold::kXor)] = &fold_bits<Vectors, XorStep, sizeof(Added)>;
+}
+
+template <class Vectors, class Part>
+constexpr void fill_complex_row(KernelSet& set, Dtype dtype) {
+  FoldFn* row = set.fold[static_cast<size_t>(dtype)];
+  row[static_cast<size_t>(Fold::kSum)] = &fold<Vectors, Complex<Part>, SumStep>;
+  row[static_cast<size_t>(Fold::kProduct)] = &fold<Vectors, Complex<Part>, ComplexProductStep>;
+}
+
+template <class Vectors>
+constexpr void fill_truth_row(KernelSet& set) {
+  FoldFn* row = set.fold[static_cast<size_t>(Dtype::kBool)];
+  for (const Fold any : {Fold::kSum, Fold::kMax, Fold::kOr})
+    row[static_cast<size_t>(any)] = &fold<Vectors, Bool, MaxStep>;
+  for (const Fold all : {Fold::kProduct, Fold::kMin, Fold::kAnd}) {
+    row[static_cast<size_t>(all)] = &fold<Vectors, Bool, MinStep>;
+  }
+  row[static_cast<size_t>(Fold::kXor)] = &fold<Vectors, Bool, XorStep>;
+}
+
 template <class Vectors>
 constexpr KernelSet make_kernels(Isa isa) {
   KernelSet set{isa, {}};
-  fill_row<Vectors, uint8_t>(set, Dtype::kU8);
-  fill_row<Vectors, int8_t, uint8_t>(set, Dtype::kI8);
-  fill_row<Vectors, uint16_t>(set, Dtype::kU16);
-  fill_row<Vectors, int16_t, uint16_t>(set, Dtype::kI16);
-  fill_row<Vectors, uint32_t>(set, Dtype::kU32);
-  fill_row<Vectors, int32_t, uint32_t>(set, Dtype::kI32);
-  fill_row<Vectors, uint64_t>(set, Dtype::kU64);
-  fill_row<Vectors, int64_t, uint64_t>(set, Dtype::kI64);
+  fill_integer_row<Vectors, uint8_t>(set, Dtype::kU8);
+  fill_integer_row<Vectors, int8_t, uint8_t>(set, Dtype::kI8);
+  fill_integer_row<Vectors, uint16_t>(set, Dtype::kU16);
+  fill_integer_row<Vectors, int16_t, uint16_t>(set, Dtype::kI16);
+  fill_integer_row<Vectors, uint32_t>(set, Dtype::kU32);
+  fill_integer_row<Vectors, int32_t, uint32_t>(set, Dtype::kI32);
+  fill_integer_row<Vectors, uint64_t>(set, Dtype::kU64);
+  fill_integer_row<Vectors, int64_t, uint64_t>(set, Dtype::kI64);
   fill_row<Vectors, F16>(set, Dtype::kF16);
   fill_row<Vectors, Bf16>(set, Dtype::kBf16);
   fill_row<Vectors, float>(set, Dtype::kF32);
   fill_row<Vectors, double>(set, Dtype::kF64);
-  FoldFn* truth = set.fold[static_cast<size_t>(Dtype::kBool)];
-  truth[static_cast<size_t>(Fold::kSum)] = truth[static_cast<size_t>(Fold::kMax)] = &fold<Vectors, Bool, MaxStep>;
-  truth[static_cast<size_t>(Fold::kProduct)] = truth[static_cast<size_t>(Fold::kMin)] = &fold<Vectors, Bool, MinStep>;
+  fill_truth_row<Vectors>(set);
+  fill_complex_row<Vectors, float>(set, Dtype::kC64);
+  fill_complex_row<Vectors, double>(set, Dtype::kC128);
   return set;
 }
 

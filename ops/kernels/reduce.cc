@@ -6,6 +6,7 @@
 #include "compression/cast.h"
 #include "ops/kernels/exact_integers.h"
 #include "runtime/base/float_mode.h"
+#include "runtime/base/reduction.h"
 
 namespace rueda::core {
 namespace {
@@ -17,6 +18,9 @@ Fold fold_of(ReduceOp op) {
     case ReduceOp::kMin: return Fold::kMin;
     case ReduceOp::kMax: return Fold::kMax;
     case ReduceOp::kProduct: return Fold::kProduct;
+    case ReduceOp::kBand: return Fold::kAnd;
+    case ReduceOp::kBor: return Fold::kOr;
+    case ReduceOp::kBxor: return Fold::kXor;
     case ReduceOp::kAdasum: break;
   }
   std::abort();
@@ -25,9 +29,8 @@ Fold fold_of(ReduceOp op) {
 bool power_of_two(int64_t value) { return (value & (value - 1)) == 0; }
 
 void check(const ReduceTask& task, size_t inputs) {
-  const bool average = task.op == ReduceOp::kAverage;
-  if (inputs == 0 || !valid(task.dtype)) std::abort();
-  if (average && (task.divisor < 1 || task.dtype == Dtype::kBool)) std::abort();
+  if (inputs == 0 || !valid(task.dtype) || !why_undefined(task.op, task.dtype).empty()) std::abort();
+  if (task.op == ReduceOp::kAverage && task.divisor < 1) std::abort();
 }
 
 /// A division by a power of two equals the multiplication by its reciprocal to the bit and costs a tenth.
@@ -70,8 +73,9 @@ void reduce(const KernelSet& set, const ReduceTask& task, std::span<const std::b
   run.also = also;
   run.count = count;
   run.hint = hint;
-  if (task.dtype != Dtype::kBool && !is_float(task.dtype)) return reduce_integers(set, task, run, input_count);
-  if (is_float(task.dtype)) set_finish(task, run);
+  const bool fractions = is_float(part_of(task.dtype));
+  if (task.dtype != Dtype::kBool && !fractions) return reduce_integers(set, task, run, input_count);
+  if (fractions) set_finish(task, run);
   set.fold[static_cast<size_t>(task.dtype)][static_cast<size_t>(fold_of(task.op))](run);
 }
 

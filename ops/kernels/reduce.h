@@ -20,8 +20,10 @@ namespace rueda::core {
 /// Integers: sum and product wrap modulo 2^bits; average divides the exact sum and truncates toward zero. With a
 /// postscale the exact sum (else the product, minimum, maximum or truncated average) is multiplied in fp64, cut off
 /// toward zero and held at the ends of the type's range.
+/// Bitwise ops work on integers and bool; a postscale multiplies their result like any other integer's.
 /// Bool: any non-zero byte is true, the result is 0 or 1; sum and max are "or", product and min are "and"; postscale
 /// does nothing.
+/// Complex: sums part by part; the product is (ac - bd) + (ad + bc)i; divisor and postscale go to both parts.
 /// Floats: min and max give NaN if any input is NaN; of -0 and +0 they give the one that comes first in the bracket.
 /// Every NaN in the result is the positive quiet one without payload, so that no result depends on how a compiler
 /// ordered the operands of an addition.
@@ -44,9 +46,9 @@ const char* kernel_set_name();
 /// The calling thread's rounding and denormal modes do not show in the result. Buffers may lie at any address. `out`
 /// and `also` may each be one of the inputs, but overlap nothing otherwise. `hint` says how `out` is stored
 /// (non-temporal stores want it aligned to its element, and are fenced before the return); `also`, if not null, gets
-/// the same values with plain stores. A minimum, maximum or product of inputs is postscaled as a sum is. Adasum, an
-/// average of bool, a divisor below 1 or no inputs are refused above this layer; here they are bugs of the caller and
-/// end the process.
+/// the same values with plain stores. A minimum, maximum or product of inputs is postscaled as a sum is. Adasum, what
+/// `why_undefined` names, a divisor below 1 or no inputs are refused above this layer; here they are bugs of the caller
+/// and end the process.
 void reduce(const KernelSet& set, const ReduceTask& task, std::span<const std::byte* const> inputs, std::byte* out,
             StoreHint hint, std::byte* also, int64_t count);
 

@@ -21,7 +21,9 @@ constexpr std::array<DtypeRow, kDtypeCount> kDtypes{{{"u8", 1},
                                                      {"bf16", 2},
                                                      {"f32", 4},
                                                      {"f64", 8},
-                                                     {"bool", 1}}};
+                                                     {"bool", 1},
+                                                     {"c64", 8},
+                                                     {"c128", 16}}};
 
 }  // namespace
 
@@ -39,6 +41,9 @@ const char* name_of(ReduceOp op) {
     case ReduceOp::kMin: return "min";
     case ReduceOp::kMax: return "max";
     case ReduceOp::kProduct: return "product";
+    case ReduceOp::kBand: return "band";
+    case ReduceOp::kBor: return "bor";
+    case ReduceOp::kBxor: return "bxor";
   }
   return "?";
 }
@@ -64,5 +69,14 @@ const char* name_of(CodecId codec) {
 bool is_float(Dtype dtype) {
   return dtype == Dtype::kF16 || dtype == Dtype::kBf16 || dtype == Dtype::kF32 || dtype == Dtype::kF64;
 }
+
+bool is_complex(Dtype dtype) { return dtype == Dtype::kC64 || dtype == Dtype::kC128; }
+
+Dtype part_of(Dtype dtype) {
+  if (!is_complex(dtype)) return dtype;
+  return dtype == Dtype::kC64 ? Dtype::kF32 : Dtype::kF64;
+}
+
+bool is_bitwise(ReduceOp op) { return op == ReduceOp::kBand || op == ReduceOp::kBor || op == ReduceOp::kBxor; }
 
 }  // namespace rueda::core

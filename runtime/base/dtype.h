@@ -19,11 +19,23 @@ enum class Dtype : int32_t {
   kF32 = 10,
   kF64 = 11,
   kBool = 12,
+  kC64 = 13,   ///< two f32: real part, imaginary part
+  kC128 = 14,  ///< two f64
 };
-inline constexpr int kDtypeCount = 13;
+inline constexpr int kDtypeCount = 15;
 
 /// Reduction operators. The values are those of `rueda.h` and of the `hvd` dialect (Adasum is 2).
-enum class ReduceOp : int32_t { kAverage = 0, kSum = 1, kAdasum = 2, kMin = 3, kMax = 4, kProduct = 5 };
+enum class ReduceOp : int32_t {
+  kAverage = 0,
+  kSum = 1,
+  kAdasum = 2,
+  kMin = 3,
+  kMax = 4,
+  kProduct = 5,
+  kBand = 6,
+  kBor = 7,
+  kBxor = 8
+};
 
 /// Kinds of operation, as they travel in proposals.
 enum class OpKind : int32_t { kAllreduce = 0, kBroadcast = 1, kBarrier = 2 };
@@ -32,7 +44,7 @@ enum class OpKind : int32_t { kAllreduce = 0, kBroadcast = 1, kBarrier = 2 };
 enum class CodecId : int32_t { kNone = 0, kFp16 = 1, kBf16 = 2 };
 
 bool valid(Dtype dtype);
-/// Bytes of one element: 1, 2, 4 or 8.
+/// Bytes of one element: 1, 2, 4, 8 or 16.
 size_t size_of(Dtype dtype);
 /// "f32", "bf16", ... as in rueda-perf and in error sentences.
 const char* name_of(Dtype dtype);
@@ -40,5 +52,9 @@ const char* name_of(ReduceOp op);
 const char* name_of(OpKind kind);
 const char* name_of(CodecId codec);
 bool is_float(Dtype dtype);
+bool is_complex(Dtype dtype);
+/// The float that a complex number has two of; any other dtype itself.
+Dtype part_of(Dtype dtype);
+bool is_bitwise(ReduceOp op);
 
 }  // namespace rueda::core

@@ -25,6 +25,13 @@ struct Bool {
   uint8_t byte;
 };
 
+/// Marks two numbers that lie side by side: real part, imaginary part.
+template <class Part>
+struct Complex {
+  Part real;
+  Part imaginary;
+};
+
 template <class V>
 [[gnu::always_inline]] inline V load_raw(const std::byte* from) {
   V raw;
@@ -32,11 +39,13 @@ template <class V>
   return raw;
 }
 
-/// kLanes elements of type Element: how they lie in memory (`kStride` bytes each) and in the accumulator.
+/// kLanes elements of type Element: how they lie in memory (`kStride` bytes each) and in the accumulator, whose scalars
+/// are `kScalars` to an element.
 /// store writes through the cache, stream past it; stream needs an address aligned to the bytes it writes.
 template <class Vectors, class Element, int kLanes>
 struct Lanes {
   static constexpr int kStride = sizeof(Element);
+  static constexpr int kScalars = 1;
   using Scalar = Element;
   using Acc = Vec<Element, kLanes * kStride>;
   [[gnu::always_inline]] static Acc load(const std::byte* from) { return load_raw<Acc>(from); }
@@ -44,9 +53,16 @@ struct Lanes {
   [[gnu::always_inline]] static void stream(std::byte* to, Acc value) { Vectors::stream(to, value); }
 };
 
+template <class Vectors, class Part, int kLanes>
+struct Lanes<Vectors, Complex<Part>, kLanes> : Lanes<Vectors, Part, 2 * kLanes> {
+  static constexpr int kStride = sizeof(Complex<Part>);
+  static constexpr int kScalars = 2;
+};
+
 template <class Vectors, int kLanes>
 struct Lanes<Vectors, Bool, kLanes> {
   static constexpr int kStride = 1;
+  static constexpr int kScalars = 1;
   using Scalar = uint8_t;
   using Acc = Vec<uint8_t, kLanes>;
   [[gnu::always_inline]] static Acc load(const std::byte* from) {
@@ -60,6 +76,7 @@ struct Lanes<Vectors, Bool, kLanes> {
 template <class Vectors, int kLanes>
 struct Lanes<Vectors, F16, kLanes> {
   static constexpr int kStride = 2;
+  static constexpr int kScalars = 1;
   using Scalar = float;
   using Raw = Vec<uint16_t, 2 * kLanes>;
   using Acc = Vec<float, 4 * kLanes>;
@@ -76,6 +93,7 @@ struct Lanes<Vectors, F16, kLanes> {
 template <class Vectors, int kLanes>
 struct Lanes<Vectors, Bf16, kLanes> {
   static constexpr int kStride = 2;
+  static constexpr int kScalars = 1;
   using Scalar = float;
   using Raw = Vec<uint16_t, 2 * kLanes>;
   using Bits = Vec<uint32_t, 4 * kLanes>;

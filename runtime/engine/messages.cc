@@ -64,8 +64,8 @@ void put_metadata(WireWriter& writer, const Metadata& metadata) {
 Metadata get_metadata(WireReader& reader) {
   Metadata metadata;
   metadata.kind = get_enum(reader, OpKind::kBarrier);
-  metadata.dtype = get_enum(reader, Dtype::kBool);
-  metadata.op = get_enum(reader, ReduceOp::kProduct);
+  metadata.dtype = get_enum(reader, Dtype::kC128);
+  metadata.op = get_enum(reader, ReduceOp::kBxor);
   metadata.codec = get_enum(reader, CodecId::kBf16);
   metadata.device = get_signed(reader);
   metadata.root = get_signed(reader);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
+#include <complex>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -60,6 +61,27 @@ TEST_CASE("a pattern holds for the reduction of all ranks' inputs, and for nothi
       CHECK_FALSE(pattern.holds(bytes, 5));
     }
   }
+}
+
+TEST_CASE("patterns of complex numbers and of bits hold for the reduction of all ranks' inputs") {
+  std::vector<std::complex<double>> numbers(kCount);
+  std::vector<uint16_t> bits(kCount);
+  for (int rank = 0; rank < 3; ++rank) {
+    std::vector<std::complex<double>> some(kCount);
+    Pattern(Dtype::kC128, ReduceOp::kSum, rank, 3).fill(std::as_writable_bytes(std::span(some)), 1);
+    std::vector<uint16_t> other(kCount);
+    Pattern(Dtype::kU16, ReduceOp::kBxor, rank, 3).fill(std::as_writable_bytes(std::span(other)), 1);
+    for (size_t i = 0; i < kCount; ++i) {
+      numbers[i] += some[i];
+      bits[i] = static_cast<uint16_t>(bits[i] ^ other[i]);
+    }
+  }
+  CHECK(Pattern(Dtype::kC128, ReduceOp::kSum, 2, 3).holds(std::as_bytes(std::span(numbers)), 1));
+  CHECK(Pattern(Dtype::kU16, ReduceOp::kBxor, 2, 3).holds(std::as_bytes(std::span(bits)), 1));
+  numbers[2000] += std::complex<double>(0, 1);
+  bits[2000] ^= 1;
+  CHECK_FALSE(Pattern(Dtype::kC128, ReduceOp::kSum, 2, 3).holds(std::as_bytes(std::span(numbers)), 1));
+  CHECK_FALSE(Pattern(Dtype::kU16, ReduceOp::kBxor, 2, 3).holds(std::as_bytes(std::span(bits)), 1));
 }
 
 TEST_CASE("a pattern does not hold for an input that nobody reduced") {

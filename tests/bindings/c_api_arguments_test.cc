@@ -37,7 +37,7 @@ int32_t reduce(rueda_session* session, const rueda_tensor* tensor, int32_t op, c
 }  // namespace
 
 TEST_CASE("an unknown dtype is refused with its number") {
-  for (const int32_t dtype : {-1, 13, 1000}) {
+  for (const int32_t dtype : {-1, 15, 1000}) {
     each_rank_is_refused(
         [&](rueda_session* session, rueda_handle* handle) {
           std::vector<float> values(4);
@@ -49,7 +49,7 @@ TEST_CASE("an unknown dtype is refused with its number") {
 }
 
 TEST_CASE("an unknown reduction operator is refused with its number") {
-  for (const int32_t op : {-1, 2, 6, 99}) {
+  for (const int32_t op : {-1, 2, 9, 99}) {
     each_rank_is_refused(
         [&](rueda_session* session, rueda_handle* handle) {
           std::vector<float> values(4);
@@ -57,6 +57,28 @@ TEST_CASE("an unknown reduction operator is refused with its number") {
           return reduce(session, tensor.get(), op, nullptr, handle);
         },
         std::to_string(op));
+  }
+}
+
+TEST_CASE("an operator that its dtype has no meaning for is refused with both") {
+  const struct {
+    int32_t dtype;
+    int32_t op;
+    const char* words;
+  } calls[] = {{RUEDA_COMPLEX64, RUEDA_MIN, "min of c64"},
+               {RUEDA_COMPLEX128, RUEDA_MAX, "max of c128"},
+               {RUEDA_COMPLEX64, RUEDA_BAND, "band works on the bits of integers and bool; the tensor is c64"},
+               {RUEDA_F32, RUEDA_BOR, "bor works on the bits of integers and bool; the tensor is f32"},
+               {RUEDA_BF16, RUEDA_BXOR, "the tensor is bf16"},
+               {RUEDA_BOOL, RUEDA_AVERAGE, "average of bool"}};
+  for (const auto& call : calls) {
+    each_rank_is_refused(
+        [&](rueda_session* session, rueda_handle* handle) {
+          std::vector<double> values(4);
+          const CTensor tensor(values.data(), call.dtype, {1});
+          return reduce(session, tensor.get(), call.op, nullptr, handle);
+        },
+        call.words);
   }
 }
 

@@ -1,6 +1,7 @@
 // What the numbers are: spot checks of the promises of rueda.h, each against a formula.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -80,6 +81,35 @@ TEST_CASE("sum of bool is or, product is and") {
   expect_reduced<uint8_t>(
       3, RUEDA_BOOL, RUEDA_SUM, [](int) { return 1; }, 1);
   expect_reduced<uint8_t>(3, RUEDA_BOOL, RUEDA_PRODUCT, first_only, 0);
+}
+
+TEST_CASE("bitwise and, or and xor reduce integers bit by bit") {
+  const auto given = [](int rank) { return rank == 0 ? 0x5c : rank == 1 ? 0x39 : 0x1f; };
+  expect_reduced<uint8_t>(3, RUEDA_U8, RUEDA_BAND, given, 0x18);
+  expect_reduced<int64_t>(3, RUEDA_I64, RUEDA_BOR, given, 0x7f);
+  expect_reduced<int32_t>(
+      3, RUEDA_I32, RUEDA_BXOR, [&](int rank) { return -given(rank); }, -0x5c ^ -0x39 ^ -0x1f);
+  expect_reduced<uint8_t>(
+      3, RUEDA_BOOL, RUEDA_BXOR, [](int rank) { return rank < 2 ? 1 : 0; }, 0);
+}
+
+TEST_CASE("complex numbers have a sum, an average and a product, and no codec applies to them") {
+  using Number = std::complex<float>;
+  const struct {
+    int32_t op;
+    Number wanted;
+  } cases[] = {
+      {RUEDA_SUM, {6, 3}}, {RUEDA_AVERAGE, {2, 1}}, {RUEDA_PRODUCT, Number(1, 0) * Number(2, 1) * Number(3, 2)}};
+  run_ranks(3, [&](rueda_session* session, int rank) {
+    for (const auto& each : cases) {
+      std::vector<Number> values(1001, Number(static_cast<float>(rank + 1), static_cast<float>(rank)));
+      rueda_op_options options = named("w");
+      options.codec = RUEDA_CODEC_FP16;
+      const CTensor tensor(values, RUEDA_COMPLEX64);
+      expect_code(rueda_allreduce(session, tensor.get(), tensor.get(), each.op, &options), RUEDA_OK, "allreduce");
+      for (const Number value : values) expect(value == each.wanted, "op " + std::to_string(each.op));
+    }
+  });
 }
 
 TEST_CASE("prescale multiplies the input and postscale the sum") {

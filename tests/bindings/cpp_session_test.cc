@@ -32,8 +32,13 @@ TEST_CASE("vectors, arrays and shaped views are tensors") {
     std::vector<double> out(1);
     session.allreduce(constant, out, {.name = "out of place"});
     session.allreduce(shaped(values, {2, 3}), {.op = ReduceOp::kSum, .name = "shaped"});
+    std::vector<std::complex<double>> complex = {{1.0 + rank, 2}};
+    session.allreduce(complex, {.op = ReduceOp::kProduct, .name = "complex"});
+    std::vector<uint8_t> bits = {static_cast<uint8_t>(rank == 0 ? 12 : 10)};
+    session.allreduce(bits, {.op = ReduceOp::kBxor, .name = "bits"});
     expect(values == std::vector<float>(6, 2) && pair == std::array<int64_t, 2>{1, 10} && out[0] == 4,
            "a result is wrong");
+    expect(complex[0] == std::complex<double>(-2, 6) && bits[0] == 6, "a complex or bitwise result is wrong");
   });
 }
 

@@ -182,6 +182,20 @@ TEST_CASE("scaled integers are cut off toward zero and held at the ends of their
   check_scaled<int32_t>(Dtype::kI32, std::numeric_limits<double>::quiet_NaN(), {5, -5}, {0, 0});
 }
 
+TEST_CASE("a factor goes to both parts of a complex number") {
+  std::vector<float> single;
+  std::vector<double> twice;
+  for (int i = 0; i < 2 * 77; ++i) single.push_back(static_cast<float>(i) * 0.7F - 20);
+  for (const float value : single) twice.push_back(static_cast<double>(value));
+  std::vector<float> single_scaled;
+  std::vector<double> twice_scaled;
+  for (const float value : single) single_scaled.push_back(value * 1.1F);
+  for (const double value : twice) twice_scaled.push_back(value * 1.1);
+  CHECK(difference({Dtype::kC64, Dtype::kC64, static_cast<double>(1.1F)}, bytes_of(single), bytes_of(single_scaled)) ==
+        "");
+  CHECK(difference({Dtype::kC128, Dtype::kC128, 1.1}, bytes_of(twice), bytes_of(twice_scaled)) == "");
+}
+
 TEST_CASE("a cast of a type to itself copies its bits, and bool whatever the factor") {
   std::vector<uint8_t> bytes(4099 * 8);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 167 + 13);

@@ -72,7 +72,7 @@ TEST_CASE("All canonical rows give all ranks the same bits, whoever owns a slice
        {Bracket{1, 1}, Bracket{2, 2}, Bracket{4, 2}, Bracket{7, 3}, Bracket{16, 16}, Bracket{33, 16}}) {
     TableRig rig(bracket.size);
     uint64_t stamp = 0;
-    for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16, Dtype::kF64}) {
+    for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16, Dtype::kF64, Dtype::kC64, Dtype::kC128}) {
       for (const CodecId codec : {CodecId::kNone, CodecId::kFp16}) {
         for (const std::vector<int64_t>& counts : {std::vector<int64_t>{5}, {3, 9001, 0, 17, 1, 20000}}) {
           const CollectiveCase test = rounding(dtype, codec, counts);

@@ -92,13 +92,16 @@ TEST_CASE("Rows that move partial sums refuse an average of integers") {
   CHECK_THAT(refusal(shape), Contains("i32"));
 }
 
-TEST_CASE("An average of bool and adasum are invalid on every row") {
+TEST_CASE("What a dtype does not define, and adasum, are invalid on every row") {
   BatchShape shape = allreduce_of(4, 2);
   shape.op = ReduceOp::kAdasum;
   CHECK(select_row(algorithms(), Settings(), shape).status().code() == Code::kInvalidArgument);
   shape.op = ReduceOp::kAverage;
   shape.dtype = Dtype::kBool;
   CHECK(select_row(algorithms(), Settings(), shape).status().code() == Code::kInvalidArgument);
+  shape.op = ReduceOp::kMin;
+  shape.dtype = Dtype::kC64;
+  CHECK_THAT(select_row(algorithms(), Settings(), shape).status().sentence(), Contains("no order"));
 }
 
 TEST_CASE("Device memory has no row in a table of host rows") {

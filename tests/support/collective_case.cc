@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <numeric>
 
@@ -13,6 +14,7 @@ namespace rueda::core {
 
 namespace {
 
+using Number = std::complex<double>;
 using Values = CollectiveCase::Values;
 using Placement = CollectiveCase::Placement;
 
@@ -26,7 +28,7 @@ void put_whole(std::byte* at, double value) {
   put(at, static_cast<T>(static_cast<int64_t>(value)));
 }
 
-void store(Dtype dtype, std::byte* at, double value) {
+void store_real(Dtype dtype, std::byte* at, double value) {
   switch (dtype) {
     case Dtype::kU8: return put_whole<uint8_t>(at, value);
     case Dtype::kI8: return put_whole<int8_t>(at, value);
@@ -41,20 +43,29 @@ void store(Dtype dtype, std::byte* at, double value) {
     case Dtype::kF32: return put(at, static_cast<float>(value));
     case Dtype::kF64: return put(at, value);
     case Dtype::kBool: return put<uint8_t>(at, value != 0.0 ? 1 : 0);
+    default: break;
   }
 }
 
+void store(Dtype dtype, std::byte* at, Number value) {
+  store_real(part_of(dtype), at, value.real());
+  if (is_complex(dtype)) store_real(part_of(dtype), at + size_of(part_of(dtype)), value.imag());
+}
+
+/// The element's bytes, the last one first: the number where it is a whole one.
 std::string hex(Dtype dtype, const std::byte* at) {
-  uint64_t bits = 0;
-  std::memcpy(&bits, at, size_of(dtype));
-  char text[32];
-  std::snprintf(text, sizeof text, "0x%0*llx", static_cast<int>(2 * size_of(dtype)),
-                static_cast<unsigned long long>(bits));
+  std::string text = "0x";
+  for (size_t i = size_of(dtype); i-- > 0;) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", std::to_integer<unsigned>(at[i]));
+    text += digits;
+  }
   return text;
 }
 
 bool is_signed(Dtype dtype) {
-  return is_float(dtype) || dtype == Dtype::kI8 || dtype == Dtype::kI16 || dtype == Dtype::kI32 || dtype == Dtype::kI64;
+  return is_float(part_of(dtype)) || dtype == Dtype::kI8 || dtype == Dtype::kI16 || dtype == Dtype::kI32 ||
+         dtype == Dtype::kI64;
 }
 
 double factor_value(Dtype dtype, int member, int64_t i) {
@@ -67,7 +78,7 @@ double exact_input(const CollectiveCase& test, int member, int members, int64_t 
   if (test.dtype == Dtype::kBool) return (7 * i + 3 * member) % 3 == 0 ? 1 : 0;
   if (test.op == ReduceOp::kProduct) return factor_value(test.dtype, member, i);
   const double value = static_cast<double>((7 * i + 3 * member) % 5) - (is_signed(test.dtype) ? 2 : 0);
-  return test.op == ReduceOp::kAverage && is_float(test.dtype) ? value * members : value;
+  return test.op == ReduceOp::kAverage && is_float(part_of(test.dtype)) ? value * members : value;
 }
 
 double rounding_input(int member, int64_t i) {
@@ -75,30 +86,51 @@ double rounding_input(int member, int64_t i) {
   return static_cast<double>(mixed) / 1000001.5 - 1.0;
 }
 
-double scaled(Dtype dtype, double value, double scale) {
+Number scaled(Dtype dtype, Number value, double scale) {
   if (dtype == Dtype::kBool) return value;
-  return is_float(dtype) ? value * scale : std::trunc(value * scale);
+  return is_float(part_of(dtype)) ? value * scale : std::trunc(value.real() * scale);
 }
 
-double folded(ReduceOp op, double a, double b) {
+Number folded(ReduceOp op, Number a, Number b) {
+  const auto whole = [](Number number) { return static_cast<int64_t>(number.real()); };
   switch (op) {
-    case ReduceOp::kMin: return std::min(a, b);
-    case ReduceOp::kMax: return std::max(a, b);
+    case ReduceOp::kMin: return std::min(a.real(), b.real());
+    case ReduceOp::kMax: return std::max(a.real(), b.real());
     case ReduceOp::kProduct: return a * b;
+    case ReduceOp::kBand: return static_cast<double>(whole(a) & whole(b));
+    case ReduceOp::kBor: return static_cast<double>(whole(a) | whole(b));
+    case ReduceOp::kBxor: return static_cast<double>(whole(a) ^ whole(b));
     default: return a + b;
   }
 }
 
-double exact_element(const CollectiveCase& test, int member, int members, int64_t i) {
-  return exact_input(test, member, members, i + test.salt);
+/// A factor whose product over all members has no part that is zero: the sign of a zero would tell the order.
+Number complex_factor(int member, int64_t i) {
+  constexpr Number kTurns[] = {{1, 0}, {0, 1}, {-1, 0}, {0, -1}};
+  const Number turned = kTurns[(3 * i + member) % 4] * (member == 0 ? Number(2, 1) : Number(1, 0));
+  return (i + member) % 3 == 0 ? turned * 2.0 : turned;
 }
 
-double expected(const CollectiveCase& test, int members, int64_t i) {
-  double value = scaled(test.dtype, exact_element(test, 0, members, i), test.prescale);
+/// The imaginary part of a summand is the formula's value at another place.
+Number exact_element(const CollectiveCase& test, int member, int members, int64_t i) {
+  if (is_complex(test.dtype) && test.op == ReduceOp::kProduct) return complex_factor(member, i + test.salt);
+  const double real = exact_input(test, member, members, i + test.salt);
+  return {real, is_complex(test.dtype) ? exact_input(test, member, members, 2 * i + test.salt + 1) : 0};
+}
+
+Number rounding_element(const CollectiveCase& test, int member, int64_t i) {
+  return {rounding_input(member, i), is_complex(test.dtype) ? rounding_input(member, ~i) : 0};
+}
+
+Number expected(const CollectiveCase& test, int members, int64_t i) {
+  Number value = scaled(test.dtype, exact_element(test, 0, members, i), test.prescale);
   for (int member = 1; member < members; ++member) {
     value = folded(test.op, value, scaled(test.dtype, exact_element(test, member, members, i), test.prescale));
   }
-  if (test.op == ReduceOp::kAverage) value = is_float(test.dtype) ? value / members : std::trunc(value / members);
+  if (test.op == ReduceOp::kAverage) {
+    value /= members;
+    if (!is_float(part_of(test.dtype))) value = std::trunc(value.real());
+  }
   return scaled(test.dtype, value, test.postscale);
 }
 
@@ -114,7 +146,7 @@ void fill_element(const CollectiveCase& test, int member, int members, int64_t i
     for (size_t b = 0; b < bytes; ++b) at[b] = raw_byte(member, first + static_cast<int64_t>(b));
   } else {
     const bool exact = test.values == Values::kExact;
-    store(test.dtype, at, exact ? exact_element(test, member, members, i) : rounding_input(member, i));
+    store(test.dtype, at, exact ? exact_element(test, member, members, i) : rounding_element(test, member, i));
   }
 }
 
@@ -206,7 +238,7 @@ Call CaseTensors::call(const RowChoice& choice, uint64_t stamp) const {
 
 Status CaseTensors::check() const {
   const size_t bytes = size_of(case_.dtype);
-  std::byte want[8];
+  std::byte want[16];
   int64_t i = 0;
   for (const Slice& slice : slices_) {
     for (int64_t k = 0; k < slice.count; ++k, ++i) {

@@ -15,7 +15,10 @@ enum class ReduceOp : int32_t {
   kSum = RUEDA_SUM,
   kMin = RUEDA_MIN,
   kMax = RUEDA_MAX,
-  kProduct = RUEDA_PRODUCT
+  kProduct = RUEDA_PRODUCT,
+  kBand = RUEDA_BAND,  ///< bitwise: integers and bool
+  kBor = RUEDA_BOR,
+  kBxor = RUEDA_BXOR
 };
 
 /// What f32 and f64 elements travel as.

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -51,9 +52,18 @@ struct DtypeOf<BFloat16> {
   static constexpr int32_t value = RUEDA_BF16;
 };
 
+template <>
+struct DtypeOf<std::complex<float>> {
+  static constexpr int32_t value = RUEDA_COMPLEX64;
+};
+template <>
+struct DtypeOf<std::complex<double>> {
+  static constexpr int32_t value = RUEDA_COMPLEX128;
+};
+
 /// Bytes of one element of a RUEDA_ dtype.
 inline constexpr size_t element_bytes(int32_t dtype) {
-  constexpr std::array<size_t, 13> kBytes = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1};
+  constexpr std::array<size_t, 15> kBytes = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 8, 16};
   return kBytes.at(static_cast<size_t>(dtype));
 }
 

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cfenv>
 #include <cmath>
+#include <complex>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -135,6 +136,33 @@ TEST_CASE("the bracket decides the order of a sum") {
     CHECK(of<float>(isa, Dtype::kF32, ReduceOp::kSum, numbers) == 0x1p24f);
     CHECK(of<float>(isa, Dtype::kF32, ReduceOp::kSum, numbers, 1.0, {2, 2}) == 0x1p24f + 2);
     CHECK(of<float>(isa, Dtype::kF32, ReduceOp::kSum, numbers, 1.0, {1, 3}) == 0x1p24f + 4);
+  }
+}
+
+TEST_CASE("bitwise ops see the bits of integers, negative ones too, and truth values as 0 and 1") {
+  for (const Isa isa : available_isas()) {
+    CHECK(of<uint8_t>(isa, Dtype::kU8, ReduceOp::kBand, {0xf6, 0x3f, 0x77}) == 0x36);
+    CHECK(of<int32_t>(isa, Dtype::kI32, ReduceOp::kBor, {-0x10000, 0x1234, 1}) == -0x10000 + 0x1235);
+    CHECK(of<int64_t>(isa, Dtype::kI64, ReduceOp::kBxor, {-1, int64_t{1} << 62, 5}) == (~(int64_t{1} << 62) ^ 5));
+    CHECK(of<uint16_t>(isa, Dtype::kU16, ReduceOp::kBor, {1, 2}, 10.0) == 30);
+    CHECK(of<uint8_t>(isa, Dtype::kBool, ReduceOp::kBand, {2, 4}) == 1);
+    CHECK(of<uint8_t>(isa, Dtype::kBool, ReduceOp::kBxor, {2, 4}) == 0);
+    CHECK(of<uint8_t>(isa, Dtype::kBool, ReduceOp::kBxor, {2, 4, 8}) == 1);
+  }
+}
+
+TEST_CASE("complex sums, averages and products are those of the textbook, and their parts never mix") {
+  using Single = std::complex<float>;
+  using Double = std::complex<double>;
+  for (const Isa isa : available_isas()) {
+    CHECK(of<Single>(isa, Dtype::kC64, ReduceOp::kSum, {{1, 2}, {3, -5}}) == Single(4, -3));
+    CHECK(of<Single>(isa, Dtype::kC64, ReduceOp::kAverage, {{1, 2}, {3, -5}}, 4.0) == Single(8, -6));
+    CHECK(of<Single>(isa, Dtype::kC64, ReduceOp::kProduct, {{1, 2}, {3, -5}, {0, 1}}) == Single(-1, 13));
+    CHECK(of<Double>(isa, Dtype::kC128, ReduceOp::kProduct, {{1, 2}, {3, -5}, {2, 1}, {0, -1}}, 0.5) ==
+          Double(7.5, -12.5));
+    const Single half_nan = of<Single>(isa, Dtype::kC64, ReduceOp::kSum, {{kNan, 1}, {2, 3}});
+    CHECK(std::isnan(half_nan.real()));
+    CHECK(half_nan.imag() == 4);
   }
 }
 

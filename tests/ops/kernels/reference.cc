@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <type_traits>
@@ -61,6 +62,22 @@ Real reduce_reals(const ReduceTask& task, const std::vector<Real>& x) {
   return std::isnan(value) ? std::numeric_limits<Real>::quiet_NaN() : value;
 }
 
+template <class Real>
+std::complex<Real> reduce_complex(const ReduceTask& task, const std::vector<std::complex<Real>>& x) {
+  using Number = std::complex<Real>;
+  const auto step = [&](Number a, Number b) {
+    if (task.op != ReduceOp::kProduct) return Number(a.real() + b.real(), a.imag() + b.imag());
+    return Number(a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real());
+  };
+  const Number whole = bracket(x, task.groups, step);
+  const auto finish = [&](Real part) {
+    if (task.op == ReduceOp::kAverage) part = part / static_cast<Real>(task.divisor);
+    part = part * static_cast<Real>(task.postscale);
+    return std::isnan(part) ? std::numeric_limits<Real>::quiet_NaN() : part;
+  };
+  return {finish(whole.real()), finish(whole.imag())};
+}
+
 template <class T>
 T held(double value) {
   if (std::isnan(value)) return 0;
@@ -80,6 +97,9 @@ T reduce_integers(const ReduceTask& task, const std::vector<T>& x) {
       case ReduceOp::kProduct:
         exact = static_cast<T>(static_cast<uint64_t>(exact) * static_cast<uint64_t>(x[k]));
         break;
+      case ReduceOp::kBand: exact = static_cast<T>(static_cast<T>(exact) & x[k]); break;
+      case ReduceOp::kBor: exact = static_cast<T>(static_cast<T>(exact) | x[k]); break;
+      case ReduceOp::kBxor: exact = static_cast<T>(static_cast<T>(exact) ^ x[k]); break;
       default: exact += x[k];
     }
   }
@@ -90,11 +110,19 @@ T reduce_integers(const ReduceTask& task, const std::vector<T>& x) {
 uint8_t reduce_truths(const ReduceTask& task, const std::vector<uint8_t>& x) {
   bool any = false;
   bool all = true;
+  bool odd = false;
   for (const uint8_t byte : x) {
     any = any || byte != 0;
     all = all && byte != 0;
+    odd = odd != (byte != 0);
   }
-  return task.op == ReduceOp::kSum || task.op == ReduceOp::kMax ? any : all;
+  switch (task.op) {
+    case ReduceOp::kSum:
+    case ReduceOp::kMax:
+    case ReduceOp::kBor: return any;
+    case ReduceOp::kBxor: return odd;
+    default: return all;
+  }
 }
 
 template <class T, class Reduce>
@@ -116,6 +144,12 @@ std::vector<std::byte> each_integer(const ReduceTask& task, std::span<const std:
 template <class T>
 std::vector<std::byte> each_real(const ReduceTask& task, std::span<const std::byte* const> inputs, int64_t count) {
   return each<T>(inputs, count, [&](const std::vector<T>& x) { return reduce_reals<T>(task, x); });
+}
+
+template <class Real>
+std::vector<std::byte> each_complex(const ReduceTask& task, std::span<const std::byte* const> inputs, int64_t count) {
+  using Number = std::complex<Real>;
+  return each<Number>(inputs, count, [&](const std::vector<Number>& x) { return reduce_complex<Real>(task, x); });
 }
 
 std::vector<std::byte> each_small(SmallFloat format, const ReduceTask& task, std::span<const std::byte* const> inputs,
@@ -149,12 +183,15 @@ std::vector<std::byte> reduced(const ReduceTask& task, std::span<const std::byte
     case Dtype::kBf16: return each_small(kBfloat16, task, inputs, count);
     case Dtype::kF32: return each_real<float>(task, inputs, count);
     case Dtype::kF64: return each_real<double>(task, inputs, count);
+    case Dtype::kC64: return each_complex<float>(task, inputs, count);
+    case Dtype::kC128: return each_complex<double>(task, inputs, count);
     case Dtype::kBool: break;
   }
   return each<uint8_t>(inputs, count, [&](const std::vector<uint8_t>& x) { return reduce_truths(task, x); });
 }
 
 std::vector<std::byte> elements(Dtype dtype, int64_t count, uint64_t seed) {
+  if (core::is_complex(dtype)) return elements(core::part_of(dtype), 2 * count, seed);
   std::vector<std::byte> out;
   for (int64_t i = 0; i < count; ++i) {
     const uint64_t any = mix(seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(i) + 1);

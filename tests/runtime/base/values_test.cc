@@ -8,18 +8,19 @@
 #include "runtime/base/environment.h"
 #include "runtime/base/random.h"
 #include "runtime/base/rank_ranges.h"
+#include "runtime/base/reduction.h"
 #include "runtime/base/status.h"
 
 namespace rueda::core {
 namespace {
 
-TEST_CASE("every dtype has a size of 1, 2, 4 or 8 bytes and a name of its own") {
+TEST_CASE("every dtype has a size of 1, 2, 4, 8 or 16 bytes and a name of its own") {
   std::set<std::string> names;
   for (int value = 0; value < kDtypeCount; ++value) {
     const auto dtype = static_cast<Dtype>(value);
     CHECK(valid(dtype));
     const size_t bytes = size_of(dtype);
-    CHECK((bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8));
+    CHECK((bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8 || bytes == 16));
     CHECK(names.insert(name_of(dtype)).second);
   }
   CHECK_FALSE(valid(static_cast<Dtype>(-1)));
@@ -33,6 +34,32 @@ TEST_CASE("f16, bf16, f32 and f64 are the floating-point types") {
   CHECK(floats == 4);
   CHECK(is_float(Dtype::kBf16));
   CHECK_FALSE(is_float(Dtype::kBool));
+}
+
+TEST_CASE("a complex number has two of its part, any other dtype is its own part") {
+  CHECK(part_of(Dtype::kC64) == Dtype::kF32);
+  CHECK(part_of(Dtype::kC128) == Dtype::kF64);
+  for (int value = 0; value < kDtypeCount; ++value) {
+    const auto dtype = static_cast<Dtype>(value);
+    CHECK(size_of(dtype) == size_of(part_of(dtype)) * (is_complex(dtype) ? 2 : 1));
+    CHECK_FALSE(is_complex(part_of(dtype)));
+  }
+}
+
+TEST_CASE("an op that has no meaning for a dtype is told with a way out, every other one is defined") {
+  CHECK(why_undefined(ReduceOp::kAverage, Dtype::kBool) ==
+        "an average of bool is not defined; use sum (or) or product (and)");
+  CHECK(why_undefined(ReduceOp::kMax, Dtype::kC128) ==
+        "complex numbers have no order: max of c128 is not defined; sum, average and product are");
+  CHECK(why_undefined(ReduceOp::kBxor, Dtype::kF16) ==
+        "bxor works on the bits of integers and bool; the tensor is f16");
+  int defined = 0;
+  for (int value = 0; value < kDtypeCount; ++value) {
+    for (const int op : {0, 1, 3, 4, 5, 6, 7, 8}) {
+      defined += why_undefined(static_cast<ReduceOp>(op), static_cast<Dtype>(value)).empty() ? 1 : 0;
+    }
+  }
+  CHECK(defined == 8 * 8 + 7 + 4 * 5 + 2 * 3);  // integers, bool, floats, complex numbers
 }
 
 TEST_CASE("a status keeps code, sentence and rank, and a copy shares them") {

@@ -1,0 +1,19 @@
+#include "runtime/base/reduction.h"
+
+namespace rueda::core {
+
+std::string why_undefined(ReduceOp op, Dtype dtype) {
+  if (op == ReduceOp::kAverage && dtype == Dtype::kBool) {
+    return "an average of bool is not defined; use sum (or) or product (and)";
+  }
+  if ((op == ReduceOp::kMin || op == ReduceOp::kMax) && is_complex(dtype)) {
+    return std::string("complex numbers have no order: ") + name_of(op) + " of " + name_of(dtype) +
+           " is not defined; sum, average and product are";
+  }
+  if (is_bitwise(op) && is_float(part_of(dtype))) {
+    return std::string(name_of(op)) + " works on the bits of integers and bool; the tensor is " + name_of(dtype);
+  }
+  return {};
+}
+
+}  // namespace rueda::core
