@@ -44,7 +44,7 @@ void add_choice(CLI::App& app, const std::string& flag, Enum& value, const std::
 
 std::vector<core::Dtype> dtypes() {
   std::vector<core::Dtype> all;
-  for (int i = 0; i < core::kDtypeCount; ++i) all.push_back(static_cast<core::Dtype>(i));
+  for (int i = 0; i < static_cast<int>(core::Dtype::kOpaque); ++i) all.push_back(static_cast<core::Dtype>(i));
   return all;
 }
 

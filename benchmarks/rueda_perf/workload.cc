@@ -41,8 +41,8 @@ Workload::Workload(const Job& job, const Arguments& arguments, Form form, const 
   input_ = std::make_unique<Memory>(rotation_.bytes());
   if (form == Form::kOutOfPlace) output_ = std::make_unique<Memory>(rotation_.bytes());
   for (Member& member : tensors_) {  // they no longer move: `shape` points into them
-    member.input = {sizeof(rueda_tensor), nullptr, static_cast<int32_t>(arguments.dtype), 1, &member.count,
-                    RUEDA_DEVICE_CPU,     0};
+    member.input = {
+        sizeof(rueda_tensor), nullptr, static_cast<int32_t>(arguments.dtype), 1, &member.count, RUEDA_DEVICE_CPU, 0, 0};
     member.output = member.input;
   }
 }

@@ -138,7 +138,7 @@ class Builder {
     }
     metadata.device = tensor.device == RUEDA_DEVICE_CPU ? -1 : tensor.device;
     metadata.dtype = static_cast<Dtype>(tensor.dtype);
-    metadata.shape.assign(tensor.shape, tensor.shape + tensor.dimensions);
+    metadata.shape = input.value().agreed_shape();
     RUEDA_RETURN_IF_ERROR(fill_kind(metadata));
     member.slice.in = static_cast<const std::byte*>(tensor.data);
     member.slice.count = input.value().count;

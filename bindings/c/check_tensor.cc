@@ -21,9 +21,13 @@ std::string shape_text(const rueda_tensor& tensor) {
 
 Status count_elements(const char* what, CheckedTensor& checked) {
   const rueda_tensor& tensor = checked.tensor;
+  const bool opaque = tensor.dtype == RUEDA_OPAQUE;
   uint64_t count = 1;
   bool empty = false;
-  const auto element = size_of(static_cast<Dtype>(tensor.dtype));
+  const size_t element = opaque ? tensor.element_bytes : size_of(static_cast<Dtype>(tensor.dtype));
+  if (element == 0 || element > kMaxBytes) {
+    return wrong(what, fmt::format("element_bytes is {}; an opaque element has 1 to 2^47 bytes", element));
+  }
   for (int32_t d = 0; d < tensor.dimensions; ++d) {
     const int64_t extent = tensor.shape[d];
     if (extent < 0) return wrong(what, fmt::format("dimension {} is {}, the least is 0", d, extent));
@@ -33,12 +37,19 @@ Status count_elements(const char* what, CheckedTensor& checked) {
     }
     if (!empty) count *= static_cast<uint64_t>(extent);
   }
-  checked.count = empty ? 0 : static_cast<int64_t>(count);
-  checked.bytes = static_cast<size_t>(checked.count) * element;
+  if (empty) count = 0;
+  checked.bytes = static_cast<size_t>(count) * element;
+  checked.count = static_cast<int64_t>(opaque ? checked.bytes : count);
   return {};
 }
 
 }  // namespace
+
+std::vector<int64_t> CheckedTensor::agreed_shape() const {
+  std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.dimensions);
+  if (tensor.dtype == RUEDA_OPAQUE) shape.push_back(static_cast<int64_t>(tensor.element_bytes));
+  return shape;
+}
 
 Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place,
                                    const DeviceTable& devices) {
@@ -48,8 +59,7 @@ Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, 
   CheckedTensor checked{copy.value(), 0, 0, nullptr};
   const rueda_tensor& tensor = checked.tensor;
   if (!valid(static_cast<Dtype>(tensor.dtype))) {
-    return wrong(what,
-                 fmt::format("dtype {} is not supported; RUEDA_U8 (0) to RUEDA_COMPLEX128 (14) are", tensor.dtype));
+    return wrong(what, fmt::format("dtype {} is not supported; RUEDA_U8 (0) to RUEDA_OPAQUE (15) are", tensor.dtype));
   }
   if (tensor.dimensions < 0 || tensor.dimensions > kMaxDimensions) {
     return wrong(what, fmt::format("{} dimensions, 0 to {} are allowed", tensor.dimensions, kMaxDimensions));
@@ -73,6 +83,9 @@ Status check_pair(const CheckedTensor& input, const CheckedTensor& output) {
   if (in.dtype != out.dtype) {
     return wrong("output", fmt::format("dtype is {}, the input's is {}", name_of(static_cast<Dtype>(out.dtype)),
                                        name_of(static_cast<Dtype>(in.dtype))));
+  }
+  if (in.dtype == RUEDA_OPAQUE && in.element_bytes != out.element_bytes) {
+    return wrong("output", fmt::format("element_bytes is {}, the input's is {}", out.element_bytes, in.element_bytes));
   }
   if (in.device != out.device || in.device_index != out.device_index) {
     return wrong("output", fmt::format("it lies on device {} number {}, the input on device {} number {}", out.device,

@@ -1,25 +1,29 @@
 #pragma once
+#include <vector>
+
 #include "bindings/c/rueda.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/device_table.h"
 
 namespace rueda::core {
 
-/// A tensor whose every field was checked. `shape` points to the caller's.
+/// A tensor whose every field was checked. `tensor.shape` points to the caller's.
 struct CheckedTensor {
   rueda_tensor tensor;
-  int64_t count = 0;
+  int64_t count = 0;  ///< elements; of an opaque tensor bytes, as the data plane counts it
   size_t bytes = 0;
   const DeviceRow* device = nullptr;
+  /// The shape as ranks agree on it: with an opaque element's bytes as one more dimension.
+  std::vector<int64_t> agreed_shape() const;
 };
 
-/// kInvalidArgument: dtype, dimensions, an extent, size over 2^47 bytes, alignment, device. `what` begins the sentence.
-/// `data` may be NULL where `place` is optional, or there are no elements.
+/// kInvalidArgument: dtype, dimensions, an extent, element or size over 2^47 bytes, alignment, device. `what` begins
+/// the sentence. `data` may be NULL where `place` is optional, or there are no elements.
 enum class Place { kRequired, kOptional };
 Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place,
                                    const DeviceTable& devices);
 
-/// kInvalidArgument unless both have one shape, dtype and device, and are equal or disjoint in memory.
+/// kInvalidArgument unless both have one shape, dtype, element size and device, and are equal or disjoint in memory.
 Status check_pair(const CheckedTensor& input, const CheckedTensor& output);
 
 }  // namespace rueda::core

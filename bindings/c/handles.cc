@@ -100,10 +100,11 @@ int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
     tensor.struct_size = std::min(given, sizeof tensor);
     tensor.data = member.slice.out;
     tensor.dtype = static_cast<int32_t>(metadata.dtype);
-    tensor.dimensions = static_cast<int32_t>(metadata.shape.size());
+    tensor.dimensions = static_cast<int32_t>(metadata.dimensions().size());
     tensor.shape = metadata.shape.data();
     tensor.device = operation.spec().device->kind;
     tensor.device_index = operation.spec().device_index;
+    if (metadata.dtype == core::Dtype::kOpaque) tensor.element_bytes = metadata.element_bytes();
     std::memcpy(output, &tensor, std::min(given, sizeof tensor));
     return {};
   });

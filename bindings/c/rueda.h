@@ -52,9 +52,10 @@ enum {
   RUEDA_BF16 = 9, /* the upper half of binary32 */
   RUEDA_F32 = 10,
   RUEDA_F64 = 11,
-  RUEDA_BOOL = 12,      /* one byte, 0 or 1 */
-  RUEDA_COMPLEX64 = 13, /* two binary32: real part, imaginary part; aligned like one of them */
-  RUEDA_COMPLEX128 = 14 /* two binary64 */
+  RUEDA_BOOL = 12,       /* one byte, 0 or 1 */
+  RUEDA_COMPLEX64 = 13,  /* two binary32: real part, imaginary part; aligned like one of them */
+  RUEDA_COMPLEX128 = 14, /* two binary64 */
+  RUEDA_OPAQUE = 15      /* anything of rueda_tensor.element_bytes bytes: for operations that only move elements */
 };
 
 /* Reduction operators. Average divides the exact sum by the number of ranks; on integers it truncates toward zero.
@@ -163,6 +164,7 @@ typedef struct rueda_tensor {
   const int64_t* shape; /* may be NULL if `dimensions` is 0 (one element) */
   int32_t device;       /* RUEDA_DEVICE_CPU or a plug-in's */
   int32_t device_index;
+  size_t element_bytes; /* with RUEDA_OPAQUE: at least 1, the same on all ranks; any alignment. Else not looked at */
 } rueda_tensor;
 
 /* Memory for an output whose place the caller did not give. Called once, on a thread of the library that runs nothing

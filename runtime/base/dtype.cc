@@ -23,7 +23,8 @@ constexpr std::array<DtypeRow, kDtypeCount> kDtypes{{{"u8", 1},
                                                      {"f64", 8},
                                                      {"bool", 1},
                                                      {"c64", 8},
-                                                     {"c128", 16}}};
+                                                     {"c128", 16},
+                                                     {"opaque", 1}}};
 
 }  // namespace
 

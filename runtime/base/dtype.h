@@ -19,10 +19,11 @@ enum class Dtype : int32_t {
   kF32 = 10,
   kF64 = 11,
   kBool = 12,
-  kC64 = 13,   ///< two f32: real part, imaginary part
-  kC128 = 14,  ///< two f64
+  kC64 = 13,     ///< two f32: real part, imaginary part
+  kC128 = 14,    ///< two f64
+  kOpaque = 15,  ///< bytes that only move: as many as the shape's last dimension says make an element of the caller's
 };
-inline constexpr int kDtypeCount = 15;
+inline constexpr int kDtypeCount = 16;
 
 /// Reduction operators. The values are those of `rueda.h` and of the `hvd` dialect (Adasum is 2).
 enum class ReduceOp : int32_t {
@@ -44,7 +45,7 @@ enum class OpKind : int32_t { kAllreduce = 0, kBroadcast = 1, kBarrier = 2 };
 enum class CodecId : int32_t { kNone = 0, kFp16 = 1, kBf16 = 2 };
 
 bool valid(Dtype dtype);
-/// Bytes of one element: 1, 2, 4, 8 or 16.
+/// Bytes of one element: 1, 2, 4, 8 or 16; of opaque tensors 1.
 size_t size_of(Dtype dtype);
 /// "f32", "bf16", ... as in rueda-perf and in error sentences.
 const char* name_of(Dtype dtype);

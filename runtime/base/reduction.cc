@@ -3,6 +3,10 @@
 namespace rueda::core {
 
 std::string why_undefined(ReduceOp op, Dtype dtype) {
+  if (dtype == Dtype::kOpaque) {
+    return std::string("opaque elements can be moved, not reduced: ") + name_of(op) +
+           " needs a dtype that says what they are";
+  }
   if (op == ReduceOp::kAverage && dtype == Dtype::kBool) {
     return "an average of bool is not defined; use sum (or) or product (and)";
   }

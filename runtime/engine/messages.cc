@@ -39,6 +39,12 @@ bool size_fits(const Metadata& metadata) {
   return true;
 }
 
+/// False if there are more dimensions than the limit, or an opaque tensor does not say its element's bytes.
+bool dimensions_fit(const Metadata& metadata) {
+  const bool sized = metadata.dtype != Dtype::kOpaque || (!metadata.shape.empty() && metadata.shape.back() > 0);
+  return sized && metadata.dimensions().size() <= kMaxDims;
+}
+
 }  // namespace
 
 void put_metadata(WireWriter& writer, const Metadata& metadata) {
@@ -64,7 +70,7 @@ void put_metadata(WireWriter& writer, const Metadata& metadata) {
 Metadata get_metadata(WireReader& reader) {
   Metadata metadata;
   metadata.kind = get_enum(reader, OpKind::kBarrier);
-  metadata.dtype = get_enum(reader, Dtype::kC128);
+  metadata.dtype = get_enum(reader, Dtype::kOpaque);
   metadata.op = get_enum(reader, ReduceOp::kBxor);
   metadata.codec = get_enum(reader, CodecId::kBf16);
   metadata.device = get_signed(reader);
@@ -78,9 +84,9 @@ Metadata get_metadata(WireReader& reader) {
     metadata.group_hash = reader.u64();
     metadata.group_size = static_cast<uint32_t>(reader.varint(kMaxGroupSize));
   }
-  metadata.shape.resize(reader.varint(kMaxDims));
+  metadata.shape.resize(reader.varint(kMaxDims + 1));
   for (int64_t& dimension : metadata.shape) dimension = static_cast<int64_t>(reader.varint(kMaxTensorBytes));
-  if (!size_fits(metadata)) reader.fail();
+  if (!dimensions_fit(metadata) || !size_fits(metadata)) reader.fail();
   return metadata;
 }
 
@@ -90,10 +96,11 @@ std::string why_not_valid(const Request& request) {
     return "a name of " + std::to_string(request.name.size()) + " bytes exceeds the limit of " +
            std::to_string(kMaxNameBytes);
   }
-  if (metadata.shape.size() > kMaxDims) {
-    return "a tensor of " + std::to_string(metadata.shape.size()) + " dimensions exceeds the limit of " +
+  if (metadata.dimensions().size() > kMaxDims) {
+    return "a tensor of " + std::to_string(metadata.dimensions().size()) + " dimensions exceeds the limit of " +
            std::to_string(kMaxDims);
   }
+  if (!dimensions_fit(metadata)) return "an opaque tensor does not say how many bytes an element has";
   if (!size_fits(metadata)) return "a tensor's dimensions must not be negative, and its size at most 2^47 bytes";
   if (std::isnan(metadata.prescale) || std::isnan(metadata.postscale)) return "a scale factor is not a number";
   return {};

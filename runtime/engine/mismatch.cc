@@ -16,10 +16,14 @@ std::string print_number(double value) {
 
 std::string print_shape(const Metadata& metadata) {
   std::string text = "[";
-  for (size_t i = 0; i < metadata.shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(metadata.shape[i]);
+  for (const int64_t dimension : metadata.dimensions()) {
+    text += (text.size() == 1 ? "" : ", ") + std::to_string(dimension);
   }
   return text + "]";
+}
+
+std::string print_element_bytes(const Metadata& metadata) {
+  return metadata.dtype == Dtype::kOpaque ? std::to_string(metadata.element_bytes()) : "those of its dtype";
 }
 
 std::string print_group(const Metadata& metadata) {
@@ -39,6 +43,7 @@ constexpr Field kFields[] = {
     {"kind", [](const Metadata& m) -> std::string { return name_of(m.kind); }},
     {"dtype", [](const Metadata& m) -> std::string { return name_of(m.dtype); }},
     {"shape", print_shape},
+    {"element bytes", print_element_bytes},
     {"op", [](const Metadata& m) -> std::string { return name_of(m.op); }},
     {"codec", [](const Metadata& m) -> std::string { return name_of(m.codec); }},
     {"root",

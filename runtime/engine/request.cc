@@ -10,6 +10,15 @@ int64_t Metadata::count() const {
   return product;
 }
 
+std::span<const int64_t> Metadata::dimensions() const {
+  const size_t inner = dtype == Dtype::kOpaque && !shape.empty() ? 1 : 0;
+  return {shape.data(), shape.size() - inner};
+}
+
+size_t Metadata::element_bytes() const {
+  return dtype == Dtype::kOpaque && !shape.empty() ? static_cast<size_t>(shape.back()) : size_of(dtype);
+}
+
 void describe_group(std::span<Request> requests) {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, 64 bits
   const auto mix = [&hash](std::string_view bytes) {

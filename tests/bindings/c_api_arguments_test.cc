@@ -37,7 +37,7 @@ int32_t reduce(rueda_session* session, const rueda_tensor* tensor, int32_t op, c
 }  // namespace
 
 TEST_CASE("an unknown dtype is refused with its number") {
-  for (const int32_t dtype : {-1, 15, 1000}) {
+  for (const int32_t dtype : {-1, 16, 1000}) {
     each_rank_is_refused(
         [&](rueda_session* session, rueda_handle* handle) {
           std::vector<float> values(4);
@@ -184,6 +184,30 @@ TEST_CASE("data that is not aligned to its element is refused") {
         return reduce(session, tensor.get(), RUEDA_SUM, nullptr, handle);
       },
       "align");
+}
+
+TEST_CASE("opaque elements are refused where they have no size, another one than the output, or are to be reduced") {
+  const auto refused = [](size_t in_bytes, size_t out_bytes, int32_t op, const std::string& words) {
+    each_rank_is_refused(
+        [&](rueda_session* session, rueda_handle* handle) {
+          std::vector<uint8_t> values(64);
+          std::vector<uint8_t> out(64);
+          CTensor input(values.data(), RUEDA_OPAQUE, {2});
+          CTensor output(out.data(), RUEDA_OPAQUE, {2});
+          input->element_bytes = in_bytes;
+          output->element_bytes = out_bytes;
+          if (op < 0) return rueda_broadcast_async(session, input.get(), output.get(), 0, nullptr, handle);
+          return rueda_allreduce_async(session, input.get(), output.get(), op, nullptr, handle);
+        },
+        words);
+  };
+  refused(0, 0, -1, "element_bytes is 0; an opaque element has 1 to 2^47 bytes");
+  refused((size_t{1} << 47) + 1, 1, -1, "element_bytes is 140737488355329");
+  refused(size_t{1} << 47, 1, -1, "2^47 bytes, the limit");
+  refused(8, 4, -1, "element_bytes is 4, the input's is 8");
+  for (const int32_t op : {RUEDA_SUM, RUEDA_MIN, RUEDA_BXOR}) {
+    refused(8, 8, op, "opaque elements can be moved, not reduced");
+  }
 }
 
 TEST_CASE("an output of another shape or dtype than its input is refused") {

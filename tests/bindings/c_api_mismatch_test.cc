@@ -20,11 +20,13 @@ struct Submission {
   int32_t codec = RUEDA_CODEC_NONE;
   double prescale = 1;
   double postscale = 1;
+  size_t element_bytes = 0;
 };
 
 Ending run(rueda_session* session, const Submission& submission) {
   std::vector<double> memory(16, 1.0);
-  const CTensor tensor(memory.data(), submission.dtype, submission.shape);
+  CTensor tensor(memory.data(), submission.dtype, submission.shape);
+  tensor->element_bytes = submission.element_bytes;
   rueda_op_options options = named("w");
   options.codec = submission.codec;
   options.has_scale = 1;
@@ -100,6 +102,12 @@ TEST_CASE("ranks that disagree on the codec get one sentence") {
 }
 TEST_CASE("ranks that disagree on the root get one sentence") {
   expect_mismatch({.kind = Kind::kBroadcast}, {.kind = Kind::kBroadcast, .root = 3}, {"root"});
+}
+TEST_CASE("ranks that disagree on the bytes of an opaque element get one sentence") {
+  const Submission opaque{.kind = Kind::kBroadcast, .dtype = RUEDA_OPAQUE, .element_bytes = 12};
+  Submission other = opaque;
+  other.element_bytes = 16;
+  expect_mismatch(opaque, other, {"element bytes differs", "12", "16"});
 }
 TEST_CASE("ranks that disagree on the kind of operation get one sentence") {
   expect_mismatch({}, {.kind = Kind::kBroadcast}, {"allreduce", "broadcast"});

@@ -209,6 +209,32 @@ TEST_CASE("a broadcast copies the root's bits into place and out of place") {
   }
 }
 
+TEST_CASE("a broadcast moves opaque elements of any size and at any address") {
+  for (const size_t element : {size_t{1}, size_t{3}, size_t{24}, size_t{4099}}) {
+    run_ranks(3, [&](rueda_session* session, int rank) {
+      constexpr size_t kElements = 37;
+      std::vector<uint8_t> bytes(kElements * element + 1);
+      for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7 + static_cast<size_t>(rank) * 11);
+      CTensor tensor(bytes.data() + 1, RUEDA_OPAQUE, {kElements});
+      tensor->element_bytes = element;
+      rueda_handle handle = 0;
+      const rueda_op_options options = named("anything");
+      expect_code(rueda_broadcast_async(session, tensor.get(), tensor.get(), 2, &options, &handle), RUEDA_OK, "start");
+      expect_code(rueda_wait(handle, -1), RUEDA_OK, "broadcast");
+      for (size_t i = 1; i < bytes.size(); ++i) {
+        expect(bytes[i] == static_cast<uint8_t>(i * 7 + 22), "byte " + std::to_string(i));
+      }
+      rueda_tensor output{};
+      output.struct_size = sizeof output;
+      expect_code(rueda_output(handle, 0, &output), RUEDA_OK, "output");
+      expect(output.dtype == RUEDA_OPAQUE && output.element_bytes == element && output.dimensions == 1 &&
+                 output.shape[0] == static_cast<int64_t>(kElements),
+             "the output's element size or shape is another");
+      expect_code(rueda_release(handle), RUEDA_OK, "release");
+    });
+  }
+}
+
 TEST_CASE("large groups and large tensors give every element its sum") {
   constexpr size_t kTensors = 400;
   run_ranks(3, [&](rueda_session* session, int rank) {
@@ -218,7 +244,7 @@ TEST_CASE("large groups and large tensors give every element its sum") {
     for (size_t i = 0; i < kTensors; ++i) {
       shapes[i] = static_cast<int64_t>(i % 7 == 0 ? 70000 : i);
       values.emplace_back(static_cast<size_t>(shapes[i]), static_cast<float>(static_cast<size_t>(rank) + i));
-      tensors.push_back({sizeof(rueda_tensor), values[i].data(), RUEDA_F32, 1, &shapes[i], RUEDA_DEVICE_CPU, 0});
+      tensors.push_back({sizeof(rueda_tensor), values[i].data(), RUEDA_F32, 1, &shapes[i], RUEDA_DEVICE_CPU, 0, 0});
     }
     const rueda_op_options options = named("g");
     for (int step = 0; step < 2; ++step) {

@@ -1,6 +1,7 @@
 // The C++ binding over the C API: tensors, options, handles, errors, stores.
 #include <array>
 #include <catch2/catch.hpp>
+#include <complex>
 #include <cstdlib>
 #include <future>
 #include <map>
@@ -54,6 +55,14 @@ TEST_CASE("broadcast, barrier and groups have blocking and asynchronous forms") 
     std::vector<int32_t> values(10, session.rank());
     session.broadcast(values, {.root = 2, .name = "b"});
     expect(values == std::vector<int32_t>(10, 2), "the broadcast");
+    struct Sample {
+      char name[5];
+      double weight;
+    };
+    std::vector<Sample> samples(3, Sample{"abc", session.rank() + 0.5});
+    const Handle moved = session.broadcast_async(opaque(samples), {.root = 1});
+    moved.wait();
+    expect(samples[2].weight == 1.5 && moved.output().bytes() == 3 * sizeof(Sample), "the broadcast of a struct");
     session.barrier();
     std::vector<float> a(3, 1);
     std::vector<double> b(4, 1);

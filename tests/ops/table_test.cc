@@ -156,7 +156,7 @@ TEST_CASE("Every broadcast row hands the root's bits to all, from every root") {
     Cases cases;
     cases.chunk_bytes = {0, 4096};
     for (int root = 0; root<size; root += size> 8 ? 16 : 1) {
-      for (const Dtype dtype : {Dtype::kBool, Dtype::kBf16, Dtype::kF64, Dtype::kC128}) {
+      for (const Dtype dtype : {Dtype::kBool, Dtype::kBf16, Dtype::kF64, Dtype::kC128, Dtype::kOpaque}) {
         if (size > 8 && dtype != Dtype::kBf16) continue;
         CollectiveCase test;
         test.kind = OpKind::kBroadcast;

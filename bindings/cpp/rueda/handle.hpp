@@ -70,7 +70,8 @@ class [[nodiscard]] Handle {
     rueda_tensor tensor{};
     tensor.struct_size = sizeof tensor;
     check(rueda_output(id_, index, &tensor));
-    return Tensor(tensor.data, tensor.dtype, std::span(tensor.shape, static_cast<size_t>(tensor.dimensions)));
+    return Tensor(tensor.data, tensor.dtype, std::span(tensor.shape, static_cast<size_t>(tensor.dimensions)),
+                  tensor.element_bytes);
   }
 
  private:

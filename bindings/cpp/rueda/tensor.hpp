@@ -61,7 +61,7 @@ struct DtypeOf<std::complex<double>> {
   static constexpr int32_t value = RUEDA_COMPLEX128;
 };
 
-/// Bytes of one element of a RUEDA_ dtype.
+/// Bytes of one element of a RUEDA_ dtype, RUEDA_OPAQUE apart: that has as many as its tensor says.
 inline constexpr size_t element_bytes(int32_t dtype) {
   constexpr std::array<size_t, 15> kBytes = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 8, 16};
   return kBytes.at(static_cast<size_t>(dtype));
@@ -93,9 +93,9 @@ class ConstTensor {
   /// `data` may be null where there are no elements.
   ConstTensor(const void* data, int32_t dtype, std::initializer_list<int64_t> shape)
       : ConstTensor(data, dtype, std::span<const int64_t>(shape.begin(), shape.size())) {}
-  /// InvalidArgument: more than 16 dimensions.
-  ConstTensor(const void* data, int32_t dtype, std::span<const int64_t> shape)
-      : data_(data), dtype_(dtype), dimensions_(shape.size()) {
+  /// InvalidArgument: more than 16 dimensions. `opaque_bytes`: of one element, with RUEDA_OPAQUE.
+  ConstTensor(const void* data, int32_t dtype, std::span<const int64_t> shape, size_t opaque_bytes = 0)
+      : data_(data), dtype_(dtype), dimensions_(shape.size()), opaque_bytes_(opaque_bytes) {
     if (shape.size() > kMaxDimensions) {
       throw InvalidArgument(RUEDA_INVALID_ARGUMENT, "tensor with " + std::to_string(shape.size()) +
                                                         " dimensions, the limit is " + std::to_string(kMaxDimensions));
@@ -111,7 +111,10 @@ class ConstTensor {
     for (const int64_t dimension : shape()) product *= dimension;
     return product;
   }
-  size_t bytes() const { return static_cast<size_t>(count()) * element_bytes(dtype_); }
+  size_t opaque_bytes() const { return opaque_bytes_; }
+  size_t bytes() const {
+    return static_cast<size_t>(count()) * (dtype_ == RUEDA_OPAQUE ? opaque_bytes_ : element_bytes(dtype_));
+  }
 
   /// As rueda.h wants it; `shape` in it points into this object.
   rueda_tensor c_tensor() const {
@@ -122,6 +125,7 @@ class ConstTensor {
     tensor.dimensions = static_cast<int32_t>(dimensions_);
     tensor.shape = shape_.data();
     tensor.device = RUEDA_DEVICE_CPU;
+    tensor.element_bytes = opaque_bytes_;
     return tensor;
   }
 
@@ -129,6 +133,7 @@ class ConstTensor {
   const void* data_;
   int32_t dtype_;
   size_t dimensions_;
+  size_t opaque_bytes_;
   std::array<int64_t, kMaxDimensions> shape_{};
 };
 
@@ -139,7 +144,8 @@ class Tensor : public ConstTensor {
   requires WritableRange<R> &&(!std::is_base_of_v<ConstTensor, std::remove_cvref_t<R>>)Tensor(R&& range)
       : ConstTensor(range) {}  // NOLINT(google-explicit-constructor)
   Tensor(void* data, int32_t dtype, std::initializer_list<int64_t> shape) : ConstTensor(data, dtype, shape) {}
-  Tensor(void* data, int32_t dtype, std::span<const int64_t> shape) : ConstTensor(data, dtype, shape) {}
+  Tensor(void* data, int32_t dtype, std::span<const int64_t> shape, size_t opaque_bytes = 0)
+      : ConstTensor(data, dtype, shape, opaque_bytes) {}
 
   void* data() const { return const_cast<void*>(ConstTensor::data()); }
   /// The elements. InvalidArgument where `T` is another dtype.
@@ -166,8 +172,19 @@ Tensor shaped(R&& range, std::initializer_list<int64_t> shape) {
   return tensor;
 }
 
+/// The elements of `range`, of any type that can be copied byte by byte, for operations that only move them.
+template <typename R>
+Tensor opaque(R&& range) {
+  using Element = std::remove_pointer_t<decltype(std::data(range))>;
+  static_assert(std::is_trivially_copyable_v<Element> && !std::is_const_v<Element>);
+  const int64_t count[] = {static_cast<int64_t>(std::size(range))};
+  return Tensor(std::data(range), RUEDA_OPAQUE, count, sizeof(Element));
+}
+
 /// An output like `input` whose memory comes from the operation's `allocate`, or is the library's until the handle
 /// goes.
-inline Tensor late_output(const ConstTensor& input) { return Tensor(nullptr, input.dtype(), input.shape()); }
+inline Tensor late_output(const ConstTensor& input) {
+  return Tensor(nullptr, input.dtype(), input.shape(), input.opaque_bytes());
+}
 
 }  // namespace rueda

@@ -185,7 +185,8 @@ std::vector<std::byte> reduced(const ReduceTask& task, std::span<const std::byte
     case Dtype::kF64: return each_real<double>(task, inputs, count);
     case Dtype::kC64: return each_complex<float>(task, inputs, count);
     case Dtype::kC128: return each_complex<double>(task, inputs, count);
-    case Dtype::kBool: break;
+    case Dtype::kBool:
+    case Dtype::kOpaque: break;
   }
   return each<uint8_t>(inputs, count, [&](const std::vector<uint8_t>& x) { return reduce_truths(task, x); });
 }

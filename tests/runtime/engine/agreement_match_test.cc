@@ -124,6 +124,27 @@ TEST_CASE("a mismatch names each field that differs") {
         "shape differs: rank 0 (host a) sent [12], rank 1 (host a) sent [10]");
 }
 
+TEST_CASE("opaque tensors must have elements of one size") {
+  World world(2);
+  Request small = World::tensor("w1", {12, 4});
+  small.metadata.kind = OpKind::kBroadcast;
+  small.metadata.root = 0;
+  small.metadata.dtype = Dtype::kOpaque;
+  Request large = small;
+  large.metadata.shape = {12, 24};
+  world.submit(0, small);
+  world.submit(1, large);
+  world.exchange();
+  REQUIRE(world.errors(0).size() == 1);
+  CHECK(world.errors(0).front().status.sentence() ==
+        "broadcast \"w1\": element bytes differs: rank 0 (host a) sent 4, rank 1 (host a) sent 24");
+  world.submit_all(small);
+  world.exchange();
+  REQUIRE(world.batches(1).size() == 1);
+  CHECK(world.batches(1).front().metadata.element_bytes() == 4);
+  CHECK(world.batches(1).front().metadata.dimensions().size() == 1);
+}
+
 TEST_CASE("a sentence about many ranks stays within four KiB") {
   AgreementConfig config = World::config_of(200);
   for (std::string& host : config.hosts) host = std::string(60, 'h');
@@ -161,7 +182,10 @@ TEST_CASE("what agreement cannot carry is refused where it is submitted") {
   Request foreign = World::tensor("set");
   foreign.set = 5;
   world.submit(0, foreign);
-  CHECK(world.errors(0).size() == 5);
+  Request unsized = World::tensor("opaque", {});
+  unsized.metadata.dtype = Dtype::kOpaque;
+  world.submit(0, unsized);
+  CHECK(world.errors(0).size() == 6);
   for (const ErrorEvent& error : world.errors(0)) CHECK(error.status.code() == Code::kInvalidArgument);
   CHECK(world.exchange() == 0);
 }
