@@ -91,6 +91,7 @@ TEST_CASE("every rank knows its place") {
     expect(rueda_cross_rank(session) == 0 && rueda_cross_size(session) == 1, "cross rank or size");
     expect(rueda_is_homogeneous(session) == 1, "homogeneous");
     expect_code(rueda_session_status(session), RUEDA_OK, "status");
+    expect_usable(session, "before anybody leaves");
   });
 }
 
