@@ -249,7 +249,7 @@ Status run(const Call& call, Mesh& mesh, Deadline deadline, HostSums::Width widt
 }  // namespace
 
 bool hierarchical_fits(const BatchShape& shape) {
-  const bool exact_average = shape.op == ReduceOp::kAverage && !is_float(shape.dtype);
+  const bool exact_average = shape.op == ReduceOp::kAverage && !is_float(part_of(shape.dtype));
   const bool own_order = shape.largest_host > kLargestGroup && shape.deterministic;
   return shape.device < 0 && shape.hosts > 1 && shape.largest_host > 1 && !exact_average && !own_order;
 }
