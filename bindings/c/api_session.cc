@@ -1,4 +1,7 @@
 // The functions of rueda.h about sessions.
+#include <unistd.h>
+
+#include <cstdio>
 #include <cstdlib>
 #include <vector>
 
@@ -22,19 +25,24 @@ Live& live() {
   return *sessions;
 }
 
-void close_at_exit() {
+/// A process that exits with 0 says goodbye by itself. One that exits otherwise has failed: it ends here, without a
+/// goodbye, so that it is dead before any rank can miss it and the job's first failure is the one that came first.
+void close_at_exit(int status, void*) {
   std::vector<rueda_session*> sessions;
   {
     MutexLock lock(live().mutex);
     sessions.swap(live().sessions);
   }
-  for (rueda_session* session : sessions) {
-    if (engine_of(session).ok()) static_cast<void>(close_session(*session));
+  std::erase_if(sessions, [](const rueda_session* session) { return !engine_of(session).ok(); });
+  if (status != 0 && !sessions.empty()) {
+    std::fflush(nullptr);
+    ::_exit(status);
   }
+  for (rueda_session* session : sessions) static_cast<void>(close_session(*session));
 }
 
 void remember(rueda_session* session) {
-  static const int registered = std::atexit(close_at_exit);
+  static const int registered = ::on_exit(close_at_exit, nullptr);
   static_cast<void>(registered);
   MutexLock lock(live().mutex);
   live().sessions.push_back(session);

@@ -138,6 +138,8 @@ RUEDA_API int32_t rueda_init(const rueda_init_options* options, rueda_session** 
  * its end; what still needs this rank fails with RUEDA_SHUT_DOWN on the others. Bounded: 5 seconds in all.
  * Operations of this session still in flight finish with RUEDA_SHUT_DOWN or with their result; their handles stay valid
  * until released. The session is freed: no other call may use it or race with this one. NULL is fine.
+ * A process that exits with code 0 without this call leaves by itself. One that exits with another code has failed: it
+ * ends without a goodbye, and exit handlers that were registered before its first rueda_init do not run.
  * Refused (INVALID_ARGUMENT) inside a callback. */
 RUEDA_API int32_t rueda_shutdown(rueda_session* session);
 
