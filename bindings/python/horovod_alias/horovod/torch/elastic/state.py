@@ -1,0 +1,3 @@
+"""Horovod's place of TorchState."""
+
+from rueda.torch.elastic import TorchState  # noqa: F401

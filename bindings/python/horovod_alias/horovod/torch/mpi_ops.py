@@ -1,0 +1,3 @@
+"""Horovod's place of the collectives."""
+
+from rueda.torch import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""Horovod's place of SyncBatchNorm."""
+
+from rueda.torch.sync_batch_norm import *  # noqa: F403

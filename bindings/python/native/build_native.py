@@ -1,0 +1,38 @@
+"""Writes the C source of rueda._native, the package's only compiled part. Usage: build_native.py CALLS_H RUEDA_H OUTPUT
+
+cffi's API mode with the limited API: one file serves every Python from 3.11 on. It links librueda and no framework.
+"""
+
+import re
+import sys
+
+import cffi
+
+
+def declarations(path):
+    """The header's text as cffi can read it: without the preprocessor's lines, comments and C++'s braces."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    text = re.sub(r'#ifdef __cplusplus\nextern "C" \{\n#endif|#ifdef __cplusplus\n\}\n#endif', "", text)
+    text = re.sub(r"^\s*#.*$", "", text, flags=re.M)
+    return text.replace("RUEDA_API ", "")
+
+
+# What the library calls back: the functions of a store that lives in Python (rueda/store.py).
+CALLBACKS = """
+extern "Python" int32_t rueda_py_store_set(void*, const char*, const void*, size_t);
+extern "Python" int32_t rueda_py_store_get(void*, const char*, void*, size_t, size_t*, double);
+extern "Python" int32_t rueda_py_store_add(void*, const char*, int64_t, int64_t*);
+"""
+
+
+def main(calls, rueda, output):
+    ffi = cffi.FFI()
+    ffi.cdef(declarations(rueda) + declarations(calls) + CALLBACKS)
+    ffi.set_source("rueda._native", '#include "calls.h"')
+    ffi.emit_c_code(output)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

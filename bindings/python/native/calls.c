@@ -1,0 +1,85 @@
+#include "calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A live handle, or the error code below zero. */
+static int64_t handle_or_code(int32_t code, rueda_handle handle) { return code == RUEDA_OK ? handle : -(int64_t)code; }
+
+static rueda_tensor tensor_at(uintptr_t data, int32_t dtype, int32_t dimensions, const int64_t* shape) {
+  const rueda_tensor tensor = {.struct_size = sizeof tensor,
+                               .data = (void*)data,
+                               .dtype = dtype,
+                               .dimensions = dimensions,
+                               .shape = shape,
+                               .device = RUEDA_DEVICE_CPU};
+  return tensor;
+}
+
+static rueda_op_options options_of(const char* name, int32_t process_set, int32_t codec, double prescale,
+                                   double postscale) {
+  const rueda_op_options options = {.struct_size = sizeof options,
+                                    .name = name,
+                                    .process_set = process_set,
+                                    .codec = codec,
+                                    .has_scale = prescale != 1.0 || postscale != 1.0,
+                                    .prescale = prescale,
+                                    .postscale = postscale};
+  return options;
+}
+
+int64_t rueda_py_start(rueda_session* session, int32_t kind, uintptr_t input, uintptr_t output, int32_t dtype,
+                       int32_t dimensions, const int64_t* shape, int32_t argument, const char* name,
+                       int32_t process_set, int32_t codec, double prescale, double postscale) {
+  const rueda_tensor in = tensor_at(input, dtype, dimensions, shape);
+  const rueda_tensor out = tensor_at(output, dtype, dimensions, shape);
+  const rueda_op_options options = options_of(name, process_set, codec, prescale, postscale);
+  rueda_handle handle = 0;
+  int32_t code = RUEDA_UNSUPPORTED;
+  switch (kind) {
+    case RUEDA_PY_ALLREDUCE: code = rueda_allreduce_async(session, &in, &out, argument, &options, &handle); break;
+    case RUEDA_PY_BROADCAST: code = rueda_broadcast_async(session, &in, &out, argument, &options, &handle); break;
+    default: break;
+  }
+  return handle_or_code(code, handle);
+}
+
+int64_t rueda_py_start_group(rueda_session* session, int32_t kind, size_t count, const uintptr_t* inputs,
+                             const uintptr_t* outputs, const int32_t* dtypes, const int32_t* dimensions,
+                             const int64_t* shapes, int32_t argument, const char* name, int32_t process_set,
+                             int32_t codec, double prescale, double postscale) {
+  const rueda_op_options options = options_of(name, process_set, codec, prescale, postscale);
+  rueda_tensor* in = malloc((2 * count + 1) * sizeof *in);
+  if (in == NULL) return -(int64_t)RUEDA_SYSTEM;
+  rueda_tensor* out = in + count;
+  for (size_t i = 0; i < count; shapes += dimensions[i], ++i) {
+    in[i] = tensor_at(inputs[i], dtypes[i], dimensions[i], shapes);
+    out[i] = tensor_at(outputs[i], dtypes[i], dimensions[i], shapes);
+  }
+  rueda_handle handle = 0;
+  int32_t code = RUEDA_UNSUPPORTED;
+  switch (kind) {
+    case RUEDA_PY_ALLREDUCE:
+      code = rueda_grouped_allreduce_async(session, count, in, out, NULL, argument, &options, &handle);
+      break;
+    default: break;
+  }
+  free(in);
+  return handle_or_code(code, handle);
+}
+
+int64_t rueda_py_start_barrier(rueda_session* session, int32_t process_set) {
+  const rueda_op_options options = {.struct_size = sizeof options, .process_set = process_set};
+  rueda_handle handle = 0;
+  const int32_t code = rueda_barrier_async(session, &options, &handle);
+  return handle_or_code(code, handle);
+}
+
+int32_t rueda_py_output(rueda_handle handle, size_t index, uintptr_t* data, int64_t* shape) {
+  rueda_tensor tensor = {.struct_size = sizeof tensor};
+  const int32_t code = rueda_output(handle, index, &tensor);
+  if (code != RUEDA_OK) return -code;
+  *data = (uintptr_t)tensor.data;
+  memcpy(shape, tensor.shape, (size_t)tensor.dimensions * sizeof *shape);
+  return tensor.dimensions;
+}

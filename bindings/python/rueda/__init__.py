@@ -1,0 +1,46 @@
+"""Rueda: collective communication for data-parallel training.
+
+    import rueda.torch as hvd    # PyTorch
+    import rueda.numpy as hvd    # NumPy
+
+Here are the parts that know no framework: the session, its errors, and `run()`, which starts a function on ranks. Names
+are loaded when they are first asked for.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "1.0.0"
+
+_PLACES = {
+    "rueda.session": [
+        "Session", "cross_rank", "cross_size", "init", "is_homogeneous", "is_initialized", "local_rank", "local_size", "rank",
+        "shutdown", "size",
+    ],
+    "rueda.errors": [
+        "CollectiveError", "CollectiveTimeoutError", "HorovodInternalError", "HostsUpdatedInterrupt", "MismatchError",
+        "NotInitializedError", "PeerLostError", "ShutDownError", "UnsupportedError",
+    ],
+    "rueda.handles": ["Handle"],
+    "rueda.launch": ["run"],
+}  # fmt: skip
+_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+__all__ = sorted(_PLACE_OF)
+
+if TYPE_CHECKING:
+    from rueda.errors import *
+    from rueda.handles import Handle
+    from rueda.launch import run
+    from rueda.session import *
+
+
+def __getattr__(name: str):
+    if name not in _PLACE_OF:
+        raise AttributeError(f"module 'rueda' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PLACE_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted(set(globals()) | set(__all__))

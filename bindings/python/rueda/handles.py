@@ -1,0 +1,92 @@
+"""Operations in flight."""
+
+import time
+from typing import Any, Callable, Optional
+
+from rueda import errors
+from rueda._native import ffi, lib
+from rueda.session import Session
+
+_WAIT, _INTERRUPTED, _OK = lib.rueda_wait, lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
+
+
+class Handle:
+    """One operation. Given up unfinished it goes on, and what it was lent is kept until its end.
+
+    Any thread may wait for it and poll it.
+    """
+
+    __slots__ = ("_number", "_session", "_loan", "_finish", "_result", "_error")
+
+    def __init__(self, session: Session, number: int, loan: Any, finish: Optional[Callable[["Handle"], Any]] = None):
+        """number: what rueda_py_start gave. loan: what must live as long as the operation. finish: makes the
+        result of this handle when the operation has succeeded; None: the result is `loan`."""
+        self._number = number
+        self._session = session
+        self._loan = loan
+        self._finish = finish
+        self._error = None
+        if number < 0:
+            self._number = 0
+            raise errors.last_error(-number)
+
+    def poll(self) -> bool:
+        """Whether it has finished; wait() then does not block. Never blocks."""
+        return self._number == 0 or lib.rueda_poll(self._number) == 1
+
+    def wait(self, timeout: Optional[float] = None) -> Any:
+        """Waits until it has finished and returns its result; the second time at once. Signals are handled meanwhile.
+
+        timeout: seconds, None for as long as it takes.
+        HorovodInternalError: it failed. TimeoutError with poll() still False: it is in flight, wait again.
+        """
+        if self._number != 0:
+            self._wait(timeout)
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+    def _wait(self, timeout: Optional[float]) -> None:
+        number = self._number
+        if timeout is None:
+            code = _WAIT(number, -1.0)
+            while code == _INTERRUPTED:  # Python has run the signal's handler; what it raised has left this loop
+                code = _WAIT(number, -1.0)
+        else:
+            deadline = time.monotonic() + timeout
+            code = _WAIT(number, max(0.0, timeout))
+            while code == _INTERRUPTED:
+                code = _WAIT(number, max(0.0, deadline - time.monotonic()))
+            if code == lib.RUEDA_TIMEOUT and lib.rueda_poll(number) == 0:
+                raise errors.CollectiveTimeoutError(f"not finished after {timeout} s; it is still in flight", code)
+        self._end(code)
+
+    def _end(self, code: int) -> None:
+        """The operation does not touch its loan any more."""
+        finish = self._finish
+        try:
+            if code != _OK:
+                sentence = ffi.string(lib.rueda_handle_error(self._number)).decode("utf-8", "replace")
+                self._error = errors.error_of(code, sentence)
+            elif finish is None:
+                self._result = self._loan
+            else:
+                self._result = finish(self)
+        finally:
+            number = self.surrender()
+            if number != 0:
+                lib.rueda_release(number)
+
+    def then(self, finish: Callable[["Handle"], Any]) -> None:
+        """Replaces how the result is made, before anybody waits."""
+        self._finish = finish
+
+    def surrender(self) -> int:
+        """The number of the finished operation, 0 if it was given up before; whoever gets it releases it. For `finish`."""
+        number, self._number = self._number, 0
+        self._loan = self._finish = None
+        return number
+
+    def __del__(self) -> None:
+        if self._number != 0:
+            self._session.adopt(self._number, self._loan)

@@ -1,0 +1,127 @@
+"""Rueda for NumPy arrays: the same functions as for PyTorch, without gradients.
+
+    import rueda.numpy as hvd
+
+    hvd.init()
+    mean = hvd.allreduce(np.array([1.0, 2.0]))
+
+Arrays are C-contiguous for operations in place (a name that ends in `_`); others are copied as needed. All functions raise
+ValueError for a call that is wrong as it stands, with nothing enqueued, and HorovodInternalError for what goes wrong later.
+"""
+
+from typing import Any, Optional, Tuple
+
+import numpy
+
+from rueda import operations
+from rueda._native import lib
+from rueda.errors import HorovodInternalError, HostsUpdatedInterrupt
+from rueda.handles import Handle
+from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE, Adasum, Average, BitAnd, BitOr, BitXor, Max, Min, Product, Sum
+from rueda.process_sets import ProcessSet, global_process_set, id_of
+from rueda.session import (
+    cross_rank,
+    cross_size,
+    current,
+    init,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    rank,
+    shutdown,
+    size,
+)
+
+_DTYPES = {
+    numpy.dtype(name): number
+    for name, number in [
+        ("uint8", lib.RUEDA_U8), ("int8", lib.RUEDA_I8), ("uint16", lib.RUEDA_U16), ("int16", lib.RUEDA_I16),
+        ("uint32", lib.RUEDA_U32), ("int32", lib.RUEDA_I32), ("uint64", lib.RUEDA_U64), ("int64", lib.RUEDA_I64),
+        ("float16", lib.RUEDA_F16), ("float32", lib.RUEDA_F32), ("float64", lib.RUEDA_F64), ("bool", lib.RUEDA_BOOL),
+        ("complex64", lib.RUEDA_COMPLEX64), ("complex128", lib.RUEDA_COMPLEX128),
+    ]
+}  # fmt: skip
+
+
+def _dtype_number(array: numpy.ndarray) -> int:
+    try:
+        return _DTYPES[array.dtype]
+    except KeyError:
+        raise ValueError(f"dtype {array.dtype} is not supported; {', '.join(map(str, _DTYPES))} are") from None
+
+
+def _start(kind: int, array: numpy.ndarray, output: numpy.ndarray, argument: int, name: Any, process_set: ProcessSet,
+           prescale: float = 1.0, postscale: float = 1.0) -> Handle:
+    session = current()
+    number = lib.rueda_py_start(session.pointer, kind, array.ctypes.data, output.ctypes.data, _dtype_number(array),
+                                array.ndim, array.shape, argument, operations.encode_name(name), id_of(process_set),
+                                CODEC_NONE, prescale, postscale)  # fmt: skip
+    return Handle(session, number, (output, array), lambda handle: output)
+
+
+def _dense(array: Any) -> Tuple[numpy.ndarray, numpy.ndarray]:
+    """The array, C-contiguous, and a new one like it."""
+    source = numpy.asarray(array, order="C")
+    return source, numpy.empty_like(source)
+
+
+def _in_place(array: numpy.ndarray) -> numpy.ndarray:
+    if not isinstance(array, numpy.ndarray) or not array.flags.c_contiguous or not array.flags.writeable:
+        raise ValueError("an operation in place needs a writeable, C-contiguous numpy.ndarray")
+    return array
+
+
+def allreduce_async(array: Any, name: Optional[str] = None, op: Optional[int] = None, prescale_factor: float = 1.0,
+                    postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
+    """Reduces arrays of one shape and dtype, element by element; the result is a new array, the same on every rank."""
+    source, output = _dense(array)
+    return _start(ALLREDUCE, source, output, operations.reduce_op(None, op), name, process_set, prescale_factor,
+                  postscale_factor)  # fmt: skip
+
+
+def allreduce(array: Any, name: Optional[str] = None, op: Optional[int] = None, prescale_factor: float = 1.0,
+              postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
+    """allreduce_async() and its result."""
+    return allreduce_async(array, name, op, prescale_factor, postscale_factor, process_set).wait()
+
+
+def allreduce_async_(array: numpy.ndarray, name: Optional[str] = None, op: Optional[int] = None,
+                     prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                     process_set: ProcessSet = global_process_set) -> Handle:
+    """allreduce_async() in place. The array is lent until the handle's wait() has returned."""
+    _in_place(array)
+    return _start(ALLREDUCE, array, array, operations.reduce_op(None, op), name, process_set, prescale_factor,
+                  postscale_factor)  # fmt: skip
+
+
+def allreduce_(array: numpy.ndarray, name: Optional[str] = None, op: Optional[int] = None, prescale_factor: float = 1.0,
+               postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
+    """allreduce() in place."""
+    return allreduce_async_(array, name, op, prescale_factor, postscale_factor, process_set).wait()
+
+
+def broadcast_async(array: Any, root_rank: int, name: Optional[str] = None,
+                    process_set: ProcessSet = global_process_set) -> Handle:
+    """Copies the array of rank `root_rank` to a new one on every rank. All ranks give the root's shape and dtype."""
+    source, output = _dense(array)
+    return _start(BROADCAST, source, output, root_rank, name, process_set)
+
+
+def broadcast(array: Any, root_rank: int, name: Optional[str] = None,
+              process_set: ProcessSet = global_process_set) -> numpy.ndarray:
+    """broadcast_async() and its result."""
+    return broadcast_async(array, root_rank, name, process_set).wait()
+
+
+def broadcast_(array: numpy.ndarray, root_rank: int, name: Optional[str] = None,
+               process_set: ProcessSet = global_process_set) -> numpy.ndarray:
+    """broadcast() into the array itself."""
+    _in_place(array)
+    return _start(BROADCAST, array, array, root_rank, name, process_set).wait()
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Waits until all ranks of the set are here."""
+    session = current()
+    Handle(session, lib.rueda_py_start_barrier(session.pointer, id_of(process_set)), None).wait()

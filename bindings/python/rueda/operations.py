@@ -1,0 +1,68 @@
+"""What the frameworks' functions share: reduce operators, codecs, names, and the calls that enqueue."""
+
+import warnings
+from typing import Any, Optional, Sequence, Tuple
+
+from rueda._native import ffi, lib
+from rueda.session import Session
+
+Average = lib.RUEDA_AVERAGE
+Sum = lib.RUEDA_SUM
+Adasum = 2
+Min = lib.RUEDA_MIN
+Max = lib.RUEDA_MAX
+Product = lib.RUEDA_PRODUCT
+BitAnd = lib.RUEDA_BAND
+BitOr = lib.RUEDA_BOR
+BitXor = lib.RUEDA_BXOR
+
+_OPS = frozenset((Average, Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor))
+
+ALLREDUCE = lib.RUEDA_PY_ALLREDUCE
+BROADCAST = lib.RUEDA_PY_BROADCAST
+
+CODEC_DEFAULT = lib.RUEDA_CODEC_DEFAULT
+CODEC_NONE = lib.RUEDA_CODEC_NONE
+
+# (address, dtype, extents): what the library needs to know of a tensor.
+View = Tuple[int, int, Sequence[int]]
+
+
+def reduce_op(average: Optional[bool], op: Optional[int]) -> int:
+    """The operator that `average=` and `op=` mean together; neither: Average. ValueError: both, or no operator."""
+    if average is not None:
+        if op is not None:
+            raise ValueError("average= and op= are both given; op= alone says it")
+        warnings.warn("average= is deprecated, use op=Average or op=Sum", DeprecationWarning, stacklevel=4)
+        return Average if average else Sum
+    if op is None:
+        return Average
+    if op not in _OPS:
+        raise ValueError(f"op={op!r}: Average, Sum, Adasum, Min, Max, Product, BitAnd, BitOr and BitXor are the operators")
+    return op
+
+
+def encode_name(name: Any) -> Any:
+    """The name as the library takes it; None: matched by kind and order of the calls."""
+    return ffi.NULL if name is None else str(name).encode()
+
+
+def start_group(session: Session, kind: int, views: Sequence[View], outputs: Sequence[int], argument: int, name: Any,
+                process_set: int, codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> int:
+    """Enqueues all tensors as one group, or none; returns what Handle takes. outputs: an address for each."""
+    return lib.rueda_py_start_group(
+        session.pointer, kind, len(views), [view[0] for view in views], outputs, [view[1] for view in views],
+        [len(view[2]) for view in views], [extent for view in views for extent in view[2]], argument, encode_name(name),
+        process_set, codec, prescale, postscale)  # fmt: skip
+
+
+def check_root(session: Session, root: int) -> None:
+    """ValueError: no rank has this number."""
+    if not 0 <= root < session.size:
+        raise ValueError(f"root_rank={root}: the ranks are 0 to {session.size - 1}")
+
+
+__all__ = [
+    "ALLREDUCE", "Adasum", "Average", "BROADCAST", "BitAnd", "BitOr", "BitXor", "CODEC_DEFAULT", "CODEC_NONE", "Max", "Min", "Product", "Sum", "View",
+    "check_root", "encode_name", "reduce_op", "start_group",
+]  # fmt: skip

@@ -1,0 +1,26 @@
+"""The programs that the package brings along, as commands of the environment it is installed in."""
+
+import os
+import sys
+
+
+def path_of(program: str) -> str:
+    """Where the program lies. FileNotFoundError: this build does not have it."""
+    path = os.path.join(os.path.dirname(__file__), "bin", program)
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path}: this build of Rueda has no {program}")
+    return path
+
+
+def _become(program: str) -> None:
+    os.execv(path_of(program), [program, *sys.argv[1:]])
+
+
+def hvdrun() -> None:
+    """The command hvdrun."""
+    _become("hvdrun")
+
+
+def rueda_perf() -> None:
+    """The command rueda-perf."""
+    _become("rueda-perf")

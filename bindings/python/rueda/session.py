@@ -1,0 +1,171 @@
+"""The job that this process is a rank of, and the session that the `hvd` functions share.
+
+`init()` makes the session, `shutdown()` ends it, any number of times. A process that exits without shutdown() ends it by
+itself; one that is forked from a rank is no rank, and every call in it says so.
+"""
+
+import atexit
+import collections
+import ctypes
+import itertools
+import sys
+import threading
+from typing import Any, Optional, Sequence
+
+from rueda import errors
+from rueda._native import ffi, lib
+
+
+class Session:
+    """One rank of one job. Its numbers hold until the end; after `close()` every operation raises."""
+
+    def __init__(self, options: Any = ffi.NULL):
+        place = ffi.new("rueda_session**")
+        code = lib.rueda_init(options, place)
+        while code == lib.RUEDA_INTERRUPTED:  # Python has run the signal's handler; what it raised has left this loop
+            code = lib.rueda_init(options, place)
+        errors.check(code)
+        self.pointer = place[0]
+        self.rank = lib.rueda_rank(self.pointer)
+        self.size = lib.rueda_size(self.pointer)
+        self.local_rank = lib.rueda_local_rank(self.pointer)
+        self.local_size = lib.rueda_local_size(self.pointer)
+        self.cross_rank = lib.rueda_cross_rank(self.pointer)
+        self.cross_size = lib.rueda_cross_size(self.pointer)
+        self.homogeneous = lib.rueda_is_homogeneous(self.pointer) == 1
+        self._name_spaces = collections.defaultdict(itertools.count)
+        self._orphans = collections.deque()
+
+    def close(self) -> None:
+        """Says goodbye behind everything this rank has submitted. Bounded: 5 seconds."""
+        try:
+            errors.check(lib.rueda_shutdown(self.pointer))
+        finally:
+            while self._orphans:  # nothing is in flight any more
+                lib.rueda_release(self._orphans.popleft()[0])
+
+    def next_name_space(self, kind: str) -> str:
+        """A prefix for the names of one object of this kind. All ranks make such objects in the same order."""
+        return f"{kind}.{next(self._name_spaces[kind])}."
+
+    def adopt(self, number: int, loan: Any) -> None:
+        """Keeps what an operation was lent until it has finished, for a caller that gave its handle up."""
+        self._orphans.append((number, loan))
+        for _ in range(len(self._orphans)):
+            orphan = self._orphans.popleft()
+            if lib.rueda_poll(orphan[0]) == 0:
+                self._orphans.append(orphan)
+            else:
+                lib.rueda_release(orphan[0])
+
+
+_lock = threading.Lock()
+_session: Optional[Session] = None
+
+
+def init(comm: Any = None, process_sets: Any = None) -> None:
+    """Joins the job and waits until all ranks have. Does nothing where that is done already.
+
+    comm: None; a list of all ranks says the same. An MPI communicator or a part of the ranks is refused (ValueError): make
+        a process set of them.
+    process_sets: None or "dynamic".
+
+    ValueError: a variable RUEDA_... is wrong; names it. HorovodInternalError: ranks that never came (TimeoutError), builds
+    or settings that differ between ranks.
+    """
+    if process_sets not in (None, [], "dynamic"):
+        raise ValueError(f"init(process_sets={process_sets!r}): None or 'dynamic'")
+    with _lock:
+        if _session is None:
+            _open(Session())
+    if comm is not None and sorted(_ranks_of(comm)) != list(range(current().size)):
+        raise ValueError(f"init(comm={comm!r}): a part of the {current().size} ranks; make a process set of them")
+
+
+def _ranks_of(comm: Any) -> Sequence[int]:
+    if isinstance(comm, (list, tuple, range)):
+        return comm
+    raise ValueError(f"init(comm=...): a {type(comm).__name__}; None or a list of ranks")
+
+
+def _open(session: Session) -> None:
+    global _session
+    _session = session
+
+
+def shutdown() -> None:
+    """Leaves the job. What all ranks have submitted by then runs to its end. Does nothing without a session."""
+    global _session
+    with _lock:
+        session, _session = _session, None
+    if session is not None:
+        session.close()
+
+
+def is_initialized() -> bool:
+    """Whether init() was called, and shutdown() was not."""
+    return _session is not None
+
+
+def current() -> Session:
+    """The session of this process. NotInitializedError: there is none."""
+    if _session is None:
+        raise errors.NotInitializedError("Rueda is not initialised: call init() first", lib.RUEDA_NOT_INITIALIZED)
+    return _session
+
+
+def _query(what: str) -> Any:
+    if _session is None:
+        raise ValueError("Rueda is not initialised: call init() first")
+    return getattr(_session, what)
+
+
+def size() -> int:
+    """The number of ranks. ValueError before init(), as in all of these."""
+    return _query("size")
+
+
+def rank() -> int:
+    """The number of this rank, 0 .. size()-1."""
+    return _query("rank")
+
+
+def local_size() -> int:
+    """The number of ranks on this host."""
+    return _query("local_size")
+
+
+def local_rank() -> int:
+    """The number of this rank among those of its host."""
+    return _query("local_rank")
+
+
+def cross_size() -> int:
+    """The number of hosts that have a rank of this local rank."""
+    return _query("cross_size")
+
+
+def cross_rank() -> int:
+    """The number of this host among those."""
+    return _query("cross_rank")
+
+
+def is_homogeneous() -> bool:
+    """Whether all hosts have the same number of ranks."""
+    return _query("homogeneous")
+
+
+@atexit.register
+def _leave() -> None:
+    """Before the interpreter frees tensors that operations in flight still use.
+
+    After an exception that nobody caught the rank has failed and says no goodbye: the others learn that it died, and
+    hvdrun's report names it. What it was lent stays as it is until the process has ended.
+    """
+    if getattr(sys, "last_value", None) is not None and _session is not None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_session))
+        return
+    try:
+        shutdown()
+    except errors.CollectiveError as error:
+        print(f"rueda: at exit: {error}", file=sys.stderr)

@@ -1,0 +1,72 @@
+"""Rueda for PyTorch, in the dialect that Horovod made common.
+
+    import rueda.torch as hvd
+
+    hvd.init()
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1 * hvd.size()),
+                                         named_parameters=model.named_parameters())
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+
+Started with `hvdrun -np 4 python train.py`.
+"""
+
+from rueda.build import (
+    ccl_built,
+    cuda_built,
+    ddl_built,
+    gloo_built,
+    gloo_enabled,
+    mpi_built,
+    mpi_enabled,
+    mpi_threads_supported,
+    nccl_built,
+    rocm_built,
+)
+from rueda.errors import (
+    CollectiveError,
+    CollectiveTimeoutError,
+    HorovodInternalError,
+    HostsUpdatedInterrupt,
+    MismatchError,
+    NotInitializedError,
+    PeerLostError,
+    ShutDownError,
+    UnsupportedError,
+)
+from rueda.handles import Handle
+from rueda.operations import Adasum, Average, BitAnd, BitOr, BitXor, Max, Min, Product, Sum
+from rueda.process_sets import ProcessSet, global_process_set
+from rueda.session import (
+    cross_rank,
+    cross_size,
+    init,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    rank,
+    shutdown,
+    size,
+)
+from rueda.torch import elastic
+from rueda.torch.asynchronous import (
+    allreduce_,
+    allreduce_async,
+    allreduce_async_,
+    barrier,
+    barrier_async,
+    broadcast_,
+    broadcast_async,
+    broadcast_async_,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    poll,
+    synchronize,
+)
+from rueda.torch.compression import Compression
+from rueda.torch.differentiable import allreduce, broadcast, grouped_allreduce
+from rueda.torch.optimizer import DistributedOptimizer
+from rueda.torch.state import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from rueda.torch.sync_batch_norm import SyncBatchNorm

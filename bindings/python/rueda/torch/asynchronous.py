@@ -1,0 +1,184 @@
+"""Collectives that return at once, with a handle for `synchronize()`.
+
+Functions whose name ends in `_` change the tensor they are given, the others return a new one. A tensor is lent from the
+call until synchronize() has returned: do not touch it meanwhile. After a failed operation in place its contents are
+unspecified. All ranks of the process set call the same operations with the same names, in any order; operations without
+a name are matched by their kind and order. All raise, with nothing enqueued:
+
+    ValueError: a dtype, operator, root, name or process set that is not valid; a name already in flight; a tensor whose
+        memory is not dense, for an operation in place.
+    HorovodInternalError: no session, or one that has ended.
+
+and synchronize() raises what becomes of it later: HorovodInternalError where ranks disagree, a rank died or left.
+"""
+
+from typing import Any, List, Optional, Sequence
+
+import torch
+
+from rueda import operations
+from rueda._native import lib
+from rueda.handles import Handle
+from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE
+from rueda.process_sets import ProcessSet, global_process_set, id_of
+from rueda.session import Session, current
+from rueda.torch import tensors
+
+_start = lib.rueda_py_start
+_DTYPES = tensors.DTYPES
+
+
+def start_in_place(session: Session, kind: int, tensor: torch.Tensor, argument: int, name: Any, process_set: int,
+                   codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> Handle:
+    """Enqueues an operation that changes `tensor`, which is the handle's result. name: as the library takes it."""
+    dtype = _DTYPES.get(tensor.dtype)
+    if dtype is not None and tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous():
+        extents = tensor.shape
+    else:
+        extents, dtype = tensors.in_place(tensor), tensors.dtype_number(tensor)
+        if not tensor.is_cpu:
+            return _start_through_host(session, kind, tensor, argument, name, process_set, codec, prescale, postscale)
+    address = tensor.data_ptr()
+    number = _start(session.pointer, kind, address, address, dtype, len(extents), extents, argument, name, process_set,
+                    codec, prescale, postscale)  # fmt: skip
+    return Handle(session, number, tensor)
+
+
+def _start_through_host(session: Session, kind: int, tensor: torch.Tensor, *rest: Any) -> Handle:
+    """The same for a tensor on a device that the library does not reach: by a copy on the host, and back."""
+    copy = tensor.detach().cpu()
+    handle = start_in_place(session, kind, copy, *rest)
+    handle.then(lambda _: tensor.detach().copy_(copy))
+    return handle
+
+
+def start_new(session: Session, kind: int, tensor: torch.Tensor, argument: int, name: Any, process_set: int,
+              codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> Handle:
+    """Enqueues an operation whose result is a new tensor of the shape of `tensor`."""
+    tensors.require_strided(tensor)
+    source, extents = tensors.dense(tensor.detach().cpu())
+    output = torch.empty_like(source)
+    number = _start(session.pointer, kind, source.data_ptr(), output.data_ptr(), tensors.dtype_number(source),
+                    len(extents), extents, argument, name, process_set, codec, prescale, postscale)  # fmt: skip
+    device = tensor.device
+    return Handle(session, number, (source, output), lambda handle: output.to(device))
+
+
+def start_group(kind: int, inputs: Sequence[torch.Tensor], replace: bool, argument: int, name: Optional[str],
+                 process_set: ProcessSet, codec: int, prescale: float, postscale: float) -> Handle:
+    """Enqueues a group. replace: the inputs are changed; else the results are new tensors."""
+    session = current()
+    sources: List[torch.Tensor] = []
+    views, results = [], []
+    for tensor in inputs:
+        tensors.require_strided(tensor)
+        if replace:
+            extents, source = tensors.in_place(tensor), tensor.detach().cpu()
+        else:
+            source, extents = tensors.dense(tensor.detach().cpu())
+        sources.append(source)
+        results.append(source if replace else torch.empty_like(source))
+        views.append((source.data_ptr(), tensors.dtype_number(source), extents))
+    addresses = [result.data_ptr() for result in results]
+    number = operations.start_group(session, kind, views, addresses, argument, name, id_of(process_set), codec, prescale,
+                                    postscale)  # fmt: skip
+
+    def finish(handle: Handle) -> List[torch.Tensor]:
+        if not replace:
+            return [result.to(tensor.device) for result, tensor in zip(results, inputs)]
+        return [tensor if tensor.is_cpu else tensor.detach().copy_(result) for tensor, result in zip(inputs, results)]
+
+    return Handle(session, number, (sources, results, inputs), finish)
+
+
+def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
+                    op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                    process_set: ProcessSet = global_process_set) -> Handle:
+    """Reduces tensors of one shape and dtype, element by element; every rank gets the same bits, in a new tensor.
+
+    op: Average (the default), Sum, Min, Max or Product. prescale_factor multiplies the input, postscale_factor the sum.
+    """
+    return start_new(current(), ALLREDUCE, tensor, operations.reduce_op(average, op), operations.encode_name(name),
+                     id_of(process_set), CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
+
+
+def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
+                     op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                     process_set: ProcessSet = global_process_set) -> Handle:
+    """allreduce_async() in place."""
+    return start_in_place(current(), ALLREDUCE, tensor, operations.reduce_op(average, op), operations.encode_name(name),
+                          id_of(process_set), CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
+
+
+def allreduce_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
+               prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+               process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """allreduce_async_() and synchronize() in one."""
+    return allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set).wait()
+
+
+def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
+                            op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                            process_set: ProcessSet = global_process_set) -> Handle:
+    """allreduce_async() of several tensors as one group, accepted whole or not at all; the result is a list."""
+    return start_group(ALLREDUCE, tensors, False, operations.reduce_op(average, op), name, process_set, CODEC_NONE,
+                        prescale_factor, postscale_factor)  # fmt: skip
+
+
+def grouped_allreduce_async_(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
+                             op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                             process_set: ProcessSet = global_process_set, *, codec: int = CODEC_NONE) -> Handle:
+    """grouped_allreduce_async() in place."""
+    return start_group(ALLREDUCE, tensors, True, operations.reduce_op(average, op), name, process_set, codec,
+                        prescale_factor, postscale_factor)  # fmt: skip
+
+
+def grouped_allreduce_(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
+                       op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                       process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
+    """grouped_allreduce_async_() and synchronize() in one."""
+    return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set).wait()
+
+
+def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
+                    process_set: ProcessSet = global_process_set) -> Handle:
+    """Copies the tensor of `root_rank`, a rank of the job also within a process set, to a new tensor on every rank. All
+    ranks give a tensor of the root's shape and dtype."""
+    return start_new(current(), BROADCAST, tensor, root_rank, operations.encode_name(name), id_of(process_set))
+
+
+def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
+                     process_set: ProcessSet = global_process_set) -> Handle:
+    """broadcast_async() into the tensor itself."""
+    return start_in_place(current(), BROADCAST, tensor, root_rank, operations.encode_name(name), id_of(process_set))
+
+
+def broadcast_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
+               process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """broadcast_async_() and synchronize() in one."""
+    return broadcast_async_(tensor, root_rank, name, process_set).wait()
+
+
+def barrier_async(process_set: ProcessSet = global_process_set) -> Handle:
+    """Finishes after all ranks have called it and what was agreed before it has run. Its result is None."""
+    session = current()
+    return Handle(session, lib.rueda_py_start_barrier(session.pointer, id_of(process_set)), None)
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Waits until all ranks of the set are here."""
+    barrier_async(process_set).wait()
+
+
+def poll(handle: Handle) -> bool:
+    """Whether the operation has finished; synchronize() then does not block."""
+    return handle.poll()
+
+
+def synchronize(handle: Handle, timeout: Optional[float] = None) -> Any:
+    """Waits until the operation has finished and returns its result.
+
+    timeout: seconds. TimeoutError with poll(handle) False: they passed, the operation is in flight; wait again.
+    """
+    return handle.wait(timeout)
+

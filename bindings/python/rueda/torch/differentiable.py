@@ -1,0 +1,134 @@
+"""Collectives that wait for their result and return a new tensor, through which gradients flow.
+
+They raise what the asynchronous functions and synchronize() raise.
+"""
+
+from typing import Any, List, Optional, Sequence
+
+import torch
+
+from rueda import operations
+from rueda._native import lib
+from rueda.operations import ALLREDUCE, BROADCAST, Average, Sum
+from rueda.process_sets import ProcessSet, global_process_set, id_of
+from rueda.session import current
+from rueda.torch import tensors
+from rueda.torch.asynchronous import start_group, start_new
+from rueda.torch.compression import Compression
+
+
+def _wants_gradient(tensor: torch.Tensor) -> bool:
+    tensors.require_strided(tensor)
+    return tensor.requires_grad and torch.is_grad_enabled()
+
+
+def _of_gradient(name: Optional[str]) -> Optional[str]:
+    return None if name is None else name + ".gradient"
+
+
+def _allreduce(tensor: torch.Tensor, name: Optional[str], op: int, codec: int, prescale: float, postscale: float,
+               process_set: ProcessSet) -> torch.Tensor:
+    return start_new(current(), ALLREDUCE, tensor, op, operations.encode_name(name), id_of(process_set), codec, prescale,
+                     postscale).wait()  # fmt: skip
+
+
+def _require_linear(op: int) -> None:
+    if op not in (Average, Sum):
+        raise ValueError("the gradient of an all-reduce is defined for Average and Sum")
+
+
+class _Allreduce(torch.autograd.Function):
+    """Every rank's loss hangs on every rank's input: the gradient is all-reduced with the same operator and factors."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, *how: Any) -> torch.Tensor:
+        ctx.how = how
+        return _allreduce(tensor, *how)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        name, op, *rest = ctx.how
+        _require_linear(op)
+        return (allreduce_with(gradient, _of_gradient(name), op, *rest), *(None for _ in ctx.how))
+
+
+def allreduce_with(tensor: torch.Tensor, *how: Any) -> torch.Tensor:
+    """allreduce() by the library's own arguments: name, op, codec, prescale, postscale, process set."""
+    return _Allreduce.apply(tensor, *how) if _wants_gradient(tensor) else _allreduce(tensor, *how)
+
+
+def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
+              compression: Any = Compression.none, op: Optional[int] = None, prescale_factor: float = 1.0,
+              postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """Reduces tensors of one shape and dtype, element by element, over the ranks of the set.
+
+    compression: Compression.none, fp16 or bf16, or a class with compress() and decompress().
+    The gradient (Average and Sum) is all-reduced in the same way.
+    """
+    op = operations.reduce_op(average, op)
+    codec = getattr(compression, "codec", None)
+    if codec is not None:
+        return allreduce_with(tensor, name, op, codec, prescale_factor, postscale_factor, process_set)
+    compressed, context = compression.compress(tensor)
+    reduced = allreduce_with(compressed, name, op, lib.RUEDA_CODEC_NONE, prescale_factor, postscale_factor, process_set)
+    return compression.decompress(reduced, context)
+
+
+class _GroupedAllreduce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, how: Any, *tensors: torch.Tensor) -> Any:
+        ctx.how = how
+        name, op, codec, prescale, postscale, process_set = how
+        return tuple(start_group(ALLREDUCE, tensors, False, op, name, process_set, codec, prescale, postscale).wait())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        name, op, *rest = ctx.how
+        _require_linear(op)
+        return (None, *_GroupedAllreduce.apply((_of_gradient(name), op, *rest), *gradients))
+
+
+def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
+                      compression: Any = Compression.none, op: Optional[int] = None, prescale_factor: float = 1.0,
+                      postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
+    """allreduce() of several tensors as one group, accepted whole or not at all."""
+    op = operations.reduce_op(average, op)
+    codec = getattr(compression, "codec", None)
+    if codec is not None:
+        how = (name, op, codec, prescale_factor, postscale_factor, process_set)
+        return list(_GroupedAllreduce.apply(how, *tensors))
+    pairs = [compression.compress(tensor) for tensor in tensors]
+    how = (name, op, lib.RUEDA_CODEC_NONE, prescale_factor, postscale_factor, process_set)
+    reduced = _GroupedAllreduce.apply(how, *(tensor for tensor, _ in pairs))
+    return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs)]
+
+
+class _Broadcast(torch.autograd.Function):
+    """Every rank's loss hangs on the root's input, which gets the sum of the gradients; the others get zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Any:
+        ctx.how = root_rank, name, process_set
+        return _broadcast(tensor, root_rank, name, process_set)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        root_rank, name, process_set = ctx.how
+        codec = lib.RUEDA_CODEC_NONE
+        reduced = allreduce_with(gradient, _of_gradient(name), Sum, codec, 1.0, 1.0, process_set)
+        return (reduced if current().rank == root_rank else torch.zeros_like(gradient)), None, None, None
+
+
+def _broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
+    return start_new(current(), BROADCAST, tensor, root_rank, operations.encode_name(name), id_of(process_set)).wait()
+
+
+def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
+              process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """Copies the tensor of `root_rank`, a rank of the job also within a process set, to every rank of the set.
+
+    The gradient is summed on the root and zero elsewhere.
+    """
+    if _wants_gradient(tensor):
+        return _Broadcast.apply(tensor, root_rank, name, process_set)
+    return _broadcast(tensor, root_rank, name, process_set)

@@ -1,0 +1,26 @@
+"""The names of elastic training, which Rueda does not have: each use says so."""
+
+from typing import Any
+
+
+def _refuse(what: str) -> NotImplementedError:
+    return NotImplementedError(f"{what}: Rueda has no elastic training yet; a job keeps the ranks it was started with")
+
+
+def run(func: Any) -> Any:
+    """NotImplementedError."""
+    raise _refuse("elastic.run")
+
+
+class TorchState:
+    """NotImplementedError when made."""
+
+    def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any):
+        raise _refuse("elastic.TorchState")
+
+
+class ElasticSampler:
+    """NotImplementedError when made."""
+
+    def __init__(self, dataset: Any, shuffle: bool = True, seed: int = 0):
+        raise _refuse("elastic.ElasticSampler")

@@ -1,0 +1,164 @@
+"""A distributed optimizer out of any optimizer."""
+
+import contextlib
+import warnings
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
+
+import torch
+
+from rueda.operations import Average, Sum
+from rueda.process_sets import ProcessSet, global_process_set
+from rueda.torch.compression import Compression
+from rueda.torch.reducer import GradientReducer, Reduction
+
+Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
+
+
+class _Distributed:
+    """What DistributedOptimizer() puts in front of the wrapped class."""
+
+    _reducer: Optional[GradientReducer]
+    _synchronized: bool
+    _skipping: bool
+
+    def synchronize(self) -> None:
+        """Waits until the gradients are the reduced ones: to clip, to unscale or to look at them before step(), which then
+        stands within skip_synchronize(). Raises what the reductions raise."""
+        if self._reducer is not None:
+            self._reducer.synchronize()
+        self._synchronized = True
+
+    @contextlib.contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """Within it step() takes the gradients as they are after synchronize()."""
+        self._skipping = True
+        try:
+            yield
+        finally:
+            self._skipping = False
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """How many backward passes add to the gradients of one step. ValueError: less than 1, or within a step."""
+        if passes < 1:
+            raise ValueError(f"backward_passes_per_step is {passes}, at least 1 is needed")
+        if self._reducer is not None:
+            if self._reducer.in_step:
+                raise ValueError("backward_passes_per_step changes between backward and step()")
+            self._reducer.passes_per_step = passes
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Waits for the reduced gradients and runs the wrapped step. The gradients that a closure makes are reduced before
+        the closure returns. Returns what the wrapped step does."""
+        if self._synchronized and not self._skipping:
+            warnings.warn("step() after synchronize() outside skip_synchronize(): the gradients are reduced a second time; "
+                          "put step() within 'with optimizer.skip_synchronize():'", stacklevel=2)  # fmt: skip
+        if self._skipping:
+            if not self._synchronized:
+                raise AssertionError("step() within skip_synchronize() without synchronize() before")
+        elif closure is None or (self._reducer is not None and self._reducer.in_step):
+            self.synchronize()
+        self._synchronized = False
+        return super().step() if closure is None else super().step(self._reducing(closure))
+
+    def _reducing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        def evaluate() -> Any:
+            loss = closure()
+            if self._reducer is not None:
+                self._reducer.synchronize()
+            return loss
+
+        return evaluate
+
+    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
+        """Forgets the gradients. AssertionError: between a backward pass and step() or synchronize()."""
+        if self._reducer is not None and self._reducer.in_step:
+            raise AssertionError("zero_grad() between backward and step(): gradients that are being reduced would be lost; "
+                                 "call step() or synchronize() first")  # fmt: skip
+        super().zero_grad(*args, **kwargs)
+
+
+def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any = None, compression: Any = Compression.none,
+                         backward_passes_per_step: int = 1, op: int = Average, gradient_predivide_factor: float = 1.0,
+                         num_groups: int = 0, groups: Groups = None, sparse_as_dense: bool = False,
+                         process_set: ProcessSet = global_process_set, *,
+                         average_accumulated: bool = False) -> torch.optim.Optimizer:
+    """An optimizer of the same class, whose step() uses gradients reduced over the ranks of the process set.
+
+    Each gradient is enqueued when the backward pass has made it; step() waits for all. All ranks make their distributed
+    optimizers in the same order. The new optimizer shares parameters and state with `optimizer`, which is not to be used
+    any more.
+
+    named_parameters: model.named_parameters(); names what errors and the timeline speak of.
+    compression: Compression.none, fp16, bf16, or a class with compress() and decompress().
+    backward_passes_per_step: how many backward passes add up before the gradients are reduced. A step with fewer, like the
+        last of an epoch, is fine.
+    op: Average or Sum, also the others.
+    gradient_predivide_factor: divides before the sum and multiplies after it; with Average.
+    num_groups: gradients are reduced in so many groups; 0: each by itself. groups: the parameters of each group instead.
+    sparse_as_dense: sparse gradients are reduced as dense ones.
+    average_accumulated: divides by backward_passes_per_step.
+
+    ValueError: a parameter without a name, two of one name, a parameter in two groups, predivide with another op than
+    Average, a count below its least value.
+    """
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise ValueError("gradient_predivide_factor needs op=Average")
+    if gradient_predivide_factor <= 0.0:
+        raise ValueError(f"gradient_predivide_factor is {gradient_predivide_factor}, more than 0 is needed")
+    if backward_passes_per_step < 1:
+        raise ValueError(f"backward_passes_per_step is {backward_passes_per_step}, at least 1 is needed")
+    if average_accumulated and op not in (Average, Sum):
+        raise ValueError("average_accumulated needs op=Average or op=Sum")
+    named = _trainable(optimizer, named_parameters)
+    chosen = _groups([parameter for _, parameter in named], num_groups, groups)
+    passes = backward_passes_per_step if average_accumulated else 1
+    how = Reduction(op, compression, 1.0 / (gradient_predivide_factor * passes), gradient_predivide_factor, sparse_as_dense,
+                    process_set)  # fmt: skip
+    wrapped = type(optimizer)
+    distributed = object.__new__(type(wrapped.__name__, (_Distributed, wrapped), {"__module__": wrapped.__module__}))
+    # Schedulers put a step() of the wrapped optimizer's into the instance, which would hide ours.
+    distributed.__dict__.update({key: value for key, value in optimizer.__dict__.items() if key not in ("step", "zero_grad")})
+    distributed._synchronized = distributed._skipping = False
+    distributed._reducer = None
+    if process_set.included():
+        distributed._reducer = GradientReducer(named, chosen, how, backward_passes_per_step)
+    return distributed
+
+
+def _trainable(optimizer: torch.optim.Optimizer, named_parameters: Any) -> List[Tuple[str, torch.Tensor]]:
+    """The optimizer's parameters that get gradients, in its order, with their names."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if named_parameters is None:
+        return [(str(number), parameter) for number, parameter in enumerate(parameters) if parameter.requires_grad]
+    pairs = list(named_parameters)
+    if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
+        raise ValueError("named_parameters is to give pairs (name, parameter), as model.named_parameters() does")
+    names = [name for name, _ in pairs]
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise ValueError(f"two parameters are named {', '.join(doubled)}; names are to differ")
+    name_of = {parameter: name for name, parameter in pairs}
+    unnamed = [number for number, parameter in enumerate(parameters) if parameter not in name_of]
+    if unnamed:
+        raise ValueError(f"named_parameters has no name for the optimizer's parameters number {unnamed}")
+    return [(name_of[parameter], parameter) for parameter in parameters if parameter.requires_grad]
+
+
+def _groups(parameters: List[torch.Tensor], num_groups: int, groups: Groups) -> List[List[torch.Tensor]]:
+    """The parameters of each group; those in none are reduced by themselves."""
+    if groups is None:
+        groups = num_groups
+    if isinstance(groups, int):
+        if groups < 0:
+            raise ValueError(f"num_groups is {groups}, at least 0 is needed")
+        count = min(groups, len(parameters))
+        return [parameters[len(parameters) * i // count : len(parameters) * (i + 1) // count] for i in range(count)]
+    if not all(isinstance(group, (list, tuple)) and all(isinstance(p, torch.Tensor) for p in group) for group in groups):
+        raise ValueError("groups is to be a number or lists of parameters")
+    seen = set()
+    for group in groups:
+        for parameter in group:
+            if parameter in seen:
+                raise ValueError(f"a parameter of shape {list(parameter.shape)} is in two groups")
+            seen.add(parameter)
+    return [[parameter for parameter in group if parameter.requires_grad] for group in groups]

@@ -1,0 +1,186 @@
+"""Reduces gradients while the backward pass runs."""
+
+import functools
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from rueda._native import lib
+from rueda.handles import Handle
+from rueda.operations import ALLREDUCE
+from rueda.process_sets import ProcessSet, id_of
+from rueda.session import current
+from rueda.torch.asynchronous import grouped_allreduce_async_, start_in_place
+
+
+class Reduction:
+    """How gradients are reduced. compression: one of ours, or a class with compress() and decompress()."""
+
+    def __init__(self, op: int, compression: Any, prescale: float, postscale: float, sparse_as_dense: bool,
+                 process_set: ProcessSet):
+        self.op = op
+        self.compression = compression
+        self.prescale = prescale
+        self.postscale = postscale
+        self.sparse_as_dense = sparse_as_dense
+        self.process_set = process_set
+        self.codec = getattr(compression, "codec", None)
+        if self.codec == lib.RUEDA_CODEC_NONE:
+            self.codec = lib.RUEDA_CODEC_DEFAULT  # RUEDA_COMPRESSION may say otherwise
+
+
+class _Member:
+    """One parameter: its gradient's name, and how many backward passes have added to it since the last step."""
+
+    __slots__ = ("parameter", "name", "passes", "group", "handle")
+
+    def __init__(self, parameter: torch.Tensor, name: str):
+        self.parameter = parameter
+        self.name = name.encode()
+        self.passes = 0
+        self.group: Optional[_Group] = None
+        self.handle: Optional[Handle] = None
+
+
+class _Group:
+    """Parameters whose gradients are reduced together, when the last of them is ready."""
+
+    def __init__(self, name: str, members: List[_Member]):
+        self.name = name
+        self.members = members
+        self.missing = len(members)
+
+
+class GradientReducer:
+    """The parameters of one optimizer. Their hooks enqueue each gradient, in place, as the last backward pass of a step
+    has added to it. Used by one thread at a time; hooks run where PyTorch runs them.
+    """
+
+    def __init__(self, named: Sequence[Tuple[str, torch.Tensor]], groups: Sequence[Sequence[torch.Tensor]], how: Reduction,
+                 passes_per_step: int):
+        self._how = how
+        self._set = id_of(how.process_set)
+        self.passes_per_step = passes_per_step
+        space = current().next_name_space("optimizer")
+        self._members: Dict[torch.Tensor, _Member] = {p: _Member(p, f"{space}gradient.{name}") for name, p in named}
+        self._groups: List[_Group] = []
+        for number, parameters in enumerate(groups):
+            group = _Group(f"{space}group.{number}", [self._members[p] for p in parameters if p in self._members])
+            self._groups.append(group)
+            for member in group.members:
+                member.group = group
+        self._group_handles: List[Tuple[_Group, Handle]] = []
+        self._finish: List[Tuple[_Member, Handle, Callable[[Any], None]]] = []
+        self._keep: List[Any] = [_on_gradient(p, functools.partial(self._ready, member)) for p, member in self._members.items()]
+
+    def detach(self) -> None:
+        """Takes the hooks off."""
+        for hook in self._keep:
+            hook[-1].remove()
+        self._keep.clear()
+
+    @property
+    def in_step(self) -> bool:
+        """Whether a gradient was added to since the last step."""
+        return any(member.passes > 0 for member in self._members.values())
+
+    def _ready(self, member: _Member) -> None:
+        """The backward pass has added to this parameter's gradient."""
+        if member.passes >= self.passes_per_step:
+            raise AssertionError(
+                f"gradient of {member.name.decode()!r}: more than {self.passes_per_step} backward passes before step() or "
+                "synchronize(); backward_passes_per_step= says how many there are")
+        member.passes += 1
+        if member.passes < self.passes_per_step:
+            return
+        if member.group is None:
+            self._enqueue(member)
+        else:
+            member.group.missing -= 1
+            if member.group.missing == 0:
+                self._enqueue_group(member.group)
+
+    def _enqueue(self, member: _Member) -> None:
+        how, gradient = self._how, member.parameter.grad
+        if gradient.is_sparse:
+            self._enqueue_sparse(member)
+        elif how.codec is not None:
+            member.handle = start_in_place(current(), ALLREDUCE, gradient.detach(), how.op, member.name, self._set, how.codec,
+                                           how.prescale, how.postscale)  # fmt: skip
+        else:
+            compressed, context = how.compression.compress(gradient.detach())
+            member.handle = start_in_place(current(), ALLREDUCE, compressed, how.op, member.name, self._set,
+                                           lib.RUEDA_CODEC_NONE, how.prescale, how.postscale)  # fmt: skip
+
+            def finish(reduced: torch.Tensor) -> None:
+                member.parameter.grad.detach().copy_(how.compression.decompress(reduced, context))
+
+            self._finish.append((member, member.handle, finish))
+
+    def _enqueue_sparse(self, member: _Member) -> None:
+        if not self._how.sparse_as_dense:
+            raise ValueError(f"{member.name.decode()!r} is sparse: DistributedOptimizer(sparse_as_dense=True) reduces it")
+        member.parameter.grad = member.parameter.grad.to_dense()
+        self._enqueue(member)
+
+    def _enqueue_group(self, group: _Group) -> None:
+        how = self._how
+        group.missing = 0
+        if how.codec is None or any(member.parameter.grad.is_sparse for member in group.members):
+            for member in group.members:
+                self._enqueue(member)
+            return
+        gradients = [member.parameter.grad.detach() for member in group.members]
+        handle = grouped_allreduce_async_(gradients, None, group.name, how.op, how.prescale, how.postscale, how.process_set,
+                                          codec=how.codec)  # fmt: skip
+        for member in group.members:
+            member.handle = handle
+
+    def synchronize(self) -> None:
+        """Enqueues what is not yet, parameters without a gradient as zeros so that ranks agree, and waits for all. Raises
+        the first error once nothing is in flight; the gradients are then unspecified."""
+        self._enqueue_rest()
+        first: Optional[BaseException] = None
+        waited = set()
+        for member in self._members.values():
+            handle = member.handle
+            if handle is None or id(handle) in waited:
+                continue
+            waited.add(id(handle))
+            try:
+                handle.wait()
+            except Exception as error:  # what a signal's handler raises leaves at once
+                first = first or error
+        finishing, self._finish = self._finish, []
+        if first is None:
+            for _, handle, finish in finishing:
+                finish(handle.wait())
+        self.forget()
+        if first is not None:
+            raise first
+
+    def _enqueue_rest(self) -> None:
+        for member in self._members.values():
+            if member.parameter.grad is None:
+                member.parameter.grad = torch.zeros_like(member.parameter)
+            if member.handle is None and member.group is None:
+                self._enqueue(member)
+        for group in self._groups:
+            if group.members and group.members[0].handle is None:
+                self._enqueue_group(group)
+
+    def forget(self) -> None:
+        """A new step begins: no passes yet."""
+        for member in self._members.values():
+            member.passes, member.handle = 0, None
+        for group in self._groups:
+            group.missing = len(group.members)
+
+
+def _on_gradient(parameter: torch.Tensor, ready: Callable[[], None]) -> Tuple[Any, ...]:
+    """Calls `ready` each time autograd has added to the parameter's gradient. The last of the result removes the hook;
+    the rest is to be kept as long as it is wanted."""
+    if hasattr(parameter, "register_post_accumulate_grad_hook"):
+        return (parameter.register_post_accumulate_grad_hook(lambda _: ready()),)
+    accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+    return (accumulator, accumulator.register_hook(lambda *_: ready()))

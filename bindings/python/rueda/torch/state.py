@@ -1,0 +1,169 @@
+"""Gives every rank the root's parameters, optimizer state and objects."""
+
+import pickle
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+
+import torch
+
+from rueda.handles import Handle
+from rueda.process_sets import ProcessSet, global_process_set
+from rueda.session import current
+from rueda.torch.asynchronous import broadcast_, broadcast_async_
+from rueda.torch.tensors import memory_extents
+
+
+def _named_tensors(prefix: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]]:
+    """The tensors in nested dicts, lists, tuples and pairs (name, tensor), each with a name of its own."""
+    if isinstance(value, torch.Tensor):
+        yield prefix, value
+    elif isinstance(value, dict):
+        for key, entry in value.items():
+            yield from _named_tensors(f"{prefix}.{key}", entry)
+    elif isinstance(value, (list, tuple)):
+        for index, entry in enumerate(value):
+            is_pair = isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], str)
+            yield from _named_tensors(f"{prefix}.{entry[0]}" if is_pair else f"{prefix}.{index}", entry[1] if is_pair else entry)
+    elif value is not None and not isinstance(value, (int, float, str, bool)):
+        raise ValueError(f"{prefix} is a {type(value).__name__}; dicts, lists and tuples of tensors can be broadcast")
+
+
+def _broadcast_all(named: Iterable[Tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet) -> None:
+    """Broadcasts every tensor in place, also those whose memory is not dense."""
+    handles: List[Tuple[Handle, Any, Any]] = []
+    for name, tensor in named:
+        if tensor.layout != torch.strided:
+            raise ValueError(f"{name} has the layout {tensor.layout}; only dense tensors can be broadcast")
+        place = tensor.detach()
+        if memory_extents(place) is None:
+            place = place.contiguous()
+        handles.append((broadcast_async_(place, root_rank, name, process_set), tensor, place))
+    for handle, tensor, place in handles:
+        handle.wait()
+        if place.data_ptr() != tensor.data_ptr():
+            tensor.detach().copy_(place)
+
+
+def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = global_process_set) -> None:
+    """Overwrites the parameters of every rank with the root's.
+
+    params: a state_dict(), named_parameters(), or nested dicts and lists of tensors, the same on all ranks.
+    """
+    if not isinstance(params, (dict, list, tuple)):
+        params = list(params)
+    space = current().next_name_space("broadcast_parameters")
+    _broadcast_all(_named_tensors(space + "parameter", params), root_rank, process_set)
+
+
+def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
+                     process_set: ProcessSet = global_process_set) -> Any:
+    """The root's object on every rank; the root gets its own back. Any object that can be pickled, among the ranks of this
+    job, which have proved its key."""
+    name = name or current().next_name_space("broadcast_object") + "object"
+    is_root = current().rank == root_rank
+    data = bytearray(pickle.dumps(obj) if is_root else b"")
+    length = broadcast_(torch.tensor([len(data)], dtype=torch.int64), root_rank, name + ".bytes", process_set)
+    if not is_root:
+        data = bytearray(int(length))
+    broadcast_(torch.frombuffer(data, dtype=torch.uint8), root_rank, name, process_set)
+    return obj if is_root else pickle.loads(data)
+
+
+class _Slot:
+    """Stands for a tensor in a skeleton of nested state."""
+
+    def __init__(self, tensor: torch.Tensor):
+        self.shape = tuple(tensor.shape)
+        self.dtype = tensor.dtype
+        self.on_host = tensor.is_cpu
+
+    def tensor(self, mine: Any, device: torch.device) -> torch.Tensor:
+        """`mine` where it fits, else a new tensor: on the host if the root's is there, else on `device`."""
+        place = torch.device("cpu") if self.on_host else device
+        if isinstance(mine, torch.Tensor) and (tuple(mine.shape), mine.dtype, mine.device) == (self.shape, self.dtype, place):
+            return mine
+        return torch.zeros(self.shape, dtype=self.dtype, device=place)
+
+
+def _skeleton(value: Any) -> Any:
+    """The nested value with a slot for every tensor."""
+    if isinstance(value, torch.Tensor):
+        return _Slot(value)
+    if isinstance(value, dict):
+        return {key: _skeleton(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return _like(value, [_skeleton(entry) for entry in value])
+    return value
+
+
+def _like(value: Any, entries: List[Any]) -> Any:
+    """A list or tuple of the same type as `value`."""
+    return type(value)(*entries) if hasattr(value, "_fields") else type(value)(entries)
+
+
+def _fleshed_out(bones: Any, mine: Any, device: torch.device) -> Any:
+    """The skeleton with a tensor in every slot, this rank's own where it fits."""
+    if isinstance(bones, _Slot):
+        return bones.tensor(mine, device)
+    if isinstance(bones, dict):
+        known = mine if isinstance(mine, dict) else {}
+        return {key: _fleshed_out(entry, known.get(key), device) for key, entry in bones.items()}
+    if isinstance(bones, (list, tuple)):
+        known = mine if isinstance(mine, (list, tuple)) and len(mine) == len(bones) else [None] * len(bones)
+        return _like(bones, [_fleshed_out(entry, own, device) for entry, own in zip(bones, known)])
+    return bones
+
+
+def _optimizer_state(optimizer: torch.optim.Optimizer) -> Dict[Any, Any]:
+    """All that the optimizer holds besides the parameters, which stand there by their number."""
+    numbers = {parameter: n for n, parameter in enumerate(_parameters(optimizer))}
+    state = {numbers.get(key, key): dict(entry) if isinstance(entry, dict) else entry for key, entry in optimizer.state.items()}
+    groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
+    return {"state": state, "groups": groups}
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> List[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _tensors_only(value: Any) -> Any:
+    """The nested value with None for everything that travelled in the skeleton."""
+    if isinstance(value, torch.Tensor):
+        return value
+    if isinstance(value, dict):
+        return {key: _tensors_only(entry) for key, entry in value.items()}
+    return [_tensors_only(entry) for entry in value] if isinstance(value, (list, tuple)) else None
+
+
+def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None,
+                              process_set: ProcessSet = global_process_set) -> None:
+    """Overwrites the optimizer's state and options (learning rates and so on) on every rank with the root's.
+
+    Runs no step: state that a rank does not have yet is made, and what the root does not have goes. The optimizer has the
+    same parameters in the same groups on all ranks. `model` is accepted and not needed.
+    """
+    del model
+    session = current()
+    state = _optimizer_state(optimizer)
+    space = session.next_name_space("broadcast_optimizer_state")
+    bones = broadcast_object(_skeleton(state), root_rank, space + "skeleton", process_set)
+    if session.rank != root_rank:
+        state = _adopt(optimizer, bones, state)
+    _broadcast_all(_named_tensors(space + "state", _tensors_only(state)), root_rank, process_set)
+
+
+def _adopt(optimizer: torch.optim.Optimizer, bones: Dict[str, Any], mine: Dict[str, Any]) -> Dict[str, Any]:
+    """Gives the optimizer the skeleton's state and returns it."""
+    parameters = _parameters(optimizer)
+    host = torch.device("cpu")
+    whole: Dict[str, Any] = {"state": {}, "groups": _fleshed_out(bones["groups"], mine["groups"], host)}
+    optimizer.state.clear()
+    for key, entry in bones["state"].items():
+        is_parameter = isinstance(key, int) and key < len(parameters)
+        device = parameters[key].device if is_parameter else host
+        whole["state"][key] = _fleshed_out(entry, mine["state"].get(key), device)
+        optimizer.state[parameters[key] if is_parameter else key] = whole["state"][key]
+    for group, options in zip(optimizer.param_groups, whole["groups"]):
+        for key in set(group) - set(options) - {"params"}:
+            del group[key]
+        group.update(options)
+    return whole

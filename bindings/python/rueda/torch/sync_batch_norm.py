@@ -1,0 +1,96 @@
+"""Batch normalisation over the joined batch of all ranks."""
+
+from typing import Any, Optional, Tuple
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from rueda._native import lib
+from rueda.operations import Sum
+from rueda.process_sets import ProcessSet, global_process_set
+from rueda.torch.differentiable import allreduce_with
+
+
+def _sum(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
+    return allreduce_with(tensor, None, Sum, lib.RUEDA_CODEC_NONE, 1.0, 1.0, process_set)
+
+
+class _Normalize(torch.autograd.Function):
+    """(input - mean) / sqrt(variance + eps) * weight + bias with the mean and variance of all ranks' inputs.
+
+    Two sums travel forward, the values' and then the squared distances' from the mean, so that nothing cancels; two
+    travel backward, the gradients' and their products with the normalised input.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, weight: Optional[torch.Tensor], bias: Optional[torch.Tensor], eps: float,
+                process_set: ProcessSet) -> Tuple[torch.Tensor, ...]:
+        places = [dimension for dimension in range(tensor.dim()) if dimension != 1]
+        column = [1, -1] + [1] * (tensor.dim() - 2)
+        wide = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+        own = wide.new_tensor([tensor.numel() / max(1, tensor.shape[1])])
+        totals = _sum(torch.cat([wide.sum(places), own]), process_set)
+        count = totals[-1]
+        mean = totals[:-1] / count
+        centred = wide - mean.view(column)
+        variance = _sum((centred * centred).sum(places), process_set) / count
+        scale = torch.rsqrt(variance + eps)
+        normalised = centred * scale.view(column)
+        output = normalised
+        if weight is not None and bias is not None:
+            output = normalised * weight.to(wide.dtype).view(column) + bias.to(wide.dtype).view(column)
+        ctx.save_for_backward(normalised, weight, scale, count)
+        ctx.places, ctx.column, ctx.process_set = places, column, process_set
+        ctx.mark_non_differentiable(mean, variance, count)
+        return output.to(tensor.dtype), mean, variance, count
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor, *_: Any) -> Any:
+        normalised, weight, scale, count = ctx.saved_tensors
+        wide = gradient.to(normalised.dtype)
+        bias_gradient = wide.sum(ctx.places)
+        weight_gradient = (wide * normalised).sum(ctx.places)
+        features = bias_gradient.numel()
+        sums = _sum(torch.cat([bias_gradient, weight_gradient]), ctx.process_set) / count
+        inner = wide - sums[:features].view(ctx.column) - normalised * sums[features:].view(ctx.column)
+        factor = scale if weight is None else scale * weight.to(scale.dtype)
+        input_gradient = (inner * factor.view(ctx.column)).to(gradient.dtype)
+        if weight is None:
+            return input_gradient, None, None, None, None
+        return input_gradient, weight_gradient.to(weight.dtype), bias_gradient.to(weight.dtype), None, None
+
+
+class SyncBatchNorm(_BatchNorm):
+    """torch.nn.BatchNorm1d, 2d, 3d over the joined batch of the ranks: input [N, num_features, ...], N may differ.
+
+    In evaluation, and on one rank, it is the ordinary one. The gradients of weight and bias are this rank's part, as a
+    distributed optimizer expects.
+    """
+
+    def __init__(self, num_features: int, eps: float = 1e-5, momentum: Optional[float] = 0.1, affine: bool = True,
+                 track_running_stats: bool = True, process_set: ProcessSet = global_process_set):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+        self.process_set = process_set
+
+    def _check_input_dim(self, input: torch.Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2 dimensions [N, {self.num_features}, ...], got {list(input.shape)}")
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        """ValueError: fewer than 2 dimensions. HorovodInternalError: as the collectives raise."""
+        uses_batch = self.training or not self.track_running_stats
+        if not uses_batch or self.process_set.size() in (None, 1):
+            return super().forward(input)
+        self._check_input_dim(input)
+        output, mean, variance, count = _Normalize.apply(input, self.weight, self.bias, self.eps, self.process_set)
+        if self.training and self.track_running_stats:
+            self._track(mean, variance, count)
+        return output
+
+    @torch.no_grad()
+    def _track(self, mean: torch.Tensor, variance: torch.Tensor, count: torch.Tensor) -> None:
+        self.num_batches_tracked += 1
+        share = 1.0 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        unbiased = variance * (count / (count - 1).clamp(min=1))
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), share)
+        self.running_var.lerp_(unbiased.to(self.running_var.dtype), share)

@@ -1,0 +1,77 @@
+"""PyTorch's tensors as the library sees them: an address, a dtype and extents."""
+
+from typing import Optional, Sequence, Tuple
+
+import torch
+
+from rueda._native import lib
+
+_PAIRS = [
+    ("uint8", lib.RUEDA_U8), ("int8", lib.RUEDA_I8), ("uint16", lib.RUEDA_U16), ("int16", lib.RUEDA_I16),
+    ("uint32", lib.RUEDA_U32), ("int32", lib.RUEDA_I32), ("uint64", lib.RUEDA_U64), ("int64", lib.RUEDA_I64),
+    ("float16", lib.RUEDA_F16), ("bfloat16", lib.RUEDA_BF16), ("float32", lib.RUEDA_F32), ("float64", lib.RUEDA_F64),
+    ("bool", lib.RUEDA_BOOL), ("complex64", lib.RUEDA_COMPLEX64), ("complex128", lib.RUEDA_COMPLEX128),
+]  # fmt: skip
+DTYPES = {getattr(torch, name): number for name, number in _PAIRS if hasattr(torch, name)}
+_TORCH_DTYPES = {number: dtype for dtype, number in DTYPES.items()}
+
+
+def torch_dtype(number: int) -> torch.dtype:
+    """PyTorch's dtype for a number of rueda.h."""
+    return _TORCH_DTYPES[number]
+
+
+def dtype_number(tensor: torch.Tensor) -> int:
+    """The number of the tensor's dtype. ValueError: the library does not know it."""
+    try:
+        return DTYPES[tensor.dtype]
+    except KeyError:
+        names = ", ".join(name for name, _ in _PAIRS)
+        raise ValueError(f"dtype {tensor.dtype} is not supported; {names} are") from None
+
+
+def memory_extents(tensor: torch.Tensor) -> Optional[Sequence[int]]:
+    """The extents of a dense tensor in the order of its memory; None where elements overlap or leave gaps.
+
+    Two tensors of one shape and different strides have different extents, so that a mismatch between ranks is found: where
+    the order of the extents alone would not tell, an extent 1 is added.
+    """
+    if tensor.is_contiguous():
+        return tensor.shape
+    order = sorted(range(tensor.dim()), key=lambda d: (-tensor.stride(d), d))
+    expected = 1
+    for dimension in reversed(order):
+        if tensor.shape[dimension] != 1:
+            if tensor.stride(dimension) != expected:
+                return None
+            expected *= tensor.shape[dimension]
+    extents = tuple(tensor.shape[dimension] for dimension in order)
+    return extents if extents != tuple(tensor.shape) else (*extents, 1)
+
+
+def in_place(tensor: torch.Tensor) -> Sequence[int]:
+    """The extents of a tensor that is to be changed where it lies. ValueError: it is sparse, or not dense."""
+    require_strided(tensor)
+    extents = memory_extents(tensor)
+    if extents is None:
+        raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())} is not contiguous: an operation "
+                         "in place needs dense memory; use the one that returns a new tensor")  # fmt: skip
+    return extents
+
+
+def dense(tensor: torch.Tensor) -> Tuple[torch.Tensor, Sequence[int]]:
+    """The tensor or, where its memory has gaps or overlaps, a contiguous copy; and the extents of it."""
+    require_strided(tensor)
+    extents = memory_extents(tensor)
+    if extents is not None:
+        return tensor, extents
+    copy = tensor.contiguous()
+    return copy, copy.shape
+
+
+def require_strided(tensor: torch.Tensor) -> None:
+    """ValueError: not a tensor, or a sparse one."""
+    if not isinstance(tensor, torch.Tensor):
+        raise ValueError(f"a torch.Tensor is needed, not a {type(tensor).__name__}")
+    if tensor.layout != torch.strided:
+        raise ValueError(f"the tensor's layout is {tensor.layout}; sparse_allreduce_async() reduces sparse tensors")

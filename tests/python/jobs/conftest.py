@@ -1,0 +1,37 @@
+"""These tests start jobs of their own, as a user does."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import rueda
+
+HVDRUN = os.path.join(os.path.dirname(rueda.__file__), "bin", "hvdrun")
+
+
+class Ended:
+    """A job that has ended."""
+
+    def __init__(self, done):
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    def lines(self, rank):
+        """What a rank wrote to its standard output."""
+        mark = f"[{rank}]<stdout>:"
+        return [line[len(mark) :] for line in self.out.splitlines() if line.startswith(mark)]
+
+
+@pytest.fixture
+def run_script(tmp_path):
+    """Runs the text of a script on `ranks` ranks, with further flags of hvdrun's."""
+
+    def run(text, *flags, ranks=2, environment=None):
+        script = tmp_path / "script.py"
+        script.write_text("import torch\nimport rueda.torch as hvd\ntorch.set_num_threads(1)\n" + text)
+        command = [HVDRUN, "-np", str(ranks), *flags, sys.executable, str(script)]
+        surroundings = dict(os.environ, RUEDA_TIMEOUT_SECONDS="120", **(environment or {}))
+        return Ended(subprocess.run(command, capture_output=True, text=True, timeout=240, env=surroundings, cwd=tmp_path))
+
+    return run

@@ -1,0 +1,97 @@
+"""What a distributed optimizer refuses, and what it warns of."""
+
+import pytest
+import torch
+
+import rueda.torch as hvd
+
+
+@pytest.fixture
+def model():
+    return torch.nn.Linear(2, 2)
+
+
+def sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+@pytest.mark.parametrize(
+    "options, says",
+    [
+        (lambda m: {"named_parameters": [("weight", m.weight)]}, "no name"),
+        (lambda m: {"named_parameters": [("a", m.weight), ("a", m.bias)]}, "are named a"),
+        (lambda m: {"named_parameters": list(m.parameters())}, "pairs"),
+        (lambda m: {"groups": [[m.weight], [m.weight, m.bias]]}, "two groups"),
+        (lambda m: {"groups": ["weight"]}, "lists of parameters"),
+        (lambda m: {"num_groups": -1}, "num_groups"),
+        (lambda m: {"gradient_predivide_factor": 2.0, "op": hvd.Sum}, "Average"),
+        (lambda m: {"gradient_predivide_factor": 0.0}, "more than 0"),
+        (lambda m: {"backward_passes_per_step": 0}, "backward_passes_per_step"),
+        (lambda m: {"average_accumulated": True, "op": hvd.Max}, "average_accumulated"),
+    ],
+)
+def test_wrong_options_are_value_errors(model, options, says):
+    with pytest.raises(ValueError, match=says):
+        hvd.DistributedOptimizer(sgd(model), **options(model))
+
+
+def backward(model):
+    model(torch.ones(1, 2)).sum().backward()
+
+
+def test_zero_grad_between_backward_and_step_is_refused(model):
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    backward(model)
+    with pytest.raises(AssertionError, match="zero_grad"):
+        optimizer.zero_grad()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def test_more_backward_passes_than_announced_are_refused(model):
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    backward(model)
+    with pytest.raises(AssertionError, match="backward_passes_per_step"):
+        backward(model)
+    optimizer.synchronize()
+
+
+def test_the_number_of_passes_does_not_change_within_a_step(model):
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    with pytest.raises(ValueError, match="at least 1"):
+        optimizer.set_backward_passes_per_step(0)
+    backward(model)
+    with pytest.raises(ValueError, match="between backward and step"):
+        optimizer.set_backward_passes_per_step(2)
+    optimizer.step()
+
+
+def test_a_step_after_synchronize_warns_outside_skip_synchronize(model):
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    backward(model)
+    optimizer.synchronize()
+    with pytest.warns(UserWarning, match="skip_synchronize"):
+        optimizer.step()
+    backward(model)
+    with optimizer.skip_synchronize():
+        with pytest.raises(AssertionError, match="without synchronize"):
+            optimizer.step()
+    optimizer.step()
+
+
+def test_a_mismatch_of_one_gradient_leaves_the_optimizer_usable():
+    weight = torch.nn.Parameter(torch.ones(2 + hvd.rank()))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.1), [("weight", weight)])
+    weight.sum().backward()
+    with pytest.raises(hvd.MismatchError, match="weight"):
+        optimizer.step()
+    optimizer.zero_grad()
+    assert float(hvd.allreduce(torch.ones(1), op=hvd.Sum)) == hvd.size()
+
+
+def test_a_sparse_gradient_is_refused_unless_asked_for():
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=0.1), table.named_parameters())
+    with pytest.raises(ValueError, match="sparse_as_dense"):
+        table(torch.tensor([1])).sum().backward()
+    optimizer._reducer.forget()

@@ -1,0 +1,121 @@
+"""Parameters, optimizer state and objects are the root's on every rank."""
+
+import collections
+
+import pytest
+import torch
+
+import rueda.torch as hvd
+from helpers import same_on_all_ranks
+
+OPTIMIZERS = {
+    name: factory
+    for name, factory in vars(torch.optim).items()
+    if isinstance(factory, type) and issubclass(factory, torch.optim.Optimizer) and factory is not torch.optim.Optimizer
+}
+
+
+def model_of_this_rank():
+    torch.manual_seed(100 + hvd.rank())
+    return torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 2))
+
+
+@pytest.mark.parametrize("form", ["state_dict", "named_parameters", "list", "nested"])
+def test_parameters_are_the_root_s(form):
+    model = model_of_this_rank()
+    given = {
+        "state_dict": model.state_dict,
+        "named_parameters": model.named_parameters,
+        "list": lambda: list(model.named_parameters()),
+        "nested": lambda: {"all": [list(model.parameters())], "step": 3, "nothing": None},
+    }[form]()
+    hvd.broadcast_parameters(given, root_rank=1)
+    assert all(same_on_all_ranks(parameter) for parameter in model.parameters())
+    torch.manual_seed(101)
+    assert torch.equal(model[0].weight, torch.nn.Linear(4, 3).weight), "they are those of rank 1"
+
+
+def test_what_is_not_made_of_tensors_is_refused():
+    with pytest.raises(ValueError, match="generator|object"):
+        hvd.broadcast_parameters({"a": object()}, root_rank=0)
+
+
+def test_a_tensor_with_gaps_is_broadcast_too():
+    whole = torch.full((4, 6), float(hvd.rank()))
+    hvd.broadcast_parameters({"gappy": whole[:, ::2]}, root_rank=1)
+    assert torch.equal(whole[:, ::2], torch.ones(4, 3))
+    assert torch.equal(whole[:, 1::2], torch.full((4, 3), float(hvd.rank()))), "what lies between is left alone"
+
+
+def objects():
+    return [None, 17, "text", {"a": [1, 2, {"b": 3}]}, b"x" * 100000, collections.OrderedDict(z=1), torch.arange(3)]
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_an_object_is_the_root_s(number):
+    mine = objects()[number] if hvd.rank() == 1 else "mine"
+    got = hvd.broadcast_object(mine, root_rank=1, name="object")
+    assert repr(got) == repr(objects()[number])
+
+
+def stepped(name, model, steps):
+    """An optimizer of this class over the model, after some steps."""
+    parameters = list(model.parameters())
+    if name == "Muon":
+        parameters = [parameter for parameter in parameters if parameter.dim() == 2]
+    options = {} if name in ("Adafactor", "Adadelta", "Rprop") else {"lr": 0.01 * (1 + hvd.rank())}
+    optimizer = OPTIMIZERS[name](parameters, **options)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = sum((parameter * parameter).sum() for parameter in parameters)
+        loss.backward()
+        if name == "SparseAdam":
+            for parameter in parameters:
+                parameter.grad = parameter.grad.to_sparse()
+        return loss
+
+    for _ in range(steps):
+        optimizer.step(closure)
+    return optimizer
+
+
+def tensors_in(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, dict):
+        for key in sorted(value, key=str):
+            yield from tensors_in(value[key])
+    elif isinstance(value, (list, tuple)):
+        for entry in value:
+            yield from tensors_in(entry)
+
+
+@pytest.mark.parametrize("name", sorted(OPTIMIZERS))
+def test_an_optimizer_s_state_is_the_root_s_without_a_step(name):
+    optimizer = stepped(name, model_of_this_rank(), steps=2 if hvd.rank() == 1 else 0)
+    before = [parameter.detach().clone() for group in optimizer.param_groups for parameter in group["params"]]
+    hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+    after = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    assert all(torch.equal(old, new) for old, new in zip(before, after)), "parameters are left alone"
+    state = optimizer.state_dict()
+    assert len(hvd.broadcast_object(sorted(state["state"]), 1)) == len(state["state"])
+    for tensor in tensors_in(state):
+        assert same_on_all_ranks(tensor)
+    groups = [{key: value for key, value in group.items() if not torch.is_tensor(value)} for group in state["param_groups"]]
+    assert hvd.broadcast_object(groups, 1) == groups
+    stepped_once_more = stepped(name, model_of_this_rank(), steps=1)
+    assert stepped_once_more is not None
+
+
+def test_a_learning_rate_that_is_a_tensor_is_broadcast():
+    parameter = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.Adam([parameter], lr=torch.tensor(0.5 if hvd.rank() == 1 else 0.1))
+    hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+    assert float(optimizer.param_groups[0]["lr"]) == 0.5
+
+
+def test_a_state_that_the_root_does_not_have_goes():
+    optimizer = stepped("Adam", model_of_this_rank(), steps=0 if hvd.rank() == 1 else 2)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+    assert optimizer.state_dict()["state"] == {}

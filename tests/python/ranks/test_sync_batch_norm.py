@@ -1,0 +1,62 @@
+"""SyncBatchNorm is BatchNorm over the joined batch."""
+
+import pytest
+import torch
+
+import rueda.torch as hvd
+
+
+def batches(shape, uneven):
+    """Every rank's batch; uneven: rank r has r rows more."""
+    generator = torch.Generator().manual_seed(1)
+    rows = [shape[0] + (rank if uneven else 0) for rank in range(hvd.size())]
+    return [torch.randn(count, *shape[1:], generator=generator, dtype=torch.float64) * 3 + 50 for count in rows]
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (2, 3, 4, 4), (1, 3, 2, 2, 2)], ids=str)
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("momentum", [0.1, None])
+def test_forward_backward_and_statistics_are_equal(shape, affine, momentum):
+    every = batches(shape, uneven=True)
+    kind = {2: torch.nn.BatchNorm1d, 3: torch.nn.BatchNorm1d, 4: torch.nn.BatchNorm2d, 5: torch.nn.BatchNorm3d}[len(shape)]
+    plain = kind(3, momentum=momentum, affine=affine).double()
+    ours = hvd.SyncBatchNorm(3, momentum=momentum, affine=affine).double()
+    if affine:
+        for layer in (plain, ours):
+            torch.nn.init.constant_(layer.weight, 1.5)
+            torch.nn.init.constant_(layer.bias, -0.5)
+    joined = torch.cat(every).requires_grad_()
+    mine = every[hvd.rank()].clone().requires_grad_()
+    for _ in range(2):
+        expected, got = plain(joined), ours(mine)
+    first = sum(len(batch) for batch in every[: hvd.rank()])
+    rows = slice(first, first + len(mine))
+    assert torch.allclose(got, expected[rows])
+    expected.pow(3).sum().backward()
+    got.pow(3).sum().backward()
+    assert torch.allclose(mine.grad, joined.grad[rows], atol=1e-6)
+    assert torch.allclose(ours.running_mean, plain.running_mean)
+    assert torch.allclose(ours.running_var, plain.running_var)
+    assert ours.num_batches_tracked == plain.num_batches_tracked
+    if affine:
+        assert torch.allclose(hvd.allreduce(ours.weight.grad, op=hvd.Sum), plain.weight.grad)
+        assert torch.allclose(hvd.allreduce(ours.bias.grad, op=hvd.Sum), plain.bias.grad)
+
+
+def test_in_evaluation_it_uses_what_it_has_learnt():
+    ours = hvd.SyncBatchNorm(2).double()
+    ours(batches((3, 2), uneven=False)[hvd.rank()])
+    ours.eval()
+    rows = torch.full((2, 2), float(hvd.rank()), dtype=torch.float64)
+    expected = (rows - ours.running_mean) / torch.sqrt(ours.running_var + ours.eps)
+    assert torch.allclose(ours(rows), expected)
+
+
+def test_half_precision_stays_half():
+    ours = hvd.SyncBatchNorm(2)
+    assert ours(torch.randn(4, 2).bfloat16()).dtype == torch.bfloat16
+
+
+def test_one_dimension_is_too_few():
+    with pytest.raises(ValueError, match="2 dimensions"):
+        hvd.SyncBatchNorm(2)(torch.ones(2))
