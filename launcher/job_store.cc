@@ -42,7 +42,7 @@ Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, std::function<void(
   for (const uint8_t byte : name) store->job_ += fmt::format("{:02x}", byte);
 
   StoreServerOptions options;
-  options.address = kAddress;
+  options.addresses = {kAddress};
   options.job = store->job_;
   options.key = store->key_;
   auto server = StoreServer::start(options);

@@ -39,7 +39,7 @@ Result<std::shared_ptr<Store>> serve(const StoreLocation& where, const std::stri
                                               ", with another key or name");
   }
   StoreServerOptions options;
-  options.address = where.host;
+  options.addresses = {where.host};
   options.port = where.port;
   options.job = where.job;
   options.key = where.key;

@@ -4,8 +4,11 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
+#include <cerrno>
 #include <future>
+#include <list>
 #include <map>
+#include <system_error>
 #include <thread>
 
 #include "runtime/base/log.h"
@@ -17,6 +20,33 @@ namespace rueda::core {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
+namespace {
+
+/// The kernel chooses a port for the first address; it may be taken on another one.
+constexpr int kPortTries = 16;
+
+/// On the first address of the name that this machine has.
+Result<UniqueFd> listen_at(const std::string& name, uint16_t port) {
+  const auto addresses = resolve(name, port);
+  if (!addresses.ok()) return Status(Code::kInvalidArgument, "store: " + addresses.status().sentence());
+  Status last;
+  for (const SocketAddress& address : addresses.value()) {
+    auto socket = listen_on(address);
+    if (socket.ok()) return socket;
+    last = socket.status();
+  }
+  return last;
+}
+
+Result<int> family_of(int fd) {
+  int family = AF_INET;
+  socklen_t bytes = sizeof(family);
+  if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) == 0) return family;
+  return Status(Code::kSystem, "store: getsockopt: " + std::generic_category().message(errno));
+}
+
+}  // namespace
+
 /// Everything but `options`, `tls`, `port` and `io.post` belongs to the server's thread.
 struct StoreServer::State {
   StoreServerOptions options;
@@ -25,15 +55,19 @@ struct StoreServer::State {
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard{io.get_executor()};
   KeyTable table;
-  tcp::acceptor acceptor{io};
-  asio::steady_timer pause{io};  ///< after an accept failed for want of descriptors
+  struct Port {
+    explicit Port(asio::io_context& io) : acceptor(io), pause(io) {}
+    tcp::acceptor acceptor;
+    asio::steady_timer pause;  ///< after an accept failed for want of descriptors
+  };
+  std::list<Port> ports;
   uint64_t next_session = 0;
   std::map<uint64_t, std::shared_ptr<StoreSession>> sessions;  ///< by age
   std::thread thread;
 
   Status listen();
-  Status listen(const SocketAddress& address);
-  void accept();
+  Result<std::vector<UniqueFd>> listen_once();
+  void accept(Port& port);
   void adopt(UniqueFd socket);
   void drop_oldest_unproven();
   void run();
@@ -48,44 +82,51 @@ struct StoreServer::State {
   }
 };
 
-/// On the first address of the host that this machine has.
-Status StoreServer::State::listen() {
-  const auto addresses = resolve(options.address, options.port);
-  if (!addresses.ok()) return {Code::kInvalidArgument, "store: " + addresses.status().sentence()};
-  Status last;
-  for (const SocketAddress& address : addresses.value()) {
-    last = listen(address);
-    if (last.ok()) break;
+/// On all addresses, with the port that the first of them got.
+Result<std::vector<UniqueFd>> StoreServer::State::listen_once() {
+  std::vector<UniqueFd> sockets;
+  port = options.port;
+  for (const std::string& name : options.addresses) {
+    auto socket = listen_at(name, port);
+    if (!socket.ok()) return socket.status();
+    sockets.push_back(std::move(socket).value());
+    const auto bound = bound_port(sockets.back().get());
+    if (!bound.ok()) return bound.status();
+    port = bound.value();
   }
-  return last;
+  return sockets;
 }
 
-Status StoreServer::State::listen(const SocketAddress& address) {
-  auto socket = listen_on(address);
-  if (!socket.ok()) return socket.status();
-  const auto bound = bound_port(socket.value().get());
-  if (!bound.ok()) return bound.status();
-  port = bound.value();
-  boost::system::error_code error;
-  acceptor.assign(address.family() == AF_INET6 ? tcp::v6() : tcp::v4(), socket.value().get(), error);
-  if (error) return {Code::kSystem, "store: cannot accept on " + address.text() + ": " + error.message()};
-  socket.value().release();
+Status StoreServer::State::listen() {
+  auto sockets = listen_once();
+  const int tries = options.port == 0 && options.addresses.size() > 1 ? kPortTries : 1;
+  for (int attempt = 1; !sockets.ok() && attempt < tries; ++attempt) sockets = listen_once();
+  if (!sockets.ok()) return sockets.status();
+  for (UniqueFd& socket : sockets.value()) {
+    const auto family = family_of(socket.get());
+    if (!family.ok()) return family.status();
+    boost::system::error_code error;
+    Port& made = ports.emplace_back(io);
+    made.acceptor.assign(family.value() == AF_INET6 ? tcp::v6() : tcp::v4(), socket.get(), error);
+    if (error) return {Code::kSystem, "store: cannot accept on port " + std::to_string(port) + ": " + error.message()};
+    socket.release();
+  }
   return {};
 }
 
-void StoreServer::State::accept() {
-  acceptor.async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
+void StoreServer::State::accept(Port& from) {
+  from.acceptor.async_accept([this, &from](const boost::system::error_code& error, tcp::socket socket) {
     if (error == asio::error::operation_aborted) return;
     if (!error) {
       boost::system::error_code refused;
       const int fd = socket.release(refused);
       if (!refused) adopt(UniqueFd(fd));
-      return accept();
+      return accept(from);
     }
     log(LogLevel::kWarning, "store: accept on port {} failed: {}; trying again in 100 ms", port, error.message());
-    pause.expires_after(std::chrono::milliseconds(100));
-    pause.async_wait([this](const boost::system::error_code& stopped) {
-      if (!stopped) accept();
+    from.pause.expires_after(std::chrono::milliseconds(100));
+    from.pause.async_wait([this, &from](const boost::system::error_code& stopped) {
+      if (!stopped) accept(from);
     });
   });
 }
@@ -133,7 +174,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(const StoreServerOptions
     state->tls = std::move(tls).value();
   }
   RUEDA_RETURN_IF_ERROR(state->listen());
-  state->accept();
+  for (State::Port& port : state->ports) state->accept(port);
   state->thread = std::thread([raw = state.get()] { raw->run(); });
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(state)));
 } catch (const std::exception& error) {
@@ -143,7 +184,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(const StoreServerOptions
 StoreServer::~StoreServer() {
   asio::post(state_->io, [state = state_.get()] {
     boost::system::error_code ignored;
-    state->acceptor.close(ignored);
+    for (State::Port& port : state->ports) port.acceptor.close(ignored);
     state->sessions.clear();
     state->io.stop();
   });

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/rendezvous/epoch_plan.h"
 #include "runtime/rendezvous/store.h"
@@ -10,7 +11,8 @@
 namespace rueda::core {
 
 struct StoreServerOptions {
-  std::string address = "127.0.0.1";          ///< numeric, or a name of this host; the only one it listens on
+  /// Numeric, or names of this host, at least one; it listens on these alone, with one port.
+  std::vector<std::string> addresses = {"127.0.0.1"};
   uint16_t port = 0;                          ///< 0: the kernel chooses
   std::string job = "job";                    ///< the identity of TLS's key: clients name the same
   JobKey key;                                 ///< not present: plain, for RUEDA_INSECURE=1

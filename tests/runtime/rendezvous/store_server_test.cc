@@ -221,9 +221,25 @@ TEST_CASE("where nobody serves a client gives up at its deadline and says why") 
   CHECK_THAT(client.status().sentence(), Contains("refused") && Contains(std::to_string(port)));
 }
 
+TEST_CASE("a store with several addresses is one store with one port") {
+  StoreServerOptions options;
+  options.addresses = {"127.0.0.1", "127.0.0.3", "127.0.0.2"};
+  const auto server = StoreServer::start(options).value();
+  for (const std::string address : {"127.0.0.1", "127.0.0.2", "127.0.0.3"}) {
+    INFO(address);
+    const auto client = StoreClient::connect({address, server->port(), "job", {}}, late());
+    REQUIRE(client.ok());
+    CHECK(client.value()->set(address, "came").ok());
+    CHECK(server->get(address, late()).value() == "came");
+  }
+  const auto elsewhere =
+      StoreClient::connect({"127.0.0.4", server->port(), "job", {}}, Deadline::after(milliseconds(50)));
+  CHECK(elsewhere.status().code() == Code::kTimeout);
+}
+
 TEST_CASE("an address that this machine does not have cannot be served") {
   StoreServerOptions options;
-  options.address = "192.0.2.1";  // RFC 5737: for documentation only
+  options.addresses = {"192.0.2.1"};  // RFC 5737: for documentation only
   CHECK(StoreServer::start(options).status().code() == Code::kSystem);
 }
 
