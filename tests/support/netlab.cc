@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -102,7 +101,6 @@ struct NetLab::State {
   pid_t bridge = -1;
   std::vector<pid_t> keepers;
   std::vector<pid_t> servers;  // the commands that run sshd
-  std::vector<std::vector<pid_t>> own;
 
   ~State() {
     for (const pid_t keeper : keepers) kill(keeper, SIGKILL);
@@ -190,10 +188,6 @@ NetLab::NetLab(const Options& options) : state_(std::make_unique<State>()) {
     for (const char* word : {"/usr/sbin/sshd", "-D", "-e"}) words.emplace_back(word);
     state.servers.push_back(start_until_it_says(words, "Server listening on ::"));
   }
-  state.own.resize(state.keepers.size());
-  for (int host = 0; host < options.hosts; ++host) {
-    for (const auto& process : processes(host)) state.own[static_cast<size_t>(host)].push_back(process.pid);
-  }
 }
 
 NetLab::~NetLab() = default;
@@ -266,10 +260,9 @@ std::vector<LabProcess> NetLab::processes(int host) const {
     const std::string pid = entry.path().filename();
     if (pid.find_first_not_of("0123456789") != std::string::npos || process_namespace(pid) != home) continue;
     const auto number = static_cast<pid_t>(std::stol(pid));
-    const auto& own = state_->own[at];
-    if (number == state_->keepers[at] || std::find(own.begin(), own.end(), number) != own.end()) continue;
     std::string name = read_text("/proc/" + pid + "/comm");
     if (!name.empty()) name.pop_back();
+    if (number == state_->keepers[at] || name == "sshd") continue;
     found.push_back({number, name});
   }
   return found;

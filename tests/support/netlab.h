@@ -58,7 +58,7 @@ class NetLab {
   void cut(int host, int network = 0) const;
   /// Ends every process of the host at once, and its interfaces with them.
   void kill_host(int host);
-  /// What runs on the host, without what belongs to the lab.
+  /// What runs on the host, without what belongs to the lab: its first process and every sshd.
   std::vector<LabProcess> processes(int host) const;
   /// The one of this name, or -1.
   pid_t process_named(int host, const std::string& name) const;
