@@ -12,10 +12,12 @@
 #include <optional>
 
 #include "launcher/descendants.h"
+#include "launcher/introduction.h"
 #include "launcher/message_link.h"
 #include "launcher/output_taps.h"
 #include "launcher/rank_input.h"
 #include "launcher/rank_process.h"
+#include "launcher/store_route.h"
 #include "launcher/usable_cores.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/deadline.h"
@@ -26,6 +28,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kGraceWithoutParent{2000};  // hvdrun or the guard is gone; all is over within 5 s
+constexpr milliseconds kStoreAnswers{3000};
 constexpr milliseconds kKillAgain{200};
 constexpr milliseconds kGiveUpAfter{10000};
 
@@ -39,7 +42,8 @@ class Agent {
   void start(const std::string& bytes);
   bool start_one(const StartOrder& order, const RankOrder& rank);
   void refuse(int rank, int error, const std::string& sentence);
-  void parent_gone(const std::string& who);
+  void expect_word(milliseconds silence);
+  void parent_gone(const std::string& what);
   void forward(int signal);
   void reap();
   void end(milliseconds grace);
@@ -54,6 +58,8 @@ class Agent {
   FdWatch guard_gone_;
   SignalWatch child_;
   Timer kill_timer_;
+  Timer silence_timer_;
+  milliseconds silence_{0};  // for how long hvdrun may say nothing; 0: for ever
   std::optional<SteadyClock::time_point> kill_at_;
   std::map<pid_t, int> running_;  // pid -> rank
   std::map<int, RankInput> inputs_;
@@ -69,25 +75,28 @@ Agent::Agent(UniqueFd guard)
             {[this](const Message& message) { receive(message); },
              [this](const Status&) {
                taps_.discard();
-               parent_gone("hvdrun");
+               parent_gone("hvdrun is gone");
              }}),
       taps_(loop_, [this](const Message& message) { link_.send(message); }),
       guard_(std::move(guard)),
       guard_gone_(loop_, guard_.get(), Interest::kRead),
       child_(loop_, {SIGCHLD}, [this](int) { reap(); }),
-      kill_timer_(loop_) {
+      kill_timer_(loop_),
+      silence_timer_(loop_) {
   taps_.on_drained([this] { leave_if_done(); });
-  guard_gone_.arm([this] { parent_gone("the guard"); });
+  guard_gone_.arm([this] { parent_gone("the guard is gone"); });
 }
 
 int Agent::run() {
   const auto magic = std::as_bytes(std::span(kAgentMagic));
   link_.send_bytes({magic.begin(), magic.end()});
+  link_.send({MessageType::kHere, -1, 0, encode(introduce())});
   loop_.run();
   return 0;
 }
 
 void Agent::receive(const Message& message) {
+  expect_word(silence_);
   switch (message.type) {
     case MessageType::kStart: return start(message.bytes);
     case MessageType::kInput:
@@ -96,6 +105,7 @@ void Agent::receive(const Message& message) {
     case MessageType::kSignal: return forward(static_cast<int>(message.number));
     case MessageType::kTaken: return taps_.taken(message.number);
     case MessageType::kEnd: return end(milliseconds(message.number));
+    case MessageType::kPing: return link_.send({MessageType::kPong, -1, 0, {}});
     default: return;  // an agent's own kinds; hvdrun does not send them
   }
 }
@@ -109,10 +119,17 @@ void Agent::start(const std::string& bytes) {
   auto order = decode_start_order(bytes);
   started_ = true;
   if (!order) return refuse(-1, EINVAL, "the start order cannot be read");
+  const int first = order->ranks.front().rank;
   if (order->build != build_id()) {
-    return refuse(-1, EINVAL, fmt::format("hvdrun is build {}, its agent here build {}", order->build, build_id()));
+    return refuse(first, EINVAL, fmt::format("hvdrun is build {}, its agent here build {}", order->build, build_id()));
   }
   grace_ = milliseconds(order->grace_ms);
+  expect_word(milliseconds(order->silence_ms));
+  const auto store = find_store_path(order->stores, kStoreAnswers);
+  if (!store.ok()) return refuse(first, ENETUNREACH, store.status().sentence());
+  link_.send({MessageType::kRoute, -1, 0,
+              fmt::format("reaches the store at {} from {}", store.value().to, store.value().from)});
+  order->environment.push_back(fmt::format("RUEDA_STORE_ADDR={}", store.value().to));
   const auto names_threads = [](const std::string& variable) { return variable.starts_with("OMP_NUM_THREADS="); };
   if (std::none_of(order->environment.begin(), order->environment.end(), names_threads)) {
     const int threads = std::max(1, usable_cores() / std::max(1, static_cast<int>(order->ranks.size())));
@@ -144,8 +161,18 @@ bool Agent::start_one(const StartOrder& order, const RankOrder& rank) {
   return true;
 }
 
-void Agent::parent_gone(const std::string& who) {
-  link_.send({MessageType::kNote, -1, 0, fmt::format("{} is gone; its agent ends all ranks of this host", who)});
+// A host that is cut off, or whose hvdrun is, ends its ranks by itself.
+void Agent::expect_word(milliseconds silence) {
+  silence_ = silence;
+  if (silence.count() == 0) return;
+  silence_timer_.start(silence, [this] {
+    taps_.discard();
+    parent_gone(fmt::format("hvdrun has been silent for {} s", std::chrono::duration<double>(silence_).count()));
+  });
+}
+
+void Agent::parent_gone(const std::string& what) {
+  link_.send({MessageType::kNote, -1, 0, fmt::format("{}; its agent ends all ranks of this host", what)});
   end(std::min(grace_, kGraceWithoutParent));
 }
 

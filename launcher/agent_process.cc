@@ -1,5 +1,6 @@
 #include "launcher/agent_process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/socket.h>
@@ -7,28 +8,85 @@
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
 namespace rueda::core::launcher {
+namespace {
+
+Status failed(std::string_view what, int error) {
+  return {Code::kSystem, fmt::format("{}: {}", what, std::strerror(error))};
+}
+
+/// posix_spawn's two lists, freed with it.
+class Spawn {
+ public:
+  Spawn() {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawnattr_init(&attributes_);
+  }
+  ~Spawn() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attributes_);
+  }
+  Spawn(const Spawn&) = delete;
+  Spawn& operator=(const Spawn&) = delete;
+
+  void move(int from, int to) { posix_spawn_file_actions_adddup2(&actions_, from, to); }
+  void in_own_session() { posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID); }
+  /// 0, or errno.
+  int run(const char* file, const std::vector<std::string>& words, pid_t& pid) {
+    std::vector<char*> arguments;
+    for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    return posix_spawnp(&pid, file, &actions_, &attributes_, arguments.data(), environ);
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+  posix_spawnattr_t attributes_{};
+};
+
+struct SocketPair {
+  UniqueFd ours, theirs;
+};
+Result<SocketPair> make_socket_pair() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return failed("a socket pair for the agent", errno);
+  return SocketPair{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+}  // namespace
 
 Result<AgentProcess> start_local_agent() {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return Status(Code::kSystem, fmt::format("a socket pair for the agent: {}", std::strerror(errno)));
-  }
+  auto sockets = make_socket_pair();
+  if (!sockets.ok()) return sockets.status();
   AgentProcess agent;
-  agent.socket = UniqueFd(ends[0]);
-  const UniqueFd theirs(ends[1]);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  const std::unique_ptr<posix_spawn_file_actions_t, int (*)(posix_spawn_file_actions_t*)> freed(
-      &actions, posix_spawn_file_actions_destroy);
-  posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDOUT_FILENO);
-  char name[] = "hvdrun", flag[] = "--agent";
-  char* const arguments[] = {name, flag, nullptr};
-  const int error = posix_spawn(&agent.guard, "/proc/self/exe", &actions, nullptr, arguments, environ);
-  if (error != 0) return Status(Code::kSystem, fmt::format("starting the agent: {}", std::strerror(error)));
+  agent.socket = std::move(sockets.value().ours);
+  Spawn spawn;
+  spawn.move(sockets.value().theirs.get(), STDIN_FILENO);
+  spawn.move(sockets.value().theirs.get(), STDOUT_FILENO);
+  const int error = spawn.run("/proc/self/exe", {"hvdrun", "--agent"}, agent.pid);
+  if (error != 0) return failed("starting the agent", error);
+  return agent;
+}
+
+Result<AgentProcess> start_remote_agent(const std::vector<std::string>& command) {
+  auto sockets = make_socket_pair();
+  if (!sockets.ok()) return sockets.status();
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return failed("a pipe for the errors of the agent", errno);
+  AgentProcess agent;
+  agent.socket = std::move(sockets.value().ours);
+  agent.errors = UniqueFd(ends[0]);
+  const UniqueFd their_errors(ends[1]);
+  fcntl(agent.errors.get(), F_SETFL, O_NONBLOCK);
+  Spawn spawn;
+  spawn.in_own_session();
+  spawn.move(sockets.value().theirs.get(), STDIN_FILENO);
+  spawn.move(sockets.value().theirs.get(), STDOUT_FILENO);
+  spawn.move(their_errors.get(), STDERR_FILENO);
+  const int error = spawn.run(command.front().c_str(), command, agent.pid);
+  if (error != 0) return failed(fmt::format("starting {}", command.front()), error);
   return agent;
 }
 

@@ -41,7 +41,8 @@ class Flags {
     app_.get_formatter()->column_width(44);
     app_.set_help_flag();
     app_.footer(
-        "Several hosts: not in this build; all ranks run on this one.\nExample: hvdrun -np 4 ./train --epochs 3");
+        "Examples: hvdrun -np 4 ./train --epochs 3\n"
+        "          hvdrun -np 8 -H node1:4,node2:4 ./train --epochs 3");
     add_job();
     add_output();
     add_about();
@@ -75,8 +76,11 @@ class Flags {
   void add_job() {
     app_.add_option("-n,--np", arguments_.processes, "how many ranks (all slots of the hosts)")
         ->check(CLI::Range(1, 65536));
-    app_.add_option("-H,--hosts", arguments_.hosts, "hosts and slots, as in localhost:4 (this host)");
+    app_.add_option("-H,--hosts", arguments_.hosts, "hosts and slots, as in node1:4,me@node2:4 (this host)");
     app_.add_option("--hostfile", arguments_.hostfile, "file with a line `host slots=n` for each host");
+    app_.add_option("-p,--ssh-port", arguments_.ssh.port, "where sshd listens on the hosts (as ssh is configured)")
+        ->check(CLI::Range(1, 65535));
+    app_.add_option("-i,--ssh-identity-file", arguments_.ssh.identity_file, "the key for ssh (as ssh is configured)");
     app_.add_option_function<int>(
             "--grace-seconds", [this](int seconds) { arguments_.grace = std::chrono::seconds(seconds); },
             "between SIGTERM and SIGKILL when a job ends early (5)")
@@ -176,6 +180,8 @@ Result<Arguments> parse_arguments(const std::vector<std::string>& words) {
   }
   if (arguments.variables.count("RUEDA_INIT_TIMEOUT_SECONDS") > 0)
     arguments.start_timeout = flags.settings().init_timeout;
+  if (const auto limit = std::chrono::ceil<std::chrono::seconds>(arguments.start_timeout); limit.count() > 0)
+    arguments.ssh.connect_timeout = limit;
   if (arguments.action == Action::kHelp) arguments.text = flags.app().help();
   if (arguments.action == Action::kCompletion) arguments.text = bash_completion(flags.names());
   return arguments;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/ssh.h"
 #include "runtime/base/status.h"
 
 namespace rueda::core::launcher {
@@ -16,6 +17,7 @@ struct Arguments {
   int processes = 0;  ///< 0: not given
   std::string hosts;
   std::string hostfile;
+  SshOptions ssh;
   std::string output_directory;  ///< empty: none
   bool timestamps = false;
   bool verbose = false;

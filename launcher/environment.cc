@@ -20,18 +20,16 @@ std::vector<std::string> as_list(const Variables& variables) {
 
 }  // namespace
 
-std::vector<std::string> job_environment(const Variables& own, const Variables& knobs, const std::string& job,
-                                         const std::string& store_address) {
+std::vector<std::string> job_environment(const Variables& own, const Variables& knobs, const std::string& job) {
   Variables variables = own;
   for (const auto place : kPlaces) {
     variables.erase(fmt::format("RUEDA_{}", place));
     variables.erase(fmt::format("HOROVOD_{}", place));
   }
-  for (const char* name : {"RUEDA_HOSTNAME", "RUEDA_JOB_KEY_FD", "RUEDA_JOB_KEY_FILE"}) variables.erase(name);
+  for (const char* name : {"RUEDA_HOSTNAME", "RUEDA_STORE_ADDR", "RUEDA_JOB_KEY_FD", "RUEDA_JOB_KEY_FILE"})
+    variables.erase(name);
   for (const auto& [name, value] : knobs) variables[name] = value;
   variables["RUEDA_JOB"] = job;
-  variables["RUEDA_STORE"] = "launcher";
-  variables["RUEDA_STORE_ADDR"] = store_address;
   variables["RUEDA_STORE"] = "launcher";       // it is hvdrun who serves there, not rank 0
   variables.emplace("PYTHONUNBUFFERED", "1");  // into a pipe Python would hold its lines back
   return as_list(variables);

@@ -9,10 +9,9 @@ namespace rueda::core::launcher {
 
 using Variables = std::map<std::string, std::string>;
 
-/// What all ranks get: hvdrun's own environment without what describes a rank or a key of an outer job, the knobs given
-/// as flags, and how to reach the store.
-std::vector<std::string> job_environment(const Variables& own, const Variables& knobs, const std::string& job,
-                                         const std::string& store_address);
+/// What all ranks get: hvdrun's own environment without what describes a rank, a store or a key of an outer job, the
+/// knobs given as flags, and the job's name. The store's address is not the same for all hosts: their agents add it.
+std::vector<std::string> job_environment(const Variables& own, const Variables& knobs, const std::string& job);
 
 /// What one rank gets besides: who it is, in our names and in Horovod's.
 std::vector<std::string> rank_environment(const Placement& placement);

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <optional>
+
+#include "runtime/net/interfaces.h"
+#include "runtime/net/socket_address.h"
 
 namespace rueda::core::launcher {
 namespace {
@@ -26,22 +30,45 @@ std::optional<int> parse_slots(std::string_view text) {
   return slots;
 }
 
+bool consists_of(std::string_view text, std::string_view besides) {
+  const auto fits = [besides](unsigned char c) {
+    return (c < 128 && std::isalnum(c) != 0) || besides.find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), fits);
+}
+
+// `name` may have a user before it.
 Status add_host(std::vector<HostSlots>& hosts, std::string_view name, int slots) {
-  const auto same = [name](const HostSlots& host) { return host.name == name; };
-  if (std::any_of(hosts.begin(), hosts.end(), same)) {
-    return {Code::kInvalidArgument, fmt::format("host \"{}\" is given twice; add its slots up", name)};
+  const size_t at = name.find('@');
+  const std::string_view user = at == std::string_view::npos ? std::string_view() : name.substr(0, at);
+  const std::string_view host = at == std::string_view::npos ? name : name.substr(at + 1);
+  if (!consists_of(host, "._-:%") || (at != std::string_view::npos && !consists_of(user, "._-"))) {
+    return {Code::kInvalidArgument,
+            fmt::format("\"{}\" is not a host's name; allowed are letters, digits and . _ -, and a user's name with @ "
+                        "before it",
+                        name)};
   }
-  hosts.push_back({std::string(name), slots});
+  const auto same = [host](const HostSlots& other) { return other.name == host; };
+  if (std::any_of(hosts.begin(), hosts.end(), same)) {
+    return {Code::kInvalidArgument, fmt::format("host \"{}\" is given twice; add its slots up", host)};
+  }
+  hosts.push_back({std::string(host), slots, std::string(user)});
   return {};
+}
+
+// [fd00::1] or user@[fd00::1], without the brackets.
+std::string without_brackets(std::string_view name) {
+  const size_t open = name.find('[');
+  if (name.size() < 3 || open == std::string_view::npos || name.back() != ']') return std::string(name);
+  return std::string(name.substr(0, open)) + std::string(name.substr(open + 1, name.size() - open - 2));
 }
 
 Status add_entry(std::vector<HostSlots>& hosts, std::string_view entry) {
   const size_t colon = entry.rfind(':');
   // More than one colon: an IPv6 address, which has slots only behind brackets, [::1]:2.
-  const bool bare =
-      colon == std::string_view::npos || (entry.front() != '[' && entry.find(':') != colon) || entry.back() == ']';
-  std::string_view name = bare ? entry : entry.substr(0, colon);
-  if (name.size() > 2 && name.front() == '[' && name.back() == ']') name = name.substr(1, name.size() - 2);
+  const bool bracketed = entry.find('[') != std::string_view::npos;
+  const bool bare = colon == std::string_view::npos || (!bracketed && entry.find(':') != colon) || entry.back() == ']';
+  const std::string name = without_brackets(bare ? entry : entry.substr(0, colon));
   const auto slots = bare ? std::optional<int>(1) : parse_slots(entry.substr(colon + 1));
   if (name.empty() || name.front() == '-' || !slots) {
     return {Code::kInvalidArgument,
@@ -63,7 +90,7 @@ Status add_line(std::vector<HostSlots>& hosts, std::string_view line, int number
     return {Code::kInvalidArgument,
             fmt::format("line {}: \"{}\" is not `host slots=n` with n from 1 to {}", number, line, kMaxSlots)};
   }
-  return add_host(hosts, line.substr(0, blank), *slots);
+  return add_host(hosts, without_brackets(line.substr(0, blank)), *slots);
 }
 
 }  // namespace
@@ -117,12 +144,25 @@ Result<std::vector<Placement>> place(int processes, const std::vector<HostSlots>
   return placements;
 }
 
-bool is_this_host(std::string_view name) {
+bool is_this_host(const std::string& name) {
   if (name == "localhost" || name == "::1" || name.starts_with("127.")) return true;
+  if (SocketAddress::parse(name, 0).ok()) return listen_addresses(name).ok();
   std::array<char, 256> buffer{};
   if (gethostname(buffer.data(), buffer.size() - 1) != 0) return false;
   const std::string_view own(buffer.data());
   return name == own || name.substr(0, name.find('.')) == own || name == own.substr(0, own.find('.'));
+}
+
+std::vector<HostShare> share_out(const std::vector<HostSlots>& hosts, const std::vector<Placement>& placements) {
+  std::vector<HostShare> shares;
+  for (const auto& host : hosts) {
+    HostShare share{host, is_this_host(host.name), {}};
+    for (const auto& placement : placements) {
+      if (placement.host == host.name) share.ranks.push_back(placement);
+    }
+    if (!share.ranks.empty()) shares.push_back(std::move(share));
+  }
+  return shares;
 }
 
 }  // namespace rueda::core::launcher

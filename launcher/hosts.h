@@ -11,6 +11,7 @@ namespace rueda::core::launcher {
 struct HostSlots {
   std::string name;
   int slots = 1;
+  std::string user = {};  ///< whom ssh is to log in as; empty: as ssh itself says
   bool operator==(const HostSlots&) const = default;
 };
 
@@ -25,8 +26,16 @@ struct Placement {
   int cross_size = 1;
 };
 
-/// `a:2,b:4`; a host without a number has one slot. kInvalidArgument quotes what does not parse, or the host given
-/// twice.
+/// What runs on one host.
+struct HostShare {
+  HostSlots host;
+  bool here = false;  ///< it is this machine
+  std::vector<Placement> ranks;
+};
+
+/// `a:2,user@b:4,[fd00::1]:2`; a host without a number has one slot. Names and users consist of letters, digits and
+/// `._-`, addresses also of `:%`, none begins with `-`: they become words of a command. kInvalidArgument quotes what
+/// does not parse, or the host given twice.
 Result<std::vector<HostSlots>> parse_hosts(std::string_view text);
 /// Lines `host slots=n`, `#` begins a comment. kInvalidArgument names the line.
 Result<std::vector<HostSlots>> parse_hostfile(std::string_view text);
@@ -34,7 +43,11 @@ Result<std::vector<HostSlots>> parse_hostfile(std::string_view text);
 /// Fills the hosts in their order with ranks 0..processes-1. kInvalidArgument: more processes than slots; shows both.
 Result<std::vector<Placement>> place(int processes, const std::vector<HostSlots>& hosts);
 
-/// Whether a name means the machine we are on: localhost, a loopback address, or its own host name, short or full.
-bool is_this_host(std::string_view name);
+/// Whether a name means the machine we are on: localhost, a loopback address, its own host name, short or full, or an
+/// address of one of its interfaces.
+bool is_this_host(const std::string& name);
+
+/// The hosts that got ranks, in their order.
+std::vector<HostShare> share_out(const std::vector<HostSlots>& hosts, const std::vector<Placement>& placements);
 
 }  // namespace rueda::core::launcher

@@ -2,20 +2,19 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 
-#include "launcher/agent_process.h"
-#include "launcher/environment.h"
+#include "launcher/job_hosts.h"
 #include "launcher/job_store.h"
 #include "launcher/judge.h"
-#include "launcher/message_link.h"
 #include "launcher/rank_output.h"
+#include "launcher/start_order.h"
+#include "launcher/store_route.h"
 #include "launcher/terminal_input.h"
-#include "runtime/base/build_id.h"
-#include "runtime/base/environment.h"
+#include "runtime/net/interfaces.h"
 
 namespace rueda::core::launcher {
 namespace {
@@ -23,8 +22,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTimeToRaise{3000};  // between the verdict and SIGTERM
-constexpr milliseconds kGuardLeaves{10000};
-constexpr size_t kMaxBacklog = 256u << 10;  // beyond it hvdrun asks the agent for no more output
+constexpr size_t kMaxBacklog = 256u << 10;  // beyond it hvdrun asks the agents for no more output
+constexpr size_t kHostOfRankZero = 0;
 
 /// The signals that hvdrun passes on, but those it was told to ignore (nohup, a shell's background job).
 std::vector<int> forwarded_signals() {
@@ -43,19 +42,22 @@ class Job {
 
  private:
   Status prepare();
-  void send_order(const std::string& store_address);
-  void receive(const Message& message);
+  void watch_start();
+  Status begin();
+  Status open_store();
+  void fail(std::string sentence);
+  void receive(size_t host, const Message& message);
   void started(const Message& message);
   void exited(int rank, int wait_status);
+  void host_lost(size_t host, const std::string& why);
   void judge_again();
   void pass_sentence(const Failure& failure);
   void signalled(int signal);
-  void guard_exited();
-  void link_closed(const Status& why);
   void settle_output();
-  void finish_when_over();
+  void finish();
   void report();
   void leave_when_printed();
+  std::string name_of(int rank) const;
   int size() const { return static_cast<int>(plan_.placements.size()); }
 
   const Arguments& arguments_;
@@ -64,24 +66,20 @@ class Job {
   RankOutput output_;
   Judge judge_;
   std::unique_ptr<JobStore> store_;
-  AgentProcess agent_;
-  std::unique_ptr<MessageLink> link_;
+  StoreRoutes routes_;
+  JobHosts hosts_;
   TerminalInput input_;
   std::unique_ptr<SignalWatch> signals_;
-  std::unique_ptr<SignalWatch> child_;
   Timer start_timer_;
   Timer end_timer_;
   std::vector<int64_t> pids_;
   int started_ = 0;
-  int64_t owed_ = 0;  // output taken that the agent does not know of yet
   int interrupts_ = 0;
-  int guard_status_ = 0;
+  bool begun_ = false;  // the ranks were ordered
   bool sentenced_ = false;
-  bool done_ = false;  // the agent said so
-  bool link_open_ = false;
-  bool guard_running_ = false;
   bool reported_ = false;
-  std::string broken_;  // why the agent is no more, if it did not say that it was done
+  std::vector<std::string> faults_;  // what went wrong that is no rank's failure
+  int fault_code_ = 1;
 };
 
 Job::Job(const Arguments& arguments, const JobPlan& plan)
@@ -90,9 +88,20 @@ Job::Job(const Arguments& arguments, const JobPlan& plan)
       output_(loop_, static_cast<int>(plan.placements.size()),
               arguments.timestamps ? Timestamps::kOn : Timestamps::kOff, [this] { settle_output(); }),
       judge_(static_cast<int>(plan.placements.size())),
+      hosts_(loop_, plan.hosts, plan.silence,
+             {[this] {
+                if (Status status = begin(); !status.ok()) fail(status.sentence());
+              },
+              [this](const std::vector<std::string>& sentences) {
+                for (const auto& sentence : sentences) fail(sentence);
+                hosts_.send_all({MessageType::kEnd, -1, 0, {}});
+              },
+              [this](size_t host, const Message& message) { receive(host, message); },
+              [this](size_t host, const std::string& why) { host_lost(host, why); }, [this] { finish(); },
+              [this](const std::string& line) { output_.say(line); }}),
       input_(loop_, STDIN_FILENO,
              [this](std::string piece) {
-               link_->send({MessageType::kInput, 0, 0, std::move(piece)});
+               hosts_.send(kHostOfRankZero, {MessageType::kInput, 0, 0, std::move(piece)});
              }),
       start_timer_(loop_),
       end_timer_(loop_),
@@ -101,36 +110,9 @@ Job::Job(const Arguments& arguments, const JobPlan& plan)
 Status Job::prepare() {
   for (const int ignored : {SIGPIPE, SIGTTIN, SIGTTOU}) ::signal(ignored, SIG_IGN);
   if (!arguments_.output_directory.empty()) RUEDA_RETURN_IF_ERROR(output_.open_files(arguments_.output_directory));
-  child_ = std::make_unique<SignalWatch>(loop_, std::vector<int>{SIGCHLD}, [this](int) { guard_exited(); });
   signals_ = std::make_unique<SignalWatch>(loop_, forwarded_signals(), [this](int signal) { signalled(signal); });
-  auto agent = start_local_agent();
-  if (!agent.ok()) return agent.status();
-  agent_ = std::move(agent).value();
-  guard_running_ = true;
-  auto store = JobStore::start(size(), [this](int rank) {
-    loop_.post([this, rank] {
-      judge_.began(rank);
-      judge_again();
-    });
-  });
-  if (!store.ok()) return store.status();
-  store_ = std::move(store).value();
-  return {};
-}
-
-void Job::send_order(const std::string& store_address) {
-  StartOrder order;
-  order.build = build_id();
-  order.program = plan_.program;
-  order.arguments = arguments_.command;
-  order.environment = job_environment(process_environment().all(), arguments_.variables, store_->job(), store_address);
-  order.key = store_->key();
-  order.grace_ms = milliseconds(arguments_.grace).count();
-  char* directory = get_current_dir_name();
-  order.directory = directory == nullptr ? "." : directory;
-  free(directory);
-  for (const auto& placement : plan_.placements) order.ranks.push_back({placement.rank, rank_environment(placement)});
-  link_->send({MessageType::kStart, -1, 0, encode(order)});
+  if (arguments_.verbose) hosts_.describe_hosts();
+  return hosts_.start(arguments_.ssh);
 }
 
 int Job::run() {
@@ -138,50 +120,92 @@ int Job::run() {
     fmt::print(stderr, "hvdrun: {}\n", status.sentence());
     return 1;
   }
-  UniqueFd other_end(dup(agent_.socket.get()));
-  link_ = std::make_unique<MessageLink>(loop_, std::move(agent_.socket), std::move(other_end),
-                                        MessageReader::Greeting::kMagicFirst,
-                                        MessageLink::Events{[this](const Message& message) { receive(message); },
-                                                            [this](const Status& why) { link_closed(why); }});
-  link_open_ = true;
-  send_order(store_->address());
-  const auto limit = std::chrono::duration_cast<milliseconds>(arguments_.start_timeout);
-  if (limit.count() > 0)
-    start_timer_.start(limit, [this] {
-      broken_ =
-          fmt::format("only {} of {} ranks started within {} s", started_, size(), arguments_.start_timeout.count());
-      link_->send({MessageType::kEnd, -1, 0, {}});
-    });
-  if (arguments_.verbose) output_.say(fmt::format("job {}, store at {}", store_->job(), store_->address()));
+  watch_start();
   loop_.run();
-  if (!broken_.empty()) return 1;
+  if (!faults_.empty()) return fault_code_;
   return judge_.first_failure() ? judge_.first_failure()->exit_code : 0;
 }
 
-void Job::receive(const Message& message) {
+void Job::watch_start() {
+  const auto limit = std::chrono::duration_cast<milliseconds>(arguments_.start_timeout);
+  if (limit.count() == 0) return;
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+  start_timer_.start(limit, [this, seconds] {
+    if (!hosts_.answered()) return hosts_.end_waiting(seconds);
+    fail(fmt::format("only {} of {} ranks started within {} s", started_, size(), seconds.count()));
+  });
+}
+
+/// Ends the job for a reason that is no rank's.
+void Job::fail(std::string sentence) {
+  faults_.push_back(std::move(sentence));
+  start_timer_.cancel();
+  hosts_.send_all({MessageType::kEnd, -1, 0, {}});
+}
+
+Status Job::open_store() {
+  auto own = listen_addresses(plan_.interfaces);
+  if (!own.ok()) return own.status();
+  std::erase(own.value(), "127.0.0.1");
+  std::vector<HostView> views;
+  for (size_t host = 0; host < hosts_.count(); ++host)
+    views.push_back({hosts_.host(host).share().here, hosts_.host(host).introduction()->client});
+  auto routes = plan_store_routes(own.value(), views);
+  if (!routes.ok()) return routes.status();
+  routes_ = std::move(routes).value();
+  auto store = JobStore::start(size(), routes_.listen, [this](int rank) {
+    loop_.post([this, rank] {
+      judge_.began(rank);
+      judge_again();
+    });
+  });
+  if (store.ok()) store_ = std::move(store).value();
+  return store.status();
+}
+
+/// All hosts are there: opens the store and orders the ranks.
+Status Job::begin() {
+  RUEDA_RETURN_IF_ERROR(open_store());
+  for (size_t host = 0; host < hosts_.count(); ++host) {
+    StartOrder order = start_order(arguments_, plan_, hosts_.host(host).share(), *store_);
+    for (const auto& address : routes_.of_host[host]) order.stores.push_back(with_port(address, store_->port()));
+    hosts_.send(host, {MessageType::kStart, -1, 0, encode(order)});
+  }
+  begun_ = true;
+  if (arguments_.verbose) {
+    std::string places;
+    for (const auto& address : routes_.listen) places += " " + with_port(address, store_->port());
+    output_.say(fmt::format("job {}, store at{}", store_->job(), places));
+  }
+  return {};
+}
+
+void Job::receive(size_t host, const Message& message) {
   const bool about_rank = message.rank >= 0 && message.rank < size();
   switch (message.type) {
     case MessageType::kStarted: return about_rank ? started(message) : void();
     case MessageType::kNotStarted:
-      judge_.not_started(about_rank ? message.rank : 0, message.number == ENOENT ? 127 : 126,
-                         fmt::format("not started: {}", message.bytes));
+      judge_.not_started(about_rank ? message.rank : hosts_.host(host).share().ranks.front().rank,
+                         message.number == ENOENT ? 127 : 126, fmt::format("not started: {}", message.bytes));
       return judge_again();
     case MessageType::kOutput:
       if (!about_rank || (message.number != 1 && message.number != 2)) return;
       output_.take(message.rank, static_cast<int>(message.number), message.bytes);
-      owed_ += static_cast<int64_t>(message.bytes.size());
+      hosts_.owe(host, static_cast<int64_t>(message.bytes.size()));
       return settle_output();
     case MessageType::kInputTaken: return message.number == 0 ? input_.next() : input_.stop();
     case MessageType::kExited: return about_rank ? exited(message.rank, static_cast<int>(message.number)) : void();
     case MessageType::kNote: return output_.say(message.bytes);
-    case MessageType::kDone: done_ = true; return;
-    default: return;  // hvdrun's own kinds
+    case MessageType::kRoute:
+      if (arguments_.verbose) output_.say(fmt::format("host {} {}", hosts_.host(host).name(), message.bytes));
+      return;
+    default: return;  // hvdrun's own kinds, and what its links understand
   }
 }
 
 void Job::started(const Message& message) {
   pids_[static_cast<size_t>(message.rank)] = message.number;
-  if (arguments_.verbose) output_.say(fmt::format("rank {} is pid {}", message.rank, message.number));
+  if (arguments_.verbose) output_.say(fmt::format("{} started", name_of(message.rank)));
   if (message.rank == 0) input_.next();
   if (++started_ == size()) start_timer_.cancel();
 }
@@ -191,6 +215,17 @@ void Job::exited(int rank, int wait_status) {
   if (arguments_.verbose) output_.say(fmt::format("rank {} {}", rank, describe_wait_status(wait_status)));
   if (store_->said_goodbye(rank)) judge_.said_goodbye(rank);
   judge_.exited(rank, wait_status);
+  judge_again();
+}
+
+void Job::host_lost(size_t host, const std::string& why) {
+  const auto& share = hosts_.host(host).share();
+  output_.say(fmt::format("host {} {}", share.host.name, why));
+  const bool any = std::any_of(share.ranks.begin(), share.ranks.end(),
+                               [this](const Placement& placement) { return judge_.running(placement.rank); });
+  if (!begun_ || !any) return fail(fmt::format("host {} {}", share.host.name, why));
+  for (const auto& placement : share.ranks)
+    judge_.lost(placement.rank, fmt::format("lost with its host, which {}", why));
   judge_again();
 }
 
@@ -207,53 +242,42 @@ void Job::pass_sentence(const Failure& failure) {
   const Status told = store_->declare_dead(failure.rank, plan_.placements[at].host, pids_[at], failure.cause);
   if (!told.ok()) output_.say(told.sentence());
   end_timer_.start(kTimeToRaise, [this] {
-    link_->send({MessageType::kEnd, -1, milliseconds(arguments_.grace).count(), {}});
+    hosts_.send_all({MessageType::kEnd, -1, milliseconds(arguments_.grace).count(), {}});
   });
 }
 
 void Job::signalled(int signal) {
   const bool asks_to_end = signal == SIGINT || signal == SIGTERM;
+  if (asks_to_end && !begun_) {
+    if (interrupts_++ == 0) fault_code_ = 128 + signal;
+    hosts_.drop_unanswered();
+    return fail(fmt::format("ended by signal {} before the ranks started", signal));
+  }
   if (asks_to_end && ++interrupts_ > 1) {
-    link_->send({MessageType::kEnd, -1, 0, {}});
-    if (!link_open_) loop_.stop();  // all that is left to do is to print
+    hosts_.send_all({MessageType::kEnd, -1, 0, {}});
+    if (!hosts_.any_open()) loop_.stop();  // all that is left to do is to print
     return;
   }
-  link_->send({MessageType::kSignal, -1, signal, {}});
-}
-
-void Job::guard_exited() {
-  int status = 0;
-  if (!guard_running_ || waitpid(agent_.guard, &status, WNOHANG) != agent_.guard) return;
-  guard_running_ = false;
-  guard_status_ = status;
-  finish_when_over();
-}
-
-void Job::link_closed(const Status& why) {
-  link_open_ = false;
-  if (!done_ && broken_.empty()) broken_ = fmt::format("the agent of this host is gone: {}", why.sentence());
-  end_timer_.start(kGuardLeaves, [this] {
-    output_.say("the guard of this host did not leave within 10 s");
-    guard_running_ = false;
-    finish_when_over();
-  });
-  finish_when_over();
+  hosts_.send_all({MessageType::kSignal, -1, signal, {}});
 }
 
 void Job::settle_output() {
-  if (owed_ > 0 && link_open_ && output_.backlog() < kMaxBacklog) {
-    link_->send({MessageType::kTaken, -1, owed_, {}});
-    owed_ = 0;
-  }
+  if (output_.backlog() < kMaxBacklog) hosts_.grant();
   if (reported_) leave_when_printed();
 }
 
-void Job::finish_when_over() {
-  if (link_open_ || guard_running_ || reported_) return;
+void Job::finish() {
   end_timer_.cancel();
+  start_timer_.cancel();
   report();
   reported_ = true;
   leave_when_printed();
+}
+
+std::string Job::name_of(int rank) const {
+  const auto at = static_cast<size_t>(rank);
+  const std::string process = pids_[at] == 0 ? "" : fmt::format(", pid {}", pids_[at]);
+  return fmt::format("rank {} (host {}{})", rank, plan_.placements[at].host, process);
 }
 
 void Job::report() {
@@ -261,14 +285,12 @@ void Job::report() {
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) output_.take(rank, stream, {});
   }
   if (const auto& failure = judge_.first_failure()) {
-    const auto at = static_cast<size_t>(failure->rank);
     const auto lines = output_.last_errors(failure->rank);
-    output_.say(fmt::format("the first to fail: rank {} (host {}, pid {}) {}", failure->rank, plan_.placements[at].host,
-                            pids_[at], failure->cause));
+    output_.say(fmt::format("the first to fail: {} {}", name_of(failure->rank), failure->cause));
     if (!lines.empty()) output_.say("its last lines on stderr:");
     for (const auto& line : lines) output_.say(fmt::format("  {}", line));
   }
-  if (!broken_.empty()) output_.say(broken_);
+  for (const auto& fault : faults_) output_.say(fault);
 }
 
 void Job::leave_when_printed() {

@@ -15,7 +15,6 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr const char* kAddress = "127.0.0.1";
 constexpr int64_t kAnyEpoch = 0;
 
 Status draw(std::span<uint8_t> bytes) {
@@ -32,7 +31,8 @@ int64_t counter(Store& store, const std::string& key) {
 
 }  // namespace
 
-Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, std::function<void(int rank)> began) {
+Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<std::string>& addresses,
+                                                  std::function<void(int rank)> began) {
   std::unique_ptr<JobStore> store(new JobStore);
   std::array<uint8_t, 8> name{};
   if (Status drawn = draw(name); !drawn.ok()) return drawn;
@@ -42,7 +42,7 @@ Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, std::function<void(
   for (const uint8_t byte : name) store->job_ += fmt::format("{:02x}", byte);
 
   StoreServerOptions options;
-  options.addresses = {kAddress};
+  options.addresses = addresses;
   options.job = store->job_;
   options.key = store->key_;
   auto server = StoreServer::start(options);
@@ -55,8 +55,6 @@ Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, std::function<void(
 }
 
 std::string JobStore::key() const { return {key_.bytes.begin(), key_.bytes.end()}; }
-
-std::string JobStore::address() const { return fmt::format("{}:{}", kAddress, server_->port()); }
 
 bool JobStore::said_goodbye(int rank) {
   const int64_t wishes = counter(*server_, wishes_key(job_, rank));

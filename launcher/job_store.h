@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/base/status.h"
 #include "runtime/rendezvous/store_server.h"
@@ -9,16 +10,17 @@
 namespace rueda::core::launcher {
 
 /// The store of one job and what the judge reads and writes there: the ranks write that they began and that they said
-/// goodbye, hvdrun writes who died. Serves on 127.0.0.1 under a key drawn for this job. Used by one thread.
+/// goodbye, hvdrun writes who died. Serves under a key drawn for this job. Used by one thread.
 class JobStore {
  public:
-  /// `began` is called once for each rank that begins `init`, on the server's thread. kSystem: no randomness, or the
-  /// store's own sentence.
-  static Result<std::unique_ptr<JobStore>> start(int ranks, std::function<void(int rank)> began);
+  /// Listens on these numeric addresses. `began` is called once for each rank that begins `init`, on the server's
+  /// thread. kSystem: no randomness, or the store's own sentence.
+  static Result<std::unique_ptr<JobStore>> start(int ranks, const std::vector<std::string>& addresses,
+                                                 std::function<void(int rank)> began);
 
   const std::string& job() const { return job_; }
   std::string key() const;
-  std::string address() const;
+  uint16_t port() const { return server_->port(); }
   /// Whether every `init` of the rank was followed by its goodbye.
   bool said_goodbye(int rank);
   /// The judge's verdict, for whatever epoch the ranks are in: all of them raise at once. To be called once.

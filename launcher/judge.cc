@@ -31,6 +31,10 @@ void Judge::not_started(int rank, int exit_code, std::string why) {
   if (!first_) first_ = Failure{rank, std::move(why), exit_code};
 }
 
+void Judge::lost(int rank, std::string why) {
+  if (running(rank)) not_started(rank, 1, std::move(why));
+}
+
 void Judge::look_for_silent_leavers() {
   if (!any_began_ || first_) return;
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {

@@ -8,7 +8,9 @@ namespace rueda::core::launcher {
 /// The first rank that failed, and what hvdrun exits with.
 struct Failure {
   int rank = 0;
-  std::string cause;  ///< "killed by signal 9 (Killed)", "exited with code 3", "exited with code 0 without shutdown"
+  /// "killed by signal 9 (Killed)", "exited with code 3", "exited with code 0 without shutdown", "lost with its host
+  /// ..."
+  std::string cause;
   int exit_code = 1;
 };
 
@@ -29,6 +31,8 @@ class Judge {
   void exited(int rank, int wait_status);
   /// The rank did not start.
   void not_started(int rank, int exit_code, std::string why);
+  /// Nobody will ever say how the rank ended. Of no consequence if it had ended before.
+  void lost(int rank, std::string why);
 
   /// Set by the first failure and then the same for ever.
   const std::optional<Failure>& first_failure() const { return first_; }

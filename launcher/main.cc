@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "launcher/arguments.h"
 #include "launcher/build.h"
@@ -12,6 +13,8 @@
 #include "launcher/job.h"
 #include "launcher/program.h"
 #include "runtime/base/build_id.h"
+#include "runtime/base/environment.h"
+#include "runtime/base/settings.h"
 
 namespace {
 
@@ -39,29 +42,43 @@ Result<std::vector<HostSlots>> read_hosts(const Arguments& arguments) {
   return Status(Code::kInvalidArgument, fmt::format("hostfile {}: {}", arguments.hostfile, hosts.status().sentence()));
 }
 
-Result<std::vector<Placement>> place_ranks(const Arguments& arguments) {
+Status place_ranks(const Arguments& arguments, JobPlan& plan) {
   if (arguments.processes == 0 && arguments.hosts.empty() && arguments.hostfile.empty()) {
-    return Status(Code::kInvalidArgument, "say how many ranks: hvdrun -np 2 program");
+    return {Code::kInvalidArgument, "say how many ranks: hvdrun -np 2 program"};
   }
-  auto hosts = read_hosts(arguments);
+  const auto hosts = read_hosts(arguments);
   if (!hosts.ok()) return hosts.status();
   int slots = 0;
-  for (const auto& host : hosts.value()) {
-    slots += host.slots;
-    if (is_this_host(host.name)) continue;
-    return Status(
-        Code::kUnsupported,
-        fmt::format("host \"{}\" is not this one: several hosts are not supported by this build yet", host.name));
+  for (const auto& host : hosts.value()) slots += host.slots;
+  auto placements = place(arguments.processes > 0 ? arguments.processes : slots, hosts.value());
+  if (!placements.ok()) return placements.status();
+  plan.placements = std::move(placements).value();
+  plan.hosts = share_out(hosts.value(), plan.placements);
+  return {};
+}
+
+// What of the settings concerns hvdrun itself. The others are for the ranks to read, and to complain about.
+Status read_own_settings(const Arguments& arguments, JobPlan& plan) {
+  const Environment environment = process_environment();
+  std::map<std::string, std::string> variables;
+  for (const std::string name : {"RUEDA_NETWORK_INTERFACES", "RUEDA_PEER_TIMEOUT_SECONDS"}) {
+    const auto flag = arguments.variables.find(name);
+    if (const auto given = environment(name)) variables[name] = *given;
+    if (flag != arguments.variables.end()) variables[name] = flag->second;
   }
-  return place(arguments.processes > 0 ? arguments.processes : slots, hosts.value());
+  const auto settings = read_settings(Environment(std::move(variables)));
+  if (!settings.ok()) return settings.status();
+  plan.interfaces = settings.value().network_interfaces;
+  plan.silence = std::chrono::ceil<std::chrono::milliseconds>(settings.value().peer_timeout);
+  return {};
 }
 
 int run(const Arguments& arguments) {
   if (arguments.command.empty()) return refuse("no program to run; hvdrun --help says how");
   JobPlan plan;
-  auto placements = place_ranks(arguments);
-  if (!placements.ok()) return refuse(placements.status().sentence());
-  plan.placements = std::move(placements).value();
+  Status ready = place_ranks(arguments, plan);
+  if (ready.ok()) ready = read_own_settings(arguments, plan);
+  if (!ready.ok()) return refuse(ready.sentence());
   const char* path = std::getenv("PATH");
   const ProgramFile file = find_program(arguments.command.front(), path == nullptr ? "/usr/bin:/bin" : path);
   if (file.exit_code != 0) return refuse(file.sentence, file.exit_code);

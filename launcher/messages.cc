@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kHeaderBytes = 1 + 4 + 8;
 constexpr size_t kMaxTextBytes = 2u << 20;  // what Linux takes as one argument or variable, and more
+constexpr size_t kMaxNameBytes = 1024;
 constexpr size_t kMaxGreetingBytes = 64u << 10;
 
 void write_texts(WireWriter& writer, const std::vector<std::string>& texts) {
@@ -23,8 +24,8 @@ std::vector<std::string> read_texts(WireReader& reader) {
 }
 
 bool known(uint8_t type) {
-  return (type >= static_cast<uint8_t>(MessageType::kStart) && type <= static_cast<uint8_t>(MessageType::kEnd)) ||
-         (type >= static_cast<uint8_t>(MessageType::kStarted) && type <= static_cast<uint8_t>(MessageType::kDone));
+  return (type >= static_cast<uint8_t>(MessageType::kStart) && type <= static_cast<uint8_t>(MessageType::kPing)) ||
+         (type >= static_cast<uint8_t>(MessageType::kStarted) && type <= static_cast<uint8_t>(MessageType::kPong));
 }
 
 }  // namespace
@@ -36,8 +37,10 @@ std::string encode(const StartOrder& order) {
   writer.text(order.program);
   write_texts(writer, order.arguments);
   write_texts(writer, order.environment);
+  write_texts(writer, order.stores);
   writer.text(order.key);
   writer.i64(order.grace_ms);
+  writer.i64(order.silence_ms);
   writer.varint(order.ranks.size());
   for (const auto& rank : order.ranks) {
     writer.i32(rank.rank);
@@ -54,15 +57,41 @@ std::optional<StartOrder> decode_start_order(std::string_view bytes) {
   order.program = reader.text(kMaxTextBytes);
   order.arguments = read_texts(reader);
   order.environment = read_texts(reader);
+  order.stores = read_texts(reader);
   order.key = reader.text(kMaxTextBytes);
   order.grace_ms = reader.i64();
+  order.silence_ms = reader.i64();
   order.ranks.resize(reader.count(5));
   for (auto& rank : order.ranks) {
     rank.rank = reader.i32();
     rank.environment = read_texts(reader);
   }
-  if (!reader.finished() || order.arguments.empty()) return std::nullopt;
+  if (!reader.finished() || order.arguments.empty() || order.ranks.empty()) return std::nullopt;
   return order;
+}
+
+std::string encode(const Introduction& introduction) {
+  WireWriter writer;
+  writer.text(introduction.build);
+  writer.text(introduction.version);
+  writer.text(introduction.host);
+  writer.i32(introduction.cores);
+  write_texts(writer, introduction.addresses);
+  writer.text(introduction.client);
+  return writer.take_text();
+}
+
+std::optional<Introduction> decode_introduction(std::string_view bytes) {
+  WireReader reader(bytes);
+  Introduction introduction;
+  introduction.build = reader.text(kMaxNameBytes);
+  introduction.version = reader.text(kMaxNameBytes);
+  introduction.host = reader.text(kMaxNameBytes);
+  introduction.cores = reader.i32();
+  introduction.addresses = read_texts(reader);
+  introduction.client = reader.text(kMaxNameBytes);
+  if (!reader.finished()) return std::nullopt;
+  return introduction;
 }
 
 std::vector<std::byte> encode(const Message& message) {

@@ -23,8 +23,11 @@ namespace rueda::core::launcher {
 ///   kSignal                     -       signal          -                 to every rank's process group
 ///   kTaken                      -       bytes printed   -                 the agent may send as many again
 ///   kEnd                        -       grace, in ms    -                 SIGTERM to all, SIGKILL after the grace
+///   kPing                       -       -               -                 answered by kPong
 ///
 ///   agent to hvdrun
+///   kHere                       -       -               an Introduction; its first message
+///   kRoute                      -       -               how it reached the store, a clause; before its ranks start
 ///   kStarted                    which   pid             -
 ///   kNotStarted                 which   errno           a sentence
 ///   kOutput                     whose   1 or 2          what it wrote to stdout or stderr; none: its end
@@ -32,12 +35,14 @@ namespace rueda::core::launcher {
 ///   kExited                     which   wait status     -                 its output may follow
 ///   kNote                       -       -               a sentence for the user
 ///   kDone                       -       -               nothing is left below the agent
+///   kPong                       -       -               -
 enum class MessageType : uint8_t {
   kStart = 1,
   kInput = 2,
   kSignal = 3,
   kTaken = 4,
   kEnd = 5,
+  kPing = 6,
   kStarted = 65,
   kNotStarted = 66,
   kOutput = 67,
@@ -45,6 +50,9 @@ enum class MessageType : uint8_t {
   kExited = 69,
   kNote = 70,
   kDone = 71,
+  kHere = 72,
+  kRoute = 73,
+  kPong = 74,
 };
 
 struct Message {
@@ -60,6 +68,20 @@ inline constexpr size_t kMaxMessageBytes = 16u << 20;
 /// How many bytes of output the agent may have on the way, so that a slow terminal slows the ranks and not the judge.
 inline constexpr int64_t kOutputWindow = 256 << 10;
 
+/// Who an agent is.
+struct Introduction {
+  std::string build;                   ///< hvdrun refuses an agent of another build
+  std::string version;                 ///< as in `hvdrun --version`
+  std::string host;                    ///< what the host calls itself
+  int cores = 0;                       ///< usable there
+  std::vector<std::string> addresses;  ///< numeric, without loopback
+  std::string client;                  ///< the address that ssh came from, or empty
+};
+
+std::string encode(const Introduction& introduction);
+/// Empty when the bytes are not one.
+std::optional<Introduction> decode_introduction(std::string_view bytes);
+
 /// One rank to start.
 struct RankOrder {
   int rank = 0;
@@ -73,8 +95,10 @@ struct StartOrder {
   std::string program;                   ///< the file to execute
   std::vector<std::string> arguments;    ///< its name as the user wrote it first; no shell sees them
   std::vector<std::string> environment;  ///< NAME=value, for all ranks
+  std::vector<std::string> stores;       ///< address:port, of which the agent takes the first that it reaches
   std::string key;                       ///< 32 bytes
   int64_t grace_ms = 5000;
+  int64_t silence_ms = 0;  ///< after so long without a word from hvdrun the agent ends its ranks; 0: never
   std::vector<RankOrder> ranks;
 };
 

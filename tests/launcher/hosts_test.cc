@@ -11,6 +11,23 @@ TEST_CASE("hosts are names with slots, one where none are given") {
   CHECK(hosts.value() == std::vector<HostSlots>{{"a", 2}, {"b", 1}, {"::1", 3}, {"fe80::1", 1}});
 }
 
+TEST_CASE("a host may have a user before it") {
+  const auto hosts = parse_hosts("me@a:2,you@[fd00::1]:3,it@b");
+  REQUIRE(hosts.ok());
+  CHECK(hosts.value() == std::vector<HostSlots>{{"a", 2, "me"}, {"fd00::1", 3, "you"}, {"b", 1, "it"}});
+  CHECK(parse_hostfile("me@a slots=2\n[fd00::1] slots=3\n").value() ==
+        std::vector<HostSlots>{{"a", 2, "me"}, {"fd00::1", 3, ""}});
+  CHECK(parse_hosts("me@a:1,you@a:1").status().sentence() == "host \"a\" is given twice; add its slots up");
+}
+
+TEST_CASE("names that a shell or ssh could take for something else are no names") {
+  for (const std::string text :
+       {"a b", "$(id)", "a;b", "a`id`", "me@-x", "-l@a", "@a", "me@", "a/b", "m e@a", "a\nb"}) {
+    INFO(text);
+    CHECK(parse_hosts(text + ":2").status().code() == Code::kInvalidArgument);
+  }
+}
+
 TEST_CASE("what is not a host is refused with its own words") {
   for (const std::string text : {"a:0", "a:x", "a:-1", "a:", ":2", "a:99999999999", "-oProxyCommand=x:1"}) {
     const auto hosts = parse_hosts(text);
@@ -62,4 +79,18 @@ TEST_CASE("more processes than slots is an error that shows both numbers") {
 TEST_CASE("localhost and loopback addresses are this host, others are not") {
   for (const char* name : {"localhost", "127.0.0.1", "127.1.2.3", "::1"}) CHECK(is_this_host(name));
   CHECK_FALSE(is_this_host("no-such-host.invalid"));
+  CHECK_FALSE(is_this_host("192.0.2.1"));  // RFC 5737: for documentation only
+}
+
+TEST_CASE("a host without ranks has no share in the job") {
+  const std::vector<HostSlots> hosts = {{"a", 2}, {"localhost", 1, "me"}, {"c", 4}};
+  const auto shares = share_out(hosts, place(3, hosts).value());
+  REQUIRE(shares.size() == 2);
+  CHECK(shares[0].host == hosts[0]);
+  CHECK_FALSE(shares[0].here);
+  CHECK(shares[0].ranks.size() == 2);
+  CHECK(shares[1].host == hosts[1]);
+  CHECK(shares[1].here);
+  REQUIRE(shares[1].ranks.size() == 1);
+  CHECK(shares[1].ranks[0].rank == 2);
 }

@@ -37,7 +37,8 @@ TEST_CASE("the end of hvdrun, guard or agent by SIGKILL leaves no process") {
     const int code = run.wait();
     CHECK(code == (victim == "hvdrun" ? -SIGKILL : code));
     CHECK(code != 0);
-    if (victim == "hvdrun-agent") CHECK(run.err().find("hvdrun: the agent of this host is gone") != std::string::npos);
+    if (victim == "hvdrun-agent")
+      CHECK(run.err().find("hvdrun: host localhost has lost its agent") != std::string::npos);
   }
 }
 

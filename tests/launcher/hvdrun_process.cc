@@ -29,7 +29,7 @@ std::string contents(const std::string& path) {
 
 }  // namespace
 
-HvdrunProcess::HvdrunProcess(const std::vector<std::string>& arguments) {
+HvdrunProcess::HvdrunProcess(const std::vector<std::string>& arguments, const std::vector<std::string>& before) {
   static int runs = 0;
   mark_ = "RUEDA_TEST_MARK=" + std::to_string(getpid()) + "." + std::to_string(++runs);
   int in[2], out[2], err[2];
@@ -41,7 +41,9 @@ HvdrunProcess::HvdrunProcess(const std::vector<std::string>& arguments) {
   output_ = UniqueFd(out[0]);
   errors_ = UniqueFd(err[0]);
 
-  std::vector<char*> words{const_cast<char*>("hvdrun")};
+  std::vector<char*> words;
+  for (const auto& word : before) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(const_cast<char*>(before.empty() ? "hvdrun" : RUEDA_HVDRUN));
   for (const auto& argument : arguments) words.push_back(const_cast<char*>(argument.c_str()));
   words.push_back(nullptr);
   std::vector<char*> variables;
@@ -51,7 +53,8 @@ HvdrunProcess::HvdrunProcess(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   for (int fd = 0; fd < 3; ++fd) posix_spawn_file_actions_adddup2(&actions, theirs[fd].get(), fd);
-  const int error = posix_spawn(&pid_, RUEDA_HVDRUN, &actions, nullptr, words.data(), variables.data());
+  const char* const program = before.empty() ? RUEDA_HVDRUN : before.front().c_str();
+  const int error = posix_spawnp(&pid_, program, &actions, nullptr, words.data(), variables.data());
   posix_spawn_file_actions_destroy(&actions);
   REQUIRE(error == 0);
 }
@@ -62,6 +65,10 @@ HvdrunProcess::~HvdrunProcess() {
 }
 
 void HvdrunProcess::send(int signal) const { REQUIRE(kill(pid_, signal) == 0); }
+
+void HvdrunProcess::send_by_name(const std::string& name, int signal) const {
+  REQUIRE(kill(process_named(name), signal) == 0);
+}
 
 void HvdrunProcess::write_input(const std::string& bytes) const {
   REQUIRE(write(input_.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
@@ -83,11 +90,15 @@ bool HvdrunProcess::read_some() {
   return output_.valid() || errors_.valid();
 }
 
-void HvdrunProcess::read_until(const std::string& text) {
-  while (out_.find(text) == std::string::npos) {
-    if (!read_some()) FAIL("hvdrun never printed \"" << text << "\"; stdout:\n" << out_ << "stderr:\n" << err_);
+void HvdrunProcess::read_until(const std::string& text, const std::string& stream, const char* name) {
+  while (stream.find(text) == std::string::npos) {
+    if (!read_some())
+      FAIL("hvdrun never printed \"" << text << "\" to " << name << "; stdout:\n" << out_ << "stderr:\n" << err_);
   }
 }
+
+void HvdrunProcess::read_until(const std::string& text) { read_until(text, out_, "stdout"); }
+void HvdrunProcess::read_errors_until(const std::string& text) { read_until(text, err_, "stderr"); }
 
 int HvdrunProcess::wait() {
   while (read_some()) {

@@ -18,15 +18,20 @@ struct MarkedProcess {
 /// environment, by which they are found wherever they went. Waits are bounded by two minutes and then fail the test.
 class HvdrunProcess {
  public:
-  explicit HvdrunProcess(const std::vector<std::string>& arguments);
+  /// `before`: words that lead to another place, as NetLab::on has them; `pid` and `wait` are then about that command.
+  explicit HvdrunProcess(const std::vector<std::string>& arguments, const std::vector<std::string>& before = {});
   /// Ends what is left of the run.
   ~HvdrunProcess();
 
   void send(int signal) const;
+  /// To the process of that name.
+  void send_by_name(const std::string& name, int signal) const;
   void write_input(const std::string& bytes) const;
   void close_input() { input_.reset(); }
   /// Reads on until stdout holds the text.
   void read_until(const std::string& text);
+  /// Reads on until stderr holds it.
+  void read_errors_until(const std::string& text);
   /// Reads both streams to their ends; the exit code, or minus the signal that ended hvdrun.
   int wait();
 
@@ -47,6 +52,7 @@ class HvdrunProcess {
 
  private:
   bool read_some();
+  void read_until(const std::string& text, const std::string& stream, const char* name);
   std::string mark_;
   pid_t pid_ = -1;
   bool reaped_ = false;

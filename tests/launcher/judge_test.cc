@@ -93,3 +93,17 @@ TEST_CASE("a goodbye followed by another exit code is still a failure") {
   REQUIRE(judge.first_failure());
   CHECK(judge.first_failure()->exit_code == 5);
 }
+
+TEST_CASE("a rank that is lost has failed, unless it had ended before") {
+  Judge judge(3);
+  judge.exited(0, code(0));
+  judge.lost(0, "lost with its host");
+  CHECK_FALSE(judge.first_failure());
+  judge.lost(1, "lost with its host");
+  judge.lost(2, "lost as well");
+  REQUIRE(judge.first_failure());
+  CHECK(judge.first_failure()->rank == 1);
+  CHECK(judge.first_failure()->cause == "lost with its host");
+  CHECK(judge.first_failure()->exit_code == 1);
+  CHECK_FALSE(judge.running(2));
+}

@@ -14,8 +14,10 @@ StartOrder sample_order() {
   order.program = "/bin/sh";
   order.arguments = {"sh", "-c", "", "a b\n\"c'"};
   order.environment = {"A=1", "B="};
+  order.stores = {"10.0.0.1:4000", "[fd00::1]:4000"};
   order.key = std::string(32, '\0');
   order.grace_ms = 1234;
+  order.silence_ms = 5678;
   order.ranks = {{0, {"RUEDA_RANK=0"}}, {1, {}}};
   return order;
 }
@@ -37,7 +39,9 @@ TEST_CASE("a start order arrives as it was sent") {
   CHECK(got->arguments == sent.arguments);
   CHECK(got->environment == sent.environment);
   CHECK(got->key == sent.key);
+  CHECK(got->stores == sent.stores);
   CHECK(got->grace_ms == sent.grace_ms);
+  CHECK(got->silence_ms == sent.silence_ms);
   REQUIRE(got->ranks.size() == 2);
   CHECK(got->ranks[0].environment == sent.ranks[0].environment);
   CHECK(got->ranks[1].rank == 1);
@@ -50,6 +54,27 @@ TEST_CASE("a start order that is cut short, or longer than it says, is none") {
     CHECK_FALSE(decode_start_order(whole.substr(0, length)).has_value());
   }
   CHECK_FALSE(decode_start_order(whole + "x").has_value());
+  auto nobody = sample_order();
+  nobody.ranks.clear();
+  CHECK_FALSE(decode_start_order(encode(nobody)).has_value());
+}
+
+TEST_CASE("an introduction arrives as it was sent, and cut short it is none") {
+  const Introduction sent{"1.0.0-x", "1.0.0", "node7", 64, {"10.0.0.7", "fd00::7"}, "10.0.0.1"};
+  const std::string whole = encode(sent);
+  const auto got = decode_introduction(whole);
+  REQUIRE(got.has_value());
+  CHECK(got->build == sent.build);
+  CHECK(got->version == sent.version);
+  CHECK(got->host == sent.host);
+  CHECK(got->cores == sent.cores);
+  CHECK(got->addresses == sent.addresses);
+  CHECK(got->client == sent.client);
+  for (size_t length = 0; length < whole.size(); ++length) {
+    INFO("cut to " << length << " of " << whole.size());
+    CHECK_FALSE(decode_introduction(whole.substr(0, length)).has_value());
+  }
+  CHECK_FALSE(decode_introduction(whole + "x").has_value());
 }
 
 TEST_CASE("messages come out of a stream whatever the portions they came in") {

@@ -1,0 +1,160 @@
+#include "launcher/host_link.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+
+#include "launcher/judge.h"
+#include "launcher/ssh.h"
+
+namespace rueda::core::launcher {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLeaves{10000};  // a guard or ssh whose agent is gone
+constexpr int kPingsPerSilence = 5;
+constexpr size_t kMaxErrorLine = 1000;
+
+}  // namespace
+
+HostLink::HostLink(EventLoop& loop, HostShare share, milliseconds silence, Events events)
+    : loop_(loop),
+      share_(std::move(share)),
+      silence_(silence),
+      events_(std::move(events)),
+      silence_timer_(loop),
+      leave_timer_(loop) {}
+
+Status HostLink::start(const std::vector<std::string>& command, const std::string& hvdrun) {
+  hvdrun_ = hvdrun;
+  auto agent = share_.here ? start_local_agent() : start_remote_agent(command);
+  if (!agent.ok()) return agent.status();
+  agent_ = std::move(agent).value();
+  running_ = link_open_ = true;
+  UniqueFd other_end(dup(agent_.socket.get()));
+  link_ = std::make_unique<MessageLink>(loop_, std::move(agent_.socket), std::move(other_end),
+                                        MessageReader::Greeting::kMagicFirst,
+                                        MessageLink::Events{[this](const Message& message) { receive(message); },
+                                                            [this](const Status& why) { closed(why); }});
+  if (agent_.errors.valid()) {
+    errors_ = std::make_unique<FdWatch>(loop_, agent_.errors.get(), Interest::kRead);
+    errors_->arm([this] { read_errors(); });
+  }
+  return {};
+}
+
+void HostLink::send(const Message& message) {
+  if (link_open_) link_->send(message);
+}
+
+void HostLink::grant() {
+  if (owed_ == 0) return;
+  send({MessageType::kTaken, -1, owed_, {}});
+  owed_ = 0;
+}
+
+void HostLink::receive(const Message& message) {
+  if (!link_open_) return;
+  heard_ = SteadyClock::now();
+  if (!introduction_) return meet(message);
+  if (message.type == MessageType::kPong) return;
+  if (message.type == MessageType::kDone) done_ = true;
+  events_.message(message);
+}
+
+void HostLink::meet(const Message& message) {
+  if (message.type == MessageType::kHere) introduction_ = decode_introduction(message.bytes);
+  if (!introduction_) return give_up("has an agent that does not introduce itself");
+  if (!share_.here) watch_silence();
+  events_.introduced();
+}
+
+void HostLink::watch_silence() {
+  if (silence_.count() == 0) return;
+  silence_timer_.start(silence_ / kPingsPerSilence, [this] {
+    if (!link_open_) return;
+    if (SteadyClock::now() - heard_ > silence_) {
+      return give_up(fmt::format("has been silent for {} s", std::chrono::duration<double>(silence_).count()));
+    }
+    send({MessageType::kPing, -1, 0, {}});
+    watch_silence();
+  });
+}
+
+void HostLink::closed(const Status& why) {
+  link_open_ = false;
+  silence_timer_.cancel();
+  if (why.code() != Code::kPeerLost) unread_ = why.sentence();
+  reap();
+  leave_timer_.start(kLeaves, [this] {
+    kill(agent_.pid, SIGKILL);
+    lose(explain());
+  });
+  // What ended it shows in how the process that leads there ends; an agent that is gone is news by itself.
+  if (share_.here || introduction_) lose(explain());
+  leave_when_over();
+}
+
+void HostLink::give_up(std::string why) {
+  loop_.post([this] { leave_when_over(); });
+  if (running_) kill(agent_.pid, SIGKILL);
+  link_open_ = false;
+  silence_timer_.cancel();
+  lose(std::move(why));
+}
+
+void HostLink::reap() {
+  if (!running_ || waitpid(agent_.pid, &wait_status_, WNOHANG) != agent_.pid) return;
+  running_ = false;
+  if (errors_) read_errors();
+  leave_when_over();
+}
+
+// Inside a callback of the loop or of a call of ours, so what comes of it comes with the next round.
+void HostLink::lose(std::string why) {
+  if (done_ || std::exchange(lost_, true)) return;
+  loop_.post([this, why = std::move(why)] { events_.lost(why); });
+}
+
+std::string HostLink::explain() const {
+  if (!introduction_ && !share_.here && unread_.empty()) return explain_ssh_end(wait_status_, last_error_, hvdrun_);
+  std::string text = "has lost its agent";
+  if (!unread_.empty()) text += fmt::format(": {}", unread_);
+  if (!share_.here && !running_) text += fmt::format(" (ssh {})", describe_wait_status(wait_status_));
+  return text;
+}
+
+void HostLink::leave_when_over() {
+  if (link_open_ || running_ || over_) return;
+  lose(explain());
+  over_ = true;
+  leave_timer_.cancel();
+  loop_.post([this] { events_.over(); });
+}
+
+void HostLink::read_errors() {
+  std::array<char, 4096> buffer;
+  ssize_t got = 0;
+  while ((got = read(agent_.errors.get(), buffer.data(), buffer.size())) > 0) {
+    error_lines_.feed({buffer.data(), static_cast<size_t>(got)},
+                      [this](const LinePiece& piece) { take_error_line(piece); });
+  }
+  if (got < 0 && running_) return errors_->arm([this] { read_errors(); });
+  error_lines_.finish([this](const LinePiece& piece) { take_error_line(piece); });
+}
+
+// Before the introduction they may be a banner; the last one says why ssh failed.
+void HostLink::take_error_line(const LinePiece& piece) {
+  std::string_view line = piece.text.substr(0, kMaxErrorLine);
+  while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  if (line.empty()) return;
+  last_error_ = line;
+  if (introduction_) events_.said(line);
+}
+
+}  // namespace rueda::core::launcher

@@ -1,0 +1,57 @@
+#include "launcher/ssh.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include "launcher/judge.h"
+
+namespace rueda::core::launcher {
+namespace {
+
+constexpr int kSshFailed = 255;
+constexpr int kNotFound = 127;
+
+// $0 is the path that hvdrun has on its own host.
+constexpr std::string_view kScript = "if test -x \"$0\"; then exec \"$0\" --agent; else exec hvdrun --agent; fi";
+
+}  // namespace
+
+std::string quoted(std::string_view text) {
+  std::string word = "'";
+  for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
+}
+
+std::vector<std::string> ssh_command(const HostSlots& host, const SshOptions& options, const std::string& hvdrun) {
+  std::vector<std::string> words = {"ssh", "-T", "-x", "-a"};
+  const auto set = [&words](std::string option) {
+    words.emplace_back("-o");
+    words.push_back(std::move(option));
+  };
+  set("BatchMode=yes");
+  set(fmt::format("ConnectTimeout={}", options.connect_timeout.count()));
+  // ssh's own look-out is for the case that hvdrun is gone; while it lives, it looks itself, and sooner.
+  set("ServerAliveInterval=5");
+  set("ServerAliveCountMax=3");
+  set("ControlMaster=no");
+  set("ClearAllForwardings=yes");
+  set("PermitLocalCommand=no");
+  set("LogLevel=ERROR");
+  if (options.port != 0) words.insert(words.end(), {"-p", std::to_string(options.port)});
+  if (!options.identity_file.empty()) words.insert(words.end(), {"-i", options.identity_file});
+  if (!host.user.empty()) words.insert(words.end(), {"-l", host.user});
+  words.insert(words.end(), {"--", host.name});
+  words.push_back(fmt::format("exec /bin/sh -c {} {}", quoted(kScript), quoted(hvdrun)));
+  return words;
+}
+
+std::string explain_ssh_end(int wait_status, std::string_view last_line, const std::string& hvdrun) {
+  if (last_line.starts_with("ssh: ")) last_line.remove_prefix(5);
+  const std::string said = last_line.empty() ? "" : fmt::format(": {}", last_line);
+  const int code = exit_code_of(wait_status);
+  if (code == kSshFailed) return "cannot be reached by ssh" + (said.empty() ? ": it says nothing" : said);
+  if (code == kNotFound) return fmt::format("has no hvdrun: neither {} nor one in the PATH there", hvdrun);
+  return fmt::format("has no agent: ssh {} before it answered{}", describe_wait_status(wait_status), said);
+}
+
+}  // namespace rueda::core::launcher

@@ -1,0 +1,217 @@
+// hvdrun over several hosts: namespaces with sshd (tests/support/netlab.h).
+#include <signal.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "tests/launcher/hvdrun_process.h"
+#include "tests/support/netlab.h"
+
+using namespace rueda::core::launcher;
+using rueda::test::NetLab;
+using Lines = std::vector<std::string>;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// Says where the rank is, by the host's own word and by what it was told.
+constexpr const char* kWhere = "echo $(hostname) $RUEDA_HOSTNAME $RUEDA_LOCAL_RANK/$RUEDA_LOCAL_SIZE";
+
+Lines said_by(const HvdrunProcess& run, int rank) {
+  return HvdrunProcess::lines(run.out(), "[" + std::to_string(rank) + "]<stdout>:");
+}
+
+std::string last_line(const HvdrunProcess& run) {
+  const auto lines = HvdrunProcess::lines(run.err(), "");
+  return lines.empty() ? "" : lines.back();
+}
+
+}  // namespace
+
+TEST_CASE("ranks run on the hosts in their order, as many as each has slots") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  HvdrunProcess run({"-H", "node1:3,node2:1", "sh", "-c", kWhere}, lab.on(0));
+  INFO(run.err());
+  CHECK(run.wait() == 0);
+  CHECK(said_by(run, 0) == Lines{"node1 node1 0/3"});
+  CHECK(said_by(run, 2) == Lines{"node1 node1 2/3"});
+  CHECK(said_by(run, 3) == Lines{"node2 node2 0/1"});
+  CHECK(run.err().empty());
+  run.wait_for_all_to_end();
+}
+
+TEST_CASE("hosts are found by name and by address, also by IPv6 and with a user, and hvdrun's own may be absent") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 3});
+  lab.write_file(0, "/run/hosts.txt", "root@node2 slots=1 # with a user\n" + NetLab::address(2) + " slots=2\n");
+  HvdrunProcess by_file({"-np", "2", "--hostfile", "/run/hosts.txt", "sh", "-c", kWhere}, lab.on(0));
+  CHECK(by_file.wait() == 0);
+  CHECK(said_by(by_file, 0) == Lines{"node2 node2 0/1"});
+  CHECK(said_by(by_file, 1) == Lines{"node3 " + NetLab::address(2) + " 0/1"});
+  HvdrunProcess by_v6({"-H", "[" + NetLab::address6(0) + "]:1,root@[" + NetLab::address6(2) + "]:2", "sh", "-c",
+                       std::string(kWhere) + " $RUEDA_STORE_ADDR"},
+                      lab.on(0));
+  CHECK(by_v6.wait() == 0);
+  const std::string store = said_by(by_v6, 1).at(0);
+  CHECK_THAT(store, Catch::StartsWith("node3 " + NetLab::address6(2) + " 0/2 [" + NetLab::address6(0) + "]:"));
+  CHECK_THAT(said_by(by_v6, 0).at(0), Contains(" 127.0.0.1:"));
+}
+
+TEST_CASE("words, environment and input reach a rank on another host as they were given") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  auto on = lab.on(0);
+  on.insert(on.end(), {"env", "ODD=it's \"$HOME\" `x`\n;"});
+  HvdrunProcess run({"-H", "node2:1", "sh", "-c", "printf '%s|' \"$@\" \"$ODD\"; cat", "sh", "two words", "", "$x'\""},
+                    on);
+  run.write_input("from outside\n");
+  run.close_input();
+  CHECK(run.wait() == 0);
+  CHECK(run.out() == "[0]<stdout>:two words||$x'\"|it's \"$HOME\" `x`\n[0]<stdout>:;|from outside\n");
+}
+
+TEST_CASE("what a login shell prints first is no part of the conversation") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  lab.write_file(1, "/etc/ssh/sshrc", "echo Welcome; echo to node2 >&2\n");
+  HvdrunProcess run({"-H", "node2:1", "sh", "-c", kWhere}, lab.on(0));
+  CHECK(run.wait() == 0);
+  CHECK(run.out() == "[0]<stdout>:node2 node2 0/1\n");
+  CHECK(run.err().empty());
+}
+
+TEST_CASE("nothing of the job shows on the command lines of ssh") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  auto on = lab.on(0);
+  on.insert(on.end(), {"env", "PASSWORD=swordfish"});
+  HvdrunProcess run({"-H", "node2:1", "sh", "-c", "echo up; cat", "mellon"}, on);
+  run.read_until("[0]<stdout>:up");
+  const std::string all = lab.shell(0, "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'");
+  CHECK_THAT(all, Contains("BatchMode=yes"));
+  const std::string there = lab.shell(1, "for p in /proc/[0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done");
+  CHECK_THAT(there, Contains("hvdrun --agent"));
+  for (const char* secret : {"swordfish", "RUEDA_"}) {
+    CHECK_THAT(all, !Contains(secret));
+    CHECK_THAT(there, !Contains(secret));
+  }
+  run.close_input();
+  CHECK(run.wait() == 0);
+}
+
+TEST_CASE("every host that cannot be used is named, with the reason, and nothing runs") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 3});
+  lab.write_file(2, "/etc/ssh/sshrc", "exit 0\n");
+  lab.write_file(2, "/etc/ssh/authorized_keys", "");
+  HvdrunProcess run({"-H", "node1:1,nowhere:1,node2:1,node3:1", "echo", "ran"}, lab.on(0));
+  CHECK(run.wait() == 1);
+  CHECK(run.out().empty());
+  const auto lines = HvdrunProcess::lines(run.err(), "hvdrun: ");
+  REQUIRE(lines.size() == 2);
+  CHECK(std::count(lines.begin(), lines.end(),
+                   "host node3 cannot be reached by ssh: root@node3: Permission denied (publickey).") == 1);
+  CHECK_THAT(lines[0] + lines[1],
+             Contains("host nowhere cannot be reached by ssh: Could not resolve hostname nowhere"));
+  for (int host = 0; host < 2; ++host) CHECK(lab.process_named(host, "echo") == -1);
+}
+
+TEST_CASE("a host whose key changed is not trusted") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  static_cast<void>(lab.shell(0, "sed -i 's/^node2,.*/" + std::string("node2 ssh-ed25519 ") +
+                                     "AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA/' "
+                                     "/etc/ssh/ssh_known_hosts"));
+  HvdrunProcess run({"-H", "node2:1", "true"}, lab.on(0));
+  CHECK(run.wait() == 1);
+  CHECK(last_line(run) == "hvdrun: host node2 cannot be reached by ssh: Host key verification failed.");
+}
+
+TEST_CASE("port and key file are those of the flags") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  static_cast<void>(lab.shell(0, "mv /etc/ssh/login_key /run/key"));
+  HvdrunProcess no_key({"-H", "node2:1", "true"}, lab.on(0));
+  CHECK(no_key.wait() == 1);
+  HvdrunProcess with_key({"-i", "/run/key", "-H", "node2:1", "true"}, lab.on(0));
+  CHECK(with_key.wait() == 0);
+  HvdrunProcess no_port({"-i", "/run/key", "-p", "2222", "-H", "node2:1", "true"}, lab.on(0));
+  CHECK(no_port.wait() == 1);
+  CHECK_THAT(last_line(no_port), Contains("connect to host node2 port 2222: Connection refused"));
+}
+
+TEST_CASE("a host without hvdrun, and one with another build, are named") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 3});
+  // On node2 the folder of hvdrun is empty; on node3 another program is in its place.
+  const std::string folder = std::string(RUEDA_HVDRUN).substr(0, std::string(RUEDA_HVDRUN).rfind('/'));
+  static_cast<void>(lab.shell(1, "mount -t tmpfs none " + folder));
+  lab.write_file(2, "/run/other",
+                 "#!/bin/sh\nprintf '\\nRUEDA AGENT 1\\n\\045\\0\\0\\0\\110\\377\\377\\377\\377\\0\\0\\0\\0\\0\\0\\0\\0"
+                 "\\005other\\0050.9.0\\005node3\\001\\0\\0\\0\\0\\0'; exec cat > /dev/null\n");
+  static_cast<void>(lab.shell(2, "chmod +x /run/other; mount --bind /run/other " + std::string(RUEDA_HVDRUN)));
+  HvdrunProcess run({"-H", "node2:1,node3:1", "true"}, lab.on(0));
+  CHECK(run.wait() == 1);
+  CHECK_THAT(run.err(), Contains("hvdrun: host node2 has no hvdrun: neither " + std::string(RUEDA_HVDRUN)));
+  CHECK_THAT(run.err(), Contains("hvdrun: host node3 has hvdrun 0.9.0 of build other, this one is build"));
+}
+
+TEST_CASE("a host that does not answer in time is named, and so is Ctrl-C before the ranks run") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  lab.write_file(1, "/etc/ssh/sshrc", "exec sleep 1000\n");
+  HvdrunProcess run({"--start-timeout", "2", "-H", "node1:1,node2:1", "echo", "ran"}, lab.on(0));
+  CHECK(run.wait() == 1);
+  CHECK(run.out().empty());
+  CHECK(last_line(run) == "hvdrun: host node2 did not answer within 2 s");
+  HvdrunProcess broken_off({"--verbose", "-H", "node1:1,node2:1", "echo", "ran"}, lab.on(0));
+  broken_off.read_errors_until("host node1 (node1) is this one");
+  broken_off.send_by_name("hvdrun", SIGINT);
+  CHECK(broken_off.wait() == 130);
+  CHECK(last_line(broken_off) == "hvdrun: ended by signal 2 before the ranks started");
+}
+
+TEST_CASE("with --verbose a line for each host says what it has and how it is reached") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2, .networks = 2});
+  HvdrunProcess run({"--verbose", "-np", "3", "-H", "node1:2,node2:2", "true"}, lab.on(0));
+  CHECK(run.wait() == 0);
+  CHECK_THAT(run.err(), Contains("hvdrun: host node1 (node1) is this one: hvdrun "));
+  CHECK_THAT(run.err(), Contains("hvdrun: host node2 (node2) is reached: hvdrun "));
+  CHECK_THAT(run.err(), Contains("1 of 2 slots, "));
+  CHECK_THAT(run.err(), Contains("addresses 10.77.1.2 10.77.2.2 fd77:1::2 fd77:2::2"));
+  CHECK_THAT(run.err(), Contains("hvdrun: host node2 reaches the store at 10.77.1.1:"));
+  CHECK_THAT(run.err(), !Contains("10.77.2.1:"));  // nobody came from there, so nobody listens there
+}
+
+TEST_CASE("the first failure decides, on whichever host it was") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  HvdrunProcess run({"-H", "node1:1,node2:2", "--grace-seconds", "1", "sh", "-c",
+                     "test $RUEDA_RANK = 2 && { echo why >&2; exit 7; }; exec sleep 1000"},
+                    lab.on(0));
+  CHECK(run.wait() == 7);
+  CHECK_THAT(run.err(), Contains("the first to fail: rank 2 (host node2, pid "));
+  CHECK_THAT(run.err(), Contains(") exited with code 7\n"));
+  CHECK(last_line(run) == "hvdrun:   why");
+  run.wait_for_all_to_end();
+}
+
+TEST_CASE("signals reach the ranks of every host") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
+    HvdrunProcess run({"-H", "node1:1,node2:1", "sh", "-c",
+                       "trap 'echo caught; exit 5' INT TERM USR1; echo ready; sleep 1000 & wait"},
+                      lab.on(0));
+    run.read_until("[0]<stdout>:ready");
+    run.read_until("[1]<stdout>:ready");
+    run.send_by_name("hvdrun", number);
+    INFO("signal " << number);
+    CHECK(run.wait() == 5);
+    CHECK(said_by(run, 1) == Lines{"ready", "caught"});
+    run.wait_for_all_to_end();
+  }
+}
