@@ -74,6 +74,8 @@ const Knob kKnobs[] = {
          kAs<&S::thread_affinity, parse_cores, print_cores>, "cores for our threads, as in 0,2,8-11 (ours to choose)"),
     knob("NUM_LANES", kValue, "num-lanes", kRankZero, kOurs, kAs<&S::num_lanes, parse_lanes, print_lanes>,
          "data threads of a rank, 1 to 16 (4)"),
+    knob("DYNAMIC_PROCESS_SETS", kSwitch, "dynamic-process-sets", kRankZero, kHorovod,
+         kSwitchValue<&S::dynamic_process_sets>, "0: process sets are made at init only (1)"),
     knob("CALLER_PROGRESS", kSwitch, "caller-progress", kNo, kOurs, kSwitchValue<&S::caller_progress>,
          "1: a caller that waits may run the engine's turn (1)"),
     knob("INSECURE", kNone, "", kMustMatch, kOurs, kSwitchValue<&S::insecure>,

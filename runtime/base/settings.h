@@ -31,6 +31,7 @@ struct Settings {
   std::chrono::duration<double> peer_timeout{5};
   std::vector<int> thread_affinity;  ///< empty: ours to choose
   int num_lanes = 4;
+  bool dynamic_process_sets = true;
   bool caller_progress = true;
   bool insecure = false;
   bool tls_all = false;

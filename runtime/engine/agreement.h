@@ -11,6 +11,7 @@
 #include "runtime/base/status.h"
 #include "runtime/engine/executor.h"
 #include "runtime/engine/request.h"
+#include "runtime/engine/set_members.h"
 
 namespace rueda::core {
 
@@ -22,9 +23,9 @@ namespace rueda::core {
 
 /// A batch that this rank must run now, in this order among all batches of its sets.
 struct BatchEvent {
-  SetId set = kGlobalSet;
-  uint64_t number = 0;  ///< batch number within the set, from 0
-  uint64_t stamp = 0;   ///< first of its stamps, growing over all sets
+  SetId set = kGlobalSet;  ///< the id that rank 0 gave, not this rank's number for it
+  uint64_t number = 0;     ///< batch number within the set, from 0
+  uint64_t stamp = 0;      ///< first of its stamps, growing over all sets
   RowChoice choice;
   Metadata metadata;              ///< shape is that of the first tensor
   std::vector<uint64_t> tickets;  ///< this rank's operations, in the verdict's order
@@ -39,16 +40,12 @@ struct ErrorEvent {
 struct GoodbyeEvent {
   int rank = 0;
 };
-using Event = std::variant<BatchEvent, ErrorEvent, GoodbyeEvent>;
-
-/// A process set as agreement sees it. Set 0 is made at construction from all ranks.
-struct SetMembers {
-  SetId id = kGlobalSet;
-  std::vector<int> ranks;   ///< ranks of the epoch in canonical order
-  std::vector<int> groups;  ///< the bracket, for `Team`
-  bool one_host = true;
-  std::vector<int> hosts;  ///< as in `Team`
+/// The set that this rank asked for under `number` exists: its batches come under `members.id`.
+struct SetEvent {
+  SetId number = kGlobalSet;
+  SetMembers members;
 };
+using Event = std::variant<BatchEvent, ErrorEvent, GoodbyeEvent, SetEvent>;
 
 struct AgreementConfig {
   uint64_t epoch = 0;
@@ -58,7 +55,8 @@ struct AgreementConfig {
   uint64_t cache_capacity = 65536;              ///< ids at rest; 0: none
   bool deterministic = false;
   std::vector<std::string> hosts;  ///< by rank, for sentences
-  std::vector<SetMembers> sets;    ///< at least the global set
+  std::vector<int> host_of;        ///< by rank: who shares memory, for new sets; empty: all
+  std::vector<SetMembers> sets;    ///< at least the global set; each rank's numbers for these are their ids
   /// Names the row of a batch. Pure. Only the arbiter calls it.
   std::function<Result<RowChoice>(const BatchShape&)> select;
 };
@@ -71,6 +69,14 @@ class Participant {
   /// Takes one request, or a whole group: all have the same non-zero `group`. After `goodbye` was called or received
   /// from rank 0, every request comes back as an ErrorEvent (kShutDown).
   void submit(std::span<const Request> requests);
+  /// Asks for a process set of `ranks` (ascending, at least one) that this rank calls `number`, which it never used
+  /// before. Requests for it may follow at once and wait until rank 0 has matched all members' lists. Members match by
+  /// `name`, or by the list where that is empty, and by their order of asking. A name stands for one list of ranks as
+  /// long as the epoch: where two differ, every operation of its sets fails (kMismatch), now and later.
+  void add_set(SetId number, const std::vector<int>& ranks, const std::string& name);
+  /// This rank, with no operation in flight there, uses the set no more. Operations of other members that need it fail
+  /// (kMismatch).
+  void remove_set(SetId number);
   /// Asks for an error verdict (kTimeout with `sentence`) for a ticket that is in no batch yet, on all ranks.
   /// Nothing happens if a batch or an error for it is already on its way.
   void abandon(uint64_t ticket, const std::string& sentence);
@@ -85,6 +91,9 @@ class Participant {
   /// The frame to send to rank 0, everything since the last call; empty when there is nothing. What exceeds the limit
   /// of one frame comes in several: call until empty.
   std::vector<std::byte> take_frame();
+  /// Whether the next frame holds what `receive` set free, operations that had waited for their set: nobody else rings
+  /// for them.
+  bool must_ring() const;
   /// Events in order since the last call.
   std::vector<Event> take_events();
   /// Operations submitted and in no event yet, for reports: names or "allreduce #4".

@@ -68,7 +68,7 @@ void Arbiter::State::take_from_rest(Entry& entry) {
 }
 
 void Arbiter::State::evict_down_to_capacity() {
-  for (Set& set : sets) {
+  for (auto& [id, set] : sets) {
     if (at_rest <= config.cache_capacity) return;
     operations.clear();
     Entry* next = oldest;

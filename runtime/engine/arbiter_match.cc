@@ -174,9 +174,7 @@ void Arbiter::State::fail(const Ref& ref, const Status& why) {
     operations.clear();
     record.clear();
     record.u8(static_cast<uint8_t>(VerdictKind::kError));
-    record.u8(static_cast<uint8_t>(why.code()));
-    record.varint(static_cast<uint64_t>(why.rank() + 1));
-    record.text(bounded_sentence(why.sentence()));
+    put_failure(record, why);
     for (size_t i = begin; i < std::min(failed.size(), begin + kMaxRequests); ++i) {
       operations.push_back(reference(failed[i]));
       failed[i].entry->at(failed[i].occurrence).stage = Stage::kFailed;

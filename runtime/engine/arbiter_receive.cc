@@ -28,22 +28,22 @@ Status Arbiter::receive(int rank, std::span<const std::byte> frame) {
 }
 
 Arbiter::State::Set* Arbiter::State::find_set(uint64_t id) {
-  for (Set& set : sets) {
-    if (set.members.id == id) return &set;
-  }
-  return nullptr;
+  const auto found = id > UINT32_MAX ? sets.end() : sets.find(static_cast<SetId>(id));
+  return found == sets.end() ? nullptr : &found->second;
 }
 
 bool Arbiter::State::take_record(int rank, WireReader& reader) {
   const uint64_t word = reader.varint();
   if (!reader.ok()) return false;
   if ((word & 3) != 3) return take_step(rank, word, reader);
-  const auto kind = static_cast<ProposalKind>((word >> 2) & 7);
-  if (kind == ProposalKind::kGoodbye) {
-    leave(rank);
-    return true;
+  const auto kind = static_cast<ProposalKind>((word >> 2) & 15);
+  switch (kind) {
+    case ProposalKind::kGoodbye: leave(rank); return true;
+    case ProposalKind::kMakeSet: return take_make_set(rank, reader);
+    case ProposalKind::kGiveUpSet: return take_give_up_set(rank, reader);
+    default: break;
   }
-  Set* set = find_set(word >> 5);
+  Set* set = find_set(word >> 6);
   if (set == nullptr || set->index[static_cast<size_t>(rank)] < 0) return false;
   switch (kind) {
     case ProposalKind::kFull: return take_full(rank, *set, reader);
@@ -51,6 +51,7 @@ bool Arbiter::State::take_record(int rank, WireReader& reader) {
     case ProposalKind::kEvictions: return take_evictions_seen(rank, *set, reader.varint());
     case ProposalKind::kAbandonId:
     case ProposalKind::kAbandonKey: return take_abandon(rank, *set, kind, reader);
+    case ProposalKind::kRemoveSet: return take_remove_set(rank, *set);
     default: return false;
   }
 }

@@ -3,12 +3,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "runtime/engine/agreement.h"
@@ -88,9 +90,32 @@ struct Arbiter::State {
     std::deque<Entry*> evicted;  ///< oldest first
     uint64_t forgotten = 0;      ///< evictions that all members have seen
     std::vector<uint64_t> seen;  ///< evictions, by member
-    bool ended = false;          ///< a member has left
+    bool ended = false;          ///< a member has left or removed it, or its name stands for two lists
+    std::string name;            ///< under which its members asked for it
+    std::vector<char> removed;   ///< by member: it uses the set no more
     bool has_credit() const { return issued - (started > 0 ? started - 1 : 0) < 2; }
     bool waiting() const { return !planner.empty() || !cut.empty(); }
+  };
+  /// A set that members have asked for. Members match by name, list and their order of asking: making `i` of `open` is
+  /// every member's number `base + i`.
+  struct Making {
+    size_t asked = 0;  ///< by how many members
+    Status refused;    ///< ok: it waits for the others
+  };
+  struct SetKey {
+    std::vector<uint64_t> counts;  ///< how often each member has asked
+    uint64_t base = 0;
+    std::deque<Making> open;
+  };
+  using NameAndRanks = std::pair<std::string, std::vector<int>>;
+  /// What ranks gave for a name, members of the set or not. A name stands for one list as long as the epoch.
+  struct SetName {
+    struct Given {
+      std::vector<int> ranks;
+      std::vector<int> by;
+    };
+    std::vector<Given> lists;
+    Status spoiled;  ///< not ok: there were two
   };
   /// A proposal that waits for the rest of its group.
   struct Proposal {
@@ -121,6 +146,25 @@ struct Arbiter::State {
   bool take_with_metadata(int rank, uint64_t id, WireReader& reader);
   Entry* entry_for(int rank, uint64_t id, bool& broken);
   Set* find_set(uint64_t id);
+
+  // arbiter_sets.cc: sets made, refused, ended, forgotten.
+  Set& add_set(const SetMembers& members);
+  bool take_make_set(int rank, WireReader& reader);
+  bool take_give_up_set(int rank, WireReader& reader);
+  bool take_remove_set(int rank, Set& set);
+  bool spoils(int rank, const NameAndRanks& asked);
+  void spoil(const std::string& name);
+  void ask_for(int rank, const NameAndRanks& asked, uint64_t number);
+  uint64_t count_asking(int rank, const NameAndRanks& asked);
+  void make(const NameAndRanks& asked, uint64_t number);
+  void refuse(const NameAndRanks& asked, SetKey& key, uint64_t number, const Status& why);
+  void put_asking(const NameAndRanks& asked, uint64_t number);
+  void tell_refusal(int rank, const NameAndRanks& asked, uint64_t number, const Status& why);
+  void end_set(Set& set);
+  void tell_end(Set& set, const Status& why);
+  void forget_set(Set& set);
+  void forget_entry(Entry& entry);
+  void drop_makings_with(int rank);
 
   // arbiter_entries.cc: keys, ids, what is at rest.
   Entry* find_key(Set& set, std::string_view name, OpKind kind) const;
@@ -159,7 +203,10 @@ struct Arbiter::State {
   OperationRef reference(const Ref& ref) const;
 
   const AgreementConfig config;
-  std::deque<Set> sets;
+  std::map<SetId, Set> sets;
+  SetId next_set = 1;
+  std::map<NameAndRanks, SetKey> set_keys;
+  std::map<std::string, SetName> set_names;
   std::deque<Rank> ranks;
   IdMap<Entry> by_id;
   std::deque<Entry> entries;

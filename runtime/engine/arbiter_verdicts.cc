@@ -166,15 +166,12 @@ void Arbiter::State::leave(int rank) {
   if (leaver.left || ended) return;
   leaver.left = true;
   ended = rank == 0;
-  for (Set& set : sets) {
-    if (set.ended || (!ended && set.index[static_cast<size_t>(rank)] < 0)) continue;
-    // What all members have proposed runs, whatever the credit.
-    while (set.waiting()) issue_next(set);
-    set.ended = true;
+  for (auto& [id, set] : sets) {
+    if (ended || set.index[static_cast<size_t>(rank)] >= 0) end_set(set);
   }
   drop_ended_from_rest();
+  drop_makings_with(rank);
   for (Rank& each : ranks) {
-    if (!each.group.empty() && each.group.front().entry->set->ended) each.group.clear();
     WireWriter& writer = each.frames.reserve(kMaxRecordBytes, 0);
     writer.u8(static_cast<uint8_t>(VerdictKind::kGoodbye));
     writer.varint(static_cast<uint64_t>(rank));

@@ -34,7 +34,8 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       verdicts_(std::move(verdicts)),
       style_(wait_style(plan_)),
       faults_(plan_, verdicts_ ? Judge::kLauncher : Judge::kRankZero),
-      teams_(plan_.rank, {global_set(plan_)}),
+      sets_(plan_.rank, plan_.size),
+      teams_(plan_.rank, global_set(plan_)),
       lanes_(plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }),
       baton_(formation_.segment->control().asleep) {
   turn_ = std::make_unique<Turn>(
@@ -52,6 +53,7 @@ AgreementConfig Engine::agreement_config() const {
   config.cache_capacity = plan_.settings.cache_capacity;
   config.deterministic = plan_.settings.deterministic;
   for (const Endpoint& endpoint : plan_.ranks) config.hosts.push_back(endpoint.host);
+  config.host_of = plan_.host_of;
   config.sets = {global_set(plan_)};
   config.select = [this](const BatchShape& shape) { return executor_->select(shape); };
   return config;
@@ -94,20 +96,43 @@ std::unique_ptr<Lane> Engine::make_lane(int lane) {
 bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered) {
   entered = inbox_.closed();
   if (!entered.ok()) return false;
+  entered = sets_.enter(operation->set());
+  if (!entered.ok()) return false;
   if (operation->members().empty()) {
+    sets_.leave(operation->set());
     operation->complete();
     if (operation->spec().callback) completer_.post(operation);
     return false;
   }
   entered = names_.reserve(*operation);
-  if (!entered.ok()) return false;
+  if (!entered.ok()) {
+    sets_.leave(operation->set());
+    return false;
+  }
   operation->submitted = SteadyClock::now();
   operation->in_flight = operation;
   entered = inbox_.push({InboxItem::Kind::kSubmit, operation});
   if (entered.ok()) return true;
   operation->in_flight.reset();
   names_.release(*operation);
+  sets_.leave(operation->set());
   return false;
+}
+
+Result<SetId> Engine::add_process_set(std::vector<int> ranks, const std::string& name) {
+  const Result<SetId> number = sets_.add(ranks, name);
+  if (!number.ok()) return number;
+  Status entered = inbox_.push({InboxItem::Kind::kAddSet, nullptr, {number.value(), std::move(ranks), name}});
+  if (!entered.ok()) return entered;
+  if (baton_.nobody_looks()) ring_coordinator();
+  return number;
+}
+
+Status Engine::remove_process_set(SetId number) {
+  RUEDA_RETURN_IF_ERROR(sets_.remove(number));
+  Status entered = inbox_.push({InboxItem::Kind::kRemoveSet, nullptr, {number, {}, {}}});
+  if (entered.ok() && baton_.nobody_looks()) ring_coordinator();
+  return entered;
 }
 
 Status Engine::submit(const std::shared_ptr<Operation>& operation) {
@@ -191,6 +216,7 @@ void Engine::finish(Member& member, const Status& status) {
       names_it ? status : Status(status.code(), describe(member) + " failed: " + status.sentence(), status.rank());
   if (!operation.finish_member(named)) return;
   names_.release(operation);
+  sets_.leave(operation.set());
   const std::shared_ptr<Operation> self = std::move(operation.in_flight);
   operation.complete();
   if (operation.spec().callback) completer_.post(self);

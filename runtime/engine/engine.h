@@ -10,6 +10,7 @@
 #include "runtime/engine/lanes.h"
 #include "runtime/engine/names_in_flight.h"
 #include "runtime/engine/operation.h"
+#include "runtime/engine/process_sets.h"
 #include "runtime/engine/teams.h"
 #include "runtime/engine/turn.h"
 #include "runtime/engine/verdict_source.h"
@@ -42,6 +43,13 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   /// Gets the loan back: an error verdict on all ranks where there is no batch yet; else waits, and at the deadline
   /// ends the epoch. Returns once the operation is done, with its status.
   Status abandon(const std::shared_ptr<Operation>& operation, Deadline deadline);
+  /// Makes a process set and returns this rank's number for it at once, to be used at once: operations wait until all
+  /// members have asked for the same ranks. Members match by `name`, or by the ranks and their order of asking where it
+  /// is empty. kInvalidArgument: see `ProcessSets::add`; the session's state where it takes nothing.
+  Result<SetId> add_process_set(std::vector<int> ranks, const std::string& name);
+  /// Never blocks. kInvalidArgument: see `ProcessSets::remove`.
+  Status remove_process_set(SetId number);
+  const ProcessSets& process_sets() const { return sets_; }
   /// Says goodbye, lets lanes finish, fails the rest and frees threads and memory; at most until `deadline` or little
   /// more.
   void shutdown(Deadline deadline);
@@ -86,6 +94,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   Faults faults_;
   Inbox inbox_;
   NamesInFlight names_;
+  ProcessSets sets_;
   Completer completer_;
   Teams teams_;
   Lanes lanes_;

@@ -1,6 +1,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/base/mutex.h"
@@ -9,21 +10,29 @@
 
 namespace rueda::core {
 
+/// A process set that a caller adds, or the number of one that it removes.
+struct SetChange {
+  SetId number = kGlobalSet;
+  std::vector<int> ranks;  ///< ascending
+  std::string name;
+};
+
 /// What callers ask of the next turn.
 struct InboxItem {
-  enum class Kind { kSubmit, kAbandon } kind;
-  std::shared_ptr<Operation> operation;
+  enum class Kind { kSubmit, kAbandon, kAddSet, kRemoveSet } kind;
+  std::shared_ptr<Operation> operation;  ///< of the first two
+  SetChange set = {};                    ///< of the others
 };
 
 /// Where callers' wishes wait for the next turn: many producers, one consumer (the baton's holder). A group is one
-/// operation, so it enters whole or not at all. Once closed it refuses submissions with the reason given; a refused
-/// operation takes no number.
+/// operation, so it enters whole or not at all. Once closed it refuses all but abandonment with the reason given; a
+/// refused operation takes no number.
 class Inbox {
  public:
   /// Not ok: closed, the item was not taken.
   Status push(InboxItem item) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    if (!closed_.ok() && item.kind == InboxItem::Kind::kSubmit) return closed_;
+    if (!closed_.ok() && item.kind != InboxItem::Kind::kAbandon) return closed_;
     waiting_.push_back(std::move(item));
     filled_.store(true);
     return {};

@@ -150,6 +150,51 @@ void get_operations(WireReader& reader, std::vector<OperationRef>& operations) {
   }
 }
 
+void put_ranks(WireWriter& writer, const std::vector<int>& ranks) {
+  WireWriter ranges;
+  uint64_t count = 0;
+  int next = 0;
+  for (size_t i = 0; i < ranks.size(); ++count) {
+    size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    ranges.varint(static_cast<uint64_t>(ranks[i] - next));
+    ranges.varint(end - i - 1);
+    next = ranks[end - 1] + 1;
+    i = end;
+  }
+  writer.varint(count);
+  writer.raw(ranges.view());
+}
+
+std::vector<int> get_ranks(WireReader& reader, int size) {
+  std::vector<int> ranks;
+  int next = 0;
+  for (size_t left = reader.count(2); left != 0 && reader.ok(); --left) {
+    const auto room = static_cast<uint64_t>(size - next);
+    const uint64_t gap = reader.varint(room);
+    const uint64_t more = reader.varint(room);
+    if (gap + more >= room) reader.fail();
+    for (uint64_t i = 0; i <= more && reader.ok(); ++i) ranks.push_back(next + static_cast<int>(gap + i));
+    if (reader.ok()) next = ranks.back() + 1;
+  }
+  if (ranks.empty()) reader.fail();
+  return ranks;
+}
+
+void put_failure(WireWriter& writer, const Status& why) {
+  writer.u8(static_cast<uint8_t>(why.code()));
+  writer.varint(static_cast<uint64_t>(why.rank() + 1));
+  writer.text(bounded_sentence(why.sentence()));
+}
+
+Status get_failure(WireReader& reader, int size) {
+  const auto code = static_cast<Code>(reader.u8());
+  const auto rank = static_cast<int>(reader.varint(static_cast<uint64_t>(size))) - 1;
+  std::string sentence = reader.text(kMaxSentenceBytes);
+  if (code == Code::kOk || code > Code::kUnsupported) reader.fail();
+  return reader.ok() ? Status(code, std::move(sentence), rank) : Status();
+}
+
 WireWriter& FrameQueue::reserve(size_t bytes, size_t requests) {
   if (current_.size() + bytes > kMaxFrameBytes || requests_ + requests > kMaxRequests) {
     full_.push_back(current_.take());
@@ -208,15 +253,15 @@ void ProposalWriter::cached(uint64_t id, uint32_t number, const Metadata& metada
 void ProposalWriter::full(SetId set, const std::string& name, const Metadata& metadata) {
   end_run();
   WireWriter& writer = frames_.reserve(kMaxRecordBytes, 1);
-  writer.varint((uint64_t{set} << 3 | static_cast<uint64_t>(ProposalKind::kFull)) << 2 | 3);
+  writer.varint((uint64_t{set} << 4 | static_cast<uint64_t>(ProposalKind::kFull)) << 2 | 3);
   writer.text(name);
   put_metadata(writer, metadata);
 }
 
-WireWriter& ProposalWriter::record(SetId set, ProposalKind kind) {
+WireWriter& ProposalWriter::record(SetId set, ProposalKind kind, size_t bytes) {
   end_run();
-  WireWriter& writer = frames_.reserve(kMaxRecordBytes, 0);
-  writer.varint((uint64_t{set} << 3 | static_cast<uint64_t>(kind)) << 2 | 3);
+  WireWriter& writer = frames_.reserve(bytes, 0);
+  writer.varint((uint64_t{set} << 4 | static_cast<uint64_t>(kind)) << 2 | 3);
   return writer;
 }
 

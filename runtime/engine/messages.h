@@ -17,9 +17,12 @@ namespace rueda::core {
 ///     tag 0  payload: id step                      the id's next occurrence, with its home metadata
 ///     tag 1  payload: id step; more                this id and the `more` that follow it, likewise
 ///     tag 2  payload: id step; number + 1          with other metadata; 0: in full behind it
-///     tag 3  payload: set * 8 + ProposalKind       see there
+///     tag 3  payload: set * 16 + ProposalKind      see there
 ///   verdict frame   epoch { VerdictKind (u8) rest }   see there
 ///   operations      count { word rest }            as tags 0 to 2; tag 2 is followed by the occurrence
+///   ranks           ranges { gap more }            ascending; gap: from one past the last; `more` follow the first
+///   failure         code (u8) rank + 1 sentence
+///   asking          name ranks number              number: kMakeSet of this name and ranks before, of each member
 ///
 /// An id step is the zigzag difference to one past the last id, on that link (proposals) or in that list (verdicts).
 /// A proposal carries no occurrence: links keep order, so both ends count. In a verdict an occurrence is counted from
@@ -42,15 +45,22 @@ enum class ProposalKind : uint8_t {
   kAbandonId = 3,   ///< id, age, sentence; age: this rank's later proposals of the key
   kAbandonKey = 4,  ///< op kind (u8), name, age, sentence
   kGoodbye = 5,
+  kMakeSet = 6,    ///< (set 0) name, ranks
+  kRemoveSet = 7,  ///< this rank uses the set no more
+  kGiveUpSet = 8,  ///< (set 0) asking, failure
 };
 
 enum class VerdictKind : uint8_t {
-  kAssign = 1,   ///< set, id, name, op kind (u8, unnamed only), home metadata + 1 (0: none)
-  kDefine = 2,   ///< set, metadata: it gets the set's next number
-  kBatch = 3,    ///< set, stamp, row (u8), chunk bytes, stamps, metadata + 1 (0: in full behind it), operations
-  kError = 4,    ///< code (u8), rank + 1, sentence, operations
-  kEvict = 5,    ///< set, operations (only the ids count)
-  kGoodbye = 6,  ///< rank
+  kAssign = 1,      ///< set, id, name, op kind (u8, unnamed only), home metadata + 1 (0: none)
+  kDefine = 2,      ///< set, metadata: it gets the set's next number
+  kBatch = 3,       ///< set, stamp, row (u8), chunk bytes, stamps, metadata + 1 (0: in full behind it), operations
+  kError = 4,       ///< failure, operations
+  kEvict = 5,       ///< set, operations (only the ids count)
+  kGoodbye = 6,     ///< rank
+  kSet = 7,         ///< id, asking
+  kNoSet = 8,       ///< asking, failure: it will never be
+  kEndSet = 9,      ///< set, failure: what needs it fails from here on
+  kForgetSet = 10,  ///< set: all members have removed it
 };
 
 /// An id with a distance: in a list of operations the occurrence, counted from the oldest without a verdict.
@@ -70,6 +80,14 @@ std::string bounded_sentence(std::string sentence);
 void put_operations(WireWriter& writer, const std::vector<OperationRef>& operations);
 /// Appends at most kMaxRequests operations to `operations`, else fails the reader.
 void get_operations(WireReader& reader, std::vector<OperationRef>& operations);
+
+/// `ranks` ascending.
+void put_ranks(WireWriter& writer, const std::vector<int>& ranks);
+/// Fails the reader unless there is at least one rank and all are below `size`.
+std::vector<int> get_ranks(WireReader& reader, int size);
+void put_failure(WireWriter& writer, const Status& why);
+/// Fails the reader on an unknown code or an ok one.
+Status get_failure(WireReader& reader, int size);
 
 inline uint64_t zigzag(uint64_t difference) { return (difference << 1) ^ (difference >> 63 != 0 ? UINT64_MAX : 0); }
 inline uint64_t unzigzag(uint64_t value) { return (value >> 1) ^ ((value & 1) != 0 ? UINT64_MAX : 0); }
@@ -100,8 +118,8 @@ class ProposalWriter {
   /// With metadata number `number`, or with `metadata` in full when that is kNoMetadata.
   void cached(uint64_t id, uint32_t number, const Metadata& metadata);
   void full(SetId set, const std::string& name, const Metadata& metadata);
-  /// Begins another record; the caller writes the rest, at most kMaxRecordBytes.
-  WireWriter& record(SetId set, ProposalKind kind);
+  /// Begins another record; the caller writes the rest, at most so many bytes.
+  WireWriter& record(SetId set, ProposalKind kind, size_t bytes = kMaxRecordBytes);
   std::vector<std::byte> take();
   bool empty() const { return run_count_ == 0 && frames_.empty(); }
 

@@ -5,21 +5,35 @@
 
 namespace rueda::core {
 
-Participant::State::State(const AgreementConfig& given) : config(given), proposals(given.epoch) {
+Participant::State::Set::Set(SetId own_number, std::vector<int> members, const AgreementConfig& config)
+    : number(own_number),
+      ranks(std::move(members)),
+      member(contains(config.rank)),
+      lowest(config.rank == *std::min_element(ranks.begin(), ranks.end())),
+      metadata(static_cast<size_t>(std::min<uint64_t>(config.cache_capacity, kMaxMetadata))) {
+  for (size_t kind = 0; kind < unnamed.size(); ++kind) {
+    unnamed[kind].set = this;
+    unnamed[kind].kind = static_cast<OpKind>(kind);
+  }
+}
+
+Participant::State::State(const AgreementConfig& given)
+    : config(given), left(static_cast<size_t>(given.size)), proposals(given.epoch) {
   for (const SetMembers& members : config.sets) {
-    sets.emplace_back(members, static_cast<size_t>(std::min<uint64_t>(config.cache_capacity, kMaxMetadata)));
-    for (size_t kind = 0; kind < sets.back().unnamed.size(); ++kind) {
-      sets.back().unnamed[kind].set = &sets.back();
-      sets.back().unnamed[kind].kind = static_cast<OpKind>(kind);
-    }
+    Set& set = add_set(members.id, members.ranks);
+    set.id = members.id;
+    made.emplace(set.id, &set);
   }
 }
 
 Participant::State::Set* Participant::State::find_set(SetId id) {
-  for (Set& set : sets) {
-    if (set.id == id) return &set;
-  }
-  return nullptr;
+  const auto found = made.find(id);
+  return found == made.end() ? nullptr : found->second;
+}
+
+Participant::State::Set* Participant::State::find_number(SetId number) {
+  const auto found = sets.find(number);
+  return found == sets.end() || found->second.gone ? nullptr : &found->second;
 }
 
 Participant::State::Key& Participant::State::find_or_add(Set& set, std::string_view name, OpKind kind) {
@@ -34,9 +48,9 @@ Participant::State::Key& Participant::State::find_or_add(Set& set, std::string_v
 
 std::string Participant::State::rank_name(int rank) const { return rank_ranges({&rank, 1}, config.hosts); }
 
-Status Participant::State::left_status(const Set& set, const Key& key, OpKind kind) const {
-  const std::string what = key.name.empty() ? " without a name" : " \"" + key.name + "\"";
-  return {Code::kShutDown, rank_name(set.leaver) + " has shut down; " + name_of(kind) + what + " needs it", set.leaver};
+Status Participant::State::needs(const Set& set, const std::string& name, OpKind kind) {
+  const std::string what = name.empty() ? " without a name" : " \"" + name + "\"";
+  return {set.over.code(), set.over.sentence() + "; " + name_of(kind) + what + " needs it", set.over.rank()};
 }
 
 Status Participant::State::refusal(std::span<const Request> requests) {
@@ -53,8 +67,8 @@ Status Participant::State::refusal(std::span<const Request> requests) {
     }
     if (const std::string why = why_not_valid(request); !why.empty()) return {Code::kInvalidArgument, why};
   }
-  const Set* set = find_set(first.set);
-  if (set == nullptr || !set->contains(config.rank)) {
+  const Set* set = find_number(first.set);
+  if (set == nullptr || !set->member) {
     return {Code::kInvalidArgument,
             rank_name(config.rank) + " is no member of process set " + std::to_string(first.set)};
   }
@@ -69,11 +83,11 @@ void Participant::State::encode(Key& key, const Request& request) {
 }
 
 void Participant::State::propose(Set& set, const Request& request) {
-  Key& key = find_or_add(set, request.name, request.metadata.kind);
-  if (set.leaver >= 0) {
-    events.push_back(ErrorEvent{{request.ticket}, left_status(set, key, request.metadata.kind)});
+  if (!set.over.ok()) {
+    events.push_back(ErrorEvent{{request.ticket}, needs(set, request.name, request.metadata.kind)});
     return;
   }
+  Key& key = find_or_add(set, request.name, request.metadata.kind);
   encode(key, request);
   const uint64_t occurrence = key.count++;
   const auto owed = std::find_if(key.owed.begin(), key.owed.end(),
@@ -97,28 +111,36 @@ void Participant::submit(std::span<const Request> requests) {
     state_->events.push_back(std::move(refused));
     return;
   }
-  State::Set& set = *state_->find_set(requests.front().set);
+  State::Set& set = *state_->find_number(requests.front().set);
+  if (set.id == kNoSetId && set.over.ok()) {
+    set.waiting.push_back({{requests.begin(), requests.end()}, {}});
+    return;
+  }
   for (const Request& request : requests) state_->propose(set, request);
 }
 
+void Participant::State::ask_abandon(const Key& key, const Operation& operation, const std::string& sentence) {
+  WireWriter& writer =
+      proposals.record(key.set->id, key.id != 0 ? ProposalKind::kAbandonId : ProposalKind::kAbandonKey);
+  if (key.id != 0) {
+    writer.varint(key.id);
+  } else {
+    writer.u8(static_cast<uint8_t>(key.kind));
+    writer.text(key.name);
+  }
+  writer.varint(key.count - 1 - operation.occurrence);
+  writer.text(bounded_sentence(sentence));
+}
+
 void Participant::abandon(uint64_t ticket, const std::string& sentence) {
-  const auto ask = [&](State::Key& key) {
-    for (const State::Operation& operation : key.pending) {
-      if (operation.ticket != ticket) continue;
-      WireWriter& writer =
-          state_->proposals.record(key.set->id, key.id != 0 ? ProposalKind::kAbandonId : ProposalKind::kAbandonKey);
-      if (key.id != 0) {
-        writer.varint(key.id);
-      } else {
-        writer.u8(static_cast<uint8_t>(key.kind));
-        writer.text(key.name);
+  if (state_->abandon_waiting(ticket, sentence)) return;
+  for (auto& [number, set] : state_->sets) {
+    state_->for_each_key(set, [&](const State::Key& key) {
+      for (const State::Operation& operation : key.pending) {
+        if (operation.ticket == ticket) state_->ask_abandon(key, operation, sentence);
       }
-      writer.varint(key.count - 1 - operation.occurrence);
-      writer.text(bounded_sentence(sentence));
-      return;
-    }
-  };
-  for (State::Set& set : state_->sets) state_->for_each_key(set, ask);
+    });
+  }
 }
 
 void Participant::goodbye() {
@@ -131,11 +153,15 @@ void Participant::goodbye() {
 
 void Participant::end(const Status& why) {
   ErrorEvent ended{{}, why};
-  for (State::Set& set : state_->sets) {
+  for (auto& [number, set] : state_->sets) {
     state_->for_each_key(set, [&](State::Key& key) {
       for (const State::Operation& operation : key.pending) ended.tickets.push_back(operation.ticket);
       key.pending.clear();
     });
+    for (const State::Waiting& waiting : set.waiting) {
+      for (const Request& request : waiting.requests) ended.tickets.push_back(request.ticket);
+    }
+    set.waiting.clear();
   }
   std::sort(ended.tickets.begin(), ended.tickets.end());
   if (!ended.tickets.empty()) state_->events.push_back(std::move(ended));
@@ -144,25 +170,28 @@ void Participant::end(const Status& why) {
 
 void Participant::started(SetId id, uint64_t number) {
   State::Set* set = state_->find_set(id);
-  if (set == nullptr || set->lowest() != state_->config.rank || number < set->started) return;
+  if (set == nullptr || set->gone || !set->lowest || number < set->started) return;
   state_->proposals.record(id, ProposalKind::kCredit).varint(number + 1 - set->started);
   set->started = number + 1;
 }
 
 std::vector<std::byte> Participant::take_frame() {
-  for (State::Set& set : state_->sets) {
+  state_->freed = false;
+  for (auto& [number, set] : state_->sets) {
     // Never a frame of its own: rank 0 can wait for these until this rank has something to say.
-    if (set.evictions == 0 || state_->proposals.empty()) continue;
+    if (set.evictions == 0 || set.gone || state_->proposals.empty()) continue;
     state_->proposals.record(set.id, ProposalKind::kEvictions).varint(std::exchange(set.evictions, 0));
   }
   return state_->proposals.take();
 }
 
+bool Participant::must_ring() const { return state_->freed; }
+
 std::vector<Event> Participant::take_events() { return std::exchange(state_->events, {}); }
 
 std::vector<std::string> Participant::pending_names(size_t at_most) const {
   std::vector<std::pair<uint64_t, std::string>> found;
-  for (State::Set& set : state_->sets) {
+  for (auto& [number, set] : state_->sets) {
     state_->for_each_key(set, [&found](const State::Key& key) {
       for (const State::Operation& operation : key.pending) {
         found.emplace_back(operation.ticket, !key.name.empty() ? key.name
@@ -170,6 +199,11 @@ std::vector<std::string> Participant::pending_names(size_t at_most) const {
                                                                      std::to_string(operation.occurrence));
       }
     });
+    for (const State::Waiting& waiting : set.waiting) {
+      for (const Request& request : waiting.requests) {
+        found.emplace_back(request.ticket, !request.name.empty() ? request.name : name_of(request.metadata.kind));
+      }
+    }
   }
   std::sort(found.begin(), found.end());
   std::vector<std::string> names;

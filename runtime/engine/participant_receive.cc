@@ -35,6 +35,10 @@ bool Participant::State::take_verdict(WireReader& reader) {
     case VerdictKind::kError: return take_error(reader);
     case VerdictKind::kEvict: return take_evictions(reader);
     case VerdictKind::kGoodbye: return take_goodbye(reader);
+    case VerdictKind::kSet: return take_set(reader);
+    case VerdictKind::kNoSet: return take_no_set(reader);
+    case VerdictKind::kEndSet: return take_end_set(reader);
+    case VerdictKind::kForgetSet: return take_forget_set(reader);
   }
   return false;
 }
@@ -124,13 +128,10 @@ bool Participant::State::take_batch(WireReader& reader) {
 }
 
 bool Participant::State::take_error(WireReader& reader) {
-  const auto code = static_cast<Code>(reader.u8());
-  const auto rank = static_cast<int>(reader.varint(static_cast<uint64_t>(config.size))) - 1;
-  std::string sentence = reader.text(kMaxSentenceBytes);
+  ErrorEvent error{{}, get_failure(reader, config.size)};
   operations.clear();
   get_operations(reader, operations);
-  if (!reader.ok() || code == Code::kOk || code > Code::kUnsupported) return false;
-  ErrorEvent error{{}, Status(code, std::move(sentence), rank)};
+  if (!reader.ok()) return false;
   for (const OperationRef& operation : operations) {
     Key* key = by_id.find(operation.id);
     uint64_t occurrence = 0;
@@ -173,29 +174,16 @@ bool Participant::State::evict(Set& set, uint64_t id) {
   return true;
 }
 
-void Participant::State::end_set(Set& set, int leaver) {
-  if (set.leaver >= 0) return;
-  set.leaver = leaver;
-  std::vector<std::pair<uint64_t, Status>> failed;
-  for_each_key(set, [&](Key& key) {
-    for (const Operation& operation : key.pending) {
-      failed.emplace_back(operation.ticket, left_status(set, key, operation.kind));
-    }
-    key.pending.clear();
-    key.owed.clear();
-  });
-  std::sort(failed.begin(), failed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (auto& [ticket, status] : failed) events.emplace_back(ErrorEvent{{ticket}, std::move(status)});
-}
-
 bool Participant::State::take_goodbye(WireReader& reader) {
   const auto rank = static_cast<int>(reader.varint(static_cast<uint64_t>(config.size - 1)));
   if (!reader.ok()) return false;
   const bool ends_epoch = rank == 0 || rank == config.rank;
-  for (Set& set : sets) {
-    if (ends_epoch || set.contains(rank)) end_set(set, rank);
+  left[static_cast<size_t>(rank)] = 1;
+  const Status why(Code::kShutDown, rank_name(rank) + " has shut down", rank);
+  for (auto& [number, set] : sets) {
+    if (ends_epoch || set.contains(rank)) end_set(set, why);
   }
-  if (ends_epoch && over.ok()) over = Status(Code::kShutDown, rank_name(rank) + " has shut down", rank);
+  if (ends_epoch && over.ok()) over = why;
   events.emplace_back(GoodbyeEvent{rank});
   return true;
 }

@@ -3,8 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,6 +18,8 @@
 #include "runtime/engine/metadata_table.h"
 
 namespace rueda::core {
+
+inline constexpr SetId kNoSetId = UINT32_MAX;
 
 /// Hashes names without making a string of a view.
 struct NameHash {
@@ -54,25 +56,36 @@ struct Participant::State {
     Fifo<Operation> pending;
     std::vector<Owed> owed;
   };
+  /// A submission that waits for its set to be made.
+  struct Waiting {
+    std::vector<Request> requests;
+    std::string abandoned;  ///< the sentence, if it was
+  };
   struct Set {
-    Set(const SetMembers& members, size_t metadata_capacity)
-        : id(members.id), ranks(members.ranks), metadata(metadata_capacity) {}
-    SetId id;
-    std::vector<int> ranks;
+    Set(SetId own_number, std::vector<int> members, const AgreementConfig& config);
+    const SetId number;            ///< what this rank calls it
+    SetId id = kNoSetId;           ///< what rank 0 calls it, once it is made
+    std::string name;              ///< under which it was asked for
+    uint64_t asking = 0;           ///< how many of this name and these ranks were asked for before
+    const std::vector<int> ranks;  ///< in any order
+    const bool member;             ///< whether this rank is one
+    const bool lowest;             ///< the one that returns credits
     MetadataTable metadata;
     std::unordered_map<std::string, Key, NameHash, std::equal_to<>> named;
     std::array<Key, 3> unnamed;
-    uint64_t batches = 0;    ///< numbers used
-    uint64_t started = 0;    ///< batches reported as started
-    uint64_t evictions = 0;  ///< seen and not yet reported
-    int leaver = -1;         ///< who ended it
+    std::vector<Waiting> waiting;  ///< until it is made
+    uint64_t batches = 0;          ///< numbers used
+    uint64_t started = 0;          ///< batches reported as started
+    uint64_t evictions = 0;        ///< seen and not yet reported
+    Status over;                   ///< not ok: what needs it fails, because of this
+    bool gone = false;             ///< removed by this rank, and kept until all members have
     bool contains(int rank) const { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
-    int lowest() const { return *std::min_element(ranks.begin(), ranks.end()); }
   };
 
   explicit State(const AgreementConfig& given);
 
   Set* find_set(SetId id);
+  Set* find_number(SetId number);
   Key& find_or_add(Set& set, std::string_view name, OpKind kind);
   std::string rank_name(int rank) const;
 
@@ -80,7 +93,8 @@ struct Participant::State {
   Status refusal(std::span<const Request> requests);
   void propose(Set& set, const Request& request);
   void encode(Key& key, const Request& request);
-  Status left_status(const Set& set, const Key& key, OpKind kind) const;
+  void ask_abandon(const Key& key, const Operation& operation, const std::string& sentence);
+  static Status needs(const Set& set, const std::string& name, OpKind kind);
 
   // Each takes one record of a verdict frame; false if it breaks the protocol.
   bool take_verdict(WireReader& reader);
@@ -94,18 +108,34 @@ struct Participant::State {
   static bool resolve(Key& key, uint64_t ahead, uint64_t& occurrence);
   static bool remove_pending(Key& key, uint64_t occurrence, uint64_t& ticket);
   bool evict(Set& set, uint64_t id);
-  void end_set(Set& set, int leaver);
+
+  // participant_sets.cc: sets made, refused, ended, forgotten.
+  Set& add_set(SetId number, const std::vector<int>& ranks);
+  Set* asked_for(WireReader& reader);
+  void give_up(const Set& set, const Status& why);
+  bool take_set(WireReader& reader);
+  bool take_no_set(WireReader& reader);
+  bool take_end_set(WireReader& reader);
+  bool take_forget_set(WireReader& reader);
+  void start(Set& set);
+  bool abandon_waiting(uint64_t ticket, const std::string& sentence);
+  void end_set(Set& set, const Status& why);
+  void erase(Set& set);
   template <typename Visit>
   void for_each_key(Set& set, Visit visit);
 
   const AgreementConfig config;
-  std::deque<Set> sets;
+  std::map<SetId, Set> sets;                                           ///< by number
+  std::unordered_map<SetId, Set*> made;                                ///< by id
+  std::map<std::pair<std::string, std::vector<int>>, uint64_t> asked;  ///< how often, by name and ranks
+  std::vector<char> left;                                              ///< by rank: it has said goodbye
   IdMap<Key> by_id;
   ProposalWriter proposals;
   std::vector<Event> events;
   std::vector<OperationRef> operations;  ///< scratch of one verdict
   Status over;                           ///< not ok: every request fails with this
   bool leaving = false;
+  bool freed = false;  ///< since the last frame, something was proposed that had waited for its set
 };
 
 template <typename Visit>

@@ -13,28 +13,36 @@ namespace rueda::core {
 /// A process set as this rank runs it.
 struct TeamState {
   Team team;
-  bool lowest = false;  ///< this rank returns the set's credits
+  SetId number = kGlobalSet;  ///< what this rank calls the set
+  bool lowest = false;        ///< this rank returns the set's credits
   bool with_rank_zero = false;
   std::atomic<uint64_t> started{0};  ///< batches begun: written by whoever begins one, in order
   uint64_t reported = 0;             ///< what agreement was told of `started`; the baton's holder
 };
 
-/// The sets of an epoch. The map is changed and read by the baton's holder; entries stay where they are.
+/// The sets of an epoch that this rank belongs to, by the ids that rank 0 gave and by this rank's own numbers. Changed
+/// and read by the baton's holder; entries stay where they are until they are removed.
 class Teams {
  public:
-  Teams(int rank, const std::vector<SetMembers>& sets);
+  Teams(int rank, const SetMembers& global);
+  /// Nothing happens if this rank is no member.
+  void add(SetId number, const SetMembers& set);
+  /// No batch of it is in a lane. Nothing happens if there is no such set.
+  void remove(SetId number);
   /// Null if there is no such set, or this rank is no member of it.
-  TeamState* find(SetId set);
-  /// The sets whose credits this rank returns.
+  TeamState* find(SetId id);
+  TeamState* find_number(SetId number);
+  /// The sets whose credits this rank returns, by id.
   const std::vector<std::pair<SetId, TeamState*>>& led() const { return led_; }
 
  private:
+  const int rank_;
   std::map<SetId, std::unique_ptr<TeamState>> teams_;
+  std::map<SetId, TeamState*> by_number_;
   std::vector<std::pair<SetId, TeamState*>> led_;
 };
 
-/// The global set of a plan: ranks by host, then rank, and the bracket of its sums: one group a host, and of a host
-/// with more than 16 ranks one a 16.
+/// All ranks of a plan.
 SetMembers global_set(const EpochPlan& plan);
 
 }  // namespace rueda::core

@@ -50,17 +50,7 @@ bool Turn::take_inbox() {
   bool moved = false;
   if (!parts_.inbox.empty()) {
     parts_.inbox.take(taken_);
-    for (const InboxItem& item : taken_) {
-      if (item.kind == InboxItem::Kind::kSubmit) {
-        submit(*item.operation);
-      } else if (!item.operation->done()) {
-        for (Member& member : item.operation->members()) {
-          const std::string sentence = fmt::format("{} was abandoned by rank {}", describe(member), parts_.config.rank);
-          participant_.abandon(reinterpret_cast<uint64_t>(&member), sentence);
-          urgent_ = true;
-        }
-      }
-    }
+    for (const InboxItem& item : taken_) take(item);
     taken_.clear();
     moved = true;
   }
@@ -73,6 +63,28 @@ bool Turn::take_inbox() {
   return moved;
 }
 
+void Turn::take(const InboxItem& item) {
+  switch (item.kind) {
+    case InboxItem::Kind::kSubmit: return submit(*item.operation);
+    case InboxItem::Kind::kAbandon: return abandon(*item.operation);
+    case InboxItem::Kind::kAddSet: participant_.add_set(item.set.number, item.set.ranks, item.set.name); break;
+    case InboxItem::Kind::kRemoveSet:
+      participant_.remove_set(item.set.number);
+      parts_.teams.remove(item.set.number);
+      break;
+  }
+  urgent_ = true;
+}
+
+void Turn::abandon(Operation& operation) {
+  if (operation.done()) return;
+  for (Member& member : operation.members()) {
+    const std::string sentence = fmt::format("{} was abandoned by rank {}", describe(member), parts_.config.rank);
+    participant_.abandon(reinterpret_cast<uint64_t>(&member), sentence);
+    urgent_ = true;
+  }
+}
+
 void Turn::submit(Operation& operation) {
   requests_.clear();
   for (Member& member : operation.members()) {
@@ -81,7 +93,7 @@ void Turn::submit(Operation& operation) {
     requests_.push_back(member.request);
   }
   if (requests_.front().group != 0) describe_group(requests_);
-  const TeamState* team = parts_.teams.find(operation.set());
+  const TeamState* team = parts_.teams.find_number(operation.set());
   if (team == nullptr || !team->with_rank_zero) urgent_ = true;
   participant_.submit(requests_);
 }
@@ -117,6 +129,7 @@ bool Turn::exchange_as_rank_zero(bool moved) {
   for (auto frame = arbiter_->take_frame(0); status.ok() && !frame.empty(); frame = arbiter_->take_frame(0)) {
     status = participant_.receive(frame);
   }
+  urgent_ = participant_.must_ring();
   parts_.signals.credit_wanted.store(arbiter_->out_of_credit());
   if (!status.ok()) parts_.observer.epoch_over(status);
   return true;
@@ -124,6 +137,7 @@ bool Turn::exchange_as_rank_zero(bool moved) {
 
 bool Turn::exchange_with_rank_zero() {
   bool moved = receive_all(0);
+  urgent_ |= participant_.must_ring();
   for (auto frame = participant_.take_frame(); !frame.empty(); frame = participant_.take_frame()) {
     send(0, std::move(frame), kAgreementFrame, urgent_ ? Urgency::kRing : Urgency::kWithNextTurn);
     moved = true;
@@ -191,6 +205,8 @@ void Turn::act() {
         unlink(member_of(ticket));
         parts_.observer.member_finished(member_of(ticket), error->status);
       }
+    } else if (const auto* set = std::get_if<SetEvent>(&event)) {
+      parts_.teams.add(set->number, set->members);
     } else {
       const int rank = std::get<GoodbyeEvent>(event).rank;
       if (rank != parts_.config.rank) lost_[static_cast<size_t>(rank)] = 1;

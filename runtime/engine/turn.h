@@ -65,7 +65,9 @@ class Turn {
 
  private:
   bool take_inbox();
+  void take(const InboxItem& item);
   void submit(Operation& operation);
+  void abandon(Operation& operation);
   bool report_credits();
   bool exchange_as_rank_zero(bool credits);
   bool exchange_with_rank_zero();

@@ -6,6 +6,8 @@
 namespace rueda::sim {
 namespace {
 
+constexpr core::SetId kFirstAdded = 100;
+
 using core::BatchShape;
 using core::CodecId;
 using core::Dtype;
@@ -112,6 +114,72 @@ void spoil(Random& random, Unit& unit) {
   }
 }
 
+/// Sets that ranks add themselves; some have one list, so that only their order tells them apart.
+void make_added_sets(Random& random, Job& job, bool wrong) {
+  std::vector<int> all(static_cast<size_t>(job.config.size));
+  for (size_t rank = 0; rank < all.size(); ++rank) all[rank] = static_cast<int>(rank);
+  for (size_t i = random.below(4); i > 0; --i) {
+    AddedSet set;
+    random.shuffle(all);
+    set.members.id = kFirstAdded + static_cast<core::SetId>(job.added.size());
+    set.members.ranks.assign(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(1 + random.below(all.size())));
+    if (!job.added.empty() && random.once_in(3)) set.members.ranks = job.added.back().members.ranks;
+    std::sort(set.members.ranks.begin(), set.members.ranks.end());
+    if (random.once_in(2)) set.name = "set" + std::to_string(set.members.id);
+    // The wrong list must not be one that its only rank agrees on.
+    set.spoiled = wrong && !set.name.empty() && set.members.ranks.size() > 2 && random.once_in(4);
+    job.added.push_back(set);
+  }
+}
+
+/// A list without a name matches by order, so all ranks add those first; the others come as they come.
+void add_sets(Random& random, Job& job, int rank, std::vector<std::vector<Step>>& threads) {
+  std::vector<Step> first;
+  for (const AddedSet& set : job.added) {
+    std::vector<int> ranks = set.members.ranks;
+    const bool member = std::binary_search(ranks.begin(), ranks.end(), rank);
+    if (!member && (set.name.empty() || random.once_in(2))) continue;
+    if (set.spoiled && ranks.front() == rank) ranks.pop_back();
+    const Step add{Step::Kind::kAddSet, set.members.id, {}, ranks};
+    auto& thread = threads[job.config.sets.size() + set.members.id - kFirstAdded];
+    if (set.name.empty()) {
+      first.push_back(add);
+    } else {
+      thread.insert(thread.begin(), add);
+    }
+    if (random.once_in(2)) thread.push_back({Step::Kind::kRemoveSet, set.members.id, {}, {}});
+  }
+  job.steps[static_cast<size_t>(rank)] = first;
+}
+
+/// One rank's program: what it does in each set is in order; sets take turns as they like, or one after the other.
+void merge(Random& random, std::vector<std::vector<Step>>& threads, bool interleave, std::vector<Step>& into) {
+  std::vector<size_t> turns;
+  for (size_t i = 0; i < threads.size(); ++i) turns.insert(turns.end(), threads[i].size(), i);
+  if (interleave) random.shuffle(turns);
+  std::vector<size_t> next(threads.size(), 0);
+  for (const size_t i : turns) into.push_back(std::move(threads[i][next[i]++]));
+}
+
+/// What all ranks do in one set, as one thread of each.
+void make_set(Random& random, const core::SetMembers& set, bool wrong,
+              std::vector<std::vector<std::vector<Step>>>& ranks, size_t thread) {
+  std::vector<Metadata> usual(1 + random.below(8));
+  for (Metadata& metadata : usual) metadata = make_metadata(random);
+  for (int rounds = random.between(1, 6); rounds > 0; --rounds) {
+    const std::vector<Unit> round = make_round(random, set.id, usual);
+    for (const int rank : set.ranks) {
+      std::vector<Unit> own = round;
+      if (!random.once_in(4)) reorder(random, own);
+      for (Unit& unit : own) {
+        if (wrong && random.once_in(12)) spoil(random, unit);
+        if (unit.empty()) continue;
+        ranks[static_cast<size_t>(rank)][thread].push_back({Step::Kind::kSubmit, set.id, std::move(unit), {}});
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Job make_job(uint64_t seed, int ranks) {
@@ -123,27 +191,30 @@ Job make_job(uint64_t seed, int ranks) {
   job.abandons = random.once_in(3);
   job.goodbyes = random.once_in(3);
   if (random.once_in(5)) job.dies = random.between(0, job.config.size - 1);
-  job.units.resize(static_cast<size_t>(job.config.size));
+  const auto size = static_cast<size_t>(job.config.size);
+  job.steps.resize(size);
   const bool wrong = random.once_in(2);
-  for (const core::SetMembers& set : job.config.sets) {
-    std::vector<Metadata> usual(1 + random.below(8));
-    for (Metadata& metadata : usual) metadata = make_metadata(random);
-    for (int rounds = random.between(1, 6); rounds > 0; --rounds) {
-      const std::vector<Unit> round = make_round(random, set.id, usual);
-      for (const int rank : set.ranks) {
-        std::vector<Unit> own = round;
-        if (!random.once_in(4)) reorder(random, own);
-        for (Unit& unit : own) {
-          if (wrong && random.once_in(12)) spoil(random, unit);
-          if (!unit.empty()) job.units[static_cast<size_t>(rank)].push_back(std::move(unit));
-        }
-      }
-    }
+  make_added_sets(random, job, wrong);
+  const size_t sets = job.config.sets.size() + job.added.size();
+  std::vector<std::vector<std::vector<Step>>> threads(size, std::vector<std::vector<Step>>(sets));
+  size_t thread = 0;
+  for (const core::SetMembers& set : job.config.sets) make_set(random, set, wrong, threads, thread++);
+  for (const AddedSet& set : job.added) make_set(random, set.members, wrong, threads, thread++);
+  // Ranks that wait for each operation and take sets in different orders wait for each other.
+  const bool interleave = job.window > 100 || random.once_in(4);
+  for (size_t rank = 0; rank < size; ++rank) {
+    add_sets(random, job, static_cast<int>(rank), threads[rank]);
+    merge(random, threads[rank], interleave, job.steps[rank]);
   }
   return job;
 }
 
+const AddedSet* added_set(const Job& job, core::SetId set) {
+  return set < kFirstAdded ? nullptr : &job.added[set - kFirstAdded];
+}
+
 const core::SetMembers& members_of(const Job& job, core::SetId set) {
+  if (const AddedSet* added = added_set(job, set)) return added->members;
   return *std::find_if(job.config.sets.begin(), job.config.sets.end(), [set](const auto& s) { return s.id == set; });
 }
 

@@ -25,6 +25,7 @@ struct Joint {
 class Joints {
  public:
   explicit Joints(const std::vector<RankRecord>& ranks) {
+    for (const RankRecord& record : ranks) removed_.insert(record.removed.begin(), record.removed.end());
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       std::map<uint64_t, Occurrence> first_of_unit;
       for (const auto& [id, ticket] : ranks[rank].tickets) {
@@ -38,6 +39,7 @@ class Joints {
     }
   }
   const std::map<Occurrence, Joint>& all() const { return joints_; }
+  bool removed(core::SetId set) const { return removed_.count(set) != 0; }
   Occurrence leader(const Occurrence& of) const {
     const Occurrence& up = joints_.at(of).leader;
     return up == of ? of : leader(up);
@@ -48,10 +50,15 @@ class Joints {
     return std::any_of(joints_.begin(), joints_.end(),
                        [&](const auto& each) { return leader(each.first) == mine && holds(each.second); });
   }
+  bool any_of_set(core::SetId set, const std::function<bool(const Joint&)>& holds) const {
+    return std::any_of(joints_.begin(), joints_.end(),
+                       [&](const auto& each) { return each.second.set == set && holds(each.second); });
+  }
 
  private:
   void join(const Occurrence& a, const Occurrence& b) { joints_.at(leader(a)).leader = leader(b); }
   std::map<Occurrence, Joint> joints_;
+  std::set<core::SetId> removed_;
 };
 
 bool differs(const Joint& joint) {
@@ -70,10 +77,23 @@ bool refusable(const Joint& joint) {
   return metadata.dtype == core::Dtype::kU8 && metadata.op == core::ReduceOp::kProduct;
 }
 
+/// Whether the whole set has failed, and not this operation.
+bool ends_set(const core::Status& error) {
+  const bool kept = error.code() == Code::kMismatch || error.code() == Code::kTimeout;
+  return kept && error.sentence().find(" needs it") != std::string::npos;
+}
+
 std::string name(const Occurrence& occurrence) { return occurrence.first + "#" + std::to_string(occurrence.second); }
 
 /// Why this error may have come, or the sentence that says that it may not.
-std::string check_error(const Joints& joints, const Occurrence& key, const core::Status& error) {
+std::string check_error(const Joints& joints, const Job& job, const Occurrence& key, const core::Status& error) {
+  const core::SetId set = joints.all().at(key).set;
+  if (ends_set(error)) {
+    const AddedSet* added = added_set(job, set);
+    const bool given_up = joints.any_of_set(set, abandoned);
+    const bool may = added != nullptr && (added->spoiled || joints.removed(set) || given_up);
+    return may ? "" : name(key) + ": its set ended for no reason: " + error.sentence();
+  }
   switch (error.code()) {
     case Code::kMismatch: return joints.any(key, differs) ? "" : name(key) + ": a mismatch where all sent the same";
     case Code::kTimeout: return joints.any(key, abandoned) ? "" : name(key) + ": a timeout that nobody asked for";
@@ -95,12 +115,13 @@ std::string check_joint(const Joints& joints, const Job& job, const Occurrence& 
       batch = &outcome;
       continue;
     }
-    if (std::string why = check_error(joints, key, outcome.error); !why.empty()) return why;
+    if (std::string why = check_error(joints, job, key, outcome.error); !why.empty()) return why;
     const bool over = outcome.error.code() == Code::kShutDown || outcome.error.code() == Code::kPeerLost;
     if (over) {
       if (outcome.error.code() == Code::kPeerLost && !death) return name(key) + ": lost a peer that lives";
       continue;
     }
+    if (ends_set(outcome.error)) continue;
     if (error != nullptr && error->sentence() != outcome.error.sentence()) return name(key) + ": different sentences";
     error = &outcome.error;
   }
@@ -173,6 +194,20 @@ std::string check_batches(const Job& job, const std::vector<RankRecord>& ranks) 
       if (!same)
         return "batch " + std::to_string(a.number) + " of set " + std::to_string(a.set) + " differs on two ranks";
       if (stamps.try_emplace(a.stamp, batch).first->second != batch) return "two batches have one stamp";
+    }
+  }
+  return {};
+}
+
+std::string check_sets(const Job& job, const std::vector<RankRecord>& ranks) {
+  std::map<core::SetId, core::SetId> ids;
+  std::map<core::SetId, core::SetId> numbers;
+  for (const RankRecord& record : ranks) {
+    for (const auto& [number, id] : record.made) {
+      const std::string where = "set " + std::to_string(number);
+      if (added_set(job, number)->spoiled) return where + " was made of two lists";
+      if (ids.try_emplace(number, id).first->second != id) return where + " has two ids";
+      if (numbers.try_emplace(id, number).first->second != number) return where + " has the id of another";
     }
   }
   return {};

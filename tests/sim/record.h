@@ -28,7 +28,7 @@ struct Ticket {
 
 /// A batch as a rank saw it.
 struct SeenBatch {
-  core::BatchEvent event;
+  core::BatchEvent event;                                    ///< with the set's number
   std::vector<std::pair<std::string, uint64_t>> operations;  ///< keys and occurrences
 };
 
@@ -38,6 +38,8 @@ struct RankRecord {
   std::map<std::string, uint64_t> submitted;  ///< by key
   std::vector<SeenBatch> batches;             ///< in the order of the verdicts
   std::vector<int> goodbyes;
+  std::map<core::SetId, core::SetId> made;  ///< ids of added sets, by number
+  std::vector<core::SetId> removed;         ///< numbers
   bool dead = false;
   bool ended = false;  ///< from outside, after a death
 };
@@ -47,6 +49,7 @@ std::string key_of(const core::Request& request);
 
 /// What must hold at any time; empty, or the sentence of the first violation.
 std::string check_batches(const Job& job, const std::vector<RankRecord>& ranks);
+std::string check_sets(const Job& job, const std::vector<RankRecord>& ranks);
 /// What must hold when nothing moves any more.
 std::string check_outcomes(const Job& job, const std::vector<RankRecord>& ranks);
 /// Whether a pending operation should have had a verdict by now, because all members submitted all it needs.

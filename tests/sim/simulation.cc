@@ -39,6 +39,7 @@ std::string Simulation::run() {
     }
   }
   if (violation_.empty()) violation_ = check_batches(job_, records_);
+  if (violation_.empty()) violation_ = check_sets(job_, records_);
   if (violation_.empty()) violation_ = check_outcomes(job_, records_);
   return violation_;
 }
@@ -56,7 +57,7 @@ std::vector<Simulation::Action> Simulation::possible() {
 
 void Simulation::add_rank_actions(size_t rank, std::vector<Action>& actions) {
   Rank& self = ranks_[rank];
-  if (may_submit(rank)) actions.emplace_back([this, rank] { submit(rank); });
+  if (may_step(rank)) actions.emplace_back([this, rank] { step(rank); });
   if (self.dirty) actions.emplace_back([this, rank] { flush(rank); });
   if (!self.up.empty() && dead_ != 0) actions.emplace_back([this, rank] { deliver_up(rank); });
   if (!self.down.empty()) actions.emplace_back([this, rank] { deliver_down(rank); });
@@ -73,20 +74,48 @@ void Simulation::add_rare_actions(size_t rank, std::vector<Action>& actions) {
   if (job_.dies == static_cast<int>(rank)) actions.emplace_back([this, rank] { die(rank); });
 }
 
-bool Simulation::may_submit(size_t rank) const {
-  const Rank& self = ranks_[rank];
-  const std::vector<Unit>& units = job_.units[rank];
-  if (self.next_unit == units.size() || self.pending >= job_.window) return false;
-  return std::none_of(
-      units[self.next_unit].begin(), units[self.next_unit].end(), [&self](const core::Request& request) {
-        return !request.name.empty() &&
-               std::find(self.in_flight.begin(), self.in_flight.end(), key_of(request)) != self.in_flight.end();
-      });
+/// Whether an operation of this rank is in flight in the set.
+bool Simulation::uses(size_t rank, core::SetId set) const {
+  const auto& tickets = records_[rank].tickets;
+  const auto in_lane = [set](const Running& running) { return running.set == set; };
+  for (const auto& lane : ranks_[rank].lanes) {
+    if (std::any_of(lane.begin(), lane.end(), in_lane)) return true;
+  }
+  return std::any_of(tickets.begin(), tickets.end(),
+                     [set](const auto& each) { return each.second.request.set == set && !each.second.outcome; });
 }
 
-void Simulation::submit(size_t rank) {
+bool Simulation::may_step(size_t rank) const {
+  const Rank& self = ranks_[rank];
+  if (self.next_step == job_.steps[rank].size()) return false;
+  const Step& next = job_.steps[rank][self.next_step];
+  if (next.kind == Step::Kind::kAddSet) return true;
+  if (next.kind == Step::Kind::kRemoveSet) return !uses(rank, next.set);
+  if (self.pending >= job_.window) return false;
+  return std::none_of(next.unit.begin(), next.unit.end(), [&self](const core::Request& request) {
+    return !request.name.empty() &&
+           std::find(self.in_flight.begin(), self.in_flight.end(), key_of(request)) != self.in_flight.end();
+  });
+}
+
+void Simulation::step(size_t rank) {
   Rank& self = ranks_[rank];
-  Unit unit = job_.units[rank][self.next_unit++];
+  Step& next = job_.steps[rank][self.next_step++];
+  self.dirty = true;
+  switch (next.kind) {
+    case Step::Kind::kSubmit: return submit(rank, std::move(next.unit));
+    case Step::Kind::kAddSet:
+      say(rank, "adds set " + std::to_string(next.set));
+      return self.participant->add_set(next.set, next.ranks, added_set(job_, next.set)->name);
+    case Step::Kind::kRemoveSet:
+      say(rank, "removes set " + std::to_string(next.set));
+      records_[rank].removed.push_back(next.set);
+      return self.participant->remove_set(next.set);
+  }
+}
+
+void Simulation::submit(size_t rank, Unit unit) {
+  Rank& self = ranks_[rank];
   const bool grouped = unit.front().group != 0;
   if (grouped) core::describe_group(unit);
   const uint64_t first = next_ticket_;
@@ -104,7 +133,6 @@ void Simulation::submit(size_t rank) {
   }
   ++next_submission_;
   self.participant->submit(unit);
-  self.dirty = true;
   take_events(rank, first);
   for (uint64_t id = first; id < next_ticket_; ++id) {
     Ticket& ticket = records_[rank].tickets[id];
@@ -164,6 +192,10 @@ void Simulation::take_events(size_t rank, uint64_t submitted_from) {
         complete(rank, id, {-1, 0, error->status});
         release_name(rank, ticket);
       }
+    } else if (const auto* set = std::get_if<core::SetEvent>(&event)) {
+      say(rank, "set " + std::to_string(set->number) + " has id " + std::to_string(set->members.id));
+      records_[rank].made[set->number] = set->members.id;
+      if (set->members.ranks != members_of(job_, set->number).ranks) fail("a set was made with other ranks");
     } else {
       records_[rank].goodbyes.push_back(std::get<GoodbyeEvent>(event).rank);
       say(rank, "sees the goodbye of rank " + std::to_string(records_[rank].goodbyes.back()));
@@ -171,7 +203,11 @@ void Simulation::take_events(size_t rank, uint64_t submitted_from) {
   }
 }
 
-void Simulation::take_batch(size_t rank, const BatchEvent& batch) {
+void Simulation::take_batch(size_t rank, const BatchEvent& given) {
+  BatchEvent batch = given;
+  for (const auto& [number, id] : records_[rank].made) {
+    if (id == given.set) batch.set = number;
+  }
   SeenBatch seen{batch, {}};
   for (const uint64_t id : batch.tickets) {
     const Ticket& ticket = records_[rank].tickets[id];
@@ -182,7 +218,7 @@ void Simulation::take_batch(size_t rank, const BatchEvent& batch) {
                 std::to_string(batch.tickets.size()) + " tensors from " + seen.operations.front().first);
   records_[rank].batches.push_back(std::move(seen));
   auto& lanes = ranks_[rank].lanes;
-  lanes[batch.set % lanes.size()].push_back({batch.set, batch.number, batch.tickets});
+  lanes[given.set % lanes.size()].push_back({batch.set, given.set, batch.number, batch.tickets});
 }
 
 void Simulation::complete(size_t rank, uint64_t id, Outcome outcome) {
@@ -203,14 +239,14 @@ void Simulation::release_name(size_t rank, const Ticket& ticket) {
 void Simulation::start(size_t rank, size_t lane) {
   Running& head = ranks_[rank].lanes[lane].front();
   head.started = true;
-  ranks_[rank].participant->started(head.set, head.number);
+  ranks_[rank].participant->started(head.id, head.number);
   ranks_[rank].dirty = true;
   finish_heads();
 }
 
-bool Simulation::head_is(size_t rank, core::SetId set, uint64_t number) const {
-  const auto& lane = ranks_[rank].lanes[set % ranks_[rank].lanes.size()];
-  return !lane.empty() && lane.front().started && lane.front().set == set && lane.front().number == number;
+bool Simulation::head_is(size_t rank, core::SetId id, uint64_t number) const {
+  const auto& lane = ranks_[rank].lanes[id % ranks_[rank].lanes.size()];
+  return !lane.empty() && lane.front().started && lane.front().id == id && lane.front().number == number;
 }
 
 /// A batch ends when all members run it.
@@ -221,12 +257,12 @@ void Simulation::finish_heads() {
       const Running head = lane.front();
       const std::vector<int>& members = members_of(job_, head.set).ranks;
       const bool all = std::all_of(members.begin(), members.end(), [&](int member) {
-        return head_is(static_cast<size_t>(member), head.set, head.number);
+        return head_is(static_cast<size_t>(member), head.id, head.number);
       });
       if (!all) continue;
       for (const int member : members) {
         const auto index = static_cast<size_t>(member);
-        auto& theirs = ranks_[index].lanes[head.set % ranks_[index].lanes.size()];
+        auto& theirs = ranks_[index].lanes[head.id % ranks_[index].lanes.size()];
         for (const uint64_t id : theirs.front().tickets) release_name(index, records_[index].tickets[id]);
         theirs.pop_front();
       }
@@ -297,7 +333,7 @@ bool Simulation::unstick() {
     }
     if (!violation_.empty()) return true;
     if (abandon_one(rank)) return true;
-    if (ranks_[rank].next_unit != job_.units[rank].size()) fail("rank " + std::to_string(rank) + " is stuck");
+    if (ranks_[rank].next_step != job_.steps[rank].size()) fail("rank " + std::to_string(rank) + " is stuck");
   }
   return all_say_goodbye();
 }

@@ -26,7 +26,8 @@ class Simulation {
  private:
   using Frame = std::vector<std::byte>;
   struct Running {
-    core::SetId set;
+    core::SetId set;  ///< its number
+    core::SetId id;
     uint64_t number;
     std::vector<uint64_t> tickets;
     bool started = false;
@@ -36,7 +37,7 @@ class Simulation {
     std::deque<Frame> up;
     std::deque<Frame> down;
     std::vector<std::deque<Running>> lanes;
-    size_t next_unit = 0;
+    size_t next_step = 0;
     std::vector<std::string> in_flight;  ///< names, with their set
     size_t pending = 0;
     bool said_goodbye = false;
@@ -47,20 +48,22 @@ class Simulation {
   std::vector<Action> possible();
   void add_rank_actions(size_t rank, std::vector<Action>& actions);
   void add_rare_actions(size_t rank, std::vector<Action>& actions);
-  bool may_submit(size_t rank) const;
-  void submit(size_t rank);
+  bool may_step(size_t rank) const;
+  void step(size_t rank);
+  void submit(size_t rank, Unit unit);
   void flush(size_t rank);
   void deliver_up(size_t rank);
   void deliver_down(size_t rank);
   void plan();
   void goodbye(size_t rank);
   void take_events(size_t rank, uint64_t submitted_from);
-  void take_batch(size_t rank, const core::BatchEvent& batch);
+  void take_batch(size_t rank, const core::BatchEvent& given);
   void complete(size_t rank, uint64_t ticket, Outcome outcome);
   void release_name(size_t rank, const Ticket& ticket);
   void start(size_t rank, size_t lane);
   void finish_heads();
-  bool head_is(size_t rank, core::SetId set, uint64_t number) const;
+  bool head_is(size_t rank, core::SetId id, uint64_t number) const;
+  bool uses(size_t rank, core::SetId set) const;
   bool abandon_one(size_t rank);
   void die(size_t rank);
   void end(size_t rank);

@@ -19,6 +19,29 @@ AgreementConfig recorded_config() {
   return config;
 }
 
+Request in_set(SetId number) {
+  Request request = World::tensor("in set");
+  request.set = number;
+  return request;
+}
+
+/// Sets made, given up, spoiled and removed.
+void play_sets(World& world) {
+  for (int rank = 0; rank < 2; ++rank) {
+    world.participant(rank).add_set(2, {0, 1}, "");
+    world.participant(rank).add_set(3, {rank}, "two lists");
+    world.submit(rank, in_set(2));
+  }
+  world.participant(0).add_set(4, {0, 1}, "given up");
+  const uint64_t waits = world.submit(0, in_set(4));
+  world.participant(0).abandon(waits, "given up");
+  world.exchange();
+  for (int rank = 0; rank < 2; ++rank) {
+    world.participant(rank).remove_set(2);
+    world.exchange();
+  }
+}
+
 /// A job whose frames hold every kind of record.
 void play(World& world) {
   for (int step = 0; step < 3; ++step) {
@@ -34,6 +57,7 @@ void play(World& world) {
   world.participant(0).abandon(cached, "given up");
   world.participant(0).abandon(unknown, "given up");
   world.exchange();
+  play_sets(world);
   world.participant(1).goodbye();
   world.exchange();
 }
@@ -60,6 +84,11 @@ void give_participant(const Recorded& frames, size_t upto, const Frame& frame) {
   Participant participant(config);
   const Request request = World::tensor("w0", {0, 2});
   participant.submit({&request, 1});
+  participant.add_set(2, {0, 1}, "");
+  participant.add_set(3, {config.rank}, "two lists");
+  if (config.rank == 0) participant.add_set(4, {0, 1}, "given up");
+  const Request waits = in_set(2);
+  participant.submit({&waits, 1});
   for (size_t i = 0; i < upto; ++i) {
     if (frames[i].first == config.rank && !participant.receive(frames[i].second).ok()) break;
   }

@@ -1,0 +1,113 @@
+#include "runtime/engine/process_sets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/engine/messages.h"
+
+namespace rueda::core {
+namespace {
+
+Status wrong(std::string why) { return {Code::kInvalidArgument, std::move(why)}; }
+
+}  // namespace
+
+Status ProcessSets::unknown(SetId number) {
+  return wrong(fmt::format("process set {} does not exist", static_cast<int32_t>(number)));
+}
+
+Status ProcessSets::no_member(SetId number) const {
+  return wrong(fmt::format("rank {} is no member of process set {}", rank_, number));
+}
+
+Status ProcessSets::check(std::vector<int>& ranks, const std::string& name) const {
+  if (ranks.empty()) return wrong("a process set needs at least one rank");
+  std::sort(ranks.begin(), ranks.end());
+  for (const int rank : {ranks.front(), ranks.back()}) {
+    if (rank < 0 || rank >= size_) {
+      return wrong(fmt::format("rank {} of a process set is no rank of this job: 0 to {} are", rank, size_ - 1));
+    }
+  }
+  const auto twice = std::adjacent_find(ranks.begin(), ranks.end());
+  if (twice != ranks.end()) return wrong(fmt::format("rank {} is twice in one process set", *twice));
+  if (name.size() > kMaxNameBytes) {
+    return wrong(fmt::format("the name \"{}...\" of a process set has {} bytes, the limit is {}", name.substr(0, 32),
+                             name.size(), kMaxNameBytes));
+  }
+  for (const auto& [number, entry] : sets_) {
+    if (name.empty() || entry.name != name) continue;
+    return wrong(
+        fmt::format("process set {} is named \"{}\" already; remove it first or use another name", number, name));
+  }
+  return {};
+}
+
+Result<SetId> ProcessSets::add(std::vector<int>& ranks, const std::string& name) {
+  MutexLock lock(mutex_);
+  RUEDA_RETURN_IF_ERROR(check(ranks, name));
+  const SetId number = next_++;
+  sets_.emplace(number, Entry{ranks, name, std::binary_search(ranks.begin(), ranks.end(), rank_), 0});
+  return number;
+}
+
+Status ProcessSets::remove(SetId number) {
+  if (number == kGlobalSet) return wrong("process set 0, that of all ranks, cannot be removed");
+  MutexLock lock(mutex_);
+  const auto found = sets_.find(number);
+  if (found == sets_.end()) return unknown(number);
+  if (found->second.in_flight != 0) {
+    return wrong(
+        fmt::format("process set {} has {} operations of this rank in flight; wait for them before it is removed",
+                    number, found->second.in_flight));
+  }
+  sets_.erase(found);
+  return {};
+}
+
+Status ProcessSets::check_member(SetId number) const {
+  if (number == kGlobalSet) return {};
+  MutexLock lock(mutex_);
+  const auto found = sets_.find(number);
+  if (found == sets_.end()) return unknown(number);
+  return found->second.member ? Status() : no_member(number);
+}
+
+Status ProcessSets::enter(SetId number) {
+  if (number == kGlobalSet) return {};
+  MutexLock lock(mutex_);
+  const auto found = sets_.find(number);
+  if (found == sets_.end()) return unknown(number);
+  if (!found->second.member) return no_member(number);
+  ++found->second.in_flight;
+  return {};
+}
+
+void ProcessSets::leave(SetId number) {
+  if (number == kGlobalSet) return;
+  MutexLock lock(mutex_);
+  const auto found = sets_.find(number);
+  if (found != sets_.end()) --found->second.in_flight;
+}
+
+Result<std::vector<int>> ProcessSets::ranks(SetId number) const {
+  if (number == kGlobalSet) {
+    std::vector<int> all(static_cast<size_t>(size_));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  MutexLock lock(mutex_);
+  const auto found = sets_.find(number);
+  if (found == sets_.end()) return unknown(number);
+  return found->second.ranks;
+}
+
+bool ProcessSets::contains(SetId number, int rank) const {
+  if (number == kGlobalSet) return rank >= 0 && rank < size_;
+  MutexLock lock(mutex_);
+  const auto found = sets_.find(number);
+  return found != sets_.end() && std::binary_search(found->second.ranks.begin(), found->second.ranks.end(), rank);
+}
+
+}  // namespace rueda::core

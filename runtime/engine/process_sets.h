@@ -1,0 +1,51 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/base/mutex.h"
+#include "runtime/base/status.h"
+#include "runtime/engine/request.h"
+
+namespace rueda::core {
+
+/// The process sets as this rank's callers know them: numbers of its own, given at once, while agreement makes the sets
+/// behind them. Set 0 is that of all ranks. Any thread.
+class ProcessSets {
+ public:
+  ProcessSets(int rank, int size) : rank_(rank), size_(size) {}
+
+  /// The new set's number; `ranks` in any order. kInvalidArgument: no ranks, a rank twice or not of this job, a name
+  /// over the wire's limit, a name that a set of this rank has.
+  Result<SetId> add(std::vector<int>& ranks, const std::string& name) RUEDA_EXCLUDES(mutex_);
+  /// kInvalidArgument: unknown, the set of all ranks, or operations of this rank are in flight in it.
+  Status remove(SetId number) RUEDA_EXCLUDES(mutex_);
+  /// kInvalidArgument: unknown, or this rank is no member.
+  Status check_member(SetId number) const RUEDA_EXCLUDES(mutex_);
+  /// An operation enters: until it leaves, the set stays. kInvalidArgument: unknown, or this rank is no member.
+  Status enter(SetId number) RUEDA_EXCLUDES(mutex_);
+  void leave(SetId number) RUEDA_EXCLUDES(mutex_);
+  /// Ascending. kInvalidArgument: unknown.
+  Result<std::vector<int>> ranks(SetId number) const RUEDA_EXCLUDES(mutex_);
+  /// Whether the set has this member; false where there is no such set.
+  bool contains(SetId number, int rank) const RUEDA_EXCLUDES(mutex_);
+
+ private:
+  struct Entry {
+    std::vector<int> ranks;
+    std::string name;
+    bool member = false;
+    uint64_t in_flight = 0;
+  };
+  Status check(std::vector<int>& ranks, const std::string& name) const RUEDA_REQUIRES(mutex_);
+  static Status unknown(SetId number);
+  Status no_member(SetId number) const;
+
+  const int rank_;
+  const int size_;
+  mutable Mutex mutex_;
+  std::map<SetId, Entry> sets_ RUEDA_GUARDED_BY(mutex_);
+  SetId next_ RUEDA_GUARDED_BY(mutex_) = 1;
+};
+
+}  // namespace rueda::core
