@@ -17,9 +17,6 @@ constexpr size_t kMaxNameBytes = 1024;
 Status wrong(std::string why) { return Status(Code::kInvalidArgument, std::move(why)); }
 
 Status check_options(const rueda_op_options& options) {
-  if (options.process_set != RUEDA_GLOBAL_SET) {
-    return wrong(fmt::format("process set {} does not exist", options.process_set));
-  }
   if (options.codec < RUEDA_CODEC_DEFAULT || options.codec > RUEDA_CODEC_BF16) {
     return wrong(
         fmt::format("codec {} is unknown; RUEDA_CODEC_DEFAULT (0) to RUEDA_CODEC_BF16 (3) exist", options.codec));
@@ -151,6 +148,9 @@ class Builder {
       if (call_.root < 0 || call_.root >= size) {
         return wrong(fmt::format("broadcast root {} is no rank of this job: 0 to {} are", call_.root, size - 1));
       }
+      if (!engine_.process_sets().contains(static_cast<SetId>(options_.process_set), call_.root)) {
+        return wrong(fmt::format("broadcast root {} is no member of process set {}", call_.root, options_.process_set));
+      }
       metadata.root = call_.root;
       return {};
     }
@@ -178,6 +178,7 @@ Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>
   const Result<rueda_op_options> options = copy_in(call.options, "rueda_op_options");
   if (!options.ok()) return options.status();
   RUEDA_RETURN_IF_ERROR(check_options(options.value()));
+  RUEDA_RETURN_IF_ERROR(engine->process_sets().check_member(static_cast<SetId>(options.value().process_set)));
   const bool tensors = call.kind != OpKind::kBarrier && call.count > 0;
   if (tensors && (call.inputs == nullptr || call.outputs == nullptr)) return wrong("a tensor argument is NULL");
   auto operation =

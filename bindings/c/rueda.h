@@ -114,6 +114,13 @@ typedef struct rueda_store {
   int32_t (*add)(void* context, const char* key, int64_t amount, int64_t* sum);
 } rueda_store;
 
+/* The ranks of a process set, in any order. */
+typedef struct rueda_process_set {
+  size_t struct_size;
+  const int32_t* ranks; /* `count` of them, each once */
+  size_t count;         /* at least 1 */
+} rueda_process_set;
+
 /* What rueda_init may be told; a field left 0 or NULL is read from the environment (hvdrun's, or another launcher's).
  * A process that finds nothing there is a job of one rank. */
 typedef struct rueda_init_options {
@@ -125,7 +132,9 @@ typedef struct rueda_init_options {
   const char* host_name;    /* ranks with the same name try to share memory; NULL: RUEDA_HOSTNAME, else the machine's */
   const void* job_key;      /* pre-shared key, `job_key_bytes` (at least 16) of it; NULL: RUEDA_JOB_KEY_FD, _FILE */
   size_t job_key_bytes;
-  double timeout_seconds; /* how long to wait for all ranks; 0: RUEDA_INIT_TIMEOUT_SECONDS, 30 */
+  double timeout_seconds;                /* how long to wait for all ranks; 0: RUEDA_INIT_TIMEOUT_SECONDS, 30 */
+  const rueda_process_set* process_sets; /* made from the start, the same on all ranks: their numbers are 1, 2, ... */
+  size_t process_set_count;
 } rueda_init_options;
 
 /* Joins the job and waits until all ranks have. On success `*session` is to be ended with rueda_shutdown. On failure
@@ -154,6 +163,33 @@ RUEDA_API int32_t rueda_cross_size(const rueda_session* session);
 RUEDA_API int32_t rueda_is_homogeneous(const rueda_session* session);
 /* Ok while the session can take operations, else why it cannot (PEER_LOST, SHUT_DOWN, ...). */
 RUEDA_API int32_t rueda_session_status(const rueda_session* session);
+
+/* ---- Process sets -------------------------------------------------------------------------------------------- */
+
+/* A process set is some of the job's ranks. An operation runs among the members of `rueda_op_options.process_set`; sets
+ * may overlap, and disjoint ones get on at the same time. A set's number is this rank's own: it is not the same on all
+ * ranks unless all make the same sets in the same order.
+ *
+ * Makes the set of `count` ranks. Called by its members alone or by all ranks, in any order among sets; never blocks.
+ * `*set` can be used at once: operations wait until every member has asked for the same ranks. Members match by `name`
+ * (at most 1024 bytes); where it is NULL by the ranks, and the first such set of one member is the first of the others.
+ * A name stands for one list of ranks as long as the session: where ranks give two, every operation of these sets fails
+ * with MISMATCH on all who asked, now or later. A name can be used again once this rank has removed the set.
+ * INVALID_ARGUMENT: no ranks, a rank twice or outside the job, a name in use, RUEDA_DYNAMIC_PROCESS_SETS=0.
+ * NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as named. */
+RUEDA_API int32_t rueda_process_set_add(rueda_session* session, size_t count, const int32_t* ranks, const char* name,
+                                        int32_t* set);
+/* This rank uses the set no more, and its number is unknown from here on. Never blocks. What other members have
+ * submitted and needs this rank fails with MISMATCH. INVALID_ARGUMENT: unknown, RUEDA_GLOBAL_SET, or operations of this
+ * rank are in flight in it. */
+RUEDA_API int32_t rueda_process_set_remove(rueda_session* session, int32_t set);
+/* How many members the set has, and this rank's place among them in ascending order; -1 with INVALID_ARGUMENT in
+ * rueda_last_error_code() where the set is unknown, or this rank no member. */
+RUEDA_API int32_t rueda_process_set_size(const rueda_session* session, int32_t set);
+RUEDA_API int32_t rueda_process_set_rank(const rueda_session* session, int32_t set);
+/* Writes at most `capacity` of the members, ascending, to `ranks`, and how many there are to `*count`. */
+RUEDA_API int32_t rueda_process_set_ranks(const rueda_session* session, int32_t set, int32_t* ranks, size_t capacity,
+                                          size_t* count);
 
 /* ---- Operations ---------------------------------------------------------------------------------------------- */
 
@@ -184,7 +220,7 @@ typedef void (*rueda_callback)(void* context, rueda_handle handle, int32_t code)
 typedef struct rueda_op_options {
   size_t struct_size;
   const char* name;    /* the same on all ranks; at most 1024 bytes, UTF-8; NULL: keyed by set, kind and call order */
-  int32_t process_set; /* RUEDA_GLOBAL_SET */
+  int32_t process_set; /* RUEDA_GLOBAL_SET or one that this rank has made */
   int32_t codec;       /* RUEDA_CODEC_... */
   int32_t has_scale;   /* 1: the two factors below hold; else both are 1 */
   int32_t reserved;    /* 0 */
@@ -223,8 +259,8 @@ RUEDA_API int32_t rueda_grouped_allreduce_async(rueda_session* session, size_t c
                                                 const rueda_tensor* outputs, const char* const* names, int32_t op,
                                                 const rueda_op_options* options, rueda_handle* handle);
 
-/* Copies `input` of `root` (a rank of the job) to `output` of all members of the set. On the root `output` may equal
- * `input`; elsewhere `input` is only looked at for its shape and dtype and may equal `output`. */
+/* Copies `input` of `root` (a rank of the job, and a member) to `output` of all members of the set. On the root
+ * `output` may equal `input`; elsewhere `input` is only looked at for its shape and dtype and may equal `output`. */
 RUEDA_API int32_t rueda_broadcast_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                         int32_t root, const rueda_op_options* options, rueda_handle* handle);
 

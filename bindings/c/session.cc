@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "bindings/c/callback_store.h"
+#include "bindings/c/copy_in.h"
 #include "bindings/c/plugins.h"
 #include "ops/data_plane.h"
 #include "ops/select.h"
@@ -108,9 +109,39 @@ Status check_rows(const Settings& settings, const Plugins& plugins) {
   return plane.ok() ? check_forced_rows(plane.value()->rows(), settings) : plane.status();
 }
 
+/// A set of rueda_init is a set like others, whose name says its place.
+Status add_static_sets(Engine& engine, const std::vector<std::vector<int>>& sets) {
+  for (size_t i = 0; i < sets.size(); ++i) {
+    const Result<SetId> added = engine.add_process_set(sets[i], "rueda_init." + std::to_string(i + 1));
+    if (!added.ok()) return added.status();
+  }
+  return {};
+}
+
+Result<std::vector<std::vector<int>>> static_sets(const rueda_init_options& options, int size) {
+  std::vector<std::vector<int>> sets;
+  ProcessSets checked(0, size);
+  if (options.process_set_count != 0 && options.process_sets == nullptr) {
+    return Status(Code::kInvalidArgument, "process_sets is NULL");
+  }
+  const auto* at = reinterpret_cast<const std::byte*>(options.process_sets);
+  for (size_t i = 0; i < options.process_set_count; ++i) {
+    const auto* given = reinterpret_cast<const rueda_process_set*>(at);
+    const Result<rueda_process_set> set = copy_in(given, "rueda_process_set");
+    if (!set.ok()) return set.status();
+    const int32_t* ranks = set.value().ranks;
+    if (ranks == nullptr)
+      return Status(Code::kInvalidArgument, "process_sets[" + std::to_string(i) + "].ranks is NULL");
+    sets.emplace_back(ranks, ranks + set.value().count);
+    RUEDA_RETURN_IF_ERROR(checked.add(sets.back(), {}).status());
+    at += given->struct_size;  // an array of the caller's structs, whatever their size
+  }
+  return sets;
+}
+
 Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, Meeting meeting,
                                                      const Settings& settings, const Plugins& plugins,
-                                                     Deadline deadline) {
+                                                     const std::vector<std::vector<int>>& sets, Deadline deadline) {
   const FormOptions form{.build = build_id() + plugins.suffix};
   Result<Formation> formation = form_epoch(identity, meeting.store.get(), settings, deadline, form);
   if (!formation.ok()) return formation.status();
@@ -125,6 +156,7 @@ Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, M
   session->engine =
       Engine::start(std::move(formation).value(), std::move(executor).value(), std::move(meeting.verdicts));
   if (launched) session->store = std::move(meeting.store);
+  RUEDA_RETURN_IF_ERROR(add_static_sets(*session->engine, sets));
   return session;
 }
 
@@ -160,10 +192,13 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   if (!given.ok()) return given.status();
   Result<Identity> identity = read_identity(given.value(), environment);
   if (!identity.ok()) return identity.status();
+  const Result<std::vector<std::vector<int>>> sets = static_sets(options, identity.value().size);
+  if (!sets.ok()) return sets.status();
   const Deadline deadline = init_deadline(options, settings.value());
   Result<Meeting> meeting = meet(options, identity.value(), settings.value(), environment, deadline);
   if (!meeting.ok()) return meeting.status();
-  return start_session(identity.value(), std::move(meeting).value(), settings.value(), plugins.value(), deadline);
+  return start_session(identity.value(), std::move(meeting).value(), settings.value(), plugins.value(), sets.value(),
+                       deadline);
 }
 
 Status close_session(rueda_session& session) {

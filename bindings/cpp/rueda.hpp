@@ -10,6 +10,7 @@
 #include "rueda/error.hpp"                  // IWYU pragma: export
 #include "rueda/handle.hpp"                 // IWYU pragma: export
 #include "rueda/options.hpp"                // IWYU pragma: export
+#include "rueda/process_set.hpp"            // IWYU pragma: export
 #include "rueda/session.hpp"                // IWYU pragma: export
 #include "rueda/store.hpp"                  // IWYU pragma: export
 #include "rueda/tensor.hpp"                 // IWYU pragma: export

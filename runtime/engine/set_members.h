@@ -12,7 +12,7 @@ struct SetMembers {
   std::vector<int> ranks;   ///< ranks of the epoch in canonical order
   std::vector<int> groups;  ///< the bracket, for `Team`
   bool one_host = true;
-  std::vector<int> hosts;  ///< as in `Team`
+  std::vector<int> hosts = {};  ///< as in `Team`
 };
 
 /// The set of these ranks in canonical order, by host, then by rank, with the bracket of its sums: one group a host,

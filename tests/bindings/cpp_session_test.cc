@@ -187,6 +187,32 @@ TEST_CASE("callbacks are told how it ended, also in blocking calls, and may thro
   });
 }
 
+TEST_CASE("a process set is an object that removes itself") {
+  cpp_ranks(3, [](Session& session) {
+    std::vector<float> all = {1};
+    if (session.rank() != 1) {
+      ProcessSet set(session, std::vector<int32_t>{2, 0}, "ends");
+      expect(set.ranks() == std::vector<int32_t>{0, 2} && set.size() == 2, "the members");
+      expect(set.included() && set.rank() == session.rank() / 2, "the place in the set");
+      std::vector<float> one = {1};
+      session.allreduce(one, {.op = ReduceOp::kSum, .process_set = set.number()});
+      expect(one[0] == 2, "the sum in the set");
+      const ProcessSet moved = std::move(set);
+      bool refused = false;
+      try {
+        const ProcessSet again(session, std::vector<int32_t>{0, 2}, "ends");
+      } catch (const InvalidArgument&) {
+        refused = true;
+      }
+      expect(refused, "a name in use was not refused");
+    }
+    const ProcessSet own(session, std::vector<int32_t>{session.rank()});
+    session.allreduce(all, {.op = ReduceOp::kSum, .process_set = own.number()});
+    session.allreduce(all, {.op = ReduceOp::kSum});
+    expect(all[0] == 3, "the sum of all");
+  });
+}
+
 TEST_CASE("late outputs come from the library or from a function") {
   cpp_ranks(2, [](Session& session) {
     const std::vector<float> in(100, 1);

@@ -55,7 +55,7 @@ CallbackStore::CallbackStore() {
   table_.add = add_to;
 }
 
-rueda_session* join(const CallbackStore& store, int rank, int size, int32_t* code) {
+rueda_init_options join_options(const CallbackStore& store, int rank, int size) {
   rueda_init_options options{};
   options.struct_size = sizeof options;
   options.has_rank = 1;
@@ -65,6 +65,11 @@ rueda_session* join(const CallbackStore& store, int rank, int size, int32_t* cod
   options.job_key = kKey;
   options.job_key_bytes = sizeof kKey;
   options.timeout_seconds = kInitSeconds;
+  return options;
+}
+
+rueda_session* join(const CallbackStore& store, int rank, int size, int32_t* code) {
+  const rueda_init_options options = join_options(store, rank, size);
   rueda_session* session = nullptr;
   const int32_t result = rueda_init(&options, &session);
   if (code != nullptr) {

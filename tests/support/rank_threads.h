@@ -29,6 +29,8 @@ class CallbackStore {
   rueda_store table_{};
 };
 
+/// How a rank of a job of `size` ranks that meet in `store` joins it, under a fixed key. Borrows the store.
+rueda_init_options join_options(const CallbackStore& store, int rank, int size);
 /// Joins a job of `size` ranks that meet in `store`, under a fixed key; what rueda_init returned is `code` where given,
 /// else expected to be ok.
 rueda_session* join(const CallbackStore& store, int rank, int size, int32_t* code = nullptr);

@@ -25,6 +25,8 @@ struct InitOptions {
   std::string host_name = {};               ///< ranks with the same name try to share memory
   std::span<const std::byte> job_key = {};  ///< pre-shared, at least 16 bytes
   Seconds timeout{0};                       ///< how long to wait for all ranks
+  /// Made from the start, the same on all ranks: their numbers are 1, 2, ...
+  std::vector<std::vector<int32_t>> process_sets = {};
 };
 
 /// One rank of one job. Several may live in one process, also as ranks on threads. Move-only. Every const function may
@@ -52,6 +54,12 @@ class Session {
     c.job_key = options.job_key.empty() ? nullptr : options.job_key.data();
     c.job_key_bytes = options.job_key.size();
     c.timeout_seconds = options.timeout.count();
+    std::vector<rueda_process_set> sets;
+    for (const auto& ranks : options.process_sets) {
+      sets.push_back({sizeof(rueda_process_set), ranks.data(), ranks.size()});
+    }
+    c.process_sets = sets.data();
+    c.process_set_count = sets.size();
     const int32_t code = rueda_init(&c, &session_);
     if (code != RUEDA_OK && store) store->rethrow();
     check(code);

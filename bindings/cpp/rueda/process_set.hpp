@@ -1,0 +1,70 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rueda/session.hpp"
+
+namespace rueda {
+
+/// Some of the job's ranks, as this rank has made the set; options of operations take its number. Made by its members
+/// alone or by all ranks, in any order among sets, and usable at once: see rueda_process_set_add. Move-only. The
+/// session outlives it. One thread at a time may move, remove or destroy it, any may ask.
+///
+/// The destructor removes the set; while operations of this rank are in flight in it, it stays until the session ends.
+class ProcessSet {
+ public:
+  /// InvalidArgument: no ranks, a rank twice or outside the job, a name that this rank uses for another set.
+  ProcessSet(const Session& session, std::span<const int32_t> ranks, const std::string& name = {})
+      : session_(session.c_session()) {
+    check(rueda_process_set_add(session_, ranks.size(), ranks.data(), name.empty() ? nullptr : name.c_str(), &number_));
+  }
+  ProcessSet(ProcessSet&& other) noexcept
+      : session_(std::exchange(other.session_, nullptr)), number_(std::exchange(other.number_, -1)) {}
+  ProcessSet& operator=(ProcessSet&& other) noexcept {
+    if (this != &other) {
+      drop();
+      session_ = std::exchange(other.session_, nullptr);
+      number_ = std::exchange(other.number_, -1);
+    }
+    return *this;
+  }
+  ~ProcessSet() { drop(); }
+
+  /// For the options of operations; this rank's own.
+  int32_t number() const noexcept { return number_; }
+  /// Ascending.
+  std::vector<int32_t> ranks() const {
+    std::vector<int32_t> members(static_cast<size_t>(size()));
+    size_t count = 0;
+    check(rueda_process_set_ranks(session_, number_, members.data(), members.size(), &count));
+    return members;
+  }
+  int32_t size() const { return query(rueda_process_set_size(session_, number_)); }
+  bool included() const { return rueda_process_set_rank(session_, number_) >= 0; }
+  /// This rank's place among the members. InvalidArgument: it is none.
+  int32_t rank() const { return query(rueda_process_set_rank(session_, number_)); }
+
+  /// This rank uses the set no more. InvalidArgument: operations of this rank are in flight in it.
+  void remove() {
+    check(rueda_process_set_remove(session_, number_));
+    session_ = nullptr;
+    number_ = -1;
+  }
+
+ private:
+  static int32_t query(int32_t value) {
+    if (value < 0) check(rueda_last_error_code());
+    return value;
+  }
+  void drop() noexcept {
+    if (number_ > 0) static_cast<void>(rueda_process_set_remove(session_, number_));
+  }
+
+  rueda_session* session_ = nullptr;
+  int32_t number_ = -1;
+};
+
+}  // namespace rueda
