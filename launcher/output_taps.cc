@@ -10,7 +10,7 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr int64_t kReadBytes = 16 << 10;  // at a time: ranks take turns, and several fit into the window
+constexpr int64_t kTapBytes = 16 << 10;  // at a time: ranks take turns, and several fit into the window
 
 }  // namespace
 
@@ -30,8 +30,8 @@ void OutputTaps::pump(Tap& tap) {
     parked_.push_back(&tap);
     return;
   }
-  std::array<char, kReadBytes> buffer;
-  const int64_t room = discard_ ? kReadBytes : std::min(kReadBytes, window_);
+  std::array<char, kTapBytes> buffer;
+  const int64_t room = discard_ ? kTapBytes : std::min(kTapBytes, window_);
   const ssize_t got = read(tap.fd.get(), buffer.data(), static_cast<size_t>(room));
   const bool empty = got < 0 && (errno == EAGAIN || errno == EINTR);
   if (got == 0 || (got < 0 && !empty) || (empty && writers_gone_)) return close(tap);

@@ -7,7 +7,7 @@
 namespace rueda::core {
 namespace {
 
-Status wrong(std::string why) { return {Code::kInvalidArgument, std::move(why)}; }
+Status refused(std::string why) { return {Code::kInvalidArgument, std::move(why)}; }
 
 /// What `answer(members, own rank)` says about a set; -1 where there is none.
 template <typename Answer>
@@ -33,13 +33,13 @@ namespace core = rueda::core;
 int32_t rueda_process_set_add(rueda_session* session, size_t count, const int32_t* ranks, const char* name,
                               int32_t* set) {
   return core::guarded([&]() -> core::Status {
-    if (set == nullptr) return core::wrong("set is NULL");
+    if (set == nullptr) return core::refused("set is NULL");
     *set = -1;
     const auto engine = core::engine_of(session);
     if (!engine.ok()) return engine.status();
-    if (ranks == nullptr && count != 0) return core::wrong("ranks is NULL");
+    if (ranks == nullptr && count != 0) return core::refused("ranks is NULL");
     if (!engine.value()->plan().settings.dynamic_process_sets) {
-      return core::wrong("RUEDA_DYNAMIC_PROCESS_SETS=0: process sets are made by rueda_init only");
+      return core::refused("RUEDA_DYNAMIC_PROCESS_SETS=0: process sets are made by rueda_init only");
     }
     const auto added =
         engine.value()->add_process_set({ranks, ranks + count}, name == nullptr ? std::string() : std::string(name));
@@ -65,7 +65,7 @@ int32_t rueda_process_set_rank(const rueda_session* session, int32_t set) {
   return core::query(session, set, [set](const std::vector<int>& ranks, int self) -> core::Result<int32_t> {
     const auto place = std::lower_bound(ranks.begin(), ranks.end(), self);
     if (place != ranks.end() && *place == self) return static_cast<int32_t>(place - ranks.begin());
-    return core::wrong("rank " + std::to_string(self) + " is no member of process set " + std::to_string(set));
+    return core::refused("rank " + std::to_string(self) + " is no member of process set " + std::to_string(set));
   });
 }
 
@@ -74,7 +74,7 @@ int32_t rueda_process_set_ranks(const rueda_session* session, int32_t set, int32
   if (count != nullptr) *count = 0;
   const int32_t answered =
       core::query(session, set, [&](const std::vector<int>& members, int) -> core::Result<int32_t> {
-        if (count == nullptr || (ranks == nullptr && capacity != 0)) return core::wrong("ranks or count is NULL");
+        if (count == nullptr || (ranks == nullptr && capacity != 0)) return core::refused("ranks or count is NULL");
         *count = members.size();
         std::copy_n(members.begin(), std::min(capacity, members.size()), ranks);
         return 0;

@@ -11,7 +11,7 @@ namespace rueda::core {
 namespace {
 
 /// Elements of a block: with the inputs of a full host it stays in the second-level cache.
-constexpr int64_t kBlock = 1024;
+constexpr int64_t kBlockElements = 1024;
 
 void widen_or_narrow(Dtype from, Dtype to, const std::byte* in, std::byte* out, int64_t count) {
   cast(casts(best_isa()), CastTask{from, to, 1.0, StoreHint::kPlain}, in, out, count);
@@ -37,12 +37,12 @@ HostSums::HostSums(const Call& call, const Packing& packing, Width width)
 
 void HostSums::of_host(std::span<const std::byte* const> inputs, std::byte* sum, int64_t count) {
   if (dtype_ == wire_) return reduce(host_, inputs, sum, StoreHint::kPlain, nullptr, count);
-  block_.resize(inputs.size() * kBlock * element_bytes());
+  block_.resize(inputs.size() * kBlockElements * element_bytes());
   at_.resize(inputs.size());
-  for (int64_t done = 0; done < count; done += kBlock) {
-    const int64_t length = std::min(kBlock, count - done);
+  for (int64_t done = 0; done < count; done += kBlockElements) {
+    const int64_t length = std::min(kBlockElements, count - done);
     for (size_t i = 0; i < inputs.size(); ++i) {
-      std::byte* const wide = block_.data() + i * kBlock * element_bytes();
+      std::byte* const wide = block_.data() + i * kBlockElements * element_bytes();
       widen_or_narrow(wire_, dtype_, inputs[i] + static_cast<size_t>(done) * size_of(wire_), wide, length);
       at_[i] = wide;
     }
@@ -52,10 +52,10 @@ void HostSums::of_host(std::span<const std::byte* const> inputs, std::byte* sum,
 
 void HostSums::of_all(std::span<const std::byte* const> sums, std::byte* out, int64_t count) {
   if (dtype_ == wire_) return reduce(all_, sums, out, StoreHint::kPlain, nullptr, count);
-  block_.resize(std::max(block_.size(), kBlock * element_bytes()));
+  block_.resize(std::max(block_.size(), kBlockElements * element_bytes()));
   at_.assign(sums.begin(), sums.end());
-  for (int64_t done = 0; done < count; done += kBlock) {
-    const int64_t length = std::min(kBlock, count - done);
+  for (int64_t done = 0; done < count; done += kBlockElements) {
+    const int64_t length = std::min(kBlockElements, count - done);
     reduce(all_, at_, block_.data(), StoreHint::kPlain, nullptr, length);
     widen_or_narrow(dtype_, wire_, block_.data(), out + static_cast<size_t>(done) * size_of(wire_), length);
     for (const std::byte*& sum : at_) sum += static_cast<size_t>(length) * element_bytes();

@@ -13,8 +13,8 @@ namespace {
 
 // One part: large enough for few system calls, small enough that adding it hits the cache.
 constexpr uint32_t kPartBytes = 256 * 1024;
-constexpr uint32_t kMostChunkBytes = 4 << 20;
-constexpr size_t kInFlight = 2;
+constexpr uint32_t kMostRingChunkBytes = 4 << 20;
+constexpr size_t kChunksOnTheRing = 2;
 
 class RingRun {
  public:
@@ -36,8 +36,8 @@ class RingRun {
   Status run() {
     RUEDA_RETURN_IF_ERROR(team_.connect(next()));
     if (next() != previous()) RUEDA_RETURN_IF_ERROR(team_.connect(previous()));
-    for (int64_t chunk = 0; chunk < chunks_.number(); chunk += kInFlight) {
-      RUEDA_RETURN_IF_ERROR(go_round(chunk, std::min<int64_t>(kInFlight, chunks_.number() - chunk)));
+    for (int64_t chunk = 0; chunk < chunks_.number(); chunk += kChunksOnTheRing) {
+      RUEDA_RETURN_IF_ERROR(go_round(chunk, std::min<int64_t>(kChunksOnTheRing, chunks_.number() - chunk)));
     }
     return {};
   }
@@ -120,7 +120,7 @@ class RingRun {
   Chunks chunks_;
   ChannelTeam team_;
   SliceCursor load_, unpack_;
-  std::array<std::unique_ptr<InFlight>, kInFlight> in_flight_;
+  std::array<std::unique_ptr<InFlight>, kChunksOnTheRing> in_flight_;
 };
 
 }  // namespace
@@ -128,7 +128,7 @@ class RingRun {
 bool ring_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
 RowChoice ring_plan(const BatchShape& shape) {
-  const uint32_t chunk = std::min(kMostChunkBytes, kPartBytes * static_cast<uint32_t>(shape.ranks));
+  const uint32_t chunk = std::min(kMostRingChunkBytes, kPartBytes * static_cast<uint32_t>(shape.ranks));
   return plan_chunks(wire_bytes(shape), chunk);
 }
 

@@ -8,7 +8,7 @@ namespace rueda::core {
 
 namespace {
 
-enum Phase { kArrive, kCollect };
+enum BarrierPhase { kArrive, kAllIn };
 
 }  // namespace
 
@@ -24,7 +24,7 @@ Result<StepResult> shm_barrier_step(const Call& call, Mesh& mesh, StepState& sta
   LaneView view(call, mesh);
   if (state.phase == kArrive) {
     view.publish(LaneView::Word::kPosted, view.value(0));
-    state.phase = kCollect;
+    state.phase = kAllIn;
   }
   return view.all_seen(LaneView::Word::kPosted, view.value(0)) ? StepResult::kDone : StepResult::kPending;
 }

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kHostAlignment = 64;
 constexpr const char* kStandard[] = {"librueda_mpi.so", "librueda_cuda.so"};
 
-void* allocate(size_t bytes) {
+void* allocate_aligned(size_t bytes) {
   return std::aligned_alloc(kHostAlignment, bytes / kHostAlignment * kHostAlignment + kHostAlignment);
 }
 void release(void* memory) { std::free(memory); }
@@ -56,7 +56,7 @@ Plugin open_one(const std::string& path, const rueda_host& host) {
 }  // namespace
 
 rueda_host bare_host() {
-  return {sizeof(rueda_host), kPluginAbi, build_id(), allocate, release, now_nanoseconds, write_log, aborted, no_row};
+  return {sizeof(rueda_host), kPluginAbi, build_id(), allocate_aligned, release, now_nanoseconds, write_log, aborted, no_row};
 }
 
 Result<const rueda_plugin_table*> open_plugin(const std::string& path, const rueda_host& host) {

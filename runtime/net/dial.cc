@@ -17,8 +17,8 @@ namespace {
 
 // One try: long enough for a busy coordinator to answer, short enough to try the next address.
 constexpr auto kTryTime = 5s;
-constexpr auto kFirstPause = 10ms;
-constexpr auto kLongestPause = 500ms;
+constexpr auto kFirstDialPause = 10ms;
+constexpr auto kLongestDialPause = 500ms;
 // Rounds in which every address said "connection refused" before the peer counts as gone: about 0.3 s.
 constexpr int kRefusedRounds = 6;
 
@@ -108,7 +108,7 @@ Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const Transport
                                            HelloPurpose purpose, uint32_t number, std::shared_ptr<TlsContext> tls) {
   const PeerAddress& target = epoch.peer(peer);
   std::string tried = "it gave no address";
-  std::chrono::nanoseconds pause = kFirstPause;
+  std::chrono::nanoseconds pause = kFirstDialPause;
   for (int refused_rounds = 0;;) {
     bool all_refused = !target.addresses.empty();
     for (const std::string& numeric : target.addresses) {
@@ -134,7 +134,7 @@ Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const Transport
     if (wait.deadline.passed()) return Status(Code::kTimeout, sentence, peer);
     const Status paused = wait.within(pause).until([] { return false; });
     if (paused.code() != Code::kTimeout) return paused;
-    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestPause);
+    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestDialPause);
   }
 }
 

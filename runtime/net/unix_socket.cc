@@ -15,7 +15,7 @@
 namespace rueda::core {
 namespace {
 
-constexpr int kBacklog = 1024;  // the kernel cuts it to net.core.somaxconn
+constexpr int kUnixBacklog = 1024;  // the kernel cuts it to net.core.somaxconn
 constexpr size_t kMostDescriptors = 8;
 
 struct Address {
@@ -78,7 +78,7 @@ Result<UniqueFd> listen_abstract(const std::string& name) {
   if (!fd.valid()) return failed("socket");
   const Address address = abstract_address(name);
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.un), address.bytes) != 0) return failed("bind");
-  if (::listen(fd.get(), kBacklog) != 0) return failed("listen");
+  if (::listen(fd.get(), kUnixBacklog) != 0) return failed("listen");
   return fd;
 }
 

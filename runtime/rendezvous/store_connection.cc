@@ -13,8 +13,8 @@
 namespace rueda::core {
 namespace {
 
-constexpr std::chrono::milliseconds kFirstPause{5};
-constexpr std::chrono::milliseconds kLongestPause{500};
+constexpr std::chrono::milliseconds kFirstStorePause{5};
+constexpr std::chrono::milliseconds kLongestStorePause{500};
 /// One attempt's share: a host that answers nothing must not use up the time of the next address.
 constexpr std::chrono::seconds kAttempt{5};
 
@@ -85,7 +85,7 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
     tls = std::move(context).value();
   }
   Status last;
-  for (auto pause = kFirstPause;; pause = std::min(pause * 2, kLongestPause)) {
+  for (auto pause = kFirstStorePause;; pause = std::min(pause * 2, kLongestStorePause)) {
     auto socket = dial_any(where, deadline);
     last = socket.status();
     if (socket.ok()) {

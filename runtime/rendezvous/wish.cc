@@ -16,7 +16,7 @@ constexpr size_t kMaxName = 1024;
 constexpr size_t kMaxAddresses = 256;
 constexpr size_t kMaxSettings = 64 * 1024;
 constexpr size_t kMaxSentence = 256 * 1024;
-constexpr int32_t kHighestCode = static_cast<int32_t>(Code::kUnsupported);
+constexpr int32_t kHighestWishCode = static_cast<int32_t>(Code::kUnsupported);
 
 void write(WireWriter& writer, const Endpoint& endpoint) {
   writer.text(endpoint.host);
@@ -51,7 +51,7 @@ Status read_status(WireReader& reader) {
   const int32_t code = reader.i32();
   const int32_t rank = reader.i32();
   std::string sentence = reader.text(kMaxSentence);
-  if (code < 0 || code > kHighestCode) reader.fail();
+  if (code < 0 || code > kHighestWishCode) reader.fail();
   if (!reader.ok() || code == 0) return {};
   return {static_cast<Code>(code), std::move(sentence), rank};
 }

@@ -9,13 +9,12 @@ CODE = re.compile(r"\.(c|cc|h|hpp)$")
 # folder -> folders its files may include besides itself; of several that match, the longest prefix holds.
 LAYERS = {
     "runtime/base": [],
-    "runtime/diagnosis": ["runtime/base"],
     "runtime/net": ["runtime/base"],
     "runtime/rendezvous": ["runtime/net", "runtime/base"],
-    "runtime/engine": ["runtime/diagnosis", "runtime/rendezvous", "runtime/net", "runtime/base"],
+    "runtime/engine": ["runtime/rendezvous", "runtime/net", "runtime/base"],
     "compression": ["runtime/base"],
     "ops": ["compression", "runtime"],
-    "launcher": ["runtime/diagnosis", "runtime/rendezvous", "runtime/net", "runtime/base"],
+    "launcher": ["runtime/rendezvous", "runtime/net", "runtime/base"],
     "bindings": ["ops", "compression", "runtime"],
     "examples": ["bindings"],
 }
@@ -115,6 +114,28 @@ def macros(files):
     if len(set(names) - guards) >= MOST_MACROS:
         complaints.append(f"{len(set(names) - guards)} macros, fewer than {MOST_MACROS} are allowed: {', '.join(sorted(names))}")
     return complaints
+
+
+# Files that end up in one library, whose presets compile them in batches: what two of them keep to themselves under one
+# name meets in a batch, today or when a file is added.
+BATCHES = {"runtime": "core", "ops": "core", "compression": "core"}
+PRIVATE = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
+DEFINED = [
+    re.compile(r"^(?:struct|class|enum class|enum) (\w+)", re.M),
+    re.compile(r"^(?:static |inline )?constexpr [\w:<>, ]+ (k\w+)", re.M),
+    re.compile(r"^(?!template|using|return|struct|class|enum)\w[\w:<>,&* ]*[ &*](\w+\([^)]*\)) (?:const )?\{", re.M),
+]
+
+
+def private_names(files):
+    homes = collections.defaultdict(list)
+    for path, text in sorted(files.items()):
+        folder = os.path.dirname(path)
+        batch = BATCHES.get(folder.split("/")[0], folder)
+        names = {name for part in PRIVATE.findall(text) for pattern in DEFINED for name in pattern.findall(part)}
+        for name in names if path.endswith(".cc") else []:
+            homes[batch, name].append(path)
+    return [f"{name} is private to each of {', '.join(paths)}" for (_, name), paths in sorted(homes.items()) if len(paths) > 1]
 
 
 def long_files(files):

@@ -50,6 +50,16 @@ class Rules(unittest.TestCase):
         many = "".join(f"#define RUEDA_{n}\n" for n in range(house_rules.MOST_MACROS))
         self.assertEqual(len(house_rules.macros({"a.h": many})), 1)
 
+    def test_two_private_things_of_one_name_in_a_library_are_found(self):
+        def file(inside):
+            return "namespace rueda {\nnamespace {\n\n" + inside + "\n\n}  // namespace\n}  // namespace rueda\n"
+
+        for inside in ["enum Phase { kA };", "constexpr size_t kMost = 4;", "int half(int a) { return a / 2; }", "struct Part {\n  int a;\n};"]:
+            self.assertEqual(len(house_rules.private_names({"ops/a.cc": file(inside), "runtime/b.cc": file(inside)})), 1, inside)
+            self.assertEqual(house_rules.private_names({"ops/a.cc": file(inside), "launcher/b.cc": file(inside)}), [])
+        overloads = {"ops/a.cc": file("int half(int a) { return a / 2; }"), "ops/b.cc": file("int half(long a) { return 0; }")}
+        self.assertEqual(house_rules.private_names(overloads), [])
+
     def test_a_file_of_too_many_lines_is_found(self):
         limit = house_rules.MOST_LINES
         self.assertEqual(house_rules.long_files({"a.h": "\n" * limit}), [])

@@ -52,6 +52,9 @@ class House(unittest.TestCase):
     def test_macros_are_few_and_ours(self):
         self.holds(house_rules.macros, self.sources())
 
+    def test_files_of_a_library_keep_no_two_things_under_one_name(self):
+        self.holds(house_rules.private_names, self.sources())
+
     def test_files_are_short(self):
         self.holds(house_rules.long_files)
 
