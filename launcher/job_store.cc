@@ -45,6 +45,7 @@ Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<s
   options.addresses = addresses;
   options.job = store->job_;
   options.key = store->key_;
+  options.end_key = death_key(store->job_);
   auto server = StoreServer::start(options);
   if (!server.ok()) return server.status();
   store->server_ = std::move(server).value();

@@ -140,7 +140,8 @@ typedef struct rueda_init_options {
 /* Joins the job and waits until all ranks have. On success `*session` is to be ended with rueda_shutdown. On failure
  * `*session` is NULL and rueda_init may be called again. `options` may be NULL. Blocks.
  * INVALID_ARGUMENT: options or a RUEDA_ variable; names it and its value. TIMEOUT: names the ranks that never came.
- * MISMATCH: builds or settings differ, with a table of who has what. SYSTEM: sockets, memory. */
+ * MISMATCH: builds or settings differ, with a table of who has what. PEER_LOST: a rank of the job died meanwhile, as
+ * hvdrun saw it. SYSTEM: sockets, memory. */
 RUEDA_API int32_t rueda_init(const rueda_init_options* options, rueda_session** session);
 
 /* Leaves the job: says goodbye behind everything this rank has submitted. What all ranks have submitted by then runs to
@@ -302,26 +303,6 @@ RUEDA_API const char* rueda_handle_error(rueda_handle handle);
  * Memory the library owns is valid until the handle is released. `shape` in it is too. Set `output->struct_size`
  * before. */
 RUEDA_API int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output);
-
-/* ---- Diagnosis ----------------------------------------------------------------------------------------------- */
-
-/* What this rank has done since rueda_init, as a JSON object: tensors, bytes, batches, fusion factor, times, cache
- * hits, algorithms, memory held; docs/guide/diagnosis.md lists the fields. Cheap; counts what has happened by now.
- * `*bytes`: what the text takes with its NUL. It is written if `capacity` suffices, else nothing is: call again with a
- * larger buffer. `json` may be NULL where `capacity` is 0. */
-RUEDA_API int32_t rueda_stats(const rueda_session* session, char* json, size_t capacity, size_t* bytes);
-
-/* The flight record: the last 1024 tensors of this rank, with how far each has come and when. As JSON to `path` (every
- * {rank} in it replaced; else ".<rank>" is put behind it), or, where `path` is NULL, in a few lines to the log. Works
- * in every state of the session, also while other threads hang in it. SYSTEM: the file cannot be written. */
-RUEDA_API int32_t rueda_dump(rueda_session* session, const char* path);
-
-/* Says what the program is doing, for dumps and stall reports of any rank: writes a NUL-terminated text of at most
- * `capacity` bytes, such as "train.py:31 in load_batch". Called on a thread of the library, or of rueda_dump's caller,
- * while other threads may be stuck; must return soon and must not call the library. NULL: nobody is asked. One that was
- * replaced may still be running; rueda_shutdown waits for all. */
-typedef void (*rueda_activity_callback)(void* context, char* text, size_t capacity);
-RUEDA_API int32_t rueda_set_activity_callback(rueda_session* session, rueda_activity_callback callback, void* context);
 
 /* ---- Errors, build, log -------------------------------------------------------------------------------------- */
 

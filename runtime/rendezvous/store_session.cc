@@ -3,17 +3,24 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/rendezvous/death.h"
+
 namespace rueda::core {
 namespace {
 
 constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 * 365);
 
+Status death_status(const std::string& value) {
+  const auto verdict = decode_death(value);
+  return verdict ? verdict->status() : Status(Code::kPeerLost, "the job has ended");
+}
+
 }  // namespace
 
 StoreSession::StoreSession(boost::asio::io_context& io, UniqueFd socket, std::shared_ptr<TlsContext> tls,
-                           KeyTable& table, std::chrono::milliseconds silence, std::function<void()> ended)
+                           KeyTable& table, Rules rules, std::function<void()> ended)
     : table_(table),
-      silence_(silence),
+      rules_(std::move(rules)),
       ended_(std::move(ended)),
       stream_(io, std::move(socket), std::move(tls), StreamSide::kListener),
       silence_timer_(io),
@@ -27,7 +34,7 @@ void StoreSession::start() {
 }
 
 void StoreSession::arm_silence() {
-  silence_timer_.expires_after(silence_);
+  silence_timer_.expires_after(rules_.silence);
   silence_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     if (const auto self = weak.lock(); self && !error) self->end();
   });
@@ -72,11 +79,20 @@ void StoreSession::answer_get(const StoreRequest& request) {
 }
 
 void StoreSession::start_waiting(const StoreRequest& request) {
+  const std::string* end = ends(request) ? table_.find(rules_.end_key) : nullptr;
+  if (end != nullptr) return send({death_status(*end), 0, {}});
   waiter_ = table_.wait(request.key, [this](const std::string& value) {
     waiter_.reset();
-    get_timer_.cancel();
+    stop_waiting();
     send({{}, 0, value});
   });
+  if (ends(request)) {
+    end_waiter_ = table_.wait(rules_.end_key, [this](const std::string& value) {
+      end_waiter_.reset();
+      stop_waiting();
+      send({death_status(value), 0, {}});
+    });
+  }
   if (request.number < 0) return;
   get_timer_.expires_after(std::min(std::chrono::milliseconds(request.number), kLongestWait));
   get_timer_.async_wait(
@@ -90,6 +106,8 @@ void StoreSession::start_waiting(const StoreRequest& request) {
 
 void StoreSession::stop_waiting() {
   if (waiter_) table_.cancel(*std::exchange(waiter_, std::nullopt));
+  if (end_waiter_) table_.cancel(*std::exchange(end_waiter_, std::nullopt));
+  get_timer_.cancel();
 }
 
 void StoreSession::send(const StoreReply& reply) {
@@ -108,7 +126,6 @@ void StoreSession::send(const StoreReply& reply) {
 void StoreSession::end() {
   stop_waiting();
   silence_timer_.cancel();
-  get_timer_.cancel();
   stream_.close();
   if (const auto ended = std::exchange(ended_, nullptr)) ended();
 }

@@ -16,9 +16,13 @@ namespace rueda::core {
 /// has nothing to ask, may be silent for ever. Bytes that are no request end the session: no answer.
 class StoreSession : public std::enable_shared_from_this<StoreSession> {
  public:
+  struct Rules {
+    std::chrono::milliseconds silence;
+    std::string end_key;  ///< as in StoreServerOptions
+  };
   /// `table` outlives the session. `ended` is called at most once, when the session is over; drop it then, not inside.
   StoreSession(boost::asio::io_context& io, UniqueFd socket, std::shared_ptr<TlsContext> tls, KeyTable& table,
-               std::chrono::milliseconds silence, std::function<void()> ended);
+               Rules rules, std::function<void()> ended);
   ~StoreSession();
   void start();
   /// It has sent a whole request, and with a key has proven that it knows it.
@@ -32,19 +36,21 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   void answer_get(const StoreRequest& request);
   void start_waiting(const StoreRequest& request);
   void stop_waiting();
+  bool ends(const StoreRequest& request) const { return !rules_.end_key.empty() && request.key != rules_.end_key; }
   void send(const StoreReply& reply);
   void end();
 
   KeyTable& table_;
-  std::chrono::milliseconds silence_;
+  const Rules rules_;
   std::function<void()> ended_;
   StoreFrameReader reader_;
   std::vector<std::byte> out_;
   SecureStream stream_;
   boost::asio::steady_timer silence_timer_;
   boost::asio::steady_timer get_timer_;
-  std::optional<uint64_t> waiter_;    ///< in the table, while a get waits
-  std::optional<StoreRequest> next_;  ///< came before the last answer had left
+  std::optional<uint64_t> waiter_;      ///< in the table, while a get waits
+  std::optional<uint64_t> end_waiter_;  ///< the same for the end key
+  std::optional<StoreRequest> next_;    ///< came before the last answer had left
   bool answering_ = false;
   bool proven_ = false;
 };

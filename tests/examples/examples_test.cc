@@ -76,6 +76,16 @@ TEST_CASE("programs that a shell runs one after the other as one rank all join t
   CHECK(all_of(result.output, "rank ([0-9]) of 2: the ranks add up to 1").size() == 4);
 }
 
+TEST_CASE("ranks that are still joining are told who died meanwhile") {
+  const std::string hello = std::string(RUEDA_TEST_BIN) + "/hello_allreduce";
+  const Run result = run(std::string(RUEDA_TEST_BIN) +
+                         "/hvdrun -np 3 -H localhost:3 sh -c 'test $RUEDA_RANK = 1 && exit 3; exec " + hello + "'");
+  INFO(result.output);
+  CHECK(result.exit_code == 3);
+  CHECK(all_of(result.output, "\\[([02])\\]<stderr>:.*rank 1 \\(host localhost, pid [0-9]+\\) died: exited with code 3")
+            .size() == 2);
+}
+
 TEST_CASE("a first program without hvdrun is a job of one rank") {
   const Run result = run(std::string(RUEDA_TEST_BIN) + "/hello_allreduce");
   INFO(result.output);

@@ -11,6 +11,7 @@
 
 #include "runtime/base/unique_fd.h"
 #include "runtime/net/socket_address.h"
+#include "runtime/rendezvous/death.h"
 #include "runtime/rendezvous/store_client.h"
 #include "runtime/rendezvous/store_protocol.h"
 
@@ -198,6 +199,32 @@ TEST_CASE("a client whose server goes says so from then on") {
   CHECK(value.status().code() == Code::kSystem);
   CHECK_THAT(value.status().sentence(), Contains("127.0.0.1:" + std::to_string(port)));
   CHECK(client->set("a", "2").code() == Code::kSystem);
+}
+
+TEST_CASE("once the end key says who died, nobody waits for a key that will not come") {
+  StoreServerOptions options;
+  options.key = key_of(1);
+  options.end_key = "job/death";
+  const auto server = StoreServer::start(options).value();
+  StoreLocation where;
+  where.host = "127.0.0.1";
+  where.port = server->port();
+  where.job = options.job;
+  where.key = options.key;
+  const DeathVerdict verdict{0, 1, "a", 42, "exited with code 3"};
+  const auto early = StoreClient::connect(where, late()).value();
+  const auto late_comer = StoreClient::connect(where, late()).value();
+  REQUIRE(server->set("there", "value").ok());
+  std::thread waiter([&] {
+    const auto value = early->get("never", late());
+    CHECK(value.status().code() == Code::kPeerLost);
+    CHECK(value.status().sentence() == verdict.status().sentence());
+  });
+  REQUIRE(server->set("job/death", encode(verdict)).ok());
+  waiter.join();
+  CHECK(late_comer->get("never", late()).status().code() == Code::kPeerLost);
+  CHECK(late_comer->get("there", late()).value() == "value");
+  CHECK(late_comer->get("job/death", late()).ok());
 }
 
 TEST_CASE("a client waits for a server that comes later") {
