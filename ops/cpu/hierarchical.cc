@@ -21,7 +21,7 @@ using Word = LaneView::Word;
 using Area = LaneView::Area;
 
 /// A group of the canonical bracket holds so many ranks of a host; a larger host is several groups.
-constexpr int kLargestGroup = 16;
+constexpr int kRanksInGroup = 16;
 
 Call on_host(const Call& call, const Team& local) {
   Call mine = call;
@@ -33,8 +33,8 @@ Call on_host(const Call& call, const Team& local) {
 using Marks = std::vector<std::pair<int, uint64_t>>;
 
 /// One chunk between its fold and its end.
-struct InFlight {
-  InFlight(size_t owned, size_t slice_bytes, size_t part_bytes, int hosts)
+struct HostChunk {
+  HostChunk(size_t owned, size_t slice_bytes, size_t part_bytes, int hosts)
       : sums(owned * slice_bytes), incoming(owned * part_bytes * static_cast<size_t>(hosts)) {}
   Scratch sums;      // this host's, of each owned slice
   Scratch incoming;  // the own part of other hosts' sums, by owned slice and host
@@ -85,19 +85,19 @@ class HierarchicalRun {
     const int64_t each = (even + line - 1) / line * line;
     return {std::min(slice.length(), host * each), std::min(slice.length(), (host + 1) * each)};
   }
-  InFlight& in_flight(int64_t chunk) {
+  HostChunk& in_flight(int64_t chunk) {
     auto& place = in_flight_[static_cast<size_t>(chunk % 2)];
     if (place == nullptr) {
       // A short last chunk has fewer owners, and its slices may be the longer ones.
       const int64_t slice = std::max(cut(0).slice(0).length(), cut(chunks_.number() - 1).slice(0).length());
-      place = std::make_unique<InFlight>(owned_.size(), sum_bytes(slice), sum_bytes(part({0, slice}, 0).length()),
+      place = std::make_unique<HostChunk>(owned_.size(), sum_bytes(slice), sum_bytes(part({0, slice}, 0).length()),
                                          map_.hosts());
       longest_slice_ = slice;
     }
     return *place;
   }
-  std::byte* sum_at(InFlight& one, size_t owned) const { return one.sums.at(owned * sum_bytes(longest_slice_)); }
-  std::byte* incoming_at(InFlight& one, size_t owned, int host) const {
+  std::byte* sum_at(HostChunk& one, size_t owned) const { return one.sums.at(owned * sum_bytes(longest_slice_)); }
+  std::byte* incoming_at(HostChunk& one, size_t owned, int host) const {
     const size_t place = owned * static_cast<size_t>(map_.hosts()) + static_cast<size_t>(host);
     return one.incoming.at(place * sum_bytes(part({0, longest_slice_}, 0).length()));
   }
@@ -142,7 +142,7 @@ class HierarchicalRun {
   SliceCursor pack_, unpack_;
   StoreHint hint_;
   int64_t longest_slice_ = 0;
-  std::array<std::unique_ptr<InFlight>, 2> in_flight_;
+  std::array<std::unique_ptr<HostChunk>, 2> in_flight_;
 };
 
 /// Lower members first: they are dialled, and nobody waits for a dial of somebody who waits.
@@ -163,7 +163,7 @@ Status HierarchicalRun::pack(int64_t chunk) {
 }
 
 Status HierarchicalRun::fold(int64_t chunk) {
-  InFlight& one = in_flight(chunk);
+  HostChunk& one = in_flight(chunk);
   RUEDA_RETURN_IF_ERROR(view_.wait_all(Word::kPosted, view_.value(chunk), deadline_));
   RUEDA_RETURN_IF_ERROR(until_sent(one.scatter_sent));
   one.scatter_sent.clear();
@@ -190,7 +190,7 @@ Status HierarchicalRun::fold(int64_t chunk) {
 }
 
 Status HierarchicalRun::finish(int64_t chunk) {
-  InFlight& one = in_flight(chunk);
+  HostChunk& one = in_flight(chunk);
   RUEDA_RETURN_IF_ERROR(until_received(one.scattered));
   RUEDA_RETURN_IF_ERROR(view_.wait_free(Area::kResult, view_.slot(chunk), deadline_));
   one.gather_sent.clear();
@@ -220,7 +220,7 @@ Status HierarchicalRun::finish(int64_t chunk) {
 
 /// The result slot is the channels' until all of it has left and come.
 Status HierarchicalRun::publish(int64_t chunk) {
-  const InFlight& one = in_flight(chunk);
+  const HostChunk& one = in_flight(chunk);
   RUEDA_RETURN_IF_ERROR(until_received(one.gathered));
   RUEDA_RETURN_IF_ERROR(until_sent(one.gather_sent));
   view_.claim(Area::kResult, view_.slot(chunk), view_.value(chunk));
@@ -239,7 +239,7 @@ Status HierarchicalRun::unpack(int64_t chunk) {
   return {};
 }
 
-Status run(const Call& call, Mesh& mesh, Deadline deadline, HostSums::Width width) {
+Status run_by_host(const Call& call, Mesh& mesh, Deadline deadline, HostSums::Width width) {
   if (!partials_serve(call)) return direct(call, mesh, deadline);
   if (!mesh.has_channels()) return Status(Code::kUnsupported, "this lane has no channels to other ranks");
   RUEDA_RETURN_IF_ERROR(check_slots(call, mesh));
@@ -250,7 +250,7 @@ Status run(const Call& call, Mesh& mesh, Deadline deadline, HostSums::Width widt
 
 bool hierarchical_fits(const BatchShape& shape) {
   const bool exact_average = shape.op == ReduceOp::kAverage && !is_float(part_of(shape.dtype));
-  const bool own_order = shape.largest_host > kLargestGroup && shape.deterministic;
+  const bool own_order = shape.largest_host > kRanksInGroup && shape.deterministic;
   return shape.device < 0 && shape.hosts > 1 && shape.largest_host > 1 && !exact_average && !own_order;
 }
 
@@ -260,15 +260,15 @@ bool hierarchical_narrow_fits(const BatchShape& shape) {
 }
 
 RowChoice hierarchical_plan(const BatchShape& shape) {
-  return plan_chunks(wire_bytes(shape), static_cast<uint32_t>(SegmentLayout{}.slot_bytes));
+  return plan_chunks(wire_bytes(shape), static_cast<uint32_t>(shape.slot_bytes));
 }
 
 Status hierarchical(const Call& call, Mesh& mesh, Deadline deadline) {
-  return run(call, mesh, deadline, HostSums::Width::kExact);
+  return run_by_host(call, mesh, deadline, HostSums::Width::kExact);
 }
 
 Status hierarchical_narrow(const Call& call, Mesh& mesh, Deadline deadline) {
-  return run(call, mesh, deadline, HostSums::Width::kNarrow);
+  return run_by_host(call, mesh, deadline, HostSums::Width::kNarrow);
 }
 
 }  // namespace rueda::core

@@ -175,7 +175,7 @@ bool shm_two_shot_fits(const BatchShape& shape) { return shm_fits(shape); }
 
 RowChoice shm_two_shot_plan(const BatchShape& shape) {
   const uint64_t bytes = wire_bytes(shape);
-  const uint64_t slot = SegmentLayout{}.slot_bytes;
+  const uint64_t slot = shape.slot_bytes;
   const uint64_t share = (bytes / kChunksInFlight + 4095) / 4096 * 4096;
   return plan_chunks(bytes, static_cast<uint32_t>(std::clamp<uint64_t>(share, kSmallestChunkBytes, slot)));
 }

@@ -54,17 +54,12 @@ struct AgreementConfig {
   uint64_t fusion_threshold_bytes = 64u << 20;  ///< 0: no fusion
   uint64_t cache_capacity = 65536;              ///< ids at rest; 0: none
   bool deterministic = false;
-  std::vector<std::string> hosts;  ///< by rank, for sentences
-  std::vector<int> host_of;        ///< by rank: who shares memory, for new sets; empty: all
-  std::vector<SetMembers> sets;    ///< at least the global set; each rank's numbers for these are their ids
+  uint64_t slot_bytes = SegmentLayout{}.slot_bytes;  ///< as in `BatchShape`
+  std::vector<std::string> hosts;                    ///< by rank, for sentences
+  std::vector<int> host_of;                          ///< by rank: who shares memory, for new sets; empty: all
+  std::vector<SetMembers> sets;  ///< at least the global set; each rank's numbers for these are their ids
   /// Names the row of a batch. Pure. Only the arbiter calls it.
   std::function<Result<RowChoice>(const BatchShape&)> select;
-};
-
-/// How a rank has proposed so far: with an id that all know, or in full.
-struct ProposalCounts {
-  uint64_t by_id = 0;
-  uint64_t in_full = 0;
 };
 
 /// A rank's half. Owned by the engine; used by the baton's holder.
@@ -104,7 +99,6 @@ class Participant {
   std::vector<Event> take_events();
   /// Operations submitted and in no event yet, for reports: names or "allreduce #4".
   std::vector<std::string> pending_names(size_t at_most) const;
-  ProposalCounts counts() const;
 
  private:
   struct State;

@@ -93,6 +93,7 @@ Result<RowChoice> Arbiter::State::choose(Set& set, std::span<const PlannedTensor
   const std::vector<int>& hosts = set.members.hosts;
   shape.hosts = std::max(1, static_cast<int>(hosts.size()));
   shape.largest_host = hosts.empty() ? shape.ranks : *std::max_element(hosts.begin(), hosts.end());
+  shape.slot_bytes = config.slot_bytes;
   shape.deterministic = config.deterministic;
   return config.select(shape);
 }

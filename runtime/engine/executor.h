@@ -41,8 +41,9 @@ struct BatchShape {
   uint64_t bytes = 0;   ///< of all tensors together, before the codec
   int ranks = 1;
   bool one_host = true;
-  int hosts = 1;         ///< on which the ranks lie
-  int largest_host = 1;  ///< ranks on the host that has most of them
+  int hosts = 1;                                     ///< on which the ranks lie
+  int largest_host = 1;                              ///< ranks on the host that has most of them
+  uint64_t slot_bytes = SegmentLayout{}.slot_bytes;  ///< of the lanes' shared memory: no chunk is longer
   bool deterministic = false;
 };
 
