@@ -122,9 +122,11 @@ class Builder {
     Metadata& metadata = member.request.metadata;
     metadata.kind = call_.kind;
     if (call_.kind == OpKind::kBarrier) return {};
-    const Result<CheckedTensor> input = check_tensor(&call_.inputs[index], "input", Place::kRequired, devices_);
+    const Result<CheckedTensor> input =
+        check_tensor(element_of(call_.inputs, index), "input", Place::kRequired, devices_);
     if (!input.ok()) return input.status();
-    const Result<CheckedTensor> output = check_tensor(&call_.outputs[index], "output", Place::kOptional, devices_);
+    const Result<CheckedTensor> output =
+        check_tensor(element_of(call_.outputs, index), "output", Place::kOptional, devices_);
     if (!output.ok()) return output.status();
     RUEDA_RETURN_IF_ERROR(check_pair(input.value(), output.value()));
     const rueda_tensor& tensor = input.value().tensor;

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <string>
 
@@ -23,6 +24,16 @@ Result<T> copy_in(const T* given, const char* what) {
   std::memcpy(&copy, given, std::min(size, sizeof(T)));
   copy.struct_size = sizeof(T);
   return copy;
+}
+
+/// The element of a caller's array, whose elements are as long as the caller's header says: the first one's size stamp
+/// counts for all. Null for a null array.
+template <typename T>
+const T* element_of(const T* array, size_t index) {
+  if (array == nullptr) return nullptr;
+  size_t stride = 0;
+  std::memcpy(&stride, array, sizeof stride);
+  return reinterpret_cast<const T*>(reinterpret_cast<const std::byte*>(array) + index * stride);
 }
 
 }  // namespace rueda::core

@@ -304,6 +304,37 @@ TEST_CASE("a name already in flight is refused and the first operation goes on")
   });
 }
 
+TEST_CASE("tensors of a group lie as far apart as the caller's header says") {
+  // A later header's tensor, and an earlier one's, which ended before `element_bytes`.
+  struct Longer {
+    rueda_tensor tensor;
+    int64_t later;
+  };
+  struct Earlier {
+    size_t struct_size;
+    void* data;
+    int32_t dtype, dimensions;
+    const int64_t* shape;
+    int32_t device, device_index;
+  };
+  run_ranks(2, [](rueda_session* session, int) {
+    std::vector<float> values = {1, 2};
+    const int64_t shape[] = {1};
+    Longer longer[2] = {};
+    Earlier earlier[2] = {};
+    for (size_t i = 0; i < 2; ++i) {
+      longer[i].tensor = {sizeof(Longer), &values[i], RUEDA_F32, 1, shape, RUEDA_DEVICE_CPU, 0, 0};
+      earlier[i] = {sizeof(Earlier), &values[i], RUEDA_F32, 1, shape, RUEDA_DEVICE_CPU, 0};
+    }
+    for (const rueda_tensor* tensors :
+         {static_cast<const rueda_tensor*>(&longer[0].tensor), reinterpret_cast<const rueda_tensor*>(&earlier[0])}) {
+      expect_code(rueda_grouped_allreduce(session, 2, tensors, tensors, nullptr, RUEDA_SUM, nullptr), RUEDA_OK,
+                  "group");
+    }
+    expect(values[0] == 4 && values[1] == 8, "the group summed something else");
+  });
+}
+
 TEST_CASE("a group with the same name twice is refused whole") {
   each_rank_is_refused(
       [](rueda_session* session, rueda_handle* handle) {
