@@ -22,6 +22,7 @@ class Deadline {
     const auto rest = std::chrono::duration_cast<std::chrono::nanoseconds>(when_ - SteadyClock::now());
     return std::clamp(rest, std::chrono::nanoseconds(0), cap);
   }
+  Deadline later(Deadline other) const { return when_ < other.when_ ? other : *this; }
   Deadline earlier(Deadline other) const { return when_ < other.when_ ? *this : other; }
 
  private:

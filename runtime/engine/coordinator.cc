@@ -10,6 +10,7 @@
 #include "runtime/engine/drive.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/placement.h"
+#include "runtime/net/process_state.h"
 #include "runtime/net/transport.h"
 
 namespace rueda::core {
@@ -38,7 +39,6 @@ void Engine::coordinate() {
       settle();
     }
     tick();
-    if (abort_.raised()) record_error();
     const Deadline wake = faults_.next().earlier(Deadline::at(next_tick_));
     const std::chrono::nanoseconds rest = std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep);
     if (formation_.transport != nullptr) {
@@ -49,7 +49,6 @@ void Engine::coordinate() {
       if (::poll(&doorbell, 1, static_cast<int>(limit.count())) > 0) drain(doorbell.fd);
     }
   }
-  record_error();
 }
 
 /// Nobody is blocked in a call: no spinning, but for an inline batch whose peers are about to post.
@@ -57,7 +56,7 @@ void Engine::drive_quietly() {
   rung_.store(false);
   while (turn_->run()) {
   }
-  if (lanes_.has_inline()) drive([&] { return !lanes_.has_inline(); });
+  if (lanes_.has_inline()) drive([&] { return !lanes_.has_inline(); }, [] { return true; });
 }
 
 void Engine::watch_peers() {
@@ -96,10 +95,21 @@ void Engine::tick() {
   const auto now = SteadyClock::now();
   if (now < next_tick_) return;
   next_tick_ = now + kTick;
+  look_for_stopped_peers();
   const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout);
   if (limit.count() <= 0 || !baton_.try_take()) return;
   turn_->expire(now - limit, limit);
   settle();
+}
+
+void Engine::look_for_stopped_peers() {
+  const auto now = SteadyClock::now();
+  for (const LocalPeer& peer : formation_.local) {
+    const std::optional<char> state = process_state(peer.pidfd);
+    if (!state || !stopped_.seen(peer.rank, *state, now)) continue;
+    faults_.observe(peer.rank, fmt::format("it has been stopped (SIGSTOP) for RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
+                                           plan_.settings.peer_timeout.count()));
+  }
 }
 
 /// What the silent rank wrote comes first: a goodbye among it means that nobody died, however late it is read. While

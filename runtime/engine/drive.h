@@ -3,9 +3,10 @@
 
 namespace rueda::core {
 
-/// Runs turns until `done()`, or until nothing has moved for the spin budget.
-template <typename Done>
-void Engine::drive(Done&& done) {
+/// Runs turns until `done()`, or until nothing has moved for the spin budget, or moves no more and waiting here is not
+/// `worth_it()`.
+template <typename Done, typename WorthIt>
+void Engine::drive(Done&& done, WorthIt&& worth_it) {
   constexpr int kTurnsPerClock = 16;
   rung_.store(false);
   auto idle_end = SteadyClock::now() + kSpinBudget;
@@ -15,6 +16,7 @@ void Engine::drive(Done&& done) {
       idle_end = SteadyClock::now() + kSpinBudget;
       continue;
     }
+    if (!worth_it()) return;
     relax(style_);
     if (++idle % kTurnsPerClock == 0 && SteadyClock::now() >= idle_end) return;
   }

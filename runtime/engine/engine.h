@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "runtime/base/abort.h"
-#include "runtime/diagnosis/dump.h"
 #include "runtime/engine/baton.h"
 #include "runtime/engine/completer.h"
 #include "runtime/engine/faults.h"
@@ -12,11 +11,10 @@
 #include "runtime/engine/names_in_flight.h"
 #include "runtime/engine/operation.h"
 #include "runtime/engine/process_sets.h"
-#include "runtime/engine/recorder.h"
+#include "runtime/engine/stopped_peers.h"
 #include "runtime/engine/teams.h"
 #include "runtime/engine/turn.h"
 #include "runtime/engine/verdict_source.h"
-#include "runtime/net/http_page.h"
 #include "runtime/rendezvous/form.h"
 
 namespace rueda::core {
@@ -53,13 +51,6 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   /// Never blocks. kInvalidArgument: see `ProcessSets::remove`.
   Status remove_process_set(SetId number);
   const ProcessSets& process_sets() const { return sets_; }
-  /// What this rank has done since the epoch began, as a JSON object (docs/guide/diagnosis.md).
-  std::string stats() const;
-  /// The flight record, with what the program says it is doing now. Asks the program: no lock of its may be held.
-  RankDump dump() const;
-  /// Who is asked what the program does: writes at most `capacity` bytes, NUL included. Empty: nobody.
-  using Activity = std::function<void(char* text, size_t capacity)>;
-  void set_activity(Activity activity) RUEDA_EXCLUDES(activity_mutex_);
   /// Says goodbye, lets lanes finish, fails the rest and frees threads and memory; at most until `deadline` or little
   /// more.
   void shutdown(Deadline deadline);
@@ -67,7 +58,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
  private:
   Engine(Formation formation, std::unique_ptr<Executor> executor, std::unique_ptr<VerdictSource> verdicts);
 
-  void batch_started(Batch& batch) override;
+  void batch_started(const Batch& batch) override;
   void batch_finished(Batch& batch, const Status& result) override;
   void member_finished(Member& member, const Status& status) override;
   void rank_left(int rank) override;
@@ -77,8 +68,9 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   AgreementConfig agreement_config() const;
   std::vector<std::unique_ptr<ControlLink>> make_links();
   std::unique_ptr<Lane> make_lane(int lane);
-  template <typename Done>
-  void drive(Done&& done) RUEDA_REQUIRES(baton_);
+  template <typename Done, typename WorthIt>
+  void drive(Done&& done, WorthIt&& worth_it) RUEDA_REQUIRES(baton_);
+  bool worth_spinning(const Operation& operation) const;
   void drive_quietly() RUEDA_REQUIRES(baton_);
   void notify_progress() RUEDA_EXCLUDES(progress_mutex_);
   void settle() RUEDA_ATTRIBUTE(release_capability(baton_));
@@ -86,14 +78,12 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   void ring_coordinator();
   void finish(Member& member, const Status& status);
   void fail_lane(const Batch& batch, const Status& result);
-  void serve_metrics();
-  RankDump record() const;
-  void record_error();
 
   void coordinate();
   void watch_peers();
   void observe_stream(int fd, int rank);
   void tick();
+  void look_for_stopped_peers();
   void judge_evidence();
   void wait_for_goodbye(Deadline deadline);
   void take_for_good() RUEDA_ATTRIBUTE(acquire_capability(baton_));
@@ -103,14 +93,13 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   const std::unique_ptr<Executor> executor_;
   std::unique_ptr<VerdictSource> verdicts_;  ///< the coordinator thread
   const WaitStyle style_;
-  const size_t segment_bytes_;
+  const bool cores_to_spare_;  ///< a caller can spin while its lane's thread runs
   Abort abort_;
   Faults faults_;
   Inbox inbox_;
   NamesInFlight names_;
   ProcessSets sets_;
   Completer completer_;
-  Recorder recorder_;
   Teams teams_;
   Lanes lanes_;
   Baton baton_;
@@ -123,10 +112,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   std::atomic<bool> stopping_{false};
   std::atomic<bool> ended_{false};
   SteadyClock::time_point next_tick_;  ///< the coordinator thread
-  bool error_recorded_ = false;        ///< the coordinator thread
-  std::unique_ptr<HttpPage> metrics_;  ///< from start to shutdown
-  mutable Mutex activity_mutex_;
-  std::shared_ptr<const Activity> activity_ RUEDA_GUARDED_BY(activity_mutex_);
+  StoppedPeers stopped_;               ///< the coordinator thread
   std::thread coordinator_;
 };
 

@@ -70,22 +70,37 @@ bool Operation::finish_member(const Status& status) {
 void Operation::complete() {
   free_token();
   if (status_.ok()) status_ = mark_outputs();
-  done_.store(1);
-  if (sleepers_.load() != 0) ::syscall(SYS_futex, &done_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  state_.store(kDone);
+  if (sleepers_.load() != 0) wake();
 }
 
-Status Operation::sleep(Deadline deadline) {
+void Operation::enter_batch(BatchRunner runner) {
+  state_.store(runner == BatchRunner::kLane ? kOnLane : kInTurns);
+  if (deciding_.load()) wake();  // waiters who only want the result stay asleep
+}
+
+void Operation::wake() { ::syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0); }
+
+Status Operation::sleep(Deadline deadline) { return sleep_while(kOnLane, deadline); }
+
+Status Operation::sleep_until_decided(Deadline deadline) {
+  deciding_.store(true);
+  return sleep_while(kPending, deadline);
+}
+
+/// Until the state is beyond `last`.
+Status Operation::sleep_while(uint32_t last, Deadline deadline) {
   sleepers_.fetch_add(1);
   Status result;
-  while (!done()) {
+  for (uint32_t state = state_.load(); state <= last; state = state_.load()) {
     if (deadline.passed()) {
       result = Status(Code::kTimeout, "the wait's timeout passed; the operation is still in flight");
       break;
     }
     const auto left = deadline.left(std::chrono::hours(1));
     const timespec time{std::chrono::duration_cast<std::chrono::seconds>(left).count(), left.count() % 1'000'000'000};
-    const long rc = ::syscall(SYS_futex, &done_, FUTEX_WAIT_PRIVATE, 0, &time, nullptr, 0);
-    if (rc != 0 && errno == EINTR && !done()) {
+    const long rc = ::syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, state, &time, nullptr, 0);
+    if (rc != 0 && errno == EINTR && state_.load() <= last) {
       result = Status(Code::kInterrupted, "a signal arrived while waiting; the operation is still in flight");
       break;
     }

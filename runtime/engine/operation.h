@@ -24,7 +24,6 @@ struct Member {
   Request request;
   Slice slice{};
   Status failure;              ///< of this rank alone: its peers succeeded
-  uint64_t record = 0;         ///< its place in the flight record
   Member* previous = nullptr;  ///< the engine's list of members that agreement holds; the baton's holder
   Member* next = nullptr;
 };
@@ -44,6 +43,9 @@ struct OperationSpec {
 /// Whose memory an output is that the caller gave no place for.
 enum class Ownership { kLibrary, kCaller };
 
+/// Who moves a batch's data.
+enum class BatchRunner { kTurns, kLane };
+
 /// An operation in flight or finished: one tensor or a group. Shared by its handle and, until it completes, by the
 /// engine. Members are fixed before submission. `finish_member` is called once per member; the last one completes it.
 class Operation : public std::enable_shared_from_this<Operation> {
@@ -60,7 +62,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   SetId set() const { return members_.empty() ? kGlobalSet : members_.front().request.set; }
 
   /// Any thread. Acquires: after true, `status` and the output may be read.
-  bool done() const { return done_.load(std::memory_order_acquire) != 0; }
+  bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
   /// Only once done.
   const Status& status() const { return status_; }
 
@@ -78,6 +80,12 @@ class Operation : public std::enable_shared_from_this<Operation> {
   void complete();
   /// Sleeps until done. kTimeout at the deadline, kInterrupted when a signal handler ran.
   Status sleep(Deadline deadline);
+  /// The same for who abandons it, and returns as well once a batch has it.
+  Status sleep_until_decided(Deadline deadline);
+  /// A member is in a batch from now on, one that turns step or one for its lane's thread. The baton's holder.
+  void enter_batch(BatchRunner runner);
+  bool in_batch() const { return state_.load() != kPending; }
+  bool on_lane() const { return state_.load(std::memory_order_relaxed) == kOnLane; }
 
   uint64_t token = 0;                    ///< the device's mark at enqueue; 0: none
   SteadyClock::time_point submitted;     ///< when it entered the inbox
@@ -85,6 +93,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::shared_ptr<Operation> in_flight;  ///< itself, from submission to completion
 
  private:
+  static constexpr uint32_t kPending = 0, kInTurns = 1, kOnLane = 2, kDone = 3;
+  Status sleep_while(uint32_t last, Deadline deadline);
+  void wake();
   Status mark_outputs();
   void free_token();
 
@@ -98,9 +109,10 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::vector<Output> outputs_;
   std::atomic<size_t> remaining_;
   Mutex failure_mutex_;
-  Status status_;                  ///< under failure_mutex_ until done, then constant
-  std::atomic<uint32_t> done_{0};  ///< a futex word
+  Status status_;                          ///< under failure_mutex_ until done, then constant
+  std::atomic<uint32_t> state_{kPending};  ///< a futex word
   std::atomic<uint32_t> sleepers_{0};
+  std::atomic<bool> deciding_{false};  ///< somebody sleeps until it is in a batch
 };
 
 }  // namespace rueda::core

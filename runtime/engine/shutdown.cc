@@ -37,7 +37,8 @@ void Engine::wait_for_goodbye(Deadline deadline) {
   for (;;) {
     bool flushed = false;
     if (baton_.try_take()) {
-      drive([&]() RUEDA_REQUIRES(baton_) { return (left_.load() && turn_->flushed()) || abort_.raised(); });
+      drive([&]() RUEDA_REQUIRES(baton_) { return (left_.load() && turn_->flushed()) || abort_.raised(); },
+            [] { return true; });
       flushed = turn_->flushed();
       settle();
     }
@@ -71,7 +72,6 @@ void Engine::shutdown(Deadline deadline) {
   lanes_.stop();
   turn_.reset();
   completer_.stop();
-  metrics_.reset();
   lanes_.clear();
   formation_.local.clear();
   formation_.transport.reset();

@@ -95,10 +95,7 @@ void Turn::submit(Operation& operation) {
   if (requests_.front().group != 0) describe_group(requests_);
   const TeamState* team = parts_.teams.find_number(operation.set());
   if (team == nullptr || !team->with_rank_zero) urgent_ = true;
-  parts_.recorder.proposed(operation);
   participant_.submit(requests_);
-  const ProposalCounts counts = participant_.counts();
-  parts_.recorder.proposals(counts.by_id, counts.in_full);
 }
 
 bool Turn::report_credits() {
@@ -224,11 +221,14 @@ void Turn::start_batch(const BatchEvent& event) {
   batch->set = event.set;
   batch->number = event.number;
   batch->team = &team;
+  batch->inline_row = parts_.executor.runs_inline(event.choice);
+  const BatchRunner runner = batch->inline_row ? BatchRunner::kTurns : BatchRunner::kLane;
   const Metadata& metadata = event.metadata;
   Call& call = batch->call;
   for (const uint64_t ticket : event.tickets) {
     Member& member = member_of(ticket);
     unlink(member);
+    member.operation->enter_batch(runner);
     batch->members.push_back(&member);
     batch->storage.push_back(member.slice);
     call.count += member.slice.count;
@@ -241,13 +241,11 @@ void Turn::start_batch(const BatchEvent& event) {
   call.postscale = metadata.postscale;
   call.slices = batch->storage;
   call.choice = event.choice;
-  batch->inline_row = parts_.executor.runs_inline(event.choice);
   call.stamp = event.stamp;
   call.team = &team.team;
   for (int index = 0; index < team.team.size(); ++index) {
     if (team.team.ranks[static_cast<size_t>(index)] == metadata.root) call.root = index;
   }
-  parts_.recorder.agreed(*batch);
   parts_.lanes.of(event.set).submit(std::move(batch));
 }
 

@@ -82,13 +82,15 @@ void relax(WaitStyle style);
 /// No sleep is longer, so that a wait whose ringer died mid-ring still looks again.
 inline constexpr std::chrono::seconds kLongestSleep{1};
 
-/// Spins for at most `budget`, until `ready()`. The clock is read after every 16 pauses or every yield.
+/// Spins for at most `budget`, until `ready()`; the clock is read after every 16 pauses or yields. Sixteen yields are
+/// made whatever they take: the first one gives the core to a neighbour for longer than the budget, and who slept then
+/// would pay a wake-up for every chunk.
 template <typename Ready>
 bool spin(WaitStyle style, std::chrono::nanoseconds budget, Ready&& ready) {
-  const int steps = style == WaitStyle::kPause ? 16 : 1;
+  constexpr int kSteps = 16;
   const auto end = SteadyClock::now() + budget;
   do {
-    for (int i = 0; i < steps; ++i) {
+    for (int i = 0; i < kSteps; ++i) {
       if (ready()) return true;
       relax(style);
     }

@@ -240,5 +240,34 @@ TEST_CASE("all sleepers wake when an operation completes, a sleeper with a deadl
   CHECK(woken == 3);
 }
 
+TEST_CASE("who abandons an operation wakes when a batch has it, who only waits sleeps on") {
+  const auto operation = operation_of({"a"});
+  std::thread decider([&] { CHECK(operation->sleep_until_decided(Deadline::never()).ok()); });
+  operation->enter_batch(BatchRunner::kTurns);
+  decider.join();
+  CHECK(operation->in_batch());
+  CHECK_FALSE(operation->done());
+  CHECK(operation->sleep(Deadline::after(std::chrono::milliseconds(1))).code() == Code::kTimeout);
+}
+
+TEST_CASE("a peer is judged once it was seen stopped for the limit without a break") {
+  using std::chrono::seconds;
+  StoppedPeers peers(seconds(5));
+  const auto start = SteadyClock::now();
+  CHECK_FALSE(peers.seen(1, 'T', start));
+  CHECK_FALSE(peers.seen(1, 'T', start + seconds(4)));
+  CHECK_FALSE(peers.seen(1, 'S', start + seconds(5)));  // it went on
+  CHECK_FALSE(peers.seen(1, 'T', start + seconds(6)));
+  CHECK_FALSE(peers.seen(2, 'T', start + seconds(7)));
+  CHECK_FALSE(peers.seen(3, 't', start));
+  CHECK_FALSE(peers.seen(3, 't', start + seconds(60)));  // a debugger's
+  CHECK(peers.seen(1, 'T', start + seconds(11)));
+  CHECK_FALSE(peers.seen(1, 'T', start + seconds(12)));  // told
+  CHECK(peers.seen(2, 'T', start + seconds(12)));
+  StoppedPeers never(seconds(0));
+  CHECK_FALSE(never.seen(1, 'T', start));
+  CHECK_FALSE(never.seen(1, 'T', start + seconds(1000)));
+}
+
 }  // namespace
 }  // namespace rueda::test

@@ -1,0 +1,16 @@
+#include "runtime/engine/stopped_peers.h"
+
+namespace rueda::core {
+
+bool StoppedPeers::seen(int rank, char state, SteadyClock::time_point now) {
+  if (state != 'T') {
+    stopped_.erase(rank);
+    return false;
+  }
+  Stop& stop = stopped_.try_emplace(rank, Stop{now}).first->second;
+  if (limit_.count() <= 0 || stop.told || now - stop.since < limit_) return false;
+  stop.told = true;
+  return true;
+}
+
+}  // namespace rueda::core
