@@ -1,6 +1,16 @@
 #include "bindings/c/handle_table.h"
 
+#include <atomic>
+
+#include "bindings/c/session.h"
+
 namespace rueda::core {
+namespace {
+
+/// So many handles has a process before its numbers meet those of a child.
+constexpr int kGenerationShift = 40;
+
+}  // namespace
 
 rueda_handle HandleTable::insert(std::shared_ptr<Operation> operation) {
   MutexLock lock(mutex_);
@@ -24,8 +34,14 @@ std::shared_ptr<Operation> HandleTable::remove(rueda_handle handle) {
 }
 
 HandleTable& handles() {
-  static auto* table = new HandleTable;
-  return *table;
+  // Never destroyed, nor is the parent's table in a child: another thread may have held its mutex when it was forked.
+  static std::atomic<HandleTable*> table{new HandleTable(0)};
+  static std::atomic<uint64_t> owner{0};
+  const uint64_t process = process_generation();
+  if (owner.load() != process && owner.exchange(process) != process) {
+    table.store(new HandleTable(static_cast<rueda_handle>(process << kGenerationShift)));
+  }
+  return *table.load();
 }
 
 }  // namespace rueda::core

@@ -11,6 +11,8 @@ namespace rueda::core {
 /// The live handles of this process: numbers, so that a stale one is an error and never a wild pointer. Any thread.
 class HandleTable {
  public:
+  /// Numbers begin behind `last`.
+  explicit HandleTable(rueda_handle last) : last_(last) {}
   rueda_handle insert(std::shared_ptr<Operation> operation) RUEDA_EXCLUDES(mutex_);
   /// Null: no such handle.
   std::shared_ptr<Operation> find(rueda_handle handle) const RUEDA_EXCLUDES(mutex_);
@@ -20,10 +22,11 @@ class HandleTable {
  private:
   mutable Mutex mutex_;
   std::unordered_map<rueda_handle, std::shared_ptr<Operation>> operations_ RUEDA_GUARDED_BY(mutex_);
-  rueda_handle last_ RUEDA_GUARDED_BY(mutex_) = 0;
+  rueda_handle last_ RUEDA_GUARDED_BY(mutex_);
 };
 
-/// Handles belong to the process, not to a session: rueda_wait takes nothing else.
+/// Handles belong to the process, not to a session: rueda_wait takes nothing else. A forked child begins with a table
+/// of its own, whose numbers are none of its parent's.
 HandleTable& handles();
 
 }  // namespace rueda::core

@@ -15,8 +15,9 @@ namespace {
 Result<std::shared_ptr<Operation>> find(rueda_handle handle) {
   std::shared_ptr<Operation> operation = handles().find(handle);
   if (operation != nullptr) return operation;
-  return Status(Code::kInvalidArgument,
-                fmt::format("handle {} does not exist: it was never given out, or was released", handle));
+  return Status(
+      Code::kInvalidArgument,
+      fmt::format("handle {} does not exist in this process: it was never given out, or was released", handle));
 }
 
 Deadline deadline_of(double seconds) {

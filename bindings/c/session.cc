@@ -11,6 +11,7 @@
 #include "ops/data_plane.h"
 #include "ops/select.h"
 #include "runtime/base/build_id.h"
+#include "runtime/base/fork_closed.h"
 #include "runtime/base/log.h"
 #include "runtime/rendezvous/death.h"
 #include "runtime/rendezvous/form.h"
@@ -163,7 +164,10 @@ Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, M
 }  // namespace
 
 uint64_t process_generation() {
-  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { generation().fetch_add(1); });
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] {
+    generation().fetch_add(1);
+    close_inherited();
+  });
   static_cast<void>(registered);
   return generation().load();
 }

@@ -3,13 +3,16 @@
 
 #include <utility>
 
+#include "runtime/base/fork_closed.h"
+
 namespace rueda::core {
 
-/// Owns one file descriptor (-1: none) and closes it. Not shared between threads.
+/// Owns one file descriptor (-1: none) and closes it; a child forked from a process with a session does not keep it.
+/// Not shared between threads.
 class UniqueFd {
  public:
   UniqueFd() = default;
-  explicit UniqueFd(int fd) : fd_(fd) {}
+  explicit UniqueFd(int fd) : fd_(fd) { close_in_child(fd_); }
   ~UniqueFd() { reset(); }
   UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {
@@ -21,9 +24,14 @@ class UniqueFd {
   }
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
-  int release() { return std::exchange(fd_, -1); }
+  int release() {
+    keep_in_child(fd_);
+    return std::exchange(fd_, -1);
+  }
   void reset() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    if (fd_ < 0) return;
+    keep_in_child(fd_);
+    ::close(std::exchange(fd_, -1));
   }
 
  private:

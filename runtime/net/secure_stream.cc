@@ -131,7 +131,7 @@ struct SecureStream::State : std::enable_shared_from_this<SecureStream::State> {
     ::getsockname(descriptor.get(), reinterpret_cast<sockaddr*>(&address), &bytes);
     error_code error;
     socket.assign(address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), descriptor.get(), error);
-    if (!error) descriptor.release();  // an unassigned socket makes every operation fail with EBADF
+    if (!error) close_in_child(descriptor.release());  // an unassigned socket makes every operation fail with EBADF
   }
 
   /// Calls `with` on the stream in use.
@@ -209,6 +209,7 @@ void SecureStream::close() {
   error_code ignored;
   // Sends FIN behind what was written, and lets the kernel deliver it after the close.
   state_->socket.shutdown(tcp::socket::shutdown_send, ignored);
+  keep_in_child(state_->socket.native_handle());
   state_->socket.close(ignored);
 }
 

@@ -23,7 +23,7 @@ using asio::ip::tcp;
 namespace {
 
 /// The kernel chooses a port for the first address; it may be taken on another one.
-constexpr int kPortTries = 16;
+constexpr int kListenTries = 16;
 
 /// On the first address of the name that this machine has.
 Result<UniqueFd> listen_at(const std::string& name, uint16_t port) {
@@ -99,7 +99,7 @@ Result<std::vector<UniqueFd>> StoreServer::State::listen_once() {
 
 Status StoreServer::State::listen() {
   auto sockets = listen_once();
-  const int tries = options.port == 0 && options.addresses.size() > 1 ? kPortTries : 1;
+  const int tries = options.port == 0 && options.addresses.size() > 1 ? kListenTries : 1;
   for (int attempt = 1; !sockets.ok() && attempt < tries; ++attempt) sockets = listen_once();
   if (!sockets.ok()) return sockets.status();
   for (UniqueFd& socket : sockets.value()) {
@@ -109,7 +109,7 @@ Status StoreServer::State::listen() {
     Port& made = ports.emplace_back(io);
     made.acceptor.assign(family.value() == AF_INET6 ? tcp::v6() : tcp::v4(), socket.get(), error);
     if (error) return {Code::kSystem, "store: cannot accept on port " + std::to_string(port) + ": " + error.message()};
-    socket.release();
+    close_in_child(socket.release());
   }
   return {};
 }
@@ -137,7 +137,8 @@ void StoreServer::State::adopt(UniqueFd socket) {
   set_no_delay(socket.get());
   const uint64_t number = next_session++;
   const auto ended = [this, number] { asio::post(io, [this, number] { sessions.erase(number); }); };
-  auto session = std::make_shared<StoreSession>(io, std::move(socket), tls, table, options.silence, ended);
+  auto session = std::make_shared<StoreSession>(io, std::move(socket), tls, table,
+                                                StoreSession::Rules{options.silence, options.end_key}, ended);
   sessions.emplace(number, session);
   session->start();
 }
@@ -184,7 +185,10 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(const StoreServerOptions
 StoreServer::~StoreServer() {
   asio::post(state_->io, [state = state_.get()] {
     boost::system::error_code ignored;
-    for (State::Port& port : state->ports) port.acceptor.close(ignored);
+    for (State::Port& port : state->ports) {
+      keep_in_child(port.acceptor.native_handle());
+      port.acceptor.close(ignored);
+    }
     state->sessions.clear();
     state->io.stop();
   });

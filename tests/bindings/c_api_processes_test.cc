@@ -1,5 +1,7 @@
 // Ranks as processes: settings that differ, ranks that die under load, and what is left afterwards.
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -70,7 +72,9 @@ TEST_CASE("rank: joins or ends at once", "[.]") {
   rueda_session* session = nullptr;
   const int32_t code = rueda_init(nullptr, &session);
   report_code("init", code, rueda_last_error());
-  if (code == RUEDA_OK) CHECK(rueda_shutdown(session) == RUEDA_OK);
+  if (code != RUEDA_OK) return;
+  expect_usable(session, "w");
+  CHECK(rueda_shutdown(session) == RUEDA_OK);
 }
 
 // Reduces small and large tensors until one fails, with others in flight, and reports how all of them ended and what a
@@ -114,6 +118,54 @@ TEST_CASE("rank: waits for an operation that rank 1 never submits", "[.]") {
     const Ending ending = finish(handle);
     report_code("failed", ending.code, ending.sentence);
   }
+  CHECK(rueda_shutdown(session) == RUEDA_OK);
+}
+
+// With an operation in flight and its sockets open, leaves a child behind that touches everything it inherited.
+TEST_CASE("rank: forks with an operation in flight", "[.]") {
+  rueda_session* session = nullptr;
+  REQUIRE(rueda_init(nullptr, &session) == RUEDA_OK);
+  std::vector<float> values(10);
+  const rueda_handle handle = rueda_rank(session) == 0 ? start_sum(session, values, "later") : 0;
+  if (rueda_rank(session) == 0) {
+    const pid_t child = fork();
+    if (child == 0) {
+      const bool refused = rueda_wait(handle, 1) == RUEDA_INVALID_ARGUMENT && rueda_poll(handle) == -1 &&
+                           rueda_abandon(handle, 0) == RUEDA_INVALID_ARGUMENT &&
+                           rueda_release(handle) == RUEDA_INVALID_ARGUMENT && rueda_rank(session) == -1 &&
+                           rueda_shutdown(session) == RUEDA_NOT_INITIALIZED;
+      _exit(refused ? 0 : 1);
+    }
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+  rank_report("forked");
+  rank_await();
+  if (rueda_rank(session) == 0) {
+    CHECK(finish(handle).code == RUEDA_OK);
+  } else {
+    CHECK(sum(session, values, "later") == RUEDA_OK);
+  }
+  CHECK(rueda_shutdown(session) == RUEDA_OK);
+}
+
+// Ends while a child of its own lives on.
+TEST_CASE("rank: leaves a child and dies", "[.]") {
+  rueda_session* session = nullptr;
+  REQUIRE(rueda_init(nullptr, &session) == RUEDA_OK);
+  if (rueda_rank(session) == 1) {
+    const pid_t child = fork();
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, 0);
+      for (;;) pause();
+    }
+    rank_report("child " + std::to_string(child));
+    rank_await();
+  }
+  std::vector<float> values(10);
+  const Ending ending = finish(start_sum(session, values, "never"));
+  report_code("failed", ending.code, ending.sentence);
   CHECK(rueda_shutdown(session) == RUEDA_OK);
 }
 
@@ -181,6 +233,16 @@ TEST_CASE("a rank 0 that serves the store and ends after a failed init takes no 
   for (const RankOutcome& outcome : ranks.finish()) {
     expect_clean(outcome);
     CHECK(outcome.report("init").rfind("MISMATCH ", 0) == 0);
+  }
+}
+
+TEST_CASE("operations run on any number of lanes") {
+  for (const char* lanes : {"1", "9", "16"}) {
+    RankProcesses ranks({.size = 2, .body = "rank: joins or ends at once", .variables = {{"RUEDA_NUM_LANES", lanes}}});
+    for (const RankOutcome& outcome : ranks.finish()) {
+      expect_clean(outcome);
+      CHECK(outcome.report("init").rfind("OK", 0) == 0);
+    }
   }
 }
 
@@ -253,6 +315,45 @@ TEST_CASE("kill -9 of a rank that others wait for fails operations that are in n
     CHECK(outcome.report("failed").rfind("PEER_LOST ", 0) == 0);
     CHECK(outcome.report("failed").find("rank 1") != std::string::npos);
   }
+}
+
+TEST_CASE("a child that was forked in flight can touch nothing of its parent's session") {
+  const NothingLeft nothing_left;
+  RankProcesses ranks({.size = 2, .body = "rank: forks with an operation in flight"});
+  for (int rank = 0; rank < 2; ++rank) ranks.await(rank, "forked");
+  for (int rank = 0; rank < 2; ++rank) ranks.tell(rank, "go on");
+  for (const RankOutcome& outcome : ranks.finish()) expect_clean(outcome);
+}
+
+TEST_CASE("a child that lives on does not hide its parent's death, over sockets either") {
+  RankProcesses ranks({.size = 2, .body = "rank: leaves a child and dies", .of_rank = [](int rank) {
+                         return RankProcesses::Variables{{"RUEDA_HOSTNAME", rank == 0 ? "a" : "b"}};
+                       }});
+  const pid_t child = static_cast<pid_t>(std::stol(ranks.await(1, "child")));
+  ranks.signal(1, SIGKILL);
+  const std::string failed = ranks.await(0, "failed");
+  CHECK(failed.rfind("PEER_LOST ", 0) == 0);
+  CHECK(kill(child, 0) == 0);
+  kill(child, SIGKILL);
+  ranks.finish();
+}
+
+TEST_CASE("a rank that is stopped for the limit counts as dead, one that goes on in time does not") {
+  RankProcesses ranks(
+      {.size = 3, .body = "rank: reduces until a peer dies", .variables = {{"RUEDA_PEER_TIMEOUT_SECONDS", "2"}}});
+  for (int rank = 0; rank < 3; ++rank) ranks.await(rank, "loaded");
+  ranks.signal(2, SIGSTOP);
+  ranks.signal(2, SIGCONT);
+  ranks.signal(1, SIGSTOP);
+  for (const int rank : {0, 2}) {
+    const std::string failed = ranks.await(rank, "failed");
+    INFO(failed);
+    CHECK(failed.rfind("PEER_LOST ", 0) == 0);
+    CHECK(failed.find("rank 1") != std::string::npos);
+    CHECK(failed.find("stopped") != std::string::npos);
+  }
+  ranks.signal(1, SIGKILL);
+  ranks.finish();
 }
 
 TEST_CASE("an operation that a rank does not submit in time fails on all and the job goes on") {
