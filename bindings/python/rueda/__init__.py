@@ -14,13 +14,14 @@ __version__ = "1.0.0"
 
 _PLACES = {
     "rueda.session": [
-        "Session", "cross_rank", "cross_size", "init", "is_homogeneous", "is_initialized", "local_rank", "local_size", "rank",
+        "Session", "cross_rank", "cross_size", "is_homogeneous", "is_initialized", "local_rank", "local_size", "rank",
         "shutdown", "size",
     ],
     "rueda.errors": [
         "CollectiveError", "CollectiveTimeoutError", "HorovodInternalError", "HostsUpdatedInterrupt", "MismatchError",
         "NotInitializedError", "PeerLostError", "ShutDownError", "UnsupportedError",
     ],
+    "rueda.process_sets": ["ProcessSet", "add_process_set", "global_process_set", "init", "remove_process_set"],
     "rueda.handles": ["Handle"],
     "rueda.launch": ["run"],
 }  # fmt: skip
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from rueda.errors import *
     from rueda.handles import Handle
     from rueda.launch import run
+    from rueda.process_sets import *
     from rueda.session import *
 
 

@@ -18,12 +18,18 @@ from rueda._native import lib
 from rueda.errors import HorovodInternalError, HostsUpdatedInterrupt
 from rueda.handles import Handle
 from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE, Adasum, Average, BitAnd, BitOr, BitXor, Max, Min, Product, Sum
-from rueda.process_sets import ProcessSet, global_process_set, id_of
+from rueda.process_sets import (
+    ProcessSet,
+    add_process_set,
+    global_process_set,
+    id_of,
+    init,
+    remove_process_set,
+)
 from rueda.session import (
     cross_rank,
     cross_size,
     current,
-    init,
     is_homogeneous,
     is_initialized,
     local_rank,

@@ -2,21 +2,30 @@
 
 from typing import Any, List, Optional
 
-from rueda import session
+from rueda import errors, session
+from rueda._native import ffi, lib
 
 
 class ProcessSet:
     """Some ranks of the job. Operations that name it are among its members alone.
 
-    ranks_or_comm: the ranks; kept in ascending order, each once.
+    ranks_or_comm: the ranks; kept in ascending order, each once. It belongs to the job from add_process_set() or
+        init(process_sets=[...]) until remove_process_set() or shutdown(); `process_set_id` is its number meanwhile, which is
+        this rank's own, and else None.
     """
 
     def __init__(self, ranks_or_comm: Any):
         if not isinstance(ranks_or_comm, (list, tuple, range)):
             raise ValueError(f"ProcessSet({ranks_or_comm!r}): a list of ranks makes a process set")
         self._ranks = sorted({int(rank) for rank in ranks_or_comm})
-        self.process_set_id: Optional[int] = None
+        self._number: Optional[int] = None
+        self._session: Optional[session.Session] = None
         self.mpi_comm = None
+
+    @property
+    def process_set_id(self) -> Optional[int]:
+        """Its number in this job, on this rank; None while it belongs to none."""
+        return self._number if self._session is not None and session.is_current(self._session) else None
 
     @property
     def ranks(self) -> Optional[List[int]]:
@@ -46,7 +55,10 @@ class _AllRanks(ProcessSet):
 
     def __init__(self) -> None:
         super().__init__([])
-        self.process_set_id = 0
+
+    @property
+    def process_set_id(self) -> int:
+        return 0
 
     @property
     def ranks(self) -> Optional[List[int]]:
@@ -71,3 +83,54 @@ def id_of(process_set: ProcessSet) -> int:
     if number is None:
         raise ValueError(f"{process_set} belongs to no job: add it with add_process_set() on all ranks")
     return number
+
+
+def add_process_set(process_set: Any, name: Optional[str] = None) -> ProcessSet:
+    """Makes the set part of the job and returns it; never blocks.
+
+    process_set: a ProcessSet or a list of ranks. All members call this, other ranks may, too; a set without a name stands for
+        its ranks, and the first of some ranks on one member is the first on the others.
+    ValueError: no ranks, a rank outside the job, the set is part of the job already, RUEDA_DYNAMIC_PROCESS_SETS=0.
+    """
+    if not isinstance(process_set, ProcessSet):
+        process_set = ProcessSet(process_set)
+    if process_set.process_set_id is not None:
+        raise ValueError(f"{process_set} is part of the job already")
+    current = session.current()
+    number = ffi.new("int32_t*")
+    label = ffi.NULL if name is None else name.encode()
+    ranks = process_set.ranks or []
+    errors.check(lib.rueda_process_set_add(current.pointer, len(ranks), ranks, label, number))
+    process_set._number, process_set._session = number[0], current
+    return process_set
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Takes the set out of the job on this rank; all members do so. False: it was not part of the job, or is the global one.
+
+    ValueError: operations of this rank are in flight in it.
+    """
+    number = process_set.process_set_id
+    if not number:
+        return False
+    errors.check(lib.rueda_process_set_remove(session.current().pointer, number))
+    process_set._number = process_set._session = None
+    return True
+
+
+def init(comm: Any = None, process_sets: Any = None) -> None:
+    """Joins the job and waits until all ranks have. Does nothing where that is done already.
+
+    comm: None; a list of all ranks says the same. An MPI communicator or a part of the ranks is refused (ValueError): make
+        a process set of them.
+    process_sets: sets that are part of the job from the start, the same on all ranks; "dynamic" and None: none.
+
+    ValueError: a variable RUEDA_... is wrong; names it. HorovodInternalError: ranks that never came (TimeoutError), builds
+    or settings that differ between ranks.
+    """
+    if process_sets is not None and process_sets != "dynamic":
+        if not all(isinstance(process_set, ProcessSet) for process_set in process_sets):
+            raise ValueError(f"init(process_sets={process_sets!r}): a list of ProcessSet, or 'dynamic'")
+    begun = session.join(comm)
+    for process_set in process_sets if begun and process_sets not in (None, "dynamic") else []:
+        add_process_set(process_set)

@@ -1,6 +1,6 @@
 """The job that this process is a rank of, and the session that the `hvd` functions share.
 
-`init()` makes the session, `shutdown()` ends it, any number of times. A process that exits without shutdown() ends it by
+`init()` (rueda/process_sets.py) makes the session, `shutdown()` ends it, any number of times. A process that exits without shutdown() ends it by
 itself; one that is forked from a rank is no rank, and every call in it says so.
 """
 
@@ -63,23 +63,15 @@ _lock = threading.Lock()
 _session: Optional[Session] = None
 
 
-def init(comm: Any = None, process_sets: Any = None) -> None:
-    """Joins the job and waits until all ranks have. Does nothing where that is done already.
-
-    comm: None; a list of all ranks says the same. An MPI communicator or a part of the ranks is refused (ValueError): make
-        a process set of them.
-    process_sets: None or "dynamic".
-
-    ValueError: a variable RUEDA_... is wrong; names it. HorovodInternalError: ranks that never came (TimeoutError), builds
-    or settings that differ between ranks.
-    """
-    if process_sets not in (None, [], "dynamic"):
-        raise ValueError(f"init(process_sets={process_sets!r}): None or 'dynamic'")
+def join(comm: Any = None) -> bool:
+    """Joins the job as init() says; whether that was still to be done."""
     with _lock:
-        if _session is None:
+        begun = _session is None
+        if begun:
             _open(Session())
     if comm is not None and sorted(_ranks_of(comm)) != list(range(current().size)):
         raise ValueError(f"init(comm={comm!r}): a part of the {current().size} ranks; make a process set of them")
+    return begun
 
 
 def _ranks_of(comm: Any) -> Sequence[int]:
@@ -100,6 +92,11 @@ def shutdown() -> None:
         session, _session = _session, None
     if session is not None:
         session.close()
+
+
+def is_current(session: Session) -> bool:
+    """Whether this is the session of the process, and not one that has ended."""
+    return session is _session
 
 
 def is_initialized() -> bool:

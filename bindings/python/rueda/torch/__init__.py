@@ -36,11 +36,10 @@ from rueda.errors import (
 )
 from rueda.handles import Handle
 from rueda.operations import Adasum, Average, BitAnd, BitOr, BitXor, Max, Min, Product, Sum
-from rueda.process_sets import ProcessSet, global_process_set
+from rueda.process_sets import ProcessSet, add_process_set, global_process_set, init, remove_process_set
 from rueda.session import (
     cross_rank,
     cross_size,
-    init,
     is_homogeneous,
     is_initialized,
     local_rank,

@@ -7,7 +7,8 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Uni
 import torch
 
 from rueda.operations import Average, Sum
-from rueda.process_sets import ProcessSet, global_process_set
+from rueda.process_sets import ProcessSet, global_process_set, id_of
+from rueda.session import size
 from rueda.torch.compression import Compression
 from rueda.torch.reducer import GradientReducer, Reduction
 
@@ -99,7 +100,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
     average_accumulated: divides by backward_passes_per_step.
 
     ValueError: a parameter without a name, two of one name, a parameter in two groups, predivide with another op than
-    Average, a count below its least value.
+    Average, a count below its least value, a process set of no job, no init() before.
     """
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor needs op=Average")
@@ -109,6 +110,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
         raise ValueError(f"backward_passes_per_step is {backward_passes_per_step}, at least 1 is needed")
     if average_accumulated and op not in (Average, Sum):
         raise ValueError("average_accumulated needs op=Average or op=Sum")
+    id_of(process_set)
+    size()
     named = _trainable(optimizer, named_parameters)
     chosen = _groups([parameter for _, parameter in named], num_groups, groups)
     passes = backward_passes_per_step if average_accumulated else 1
