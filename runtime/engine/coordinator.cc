@@ -16,7 +16,9 @@
 namespace rueda::core {
 namespace {
 
-constexpr std::chrono::seconds kTick{1};
+constexpr std::chrono::nanoseconds kTick = std::chrono::seconds(1);
+/// While a peer is stopped, so that it is judged soon after its limit.
+constexpr std::chrono::nanoseconds kWatchfulTick = std::chrono::milliseconds(200);
 /// Between two looks at evidence that waits for the baton.
 constexpr std::chrono::milliseconds kLeastSleep{1};
 /// How long a lane whose stream broke waits for a verdict about the peer before it reports what it saw itself.
@@ -94,8 +96,8 @@ void Engine::tick() {
   if (!abort_.raised() && faults_.next().passed()) judge_evidence();
   const auto now = SteadyClock::now();
   if (now < next_tick_) return;
-  next_tick_ = now + kTick;
   look_for_stopped_peers();
+  next_tick_ = now + (stopped_.watching() ? kWatchfulTick : kTick);
   const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout);
   if (limit.count() <= 0 || !baton_.try_take()) return;
   turn_->expire(now - limit, limit);

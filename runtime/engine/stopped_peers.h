@@ -18,6 +18,8 @@ class StoppedPeers {
   /// `rank` was seen in this state of /proc/PID/stat. True once, when it has been stopped for the limit: between two
   /// looks it counts as stopped only if both saw it so.
   bool seen(int rank, char state, SteadyClock::time_point now);
+  /// Somebody is stopped: look more often.
+  bool watching() const { return !stopped_.empty(); }
 
  private:
   struct Stop {
