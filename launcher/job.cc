@@ -153,12 +153,19 @@ Status Job::open_store() {
   auto routes = plan_store_routes(own.value(), views);
   if (!routes.ok()) return routes.status();
   routes_ = std::move(routes).value();
-  auto store = JobStore::start(size(), routes_.listen, [this](int rank) {
+  const auto began = [this](int rank) {
     loop_.post([this, rank] {
       judge_.began(rank);
       judge_again();
     });
-  });
+  };
+  const auto evidence = [this] {
+    loop_.post([this] {
+      if (const auto seen = store_->evidence()) judge_.reported(seen->rank, seen->cause);
+      judge_again();
+    });
+  };
+  auto store = JobStore::start(size(), routes_.listen, {began, evidence});
   if (store.ok()) store_ = std::move(store).value();
   return store.status();
 }

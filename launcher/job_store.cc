@@ -9,7 +9,6 @@
 #include <cstring>
 #include <span>
 
-#include "runtime/rendezvous/death.h"
 #include "runtime/rendezvous/store_keys.h"
 
 namespace rueda::core::launcher {
@@ -31,8 +30,7 @@ int64_t counter(Store& store, const std::string& key) {
 
 }  // namespace
 
-Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<std::string>& addresses,
-                                                  std::function<void(int rank)> began) {
+Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<std::string>& addresses, Events events) {
   std::unique_ptr<JobStore> store(new JobStore);
   std::array<uint8_t, 8> name{};
   if (Status drawn = draw(name); !drawn.ok()) return drawn;
@@ -50,8 +48,9 @@ Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<s
   if (!server.ok()) return server.status();
   store->server_ = std::move(server).value();
   for (int rank = 0; rank < ranks; ++rank) {
-    store->server_->when_set(wishes_key(store->job_, rank), [began, rank] { began(rank); });
+    store->server_->when_set(wishes_key(store->job_, rank), [began = events.began, rank] { began(rank); });
   }
+  store->server_->when_set(evidence_key(store->job_), std::move(events.evidence));
   return store;
 }
 
@@ -65,6 +64,11 @@ bool JobStore::said_goodbye(int rank) {
     if (wish.ok() && wish.value().empty()) ++settled;  // withdrawn: that init failed
   }
   return settled > 0 && settled >= wishes;
+}
+
+std::optional<DeathVerdict> JobStore::evidence() {
+  const auto text = server_->get(evidence_key(job_), Deadline::at(SteadyClock::now()));
+  return text.ok() ? decode_death(text.value()) : std::nullopt;
 }
 
 Status JobStore::declare_dead(int rank, const std::string& host, int64_t pid, const std::string& cause) {

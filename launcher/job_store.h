@@ -1,10 +1,12 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/rendezvous/death.h"
 #include "runtime/rendezvous/store_server.h"
 
 namespace rueda::core::launcher {
@@ -13,16 +15,21 @@ namespace rueda::core::launcher {
 /// goodbye, hvdrun writes who died. Serves under a key drawn for this job. Used by one thread.
 class JobStore {
  public:
-  /// Listens on these numeric addresses. `began` is called once for each rank that begins `init`, on the server's
-  /// thread. kSystem: no randomness, or the store's own sentence.
-  static Result<std::unique_ptr<JobStore>> start(int ranks, const std::vector<std::string>& addresses,
-                                                 std::function<void(int rank)> began);
+  /// What ranks do, told on the server's thread.
+  struct Events {
+    std::function<void(int rank)> began;  ///< once for each rank that begins `init`
+    std::function<void()> evidence;       ///< once, when there is some
+  };
+  /// Listens on these numeric addresses. kSystem: no randomness, or the store's own sentence.
+  static Result<std::unique_ptr<JobStore>> start(int ranks, const std::vector<std::string>& addresses, Events events);
 
   const std::string& job() const { return job_; }
   std::string key() const;
   uint16_t port() const { return server_->port(); }
   /// Whether every `init` of the rank was followed by its goodbye.
   bool said_goodbye(int rank);
+  /// What a rank has seen of another that waitpid does not tell: a rank, and how it died.
+  std::optional<DeathVerdict> evidence();
   /// The judge's verdict, for whatever epoch the ranks are in: all of them raise at once. To be called once.
   Status declare_dead(int rank, const std::string& host, int64_t pid, const std::string& cause);
 

@@ -35,6 +35,11 @@ void Judge::lost(int rank, std::string why) {
   if (running(rank)) not_started(rank, 1, std::move(why));
 }
 
+void Judge::reported(int rank, std::string how) {
+  if (rank < 0 || static_cast<size_t>(rank) >= ranks_.size() || !running(rank) || first_) return;
+  first_ = Failure{rank, std::move(how), 1};
+}
+
 void Judge::look_for_silent_leavers() {
   if (!any_began_ || first_) return;
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {

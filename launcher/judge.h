@@ -36,6 +36,8 @@ class Judge {
 
   /// Set by the first failure and then the same for ever.
   const std::optional<Failure>& first_failure() const { return first_; }
+  /// A rank has seen of another, which still runs as far as waitpid goes, that it counts as dead.
+  void reported(int rank, std::string how);
   bool running(int rank) const { return !ranks_[static_cast<size_t>(rank)].exited; }
 
  private:

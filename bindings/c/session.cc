@@ -51,7 +51,9 @@ Result<IdentityOptions> identity_options(const rueda_init_options& options) {
 /// The launcher's verdicts, as the store carries them.
 class StoreVerdicts : public VerdictSource {
  public:
-  explicit StoreVerdicts(std::unique_ptr<StoreWatch> watch) : watch_(std::move(watch)) {}
+  /// `store` is used for reports alone, on the coordinator thread.
+  StoreVerdicts(std::unique_ptr<StoreWatch> watch, std::shared_ptr<Store> store, std::string job)
+      : watch_(std::move(watch)), store_(std::move(store)), job_(std::move(job)) {}
   int fd() const override { return watch_->fd(); }
   std::optional<Status> take() override {
     const std::optional<Result<std::string>> value = watch_->take();
@@ -60,9 +62,15 @@ class StoreVerdicts : public VerdictSource {
     const std::optional<DeathVerdict> verdict = decode_death(value->value());
     return verdict ? verdict->status() : Status();
   }
+  void report(int rank, const std::string& how) override {
+    const Status told = store_->set(evidence_key(job_), encode(DeathVerdict{0, rank, "", 0, how}));
+    if (!told.ok()) log(LogLevel::kInfo, "hvdrun could not be told of rank {}: {}", rank, told.sentence());
+  }
 
  private:
   std::unique_ptr<StoreWatch> watch_;
+  std::shared_ptr<Store> store_;
+  std::string job_;
 };
 
 struct Meeting {
@@ -90,7 +98,7 @@ Result<Meeting> meet(const rueda_init_options& options, Identity& identity, cons
   if (!where.ok()) return where.status();
   Result<std::unique_ptr<StoreWatch>> watch = StoreWatch::start(where.value(), death_key(identity.job), deadline);
   if (!watch.ok()) return watch.status();
-  meeting.verdicts = std::make_unique<StoreVerdicts>(std::move(watch).value());
+  meeting.verdicts = std::make_unique<StoreVerdicts>(std::move(watch).value(), meeting.store, identity.job);
   return meeting;
 }
 

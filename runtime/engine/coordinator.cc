@@ -109,8 +109,10 @@ void Engine::look_for_stopped_peers() {
   for (const LocalPeer& peer : formation_.local) {
     const std::optional<char> state = process_state(peer.pidfd);
     if (!state || !stopped_.seen(peer.rank, *state, now)) continue;
-    faults_.observe(peer.rank, fmt::format("it has been stopped (SIGSTOP) for RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
-                                           plan_.settings.peer_timeout.count()));
+    const std::string how = fmt::format("it has been stopped (SIGSTOP) for RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
+                                        plan_.settings.peer_timeout.count());
+    if (verdicts_ != nullptr) verdicts_->report(peer.rank, how);
+    faults_.observe(peer.rank, how);
   }
 }
 

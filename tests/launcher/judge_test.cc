@@ -12,6 +12,21 @@ constexpr int signal(int number) { return number; }
 
 }  // namespace
 
+TEST_CASE("what a rank reports of another counts while that one runs and nobody has failed") {
+  Judge judge(3);
+  judge.reported(7, "of no job");
+  CHECK_FALSE(judge.first_failure().has_value());
+  judge.reported(1, "it has been stopped");
+  REQUIRE(judge.first_failure().has_value());
+  CHECK(judge.first_failure()->rank == 1);
+  CHECK(judge.first_failure()->cause == "it has been stopped");
+  CHECK(judge.first_failure()->exit_code == 1);
+  Judge late(2);
+  late.exited(1, 0);
+  late.reported(1, "it has been stopped");
+  CHECK_FALSE(late.first_failure().has_value());
+}
+
 TEST_CASE("the first failure stays the first, whatever fails because of it") {
   Judge judge(3);
   CHECK_FALSE(judge.first_failure());
