@@ -95,7 +95,7 @@ TEST_CASE("two lists under one name are a mismatch on all who asked, whatever ca
   for (int rank = 0; rank < 4; ++rank) {
     INFO("rank " << rank);
     REQUIRE(world.errors(rank).size() == 1);
-    const Status& status = world.errors(rank).front().status;
+    const Status status = world.errors(rank).front().status;
     CHECK(status.code() == Code::kMismatch);
     CHECK(status.sentence() == expected + "; allreduce \"" + (rank == 3 ? "late" : "w") + "\" needs it");
   }
