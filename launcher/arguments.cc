@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "launcher/completion.h"
+#include "launcher/config_file.h"
 #include "launcher/suggestion.h"
 #include "runtime/base/settings.h"
 
@@ -44,6 +47,7 @@ class Flags {
         "Examples: hvdrun -np 4 ./train --epochs 3\n"
         "          hvdrun -np 8 -H node1:4,node2:4 ./train --epochs 3");
     add_job();
+    add_files();
     add_output();
     add_about();
     for (const auto& knob : knobs()) add_knob(knob);
@@ -69,7 +73,21 @@ class Flags {
     return all;
   }
 
+  /// What a config file may say: all but what is about no job.
+  ConfigVocabulary vocabulary() const {
+    ConfigVocabulary all;
+    const std::set<std::string> others = {"help", "version", "check-build", "cb", "completion", "agent", "config-file"};
+    for (const CLI::Option* option : app_.get_options()) {
+      for (const auto& name : option->get_lnames()) {
+        if (others.count(name) > 0) continue;
+        (option->get_items_expected_max() == 0 ? all.switches : all.values).push_back(name);
+      }
+    }
+    return all;
+  }
+
   CLI::App& app() { return app_; }
+  const std::string& config_file() const { return config_file_; }
   const Settings& settings() const { return settings_; }
 
  private:
@@ -85,6 +103,10 @@ class Flags {
             "--grace-seconds", [this](int seconds) { arguments_.grace = std::chrono::seconds(seconds); },
             "between SIGTERM and SIGKILL when a job ends early (5)")
         ->check(CLI::Range(0, 86400));
+  }
+
+  void add_files() {
+    app_.add_option("--config-file", config_file_, "YAML with flags and values, `np: 8`; those given here win");
   }
 
   void add_output() {
@@ -135,6 +157,7 @@ class Flags {
   }
 
   CLI::App app_;
+  std::string config_file_;
   Arguments& arguments_;
   Settings settings_;
 };
@@ -146,14 +169,22 @@ Status unknown(const std::string& word, const Flags& flags) {
   return {Code::kInvalidArgument, fmt::format("there is no flag {}; {}", name, hint)};
 }
 
-// Moves the flags in front of the program from `words` to the result, in the reverse order that CLI11 asks for.
-Result<std::vector<std::string>> take_flags(std::vector<std::string>& words, Flags& flags) {
-  std::vector<std::string> taken;
+/// Flags as words, and the long names of those that they give.
+struct Given {
+  std::vector<std::string> words;
+  std::set<std::string> names;
+};
+
+// Moves the flags in front of the program from `words` to the result.
+Result<Given> take_flags(std::vector<std::string>& words, Flags& flags) {
+  Given given;
+  auto& taken = given.words;
   size_t next = 0;
   while (next < words.size() && words[next].size() > 1 && words[next][0] == '-' && words[next] != "--") {
     std::string word = words[next++];
     const CLI::Option* option = flags.find(word);
     if (option == nullptr) return unknown(word, flags);
+    given.names.insert(option->get_lnames().begin(), option->get_lnames().end());
     const bool attached = word.find('=') != std::string::npos || (word[1] != '-' && word.size() > 2);
     taken.push_back(word);
     if (option->get_items_expected_max() == 0 || attached) continue;
@@ -162,7 +193,35 @@ Result<std::vector<std::string>> take_flags(std::vector<std::string>& words, Fla
   }
   if (next < words.size() && words[next] == "--") ++next;
   words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(next));
-  return std::vector<std::string>(taken.rbegin(), taken.rend());
+  return given;
+}
+
+// What the config file says besides the flags that were given.
+Result<std::vector<std::string>> read_config(const Flags& flags, const std::set<std::string>& given) {
+  const std::string& path = flags.config_file();
+  std::ifstream file(path);
+  if (!file) return Status(Code::kInvalidArgument, fmt::format("config file {} cannot be read", path));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  auto words = config_words(text, flags.vocabulary(), given);
+  if (words.ok()) return words;
+  return Status(Code::kInvalidArgument, fmt::format("config file {}, {}", path, words.status().sentence()));
+}
+
+Status parse(const std::vector<std::string>& words, Flags& flags) try {
+  flags.app().parse(std::vector<std::string>(words.rbegin(), words.rend()));  // the reverse order that CLI11 asks for
+  return {};
+} catch (const CLI::Error& error) {
+  return {Code::kInvalidArgument, error.what()};
+}
+
+// What follows from the flags.
+void complete(Arguments& arguments, Flags& flags) {
+  if (arguments.variables.count("RUEDA_INIT_TIMEOUT_SECONDS") > 0)
+    arguments.start_timeout = flags.settings().init_timeout;
+  if (const auto limit = std::chrono::ceil<std::chrono::seconds>(arguments.start_timeout); limit.count() > 0)
+    arguments.ssh.connect_timeout = limit;
+  if (arguments.action == Action::kHelp) arguments.text = flags.app().help();
+  if (arguments.action == Action::kCompletion) arguments.text = bash_completion(flags.names());
 }
 
 }  // namespace
@@ -171,20 +230,22 @@ Result<Arguments> parse_arguments(const std::vector<std::string>& words) {
   Arguments arguments;
   Flags flags(arguments);
   arguments.command = words;
-  auto taken = take_flags(arguments.command, flags);
-  if (!taken.ok()) return taken.status();
-  try {
-    flags.app().parse(std::move(taken).value());
-  } catch (const CLI::Error& error) {
-    return Status(Code::kInvalidArgument, error.what());
+  const auto given = take_flags(arguments.command, flags);
+  if (!given.ok()) return given.status();
+  RUEDA_RETURN_IF_ERROR(parse(given.value().words, flags));
+  if (flags.config_file().empty()) {
+    complete(arguments, flags);
+    return arguments;
   }
-  if (arguments.variables.count("RUEDA_INIT_TIMEOUT_SECONDS") > 0)
-    arguments.start_timeout = flags.settings().init_timeout;
-  if (const auto limit = std::chrono::ceil<std::chrono::seconds>(arguments.start_timeout); limit.count() > 0)
-    arguments.ssh.connect_timeout = limit;
-  if (arguments.action == Action::kHelp) arguments.text = flags.app().help();
-  if (arguments.action == Action::kCompletion) arguments.text = bash_completion(flags.names());
-  return arguments;
+  auto all = read_config(flags, given.value().names);
+  if (!all.ok()) return all.status();
+  all.value().insert(all.value().end(), given.value().words.begin(), given.value().words.end());
+  Arguments with_file;
+  Flags both(with_file);
+  with_file.command = arguments.command;
+  RUEDA_RETURN_IF_ERROR(parse(all.value(), both));
+  complete(with_file, both);
+  return with_file;
 }
 
 }  // namespace rueda::core::launcher

@@ -50,7 +50,8 @@ std::string explain_ssh_end(int wait_status, std::string_view last_line, const s
   const std::string said = last_line.empty() ? "" : fmt::format(": {}", last_line);
   const int code = exit_code_of(wait_status);
   if (code == kSshFailed) return "cannot be reached by ssh" + (said.empty() ? ": it says nothing" : said);
-  if (code == kNotFound) return fmt::format("has no hvdrun: neither {} nor one in the PATH there", hvdrun);
+  if (code == kNotFound)
+    return fmt::format("has no hvdrun that starts, neither {} nor one in the PATH there{}", hvdrun, said);
   return fmt::format("has no agent: ssh {} before it answered{}", describe_wait_status(wait_status), said);
 }
 

@@ -304,6 +304,26 @@ RUEDA_API const char* rueda_handle_error(rueda_handle handle);
  * before. */
 RUEDA_API int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output);
 
+/* ---- Diagnosis ----------------------------------------------------------------------------------------------- */
+
+/* What this rank has done since rueda_init, as a JSON object: tensors, bytes, batches, fusion factor, times, cache
+ * hits, algorithms, memory held; docs/guide/diagnosis.md lists the fields. Cheap; counts what has happened by now.
+ * `*bytes`: what the text takes with its NUL. It is written if `capacity` suffices, else nothing is: call again with a
+ * larger buffer. `json` may be NULL where `capacity` is 0. */
+RUEDA_API int32_t rueda_stats(const rueda_session* session, char* json, size_t capacity, size_t* bytes);
+
+/* The flight record: the last 1024 tensors of this rank, with how far each has come and when. As JSON to `path` (every
+ * {rank} in it replaced; else ".<rank>" is put behind it), or, where `path` is NULL, in a few lines to the log. Works
+ * in every state of the session, also while other threads hang in it. SYSTEM: the file cannot be written. */
+RUEDA_API int32_t rueda_dump(rueda_session* session, const char* path);
+
+/* Says what the program is doing, for dumps and stall reports of any rank: writes a NUL-terminated text of at most
+ * `capacity` bytes, such as "train.py:31 in load_batch". Called on a thread of the library, or of rueda_dump's caller,
+ * while other threads may be stuck; must return soon and must not call the library. NULL: nobody is asked. One that was
+ * replaced may still be running; rueda_shutdown waits for all. */
+typedef void (*rueda_activity_callback)(void* context, char* text, size_t capacity);
+RUEDA_API int32_t rueda_set_activity_callback(rueda_session* session, rueda_activity_callback callback, void* context);
+
 /* ---- Errors, build, log -------------------------------------------------------------------------------------- */
 
 /* Code and sentence of the calling thread's last failed call; valid until its next call. Never NULL. */

@@ -179,6 +179,20 @@ Result<std::string> parse_paths(const std::string& text) {
   return text;
 }
 
+Result<std::string> parse_file(const std::string& text) {
+  const bool printable = std::all_of(text.begin(), text.end(), [](char c) { return c < 0 || (c >= ' ' && c != 127); });
+  if (text.size() > 4096 || !printable)
+    return refuse(text.substr(0, 64), "allowed: a path of printable characters, 4096 bytes at most");
+  return text;
+}
+
+Result<uint16_t> parse_port(const std::string& text) {
+  uint16_t value = 0;
+  if (!whole_number(text, value)) return refuse(text, "allowed: 0 to 65535");
+  return value;
+}
+std::string print_port(uint16_t value) { return std::to_string(value); }
+
 Result<int> parse_log_level(const std::string& text) {
   const auto* found = std::find(std::begin(kLogLevels), std::end(kLogLevels), lower(text));
   if (found == std::end(kLogLevels)) return refuse(text, "allowed: trace, debug, info, warning, error, fatal, off");

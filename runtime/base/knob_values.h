@@ -43,6 +43,11 @@ std::string print_tls(bool value);
 Result<std::string> parse_interfaces(const std::string& text);
 /// Paths, separated by colons: at most 4096 bytes.
 Result<std::string> parse_paths(const std::string& text);
+/// A file's path: printable, at most 4096 bytes.
+Result<std::string> parse_file(const std::string& text);
+/// 0 to 65535.
+Result<uint16_t> parse_port(const std::string& text);
+std::string print_port(uint16_t value);
 /// trace, debug, info, warning, error, fatal, off: 0 to 6.
 Result<int> parse_log_level(const std::string& text);
 std::string print_log_level(int value);

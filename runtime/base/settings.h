@@ -36,8 +36,11 @@ struct Settings {
   bool insecure = false;
   bool tls_all = false;
   std::string network_interfaces = "auto";
-  std::string plugins;  ///< paths of further plug-ins, colons between them
-  int log_level = 3;    ///< LogLevel
+  std::string plugins;        ///< paths of further plug-ins, colons between them
+  uint16_t metrics_port = 0;  ///< of local rank 0, the others' follow; 0: none
+  std::string metrics_address = "127.0.0.1";
+  std::string dump_file;  ///< where the flight record goes when the epoch ends with an error; empty: the log
+  int log_level = 3;  ///< LogLevel
   bool log_hide_time = false;
 };
 

@@ -62,6 +62,12 @@ struct AgreementConfig {
   std::function<Result<RowChoice>(const BatchShape&)> select;
 };
 
+/// How a rank has proposed so far: with an id that all know, or in full.
+struct ProposalCounts {
+  uint64_t by_id = 0;
+  uint64_t in_full = 0;
+};
+
 /// A rank's half. Owned by the engine; used by the baton's holder.
 class Participant {
  public:
@@ -99,6 +105,7 @@ class Participant {
   std::vector<Event> take_events();
   /// Operations submitted and in no event yet, for reports: names or "allreduce #4".
   std::vector<std::string> pending_names(size_t at_most) const;
+  ProposalCounts counts() const;
 
  private:
   struct State;

@@ -41,6 +41,7 @@ void Engine::coordinate() {
       settle();
     }
     tick();
+    if (abort_.raised()) record_error();
     const Deadline wake = faults_.next().earlier(Deadline::at(next_tick_));
     const std::chrono::nanoseconds rest = std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep);
     if (formation_.transport != nullptr) {
@@ -51,6 +52,7 @@ void Engine::coordinate() {
       if (::poll(&doorbell, 1, static_cast<int>(limit.count())) > 0) drain(doorbell.fd);
     }
   }
+  record_error();
 }
 
 /// Nobody is blocked in a call: no spinning, but for an inline batch whose peers are about to post.

@@ -26,6 +26,7 @@ WaitStyle wait_style(const EpochPlan& plan) {
 std::shared_ptr<Engine> Engine::start(Formation formation, std::unique_ptr<Executor> executor,
                                       std::unique_ptr<VerdictSource> verdicts) {
   std::shared_ptr<Engine> engine(new Engine(std::move(formation), std::move(executor), std::move(verdicts)));
+  engine->serve_metrics();
   engine->coordinator_ = std::thread([raw = engine.get()] { raw->coordinate(); });
   return engine;
 }
@@ -37,14 +38,15 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       verdicts_(std::move(verdicts)),
       style_(wait_style(plan_)),
       cores_to_spare_(2 * plan_.local_size() <= static_cast<int>(usable_cores().size())),
+      segment_bytes_(formation_.segment->layout().total_bytes()),
       faults_(plan_, verdicts_ ? Judge::kLauncher : Judge::kRankZero),
       sets_(plan_.rank, plan_.size),
       teams_(plan_.rank, global_set(plan_)),
       lanes_(plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }),
       baton_(formation_.segment->control().asleep),
       stopped_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout)) {
-  turn_ = std::make_unique<Turn>(
-      Turn::Parts{agreement_config(), make_links(), inbox_, lanes_, teams_, *executor_, *this, signals_, abort_});
+  turn_ = std::make_unique<Turn>(Turn::Parts{agreement_config(), make_links(), inbox_, lanes_, teams_, *executor_,
+                                             *this, signals_, abort_, recorder_});
 }
 
 Engine::~Engine() { shutdown(Deadline::after(std::chrono::seconds(5))); }
@@ -115,10 +117,11 @@ bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered)
     sets_.leave(operation->set());
     return false;
   }
-  operation->submitted = SteadyClock::now();
+  recorder_.enqueued(*operation);
   operation->in_flight = operation;
   entered = inbox_.push({InboxItem::Kind::kSubmit, operation});
   if (entered.ok()) return true;
+  recorder_.refused(*operation, entered);
   operation->in_flight.reset();
   names_.release(*operation);
   sets_.leave(operation->set());
@@ -149,7 +152,10 @@ Status Engine::submit(const std::shared_ptr<Operation>& operation) {
 
 Status Engine::submit_and_wait(const std::shared_ptr<Operation>& operation, Status& entered) {
   if (plan_.settings.caller_progress && baton_.try_take()) {
-    if (enter(operation, entered)) drive([&] { return operation->done(); }, [&] { return worth_spinning(*operation); });
+    if (enter(operation, entered)) {
+      drive([&] { return operation->done(); }, [&] { return worth_spinning(*operation); });
+      if (operation->done()) recorder_.waited(operation->submitted);
+    }
     settle();
   } else {
     entered = submit(operation);
@@ -167,7 +173,9 @@ Status Engine::submit_and_wait(const std::shared_ptr<Operation>& operation, Stat
 bool Engine::worth_spinning(const Operation& operation) const { return cores_to_spare_ || !operation.on_lane(); }
 
 Status Engine::wait(Operation& operation, Deadline deadline) {
-  const auto spin_end = SteadyClock::now() + kSpinBudget;
+  if (operation.done()) return operation.status();
+  const auto begin = SteadyClock::now();
+  const auto spin_end = begin + kSpinBudget;
   while (!operation.done() && SteadyClock::now() < spin_end && !deadline.passed() && worth_spinning(operation)) {
     if (plan_.settings.caller_progress && baton_.try_take()) {
       drive([&] { return operation.done(); }, [&] { return worth_spinning(operation); });
@@ -176,8 +184,9 @@ Status Engine::wait(Operation& operation, Deadline deadline) {
     }
     relax(style_);
   }
-  if (!operation.done()) RUEDA_RETURN_IF_ERROR(operation.sleep(deadline));
-  return operation.status();
+  const Status slept = operation.done() ? Status() : operation.sleep(deadline);
+  recorder_.waited(begin);
+  return slept.ok() ? operation.status() : slept;
 }
 
 Status Engine::abandon(const std::shared_ptr<Operation>& operation, Deadline deadline) {
@@ -210,7 +219,8 @@ void Engine::ring_coordinator() {
   static_cast<void>(!::write(formation_.doorbell.get(), &one, sizeof one));
 }
 
-void Engine::batch_started(const Batch& batch) {
+void Engine::batch_started(Batch& batch) {
+  recorder_.started(batch);
   batch.team->started.store(batch.number + 1);
   if (batch.team->lowest && signals_.credit_wanted.load() && baton_.nobody_looks()) ring_coordinator();
 }
@@ -218,10 +228,14 @@ void Engine::batch_started(const Batch& batch) {
 void Engine::batch_finished(Batch& batch, const Status& result) {
   if (!result.ok() && !abort_.raised()) fail_lane(batch, result);
   const Status final_result = !result.ok() && abort_.raised() ? abort_.why() : result;
+  recorder_.finished(batch, final_result);
   for (Member* member : batch.members) finish(*member, final_result.ok() ? member->failure : final_result);
 }
 
-void Engine::member_finished(Member& member, const Status& status) { finish(member, status); }
+void Engine::member_finished(Member& member, const Status& status) {
+  recorder_.failed(member, status);
+  finish(member, status);
+}
 
 void Engine::finish(Member& member, const Status& status) {
   Operation& operation = *member.operation;

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "runtime/base/abort.h"
+#include "runtime/diagnosis/dump.h"
 #include "runtime/engine/baton.h"
 #include "runtime/engine/completer.h"
 #include "runtime/engine/faults.h"
@@ -11,10 +12,12 @@
 #include "runtime/engine/names_in_flight.h"
 #include "runtime/engine/operation.h"
 #include "runtime/engine/process_sets.h"
+#include "runtime/engine/recorder.h"
 #include "runtime/engine/stopped_peers.h"
 #include "runtime/engine/teams.h"
 #include "runtime/engine/turn.h"
 #include "runtime/engine/verdict_source.h"
+#include "runtime/net/http_page.h"
 #include "runtime/rendezvous/form.h"
 
 namespace rueda::core {
@@ -51,6 +54,13 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   /// Never blocks. kInvalidArgument: see `ProcessSets::remove`.
   Status remove_process_set(SetId number);
   const ProcessSets& process_sets() const { return sets_; }
+  /// What this rank has done since the epoch began, as a JSON object (docs/guide/diagnosis.md).
+  std::string stats() const;
+  /// The flight record, with what the program says it is doing now. Asks the program: no lock of its may be held.
+  RankDump dump() const;
+  /// Who is asked what the program does: writes at most `capacity` bytes, NUL included. Empty: nobody.
+  using Activity = std::function<void(char* text, size_t capacity)>;
+  void set_activity(Activity activity) RUEDA_EXCLUDES(activity_mutex_);
   /// Says goodbye, lets lanes finish, fails the rest and frees threads and memory; at most until `deadline` or little
   /// more.
   void shutdown(Deadline deadline);
@@ -58,7 +68,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
  private:
   Engine(Formation formation, std::unique_ptr<Executor> executor, std::unique_ptr<VerdictSource> verdicts);
 
-  void batch_started(const Batch& batch) override;
+  void batch_started(Batch& batch) override;
   void batch_finished(Batch& batch, const Status& result) override;
   void member_finished(Member& member, const Status& status) override;
   void rank_left(int rank) override;
@@ -78,6 +88,9 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   void ring_coordinator();
   void finish(Member& member, const Status& status);
   void fail_lane(const Batch& batch, const Status& result);
+  void serve_metrics();
+  RankDump record() const;
+  void record_error();
 
   void coordinate();
   void watch_peers();
@@ -94,12 +107,14 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   std::unique_ptr<VerdictSource> verdicts_;  ///< the coordinator thread
   const WaitStyle style_;
   const bool cores_to_spare_;  ///< a caller can spin while its lane's thread runs
+  const size_t segment_bytes_;
   Abort abort_;
   Faults faults_;
   Inbox inbox_;
   NamesInFlight names_;
   ProcessSets sets_;
   Completer completer_;
+  Recorder recorder_;
   Teams teams_;
   Lanes lanes_;
   Baton baton_;
@@ -113,6 +128,10 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   std::atomic<bool> ended_{false};
   SteadyClock::time_point next_tick_;  ///< the coordinator thread
   StoppedPeers stopped_;               ///< the coordinator thread
+  bool error_recorded_ = false;        ///< the coordinator thread
+  std::unique_ptr<HttpPage> metrics_;  ///< from start to shutdown
+  mutable Mutex activity_mutex_;
+  std::shared_ptr<const Activity> activity_ RUEDA_GUARDED_BY(activity_mutex_);
   std::thread coordinator_;
 };
 

@@ -24,6 +24,8 @@ struct Batch {
   bool inline_row = false;       ///< may run inside a turn
   bool started = false;
   StepState step;
+  SteadyClock::time_point agreed;  ///< set by the recorder, as is `begun`
+  SteadyClock::time_point begun;
 };
 
 /// What a lane tells its engine. Called with neither the lane's mutex nor the baton required; `finished` may free the
@@ -31,7 +33,7 @@ struct Batch {
 class LaneObserver {
  public:
   virtual ~LaneObserver() = default;
-  virtual void batch_started(const Batch& batch) = 0;
+  virtual void batch_started(Batch& batch) = 0;
   /// `result` not ok: the epoch is over, or about to be.
   virtual void batch_finished(Batch& batch, const Status& result) = 0;
 };

@@ -24,6 +24,7 @@ struct Member {
   Request request;
   Slice slice{};
   Status failure;              ///< of this rank alone: its peers succeeded
+  uint64_t record = 0;         ///< its place in the flight record
   Member* previous = nullptr;  ///< the engine's list of members that agreement holds; the baton's holder
   Member* next = nullptr;
 };

@@ -76,6 +76,7 @@ Status Participant::State::refusal(std::span<const Request> requests) {
 }
 
 void Participant::State::encode(Key& key, const Request& request) {
+  ++(key.id == 0 ? counts.in_full : counts.by_id);
   if (key.id == 0) return proposals.full(key.set->id, request.name, request.metadata);
   const MetadataTable& table = key.set->metadata;
   if (key.home != kNoMetadata && table.at(key.home) == request.metadata) return proposals.cached(key.id);
@@ -186,6 +187,8 @@ std::vector<std::byte> Participant::take_frame() {
 }
 
 bool Participant::must_ring() const { return state_->freed; }
+
+ProposalCounts Participant::counts() const { return state_->counts; }
 
 std::vector<Event> Participant::take_events() { return std::exchange(state_->events, {}); }
 

@@ -136,6 +136,7 @@ struct Participant::State {
   Status over;                           ///< not ok: every request fails with this
   bool leaving = false;
   bool freed = false;  ///< since the last frame, something was proposed that had waited for its set
+  ProposalCounts counts;
 };
 
 template <typename Visit>

@@ -72,6 +72,7 @@ void Engine::shutdown(Deadline deadline) {
   lanes_.stop();
   turn_.reset();
   completer_.stop();
+  metrics_.reset();
   lanes_.clear();
   formation_.local.clear();
   formation_.transport.reset();

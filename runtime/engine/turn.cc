@@ -95,7 +95,10 @@ void Turn::submit(Operation& operation) {
   if (requests_.front().group != 0) describe_group(requests_);
   const TeamState* team = parts_.teams.find_number(operation.set());
   if (team == nullptr || !team->with_rank_zero) urgent_ = true;
+  parts_.recorder.proposed(operation);
   participant_.submit(requests_);
+  const ProposalCounts counts = participant_.counts();
+  parts_.recorder.proposals(counts.by_id, counts.in_full);
 }
 
 bool Turn::report_credits() {
@@ -246,6 +249,7 @@ void Turn::start_batch(const BatchEvent& event) {
   for (int index = 0; index < team.team.size(); ++index) {
     if (team.team.ranks[static_cast<size_t>(index)] == metadata.root) call.root = index;
   }
+  parts_.recorder.agreed(*batch);
   parts_.lanes.of(event.set).submit(std::move(batch));
 }
 

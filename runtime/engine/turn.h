@@ -8,6 +8,7 @@
 #include "runtime/engine/agreement.h"
 #include "runtime/engine/inbox.h"
 #include "runtime/engine/lanes.h"
+#include "runtime/engine/recorder.h"
 #include "runtime/engine/teams.h"
 #include "runtime/net/control_link.h"
 
@@ -46,6 +47,7 @@ class Turn {
     TurnObserver& observer;
     TurnSignals& signals;
     const Abort& abort;
+    Recorder& recorder;
   };
   explicit Turn(Parts parts);
   ~Turn();

@@ -9,12 +9,13 @@ CODE = re.compile(r"\.(c|cc|h|hpp)$")
 # folder -> folders its files may include besides itself; of several that match, the longest prefix holds.
 LAYERS = {
     "runtime/base": [],
+    "runtime/diagnosis": ["runtime/base"],
     "runtime/net": ["runtime/base"],
     "runtime/rendezvous": ["runtime/net", "runtime/base"],
-    "runtime/engine": ["runtime/rendezvous", "runtime/net", "runtime/base"],
+    "runtime/engine": ["runtime/diagnosis", "runtime/rendezvous", "runtime/net", "runtime/base"],
     "compression": ["runtime/base"],
     "ops": ["compression", "runtime"],
-    "launcher": ["runtime/rendezvous", "runtime/net", "runtime/base"],
+    "launcher": ["runtime/diagnosis", "runtime/rendezvous", "runtime/net", "runtime/base"],
     "bindings": ["ops", "compression", "runtime"],
     "examples": ["bindings"],
 }

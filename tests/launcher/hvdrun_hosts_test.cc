@@ -154,7 +154,7 @@ TEST_CASE("a host without hvdrun, and one with another build, are named") {
   static_cast<void>(lab.shell(2, "chmod +x /run/other; mount --bind /run/other " + std::string(RUEDA_HVDRUN)));
   HvdrunProcess run({"-H", "node2:1,node3:1", "true"}, lab.on(0));
   CHECK(run.wait() == 1);
-  CHECK_THAT(run.err(), Contains("hvdrun: host node2 has no hvdrun: neither " + std::string(RUEDA_HVDRUN)));
+  CHECK_THAT(run.err(), Contains("hvdrun: host node2 has no hvdrun that starts, neither " + std::string(RUEDA_HVDRUN)));
   CHECK_THAT(run.err(), Contains("hvdrun: host node3 has hvdrun 0.9.0 of build other, this one is build"));
 }
 

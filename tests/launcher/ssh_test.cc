@@ -67,7 +67,7 @@ TEST_CASE("the end of ssh is explained in one clause") {
         "cannot be reached by ssh: connect to host a port 22: Connection refused");
   CHECK(explain_ssh_end(code(255), "", path) == "cannot be reached by ssh: it says nothing");
   CHECK(explain_ssh_end(code(127), "sh: 1: exec: hvdrun: not found", path) ==
-        "has no hvdrun: neither /opt/hvdrun nor one in the PATH there");
+        "has no hvdrun that starts, neither /opt/hvdrun nor one in the PATH there: sh: 1: exec: hvdrun: not found");
   CHECK(explain_ssh_end(code(1), "no more disk", path) ==
         "has no agent: ssh exited with code 1 before it answered: no more disk");
   CHECK(explain_ssh_end(9, "", path) == "has no agent: ssh killed by signal 9 (Killed) before it answered");

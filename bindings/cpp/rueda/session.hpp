@@ -9,6 +9,7 @@
 
 #include "rueda/options.hpp"
 #include "rueda/store.hpp"
+#include "rueda/text.hpp"
 
 namespace rueda {
 
@@ -96,6 +97,14 @@ class Session {
   /// Throws why the session can take no more operations, where it cannot.
   void check_status() const { check(rueda_session_status(session_)); }
   rueda_session* c_session() const noexcept { return session_; }
+  /// What this rank has done so far: a JSON object (docs/guide/diagnosis.md).
+  std::string stats() const {
+    return detail::text_of(
+        [&](char* text, size_t capacity, size_t* bytes) { return rueda_stats(session_, text, capacity, bytes); });
+  }
+  /// The last operations of this rank, as JSON to `path` ({rank} in it is replaced, else put behind it); an empty path:
+  /// in a few lines to the log.
+  void dump(const std::string& path = {}) const { check(rueda_dump(session_, path.empty() ? nullptr : path.c_str())); }
 
   /// Reduces `input` of all ranks element by element; every rank receives the same bits in `output`.
   Handle allreduce_async(const ConstTensor& input, const Tensor& output, const AllreduceOptions& options = {}) const {

@@ -138,6 +138,17 @@ TEST_CASE("a value that does not parse is an error that names variable, value an
   }
 }
 
+TEST_CASE("settings of diagnosis reach their places, and what cannot be meant is refused") {
+  const Settings settings =
+      read({{"RUEDA_METRICS_PORT", "9100"}, {"RUEDA_METRICS_ADDRESS", "0.0.0.0"}, {"RUEDA_DUMP_FILE", "/tmp/r{rank}"}})
+          .value();
+  CHECK(settings.metrics_port == 9100);
+  CHECK(settings.metrics_address == "0.0.0.0");
+  CHECK(settings.dump_file == "/tmp/r{rank}");
+  CHECK_THAT(failure({{"RUEDA_METRICS_PORT", "65536"}}), Contains("65536") && Contains("0 to 65535"));
+  CHECK_THAT(failure({{"RUEDA_DUMP_FILE", "a\nb"}}), Contains("RUEDA_DUMP_FILE") && Contains("printable"));
+}
+
 TEST_CASE("RUEDA_ wins over HOROVOD_, which counts where the meaning is the same") {
   CHECK(read({{"HOROVOD_FUSION_THRESHOLD", "1024"}}).value().fusion_threshold == 1024);
   CHECK(read({{"HOROVOD_FUSION_THRESHOLD", "1024"}, {"RUEDA_FUSION_THRESHOLD", "2048"}}).value().fusion_threshold ==

@@ -1,0 +1,26 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "rueda/error.hpp"
+
+namespace rueda::detail {
+
+/// A text that the library writes into the caller's buffer: `write(buffer, capacity, &bytes)` is asked again until the
+/// buffer is large enough.
+template <typename Write>
+std::string text_of(Write&& write) {
+  std::string text(4096, '\0');
+  for (;;) {
+    size_t bytes = 0;
+    check(write(text.data(), text.size(), &bytes));
+    const bool fits = bytes <= text.size();
+    text.resize(bytes);
+    if (!fits) continue;
+    text.resize(bytes - 1);  // the NUL
+    return text;
+  }
+}
+
+}  // namespace rueda::detail

@@ -1,0 +1,84 @@
+#include "launcher/config_file.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+
+#include "launcher/suggestion.h"
+
+namespace rueda::core::launcher {
+namespace {
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The switch that says the contrary: "x" and "no-x".
+std::string contrary(const std::string& name) { return name.starts_with("no-") ? name.substr(3) : "no-" + name; }
+
+Status wrong(const YAML::Node& at, const std::string& what) {
+  return {Code::kInvalidArgument, fmt::format("line {}: {}", at.Mark().line + 1, what)};
+}
+
+Status unknown(const YAML::Node& at, const std::string& name, const ConfigVocabulary& vocabulary) {
+  std::vector<std::string> all = vocabulary.values;
+  all.insert(all.end(), vocabulary.switches.begin(), vocabulary.switches.end());
+  const std::string near = nearest_name(name, all);
+  const std::string hint = near.empty() ? "hvdrun --help lists the flags" : fmt::format("did you mean {}?", near);
+  return wrong(at, fmt::format("there is no \"{}\"; {}", name, hint));
+}
+
+/// A scalar, or a list of them with commas between.
+Result<std::string> text_of(const std::string& name, const YAML::Node& node) {
+  if (node.IsScalar()) return node.as<std::string>();
+  if (!node.IsSequence()) return wrong(node, fmt::format("{} needs a value or a list of values", name));
+  std::string text;
+  for (const auto& item : node) {
+    if (!item.IsScalar()) return wrong(node, fmt::format("{} has a list of something else than values", name));
+    text += (text.empty() ? "" : ",") + item.as<std::string>();
+  }
+  return text;
+}
+
+Result<std::vector<std::string>> switch_words(const std::string& name, const YAML::Node& node,
+                                              const ConfigVocabulary& vocabulary) {
+  bool on = false;
+  if (!node.IsScalar() || !YAML::convert<bool>::decode(node, on))
+    return wrong(node, fmt::format("{} is true or false", name));
+  if (on) return std::vector<std::string>{"--" + name};
+  if (!contains(vocabulary.switches, contrary(name))) return std::vector<std::string>{};
+  return std::vector<std::string>{"--" + contrary(name)};
+}
+
+Result<std::vector<std::string>> entry_words(const YAML::Node& key, const YAML::Node& value,
+                                             const ConfigVocabulary& vocabulary) {
+  const auto name = key.as<std::string>();
+  if (contains(vocabulary.switches, name)) return switch_words(name, value, vocabulary);
+  if (!contains(vocabulary.values, name)) return unknown(key, name, vocabulary);
+  auto text = text_of(name, value);
+  if (!text.ok()) return text.status();
+  return std::vector<std::string>{"--" + name, std::move(text).value()};
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> config_words(const std::string& yaml, const ConfigVocabulary& vocabulary,
+                                              const std::set<std::string>& given) try {
+  const YAML::Node root = YAML::Load(yaml);
+  std::vector<std::string> words;
+  if (root.IsNull()) return words;
+  if (!root.IsMap()) return wrong(root, "it is no map of flags and values, as in `np: 8`");
+  for (const auto& entry : root) {
+    const auto these = entry_words(entry.first, entry.second, vocabulary);
+    if (!these.ok()) return these.status();
+    const auto name = entry.first.as<std::string>();
+    if (given.count(name) > 0 || given.count(contrary(name)) > 0) continue;
+    words.insert(words.end(), these.value().begin(), these.value().end());
+  }
+  return words;
+} catch (const YAML::Exception& error) {
+  return Status(Code::kInvalidArgument, fmt::format("line {}: {}", error.mark.line + 1, error.msg));
+}
+
+}  // namespace rueda::core::launcher

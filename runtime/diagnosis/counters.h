@@ -1,0 +1,67 @@
+#pragma once
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace rueda::core {
+
+/// A sum that several threads add to, cheaply; a reader sees a moment's value.
+class Sum {
+ public:
+  void add(uint64_t amount) { value_.fetch_add(amount, std::memory_order_relaxed); }
+  void add(std::chrono::nanoseconds time) { add(static_cast<uint64_t>(time.count() > 0 ? time.count() : 0)); }
+  void set(uint64_t value) { value_.store(value, std::memory_order_relaxed); }
+  uint64_t value() const { return value_.load(std::memory_order_relaxed); }
+  double seconds() const { return static_cast<double>(value()) * 1e-9; }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+/// The greatest of what several threads have seen.
+class Greatest {
+ public:
+  void see(std::chrono::nanoseconds time) {
+    int64_t known = value_.load(std::memory_order_relaxed);
+    while (time.count() > known && !value_.compare_exchange_weak(known, time.count(), std::memory_order_relaxed)) {
+    }
+  }
+  double seconds() const { return static_cast<double>(value_.load(std::memory_order_relaxed)) * 1e-9; }
+
+ private:
+  std::atomic<int64_t> value_{0};
+};
+
+/// What a rank has done since its epoch began. Written where things happen, by the baton's holder and the lanes; read
+/// by any thread.
+struct Counters {
+  static constexpr size_t kKinds = 32;  ///< room for more kinds of operation than there are
+  static constexpr size_t kRows = 256;
+  struct Kind {
+    Sum tensors;
+    Sum bytes;
+  };
+  struct Row {
+    Sum batches;
+    Sum bytes;
+    Sum time;
+  };
+  Sum submitted;  ///< tensors
+  Sum finished;
+  Sum failed;
+  std::array<Kind, kKinds> kinds;  ///< finished, by OpKind
+  std::array<Row, kRows> rows;     ///< by row of the table
+  Sum batches;
+  Sum batched;      ///< tensors that were in a batch
+  Sum negotiation;  ///< from enqueue to agreement, of all tensors
+  Greatest longest_negotiation;
+  Sum queue;       ///< from agreement to start, of all batches
+  Sum run;         ///< from start to end, of all batches
+  Sum waits;       ///< calls that waited
+  Sum wait;        ///< how long
+  Sum cache_hits;  ///< proposals by id
+  Sum cache_misses;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,116 @@
+#include "runtime/diagnosis/dump.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <nlohmann/json.hpp>
+
+namespace rueda::core {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kFormat = "rueda flight record 1";
+
+double seconds(std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); }
+
+Json to_json(const DumpedOp& op) {
+  Json json = {{"number", op.number}, {"set", op.set},     {"kind", op.kind},
+               {"name", op.name},     {"dtype", op.dtype}, {"count", op.count}};
+  json["state"] = name_of(op.state);
+  if (!op.error.empty()) json["error"] = op.error;
+  if (op.batch) json["batch"] = *op.batch;
+  if (op.batch) json["algorithm"] = op.row;
+  for (int state = 0; state < kOpStates; ++state) {
+    const double when = op.when[static_cast<size_t>(state)];
+    if (when > 0) json[name_of(static_cast<OpState>(state))] = when;
+  }
+  return json;
+}
+
+DumpedOp op_from_json(const Json& json) {
+  DumpedOp op;
+  op.number = json.at("number").get<uint64_t>();
+  op.set = json.at("set").get<uint32_t>();
+  op.kind = json.at("kind").get<std::string>();
+  op.name = json.at("name").get<std::string>();
+  op.dtype = json.at("dtype").get<std::string>();
+  op.count = json.at("count").get<int64_t>();
+  op.error = json.value("error", "");
+  if (json.contains("batch")) op.batch = json.at("batch").get<uint64_t>();
+  op.row = json.value("algorithm", "");
+  for (int state = 0; state < kOpStates; ++state) {
+    const char* name = name_of(static_cast<OpState>(state));
+    op.when[static_cast<size_t>(state)] = json.value(name, 0.0);
+    if (json.at("state").get<std::string>() == name) op.state = static_cast<OpState>(state);
+  }
+  return op;
+}
+
+}  // namespace
+
+double unix_now() { return seconds(std::chrono::system_clock::now().time_since_epoch()); }
+
+std::string DumpedOp::describe() const {
+  std::string text = kind;
+  if (!name.empty()) text += fmt::format(" \"{}\"", name);
+  if (!dtype.empty()) text += fmt::format(" ({}, {} elements)", dtype, count);
+  return text;
+}
+
+std::vector<DumpedOp> dumped(std::span<const OpRecord> records, const std::function<std::string(uint8_t)>& row_name) {
+  const double offset = unix_now() - seconds(SteadyClock::now().time_since_epoch());
+  std::vector<DumpedOp> ops;
+  ops.reserve(records.size());
+  for (const OpRecord& record : records) {
+    DumpedOp& op = ops.emplace_back();
+    op.number = record.number;
+    op.set = record.set;
+    op.kind = name_of(record.kind);
+    op.name = record.name();
+    if (record.kind != OpKind::kBarrier) op.dtype = name_of(record.dtype);
+    op.count = record.count;
+    op.state = record.state;
+    if (record.error != Code::kOk) op.error = code_name(record.error);
+    if (record.batch != OpRecord::kNoBatch) {
+      op.batch = record.batch;
+      op.row = row_name(record.row);
+    }
+    for (size_t state = 0; state < op.when.size(); ++state) {
+      const auto since_epoch = record.when[state].time_since_epoch();
+      if (since_epoch.count() != 0) op.when[state] = seconds(since_epoch) + offset;
+    }
+  }
+  return ops;
+}
+
+std::string to_json(const RankDump& dump) {
+  Json json = {{"format", kFormat},     {"job", dump.job},          {"epoch", dump.epoch}, {"rank", dump.rank},
+               {"size", dump.size},     {"host", dump.host},        {"pid", dump.pid},     {"taken", dump.taken},
+               {"status", dump.status}, {"activity", dump.activity}};
+  json["operations"] = Json::array();
+  for (const DumpedOp& op : dump.operations) json["operations"].push_back(to_json(op));
+  return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+Result<RankDump> dump_from_json(std::string_view text) {
+  try {
+    const Json json = Json::parse(text);
+    if (json.at("format").get<std::string>() != kFormat) throw std::runtime_error("its format is another");
+    RankDump dump;
+    dump.job = json.at("job").get<std::string>();
+    dump.epoch = json.at("epoch").get<uint64_t>();
+    dump.rank = json.at("rank").get<int>();
+    dump.size = json.at("size").get<int>();
+    dump.host = json.at("host").get<std::string>();
+    dump.pid = json.at("pid").get<int64_t>();
+    dump.taken = json.at("taken").get<double>();
+    dump.status = json.at("status").get<std::string>();
+    dump.activity = json.at("activity").get<std::string>();
+    for (const Json& op : json.at("operations")) dump.operations.push_back(op_from_json(op));
+    return dump;
+  } catch (const std::exception& error) {
+    return Status(Code::kInvalidArgument, fmt::format("this is no flight record: {}", error.what()));
+  }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,55 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/diagnosis/op_record.h"
+
+namespace rueda::core {
+
+/// An operation as a dump shows it. Times are seconds since 1970, 0: not reached.
+struct DumpedOp {
+  uint64_t number = 0;
+  uint32_t set = 0;
+  std::string kind;
+  std::string name;  ///< empty: unnamed
+  std::string dtype;
+  int64_t count = 0;
+  OpState state = OpState::kEnqueued;
+  std::string error;              ///< code of a failure, else empty
+  std::optional<uint64_t> batch;  ///< its number in the set, once agreed
+  std::string row;                ///< that the batch runs
+  std::array<double, kOpStates> when{};
+  /// `allreduce "w" (f32, 10 elements)`.
+  std::string describe() const;
+};
+
+/// What one rank remembers, as JSON and back.
+struct RankDump {
+  std::string job;
+  uint64_t epoch = 0;
+  int rank = 0;
+  int size = 1;
+  std::string host;
+  int64_t pid = 0;
+  double taken = 0;      ///< when
+  std::string status;    ///< "ok", or why the epoch is over
+  std::string activity;  ///< what the program says it is doing; empty: it was not asked, or did not say
+  std::vector<DumpedOp> operations;
+};
+
+/// `row_name` names a row of the algorithm table. Takes the time now.
+std::vector<DumpedOp> dumped(std::span<const OpRecord> records, const std::function<std::string(uint8_t)>& row_name);
+/// Seconds since 1970.
+double unix_now();
+
+std::string to_json(const RankDump& dump);
+/// kInvalidArgument: it is no dump.
+Result<RankDump> dump_from_json(std::string_view text);
+
+}  // namespace rueda::core

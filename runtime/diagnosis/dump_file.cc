@@ -1,0 +1,100 @@
+#include "runtime/diagnosis/dump_file.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+namespace rueda::core {
+namespace {
+
+constexpr size_t kMostInFlight = 16;
+constexpr size_t kMostOver = 8;
+constexpr std::string_view kPlace = "{rank}";
+
+/// `proposed 1.204 s ago`.
+std::string since(const DumpedOp& op, const RankDump& dump) {
+  return fmt::format("{} {:.3f} s ago", name_of(op.state), dump.taken - op.when[static_cast<size_t>(op.state)]);
+}
+
+/// How far an operation had come before it failed, or has come.
+OpState furthest(const DumpedOp& op) {
+  auto state = OpState::kEnqueued;
+  for (const OpState each : {OpState::kProposed, OpState::kAgreed, OpState::kStarted}) {
+    if (op.when[static_cast<size_t>(each)] > 0) state = each;
+  }
+  return state;
+}
+
+void add(std::vector<std::string>& lines, const char* title, const std::vector<const DumpedOp*>& ops,
+         const RankDump& dump, size_t most) {
+  if (ops.empty()) return;
+  lines.push_back(fmt::format("rank {}: {}", dump.rank, title));
+  const size_t shown = std::min(ops.size(), most);
+  for (size_t i = 0; i < shown; ++i) {
+    const DumpedOp& op = *ops[i];
+    lines.push_back(fmt::format("rank {}:   #{} {} of process set {}: {}{}", dump.rank, op.number, op.describe(),
+                                op.set, since(op, dump), op.error.empty() ? "" : " with " + op.error));
+  }
+  if (shown < ops.size()) lines.push_back(fmt::format("rank {}:   and {} more", dump.rank, ops.size() - shown));
+}
+
+}  // namespace
+
+std::string dump_path(const std::string& path, int rank) {
+  if (path.find(kPlace) == std::string::npos) return fmt::format("{}.{}", path, rank);
+  std::string filled = path;
+  const std::string number = std::to_string(rank);
+  for (size_t at = filled.find(kPlace); at != std::string::npos; at = filled.find(kPlace, at + number.size())) {
+    filled.replace(at, kPlace.size(), number);
+  }
+  return filled;
+}
+
+Status write_dump(const RankDump& dump, const std::string& path) {
+  const std::string target = dump_path(path, dump.rank);
+  const std::string beside = fmt::format("{}.{}.part", target, dump.pid);
+  std::ofstream file(beside, std::ios::trunc);
+  file << to_json(dump) << '\n';
+  file.close();
+  if (file && std::rename(beside.c_str(), target.c_str()) == 0) return {};
+  const int error = errno;
+  std::remove(beside.c_str());
+  return {Code::kSystem, fmt::format("the flight record cannot be written to {}: {}", target, std::strerror(error))};
+}
+
+std::vector<std::string> dump_lines(const RankDump& dump) {
+  std::vector<const DumpedOp*> in_flight;
+  std::vector<const DumpedOp*> over;
+  for (const DumpedOp& op : dump.operations) (op.state < OpState::kFinished ? in_flight : over).push_back(&op);
+  std::reverse(over.begin(), over.end());
+  std::vector<std::string> lines;
+  lines.push_back(
+      fmt::format("rank {} of {} (host {}, pid {}): flight record of {} operations, {} in flight; status: {}",
+                  dump.rank, dump.size, dump.host, dump.pid, dump.operations.size(), in_flight.size(), dump.status));
+  if (!dump.activity.empty()) lines.push_back(fmt::format("rank {}: the program says: {}", dump.rank, dump.activity));
+  add(lines, "in flight, the oldest first:", in_flight, dump, kMostInFlight);
+  add(lines, "over, the last first:", over, dump, kMostOver);
+  return lines;
+}
+
+std::string last_words(const RankDump& dump) {
+  std::vector<const DumpedOp*> unfinished;
+  const double moment = dump.taken - 1.0;  // what an error ended, it ended just now
+  for (const DumpedOp& op : dump.operations) {
+    const bool ended_now = op.state == OpState::kFailed && op.when[static_cast<size_t>(OpState::kFailed)] > moment;
+    if (op.state < OpState::kFinished || ended_now) unfinished.push_back(&op);
+  }
+  std::string text = fmt::format("rank {}: the epoch is over: {}; ", dump.rank, dump.status);
+  if (unfinished.empty()) return text + "nothing was in flight";
+  const DumpedOp& oldest = *unfinished.front();
+  return text + fmt::format("{} operation{} had not finished, the oldest: {}, enqueued {:.3f} s ago, {}",
+                            unfinished.size(), unfinished.size() == 1 ? "" : "s", oldest.describe(),
+                            dump.taken - oldest.when[static_cast<size_t>(OpState::kEnqueued)],
+                            name_of(furthest(oldest)));
+}
+
+}  // namespace rueda::core

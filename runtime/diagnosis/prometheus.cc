@@ -1,0 +1,76 @@
+#include "runtime/diagnosis/prometheus.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "runtime/base/dtype.h"
+
+namespace rueda::core {
+namespace {
+
+/// One metric after the other: its help and type, then its samples.
+class Page {
+ public:
+  explicit Page(int rank) : rank_(rank) {}
+
+  void metric(const char* name, const char* help) {
+    name_ = name;
+    text_ += fmt::format("# HELP rueda_{0} {1}\n# TYPE rueda_{0} counter\n", name, help);
+  }
+  template <typename Value>
+  void sample(Value value, const std::string& label = {}) {
+    text_ += fmt::format("rueda_{}{{rank=\"{}\"{}{}}} {}\n", name_, rank_, label.empty() ? "" : ",", label, value);
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  int rank_;
+  const char* name_ = "";
+  std::string text_;
+};
+
+template <typename Counted, typename Label, typename Value>
+void add_family(Page& page, const Counted& counted, Label&& label, Value&& value) {
+  for (size_t i = 0; i < counted.size(); ++i) {
+    if (const auto sample = value(counted[i]); sample != 0) page.sample(sample, label(i));
+  }
+}
+
+}  // namespace
+
+std::string prometheus_text(const Counters& counters, int rank, const std::function<std::string(uint8_t)>& row_name) {
+  Page page(rank);
+  const auto kind = [](size_t i) { return fmt::format("kind=\"{}\"", name_of(static_cast<OpKind>(i))); };
+  // Rows of several kinds have one name, so the number tells them apart.
+  const auto row = [&](size_t i) {
+    return fmt::format("row=\"{}\",algorithm=\"{}\"", i, row_name(static_cast<uint8_t>(i)));
+  };
+  page.metric("tensors_submitted_total", "Tensors taken from the caller.");
+  page.sample(counters.submitted.value());
+  page.metric("tensors_failed_total", "Tensors that ended with an error.");
+  page.sample(counters.failed.value());
+  page.metric("tensors_finished_total", "Tensors that ended well, by kind of operation.");
+  add_family(page, counters.kinds, kind, [](const Counters::Kind& counted) { return counted.tensors.value(); });
+  page.metric("bytes_total", "Bytes of these tensors on this rank.");
+  add_family(page, counters.kinds, kind, [](const Counters::Kind& counted) { return counted.bytes.value(); });
+  page.metric("batches_total", "Batches that ended well, by algorithm.");
+  add_family(page, counters.rows, row, [](const Counters::Row& counted) { return counted.batches.value(); });
+  page.metric("batch_bytes_total", "Bytes of these batches.");
+  add_family(page, counters.rows, row, [](const Counters::Row& counted) { return counted.bytes.value(); });
+  page.metric("run_seconds_total", "Time in which these batches ran.");
+  add_family(page, counters.rows, row, [](const Counters::Row& counted) { return counted.time.seconds(); });
+  page.metric("batched_tensors_total", "Tensors that got into a batch; over the batches: the fusion factor.");
+  page.sample(counters.batched.value());
+  page.metric("negotiation_seconds_total", "From enqueue to agreement, of all tensors together.");
+  page.sample(counters.negotiation.seconds());
+  page.metric("queue_seconds_total", "From agreement to start, of all batches together.");
+  page.sample(counters.queue.seconds());
+  page.metric("wait_seconds_total", "Time in which callers waited.");
+  page.sample(counters.wait.seconds());
+  page.metric("cache_hits_total", "Proposals by id.");
+  page.sample(counters.cache_hits.value());
+  page.metric("cache_misses_total", "Proposals in full.");
+  page.sample(counters.cache_misses.value());
+  return page.take();
+}
+
+}  // namespace rueda::core

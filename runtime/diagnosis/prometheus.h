@@ -1,0 +1,14 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "runtime/diagnosis/counters.h"
+
+namespace rueda::core {
+
+/// The counters in Prometheus' text format 0.0.4, each sample with the label `rank`. `row_name` names a row of the
+/// algorithm table.
+std::string prometheus_text(const Counters& counters, int rank, const std::function<std::string(uint8_t)>& row_name);
+
+}  // namespace rueda::core

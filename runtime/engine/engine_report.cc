@@ -1,0 +1,152 @@
+// What the engine tells about itself: figures, the flight record, and the record of an error.
+#include <unistd.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "runtime/base/log.h"
+#include "runtime/diagnosis/dump_file.h"
+#include "runtime/diagnosis/prometheus.h"
+#include "runtime/engine/engine.h"
+
+namespace rueda::core {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double ratio(double part, uint64_t whole) { return whole == 0 ? 0.0 : part / static_cast<double>(whole); }
+
+Json kinds_of(const Counters& counters) {
+  Json kinds = Json::object();
+  for (size_t kind = 0; kind < counters.kinds.size(); ++kind) {
+    const uint64_t tensors = counters.kinds[kind].tensors.value();
+    if (tensors == 0) continue;
+    kinds[name_of(static_cast<OpKind>(kind))] = {{"tensors", tensors}, {"bytes", counters.kinds[kind].bytes.value()}};
+  }
+  return kinds;
+}
+
+Json rows_of(const Counters& counters, const Executor& executor) {
+  Json rows = Json::array();
+  for (size_t row = 0; row < counters.rows.size(); ++row) {
+    const Counters::Row& counted = counters.rows[row];
+    if (counted.batches.value() == 0) continue;
+    rows.push_back({{"row", row},
+                    {"name", executor.row_name(static_cast<uint8_t>(row))},
+                    {"batches", counted.batches.value()},
+                    {"bytes", counted.bytes.value()},
+                    {"seconds", counted.time.seconds()}});
+  }
+  return rows;
+}
+
+Json times_of(const Counters& counters) {
+  return {
+      {"negotiation",
+       {{"total", counters.negotiation.seconds()},
+        {"mean", ratio(counters.negotiation.seconds(), counters.batched.value())},
+        {"max", counters.longest_negotiation.seconds()}}},
+      {"queue",
+       {{"total", counters.queue.seconds()}, {"mean", ratio(counters.queue.seconds(), counters.batches.value())}}},
+      {"run", {{"total", counters.run.seconds()}, {"mean", ratio(counters.run.seconds(), counters.batches.value())}}},
+      {"wait", {{"total", counters.wait.seconds()}, {"calls", counters.waits.value()}}}};
+}
+
+}  // namespace
+
+std::string Engine::stats() const {
+  const Counters& counters = recorder_.counters();
+  uint64_t bytes = 0;
+  for (const Counters::Kind& kind : counters.kinds) bytes += kind.bytes.value();
+  const std::chrono::duration<double> uptime = SteadyClock::now() - recorder_.since();
+  const uint64_t submitted = counters.submitted.value();
+  const uint64_t over = counters.finished.value() + counters.failed.value();
+  Json stats = {
+      {"rank", plan_.rank},
+      {"size", plan_.size},
+      {"host", plan_.ranks[static_cast<size_t>(plan_.rank)].host},
+      {"epoch", plan_.epoch},
+      {"uptime_seconds", uptime.count()},
+      {"tensors",
+       {{"submitted", submitted},
+        {"finished", counters.finished.value()},
+        {"failed", counters.failed.value()},
+        {"in_flight", submitted - std::min(submitted, over)}}},
+      {"bytes", bytes},
+      {"kinds", kinds_of(counters)},
+      {"batches", counters.batches.value()},
+      {"fusion_factor", ratio(static_cast<double>(counters.batched.value()), counters.batches.value())},
+      {"seconds", times_of(counters)},
+      {"cache", {{"hits", counters.cache_hits.value()}, {"misses", counters.cache_misses.value()}}},
+      {"algorithms", rows_of(counters, *executor_)},
+      {"memory_bytes", {{"shared_segment", segment_bytes_}, {"flight_recorder", recorder_.flight().bytes()}}},
+  };
+  return stats.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void Engine::serve_metrics() {
+  const Settings& settings = plan_.settings;
+  if (settings.metrics_port == 0) return;
+  const int port = settings.metrics_port + plan_.local_rank();
+  const auto page = [this] {
+    return prometheus_text(recorder_.counters(), plan_.rank, [this](uint8_t row) { return executor_->row_name(row); });
+  };
+  Result<std::unique_ptr<HttpPage>> served =
+      HttpPage::start(settings.metrics_address, static_cast<uint16_t>(port), page);
+  if (served.ok()) {
+    metrics_ = std::move(served).value();
+  } else {
+    log(LogLevel::kWarning, "rank {}: no metrics (RUEDA_METRICS_PORT): {}", plan_.rank, served.status().sentence());
+  }
+}
+
+void Engine::set_activity(Activity activity) {
+  auto shared = activity ? std::make_shared<const Activity>(std::move(activity)) : nullptr;
+  MutexLock lock(activity_mutex_);
+  activity_ = std::move(shared);
+}
+
+RankDump Engine::record() const {
+  RankDump dump;
+  const Endpoint& self = plan_.ranks[static_cast<size_t>(plan_.rank)];
+  dump.job = plan_.job;
+  dump.epoch = plan_.epoch;
+  dump.rank = plan_.rank;
+  dump.size = plan_.size;
+  dump.host = self.host;
+  dump.pid = ::getpid();
+  dump.status = abort_.raised() ? abort_.why().sentence() : "ok";
+  dump.taken = unix_now();
+  dump.operations = dumped(recorder_.flight().records(), [this](uint8_t row) { return executor_->row_name(row); });
+  return dump;
+}
+
+RankDump Engine::dump() const {
+  std::shared_ptr<const Activity> activity;
+  {
+    MutexLock lock(activity_mutex_);
+    activity = activity_;
+  }
+  std::array<char, 1024> text{};
+  if (activity != nullptr) (*activity)(text.data(), text.size() - 1);
+  RankDump dump = record();
+  dump.activity = text.data();
+  return dump;
+}
+
+/// Once, after the epoch has ended with an error: the flight record goes where the user said, or what hung goes to the
+/// log.
+void Engine::record_error() {
+  if (error_recorded_ || !abort_.raised() || abort_.why().code() == Code::kShutDown) return;
+  error_recorded_ = true;
+  const RankDump last = record();
+  if (plan_.settings.dump_file.empty()) {
+    log(LogLevel::kWarning, "{}", last_words(last));
+    return;
+  }
+  const Status written = write_dump(last, plan_.settings.dump_file);
+  log(LogLevel::kWarning, "rank {}: {}", plan_.rank,
+      written.ok() ? "the flight record is in " + dump_path(plan_.settings.dump_file, plan_.rank) : written.sentence());
+}
+
+}  // namespace rueda::core

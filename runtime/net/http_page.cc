@@ -1,0 +1,113 @@
+#include "runtime/net/http_page.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <thread>
+
+namespace rueda::core {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = beast::http;
+
+constexpr int kMostConnections = 16;
+constexpr size_t kMostRequestBytes = 8192;
+constexpr std::chrono::seconds kRequestTime{5};
+constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
+
+/// One request and its answer. Lives by its own callbacks.
+class Visit : public std::enable_shared_from_this<Visit> {
+ public:
+  Visit(asio::ip::tcp::socket socket, const std::function<std::string()>& page, int& open)
+      : stream_(std::move(socket)), page_(page), open_(open) {
+    ++open_;
+    parser_.body_limit(kMostRequestBytes);
+    parser_.header_limit(kMostRequestBytes);
+  }
+  ~Visit() { --open_; }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  void run() {
+    stream_.expires_after(kRequestTime);
+    http::async_read(stream_, buffer_, parser_, [self = shared_from_this()](beast::error_code error, size_t) {
+      if (!error) self->answer();
+    });
+  }
+
+ private:
+  void answer() {
+    const bool known = parser_.get().method() == http::verb::get && parser_.get().target() == "/metrics";
+    response_.version(11);
+    response_.result(known ? http::status::ok : http::status::not_found);
+    response_.set(http::field::content_type, kTextFormat);
+    response_.body() = known ? page_() : "GET /metrics is all there is\n";
+    response_.keep_alive(false);
+    response_.prepare_payload();
+    http::async_write(stream_, response_, [self = shared_from_this()](beast::error_code, size_t) {
+      beast::error_code ignored;
+      self->stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+    });
+  }
+
+  beast::tcp_stream stream_;
+  const std::function<std::string()>& page_;
+  int& open_;
+  beast::flat_buffer buffer_{2 * kMostRequestBytes};
+  http::request_parser<http::string_body> parser_;
+  http::response<http::string_body> response_;
+};
+
+}  // namespace
+
+struct HttpPage::State {
+  explicit State(std::function<std::string()> given) : page(std::move(given)) {}
+  const std::function<std::string()> page;
+  int open = 0;  ///< connections; before the context, whose callbacks count down when it goes
+  asio::io_context context;
+  asio::ip::tcp::acceptor acceptor{context};
+  std::thread thread;
+
+  void accept() {
+    acceptor.async_accept([this](beast::error_code error, asio::ip::tcp::socket socket) {
+      if (!acceptor.is_open()) return;
+      if (!error && open < kMostConnections) std::make_shared<Visit>(std::move(socket), page, open)->run();
+      accept();
+    });
+  }
+};
+
+HttpPage::HttpPage(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+HttpPage::~HttpPage() {
+  state_->context.stop();
+  if (state_->thread.joinable()) state_->thread.join();
+}
+
+uint16_t HttpPage::port() const { return state_->acceptor.local_endpoint().port(); }
+
+Result<std::unique_ptr<HttpPage>> HttpPage::start(const std::string& address, uint16_t port,
+                                                  std::function<std::string()> page) {
+  auto state = std::make_unique<State>(std::move(page));
+  beast::error_code error;
+  const asio::ip::address where = asio::ip::make_address(address, error);
+  if (error) return Status(Code::kInvalidArgument, fmt::format("\"{}\" is no numeric address to listen on", address));
+  const asio::ip::tcp::endpoint endpoint(where, port);
+  state->acceptor.open(endpoint.protocol(), error);
+  if (!error) state->acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) state->acceptor.bind(endpoint, error);
+  if (!error) state->acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) {
+    return Status(Code::kSystem, fmt::format("cannot listen on {} port {}: {}", address, port, error.message()));
+  }
+  state->accept();
+  state->thread = std::thread([raw = state.get()] { raw->context.run(); });
+  return std::unique_ptr<HttpPage>(new HttpPage(std::move(state)));
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,92 @@
+#include "launcher/config_file.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <fstream>
+
+#include "launcher/arguments.h"
+
+using namespace rueda::core;
+using namespace rueda::core::launcher;
+using Catch::Matchers::Contains;
+using Words = std::vector<std::string>;
+
+namespace {
+
+const ConfigVocabulary kVocabulary{{"np", "hosts", "grace-seconds"},
+                                   {"verbose", "hierarchical-allreduce", "no-hierarchical-allreduce"}};
+
+std::string complaint(const std::string& yaml) {
+  const auto words = config_words(yaml, kVocabulary, {});
+  REQUIRE_FALSE(words.ok());
+  CHECK(words.status().code() == Code::kInvalidArgument);
+  return words.status().sentence();
+}
+
+/// A file that is gone with the test.
+class File {
+ public:
+  explicit File(const std::string& text) : path_("/tmp/rueda-config-" + std::to_string(getpid()) + ".yaml") {
+    std::ofstream(path_) << text;
+  }
+  ~File() { std::remove(path_.c_str()); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+TEST_CASE("a config file is read as the words of a command line") {
+  const std::string yaml =
+      "# a job\nnp: 8\nhosts: [node1:4, node2:4]\nverbose: true\nhierarchical-allreduce: false\ngrace-seconds: 7\n";
+  const auto words = config_words(yaml, kVocabulary, {});
+  REQUIRE(words.ok());
+  CHECK(words.value() == Words{"--np", "8", "--hosts", "node1:4,node2:4", "--verbose", "--no-hierarchical-allreduce",
+                               "--grace-seconds", "7"});
+  CHECK(config_words("", kVocabulary, {}).value().empty());
+  CHECK(config_words("verbose: false\n", kVocabulary, {}).value().empty());
+}
+
+TEST_CASE("what was given as a flag, in either form, is left out of the file") {
+  const std::string yaml = "np: 8\nno-hierarchical-allreduce: true\nverbose: true\n";
+  CHECK(config_words(yaml, kVocabulary, {"np", "hierarchical-allreduce"}).value() == Words{"--verbose"});
+}
+
+TEST_CASE("what is wrong in a config file is said with its line") {
+  CHECK(complaint("np: 8\nhost: a:1\n") == "line 2: there is no \"host\"; did you mean hosts?");
+  CHECK(complaint("zzzzzz: 1\n") == "line 1: there is no \"zzzzzz\"; hvdrun --help lists the flags");
+  CHECK(complaint("verbose: maybe\n") == "line 1: verbose is true or false");
+  CHECK(complaint("np: {a: b}\n") == "line 1: np needs a value or a list of values");
+  CHECK(complaint("hosts: [[a], b]\n") == "line 1: hosts has a list of something else than values");
+  CHECK(complaint("- np\n") == "line 1: it is no map of flags and values, as in `np: 8`");
+  CHECK_THAT(complaint("np: [1\n"), Catch::StartsWith("line "));
+}
+
+TEST_CASE("flags win over the config file, and both over the defaults") {
+  const File file("np: 8\nhosts: [a:4, b:4]\nfusion-threshold-mb: 32\nssh-port: 2222\n");
+  const auto parsed = parse_arguments({"-np", "3", "--config-file", file.path(), "train", "--np", "9"});
+  REQUIRE(parsed.ok());
+  const Arguments& arguments = parsed.value();
+  CHECK(arguments.processes == 3);
+  CHECK(arguments.hosts == "a:4,b:4");
+  CHECK(arguments.ssh.port == 2222);
+  CHECK(arguments.variables.at("RUEDA_FUSION_THRESHOLD") == "32MiB");
+  CHECK(arguments.command == Words{"train", "--np", "9"});
+}
+
+TEST_CASE("errors in a config file name it, and values are checked as those of flags") {
+  const File file("hots: a:8\n");
+  const auto parsed = parse_arguments({"--config-file", file.path(), "train"});
+  CHECK(parsed.status().sentence() ==
+        "config file " + file.path() + ", line 1: there is no \"hots\"; did you mean hosts?");
+  CHECK(parse_arguments({"--config-file", "/nowhere.yaml", "train"}).status().sentence() ==
+        "config file /nowhere.yaml cannot be read");
+  const File bad("np: many\n");
+  CHECK_THAT(parse_arguments({"--config-file", bad.path(), "train"}).status().sentence(), Contains("--np"));
+}

@@ -1,0 +1,110 @@
+#include "runtime/diagnosis/divergence.h"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+namespace rueda::core {
+namespace {
+
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+constexpr double kStart = 1000;
+
+DumpedOp op(const std::string& name, OpState state, double enqueued, std::optional<uint64_t> batch = {},
+            uint32_t set = 0) {
+  DumpedOp made;
+  made.set = set;
+  made.kind = "allreduce";
+  made.name = name;
+  made.dtype = "f32";
+  made.count = 10;
+  made.state = state;
+  made.batch = batch;
+  made.row = batch ? "ring" : "";
+  made.when[0] = kStart + enqueued;
+  made.when[static_cast<size_t>(state)] = kStart + enqueued;
+  return made;
+}
+
+RankDump dump_of(int rank, int size, std::vector<DumpedOp> operations) {
+  RankDump dump;
+  dump.rank = rank;
+  dump.size = size;
+  dump.host = "a";
+  dump.pid = 100 + rank;
+  dump.taken = kStart + 50;
+  dump.operations = std::move(operations);
+  return dump;
+}
+
+constexpr auto kProposed = OpState::kProposed;
+constexpr auto kFinished = OpState::kFinished;
+
+}  // namespace
+
+TEST_CASE("the first divergence is the earliest operation that some ranks submitted and others did not") {
+  const auto done = [](double at) { return op("w0", kFinished, at, 0); };
+  std::vector<RankDump> dumps = {dump_of(0, 3, {done(1), op("w1", kProposed, 10), op("w2", kProposed, 12)}),
+                                 dump_of(1, 3, {done(1), op("w1", kProposed, 11), op("w2", kProposed, 11)}),
+                                 dump_of(2, 3, {done(2), op("x", kProposed, 20)})};
+  dumps[2].activity = "train.py:31 in step";
+  const std::vector<std::string> lines = first_divergence(dumps);
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0] ==
+        "first divergence: allreduce \"w1\" (f32, 10 elements) of process set 0 was submitted by ranks 0-1, not by "
+        "rank 2");
+  CHECK(lines[1] ==
+        "  rank 2 (host a, pid 102) has allreduce \"x\" (f32, 10 elements) instead, proposed for 30.000 s; it says: "
+        "train.py:31 in step");
+}
+
+TEST_CASE("a rank with nothing in flight is said to have nothing, and what its last operation was") {
+  const std::vector<RankDump> dumps = {dump_of(0, 2, {op("w", kFinished, 1, 0), op("w", kProposed, 10)}),
+                                       dump_of(1, 2, {op("w", kFinished, 1, 0)})};
+  const std::vector<std::string> lines = first_divergence(dumps);
+  REQUIRE(lines.size() == 2);
+  CHECK_THAT(lines[0], Contains("submitted by rank 0, not by rank 1"));
+  CHECK_THAT(lines[1], Contains("nothing of the set in flight; its last was allreduce \"w\"") &&
+                           Contains("finished 49.000 s ago"));
+  const std::vector<RankDump> never = {dumps[0], dump_of(1, 2, {})};
+  CHECK_THAT(first_divergence(never).at(1), Contains("has never submitted anything"));
+}
+
+TEST_CASE("unnamed operations are compared by their place among those in agreement") {
+  const auto unnamed = [](double at) { return op("", kProposed, at); };
+  const std::vector<RankDump> dumps = {dump_of(0, 2, {unnamed(1), unnamed(2)}), dump_of(1, 2, {unnamed(1)})};
+  const std::vector<std::string> lines = first_divergence(dumps);
+  CHECK_THAT(lines.at(0), Contains("submitted by rank 0, not by rank 1"));
+  const std::vector<RankDump> equal = {dumps[1], dump_of(1, 2, {unnamed(3)})};
+  CHECK_THAT(first_divergence(equal).at(0), StartsWith("no divergence"));
+}
+
+TEST_CASE("a set is held against the ranks that have used it") {
+  const std::vector<RankDump> dumps = {dump_of(0, 3, {op("w", kProposed, 1, {}, 1)}),
+                                       dump_of(1, 3, {op("w", kProposed, 1, {}, 1)}), dump_of(2, 3, {})};
+  CHECK_THAT(first_divergence(dumps).at(0), StartsWith("no divergence"));
+}
+
+TEST_CASE("where ranks submitted the same, the oldest batch that has not ended everywhere is named") {
+  const std::vector<RankDump> dumps = {
+      dump_of(0, 3, {op("w", OpState::kStarted, 1, 5)}), dump_of(1, 3, {op("w", OpState::kAgreed, 1, 5)}),
+      dump_of(2, 3, {op("w", OpState::kStarted, 1, 5), op("v", OpState::kAgreed, 2, 6)})};
+  const std::vector<std::string> lines = first_divergence(dumps);
+  REQUIRE(lines.size() == 3);
+  CHECK_THAT(lines[0], Contains("batch 5 of process set 0 (ring, allreduce \"w\" (f32, 10 elements)) is under way"));
+  CHECK(lines[1] == "  agreed: rank 1");
+  CHECK(lines[2] == "  started: rank 0, rank 2");
+}
+
+TEST_CASE("ranks that gave no record are named, and all of it is one JSON object") {
+  const std::vector<RankDump> dumps = {dump_of(1, 4, {op("w", kFinished, 1, 0)})};
+  const std::vector<std::string> lines = first_divergence(dumps);
+  CHECK_THAT(lines.at(0), StartsWith("no divergence"));
+  CHECK(lines.at(1) == "no flight record came from rank 0, ranks 2-3");
+  const nlohmann::json merged = nlohmann::json::parse(merged_json(dumps));
+  CHECK(merged.at("verdict").size() == 2);
+  CHECK(merged.at("ranks").at(0).at("operations").at(0).at("name") == "w");
+}
+
+}  // namespace rueda::core
