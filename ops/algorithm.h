@@ -20,6 +20,8 @@ struct Algorithm {
   Status (*run)(const Call& call, Mesh& mesh, Deadline deadline);
   /// Non-null for rows that may run inside a turn: posts, checks, returns, never blocks.
   Result<StepResult> (*step)(const Call& call, Mesh& mesh, StepState& state);
+  /// Computes adaptive sums, and nothing else does; all other rows compute all other operators.
+  bool adasum = false;
 };
 
 /// All rows, the same on every rank of a build; an index in it is `RowChoice::row`. Plug-ins append theirs at load.

@@ -12,8 +12,8 @@ constexpr size_t kShortestStreamBytes = 4096;
 /// A block of results on its way through the wire type: stays in the first-level cache.
 constexpr size_t kBlockBytes = 4096;
 
-/// Only reductions change bits; a broadcast moves them as they are.
-CodecId codec_of(OpKind kind, CodecId codec) { return kind == OpKind::kAllreduce ? codec : CodecId::kNone; }
+/// Only reductions change bits; other operations move them as they are.
+CodecId codec_of(OpKind kind, CodecId codec) { return reduces(kind) ? codec : CodecId::kNone; }
 
 ReduceTask task_of(const Call& call, Dtype wire) {
   ReduceTask task;
@@ -35,7 +35,7 @@ Packing::Packing(const Call& call)
     : call_(call),
       codec_(codec(codec_of(call.kind, call.codec))),
       wire_(codec_.wire(call.dtype)),
-      prescale_(call.kind == OpKind::kAllreduce ? call.prescale : 1.0),
+      prescale_(reduces(call.kind) ? call.prescale : 1.0),
       task_(task_of(call, wire_)) {}
 
 void Packing::pack(SliceCursor& cursor, int64_t count, std::byte* to, StoreHint hint) const {
@@ -57,6 +57,16 @@ void Packing::fold(SliceCursor& cursor, int64_t count, std::span<const std::byte
   std::vector<const std::byte*> at(inputs.begin(), inputs.end());
   if (decodes()) return fold_decoding(cursor, count, at);
   cursor.take(count, [&](const std::byte*, std::byte* out, int64_t length) {
+    reduce(task_, at, out, StoreHint::kPlain, nullptr, length);
+    advance_all(at, static_cast<size_t>(length) * element_bytes());
+  });
+}
+
+void Packing::fold_with_own(SliceCursor& cursor, int64_t count, std::span<const std::byte* const> inputs,
+                            size_t self) const {
+  std::vector<const std::byte*> at(inputs.begin(), inputs.end());
+  cursor.take(count, [&](const std::byte* in, std::byte* out, int64_t length) {
+    at[self] = in;
     reduce(task_, at, out, StoreHint::kPlain, nullptr, length);
     advance_all(at, static_cast<size_t>(length) * element_bytes());
   });

@@ -22,7 +22,9 @@ class Packing {
   bool decodes() const { return wire_ != call_.dtype; }
   /// The reduction of one input per member, in the team's order.
   const ReduceTask& task() const { return task_; }
-  SliceCursor cursor() const { return SliceCursor(call_.slices, size_of(call_.dtype)); }
+  SliceCursor cursor() const { return cursor(call_.slices); }
+  /// Over other slices of the call's elements.
+  SliceCursor cursor(std::span<const Slice> slices) const { return SliceCursor(slices, size_of(call_.dtype)); }
 
   /// Encodes and prescales the next `count` elements of the inputs to `to`. Stretches too short to gain from it are
   /// stored plainly whatever the hint.
@@ -32,6 +34,8 @@ class Packing {
   /// Reduces wire inputs, one per member, straight into the outputs; rounds to the wire type on the way, so that the
   /// result is that of a rank which received it.
   void fold(SliceCursor& cursor, int64_t count, std::span<const std::byte* const> inputs) const;
+  /// The same with the input of member `self` read from the cursor's tensors, whose bits travel as they are.
+  void fold_with_own(SliceCursor& cursor, int64_t count, std::span<const std::byte* const> inputs, size_t self) const;
 
  private:
   void fold_decoding(SliceCursor& cursor, int64_t count, std::span<const std::byte*> inputs) const;

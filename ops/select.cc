@@ -23,9 +23,8 @@ const std::string* forced_row(const Settings& settings, OpKind kind) {
   switch (kind) {
     case OpKind::kAllreduce: return &settings.allreduce_algorithm;
     case OpKind::kBroadcast: return &settings.broadcast_algorithm;
-    case OpKind::kBarrier: break;
+    default: return nullptr;
   }
-  return nullptr;
 }
 
 /// The two-level rows, which RUEDA_HIERARCHICAL_ALLREDUCE is about.
@@ -35,10 +34,13 @@ constexpr std::string_view kByHostNarrow = "hierarchical_narrow";
 bool is_by_host(std::string_view row) { return row == kByHost || row == kByHostNarrow; }
 
 Status check_reduction(const BatchShape& shape) {
-  if (shape.kind != OpKind::kAllreduce) return {};
-  if (shape.op == ReduceOp::kAdasum) return Status(Code::kInvalidArgument, "allreduce: no row computes adasum");
+  if (!reduces(shape.kind)) return {};
+  const std::string kind = name_of(shape.kind);
+  if (shape.op == ReduceOp::kAdasum && shape.kind != OpKind::kAllreduce) {
+    return Status(Code::kInvalidArgument, kind + ": adasum is an all-reduce's operator");
+  }
   const std::string why = why_undefined(shape.op, shape.dtype);
-  return why.empty() ? Status() : Status(Code::kInvalidArgument, "allreduce: " + why);
+  return why.empty() ? Status() : Status(Code::kInvalidArgument, kind + ": " + why);
 }
 
 int find_row(std::span<const Algorithm> rows, OpKind kind, std::string_view name) {
@@ -106,7 +108,10 @@ Status check_forced(std::span<const Algorithm> rows, const Settings& settings, O
 
 std::string obstacle(const Algorithm& row, const BatchShape& shape, const Settings& settings) {
   if (row.kind != shape.kind) return std::string("is no row for ") + name_of(shape.kind);
-  const bool partial_sums = row.kind == OpKind::kAllreduce && !row.canonical;
+  if (row.adasum != (shape.op == ReduceOp::kAdasum)) {
+    return row.adasum ? "computes adasum only" : "does not compute adasum";
+  }
+  const bool partial_sums = reduces(row.kind) && !row.canonical;
   if (partial_sums && (shape.deterministic || settings.deterministic)) {
     return "adds in an order of its own, which deterministic mode does not allow";
   }
@@ -125,7 +130,8 @@ std::string obstacle(const Algorithm& row, const BatchShape& shape, const Settin
 Result<RowChoice> select_row(std::span<const Algorithm> rows, const Settings& settings, const BatchShape& shape) {
   RUEDA_RETURN_IF_ERROR(check_reduction(shape));
   const std::string* forced = forced_row(settings, shape.kind);
-  if (forced != nullptr && *forced != kAuto && shape.ranks > 1) return choose_forced(rows, settings, shape, *forced);
+  const bool has_choice = shape.ranks > 1 && shape.op != ReduceOp::kAdasum;
+  if (forced != nullptr && *forced != kAuto && has_choice) return choose_forced(rows, settings, shape, *forced);
   const int preferred = find_row(rows, shape.kind, preferred_row(rows, shape, settings));
   if (serves(rows, preferred, shape, settings)) return choose(rows, preferred, shape);
   for (int i = 0; i < static_cast<int>(rows.size()); ++i) {

@@ -11,7 +11,8 @@ namespace rueda::core {
 std::string obstacle(const Algorithm& row, const BatchShape& shape, const Settings& settings);
 
 /// Names the row for a batch and its plan: the forced one of the settings, else the fastest known that may serve it. A
-/// set of one rank always takes its `local` row: nothing moves that a forced row could move. Pure.
+/// set of one rank always takes its `local` row: nothing moves that a forced row could move. Adasum has rows of its
+/// own, which cannot be forced. Pure.
 ///
 /// kInvalidArgument: the shape cannot be reduced at all (an average of bool, an operator without kernels), or the
 /// forced row cannot serve it; the sentence names the row and why. kUnsupported: no row of the table can.

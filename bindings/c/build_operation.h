@@ -13,10 +13,11 @@ struct OperationCall {
   OpKind kind = OpKind::kAllreduce;
   int32_t op = RUEDA_SUM;
   int32_t root = -1;
-  size_t count = 1;                      ///< tensors
-  const rueda_tensor* inputs = nullptr;  ///< null for a barrier
-  const rueda_tensor* outputs = nullptr;
-  const char* const* names = nullptr;  ///< a group's
+  size_t count = 1;                        ///< tensors
+  const rueda_tensor* inputs = nullptr;    ///< null for a barrier
+  const rueda_tensor* outputs = nullptr;   ///< null: the library's memory, where the kind allows that
+  const int64_t* const* splits = nullptr;  ///< rows for each rank, a list for each tensor; null: even
+  const char* const* names = nullptr;      ///< a group's
   const rueda_op_options* options = nullptr;
   uint64_t group = 0;  ///< number of the group instance; 0: no group
 };

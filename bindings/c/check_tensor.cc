@@ -11,12 +11,12 @@ namespace {
 constexpr int32_t kMaxDimensions = 16;
 constexpr uint64_t kMaxBytes = uint64_t{1} << 47;
 
-Status wrong(const char* what, const std::string& why) {
+Status wrong_tensor(const char* what, const std::string& why) {
   return Status(Code::kInvalidArgument, fmt::format("{}: {}", what, why));
 }
 
-std::string shape_text(const rueda_tensor& tensor) {
-  return fmt::format("[{}]", fmt::join(tensor.shape, tensor.shape + tensor.dimensions, ", "));
+std::string shape_text(std::span<const int64_t> shape) {
+  return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", "));
 }
 
 Status count_elements(const char* what, CheckedTensor& checked) {
@@ -26,14 +26,14 @@ Status count_elements(const char* what, CheckedTensor& checked) {
   bool empty = false;
   const size_t element = opaque ? tensor.element_bytes : size_of(static_cast<Dtype>(tensor.dtype));
   if (element == 0 || element > kMaxBytes) {
-    return wrong(what, fmt::format("element_bytes is {}; an opaque element has 1 to 2^47 bytes", element));
+    return wrong_tensor(what, fmt::format("element_bytes is {}; an opaque element has 1 to 2^47 bytes", element));
   }
   for (int32_t d = 0; d < tensor.dimensions; ++d) {
     const int64_t extent = tensor.shape[d];
-    if (extent < 0) return wrong(what, fmt::format("dimension {} is {}, the least is 0", d, extent));
+    if (extent < 0) return wrong_tensor(what, fmt::format("dimension {} is {}, the least is 0", d, extent));
     if (extent == 0) empty = true;
     if (!empty && static_cast<uint64_t>(extent) > kMaxBytes / element / count) {
-      return wrong(what, fmt::format("the tensor has more than 2^47 bytes, the limit, at dimension {}", d));
+      return wrong_tensor(what, fmt::format("the tensor has more than 2^47 bytes, the limit, at dimension {}", d));
     }
     if (!empty) count *= static_cast<uint64_t>(extent);
   }
@@ -53,51 +53,62 @@ std::vector<int64_t> CheckedTensor::agreed_shape() const {
 
 Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place,
                                    const DeviceTable& devices) {
-  if (given == nullptr) return wrong(what, "the tensor is NULL");
+  if (given == nullptr) return wrong_tensor(what, "the tensor is NULL");
   const Result<rueda_tensor> copy = copy_in(given, what);
   if (!copy.ok()) return copy.status();
   CheckedTensor checked{copy.value(), 0, 0, nullptr};
   const rueda_tensor& tensor = checked.tensor;
   if (!valid(static_cast<Dtype>(tensor.dtype))) {
-    return wrong(what, fmt::format("dtype {} is not supported; RUEDA_U8 (0) to RUEDA_OPAQUE (15) are", tensor.dtype));
+    return wrong_tensor(what,
+                        fmt::format("dtype {} is not supported; RUEDA_U8 (0) to RUEDA_OPAQUE (15) are", tensor.dtype));
   }
   if (tensor.dimensions < 0 || tensor.dimensions > kMaxDimensions) {
-    return wrong(what, fmt::format("{} dimensions, 0 to {} are allowed", tensor.dimensions, kMaxDimensions));
+    return wrong_tensor(what, fmt::format("{} dimensions, 0 to {} are allowed", tensor.dimensions, kMaxDimensions));
   }
-  if (tensor.dimensions > 0 && tensor.shape == nullptr) return wrong(what, "shape is NULL");
+  if (tensor.dimensions > 0 && tensor.shape == nullptr) return wrong_tensor(what, "shape is NULL");
   RUEDA_RETURN_IF_ERROR(count_elements(what, checked));
   const auto unit = size_of(part_of(static_cast<Dtype>(tensor.dtype)));
-  if (checked.count > 0 && tensor.data == nullptr && place == Place::kRequired) return wrong(what, "data is NULL");
+  if (checked.count > 0 && tensor.data == nullptr && place == Place::kRequired)
+    return wrong_tensor(what, "data is NULL");
   if (reinterpret_cast<uintptr_t>(tensor.data) % unit != 0) {
-    return wrong(what, fmt::format("data is not aligned to {} bytes, as its elements need", unit));
+    return wrong_tensor(what, fmt::format("data is not aligned to {} bytes, as its elements need", unit));
   }
   checked.device = devices.find(tensor.device);
   if (checked.device == nullptr)
-    return wrong(what, fmt::format("device {} is unknown: no plug-in serves it", tensor.device));
+    return wrong_tensor(what, fmt::format("device {} is unknown: no plug-in serves it", tensor.device));
   return checked;
 }
 
-Status check_pair(const CheckedTensor& input, const CheckedTensor& output) {
+Status check_output(const CheckedTensor& input, const CheckedTensor& output, std::span<const int64_t> wanted) {
   const rueda_tensor& in = input.tensor;
   const rueda_tensor& out = output.tensor;
   if (in.dtype != out.dtype) {
-    return wrong("output", fmt::format("dtype is {}, the input's is {}", name_of(static_cast<Dtype>(out.dtype)),
-                                       name_of(static_cast<Dtype>(in.dtype))));
+    return wrong_tensor("output", fmt::format("dtype is {}, the input's is {}", name_of(static_cast<Dtype>(out.dtype)),
+                                              name_of(static_cast<Dtype>(in.dtype))));
   }
   if (in.dtype == RUEDA_OPAQUE && in.element_bytes != out.element_bytes) {
-    return wrong("output", fmt::format("element_bytes is {}, the input's is {}", out.element_bytes, in.element_bytes));
+    return wrong_tensor("output",
+                        fmt::format("element_bytes is {}, the input's is {}", out.element_bytes, in.element_bytes));
   }
   if (in.device != out.device || in.device_index != out.device_index) {
-    return wrong("output", fmt::format("it lies on device {} number {}, the input on device {} number {}", out.device,
-                                       out.device_index, in.device, in.device_index));
+    return wrong_tensor("output", fmt::format("it lies on device {} number {}, the input on device {} number {}",
+                                              out.device, out.device_index, in.device, in.device_index));
   }
-  const bool same_shape = in.dimensions == out.dimensions && std::equal(in.shape, in.shape + in.dimensions, out.shape);
-  if (!same_shape)
-    return wrong("output", fmt::format("its shape is {}, the input's is {}", shape_text(out), shape_text(in)));
+  const std::span<const int64_t> shape(out.shape, static_cast<size_t>(out.dimensions));
+  if (!std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end()))
+    return wrong_tensor(
+        "output", fmt::format("its shape is {}, that of the result is {}", shape_text(shape), shape_text(wanted)));
+  return {};
+}
+
+Status check_overlap(const CheckedTensor& input, const CheckedTensor& output, const std::byte* place) {
+  const rueda_tensor& in = input.tensor;
+  const rueda_tensor& out = output.tensor;
   const auto* a = static_cast<const std::byte*>(in.data);
   const auto* b = static_cast<const std::byte*>(out.data);
-  if (input.bytes > 0 && b != nullptr && a != b && a < b + output.bytes && b < a + input.bytes) {
-    return wrong("output", "it overlaps the input without being the same memory");
+  if (input.bytes > 0 && output.bytes > 0 && b != nullptr && b != place && a < b + output.bytes &&
+      b < a + input.bytes) {
+    return wrong_tensor("output", "it overlaps the input without lying where the result may");
   }
   return {};
 }

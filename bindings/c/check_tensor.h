@@ -1,4 +1,5 @@
 #pragma once
+#include <span>
 #include <vector>
 
 #include "bindings/c/rueda.h"
@@ -23,7 +24,9 @@ enum class Place { kRequired, kOptional };
 Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, Place place,
                                    const DeviceTable& devices);
 
-/// kInvalidArgument unless both have one shape, dtype, element size and device, and are equal or disjoint in memory.
-Status check_pair(const CheckedTensor& input, const CheckedTensor& output);
+/// kInvalidArgument unless the output has the input's dtype, element size and device, and the shape `wanted`.
+Status check_output(const CheckedTensor& input, const CheckedTensor& output, std::span<const int64_t> wanted);
+/// kInvalidArgument unless the output begins at `place` (where in the input it may lie) or is disjoint from the input.
+Status check_overlap(const CheckedTensor& input, const CheckedTensor& output, const std::byte* place);
 
 }  // namespace rueda::core

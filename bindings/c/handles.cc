@@ -101,8 +101,8 @@ int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
     tensor.struct_size = std::min(given, sizeof tensor);
     tensor.data = member.slice.out;
     tensor.dtype = static_cast<int32_t>(metadata.dtype);
-    tensor.dimensions = static_cast<int32_t>(metadata.dimensions().size());
-    tensor.shape = metadata.shape.data();
+    tensor.dimensions = static_cast<int32_t>(member.output_shape().size());
+    tensor.shape = member.output_shape().data();
     tensor.device = operation.spec().device->kind;
     tensor.device_index = operation.spec().device_index;
     if (metadata.dtype == core::Dtype::kOpaque) tensor.element_bytes = metadata.element_bytes();

@@ -1,64 +1,12 @@
 // The functions of rueda.h that enqueue.
-#include "bindings/c/build_operation.h"
-#include "bindings/c/handle_table.h"
-#include "bindings/c/last_error.h"
-#include "bindings/c/session.h"
+#include "bindings/c/submit.h"
 
 namespace rueda::core {
 namespace {
 
-using HandleCell = std::shared_ptr<std::atomic<rueda_handle>>;
-
-Result<std::shared_ptr<Operation>> prepare(rueda_session* session, const OperationCall& call, HandleCell cell,
-                                           std::shared_ptr<Engine>& engine) {
-  Result<std::shared_ptr<Engine>> found = engine_of(session);
-  if (!found.ok()) return found.status();
-  engine = std::move(found).value();
-  return build_operation(engine, session->devices, call, std::move(cell));
-}
-
-int32_t start(rueda_session* session, const OperationCall& call, rueda_handle* handle) {
-  return guarded([&]() -> Status {
-    if (handle == nullptr) return Status(Code::kInvalidArgument, "handle is NULL");
-    *handle = 0;
-    std::shared_ptr<Engine> engine;
-    auto cell = std::make_shared<std::atomic<rueda_handle>>(0);
-    Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell, engine);
-    if (!operation.ok()) return operation.status();
-    const rueda_handle number = handles().insert(operation.value());
-    cell->store(number);
-    const Status entered = engine->submit(operation.value());
-    if (entered.ok()) {
-      *handle = number;
-    } else {
-      static_cast<void>(handles().remove(number));
-    }
-    return entered;
-  });
-}
-
-int32_t run(rueda_session* session, const OperationCall& call) {
-  return guarded([&]() -> Status {
-    if (Completer::in_callback()) {
-      return Status(Code::kInvalidArgument,
-                    "a blocking operation may not be called inside a callback; enqueue it instead");
-    }
-    std::shared_ptr<Engine> engine;
-    const auto cell = std::make_shared<std::atomic<rueda_handle>>(0);
-    const Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell, engine);
-    if (!operation.ok()) return operation.status();
-    const bool announced = operation.value()->spec().callback != nullptr;
-    if (announced) cell->store(handles().insert(operation.value()));
-    Status entered;
-    const Status result = engine->submit_and_wait(operation.value(), entered);
-    if (announced) static_cast<void>(handles().remove(cell->load()));
-    return result;
-  });
-}
-
-OperationCall allreduce_call(const rueda_tensor* input, const rueda_tensor* output, int32_t op,
+OperationCall reduction_call(OpKind kind, const rueda_tensor* input, const rueda_tensor* output, int32_t op,
                              const rueda_op_options* options) {
-  return {.kind = OpKind::kAllreduce, .op = op, .inputs = input, .outputs = output, .options = options};
+  return {.kind = kind, .op = op, .inputs = input, .outputs = output, .options = options};
 }
 
 OperationCall broadcast_call(const rueda_tensor* input, const rueda_tensor* output, int32_t root,
@@ -68,18 +16,16 @@ OperationCall broadcast_call(const rueda_tensor* input, const rueda_tensor* outp
 
 OperationCall barrier_call(const rueda_op_options* options) { return {.kind = OpKind::kBarrier, .options = options}; }
 
-OperationCall grouped_call(rueda_session* session, size_t count, const rueda_tensor* inputs,
+OperationCall grouped_call(rueda_session* session, OpKind kind, size_t count, const rueda_tensor* inputs,
                            const rueda_tensor* outputs, const char* const* names, int32_t op,
                            const rueda_op_options* options) {
-  const uint64_t group = session != nullptr ? session->groups.fetch_add(1) + 1 : 0;
-  return {.kind = OpKind::kAllreduce,
-          .op = op,
-          .count = count,
-          .inputs = inputs,
-          .outputs = outputs,
-          .names = names,
-          .options = options,
-          .group = group};
+  return as_group(session, {.kind = kind,
+                            .op = op,
+                            .count = count,
+                            .inputs = inputs,
+                            .outputs = outputs,
+                            .names = names,
+                            .options = options});
 }
 
 }  // namespace
@@ -89,24 +35,52 @@ namespace core = rueda::core;
 
 int32_t rueda_allreduce_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t op,
                               const rueda_op_options* options, rueda_handle* handle) {
-  return core::start(session, core::allreduce_call(input, output, op, options), handle);
+  return core::start(session, core::reduction_call(core::OpKind::kAllreduce, input, output, op, options), handle);
 }
 
 int32_t rueda_allreduce(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t op,
                         const rueda_op_options* options) {
-  return core::run(session, core::allreduce_call(input, output, op, options));
+  return core::run(session, core::reduction_call(core::OpKind::kAllreduce, input, output, op, options));
 }
 
 int32_t rueda_grouped_allreduce_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
                                       const rueda_tensor* outputs, const char* const* names, int32_t op,
                                       const rueda_op_options* options, rueda_handle* handle) {
-  return core::start(session, core::grouped_call(session, count, inputs, outputs, names, op, options), handle);
+  return core::start(session,
+                     core::grouped_call(session, core::OpKind::kAllreduce, count, inputs, outputs, names, op, options),
+                     handle);
 }
 
 int32_t rueda_grouped_allreduce(rueda_session* session, size_t count, const rueda_tensor* inputs,
                                 const rueda_tensor* outputs, const char* const* names, int32_t op,
                                 const rueda_op_options* options) {
-  return core::run(session, core::grouped_call(session, count, inputs, outputs, names, op, options));
+  return core::run(session,
+                   core::grouped_call(session, core::OpKind::kAllreduce, count, inputs, outputs, names, op, options));
+}
+
+int32_t rueda_reducescatter_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                                  int32_t op, const rueda_op_options* options, rueda_handle* handle) {
+  return core::start(session, core::reduction_call(core::OpKind::kReducescatter, input, output, op, options), handle);
+}
+
+int32_t rueda_reducescatter(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t op,
+                            const rueda_op_options* options) {
+  return core::run(session, core::reduction_call(core::OpKind::kReducescatter, input, output, op, options));
+}
+
+int32_t rueda_grouped_reducescatter_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                          const rueda_tensor* outputs, const char* const* names, int32_t op,
+                                          const rueda_op_options* options, rueda_handle* handle) {
+  return core::start(
+      session, core::grouped_call(session, core::OpKind::kReducescatter, count, inputs, outputs, names, op, options),
+      handle);
+}
+
+int32_t rueda_grouped_reducescatter(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                    const rueda_tensor* outputs, const char* const* names, int32_t op,
+                                    const rueda_op_options* options) {
+  return core::run(
+      session, core::grouped_call(session, core::OpKind::kReducescatter, count, inputs, outputs, names, op, options));
 }
 
 int32_t rueda_broadcast_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,

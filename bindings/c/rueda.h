@@ -60,10 +60,14 @@ enum {
 
 /* Reduction operators. Average divides the exact sum by the number of ranks; on integers it truncates toward zero.
  * Sum of bool is "or", product is "and"; min and max propagate NaN. Bitwise and, or and xor are for integers and bool;
- * complex numbers have sum, average and product. What is not defined is INVALID_ARGUMENT at enqueue. */
+ * complex numbers have sum, average and product. Adasum is an all-reduce of floats that adds what is orthogonal and
+ * averages what is parallel, for each tensor on its own, over a tree of the ranks in their order (Maleki et al.:
+ * Scaling Distributed Training with Adaptive Summation, MLSys 2021); codecs do not apply to it. What is not defined is
+ * INVALID_ARGUMENT at enqueue. */
 enum {
   RUEDA_AVERAGE = 0,
   RUEDA_SUM = 1,
+  RUEDA_ADASUM = 2,
   RUEDA_MIN = 3,
   RUEDA_MAX = 4,
   RUEDA_PRODUCT = 5,
@@ -260,23 +264,121 @@ RUEDA_API int32_t rueda_grouped_allreduce_async(rueda_session* session, size_t c
                                                 const rueda_tensor* outputs, const char* const* names, int32_t op,
                                                 const rueda_op_options* options, rueda_handle* handle);
 
+/* Reduces `input` of all ranks as rueda_allreduce does and gives each rank its rows of the result (dimension 0, which
+ * there must be): dealt out in the order of ranks, as evenly as possible, the first ranks one row more. `output` has
+ * the shape of the own rows and may be the place where they lie in `input` (in place). It may be NULL, or its data, see
+ * rueda_output. */
+RUEDA_API int32_t rueda_reducescatter_async(rueda_session* session, const rueda_tensor* input,
+                                            const rueda_tensor* output, int32_t op, const rueda_op_options* options,
+                                            rueda_handle* handle);
+/* As a group, see rueda_grouped_allreduce_async; `outputs` may be NULL. */
+RUEDA_API int32_t rueda_grouped_reducescatter_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                                    const rueda_tensor* outputs, const char* const* names, int32_t op,
+                                                    const rueda_op_options* options, rueda_handle* handle);
+
 /* Copies `input` of `root` (a rank of the job, and a member) to `output` of all members of the set. On the root
  * `output` may equal `input`; elsewhere `input` is only looked at for its shape and dtype and may equal `output`. */
 RUEDA_API int32_t rueda_broadcast_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                         int32_t root, const rueda_op_options* options, rueda_handle* handle);
 
+/* The same for `count` tensors as one group, see rueda_grouped_allreduce_async. */
+RUEDA_API int32_t rueda_grouped_broadcast_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                                const rueda_tensor* outputs, const char* const* names, int32_t root,
+                                                const rueda_op_options* options, rueda_handle* handle);
+
+/* Reduces `input` of all ranks as rueda_allreduce does, into `output` of `root`, which there may be the same tensor.
+ * Elsewhere `output` is not looked at and may be NULL; on the root it may be too, or its data, see rueda_output. */
+RUEDA_API int32_t rueda_reduce_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                                     int32_t op, int32_t root, const rueda_op_options* options, rueda_handle* handle);
+
+/* The exchanges below move rows (steps of dimension 0, which there must be; all others are the same on all ranks) and
+ * no rank needs to know how many the others have. What arrives lies in the order of ranks. `output` may be NULL, or its
+ * data (dimension 0 is then not looked at): the memory comes from `options->allocate` or is the library's, and
+ * rueda_output says where it is and how large. Given memory must not overlap the input and have just the shape that
+ * arrives, else this rank's operation fails with INVALID_ARGUMENT, and its peers' succeed. Any dtype; the bits pass
+ * unchanged; codec and scales do not apply. */
+
+/* The rows of all ranks, on all ranks. */
+RUEDA_API int32_t rueda_allgather_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                                        const rueda_op_options* options, rueda_handle* handle);
+/* As a group, see rueda_grouped_allreduce_async; `outputs` may be NULL. */
+RUEDA_API int32_t rueda_grouped_allgather_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                                const rueda_tensor* outputs, const char* const* names,
+                                                const rueda_op_options* options, rueda_handle* handle);
+
+/* Rank r of the set gets the next `splits[r]` rows of every rank's input. `splits` has an entry for each rank and adds
+ * up to the rows, else INVALID_ARGUMENT; NULL: the same for all, and the rows must be a multiple of the ranks.
+ * rueda_received_splits says how many came from each rank. */
+RUEDA_API int32_t rueda_alltoall_async(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
+                                       const rueda_tensor* output, const rueda_op_options* options,
+                                       rueda_handle* handle);
+/* As a group; `splits` and each list in it may be NULL, and `outputs` too. */
+RUEDA_API int32_t rueda_grouped_alltoall_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                               const int64_t* const* splits, const rueda_tensor* outputs,
+                                               const char* const* names, const rueda_op_options* options,
+                                               rueda_handle* handle);
+
+/* The rows of all ranks, on `root`. Elsewhere there is no output, and `output` is not looked at. */
+RUEDA_API int32_t rueda_gather_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                                     int32_t root, const rueda_op_options* options, rueda_handle* handle);
+
+/* Rank r of the set gets the next `splits[r]` rows of the root's input; NULL: dealt out as in rueda_reducescatter.
+ * Elsewhere `splits` is not looked at, and `input`, or `output` where that is NULL, only for the dtype and the shape
+ * beyond dimension 0. */
+RUEDA_API int32_t rueda_scatter_async(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
+                                      const rueda_tensor* output, int32_t root, const rueda_op_options* options,
+                                      rueda_handle* handle);
+
+/* Sends `input` to rank `peer` of the job, which receives it under the same name with a tensor of the same dtype and
+ * shape, else both get MISMATCH; nobody else takes part. Names belong to the two ranks and the direction, whatever the
+ * process set, of which both must be members; without names the first send meets the first receive. The data of the
+ * received tensor may be NULL, see rueda_output. INVALID_ARGUMENT: the peer is this rank or no member. */
+RUEDA_API int32_t rueda_send_async(rueda_session* session, const rueda_tensor* input, int32_t peer,
+                                   const rueda_op_options* options, rueda_handle* handle);
+RUEDA_API int32_t rueda_recv_async(rueda_session* session, const rueda_tensor* output, int32_t peer,
+                                   const rueda_op_options* options, rueda_handle* handle);
+
 /* Completes on each rank after all members have called it and everything agreed before it in its set has run. */
 RUEDA_API int32_t rueda_barrier_async(rueda_session* session, const rueda_op_options* options, rueda_handle* handle);
 
 /* Blocking forms: enqueue, wait, release in one; the fastest way for one small tensor. Interrupted by a signal they
- * wait on. A callback in `options` is called as well. */
+ * wait on. A callback in `options` is called as well. Outputs that the library would own are refused: nothing would
+ * keep them. */
 RUEDA_API int32_t rueda_allreduce(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                   int32_t op, const rueda_op_options* options);
 RUEDA_API int32_t rueda_grouped_allreduce(rueda_session* session, size_t count, const rueda_tensor* inputs,
                                           const rueda_tensor* outputs, const char* const* names, int32_t op,
                                           const rueda_op_options* options);
+RUEDA_API int32_t rueda_reducescatter(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                                      int32_t op, const rueda_op_options* options);
+RUEDA_API int32_t rueda_grouped_reducescatter(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                              const rueda_tensor* outputs, const char* const* names, int32_t op,
+                                              const rueda_op_options* options);
 RUEDA_API int32_t rueda_broadcast(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                   int32_t root, const rueda_op_options* options);
+RUEDA_API int32_t rueda_grouped_broadcast(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                          const rueda_tensor* outputs, const char* const* names, int32_t root,
+                                          const rueda_op_options* options);
+RUEDA_API int32_t rueda_reduce(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                               int32_t op, int32_t root, const rueda_op_options* options);
+RUEDA_API int32_t rueda_allgather(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                                  const rueda_op_options* options);
+RUEDA_API int32_t rueda_grouped_allgather(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                          const rueda_tensor* outputs, const char* const* names,
+                                          const rueda_op_options* options);
+RUEDA_API int32_t rueda_alltoall(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
+                                 const rueda_tensor* output, const rueda_op_options* options);
+RUEDA_API int32_t rueda_grouped_alltoall(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                         const int64_t* const* splits, const rueda_tensor* outputs,
+                                         const char* const* names, const rueda_op_options* options);
+RUEDA_API int32_t rueda_gather(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                               int32_t root, const rueda_op_options* options);
+RUEDA_API int32_t rueda_scatter(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
+                                const rueda_tensor* output, int32_t root, const rueda_op_options* options);
+RUEDA_API int32_t rueda_send(rueda_session* session, const rueda_tensor* input, int32_t peer,
+                             const rueda_op_options* options);
+RUEDA_API int32_t rueda_recv(rueda_session* session, const rueda_tensor* output, int32_t peer,
+                             const rueda_op_options* options);
 RUEDA_API int32_t rueda_barrier(rueda_session* session, const rueda_op_options* options);
 
 /* ---- Handles ------------------------------------------------------------------------------------------------- */
@@ -303,6 +405,11 @@ RUEDA_API const char* rueda_handle_error(rueda_handle handle);
  * Memory the library owns is valid until the handle is released. `shape` in it is too. Set `output->struct_size`
  * before. */
 RUEDA_API int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output);
+
+/* The rows that a finished exchange received from each rank of the set, in the order of ranks; of a group those of all
+ * its members, one after the other; nothing where it received none by its kind. `*count` says how many there are;
+ * `splits` is written only where they fit its `capacity`. */
+RUEDA_API int32_t rueda_received_splits(rueda_handle handle, int64_t* splits, size_t capacity, size_t* count);
 
 /* ---- Diagnosis ----------------------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <memory>
 
+#include "bindings/c/pair_sets.h"
 #include "bindings/c/rueda.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/device_table.h"
@@ -20,6 +21,7 @@ struct rueda_session {
   std::string job;
   uint64_t process = 0;             ///< the process it was made in: see `process_generation`
   std::atomic<uint64_t> groups{0};  ///< numbers of group instances
+  rueda::core::PairSets pairs;
 };
 
 namespace rueda::core {

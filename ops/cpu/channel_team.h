@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,27 @@ class ChannelTeam {
   }
   /// Only a connected member.
   PeerStream& peer(int member) { return streams_[static_cast<size_t>(member)]; }
+  /// Whether `holds(peer)` for every other member; all connected.
+  template <typename Holds>
+  bool all_peers(Holds&& holds) {
+    for (int member = 0; member < size(); ++member) {
+      if (member != index() && !holds(peer(member))) return false;
+    }
+    return true;
+  }
+  /// Whether every other member's channel has passed its mark, by member.
+  bool all_sent(std::span<const uint64_t> marks) {
+    for (int m = 0; m < size(); ++m) {
+      if (m != index() && !peer(m).sent(marks[static_cast<size_t>(m)])) return false;
+    }
+    return true;
+  }
+  bool all_received(std::span<const uint64_t> marks) {
+    for (int m = 0; m < size(); ++m) {
+      if (m != index() && !peer(m).received(marks[static_cast<size_t>(m)])) return false;
+    }
+    return true;
+  }
   /// Moves bytes until `ready()`; as `ChannelSet::until`.
   Status until(const std::function<bool()>& ready) { return mesh_.channels().until(ready, deadline_); }
 

@@ -91,7 +91,7 @@ class HierarchicalRun {
       // A short last chunk has fewer owners, and its slices may be the longer ones.
       const int64_t slice = std::max(cut(0).slice(0).length(), cut(chunks_.number() - 1).slice(0).length());
       place = std::make_unique<HostChunk>(owned_.size(), sum_bytes(slice), sum_bytes(part({0, slice}, 0).length()),
-                                         map_.hosts());
+                                          map_.hosts());
       longest_slice_ = slice;
     }
     return *place;

@@ -7,6 +7,7 @@ namespace rueda::core {
 /// Never fail, never block.
 Status local_allreduce(const Call& call, Mesh& mesh, Deadline deadline);
 Status local_broadcast(const Call& call, Mesh& mesh, Deadline deadline);
+Status local_exchange(const Call& call, Mesh& mesh, Deadline deadline);
 Status local_barrier(const Call& call, Mesh& mesh, Deadline deadline);
 bool local_fits(const BatchShape& shape);
 RowChoice local_plan(const BatchShape& shape);

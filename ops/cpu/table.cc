@@ -1,16 +1,21 @@
 #include <array>
 
 #include "ops/algorithm.h"
+#include "ops/cpu/adasum.h"
 #include "ops/cpu/broadcast_tree.h"
 #include "ops/cpu/channel_barrier.h"
 #include "ops/cpu/direct.h"
+#include "ops/cpu/direct_exchange.h"
+#include "ops/cpu/direct_reducescatter.h"
 #include "ops/cpu/doubling.h"
 #include "ops/cpu/hierarchical.h"
 #include "ops/cpu/local.h"
 #include "ops/cpu/ring.h"
 #include "ops/cpu/shm_barrier.h"
 #include "ops/cpu/shm_broadcast.h"
+#include "ops/cpu/shm_exchange.h"
 #include "ops/cpu/shm_one_shot.h"
+#include "ops/cpu/shm_reducescatter.h"
 #include "ops/cpu/shm_two_shot.h"
 
 namespace rueda::core {
@@ -23,29 +28,69 @@ Result<StepResult> at_once(const Call& call, Mesh& mesh, StepState&) {
   return StepResult::kDone;
 }
 
-constexpr OpKind kReduce = OpKind::kAllreduce;
-constexpr OpKind kSpread = OpKind::kBroadcast;
-constexpr OpKind kMeet = OpKind::kBarrier;
+using enum OpKind;
+
+constexpr Algorithm local_reduction_row(OpKind kind) {
+  return {"local", kind, true, local_fits, local_plan, local_allreduce, at_once<local_allreduce>};
+}
+constexpr Algorithm shm_reducescatter_row(OpKind kind, const char* name) {
+  return {name, kind, true, shm_reducescatter_fits, shm_reducescatter_plan, shm_reducescatter, shm_reducescatter_step};
+}
+constexpr Algorithm direct_reducescatter_row(OpKind kind, const char* name) {
+  return {name, kind, true, direct_reducescatter_fits, direct_reducescatter_plan, direct_reducescatter, nullptr};
+}
+constexpr Algorithm local_exchange_row(OpKind kind) {
+  return {"local", kind, true, local_fits, local_plan, local_exchange, at_once<local_exchange>};
+}
+constexpr Algorithm shm_exchange_row(OpKind kind, const char* name) {
+  return {name, kind, true, shm_exchange_fits, shm_exchange_plan, shm_exchange, nullptr};
+}
+constexpr Algorithm direct_exchange_row(OpKind kind, const char* name) {
+  return {name, kind, true, direct_exchange_fits, direct_exchange_plan, direct_exchange, nullptr};
+}
 
 // name, kind, canonical, fits, plan, run, step. Of several rows that fit, the first of its kind is the default where
 // `select.cc` prefers none.
 constexpr std::array kRows = {
-    Algorithm{"local", kReduce, true, local_fits, local_plan, local_allreduce, at_once<local_allreduce>},
-    Algorithm{"shm_two_shot", kReduce, true, shm_two_shot_fits, shm_two_shot_plan, shm_two_shot, nullptr},
-    Algorithm{"shm_one_shot", kReduce, true, shm_one_shot_fits, shm_one_shot_plan, shm_one_shot, shm_one_shot_step},
-    Algorithm{"direct", kReduce, true, direct_fits, direct_plan, direct, nullptr},
-    Algorithm{"ring", kReduce, false, ring_fits, ring_plan, ring, nullptr},
-    Algorithm{"doubling", kReduce, false, doubling_fits, doubling_plan, doubling, nullptr},
-    Algorithm{"hierarchical", kReduce, true, hierarchical_fits, hierarchical_plan, hierarchical, nullptr},
-    Algorithm{"hierarchical_narrow", kReduce, false, hierarchical_narrow_fits, hierarchical_plan, hierarchical_narrow,
-              nullptr},
-    Algorithm{"local", kSpread, true, local_fits, local_plan, local_broadcast, at_once<local_broadcast>},
-    Algorithm{"shm_broadcast", kSpread, true, shm_broadcast_fits, shm_broadcast_plan, shm_broadcast,
+    Algorithm{"local", kAllreduce, true, local_fits, local_plan, local_allreduce, at_once<local_allreduce>},
+    Algorithm{"shm_two_shot", kAllreduce, true, shm_two_shot_fits, shm_two_shot_plan, shm_two_shot, nullptr},
+    Algorithm{"shm_one_shot", kAllreduce, true, shm_one_shot_fits, shm_one_shot_plan, shm_one_shot, shm_one_shot_step},
+    Algorithm{"direct", kAllreduce, true, direct_fits, direct_plan, direct, nullptr},
+    Algorithm{"ring", kAllreduce, false, ring_fits, ring_plan, ring, nullptr},
+    Algorithm{"doubling", kAllreduce, false, doubling_fits, doubling_plan, doubling, nullptr},
+    Algorithm{"hierarchical", kAllreduce, true, hierarchical_fits, hierarchical_plan, hierarchical, nullptr},
+    Algorithm{"hierarchical_narrow", kAllreduce, false, hierarchical_narrow_fits, hierarchical_plan,
+              hierarchical_narrow, nullptr},
+    Algorithm{"local_adasum", kAllreduce, true, local_fits, local_plan, local_adasum, at_once<local_adasum>, true},
+    Algorithm{"shm_adasum", kAllreduce, true, shm_adasum_fits, shm_adasum_plan, shm_adasum, nullptr, true},
+    Algorithm{"direct_adasum", kAllreduce, true, direct_adasum_fits, direct_adasum_plan, direct_adasum, nullptr, true},
+    Algorithm{"local", kBroadcast, true, local_fits, local_plan, local_broadcast, at_once<local_broadcast>},
+    Algorithm{"shm_broadcast", kBroadcast, true, shm_broadcast_fits, shm_broadcast_plan, shm_broadcast,
               shm_broadcast_step},
-    Algorithm{"broadcast_tree", kSpread, true, broadcast_tree_fits, broadcast_tree_plan, broadcast_tree, nullptr},
-    Algorithm{"local", kMeet, true, local_fits, local_plan, local_barrier, at_once<local_barrier>},
-    Algorithm{"shm_barrier", kMeet, true, shm_barrier_fits, shm_barrier_plan, shm_barrier, shm_barrier_step},
-    Algorithm{"channel_barrier", kMeet, true, channel_barrier_fits, channel_barrier_plan, channel_barrier, nullptr},
+    Algorithm{"broadcast_tree", kBroadcast, true, broadcast_tree_fits, broadcast_tree_plan, broadcast_tree, nullptr},
+    Algorithm{"local", kBarrier, true, local_fits, local_plan, local_barrier, at_once<local_barrier>},
+    Algorithm{"shm_barrier", kBarrier, true, shm_barrier_fits, shm_barrier_plan, shm_barrier, shm_barrier_step},
+    Algorithm{"channel_barrier", kBarrier, true, channel_barrier_fits, channel_barrier_plan, channel_barrier, nullptr},
+    Algorithm{"shm_send", kSend, true, shm_broadcast_fits, shm_broadcast_plan, shm_broadcast, shm_broadcast_step},
+    Algorithm{"channel_send", kSend, true, broadcast_tree_fits, broadcast_tree_plan, broadcast_tree, nullptr},
+    local_reduction_row(kReducescatter),
+    shm_reducescatter_row(kReducescatter, "shm_reducescatter"),
+    direct_reducescatter_row(kReducescatter, "direct_reducescatter"),
+    local_reduction_row(kReduce),
+    shm_reducescatter_row(kReduce, "shm_reduce"),
+    direct_reducescatter_row(kReduce, "direct_reduce"),
+    local_exchange_row(kAllgather),
+    shm_exchange_row(kAllgather, "shm_allgather"),
+    direct_exchange_row(kAllgather, "direct_allgather"),
+    local_exchange_row(kAlltoall),
+    shm_exchange_row(kAlltoall, "shm_alltoall"),
+    direct_exchange_row(kAlltoall, "direct_alltoall"),
+    local_exchange_row(kGather),
+    shm_exchange_row(kGather, "shm_gather"),
+    direct_exchange_row(kGather, "direct_gather"),
+    local_exchange_row(kScatter),
+    shm_exchange_row(kScatter, "shm_scatter"),
+    direct_exchange_row(kScatter, "direct_scatter"),
 };
 
 }  // namespace

@@ -54,6 +54,13 @@ const char* name_of(OpKind kind) {
     case OpKind::kAllreduce: return "allreduce";
     case OpKind::kBroadcast: return "broadcast";
     case OpKind::kBarrier: return "barrier";
+    case OpKind::kReducescatter: return "reducescatter";
+    case OpKind::kAllgather: return "allgather";
+    case OpKind::kAlltoall: return "alltoall";
+    case OpKind::kGather: return "gather";
+    case OpKind::kScatter: return "scatter";
+    case OpKind::kReduce: return "reduce";
+    case OpKind::kSend: return "send";
   }
   return "?";
 }
@@ -65,6 +72,19 @@ const char* name_of(CodecId codec) {
     case CodecId::kBf16: return "bf16";
   }
   return "?";
+}
+
+bool reduces(OpKind kind) {
+  return kind == OpKind::kAllreduce || kind == OpKind::kReducescatter || kind == OpKind::kReduce;
+}
+
+bool exchanges(OpKind kind) {
+  return kind == OpKind::kAllgather || kind == OpKind::kAlltoall || kind == OpKind::kGather || kind == OpKind::kScatter;
+}
+
+bool has_root(OpKind kind) {
+  return kind == OpKind::kBroadcast || kind == OpKind::kGather || kind == OpKind::kScatter || kind == OpKind::kReduce ||
+         kind == OpKind::kSend;
 }
 
 bool is_float(Dtype dtype) {

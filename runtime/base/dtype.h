@@ -39,7 +39,19 @@ enum class ReduceOp : int32_t {
 };
 
 /// Kinds of operation, as they travel in proposals.
-enum class OpKind : int32_t { kAllreduce = 0, kBroadcast = 1, kBarrier = 2 };
+enum class OpKind : int32_t {
+  kAllreduce = 0,
+  kBroadcast = 1,
+  kBarrier = 2,
+  kReducescatter = 3,
+  kAllgather = 4,
+  kAlltoall = 5,
+  kGather = 6,
+  kScatter = 7,
+  kReduce = 8,
+  kSend = 9,  ///< from its root to the other member of a set of two
+};
+inline constexpr int kOpKindCount = 10;
 
 /// Codecs by number, as they travel in proposals and stand in `rueda.h`.
 enum class CodecId : int32_t { kNone = 0, kFp16 = 1, kBf16 = 2 };
@@ -57,5 +69,12 @@ bool is_complex(Dtype dtype);
 /// The float that a complex number has two of; any other dtype itself.
 Dtype part_of(Dtype dtype);
 bool is_bitwise(ReduceOp op);
+/// Whether the kind adds up elements of all ranks: operator, codec and scales mean something.
+bool reduces(OpKind kind);
+/// Whether the kind moves as many rows as each rank has: dimension 0 is then not agreed on, and a result's size is
+/// known only once the rows of all have come.
+bool exchanges(OpKind kind);
+/// Whether one rank is the root, which all must agree on.
+bool has_root(OpKind kind);
 
 }  // namespace rueda::core

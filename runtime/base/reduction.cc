@@ -7,6 +7,9 @@ std::string why_undefined(ReduceOp op, Dtype dtype) {
     return std::string("opaque elements can be moved, not reduced: ") + name_of(op) +
            " needs a dtype that says what they are";
   }
+  if (op == ReduceOp::kAdasum && !is_float(dtype)) {
+    return std::string("adasum weighs gradients, which are floats; the tensor is ") + name_of(dtype);
+  }
   if (op == ReduceOp::kAverage && dtype == Dtype::kBool) {
     return "an average of bool is not defined; use sum (or) or product (and)";
   }

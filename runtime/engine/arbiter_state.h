@@ -82,7 +82,7 @@ struct Arbiter::State {
     int lowest = 0;
     MetadataTable metadata;
     std::unordered_map<std::string_view, Entry*> named;  ///< keys are the entries' names
-    std::array<Entry*, 3> unnamed{};
+    std::array<Entry*, kOpKindCount> unnamed{};
     Planner planner;
     std::deque<Piece> cut;  ///< of a group that leaves in several batches
     uint64_t issued = 0;

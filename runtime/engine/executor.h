@@ -24,11 +24,24 @@ struct Team {
   int size() const { return static_cast<int>(ranks.size()); }
 };
 
-/// One tensor's part in a batch. `in` may equal `out`; they never overlap otherwise.
+/// One tensor's part in a batch. `in` may equal `out`; they never overlap otherwise. In a reduce-scatter `count` is the
+/// input's, and `out` is the own rows' place, which may be where they lie in the input.
 struct Slice {
   const std::byte* in;
   std::byte* out;
-  int64_t count;  ///< elements, may be 0
+  int64_t count;    ///< elements, may be 0
+  int64_t row = 1;  ///< elements that one step of dimension 0 spans: where rows are dealt out or exchanged
+  /// Exchanges: own rows for each member, in the order of ranks; one number where all get the same.
+  const int64_t* parts = nullptr;
+};
+
+/// Where what the members send each other goes, in a batch that exchanges rows. Used by whoever runs the batch.
+class Arrivals {
+ public:
+  virtual ~Arrivals() = default;
+  /// Tensor number `tensor` of the batch arrives as `rows[i]` rows from the member with the i-th lowest rank. The place
+  /// of all of them, in that order; null: they are to be dropped. Called once for each tensor, by receivers.
+  virtual std::byte* place(size_t tensor, std::span<const int64_t> rows) = 0;
 };
 
 /// What `select` may look at: equal on all ranks, because rank 0 alone asks and the verdict carries the answer.
@@ -68,6 +81,7 @@ struct Call {
   RowChoice choice;
   uint64_t stamp = 0;  ///< first of the batch's stamps; chunk k uses stamp + k
   const Team* team = nullptr;
+  Arrivals* arrivals = nullptr;  ///< of a batch that exchanges rows
 };
 
 /// What is left of a resumable inline call between two turns. Cleared by the engine before the first step.

@@ -10,7 +10,8 @@ namespace {
 bool needs_thread(const Batch& batch) {
   for (const Member* member : batch.members) {
     const OperationSpec& spec = member->operation->spec();
-    if (spec.device->kind != cpu_device().kind || needs_output(*member)) return true;
+    const bool calls_back = needs_output(*member) || (member->arrives && spec.allocate != nullptr);
+    if (spec.device->kind != cpu_device().kind || calls_back) return true;
   }
   return !batch.inline_row;
 }

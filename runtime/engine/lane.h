@@ -21,7 +21,8 @@ struct Batch {
   Call call;  ///< `slices` points into `storage`
   std::vector<Slice> storage;
   std::vector<Member*> members;  ///< in the verdict's order
-  bool inline_row = false;       ///< may run inside a turn
+  std::unique_ptr<Arrivals> arrivals;
+  bool inline_row = false;  ///< may run inside a turn
   bool started = false;
   StepState step;
   SteadyClock::time_point agreed;  ///< set by the recorder, as is `begun`

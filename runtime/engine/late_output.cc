@@ -5,7 +5,8 @@
 namespace rueda::core {
 
 bool needs_output(const Member& member) {
-  return member.slice.out == nullptr && member.slice.count > 0 && member.operation->spec().allocate != nullptr;
+  return !member.arrives && member.slice.out == nullptr && member.output_count() > 0 &&
+         member.operation->spec().allocate != nullptr;
 }
 
 LateOutputs::~LateOutputs() {
@@ -23,7 +24,7 @@ Status LateOutputs::place(Batch& batch) {
   for (size_t i = 0; i < batch.members.size(); ++i) {
     Member& member = *batch.members[i];
     if (!needs_output(member)) continue;
-    const size_t bytes = static_cast<size_t>(member.slice.count) * size_of(member.request.metadata.dtype);
+    const size_t bytes = static_cast<size_t>(member.output_count()) * size_of(member.request.metadata.dtype);
     auto* memory = static_cast<std::byte*>(member.operation->spec().allocate(bytes));
     if (memory != nullptr) {
       member.operation->own_output(static_cast<size_t>(&member - member.operation->members().data()), memory,
@@ -36,6 +37,7 @@ Status LateOutputs::place(Batch& batch) {
       if (memory == nullptr) return member.failure;
     }
     batch.storage[i].out = memory;
+    if (batch.storage[i].in == nullptr) batch.storage[i].in = memory;  // a receiver has no other input
   }
   return {};
 }

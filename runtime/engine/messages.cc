@@ -69,7 +69,7 @@ void put_metadata(WireWriter& writer, const Metadata& metadata) {
 
 Metadata get_metadata(WireReader& reader) {
   Metadata metadata;
-  metadata.kind = get_enum(reader, OpKind::kBarrier);
+  metadata.kind = get_enum(reader, static_cast<OpKind>(kOpKindCount - 1));
   metadata.dtype = get_enum(reader, Dtype::kOpaque);
   metadata.op = get_enum(reader, ReduceOp::kBxor);
   metadata.codec = get_enum(reader, CodecId::kBf16);

@@ -16,8 +16,10 @@ std::string print_number(double value) {
 
 std::string print_shape(const Metadata& metadata) {
   std::string text = "[";
-  for (const int64_t dimension : metadata.dimensions()) {
-    text += (text.size() == 1 ? "" : ", ") + std::to_string(dimension);
+  const std::span<const int64_t> dimensions = metadata.dimensions();
+  for (size_t i = 0; i < dimensions.size(); ++i) {
+    const bool free = i == 0 && exchanges(metadata.kind);
+    text += (i == 0 ? "" : ", ") + (free ? "*" : std::to_string(dimensions[i]));
   }
   return text + "]";
 }

@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 
@@ -33,6 +34,15 @@ Operation::~Operation() {
 void Operation::own_output(size_t index, std::byte* memory, Ownership ownership) {
   outputs_.push_back({memory, ownership});
   members_[index].slice.out = memory;
+}
+
+bool Operation::owns_outputs() const {
+  const auto arrives = [this](const Member& member) {
+    return member.arrives && member.slice.out == nullptr && !spec_.allocate;
+  };
+  return std::any_of(members_.begin(), members_.end(), arrives) ||
+         std::any_of(outputs_.begin(), outputs_.end(),
+                     [](const Output& output) { return output.ownership == Ownership::kLibrary; });
 }
 
 Status Operation::mark_inputs() {

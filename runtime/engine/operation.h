@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,15 +19,33 @@ namespace rueda::core {
 class Engine;
 class Operation;
 
+/// What a result looks like.
+struct OutputShape {
+  std::vector<int64_t> shape;  ///< as in Metadata
+  int64_t count = 0;           ///< elements
+};
+
 /// One tensor of an operation: what agreement knows as a ticket (its address).
 struct Member {
   Operation* operation = nullptr;
   Request request;
   Slice slice{};
-  Status failure;              ///< of this rank alone: its peers succeeded
-  uint64_t record = 0;         ///< its place in the flight record
-  Member* previous = nullptr;  ///< the engine's list of members that agreement holds; the baton's holder
+  std::unique_ptr<OutputShape> output;  ///< null: the result has the request's shape
+  /// Exchanges: the own rows, or those for each rank of the set. `slice.parts` points here.
+  std::vector<int64_t> parts;
+  std::vector<int64_t> received;  ///< exchanges: rows from each rank of the set, once they have come
+  bool arrives = false;           ///< the result's size is not known before it comes
+  Status failure;                 ///< of this rank alone: its peers succeeded
+  uint64_t record = 0;            ///< its place in the flight record
+  Member* previous = nullptr;     ///< the engine's list of members that agreement holds; the baton's holder
   Member* next = nullptr;
+  int64_t output_count() const { return output != nullptr ? output->count : slice.count; }
+  /// Without the bytes of an opaque element.
+  std::span<const int64_t> output_shape() const {
+    const std::vector<int64_t>& shape = output != nullptr ? output->shape : request.metadata.shape;
+    const size_t inner = request.metadata.shape.size() - request.metadata.dimensions().size();
+    return {shape.data(), shape.size() - inner};
+  }
 };
 
 /// `allreduce "w1"`, or `allreduce` where the caller gave no name: for error sentences.
@@ -69,6 +88,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   /// The output of member `index` has this place now; the library's memory is freed with the operation.
   void own_output(size_t index, std::byte* memory, Ownership ownership);
+  /// Whether any output lies, or will lie, in memory of the library's. Before submission.
+  bool owns_outputs() const;
 
   /// Marks the point in the caller's stream after which the inputs are ready. The caller's thread, before submission.
   /// kSystem: the device cannot.

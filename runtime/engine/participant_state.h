@@ -72,7 +72,7 @@ struct Participant::State {
     const bool lowest;             ///< the one that returns credits
     MetadataTable metadata;
     std::unordered_map<std::string, Key, NameHash, std::equal_to<>> named;
-    std::array<Key, 3> unnamed;
+    std::array<Key, kOpKindCount> unnamed;
     std::vector<Waiting> waiting;  ///< until it is made
     uint64_t batches = 0;          ///< numbers used
     uint64_t started = 0;          ///< batches reported as started

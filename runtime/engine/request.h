@@ -22,9 +22,11 @@ struct Metadata {
   int32_t root = -1;    ///< rank of the epoch; -1 where there is none
   double prescale = 1.0;
   double postscale = 1.0;
-  std::vector<int64_t> shape;  ///< at most 16 dimensions; opaque: and one more, the bytes of an element, at least 1
-  uint64_t group_hash = 0;     ///< hash of the group's ordered names; 0 when not in a group
-  uint32_t group_size = 0;     ///< members of the group; 0 when not in a group
+  /// At most 16 dimensions; opaque: and one more, the bytes of an element, at least 1. Of a kind that exchanges rows
+  /// the first is 0.
+  std::vector<int64_t> shape;
+  uint64_t group_hash = 0;  ///< hash of the group's ordered names; 0 when not in a group
+  uint32_t group_size = 0;  ///< members of the group; 0 when not in a group
   bool operator==(const Metadata&) const = default;
   int64_t count() const;  ///< product of the dimensions: of opaque tensors the bytes
   /// The caller's shape, without an opaque element's bytes.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/engine/arriving_rows.h"
 #include "runtime/engine/end_frame.h"
 
 namespace rueda::core {
@@ -244,6 +245,8 @@ void Turn::start_batch(const BatchEvent& event) {
   call.postscale = metadata.postscale;
   call.slices = batch->storage;
   call.choice = event.choice;
+  if (exchanges(metadata.kind)) batch->arrivals = std::make_unique<ArrivingRows>(batch->members);
+  call.arrivals = batch->arrivals.get();
   call.stamp = event.stamp;
   call.team = &team.team;
   for (int index = 0; index < team.team.size(); ++index) {

@@ -11,7 +11,17 @@ namespace {
 
 // One rank's call under the name "w".
 struct Submission {
-  enum class Kind { kAllreduce, kBroadcast, kBarrier };
+  enum class Kind {
+    kAllreduce,
+    kBroadcast,
+    kBarrier,
+    kReducescatter,
+    kReduce,
+    kAllgather,
+    kAlltoall,
+    kGather,
+    kScatter
+  };
   Kind kind = Kind::kAllreduce;
   int32_t dtype = RUEDA_F32;
   std::vector<int64_t> shape = {4};
@@ -40,6 +50,24 @@ Ending run(rueda_session* session, const Submission& submission) {
       break;
     case Submission::Kind::kBroadcast:
       code = rueda_broadcast_async(session, tensor.get(), tensor.get(), submission.root, &options, &handle);
+      break;
+    case Submission::Kind::kReducescatter:
+      code = rueda_reducescatter_async(session, tensor.get(), nullptr, submission.op, &options, &handle);
+      break;
+    case Submission::Kind::kReduce:
+      code = rueda_reduce_async(session, tensor.get(), nullptr, submission.op, submission.root, &options, &handle);
+      break;
+    case Submission::Kind::kAllgather:
+      code = rueda_allgather_async(session, tensor.get(), nullptr, &options, &handle);
+      break;
+    case Submission::Kind::kAlltoall:
+      code = rueda_alltoall_async(session, tensor.get(), nullptr, nullptr, &options, &handle);
+      break;
+    case Submission::Kind::kGather:
+      code = rueda_gather_async(session, tensor.get(), nullptr, submission.root, &options, &handle);
+      break;
+    case Submission::Kind::kScatter:
+      code = rueda_scatter_async(session, tensor.get(), nullptr, nullptr, submission.root, &options, &handle);
       break;
     case Submission::Kind::kBarrier: code = rueda_barrier_async(session, &options, &handle); break;
   }
@@ -112,6 +140,46 @@ TEST_CASE("ranks that disagree on the bytes of an opaque element get one sentenc
 TEST_CASE("ranks that disagree on the kind of operation get one sentence") {
   expect_mismatch({}, {.kind = Kind::kBroadcast}, {"allreduce", "broadcast"});
   expect_mismatch({}, {.kind = Kind::kBarrier}, {"allreduce", "barrier"});
+}
+
+TEST_CASE("ranks that disagree on a reduce-scatter get one sentence, whatever the field") {
+  const auto dealt = [](Submission submission) {
+    submission.kind = Kind::kReducescatter;
+    return submission;
+  };
+  expect_mismatch(dealt({}), dealt({.dtype = RUEDA_F64}), {"f32", "f64"});
+  expect_mismatch(dealt({}), dealt({.shape = {5}}), {"[4]", "[5]"});
+  expect_mismatch(dealt({}), dealt({.op = RUEDA_AVERAGE}), {"sum", "average"});
+  expect_mismatch(dealt({}), dealt({.codec = RUEDA_CODEC_FP16}), {"none", "fp16"});
+  expect_mismatch(dealt({}), dealt({.prescale = 0.5}), {"0.5"});
+  expect_mismatch(dealt({}), dealt({.postscale = 0.25}), {"0.25"});
+  expect_mismatch(dealt({}), {}, {"reducescatter", "allreduce"});
+}
+
+TEST_CASE("ranks that disagree on an exchange get one sentence, but never about their rows") {
+  for (const Kind kind : {Kind::kAllgather, Kind::kAlltoall, Kind::kGather, Kind::kScatter}) {
+    const auto moved = [kind](Submission submission) {
+      submission.kind = kind;
+      return submission;
+    };
+    const Submission usual = moved({.shape = {4, 2}});
+    expect_mismatch(usual, moved({.dtype = RUEDA_I32, .shape = {4, 2}}), {"f32", "i32"});
+    expect_mismatch(usual, moved({.shape = {4, 3}}), {"[*, 2]", "[*, 3]"});
+    expect_mismatch(usual, moved({.shape = {4}}), {"[*, 2]", "[*]"});
+    expect_mismatch(usual, {.shape = {4, 2}}, {"kind", "allreduce"});
+    run_ranks(2, [&](rueda_session* session, int rank) {
+      for (int step = 0; step < 3; ++step) {
+        const Ending ending = run(session, moved({.shape = {2 * (rank + step), 2}}));
+        expect(ending.code == RUEDA_OK, ending.sentence);
+      }
+    });
+  }
+}
+TEST_CASE("ranks that disagree on a root get one sentence, whatever the kind") {
+  for (const Kind kind : {Kind::kReduce, Kind::kGather, Kind::kScatter}) {
+    expect_mismatch({.kind = kind}, {.kind = kind, .root = 3}, {"root", "rank 0", "rank 3"});
+  }
+  expect_mismatch({.kind = Kind::kReduce}, {.kind = Kind::kReduce, .op = RUEDA_MAX}, {"sum", "max"});
 }
 
 TEST_CASE("ranks that disagree on the members of a group get one sentence for the whole group") {

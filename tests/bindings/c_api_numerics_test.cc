@@ -258,4 +258,32 @@ TEST_CASE("large groups and large tensors give every element its sum") {
   });
 }
 
+TEST_CASE("adasum averages what is parallel and adds what is orthogonal, on any number of ranks") {
+  for (const int size : {1, 2, 3, 5}) {
+    run_ranks(size, [size](rueda_session* session, int rank) {
+      for (int step = 0; step < 3; ++step) {
+        std::vector<float> same = {3, -1, 2};
+        std::vector<float> apart(static_cast<size_t>(size), 0);
+        apart[static_cast<size_t>(rank)] = 7;
+        const CTensor first(same, RUEDA_F32);
+        const CTensor second(apart, RUEDA_F32);
+        const rueda_tensor tensors[] = {*first.get(), *second.get()};
+        const rueda_op_options options = named("g");
+        expect_code(rueda_grouped_allreduce(session, 2, tensors, tensors, nullptr, RUEDA_ADASUM, &options), RUEDA_OK,
+                    "adasum");
+        expect(same == std::vector<float>{3, -1, 2}, "parallel vectors were not averaged");
+        expect(apart == std::vector<float>(static_cast<size_t>(size), 7), "orthogonal vectors were not added");
+      }
+      std::vector<int32_t> whole = {1};
+      const CTensor integers(whole, RUEDA_I32);
+      expect_code(rueda_allreduce(session, integers.get(), integers.get(), RUEDA_ADASUM, nullptr),
+                  RUEDA_INVALID_ARGUMENT, "adasum of integers");
+      std::vector<float> value = {1};
+      const CTensor floats(value, RUEDA_F32);
+      expect_code(rueda_reduce(session, floats.get(), floats.get(), RUEDA_ADASUM, 0, nullptr), RUEDA_INVALID_ARGUMENT,
+                  "a reduce with adasum");
+    });
+  }
+}
+
 }  // namespace rueda::test

@@ -50,6 +50,55 @@ TEST_CASE("a shape that does not hold the elements is refused") {
   CHECK(shaped(values, {2, 3}).elements<float>().size() == 6);
 }
 
+TEST_CASE("a reduce-scatter gives each rank its rows, where it says or in the library's memory") {
+  cpp_ranks(2, [](Session& session) {
+    const int rank = session.rank();
+    const std::vector<float> values = {1, 2, 3};
+    std::vector<float> own(rank == 0 ? 2 : 1);
+    session.reducescatter(values, own, {.op = ReduceOp::kSum, .name = "w"});
+    expect(own == (rank == 0 ? std::vector<float>{2, 4} : std::vector<float>{6}), "the rows");
+    const Handle handle = session.reducescatter_async(values, {.op = ReduceOp::kSum, .name = "w"});
+    handle.wait();
+    const auto late = handle.output().elements<float>();
+    expect(std::vector<float>(late.begin(), late.end()) == own, "the late rows");
+  });
+}
+
+TEST_CASE("exchanges hand vectors round") {
+  cpp_ranks(2, [](Session& session) {
+    const int rank = session.rank();
+    const std::vector<int32_t> own(static_cast<size_t>(rank) + 1, rank);
+    expect(session.allgather(own, {.name = "a"}) == std::vector<int32_t>{0, 1, 1}, "the all-gather");
+    const std::vector<int64_t> splits = rank == 0 ? std::vector<int64_t>{0, 1} : std::vector<int64_t>{2, 0};
+    const Handle handle = session.alltoall_async(own, splits, {.name = "b"});
+    handle.wait();
+    expect(handle.received_splits() == (rank == 0 ? std::vector<int64_t>{0, 2} : std::vector<int64_t>{1, 0}),
+           "the splits");
+    expect(session.alltoall(std::vector<int32_t>{rank, rank + 10}) ==
+               (rank == 0 ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{10, 11}),
+           "the even all-to-all");
+    expect(session.gather(own, 1) == (rank == 1 ? std::vector<int32_t>{0, 1, 1} : std::vector<int32_t>{}),
+           "the gather");
+    const std::vector<int32_t> source = {7, 8, 9};
+    expect(session.scatter(source, 0) == (rank == 0 ? std::vector<int32_t>{7, 8} : std::vector<int32_t>{9}),
+           "the scatter");
+    std::vector<float> value = {static_cast<float>(rank + 1)};
+    session.reduce(value, 1, {.op = ReduceOp::kSum});
+    expect(value[0] == (rank == 1 ? 3 : 1), "the reduce");
+    std::vector<float> passed = {static_cast<float>(rank)};
+    if (rank == 0) session.send(passed, 1, {.name = "s"});
+    if (rank == 1) session.recv(passed, 0, {.name = "s"});
+    expect(passed[0] == 0, "the send");
+    const std::vector<int64_t> one = {1};
+    try {
+      static_cast<void>(session.alltoall(own, one));
+      expect(false, "one split for two ranks was taken");
+    } catch (const InvalidArgument&) {
+      session.barrier();
+    }
+  });
+}
+
 TEST_CASE("broadcast, barrier and groups have blocking and asynchronous forms") {
   cpp_ranks(3, [](Session& session) {
     std::vector<int32_t> values(10, session.rank());

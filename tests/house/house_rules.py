@@ -27,6 +27,8 @@ INCLUDE_FOLDERS = ["", "bindings/c", "bindings/cpp"]
 CONDITIONAL = re.compile(r"_(x86|portable|generic|avx2|avx512)\.|^bindings/c/rueda\.h$|/thread_annotations\.h$")
 
 MOST_LINES = 400
+# The C API is one header, which programs in other languages read whole.
+MOST_LINES_OF = {"bindings/c/rueda.h": 800}
 MOST_MACROS = 10
 
 
@@ -141,4 +143,5 @@ def private_names(files):
 
 def long_files(files):
     counts = {path: text.count("\n") for path, text in files.items()}
-    return [f"{path} has {count} lines, {MOST_LINES} are allowed" for path, count in sorted(counts.items()) if count > MOST_LINES]
+    limits = {path: MOST_LINES_OF.get(path, MOST_LINES) for path in files}
+    return [f"{path} has {count} lines, {limits[path]} are allowed" for path, count in sorted(counts.items()) if count > limits[path]]

@@ -11,7 +11,16 @@ using namespace rueda::core;
 
 namespace {
 
-constexpr const char* kChannelRows[] = {"direct", "ring", "doubling", "broadcast_tree", "channel_barrier"};
+constexpr const char* kChannelRows[] = {"direct",           "ring",
+                                        "doubling",         "broadcast_tree",
+                                        "channel_barrier",  "direct_reducescatter",
+                                        "direct_allgather", "direct_alltoall",
+                                        "direct_gather",    "direct_scatter",
+                                        "direct_reduce",    "channel_send"};
+
+constexpr OpKind kKinds[] = {OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kBarrier, OpKind::kReducescatter,
+                             OpKind::kAllgather, OpKind::kAlltoall,  OpKind::kGather,  OpKind::kScatter,
+                             OpKind::kReduce,    OpKind::kSend};
 
 std::vector<const Algorithm*> channel_rows(OpKind kind) {
   std::vector<const Algorithm*> rows;
@@ -82,7 +91,7 @@ TEST_CASE("Channel rows give the formula's results over TCP") {
       for (int rank = 0; rank < size; ++rank) tcp.transport(rank).wake_all();
     };
     LaneRanks lanes(size, options);
-    for (const OpKind kind : {OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kBarrier}) {
+    for (const OpKind kind : kKinds) {
       for (const Algorithm* row : channel_rows(kind)) {
         INFO("row " << row->name << " at np " << size);
         CHECK(lanes.first_failure([&](int rank, Mesh& mesh) -> Status {
@@ -90,7 +99,7 @@ TEST_CASE("Channel rows give the formula's results over TCP") {
           uint64_t stamp = 0;
           CollectiveCase test;
           test.kind = kind;
-          test.root = kind == OpKind::kBroadcast ? size - 1 : 0;
+          test.root = kind == OpKind::kBroadcast || kind == OpKind::kSend ? size - 1 : 0;
           for (const std::vector<int64_t>& counts : {std::vector<int64_t>{1}, {0}, {1000, 3}, {200'003}}) {
             test.counts = kind == OpKind::kBarrier ? std::vector<int64_t>{} : counts;
             RUEDA_RETURN_IF_ERROR(run_case(*row, test, team, mesh, stamp));
@@ -115,6 +124,16 @@ TEST_CASE("The bandwidth-optimal rows send 2 (N-1)/N of the batch from every ran
   CHECK(bytes_sent(row_named("direct"), test, size) == std::vector<uint64_t>(size, optimal[0] / 2));
   // Partial sums travel in fp32, results in fp16.
   CHECK(bytes_sent(row_named("ring"), test, size) == std::vector<uint64_t>(size, optimal[0] / 2 + optimal[0] / 4));
+}
+
+TEST_CASE("A reduce-scatter over channels sends (N-1)/N of the batch from every rank") {
+  CollectiveCase test;
+  test.kind = OpKind::kReducescatter;
+  test.counts = {1 << 18};
+  const uint64_t optimal = (uint64_t{4} << 18) * 3 / 4;
+  CHECK(bytes_sent(row_named("direct_reducescatter"), test, 4) == std::vector<uint64_t>(4, optimal));
+  test.codec = CodecId::kFp16;
+  CHECK(bytes_sent(row_named("direct_reducescatter"), test, 4) == std::vector<uint64_t>(4, optimal / 2));
 }
 
 TEST_CASE("Doubling sends the batch log2(N) times, and a tree N-1 times in all") {
@@ -150,7 +169,7 @@ TEST_CASE("On several hosts short batches double, long and deterministic ones go
 
 TEST_CASE("A channel row on a lane without channels says so") {
   LaneRanks lanes(2);
-  for (const OpKind kind : {OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kBarrier}) {
+  for (const OpKind kind : kKinds) {
     for (const Algorithm* row : channel_rows(kind)) {
       CollectiveCase test;
       test.kind = kind;

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "ops/kernels/reduce.h"
+#include "ops/owner_parts.h"
 #include "ops/packing.h"
 #include "tests/ops/table_rig.h"
 #include "tests/support/collective_case.h"
@@ -83,6 +84,33 @@ TEST_CASE("All canonical rows give all ranks the same bits, whoever owns a slice
             stamp += 1000;
           }
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("A reduce-scatter gives each rank the bits that an all-reduce would have put there") {
+  for (const Bracket bracket : {Bracket{2, 2}, Bracket{4, 2}, Bracket{7, 3}}) {
+    TableRig rig(bracket.size);
+    uint64_t stamp = 0;
+    for (const CodecId codec : {CodecId::kNone, CodecId::kFp16}) {
+      CollectiveCase test = rounding(Dtype::kF32, codec, {20'001});
+      const Bytes expected = reference(test, bracket);
+      test.kind = OpKind::kReducescatter;
+      for (const Algorithm& row : algorithms()) {
+        if (!may_serve(row, test.shape(bracket.size))) continue;
+        INFO(row.name);
+        CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) -> Status {
+          const Team team = team_of(bracket.size, rank, bracket.group);
+          const CaseTensors tensors(test, team);
+          RUEDA_RETURN_IF_ERROR(
+              row.run(tensors.call(row.plan(test.shape(bracket.size)), stamp), mesh, Deadline::never()));
+          const ElementRange own = rows_of(20'001, 1, bracket.size, rank);
+          const Bytes part(expected.begin() + own.begin * 4, expected.begin() + own.end * 4);
+          if (tensors.results() == part) return {};
+          return Status(Code::kSystem, "rank " + std::to_string(rank) + " differs in " + test.text());
+        }) == "");
+        stamp += 1000;
       }
     }
   }

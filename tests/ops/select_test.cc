@@ -92,9 +92,14 @@ TEST_CASE("Rows that move partial sums refuse an average of integers") {
   CHECK_THAT(refusal(shape), Contains("i32"));
 }
 
-TEST_CASE("What a dtype does not define, and adasum, are invalid on every row") {
+TEST_CASE("What a dtype or a kind does not define is invalid on every row") {
   BatchShape shape = allreduce_of(4, 2);
   shape.op = ReduceOp::kAdasum;
+  CHECK(select_row(algorithms(), Settings(), shape).ok());
+  shape.kind = OpKind::kReducescatter;
+  CHECK(select_row(algorithms(), Settings(), shape).status().code() == Code::kInvalidArgument);
+  shape.kind = OpKind::kAllreduce;
+  shape.dtype = Dtype::kI32;
   CHECK(select_row(algorithms(), Settings(), shape).status().code() == Code::kInvalidArgument);
   shape.op = ReduceOp::kAverage;
   shape.dtype = Dtype::kBool;

@@ -45,7 +45,7 @@ void check_rows(int size, OpKind kind, Cases cases) {
     cases.row = &row;
     INFO("row " << row.name << " at np " << size);
     CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) { return cases.run_on(rank, mesh, stamp); }) == "");
-    stamp += 1u << 20;
+    stamp += uint64_t{1} << 50;
   }
 }
 
@@ -56,6 +56,12 @@ CollectiveCase reduction(Dtype dtype, ReduceOp op, std::vector<int64_t> counts) 
   test.dtype = dtype;
   test.op = op;
   test.counts = std::move(counts);
+  return test;
+}
+
+CollectiveCase dealt(CollectiveCase test, int64_t row) {
+  test.kind = OpKind::kReducescatter;
+  test.row = row;
   return test;
 }
 
@@ -151,6 +157,66 @@ TEST_CASE("Every all-reduce row serves 16 and 33 ranks in groups of 16") {
   }
 }
 
+TEST_CASE("Every reduce-scatter row gives each rank its rows of the formula's result for every type and operator") {
+  for (const int size : {1, 2, 3, 4, 7, 8}) {
+    Cases cases;
+    for (const Dtype dtype : kDtypes) {
+      for (const ReduceOp op : kOps) {
+        if (!why_undefined(op, dtype).empty()) continue;
+        for (const int64_t count : edge_counts(size)) {
+          cases.tests.push_back(dealt(reduction(dtype, op, {count}), 1));
+          cases.tests.push_back(dealt(reduction(dtype, op, {5 * count, 10}), 5));
+        }
+      }
+    }
+    check_rows(size, OpKind::kReducescatter, cases);
+  }
+}
+
+TEST_CASE("Every reduce-scatter row cuts chunks, applies codecs and scales, and works in place and out of place") {
+  for (const int size : {1, 2, 3, 8, 33}) {
+    Cases cases;
+    cases.chunk_bytes = {0, 16384};
+    cases.group = 16;
+    const int64_t long_count = scaled_down(size > 8 ? 5'000 : 100'000);
+    for (const CodecId codec : {CodecId::kNone, CodecId::kBf16}) {
+      for (const Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kI16}) {
+        for (const std::vector<int64_t>& counts : {std::vector<int64_t>{3, 0, 3000, 9}, {long_count * 3}}) {
+          CollectiveCase test = dealt(reduction(dtype, ReduceOp::kSum, counts), 3);
+          test.codec = codec;
+          cases.tests.push_back(test);
+          test.placement = Placement::kOutOfPlace;
+          test.prescale = 0.5;
+          test.postscale = 4.0;
+          cases.tests.push_back(test);
+        }
+      }
+    }
+    check_rows(size, OpKind::kReducescatter, cases);
+  }
+}
+
+TEST_CASE("Every reduce row gives the root the formula's result, and the others nothing") {
+  for (const int size : {1, 2, 3, 4, 7}) {
+    Cases cases;
+    cases.chunk_bytes = {0, 4096};
+    for (int root = 0; root < size; ++root) {
+      for (const Dtype dtype : {Dtype::kI8, Dtype::kBf16, Dtype::kF32}) {
+        for (const std::vector<int64_t>& counts : {std::vector<int64_t>{0}, {1}, {1000, 0, 3}, {scaled_down(90'000)}}) {
+          CollectiveCase test = reduction(dtype, ReduceOp::kAverage, counts);
+          test.kind = OpKind::kReduce;
+          test.root = root;
+          cases.tests.push_back(test);
+          test.placement = Placement::kOutOfPlace;
+          test.codec = CodecId::kFp16;
+          cases.tests.push_back(test);
+        }
+      }
+    }
+    check_rows(size, OpKind::kReduce, cases);
+  }
+}
+
 TEST_CASE("Every broadcast row hands the root's bits to all, from every root") {
   for (const int size : {1, 2, 3, 4, 7, 8, 33}) {
     Cases cases;
@@ -172,6 +238,75 @@ TEST_CASE("Every broadcast row hands the root's bits to all, from every root") {
     }
     check_rows(size, OpKind::kBroadcast, cases);
   }
+}
+
+TEST_CASE("Every row that exchanges rows puts them in the order of ranks, however many each rank has") {
+  for (const OpKind kind : {OpKind::kAllgather, OpKind::kAlltoall, OpKind::kGather, OpKind::kScatter}) {
+    for (const int size : {1, 2, 3, 4, 7, 33}) {
+      Cases cases;
+      cases.chunk_bytes = {0, 64, 4096};
+      for (const int64_t row : {1, 3}) {
+        CollectiveCase test;
+        test.kind = kind;
+        test.root = size / 2;
+        test.row = row;
+        for (const Dtype dtype : {Dtype::kU8, Dtype::kF32, Dtype::kI64}) {
+          test.dtype = dtype;
+          for (const std::vector<int64_t>& rows : {std::vector<int64_t>{0}, {1}, {100, 0, 7}, {scaled_down(3001)}}) {
+            test.counts = rows;
+            cases.tests.push_back(test);
+          }
+        }
+      }
+      check_rows(size, kind, cases);
+    }
+  }
+}
+
+TEST_CASE("Rows lie in the order of ranks where a team has another") {
+  const std::vector<int> hosts_first = {0, 2, 1, 3};
+  for (const Algorithm& row : algorithms()) {
+    if (!exchanges(row.kind) && row.kind != OpKind::kReducescatter) continue;
+    CollectiveCase test;
+    test.kind = row.kind;
+    test.counts = {50, 9};
+    test.root = 1;
+    TableRig rig(4);
+    INFO(name_of(row.kind) << " row " << row.name);
+    if (!may_serve(row, test.shape(4))) continue;
+    CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) {
+      uint64_t stamp = 0;
+      return run_case(row, test, team_of(hosts_first, rank), mesh, stamp);
+    }) == "");
+  }
+}
+
+TEST_CASE("A long exchange reuses its slots many times") {
+  for (const OpKind kind : {OpKind::kAllgather, OpKind::kAlltoall, OpKind::kGather, OpKind::kScatter}) {
+    Cases cases;
+    CollectiveCase test;
+    test.kind = kind;
+    test.dtype = Dtype::kF64;
+    test.counts = {scaled_down(700'000), 5};
+    cases.tests = {test, test};
+    check_rows(3, kind, cases);
+  }
+}
+
+TEST_CASE("Every send row hands the root's bits to the other rank") {
+  Cases cases;
+  cases.chunk_bytes = {0, 4096};
+  for (const int root : {0, 1}) {
+    for (const std::vector<int64_t>& counts : {std::vector<int64_t>{0}, {1}, {4096, 0, 3, scaled_down(90'001)}}) {
+      CollectiveCase test;
+      test.kind = OpKind::kSend;
+      test.dtype = Dtype::kBf16;
+      test.root = root;
+      test.counts = counts;
+      cases.tests.push_back(test);
+    }
+  }
+  check_rows(2, OpKind::kSend, cases);
 }
 
 TEST_CASE("No rank leaves a barrier before all have come") {

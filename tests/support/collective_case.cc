@@ -6,7 +6,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "ops/chunks.h"
+#include "ops/owner_parts.h"
 #include "ops/packing.h"
 #include "runtime/base/half.h"
 
@@ -139,9 +139,11 @@ std::byte raw_byte(int member, int64_t offset) {
   return static_cast<std::byte>((offset * 37 + member * 101 + 11) & 0xff);
 }
 
+bool spreads(OpKind kind) { return kind == OpKind::kBroadcast || kind == OpKind::kSend; }
+
 void fill_element(const CollectiveCase& test, int member, int members, int64_t i, std::byte* at) {
   const size_t bytes = size_of(test.dtype);
-  if (test.kind == OpKind::kBroadcast) {
+  if (spreads(test.kind)) {
     const int64_t first = i * static_cast<int64_t>(bytes) + test.salt;
     for (size_t b = 0; b < bytes; ++b) at[b] = raw_byte(member, first + static_cast<int64_t>(b));
   } else {
@@ -151,11 +153,20 @@ void fill_element(const CollectiveCase& test, int member, int members, int64_t i
 }
 
 void expected_element(const CollectiveCase& test, int members, int64_t i, std::byte* at) {
-  if (test.kind == OpKind::kBroadcast) {
+  if (spreads(test.kind)) {
     fill_element(test, test.root, members, i, at);
   } else {
     store(test.dtype, at, expected(test, members, i));
   }
+}
+
+/// A row's plan with another chunk length.
+RowChoice plan_with(const Algorithm& row, const BatchShape& shape, uint32_t chunk_bytes) {
+  RowChoice choice = row.plan(shape);
+  if (shape.kind == OpKind::kReducescatter || shape.kind == OpKind::kReduce) return plan_pieces(shape, chunk_bytes);
+  if (!exchanges(shape.kind)) return plan_chunks(wire_bytes(shape), chunk_bytes);
+  choice.chunk_bytes = std::min(choice.chunk_bytes, chunk_bytes);
+  return choice;
 }
 
 }  // namespace
@@ -181,9 +192,9 @@ CollectiveCase CollectiveCase::salted(uint64_t stamp) const {
 
 std::string CollectiveCase::text() const {
   return std::string(name_of(kind)) + " " + name_of(op) + " of " + std::to_string(counts.size()) + " tensors, " +
-         std::to_string(count()) + " " + name_of(dtype) + ", codec " + name_of(codec) + ", scales " +
-         std::to_string(prescale) + " and " + std::to_string(postscale) + ", root " + std::to_string(root) +
-         (placement == Placement::kInPlace ? ", in place" : ", out of place");
+         std::to_string(count()) + " " + name_of(dtype) + " in rows of " + std::to_string(row) + ", codec " +
+         name_of(codec) + ", scales " + std::to_string(prescale) + " and " + std::to_string(postscale) + ", root " +
+         std::to_string(root) + (placement == Placement::kInPlace ? ", in place" : ", out of place");
 }
 
 Team team_of(int size, int index, int group) {
@@ -202,11 +213,51 @@ Team team_of(std::vector<int> ranks, int rank) {
   return team;
 }
 
-CaseTensors::CaseTensors(const CollectiveCase& test, const Team& team) : case_(test), team_(team) {
+CaseTensors::CaseTensors(const CollectiveCase& test, const Team& team) : case_(test), team_(team), arrived_(test) {
+  if (exchanges(test.kind)) {
+    fill_exchange();
+    return;
+  }
   for (const int64_t count : test.counts) inputs_.emplace_back(static_cast<size_t>(count) * size_of(test.dtype));
-  if (test.placement == Placement::kOutOfPlace) outputs_ = inputs_;
-  for (size_t t = 0; t < inputs_.size(); ++t) slices_.push_back({inputs_[t].data(), out(t), test.counts[t]});
+  const size_t bytes = size_of(test.dtype);
+  for (size_t t = 0; t < inputs_.size(); ++t) {
+    const ElementRange range = result_range(t);
+    std::byte* out = inputs_[t].data() + static_cast<size_t>(range.begin) * bytes;
+    if (test.placement == Placement::kOutOfPlace) {
+      out = outputs_.emplace_back(static_cast<size_t>(range.length()) * bytes).data();
+    }
+    slices_.push_back({inputs_[t].data(), out, test.counts[t], test.row});
+  }
   fill();
+}
+
+ElementRange CaseTensors::result_range(size_t tensor) const {
+  const int64_t count = case_.counts[tensor];
+  if (case_.kind == OpKind::kReduce) return {0, team_.index == case_.root ? count : 0};
+  if (case_.kind != OpKind::kReducescatter) return {0, count};
+  const int rank = team_.ranks[static_cast<size_t>(team_.index)];
+  const auto place = std::count_if(team_.ranks.begin(), team_.ranks.end(), [rank](int other) { return other < rank; });
+  return rows_of(count, case_.row, team_.size(), static_cast<int>(place));
+}
+
+void CaseTensors::fill_exchange() {
+  for (size_t t = 0; t < case_.counts.size(); ++t) {
+    exchanged_.push_back(exchange_input(case_, team_, team_.index, t));
+  }
+  for (const ExchangeInput& input : exchanged_) {
+    const auto count = static_cast<int64_t>(input.bytes.size() / size_of(case_.dtype));
+    slices_.push_back({input.bytes.data(), nullptr, count, case_.row, input.parts.data()});
+  }
+}
+
+Status CaseTensors::check_arrived() const {
+  const std::vector<std::vector<std::byte>> expected = expected_arrivals(case_, team_);
+  for (size_t t = 0; t < std::max(expected.size(), arrived_.tensors.size()); ++t) {
+    if (t < expected.size() && t < arrived_.tensors.size() && expected[t] == arrived_.tensors[t]) continue;
+    return Status(Code::kSystem, case_.text() + ": member " + std::to_string(team_.index) + " of " +
+                                     std::to_string(team_.size()) + " got other rows of tensor " + std::to_string(t));
+  }
+  return {};
 }
 
 void CaseTensors::fill() {
@@ -233,17 +284,21 @@ Call CaseTensors::call(const RowChoice& choice, uint64_t stamp) const {
   call.choice = choice;
   call.stamp = stamp;
   call.team = &team_;
+  call.arrivals = &arrived_;
   return call;
 }
 
 Status CaseTensors::check() const {
+  if (exchanges(case_.kind)) return check_arrived();
   const size_t bytes = size_of(case_.dtype);
   std::byte want[16];
-  int64_t i = 0;
-  for (const Slice& slice : slices_) {
-    for (int64_t k = 0; k < slice.count; ++k, ++i) {
+  int64_t first = 0;
+  for (size_t t = 0; t < slices_.size(); first += slices_[t++].count) {
+    const ElementRange range = result_range(t);
+    for (int64_t k = range.begin; k < range.end; ++k) {
+      const int64_t i = first + k;
       expected_element(case_, team_.size(), i, want);
-      const std::byte* const got = slice.out + static_cast<size_t>(k) * bytes;
+      const std::byte* const got = slices_[t].out + static_cast<size_t>(k - range.begin) * bytes;
       if (std::memcmp(got, want, bytes) == 0) continue;
       return Status(Code::kSystem, case_.text() + ": member " + std::to_string(team_.index) + " of " +
                                        std::to_string(team_.size()) + ", element " + std::to_string(i) + " is " +
@@ -262,8 +317,9 @@ Status CaseTensors::check_inputs() const {
 
 std::vector<std::byte> CaseTensors::results() const {
   std::vector<std::byte> all;
-  for (const Slice& slice : slices_) {
-    all.insert(all.end(), slice.out, slice.out + static_cast<size_t>(slice.count) * size_of(case_.dtype));
+  for (size_t t = 0; t < slices_.size(); ++t) {
+    const size_t bytes = static_cast<size_t>(result_range(t).length()) * size_of(case_.dtype);
+    all.insert(all.end(), slices_[t].out, slices_[t].out + bytes);
   }
   return all;
 }
@@ -271,7 +327,7 @@ std::vector<std::byte> CaseTensors::results() const {
 Status run_case(const Algorithm& row, const CollectiveCase& test, const Team& team, Mesh& mesh, uint64_t& stamp,
                 uint32_t chunk_bytes) {
   const BatchShape shape = test.shape(team.size());
-  const RowChoice choice = chunk_bytes == 0 ? row.plan(shape) : plan_chunks(wire_bytes(shape), chunk_bytes);
+  const RowChoice choice = chunk_bytes == 0 ? row.plan(shape) : plan_with(row, shape, chunk_bytes);
   const CollectiveCase salted = test.salted(stamp);
   const CaseTensors tensors(salted, team);
   const Call call = tensors.call(choice, stamp);

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "ops/algorithm.h"
+#include "ops/chunks.h"
+#include "tests/support/exchange_case.h"
 
 namespace rueda::core {
 
@@ -21,6 +23,7 @@ struct CollectiveCase {
   double postscale = 1.0;
   int root = 0;
   std::vector<int64_t> counts = {1};  ///< elements of each tensor
+  int64_t row = 1;  ///< elements of a row: counts are multiples of it where rows are dealt out, rows where exchanged
   Placement placement = Placement::kInPlace;
   Values values = Values::kExact;
   /// Moves the formula along, so that what an earlier batch left in a slot is not right by accident.
@@ -53,13 +56,18 @@ class CaseTensors {
   std::vector<std::byte> results() const;
 
  private:
-  std::byte* out(size_t tensor) { return (outputs_.empty() ? inputs_ : outputs_)[tensor].data(); }
   void fill();
+  void fill_exchange();
+  Status check_arrived() const;
+  /// What this member has of tensor `tensor` afterwards.
+  ElementRange result_range(size_t tensor) const;
 
   const CollectiveCase& case_;
   const Team& team_;
-  std::vector<std::vector<std::byte>> inputs_, outputs_;  ///< no outputs where they are the inputs
+  std::vector<std::vector<std::byte>> inputs_, outputs_;  ///< no outputs where they lie in the inputs
   std::vector<Slice> slices_;
+  std::vector<ExchangeInput> exchanged_;  ///< instead of inputs, where rows are exchanged
+  mutable Arrived arrived_;               ///< instead of outputs
 };
 
 /// Runs one batch of a row on a member: its plan with `chunk_bytes` (0: as planned), the row, the check. Salted by the

@@ -64,6 +64,15 @@ class [[nodiscard]] Handle {
   /// with: Timeout where it was in no batch yet.
   void abandon(Seconds limit = kAbandonLimit) { finish(rueda_abandon(id_, limit.count())); }
 
+  /// The rows that a finished exchange received from each rank, in the order of ranks; of a group those of all members,
+  /// one after the other.
+  std::vector<int64_t> received_splits() const {
+    size_t count = 0;
+    check(rueda_received_splits(id_, nullptr, 0, &count));
+    std::vector<int64_t> splits(count);
+    check(rueda_received_splits(id_, splits.data(), splits.size(), &count));
+    return splits;
+  }
   /// The output of member `index` of a finished operation, wherever it was placed. Memory that the library owns goes
   /// with this handle.
   Tensor output(size_t index = 0) const {

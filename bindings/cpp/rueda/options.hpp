@@ -13,6 +13,7 @@ namespace rueda {
 enum class ReduceOp : int32_t {
   kAverage = RUEDA_AVERAGE,
   kSum = RUEDA_SUM,
+  kAdasum = RUEDA_ADASUM,  ///< floats
   kMin = RUEDA_MIN,
   kMax = RUEDA_MAX,
   kProduct = RUEDA_PRODUCT,
@@ -66,6 +67,15 @@ struct BroadcastOptions {
   Allocate allocate = {};
 };
 
+/// Of operations that move rows as they are.
+struct ExchangeOptions {
+  std::string name = {};
+  int32_t process_set = RUEDA_GLOBAL_SET;
+  void* stream = nullptr;
+  Callback callback = {};
+  Allocate allocate = {};
+};
+
 struct BarrierOptions {
   std::string name = {};
   int32_t process_set = RUEDA_GLOBAL_SET;
@@ -105,6 +115,10 @@ class COptions {
     c_.stream = options.stream;
   }
   explicit COptions(const BroadcastOptions& options)
+      : COptions(options.name, options.process_set, options.callback, options.allocate) {
+    c_.stream = options.stream;
+  }
+  explicit COptions(const ExchangeOptions& options)
       : COptions(options.name, options.process_set, options.callback, options.allocate) {
     c_.stream = options.stream;
   }

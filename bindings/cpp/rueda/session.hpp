@@ -152,6 +152,28 @@ class Session {
     wait_out(grouped_allreduce_async(tensors, options, names));
   }
 
+  /// Reduces `input` of all ranks and gives each its rows of the result (dimension 0), dealt out in the order of ranks,
+  /// the first ones one row more. `output` may lie where the own rows do in `input`; a late one is like `input` but for
+  /// its rows.
+  Handle reducescatter_async(const ConstTensor& input, const Tensor& output,
+                             const AllreduceOptions& options = {}) const {
+    const rueda_tensor in = input.c_tensor();
+    const rueda_tensor out = output.c_tensor();
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_reducescatter_async(session_, &in, &out, static_cast<int32_t>(options.op), c, handle);
+    });
+  }
+  /// Into memory of `options.allocate`, or of the library's until the handle goes: see `Handle::output`.
+  Handle reducescatter_async(const ConstTensor& input, const AllreduceOptions& options = {}) const {
+    const rueda_tensor in = input.c_tensor();
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_reducescatter_async(session_, &in, nullptr, static_cast<int32_t>(options.op), c, handle);
+    });
+  }
+  void reducescatter(const ConstTensor& input, const Tensor& output, const AllreduceOptions& options = {}) const {
+    wait_out(reducescatter_async(input, output, options));
+  }
+
   /// Copies `input` of `options.root` to `output` of all ranks.
   Handle broadcast_async(const ConstTensor& input, const Tensor& output, const BroadcastOptions& options = {}) const {
     const rueda_tensor in = input.c_tensor();
@@ -165,6 +187,116 @@ class Session {
   }
   void broadcast(const Tensor& tensor, const BroadcastOptions& options = {}) const {
     wait_out(broadcast_async(tensor, options));
+  }
+
+  /// Reduces `input` of all ranks into `output` of `root`. Elsewhere `output` is not looked at.
+  Handle reduce_async(const ConstTensor& input, const Tensor& output, int32_t root,
+                      const AllreduceOptions& options = {}) const {
+    const rueda_tensor in = input.c_tensor();
+    const rueda_tensor out = output.c_tensor();
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_reduce_async(session_, &in, &out, static_cast<int32_t>(options.op), root, c, handle);
+    });
+  }
+  void reduce(const Tensor& tensor, int32_t root, const AllreduceOptions& options = {}) const {
+    wait_out(reduce_async(tensor, tensor, root, options));
+  }
+
+  /// The exchanges move rows (steps of dimension 0), of which each rank may have another number; what arrives lies in
+  /// the order of ranks, in memory of `options.allocate`, else of the library's until the handle goes: see
+  /// `Handle::output` and `Handle::received_splits`.
+
+  /// The rows of all ranks, on all ranks.
+  Handle allgather_async(const ConstTensor& input, const ExchangeOptions& options = {}) const {
+    const rueda_tensor in = input.c_tensor();
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_allgather_async(session_, &in, nullptr, c, handle);
+    });
+  }
+  /// Into memory that has just the shape of what arrives, else InvalidArgument at the wait of this rank.
+  Handle allgather_async(const ConstTensor& input, const Tensor& output, const ExchangeOptions& options = {}) const {
+    const rueda_tensor in = input.c_tensor();
+    const rueda_tensor out = output.c_tensor();
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_allgather_async(session_, &in, &out, c, handle);
+    });
+  }
+  /// The elements of all ranks' ranges.
+  template <ElementRange R>
+  auto allgather(const R& range, const ExchangeOptions& options = {}) const {
+    return elements_of(range, allgather_async(range, options));
+  }
+
+  /// The same for several tensors as one group: see `grouped_allreduce_async`.
+  Handle grouped_allgather_async(std::span<const ConstTensor> inputs, const ExchangeOptions& options = {}) const {
+    std::vector<rueda_tensor> c_tensors;
+    for (const ConstTensor& input : inputs) c_tensors.push_back(input.c_tensor());
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_grouped_allgather_async(session_, c_tensors.size(), c_tensors.data(), nullptr, nullptr, c, handle);
+    });
+  }
+
+  /// Rank r gets the next `splits[r]` rows of every rank's input; without splits all get as many.
+  Handle alltoall_async(const ConstTensor& input, std::span<const int64_t> splits = {},
+                        const ExchangeOptions& options = {}) const {
+    const rueda_tensor in = input.c_tensor();
+    check_splits(splits, options.process_set);
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_alltoall_async(session_, &in, splits.empty() ? nullptr : splits.data(), nullptr, c, handle);
+    });
+  }
+  template <ElementRange R>
+  auto alltoall(const R& range, std::span<const int64_t> splits = {}, const ExchangeOptions& options = {}) const {
+    return elements_of(range, alltoall_async(range, splits, options));
+  }
+
+  /// The rows of all ranks, on `root`; elsewhere the handle has no output.
+  Handle gather_async(const ConstTensor& input, int32_t root, const ExchangeOptions& options = {}) const {
+    const rueda_tensor in = input.c_tensor();
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_gather_async(session_, &in, nullptr, root, c, handle);
+    });
+  }
+  /// Empty but on the root.
+  template <ElementRange R>
+  auto gather(const R& range, int32_t root, const ExchangeOptions& options = {}) const {
+    return elements_of(range, gather_async(range, root, options));
+  }
+
+  /// Rank r gets the next `splits[r]` rows of the root's input; without splits they are dealt out as in
+  /// `reducescatter`. Elsewhere `input` is looked at for its dtype and the shape of a row only.
+  Handle scatter_async(const ConstTensor& input, int32_t root, std::span<const int64_t> splits = {},
+                       const ExchangeOptions& options = {}) const {
+    const rueda_tensor in = input.c_tensor();
+    if (rank() == root) check_splits(splits, options.process_set);
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_scatter_async(session_, &in, splits.empty() ? nullptr : splits.data(), nullptr, root, c, handle);
+    });
+  }
+  template <ElementRange R>
+  auto scatter(const R& range, int32_t root, std::span<const int64_t> splits = {},
+               const ExchangeOptions& options = {}) const {
+    return elements_of(range, scatter_async(range, root, splits, options));
+  }
+
+  /// Sends `input` to rank `peer`, which receives it under the same name; nobody else takes part.
+  Handle send_async(const ConstTensor& input, int32_t peer, const ExchangeOptions& options = {}) const {
+    const rueda_tensor in = input.c_tensor();
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_send_async(session_, &in, peer, c, handle);
+    });
+  }
+  void send(const ConstTensor& input, int32_t peer, const ExchangeOptions& options = {}) const {
+    wait_out(send_async(input, peer, options));
+  }
+  Handle recv_async(const Tensor& output, int32_t peer, const ExchangeOptions& options = {}) const {
+    const rueda_tensor out = output.c_tensor();
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_recv_async(session_, &out, peer, c, handle);
+    });
+  }
+  void recv(const Tensor& output, int32_t peer, const ExchangeOptions& options = {}) const {
+    wait_out(recv_async(output, peer, options));
   }
 
   /// Finishes after all ranks have called it and everything agreed before it has run.
@@ -182,6 +314,21 @@ class Session {
   static int32_t query(int32_t value) {
     if (value < 0) check(rueda_last_error_code());
     return value;
+  }
+  void check_splits(std::span<const int64_t> splits, int32_t set) const {
+    if (splits.empty()) return;
+    const int32_t members = query(rueda_process_set_size(session_, set));
+    if (splits.size() == static_cast<size_t>(members)) return;
+    throw InvalidArgument(RUEDA_INVALID_ARGUMENT,
+                          std::to_string(splits.size()) + " splits for " + std::to_string(members) + " ranks");
+  }
+  /// What arrived, in elements of the range's type.
+  template <ElementRange R>
+  static auto elements_of(const R& range, const Handle& handle) {
+    using T = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(range))>>;
+    wait_out(handle);
+    const auto arrived = handle.output().template elements<T>();
+    return std::vector<T>(arrived.begin(), arrived.end());
   }
   static void wait_out(const Handle& handle) {
     for (;;) {

@@ -175,7 +175,7 @@ TEST_CASE("metadata and lists of operations survive the wire") {
   rueda::sim::Random random(2);
   for (int round = 0; round < 200; ++round) {
     Metadata sent;
-    sent.kind = static_cast<OpKind>(random.below(3));
+    sent.kind = static_cast<OpKind>(random.below(kOpKindCount));
     sent.dtype = static_cast<Dtype>(random.below(kDtypeCount));
     sent.codec = static_cast<CodecId>(random.below(3));
     sent.device = random.between(-1, 3);

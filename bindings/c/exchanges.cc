@@ -1,0 +1,177 @@
+// The functions of rueda.h that move rows as they are, and the reductions to one rank.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "bindings/c/handle_table.h"
+#include "bindings/c/last_error.h"
+#include "bindings/c/submit.h"
+
+namespace rueda::core {
+namespace {
+
+OperationCall exchange_call(OpKind kind, const rueda_tensor* input, const rueda_tensor* output,
+                            const rueda_op_options* options) {
+  return {.kind = kind, .inputs = input, .outputs = output, .options = options};
+}
+
+OperationCall rooted_call(OpKind kind, const rueda_tensor* input, const rueda_tensor* output, int32_t root,
+                          const rueda_op_options* options) {
+  return {.kind = kind, .root = root, .inputs = input, .outputs = output, .options = options};
+}
+
+/// `splits` is borrowed.
+OperationCall with_splits(OperationCall call, const int64_t* const& splits) {
+  call.splits = splits != nullptr ? &splits : nullptr;
+  return call;
+}
+
+OperationCall group_call(rueda_session* session, OpKind kind, size_t count, const rueda_tensor* inputs,
+                         const rueda_tensor* outputs, const char* const* names, const rueda_op_options* options) {
+  return as_group(
+      session,
+      {.kind = kind, .count = count, .inputs = inputs, .outputs = outputs, .names = names, .options = options});
+}
+
+OperationCall alltoall_group(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                             const int64_t* const* splits, const rueda_tensor* outputs, const char* const* names,
+                             const rueda_op_options* options) {
+  OperationCall call = group_call(session, OpKind::kAlltoall, count, inputs, outputs, names, options);
+  call.splits = splits;
+  return call;
+}
+
+OperationCall broadcast_group(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                              const rueda_tensor* outputs, const char* const* names, int32_t root,
+                              const rueda_op_options* options) {
+  OperationCall call = group_call(session, OpKind::kBroadcast, count, inputs, outputs, names, options);
+  call.root = root;
+  return call;
+}
+
+OperationCall reduce_call(const rueda_tensor* input, const rueda_tensor* output, int32_t op, int32_t root,
+                          const rueda_op_options* options) {
+  OperationCall call = rooted_call(OpKind::kReduce, input, output, root, options);
+  call.op = op;
+  return call;
+}
+
+Status received_splits(const Operation& operation, int64_t* splits, size_t capacity, size_t* count) {
+  if (count == nullptr) return Status(Code::kInvalidArgument, "count is NULL");
+  if (!operation.done()) return Status(Code::kInvalidArgument, "the operation is still in flight");
+  RUEDA_RETURN_IF_ERROR(operation.status());
+  *count = 0;
+  for (const Member& member : operation.members()) *count += member.received.size();
+  if (*count > capacity) return {};
+  if (*count > 0 && splits == nullptr) return Status(Code::kInvalidArgument, "splits is NULL");
+  for (const Member& member : operation.members()) {
+    splits = std::copy(member.received.begin(), member.received.end(), splits);
+  }
+  return {};
+}
+
+}  // namespace
+}  // namespace rueda::core
+
+namespace core = rueda::core;
+using core::OpKind;
+
+int32_t rueda_allgather_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                              const rueda_op_options* options, rueda_handle* handle) {
+  return core::start(session, core::exchange_call(OpKind::kAllgather, input, output, options), handle);
+}
+
+int32_t rueda_allgather(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
+                        const rueda_op_options* options) {
+  return core::run(session, core::exchange_call(OpKind::kAllgather, input, output, options));
+}
+
+int32_t rueda_grouped_allgather_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                      const rueda_tensor* outputs, const char* const* names,
+                                      const rueda_op_options* options, rueda_handle* handle) {
+  return core::start(session, core::group_call(session, OpKind::kAllgather, count, inputs, outputs, names, options),
+                     handle);
+}
+
+int32_t rueda_grouped_allgather(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                const rueda_tensor* outputs, const char* const* names,
+                                const rueda_op_options* options) {
+  return core::run(session, core::group_call(session, OpKind::kAllgather, count, inputs, outputs, names, options));
+}
+
+int32_t rueda_alltoall_async(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
+                             const rueda_tensor* output, const rueda_op_options* options, rueda_handle* handle) {
+  return core::start(session, core::with_splits(core::exchange_call(OpKind::kAlltoall, input, output, options), splits),
+                     handle);
+}
+
+int32_t rueda_alltoall(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
+                       const rueda_tensor* output, const rueda_op_options* options) {
+  return core::run(session, core::with_splits(core::exchange_call(OpKind::kAlltoall, input, output, options), splits));
+}
+
+int32_t rueda_grouped_alltoall_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                     const int64_t* const* splits, const rueda_tensor* outputs,
+                                     const char* const* names, const rueda_op_options* options, rueda_handle* handle) {
+  return core::start(session, core::alltoall_group(session, count, inputs, splits, outputs, names, options), handle);
+}
+
+int32_t rueda_grouped_alltoall(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                               const int64_t* const* splits, const rueda_tensor* outputs, const char* const* names,
+                               const rueda_op_options* options) {
+  return core::run(session, core::alltoall_group(session, count, inputs, splits, outputs, names, options));
+}
+
+int32_t rueda_reduce_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t op,
+                           int32_t root, const rueda_op_options* options, rueda_handle* handle) {
+  return core::start(session, core::reduce_call(input, output, op, root, options), handle);
+}
+
+int32_t rueda_reduce(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t op,
+                     int32_t root, const rueda_op_options* options) {
+  return core::run(session, core::reduce_call(input, output, op, root, options));
+}
+
+int32_t rueda_gather_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t root,
+                           const rueda_op_options* options, rueda_handle* handle) {
+  return core::start(session, core::rooted_call(OpKind::kGather, input, output, root, options), handle);
+}
+
+int32_t rueda_gather(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t root,
+                     const rueda_op_options* options) {
+  return core::run(session, core::rooted_call(OpKind::kGather, input, output, root, options));
+}
+
+int32_t rueda_scatter_async(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
+                            const rueda_tensor* output, int32_t root, const rueda_op_options* options,
+                            rueda_handle* handle) {
+  return core::start(
+      session, core::with_splits(core::rooted_call(OpKind::kScatter, input, output, root, options), splits), handle);
+}
+
+int32_t rueda_scatter(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
+                      const rueda_tensor* output, int32_t root, const rueda_op_options* options) {
+  return core::run(session,
+                   core::with_splits(core::rooted_call(OpKind::kScatter, input, output, root, options), splits));
+}
+
+int32_t rueda_grouped_broadcast_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                      const rueda_tensor* outputs, const char* const* names, int32_t root,
+                                      const rueda_op_options* options, rueda_handle* handle) {
+  return core::start(session, core::broadcast_group(session, count, inputs, outputs, names, root, options), handle);
+}
+
+int32_t rueda_grouped_broadcast(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                const rueda_tensor* outputs, const char* const* names, int32_t root,
+                                const rueda_op_options* options) {
+  return core::run(session, core::broadcast_group(session, count, inputs, outputs, names, root, options));
+}
+
+int32_t rueda_received_splits(rueda_handle handle, int64_t* splits, size_t capacity, size_t* count) {
+  return core::guarded([&]() -> core::Status {
+    const auto operation = core::handles().find(handle);
+    if (operation != nullptr) return core::received_splits(*operation, splits, capacity, count);
+    return core::Status(core::Code::kInvalidArgument,
+                        fmt::format("handle {} does not exist: it was never given out, or was released", handle));
+  });
+}

@@ -1,0 +1,92 @@
+#include "bindings/c/fill_exchange.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "bindings/c/wrong.h"
+#include "ops/owner_parts.h"
+#include "runtime/engine/engine.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr int64_t kMaxRowBytes = int64_t{1} << 47;
+
+/// Elements of one row; 0 where a dimension beyond the first is.
+Result<int64_t> row_elements(const Metadata& metadata) {
+  const auto element = static_cast<int64_t>(size_of(metadata.dtype));
+  int64_t row = 1;
+  for (size_t d = 1; d < metadata.shape.size(); ++d) {
+    if (metadata.shape[d] == 0) return int64_t{0};
+  }
+  for (size_t d = 1; d < metadata.shape.size(); ++d) {
+    if (metadata.shape[d] > kMaxRowBytes / element / row) {
+      return wrong(fmt::format("input: a row has more than 2^47 bytes, the limit, at dimension {}", d));
+    }
+    row *= metadata.shape[d];
+  }
+  return row;
+}
+
+Status take_splits(Member& member, std::span<const int64_t> splits, int64_t rows) {
+  int64_t left = rows;
+  for (size_t i = 0; i < splits.size(); ++i) {
+    if (splits[i] < 0 || splits[i] > left) {
+      return wrong(fmt::format("splits: number {} is {}, with {} of {} rows left", i, splits[i], left, rows));
+    }
+    left -= splits[i];
+  }
+  if (left != 0) return wrong(fmt::format("splits: they add up to {}, the input has {} rows", rows - left, rows));
+  member.parts.assign(splits.begin(), splits.end());
+  return {};
+}
+
+Status split_evenly(Member& member, int64_t rows, int size) {
+  if (member.request.metadata.kind == OpKind::kAlltoall && rows % size != 0) {
+    return wrong(fmt::format("splits: without them {} rows must be a multiple of the {} ranks", rows, size));
+  }
+  for (int place = 0; place < size; ++place) member.parts.push_back(rows_of(rows, 1, size, place).length());
+  return {};
+}
+
+Status fill_parts(Member& member, const OperationCall& call, SetPlace set, size_t index, int64_t rows) {
+  const OpKind kind = member.request.metadata.kind;
+  if (kind == OpKind::kAllgather || kind == OpKind::kGather) {
+    member.parts = {rows};
+  } else if (kind == OpKind::kAlltoall || call.root == member.operation->engine().plan().rank) {
+    const int64_t* const splits = call.splits != nullptr ? call.splits[index] : nullptr;
+    const auto size = static_cast<size_t>(set.size);
+    RUEDA_RETURN_IF_ERROR(splits != nullptr ? take_splits(member, {splits, size}, rows)
+                                            : split_evenly(member, rows, set.size));
+  }
+  member.slice.parts = member.parts.data();
+  return {};
+}
+
+}  // namespace
+
+Status fill_exchange(Member& member, const OperationCall& call, SetPlace set, size_t index, const CheckedTensor& input,
+                     const CheckedTensor* output) {
+  Metadata& metadata = member.request.metadata;
+  if (metadata.dimensions().empty()) {
+    return wrong(fmt::format("input: {} moves rows of dimension 0; the tensor has no dimensions", name_of(call.kind)));
+  }
+  const Result<int64_t> row = row_elements(metadata);
+  if (!row.ok()) return row.status();
+  member.slice.row = row.value();
+  RUEDA_RETURN_IF_ERROR(fill_parts(member, call, set, index, std::exchange(metadata.shape[0], 0)));
+  member.output = std::make_unique<OutputShape>(OutputShape{metadata.shape, 0});
+  if (call.kind == OpKind::kGather && call.root != member.operation->engine().plan().rank) return {};
+  member.arrives = true;
+  if (output == nullptr) return {};
+  std::vector<int64_t> shape = metadata.shape;
+  if (output->tensor.dimensions > 0) shape[0] = output->tensor.shape[0];
+  RUEDA_RETURN_IF_ERROR(check_output(input, *output, std::span(shape).first(metadata.dimensions().size())));
+  RUEDA_RETURN_IF_ERROR(check_overlap(input, *output, nullptr));
+  member.slice.out = static_cast<std::byte*>(output->tensor.data);
+  *member.output = OutputShape{std::move(shape), output->count};
+  return {};
+}
+
+}  // namespace rueda::core

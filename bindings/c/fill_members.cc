@@ -1,0 +1,219 @@
+#include "bindings/c/fill_members.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "bindings/c/check_tensor.h"
+#include "bindings/c/copy_in.h"
+#include "bindings/c/fill_exchange.h"
+#include "bindings/c/wrong.h"
+#include "ops/owner_parts.h"
+#include "runtime/base/reduction.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr size_t kMaxNameBytes = 1024;
+
+Status check_op(int32_t op, Dtype dtype) {
+  const bool known = op >= RUEDA_AVERAGE && op <= RUEDA_BXOR;
+  if (!known) {
+    return wrong(fmt::format(
+        "reduce op {} is unknown; average 0, sum 1, adasum 2, min 3, max 4, product 5, band 6, bor 7, bxor 8 exist",
+        op));
+  }
+  std::string why = why_undefined(static_cast<ReduceOp>(op), dtype);
+  return why.empty() ? Status() : wrong(std::move(why));
+}
+
+CodecId codec_of(const rueda_op_options& options, Dtype dtype, const Settings& settings) {
+  if (dtype != Dtype::kF32 && dtype != Dtype::kF64) return CodecId::kNone;
+  switch (options.codec) {
+    case RUEDA_CODEC_NONE: return CodecId::kNone;
+    case RUEDA_CODEC_FP16: return CodecId::kFp16;
+    case RUEDA_CODEC_BF16: return CodecId::kBf16;
+    default: return settings.compression;
+  }
+}
+
+Result<std::string> member_name(const OperationCall& call, const rueda_op_options& options, size_t index) {
+  std::string name;
+  if (call.names != nullptr) {
+    if (call.names[index] == nullptr) return wrong(fmt::format("names[{}] is NULL", index));
+    name = call.names[index];
+  } else if (options.name != nullptr) {
+    name = call.group != 0 ? fmt::format("{}.{}", options.name, index) : options.name;
+  }
+  if (name.size() > kMaxNameBytes) {
+    return wrong(fmt::format("the name \"{}...\" has {} bytes, the limit is {}", name.substr(0, 32), name.size(),
+                             kMaxNameBytes));
+  }
+  return name;
+}
+
+/// Gives a known output memory of the library's where nobody else has a place for it.
+Status place_output(Operation& operation, size_t index, size_t bytes) {
+  const Member& member = operation.members()[index];
+  if (member.slice.out != nullptr || bytes == 0 || operation.spec().allocate != nullptr) return {};
+  const DeviceRow& device = *operation.spec().device;
+  auto* memory = static_cast<std::byte*>(
+      device.allocate(device.context, operation.spec().device_index, bytes, operation.spec().stream));
+  if (memory == nullptr) return Status(Code::kSystem, fmt::format("no memory for an output of {} bytes", bytes));
+  operation.own_output(index, memory, Ownership::kLibrary);
+  return {};
+}
+
+/// The set is known to have this rank as a member.
+SetPlace place_in_set(const Engine& engine, SetId set) {
+  const Result<std::vector<int>> ranks = engine.process_sets().ranks(set);
+  if (!ranks.ok()) return {};
+  const auto own = std::find(ranks.value().begin(), ranks.value().end(), engine.plan().rank);
+  return {static_cast<int>(ranks.value().size()), static_cast<int>(own - ranks.value().begin())};
+}
+
+/// Fills one member after the other.
+class MemberFiller {
+ public:
+  MemberFiller(Operation& operation, const DeviceTable& devices, const OperationCall& call,
+               const rueda_op_options& options)
+      : operation_(operation),
+        devices_(devices),
+        call_(call),
+        options_(options),
+        set_(place_in_set(operation.engine(), static_cast<SetId>(options.process_set))) {}
+
+  Status fill(size_t index) {
+    Member& member = operation_.members()[index];
+    Result<std::string> name = member_name(call_, options_, index);
+    if (!name.ok()) return name.status();
+    member.request.name = std::move(name).value();
+    member.request.set = static_cast<SetId>(options_.process_set);
+    member.request.group = call_.group;
+    member.request.metadata.kind = call_.kind;
+    return call_.kind == OpKind::kBarrier ? Status() : fill_tensors(member, index);
+  }
+
+ private:
+  const EpochPlan& plan() const { return operation_.engine().plan(); }
+
+  Status fill_tensors(Member& member, size_t index) {
+    const bool from_root = call_.kind == OpKind::kScatter || call_.kind == OpKind::kSend;
+    const bool sends = !from_root || call_.root == plan().rank;
+    const rueda_tensor* const like = element_of(call_.inputs != nullptr ? call_.inputs : call_.outputs, index);
+    const Result<CheckedTensor> input =
+        check_tensor(like, "input", sends ? Place::kRequired : Place::kOptional, devices_);
+    if (!input.ok()) return input.status();
+    RUEDA_RETURN_IF_ERROR(fill_input(member, input.value(), index));
+    RUEDA_RETURN_IF_ERROR(fill_kind(member.request.metadata));
+    std::optional<CheckedTensor> output;
+    if (call_.outputs != nullptr) {
+      Result<CheckedTensor> checked =
+          check_tensor(element_of(call_.outputs, index), "output", Place::kOptional, devices_);
+      if (!checked.ok()) return checked.status();
+      output = std::move(checked).value();
+    }
+    const CheckedTensor* const given = output ? &*output : nullptr;
+    if (!exchanges(call_.kind)) return fill_result(member, index, input.value(), given);
+    if (sends) return fill_exchange(member, call_, set_, index, input.value(), given);
+    CheckedTensor nothing = input.value();  // what it described was looked at for its dtype and the shape of its rows
+    nothing.bytes = 0;
+    return fill_exchange(member, call_, set_, index, nothing, given);
+  }
+
+  Status fill_input(Member& member, const CheckedTensor& input, size_t index) const {
+    const rueda_tensor& tensor = input.tensor;
+    const OperationSpec& spec = operation_.spec();
+    if (tensor.device != spec.device->kind || tensor.device_index != spec.device_index) {
+      return wrong(fmt::format("tensor {} of the group lies on device {} number {}, the first on device {} number {}",
+                               index, tensor.device, tensor.device_index, spec.device->kind, spec.device_index));
+    }
+    Metadata& metadata = member.request.metadata;
+    metadata.device = tensor.device == RUEDA_DEVICE_CPU ? -1 : tensor.device;
+    metadata.dtype = static_cast<Dtype>(tensor.dtype);
+    metadata.shape = input.agreed_shape();
+    member.slice.in = static_cast<const std::byte*>(tensor.data);
+    member.slice.count = input.count;
+    return {};
+  }
+
+  Status fill_kind(Metadata& metadata) const {
+    if (has_root(call_.kind)) {
+      if (call_.root < 0 || call_.root >= plan().size) {
+        return wrong(fmt::format("{} root {} is no rank of this job: 0 to {} are", name_of(call_.kind), call_.root,
+                                 plan().size - 1));
+      }
+      if (!operation_.engine().process_sets().contains(static_cast<SetId>(options_.process_set), call_.root)) {
+        return wrong(fmt::format("{} root {} is no member of process set {}", name_of(call_.kind), call_.root,
+                                 options_.process_set));
+      }
+      metadata.root = call_.root;
+    }
+    if (!reduces(call_.kind)) return {};
+    RUEDA_RETURN_IF_ERROR(check_op(call_.op, metadata.dtype));
+    if (call_.op == RUEDA_ADASUM && call_.kind != OpKind::kAllreduce) {
+      return wrong(fmt::format("{}: adasum is an all-reduce's operator", name_of(call_.kind)));
+    }
+    metadata.op = static_cast<ReduceOp>(call_.op);
+    if (call_.op != RUEDA_ADASUM) metadata.codec = codec_of(options_, metadata.dtype, plan().settings);
+    if (options_.has_scale != 0) {
+      metadata.prescale = options_.prescale;
+      metadata.postscale = options_.postscale;
+    }
+    return {};
+  }
+
+  Status fill_result(Member& member, size_t index, const CheckedTensor& input, const CheckedTensor* output) {
+    if (call_.kind == OpKind::kReducescatter) RUEDA_RETURN_IF_ERROR(deal_rows(member));
+    if (call_.kind == OpKind::kReduce && call_.root != plan().rank) {
+      member.output = std::make_unique<OutputShape>(OutputShape{{0}, 0});
+      return {};
+    }
+    if (output != nullptr) {
+      RUEDA_RETURN_IF_ERROR(check_output(input, *output, member.output_shape()));
+      RUEDA_RETURN_IF_ERROR(check_overlap(input, *output, place_in_input(member)));
+      member.slice.out = static_cast<std::byte*>(output->tensor.data);
+    }
+    const size_t element = size_of(member.request.metadata.dtype);
+    RUEDA_RETURN_IF_ERROR(place_output(operation_, index, static_cast<size_t>(member.output_count()) * element));
+    if (member.slice.in == nullptr) member.slice.in = member.slice.out;  // a receiver has no other input
+    return {};
+  }
+
+  /// The own rows of a reduce-scatter: the shape of its result.
+  Status deal_rows(Member& member) const {
+    std::vector<int64_t> shape = member.request.metadata.shape;
+    if (shape.empty()) return wrong("input: a reducescatter deals out dimension 0; the tensor has no dimensions");
+    if (member.slice.count > 0) member.slice.row = member.slice.count / shape[0];
+    const ElementRange own = rows_of(shape[0], 1, set_.size, set_.place);
+    shape[0] = own.length();
+    const int64_t count = member.slice.count > 0 ? own.length() * member.slice.row : 0;
+    member.output = std::make_unique<OutputShape>(OutputShape{std::move(shape), count});
+    return {};
+  }
+
+  /// Where in its input the result may lie.
+  const std::byte* place_in_input(const Member& member) const {
+    if (call_.kind != OpKind::kReducescatter || member.slice.count == 0) return member.slice.in;
+    const ElementRange own = rows_of(member.slice.count, member.slice.row, set_.size, set_.place);
+    return member.slice.in + static_cast<size_t>(own.begin) * size_of(member.request.metadata.dtype);
+  }
+
+  Operation& operation_;
+  const DeviceTable& devices_;
+  const OperationCall& call_;
+  const rueda_op_options& options_;
+  const SetPlace set_;
+};
+
+}  // namespace
+
+Status fill_members(Operation& operation, const DeviceTable& devices, const OperationCall& call,
+                    const rueda_op_options& options) {
+  MemberFiller filler(operation, devices, call, options);
+  for (size_t index = 0; index < call.count; ++index) RUEDA_RETURN_IF_ERROR(filler.fill(index));
+  return {};
+}
+
+}  // namespace rueda::core

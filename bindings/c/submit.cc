@@ -1,0 +1,71 @@
+#include "bindings/c/submit.h"
+
+#include "bindings/c/handle_table.h"
+#include "bindings/c/last_error.h"
+#include "runtime/engine/completer.h"
+
+namespace rueda::core {
+namespace {
+
+using HandleCell = std::shared_ptr<std::atomic<rueda_handle>>;
+
+Result<std::shared_ptr<Operation>> prepare(rueda_session* session, const OperationCall& call, HandleCell cell,
+                                           std::shared_ptr<Engine>& engine) {
+  Result<std::shared_ptr<Engine>> found = engine_of(session);
+  if (!found.ok()) return found.status();
+  engine = std::move(found).value();
+  return build_operation(engine, session->devices, call, std::move(cell));
+}
+
+}  // namespace
+
+int32_t start(rueda_session* session, const OperationCall& call, rueda_handle* handle) {
+  return guarded([&]() -> Status {
+    if (handle == nullptr) return Status(Code::kInvalidArgument, "handle is NULL");
+    *handle = 0;
+    std::shared_ptr<Engine> engine;
+    auto cell = std::make_shared<std::atomic<rueda_handle>>(0);
+    Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell, engine);
+    if (!operation.ok()) return operation.status();
+    const rueda_handle number = handles().insert(operation.value());
+    cell->store(number);
+    const Status entered = engine->submit(operation.value());
+    if (entered.ok()) {
+      *handle = number;
+    } else {
+      static_cast<void>(handles().remove(number));
+    }
+    return entered;
+  });
+}
+
+int32_t run(rueda_session* session, const OperationCall& call) {
+  return guarded([&]() -> Status {
+    if (Completer::in_callback()) {
+      return Status(Code::kInvalidArgument,
+                    "a blocking operation may not be called inside a callback; enqueue it instead");
+    }
+    std::shared_ptr<Engine> engine;
+    const auto cell = std::make_shared<std::atomic<rueda_handle>>(0);
+    const Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell, engine);
+    if (!operation.ok()) return operation.status();
+    if (operation.value()->owns_outputs()) {
+      return Status(
+          Code::kInvalidArgument,
+          "a blocking operation needs a place for its output, or `allocate`: nothing would keep the library's memory");
+    }
+    const bool announced = operation.value()->spec().callback != nullptr;
+    if (announced) cell->store(handles().insert(operation.value()));
+    Status entered;
+    const Status result = engine->submit_and_wait(operation.value(), entered);
+    if (announced) static_cast<void>(handles().remove(cell->load()));
+    return result;
+  });
+}
+
+OperationCall as_group(rueda_session* session, OperationCall call) {
+  call.group = session != nullptr ? session->groups.fetch_add(1) + 1 : 0;
+  return call;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,13 @@
+#pragma once
+#include "bindings/c/build_operation.h"
+
+namespace rueda::core {
+
+/// Enqueues what an API function was asked for; an error code of rueda.h. `*handle` is 0 unless it was accepted.
+int32_t start(rueda_session* session, const OperationCall& call, rueda_handle* handle);
+/// Enqueues and waits: the blocking form, refused inside a callback and where nobody would keep an output.
+int32_t run(rueda_session* session, const OperationCall& call);
+/// The call with the number of a new group.
+OperationCall as_group(rueda_session* session, OperationCall call);
+
+}  // namespace rueda::core

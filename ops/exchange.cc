@@ -1,0 +1,106 @@
+#include "ops/exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <string>
+
+namespace rueda::core {
+
+namespace {
+
+/// As agreement limits a tensor.
+constexpr uint64_t kMostBytes = uint64_t{1} << 47;
+
+}  // namespace
+
+Exchange::Exchange(const Call& call)
+    : call_(call),
+      team_(*call.team),
+      element_(size_of(call.dtype)),
+      by_rank_(team_.ranks.size()),
+      place_of_(team_.ranks.size()),
+      counts_(team_.ranks.size() * call.slices.size()),
+      arriving_(counts_.size()) {
+  std::iota(by_rank_.begin(), by_rank_.end(), 0);
+  std::sort(by_rank_.begin(), by_rank_.end(),
+            [this](int a, int b) { return team_.ranks[static_cast<size_t>(a)] < team_.ranks[static_cast<size_t>(b)]; });
+  for (size_t place = 0; place < by_rank_.size(); ++place) place_of_[static_cast<size_t>(by_rank_[place])] = place;
+  const std::vector<int64_t> own = counts_to(index());
+  std::copy(own.begin(), own.end(), counts_.begin() + static_cast<std::ptrdiff_t>(at(index(), 0)));
+}
+
+bool Exchange::sends(int member) const { return call_.kind != OpKind::kScatter || member == call_.root; }
+
+bool Exchange::receives(int member) const { return call_.kind != OpKind::kGather || member == call_.root; }
+
+bool Exchange::same_for_all() const { return call_.kind == OpKind::kAllgather || call_.kind == OpKind::kGather; }
+
+Exchange::Part Exchange::part_for(const Slice& slice, int member) const {
+  if (!sends(index()) || !receives(member)) return {0, 0};
+  if (same_for_all()) return {0, slice.parts[0]};
+  const size_t place = place_of_[static_cast<size_t>(member)];
+  return {std::accumulate(slice.parts, slice.parts + place, int64_t{0}), slice.parts[place]};
+}
+
+std::vector<int64_t> Exchange::counts_to(int member) const {
+  std::vector<int64_t> counts;
+  for (const Slice& slice : call_.slices) counts.push_back(part_for(slice, member).rows);
+  return counts;
+}
+
+Exchange::Stretches Exchange::outgoing(int member) const {
+  Stretches stretches;
+  for (size_t tensor = 0; tensor < tensors(); ++tensor) {
+    const Part part = part_for(call_.slices[tensor], member);
+    const size_t bytes = static_cast<size_t>(part.rows) * row_bytes(tensor);
+    if (bytes == 0) continue;
+    const std::byte* const begin = call_.slices[tensor].in + static_cast<size_t>(part.begin) * row_bytes(tensor);
+    stretches.push_back({const_cast<std::byte*>(begin), bytes});
+  }
+  return stretches;
+}
+
+Status Exchange::learn(int from, std::span<const int64_t> counts) {
+  for (size_t tensor = 0; tensor < tensors(); ++tensor) {
+    if (static_cast<uint64_t>(counts[tensor]) > kMostBytes / std::max<size_t>(1, row_bytes(tensor))) {
+      const int rank = team_.ranks[static_cast<size_t>(from)];
+      return Status(Code::kPeerLost,
+                    "rank " + std::to_string(rank) + " announced " + std::to_string(counts[tensor]) +
+                        " rows for tensor " + std::to_string(tensor) + " of a batch, more than 2^47 bytes",
+                    rank);
+    }
+    counts_[at(from, tensor)] = counts[tensor];
+  }
+  return {};
+}
+
+void Exchange::place() {
+  if (!receives(index())) return;
+  std::vector<int64_t> by_place(by_rank_.size());
+  for (size_t tensor = 0; tensor < tensors(); ++tensor) {
+    const auto count_from = [&](int member) { return counts_[at(member, tensor)]; };
+    std::transform(by_rank_.begin(), by_rank_.end(), by_place.begin(), count_from);
+    std::byte* next = call_.arrivals->place(tensor, by_place);
+    for (const int member : by_rank_) {
+      arriving_[at(member, tensor)] = next;
+      if (next != nullptr) next += static_cast<size_t>(count_from(member)) * row_bytes(tensor);
+    }
+    const Part own = part_for(call_.slices[tensor], index());
+    const size_t bytes = static_cast<size_t>(own.rows) * row_bytes(tensor);
+    std::byte* const to = arriving_[at(index(), tensor)];
+    if (to == nullptr || bytes == 0) continue;
+    std::memcpy(to, call_.slices[tensor].in + static_cast<size_t>(own.begin) * row_bytes(tensor), bytes);
+  }
+}
+
+Exchange::Stretches Exchange::incoming(int from) const {
+  Stretches stretches;
+  for (size_t tensor = 0; tensor < tensors(); ++tensor) {
+    const size_t bytes = static_cast<size_t>(counts_[at(from, tensor)]) * row_bytes(tensor);
+    if (bytes > 0) stretches.push_back({arriving_[at(from, tensor)], bytes});
+  }
+  return stretches;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,63 @@
+#include "ops/owner_parts.h"
+
+#include <algorithm>
+
+#include "ops/packing.h"
+
+namespace rueda::core {
+
+namespace {
+
+int64_t piece_length(uint32_t chunk_bytes, size_t element_bytes, int members) {
+  const int64_t line = std::max<int64_t>(1, 64 / static_cast<int64_t>(element_bytes));
+  const int64_t share = std::max<int64_t>(1, static_cast<int64_t>(chunk_bytes / element_bytes) / members);
+  return share > line ? share / line * line : share;
+}
+
+}  // namespace
+
+ElementRange rows_of(int64_t count, int64_t row, int size, int place) {
+  const int64_t rows = count / row;
+  const int64_t each = rows / size;
+  const int64_t longer = rows % size;
+  const auto begin_of = [&](int64_t at) { return (at * each + std::min(at, longer)) * row; };
+  return {begin_of(place), begin_of(place + 1)};
+}
+
+OwnerParts::OwnerParts(const Call& call)
+    : tensors_(call.slices.size()), counts_(static_cast<size_t>(call.team->size())) {
+  const Team& team = *call.team;
+  const auto element = static_cast<int64_t>(size_of(call.dtype));
+  slices_.reserve(tensors_ * counts_.size());
+  for (size_t owner = 0; owner < counts_.size(); ++owner) {
+    const int rank = team.ranks[owner];
+    const auto place = static_cast<int>(
+        std::count_if(team.ranks.begin(), team.ranks.end(), [rank](int other) { return other < rank; }));
+    for (const Slice& slice : call.slices) {
+      ElementRange range = rows_of(slice.count, slice.row, team.size(), place);
+      if (call.kind == OpKind::kReduce) range = {0, static_cast<int>(owner) == call.root ? slice.count : 0};
+      slices_.push_back({slice.in + range.begin * element, slice.out, range.length()});
+      counts_[owner] += range.length();
+    }
+  }
+}
+
+int64_t OwnerParts::longest() const { return *std::max_element(counts_.begin(), counts_.end()); }
+
+Pieces Pieces::of(const Call& call, const OwnerParts& parts, size_t element_bytes) {
+  const bool one_owner = call.kind == OpKind::kReduce;
+  const int64_t length = piece_length(call.choice.chunk_bytes, element_bytes, one_owner ? 1 : parts.size());
+  return {length, std::max<int64_t>(1, (parts.longest() + length - 1) / length), one_owner};
+}
+
+RowChoice plan_pieces(const BatchShape& shape, uint32_t chunk_bytes) {
+  const size_t element = wire_element_bytes(shape);
+  const auto piece =
+      static_cast<uint32_t>(piece_length(chunk_bytes, element, shape.kind == OpKind::kReduce ? 1 : shape.ranks)) *
+      element;
+  RowChoice choice = plan_chunks(wire_bytes(shape), static_cast<uint32_t>(piece));
+  choice.chunk_bytes = chunk_bytes;
+  return choice;
+}
+
+}  // namespace rueda::core

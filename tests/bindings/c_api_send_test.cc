@@ -1,0 +1,129 @@
+// Named send and receive between two ranks.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/bindings/operations.h"
+
+namespace rueda::test {
+namespace {
+
+rueda_handle send(rueda_session* session, std::vector<float>& values, int peer, const char* name) {
+  const CTensor tensor(values, RUEDA_F32);
+  const rueda_op_options options = named(name);
+  rueda_handle handle = 0;
+  expect_code(rueda_send_async(session, tensor.get(), peer, &options, &handle), RUEDA_OK, "send");
+  return handle;
+}
+
+rueda_handle recv(rueda_session* session, std::vector<float>& values, int peer, const char* name) {
+  const CTensor tensor(values, RUEDA_F32);
+  const rueda_op_options options = named(name);
+  rueda_handle handle = 0;
+  expect_code(rueda_recv_async(session, tensor.get(), peer, &options, &handle), RUEDA_OK, "receive");
+  return handle;
+}
+
+void expect_finished(rueda_handle handle) {
+  const Ending ending = finish(handle);
+  expect(ending.code == RUEDA_OK, ending.sentence);
+}
+
+}  // namespace
+
+TEST_CASE("a send meets the receive of its name, whatever else is under way and in whichever order") {
+  run_ranks(3, [](rueda_session* session, int rank) {
+    for (int step = 0; step < 5; ++step) {
+      const auto count = static_cast<size_t>(step == 4 ? 300'000 : step);
+      std::vector<float> a(count, static_cast<float>(10 + step));
+      std::vector<float> b(count, static_cast<float>(20 + step));
+      if (rank == 0) {
+        const rueda_handle first = send(session, a, 2, "a");
+        const rueda_handle second = send(session, b, 2, "b");
+        expect_finished(first);
+        expect_finished(second);
+      } else if (rank == 2) {
+        std::vector<float> got_a(count), got_b(count);
+        const rueda_handle second = recv(session, got_b, 0, "b");
+        const rueda_handle first = recv(session, got_a, 0, "a");
+        expect_finished(first);
+        expect_finished(second);
+        expect(got_a == a && got_b == b, "the values of step " + std::to_string(step));
+      }
+    }
+    expect_usable(session, "all of them");
+  });
+}
+
+TEST_CASE("two ranks send to each other at once, with and without names") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    for (int step = 0; step < 10; ++step) {
+      const char* const name = step % 2 == 0 ? "w" : nullptr;
+      std::vector<float> out(1000, static_cast<float>(rank + step));
+      std::vector<float> in(1000);
+      const rueda_handle sent = send(session, out, 1 - rank, name);
+      const rueda_handle received = recv(session, in, 1 - rank, name);
+      expect_finished(sent);
+      expect_finished(received);
+      expect(in == std::vector<float>(1000, static_cast<float>(1 - rank + step)), "the values");
+    }
+  });
+}
+
+TEST_CASE("a send whose receive is of another shape or dtype is a mismatch on both, and on nobody else") {
+  std::vector<std::string> sentences(3);
+  run_ranks(3, [&](rueda_session* session, int rank) {
+    for (int step = 0; step < 3; ++step) {
+      std::vector<float> values(8, 1);
+      const CTensor sent(values, RUEDA_F32);
+      const CTensor shorter(values.data(), RUEDA_F32, {4});
+      const CTensor other(values.data(), RUEDA_I32, {8});
+      const rueda_op_options options = named("w");
+      const rueda_tensor* const received = step == 0 ? sent.get() : step == 1 ? shorter.get() : other.get();
+      int32_t code = RUEDA_OK;
+      if (rank == 1) code = rueda_send(session, sent.get(), 2, &options);
+      if (rank == 2) code = rueda_recv(session, received, 1, &options);
+      if (rank == 0) continue;
+      expect_code(code, step == 0 ? RUEDA_OK : RUEDA_MISMATCH, "step " + std::to_string(step));
+      if (step == 2) sentences[static_cast<size_t>(rank)] = rueda_last_error();
+    }
+    expect_usable(session, "afterwards");
+  });
+  CHECK(sentences[1] == sentences[2]);
+  INFO(sentences[1]);
+  CHECK(sentences[1].find("send \"w\"") != std::string::npos);
+  CHECK(sentences[1].find("i32") != std::string::npos);
+}
+
+TEST_CASE("a received tensor may lie in the library's memory") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    std::vector<float> values = {1, 2, 3};
+    if (rank == 0) return expect_finished(send(session, values, 1, "w"));
+    const CTensor nowhere(nullptr, RUEDA_F32, {3});
+    const rueda_op_options options = named("w");
+    rueda_handle handle = 0;
+    expect_code(rueda_recv_async(session, nowhere.get(), 0, &options, &handle), RUEDA_OK, "receive");
+    expect_code(rueda_wait(handle, -1), RUEDA_OK, "wait");
+    rueda_tensor output{};
+    output.struct_size = sizeof output;
+    expect_code(rueda_output(handle, 0, &output), RUEDA_OK, "output");
+    expect(static_cast<const float*>(output.data)[2] == 3, "the values");
+    expect_code(rueda_release(handle), RUEDA_OK, "release");
+  });
+}
+
+TEST_CASE("nobody sends to itself or beyond the ranks") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    std::vector<float> values(3);
+    const CTensor tensor(values, RUEDA_F32);
+    for (const int peer : {rank, 2, -1}) {
+      rueda_handle handle = 1;
+      expect_code(rueda_send_async(session, tensor.get(), peer, nullptr, &handle), RUEDA_INVALID_ARGUMENT, "send");
+      expect_code(rueda_recv_async(session, tensor.get(), peer, nullptr, &handle), RUEDA_INVALID_ARGUMENT, "receive");
+      expect(handle == 0, "a handle was given out");
+    }
+    expect_usable(session, "afterwards");
+  });
+}
+
+}  // namespace rueda::test
