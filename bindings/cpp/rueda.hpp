@@ -12,5 +12,6 @@
 #include "rueda/options.hpp"                // IWYU pragma: export
 #include "rueda/process_set.hpp"            // IWYU pragma: export
 #include "rueda/session.hpp"                // IWYU pragma: export
+#include "rueda/sparse.hpp"                 // IWYU pragma: export
 #include "rueda/store.hpp"                  // IWYU pragma: export
 #include "rueda/tensor.hpp"                 // IWYU pragma: export
