@@ -16,7 +16,8 @@ constexpr char kAbout[] =
 constexpr char kColumns[] =
     "Columns: p50, p99 and max are microseconds of a step, each the maximum over the ranks' own; algbw is bytes / "
     "p50,\n"
-    "busbw algbw * 2(N-1)/N (all-reduce); GB are 1e9 bytes. 'line' is the round trip of a cache line between ranks 0\n"
+    "busbw algbw * 2(N-1)/N (all-reduce; reducescatter, allgather, alltoall: (N-1)/N, of the bytes of all ranks'\n"
+    "parts); GB are 1e9 bytes. 'line' is the round trip of a cache line between ranks 0\n"
     "and 1 before and after the row (0: not measurable): compare only rows where it is alike. 'futex' is the round "
     "trip\n"
     "of a sleeping hand-over between them, and the column after it p50 as a multiple of that. The same, with more\n"
@@ -50,8 +51,10 @@ std::vector<core::Dtype> dtypes() {
 
 void add_what(CLI::App& app, Arguments& a) {
   using core::OpKind, core::ReduceOp, core::CodecId;
-  add_choice(app, "collective", a.collective, {OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kBarrier},
-             "allreduce, broadcast or barrier (allreduce)");
+  add_choice(app, "collective", a.collective,
+             {OpKind::kAllreduce, OpKind::kReducescatter, OpKind::kAllgather, OpKind::kAlltoall, OpKind::kBroadcast,
+              OpKind::kBarrier},
+             "allreduce, reducescatter, allgather, alltoall, broadcast or barrier (allreduce)");
   add_choice(app, "--dtype", a.dtype, dtypes(), "element type (f32)");
   add_choice(app, "--op", a.op,
              {ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct, ReduceOp::kBand,
@@ -113,6 +116,11 @@ void add_comparisons(CLI::App& app, Arguments& a) {
   app.add_option("--json", a.json_path, "rank 0 writes the results to this file too");
 }
 
+// Input and output are of different sizes, or may not overlap.
+bool has_parts(const Arguments& a) {
+  return a.collective == core::OpKind::kReducescatter || core::exchanges(a.collective);
+}
+
 // Every rank would say the same: rank 0 does.
 bool speaks() {
   const char* const rank = std::getenv("RUEDA_RANK");
@@ -127,6 +135,9 @@ void check_together(const CLI::App& app, const Arguments& a) {
   const bool reduces = a.collective == core::OpKind::kAllreduce;
   if (!a.set.empty() && (!reduces || app.count("--count") > 0 || a.buffers == Buffers::kCold)) {
     throw CLI::ValidationError("--set", "goes with allreduce, without --count and --cold");
+  }
+  if (has_parts(a) && app.count("--in-place") > 0) {
+    throw CLI::ValidationError("--in-place", std::string("does not go with ") + core::name_of(a.collective));
   }
   if (!a.peer.empty() && !reduces) throw CLI::ValidationError("--peer", "mpi is compared in allreduce only");
   if (!a.peer.empty() && (core::size_of(a.dtype) == 2 && core::is_float(a.dtype))) {
@@ -157,6 +168,7 @@ std::optional<Arguments> parse_arguments(int argc, char** argv, int* exit_code) 
     app.parse(argc, argv);
     if (arguments.idle_seconds > 0 && app.count("--max") == 0) arguments.max_bytes = size_t{256} << 20;
     check_together(app, arguments);
+    if (has_parts(arguments)) arguments.forms = {Form::kOutOfPlace};
     return arguments;
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, complaint;

@@ -56,7 +56,8 @@ double algbw(const Row& row) { return row.time.p50 > 0 ? static_cast<double>(row
 
 double busbw(const Row& row) {
   const double ranks = row.ranks;
-  return algbw(row) * (row.collective == "allreduce" ? 2 * (ranks - 1) / ranks : 1);
+  if (row.collective == "broadcast" || row.collective == "barrier") return algbw(row);
+  return algbw(row) * (row.collective == "allreduce" ? 2 : 1) * (ranks - 1) / ranks;
 }
 
 void Report::add(const Row& row) {

@@ -1,11 +1,14 @@
 #include "benchmarks/rueda_perf/workload.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "benchmarks/rueda_perf/timing.h"
 
 namespace rueda::perf {
 namespace {
+
+using core::OpKind;
 
 constexpr size_t kAlignment = 64;
 constexpr int kRoot = 0;
@@ -14,10 +17,10 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 
 int32_t c_codec(core::CodecId codec) { return static_cast<int32_t>(codec) + RUEDA_CODEC_NONE; }
 
+bool has_parts(OpKind kind) { return kind == OpKind::kReducescatter || core::exchanges(kind); }
+
 Pattern pattern_of(const Job& job, const Arguments& arguments) {
-  if (arguments.collective == core::OpKind::kBroadcast) {
-    return Pattern::of_broadcast(arguments.dtype, job.rank(), kRoot);
-  }
+  if (!core::reduces(arguments.collective)) return Pattern::of_broadcast(arguments.dtype, job.rank(), kRoot);
   return Pattern(arguments.dtype, arguments.op, job.rank(), job.size());
 }
 
@@ -30,9 +33,14 @@ Workload::Workload(const Job& job, const Arguments& arguments, Form form, const 
       std::string(core::name_of(arguments.collective)) + "." + std::to_string(counts.size()) + ".";
   tensors_.reserve(counts.size());
   size_t offset = 0;
+  const auto ranks = static_cast<size_t>(job.size());
   for (size_t i = 0; i < counts.size(); ++i) {
-    const size_t bytes = counts[i] * width;
-    Member member{offset, bytes, static_cast<int64_t>(counts[i]), prefix + std::to_string(i), {}, {}, 0};
+    const size_t share = std::max<size_t>(1, counts[i] / ranks);
+    const size_t count = has_parts(arguments.collective) ? share * ranks : counts[i];
+    const size_t bytes = count * width;
+    const auto in_count = static_cast<int64_t>(arguments.collective == OpKind::kAllgather ? share : count);
+    const auto out_count = static_cast<int64_t>(arguments.collective == OpKind::kReducescatter ? share : count);
+    Member member{offset, bytes, in_count, out_count, share * width, prefix + std::to_string(i), {}, {}, 0};
     offset += round_up(bytes, kAlignment);
     step_bytes_ += bytes;
     tensors_.push_back(std::move(member));
@@ -41,9 +49,16 @@ Workload::Workload(const Job& job, const Arguments& arguments, Form form, const 
   input_ = std::make_unique<Memory>(rotation_.bytes());
   if (form == Form::kOutOfPlace) output_ = std::make_unique<Memory>(rotation_.bytes());
   for (Member& member : tensors_) {  // they no longer move: `shape` points into them
-    member.input = {
-        sizeof(rueda_tensor), nullptr, static_cast<int32_t>(arguments.dtype), 1, &member.count, RUEDA_DEVICE_CPU, 0, 0};
+    member.input = {sizeof(rueda_tensor),
+                    nullptr,
+                    static_cast<int32_t>(arguments.dtype),
+                    1,
+                    &member.in_count,
+                    RUEDA_DEVICE_CPU,
+                    0,
+                    0};
     member.output = member.input;
+    member.output.shape = &member.out_count;
   }
 }
 
@@ -74,11 +89,17 @@ void Workload::run_one(Member& member) {
   options.struct_size = sizeof options;
   options.name = member.name.c_str();
   rueda_session* const session = job_.session().c_session();
-  if (arguments_.collective == core::OpKind::kBroadcast) {
-    return check(rueda_broadcast(session, &member.input, &member.output, kRoot, &options));
-  }
+  const auto op = static_cast<int32_t>(arguments_.op);
+  const rueda_tensor* const in = &member.input;
+  const rueda_tensor* const out = &member.output;
   options.codec = c_codec(arguments_.codec);
-  check(rueda_allreduce(session, &member.input, &member.output, static_cast<int32_t>(arguments_.op), &options));
+  switch (arguments_.collective) {
+    case OpKind::kBroadcast: return check(rueda_broadcast(session, in, out, kRoot, &options));
+    case OpKind::kAllgather: return check(rueda_allgather(session, in, out, &options));
+    case OpKind::kAlltoall: return check(rueda_alltoall(session, in, nullptr, out, &options));
+    case OpKind::kReducescatter: return check(rueda_reducescatter(session, in, out, op, &options));
+    default: return check(rueda_allreduce(session, in, out, op, &options));
+  }
 }
 
 void Workload::enqueue(Member& member) {
@@ -86,25 +107,58 @@ void Workload::enqueue(Member& member) {
   options.struct_size = sizeof options;
   options.name = member.name.c_str();
   rueda_session* const session = job_.session().c_session();
-  if (arguments_.collective == core::OpKind::kBroadcast) {
-    return check(rueda_broadcast_async(session, &member.input, &member.output, kRoot, &options, &member.handle));
-  }
+  const auto op = static_cast<int32_t>(arguments_.op);
+  const rueda_tensor* const in = &member.input;
+  const rueda_tensor* const out = &member.output;
   options.codec = c_codec(arguments_.codec);
-  check(rueda_allreduce_async(session, &member.input, &member.output, static_cast<int32_t>(arguments_.op), &options,
-                              &member.handle));
+  switch (arguments_.collective) {
+    case OpKind::kBroadcast: return check(rueda_broadcast_async(session, in, out, kRoot, &options, &member.handle));
+    case OpKind::kAllgather: return check(rueda_allgather_async(session, in, out, &options, &member.handle));
+    case OpKind::kAlltoall: return check(rueda_alltoall_async(session, in, nullptr, out, &options, &member.handle));
+    case OpKind::kReducescatter:
+      return check(rueda_reducescatter_async(session, in, out, op, &options, &member.handle));
+    default: return check(rueda_allreduce_async(session, in, out, op, &options, &member.handle));
+  }
+}
+
+// What goes to rank r has a place of its own in the period, so that a part of another rank shows.
+void Workload::fill(const Member& member, size_t index) const {
+  auto* const data = static_cast<std::byte*>(member.input.data);
+  const auto ranks = static_cast<size_t>(job_.size());
+  if (arguments_.collective != OpKind::kAlltoall && arguments_.collective != OpKind::kReducescatter) {
+    return pattern_.fill({data, static_cast<size_t>(member.in_count) * core::size_of(arguments_.dtype)}, index);
+  }
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    pattern_.fill({data + rank * member.share_bytes, member.share_bytes}, index * ranks + rank);
+  }
+}
+
+bool Workload::holds(const Member& member, size_t index) const {
+  const auto* const data = static_cast<const std::byte*>(member.output.data);
+  const auto ranks = static_cast<size_t>(job_.size());
+  const size_t own = index * ranks + static_cast<size_t>(job_.rank());
+  if (arguments_.collective == OpKind::kReducescatter) return pattern_.holds({data, member.share_bytes}, own);
+  if (!has_parts(arguments_.collective)) return pattern_.holds({data, member.bytes}, index);
+  bool all = true;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    const Pattern sent = Pattern::of_broadcast(arguments_.dtype, job_.rank(), static_cast<int>(rank));
+    const size_t at = arguments_.collective == OpKind::kAlltoall ? own : index;
+    all = sent.holds({data + rank * member.share_bytes, member.share_bytes}, at) && all;
+  }
+  return all;
 }
 
 bool Workload::step_is_correct() {
   if (tensors_.empty()) return barrier_holds();
   place(0);
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    pattern_.fill({static_cast<std::byte*>(tensors_[i].input.data), tensors_[i].bytes}, i);
+    fill(tensors_[i], i);
     if (output_) std::memset(tensors_[i].output.data, 0x5a, tensors_[i].bytes);
   }
   step(0);
   bool all = true;
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    all = pattern_.holds({static_cast<const std::byte*>(tensors_[i].output.data), tensors_[i].bytes}, i) && all;
+    all = holds(tensors_[i], i) && all;
   }
   return all;
 }

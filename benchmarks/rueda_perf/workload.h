@@ -15,7 +15,8 @@ namespace rueda::perf {
 /// Errors are rueda::Error.
 class Workload {
  public:
-  /// `counts`: the elements of each tensor, enqueued from the last to the first. A barrier has none.
+  /// `counts`: the elements of each tensor, enqueued from the last to the first; where ranks have parts, those of all
+  /// of them, in whole parts. A barrier has none.
   Workload(const Job& job, const Arguments& arguments, Form form, const std::vector<size_t>& counts);
 
   size_t bytes() const { return step_bytes_; }
@@ -28,14 +29,18 @@ class Workload {
  private:
   struct Member {
     size_t offset;
-    size_t bytes;
-    int64_t count;
+    size_t bytes;      ///< of the larger of input and output
+    int64_t in_count;  ///< elements
+    int64_t out_count;
+    size_t share_bytes;  ///< of one rank, where ranks have parts
     std::string name;
     rueda_tensor input;
     rueda_tensor output;
     rueda_handle handle;
   };
   void place(size_t turn);
+  void fill(const Member& member, size_t index) const;
+  bool holds(const Member& member, size_t index) const;
   void run_one(Member& member);
   void enqueue(Member& member);
   bool barrier_holds();

@@ -21,7 +21,8 @@ void expect_sane(const json& row, const std::string& collective, int ranks) {
   CHECK(max >= p99);
   const double algbw = row.at("algbw_GBps"), bytes = row.at("bytes");
   CHECK(algbw == Approx(bytes / p50 * 1e-3));
-  const double factor = collective == "allreduce" ? 2.0 * (ranks - 1) / ranks : 1;
+  const bool whole = collective == "broadcast" || collective == "barrier";
+  const double factor = whole ? 1 : (collective == "allreduce" ? 2.0 : 1.0) * (ranks - 1) / ranks;
   CHECK(row.at("busbw_GBps").get<double>() == Approx(algbw * factor));
   CHECK(row.at("line_ns").size() == 2);
   CHECK(row.at("line_ns")[0].is_number());
@@ -78,6 +79,15 @@ TEST_CASE("broadcast and barrier are measured too") {
     const json rows = results_of(run_perf(2, collective + " --bytes 4K --iters 3 --warmup 1 --in-place"));
     REQUIRE(rows.size() == 1);
     expect_sane(rows[0], collective, 2);
+  }
+}
+
+TEST_CASE("collectives of parts are measured out of place") {
+  for (const std::string collective : {"reducescatter", "allgather", "alltoall"}) {
+    const json rows = results_of(run_perf(3, collective + " --bytes 100K --count 3 --iters 3 --warmup 1"));
+    REQUIRE(rows.size() == 1);
+    expect_sane(rows[0], collective, 3);
+    CHECK(rows[0].at("in_place") == false);
   }
 }
 
