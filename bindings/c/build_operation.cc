@@ -19,6 +19,10 @@ Status check_options(const rueda_op_options& options) {
   if (options.has_scale != 0 && (!std::isfinite(options.prescale) || !std::isfinite(options.postscale))) {
     return wrong(fmt::format("prescale {} and postscale {} must be finite", options.prescale, options.postscale));
   }
+  if (options.name_id != 0 && options.name != nullptr) {
+    return wrong(
+        fmt::format("name \"{}\" and name_id {} are both given: one of them is", options.name, options.name_id));
+  }
   return {};
 }
 
@@ -36,6 +40,11 @@ OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options
     }
   }
   spec.stream = options.stream;
+  if (options.drain != 0 && call.completions != nullptr) {
+    spec.announce = [queue = call.completions, context = options.drain_context, handle](Code code) {
+      queue->add({handle->load(), context, static_cast<int32_t>(code), 0});
+    };
+  }
   if (options.callback != nullptr) {
     spec.callback = [call = options.callback, context = options.callback_context, handle](Code code) {
       call(context, handle->load(), static_cast<int32_t>(code));

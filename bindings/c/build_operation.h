@@ -2,6 +2,7 @@
 #include <memory>
 #include <span>
 
+#include "bindings/c/completion_queue.h"
 #include "bindings/c/rueda.h"
 #include "bindings/c/session.h"
 #include "runtime/engine/operation.h"
@@ -19,7 +20,8 @@ struct OperationCall {
   const int64_t* const* splits = nullptr;  ///< rows for each rank, a list for each tensor; null: even
   const char* const* names = nullptr;      ///< a group's
   const rueda_op_options* options = nullptr;
-  uint64_t group = 0;  ///< number of the group instance; 0: no group
+  uint64_t group = 0;                                      ///< number of the group instance; 0: no group
+  std::shared_ptr<CompletionQueue> completions = nullptr;  ///< for calls that ask to be drained; null: a blocking call
 };
 
 /// Checks everything that can be checked without the other ranks and copies it: afterwards only the data is borrowed.

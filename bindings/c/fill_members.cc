@@ -38,6 +38,14 @@ CodecId codec_of(const rueda_op_options& options, Dtype dtype, const Settings& s
   }
 }
 
+/// The text behind `options.name_id`; empty where that is 0.
+Result<std::string_view> interned_name(const Engine& engine, const rueda_op_options& options) {
+  if (options.name_id == 0) return std::string_view();
+  const std::string_view text = engine.interned(options.name_id);
+  if (!text.empty()) return text;
+  return wrong(fmt::format("name_id {} was not given out by rueda_intern in this session", options.name_id));
+}
+
 Result<std::string> member_name(const OperationCall& call, const rueda_op_options& options, size_t index) {
   std::string name;
   if (call.names != nullptr) {
@@ -86,9 +94,7 @@ class MemberFiller {
 
   Status fill(size_t index) {
     Member& member = operation_.members()[index];
-    Result<std::string> name = member_name(call_, options_, index);
-    if (!name.ok()) return name.status();
-    member.request.name = std::move(name).value();
+    RUEDA_RETURN_IF_ERROR(fill_name(member.request, index));
     member.request.set = static_cast<SetId>(options_.process_set);
     member.request.group = call_.group;
     member.request.metadata.kind = call_.kind;
@@ -97,6 +103,21 @@ class MemberFiller {
 
  private:
   const EpochPlan& plan() const { return operation_.engine().plan(); }
+
+  Status fill_name(Request& request, size_t index) const {
+    const Result<std::string_view> interned = interned_name(operation_.engine(), options_);
+    if (!interned.ok()) return interned.status();
+    if (call_.group == 0 && !interned.value().empty()) {
+      request.name = interned.value();
+      request.number = static_cast<uint32_t>(options_.name_id);
+      return {};
+    }
+    rueda_op_options named = options_;
+    if (!interned.value().empty()) named.name = interned.value().data();
+    Result<std::string> name = member_name(call_, named, index);
+    if (name.ok()) request.name = std::move(name).value();
+    return name.status();
+  }
 
   Status fill_tensors(Member& member, size_t index) {
     const bool from_root = call_.kind == OpKind::kScatter || call_.kind == OpKind::kSend;

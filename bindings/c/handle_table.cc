@@ -12,25 +12,29 @@ constexpr int kGenerationShift = 40;
 
 }  // namespace
 
-rueda_handle HandleTable::insert(std::shared_ptr<Operation> operation) {
+rueda_handle HandleTable::insert(std::shared_ptr<Operation> operation, std::shared_ptr<CompletionQueue> completions) {
   MutexLock lock(mutex_);
-  operations_.emplace(++last_, std::move(operation));
+  live_.emplace(++last_, Live{std::move(operation), std::move(completions)});
   return last_;
 }
 
 std::shared_ptr<Operation> HandleTable::find(rueda_handle handle) const {
   MutexLock lock(mutex_);
-  const auto found = operations_.find(handle);
-  return found == operations_.end() ? nullptr : found->second;
+  const auto found = live_.find(handle);
+  return found == live_.end() ? nullptr : found->second.operation;
 }
 
 std::shared_ptr<Operation> HandleTable::remove(rueda_handle handle) {
-  MutexLock lock(mutex_);
-  const auto found = operations_.find(handle);
-  if (found == operations_.end()) return nullptr;
-  std::shared_ptr<Operation> operation = std::move(found->second);
-  operations_.erase(found);
-  return operation;
+  Live gone;
+  {
+    MutexLock lock(mutex_);
+    const auto found = live_.find(handle);
+    if (found == live_.end()) return nullptr;
+    gone = std::move(found->second);
+    live_.erase(found);
+  }
+  if (gone.completions != nullptr) gone.completions->withdraw(handle);
+  return gone.operation;
 }
 
 HandleTable& handles() {

@@ -2,6 +2,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "bindings/c/completion_queue.h"
 #include "bindings/c/rueda.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/operation.h"
@@ -13,15 +14,21 @@ class HandleTable {
  public:
   /// Numbers begin behind `last`.
   explicit HandleTable(rueda_handle last) : last_(last) {}
-  rueda_handle insert(std::shared_ptr<Operation> operation) RUEDA_EXCLUDES(mutex_);
+  /// `completions`, where not null, is told when the handle goes.
+  rueda_handle insert(std::shared_ptr<Operation> operation, std::shared_ptr<CompletionQueue> completions)
+      RUEDA_EXCLUDES(mutex_);
   /// Null: no such handle.
   std::shared_ptr<Operation> find(rueda_handle handle) const RUEDA_EXCLUDES(mutex_);
   /// What it stood for; null: no such handle.
   std::shared_ptr<Operation> remove(rueda_handle handle) RUEDA_EXCLUDES(mutex_);
 
  private:
+  struct Live {
+    std::shared_ptr<Operation> operation;
+    std::shared_ptr<CompletionQueue> completions;
+  };
   mutable Mutex mutex_;
-  std::unordered_map<rueda_handle, std::shared_ptr<Operation>> operations_ RUEDA_GUARDED_BY(mutex_);
+  std::unordered_map<rueda_handle, Live> live_ RUEDA_GUARDED_BY(mutex_);
   rueda_handle last_ RUEDA_GUARDED_BY(mutex_);
 };
 

@@ -236,7 +236,17 @@ typedef struct rueda_op_options {
   void* callback_context;
   rueda_allocate allocate; /* used where the output's data is NULL; NULL: the library owns the memory until release */
   void* allocate_context;
+  int64_t name_id;     /* from rueda_intern, instead of `name`; 0: none */
+  void* drain_context; /* handed back in rueda_completion */
+  int32_t drain;       /* 1: rueda_drain tells when it has finished; the blocking forms take no notice */
+  int32_t reserved2;   /* 0 */
 } rueda_op_options;
+
+/* A number that stands for `name` in `rueda_op_options.name_id`, at least 1 and the same each time: enqueueing by it
+ * neither measures, checks nor hashes the name. The name may still be given as text as well; other ranks need not
+ * intern it. Numbers belong to the session and are kept until its end: intern the names that come again.
+ * INVALID_ARGUMENT: an empty name, or one of more than 1024 bytes. */
+RUEDA_API int32_t rueda_intern(rueda_session* session, const char* name, int64_t* id);
 
 /* The loan. Tensor data is lent to the library from enqueue until the handle completes, and a handle, failed or not,
  * completes only once the library does not touch the data any more. Structs, names and shapes are copied at enqueue.
@@ -410,6 +420,29 @@ RUEDA_API int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* 
  * its members, one after the other; nothing where it received none by its kind. `*count` says how many there are;
  * `splits` is written only where they fit its `capacity`. */
 RUEDA_API int32_t rueda_received_splits(rueda_handle handle, int64_t* splits, size_t capacity, size_t* count);
+
+/* ---- Completions in an event loop of the caller's ------------------------------------------------------------- */
+
+/* The end of an operation that was enqueued with `drain`. `handle` is live, and still to be released. */
+typedef struct rueda_completion {
+  rueda_handle handle;
+  void* context; /* the operation's `drain_context` */
+  int32_t code;  /* what rueda_wait would return */
+  int32_t reserved;
+} rueda_completion;
+
+/* A descriptor for poll, select or epoll: readable while there is something to drain, level-triggered. Do not read or
+ * close it. The session's, the same each time, closed by rueda_shutdown: take it out of your loop before.
+ * SYSTEM: no descriptor is left. */
+RUEDA_API int32_t rueda_completion_fd(rueda_session* session, int32_t* fd);
+
+/* Moves at most `capacity` ends to `out`, in the order in which the operations finished, and their number to `*count`.
+ * Never blocks; allowed inside a callback. Each operation's end is told once, when its output may be read.
+ *
+ * A handle that is released is not told, whether its operation has finished or not: so `out` holds live handles only,
+ * and a session whose completions nobody drains keeps no more of them than it has unreleased handles.
+ * rueda_shutdown drops what was not drained; the handles stay valid, and rueda_wait still gives their results. */
+RUEDA_API int32_t rueda_drain(rueda_session* session, rueda_completion* out, size_t capacity, size_t* count);
 
 /* ---- Diagnosis ----------------------------------------------------------------------------------------------- */
 

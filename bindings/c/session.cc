@@ -225,6 +225,7 @@ Status close_session(rueda_session& session) {
   const bool well = engine->status().ok() || engine->status().code() == Code::kShutDown;
   const int rank = engine->plan().rank;
   engine->shutdown(Deadline::after(kShutdownLimit));
+  session.completions->close();
   if (store != nullptr && well) {
     const Result<int64_t> noted = store->add(goodbyes_key(session.job, rank), 1);
     if (!noted.ok())

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <memory>
 
+#include "bindings/c/completion_queue.h"
 #include "bindings/c/pair_sets.h"
 #include "bindings/c/rueda.h"
 #include "runtime/base/mutex.h"
@@ -21,6 +22,8 @@ struct rueda_session {
   std::string job;
   uint64_t process = 0;             ///< the process it was made in: see `process_generation`
   std::atomic<uint64_t> groups{0};  ///< numbers of group instances
+  /// Never null; the same from init on.
+  const std::shared_ptr<rueda::core::CompletionQueue> completions = std::make_shared<rueda::core::CompletionQueue>();
   rueda::core::PairSets pairs;
 };
 

@@ -19,15 +19,18 @@ Result<std::shared_ptr<Operation>> prepare(rueda_session* session, const Operati
 
 }  // namespace
 
-int32_t start(rueda_session* session, const OperationCall& call, rueda_handle* handle) {
+int32_t start(rueda_session* session, const OperationCall& given, rueda_handle* handle) {
   return guarded([&]() -> Status {
     if (handle == nullptr) return Status(Code::kInvalidArgument, "handle is NULL");
     *handle = 0;
+    OperationCall call = given;
+    if (session != nullptr) call.completions = session->completions;
     std::shared_ptr<Engine> engine;
     auto cell = std::make_shared<std::atomic<rueda_handle>>(0);
     Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell, engine);
     if (!operation.ok()) return operation.status();
-    const rueda_handle number = handles().insert(operation.value());
+    const bool drained = operation.value()->spec().announce != nullptr;
+    const rueda_handle number = handles().insert(operation.value(), drained ? call.completions : nullptr);
     cell->store(number);
     const Status entered = engine->submit(operation.value());
     if (entered.ok()) {
@@ -55,7 +58,7 @@ int32_t run(rueda_session* session, const OperationCall& call) {
           "a blocking operation needs a place for its output, or `allocate`: nothing would keep the library's memory");
     }
     const bool announced = operation.value()->spec().callback != nullptr;
-    if (announced) cell->store(handles().insert(operation.value()));
+    if (announced) cell->store(handles().insert(operation.value(), nullptr));
     Status entered;
     const Status result = engine->submit_and_wait(operation.value(), entered);
     if (announced) static_cast<void>(handles().remove(cell->load()));

@@ -7,6 +7,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/engine/drive.h"
+#include "runtime/engine/messages.h"
 #include "runtime/engine/placement.h"
 #include "runtime/net/shm_control_link.h"
 #include "runtime/net/transport.h"
@@ -99,6 +100,14 @@ std::unique_ptr<Lane> Engine::make_lane(int lane) {
   LaneObserver& observer = *this;
   return std::make_unique<Lane>(std::move(mesh), *executor_, observer, timeout,
                                 Lane::Placement{fmt::format("rueda-lane-{}", lane), cores});
+}
+
+Result<uint32_t> Engine::intern(std::string_view name) {
+  if (name.empty() || name.size() > kMaxNameBytes) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("a name to intern has {} bytes; 1 to {} are allowed", name.size(), kMaxNameBytes));
+  }
+  return names_.intern(name);
 }
 
 bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered) {

@@ -37,6 +37,11 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   /// Ok while operations are taken, else why not.
   Status status() const { return inbox_.closed(); }
 
+  /// A number for a name that comes again (see `NamesInFlight`). kInvalidArgument: empty, or too long for the wire.
+  Result<uint32_t> intern(std::string_view name);
+  /// Empty: `number` stands for nothing.
+  std::string_view interned(int64_t number) const { return names_.text(number); }
+
   /// Enqueues. Not ok: nothing was enqueued (kInvalidArgument: a name is in flight; kShutDown, kPeerLost: as named).
   Status submit(const std::shared_ptr<Operation>& operation);
   /// Enqueues and waits, as one: the shortest way for one small tensor. `entered` not ok: nothing was enqueued.

@@ -2,26 +2,75 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rueda::core {
 namespace {
 
-std::string key_of(const Request& request) {
-  std::string key = request.name;
+std::string key_of(std::string_view name, SetId set) {
+  std::string key(name);
   key.push_back('\0');
-  key.append(reinterpret_cast<const char*>(&request.set), sizeof request.set);
+  key.append(reinterpret_cast<const char*>(&set), sizeof set);
   return key;
 }
 
+uint64_t key_of(uint32_t number, SetId set) { return uint64_t{set} << 32 | number; }
+
 }  // namespace
 
-Status NamesInFlight::reserve(const Operation& operation) {
+/// What is in flight under the name by its text is from now on in flight by its number.
+uint32_t NamesInFlight::intern(std::string_view name) {
   MutexLock lock(mutex_);
-  const std::vector<Member>& members = operation.members();
+  if (const auto known = numbers_.find(name); known != numbers_.end()) return known->second;
+  const std::string& text = texts_.emplace_back(name);
+  const auto number = static_cast<uint32_t>(texts_.size());
+  numbers_.emplace(text, number);
+  std::erase_if(named_, [&](const std::string& key) {
+    SetId set = 0;
+    key.copy(reinterpret_cast<char*>(&set), sizeof set, key.size() - sizeof set);
+    const bool same = key == key_of(name, set);
+    if (same) numbered_.insert(key_of(number, set));
+    return same;
+  });
+  return number;
+}
+
+std::string_view NamesInFlight::text(int64_t number) const {
+  MutexLock lock(mutex_);
+  if (number < 1 || static_cast<uint64_t>(number) > texts_.size()) return {};
+  return texts_[static_cast<size_t>(number) - 1];
+}
+
+uint32_t NamesInFlight::number_of(const Request& request) const {
+  if (request.number != 0 || numbers_.empty()) return request.number;
+  const auto known = numbers_.find(request.name);
+  return known == numbers_.end() ? 0 : known->second;
+}
+
+bool NamesInFlight::enter(const Request& request) {
+  const uint32_t number = number_of(request);
+  return number != 0 ? numbered_.insert(key_of(number, request.set)).second
+                     : named_.insert(key_of(request.name, request.set)).second;
+}
+
+void NamesInFlight::leave(const Request& request) {
+  if (const uint32_t number = number_of(request); number != 0) {
+    numbered_.erase(key_of(number, request.set));
+  } else {
+    named_.erase(key_of(request.name, request.set));
+  }
+}
+
+Status NamesInFlight::reserve(Operation& operation) {
+  MutexLock lock(mutex_);
+  std::vector<Member>& members = operation.members();
   for (size_t i = 0; i < members.size(); ++i) {
-    const Request& request = members[i].request;
-    if (request.name.empty() || names_.insert(key_of(request)).second) continue;
+    Request& request = members[i].request;
+    if (request.name.empty()) continue;
+    request.number = number_of(request);
+    if (enter(request)) continue;
     for (size_t undo = 0; undo < i; ++undo) {
-      if (!members[undo].request.name.empty()) names_.erase(key_of(members[undo].request));
+      if (!members[undo].request.name.empty()) leave(members[undo].request);
     }
     return Status(Code::kInvalidArgument,
                   fmt::format("{} \"{}\": this name is already in flight in process set {}; wait for it or use another",
@@ -33,7 +82,7 @@ Status NamesInFlight::reserve(const Operation& operation) {
 void NamesInFlight::release(const Operation& operation) {
   MutexLock lock(mutex_);
   for (const Member& member : operation.members()) {
-    if (!member.request.name.empty()) names_.erase(key_of(member.request));
+    if (!member.request.name.empty()) leave(member.request);
   }
 }
 

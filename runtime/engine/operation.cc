@@ -82,6 +82,7 @@ void Operation::complete() {
   if (status_.ok()) status_ = mark_outputs();
   state_.store(kDone);
   if (sleepers_.load() != 0) wake();
+  if (spec_.announce) spec_.announce(status_.code());
 }
 
 void Operation::enter_batch(BatchRunner runner) {

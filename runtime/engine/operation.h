@@ -54,6 +54,7 @@ std::string describe(const Member& member);
 /// What the caller said about one operation. Copied in at enqueue.
 struct OperationSpec {
   std::function<void(Code)> callback;           ///< empty: none
+  std::function<void(Code)> announce;           ///< called at completion by whoever completes: must not block
   std::function<void*(size_t bytes)> allocate;  ///< empty: the library owns outputs without a place
   const DeviceRow* device = nullptr;            ///< null: the cpu's
   int32_t device_index = 0;

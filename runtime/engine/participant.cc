@@ -46,6 +46,17 @@ Participant::State::Key& Participant::State::find_or_add(Set& set, std::string_v
   return key;
 }
 
+Participant::State::Key& Participant::State::key_of(Set& set, const Request& request) {
+  if (request.number == 0) return find_or_add(set, request.name, request.metadata.kind);
+  if (request.number >= set.numbered.size()) set.numbered.resize(size_t{request.number} + 1);
+  Key*& known = set.numbered[request.number];
+  if (known == nullptr) {
+    known = &find_or_add(set, request.name, request.metadata.kind);
+    known->number = request.number;
+  }
+  return *known;
+}
+
 std::string Participant::State::rank_name(int rank) const { return rank_ranges({&rank, 1}, config.hosts); }
 
 Status Participant::State::needs(const Set& set, const std::string& name, OpKind kind) {
@@ -88,7 +99,7 @@ void Participant::State::propose(Set& set, const Request& request) {
     events.push_back(ErrorEvent{{request.ticket}, needs(set, request.name, request.metadata.kind)});
     return;
   }
-  Key& key = find_or_add(set, request.name, request.metadata.kind);
+  Key& key = key_of(set, request);
   encode(key, request);
   const uint64_t occurrence = key.count++;
   const auto owed = std::find_if(key.owed.begin(), key.owed.end(),

@@ -170,7 +170,10 @@ bool Participant::State::evict(Set& set, uint64_t id) {
   key->count -= std::exchange(key->floor, 0);
   uint64_t occurrence = 0;
   for (Operation& operation : key->pending) operation.occurrence = occurrence++;
-  if (key->pending.empty() && !key->name.empty()) set.named.erase(set.named.find(key->name));
+  if (key->pending.empty() && !key->name.empty()) {
+    if (key->number != 0) set.numbered[key->number] = nullptr;
+    set.named.erase(set.named.find(key->name));
+  }
   return true;
 }
 

@@ -48,6 +48,7 @@ struct Participant::State {
     Set* set = nullptr;
     std::string name;                  ///< empty: unnamed
     OpKind kind = OpKind::kAllreduce;  ///< of an unnamed key
+    uint32_t number = 0;               ///< by which its requests find it; 0: by name
     uint64_t id = 0;                   ///< 0: none yet
     uint32_t home = kNoMetadata;       ///< the metadata that a proposal by id means when it says nothing
     uint64_t count = 0;
@@ -72,6 +73,7 @@ struct Participant::State {
     const bool lowest;             ///< the one that returns credits
     MetadataTable metadata;
     std::unordered_map<std::string, Key, NameHash, std::equal_to<>> named;
+    std::vector<Key*> numbered;  ///< keys in `named` by a request's number; null: not looked up yet
     std::array<Key, kOpKindCount> unnamed;
     std::vector<Waiting> waiting;  ///< until it is made
     uint64_t batches = 0;          ///< numbers used
@@ -87,6 +89,8 @@ struct Participant::State {
   Set* find_set(SetId id);
   Set* find_number(SetId number);
   Key& find_or_add(Set& set, std::string_view name, OpKind kind);
+  /// The same for a request, whose number saves the look-up.
+  Key& key_of(Set& set, const Request& request);
   std::string rank_name(int rank) const;
 
   /// Empty if this span may be proposed, else why all of it fails.

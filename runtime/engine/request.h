@@ -43,6 +43,8 @@ struct Request {
   std::string name;  ///< empty: keyed by (set, kind) and call order
   Metadata metadata;
   uint64_t group = 0;  ///< this rank's number of the group instance, 0: none; members are submitted together
+  /// What this rank calls the name for itself, so that nobody looks it up; 0: nothing.
+  uint32_t number = 0;
 };
 
 /// Fills in `group_hash` and `group_size` of the requests of one group, in their order.

@@ -87,17 +87,22 @@ void Turn::abandon(Operation& operation) {
 }
 
 void Turn::submit(Operation& operation) {
-  requests_.clear();
   for (Member& member : operation.members()) {
     append(member);
     member.request.ticket = reinterpret_cast<uint64_t>(&member);
-    requests_.push_back(member.request);
   }
-  if (requests_.front().group != 0) describe_group(requests_);
   const TeamState* team = parts_.teams.find_number(operation.set());
   if (team == nullptr || !team->with_rank_zero) urgent_ = true;
   parts_.recorder.proposed(operation);
-  participant_.submit(requests_);
+  const std::vector<Member>& members = operation.members();
+  if (members.size() == 1 && members.front().request.group == 0) {
+    participant_.submit({&members.front().request, 1});
+  } else {
+    requests_.clear();
+    for (const Member& member : members) requests_.push_back(member.request);
+    describe_group(requests_);
+    participant_.submit(requests_);
+  }
   const ProposalCounts counts = participant_.counts();
   parts_.recorder.proposals(counts.by_id, counts.in_full);
 }

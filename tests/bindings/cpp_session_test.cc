@@ -1,4 +1,6 @@
 // The C++ binding over the C API: tensors, options, handles, errors, stores.
+#include <poll.h>
+
 #include <array>
 #include <catch2/catch.hpp>
 #include <complex>
@@ -40,6 +42,22 @@ TEST_CASE("vectors, arrays and shaped views are tensors") {
     expect(values == std::vector<float>(6, 2) && pair == std::array<int64_t, 2>{1, 10} && out[0] == 4,
            "a result is wrong");
     expect(complex[0] == std::complex<double>(-2, 6) && bits[0] == 6, "a complex or bitwise result is wrong");
+  });
+}
+
+TEST_CASE("an event loop takes ends from a drain, and names go by number") {
+  cpp_ranks(2, [](Session& session) {
+    std::vector<float> values = {1};
+    const NameId id = session.intern("w");
+    const Handle handle =
+        session.allreduce_async(values, {.op = ReduceOp::kSum, .name_id = id, .drain = Drain{&values}});
+    pollfd source{session.completion_fd(), POLLIN, 0};
+    expect(poll(&source, 1, 120'000) == 1, "nothing came for two minutes");
+    std::array<rueda_completion, 4> room{};
+    const std::span<const rueda_completion> ended = session.drain(room);
+    expect(ended.size() == 1 && ended[0].handle == handle.id() && ended[0].context == &values, "another operation");
+    expect(values[0] == 2, "the sum");
+    expect(session.drain(room).empty(), "told twice");
   });
 }
 

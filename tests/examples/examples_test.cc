@@ -86,6 +86,15 @@ TEST_CASE("ranks that are still joining are told who died meanwhile") {
             .size() == 2);
 }
 
+TEST_CASE("a program's own event loop takes the ends of all operations") {
+  for (const int ranks : {1, 2}) {
+    const Run result = hvdrun(ranks, "event_loop");
+    INFO(result.output);
+    CHECK(result.exit_code == 0);
+    CHECK(all_of(result.output, "(rank [0-9] of [0-9]: 400 sums finished)").size() == static_cast<size_t>(ranks));
+  }
+}
+
 TEST_CASE("a first program without hvdrun is a job of one rank") {
   const Run result = run(std::string(RUEDA_TEST_BIN) + "/hello_allreduce");
   INFO(result.output);

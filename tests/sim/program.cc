@@ -72,7 +72,8 @@ std::vector<Unit> make_round(Random& random, core::SetId set, std::vector<Metada
     const bool grouped = members > 1 || random.once_in(8);
     for (size_t i = 0; i < members; ++i) {
       if (random.once_in(10)) usual[names.back()] = make_metadata(random);
-      unit.push_back({0, set, "t" + std::to_string(names.back()), usual[names.back()], grouped ? 1u : 0u});
+      const auto number = names.back() % 2 == 0 ? static_cast<uint32_t>(names.back() + 1) : 0;
+      unit.push_back({0, set, "t" + std::to_string(names.back()), usual[names.back()], grouped ? 1u : 0u, number});
       names.pop_back();
     }
     round.push_back(std::move(unit));

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -45,7 +46,19 @@ using Callback = std::function<void(const Completion&)>;
 /// then this rank's operation fails and those of its peers succeed. May throw, which counts as null.
 using Allocate = std::function<void*(size_t bytes)>;
 
-/// Zero, `{}` or left out is the default of every field. An empty name keys the operation by kind and call order.
+/// A name as `Session::intern` has numbered it: enqueueing by it does not look at the text.
+struct NameId {
+  int64_t value = 0;  ///< 0: none
+};
+
+/// Asks that `Session::drain` tells the end of an operation, and what it then hands back. Blocking forms take no
+/// notice.
+struct Drain {
+  void* context = nullptr;
+};
+
+/// Zero, `{}` or left out is the default of every field. An empty name keys the operation by kind and call order;
+/// `name_id` stands in for a name.
 struct AllreduceOptions {
   ReduceOp op = ReduceOp::kAverage;
   std::string name = {};
@@ -56,6 +69,8 @@ struct AllreduceOptions {
   void* stream = nullptr;
   Callback callback = {};
   Allocate allocate = {};
+  NameId name_id = {};
+  std::optional<Drain> drain = {};
 };
 
 struct BroadcastOptions {
@@ -65,6 +80,8 @@ struct BroadcastOptions {
   void* stream = nullptr;
   Callback callback = {};
   Allocate allocate = {};
+  NameId name_id = {};
+  std::optional<Drain> drain = {};
 };
 
 /// Of operations that move rows as they are.
@@ -74,12 +91,16 @@ struct ExchangeOptions {
   void* stream = nullptr;
   Callback callback = {};
   Allocate allocate = {};
+  NameId name_id = {};
+  std::optional<Drain> drain = {};
 };
 
 struct BarrierOptions {
   std::string name = {};
   int32_t process_set = RUEDA_GLOBAL_SET;
   Callback callback = {};
+  NameId name_id = {};
+  std::optional<Drain> drain = {};
 };
 
 namespace detail {
@@ -106,24 +127,20 @@ struct Functions {
 /// Options as rueda.h takes them, and the functions until the library has accepted them.
 class COptions {
  public:
-  explicit COptions(const AllreduceOptions& options)
-      : COptions(options.name, options.process_set, options.callback, options.allocate) {
+  explicit COptions(const AllreduceOptions& options) : COptions(options, options.allocate) {
     c_.codec = static_cast<int32_t>(options.codec);
     c_.has_scale = 1;
     c_.prescale = options.prescale;
     c_.postscale = options.postscale;
     c_.stream = options.stream;
   }
-  explicit COptions(const BroadcastOptions& options)
-      : COptions(options.name, options.process_set, options.callback, options.allocate) {
+  explicit COptions(const BroadcastOptions& options) : COptions(options, options.allocate) {
     c_.stream = options.stream;
   }
-  explicit COptions(const ExchangeOptions& options)
-      : COptions(options.name, options.process_set, options.callback, options.allocate) {
+  explicit COptions(const ExchangeOptions& options) : COptions(options, options.allocate) {
     c_.stream = options.stream;
   }
-  explicit COptions(const BarrierOptions& options)
-      : COptions(options.name, options.process_set, options.callback, {}) {}
+  explicit COptions(const BarrierOptions& options) : COptions(options, Allocate()) {}
 
   /// Enqueues with `call(const rueda_op_options*, rueda_handle*)`. Once it has succeeded the library's callback owns
   /// the functions, and may have freed them by now.
@@ -139,13 +156,16 @@ class COptions {
   const rueda_op_options* c_options() const { return &c_; }
 
  private:
-  COptions(const std::string& name, int32_t process_set, const Callback& callback, const Allocate& allocate)
-      : name_(name) {
+  template <typename Options>
+  COptions(const Options& options, const Allocate& allocate) : name_(options.name) {
     c_.struct_size = sizeof c_;
     c_.name = name_.empty() ? nullptr : name_.c_str();
-    c_.process_set = process_set;
-    if (!callback && !allocate) return;
-    functions_ = std::make_unique<Functions>(Functions{callback, allocate});
+    c_.process_set = options.process_set;
+    c_.name_id = options.name_id.value;
+    c_.drain = options.drain ? 1 : 0;
+    c_.drain_context = options.drain ? options.drain->context : nullptr;
+    if (!options.callback && !allocate) return;
+    functions_ = std::make_unique<Functions>(Functions{options.callback, allocate});
     c_.callback = &Functions::finished;
     c_.callback_context = functions_.get();
     if (allocate) c_.allocate = &Functions::memory;

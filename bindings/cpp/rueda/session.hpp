@@ -306,6 +306,26 @@ class Session {
   }
   void barrier(const BarrierOptions& options = {}) const { wait_out(barrier_async(options)); }
 
+  /// A number for `name`, the same each time, for the options' `name_id`. InvalidArgument: empty, over 1024 bytes.
+  NameId intern(const std::string& name) const {
+    NameId id;
+    check(rueda_intern(session_, name.c_str(), &id.value));
+    return id;
+  }
+  /// Readable while there is something to drain: for a poll of yours. The session's; gone when it shuts down.
+  int completion_fd() const {
+    int32_t fd = -1;
+    check(rueda_completion_fd(session_, &fd));
+    return fd;
+  }
+  /// Fills the front of `out` with operations that have finished and were enqueued with `drain`, and returns that part.
+  /// Each is told once, while its handle lives: an entry's `handle` is some `Handle::id()`. Never blocks.
+  std::span<const rueda_completion> drain(std::span<rueda_completion> out) const {
+    size_t count = 0;
+    check(rueda_drain(session_, out.data(), out.size(), &count));
+    return out.first(count);
+  }
+
   /// A number that the next caller does not get, counted from 0: equal on all ranks that ask in the same order. Names
   /// made from it never collide. Not for several threads at once.
   int32_t next_name_space() { return name_spaces_++; }
