@@ -1,5 +1,6 @@
 // The examples as a user runs them, under hvdrun.
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <catch2/catch.hpp>
@@ -93,6 +94,18 @@ TEST_CASE("a program's own event loop takes the ends of all operations") {
     CHECK(result.exit_code == 0);
     CHECK(all_of(result.output, "(rank [0-9] of [0-9]: 400 sums finished)").size() == static_cast<size_t>(ranks));
   }
+}
+
+TEST_CASE("a Rust program without a crate adds up the ranks' numbers") {
+  const std::string program = std::string(RUEDA_TEST_BIN) + "/rust_allreduce";
+  if (access(program.c_str(), X_OK) != 0) {
+    WARN("not built: there is no /usr/bin/rustc, or this build is sanitized");
+    return;
+  }
+  const Run result = hvdrun(2, "rust_allreduce");
+  INFO(result.output);
+  CHECK(result.exit_code == 0);
+  CHECK(all_of(result.output, "rank ([0-9]) of 2: the ranks add up to 5").size() == 2);
 }
 
 TEST_CASE("a first program without hvdrun is a job of one rank") {
