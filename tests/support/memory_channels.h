@@ -15,6 +15,9 @@ namespace rueda::core {
 /// order stands still instead of being saved by a kernel's buffer. Shared by the sets; any thread.
 class MemoryHub {
  public:
+  /// kCounts: nothing is touched, only counted, so that spans may be larger than any memory.
+  enum class Moves { kBytes, kCounts };
+  explicit MemoryHub(Moves moves = Moves::kBytes) : moves_(moves) {}
   /// The set of one rank; ends before the hub. `abort` outlives it.
   std::unique_ptr<ChannelSet> channel_set(int rank, const Abort& abort);
   /// After an abort was raised.
@@ -36,6 +39,7 @@ class MemoryHub {
   /// Drops what `rank` has queued.
   void forget(int rank) RUEDA_EXCLUDES(mutex_);
 
+  const Moves moves_;
   mutable Mutex mutex_;
   Condition changed_;
   uint64_t changes_ RUEDA_GUARDED_BY(mutex_) = 0;
