@@ -99,6 +99,16 @@ class Documents(unittest.TestCase):
                 found |= set(re.findall(r"#define (RUEDA_\w+)", file.read()))
         return found
 
+    def test_every_test_of_the_lessons_exists(self):
+        sources = glob.glob(self.path("tests/**/*_test.cc"), recursive=True) + glob.glob(self.path("tests/**/*_test.py"), recursive=True)
+        texts = [open(path, encoding="utf-8").read() for path in sources]
+        tests = {name for text in texts for name in re.findall(r'TEST_CASE\("([^"]+)"', text) + re.findall(r"def (test_\w+)", text)}
+        rows = re.findall(r"^\| .*? \| (`.*`) \|$", self.read("tests/LESSONS.md"), re.M)
+        self.assertGreater(len(rows), 20)
+        for row in rows:
+            for name in re.findall(r"`([^`]+)`", row):
+                self.assertIn(name, tests)
+
     def test_every_folder_of_the_map_exists(self):
         map_of_house = self.read("README.md").split("## The house")[1].split("\n## ")[0]
         for row in re.findall(r"^\| (`.*?) \|", map_of_house, re.M):

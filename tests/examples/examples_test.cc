@@ -87,6 +87,15 @@ TEST_CASE("ranks that are still joining are told who died meanwhile") {
             .size() == 2);
 }
 
+TEST_CASE("two jobs at once on one host do not meet") {
+  const std::string job =
+      std::string(RUEDA_TEST_BIN) + "/hvdrun -np 2 -H localhost:2 " + RUEDA_TEST_BIN + "/event_loop";
+  const Run both = run("{ " + job + " & " + job + "; first=$?; wait $! && exit $first; }");
+  INFO(both.output);
+  CHECK(both.exit_code == 0);
+  CHECK(all_of(both.output, "(rank [0-9] of 2: 400 sums finished)").size() == 4);
+}
+
 TEST_CASE("a program's own event loop takes the ends of all operations") {
   for (const int ranks : {1, 2}) {
     const Run result = hvdrun(ranks, "event_loop");
