@@ -1,16 +1,17 @@
 #include "runtime/net/dial.h"
 
 #include <algorithm>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
+#include <array>
+#include <numeric>
 #include <optional>
 
+#include "runtime/base/log.h"
+#include "runtime/net/connect.h"
+#include "runtime/net/interfaces.h"
 #include "runtime/net/socket_address.h"
 
 namespace rueda::core {
 
-namespace asio = boost::asio;
-using asio::ip::tcp;
 using namespace std::chrono_literals;
 
 namespace {
@@ -31,28 +32,6 @@ Status finish(const LoopWait& wait, SecureStream& stream, const std::optional<St
   }
   if (!result->ok()) stream.close();
   return *result;
-}
-
-Result<UniqueFd> connect_to(const LoopWait& wait, const SocketAddress& address) {
-  auto fd = open_tcp_socket(address);
-  if (!fd.ok()) return fd;
-  set_no_delay(fd.value().get());
-  tcp::socket socket(wait.io);
-  boost::system::error_code error;
-  socket.assign(address.family() == AF_INET6 ? tcp::v6() : tcp::v4(), fd.value().get(), error);
-  if (error) return Status(Code::kSystem, "epoll refused a socket: " + error.message());
-  fd.value().release();
-  tcp::endpoint endpoint;
-  std::copy_n(reinterpret_cast<const char*>(address.raw()), address.bytes, reinterpret_cast<char*>(endpoint.data()));
-  endpoint.resize(address.bytes);
-  // Shared, because the handler may run after this function has given up.
-  const auto result = std::make_shared<std::optional<boost::system::error_code>>();
-  socket.async_connect(endpoint, [result](const boost::system::error_code& done) { *result = done; });
-  const Status waited = wait.until([&] { return result->has_value(); });
-  if (!waited.ok()) return waited;
-  if (**result == asio::error::connection_refused) return Status(Code::kPeerLost, (*result)->message());
-  if (**result) return Status(Code::kSystem, (*result)->message());
-  return UniqueFd(socket.release());
 }
 
 Status exchange_hello(const LoopWait& wait, SecureStream& stream, HelloDialler& hello) {
@@ -84,6 +63,114 @@ Result<std::unique_ptr<SecureStream>> prove(const LoopWait& wait, UniqueFd fd, H
   return stream;
 }
 
+/// Our end of a connection: address and interface.
+std::string own_end(int fd) {
+  SocketAddress own;
+  own.bytes = sizeof(own.storage);
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&own.storage), &own.bytes) != 0) return "?";
+  const std::string name = interface_of(own);
+  return own.text() + (name.empty() ? "" : " (" + name + ")");
+}
+
+/// The search for a peer over its addresses.
+class Dialling {
+ public:
+  Dialling(const LoopWait& wait, const TransportEpoch& epoch, int peer, HelloPurpose purpose, uint32_t number,
+           std::shared_ptr<TlsContext> tls)
+      : wait_(wait), epoch_(epoch), peer_(peer), purpose_(purpose), number_(number), tls_(std::move(tls)) {}
+
+  Result<std::unique_ptr<SecureStream>> run() {
+    RUEDA_RETURN_IF_ERROR(list_addresses());
+    std::chrono::nanoseconds pause = kFirstDialPause;
+    for (int refused_rounds = 0;;) {
+      auto stream = try_all();
+      if (stream.ok()) return stream;
+      if (wait_.abort != nullptr && wait_.abort->raised()) return wait_.abort->why();
+      refused_rounds = all_refused_ ? refused_rounds + 1 : 0;
+      if (refused_rounds == kRefusedRounds) return Status(Code::kPeerLost, complaint(), peer_);
+      if (wait_.deadline.passed()) return Status(Code::kTimeout, complaint(), peer_);
+      const Status paused = wait_.within(pause).until([] { return false; });
+      if (paused.code() != Code::kTimeout) return paused;
+      pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestDialPause);
+    }
+  }
+
+ private:
+  /// Those that can be the peer's: a loopback address of another host is our own, and only there if nothing else is.
+  Status list_addresses() {
+    const PeerAddress& target = epoch_.peer(peer_);
+    const bool elsewhere = target.host != epoch_.peer(epoch_.rank).host;
+    std::vector<SocketAddress> loopback;
+    for (const std::string& numeric : target.addresses) {
+      const auto address = SocketAddress::parse(numeric, target.port);
+      if (!address.ok()) return address.status();
+      (elsewhere && address.value().is_loopback() ? loopback : addresses_).push_back(address.value());
+    }
+    if (addresses_.empty()) addresses_ = std::move(loopback);
+    reasons_.assign(addresses_.size(), "no answer");
+    return {};
+  }
+
+  /// One round: an address that connects and leads to somebody else is left out, and the others are tried again.
+  Result<std::unique_ptr<SecureStream>> try_all() {
+    std::vector<size_t> left(addresses_.size());
+    std::iota(left.begin(), left.end(), size_t{0});
+    all_refused_ = !left.empty();
+    while (!left.empty()) {
+      std::vector<SocketAddress> these;
+      for (const size_t index : left) these.push_back(addresses_[index]);
+      ConnectFailures failures;
+      auto connected = connect_first(wait_.within(kTryTime), these, failures);
+      if (!connected.ok()) {
+        // The last round ends with the deadline, and what it did not learn was known before.
+        for (size_t i = 0; i < failures.reasons.size(); ++i) {
+          if (!failures.reasons[i].empty()) reasons_[left[i]] = failures.reasons[i];
+        }
+        all_refused_ = all_refused_ && failures.all_refused;
+        return connected.status();
+      }
+      all_refused_ = false;
+      const size_t place = connected.value().index;
+      auto stream = prove_here(std::move(connected.value().fd), left[place]);
+      if (stream.ok() || (wait_.abort != nullptr && wait_.abort->raised())) return stream;
+      left.erase(left.begin() + static_cast<ptrdiff_t>(place));
+    }
+    return Status(Code::kSystem, "no address leads to the peer");
+  }
+
+  Result<std::unique_ptr<SecureStream>> prove_here(UniqueFd fd, size_t index) {
+    const std::string end = own_end(fd.get());
+    HelloDialler hello(epoch_.hello_scope(), peer_, purpose_, number_);
+    auto stream = prove(wait_.within(kTryTime), std::move(fd), std::move(hello), tls_);
+    if (!stream.ok()) {
+      reasons_[index] = stream.status().sentence();
+      return stream;
+    }
+    log(LogLevel::kInfo, "rank {} reaches {} at {} from {} ({})", epoch_.rank, epoch_.name_of(peer_),
+        addresses_[index].text(), end,
+        purpose_ == HelloPurpose::kControl ? "control" : "data, lane " + std::to_string(number_));
+    return stream;
+  }
+
+  std::string complaint() const {
+    std::string tried;
+    for (size_t index = 0; index < addresses_.size(); ++index)
+      tried += (index == 0 ? "" : "; ") + addresses_[index].text() + ": " + reasons_[index];
+    return "rank " + std::to_string(epoch_.rank) + " cannot reach " + epoch_.name_of(peer_) + " (" +
+           (tried.empty() ? "it gave no address" : tried) + ")";
+  }
+
+  const LoopWait& wait_;
+  const TransportEpoch& epoch_;
+  int peer_;
+  HelloPurpose purpose_;
+  uint32_t number_;
+  std::shared_ptr<TlsContext> tls_;
+  std::vector<SocketAddress> addresses_;
+  std::vector<std::string> reasons_;  // by address, of the last try
+  bool all_refused_ = false;          // in the last round
+};
+
 }  // namespace
 
 Status handshake(const LoopWait& wait, SecureStream& stream) {
@@ -106,36 +193,7 @@ Status write_all(const LoopWait& wait, SecureStream& stream, std::span<const std
 
 Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const TransportEpoch& epoch, int peer,
                                            HelloPurpose purpose, uint32_t number, std::shared_ptr<TlsContext> tls) {
-  const PeerAddress& target = epoch.peer(peer);
-  std::string tried = "it gave no address";
-  std::chrono::nanoseconds pause = kFirstDialPause;
-  for (int refused_rounds = 0;;) {
-    bool all_refused = !target.addresses.empty();
-    for (const std::string& numeric : target.addresses) {
-      const auto address = SocketAddress::parse(numeric, target.port);
-      if (!address.ok()) return address.status();
-      const LoopWait this_try = wait.within(kTryTime);
-      auto fd = connect_to(this_try, address.value());
-      all_refused = all_refused && fd.status().code() == Code::kPeerLost;
-      Status failure = fd.status();
-      if (fd.ok()) {
-        HelloDialler hello(epoch.hello_scope(), peer, purpose, number);
-        auto stream = prove(this_try, std::move(fd).value(), std::move(hello), tls);
-        if (stream.ok()) return stream;
-        failure = stream.status();
-      }
-      if (wait.abort != nullptr && wait.abort->raised()) return wait.abort->why();
-      tried = address.value().text() + ": " + failure.sentence();
-    }
-    refused_rounds = all_refused ? refused_rounds + 1 : 0;
-    const std::string sentence =
-        "rank " + std::to_string(epoch.rank) + " cannot reach " + epoch.name_of(peer) + " (" + tried + ")";
-    if (refused_rounds == kRefusedRounds) return Status(Code::kPeerLost, sentence, peer);
-    if (wait.deadline.passed()) return Status(Code::kTimeout, sentence, peer);
-    const Status paused = wait.within(pause).until([] { return false; });
-    if (paused.code() != Code::kTimeout) return paused;
-    pause = std::min<std::chrono::nanoseconds>(2 * pause, kLongestDialPause);
-  }
+  return Dialling(wait, epoch, peer, purpose, number, std::move(tls)).run();
 }
 
 }  // namespace rueda::core

@@ -11,9 +11,12 @@ namespace rueda::core {
 
 /// Connects to `peer`'s listener and proves the job's key both ways. Blocks the thread that runs `wait.io`.
 /// `purpose` kControl: the stream is over `tls` (plain if null); kData: plain, `number` is the lane.
-/// A try that fails is repeated with growing pauses, over all addresses, until the deadline.
+/// All of the peer's addresses are tried, the earlier ones first (`connect_first`), and what proves to be the peer is
+/// taken and said at `info`; a round without success is repeated with growing pauses until the deadline. Loopback
+/// addresses of another host are left out, unless it gave no others.
 /// kPeerLost: every address refused connections several times over: nobody listens there any more. kTimeout: anything
-/// else until the deadline. Both name the peer, the addresses and the last cause. The abort reason if the epoch ends.
+/// else until the deadline. Both name the peer, and every address with its last cause. The abort reason if the epoch
+/// ends.
 Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const TransportEpoch& epoch, int peer,
                                            HelloPurpose purpose, uint32_t number, std::shared_ptr<TlsContext> tls);
 

@@ -129,4 +129,14 @@ Result<std::vector<std::string>> listen_addresses(const std::string& choice) {
   return result;
 }
 
+std::string interface_of(const SocketAddress& address) {
+  const auto found = interfaces_up();
+  if (!found.ok()) return {};
+  for (const Interface& one : found.value()) {
+    const auto own = SocketAddress::parse(one.address, address.port());
+    if (own.ok() && own.value().text() == address.text()) return one.name;
+  }
+  return {};
+}
+
 }  // namespace rueda::core

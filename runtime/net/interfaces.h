@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/net/socket_address.h"
 
 namespace rueda::core {
 
@@ -11,5 +12,8 @@ namespace rueda::core {
 /// of them, numeric addresses and networks (10.1.0.0/16), separated by commas. kInvalidArgument names what this machine
 /// does not have, and what it has.
 Result<std::vector<std::string>> listen_addresses(const std::string& choice);
+
+/// The name of the interface that has this address ("eth0"), or empty.
+std::string interface_of(const SocketAddress& address);
 
 }  // namespace rueda::core

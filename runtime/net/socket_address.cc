@@ -44,6 +44,11 @@ uint16_t SocketAddress::port() const {
                                     : reinterpret_cast<const sockaddr_in*>(&storage)->sin_port);
 }
 
+bool SocketAddress::is_loopback() const {
+  if (family() == AF_INET6) return IN6_IS_ADDR_LOOPBACK(&reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
+  return ntohl(reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr.s_addr) >> 24 == 127;
+}
+
 std::string SocketAddress::text() const {
   char name[INET6_ADDRSTRLEN] = "?";
   if (family() == AF_INET6) {

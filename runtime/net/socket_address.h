@@ -19,6 +19,8 @@ struct SocketAddress {
   const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
   int family() const { return storage.ss_family; }
   uint16_t port() const;
+  /// 127.0.0.0/8 or ::1.
+  bool is_loopback() const;
   /// 10.0.0.1:4000, [fe80::1]:4000
   std::string text() const;
 };

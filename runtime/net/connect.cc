@@ -1,0 +1,93 @@
+#include "runtime/net/connect.h"
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <memory>
+#include <optional>
+
+namespace rueda::core {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kHeadStart = 100ms;
+
+/// One address being tried. Handlers may run after whoever waited has given up, so what they write is shared.
+struct Attempt {
+  explicit Attempt(asio::io_context& io) : socket(io), result(std::make_shared<std::optional<error_code>>()) {}
+  tcp::socket socket;
+  std::shared_ptr<std::optional<error_code>> result;
+  std::string reason;  // why it did not even begin
+
+  bool connected() const { return reason.empty() && result->has_value() && !**result; }
+  bool failed() const { return !reason.empty() || (result->has_value() && **result); }
+  bool refused() const { return result->has_value() && **result == asio::error::connection_refused; }
+  std::string why() const {
+    if (!reason.empty()) return reason;
+    return result->has_value() ? (*result)->message() : "";
+  }
+};
+
+std::unique_ptr<Attempt> begin(asio::io_context& io, const SocketAddress& address) {
+  auto attempt = std::make_unique<Attempt>(io);
+  auto fd = open_tcp_socket(address);
+  if (!fd.ok()) {
+    attempt->reason = fd.status().sentence();
+    return attempt;
+  }
+  set_no_delay(fd.value().get());
+  error_code error;
+  attempt->socket.assign(address.family() == AF_INET6 ? tcp::v6() : tcp::v4(), fd.value().get(), error);
+  if (error) {
+    attempt->reason = "epoll refused a socket: " + error.message();
+    return attempt;
+  }
+  fd.value().release();
+  tcp::endpoint endpoint;
+  std::copy_n(reinterpret_cast<const char*>(address.raw()), address.bytes, reinterpret_cast<char*>(endpoint.data()));
+  endpoint.resize(address.bytes);
+  attempt->socket.async_connect(endpoint, [result = attempt->result](const error_code& done) { *result = done; });
+  return attempt;
+}
+
+using Attempts = std::vector<std::unique_ptr<Attempt>>;
+
+bool any_connected(const Attempts& attempts) {
+  return std::any_of(attempts.begin(), attempts.end(), [](const auto& one) { return one->connected(); });
+}
+
+bool all_failed(const Attempts& attempts) {
+  return std::all_of(attempts.begin(), attempts.end(), [](const auto& one) { return one->failed(); });
+}
+
+}  // namespace
+
+Result<Connected> connect_first(const LoopWait& wait, std::span<const SocketAddress> addresses,
+                                ConnectFailures& failures) {
+  Attempts attempts;
+  for (const SocketAddress& address : addresses) {
+    attempts.push_back(begin(wait.io, address));
+    const bool last = attempts.size() == addresses.size();
+    const LoopWait turn = last ? wait : wait.within(kHeadStart);
+    const Status waited = turn.until([&] { return any_connected(attempts) || all_failed(attempts); });
+    if (!waited.ok() && waited.code() != Code::kTimeout) return waited;
+    if (any_connected(attempts)) break;
+  }
+  for (size_t index = 0; index < attempts.size(); ++index) {
+    if (attempts[index]->connected()) return Connected{UniqueFd(attempts[index]->socket.release()), index};
+  }
+  failures.reasons.clear();
+  failures.all_refused = !attempts.empty();
+  for (const auto& attempt : attempts) {
+    failures.reasons.push_back(attempt->why());
+    failures.all_refused = failures.all_refused && attempt->refused();
+  }
+  return Status(Code::kSystem, "no address answers");
+}
+
+}  // namespace rueda::core
