@@ -3,6 +3,7 @@
 
 #include "runtime/rendezvous/identity.h"
 #include "runtime/rendezvous/job_key.h"
+#include "runtime/rendezvous/node_list.h"
 #include "runtime/rendezvous/store_client.h"
 
 namespace rueda::core {
@@ -17,15 +18,6 @@ std::string port_for(std::string_view text) {
   uint32_t hash = 2166136261u;
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
   return std::to_string(kFirstPort + hash % kPorts);
-}
-
-/// "node[07-12,20],other" names node07 first.
-std::string first_node(const std::string& list) {
-  const size_t bracket = list.find('[');
-  const size_t comma = list.find(',');
-  if (bracket == std::string::npos || comma < bracket) return list.substr(0, comma);
-  const size_t end = list.find_first_of(",-]", bracket);
-  return end == std::string::npos ? list : list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1);
 }
 
 /// The port after torchrun's own store.
@@ -54,10 +46,17 @@ Result<StoreChoice> find_store(const Identity& identity, const Environment& envi
   if (master && port) return beside_master(*master, *port);
   const auto step = environment("SLURM_STEP_ID");
   const auto nodes = environment("SLURM_STEP_NODELIST");
-  if (step && nodes)
-    return StoreChoice{StoreKind::kRankZero, first_node(*nodes) + ":" + port_for(identity.job + "." + *step)};
   if (identity.local_size == identity.size)
-    return StoreChoice{StoreKind::kRankZero, "127.0.0.1:" + port_for(identity.job)};
+    return StoreChoice{StoreKind::kRankZero, "127.0.0.1:" + port_for(identity.job + (step ? "." + *step : ""))};
+  if (step && nodes) {
+    const auto names = expand_nodes(*nodes);
+    if (!names.ok()) return Status(Code::kInvalidArgument, "SLURM_STEP_NODELIST: " + names.status().sentence());
+    return StoreChoice{StoreKind::kRankZero, names.value().front() + ":" + port_for(identity.job + "." + *step)};
+  }
+  if (master || port) {
+    return Status(Code::kInvalidArgument, std::string(master ? "MASTER_PORT" : "MASTER_ADDR") + " is not set, but " +
+                                              (master ? "MASTER_ADDR" : "MASTER_PORT") + " is");
+  }
   return Status(Code::kInvalidArgument,
                 "nothing says where the " + std::to_string(identity.size) +
                     " ranks meet; set RUEDA_STORE_ADDR to host:port of rank 0, the same for all");

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <string_view>
 
 #include "runtime/base/random.h"
 #include "runtime/rendezvous/job_key.h"
+#include "runtime/rendezvous/node_list.h"
 
 namespace rueda::core {
 namespace {
@@ -70,11 +72,32 @@ Status read_place(const Launcher& launcher, const Environment& environment, Iden
   return {};
 }
 
+/// srun without the plug-in that an MPI library needs starts N programs that each take themselves for a job of one.
+Status check_against_slurm(const Launcher& launcher, const Environment& environment, const Identity& identity) {
+  const auto tasks = environment("SLURM_STEP_NUM_TASKS");
+  const bool mpi = std::string_view(launcher.name) == "Open MPI" || std::string_view(launcher.name) == "PMI";
+  if (!mpi || identity.size != 1 || !environment("SLURM_STEP_ID") || !tasks || *tasks == "1") return {};
+  return {Code::kInvalidArgument, std::string(launcher.size) + " (of " + launcher.name +
+                                      ") says that the job has 1 rank, SLURM_STEP_NUM_TASKS that its step has " +
+                                      *tasks + ": start it with srun --mpi=pmix, or unset " + launcher.rank + " and " +
+                                      launcher.size};
+}
+
+/// Ranks of this node of a Slurm step; 0: not known.
+int slurm_local_size(const Environment& environment) {
+  const auto counts = expand_counts(environment("SLURM_STEP_TASKS_PER_NODE").value_or(""));
+  const auto node = read_number("SLURM_NODEID", environment("SLURM_NODEID").value_or(""), 0, kMaxSize);
+  if (!counts.ok() || !node.ok() || static_cast<size_t>(node.value()) >= counts.value().size()) return 0;
+  return counts.value()[static_cast<size_t>(node.value())];
+}
+
 Status read_launcher(const Environment& environment, Identity& identity) {
   for (const Launcher& launcher : kLaunchers) {
     if (*launcher.only_with != '\0' && !environment(launcher.only_with)) continue;
     if (*launcher.only_with != '\0' || look_up(environment, launcher.rank) || look_up(environment, launcher.size)) {
-      return read_place(launcher, environment, identity);
+      RUEDA_RETURN_IF_ERROR(read_place(launcher, environment, identity));
+      if (*launcher.only_with != '\0') identity.local_size = slurm_local_size(environment);
+      return check_against_slurm(launcher, environment, identity);
     }
   }
   if (environment("PMIX_RANK")) {

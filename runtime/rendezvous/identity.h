@@ -49,8 +49,8 @@ struct StoreChoice {
 ///   nothing          a job of one rank
 ///
 /// The job's name is RUEDA_JOB, else the launcher's; the key as in `job_key.h`.
-/// kInvalidArgument: one of a pair is missing (which, and of which launcher), or a value is not a number in range:
-/// never silently a job of one.
+/// kInvalidArgument: one of a pair is missing (which, and of which launcher), a value is not a number in range, or an
+/// MPI library says 1 rank where Slurm's step has several tasks: never silently a job of one.
 Result<Identity> read_identity(const IdentityOptions& options, const Environment& environment);
 
 /// Where the job's ranks meet, for `identity` of `read_identity`:

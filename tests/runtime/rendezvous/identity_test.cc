@@ -113,6 +113,25 @@ TEST_CASE("each launcher's environment says who a process is") {
        8,
        0,
        "77"},
+      {"Slurm step that says how many tasks its nodes have",
+       {{"SLURM_STEP_ID", "0"},
+        {"SLURM_PROCID", "5"},
+        {"SLURM_NTASKS", "7"},
+        {"SLURM_NODEID", "2"},
+        {"SLURM_STEP_TASKS_PER_NODE", "2(x2),3"}},
+       5,
+       7,
+       3,
+       "job"},
+      {"Open MPI under srun --mpi=pmix",
+       {{"OMPI_COMM_WORLD_RANK", "1"},
+        {"OMPI_COMM_WORLD_SIZE", "4"},
+        {"SLURM_STEP_ID", "0"},
+        {"SLURM_STEP_NUM_TASKS", "4"}},
+       1,
+       4,
+       0,
+       "job"},
       {"a batch script of Slurm, which is no step", {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}, 0, 1, 0, "job"},
       {"hvdrun inside Slurm",
        {{"RUEDA_RANK", "1"}, {"RUEDA_SIZE", "2"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}},
@@ -144,6 +163,19 @@ TEST_CASE("half of an environment is an error that names what is missing") {
   CHECK_THAT(failure({{"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "2"}}), Contains("SLURM_PROCID is not set"));
   CHECK_THAT(failure({{"SLURM_STEP_ID", "0"}}), Contains("SLURM"));
   CHECK_THAT(failure({{"PMIX_RANK", "0"}}), Contains("RUEDA_SIZE"));
+}
+
+TEST_CASE("an MPI library that knows nothing of its Slurm step is an error that names the plug-in") {
+  const std::string sentence = failure({{"OMPI_COMM_WORLD_RANK", "0"},
+                                        {"OMPI_COMM_WORLD_SIZE", "1"},
+                                        {"SLURM_STEP_ID", "0"},
+                                        {"SLURM_STEP_NUM_TASKS", "4"}});
+  CHECK_THAT(sentence, Contains("OMPI_COMM_WORLD_SIZE (of Open MPI) says that the job has 1 rank") && Contains("4"));
+  CHECK_THAT(sentence, Contains("srun --mpi=pmix"));
+  CHECK_THAT(failure({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}),
+             Contains("PMI_SIZE (of PMI)"));
+  CHECK(read({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}).ok());
+  CHECK(read({{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"SLURM_STEP_NUM_TASKS", "2"}}).ok());  // no step
 }
 
 TEST_CASE("numbers out of range are errors that name variable, value and range") {
@@ -199,6 +231,10 @@ TEST_CASE("where nothing says where ranks meet, or nonsense does, the error says
   CHECK_THAT(choose(keyed(0, 2), {{"RUEDA_STORE_ADDR", "h"}}).status().sentence(), Contains("RUEDA_STORE_ADDR: \"h\""));
   CHECK_THAT(choose(keyed(0, 2), {{"RUEDA_STORE_ADDR", "h:1"}, {"RUEDA_STORE", "moon"}}).status().sentence(),
              Contains("\"moon\""));
+  CHECK(choose(keyed(0, 2), {{"MASTER_ADDR", "h"}}).status().sentence() ==
+        "MASTER_PORT is not set, but MASTER_ADDR is");
+  CHECK(choose(keyed(0, 2), {{"MASTER_PORT", "1"}}).status().sentence() ==
+        "MASTER_ADDR is not set, but MASTER_PORT is");
   CHECK_THAT(choose(keyed(0, 2), {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "x"}}).status().sentence(),
              Contains("MASTER_PORT"));
 }
