@@ -92,10 +92,17 @@ class Flags {
 
  private:
   void add_job() {
-    app_.add_option("-n,--np", arguments_.processes, "how many ranks (all slots of the hosts)")
+    app_.add_option("-n,--np", arguments_.processes,
+                    "how many ranks (all slots of the hosts, or of a batch system's allocation)")
         ->check(CLI::Range(1, 65536));
-    app_.add_option("-H,--hosts", arguments_.hosts, "hosts and slots, as in node1:4,me@node2:4 (this host)");
+    app_.add_option("-H,--hosts", arguments_.hosts,
+                    "hosts and slots, as in node1:4,me@node2:4 (a batch system's allocation, else this host)");
     app_.add_option("--hostfile", arguments_.hostfile, "file with a line `host slots=n` for each host");
+    app_.add_option_function<std::string>(
+            "--launcher",
+            [this](const std::string& name) { arguments_.launcher = name == "ssh" ? Launcher::kSsh : Launcher::kSrun; },
+            "what starts agents on other hosts: ssh, srun (srun in an allocation of Slurm, else ssh)")
+        ->check(CLI::IsMember({"ssh", "srun"}));
     app_.add_option("-p,--ssh-port", arguments_.ssh.port, "where sshd listens on the hosts (as ssh is configured)")
         ->check(CLI::Range(1, 65535));
     app_.add_option("-i,--ssh-identity-file", arguments_.ssh.identity_file, "the key for ssh (as ssh is configured)");

@@ -12,11 +12,15 @@ namespace rueda::core::launcher {
 /// What to do, as the command line says.
 enum class Action { kRun, kHelp, kVersion, kCheckBuild, kCompletion, kAgent };
 
+/// How agents are started on other hosts.
+enum class Launcher { kAuto, kSsh, kSrun };
+
 struct Arguments {
   Action action = Action::kRun;
   int processes = 0;  ///< 0: not given
   std::string hosts;
   std::string hostfile;
+  Launcher launcher = Launcher::kAuto;
   SshOptions ssh;
   std::string output_directory;  ///< empty: none
   bool timestamps = false;

@@ -32,6 +32,7 @@ HostLink::HostLink(EventLoop& loop, HostShare share, milliseconds silence, Event
 
 Status HostLink::start(const std::vector<std::string>& command, const std::string& hvdrun) {
   hvdrun_ = hvdrun;
+  if (!share_.here) command_ = command.front();
   auto agent = share_.here ? start_local_agent() : start_remote_agent(command);
   if (!agent.ok()) return agent.status();
   agent_ = std::move(agent).value();
@@ -122,10 +123,11 @@ void HostLink::lose(std::string why) {
 }
 
 std::string HostLink::explain() const {
-  if (!introduction_ && !share_.here && unread_.empty()) return explain_ssh_end(wait_status_, last_error_, hvdrun_);
+  if (!introduction_ && !share_.here && unread_.empty())
+    return explain_command_end(command_, wait_status_, last_error_, hvdrun_);
   std::string text = "has lost its agent";
   if (!unread_.empty()) text += fmt::format(": {}", unread_);
-  if (!share_.here && !running_) text += fmt::format(" (ssh {})", describe_wait_status(wait_status_));
+  if (!share_.here && !running_) text += fmt::format(" ({} {})", command_, describe_wait_status(wait_status_));
   return text;
 }
 

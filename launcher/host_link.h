@@ -64,6 +64,7 @@ class HostLink {
   std::chrono::milliseconds silence_;
   Events events_;
   std::string hvdrun_;
+  std::string command_;  // "ssh"; empty: none
   AgentProcess agent_;
   std::unique_ptr<MessageLink> link_;
   std::unique_ptr<FdWatch> errors_;

@@ -11,9 +11,10 @@ namespace rueda::core::launcher {
 /// All that was checked before anything starts.
 struct JobPlan {
   std::vector<Placement> placements;
-  std::vector<HostShare> hosts;  ///< who runs them
-  std::string program;           ///< the file
-  std::string interfaces;        ///< where the store may listen, as in RUEDA_NETWORK_INTERFACES
+  std::vector<HostShare> hosts;        ///< who runs them
+  std::string program;                 ///< the file
+  Launcher launcher = Launcher::kSsh;  ///< not kAuto
+  std::string interfaces;              ///< where the store may listen, as in RUEDA_NETWORK_INTERFACES
   /// After so long without a word another host is lost; zero: never.
   std::chrono::milliseconds silence{5000};
 };

@@ -36,14 +36,14 @@ JobHosts::JobHosts(EventLoop& loop, const std::vector<HostShare>& shares, std::c
   }
 }
 
-Status JobHosts::start(const SshOptions& ssh) {
+Status JobHosts::start(const Command& command) {
   child_ = std::make_unique<SignalWatch>(loop_, std::vector<int>{SIGCHLD}, [this](int) {
     for (const auto& link : links_) link->reap();
   });
   std::error_code unknown;
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
   for (const auto& link : links_) {
-    const Status started = link->start(ssh_command(link->share().host, ssh, self), self);
+    const Status started = link->start(command(link->share().host, self), self);
     if (!started.ok()) return {started.code(), fmt::format("host {}: {}", link->name(), started.sentence())};
   }
   return {};

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "launcher/host_link.h"
-#include "launcher/ssh.h"
 
 namespace rueda::core::launcher {
 
@@ -30,9 +29,11 @@ class JobHosts {
   JobHosts(const JobHosts&) = delete;
   JobHosts& operator=(const JobHosts&) = delete;
 
-  /// Starts agents, over `ssh` where a host is not this machine. kSystem: one could not even be started; the destructor
-  /// ends the others.
-  Status start(const SshOptions& ssh);
+  /// The words of a command that starts an agent on another host, given the path of hvdrun on this one.
+  using Command = std::function<std::vector<std::string>(const HostSlots&, const std::string& hvdrun)>;
+  /// Starts agents, by `command` where a host is not this machine. kSystem: one could not even be started; the
+  /// destructor ends the others.
+  Status start(const Command& command);
   /// Says where `host` is and what it has, as soon as it has answered.
   void describe_hosts() { describe_ = true; }
   /// Time is up: hosts that have not answered have failed.

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 
+#include "launcher/allocation.h"
 #include "launcher/arguments.h"
 #include "launcher/build.h"
 #include "launcher/check_build.h"
@@ -28,25 +29,34 @@ int refuse(const std::string& sentence, int exit_code = kUsageError) {
   return exit_code;
 }
 
-Result<std::vector<HostSlots>> read_hosts(const Arguments& arguments) {
-  if (!arguments.hosts.empty() && !arguments.hostfile.empty()) {
-    return Status(Code::kInvalidArgument, "give -H or --hostfile, not both");
-  }
-  if (!arguments.hosts.empty()) return parse_hosts(arguments.hosts);
-  if (arguments.hostfile.empty()) return std::vector<HostSlots>{{"localhost", arguments.processes}};
-  std::ifstream file(arguments.hostfile);
-  if (!file) return Status(Code::kInvalidArgument, fmt::format("hostfile {} cannot be read", arguments.hostfile));
+Result<std::vector<HostSlots>> read_hostfile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return Status(Code::kInvalidArgument, fmt::format("hostfile {} cannot be read", path));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   auto hosts = parse_hostfile(text);
   if (hosts.ok()) return hosts;
-  return Status(Code::kInvalidArgument, fmt::format("hostfile {}: {}", arguments.hostfile, hosts.status().sentence()));
+  return Status(Code::kInvalidArgument, fmt::format("hostfile {}: {}", path, hosts.status().sentence()));
+}
+
+// The hosts of the flags, else of the batch system, else this one.
+Result<std::vector<HostSlots>> read_hosts(const Arguments& arguments, JobPlan& plan) {
+  const bool listed = !arguments.hosts.empty(), in_file = !arguments.hostfile.empty();
+  if (listed && in_file) return Status(Code::kInvalidArgument, "give -H or --hostfile, not both");
+  plan.launcher = arguments.launcher == Launcher::kSrun ? Launcher::kSrun : Launcher::kSsh;
+  if (listed) return parse_hosts(arguments.hosts);
+  if (in_file) return read_hostfile(arguments.hostfile);
+  auto allocation = read_allocation(process_environment());
+  if (!allocation.ok()) return allocation.status();
+  if (auto& found = allocation.value()) {
+    if (arguments.launcher == Launcher::kAuto && found->system == "Slurm") plan.launcher = Launcher::kSrun;
+    return std::move(found->hosts);
+  }
+  if (arguments.processes == 0) return Status(Code::kInvalidArgument, "say how many ranks: hvdrun -np 2 program");
+  return std::vector<HostSlots>{{"localhost", arguments.processes}};
 }
 
 Status place_ranks(const Arguments& arguments, JobPlan& plan) {
-  if (arguments.processes == 0 && arguments.hosts.empty() && arguments.hostfile.empty()) {
-    return {Code::kInvalidArgument, "say how many ranks: hvdrun -np 2 program"};
-  }
-  const auto hosts = read_hosts(arguments);
+  const auto hosts = read_hosts(arguments, plan);
   if (!hosts.ok()) return hosts.status();
   int slots = 0;
   for (const auto& host : hosts.value()) slots += host.slots;

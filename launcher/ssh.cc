@@ -45,14 +45,16 @@ std::vector<std::string> ssh_command(const HostSlots& host, const SshOptions& op
   return words;
 }
 
-std::string explain_ssh_end(int wait_status, std::string_view last_line, const std::string& hvdrun) {
-  if (last_line.starts_with("ssh: ")) last_line.remove_prefix(5);
+std::string explain_command_end(const std::string& command, int wait_status, std::string_view last_line,
+                                const std::string& hvdrun) {
+  const std::string prefix = command + ": ";  // ssh puts its name before some of its sentences
+  if (last_line.starts_with(prefix)) last_line.remove_prefix(prefix.size());
   const std::string said = last_line.empty() ? "" : fmt::format(": {}", last_line);
   const int code = exit_code_of(wait_status);
-  if (code == kSshFailed) return "cannot be reached by ssh" + (said.empty() ? ": it says nothing" : said);
+  if (code == kSshFailed) return "cannot be reached by " + command + (said.empty() ? ": it says nothing" : said);
   if (code == kNotFound)
     return fmt::format("has no hvdrun that starts, neither {} nor one in the PATH there{}", hvdrun, said);
-  return fmt::format("has no agent: ssh {} before it answered{}", describe_wait_status(wait_status), said);
+  return fmt::format("has no agent: {} {} before it answered{}", command, describe_wait_status(wait_status), said);
 }
 
 }  // namespace rueda::core::launcher

@@ -63,12 +63,14 @@ TEST_CASE("a shell reads a quoted word as it was, whatever is in it") {
 
 TEST_CASE("the end of ssh is explained in one clause") {
   const std::string path = "/opt/hvdrun";
-  CHECK(explain_ssh_end(code(255), "ssh: connect to host a port 22: Connection refused", path) ==
+  CHECK(explain_command_end("ssh", code(255), "ssh: connect to host a port 22: Connection refused", path) ==
         "cannot be reached by ssh: connect to host a port 22: Connection refused");
-  CHECK(explain_ssh_end(code(255), "", path) == "cannot be reached by ssh: it says nothing");
-  CHECK(explain_ssh_end(code(127), "sh: 1: exec: hvdrun: not found", path) ==
+  CHECK(explain_command_end("ssh", code(255), "", path) == "cannot be reached by ssh: it says nothing");
+  CHECK(explain_command_end("ssh", code(127), "sh: 1: exec: hvdrun: not found", path) ==
         "has no hvdrun that starts, neither /opt/hvdrun nor one in the PATH there: sh: 1: exec: hvdrun: not found");
-  CHECK(explain_ssh_end(code(1), "no more disk", path) ==
+  CHECK(explain_command_end("ssh", code(1), "no more disk", path) ==
         "has no agent: ssh exited with code 1 before it answered: no more disk");
-  CHECK(explain_ssh_end(9, "", path) == "has no agent: ssh killed by signal 9 (Killed) before it answered");
+  CHECK(explain_command_end("srun", code(1), "srun: error: Invalid node name specified", path) ==
+        "has no agent: srun exited with code 1 before it answered: error: Invalid node name specified");
+  CHECK(explain_command_end("ssh", 9, "", path) == "has no agent: ssh killed by signal 9 (Killed) before it answered");
 }
