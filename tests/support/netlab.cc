@@ -89,6 +89,9 @@ std::string run_in_network(pid_t keeper, const std::string& line) {
 
 std::string place(const std::string& file, pid_t keeper) { return "/proc/" + std::to_string(keeper) + "/root" + file; }
 
+// The bridge's end of a host's cable.
+std::string port_name(int host, int network) { return "port" + std::to_string(network) + "." + std::to_string(host); }
+
 std::string process_namespace(const std::string& pid) {
   std::error_code gone;
   return fs::read_symlink("/proc/" + pid + "/ns/pid", gone).string();
@@ -134,7 +137,7 @@ void NetLab::State::connect(int network) {
   }
   run_in_network(bridge, "ip link add br" + number + " type bridge; ip link set br" + number + " up");
   for (size_t host = 0; host < keepers.size(); ++host) {
-    const std::string port = "port" + number + "." + std::to_string(host);
+    const std::string port = port_name(static_cast<int>(host), network);
     run_in_network(bridge, "ip link add " + port + " type veth peer name " + card + " netns " +
                                std::to_string(keepers[host]) + "; ip link set " + port + " master br" + number + " up");
   }
@@ -242,6 +245,10 @@ std::string NetLab::run(int host, const std::vector<std::string>& words) const {
 
 void NetLab::write_file(int host, const std::string& path, const std::string& text) const {
   write_text(place(path, state_->keepers.at(static_cast<size_t>(host))), text);
+}
+
+void NetLab::unplug(int host, int network) const {
+  run_in_network(state_->bridge, "ip link set " + port_name(host, network) + " down");
 }
 
 void NetLab::cut(int host, int network) const {

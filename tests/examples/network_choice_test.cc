@@ -1,0 +1,81 @@
+// Which of several networks ranks meet on, and what is said when none leads from one to the other.
+#include <catch2/catch.hpp>
+
+#include "tests/launcher/hvdrun_process.h"
+#include "tests/support/netlab.h"
+
+using rueda::core::launcher::HvdrunProcess;
+using rueda::test::NetLab;
+using Words = std::vector<std::string>;
+using Catch::Matchers::Contains;
+
+namespace {
+
+Words hello(Words flags) {
+  flags.insert(flags.end(), {"--log-level", "info", std::string(RUEDA_TEST_BIN) + "/hello_allreduce"});
+  return flags;
+}
+
+void expect_hello(HvdrunProcess& run) {
+  CHECK(run.wait() == 0);
+  INFO(run.err());
+  CHECK_THAT(run.out(), Contains("[1]<stdout>:rank 1 of 2: the ranks add up to 1"));
+}
+
+}  // namespace
+
+TEST_CASE("a network on which nobody answers is left for one that works, and the path is said") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 3, .networks = 2});
+  lab.unplug(1, 0);
+  HvdrunProcess run(hello({"-H", NetLab::address(0, 1) + "," + NetLab::address(1, 1)}), lab.on(0));
+  expect_hello(run);
+  CHECK_THAT(run.err(), Contains("rank 1 reaches rank 0 (host " + NetLab::address(0, 1)));
+  CHECK_THAT(run.err(), Contains(" at " + NetLab::address(0, 1) + ":"));
+  CHECK_THAT(run.err(), Contains("(eth1) (control)"));
+  CHECK_THAT(run.err(), Contains("(eth1) (data, lane "));
+}
+
+TEST_CASE("the network of the flag is used, by name, glob, address or CIDR, and no other") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2, .networks = 2});
+  for (const std::string choice : {"eth1", "e*1", "10.77.2.0/24", "fd77:2::/64"}) {
+    INFO(choice);
+    HvdrunProcess run(hello({"--network-interfaces", choice, "-H", "node1,node2"}), lab.on(0));
+    expect_hello(run);
+    const bool v6 = choice.find(':') != std::string::npos;
+    CHECK_THAT(run.err(), Contains(v6 ? " at [fd77:2::1]:" : " at 10.77.2.1:"));
+    CHECK_THAT(run.err(), !Contains("10.77.1.") && !Contains("fd77:1:"));
+  }
+}
+
+TEST_CASE("an interface that a host does not have is named with those it has") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  HvdrunProcess here(hello({"--network-interfaces", "ib0", "-H", "node1,node2"}), lab.on(0));
+  CHECK(here.wait() == 1);
+  CHECK_THAT(here.err(), Contains("hvdrun: RUEDA_NETWORK_INTERFACES names \"ib0\", this machine has "));
+  CHECK_THAT(here.err(), Contains("eth0 (10.77.1.1)"));
+  static_cast<void>(lab.shell(1, "ip link set eth0 down; ip link set eth0 name card0; ip link set card0 up"));
+  HvdrunProcess there(hello({"--network-interfaces", "eth0", "-H", "node1,node2"}), lab.on(0));
+  CHECK(there.wait() != 0);
+  CHECK_THAT(there.err(), Contains("names \"eth0\", this machine has "));
+}
+
+TEST_CASE("where no address leads to a peer each one's reason is told") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 3, .networks = 2});
+  for (int network = 0; network < 2; ++network) {
+    static_cast<void>(lab.shell(2, "ip route add unreachable " + NetLab::address(1, network) +
+                                       "; ip -6 route add unreachable " + NetLab::address6(1, network)));
+  }
+  Words on = lab.on(0);
+  on.insert(on.end(), {"env", "RUEDA_INIT_TIMEOUT_SECONDS=15"});
+  HvdrunProcess run(hello({"-H", "node2,node3"}), on);
+  CHECK(run.wait() != 0);
+  CHECK_THAT(run.err(), Contains("rank 1 cannot reach rank 0 (host node2, pid "));
+  for (int network = 0; network < 2; ++network) {
+    CHECK_THAT(run.err(), Contains(NetLab::address(1, network) + ":") && Contains("No route to host"));
+    CHECK_THAT(run.err(), Contains("[" + NetLab::address6(1, network) + "]:"));
+  }
+}

@@ -1,0 +1,76 @@
+// Jobs on two nodes of a real Slurm, with hvdrun and without it (tests/support/slurmlab.h).
+#include <catch2/catch.hpp>
+
+#include "tests/launcher/hvdrun_process.h"
+#include "tests/support/namespaces.h"
+#include "tests/support/slurmlab.h"
+
+using rueda::core::launcher::HvdrunProcess;
+using rueda::test::SlurmLab;
+using Words = std::vector<std::string>;
+using Catch::Matchers::Contains;
+
+namespace {
+
+// hvdrun inside an allocation of two tasks on each of two nodes.
+Words in_allocation(const SlurmLab& slurm) {
+  Words words = slurm.on_front();
+  words.insert(words.end(), {"salloc", "--quiet", "-N", "2", "--ntasks-per-node=2"});
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("in an allocation of Slurm hvdrun takes its hosts, and srun starts the agents") {
+  SlurmLab::skip_without();
+  SlurmLab slurm(2, 4);
+  HvdrunProcess run({"--verbose", "sh", "-c", "echo $(hostname) $RUEDA_HOSTNAME $RUEDA_LOCAL_RANK/$RUEDA_LOCAL_SIZE"},
+                    in_allocation(slurm));
+  CHECK(run.wait() == 0);
+  INFO(run.err());
+  for (int rank = 0; rank < 4; ++rank) {
+    const std::string node = rank < 2 ? "node1" : "node2";
+    CHECK_THAT(run.out(), Contains("[" + std::to_string(rank) + "]<stdout>:" + node + " " + node + " " +
+                                   std::to_string(rank % 2) + "/2\n"));
+  }
+  CHECK_THAT(run.err(), Contains("host node2 (node2) is reached"));
+}
+
+TEST_CASE("the first failure in an allocation ends the job on all nodes and is named") {
+  SlurmLab::skip_without();
+  SlurmLab slurm(2, 4);
+  HvdrunProcess run({"--grace-seconds", "1", "sh", "-c", "test $RUEDA_RANK = 3 && exit 9; exec sleep 1000"},
+                    in_allocation(slurm));
+  CHECK(run.wait() == 9);
+  CHECK_THAT(run.err(), Contains("the first to fail: rank 3 (host node2, pid "));
+  for (int host = 0; host < 2; ++host) CHECK(slurm.lab().process_named(host, "sleep") == -1);
+}
+
+TEST_CASE("srun starts a job by itself, and ranks find each other by what Slurm says") {
+  SlurmLab::skip_without();
+  SlurmLab slurm(2, 4);
+  for (int host = 0; host < 2; ++host) {
+    slurm.lab().write_file(host, "/run/job.key", std::string(32, 'x'));
+    static_cast<void>(slurm.lab().shell(host, "chmod 600 /run/job.key"));
+  }
+  Words words = slurm.on_front();
+  words.insert(words.end(), {"RUEDA_JOB_KEY_FILE=/run/job.key", "srun", "-N", "2", "-n", "3",
+                             std::string(RUEDA_TEST_BIN) + "/hello_allreduce"});
+  const auto result = rueda::test::run_command(words);
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  for (const char* rank : {"0", "1", "2"})
+    CHECK_THAT(result.out, Contains("rank " + std::string(rank) + " of 3: the ranks add up to 3\n"));
+}
+
+TEST_CASE("ranks of one node need no key") {
+  SlurmLab::skip_without();
+  SlurmLab slurm(2, 4);
+  Words words = slurm.on_front();
+  words.insert(words.end(),
+               {"XDG_RUNTIME_DIR=", "srun", "-N", "1", "-n", "2", std::string(RUEDA_TEST_BIN) + "/hello_allreduce"});
+  const auto result = rueda::test::run_command(words);
+  INFO(result.out << result.err);
+  CHECK(result.exit_code == 0);
+  CHECK_THAT(result.out, Contains("rank 1 of 2: the ranks add up to 1\n"));
+}
