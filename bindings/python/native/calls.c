@@ -44,6 +44,40 @@ int64_t rueda_py_start(rueda_session* session, int32_t kind, uintptr_t input, ui
   return handle_or_code(code, handle);
 }
 
+int64_t rueda_py_start_rows(rueda_session* session, int32_t kind, uintptr_t input, int32_t dtype, int32_t dimensions,
+                            const int64_t* shape, uintptr_t output, const int64_t* output_shape, const int64_t* splits,
+                            int32_t argument, const char* name, int32_t process_set, int32_t codec, double prescale,
+                            double postscale) {
+  const rueda_tensor in = tensor_at(input, dtype, dimensions, shape);
+  const rueda_tensor place = tensor_at(output, dtype, dimensions, output_shape);
+  const rueda_tensor* out = output_shape == NULL ? NULL : &place;
+  const rueda_op_options options = options_of(name, process_set, codec, prescale, postscale);
+  rueda_handle handle = 0;
+  int32_t code = RUEDA_UNSUPPORTED;
+  switch (kind) {
+    case RUEDA_PY_ALLGATHER: code = rueda_allgather_async(session, &in, out, &options, &handle); break;
+    case RUEDA_PY_ALLTOALL: code = rueda_alltoall_async(session, &in, splits, out, &options, &handle); break;
+    case RUEDA_PY_REDUCESCATTER:
+      code = rueda_reducescatter_async(session, &in, out, argument, &options, &handle);
+      break;
+    case RUEDA_PY_GATHER: code = rueda_gather_async(session, &in, out, argument, &options, &handle); break;
+    case RUEDA_PY_SCATTER: code = rueda_scatter_async(session, &in, splits, out, argument, &options, &handle); break;
+    default: break;
+  }
+  return handle_or_code(code, handle);
+}
+
+int64_t rueda_py_start_reduce(rueda_session* session, uintptr_t input, uintptr_t output, int32_t dtype,
+                              int32_t dimensions, const int64_t* shape, int32_t op, int32_t root, const char* name,
+                              int32_t process_set) {
+  const rueda_tensor in = tensor_at(input, dtype, dimensions, shape);
+  const rueda_tensor out = tensor_at(output, dtype, dimensions, shape);
+  const rueda_op_options options = options_of(name, process_set, RUEDA_CODEC_NONE, 1.0, 1.0);
+  rueda_handle handle = 0;
+  const int32_t code = rueda_reduce_async(session, &in, &out, op, root, &options, &handle);
+  return handle_or_code(code, handle);
+}
+
 int64_t rueda_py_start_group(rueda_session* session, int32_t kind, size_t count, const uintptr_t* inputs,
                              const uintptr_t* outputs, const int32_t* dtypes, const int32_t* dimensions,
                              const int64_t* shapes, int32_t argument, const char* name, int32_t process_set,
@@ -61,6 +95,15 @@ int64_t rueda_py_start_group(rueda_session* session, int32_t kind, size_t count,
   switch (kind) {
     case RUEDA_PY_ALLREDUCE:
       code = rueda_grouped_allreduce_async(session, count, in, out, NULL, argument, &options, &handle);
+      break;
+    case RUEDA_PY_BROADCAST:
+      code = rueda_grouped_broadcast_async(session, count, in, out, NULL, argument, &options, &handle);
+      break;
+    case RUEDA_PY_ALLGATHER:
+      code = rueda_grouped_allgather_async(session, count, in, NULL, NULL, &options, &handle);
+      break;
+    case RUEDA_PY_REDUCESCATTER:
+      code = rueda_grouped_reducescatter_async(session, count, in, NULL, NULL, argument, &options, &handle);
       break;
     default: break;
   }

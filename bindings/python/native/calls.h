@@ -10,16 +10,38 @@
 
 #include "rueda.h"
 
-/* Kinds of operation. */
-enum { RUEDA_PY_ALLREDUCE, RUEDA_PY_BROADCAST };
+/* Kinds of operation: those whose output has the input's shape, and those that move or reduce rows. */
+enum {
+  RUEDA_PY_ALLREDUCE,
+  RUEDA_PY_BROADCAST,
+  RUEDA_PY_REDUCE,
+  RUEDA_PY_ALLGATHER,
+  RUEDA_PY_ALLTOALL,
+  RUEDA_PY_REDUCESCATTER,
+  RUEDA_PY_GATHER,
+  RUEDA_PY_SCATTER
+};
 
 /* Enqueues. `argument` is the reduce operator of a reduction, the root of a broadcast. */
 int64_t rueda_py_start(rueda_session* session, int32_t kind, uintptr_t input, uintptr_t output, int32_t dtype,
                        int32_t dimensions, const int64_t* shape, int32_t argument, const char* name,
                        int32_t process_set, int32_t codec, double prescale, double postscale);
 
+/* Enqueues an operation of rows. `output_shape` says what `output` has, with as many dimensions as the input; NULL: the
+ * library makes the output. `splits` may be NULL, see rueda_alltoall_async. `argument` is the root, or the operator of
+ * a reduce-scatter. */
+int64_t rueda_py_start_rows(rueda_session* session, int32_t kind, uintptr_t input, int32_t dtype, int32_t dimensions,
+                            const int64_t* shape, uintptr_t output, const int64_t* output_shape, const int64_t* splits,
+                            int32_t argument, const char* name, int32_t process_set, int32_t codec, double prescale,
+                            double postscale);
+
+/* Enqueues a reduction whose result only the rank `root` gets, in `output`. */
+int64_t rueda_py_start_reduce(rueda_session* session, uintptr_t input, uintptr_t output, int32_t dtype,
+                              int32_t dimensions, const int64_t* shape, int32_t op, int32_t root, const char* name,
+                              int32_t process_set);
+
 /* The same for `count` tensors as one group, named "<name>.0" and so on. `shapes` holds their extents one tensor after
- * the other. */
+ * the other. Groups that gather or scatter rows leave their outputs to the library. */
 int64_t rueda_py_start_group(rueda_session* session, int32_t kind, size_t count, const uintptr_t* inputs,
                              const uintptr_t* outputs, const int32_t* dtypes, const int32_t* dimensions,
                              const int64_t* shapes, int32_t argument, const char* name, int32_t process_set,

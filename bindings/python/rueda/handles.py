@@ -1,11 +1,15 @@
 """Operations in flight."""
 
+import threading
 import time
 from typing import Any, Callable, Optional
 
 from rueda import errors
 from rueda._native import ffi, lib
 from rueda.session import Session
+
+# Held while a result is made, so that threads that wait for one handle find it made.
+_ending = threading.RLock()
 
 _WAIT, _INTERRUPTED, _OK = lib.rueda_wait, lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
 
@@ -30,6 +34,11 @@ class Handle:
             self._number = 0
             raise errors.last_error(-number)
 
+    @property
+    def number(self) -> int:
+        """The library's number of the operation; 0 once it was given up."""
+        return self._number
+
     def poll(self) -> bool:
         """Whether it has finished; wait() then does not block. Never blocks."""
         return self._number == 0 or lib.rueda_poll(self._number) == 1
@@ -42,6 +51,9 @@ class Handle:
         """
         if self._number != 0:
             self._wait(timeout)
+        else:
+            with _ending:  # another thread may still be making the result
+                pass
         if self._error is not None:
             raise self._error
         return self._result
@@ -59,7 +71,9 @@ class Handle:
                 code = _WAIT(number, max(0.0, deadline - time.monotonic()))
             if code == lib.RUEDA_TIMEOUT and lib.rueda_poll(number) == 0:
                 raise errors.CollectiveTimeoutError(f"not finished after {timeout} s; it is still in flight", code)
-        self._end(code)
+        with _ending:
+            if self._number == number:  # no other thread was first
+                self._end(code)
 
     def _end(self, code: int) -> None:
         """The operation does not touch its loan any more."""

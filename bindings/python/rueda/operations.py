@@ -20,6 +20,11 @@ _OPS = frozenset((Average, Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor
 
 ALLREDUCE = lib.RUEDA_PY_ALLREDUCE
 BROADCAST = lib.RUEDA_PY_BROADCAST
+ALLGATHER = lib.RUEDA_PY_ALLGATHER
+ALLTOALL = lib.RUEDA_PY_ALLTOALL
+REDUCESCATTER = lib.RUEDA_PY_REDUCESCATTER
+GATHER = lib.RUEDA_PY_GATHER
+SCATTER = lib.RUEDA_PY_SCATTER
 
 CODEC_DEFAULT = lib.RUEDA_CODEC_DEFAULT
 CODEC_NONE = lib.RUEDA_CODEC_NONE
@@ -60,9 +65,3 @@ def check_root(session: Session, root: int) -> None:
     """ValueError: no rank has this number."""
     if not 0 <= root < session.size:
         raise ValueError(f"root_rank={root}: the ranks are 0 to {session.size - 1}")
-
-
-__all__ = [
-    "ALLREDUCE", "Adasum", "Average", "BROADCAST", "BitAnd", "BitOr", "BitXor", "CODEC_DEFAULT", "CODEC_NONE", "Max", "Min", "Product", "Sum", "View",
-    "check_root", "encode_name", "reduce_op", "start_group",
-]  # fmt: skip

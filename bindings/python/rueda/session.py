@@ -44,9 +44,10 @@ class Session:
             while self._orphans:  # nothing is in flight any more
                 lib.rueda_release(self._orphans.popleft()[0])
 
-    def next_name_space(self, kind: str) -> str:
-        """A prefix for the names of one object of this kind. All ranks make such objects in the same order."""
-        return f"{kind}.{next(self._name_spaces[kind])}."
+    def next_name_space(self, kind: str, ranks: Sequence[int]) -> str:
+        """A prefix for the names of one object of this kind among these ranks, which all make such objects in the same
+        order."""
+        return f"{kind}.{next(self._name_spaces[kind, tuple(ranks)])}."
 
     def adopt(self, number: int, loan: Any) -> None:
         """Keeps what an operation was lent until it has finished, for a caller that gave its handle up."""

@@ -89,9 +89,12 @@ def test_a_mismatch_of_one_gradient_leaves_the_optimizer_usable():
     assert float(hvd.allreduce(torch.ones(1), op=hvd.Sum)) == hvd.size()
 
 
-def test_a_sparse_gradient_is_refused_unless_asked_for():
+def test_a_sparse_gradient_that_is_to_be_scaled_is_refused():
     table = torch.nn.Embedding(4, 2, sparse=True)
-    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(table.parameters(), lr=0.1), table.named_parameters())
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(table.parameters(), lr=0.1), table.named_parameters(), backward_passes_per_step=2,
+        average_accumulated=True)  # fmt: skip
+    table(torch.tensor([1])).sum().backward()
     with pytest.raises(ValueError, match="sparse_as_dense"):
         table(torch.tensor([1])).sum().backward()
     optimizer._reducer.forget()

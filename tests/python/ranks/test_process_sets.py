@@ -69,6 +69,7 @@ def test_misuse_is_told(pair):
 
 
 def test_sets_can_be_there_from_the_start_and_end_with_the_job():
+    hvd.barrier()  # nobody is behind when the first leaves
     hvd.shutdown()
     chosen = hvd.ProcessSet(range(2))
     hvd.init(process_sets=[chosen])

@@ -66,6 +66,21 @@ from rueda.torch.asynchronous import (
 )
 from rueda.torch.compression import Compression
 from rueda.torch.differentiable import allreduce, broadcast, grouped_allreduce
+from rueda.torch.differentiable_rows import (
+    allgather,
+    alltoall,
+    grouped_allgather,
+    grouped_reducescatter,
+    reducescatter,
+)
 from rueda.torch.optimizer import DistributedOptimizer
-from rueda.torch.state import broadcast_object, broadcast_optimizer_state, broadcast_parameters
+from rueda.torch.rows import (
+    allgather_async,
+    alltoall_async,
+    grouped_allgather_async,
+    grouped_reducescatter_async,
+    reducescatter_async,
+    sparse_allreduce_async,
+)
+from rueda.torch.state import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from rueda.torch.sync_batch_norm import SyncBatchNorm

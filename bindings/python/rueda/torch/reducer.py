@@ -11,6 +11,7 @@ from rueda.operations import ALLREDUCE
 from rueda.process_sets import ProcessSet, id_of
 from rueda.session import current
 from rueda.torch.asynchronous import grouped_allreduce_async_, start_in_place
+from rueda.torch.rows import sparse_allreduce_async
 
 
 class Reduction:
@@ -61,7 +62,7 @@ class GradientReducer:
         self._how = how
         self._set = id_of(how.process_set)
         self.passes_per_step = passes_per_step
-        space = current().next_name_space("optimizer")
+        space = current().next_name_space("optimizer", how.process_set.ranks)
         self._members: Dict[torch.Tensor, _Member] = {p: _Member(p, f"{space}gradient.{name}") for name, p in named}
         self._groups: List[_Group] = []
         for number, parameters in enumerate(groups):
@@ -70,7 +71,7 @@ class GradientReducer:
             for member in group.members:
                 member.group = group
         self._group_handles: List[Tuple[_Group, Handle]] = []
-        self._finish: List[Tuple[_Member, Handle, Callable[[Any], None]]] = []
+        self._finish: List[Tuple[Handle, Callable[[Any], None]]] = []
         self._keep: List[Any] = [_on_gradient(p, functools.partial(self._ready, member)) for p, member in self._members.items()]
 
     def detach(self) -> None:
@@ -115,13 +116,23 @@ class GradientReducer:
             def finish(reduced: torch.Tensor) -> None:
                 member.parameter.grad.detach().copy_(how.compression.decompress(reduced, context))
 
-            self._finish.append((member, member.handle, finish))
+            self._finish.append((member.handle, finish))
 
     def _enqueue_sparse(self, member: _Member) -> None:
-        if not self._how.sparse_as_dense:
-            raise ValueError(f"{member.name.decode()!r} is sparse: DistributedOptimizer(sparse_as_dense=True) reduces it")
-        member.parameter.grad = member.parameter.grad.to_dense()
-        self._enqueue(member)
+        how = self._how
+        if how.sparse_as_dense:
+            member.parameter.grad = member.parameter.grad.to_dense()
+            self._enqueue(member)
+            return
+        if how.prescale * how.postscale != 1.0:
+            raise ValueError(f"{member.name.decode()!r} is sparse: sparse_as_dense=True is needed to scale it")
+        reduction = sparse_allreduce_async(member.parameter.grad, member.name.decode(), how.op, how.process_set)
+        member.handle = reduction.handle
+
+        def finish(_: Any) -> None:
+            member.parameter.grad = reduction()
+
+        self._finish.append((member.handle, finish))
 
     def _enqueue_group(self, group: _Group) -> None:
         how = self._how
@@ -152,9 +163,11 @@ class GradientReducer:
             except Exception as error:  # what a signal's handler raises leaves at once
                 first = first or error
         finishing, self._finish = self._finish, []
-        if first is None:
-            for _, handle, finish in finishing:
+        for handle, finish in finishing:
+            try:
                 finish(handle.wait())
+            except Exception as error:
+                first = first or error
         self.forget()
         if first is not None:
             raise first

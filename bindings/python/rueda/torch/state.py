@@ -9,6 +9,7 @@ from rueda.handles import Handle
 from rueda.process_sets import ProcessSet, global_process_set
 from rueda.session import current
 from rueda.torch.asynchronous import broadcast_, broadcast_async_
+from rueda.torch.rows import allgather_async
 from rueda.torch.tensors import memory_extents
 
 
@@ -50,7 +51,7 @@ def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = 
     """
     if not isinstance(params, (dict, list, tuple)):
         params = list(params)
-    space = current().next_name_space("broadcast_parameters")
+    space = current().next_name_space("broadcast_parameters", process_set.ranks)
     _broadcast_all(_named_tensors(space + "parameter", params), root_rank, process_set)
 
 
@@ -58,7 +59,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Any:
     """The root's object on every rank; the root gets its own back. Any object that can be pickled, among the ranks of this
     job, which have proved its key."""
-    name = name or current().next_name_space("broadcast_object") + "object"
+    name = name or current().next_name_space("broadcast_object", process_set.ranks) + "object"
     is_root = current().rank == root_rank
     data = bytearray(pickle.dumps(obj) if is_root else b"")
     length = broadcast_(torch.tensor([len(data)], dtype=torch.int64), root_rank, name + ".bytes", process_set)
@@ -66,6 +67,16 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
         data = bytearray(int(length))
     broadcast_(torch.frombuffer(data, dtype=torch.uint8), root_rank, name, process_set)
     return obj if is_root else pickle.loads(data)
+
+
+def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
+    """Every rank's object, in the order of ranks. Any objects that can be pickled."""
+    data = bytearray(pickle.dumps(obj))
+    name = name or current().next_name_space("allgather_object", process_set.ranks) + "object"
+    every = allgather_async(torch.frombuffer(data, dtype=torch.uint8), name, process_set)
+    counts = allgather_async(torch.tensor([len(data)]), name + ".bytes", process_set).wait().tolist()
+    pieces = every.wait().split(counts)
+    return [pickle.loads(bytes(piece.tolist())) for piece in pieces]
 
 
 class _Slot:
@@ -144,7 +155,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     del model
     session = current()
     state = _optimizer_state(optimizer)
-    space = session.next_name_space("broadcast_optimizer_state")
+    space = session.next_name_space("broadcast_optimizer_state", process_set.ranks)
     bones = broadcast_object(_skeleton(state), root_rank, space + "skeleton", process_set)
     if session.rank != root_rank:
         state = _adopt(optimizer, bones, state)

@@ -1,0 +1,50 @@
+"""Outputs that the library made: their memory, without a copy, for as long as somebody looks at it."""
+
+import functools
+import math
+from typing import Any, List, Tuple
+
+from rueda import errors
+from rueda._native import ffi, lib
+from rueda.handles import Handle
+
+
+class _Owner:
+    """A finished operation whose outputs are in use. The last buffer that refers to it releases it."""
+
+    def __init__(self, number: int):
+        self.number = number
+
+    def __del__(self) -> None:
+        lib.rueda_release(self.number)
+
+
+def _let_go(owner: _Owner, memory: Any) -> None:
+    """Called when a buffer's memory is not looked at any more; the reference to `owner` goes with this call's."""
+
+
+def take_outputs(handle: Handle, count: int, element_bytes: int) -> List[Tuple[Any, Tuple[int, ...]]]:
+    """The outputs of a handle that has just succeeded: for each its memory as a writeable buffer, None where it has no
+    elements, and its shape. For use in a handle's `finish`."""
+    owner = _Owner(handle.surrender())
+    address, extents = ffi.new("uintptr_t*"), ffi.new("int64_t[16]")
+    outputs = []
+    for index in range(count):
+        dimensions = lib.rueda_py_output(owner.number, index, address, extents)
+        if dimensions < 0:
+            raise errors.last_error(-dimensions)
+        shape = tuple(extents[0:dimensions])
+        size = math.prod(shape) * element_bytes
+        if size == 0:
+            outputs.append((None, shape))
+            continue
+        memory = ffi.gc(ffi.cast("char*", address[0]), functools.partial(_let_go, owner))
+        outputs.append((ffi.buffer(memory, size), shape))
+    return outputs
+
+
+def received_splits(handle_number: int, ranks: int) -> List[int]:
+    """How many rows a finished exchange received from each rank of its set."""
+    splits, count = ffi.new("int64_t[]", ranks), ffi.new("size_t*")
+    errors.check(lib.rueda_received_splits(handle_number, splits, ranks, count))
+    return list(splits[0 : count[0]])

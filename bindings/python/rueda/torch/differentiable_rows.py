@@ -1,0 +1,164 @@
+"""Collectives of rows that wait for their result, through which gradients flow.
+
+They raise what the asynchronous functions and synchronize() raise.
+"""
+
+from typing import Any, List, Optional, Sequence
+
+import torch
+
+from rueda import operations
+from rueda._native import lib
+from rueda.operations import ALLGATHER, Average, Sum
+from rueda.outputs import received_splits
+from rueda.process_sets import ProcessSet, global_process_set
+from rueda.torch import rows
+from rueda.torch.compression import Compression
+from rueda.torch.differentiable import allreduce_with
+
+
+def _of_gradient(name: Optional[str]) -> Optional[str]:
+    return None if name is None else name + ".gradient"
+
+
+class _Allgather(torch.autograd.Function):
+    """Every rank's loss hangs on every rank's rows: the gradient is summed, and each rank takes its rows of it."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
+        def finish(handle: Any) -> torch.Tensor:
+            counts = received_splits(handle.number, process_set.size())
+            ctx.first, ctx.count = sum(counts[: process_set.rank()]), counts[process_set.rank()]
+            return rows.take(handle, [tensor])[0]
+
+        ctx.name, ctx.process_set, ctx.shape = name, process_set, tensor.shape
+        return rows.start_rows(ALLGATHER, tensor, None, 0, name, process_set, finish).wait()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        summed = allreduce_with(gradient, _of_gradient(ctx.name), Sum, lib.RUEDA_CODEC_NONE, 1.0, 1.0, ctx.process_set)
+        return summed[ctx.first : ctx.first + ctx.count].reshape(ctx.shape), None, None
+
+
+def allgather(tensor: torch.Tensor, name: Optional[str] = None,
+              process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """The rows of all ranks one after the other, in the order of ranks. Dimension 0 may differ between ranks, the others
+    and the dtype may not. The gradient is summed over the ranks."""
+    return _Allgather.apply(tensor, name, process_set)
+
+
+class _GroupedAllgather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, name: Optional[str], process_set: ProcessSet, *tensors: torch.Tensor) -> Any:
+        size, rank = process_set.size(), process_set.rank()
+        handle = rows.grouped_allgather_async(tensors, name, process_set)
+
+        def finish(done: Any) -> Any:
+            counts = received_splits(done.number, size * len(tensors))
+            ctx.places = [(sum(counts[i * size : i * size + rank]), counts[i * size + rank]) for i in range(len(tensors))]
+            return rows.take(done, tensors)
+
+        handle.then(finish)
+        ctx.name, ctx.process_set, ctx.shapes = name, process_set, [tensor.shape for tensor in tensors]
+        return tuple(handle.wait())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        own = []
+        for number, (gradient, (first, count), shape) in enumerate(zip(gradients, ctx.places, ctx.shapes)):
+            name = None if ctx.name is None else f"{ctx.name}.gradient.{number}"
+            summed = allreduce_with(gradient, name, Sum, lib.RUEDA_CODEC_NONE, 1.0, 1.0, ctx.process_set)
+            own.append(summed[first : first + count].reshape(shape))
+        return (None, None, *own)
+
+
+def grouped_allgather(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
+                      process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
+    """allgather() of several tensors as one group, accepted whole or not at all."""
+    return list(_GroupedAllgather.apply(name, process_set, *tensors))
+
+
+class _Alltoall(torch.autograd.Function):
+    """What was sent comes back: the gradient travels with the received splits."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, splits: Any, name: Optional[str], process_set: ProcessSet) -> Any:
+        counts = splits
+        if splits is None:
+            ranks = process_set.size()
+            if tensor.dim() == 0 or tensor.shape[0] % ranks != 0:
+                raise ValueError(f"shape {list(tensor.shape)}: dimension 0 is to be a multiple of {ranks}, or splits are to be given")
+            counts = [tensor.shape[0] // ranks] * ranks
+        output, received = rows.alltoall_async(tensor, counts, name, process_set).wait()
+        ctx.how = received.tolist(), name, process_set
+        ctx.mark_non_differentiable(received)
+        return output, received
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor, _: Any) -> Any:
+        received, name, process_set = ctx.how
+        return _Alltoall.apply(gradient, received, _of_gradient(name), process_set)[0], None, None, None
+
+
+def alltoall(tensor: torch.Tensor, splits: Any = None, name: Optional[str] = None,
+             process_set: ProcessSet = global_process_set) -> Any:
+    """Sends the next splits[r] rows to each rank r of the set and returns what came, in the order of ranks.
+
+    splits: a tensor or list of as many integers as ranks, which add up to the rows; then it returns (output,
+        received_splits). None: the same number for all ranks.
+    """
+    output, received = _Alltoall.apply(tensor, splits, name, process_set)
+    return output if splits is None else (output, received)
+
+
+class _Reducescatter(torch.autograd.Function):
+    """Every rank's rows hang on every rank's input: the gradient is gathered, with the same factors."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], op: int, codec: int, prescale: float, postscale: float,
+                process_set: ProcessSet) -> torch.Tensor:
+        ctx.how = name, op, prescale * postscale, process_set
+        return rows.start_rows(operations.REDUCESCATTER, tensor, None, op, name, process_set,
+                               lambda handle: rows.take(handle, [tensor])[0], codec, prescale, postscale).wait()  # fmt: skip
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> Any:
+        name, op, factor, process_set = ctx.how
+        if op not in (Average, Sum):
+            raise ValueError("the gradient of a reduce-scatter is defined for Average and Sum")
+        factor = factor / process_set.size() if op == Average else factor
+        return (allgather(gradient.contiguous(), _of_gradient(name), process_set) * factor, *[None] * 6)
+
+
+def reducescatter(tensor: torch.Tensor, name: Optional[str] = None, compression: Any = Compression.none, op: int = Average,
+                  process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                  postscale_factor: float = 1.0) -> torch.Tensor:
+    """Reduces tensors of one shape and dtype and gives each rank its rows of the result: as even as possible, the first
+    ranks one more. compression: as for allreduce()."""
+    op = operations.reduce_op(None, op)
+    codec = getattr(compression, "codec", None)
+    if codec is not None:
+        return _Reducescatter.apply(tensor, name, op, codec, prescale_factor, postscale_factor, process_set)
+    small, context = compression.compress(tensor)
+    reduced = _Reducescatter.apply(small, name, op, lib.RUEDA_CODEC_NONE, prescale_factor, postscale_factor, process_set)
+    return compression.decompress(reduced, context)
+
+
+def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] = None, compression: Any = Compression.none,
+                          op: int = Average, process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                          postscale_factor: float = 1.0) -> List[torch.Tensor]:
+    """reducescatter() of several tensors, which travel together."""
+    pairs = [(tensor, None) if hasattr(compression, "codec") else compression.compress(tensor) for tensor in tensors]
+    if any(tensor.requires_grad for tensor in tensors) and torch.is_grad_enabled():
+        names = [None if name is None else f"{name}.{number}" for number in range(len(pairs))]
+        codec = getattr(compression, "codec", lib.RUEDA_CODEC_NONE)
+        reduced = [
+            _Reducescatter.apply(small, each, op, codec, prescale_factor, postscale_factor, process_set)
+            for (small, _), each in zip(pairs, names)
+        ]
+    else:
+        small = [tensor for tensor, _ in pairs]
+        reduced = rows.grouped_reducescatter_async(small, name, op, process_set, prescale_factor, postscale_factor).wait()
+    if hasattr(compression, "codec"):
+        return reduced
+    return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs)]

@@ -1,0 +1,144 @@
+"""Collectives of rows: they move or reduce along dimension 0, whose extent may differ between ranks.
+
+The asynchronous functions return a handle for `synchronize()`; what rueda.torch.asynchronous says about loans and errors
+holds here too. Outputs lie where the library made them, without a copy.
+"""
+
+from typing import Any, Callable, List, Optional, Sequence
+
+import torch
+
+from rueda import operations
+from rueda._native import ffi, lib
+from rueda.handles import Handle
+from rueda.operations import ALLGATHER, ALLTOALL, CODEC_NONE, REDUCESCATTER, Average
+from rueda.outputs import received_splits, take_outputs
+from rueda.process_sets import ProcessSet, global_process_set, id_of
+from rueda.session import current
+from rueda.torch import tensors
+
+
+def _rows(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor on the host, contiguous, with at least one dimension."""
+    tensors.require_strided(tensor)
+    source = tensor.detach().cpu().contiguous()
+    return source.reshape(1) if source.dim() == 0 else source
+
+
+def _as_tensor(memory: Any, shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:
+    if memory is None:
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
+    return torch.frombuffer(memory, dtype=like.dtype).reshape(shape).to(like.device)
+
+
+def take(handle: Handle, inputs: Sequence[torch.Tensor]) -> List[torch.Tensor]:
+    """The outputs of a finished handle as tensors like the inputs."""
+    taken = take_outputs(handle, len(inputs), inputs[0].element_size() if inputs else 1)
+    return [_as_tensor(memory, shape, like) for (memory, shape), like in zip(taken, inputs)]
+
+
+def start_rows(kind: int, tensor: torch.Tensor, splits: Optional[Sequence[int]], argument: int, name: Optional[str],
+               process_set: ProcessSet, finish: Callable[[Handle], Any], codec: int = CODEC_NONE, prescale: float = 1.0,
+               postscale: float = 1.0) -> Handle:
+    """Enqueues an operation of rows whose output the library makes."""
+    session, source = current(), _rows(tensor)
+    number = lib.rueda_py_start_rows(
+        session.pointer, kind, source.data_ptr(), tensors.dtype_number(source), source.dim(), source.shape, 0, ffi.NULL,
+        ffi.NULL if splits is None else splits, argument, operations.encode_name(name), id_of(process_set), codec, prescale,
+        postscale)  # fmt: skip
+    return Handle(session, number, source, finish)
+
+
+def _start_group(kind: int, inputs: Sequence[torch.Tensor], argument: int, name: Optional[str], process_set: ProcessSet,
+                 codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> Handle:
+    session, sources = current(), [_rows(tensor) for tensor in inputs]
+    views = [(source.data_ptr(), tensors.dtype_number(source), source.shape) for source in sources]
+    number = operations.start_group(session, kind, views, [0] * len(views), argument, name, id_of(process_set), codec,
+                                    prescale, postscale)  # fmt: skip
+    return Handle(session, number, sources, lambda handle: take(handle, inputs))
+
+
+def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
+                    process_set: ProcessSet = global_process_set) -> Handle:
+    """The rows of all ranks one after the other, in the order of ranks. Dimension 0 may differ between ranks, the others
+    and the dtype may not. A tensor of no dimension is one row."""
+    return start_rows(ALLGATHER, tensor, None, 0, name, process_set, lambda handle: take(handle, [tensor])[0])
+
+
+def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
+                            process_set: ProcessSet = global_process_set) -> Handle:
+    """allgather_async() of several tensors as one group; the result is a list."""
+    return _start_group(ALLGATHER, tensors, 0, name, process_set)
+
+
+def alltoall_async(tensor: torch.Tensor, splits: Any = None, name: Optional[str] = None,
+                   process_set: ProcessSet = global_process_set) -> Handle:
+    """Sends the next splits[r] rows to each rank r of the set; the result is what came, in the order of ranks.
+
+    splits: a tensor or list of as many integers as ranks, which add up to the rows; then the result is (output,
+        received_splits). None: the same number for all ranks.
+    """
+    counts = _counts(splits, process_set)
+    return start_rows(ALLTOALL, tensor, counts, 0, name, process_set, lambda handle: exchanged(handle, tensor, process_set, splits))
+
+
+def _counts(splits: Any, process_set: ProcessSet) -> Optional[List[int]]:
+    if splits is None:
+        return None
+    counts = splits.tolist() if isinstance(splits, torch.Tensor) else list(splits)
+    ranks = process_set.size()
+    if len(counts) != ranks or not all(isinstance(count, int) for count in counts):
+        raise ValueError(f"splits={splits!r}: {ranks} integers are needed, one for each rank")
+    return counts
+
+
+def exchanged(handle: Handle, tensor: torch.Tensor, process_set: ProcessSet, splits: Any) -> Any:
+    """What an all-to-all gives: with splits also how many rows came from each rank."""
+    if splits is None:
+        return take(handle, [tensor])[0]
+    received = torch.tensor(received_splits(handle.number, process_set.size()), dtype=torch.int64)
+    return take(handle, [tensor])[0], received.to(splits.device) if isinstance(splits, torch.Tensor) else received
+
+
+def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: int = Average,
+                        process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                        postscale_factor: float = 1.0) -> Handle:
+    """Reduces tensors of one shape and dtype and gives each rank its rows of the result: as even as possible, the first
+    ranks one more."""
+    return start_rows(REDUCESCATTER, tensor, None, operations.reduce_op(None, op), name, process_set,
+                      lambda handle: take(handle, [tensor])[0], CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
+
+
+def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None, op: int = Average,
+                                process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                                postscale_factor: float = 1.0) -> Handle:
+    """reducescatter_async() of several tensors as one group; the result is a list."""
+    return _start_group(REDUCESCATTER, tensors, operations.reduce_op(None, op), name, process_set, CODEC_NONE,
+                        prescale_factor, postscale_factor)  # fmt: skip
+
+
+class SparseReduction:
+    """A sparse tensor on its way; called, it waits and returns the reduced one. `handle` is enqueued last."""
+
+    def __init__(self, indices: Handle, handle: Handle, shape: Sequence[int], divisor: int):
+        self._indices, self.handle, self._shape, self._divisor = indices, handle, shape, divisor
+
+    def __call__(self) -> torch.Tensor:
+        places, values = self._indices.wait(), self.handle.wait()
+        return torch.sparse_coo_tensor(places.t(), values / self._divisor, self._shape).coalesce()
+
+
+def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: int = Average,
+                           process_set: ProcessSet = global_process_set) -> SparseReduction:
+    """Adds up sparse tensors: gathers the entries of all ranks. op: Average or Sum.
+
+    Returns a function that waits and returns the reduced sparse tensor.
+    """
+    if op not in (Average, operations.Sum):
+        raise ValueError("a sparse tensor is reduced with Average or Sum")
+    if not tensor.is_sparse:
+        raise ValueError(f"the tensor's layout is {tensor.layout}; sparse_allreduce_async() reduces sparse ones")
+    entries = tensor.detach().coalesce()
+    indices = allgather_async(entries.indices().t(), None if name is None else name + ".indices", process_set)
+    values = allgather_async(entries.values(), None if name is None else name + ".values", process_set)
+    return SparseReduction(indices, values, tensor.shape, process_set.size() if op == Average else 1)
