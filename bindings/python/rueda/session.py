@@ -64,12 +64,12 @@ _lock = threading.Lock()
 _session: Optional[Session] = None
 
 
-def join(comm: Any = None) -> bool:
-    """Joins the job as init() says; whether that was still to be done."""
+def join(comm: Any = None, options: Any = None) -> bool:
+    """Joins the job as init() says; whether that was still to be done. options: SessionOptions of rueda/store.py."""
     with _lock:
         begun = _session is None
         if begun:
-            _open(Session())
+            _open(Session() if options is None else Session(options.pointer))
     if comm is not None and sorted(_ranks_of(comm)) != list(range(current().size)):
         raise ValueError(f"init(comm={comm!r}): a part of the {current().size} ranks; make a process set of them")
     return begun

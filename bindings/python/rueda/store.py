@@ -1,0 +1,64 @@
+"""A key-value store in Python through which ranks meet, as the library sees it."""
+
+import sys
+import traceback
+from typing import Any, Optional, Protocol
+
+from rueda._native import ffi, lib
+
+
+class Store(Protocol):
+    """What a store has to offer. Used on the thread that makes the session, one call at a time."""
+
+    def set(self, key: str, value: bytes) -> None:
+        """Writes the value, replacing what was there."""
+
+    def get(self, key: str, timeout: float) -> Optional[bytes]:
+        """Waits at most `timeout` seconds until the key has a value; None: it never came."""
+
+    def add(self, key: str, amount: int) -> int:
+        """Adds to a counter, 0 when absent, and returns the sum."""
+
+
+class SessionOptions:
+    """rueda_init_options for a rank that meets the others through `store`. Alive as long as the session is being made.
+
+    job_key: at least 16 bytes that all ranks have and nobody else.
+    """
+
+    def __init__(self, rank: int, size: int, store: Store, job_key: bytes, timeout: float):
+        self._context = ffi.new_handle(store)
+        self._table = ffi.new("rueda_store*", {
+            "struct_size": ffi.sizeof("rueda_store"), "context": self._context, "set": lib.rueda_py_store_set,
+            "get": lib.rueda_py_store_get, "add": lib.rueda_py_store_add})  # fmt: skip
+        self._key = ffi.new("char[]", job_key)
+        self.pointer = ffi.new("rueda_init_options*", {
+            "struct_size": ffi.sizeof("rueda_init_options"), "has_rank": 1, "rank": rank, "size": size,
+            "store": self._table, "job_key": self._key, "job_key_bytes": len(job_key), "timeout_seconds": timeout})  # fmt: skip
+
+
+def _failed(kind: Any, error: Any, trace: Any) -> None:
+    print("rueda: the store through which ranks meet failed:", file=sys.stderr)
+    traceback.print_exception(kind, error, trace)
+
+
+@ffi.def_extern(error=lib.RUEDA_SYSTEM, onerror=_failed)
+def rueda_py_store_set(context: Any, key: Any, value: Any, size: int) -> int:
+    ffi.from_handle(context).set(ffi.string(key).decode(), bytes(ffi.buffer(value, size)))
+    return lib.RUEDA_OK
+
+
+@ffi.def_extern(error=lib.RUEDA_SYSTEM, onerror=_failed)
+def rueda_py_store_get(context: Any, key: Any, place: Any, capacity: int, size: Any, timeout: float) -> int:
+    value = ffi.from_handle(context).get(ffi.string(key).decode(), timeout)
+    if value is None:
+        return lib.RUEDA_TIMEOUT
+    size[0] = len(value)
+    ffi.memmove(place, value, min(capacity, len(value)))
+    return lib.RUEDA_OK
+
+
+@ffi.def_extern(error=lib.RUEDA_SYSTEM, onerror=_failed)
+def rueda_py_store_add(context: Any, key: Any, amount: int, total: Any) -> int:
+    total[0] = ffi.from_handle(context).add(ffi.string(key).decode(), amount)
+    return lib.RUEDA_OK

@@ -1,0 +1,392 @@
+"""torch.distributed's process groups over Rueda: each is a process set that its members make.
+
+`dist.*` calls these methods from Python, DistributedDataParallel and functional collectives from C++. All return works;
+what goes wrong travels in them.
+"""
+
+import contextlib
+import functools
+import os
+import secrets
+import sys
+from datetime import timedelta
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch._C._distributed_c10d import ProcessGroup, ReduceOp
+
+from rueda import errors, operations, session
+from rueda._native import ffi, lib
+from rueda.handles import Handle
+from rueda.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, CODEC_NONE, GATHER, REDUCESCATTER, SCATTER
+from rueda.process_sets import ProcessSet, add_process_set, id_of, remove_process_set
+from rueda.store import SessionOptions
+from rueda.torch import tensors
+from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
+from rueda.torch.work import Completer, RuedaWork
+
+_OPS = {
+    ReduceOp.SUM: operations.Sum, ReduceOp.AVG: operations.Average, ReduceOp.PRODUCT: operations.Product,
+    ReduceOp.MIN: operations.Min, ReduceOp.MAX: operations.Max, ReduceOp.BAND: operations.BitAnd,
+    ReduceOp.BOR: operations.BitOr, ReduceOp.BXOR: operations.BitXor,
+}  # fmt: skip
+
+
+class _TorchStore:
+    """PyTorch's store below a prefix of its own. Values travel as hexadecimal text, which every store can hold."""
+
+    def __init__(self, store: Any, prefix: str):
+        self._store, self._prefix = store, prefix
+
+    def set(self, key: str, value: bytes) -> None:
+        self._store.set(self._prefix + key, value.hex() or "-")
+
+    def get(self, key: str, timeout: float) -> Optional[bytes]:
+        # A wait that times out leaves a TCPStore's connection in disorder, so short ones only look.
+        if not self._store.check([self._prefix + key]):
+            if timeout < 1.0:
+                return None
+            try:
+                self._store.wait([self._prefix + key], timedelta(seconds=timeout))
+            except RuntimeError:
+                return None
+        text = self._store.get(self._prefix + key).decode()
+        return b"" if text == "-" else bytes.fromhex(text)
+
+    def add(self, key: str, amount: int) -> int:
+        return self._store.add(self._prefix + key, amount)
+
+
+def create(options: Any) -> "RuedaGroup":
+    """The group that torch.distributed asks for; called on its members only."""
+    ranks = list(options.global_ranks_in_group)
+    if ranks:
+        return RuedaGroup(options.group_rank, options.group_size, ranks, options.group_id, options.store, owns_session=False)
+    began = _join(options)
+    ranks = list(range(options.group_size))
+    return RuedaGroup(options.group_rank, options.group_size, ranks, "all", options.store, owns_session=began)
+
+
+def _join(options: Any) -> bool:
+    """Makes sure that the process is a rank of the job that the default group spans; whether it was none before."""
+    rank, size = options.group_rank, options.group_size
+    began = not session.is_initialized()
+    if began and (os.environ.get("RUEDA_RANK"), os.environ.get("RUEDA_SIZE")) == (str(rank), str(size)):
+        session.join()
+    elif began:
+        session.join(options=_meet(options))
+    here = session.current()
+    if (here.rank, here.size) != (rank, size):
+        raise ValueError(f"init_process_group('rueda'): rank {rank} of {size}, but this process is rank {here.rank} of {here.size} "
+                         "of its Rueda job")  # fmt: skip
+    return began
+
+
+def _meet(options: Any) -> SessionOptions:
+    """How ranks meet through PyTorch's store, which keeps what earlier groups of these processes left in it: each process
+    counts its own turns, and all have the same number."""
+    rank, store = options.group_rank, options.store
+    turn = store.add(f"rueda/turn/{rank}", 1)
+    ours = _TorchStore(store, f"rueda/{turn}/")
+    if rank == 0:
+        ours.set("key", secrets.token_bytes(32))
+    timeout = options.timeout.total_seconds()
+    key = ours.get("key", timeout)
+    if key is None:
+        raise TimeoutError(f"init_process_group('rueda'): rank 0 did not come within {timeout} s")
+    return SessionOptions(rank, options.group_size, ours, key, timeout)
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """A contiguous tensor as one row of elements; ValueError: it is not contiguous."""
+    tensors.require_strided(tensor)
+    if not tensor.is_contiguous():
+        raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())} is not contiguous")
+    return tensor.detach().view(-1)
+
+
+def _overlap(first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Whether two contiguous tensors share memory."""
+    begin, other = first.data_ptr(), second.data_ptr()
+    return begin < other + second.numel() * second.element_size() and other < begin + first.numel() * first.element_size()
+
+
+def _copy_parts(parts: Sequence[torch.Tensor], flat: torch.Tensor) -> None:
+    for part, piece in zip(parts, flat.split([part.numel() for part in parts])):
+        part.detach().copy_(piece.view(part.shape))
+
+
+def _operator(options: Any) -> int:
+    wanted = options if isinstance(options, ReduceOp.RedOpType) else getattr(options, "reduceOp", options)
+    for known, number in _OPS.items():
+        if wanted == known:
+            return number
+    raise ValueError(f"reduce operator {wanted} is not supported; {', '.join(known.name for known in _OPS)} are")
+
+
+def _as_list(value: Any) -> List[Any]:
+    return [value] if isinstance(value, torch.Tensor) else list(value)
+
+
+class RuedaGroup(ProcessGroup):
+    """A process group of Rueda's. Ranks in arguments are the group's own; `ranks` are those of the job.
+
+    Tensors are contiguous, as torch.distributed has it, and lent until the work has finished.
+    """
+
+    def __init__(self, rank: int, size: int, ranks: List[int], identity: str, store: Any, owns_session: bool):
+        super().__init__(rank, size)
+        self._own_rank, self._own_size, self._ranks, self._identity = rank, size, ranks, identity
+        self._store = store
+        self._names = {"group_name": "", "group_desc": ""}
+        self._owns_session = owns_session
+        self._completer = Completer()
+        self._set = add_process_set(ProcessSet(ranks), f"torch.distributed.{identity}")
+        self._pairs: Dict[int, ProcessSet] = {}
+        self._messages: Dict[Tuple[int, int, int], int] = {}
+
+    # ---- Who it is -----------------------------------------------------------------------------------------------
+
+    def rank(self) -> int:
+        return self._own_rank
+
+    def size(self) -> int:
+        return self._own_size
+
+    def name(self) -> str:
+        return "rueda"
+
+    getRank, getSize, getBackendName, _get_backend_name = rank, size, name, name
+
+    def setGroupName(self, name: str) -> None:
+        self._names["group_name"] = name
+
+    def getGroupName(self) -> str:
+        return self._names["group_name"]
+
+    def setGroupDesc(self, text: str) -> None:
+        self._names["group_desc"] = text
+
+    def getGroupDesc(self) -> str:
+        return self._names["group_desc"]
+
+    _set_group_name, _set_group_desc = setGroupName, setGroupDesc
+    group_name = property(getGroupName)
+    group_desc = property(getGroupDesc)
+
+    @property
+    def _device_types(self) -> List[torch.device]:
+        return [torch.device("cpu")]
+
+    def _get_backend(self, device: Any) -> "RuedaGroup":
+        return self
+
+    def get_group_store(self) -> Any:
+        return self._store
+
+    supports_coalescing = supports_splitting = supports_time_estimate = False
+
+    def _start_coalescing(self, device: Any = None) -> None:
+        """Operations between this and _end_coalescing() are enqueued one by one: the library fuses what piles up."""
+
+    def _end_coalescing(self, device: Any = None) -> RuedaWork:
+        return self._work(lambda: barrier_async(self._set), [])
+
+    def _set_sequence_number_for_group(self) -> None:
+        """Operations are numbered by the library."""
+
+    def _get_sequence_number_for_group(self) -> int:
+        return 0
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Accepted; RUEDA_TIMEOUT_SECONDS is the limit of an operation."""
+
+    def shutdown(self) -> None:
+        """Leaves the group; the default group ends the job, if it began it."""
+        self._completer.stop()
+        if self._owns_session:
+            session.shutdown()
+            return
+        for made in [*self._pairs.values(), self._set]:
+            with contextlib.suppress(errors.CollectiveError, ValueError):  # another rank was first, or was not waited for
+                remove_process_set(made)
+
+    def abort(self) -> None:
+        self.shutdown()
+
+    # ---- Operations ----------------------------------------------------------------------------------------------
+
+    def _work(self, start: Callable[[], Handle], results: List[torch.Tensor], finish: Optional[Callable[[], None]] = None,
+              source: int = -1) -> RuedaWork:
+        return RuedaWork(self._completer, start, results, finish, source)
+
+    def _rows(self, kind: int, source: torch.Tensor, output: torch.Tensor, splits: Optional[Sequence[int]] = None,
+              argument: int = 0) -> Handle:
+        """Enqueues an operation of rows from one contiguous tensor into another."""
+        here = session.current()
+        if _overlap(source, output):  # FSDP gathers from a part of what it gathers into
+            source = source.clone()
+        number = lib.rueda_py_start_rows(
+            here.pointer, kind, source.data_ptr(), tensors.dtype_number(source), source.dim(), source.shape, output.data_ptr(),
+            output.shape, splits or ffi.NULL, argument, ffi.NULL, id_of(self._set), CODEC_NONE, 1.0, 1.0)  # fmt: skip
+        return Handle(here, number, (source, output))
+
+    def allreduce(self, values: Any, opts: Any = None) -> RuedaWork:
+        results = _as_list(values)
+
+        def start() -> Handle:
+            op = operations.Sum if opts is None else _operator(opts)
+            if len(results) == 1:
+                return start_in_place(session.current(), ALLREDUCE, results[0], op, ffi.NULL, id_of(self._set))
+            return start_group(ALLREDUCE, results, True, op, None, self._set, CODEC_NONE, 1.0, 1.0)
+
+        return self._work(start, results)
+
+    allreduce_coalesced = allreduce
+
+    def broadcast(self, values: Any, opts: Any = None) -> RuedaWork:
+        results = _as_list(values)
+        root = self._ranks[opts if isinstance(opts, int) else getattr(opts, "rootRank", 0)]
+        return self._work(
+            lambda: start_in_place(session.current(), BROADCAST, results[0], root, ffi.NULL, id_of(self._set)), results)  # fmt: skip
+
+    def reduce(self, values: Any, opts: Any) -> RuedaWork:
+        results = _as_list(values)
+
+        def start() -> Handle:
+            here, flat = session.current(), _flat(results[0])
+            number = lib.rueda_py_start_reduce(
+                here.pointer, flat.data_ptr(), flat.data_ptr(), tensors.dtype_number(flat), 1, flat.shape, _operator(opts),
+                self._ranks[opts.rootRank], ffi.NULL, id_of(self._set))  # fmt: skip
+            return Handle(here, number, flat)
+
+        return self._work(start, results)
+
+    def all_gather_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> RuedaWork:
+        return self._work(lambda: self._rows(ALLGATHER, _flat(source), _flat(output)), [output])
+
+    _allgather_base = all_gather_single
+
+    def allgather(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
+        source = _as_list(sources)[0]
+        parts = list(outputs) if isinstance(outputs[0], torch.Tensor) else list(outputs[0])
+        flat = torch.empty(source.numel() * self._own_size, dtype=source.dtype)
+        return self._work(lambda: self._rows(ALLGATHER, _flat(source), flat), [parts], lambda: _copy_parts(parts, flat))
+
+    def allgather_coalesced(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
+        works = [self.allgather([parts], [source]) for parts, source in zip(zip(*outputs), sources)]
+        return self._joined(works, outputs)
+
+    def all_gather_single_coalesced(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
+        return self._joined([self.all_gather_single(output, source) for output, source in zip(outputs, sources)], outputs)
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def _joined(self, works: List[RuedaWork], results: Any) -> RuedaWork:
+        """One work for several, of which the last is enqueued last and finishes with a wait for all."""
+        last = self._work(lambda: barrier_async(self._set), list(results))
+        return last.behind(works)
+
+    def reduce_scatter_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> RuedaWork:
+        return self._work(lambda: self._rows(REDUCESCATTER, _flat(source), _flat(output), None, _operator(opts)), [output])
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
+        output = _as_list(outputs)[0]
+        parts = list(sources) if isinstance(sources[0], torch.Tensor) else list(sources[0])
+        flat = torch.cat([part.detach().reshape(-1) for part in parts])
+        return self._work(lambda: self._rows(REDUCESCATTER, flat, _flat(output), None, _operator(opts)), [output])
+
+    def reduce_scatter_single_coalesced(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
+        works = [self.reduce_scatter_single(output, source, opts) for output, source in zip(outputs, sources)]
+        return self._joined(works, outputs)
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def all_to_all_single(self, output: torch.Tensor, source: torch.Tensor, output_splits: Any = (), input_splits: Any = (),
+                          opts: Any = None) -> RuedaWork:
+        return self._work(lambda: self._rows(ALLTOALL, _matrix(source), _matrix(output), list(input_splits) or None), [output])
+
+    alltoall_base = all_to_all_single
+
+    def alltoall(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
+        counts = [source.numel() for source in sources]
+        flat = torch.cat([source.detach().reshape(-1) for source in sources])
+        received = torch.empty(sum(output.numel() for output in outputs), dtype=flat.dtype)
+        return self._work(lambda: self._rows(ALLTOALL, flat, received, counts), list(outputs),
+                          lambda: _copy_parts(outputs, received))  # fmt: skip
+
+    def gather(self, outputs: Any, sources: Any, opts: Any) -> RuedaWork:
+        source, root = _as_list(sources)[0], opts.rootRank
+        parts = list(outputs[0]) if root == self._own_rank else []
+        flat = torch.empty(source.numel() * len(parts), dtype=source.dtype)
+        return self._work(lambda: self._rows(GATHER, _flat(source), flat, None, self._ranks[root]), [parts],
+                          lambda: _copy_parts(parts, flat))  # fmt: skip
+
+    def scatter(self, outputs: Any, sources: Any, opts: Any) -> RuedaWork:
+        output, root = _as_list(outputs)[0], opts.rootRank
+        flat = _flat(output)
+        if root == self._own_rank:
+            flat = torch.cat([source.detach().reshape(-1) for source in sources[0]])
+        return self._work(lambda: self._rows(SCATTER, flat, _flat(output), None, self._ranks[root]), [output])
+
+    def barrier(self, opts: Any = None) -> RuedaWork:
+        return self._work(lambda: barrier_async(self._set), [])
+
+    # ---- Between two ---------------------------------------------------------------------------------------------
+
+    def _message(self, tensor: torch.Tensor, sender: int, receiver: int, tag: int) -> Handle:
+        """Enqueues a broadcast from one to the other, in a set of the two, which both make when they first meet."""
+        other = receiver if sender == self._own_rank else sender
+        if other not in self._pairs:
+            low, high = sorted((self._own_rank, other))
+            pair = ProcessSet([self._ranks[low], self._ranks[high]])
+            self._pairs[other] = add_process_set(pair, f"torch.distributed.{self._identity}.{low}.{high}")
+        place = (sender, receiver, tag)
+        number = self._messages[place] = self._messages.get(place, 0) + 1
+        name = f"message.{sender}.{receiver}.{tag}.{number}".encode()
+        return start_in_place(session.current(), BROADCAST, _flat(tensor), self._ranks[sender], name, id_of(self._pairs[other]))
+
+    def send(self, values: Any, receiver: int, tag: int = 0) -> RuedaWork:
+        results = _as_list(values)
+        return self._work(lambda: self._message(results[0], self._own_rank, receiver, tag), results)
+
+    def recv(self, values: Any, sender: int, tag: int = 0) -> RuedaWork:
+        results = _as_list(values)
+        return self._work(lambda: self._message(results[0], sender, self._own_rank, tag), results, source=sender)
+
+    def recv_anysource(self, values: Any, tag: int = 0) -> RuedaWork:
+        raise NotImplementedError("recv() without src: a receiver of Rueda's names its sender")
+
+
+def _matrix(tensor: torch.Tensor) -> torch.Tensor:
+    """A contiguous tensor as rows: its own along dimension 0."""
+    flat = _flat(tensor)
+    return flat.view(tensor.shape[0], -1) if tensor.dim() > 1 and tensor.numel() > 0 else flat
+
+
+def _leave_graphs_alone(kind: type) -> None:
+    """torch.compile calls the methods of a group, and does not look into them. What it needs for that is loaded once it is
+    in use: that takes longer than everything else here."""
+    for name, value in list(vars(kind).items()):
+        if callable(value) and not name.startswith("__"):
+            setattr(kind, name, _opaque(value))
+
+
+def _opaque(method: Callable[..., Any]) -> Callable[..., Any]:
+    hidden: Optional[Callable[..., Any]] = None
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal hidden
+        if hidden is None:
+            if "torch._dynamo" not in sys.modules:
+                return method(*args, **kwargs)
+            hidden = torch.compiler.disable(method)
+        return hidden(*args, **kwargs)
+
+    return call
+
+
+_leave_graphs_alone(RuedaGroup)

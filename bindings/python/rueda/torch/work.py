@@ -1,0 +1,121 @@
+"""Works and futures of torch.distributed over Rueda's handles."""
+
+import queue
+import threading
+from datetime import timedelta
+from typing import Any, Callable, List, Optional
+
+import torch
+from torch._C._distributed_c10d import Work
+
+from rueda.handles import Handle
+
+
+class Completer:
+    """Completes the futures of one process group, in the order in which they were asked for. Its thread starts with the
+    first and waits outside the GIL."""
+
+    def __init__(self) -> None:
+        self._works: queue.SimpleQueue = queue.SimpleQueue()
+        self._thread: Optional[threading.Thread] = None
+
+    def watch(self, work: "RuedaWork", future: torch.futures.Future) -> None:
+        """Sets the future once the work has finished, however it ended."""
+        self._works.put((work, future))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="rueda-futures", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            work, future = self._works.get()
+            if work is None:
+                return
+            work.exception()
+            future.set_result(None)
+
+    def stop(self) -> None:
+        """Ends the thread behind what it still has to do."""
+        if self._thread is not None:
+            self._works.put((None, None))
+
+
+class RuedaWork(Work):
+    """One operation of a process group. `tensors` is its result. What went wrong, also at enqueue, is raised by wait(): an
+    exception out of the group's method would leave DistributedDataParallel in disorder."""
+
+    def __init__(self, completer: Completer, start: Callable[[], Handle], tensors: List[torch.Tensor],
+                 finish: Optional[Callable[[], None]] = None, source: int = -1):
+        super().__init__()
+        self._completer = completer
+        self._tensors = tensors
+        self._source = source
+        self._error: Optional[BaseException] = None
+        self._handle: Optional[Handle] = None
+        self._future: Optional[torch.futures.Future] = None
+        self._before: List["RuedaWork"] = []
+        try:
+            self._handle = start()
+            if finish is not None:
+                self._handle.then(lambda _: finish())
+        except (RuntimeError, ValueError) as error:
+            self._error = error
+
+    def behind(self, works: List["RuedaWork"]) -> "RuedaWork":
+        """This work, which now finishes with those and fails where one of them does."""
+        self._before = works
+        return self
+
+    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """Waits until the tensors are what they are to be. timeout: 0 and less never pass. RuntimeError, ValueError: it
+        failed; the sentence is Rueda's."""
+        if self._error is not None:
+            raise self._error
+        for work in self._before:
+            work.wait(timeout)
+        seconds = timeout.total_seconds()
+        self._handle.wait(seconds if seconds > 0 else None)
+        return True
+
+    def exception(self) -> Optional[BaseException]:
+        """Waits, and returns what wait() would raise."""
+        try:
+            self.wait()
+        except (RuntimeError, ValueError) as error:
+            self._error = error
+        return self._error
+
+    def synchronize(self) -> None:
+        """The same as wait(): tensors lie on the host."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Whether wait() would not block."""
+        return all(work.is_completed() for work in self._before) and (self._error is not None or self._handle.poll())
+
+    def is_success(self) -> bool:
+        """Whether it has finished and not failed."""
+        return self.is_completed() and self.exception() is None
+
+    def result(self) -> List[torch.Tensor]:
+        """The tensors, once finished."""
+        self.wait()
+        return self._tensors
+
+    def source_rank(self) -> int:
+        """Who sent what was received."""
+        return self._source
+
+    _source_rank = source_rank
+
+    def get_future(self) -> torch.futures.Future:
+        """A future of the tensors. One that fails does so in a callback: set_exception() would crash DDP's backward."""
+        if self._future is None:
+            finished: torch.futures.Future = torch.futures.Future()
+            self._future = finished.then(self._outcome)
+            self._completer.watch(self, finished)
+        return self._future
+
+    def _outcome(self, _: Any) -> List[torch.Tensor]:
+        self.wait()
+        return self._tensors

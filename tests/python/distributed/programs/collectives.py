@@ -1,0 +1,122 @@
+"""Every collective of torch.distributed over Rueda. Usage: torchrun ... collectives.py ROUNDS [few]
+
+Each round makes the default group, uses it and destroys it.
+"""
+
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+
+torch.set_num_threads(1)
+
+
+def full(number, *shape):
+    return torch.full(shape or (3,), float(number))
+
+
+def check_reductions(rank, size):
+    total = sum(range(size))
+    for op, wanted in [
+        (dist.ReduceOp.SUM, total), (dist.ReduceOp.AVG, total / size), (dist.ReduceOp.MIN, 0), (dist.ReduceOp.MAX, size - 1),
+        (dist.ReduceOp.PRODUCT, 0),
+    ]:  # fmt: skip
+        tensor = full(rank)
+        dist.all_reduce(tensor, op=op)
+        assert torch.equal(tensor, full(wanted)), op
+    bits = torch.tensor([1 << rank])
+    dist.all_reduce(bits, op=dist.ReduceOp.BOR)
+    assert bits == (1 << size) - 1
+    tensor = full(rank)
+    dist.reduce(tensor, dst=1)
+    assert rank != 1 or torch.equal(tensor, full(total))
+    work = dist.all_reduce(torch.ones(2), async_op=True)
+    assert work.wait() and work.is_completed() and work.is_success()
+    assert work.get_future().wait()[0][0] == size
+
+
+def check_rows(rank, size):
+    gathered = [torch.zeros(2) for _ in range(size)]
+    dist.all_gather(gathered, full(rank, 2))
+    assert [part[0].item() for part in gathered] == list(range(size))
+    for shape in [(2 * size,), (size, 2)]:
+        whole = torch.zeros(shape)
+        dist.all_gather_into_tensor(whole, full(rank, 2))
+        assert whole.reshape(size, 2)[:, 0].tolist() == list(range(size))
+    part = torch.zeros(2)
+    dist.reduce_scatter_tensor(part, torch.arange(2.0 * size))
+    assert torch.equal(part, torch.arange(2.0 * rank, 2.0 * rank + 2) * size)
+    dist.reduce_scatter(part, [full(number, 2) for number in range(size)])
+    assert torch.equal(part, full(rank * size, 2))
+    parts = [torch.zeros(2) for _ in range(size)] if rank == 1 else None
+    dist.gather(full(rank, 2), parts, dst=1)
+    assert rank != 1 or [part[0].item() for part in parts] == list(range(size))
+    dist.scatter(part, [full(number, 2) for number in range(size)] if rank == 1 else None, src=1)
+    assert torch.equal(part, full(rank, 2))
+    exchanged = torch.zeros(size)
+    dist.all_to_all_single(exchanged, torch.arange(float(size)) + 10 * rank)
+    assert exchanged.tolist() == [10.0 * sender + rank for sender in range(size)]
+    uneven = torch.zeros(size * (rank + 1), 2)
+    dist.all_to_all_single(uneven, full(rank, sum(range(size + 1)), 2), [rank + 1] * size, list(range(1, size + 1)))
+    assert uneven[:: rank + 1, 0].tolist() == list(range(size))
+    outputs = [torch.zeros(rank + 1) for _ in range(size)]
+    dist.all_to_all(outputs, [full(rank, number + 1) for number in range(size)])
+    assert [output[0].item() for output in outputs] == list(range(size))
+
+
+def check_messages(rank, size):
+    received = torch.zeros(3)
+    if rank == 0:
+        dist.send(full(7), 1)
+        dist.recv(received, 1)
+        assert torch.equal(received, full(8))
+    elif rank == 1:
+        dist.recv(received, 0)
+        assert torch.equal(received, full(7))
+        dist.send(full(8), 0)
+    operations = [dist.P2POp(dist.isend, full(rank), (rank + 1) % size), dist.P2POp(dist.irecv, received, (rank - 1) % size)]
+    for work in dist.batch_isend_irecv(operations):
+        work.wait()
+    assert torch.equal(received, full((rank - 1) % size))
+
+
+def check_the_rest(rank, size):
+    tensor = full(rank)
+    dist.broadcast(tensor, src=1)
+    assert torch.equal(tensor, full(1))
+    objects = [None] * size
+    dist.all_gather_object(objects, {"rank": rank})
+    assert [entry["rank"] for entry in objects] == list(range(size))
+    chosen = [{"rank": rank}]
+    dist.broadcast_object_list(chosen, src=1)
+    assert chosen == [{"rank": 1}]
+    pair = dist.new_group([0, 1])
+    if rank < 2:
+        tensor = full(1)
+        dist.all_reduce(tensor, group=pair)
+        assert torch.equal(tensor, full(2))
+    assert torch.equal(functional.all_reduce(full(1), "sum", dist.group.WORLD) + 0, full(size))
+    assert (functional.all_gather_tensor(full(rank, 2), 0, dist.group.WORLD) + 0)[2] == 1
+    with dist._coalescing_manager():
+        first, second = full(1), full(2)
+        dist.all_reduce(first)
+        dist.all_reduce(second)
+    dist.barrier()
+    assert torch.equal(first, full(size)) and torch.equal(second, full(2 * size))
+
+
+def main():
+    for _ in range(int(sys.argv[1])):
+        dist.init_process_group("rueda")
+        rank, size = dist.get_rank(), dist.get_world_size()
+        check_reductions(rank, size)
+        if sys.argv[2:] != ["few"]:
+            check_rows(rank, size)
+            check_messages(rank, size)
+            check_the_rest(rank, size)
+        dist.destroy_process_group()
+    print("ok")
+
+
+main()

@@ -1,0 +1,29 @@
+"""Trains with DDP or FSDP over Rueda and over Gloo and compares the parameters. Usage: torchrun ... training.py ddp|fsdp"""
+
+import sys
+
+import torch
+import torch.distributed as dist
+from training_parts import make_model, wrapped
+
+torch.set_num_threads(1)
+
+
+def train(kind, backend):
+    dist.init_process_group(backend)
+    model = wrapped(kind, make_model())
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    generator = torch.Generator().manual_seed(dist.get_rank())
+    for _ in range(5):
+        optimizer.zero_grad()
+        model(torch.randn(4, 8, generator=generator)).square().mean().backward()
+        optimizer.step()
+    full = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
+    result = [parameter.detach().clone() for parameter in full]
+    dist.destroy_process_group()
+    return result
+
+
+ours, theirs = train(sys.argv[1], "rueda"), train(sys.argv[1], "gloo")
+assert all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(ours, theirs))
+print("equal")
