@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <memory>
 
 #include "launcher/allocation.h"
@@ -26,6 +29,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTimeToRaise{3000};  // between the verdict and SIGTERM
 constexpr size_t kMaxBacklog = 256u << 10;  // beyond it hvdrun asks the agents for no more output
 constexpr size_t kHostOfRankZero = 0;
+constexpr int kOutputLost = 1;  // the exit code where nothing else failed
 
 /// The signals that hvdrun passes on, but those it was told to ignore (nohup, a shell's background job).
 std::vector<int> forwarded_signals() {
@@ -40,10 +44,11 @@ std::vector<int> forwarded_signals() {
 class Job {
  public:
   Job(const Arguments& arguments, const JobPlan& plan);
+  Status prepare();
+  /// Once prepared: hvdrun's exit code.
   int run();
 
  private:
-  Status prepare();
   void watch_start();
   Status begin();
   Status open_store();
@@ -120,14 +125,13 @@ Status Job::prepare() {
 }
 
 int Job::run() {
-  if (Status status = prepare(); !status.ok()) {
-    fmt::print(stderr, "hvdrun: {}\n", status.sentence());
-    return 1;
-  }
   watch_start();
   loop_.run();
-  if (!faults_.empty()) return fault_code_;
-  return judge_.first_failure() ? judge_.first_failure()->exit_code : 0;
+  const int code = !faults_.empty() ? fault_code_ : judge_.first_failure() ? judge_.first_failure()->exit_code : 0;
+  const std::string lost = output_.lost();
+  if (lost.empty()) return code;
+  std::fputs(fmt::format("hvdrun: output was lost: {}\n", lost).c_str(), stderr);
+  return code == 0 ? kOutputLost : code;
 }
 
 void Job::watch_start() {
@@ -197,7 +201,7 @@ void Job::receive(size_t host, const Message& message) {
     case MessageType::kStarted: return about_rank ? started(message) : void();
     case MessageType::kNotStarted:
       judge_.not_started(about_rank ? message.rank : hosts_.host(host).share().ranks.front().rank,
-                         message.number == ENOENT ? 127 : 126, fmt::format("not started: {}", message.bytes));
+                         message.number == ENOENT ? 127 : 126, fmt::format("was not started: {}", message.bytes));
       return judge_again();
     case MessageType::kOutput:
       if (!about_rank || (message.number != 1 && message.number != 2)) return;
@@ -310,6 +314,23 @@ void Job::leave_when_printed() {
 
 }  // namespace
 
-int run_job(const Arguments& arguments, const JobPlan& plan) { return Job(arguments, plan).run(); }
+int run_job(const Arguments& arguments, const JobPlan& plan) try {
+  auto job = std::make_unique<Job>(arguments, plan);
+  const Status ready = job->prepare();
+  if (ready.ok()) return job->run();
+  job.reset();
+  await_children();
+  std::fputs(fmt::format("hvdrun: {}\n", ready.sentence()).c_str(), stderr);
+  return 1;
+} catch (...) {
+  await_children();
+  throw;
+}
 
 }  // namespace rueda::core::launcher
+/// Guards, and ssh, once their links are closed: of that they end.
+void await_children() {
+  while (wait(nullptr) > 0 || errno == EINTR) {
+  }
+}
+

@@ -1,7 +1,11 @@
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <boost/system/system_error.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -13,6 +17,7 @@
 #include "launcher/guard.h"
 #include "launcher/job.h"
 #include "launcher/program.h"
+#include "launcher/standard_streams.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/settings.h"
@@ -23,9 +28,10 @@ using namespace rueda::core;
 using namespace rueda::core::launcher;
 
 constexpr int kUsageError = 2;
+constexpr int kFailure = 1;
 
 int refuse(const std::string& sentence, int exit_code = kUsageError) {
-  fmt::print(stderr, "hvdrun: {}\n", sentence);
+  std::fputs(fmt::format("hvdrun: {}\n", sentence).c_str(), stderr);  // which, unlike fmt's own, never throws
   return exit_code;
 }
 
@@ -96,18 +102,44 @@ int run(const Arguments& arguments) {
   return run_job(arguments, plan);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const auto arguments = parse_arguments(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
-  if (!arguments.ok()) return refuse(arguments.status().sentence());
-  switch (arguments.value().action) {
+int act(const Arguments& arguments) {
+  switch (arguments.action) {
     case Action::kHelp:
-    case Action::kCompletion: fmt::print("{}", arguments.value().text); return 0;
+    case Action::kCompletion: fmt::print("{}", arguments.text); return 0;
     case Action::kVersion: fmt::print("hvdrun {} (build {})\n", version(), build_id()); return 0;
     case Action::kCheckBuild: fmt::print("{}", check_build()); return 0;
     case Action::kAgent: return run_guard();
-    case Action::kRun: return run(arguments.value());
+    case Action::kRun: return run(arguments);
   }
   return kUsageError;
+}
+
+// What a library threw: nearly always a resource that is used up, of which the shell sets the commonest limit.
+int give_up(const std::exception& error) {
+  std::string reason = error.what();
+  rlimit files{};
+  if (const auto* system = dynamic_cast<const boost::system::system_error*>(&error)) {
+    reason = system->code().message();  // `what` goes on with lines of the library's own source
+    if (system->code().value() == EMFILE && getrlimit(RLIMIT_NOFILE, &files) == 0) {
+      reason += fmt::format(" (ulimit -n: {})", files.rlim_cur);
+    }
+  }
+  return refuse(fmt::format("cannot go on: {}", reason), kFailure);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (!open_closed_streams()) return kFailure;
+  try {
+    const auto arguments = parse_arguments(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+    if (!arguments.ok()) return refuse(arguments.status().sentence());
+    const int exit_code = act(arguments.value());
+    if (const std::string lost = flush_stdout(); !lost.empty() && exit_code == 0) {
+      return refuse(fmt::format("stdout could not be written: {}", lost), kFailure);
+    }
+    return exit_code;
+  } catch (const std::exception& error) {
+    return give_up(error);
+  }
 }

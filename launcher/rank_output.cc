@@ -79,6 +79,17 @@ std::vector<std::string> RankOutput::last_errors(int rank) const {
   return {last.begin(), last.end()};
 }
 
+std::string RankOutput::lost() const {
+  const auto because = [](const Outlet& outlet) { return std::string(std::strerror(outlet.error())); };
+  if (stdout_.error() != 0) return "stdout: " + because(stdout_);
+  if (stderr_.error() != 0) return "stderr: " + because(stderr_);
+  for (size_t i = 0; i < streams_.size(); ++i) {
+    if (streams_[i].file == nullptr || streams_[i].file->error() == 0) continue;
+    return fmt::format("rank.{}/{}: {}", i / 2, i % 2 == 0 ? "stdout" : "stderr", because(*streams_[i].file));
+  }
+  return {};
+}
+
 size_t RankOutput::backlog() const {
   size_t most = std::max(stdout_.pending(), stderr_.pending());
   for (const auto& stream : streams_) most = std::max(most, stream.file ? stream.file->pending() : 0);

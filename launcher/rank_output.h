@@ -35,6 +35,8 @@ class RankOutput {
   /// The most that waits in front of one file or terminal.
   size_t backlog() const;
   bool empty() const { return backlog() == 0; }
+  /// The first that could not take all of its output, and why: "stdout: No space left on device". Empty: all has left.
+  std::string lost() const;
 
  private:
   struct Stream {

@@ -11,9 +11,8 @@ constexpr size_t kMaxTextBytes = 4096;
 }  // namespace
 
 Status DeathVerdict::status() const {
-  return {Code::kPeerLost,
-          "rank " + std::to_string(rank) + " (host " + host + ", pid " + std::to_string(pid) + ") died: " + cause,
-          rank};
+  const std::string process = pid == 0 ? "" : ", pid " + std::to_string(pid);
+  return {Code::kPeerLost, "rank " + std::to_string(rank) + " (host " + host + process + ") died: " + cause, rank};
 }
 
 std::string encode(const DeathVerdict& verdict) {

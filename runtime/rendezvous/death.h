@@ -14,7 +14,7 @@ struct DeathVerdict {
   uint64_t epoch = 0;  ///< the one it ends; 0: whichever the receiver is in
   int rank = 0;
   std::string host;
-  int64_t pid = 0;
+  int64_t pid = 0;    ///< 0: not known, as of a rank that could not be started
   std::string cause;  ///< "killed by signal 9 (Killed)", "exited with code 3"
 
   /// kPeerLost: "rank 1 (host a, pid 123) died: killed by signal 9 (Killed)"

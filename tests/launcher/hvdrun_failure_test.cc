@@ -1,6 +1,8 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
+#include <cstdio>
+#include <memory>
 
 #include "tests/launcher/hvdrun_process.h"
 
@@ -123,4 +125,53 @@ TEST_CASE("a second Ctrl-C ends ranks that will not end") {
   run.send(SIGINT);
   CHECK(run.wait() == 137);
   run.wait_for_all_to_end();
+}
+
+namespace {
+
+// hvdrun as a shell starts it, with what a shell can do to its descriptors; stdout and stderr together, and the code.
+std::string by_shell(const std::string& setting, const std::string& words) {
+  const std::string line = setting + "; { " RUEDA_HVDRUN " " + words + "; }; echo \"code $?\" >&9";
+  const std::string command = "bash -c '" + line + "' 9>&1 2>&1";
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  REQUIRE(pipe);
+  std::string text;
+  for (int c = std::fgetc(pipe.get()); c != EOF; c = std::fgetc(pipe.get())) text.push_back(static_cast<char>(c));
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("descriptors 0 to 2 may be closed") {
+  for (const std::string closed : {"<&- >&-", "<&- >&- 2>&-", ">&- 2>&-", "<&-"}) {
+    INFO(closed);
+    CHECK(by_shell(":", "-np 2 true " + closed).ends_with("code 0\n"));
+    CHECK(by_shell(":", "-np 2 false " + closed).ends_with("code 1\n"));
+  }
+}
+
+TEST_CASE("too few descriptors are an error in words, whatever they are too few for") {
+  for (int limit = 4; limit <= 40; limit += 2) {
+    const std::string text = by_shell("ulimit -n " + std::to_string(limit), "-np 2 true 9>&- <&-");
+    INFO(limit << ": " << text);
+    const bool well = text.ends_with("code 0\n");
+    const bool in_words = text.find("hvdrun: ") != std::string::npos && text.ends_with("code 1\n");
+    const bool no_rank = text.find(" was not started: ") != std::string::npos && text.ends_with("code 126\n");
+    const bool no_program = text.ends_with("code 127\n");  // the loader had no descriptor for a library
+    CHECK((well || in_words || no_rank || no_program));
+    CHECK(text.find("terminate called") == std::string::npos);
+    CHECK(text.find("pid 0") == std::string::npos);
+  }
+}
+
+TEST_CASE("output that cannot be written is a failure") {
+  const std::string full = by_shell(":", "-np 2 echo hello >/dev/full");
+  INFO(full);
+  CHECK(full.find("hvdrun: output was lost: stdout: No space left on device") != std::string::npos);
+  CHECK(full.ends_with("code 1\n"));
+  CHECK(by_shell(":", "-np 2 sh -c \"echo hello; exit 3\" >/dev/full").ends_with("code 3\n"));
+  CHECK(by_shell(":", "-np 2 sh -c \"echo hello >&2\" 2>/dev/full").ends_with("code 1\n"));
+  for (const char* words : {"--help", "--version", "--check-build", "--completion bash"}) {
+    CHECK(by_shell(":", std::string(words) + " >/dev/full").ends_with("code 1\n"));
+  }
 }
