@@ -46,6 +46,9 @@ class Flags {
     app_.footer(
         "Examples: hvdrun -np 4 ./train --epochs 3\n"
         "          hvdrun -np 8 -H node1:4,node2:4 ./train --epochs 3");
+        "Signals: SIGTERM ends the job, with SIGTERM to all ranks and SIGKILL after --grace-seconds. Others are "
+        "passed\n"
+        "on to the ranks, SIGINT (Ctrl-C) too; a second SIGINT ends the job at once.\n"
     add_job();
     add_files();
     add_output();

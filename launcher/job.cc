@@ -262,18 +262,25 @@ void Job::pass_sentence(const Failure& failure) {
 }
 
 void Job::signalled(int signal) {
+// SIGTERM says that the job is to end, in the time that schedulers leave: the agents see to it. SIGINT may mean less,
+// as in a debugger or a REPL, so its first time is the ranks' to answer.
   const bool asks_to_end = signal == SIGINT || signal == SIGTERM;
   if (asks_to_end && !begun_) {
     if (interrupts_++ == 0) fault_code_ = 128 + signal;
     hosts_.drop_unanswered();
-    return fail(fmt::format("ended by signal {} before the ranks started", signal));
+    return fail(fmt::format("ended by {} before the ranks started", describe_signal(signal)));
   }
   if (asks_to_end && ++interrupts_ > 1) {
+  if (asks_to_end) judge_.ended_by_user(signal);
     hosts_.send_all({MessageType::kEnd, -1, 0, {}});
     if (!hosts_.any_open()) loop_.stop();  // all that is left to do is to print
     return;
   }
-  hosts_.send_all({MessageType::kSignal, -1, signal, {}});
+  if (signal == SIGTERM) {
+    hosts_.send_all({MessageType::kEnd, -1, milliseconds(arguments_.grace).count(), {}});
+  } else {
+    hosts_.send_all({MessageType::kSignal, -1, signal, {}});
+  }
 }
 
 void Job::settle_output() {
@@ -301,7 +308,10 @@ void Job::report() {
   }
   if (const auto& failure = judge_.first_failure()) {
     const auto lines = output_.last_errors(failure->rank);
-    output_.say(fmt::format("the first to fail: {} {}", name_of(failure->rank), failure->cause));
+    const int user = failure->user_signal;
+    const std::string first =
+        user == 0 ? "the first to fail: " : fmt::format("ended by {}; the first to end: ", describe_signal(user));
+    output_.say(first + name_of(failure->rank) + " " + failure->cause);
     if (!lines.empty()) output_.say("its last lines on stderr:");
     for (const auto& line : lines) output_.say(fmt::format("  {}", line));
   }

@@ -1,12 +1,19 @@
 #include "launcher/judge.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <cstring>
 #include <utility>
 
 namespace rueda::core::launcher {
+namespace {
+
+// Whether it is one of those by which hvdrun ends a rank, and not one of the rank's own making.
+bool ends(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGKILL; }
+
+}  // namespace
 
 void Judge::began(int rank) {
   auto& one = ranks_[static_cast<size_t>(rank)];
@@ -18,11 +25,19 @@ void Judge::began(int rank) {
 
 void Judge::said_goodbye(int rank) { ranks_[static_cast<size_t>(rank)].goodbye = true; }
 
+void Judge::ended_by_user(int signal) {
+  if (user_signal_ == 0) user_signal_ = signal;
+}
+
 void Judge::exited(int rank, int wait_status) {
   auto& one = ranks_[static_cast<size_t>(rank)];
   one.exited = true;
   one.clean = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
-  if (!one.clean && !first_) first_ = Failure{rank, describe_wait_status(wait_status), exit_code_of(wait_status)};
+  if (!one.clean && !first_) {
+    const bool ended = user_signal_ != 0 && WIFSIGNALED(wait_status) && ends(WTERMSIG(wait_status));
+    const int code = ended ? 128 + user_signal_ : exit_code_of(wait_status);
+    first_ = Failure{rank, describe_wait_status(wait_status), code, user_signal_};
+  }
   look_for_silent_leavers();
 }
 
@@ -49,10 +64,14 @@ void Judge::look_for_silent_leavers() {
   }
 }
 
+std::string describe_signal(int signal) {
+  const char* name = strsignal(signal);
+  return fmt::format("signal {} ({})", signal, name == nullptr ? "unknown" : name);
+}
+
 std::string describe_wait_status(int wait_status) {
-  if (!WIFSIGNALED(wait_status)) return fmt::format("exited with code {}", WEXITSTATUS(wait_status));
-  const char* name = strsignal(WTERMSIG(wait_status));
-  return fmt::format("killed by signal {} ({})", WTERMSIG(wait_status), name == nullptr ? "unknown" : name);
+  if (WIFSIGNALED(wait_status)) return "killed by " + describe_signal(WTERMSIG(wait_status));
+  return fmt::format("exited with code {}", WEXITSTATUS(wait_status));
 }
 
 int exit_code_of(int wait_status) {

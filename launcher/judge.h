@@ -12,13 +12,16 @@ struct Failure {
   /// ..."
   std::string cause;
   int exit_code = 1;
+  int user_signal = 0;  ///< the signal to hvdrun by which the job was ended before; 0: none
 };
 
 /// Decides which rank failed first, from what waitpid and the store say. A pure state machine: no clock, no I/O.
 ///
-/// A signal or another code than 0 is failure. So is code 0 without a goodbye, if that rank had begun `init`, or once
-/// any other rank has: that one waits for a peer which will never come. A program that never calls `init` is none of
-/// our business.
+/// A signal or another code than 0 is failure. Where the user has ended the job, a rank that a signal ends after it has
+/// the exit code of the user's signal, whichever one it took to end the rank. So is code 0 without a goodbye, if that
+/// rank had begun `init`, or once any other rank has: that one waits for a peer which will never come. A goodbye after
+/// the epoch had failed is none: who exits with code 0 then has failed all the same, and says of what. A program that
+/// never calls `init` is none of our business.
 class Judge {
  public:
   explicit Judge(int ranks) : ranks_(static_cast<size_t>(ranks)) {}
@@ -27,6 +30,10 @@ class Judge {
   void began(int rank);
   /// The rank's `shutdown` is done.
   void said_goodbye(int rank);
+  /// The rank's `shutdown` is done, but its epoch had failed before, and why.
+  void shut_down_after(int rank, std::string failure);
+  /// hvdrun was told by this signal to end the job. The first one counts.
+  void ended_by_user(int signal);
   /// waitpid's status of the rank.
   void exited(int rank, int wait_status);
   /// The rank did not start.
@@ -53,8 +60,11 @@ class Judge {
   std::optional<Failure> first_;
   bool any_began_ = false;
 };
+  int user_signal_ = 0;
 
 /// "killed by signal 9 (Killed)" or "exited with code 3".
+/// "signal 9 (Killed)".
+std::string describe_signal(int signal);
 std::string describe_wait_status(int wait_status);
 /// As a shell's: the code, or 128 + the signal.
 int exit_code_of(int wait_status);

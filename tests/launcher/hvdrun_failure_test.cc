@@ -123,7 +123,22 @@ TEST_CASE("a second Ctrl-C ends ranks that will not end") {
   run.read_until("[0]<stdout>:caught");
   run.read_until("[1]<stdout>:caught");
   run.send(SIGINT);
-  CHECK(run.wait() == 137);
+  CHECK(run.wait() == 128 + SIGINT);
+  CHECK(said(run)[0].find("ended by signal 2 (Interrupt); the first to end: rank ") == 0);
+  run.wait_for_all_to_end();
+}
+
+TEST_CASE("SIGTERM ends ranks that ignore it, once the grace is over") {
+  HvdrunProcess run({"-np", "2", "--grace-seconds", "1", "sh", "-c",
+                     "trap '' TERM; echo ready; while :; do sleep 1000 & wait; done"});
+  run.read_until("[0]<stdout>:ready");
+  run.read_until("[1]<stdout>:ready");
+  run.send(SIGTERM);
+  CHECK(run.wait() == 128 + SIGTERM);
+  const auto lines = said(run);
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].find("ended by signal 15 (Terminated); the first to end: rank ") == 0);
+  CHECK(lines[0].ends_with(" (host localhost, ) killed by signal 9 (Killed)"));
   run.wait_for_all_to_end();
 }
 

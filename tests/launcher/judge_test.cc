@@ -39,6 +39,28 @@ TEST_CASE("the first failure stays the first, whatever fails because of it") {
   CHECK(judge.first_failure()->exit_code == 137);
 }
 
+TEST_CASE("after a signal to hvdrun the exit code is that signal's, unless the rank says otherwise") {
+  const auto failure = [](int wait_status) {
+    Judge judge(2);
+    judge.ended_by_user(15);
+    judge.ended_by_user(2);
+    judge.exited(0, wait_status);
+    return *judge.first_failure();
+  };
+  for (const int deadly : {signal(9), signal(15), signal(2)}) {
+    CHECK(failure(deadly).exit_code == 143);
+    CHECK(failure(deadly).user_signal == 15);
+  }
+  CHECK(failure(signal(9)).cause == "killed by signal 9 (Killed)");
+  CHECK(failure(signal(11)).exit_code == 139);
+  CHECK(failure(code(5)).exit_code == 5);
+  Judge before(2);
+  before.exited(1, signal(9));
+  before.ended_by_user(15);
+  CHECK(before.first_failure()->exit_code == 137);
+  CHECK(before.first_failure()->user_signal == 0);
+}
+
 TEST_CASE("an exit code is a failure by its number") {
   Judge judge(2);
   judge.exited(1, code(3));
