@@ -229,6 +229,7 @@ void Job::exited(int rank, int wait_status) {
   if (rank == 0) input_.stop();
   if (arguments_.verbose) output_.say(fmt::format("rank {} {}", rank, describe_wait_status(wait_status)));
   if (store_->said_goodbye(rank)) judge_.said_goodbye(rank);
+  if (auto failure = store_->failure_before_shutdown(rank)) judge_.shut_down_after(rank, *failure);
   judge_.exited(rank, wait_status);
   judge_again();
 }
@@ -261,17 +262,17 @@ void Job::pass_sentence(const Failure& failure) {
   });
 }
 
-void Job::signalled(int signal) {
 // SIGTERM says that the job is to end, in the time that schedulers leave: the agents see to it. SIGINT may mean less,
 // as in a debugger or a REPL, so its first time is the ranks' to answer.
+void Job::signalled(int signal) {
   const bool asks_to_end = signal == SIGINT || signal == SIGTERM;
   if (asks_to_end && !begun_) {
     if (interrupts_++ == 0) fault_code_ = 128 + signal;
     hosts_.drop_unanswered();
     return fail(fmt::format("ended by {} before the ranks started", describe_signal(signal)));
   }
-  if (asks_to_end && ++interrupts_ > 1) {
   if (asks_to_end) judge_.ended_by_user(signal);
+  if (asks_to_end && ++interrupts_ > 1) {
     hosts_.send_all({MessageType::kEnd, -1, 0, {}});
     if (!hosts_.any_open()) loop_.stop();  // all that is left to do is to print
     return;
@@ -322,6 +323,12 @@ void Job::leave_when_printed() {
   if (output_.empty()) loop_.stop();
 }
 
+/// Guards, and ssh, once their links are closed: of that they end.
+void await_children() {
+  while (wait(nullptr) > 0 || errno == EINTR) {
+  }
+}
+
 }  // namespace
 
 int run_job(const Arguments& arguments, const JobPlan& plan) try {
@@ -338,9 +345,3 @@ int run_job(const Arguments& arguments, const JobPlan& plan) try {
 }
 
 }  // namespace rueda::core::launcher
-/// Guards, and ssh, once their links are closed: of that they end.
-void await_children() {
-  while (wait(nullptr) > 0 || errno == EINTR) {
-  }
-}
-

@@ -57,11 +57,14 @@ Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<s
 std::string JobStore::key() const { return {key_.bytes.begin(), key_.bytes.end()}; }
 
 bool JobStore::said_goodbye(int rank) {
+  const auto now = [] { return Deadline::at(SteadyClock::now()); };
   const int64_t wishes = counter(*server_, wishes_key(job_, rank));
   int64_t settled = counter(*server_, goodbyes_key(job_, rank));
   for (int64_t number = 1; number <= wishes && settled < wishes; ++number) {
-    const auto wish = server_->get(wish_key(job_, rank, number), Deadline::at(SteadyClock::now()));
-    if (wish.ok() && wish.value().empty()) ++settled;  // withdrawn: that init failed
+    const auto wish = server_->get(wish_key(job_, rank, number), now());
+    const bool withdrawn = wish.ok() && wish.value().empty();  // that init failed
+    const bool past = number < wishes && server_->get(failed_key(job_, rank, number), now()).ok();
+    if (withdrawn || past) ++settled;
   }
   return settled > 0 && settled >= wishes;
 }
@@ -69,6 +72,12 @@ bool JobStore::said_goodbye(int rank) {
 std::optional<DeathVerdict> JobStore::evidence() {
   const auto text = server_->get(evidence_key(job_), Deadline::at(SteadyClock::now()));
   return text.ok() ? decode_death(text.value()) : std::nullopt;
+}
+
+std::optional<std::string> JobStore::failure_before_shutdown(int rank) {
+  const int64_t wishes = counter(*server_, wishes_key(job_, rank));
+  const auto noted = server_->get(failed_key(job_, rank, wishes), Deadline::at(SteadyClock::now()));
+  return noted.ok() ? std::optional(noted.value()) : std::nullopt;
 }
 
 Status JobStore::declare_dead(int rank, const std::string& host, int64_t pid, const std::string& cause) {

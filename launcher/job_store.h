@@ -26,10 +26,13 @@ class JobStore {
   const std::string& job() const { return job_; }
   std::string key() const;
   uint16_t port() const { return server_->port(); }
-  /// Whether every `init` of the rank was followed by its goodbye.
+  /// Whether every `init` of the rank was followed by its goodbye, or failed, or led to an epoch that failed and was
+  /// shut down before the next one.
   bool said_goodbye(int rank);
   /// What a rank has seen of another that waitpid does not tell: a rank, and how it died.
   std::optional<DeathVerdict> evidence();
+  /// What the epoch of the rank's last `init` had failed of before its `shutdown`, if that is how it ended.
+  std::optional<std::string> failure_before_shutdown(int rank);
   /// The judge's verdict, for whatever epoch the ranks are in: all of them raise at once. To be called once.
   Status declare_dead(int rank, const std::string& host, int64_t pid, const std::string& cause);
 

@@ -19,11 +19,16 @@ void Judge::began(int rank) {
   auto& one = ranks_[static_cast<size_t>(rank)];
   one.began = true;
   one.goodbye = false;
+  one.failure.clear();
   any_began_ = true;
   look_for_silent_leavers();
 }
 
 void Judge::said_goodbye(int rank) { ranks_[static_cast<size_t>(rank)].goodbye = true; }
+
+void Judge::shut_down_after(int rank, std::string failure) {
+  ranks_[static_cast<size_t>(rank)].failure = std::move(failure);
+}
 
 void Judge::ended_by_user(int signal) {
   if (user_signal_ == 0) user_signal_ = signal;
@@ -59,7 +64,9 @@ void Judge::look_for_silent_leavers() {
   if (!any_began_ || first_) return;
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (!ranks_[rank].clean || ranks_[rank].goodbye) continue;
-    first_ = Failure{static_cast<int>(rank), "exited with code 0 without shutdown", 1};
+    const std::string& failure = ranks_[rank].failure;
+    const std::string how = failure.empty() ? "without shutdown" : fmt::format("after its job had failed: {}", failure);
+    first_ = Failure{static_cast<int>(rank), fmt::format("exited with code 0 {}", how), 1};
     return;
   }
 }

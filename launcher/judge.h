@@ -52,19 +52,20 @@ class Judge {
     bool began = false;
     bool goodbye = false;
     bool exited = false;
-    bool clean = false;  // exited with code 0
+    bool clean = false;   // exited with code 0
+    std::string failure;  // what its epoch had failed of when it shut down
   };
   void look_for_silent_leavers();
 
   std::vector<Rank> ranks_;
   std::optional<Failure> first_;
   bool any_began_ = false;
-};
   int user_signal_ = 0;
+};
 
-/// "killed by signal 9 (Killed)" or "exited with code 3".
 /// "signal 9 (Killed)".
 std::string describe_signal(int signal);
+/// "killed by signal 9 (Killed)" or "exited with code 3".
 std::string describe_wait_status(int wait_status);
 /// As a shell's: the code, or 128 + the signal.
 int exit_code_of(int wait_status);

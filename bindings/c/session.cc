@@ -175,6 +175,18 @@ uint64_t process_generation() {
   static const int registered = ::pthread_atfork(nullptr, nullptr, [] {
     generation().fetch_add(1);
     close_inherited();
+/// Tells hvdrun that this rank has shut down, and if its epoch had failed by then, why.
+void note_end(Store& store, const std::string& job, int rank, const Status& end) {
+  Status noted;
+  if (end.ok() || end.code() == Code::kShutDown) {
+    noted = store.add(goodbyes_key(job, rank), 1).status();
+  } else {
+    const Result<int64_t> wishes = store.add(wishes_key(job, rank), 0);
+    noted = wishes.ok() ? store.set(failed_key(job, rank, wishes.value()), end.sentence()) : wishes.status();
+  }
+  if (!noted.ok()) log(LogLevel::kInfo, "rank {}: its end could not be noted: {}", rank, noted.sentence());
+}
+
   });
   static_cast<void>(registered);
   return generation().load();
@@ -222,15 +234,11 @@ Status close_session(rueda_session& session) {
     store = std::move(session.store);
   }
   if (engine == nullptr) return {};
-  const bool well = engine->status().ok() || engine->status().code() == Code::kShutDown;
+  const Status end = engine->status();
   const int rank = engine->plan().rank;
   engine->shutdown(Deadline::after(kShutdownLimit));
   session.completions->close();
-  if (store != nullptr && well) {
-    const Result<int64_t> noted = store->add(goodbyes_key(session.job, rank), 1);
-    if (!noted.ok())
-      log(LogLevel::kInfo, "rank {}: the goodbye could not be noted: {}", rank, noted.status().sentence());
-  }
+  if (store != nullptr) note_end(*store, session.job, rank, end);
   return {};
 }
 

@@ -17,6 +17,7 @@ namespace rueda::core {
 ///   JOB/EPOCH/hosts      the partition into hosts, or the error                           (rank 0)
 ///   JOB/goodbyes/RANK    counter: how often its `shutdown` has ended well                 (the rank adds 1)
 ///   JOB/evidence         a DeathVerdict without host and pid: what hvdrun cannot see      (any rank)
+///   JOB/failed/RANK/N    why the epoch of its N-th wish had failed before its `shutdown`  (the rank)
 ///   JOB/death            a DeathVerdict                                                   (hvdrun)
 inline std::string wishes_key(const std::string& job, int rank) { return job + "/wishes/" + std::to_string(rank); }
 inline std::string wish_key(const std::string& job, int rank, int64_t number) {
@@ -37,6 +38,9 @@ inline std::string hosts_key(const std::string& job, uint64_t epoch) {
 }
 inline std::string goodbyes_key(const std::string& job, int rank) { return job + "/goodbyes/" + std::to_string(rank); }
 inline std::string evidence_key(const std::string& job) { return job + "/evidence"; }
+inline std::string failed_key(const std::string& job, int rank, int64_t number) {
+  return job + "/failed/" + std::to_string(rank) + "/" + std::to_string(number);
+}
 inline std::string death_key(const std::string& job) { return job + "/death"; }
 
 }  // namespace rueda::core

@@ -1,7 +1,10 @@
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "tests/launcher/hvdrun_process.h"
@@ -79,10 +82,29 @@ TEST_CASE("ranks that fail of the verdict are told of the first, and are not tak
 TEST_CASE("exit code 0 is a success after a goodbye or a withdrawn wish, and else none") {
   HvdrunProcess good({"-np", "2", RUEDA_LAUNCHER_RANK, "begin", "goodbye", "begin", "withdraw", "begin", "goodbye"});
   CHECK(good.wait() == 0);
+  HvdrunProcess recovered({"-np", "2", RUEDA_LAUNCHER_RANK, "begin", "fail", "begin", "goodbye"});
+  CHECK(recovered.wait() == 0);
+  HvdrunProcess lost({"-np", "1", RUEDA_LAUNCHER_RANK, "begin", "goodbye", "begin", "fail"});
+  CHECK(lost.wait() == 1);
+  CHECK(said(lost) == Lines{"the first to fail: rank 0 (host localhost, ) exited with code 0 after its job had failed: "
+                            "the epoch was lost"});
   HvdrunProcess silent({"-np", "2", "sh", "-c", "test $RUEDA_RANK = 1 && exec $0 begin; exec $0 begin death exit=4",
                         RUEDA_LAUNCHER_RANK});
   CHECK(silent.wait() == 1);
   CHECK(said(silent) == Lines{"the first to fail: rank 1 (host localhost, ) exited with code 0 without shutdown"});
+}
+
+TEST_CASE("ranks that leave in order after their job has failed are told apart from those that just leave") {
+  const auto fifo = std::filesystem::temp_directory_path() / ("rueda-abandon-" + std::to_string(getpid()));
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  HvdrunProcess run({"-np", "2", RUEDA_ABANDONING_RANK, fifo.string()});
+  CHECK(run.wait() == 1);
+  std::filesystem::remove(fifo);
+  INFO(run.err());
+  const auto lines = said(run);
+  REQUIRE_FALSE(lines.empty());
+  CHECK(lines[0].find("exited with code 0 after its job had failed: ") != std::string::npos);
+  CHECK(lines[0].find("\"left\"") != std::string::npos);
 }
 
 TEST_CASE("a rank that left before another began is found once it begins") {

@@ -122,6 +122,28 @@ TEST_CASE("a goodbye does not count for an init that began after it") {
   CHECK(judge.first_failure());
 }
 
+TEST_CASE("code 0 after a shutdown of a failed epoch is a failure that says what the epoch failed of") {
+  Judge judge(2);
+  for (const int rank : {0, 1}) judge.began(rank);
+  judge.shut_down_after(1, "rank 0: an operation was abandoned");
+  judge.exited(1, code(0));
+  REQUIRE(judge.first_failure());
+  CHECK(judge.first_failure()->rank == 1);
+  CHECK(judge.first_failure()->cause ==
+        "exited with code 0 after its job had failed: rank 0: an operation was abandoned");
+  CHECK(judge.first_failure()->exit_code == 1);
+}
+
+TEST_CASE("the failure of an epoch does not count for the next, which ended well") {
+  Judge judge(1);
+  judge.began(0);
+  judge.shut_down_after(0, "lost");
+  judge.began(0);
+  judge.said_goodbye(0);
+  judge.exited(0, code(0));
+  CHECK_FALSE(judge.first_failure());
+}
+
 TEST_CASE("a goodbye followed by another exit code is still a failure") {
   Judge judge(1);
   judge.began(0);

@@ -1,6 +1,7 @@
 // A rank that talks to hvdrun's store as the engine does, one word after the other:
 //   begin         counts a wish             goodbye       counts a goodbye
 //   withdraw      withdraws its last wish   death         waits for the judge's verdict and prints its sentence
+//   fail          notes that its epoch failed before its shutdown
 //   key           checks that the key is 32 bytes and shows in no environment and on no command line
 //   exit=N        ends with that code       kill=N        sends itself that signal
 //   fork          leaves a child in a session of its own, which ignores SIGTERM and SIGHUP, and outlives it
@@ -91,6 +92,8 @@ void act(const std::string& word, Store& store, const JobKey& key) {
     if (!store.set(wish_key(job, rank, wishes), "").ok()) give_up("no withdrawal");
   } else if (word == "goodbye") {
     if (!store.add(goodbyes_key(job, rank), 1).ok()) give_up("no goodbye");
+  } else if (word == "fail") {
+    if (!store.set(failed_key(job, rank, wishes), "the epoch was lost").ok()) give_up("no failure");
   } else if (word == "death") {
     const auto text = store.get(death_key(job), Deadline::after(std::chrono::seconds(120)));
     if (!text.ok()) give_up(text.status().sentence());
