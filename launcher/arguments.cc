@@ -15,7 +15,8 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr const char* kUsage = "hvdrun [flags] program [arguments of the program]";
+constexpr const char* kAbout = "hvdrun starts the ranks of a job, shows their output and ends what is left of it.";
+constexpr const char* kUsage = "Usage: hvdrun [flags] program [arguments of the program]\n";
 constexpr const char* kKnobs = "Settings (each sets the RUEDA_ variable of its name for all ranks)";
 constexpr const char* kHidden = "";
 
@@ -25,6 +26,7 @@ const std::set<std::string> kOneDash = {"np", "hosts", "hostfile", "cb", "prefix
 /// Writes -np for --np.
 class Formatter : public CLI::Formatter {
  public:
+  std::string make_usage(const CLI::App*, std::string) const override { return kUsage; }
   std::string make_option_name(const CLI::Option* option, bool positional) const override {
     const std::string usual = CLI::Formatter::make_option_name(option, positional);
     std::string names;
@@ -39,16 +41,16 @@ class Formatter : public CLI::Formatter {
 /// The flags, as CLI11 knows them; parsing writes to `arguments`, which must live as long.
 class Flags {
  public:
-  explicit Flags(Arguments& arguments) : app_(kUsage, "hvdrun"), arguments_(arguments) {
+  explicit Flags(Arguments& arguments) : app_(kAbout, "hvdrun"), arguments_(arguments) {
     app_.formatter(std::make_shared<Formatter>());
     app_.get_formatter()->column_width(44);
     app_.set_help_flag();
     app_.footer(
-        "Examples: hvdrun -np 4 ./train --epochs 3\n"
-        "          hvdrun -np 8 -H node1:4,node2:4 ./train --epochs 3");
         "Signals: SIGTERM ends the job, with SIGTERM to all ranks and SIGKILL after --grace-seconds. Others are "
         "passed\n"
         "on to the ranks, SIGINT (Ctrl-C) too; a second SIGINT ends the job at once.\n"
+        "Examples: hvdrun -np 4 ./train --epochs 3\n"
+        "          hvdrun -np 8 -H node1:4,node2:4 ./train --epochs 3");
     add_job();
     add_files();
     add_output();
@@ -71,6 +73,7 @@ class Flags {
     std::vector<std::string> all;
     for (const CLI::Option* option : app_.get_options()) {
       if (option->get_group() == kHidden) continue;
+      for (const auto& name : option->get_snames()) all.push_back("-" + name);
       for (const auto& name : option->get_lnames()) all.push_back((kOneDash.count(name) > 0 ? "-" : "--") + name);
     }
     return all;
@@ -179,6 +182,16 @@ Status unknown(const std::string& word, const Flags& flags) {
   return {Code::kInvalidArgument, fmt::format("there is no flag {}; {}", name, hint)};
 }
 
+// What can stand behind a flag that has few words to choose from.
+std::map<std::string, std::string> choices_of_knobs() {
+  std::map<std::string, std::string> choices;
+  for (const auto& knob : knobs()) {
+    if (knob.flag_kind == FlagKind::kValue && *knob.choices != 0)
+      choices[fmt::format("--{}", knob.flag)] = knob.choices;
+  }
+  return choices;
+}
+
 /// Flags as words, and the long names of those that they give.
 struct Given {
   std::vector<std::string> words;
@@ -191,9 +204,13 @@ Result<Given> take_flags(std::vector<std::string>& words, Flags& flags) {
   auto& taken = given.words;
   size_t next = 0;
   while (next < words.size() && words[next].size() > 1 && words[next][0] == '-' && words[next] != "--") {
+    const std::string typed = words[next].substr(0, words[next].find('='));
     std::string word = words[next++];
     const CLI::Option* option = flags.find(word);
     if (option == nullptr) return unknown(word, flags);
+    if (option->get_items_expected_max() > 0 && given.names.count(option->get_lnames().front()) > 0)
+      return Status(Code::kInvalidArgument, fmt::format("{} is given twice", typed));
+    if (word.ends_with('=')) return Status(Code::kInvalidArgument, fmt::format("{} has an empty value", typed));
     given.names.insert(option->get_lnames().begin(), option->get_lnames().end());
     const bool attached = word.find('=') != std::string::npos || (word[1] != '-' && word.size() > 2);
     taken.push_back(word);
@@ -219,6 +236,10 @@ Result<std::vector<std::string>> read_config(const Flags& flags, const std::set<
 
 Status parse(const std::vector<std::string>& words, Flags& flags) try {
   flags.app().parse(std::vector<std::string>(words.rbegin(), words.rend()));  // the reverse order that CLI11 asks for
+  for (const CLI::Option* option : flags.app().get_options()) {
+    const bool empty = option->get_items_expected_max() > 0 && option->count() > 0 && option->results().front().empty();
+    if (empty) return {Code::kInvalidArgument, fmt::format("--{} has an empty value", option->get_lnames().front())};
+  }
   return {};
 } catch (const CLI::Error& error) {
   return {Code::kInvalidArgument, error.what()};
@@ -231,7 +252,7 @@ void complete(Arguments& arguments, Flags& flags) {
   if (const auto limit = std::chrono::ceil<std::chrono::seconds>(arguments.start_timeout); limit.count() > 0)
     arguments.ssh.connect_timeout = limit;
   if (arguments.action == Action::kHelp) arguments.text = flags.app().help();
-  if (arguments.action == Action::kCompletion) arguments.text = bash_completion(flags.names());
+  if (arguments.action == Action::kCompletion) arguments.text = bash_completion(flags.names(), choices_of_knobs());
 }
 
 }  // namespace

@@ -2,16 +2,20 @@
 
 namespace rueda::core::launcher {
 
-std::string bash_completion(const std::vector<std::string>& flags) {
-  std::string words;
+std::string bash_completion(const std::vector<std::string>& flags, const std::map<std::string, std::string>& choices) {
+  std::string words, cases;
   for (const auto& flag : flags) words += (words.empty() ? "" : " ") + flag;
+  for (const auto& [flag, values] : choices) {
+    cases += "    " + flag + ") COMPREPLY=($(compgen -W '" + values + "' -- \"$word\")); return;;\n";
+  }
   return "# bash completion of hvdrun\n"
          "_hvdrun() {\n"
          "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
          "  case $before in\n"
          "    --hostfile|-hostfile) COMPREPLY=($(compgen -f -- \"$word\")); return;;\n"
          "    --output-filename) COMPREPLY=($(compgen -d -- \"$word\")); return;;\n"
-         "    --completion) COMPREPLY=($(compgen -W bash -- \"$word\")); return;;\n"
+         "    --completion) COMPREPLY=($(compgen -W bash -- \"$word\")); return;;\n" +
+         cases +
          "  esac\n"
          "  if [[ $word == -* ]]; then\n"
          "    COMPREPLY=($(compgen -W '" +

@@ -21,9 +21,12 @@ std::string get(const Settings& settings) {
 struct Value {
   Status (*parse)(const std::string&, Settings&);
   std::string (*print)(const Settings&);
+  const char* choices;
 };
 template <auto Member, auto Parse, auto Print>
-constexpr Value kAs{set<Member, Parse>, get<Member, Print>};
+constexpr Value kAs{set<Member, Parse>, get<Member, Print>, ""};
+
+constexpr Value one_of(const char* choices, Value value) { return {value.parse, value.print, choices}; }
 
 template <auto Member>
 constexpr Value kSwitchValue = kAs<Member, parse_switch, print_switch>;
@@ -34,7 +37,7 @@ constexpr Value kSecondsValue = kAs<Member, parse_seconds, print_seconds>;
 
 constexpr Knob knob(const char* variable, FlagKind kind, const char* flag, Agreed agreed, bool horovod, Value value,
                     const char* help) {
-  return {variable, kind, flag, help, agreed, horovod, value.parse, value.print};
+  return {variable, kind, flag, help, value.choices, agreed, horovod, value.parse, value.print};
 }
 
 using S = Settings;
@@ -56,11 +59,14 @@ const Knob kKnobs[] = {
          kAs<&S::allreduce_algorithm, parse_algorithm, print_text>, "row for every all-reduce (auto)"),
     knob("BROADCAST_ALGORITHM", kValue, "broadcast-algorithm", kRankZero, kOurs,
          kAs<&S::broadcast_algorithm, parse_algorithm, print_text>, "row for every broadcast (auto)"),
-    knob("CONTROLLER", kValue, "controller", kRankZero, kHorovod, kAs<&S::controller, parse_transport, print_text>,
+    knob("CONTROLLER", kValue, "controller", kRankZero, kHorovod,
+         one_of("auto tcp mpi", kAs<&S::controller, parse_transport, print_text>),
          "what carries agreement: auto, tcp, mpi (auto)"),
     knob("CPU_OPERATIONS", kValue, "cpu-operations", kRankZero, kHorovod,
-         kAs<&S::cpu_operations, parse_transport, print_text>, "what moves host tensors: auto, tcp, mpi (auto)"),
-    knob("COMPRESSION", kValue, "compression", kMustMatch, kOurs, kAs<&S::compression, parse_codec, print_codec>,
+         one_of("auto tcp mpi", kAs<&S::cpu_operations, parse_transport, print_text>),
+         "what moves host tensors: auto, tcp, mpi (auto)"),
+    knob("COMPRESSION", kValue, "compression", kMustMatch, kOurs,
+         one_of("none fp16 bf16", kAs<&S::compression, parse_codec, print_codec>),
          "codec for gradients: none, fp16, bf16 (none)"),
     knob("DETERMINISTIC", kSwitch, "deterministic", kMustMatch, kOurs, kSwitchValue<&S::deterministic>,
          "1: only rows that add in the canonical order (0)"),
@@ -80,7 +86,7 @@ const Knob kKnobs[] = {
          "1: a caller that waits may run the engine's turn (1)"),
     knob("INSECURE", kNone, "", kMustMatch, kOurs, kSwitchValue<&S::insecure>,
          "1: no job key; anybody who reaches the ports can join (0)"),
-    knob("TLS", kValue, "tls", kMustMatch, kOurs, kAs<&S::tls_all, parse_tls, print_tls>,
+    knob("TLS", kValue, "tls", kMustMatch, kOurs, one_of("control all", kAs<&S::tls_all, parse_tls, print_tls>),
          "what is encrypted between hosts: control, all (control)"),
     knob("NETWORK_INTERFACES", kValue, "network-interfaces", kNo, kOurs,
          kAs<&S::network_interfaces, parse_interfaces, print_text>, "names, globs or CIDR, with commas (auto)"),
@@ -92,7 +98,8 @@ const Knob kKnobs[] = {
          kAs<&S::metrics_address, parse_interfaces, print_text>, "numeric address it listens on (127.0.0.1)"),
     knob("DUMP_FILE", kValue, "dump-file", kNo, kOurs, kAs<&S::dump_file, parse_file, print_text>,
          "flight record of a rank whose epoch ends with an error, with a {rank} in it (none)"),
-    knob("LOG_LEVEL", kValue, "log-level", kNo, kHorovod, kAs<&S::log_level, parse_log_level, print_log_level>,
+    knob("LOG_LEVEL", kValue, "log-level", kNo, kHorovod,
+         one_of("trace debug info warning error fatal off", kAs<&S::log_level, parse_log_level, print_log_level>),
          "trace, debug, info, warning, error, fatal (warning)"),
     knob("LOG_HIDE_TIME", kSwitch, "log-hide-time", kNo, kHorovod, kSwitchValue<&S::log_hide_time>,
          "1: lines on stderr without the time (0)"),

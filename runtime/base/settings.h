@@ -63,8 +63,9 @@ enum class FlagKind {
 struct Knob {
   const char* variable;  ///< without the prefix: FUSION_THRESHOLD
   FlagKind flag_kind;
-  const char* flag;  ///< without the dashes; empty for kNone
-  const char* help;  ///< one line, with the default
+  const char* flag;     ///< without the dashes; empty for kNone
+  const char* help;     ///< one line, with the default
+  const char* choices;  ///< the words that it can be, blanks between them; empty: more than a few
   Agreed agreed;
   bool horovod;  ///< HOROVOD_<variable> means the same
   Status (*parse)(const std::string& text,

@@ -95,7 +95,20 @@ TEST_CASE("help and completion name every knob's flag") {
     CHECK(completion.find("--" + std::string(knob.flag)) != std::string::npos);
   }
   CHECK(help.find("--agent") == std::string::npos);
+  CHECK(help.find("hvdrun starts the ranks") == 0);
+  CHECK(help.find("Usage: hvdrun [flags] program") != std::string::npos);
   CHECK(completion.find("complete -F _hvdrun hvdrun") != std::string::npos);
+}
+
+TEST_CASE("a flag with a value is given once, and the value is not empty") {
+  CHECK(sentence({"-np", "2", "-np", "4", "p"}) == "-np is given twice");
+  CHECK(sentence({"-np", "2", "--np=4", "p"}) == "--np is given twice");
+  CHECK(sentence({"--compression=fp16", "--compression=none", "p"}) == "--compression is given twice");
+  CHECK(parse_arguments({"--verbose", "--verbose", "p"}).ok());
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"-np", "2", "-H", "", "p"}, std::vector<std::string>{"-np", "2", "--hosts=", "p"}}) {
+    CHECK(sentence(words) == "--hosts has an empty value");
+  }
 }
 
 TEST_CASE("the nearest name may have swapped, missing or extra letters, and few of them") {

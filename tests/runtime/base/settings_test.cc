@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,25 @@ std::vector<std::pair<LogLevel, std::string>> lines(std::map<std::string, std::s
   set_log_level(LogLevel::kWarning, false);
   CHECK(settings.ok());
   return seen;
+}
+
+TEST_CASE("the choices of a knob are the words that it takes and says it takes") {
+  int knobs_with_choices = 0;
+  for (const Knob& knob : knobs()) {
+    if (*knob.choices == 0) continue;
+    ++knobs_with_choices;
+    INFO(knob.variable);
+    Settings settings;
+    std::istringstream words(knob.choices);
+    std::string listed;
+    for (std::string word; words >> word;) {
+      CHECK(knob.parse(word, settings).ok());
+      CHECK(knob.print(settings) == word);
+      listed += (listed.empty() ? "" : ", ") + word;
+    }
+    CHECK(knob.parse("?", settings).sentence() == "\"?\" is not allowed; allowed: " + listed);
+  }
+  CHECK(knobs_with_choices == 5);
 }
 
 TEST_CASE("without variables every setting has its documented default") {
