@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bindings/c/deadline_in.h"
 #include "bindings/c/handle_table.h"
 #include "bindings/c/last_error.h"
 #include "runtime/engine/completer.h"
@@ -20,12 +21,7 @@ Result<std::shared_ptr<Operation>> find(rueda_handle handle) {
       fmt::format("handle {} does not exist in this process: it was never given out, or was released", handle));
 }
 
-Deadline deadline_of(double seconds) {
-  if (!(seconds >= 0)) return Deadline::never();
-  constexpr double kLongest = 1e9;
-  const std::chrono::duration<double> delay(std::min(seconds, kLongest));
-  return Deadline::after(std::chrono::duration_cast<std::chrono::nanoseconds>(delay));
-}
+Deadline deadline_of(double seconds) { return seconds >= 0 ? deadline_in(seconds) : Deadline::never(); }
 
 template <typename Wait>
 int32_t waiting(rueda_handle handle, Wait&& wait) {

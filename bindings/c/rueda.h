@@ -136,16 +136,16 @@ typedef struct rueda_init_options {
   const char* host_name;    /* ranks with the same name try to share memory; NULL: RUEDA_HOSTNAME, else the machine's */
   const void* job_key;      /* pre-shared key, `job_key_bytes` (at least 16) of it; NULL: RUEDA_JOB_KEY_FD, _FILE */
   size_t job_key_bytes;
-  double timeout_seconds;                /* how long to wait for all ranks; 0: RUEDA_INIT_TIMEOUT_SECONDS, 30 */
+  double timeout_seconds; /* how long to wait for all ranks; infinity: for ever; 0: RUEDA_INIT_TIMEOUT_SECONDS, 30 */
   const rueda_process_set* process_sets; /* made from the start, the same on all ranks: their numbers are 1, 2, ... */
   size_t process_set_count;
 } rueda_init_options;
 
 /* Joins the job and waits until all ranks have. On success `*session` is to be ended with rueda_shutdown. On failure
  * `*session` is NULL and rueda_init may be called again. `options` may be NULL. Blocks.
- * INVALID_ARGUMENT: options or a RUEDA_ variable; names it and its value. TIMEOUT: names the ranks that never came.
- * MISMATCH: builds or settings differ, with a table of who has what. PEER_LOST: a rank of the job died meanwhile, as
- * hvdrun saw it. SYSTEM: sockets, memory. */
+ * INVALID_ARGUMENT: options or a RUEDA_ variable; names it and its value. UNSUPPORTED: a plug-in that the settings ask
+ * for is not there. TIMEOUT: names the ranks that never came. MISMATCH: builds or settings differ, with a table of who
+ * has what. PEER_LOST: a rank of the job died meanwhile, as hvdrun saw it. SYSTEM: sockets, memory. */
 RUEDA_API int32_t rueda_init(const rueda_init_options* options, rueda_session** session);
 
 /* Leaves the job: says goodbye behind everything this rank has submitted. What all ranks have submitted by then runs to

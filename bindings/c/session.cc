@@ -6,13 +6,16 @@
 #include <unistd.h>
 
 #include "bindings/c/callback_store.h"
+#include "bindings/c/check_settings.h"
 #include "bindings/c/copy_in.h"
+#include "bindings/c/deadline_in.h"
 #include "bindings/c/plugins.h"
 #include "ops/data_plane.h"
 #include "ops/select.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/fork_closed.h"
 #include "runtime/base/log.h"
+#include "runtime/base/unread_variables.h"
 #include "runtime/rendezvous/death.h"
 #include "runtime/rendezvous/form.h"
 #include "runtime/rendezvous/identity.h"
@@ -102,9 +105,12 @@ Result<Meeting> meet(const rueda_init_options& options, Identity& identity, cons
   return meeting;
 }
 
-Deadline init_deadline(const rueda_init_options& options, const Settings& settings) {
-  const double seconds = options.timeout_seconds > 0 ? options.timeout_seconds : settings.init_timeout.count();
-  return Deadline::after(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
+Result<Deadline> init_deadline(const rueda_init_options& options, const Settings& settings) {
+  if (!(options.timeout_seconds >= 0)) {
+    return Status(Code::kInvalidArgument, "timeout_seconds is " + std::to_string(options.timeout_seconds) +
+                                              "; seconds from 0 (RUEDA_INIT_TIMEOUT_SECONDS) to infinity are allowed");
+  }
+  return deadline_in(options.timeout_seconds > 0 ? options.timeout_seconds : settings.init_timeout.count());
 }
 
 Result<std::unique_ptr<DataPlane>> make_data_plane(const Settings& settings, const Plugins& plugins) {
@@ -169,12 +175,6 @@ Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, M
   return session;
 }
 
-}  // namespace
-
-uint64_t process_generation() {
-  static const int registered = ::pthread_atfork(nullptr, nullptr, [] {
-    generation().fetch_add(1);
-    close_inherited();
 /// Tells hvdrun that this rank has shut down, and if its epoch had failed by then, why.
 void note_end(Store& store, const std::string& job, int rank, const Status& end) {
   Status noted;
@@ -187,6 +187,12 @@ void note_end(Store& store, const std::string& job, int rank, const Status& end)
   if (!noted.ok()) log(LogLevel::kInfo, "rank {}: its end could not be noted: {}", rank, noted.sentence());
 }
 
+}  // namespace
+
+uint64_t process_generation() {
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] {
+    generation().fetch_add(1);
+    close_inherited();
   });
   static_cast<void>(registered);
   return generation().load();
@@ -209,6 +215,8 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   const Result<Settings> settings = read_settings(environment);
   if (!settings.ok()) return settings.status();
   set_log_level(static_cast<LogLevel>(settings.value().log_level), settings.value().log_hide_time);
+  report_unread(environment);
+  RUEDA_RETURN_IF_ERROR(check_settings(settings.value(), environment));
   const Result<Plugins> plugins = load_plugins(settings.value().plugins);
   if (!plugins.ok()) return plugins.status();
   RUEDA_RETURN_IF_ERROR(check_rows(settings.value(), plugins.value()));
@@ -218,11 +226,12 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   if (!identity.ok()) return identity.status();
   const Result<std::vector<std::vector<int>>> sets = static_sets(options, identity.value().size);
   if (!sets.ok()) return sets.status();
-  const Deadline deadline = init_deadline(options, settings.value());
-  Result<Meeting> meeting = meet(options, identity.value(), settings.value(), environment, deadline);
+  const Result<Deadline> deadline = init_deadline(options, settings.value());
+  if (!deadline.ok()) return deadline.status();
+  Result<Meeting> meeting = meet(options, identity.value(), settings.value(), environment, deadline.value());
   if (!meeting.ok()) return meeting.status();
   return start_session(identity.value(), std::move(meeting).value(), settings.value(), plugins.value(), sets.value(),
-                       deadline);
+                       deadline.value());
 }
 
 Status close_session(rueda_session& session) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/base/dtype.h"
@@ -40,7 +41,7 @@ struct Settings {
   uint16_t metrics_port = 0;  ///< of local rank 0, the others' follow; 0: none
   std::string metrics_address = "127.0.0.1";
   std::string dump_file;  ///< where the flight record goes when the epoch ends with an error; empty: the log
-  int log_level = 3;  ///< LogLevel
+  int log_level = 3;      ///< LogLevel
   bool log_hide_time = false;
 };
 
@@ -73,10 +74,16 @@ struct Knob {
   std::string (*print)(const Settings& settings);  ///< text that `parse` takes and that gives the same value
 };
 std::span<const Knob> knobs();
+/// The knob whose variable is PREFIX + `variable`; null: there is none.
+const Knob* find_knob(std::string_view variable);
 
-/// Reads all knobs. RUEDA_X wins over HOROVOD_X; an empty value counts as unset. kInvalidArgument names variable, value
-/// and what is allowed. HOROVOD_ names without a meaning here are reported in one line at info; RUEDA_ names that
-/// nobody reads in one line each at warning, with the closest known name.
+/// What stands before a knob's name in the environment.
+inline constexpr std::string_view kOurPrefix = "RUEDA_";
+inline constexpr std::string_view kHorovodPrefix = "HOROVOD_";
+
+/// Reads all knobs. RUEDA_X wins over HOROVOD_X; an empty value counts as unset. Names that are no knob's are not
+/// looked at: `report_unread` of unread_variables.h says which have no effect. kInvalidArgument names variable, value
+/// and what is allowed.
 Result<Settings> read_settings(const Environment& environment);
 
 /// The agreed part as text (a line `VARIABLE=value` each), to send to rank 0, and its inverse applied over `settings`.

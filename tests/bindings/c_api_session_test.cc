@@ -1,8 +1,11 @@
 // Sessions: queries, calls without one, many in a row, several at once, shutdown at awkward moments.
+#include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <thread>
 #include <vector>
@@ -133,6 +136,72 @@ TEST_CASE("settings that do not parse are refused with variable and value") {
     CHECK(sentence.find(value) != std::string::npos);
   }
   run_ranks(1, [](rueda_session* session, int) { expect_usable(session, "after failed inits"); });
+}
+
+TEST_CASE("settings that ask for what this process does not have are refused with variable, value and remedy") {
+  for (const char* name : {"RUEDA_CONTROLLER", "RUEDA_CPU_OPERATIONS", "HOROVOD_CPU_OPERATIONS"}) {
+    const Variable variable(name, "mpi");
+    const std::string sentence = init_failure(sized(), RUEDA_UNSUPPORTED);
+    INFO(sentence);
+    CHECK(sentence.find(std::string(name) + " is \"mpi\"") == 0);
+    CHECK(sentence.find("librueda_mpi.so does not exist") != std::string::npos);
+  }
+  const Variable cores("RUEDA_THREAD_AFFINITY", "1023");
+  const std::string sentence = init_failure(sized(), RUEDA_INVALID_ARGUMENT);
+  INFO(sentence);
+  CHECK(sentence.find("RUEDA_THREAD_AFFINITY: \"1023\" names core 1023, and this process may use 0") == 0);
+}
+
+TEST_CASE("variables without an effect are reported at the level that this init was told") {
+  std::vector<std::string> lines;
+  rueda_set_log_callback([](void* context, int32_t,
+                            const char* line) { static_cast<std::vector<std::string>*>(context)->emplace_back(line); },
+                         &lines);
+  const auto count = [&](const char* name) {
+    lines.clear();
+    run_ranks(1, [](rueda_session* session, int) { expect_usable(session, "w"); });
+    return std::count_if(lines.begin(), lines.end(), [&](const auto& line) { return line.find(name) != line.npos; });
+  };
+  const Variable horovod("HOROVOD_CYCLE_TIME", "1");
+  const Variable ours("RUEDA_XYLOPHONE", "1");
+  {
+    const Variable level("RUEDA_LOG_LEVEL", "info");
+    CHECK(count("HOROVOD_CYCLE_TIME") == 1);
+    CHECK(count("RUEDA_XYLOPHONE") == 1);
+  }
+  {
+    const Variable level("RUEDA_LOG_LEVEL", "error");
+    CHECK(count("HOROVOD_CYCLE_TIME") == 0);
+    CHECK(count("RUEDA_XYLOPHONE") == 0);
+  }
+  CHECK(count("HOROVOD_CYCLE_TIME") == 0);
+  CHECK(count("RUEDA_XYLOPHONE") == 1);
+  rueda_set_log_callback(nullptr, nullptr);
+}
+
+TEST_CASE("init's timeout may be as long as a double can say, and is a number from 0") {
+  for (const double wrong : {-1.0, -std::numeric_limits<double>::infinity(), std::nan("")}) {
+    rueda_init_options options = sized();
+    options.timeout_seconds = wrong;
+    const std::string sentence = init_failure(options, RUEDA_INVALID_ARGUMENT);
+    INFO(sentence);
+    CHECK(sentence.find("timeout_seconds is " + std::to_string(wrong)) == 0);
+  }
+  for (const double endless : {std::numeric_limits<double>::infinity(), 1e300, 1e10}) {
+    const CallbackStore store;
+    on_threads(2, [&](int rank) {
+      rueda_init_options options = sized();
+      options.has_rank = 1;
+      options.rank = rank;
+      options.size = 2;
+      options.store = store.c_store();
+      options.timeout_seconds = endless;
+      rueda_session* session = nullptr;
+      expect_code(rueda_init(&options, &session), RUEDA_OK, "an init that may take for ever");
+      expect_usable(session, "w");
+      expect_code(rueda_shutdown(session), RUEDA_OK, "shutdown");
+    });
+  }
 }
 
 TEST_CASE("a rank that never comes is named when init's time is up, and a good init follows") {
