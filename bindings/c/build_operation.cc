@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "bindings/c/check_call.h"
 #include "bindings/c/copy_in.h"
 #include "bindings/c/fill_members.h"
 #include "bindings/c/wrong.h"
@@ -23,6 +24,8 @@ Status check_options(const rueda_op_options& options) {
     return wrong(
         fmt::format("name \"{}\" and name_id {} are both given: one of them is", options.name, options.name_id));
   }
+  if (options.reserved != 0)
+    return wrong(fmt::format("rueda_op_options.reserved is {}; set it to 0", options.reserved));
   return {};
 }
 
@@ -74,6 +77,7 @@ Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>
   if (!options.ok()) return options.status();
   RUEDA_RETURN_IF_ERROR(check_options(options.value()));
   RUEDA_RETURN_IF_ERROR(engine->process_sets().check_member(static_cast<SetId>(options.value().process_set)));
+  RUEDA_RETURN_IF_ERROR(check_group_size(call.count));
   const bool tensors = call.kind != OpKind::kBarrier && call.count > 0;
   if (tensors && tensor_missing(call, engine->plan().rank)) return wrong("a tensor argument is NULL");
   auto operation =

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "bindings/c/check_call.h"
 #include "bindings/c/check_tensor.h"
 #include "bindings/c/copy_in.h"
 #include "bindings/c/fill_exchange.h"
@@ -14,8 +15,6 @@
 
 namespace rueda::core {
 namespace {
-
-constexpr size_t kMaxNameBytes = 1024;
 
 Status check_op(int32_t op, Dtype dtype) {
   const bool known = op >= RUEDA_AVERAGE && op <= RUEDA_BXOR;
@@ -54,10 +53,7 @@ Result<std::string> member_name(const OperationCall& call, const rueda_op_option
   } else if (options.name != nullptr) {
     name = call.group != 0 ? fmt::format("{}.{}", options.name, index) : options.name;
   }
-  if (name.size() > kMaxNameBytes) {
-    return wrong(fmt::format("the name \"{}...\" has {} bytes, the limit is {}", name.substr(0, 32), name.size(),
-                             kMaxNameBytes));
-  }
+  RUEDA_RETURN_IF_ERROR(check_name(name));
   return name;
 }
 

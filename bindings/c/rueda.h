@@ -269,7 +269,7 @@ RUEDA_API int32_t rueda_allreduce_async(rueda_session* session, const rueda_tens
 
 /* The same for `count` tensors as one group: accepted whole or not at all, reduced together, one handle.
  * `options->name` names the group: member i is "<name>.<i>"; `names`, if not NULL, gives each member's name instead.
- * Zero members are fine and complete at once. */
+ * Zero members are fine and complete at once; the most are 1048576. */
 RUEDA_API int32_t rueda_grouped_allreduce_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
                                                 const rueda_tensor* outputs, const char* const* names, int32_t op,
                                                 const rueda_op_options* options, rueda_handle* handle);

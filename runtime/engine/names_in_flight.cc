@@ -16,6 +16,25 @@ std::string key_of(std::string_view name, SetId set) {
 
 uint64_t key_of(uint32_t number, SetId set) { return uint64_t{set} << 32 | number; }
 
+// The member before `index` that has its name, or `index`.
+size_t first_of_name(const std::vector<Member>& members, size_t index) {
+  const auto same = [&](const Member& member) { return member.request.name == members[index].request.name; };
+  return static_cast<size_t>(std::find_if(members.begin(), members.end(), same) - members.begin());
+}
+
+Status refuse(const std::vector<Member>& members, size_t index) {
+  const Request& request = members[index].request;
+  const std::string what = fmt::format("{} \"{}\"", name_of(request.metadata.kind), request.name);
+  const size_t twin = first_of_name(members, index);
+  if (twin != index) {
+    return {Code::kInvalidArgument,
+            fmt::format("{}: this name is twice in the group, as its members {} and {}", what, twin, index)};
+  }
+  return {Code::kInvalidArgument,
+          fmt::format("{}: this name is already in flight in process set {}; wait for it or use another", what,
+                      request.set)};
+}
+
 }  // namespace
 
 /// What is in flight under the name by its text is from now on in flight by its number.
@@ -72,9 +91,7 @@ Status NamesInFlight::reserve(Operation& operation) {
     for (size_t undo = 0; undo < i; ++undo) {
       if (!members[undo].request.name.empty()) leave(members[undo].request);
     }
-    return Status(Code::kInvalidArgument,
-                  fmt::format("{} \"{}\": this name is already in flight in process set {}; wait for it or use another",
-                              name_of(request.metadata.kind), request.name, request.set));
+    return refuse(members, i);
   }
   return {};
 }

@@ -1,41 +1,14 @@
 // What is refused at enqueue: nothing is enqueued, no number is taken, and the sentence names the culprit.
 #include <catch2/catch.hpp>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "tests/bindings/operations.h"
+#include "tests/bindings/refusals.h"
 
 namespace rueda::test {
-namespace {
-
-// Refused with INVALID_ARGUMENT and a sentence that contains `words`, on a session that works before and after.
-void expect_refused(rueda_session* session, int32_t code, rueda_handle handle, const std::string& words) {
-  const std::string sentence = rueda_last_error();
-  expect_code(code, RUEDA_INVALID_ARGUMENT, "a call whose refusal should say '" + words + "'");
-  expect(handle == 0, "a refused call left a handle");
-  expect(rueda_last_error_code() == RUEDA_INVALID_ARGUMENT, "the thread's last error code is another");
-  expect(sentence.find(words) != std::string::npos, "'" + sentence + "' does not say '" + words + "'");
-  expect_usable(session, "after a refusal");
-}
-
-// Each rank makes the same wrong call.
-void each_rank_is_refused(const std::function<int32_t(rueda_session*, rueda_handle*)>& call, const std::string& words) {
-  run_ranks(2, [&](rueda_session* session, int) {
-    rueda_handle handle = 77;
-    const int32_t code = call(session, &handle);
-    expect_refused(session, code, handle, words);
-  });
-}
-
-int32_t reduce(rueda_session* session, const rueda_tensor* tensor, int32_t op, const rueda_op_options* options,
-               rueda_handle* handle) {
-  return rueda_allreduce_async(session, tensor, tensor, op, options, handle);
-}
-
-}  // namespace
-
 TEST_CASE("an unknown dtype is refused with its number") {
   for (const int32_t dtype : {-1, 16, 1000}) {
     each_rank_is_refused(
@@ -284,26 +257,6 @@ TEST_CASE("null tensors and a null handle are refused") {
       "NULL");
 }
 
-TEST_CASE("a name already in flight is refused and the first operation goes on") {
-  run_ranks(2, [](rueda_session* session, int rank) {
-    std::vector<float> first = {1};
-    std::vector<float> second = {5};
-    if (rank == 0) {  // in flight for certain: rank 1 has not submitted it
-      const rueda_handle handle = start_sum(session, first, "w1");
-      rueda_handle refused = start_sum(session, second, "w1");
-      expect_refused(session, rueda_last_error_code(), refused, "w1");
-      expect_usable(session, "rank 1 may follow");
-      expect(finish(handle).code == RUEDA_OK, "the first operation failed");
-    } else {
-      expect_usable(session, "after a refusal");
-      expect_usable(session, "rank 1 may follow");
-      expect_code(sum(session, first, "w1"), RUEDA_OK, "w1");
-    }
-    expect(first[0] == 2 && second[0] == 5, "the refused tensor was touched or the sum is wrong");
-    expect_code(sum(session, second, "w1"), RUEDA_OK, "the name again, once it is free");
-  });
-}
-
 TEST_CASE("tensors of a group lie as far apart as the caller's header says") {
   // A later header's tensor, and an earlier one's, which ended before `element_bytes`.
   struct Longer {
@@ -333,43 +286,6 @@ TEST_CASE("tensors of a group lie as far apart as the caller's header says") {
     }
     expect(values[0] == 4 && values[1] == 8, "the group summed something else");
   });
-}
-
-TEST_CASE("a group with the same name twice is refused whole") {
-  each_rank_is_refused(
-      [](rueda_session* session, rueda_handle* handle) {
-        std::vector<float> a(4);
-        std::vector<float> b(4);
-        const CTensor first(a, RUEDA_F32);
-        const CTensor second(b, RUEDA_F32);
-        const rueda_tensor tensors[] = {*first.get(), *second.get()};
-        const char* const names[] = {"twin", "twin"};
-        const rueda_op_options options = named("group");
-        return rueda_grouped_allreduce_async(session, 2, tensors, tensors, names, RUEDA_SUM, &options, handle);
-      },
-      "twin");
-}
-
-TEST_CASE("a group with one bad member is refused whole, and its good members' names stay free") {
-  each_rank_is_refused(
-      [](rueda_session* session, rueda_handle* handle) {
-        std::vector<float> a(4);
-        std::vector<float> b(4);
-        const CTensor good(a, RUEDA_F32);
-        const CTensor bad(b, 99);
-        const rueda_tensor tensors[] = {*good.get(), *bad.get()};
-        const char* const names[] = {"good", "bad"};
-        const rueda_op_options options = named("group");
-        const int32_t code =
-            rueda_grouped_allreduce_async(session, 2, tensors, tensors, names, RUEDA_SUM, &options, handle);
-        const std::string sentence = rueda_last_error();
-        expect(sentence.find("99") != std::string::npos, sentence);
-        expect_code(sum(session, a, "good"), RUEDA_OK, "the good member's name");
-        // Refused again, for the caller's check of the sentence.
-        expect_code(code, RUEDA_INVALID_ARGUMENT, "a group with a bad member");
-        return rueda_grouped_allreduce_async(session, 2, tensors, tensors, names, RUEDA_SUM, &options, handle);
-      },
-      "99");
 }
 
 TEST_CASE("tensors without elements are reduced and broadcast like others") {
