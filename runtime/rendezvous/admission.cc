@@ -1,5 +1,6 @@
 #include "runtime/rendezvous/admission.h"
 
+#include <algorithm>
 #include <map>
 
 #include "runtime/base/rank_ranges.h"
@@ -76,11 +77,16 @@ Table program_table(std::span<const Wish> wishes) {
   return table;
 }
 
+/// The marks of the keys only where all have one: of a rank that has none, that is what there is to say.
 Table start_table(std::span<const Wish> wishes) {
   Table table{{"size of the job", {}}, {"job key", {}}};
+  const auto keyed = [](const Wish& wish) { return !wish.key_mark.empty(); };
+  const bool marked = std::all_of(wishes.begin(), wishes.end(), keyed);
+  if (marked) table.emplace_back("mark of the job key", Column());
   for (size_t rank = 0; rank < wishes.size(); ++rank) {
     table[0].second.add(static_cast<int>(rank), std::to_string(wishes[rank].size));
-    table[1].second.add(static_cast<int>(rank), wishes[rank].keyed ? "yes" : "no");
+    table[1].second.add(static_cast<int>(rank), keyed(wishes[rank]) ? "yes" : "no");
+    if (marked) table[2].second.add(static_cast<int>(rank), wishes[rank].key_mark);
   }
   return table;
 }

@@ -8,6 +8,7 @@
 #include "runtime/base/random.h"
 #include "runtime/net/interfaces.h"
 #include "runtime/rendezvous/admission.h"
+#include "runtime/rendezvous/job_key.h"
 #include "runtime/rendezvous/locality.h"
 #include "runtime/rendezvous/store_keys.h"
 
@@ -105,7 +106,7 @@ Result<Wish> Forming::make_wish() const {
   wish.nonce = std::move(nonce).value();
   wish.rank = identity_.rank;
   wish.size = identity_.size;
-  wish.keyed = identity_.key.present;
+  wish.key_mark = key_mark(identity_.key, identity_.job);
   wish.agreed = print_agreed(settings_);
   wish.endpoint.host = identity_.host;
   wish.endpoint.pid = ::getpid();

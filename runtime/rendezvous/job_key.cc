@@ -1,9 +1,12 @@
 #include "runtime/rendezvous/job_key.h"
 
 #include <fcntl.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <optional>
@@ -148,6 +151,21 @@ Result<JobKey> read_job_key(const Environment& environment) {
   if (const auto fd = environment("RUEDA_JOB_KEY_FD")) return key_from_descriptor(*fd);
   if (const auto path = environment("RUEDA_JOB_KEY_FILE")) return key_from_file(*path);
   return JobKey{};
+}
+
+std::string key_mark(const JobKey& key, const std::string& job) {
+  if (!key.present) return {};
+  const std::string text = "rueda key mark of " + job;
+  std::array<unsigned char, EVP_MAX_MD_SIZE> mac{};
+  unsigned int bytes = 0;
+  ::HMAC(::EVP_sha256(), key.bytes.data(), static_cast<int>(key.bytes.size()),
+         reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &bytes);
+  constexpr size_t kShown = 4;
+  std::string mark;
+  for (size_t i = 0; i < kShown; ++i) {
+    for (const int digit : {mac[i] >> 4, mac[i] & 15}) mark += "0123456789abcdef"[digit];
+  }
+  return mark;
 }
 
 const char* how_to_make_a_key() {

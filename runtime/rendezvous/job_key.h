@@ -22,6 +22,10 @@ Result<JobKey> read_job_key(const Environment& environment);
 /// any process.
 Result<JobKey> user_key(const Environment& environment);
 
+/// Eight hex digits that tell two keys of one job apart and give neither away: the first 32 bits of an HMAC-SHA256 of
+/// the job's name. Empty without a key. Any thread.
+std::string key_mark(const JobKey& key, const std::string& job);
+
 /// The commands that make a key file, for error sentences.
 const char* how_to_make_a_key();
 

@@ -63,10 +63,39 @@ Status RollCall::who_is_absent() {
   return missing(absent);
 }
 
-Status RollCall::missing(const std::vector<int>& ranks) const {
+Status RollCall::missing(const std::vector<int>& ranks) {
   return {Code::kTimeout,
-          "init: " + rank_ranges(ranks, {}) + " of " + std::to_string(size_) + " did not come before the deadline",
+          "init: " + rank_ranges(ranks, {}) + " of " + std::to_string(size_) + " did not come before the deadline" +
+              came_twice(),
           ranks.empty() ? -1 : ranks.front()};
+}
+
+/// Who says that they are this rank, in its last few wishes that stand: the latest first, each process once.
+std::vector<Endpoint> RollCall::claimants(int rank) {
+  constexpr int64_t kLookBack = 8;
+  std::vector<Endpoint> seen;
+  const auto total = store_.add(wishes_key(job_, rank), 0);
+  const int64_t last = total.ok() ? total.value() : 0;
+  for (int64_t number = last; number > std::max<int64_t>(0, last - kLookBack); --number) {
+    const auto bytes = store_.get(wish_key(job_, rank, number), now());
+    const auto wish = bytes.ok() ? decode_wish(bytes.value()) : Result<Wish>(bytes.status());
+    const auto same = [&](const Endpoint& known) { return known.worker == wish.value().endpoint.worker; };
+    if (wish.ok() && std::none_of(seen.begin(), seen.end(), same)) seen.push_back(wish.value().endpoint);
+  }
+  return seen;
+}
+
+/// "; rank 0 came twice: as host a, pid 7 and as host a, pid 8", for each rank that several processes say they are: as
+/// where a launcher gives them no numbers.
+std::string RollCall::came_twice() {
+  const auto place = [](const Endpoint& one) { return "host " + one.host + ", pid " + std::to_string(one.pid); };
+  std::string text;
+  for (int rank = 0; rank < size_; ++rank) {
+    const std::vector<Endpoint> seen = claimants(rank);
+    if (seen.size() < 2) continue;
+    text += "; rank " + std::to_string(rank) + " came twice: as " + place(seen[1]) + " and as " + place(seen[0]);
+  }
+  return text;
 }
 
 Result<RollCall::Taken> RollCall::take_latest(int rank, Deadline deadline) {

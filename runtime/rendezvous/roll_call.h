@@ -33,7 +33,8 @@ class RollCall {
   /// Rank 0's answer to this rank's wish: the epoch, or why there is none. kTimeout names the ranks that never came.
   Result<uint64_t> await_answer(const std::string& nonce, Deadline deadline);
 
-  /// Rank 0: one wish of every rank, by rank. kTimeout names the ranks that never came; those that did have been told.
+  /// Rank 0: one wish of every rank, by rank. kTimeout names the ranks that never came, and those that
+  /// several processes say they are; those that did have been told.
   Result<std::vector<Wish>> gather(Deadline deadline);
   /// Rank 0: tells all of them the epoch, or why there is none.
   Status answer(const std::vector<Wish>& wishes, const Status& status, uint64_t epoch);
@@ -48,7 +49,9 @@ class RollCall {
   Status mark_taken(int rank, int64_t number);
   Result<std::vector<Taken>> take_all(Deadline deadline);
   Status who_is_absent();
-  Status missing(const std::vector<int>& ranks) const;
+  Status missing(const std::vector<int>& ranks);
+  std::vector<Endpoint> claimants(int rank);
+  std::string came_twice();
 
   Store& store_;
   std::string job_;

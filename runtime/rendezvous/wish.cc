@@ -71,7 +71,7 @@ std::string encode(const Wish& wish) {
   writer.text(wish.nonce);
   writer.i32(wish.rank);
   writer.i32(wish.size);
-  writer.u8(wish.keyed ? 1 : 0);
+  writer.text(wish.key_mark);
   write(writer, wish.endpoint);
   writer.text(wish.agreed);
   return writer.take_text();
@@ -88,7 +88,7 @@ Result<Wish> decode_wish(std::string_view bytes) {
   if (wish.protocol != kProtocolNumber) return wish;
   wish.rank = reader.i32();
   wish.size = reader.i32();
-  wish.keyed = reader.u8() != 0;
+  wish.key_mark = reader.text(kMaxName);
   wish.endpoint = read_endpoint(reader);
   wish.agreed = reader.text(kMaxSettings);
   if (!reader.finished()) return unreadable("wish", bytes.size());

@@ -10,7 +10,7 @@
 namespace rueda::core {
 
 /// Changes with every change of what ranks say to each other.
-inline constexpr uint32_t kProtocolNumber = 1;
+inline constexpr uint32_t kProtocolNumber = 2;
 
 /// A rank asks to take part in the next epoch: everything that rank 0 needs to know of it. Only `protocol` and `build`
 /// are readable across different protocols; the rest is then empty.
@@ -20,7 +20,7 @@ struct Wish {
   std::string nonce;  ///< where the answer goes
   int rank = 0;
   int size = 1;
-  bool keyed = false;  ///< it holds a job key
+  std::string key_mark;  ///< `key_mark` of its job key; empty: it holds none
   Endpoint endpoint;
   std::string agreed;  ///< `print_agreed` of its settings
 };

@@ -204,6 +204,25 @@ TEST_CASE("init's timeout may be as long as a double can say, and is a number fr
   }
 }
 
+TEST_CASE("ranks with different keys over one store are told so at once") {
+  const CallbackStore store;
+  on_threads(2, [&](int rank) {
+    const std::string key(32, static_cast<char>('k' + rank));
+    rueda_init_options options = sized();
+    options.has_rank = 1;
+    options.rank = rank;
+    options.size = 2;
+    options.store = store.c_store();
+    options.job_key = key.data();
+    options.job_key_bytes = key.size();
+    options.timeout_seconds = 100;
+    rueda_session* session = nullptr;
+    expect_code(rueda_init(&options, &session), RUEDA_MISMATCH, "init with another key");
+    const std::string sentence = rueda_last_error();
+    expect(sentence.find("mark of the job key: ") != std::string::npos, sentence);
+  });
+}
+
 TEST_CASE("a rank that never comes is named when init's time is up, and a good init follows") {
   const CallbackStore store;
   std::vector<std::string> sentences(2);
