@@ -36,7 +36,10 @@ std::optional<Status> Faults::due() {
   std::erase_if(evidence_, [&](const Evidence& evidence) { return has_left(evidence.rank); });
   for (const Evidence& evidence : evidence_) {
     if (!evidence.grace_end.passed()) continue;
-    return Status(Code::kPeerLost, fmt::format("{} died: {}", who(plan_, evidence.rank), evidence.how), evidence.rank);
+    const std::string rank = who(plan_, evidence.rank);
+    const bool whole = evidence.how.starts_with(rank);
+    return Status(Code::kPeerLost, whole ? evidence.how : fmt::format("{} died: {}", rank, evidence.how),
+                  evidence.rank);
   }
   return std::nullopt;
 }

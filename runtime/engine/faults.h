@@ -23,7 +23,7 @@ class Faults {
  public:
   Faults(const EpochPlan& plan, Judge judge);
 
-  /// `rank` seems gone; `how` completes "rank 1 (host a, pid 7) died: ...".
+  /// `rank` seems gone; `how` completes "rank 1 (host a, pid 7) died: ...", or begins with the rank as `who` names it.
   void observe(int rank, const std::string& how) RUEDA_EXCLUDES(mutex_);
   /// `rank` has said goodbye.
   void left(int rank) { left_[static_cast<size_t>(rank)].store(true); }

@@ -161,6 +161,15 @@ TEST_CASE("evidence becomes the reason after its grace, naming rank, host, pid a
   CHECK(why->sentence() == "rank 2 (host host2, pid 102) died: its process has ended");
 }
 
+TEST_CASE("evidence that names its rank itself is the whole sentence") {
+  const EpochPlan plan = plan_of(3, 1);
+  Faults faults(plan, Judge::kRankZero);
+  faults.observe(2, "rank 2 (host host2, pid 102) closed its control connection without a goodbye");
+  const auto why = await_due(faults);
+  REQUIRE(why.has_value());
+  CHECK(why->sentence() == "rank 2 (host host2, pid 102) closed its control connection without a goodbye");
+}
+
 TEST_CASE("the grace is the judge's 250 ms, and short where this rank is the judge or sees the judge die") {
   const auto grace_of = [](int own, Judge judge, int seen) {
     const EpochPlan plan = plan_of(3, own);
