@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <string>
 #include <vector>
 
@@ -293,6 +294,42 @@ TEST_CASE("two wrappers of one session have names of their own") {
     backward(second, {2});  // the same parameter names, in flight at once
     second.step();
     first.step();
+  });
+}
+
+TEST_CASE("a wrapper that was refused leaves no gap in the names: its rank tries again and meets the others") {
+  cpp_ranks(2, [](Session& session) {
+    if (session.rank() == 1) {
+      expect_refused([&] { Distributed(session, Descent(1, "w0")); }, "two parameters are named 'w0'");
+      expect_refused([&] { Distributed(session, Descent(1), {.backward_passes_per_step = 0}); }, "at least 1");
+    }
+    Distributed optimizer(session, Descent(static_cast<float>(session.rank() + 1)));
+    optimizer.broadcast_parameters(0);
+    expect(optimizer->values()[3][2] == 1, "the parameters are not rank 0's");
+  });
+}
+
+TEST_CASE("a gradient whose enqueue is refused is not counted, and can be reported again") {
+  std::promise<void> refused;
+  const std::shared_future<void> was_refused = refused.get_future().share();
+  cpp_ranks(2, [&](Session& session) {
+    Distributed optimizer(session, Descent(1), {.op = ReduceOp::kSum});
+    std::vector<float> busy(1);
+    const AllreduceOptions taken{.op = ReduceOp::kSum, .name = "optimizer.0.gradient.w0"};
+    add_gradient(*optimizer.operator->(), 0, {session.rank()});
+    if (session.rank() == 0) {
+      const Handle handle = session.allreduce_async(busy, taken);
+      expect_refused([&] { optimizer.gradient_ready(0); }, "already in flight");
+      refused.set_value();
+      handle.wait();
+    } else {
+      was_refused.wait();
+      session.allreduce(busy, taken);
+    }
+    for (size_t i = 0; i < kParameters; ++i) optimizer.gradient_ready(i);
+    optimizer.step();
+    const double wanted = static_cast<double>(slope(0, 0, 0, 1)) + static_cast<double>(slope(1, 0, 0, 1));
+    expect(std::abs(static_cast<double>(optimizer->gradient(0)[0]) - wanted) < 1e-5, "the gradient was not reduced");
   });
 }
 

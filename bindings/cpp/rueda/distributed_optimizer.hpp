@@ -73,10 +73,7 @@ class DistributedOptimizer {
   /// InvalidArgument: an empty or doubled parameter name, an op other than average and sum, predivide with sum, a
   /// factor, group or pass count out of range.
   DistributedOptimizer(Session& session, Wrapped optimizer, DistributedOptimizerOptions options = {})
-      : session_(session),
-        optimizer_(std::move(optimizer)),
-        options_(std::move(options)),
-        prefix_("optimizer." + std::to_string(session.next_name_space()) + ".") {
+      : session_(session), optimizer_(std::move(optimizer)), options_(std::move(options)) {
     detail::require_valid(options_.op, options_.gradient_predivide_factor, options_.num_groups);
     set_backward_passes_per_step(options_.backward_passes_per_step);
     for (auto&& parameter : optimizer_.parameters()) {
@@ -87,6 +84,8 @@ class DistributedOptimizer {
     }
     groups_ = detail::GradientGroups(parameters_.size(), static_cast<size_t>(options_.num_groups));
     passes_.assign(parameters_.size(), 0);
+    // Last: a rank that is refused and tries again still has the same names as the others.
+    prefix_ = "optimizer." + std::to_string(session.next_name_space()) + ".";
   }
   DistributedOptimizer(const DistributedOptimizer&) = delete;  // tensors point into the wrapped optimizer
   DistributedOptimizer& operator=(const DistributedOptimizer&) = delete;
@@ -96,7 +95,8 @@ class DistributedOptimizer {
 
   /// The gradient of parameter `index`, in the order of `parameters()`, holds what this backward pass adds. On the last
   /// pass of the step it is enqueued, and must not be touched until `synchronize()` or `step()`.
-  /// InvalidArgument: no such parameter, or more passes than `backward_passes_per_step`.
+  /// InvalidArgument: no such parameter, or more passes than `backward_passes_per_step`. Where the enqueue itself
+  /// throws, the pass is not counted, and the call can be repeated.
   void gradient_ready(size_t index) {
     detail::require(index < parameters_.size(), "gradient_ready(" + std::to_string(index) + "): there are " +
                                                     std::to_string(parameters_.size()) + " parameters");
@@ -104,7 +104,11 @@ class DistributedOptimizer {
     detail::require(passes_[index] < limit && !synchronized_,
                     "gradient of '" + parameters_[index].name + "': more than " + std::to_string(limit) +
                         " backward passes (backward_passes_per_step) before step()");
-    if (++passes_[index] == limit && groups_.member_ready(index)) enqueue(groups_.group_of(index));
+    const size_t group = groups_.group_of(index);
+    const bool last_pass = passes_[index] + 1 == limit;
+    if (last_pass && groups_.missing(group) == 1) enqueue(group);
+    ++passes_[index];
+    if (last_pass) groups_.member_ready(index);
   }
   /// InvalidArgument also: no such name.
   void gradient_ready(const std::string& name) {

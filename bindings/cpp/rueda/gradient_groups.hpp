@@ -58,8 +58,10 @@ class GradientGroups {
   size_t group_of(size_t parameter) const { return group_of_[parameter]; }
   /// First member and one past the last.
   std::pair<size_t, size_t> members(size_t group) const { return {first_[group], first_[group + 1]}; }
-  /// Counts a member as ready; whether it was the last that its group waited for.
-  bool member_ready(size_t parameter) { return --missing_[group_of_[parameter]] == 0; }
+  /// How many members the group still waits for.
+  size_t missing(size_t group) const { return missing_[group]; }
+  /// Counts a member as ready.
+  void member_ready(size_t parameter) { --missing_[group_of_[parameter]]; }
   bool enqueued(size_t group) const { return enqueued_[group]; }
   void mark_enqueued(size_t group) { enqueued_[group] = true; }
   /// A new step.
