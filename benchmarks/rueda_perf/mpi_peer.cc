@@ -1,14 +1,19 @@
 #include "benchmarks/rueda_perf/mpi_peer.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
@@ -29,17 +34,41 @@ std::string joined(const Words& words) {
   throw std::runtime_error("the peer '" + joined(words) + "' " + what);
 }
 
-pid_t spawn(const Words& words, int output) {
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
+std::vector<char*> pointers(const Words& words) {
+  std::vector<char*> all;
+  for (const std::string& word : words) all.push_back(const_cast<char*>(word.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
+
+// Ours, and that everything Open MPI leaves on disk goes below `folder`.
+Words environment_with(const std::string& folder) {
+  Words all;
+  for (char** entry = environ; *entry != nullptr; ++entry) all.emplace_back(*entry);
+  for (const char* name : {"OMPI_MCA_btl_vader_backing_directory", "OMPI_MCA_orte_tmpdir_base", "TMPDIR"}) {
+    std::erase_if(all, [name](const std::string& entry) { return entry.starts_with(std::string(name) + "="); });
+    all.push_back(std::string(name) + "=" + folder);
+  }
+  return all;
+}
+
+// In a process group of its own: a signal to ours reaches mpirun through `PassOn`, once, for a second one would make it
+// leave without tidying up.
+pid_t spawn(const Words& words, const Words& environment, int output) {
+  const std::vector<char*> argv = pointers(words);
+  const std::vector<char*> variables = pointers(environment);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, output, 1);
   pid_t pid = -1;
-  const int error = ::posix_spawnp(&pid, argv[0], &actions, nullptr, argv.data(), environ);
+  const int error = ::posix_spawnp(&pid, argv[0], &actions, &attributes, argv.data(), variables.data());
   posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
   if (error != 0) fail(words, std::string("cannot be started: ") + std::strerror(error));
   return pid;
 }
@@ -55,13 +84,64 @@ std::string read_to_end(int fd) {
   }
 }
 
-// What the program printed to stdout; its errors go to ours.
-std::string output_of(const Words& words) {
+// A folder of its own for the peer, on memory where there is some, gone when this is.
+class Folder {
+ public:
+  Folder() {
+    const std::string base = ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path();
+    path_ = base + "/rueda-perf-XXXXXX";
+    if (::mkdtemp(path_.data()) == nullptr) {
+      throw std::runtime_error("no folder " + path_ + " for the peer: " + std::strerror(errno));
+    }
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// While it lives, SIGINT, SIGTERM and SIGHUP end the peer instead of us; `arrived` says which one came.
+class PassOn {
+ public:
+  explicit PassOn(pid_t to) {
+    to_ = to;
+    arrived_ = 0;
+    struct sigaction action {};
+    action.sa_handler = [](int signal) {
+      const int before = errno;
+      if (arrived_.exchange(signal) == 0) ::kill(to_, SIGTERM);
+      errno = before;
+    };
+    for (size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
+  }
+  ~PassOn() {
+    for (size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+  }
+  PassOn(const PassOn&) = delete;
+  PassOn& operator=(const PassOn&) = delete;
+  static int arrived() { return arrived_; }
+
+ private:
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+  static inline std::atomic<pid_t> to_{0};
+  static inline std::atomic<int> arrived_{0};
+  struct sigaction before_[std::size(kSignals)]{};
+};
+
+// Runs the program and gives what it printed to stdout; its errors go to ours.
+std::string output_of(const Words& words, const std::string& folder) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) fail(words, std::string("gets no pipe: ") + std::strerror(errno));
   const core::UniqueFd from(ends[0]);
   core::UniqueFd to(ends[1]);
-  const pid_t pid = spawn(words, to.get());
+  const pid_t pid = spawn(words, environment_with(folder), to.get());
+  const PassOn pass_on(pid);
   to.reset();
   std::string text = read_to_end(from.get());
   int status = 0;
@@ -70,6 +150,18 @@ std::string output_of(const Words& words) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
   fail(words, WIFEXITED(status) ? "exited with " + std::to_string(WEXITSTATUS(status))
                                 : "was ended by signal " + std::to_string(WTERMSIG(status)));
+}
+
+// As `output_of`; a signal that came meanwhile is obeyed once nothing of the peer is left.
+std::string output_in_folder(const Words& words) {
+  std::optional<Folder> folder(std::in_place);
+  try {
+    return output_of(words, folder->path());
+  } catch (const std::runtime_error&) {
+    folder.reset();
+    if (PassOn::arrived() != 0) ::raise(PassOn::arrived());
+    throw;
+  }
 }
 
 }  // namespace
@@ -99,7 +191,7 @@ Row MpiPeer::run(size_t bytes, int ranks, int yield) {
   if (arguments_.warm_up > 0) tail.insert(tail.end(), {"--warmup", std::to_string(arguments_.warm_up)});
   if (arguments_.buffers == Buffers::kCold) tail.push_back("--cold");
   words.insert(words.end(), tail.begin(), tail.end());
-  const std::string text = output_of(words);
+  const std::string text = output_in_folder(words);
   const auto found = nlohmann::json::parse(text.substr(std::min(text.find('{'), text.size())), nullptr, false);
   if (!found.is_object()) fail(words, "printed no result but '" + text + "'");
   description_ = {{"name", "mpi"}, {"library", found.at("library")}, {"command", joined(words)}};
