@@ -1,9 +1,12 @@
 #include "benchmarks/rueda_perf/arguments.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
+
+#include "runtime/base/settings.h"
 
 namespace rueda::perf {
 namespace {
@@ -66,19 +69,37 @@ void add_what(CLI::App& app, Arguments& a) {
                  "row of the table for every operation: auto, shm_two_shot, ring, ... (auto)");
 }
 
-void add_sizes(CLI::App& app, Arguments& a) {
-  app.add_option("--min", a.min_bytes, "bytes of the smallest tensor, also as 4K, 1M (8)")
-      ->transform(CLI::AsSizeValue(false));
-  app.add_option("--max", a.max_bytes, "bytes of the largest (64M)")->transform(CLI::AsSizeValue(false));
-  app.add_option("--step-factor", a.step_factor, "from one size to the next (2)")->check(CLI::Range(2, 1 << 20));
+// An option whose value is bytes as RUEDA_FUSION_THRESHOLD takes them.
+void add_bytes(CLI::App& app, const std::string& flag, const std::vector<size_t*>& values, const std::string& help) {
   app.add_option_function<std::string>(
-         "--bytes",
-         [&a](const std::string& text) {
-           CLI::detail::lexical_cast(text, a.min_bytes);
-           a.max_bytes = a.min_bytes;
-         },
-         "one size: --min and --max")
-      ->transform(CLI::AsSizeValue(false));
+      flag,
+      [flag, values](const std::string& text) {
+        const auto bytes = core::parse_bytes(text);
+        if (!bytes.ok()) throw CLI::ValidationError(flag, bytes.status().sentence());
+        for (size_t* value : values) *value = bytes.value();
+      },
+      help);
+}
+
+// Seconds of a time that ends.
+void add_seconds(CLI::App& app, const std::string& flag, double& seconds, double least, const std::string& help) {
+  constexpr double kMost = 3600;
+  app.add_option_function<std::string>(
+      flag,
+      [flag, &seconds, least](const std::string& text) {
+        const bool number = CLI::detail::lexical_cast(text, seconds);
+        if (number && seconds >= least && seconds <= kMost) return;
+        throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds from " +
+                                             CLI::detail::to_string(least) + " to " + CLI::detail::to_string(kMost));
+      },
+      help);
+}
+
+void add_sizes(CLI::App& app, Arguments& a) {
+  add_bytes(app, "--min", {&a.min_bytes}, "bytes of the smallest tensor, also as 4K, 1M (8)");
+  add_bytes(app, "--max", {&a.max_bytes}, "bytes of the largest (64M)");
+  app.add_option("--step-factor", a.step_factor, "from one size to the next (2)")->check(CLI::Range(2, 1 << 20));
+  add_bytes(app, "--bytes", {&a.min_bytes, &a.max_bytes}, "one size: --min and --max");
   app.add_option("--count", a.tensors, "tensors of that size enqueued at once (1)")->check(CLI::Range(1, 65536));
   app.add_option("--set", a.set, "resnet50: its 161 gradients (102 MB as f32) in one step, enqueued last layer first")
       ->check(CLI::IsMember({"resnet50"}));
@@ -96,7 +117,7 @@ void add_how(CLI::App& app, Arguments& a) {
   app.add_option("--iters", a.iterations, "timed steps of a row (as many as --seconds has room for, 5 to 10000)")
       ->check(CLI::Range(1, 10000000));
   app.add_option("--warmup", a.warm_up, "steps before those (by size)")->check(CLI::Range(1, 1000000));
-  app.add_option("--seconds", a.row_seconds, "time of a row (0.5)")->check(CLI::Range(0.001, 3600.0));
+  add_seconds(app, "--seconds", a.row_seconds, 0.001, "time of a row (0.5)");
 }
 
 void add_comparisons(CLI::App& app, Arguments& a) {
@@ -108,11 +129,9 @@ void add_comparisons(CLI::App& app, Arguments& a) {
                  "mpi: MPI_Allreduce of the same bytes in place, in runs of mpirun between our rows; of "
                  "mpi_yield_when_idle 0 and 1 the better is reported")
       ->check(CLI::IsMember({"mpi"}));
-  app.add_option(
-         "--idle", a.idle_seconds,
-         "instead of a sweep: how much of a core the idle process uses for this many seconds, its wake-ups, and "
-         "how Pss grows by init and by an all-reduce of --max bytes (256M)")
-      ->check(CLI::Range(0.1, 3600.0));
+  add_seconds(app, "--idle", a.idle_seconds, 0.1,
+              "instead of a sweep: how much of a core the idle process uses for this many seconds, its wake-ups, and "
+              "how Pss grows by init and by an all-reduce of --max bytes (256M)");
   app.add_option("--json", a.json_path, "rank 0 writes the results to this file too");
 }
 
@@ -121,14 +140,25 @@ bool has_parts(const Arguments& a) {
   return a.collective == core::OpKind::kReducescatter || core::exchanges(a.collective);
 }
 
-// Every rank would say the same: rank 0 does.
-bool speaks() {
-  const char* const rank = std::getenv("RUEDA_RANK");
-  return rank == nullptr || std::string(rank) == "0";
+// A sweep is of whole elements, and of what a tensor can have.
+void check_sizes(const CLI::App& app, Arguments& a) {
+  constexpr size_t kMostBytes = size_t{1} << 47;
+  const char* flag = app.count("--bytes") > 0 ? "--bytes" : "--min";
+  const size_t width = core::size_of(a.dtype);
+  if (app.count("--min") == 0 && app.count("--bytes") == 0) a.min_bytes = std::max(a.min_bytes, width);
+  if (a.min_bytes == 0) throw CLI::ValidationError(flag, "0 bytes; at least 1");
+  if (a.min_bytes % width != 0) {
+    throw CLI::ValidationError(flag, std::to_string(a.min_bytes) + " bytes are no whole number of " +
+                                         core::name_of(a.dtype) + ", which has " + std::to_string(width));
+  }
+  if (a.max_bytes > kMostBytes / a.tensors) {
+    throw CLI::ValidationError(
+        app.count("--bytes") > 0 ? "--bytes" : "--max",
+        std::to_string(a.tensors) + " of " + std::to_string(a.max_bytes) + " bytes; the limit is 2^47 in all");
+  }
 }
 
 void check_together(const CLI::App& app, const Arguments& a) {
-  if (a.min_bytes == 0) throw CLI::ValidationError("--min", "0 bytes; at least 1");
   if (a.max_bytes < a.min_bytes) {
     throw CLI::ValidationError("--max", std::to_string(a.max_bytes) + " is below --min " + std::to_string(a.min_bytes));
   }
@@ -147,11 +177,16 @@ void check_together(const CLI::App& app, const Arguments& a) {
 
 }  // namespace
 
+bool is_rank_zero() {
+  const char* const rank = std::getenv("RUEDA_RANK");
+  return rank == nullptr || std::string(rank) == "0";
+}
+
 std::vector<size_t> sweep_sizes(const Arguments& arguments) {
   if (arguments.collective == core::OpKind::kBarrier) return {0};
   std::vector<size_t> sizes;
   for (size_t bytes = arguments.min_bytes; bytes <= arguments.max_bytes; bytes *= arguments.step_factor) {
-    sizes.push_back(bytes);
+    sizes.push_back(bytes);  // at most 2^47, times at most 2^20: no overflow
   }
   return sizes;
 }
@@ -167,14 +202,15 @@ std::optional<Arguments> parse_arguments(int argc, char** argv, int* exit_code) 
   try {
     app.parse(argc, argv);
     if (arguments.idle_seconds > 0 && app.count("--max") == 0) arguments.max_bytes = size_t{256} << 20;
+    check_sizes(app, arguments);
     check_together(app, arguments);
     if (has_parts(arguments)) arguments.forms = {Form::kOutOfPlace};
     return arguments;
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, complaint;
     const int code = app.exit(error, out, complaint);
-    if (speaks()) std::cout << out.str() << std::flush;
-    if (speaks()) std::cerr << complaint.str() << std::flush;
+    if (is_rank_zero()) std::cout << out.str() << std::flush;
+    if (is_rank_zero()) std::cerr << complaint.str() << std::flush;
     *exit_code = code == 0 ? 0 : 2;
     return std::nullopt;
   }

@@ -38,6 +38,9 @@ struct Arguments {
 /// The bytes of one tensor in each row of the sweep, ascending.
 std::vector<size_t> sweep_sizes(const Arguments& arguments);
 
+/// Whether this process is the one that speaks for all, as its environment has it: known before init.
+bool is_rank_zero();
+
 /// Parses the command line. On --help, or on a flag that is wrong, rank 0 prints what there is to say (the others would
 /// say the same); nothing is returned, and the exit code in `exit_code`.
 std::optional<Arguments> parse_arguments(int argc, char** argv, int* exit_code);

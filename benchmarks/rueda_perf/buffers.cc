@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
-#include <new>
+#include <stdexcept>
+#include <string>
 
 namespace rueda::perf {
 namespace {
@@ -17,7 +19,9 @@ constexpr size_t kColdDistance = 4096 + 64;
 
 Memory::Memory(size_t bytes) : bytes_(std::max<size_t>(bytes, 1)) {
   void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) throw std::bad_alloc();
+  if (at == MAP_FAILED) {
+    throw std::runtime_error("no memory for buffers of " + std::to_string(bytes_) + " bytes: " + std::strerror(errno));
+  }
   data_ = static_cast<std::byte*>(at);
   std::memset(data_, 1, bytes_);  // a page first written within a step would be timed
 }

@@ -9,7 +9,7 @@ enum class Buffers { kHot, kCold };
 /// Anonymous memory, touched, unmapped at the end.
 class Memory {
  public:
-  /// Throws std::bad_alloc.
+  /// Throws std::runtime_error with the number of bytes.
   explicit Memory(size_t bytes);
   ~Memory();
   Memory(const Memory&) = delete;

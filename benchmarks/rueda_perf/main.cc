@@ -79,6 +79,7 @@ int main(int argc, char** argv) {
   if (!arguments) return exit_code;
   force_algorithm(*arguments);
   try {
+    if (is_rank_zero()) Report::check_writable(arguments->json_path);
     return arguments->idle_seconds > 0 ? report_idle(*arguments) : Run(*arguments).sweep();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "rueda-perf: %s\n", error.what());

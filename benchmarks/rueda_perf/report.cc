@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 namespace rueda::perf {
 namespace {
@@ -83,6 +84,11 @@ void Report::note(const std::string& name, const std::map<std::string, std::stri
   texts_[name] = texts;
   for (const auto& [key, text] : texts) std::printf("%s %s: %s\n", name.c_str(), key.c_str(), text.c_str());
   std::fflush(stdout);
+}
+
+void Report::check_writable(const std::string& json_path) {
+  if (json_path.empty() || std::ofstream(json_path, std::ios::app)) return;
+  throw std::runtime_error("cannot write " + json_path + ": " + std::strerror(errno));
 }
 
 int Report::finish() const {

@@ -13,6 +13,10 @@ class Report {
   /// The table goes to stdout; `json_path` may be empty.
   explicit Report(std::string json_path) : json_path_(std::move(json_path)) {}
 
+  /// Before a run that may take long: whether the JSON can be written at its end. Makes the file, and changes nothing
+  /// in one that is there. Throws std::runtime_error with the path and the reason.
+  static void check_writable(const std::string& json_path);
+
   void add(const Row& row);
   /// A number of the whole run, by its name in the JSON.
   void note(const std::string& name, double value);

@@ -128,14 +128,22 @@ TEST_CASE("without hvdrun it is a job of one rank") {
 }
 
 TEST_CASE("rueda-perf says what is wrong with its flags") {
-  const std::pair<const char*, const char*> cases[] = {{"allgather", "there is no 'allgather'"},
-                                                       {"allreduce --dtype f33", "there is no 'f33'"},
-                                                       {"allreduce --min 10 --max 4", "--max: 4 is below --min 10"},
-                                                       {"allreduce --min 0", "--min"},
-                                                       {"allreduce --speed 9", "--speed"},
-                                                       {"broadcast --set resnet50", "--set"},
-                                                       {"barrier --peer mpi", "--peer"},
-                                                       {"allreduce --in-place --out-of-place", "--out-of-place"}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"allgather", "there is no 'allgather'"},
+      {"allreduce --dtype f33", "there is no 'f33'"},
+      {"allreduce --min 10 --max 4", "--max: 4 is below --min 10"},
+      {"allreduce --min 0", "--min"},
+      {"allreduce --bytes -4", "--bytes: \"-4\" is not allowed"},
+      {"allreduce --bytes 1P", "--bytes: \"1P\" is not allowed"},
+      {"allreduce --bytes 3", "--bytes: 3 bytes are no whole number of f32"},
+      {"allreduce --max 1000000G", "the limit is 2^47"},
+      {"allreduce --seconds nan", "--seconds: 'nan' is not"},
+      {"allreduce --seconds -1", "--seconds: '-1' is not"},
+      {"--idle inf", "--idle: 'inf' is not"},
+      {"allreduce --speed 9", "--speed"},
+      {"broadcast --set resnet50", "--set"},
+      {"barrier --peer mpi", "--peer"},
+      {"allreduce --in-place --out-of-place", "--out-of-place"}};
   for (const auto& [flags, words] : cases) {
     const PerfRun run = run_perf(0, flags);
     INFO(flags << ": " << run.output);
@@ -147,9 +155,23 @@ TEST_CASE("rueda-perf says what is wrong with its flags") {
   CHECK(unknown.output.find("carousel") != std::string::npos);
 }
 
-TEST_CASE("a result that cannot be written is a failure") {
+TEST_CASE("the smallest size is one element of a type that has more than 8 bytes") {
+  const json rows = results_of(run_perf(0, "allreduce --dtype c128 --max 16 --iters 1 --warmup 1 --in-place"));
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].at("bytes") == 16);
+}
+
+TEST_CASE("buffers for which there is no memory are named with their size") {
+  const PerfRun run = run_perf(0, "allreduce --bytes 100T --iters 1 --warmup 1");
+  INFO(run.output);
+  CHECK(run.exit_code == 1);
+  CHECK(run.output.find("no memory for buffers of 109951162777600 bytes") != std::string::npos);
+}
+
+TEST_CASE("a result that cannot be written is a failure before anything is measured") {
   const PerfRun run = run_perf(0, "allreduce --bytes 8 --iters 1 --warmup 1", "/nowhere/result.json");
   INFO(run.output);
   CHECK(run.exit_code == 1);
   CHECK(run.output.find("cannot write /nowhere/result.json") != std::string::npos);
+  CHECK(run.output.find("p50") == std::string::npos);  // known before anything is measured
 }
