@@ -45,9 +45,11 @@ class Install(unittest.TestCase):
         environment = dict(os.environ, PKG_CONFIG_PATH=self.installed("lib/pkgconfig"))
         return run("pkg-config", *arguments, "rueda", env=environment).split()
 
-    def check_runs(self, program):
-        library = dict(os.environ, LD_LIBRARY_PATH=self.installed("lib"))
-        output = run(self.hvdrun, "-np", "2", program, env=library)
+    def check_runs(self, program, library=True):
+        environment = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+        if library:
+            environment["LD_LIBRARY_PATH"] = self.installed("lib")
+        output = run(self.hvdrun, "-np", "2", program, env=environment)
         for rank in range(2):
             self.assertIn(f"rank {rank} of 2: the ranks add up to 1", output)
 
@@ -95,6 +97,21 @@ class Install(unittest.TestCase):
             program = os.path.join(self.programs, os.path.basename(compiler) + "_hello")
             run(compiler, standard, os.path.join(self.options.examples, source), "-o", program, *flags)
             self.check_runs(program)
+
+    def test_the_readme_s_lines_for_a_prefix_of_one_s_own_are_enough(self):
+        with open(self.installed("share/doc/Rueda/README.md"), encoding="utf-8") as readme:
+            lines = re.search(r"A prefix of your own.*?```sh\n(.*?)```", readme.read(), re.S).group(1)
+        home = os.path.join(self.programs, "home")
+        os.makedirs(home)
+        os.symlink(self.prefix, os.path.join(home, "rueda"))
+        shutil.copy(os.path.join(self.options.examples, "hello_allreduce.c"), os.path.join(home, "train.c"))
+        unset = ("LD_LIBRARY_PATH", "CMAKE_PREFIX_PATH", "PKG_CONFIG_PATH")
+        environment = {name: value for name, value in os.environ.items() if name not in unset}
+        environment["HOME"] = home
+        configure = f"cmake -S {OUTSIDE} -B build -G Ninja -DEXAMPLES={self.options.examples} && cmake --build build"
+        run("bash", "-ec", lines + configure, env=environment, cwd=home)
+        for program in ("train", "build/hello_cpp"):
+            self.check_runs(os.path.join(home, program), library=False)
 
     def test_the_package_version_is_the_library_s(self):
         version = self.pkg_config("--modversion")[0]
