@@ -83,7 +83,7 @@ void add_bytes(CLI::App& app, const std::string& flag, const std::vector<size_t*
 
 // Seconds of a time that ends.
 void add_seconds(CLI::App& app, const std::string& flag, double& seconds, double least, const std::string& help) {
-  constexpr double kMost = 3600;
+  static constexpr double kMost = 3600;
   app.add_option_function<std::string>(
       flag,
       [flag, &seconds, least](const std::string& text) {
