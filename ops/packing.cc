@@ -20,7 +20,7 @@ ReduceTask task_of(const Call& call, Dtype wire) {
   task.dtype = wire;
   task.op = call.op;
   task.postscale = call.postscale;
-  task.divisor = call.team->size();
+  task.divisor = call.divisor != 0 ? call.divisor : call.team->size();
   task.groups = call.team->groups;
   return task;
 }

@@ -17,6 +17,10 @@ Status check_options(const rueda_op_options& options) {
     return wrong(
         fmt::format("codec {} is unknown; RUEDA_CODEC_DEFAULT (0) to RUEDA_CODEC_BF16 (3) exist", options.codec));
   }
+  if (options.average_over != RUEDA_OVER_MEMBERS && options.average_over != RUEDA_OVER_CONTRIBUTORS) {
+    return wrong(fmt::format("average_over {} is unknown; RUEDA_OVER_MEMBERS (0) and RUEDA_OVER_CONTRIBUTORS (1) exist",
+                             options.average_over));
+  }
   if (options.has_scale != 0 && (!std::isfinite(options.prescale) || !std::isfinite(options.postscale))) {
     return wrong(fmt::format("prescale {} and postscale {} must be finite", options.prescale, options.postscale));
   }
@@ -29,12 +33,16 @@ Status check_options(const rueda_op_options& options) {
   return {};
 }
 
+bool has_tensors(const OperationCall& call) {
+  return call.kind != OpKind::kBarrier && call.kind != OpKind::kJoin && call.count > 0;
+}
+
 /// The device of the first tensor is the operation's: `fill_members` refuses a group on several.
 OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options, const DeviceTable& devices,
                       std::shared_ptr<std::atomic<rueda_handle>> handle) {
   OperationSpec spec;
   spec.device = &cpu_device();
-  if (call.kind != OpKind::kBarrier && call.count > 0) {
+  if (has_tensors(call)) {
     const Result<rueda_tensor> first = copy_in(call.inputs != nullptr ? call.inputs : call.outputs, "input");
     const DeviceRow* device = first.ok() ? devices.find(first.value().device) : nullptr;
     if (device != nullptr) {
@@ -78,8 +86,7 @@ Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>
   RUEDA_RETURN_IF_ERROR(check_options(options.value()));
   RUEDA_RETURN_IF_ERROR(engine->process_sets().check_member(static_cast<SetId>(options.value().process_set)));
   RUEDA_RETURN_IF_ERROR(check_group_size(call.count));
-  const bool tensors = call.kind != OpKind::kBarrier && call.count > 0;
-  if (tensors && tensor_missing(call, engine->plan().rank)) return wrong("a tensor argument is NULL");
+  if (has_tensors(call) && tensor_missing(call, engine->plan().rank)) return wrong("a tensor argument is NULL");
   auto operation =
       std::make_shared<Operation>(engine, spec_of(call, options.value(), devices, std::move(handle)), call.count);
   RUEDA_RETURN_IF_ERROR(fill_members(*operation, devices, call, options.value()));

@@ -90,10 +90,11 @@ class MemberFiller {
 
   Status fill(size_t index) {
     Member& member = operation_.members()[index];
-    RUEDA_RETURN_IF_ERROR(fill_name(member.request, index));
     member.request.set = static_cast<SetId>(options_.process_set);
-    member.request.group = call_.group;
     member.request.metadata.kind = call_.kind;
+    if (call_.kind == OpKind::kJoin) return {};
+    RUEDA_RETURN_IF_ERROR(fill_name(member.request, index));
+    member.request.group = call_.group;
     return call_.kind == OpKind::kBarrier ? Status() : fill_tensors(member, index);
   }
 
@@ -173,6 +174,8 @@ class MemberFiller {
       return wrong(fmt::format("{}: adasum is an all-reduce's operator", name_of(call_.kind)));
     }
     metadata.op = static_cast<ReduceOp>(call_.op);
+    const bool fewer = options_.average_over == RUEDA_OVER_CONTRIBUTORS && metadata.op == ReduceOp::kAverage;
+    metadata.over = fewer ? AverageOver::kContributors : AverageOver::kMembers;
     if (call_.op != RUEDA_ADASUM) metadata.codec = codec_of(options_, metadata.dtype, plan().settings);
     if (options_.has_scale != 0) {
       metadata.prescale = options_.prescale;

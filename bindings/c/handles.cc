@@ -49,6 +49,22 @@ int32_t rueda_abandon(rueda_handle handle, double timeout_seconds) {
   });
 }
 
+int32_t rueda_last_joined(rueda_handle handle, int32_t* rank) {
+  return core::guarded([&]() -> core::Status {
+    const auto operation = core::find(handle);
+    if (!operation.ok()) return operation.status();
+    const auto wrong = [&](const char* why) {
+      return core::Status(core::Code::kInvalidArgument, fmt::format("handle {} {}", handle, why));
+    };
+    if (rank == nullptr) return core::Status(core::Code::kInvalidArgument, "rank is NULL");
+    if (operation.value()->kind() != core::OpKind::kJoin) return wrong("is of no join");
+    if (!operation.value()->done()) return wrong("is of a join in flight; wait for it");
+    if (operation.value()->last_joined < 0) return wrong("is of a join that failed");
+    *rank = operation.value()->last_joined;
+    return {};
+  });
+}
+
 int32_t rueda_poll(rueda_handle handle) {
   int32_t answer = -1;
   core::guarded([&]() -> core::Status {

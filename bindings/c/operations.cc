@@ -93,6 +93,26 @@ int32_t rueda_broadcast(rueda_session* session, const rueda_tensor* input, const
   return core::run(session, core::broadcast_call(input, output, root, options));
 }
 
+int32_t rueda_join_async(rueda_session* session, const rueda_op_options* options, rueda_handle* handle) {
+  return core::start(session, {.kind = core::OpKind::kJoin, .options = options}, handle);
+}
+
+int32_t rueda_join(rueda_session* session, const rueda_op_options* options, int32_t* last_rank) {
+  if (core::Completer::in_callback()) {
+    return core::guarded(
+        [] { return core::Status(core::Code::kInvalidArgument, "joining inside a callback is refused"); });
+  }
+  rueda_handle handle = 0;
+  int32_t code = rueda_join_async(session, options, &handle);
+  if (code != RUEDA_OK) return code;
+  while ((code = rueda_wait(handle, -1)) == RUEDA_INTERRUPTED) {
+  }
+  if (code == RUEDA_OK && last_rank != nullptr) code = rueda_last_joined(handle, last_rank);
+  const core::Status failure(static_cast<core::Code>(code), rueda_last_error());
+  static_cast<void>(rueda_release(handle));
+  return core::guarded([&] { return code == RUEDA_OK ? core::Status() : failure; });
+}
+
 int32_t rueda_barrier_async(rueda_session* session, const rueda_op_options* options, rueda_handle* handle) {
   return core::start(session, core::barrier_call(options), handle);
 }

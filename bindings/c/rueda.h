@@ -76,6 +76,9 @@ enum {
   RUEDA_BXOR = 8
 };
 
+/* What an average divides by while ranks have joined: the number of the set's members, or of those that contributed. */
+enum { RUEDA_OVER_MEMBERS = 0, RUEDA_OVER_CONTRIBUTORS = 1 };
+
 /* Codecs: what elements travel as. A codec applies to f32 and f64 tensors (others travel as they are). The default is
  * RUEDA_COMPRESSION, else none. */
 enum { RUEDA_CODEC_DEFAULT = 0, RUEDA_CODEC_NONE = 1, RUEDA_CODEC_FP16 = 2, RUEDA_CODEC_BF16 = 3 };
@@ -224,14 +227,14 @@ typedef void (*rueda_callback)(void* context, rueda_handle handle, int32_t code)
 /* Options of one operation. NULL in their place means all defaults. */
 typedef struct rueda_op_options {
   size_t struct_size;
-  const char* name;    /* the same on all ranks; at most 1024 bytes, UTF-8; NULL: keyed by set, kind and call order */
-  int32_t process_set; /* RUEDA_GLOBAL_SET or one that this rank has made */
-  int32_t codec;       /* RUEDA_CODEC_... */
-  int32_t has_scale;   /* 1: the two factors below hold; else both are 1 */
-  int32_t reserved;    /* 0 */
-  double prescale;     /* multiplies the input; on integers in double, truncated */
-  double postscale;    /* multiplies the sum */
-  void* stream;        /* device tensors: the input is ready and the output used in this stream's order */
+  const char* name;     /* the same on all ranks; at most 1024 bytes, UTF-8; NULL: keyed by set, kind and call order */
+  int32_t process_set;  /* RUEDA_GLOBAL_SET or one that this rank has made */
+  int32_t codec;        /* RUEDA_CODEC_... */
+  int32_t has_scale;    /* 1: the two factors below hold; else both are 1 */
+  int32_t average_over; /* RUEDA_OVER_MEMBERS */
+  double prescale;      /* multiplies the input; on integers in double, truncated */
+  double postscale;     /* multiplies the sum */
+  void* stream;         /* device tensors: the input is ready and the output used in this stream's order */
   rueda_callback callback; /* NULL: none */
   void* callback_context;
   rueda_allocate allocate; /* used where the output's data is NULL; NULL: the library owns the memory until release */
@@ -350,6 +353,20 @@ RUEDA_API int32_t rueda_recv_async(rueda_session* session, const rueda_tensor* o
 
 /* Completes on each rank after all members have called it and everything agreed before it in its set has run. */
 RUEDA_API int32_t rueda_barrier_async(rueda_session* session, const rueda_op_options* options, rueda_handle* handle);
+
+/* This rank has no more to give: until all members of the set have joined, it takes part in the others' operations
+ * there with nothing. Sums and averages count it as nothing (an average still divides by all members, unless
+ * `average_over` says otherwise); minimum, maximum, product and the bitwise operators ignore it; barriers do not wait
+ * for it. What has no such contribution, as a broadcast, fails with MISMATCH on the others and names who has joined.
+ * What this rank submitted before still has its contribution. Until the join ends, whatever this rank submits in that
+ * set is refused (INVALID_ARGUMENT). When the last member has joined, it ends on all, and unnamed operations count on
+ * from the set's maximum. RUEDA_TIMEOUT_SECONDS does not limit it; rueda_abandon returns TIMEOUT at once and lets it go
+ * on. Of the options only `process_set` and the callback count. */
+RUEDA_API int32_t rueda_join_async(rueda_session* session, const rueda_op_options* options, rueda_handle* handle);
+/* Enqueues, waits, releases; `*last_rank`, if not NULL, is the rank (of the job) that joined last. */
+RUEDA_API int32_t rueda_join(rueda_session* session, const rueda_op_options* options, int32_t* last_rank);
+/* The rank that joined last, of a finished join. INVALID_ARGUMENT: no such handle, no join, in flight, or failed. */
+RUEDA_API int32_t rueda_last_joined(rueda_handle handle, int32_t* rank);
 
 /* Blocking forms: enqueue, wait, release in one; the fastest way for one small tensor. Interrupted by a signal they
  * wait on. A callback in `options` is called as well. Outputs that the library would own are refused: nothing would

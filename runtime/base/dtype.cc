@@ -61,6 +61,7 @@ const char* name_of(OpKind kind) {
     case OpKind::kScatter: return "scatter";
     case OpKind::kReduce: return "reduce";
     case OpKind::kSend: return "send";
+    case OpKind::kJoin: return "join";
   }
   return "?";
 }

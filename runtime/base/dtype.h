@@ -49,7 +49,8 @@ enum class OpKind : int32_t {
   kGather = 6,
   kScatter = 7,
   kReduce = 8,
-  kSend = 9,  ///< from its root to the other member of a set of two
+  kSend = 9,    ///< from its root to the other member of a set of two
+  kJoin = 100,  ///< proposed as such and never as a tensor: no proposal carries its number
 };
 inline constexpr int kOpKindCount = 10;
 

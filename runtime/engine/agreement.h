@@ -28,8 +28,12 @@ struct BatchEvent {
   uint64_t stamp = 0;      ///< first of its stamps, growing over all sets
   RowChoice choice;
   Metadata metadata;              ///< shape is that of the first tensor
-  std::vector<uint64_t> tickets;  ///< this rank's operations, in the verdict's order
+  std::vector<uint64_t> tickets;  ///< this rank's operations, in the verdict's order; kNoTicket: it has joined
+  int contributors = 0;           ///< how many members contribute to each; 0: all
+  std::vector<int64_t> counts;    ///< elements of each operation, where not all contribute
 };
+/// What a rank that has joined has in the place of an operation.
+inline constexpr uint64_t kNoTicket = 0;
 /// These operations failed for all ranks with one sentence; the runtime stays usable.
 struct ErrorEvent {
   std::vector<uint64_t> tickets;
@@ -45,7 +49,12 @@ struct SetEvent {
   SetId number = kGlobalSet;
   SetMembers members;
 };
-using Event = std::variant<BatchEvent, ErrorEvent, GoodbyeEvent, SetEvent>;
+/// All members have joined, `last` as the last of them: the set's counters are equal again.
+struct JoinEvent {
+  uint64_t ticket = 0;
+  int last = -1;
+};
+using Event = std::variant<BatchEvent, ErrorEvent, GoodbyeEvent, SetEvent, JoinEvent>;
 
 struct AgreementConfig {
   uint64_t epoch = 0;
@@ -75,6 +84,9 @@ class Participant {
   ~Participant();
   /// Takes one request, or a whole group: all have the same non-zero `group`. After `goodbye` was called or received
   /// from rank 0, every request comes back as an ErrorEvent (kShutDown).
+  ///
+  /// A request of kind kJoin, by itself: until all members have joined, this rank contributes nothing to the set's
+  /// operations and every other request for the set comes back (kInvalidArgument).
   void submit(std::span<const Request> requests);
   /// Asks for a process set of `ranks` (ascending, at least one) that this rank calls `number`, which it never used
   /// before. Requests for it may follow at once and wait until rank 0 has matched all members' lists. Members match by

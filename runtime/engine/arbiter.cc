@@ -20,6 +20,7 @@ Arbiter::State::Set& Arbiter::State::add_set(const SetMembers& members) {
   set.lowest = *std::min_element(members.ranks.begin(), members.ranks.end());
   set.seen.assign(members.ranks.size(), 0);
   set.removed.assign(members.ranks.size(), 0);
+  set.joined.assign(members.ranks.size(), 0);
   next_set = std::max(next_set, members.id + 1);
   return set;
 }
@@ -32,6 +33,7 @@ Arbiter::~Arbiter() = default;
 void Arbiter::plan() {
   for (auto& [id, set] : state_->sets) {
     while (set.waiting() && set.has_credit()) state_->issue_next(set);
+    state_->end_join_if_all(set);
   }
   state_->evict_down_to_capacity();
 }

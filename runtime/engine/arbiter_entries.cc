@@ -41,7 +41,8 @@ void Arbiter::State::settle(Entry& entry) {
   size_t settled = 0;
   while (settled < entry.open.size()) {
     const Occurrence& occurrence = entry.open[settled];
-    const bool paid = occurrence.stage == Stage::kFailed && occurrence.proposed == entry.counts.size();
+    const bool paid = occurrence.stage == Stage::kFailed &&
+                      occurrence.proposed + absent_from(entry, entry.base + settled) == entry.counts.size();
     if (occurrence.stage != Stage::kSettled && !paid) break;
     ++settled;
   }

@@ -19,6 +19,7 @@ bool Arbiter::State::accept(int rank, Entry& entry, uint32_t number, std::unique
   }
   const Metadata& metadata = own != nullptr ? *own : entry.set->metadata.at(number);
   Rank& sender = ranks[static_cast<size_t>(rank)];
+  if (entry.set->joined[static_cast<size_t>(entry.set->index[static_cast<size_t>(rank)])] != 0) return false;
   if (sender.group.empty() && metadata.group_size == 0) {
     const Ref ref = count_proposal(rank, entry, number, std::move(own));
     complete_if_full(ref);
@@ -126,10 +127,13 @@ void Arbiter::State::link(std::span<const Ref> members) {
 void Arbiter::State::complete_if_full(const Ref& ref) {
   if (ref.occurrence < ref.entry->base) return;  // settled with its group
   Occurrence& occurrence = ref.entry->at(ref.occurrence);
-  if (occurrence.proposed != ref.entry->counts.size()) return;
+  const uint32_t absent = absent_from(*ref.entry, ref.occurrence);
+  if (occurrence.proposed + absent != ref.entry->counts.size()) return;
   if (occurrence.stage == Stage::kFailed) return settle(*ref.entry);
   if (occurrence.stage != Stage::kCollecting) return;
+  occurrence.absent = absent;
   if (occurrence.differing != nullptr) return fail(ref, mismatch(ref));
+  if (Status why = no_identity(ref); !why.ok()) return fail(ref, why);
   agree(ref);
 }
 
@@ -143,7 +147,10 @@ Status Arbiter::State::mismatch(const Ref& ref) const {
   const Entry& entry = *ref.entry;
   const Occurrence& occurrence = ref.entry->at(ref.occurrence);
   std::vector<Sent> sent;
-  for (const int rank : entry.set->members.ranks) sent.push_back({rank, &metadata_of(entry, occurrence)});
+  for (size_t member = 0; member < entry.counts.size(); ++member) {
+    if (entry.counts[member] <= ref.occurrence) continue;  // it has joined
+    sent.push_back({entry.set->members.ranks[member], &metadata_of(entry, occurrence)});
+  }
   std::sort(sent.begin(), sent.end(), [](const Sent& a, const Sent& b) { return a.rank < b.rank; });
   for (const Differing& differing : *occurrence.differing) {
     const auto at = std::lower_bound(sent.begin(), sent.end(), differing.rank,

@@ -52,6 +52,7 @@ bool Arbiter::State::take_record(int rank, WireReader& reader) {
     case ProposalKind::kAbandonId:
     case ProposalKind::kAbandonKey: return take_abandon(rank, *set, kind, reader);
     case ProposalKind::kRemoveSet: return take_remove_set(rank, *set);
+    case ProposalKind::kJoin: return take_join(rank, *set);
     default: return false;
   }
 }

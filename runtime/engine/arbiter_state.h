@@ -49,6 +49,7 @@ struct Arbiter::State {
   struct Occurrence {
     Stage stage = Stage::kCollecting;
     uint32_t proposed = 0;                              ///< by how many members
+    uint32_t absent = 0;                                ///< members that had joined when it was agreed
     uint32_t number = kNoMetadata;                      ///< of what the first one sent
     std::unique_ptr<Metadata> own;                      ///< where that has no number
     std::unique_ptr<std::vector<Differing>> differing;  ///< who sent something else
@@ -93,6 +94,9 @@ struct Arbiter::State {
     bool ended = false;          ///< a member has left or removed it, or its name stands for two lists
     std::string name;            ///< under which its members asked for it
     std::vector<char> removed;   ///< by member: it uses the set no more
+    std::vector<char> joined;    ///< by member: it proposes nothing until all have joined
+    size_t joined_count = 0;
+    int last_joined = 0;
     bool has_credit() const { return issued - (started > 0 ? started - 1 : 0) < 2; }
     bool waiting() const { return !planner.empty() || !cut.empty(); }
   };
@@ -146,6 +150,12 @@ struct Arbiter::State {
   bool take_with_metadata(int rank, uint64_t id, WireReader& reader);
   Entry* entry_for(int rank, uint64_t id, bool& broken);
   Set* find_set(uint64_t id);
+
+  // arbiter_join.cc: members that contribute nothing.
+  bool take_join(int rank, Set& set);
+  void end_join_if_all(Set& set);
+  static uint32_t absent_from(const Entry& entry, uint64_t occurrence);
+  Status no_identity(const Ref& ref) const;
 
   // arbiter_sets.cc: sets made, refused, ended, forgotten.
   Set& add_set(const SetMembers& members);

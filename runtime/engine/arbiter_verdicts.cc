@@ -6,6 +6,9 @@
 namespace rueda::core {
 namespace {
 
+/// A barrier moves none.
+int64_t elements_of(const Metadata& metadata) { return metadata.kind == OpKind::kBarrier ? 0 : metadata.count(); }
+
 uint64_t bytes_of(const Metadata& metadata) {
   return static_cast<uint64_t>(metadata.count()) * size_of(metadata.dtype);
 }
@@ -67,11 +70,15 @@ void Arbiter::State::push(const Ref& ref) {
     return PlannedTensor{each.entry->id, each.occurrence, bytes_of(metadata_of(*each.entry, occurrence))};
   };
   const Occurrence& first = ref.entry->at(ref.occurrence);
-  if (first.group == nullptr) return set.planner.push(FuseKey(metadata_of(*ref.entry, first)), planned(ref));
+  const auto key_of = [this](const Ref& each) {
+    const Occurrence& occurrence = each.entry->at(each.occurrence);
+    return FuseKey(metadata_of(*each.entry, occurrence), occurrence.absent);
+  };
+  if (first.group == nullptr) return set.planner.push(key_of(ref), planned(ref));
   std::vector<FuseKey> keys;
   std::vector<PlannedTensor> tensors;
   for (const Ref& each : first.group->members) {
-    keys.emplace_back(metadata_of(*each.entry, each.entry->at(each.occurrence)));
+    keys.push_back(key_of(each));
     tensors.push_back(planned(each));
   }
   first.group->not_issued = tensors.size();
@@ -129,6 +136,7 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
     if (occurrence.number == kNoMetadata) occurrence.number = define(set, *occurrence.own);
     announce(entry, occurrence.number);
   }
+  WireWriter counts;
   operations.clear();
   record.clear();
   record.u8(static_cast<uint8_t>(VerdictKind::kBatch));
@@ -139,17 +147,21 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
   record.varint(choice.stamps);
   Entry& first = *by_id.find(tensors.front().id);
   const Occurrence& lead = first.at(tensors.front().occurrence);
+  const bool from_all = lead.absent == 0;
+  record.varint(from_all ? 0 : set.members.ranks.size() - lead.absent);
   record.varint(lead.number == kNoMetadata ? 0 : uint64_t{lead.number} + 1);
   if (lead.number == kNoMetadata) put_metadata(record, *lead.own);
   for (const PlannedTensor& tensor : tensors) {
     Entry& entry = *by_id.find(tensor.id);
     operations.push_back(reference({&entry, tensor.occurrence}));
     Occurrence& occurrence = entry.at(tensor.occurrence);
+    if (!from_all) counts.varint(static_cast<uint64_t>(elements_of(metadata_of(entry, occurrence))));
     if (occurrence.group != nullptr && --occurrence.group->not_issued == 0) release(*occurrence.group);
     occurrence.stage = Stage::kSettled;
     settle(entry);
   }
   put_operations(record, operations);
+  record.raw(counts.view());
   tell(set, operations.size());
   ++set.issued;
 }

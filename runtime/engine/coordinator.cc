@@ -151,7 +151,9 @@ void Engine::epoch_over(const Status& why) {
 }
 
 void Engine::fail_lane(const Batch& batch, const Status& result) {
-  const std::string what = describe(*batch.members.front());
+  const std::string what = !batch.members.empty()
+                               ? describe(*batch.members.front())
+                               : fmt::format("{} after this rank had joined", name_of(batch.call.kind));
   if (result.code() == Code::kPeerLost && result.rank() >= 0) {
     faults_.observe(result.rank(), result.sentence());
     ring_coordinator();

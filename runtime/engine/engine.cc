@@ -113,17 +113,17 @@ Result<uint32_t> Engine::intern(std::string_view name) {
 bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered) {
   entered = inbox_.closed();
   if (!entered.ok()) return false;
-  entered = sets_.enter(operation->set());
+  entered = sets_.enter(operation->set(), operation->kind());
   if (!entered.ok()) return false;
   if (operation->members().empty()) {
-    sets_.leave(operation->set());
+    sets_.leave(operation->set(), operation->kind());
     operation->complete();
     if (operation->spec().callback) completer_.post(operation);
     return false;
   }
   entered = names_.reserve(*operation);
   if (!entered.ok()) {
-    sets_.leave(operation->set());
+    sets_.leave(operation->set(), operation->kind());
     return false;
   }
   recorder_.enqueued(*operation);
@@ -133,7 +133,7 @@ bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered)
   recorder_.refused(*operation, entered);
   operation->in_flight.reset();
   names_.release(*operation);
-  sets_.leave(operation->set());
+  sets_.leave(operation->set(), operation->kind());
   return false;
 }
 
@@ -199,6 +199,9 @@ Status Engine::wait(Operation& operation, Deadline deadline) {
 }
 
 Status Engine::abandon(const std::shared_ptr<Operation>& operation, Deadline deadline) {
+  if (operation->kind() == OpKind::kJoin && !operation->done()) {
+    return Status(Code::kTimeout, "a join lends nothing and goes on until all members have joined");
+  }
   if (!operation->done()) {
     static_cast<void>(inbox_.push({InboxItem::Kind::kAbandon, operation}));
     ring_coordinator();
@@ -242,7 +245,7 @@ void Engine::batch_finished(Batch& batch, const Status& result) {
 }
 
 void Engine::member_finished(Member& member, const Status& status) {
-  recorder_.failed(member, status);
+  recorder_.ended(member, status);
   finish(member, status);
 }
 
@@ -254,7 +257,7 @@ void Engine::finish(Member& member, const Status& status) {
       names_it ? status : Status(status.code(), describe(member) + " failed: " + status.sentence(), status.rank());
   if (!operation.finish_member(named)) return;
   names_.release(operation);
-  sets_.leave(operation.set());
+  sets_.leave(operation.set(), operation.kind());
   const std::shared_ptr<Operation> self = std::move(operation.in_flight);
   operation.complete();
   if (operation.spec().callback) completer_.post(self);

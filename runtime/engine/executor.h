@@ -75,7 +75,8 @@ struct Call {
   CodecId codec = CodecId::kNone;
   double prescale = 1.0;
   double postscale = 1.0;
-  int root = 0;  ///< index in the team
+  int64_t divisor = 0;  ///< of an average; 0: the team's size
+  int root = 0;         ///< index in the team
   std::span<const Slice> slices;
   int64_t count = 0;  ///< elements of all slices together
   RowChoice choice;

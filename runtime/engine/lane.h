@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/base/mutex.h"
+#include "runtime/engine/absent_input.h"
 #include "runtime/engine/executor.h"
 #include "runtime/engine/operation.h"
 
@@ -20,7 +21,9 @@ struct Batch {
   TeamState* team = nullptr;
   Call call;  ///< `slices` points into `storage`
   std::vector<Slice> storage;
-  std::vector<Member*> members;  ///< in the verdict's order
+  std::vector<Member*> members;               ///< in the verdict's order
+  std::vector<size_t> places;                 ///< by member: its slice in `storage`
+  std::unique_ptr<const AbsentInput> absent;  ///< what the other slices lie in: this rank has joined
   std::unique_ptr<Arrivals> arrivals;
   bool inline_row = false;  ///< may run inside a turn
   bool started = false;

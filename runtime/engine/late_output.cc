@@ -36,8 +36,9 @@ Status LateOutputs::place(Batch& batch) {
       memory = make_sink(member.operation->spec(), bytes);
       if (memory == nullptr) return member.failure;
     }
-    batch.storage[i].out = memory;
-    if (batch.storage[i].in == nullptr) batch.storage[i].in = memory;  // a receiver has no other input
+    Slice& slice = batch.storage[batch.places[i]];
+    slice.out = memory;
+    if (slice.in == nullptr) slice.in = memory;  // a receiver has no other input
   }
   return {};
 }

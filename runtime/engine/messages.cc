@@ -12,6 +12,7 @@ namespace {
 constexpr uint8_t kHasPrescale = 1;
 constexpr uint8_t kHasPostscale = 2;
 constexpr uint8_t kHasGroup = 4;
+constexpr uint8_t kOverContributors = 8;
 
 template <typename Enum>
 Enum get_enum(WireReader& reader, Enum last) {
@@ -56,7 +57,8 @@ void put_metadata(WireWriter& writer, const Metadata& metadata) {
   writer.varint(zigzag(static_cast<uint64_t>(static_cast<int64_t>(metadata.root))));
   const bool grouped = metadata.group_size != 0 || metadata.group_hash != 0;
   writer.u8(static_cast<uint8_t>((metadata.prescale != 1.0 ? kHasPrescale : 0) |
-                                 (metadata.postscale != 1.0 ? kHasPostscale : 0) | (grouped ? kHasGroup : 0)));
+                                 (metadata.postscale != 1.0 ? kHasPostscale : 0) | (grouped ? kHasGroup : 0) |
+                                 (metadata.over == AverageOver::kContributors ? kOverContributors : 0)));
   if (metadata.prescale != 1.0) writer.f64(metadata.prescale);
   if (metadata.postscale != 1.0) writer.f64(metadata.postscale);
   if (grouped) {
@@ -76,7 +78,8 @@ Metadata get_metadata(WireReader& reader) {
   metadata.device = get_signed(reader);
   metadata.root = get_signed(reader);
   const uint8_t has = reader.u8();
-  if (has > (kHasPrescale | kHasPostscale | kHasGroup)) reader.fail();
+  if (has > (kHasPrescale | kHasPostscale | kHasGroup | kOverContributors)) reader.fail();
+  if ((has & kOverContributors) != 0) metadata.over = AverageOver::kContributors;
   if ((has & kHasPrescale) != 0) metadata.prescale = reader.f64();
   if ((has & kHasPostscale) != 0) metadata.postscale = reader.f64();
   if (std::isnan(metadata.prescale) || std::isnan(metadata.postscale)) reader.fail();

@@ -46,20 +46,24 @@ enum class ProposalKind : uint8_t {
   kAbandonKey = 4,  ///< op kind (u8), name, age, sentence
   kGoodbye = 5,
   kMakeSet = 6,    ///< (set 0) name, ranks
+  kJoin = 9,       ///< this rank proposes nothing to the set until all members have joined
   kRemoveSet = 7,  ///< this rank uses the set no more
   kGiveUpSet = 8,  ///< (set 0) asking, failure
 };
 
 enum class VerdictKind : uint8_t {
-  kAssign = 1,      ///< set, id, name, op kind (u8, unnamed only), home metadata + 1 (0: none)
-  kDefine = 2,      ///< set, metadata: it gets the set's next number
-  kBatch = 3,       ///< set, stamp, row (u8), chunk bytes, stamps, metadata + 1 (0: in full behind it), operations
+  kAssign = 1,  ///< set, id, name, op kind (u8, unnamed only), home metadata + 1 (0: none)
+  kDefine = 2,  ///< set, metadata: it gets the set's next number
+  /// set, stamp, row (u8), chunk bytes, stamps, contributors (0: all members), metadata + 1 (0: in full behind it),
+  /// operations; where not all contribute, each one's elements
+  kBatch = 3,
   kError = 4,       ///< failure, operations
   kEvict = 5,       ///< set, operations (only the ids count)
   kGoodbye = 6,     ///< rank
   kSet = 7,         ///< id, asking
   kNoSet = 8,       ///< asking, failure: it will never be
   kEndSet = 9,      ///< set, failure: what needs it fails from here on
+  kJoinEnd = 11,    ///< set, the rank that joined last
   kForgetSet = 10,  ///< set: all members have removed it
 };
 

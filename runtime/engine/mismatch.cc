@@ -52,6 +52,10 @@ constexpr Field kFields[] = {
      [](const Metadata& m) -> std::string { return m.root < 0 ? "no root" : "rank " + std::to_string(m.root); }},
     {"prescale", [](const Metadata& m) { return print_number(m.prescale); }},
     {"postscale", [](const Metadata& m) { return print_number(m.postscale); }},
+    {"average over",
+     [](const Metadata& m) -> std::string {
+       return m.over == AverageOver::kMembers ? "all members" : "those that contributed";
+     }},
     {"device",
      [](const Metadata& m) { return m.device < 0 ? "host memory" : "device kind " + std::to_string(m.device); }},
     {"group", print_group},

@@ -81,6 +81,8 @@ class Operation : public std::enable_shared_from_this<Operation> {
   const OperationSpec& spec() const { return spec_; }
   Engine& engine() const { return *engine_; }
   SetId set() const { return members_.empty() ? kGlobalSet : members_.front().request.set; }
+  /// Of the first tensor; an all-reduce where there is none.
+  OpKind kind() const { return members_.empty() ? OpKind::kAllreduce : members_.front().request.metadata.kind; }
 
   /// Any thread. Acquires: after true, `status` and the output may be read.
   bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
@@ -112,6 +114,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   uint64_t token = 0;                    ///< the device's mark at enqueue; 0: none
   SteadyClock::time_point submitted;     ///< when it entered the inbox
+  int last_joined = -1;                  ///< of a join that has ended well: who joined last
   bool abandoned = false;                ///< an error verdict was asked for; the baton's holder
   std::shared_ptr<Operation> in_flight;  ///< itself, from submission to completion
 

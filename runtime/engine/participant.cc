@@ -83,6 +83,10 @@ Status Participant::State::refusal(std::span<const Request> requests) {
     return {Code::kInvalidArgument,
             rank_name(config.rank) + " is no member of process set " + std::to_string(first.set)};
   }
+  if (set->joined) {
+    return {Code::kInvalidArgument, rank_name(config.rank) + " has joined process set " + std::to_string(first.set) +
+                                        " and takes no other part in it until all members have"};
+  }
   return {};
 }
 
@@ -96,9 +100,11 @@ void Participant::State::encode(Key& key, const Request& request) {
 
 void Participant::State::propose(Set& set, const Request& request) {
   if (!set.over.ok()) {
+    set.joined = false;
     events.push_back(ErrorEvent{{request.ticket}, needs(set, request.name, request.metadata.kind)});
     return;
   }
+  if (request.metadata.kind == OpKind::kJoin) return join(set, request.ticket);
   Key& key = key_of(set, request);
   encode(key, request);
   const uint64_t occurrence = key.count++;
@@ -110,6 +116,13 @@ void Participant::State::propose(Set& set, const Request& request) {
   }
   events.push_back(ErrorEvent{{request.ticket}, std::move(owed->status)});
   key.owed.erase(owed);
+}
+
+/// Errors that wait for this rank to propose them have nobody to go to: when the join ends, its counters pass them.
+void Participant::State::join(Set& set, uint64_t ticket) {
+  set.join_ticket = ticket;
+  for_each_key(set, [](Key& key) { key.owed.clear(); });
+  proposals.record(set.id, ProposalKind::kJoin);
 }
 
 Participant::Participant(const AgreementConfig& config) : state_(std::make_unique<State>(config)) {}
@@ -124,6 +137,7 @@ void Participant::submit(std::span<const Request> requests) {
     return;
   }
   State::Set& set = *state_->find_number(requests.front().set);
+  if (requests.front().metadata.kind == OpKind::kJoin) set.joined = true;
   if (set.id == kNoSetId && set.over.ok()) {
     set.waiting.push_back({{requests.begin(), requests.end()}, {}});
     return;
@@ -170,6 +184,7 @@ void Participant::end(const Status& why) {
       for (const State::Operation& operation : key.pending) ended.tickets.push_back(operation.ticket);
       key.pending.clear();
     });
+    if (set.join_ticket != kNoTicket) ended.tickets.push_back(std::exchange(set.join_ticket, kNoTicket));
     for (const State::Waiting& waiting : set.waiting) {
       for (const Request& request : waiting.requests) ended.tickets.push_back(request.ticket);
     }
@@ -213,6 +228,7 @@ std::vector<std::string> Participant::pending_names(size_t at_most) const {
                                                                      std::to_string(operation.occurrence));
       }
     });
+    if (set.join_ticket != kNoTicket) found.emplace_back(set.join_ticket, name_of(OpKind::kJoin));
     for (const State::Waiting& waiting : set.waiting) {
       for (const Request& request : waiting.requests) {
         found.emplace_back(request.ticket, !request.name.empty() ? request.name : name_of(request.metadata.kind));

@@ -35,6 +35,7 @@ bool Participant::State::take_verdict(WireReader& reader) {
     case VerdictKind::kError: return take_error(reader);
     case VerdictKind::kEvict: return take_evictions(reader);
     case VerdictKind::kGoodbye: return take_goodbye(reader);
+    case VerdictKind::kJoinEnd: return take_join_end(reader);
     case VerdictKind::kSet: return take_set(reader);
     case VerdictKind::kNoSet: return take_no_set(reader);
     case VerdictKind::kEndSet: return take_end_set(reader);
@@ -106,25 +107,36 @@ bool Participant::State::take_batch(WireReader& reader) {
   batch.choice.row = reader.u8();
   batch.choice.chunk_bytes = static_cast<uint32_t>(reader.varint(UINT32_MAX));
   batch.choice.stamps = reader.varint();
+  batch.contributors = static_cast<int>(reader.varint(static_cast<uint64_t>(config.size)));
   const uint64_t number = reader.varint(kMaxMetadata);
   if (number == 0) batch.metadata = get_metadata(reader);
   operations.clear();
   get_operations(reader, operations);
+  if (batch.contributors != 0) {
+    for (size_t i = 0; i < operations.size() && reader.ok(); ++i) {
+      batch.counts.push_back(static_cast<int64_t>(reader.varint(kMaxTensorBytes)));
+    }
+  }
   if (!reader.ok() || set == nullptr || number > set->metadata.size() || operations.empty()) return false;
   if (number != 0) batch.metadata = set->metadata.at(static_cast<uint32_t>(number - 1));
   batch.set = set->id;
   batch.number = set->batches++;
   batch.tickets.reserve(operations.size());
   for (const OperationRef& operation : operations) {
-    Key* key = by_id.find(operation.id);
-    uint64_t occurrence = 0;
-    uint64_t ticket = 0;
-    if (key == nullptr || key->set != set || !resolve(*key, operation.ahead, occurrence)) return false;
-    if (!remove_pending(*key, occurrence, ticket)) return false;
+    uint64_t ticket = kNoTicket;
+    if (!take_operation(*set, operation, ticket)) return false;
+    if (ticket == kNoTicket && batch.contributors == 0) return false;
     batch.tickets.push_back(ticket);
   }
   events.emplace_back(std::move(batch));
   return true;
+}
+
+bool Participant::State::take_operation(Set& set, const OperationRef& operation, uint64_t& ticket) {
+  Key* key = by_id.find(operation.id);
+  uint64_t occurrence = 0;
+  if (key == nullptr || key->set != &set || !resolve(*key, operation.ahead, occurrence)) return false;
+  return remove_pending(*key, occurrence, ticket) || set.joined;
 }
 
 bool Participant::State::take_error(WireReader& reader) {
@@ -139,7 +151,7 @@ bool Participant::State::take_error(WireReader& reader) {
     if (key == nullptr || !resolve(*key, operation.ahead, occurrence)) return false;
     if (remove_pending(*key, occurrence, ticket)) {
       error.tickets.push_back(ticket);
-    } else {
+    } else if (!key->set->joined) {
       key->owed.push_back({occurrence, error.status});
     }
   }
@@ -162,6 +174,7 @@ bool Participant::State::take_evictions(WireReader& reader) {
 bool Participant::State::evict(Set& set, uint64_t id) {
   Key* key = by_id.find(id);
   if (key == nullptr || key->set != &set || !key->owed.empty() || !key->ahead.empty()) return false;
+  if (set.joined) key->count = std::max(key->count, key->floor);
   if (key->count < key->floor || key->count - key->floor != key->pending.size()) return false;
   ++set.evictions;
   by_id.erase(id);
@@ -175,6 +188,21 @@ bool Participant::State::evict(Set& set, uint64_t id) {
     set.named.erase(set.named.find(key->name));
   }
   return true;
+}
+
+/// Everything that any member had proposed has its verdict: so the floors are the set's maximum, the same on all.
+bool Participant::State::take_join_end(WireReader& reader) {
+  Set* set = find_set(static_cast<SetId>(reader.varint(UINT32_MAX)));
+  const auto last = static_cast<int>(reader.varint(static_cast<uint64_t>(config.size - 1)));
+  if (!reader.ok() || set == nullptr || set->join_ticket == kNoTicket) return false;
+  bool settled = true;
+  for_each_key(*set, [&settled](Key& key) {
+    settled = settled && key.pending.empty() && key.ahead.empty();
+    key.count = key.floor;
+  });
+  set->joined = false;
+  events.emplace_back(JoinEvent{std::exchange(set->join_ticket, kNoTicket), last});
+  return settled;
 }
 
 bool Participant::State::take_goodbye(WireReader& reader) {

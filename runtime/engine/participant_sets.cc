@@ -85,7 +85,7 @@ void Participant::State::start(Set& set) {
   for (const Waiting& waiting : std::exchange(set.waiting, {})) {
     freed = true;
     for (const Request& request : waiting.requests) propose(set, request);
-    if (waiting.abandoned.empty()) continue;
+    if (waiting.abandoned.empty() || waiting.requests.back().metadata.kind == OpKind::kJoin) continue;
     const Request& last = waiting.requests.back();
     const Key& key = find_or_add(set, last.name, last.metadata.kind);
     ask_abandon(key, {last.ticket, key.count - 1, last.metadata.kind}, waiting.abandoned);
@@ -141,6 +141,11 @@ void Participant::State::end_set(Set& set, const Status& why) {
     key.pending.clear();
     key.owed.clear();
   });
+  set.joined = false;
+  if (set.join_ticket != kNoTicket) {
+    const uint64_t ticket = std::exchange(set.join_ticket, kNoTicket);
+    failed.emplace_back(ticket, needs(set, {}, OpKind::kJoin));
+  }
   for (const Waiting& waiting : std::exchange(set.waiting, {})) {
     for (const Request& request : waiting.requests) {
       failed.emplace_back(request.ticket, needs(set, request.name, request.metadata.kind));

@@ -80,7 +80,9 @@ struct Participant::State {
     uint64_t started = 0;          ///< batches reported as started
     uint64_t evictions = 0;        ///< seen and not yet reported
     Status over;                   ///< not ok: what needs it fails, because of this
-    bool gone = false;             ///< removed by this rank, and kept until all members have
+    bool joined = false;           ///< until all members have
+    uint64_t join_ticket = kNoTicket;
+    bool gone = false;  ///< removed by this rank, and kept until all members have
     bool contains(int rank) const { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
   };
 
@@ -97,6 +99,7 @@ struct Participant::State {
   Status refusal(std::span<const Request> requests);
   void propose(Set& set, const Request& request);
   void encode(Key& key, const Request& request);
+  void join(Set& set, uint64_t ticket);
   void ask_abandon(const Key& key, const Operation& operation, const std::string& sentence);
   static Status needs(const Set& set, const std::string& name, OpKind kind);
 
@@ -106,6 +109,8 @@ struct Participant::State {
   bool take_define(WireReader& reader);
   bool take_batch(WireReader& reader);
   bool take_error(WireReader& reader);
+  bool take_join_end(WireReader& reader);
+  bool take_operation(Set& set, const OperationRef& operation, uint64_t& ticket);
   bool take_evictions(WireReader& reader);
   bool take_goodbye(WireReader& reader);
   /// Notes the verdict on an occurrence; its number since the id was given, or false if it has one already.

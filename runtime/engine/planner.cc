@@ -7,7 +7,7 @@
 
 namespace rueda::core {
 
-FuseKey::FuseKey(const Metadata& metadata)
+FuseKey::FuseKey(const Metadata& metadata, uint32_t absent_members)
     : kind(metadata.kind),
       dtype(metadata.dtype),
       op(metadata.op),
@@ -15,7 +15,9 @@ FuseKey::FuseKey(const Metadata& metadata)
       device(metadata.device),
       root(metadata.root),
       prescale(metadata.prescale),
-      postscale(metadata.postscale) {}
+      postscale(metadata.postscale),
+      over(metadata.over),
+      absent(absent_members) {}
 
 void Planner::push(const FuseKey& key, const PlannedTensor& tensor) {
   ++waiting_;

@@ -13,7 +13,8 @@ namespace rueda::core {
 
 /// Tensors with equal keys may share a batch.
 struct FuseKey {
-  explicit FuseKey(const Metadata& metadata);
+  /// `absent`: how many members contribute nothing.
+  explicit FuseKey(const Metadata& metadata, uint32_t absent = 0);
   OpKind kind;
   Dtype dtype;
   ReduceOp op;
@@ -22,6 +23,8 @@ struct FuseKey {
   int32_t root;
   double prescale;
   double postscale;
+  AverageOver over;
+  uint32_t absent;
   bool operator==(const FuseKey&) const = default;
 };
 

@@ -48,7 +48,7 @@ Result<SetId> ProcessSets::add(std::vector<int>& ranks, const std::string& name)
   MutexLock lock(mutex_);
   RUEDA_RETURN_IF_ERROR(check(ranks, name));
   const SetId number = next_++;
-  sets_.emplace(number, Entry{ranks, name, std::binary_search(ranks.begin(), ranks.end(), rank_), 0});
+  sets_.emplace(number, Entry{ranks, name, std::binary_search(ranks.begin(), ranks.end(), rank_), false, 0});
   return number;
 }
 
@@ -74,21 +74,37 @@ Status ProcessSets::check_member(SetId number) const {
   return found->second.member ? Status() : no_member(number);
 }
 
-Status ProcessSets::enter(SetId number) {
-  if (number == kGlobalSet) return {};
+Status ProcessSets::has_joined(SetId number) const {
+  return wrong(fmt::format("rank {} has joined process set {} and takes no other part in it until all members have",
+                           rank_, number));
+}
+
+Status ProcessSets::enter(SetId number, OpKind kind) {
+  const bool joins = kind == OpKind::kJoin;
+  if (number == kGlobalSet) {
+    const bool joined = joins ? all_joined_.exchange(true) : all_joined_.load();
+    return joined ? has_joined(number) : Status();
+  }
   MutexLock lock(mutex_);
   const auto found = sets_.find(number);
   if (found == sets_.end()) return unknown(number);
   if (!found->second.member) return no_member(number);
+  if (found->second.joined) return has_joined(number);
+  found->second.joined = joins;
   ++found->second.in_flight;
   return {};
 }
 
-void ProcessSets::leave(SetId number) {
-  if (number == kGlobalSet) return;
+void ProcessSets::leave(SetId number, OpKind kind) {
+  if (number == kGlobalSet) {
+    if (kind == OpKind::kJoin) all_joined_.store(false);
+    return;
+  }
   MutexLock lock(mutex_);
   const auto found = sets_.find(number);
-  if (found != sets_.end()) --found->second.in_flight;
+  if (found == sets_.end()) return;
+  --found->second.in_flight;
+  if (kind == OpKind::kJoin) found->second.joined = false;
 }
 
 Result<std::vector<int>> ProcessSets::ranks(SetId number) const {

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,9 +23,10 @@ class ProcessSets {
   Status remove(SetId number) RUEDA_EXCLUDES(mutex_);
   /// kInvalidArgument: unknown, or this rank is no member.
   Status check_member(SetId number) const RUEDA_EXCLUDES(mutex_);
-  /// An operation enters: until it leaves, the set stays. kInvalidArgument: unknown, or this rank is no member.
-  Status enter(SetId number) RUEDA_EXCLUDES(mutex_);
-  void leave(SetId number) RUEDA_EXCLUDES(mutex_);
+  /// An operation enters: until it leaves, the set stays; and until a join leaves, nothing enters. kInvalidArgument:
+  /// unknown, this rank is no member, or it has joined.
+  Status enter(SetId number, OpKind kind) RUEDA_EXCLUDES(mutex_);
+  void leave(SetId number, OpKind kind) RUEDA_EXCLUDES(mutex_);
   /// Ascending. kInvalidArgument: unknown.
   Result<std::vector<int>> ranks(SetId number) const RUEDA_EXCLUDES(mutex_);
   /// Whether the set has this member; false where there is no such set.
@@ -35,14 +37,17 @@ class ProcessSets {
     std::vector<int> ranks;
     std::string name;
     bool member = false;
+    bool joined = false;
     uint64_t in_flight = 0;
   };
   Status check(std::vector<int>& ranks, const std::string& name) const RUEDA_REQUIRES(mutex_);
   static Status unknown(SetId number);
   Status no_member(SetId number) const;
+  Status has_joined(SetId number) const;
 
   const int rank_;
   const int size_;
+  std::atomic<bool> all_joined_{false};  ///< the set of all ranks: most operations look at nothing else
   mutable Mutex mutex_;
   std::map<SetId, Entry> sets_ RUEDA_GUARDED_BY(mutex_);
   SetId next_ RUEDA_GUARDED_BY(mutex_) = 1;

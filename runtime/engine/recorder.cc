@@ -24,7 +24,7 @@ void Recorder::enqueued(Operation& operation) {
 }
 
 void Recorder::refused(Operation& operation, const Status& why) {
-  for (const Member& member : operation.members()) failed(member, why);
+  for (const Member& member : operation.members()) ended(member, why);
 }
 
 void Recorder::proposed(const Operation& operation) {
@@ -81,14 +81,14 @@ void Recorder::finished(const Batch& batch, const Status& result) {
   counters_.run.add(now - batch.begun);
 }
 
-void Recorder::failed(const Member& member, const Status& why) {
+void Recorder::ended(const Member& member, const Status& how) {
   const auto now = SteadyClock::now();
   const Member* const one[] = {&member};
   flight_.update(one, record_of_pointer, [&](OpRecord& record, const Member*) {
-    record.error = why.code();
-    record.reach(OpState::kFailed, now);
+    record.error = how.code();
+    record.reach(how.ok() ? OpState::kFinished : OpState::kFailed, now);
   });
-  counters_.failed.add(1);
+  (how.ok() ? counters_.finished : counters_.failed).add(1);
 }
 
 void Recorder::waited(SteadyClock::time_point since) {

@@ -25,8 +25,8 @@ class Recorder {
   void started(Batch& batch);
   /// Whoever ran its last step, before anybody is told.
   void finished(const Batch& batch, const Status& result);
-  /// An error in place of a batch.
-  void failed(const Member& member, const Status& why);
+  /// An end without a batch: an error, or that of a join.
+  void ended(const Member& member, const Status& how);
   /// A caller has waited, since then.
   void waited(SteadyClock::time_point since);
   /// Proposals so far: by id, and in full.

@@ -11,6 +11,9 @@ namespace rueda::core {
 using SetId = uint32_t;
 inline constexpr SetId kGlobalSet = 0;
 
+/// What an average divides by, where some members of the set have joined.
+enum class AverageOver : uint8_t { kMembers = 0, kContributors = 1 };
+
 /// What all ranks must agree on for one occurrence of a tensor; interned by rank 0 as a metadata id. Compared field by
 /// field when ranks disagree, so that the error can say which ranks sent what.
 struct Metadata {
@@ -22,6 +25,7 @@ struct Metadata {
   int32_t root = -1;    ///< rank of the epoch; -1 where there is none
   double prescale = 1.0;
   double postscale = 1.0;
+  AverageOver over = AverageOver::kMembers;
   /// At most 16 dimensions; opaque: and one more, the bytes of an element, at least 1. Of a kind that exchanges rows
   /// the first is 0.
   std::vector<int64_t> shape;

@@ -78,7 +78,7 @@ void Turn::take(const InboxItem& item) {
 }
 
 void Turn::abandon(Operation& operation) {
-  if (operation.done()) return;
+  if (operation.done() || operation.members().front().request.metadata.kind == OpKind::kJoin) return;
   for (Member& member : operation.members()) {
     const std::string sentence = fmt::format("{} was abandoned by rank {}", describe(member), parts_.config.rank);
     participant_.abandon(reinterpret_cast<uint64_t>(&member), sentence);
@@ -214,6 +214,11 @@ void Turn::act() {
         unlink(member_of(ticket));
         parts_.observer.member_finished(member_of(ticket), error->status);
       }
+    } else if (const auto* join = std::get_if<JoinEvent>(&event)) {
+      Member& member = member_of(join->ticket);
+      member.operation->last_joined = join->last;
+      unlink(member);
+      parts_.observer.member_finished(member, {});
     } else if (const auto* set = std::get_if<SetEvent>(&event)) {
       parts_.teams.add(set->number, set->members);
     } else {
@@ -234,14 +239,22 @@ void Turn::start_batch(const BatchEvent& event) {
   const BatchRunner runner = batch->inline_row ? BatchRunner::kTurns : BatchRunner::kLane;
   const Metadata& metadata = event.metadata;
   Call& call = batch->call;
-  for (const uint64_t ticket : event.tickets) {
-    Member& member = member_of(ticket);
+  for (size_t i = 0; i < event.tickets.size(); ++i) {
+    if (event.tickets[i] == kNoTicket) {
+      if (batch->absent == nullptr) batch->absent = std::make_unique<AbsentInput>(metadata);
+      batch->absent->append(event.counts[i], batch->storage);
+      call.count += event.counts[i];
+      continue;
+    }
+    Member& member = member_of(event.tickets[i]);
     unlink(member);
     member.operation->enter_batch(runner);
     batch->members.push_back(&member);
+    batch->places.push_back(batch->storage.size());
     batch->storage.push_back(member.slice);
     call.count += member.slice.count;
   }
+  if (metadata.over == AverageOver::kContributors) call.divisor = event.contributors;
   call.kind = metadata.kind;
   call.dtype = metadata.dtype;
   call.op = metadata.op;
@@ -263,7 +276,8 @@ void Turn::start_batch(const BatchEvent& event) {
 
 void Turn::expire(SteadyClock::time_point before, std::chrono::nanoseconds limit) {
   for (Member* member = oldest_; member != nullptr && member->operation->submitted < before; member = member->next) {
-    if (member->operation->abandoned) continue;
+    // A join waits for others who are at work.
+    if (member->operation->abandoned || member->request.metadata.kind == OpKind::kJoin) continue;
     member->operation->abandoned = true;
     urgent_ = true;
     const double seconds = std::chrono::duration<double>(limit).count();

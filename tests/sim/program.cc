@@ -162,12 +162,28 @@ void merge(Random& random, std::vector<std::vector<Step>>& threads, bool interle
   for (const size_t i : turns) into.push_back(std::move(threads[i][next[i]++]));
 }
 
+/// Ends a segment: ranks leave out as many of its last units as they like and join.
+void join_all(Random& random, const core::SetMembers& set, std::vector<std::vector<std::vector<Step>>>& ranks,
+              size_t thread, const std::vector<size_t>& begin) {
+  for (const int rank : set.ranks) {
+    std::vector<Step>& steps = ranks[static_cast<size_t>(rank)][thread];
+    const size_t units = steps.size() - begin[static_cast<size_t>(rank)];
+    if (random.once_in(2)) steps.resize(steps.size() - random.below(units + 1));
+    steps.push_back({Step::Kind::kJoin, set.id, {}, {}});
+  }
+}
+
 /// What all ranks do in one set, as one thread of each.
-void make_set(Random& random, const core::SetMembers& set, bool wrong,
+void make_set(Random& random, const core::SetMembers& set, bool wrong, bool joins,
               std::vector<std::vector<std::vector<Step>>>& ranks, size_t thread) {
   std::vector<Metadata> usual(1 + random.below(8));
   for (Metadata& metadata : usual) metadata = make_metadata(random);
+  std::vector<size_t> begin(ranks.size(), 0);
   for (int rounds = random.between(1, 6); rounds > 0; --rounds) {
+    if (joins && random.once_in(2)) {
+      join_all(random, set, ranks, thread, begin);
+      for (size_t rank = 0; rank < ranks.size(); ++rank) begin[rank] = ranks[rank][thread].size();
+    }
     const std::vector<Unit> round = make_round(random, set.id, usual);
     for (const int rank : set.ranks) {
       std::vector<Unit> own = round;
@@ -199,8 +215,16 @@ Job make_job(uint64_t seed, int ranks) {
   const size_t sets = job.config.sets.size() + job.added.size();
   std::vector<std::vector<std::vector<Step>>> threads(size, std::vector<std::vector<Step>>(sets));
   size_t thread = 0;
-  for (const core::SetMembers& set : job.config.sets) make_set(random, set, wrong, threads, thread++);
-  for (const AddedSet& set : job.added) make_set(random, set.members, wrong, threads, thread++);
+  // In one set only: ranks that wait in two joins, each in another first, wait for ever.
+  const size_t joining = random.below(2 * sets);
+  for (const core::SetMembers& set : job.config.sets) {
+    make_set(random, set, wrong, thread == joining, threads, thread);
+    ++thread;
+  }
+  for (const AddedSet& set : job.added) {
+    make_set(random, set.members, wrong, thread == joining, threads, thread);
+    ++thread;
+  }
   // Ranks that wait for each operation and take sets in different orders wait for each other.
   const bool interleave = job.window > 100 || random.once_in(4);
   for (size_t rank = 0; rank < size; ++rank) {

@@ -13,7 +13,7 @@ using Unit = std::vector<core::Request>;
 
 /// What a rank does next.
 struct Step {
-  enum class Kind { kSubmit, kAddSet, kRemoveSet } kind = Kind::kSubmit;
+  enum class Kind { kSubmit, kJoin, kAddSet, kRemoveSet } kind = Kind::kSubmit;
   core::SetId set = core::kGlobalSet;  ///< the number that all ranks use; rank 0's id for an added set is another
   Unit unit = {};                      ///< kSubmit
   std::vector<int> ranks = {};         ///< kAddSet

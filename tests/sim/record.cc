@@ -4,6 +4,7 @@
 #include <functional>
 #include <set>
 
+#include "runtime/engine/identity.h"
 #include "runtime/engine/planner.h"
 
 namespace rueda::sim {
@@ -20,21 +21,27 @@ struct Joint {
   core::SetId set = 0;
   std::vector<std::pair<int, const Ticket*>> tickets;
   Occurrence leader;
+  size_t excused = 0;  ///< members that had joined
 };
 
 class Joints {
  public:
-  explicit Joints(const std::vector<RankRecord>& ranks) {
+  Joints(const Job& job, const std::vector<RankRecord>& ranks) {
     for (const RankRecord& record : ranks) removed_.insert(record.removed.begin(), record.removed.end());
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       std::map<uint64_t, Occurrence> first_of_unit;
       for (const auto& [id, ticket] : ranks[rank].tickets) {
         if (ticket.refused) continue;
         const Occurrence self{key_of(ticket.request), ticket.occurrence};
-        Joint& joint = joints_.try_emplace(self, Joint{ticket.request.set, {}, self}).first->second;
+        Joint& joint = joints_.try_emplace(self, Joint{ticket.request.set, {}, self, 0}).first->second;
         joint.tickets.emplace_back(static_cast<int>(rank), &ticket);
         const auto [first, is_first] = first_of_unit.try_emplace(ticket.unit, self);
         if (!is_first) join(first->second, self);
+      }
+    }
+    for (auto& [key, joint] : joints_) {
+      for (const int rank : members_of(job, joint.set).ranks) {
+        joint.excused += is_excused(ranks[static_cast<size_t>(rank)], joint.set, key.first, key.second) ? 1 : 0;
       }
     }
   }
@@ -67,6 +74,11 @@ bool differs(const Joint& joint) {
   });
 }
 
+/// Whether a member had joined that has nothing to contribute.
+bool unfit_for_joined(const Joint& joint) {
+  return joint.excused != 0 && !core::why_no_identity(joint.tickets.front().second->request.metadata).empty();
+}
+
 bool abandoned(const Joint& joint) {
   return std::any_of(joint.tickets.begin(), joint.tickets.end(),
                      [](const auto& each) { return each.second->abandoned; });
@@ -95,7 +107,10 @@ std::string check_error(const Joints& joints, const Job& job, const Occurrence& 
     return may ? "" : name(key) + ": its set ended for no reason: " + error.sentence();
   }
   switch (error.code()) {
-    case Code::kMismatch: return joints.any(key, differs) ? "" : name(key) + ": a mismatch where all sent the same";
+    case Code::kMismatch: {
+      const bool may = joints.any(key, differs) || joints.any(key, unfit_for_joined);
+      return may ? "" : name(key) + ": a mismatch where all sent the same: " + error.sentence();
+    }
     case Code::kTimeout: return joints.any(key, abandoned) ? "" : name(key) + ": a timeout that nobody asked for";
     case Code::kInvalidArgument: return joints.any(key, refusable) ? "" : name(key) + ": refused by no row";
     case Code::kShutDown:
@@ -128,7 +143,9 @@ std::string check_joint(const Joints& joints, const Job& job, const Occurrence& 
   if (batch == nullptr) return {};
   if (error != nullptr) return name(key) + ": runs on some ranks and fails on others: " + error->sentence();
   if (differs(joint)) return name(key) + ": runs with different metadata";
-  if (joint.tickets.size() != members_of(job, joint.set).ranks.size()) return name(key) + ": runs without a member";
+  if (joint.tickets.size() + joint.excused != members_of(job, joint.set).ranks.size()) {
+    return name(key) + ": runs without a member";
+  }
   const bool fell_out = std::any_of(joint.tickets.begin(), joint.tickets.end(), [](const auto& each) {
     return each.second->outcome && each.second->outcome->batch_set < 0;
   });
@@ -140,15 +157,18 @@ std::string check_batch(const Job& job, const RankRecord& record, const SeenBatc
   std::vector<const core::Request*> requests;
   std::set<uint64_t> units;
   for (const uint64_t id : seen.event.tickets) {
+    if (id == core::kNoTicket) continue;
     const Ticket& ticket = record.tickets.at(id);
     requests.push_back(&ticket.request);
     units.insert(ticket.unit);
     const Metadata& metadata = ticket.request.metadata;
     bytes += static_cast<uint64_t>(metadata.count()) * core::size_of(metadata.dtype);
   }
+  if (requests.empty()) return {};
   const Metadata& first = requests.front()->metadata;
   const std::string where = "batch " + std::to_string(seen.event.number) + " of set " + std::to_string(seen.event.set);
-  if (!(seen.event.metadata == first)) return where + " has other metadata than its first tensor";
+  if (seen.event.tickets.front() != core::kNoTicket && !(seen.event.metadata == first))
+    return where + " has other metadata than its first tensor";
   for (const core::Request* request : requests) {
     if (request->set != seen.event.set) return where + " holds a tensor of another set";
     if (!(core::FuseKey(request->metadata) == core::FuseKey(first))) return where + " fuses what differs";
@@ -157,6 +177,16 @@ std::string check_batch(const Job& job, const RankRecord& record, const SeenBatc
   if (first.kind == OpKind::kBarrier) return where + " fuses a barrier";
   const uint64_t threshold = job.config.fusion_threshold_bytes;
   return threshold == 0 || bytes > threshold ? where + " is over the fusion threshold" : "";
+}
+
+/// A rank that has joined does not know the operations that it takes no part in.
+bool same_operations(const SeenBatch& a, const SeenBatch& b) {
+  if (a.operations.size() != b.operations.size()) return false;
+  for (size_t i = 0; i < a.operations.size(); ++i) {
+    const bool known = !a.operations[i].first.empty() && !b.operations[i].first.empty();
+    if (known && a.operations[i] != b.operations[i]) return false;
+  }
+  return true;
 }
 
 /// The sequence of one rank's batches: numbers without gaps, stamps that grow.
@@ -179,6 +209,40 @@ std::string key_of(const core::Request& request) {
          (request.name.empty() ? std::string("#") + core::name_of(request.metadata.kind) : request.name);
 }
 
+bool is_joined(const RankRecord& record, core::SetId set) {
+  return std::any_of(record.joins.begin(), record.joins.end(),
+                     [set](const Join& join) { return join.set == set && !join.ended; });
+}
+
+bool is_excused(const RankRecord& record, core::SetId set, const std::string& key, uint64_t occurrence) {
+  const auto skipped = record.skipped.find(key);
+  if (skipped != record.skipped.end() &&
+      std::find(skipped->second.begin(), skipped->second.end(), occurrence) != skipped->second.end()) {
+    return true;
+  }
+  const auto submitted = record.submitted.find(key);
+  // A join that failed was the last thing in that set.
+  const bool joined = std::any_of(record.joins.begin(), record.joins.end(),
+                                  [set](const Join& join) { return join.set == set && join.last < 0; });
+  return joined && (submitted == record.submitted.end() || occurrence >= submitted->second);
+}
+
+std::string check_joins(const Job& job, const std::vector<RankRecord>& ranks) {
+  std::map<std::pair<core::SetId, size_t>, int> last;
+  for (const RankRecord& record : ranks) {
+    std::map<core::SetId, size_t> numbers;
+    for (const Join& join : record.joins) {
+      const size_t number = numbers[join.set]++;
+      if (join.last < 0) continue;
+      const std::vector<int>& members = members_of(job, join.set).ranks;
+      const std::string where = "join " + std::to_string(number) + " of set " + std::to_string(join.set);
+      if (std::find(members.begin(), members.end(), join.last) == members.end()) return where + " names no member";
+      if (last.try_emplace({join.set, number}, join.last).first->second != join.last) return where + " names two ranks";
+    }
+  }
+  return {};
+}
+
 std::string check_batches(const Job& job, const std::vector<RankRecord>& ranks) {
   std::map<std::pair<core::SetId, uint64_t>, const SeenBatch*> known;
   std::map<uint64_t, std::pair<core::SetId, uint64_t>> stamps;
@@ -189,7 +253,8 @@ std::string check_batches(const Job& job, const std::vector<RankRecord>& ranks) 
       const SeenBatch& other = *known.try_emplace(batch, &seen).first->second;
       const core::BatchEvent& a = seen.event;
       const core::BatchEvent& b = other.event;
-      const bool same = seen.operations == other.operations && a.stamp == b.stamp && a.choice.row == b.choice.row &&
+      const bool same = same_operations(seen, other) && a.contributors == b.contributors && a.counts == b.counts &&
+                        a.stamp == b.stamp && a.choice.row == b.choice.row &&
                         a.choice.chunk_bytes == b.choice.chunk_bytes && a.choice.stamps == b.choice.stamps;
       if (!same)
         return "batch " + std::to_string(a.number) + " of set " + std::to_string(a.set) + " differs on two ranks";
@@ -223,7 +288,7 @@ std::string check_outcomes(const Job& job, const std::vector<RankRecord>& ranks)
     std::sort(goodbyes.begin(), goodbyes.end());
     if (std::adjacent_find(goodbyes.begin(), goodbyes.end()) != goodbyes.end()) return "a goodbye came twice";
   }
-  const Joints joints(ranks);
+  const Joints joints(job, ranks);
   for (const auto& [key, joint] : joints.all()) {
     if (std::string why = check_joint(joints, job, key, joint, death); !why.empty()) return why;
   }
@@ -232,9 +297,9 @@ std::string check_outcomes(const Job& job, const std::vector<RankRecord>& ranks)
 
 std::string check_nothing_lost(const Job& job, const std::vector<RankRecord>& ranks) {
   if (std::any_of(ranks.begin(), ranks.end(), [](const RankRecord& each) { return each.dead; })) return {};
-  const Joints joints(ranks);
+  const Joints joints(job, ranks);
   const auto incomplete = [&](const Joint& joint) {
-    return joint.tickets.size() != members_of(job, joint.set).ranks.size();
+    return joint.tickets.size() + joint.excused != members_of(job, joint.set).ranks.size();
   };
   for (const auto& [key, joint] : joints.all()) {
     const bool waits =

@@ -40,6 +40,7 @@ std::string Simulation::run() {
   }
   if (violation_.empty()) violation_ = check_batches(job_, records_);
   if (violation_.empty()) violation_ = check_sets(job_, records_);
+  if (violation_.empty()) violation_ = check_joins(job_, records_);
   if (violation_.empty()) violation_ = check_outcomes(job_, records_);
   return violation_;
 }
@@ -90,6 +91,8 @@ bool Simulation::may_step(size_t rank) const {
   if (self.next_step == job_.steps[rank].size()) return false;
   const Step& next = job_.steps[rank][self.next_step];
   if (next.kind == Step::Kind::kAddSet) return true;
+  if (is_joined(records_[rank], next.set)) return false;
+  if (next.kind == Step::Kind::kJoin) return true;
   if (next.kind == Step::Kind::kRemoveSet) return !uses(rank, next.set);
   if (self.pending >= job_.window) return false;
   return std::none_of(next.unit.begin(), next.unit.end(), [&self](const core::Request& request) {
@@ -104,6 +107,7 @@ void Simulation::step(size_t rank) {
   self.dirty = true;
   switch (next.kind) {
     case Step::Kind::kSubmit: return submit(rank, std::move(next.unit));
+    case Step::Kind::kJoin: return join(rank, next.set);
     case Step::Kind::kAddSet:
       say(rank, "adds set " + std::to_string(next.set));
       return self.participant->add_set(next.set, next.ranks, added_set(job_, next.set)->name);
@@ -185,6 +189,7 @@ void Simulation::take_events(size_t rank, uint64_t submitted_from) {
       take_batch(rank, *batch);
     } else if (const auto* error = std::get_if<ErrorEvent>(&event)) {
       for (const uint64_t id : error->tickets) {
+        if (end_join(rank, id, -1)) continue;
         Ticket& ticket = records_[rank].tickets[id];
         const bool over = error->status.code() == core::Code::kShutDown || records_[rank].ended;
         ticket.refused = over && id >= submitted_from;
@@ -192,6 +197,9 @@ void Simulation::take_events(size_t rank, uint64_t submitted_from) {
         complete(rank, id, {-1, 0, error->status});
         release_name(rank, ticket);
       }
+    } else if (const auto* join = std::get_if<core::JoinEvent>(&event)) {
+      say(rank, "join " + std::to_string(join->ticket) + " ends: rank " + std::to_string(join->last) + " was the last");
+      if (!end_join(rank, join->ticket, join->last)) fail("a join ended that nobody asked for");
     } else if (const auto* set = std::get_if<core::SetEvent>(&event)) {
       say(rank, "set " + std::to_string(set->number) + " has id " + std::to_string(set->members.id));
       records_[rank].made[set->number] = set->members.id;
@@ -210,6 +218,11 @@ void Simulation::take_batch(size_t rank, const BatchEvent& given) {
   }
   SeenBatch seen{batch, {}};
   for (const uint64_t id : batch.tickets) {
+    if (id == core::kNoTicket) {
+      if (!is_joined(records_[rank], batch.set)) fail("a rank that has not joined is left out");
+      seen.operations.emplace_back();
+      continue;
+    }
     const Ticket& ticket = records_[rank].tickets[id];
     seen.operations.emplace_back(key_of(ticket.request), ticket.occurrence);
     complete(rank, id, {static_cast<int>(batch.set), batch.number, {}});
@@ -263,7 +276,9 @@ void Simulation::finish_heads() {
       for (const int member : members) {
         const auto index = static_cast<size_t>(member);
         auto& theirs = ranks_[index].lanes[head.id % ranks_[index].lanes.size()];
-        for (const uint64_t id : theirs.front().tickets) release_name(index, records_[index].tickets[id]);
+        for (const uint64_t id : theirs.front().tickets) {
+          if (id != core::kNoTicket) release_name(index, records_[index].tickets[id]);
+        }
         theirs.pop_front();
       }
     }
@@ -312,7 +327,9 @@ void Simulation::end(size_t rank) {
   take_events(rank, next_ticket_);
   for (auto& lane : ranks_[rank].lanes) {
     for (const Running& running : lane) {
-      for (const uint64_t id : running.tickets) release_name(rank, records_[rank].tickets[id]);
+      for (const uint64_t id : running.tickets) {
+        if (id != core::kNoTicket) release_name(rank, records_[rank].tickets[id]);
+      }
     }
     lane.clear();
   }
@@ -333,7 +350,10 @@ bool Simulation::unstick() {
     }
     if (!violation_.empty()) return true;
     if (abandon_one(rank)) return true;
-    if (ranks_[rank].next_step != job_.steps[rank].size()) fail("rank " + std::to_string(rank) + " is stuck");
+  }
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const bool stuck = !records_[rank].dead && ranks_[rank].next_step != job_.steps[rank].size();
+    if (stuck) fail("rank " + std::to_string(rank) + " is stuck");
   }
   return all_say_goodbye();
 }

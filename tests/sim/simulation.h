@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,6 +52,9 @@ class Simulation {
   bool may_step(size_t rank) const;
   void step(size_t rank);
   void submit(size_t rank, Unit unit);
+  void join(size_t rank, core::SetId set);
+  bool end_join(size_t rank, uint64_t ticket, int last);
+  void note_maximum(core::SetId set);
   void flush(size_t rank);
   void deliver_up(size_t rank);
   void deliver_down(size_t rank);
@@ -80,6 +84,7 @@ class Simulation {
   int dead_ = -1;
   std::vector<Rank> ranks_;
   std::vector<RankRecord> records_;
+  std::map<core::SetId, std::map<std::string, uint64_t>> maximum_;  ///< counters by key, when all had joined last
   uint64_t next_ticket_ = 1;
   uint64_t next_submission_ = 1;
   std::string violation_;

@@ -73,6 +73,12 @@ class [[nodiscard]] Handle {
     check(rueda_received_splits(id_, splits.data(), splits.size(), &count));
     return splits;
   }
+  /// The rank that joined last, of a join that has finished well. InvalidArgument: it is none.
+  int32_t last_joined() const {
+    int32_t rank = -1;
+    check(rueda_last_joined(id_, &rank));
+    return rank;
+  }
   /// The output of member `index` of a finished operation, wherever it was placed. Memory that the library owns goes
   /// with this handle.
   Tensor output(size_t index = 0) const {

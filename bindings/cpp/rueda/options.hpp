@@ -31,6 +31,9 @@ enum class Codec : int32_t {
   kBf16 = RUEDA_CODEC_BF16
 };
 
+/// What an average divides by while ranks have joined.
+enum class AverageOver : int32_t { kMembers = RUEDA_OVER_MEMBERS, kContributors = RUEDA_OVER_CONTRIBUTORS };
+
 /// How an operation ended, as its callback is told.
 struct Completion {
   int32_t code = RUEDA_OK;
@@ -66,6 +69,7 @@ struct AllreduceOptions {
   Codec codec = Codec::kDefault;
   double prescale = 1.0;   ///< multiplies the input
   double postscale = 1.0;  ///< multiplies the sum
+  AverageOver over = AverageOver::kMembers;
   void* stream = nullptr;
   Callback callback = {};
   Allocate allocate = {};
@@ -103,6 +107,11 @@ struct BarrierOptions {
   std::optional<Drain> drain = {};
 };
 
+struct JoinOptions {
+  int32_t process_set = RUEDA_GLOBAL_SET;
+  Callback callback = {};
+};
+
 namespace detail {
 
 /// The functions of one operation, on the heap from enqueue until its C callback, which comes exactly once and frees
@@ -132,6 +141,7 @@ class COptions {
     c_.has_scale = 1;
     c_.prescale = options.prescale;
     c_.postscale = options.postscale;
+    c_.average_over = static_cast<int32_t>(options.over);
     c_.stream = options.stream;
   }
   explicit COptions(const BroadcastOptions& options) : COptions(options, options.allocate) {
@@ -141,6 +151,9 @@ class COptions {
     c_.stream = options.stream;
   }
   explicit COptions(const BarrierOptions& options) : COptions(options, Allocate()) {}
+
+  explicit COptions(const JoinOptions& options)
+      : COptions(BarrierOptions{.process_set = options.process_set, .callback = options.callback}) {}
 
   /// Enqueues with `call(const rueda_op_options*, rueda_handle*)`. Once it has succeeded the library's callback owns
   /// the functions, and may have freed them by now.
@@ -172,7 +185,7 @@ class COptions {
     c_.allocate_context = functions_.get();
   }
 
-  const std::string& name_;
+  std::string name_;
   std::unique_ptr<Functions> functions_;
   rueda_op_options c_{};
 };

@@ -326,6 +326,19 @@ class Session {
     return out.first(count);
   }
 
+  /// This rank has no more to give: until all members have joined, it takes part in their operations with nothing, and
+  /// whatever it submits in that set is refused. See rueda_join_async. `Handle::last_joined` says who was the last.
+  Handle join_async(const JoinOptions& options = {}) const {
+    return detail::COptions(options).enqueue(
+        [&](const rueda_op_options* c, rueda_handle* handle) { return rueda_join_async(session_, c, handle); });
+  }
+  /// The rank of the job that joined last.
+  int32_t join(const JoinOptions& options = {}) const {
+    const Handle handle = join_async(options);
+    wait_out(handle);
+    return handle.last_joined();
+  }
+
   /// A number that the next caller does not get, counted from 0: equal on all ranks that ask in the same order. Names
   /// made from it never collide. Not for several threads at once.
   int32_t next_name_space() { return name_spaces_++; }

@@ -1,0 +1,30 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/engine/executor.h"
+#include "runtime/engine/request.h"
+
+namespace rueda::core {
+
+/// What stands in for the tensors of a rank that has joined: a block of identities that every slice reads, and a block
+/// that every slice writes and nobody reads. So a rank that contributes nothing holds no tensor, however long it is.
+/// Lives as long as its batch.
+class AbsentInput {
+ public:
+  explicit AbsentInput(const Metadata& metadata);
+  /// Slices of `count` elements in all.
+  void append(int64_t count, std::vector<Slice>& slices) const;
+
+ private:
+  static constexpr size_t kBlockBytes = 64 * 1024;
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  int64_t block_count_;  ///< elements of a block
+  std::vector<Line> identity_;
+  mutable std::vector<Line> sink_;
+};
+
+}  // namespace rueda::core
