@@ -16,7 +16,7 @@ constexpr std::string_view kScript = "if test -x \"$0\"; then exec \"$0\" --agen
 
 }  // namespace
 
-std::string quoted(std::string_view text) {
+std::string shell_word(std::string_view text) {
   std::string word = "'";
   for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return word + "'";
@@ -41,7 +41,7 @@ std::vector<std::string> ssh_command(const HostSlots& host, const SshOptions& op
   if (!options.identity_file.empty()) words.insert(words.end(), {"-i", options.identity_file});
   if (!host.user.empty()) words.insert(words.end(), {"-l", host.user});
   words.insert(words.end(), {"--", host.name});
-  words.push_back(fmt::format("exec /bin/sh -c {} {}", quoted(kScript), quoted(hvdrun)));
+  words.push_back(fmt::format("exec /bin/sh -c {} {}", shell_word(kScript), shell_word(hvdrun)));
   return words;
 }
 

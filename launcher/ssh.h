@@ -28,6 +28,6 @@ std::string explain_command_end(const std::string& command, int wait_status, std
                                 const std::string& hvdrun);
 
 /// A word that a POSIX shell, and also csh and fish, reads as `text`.
-std::string quoted(std::string_view text);
+std::string shell_word(std::string_view text);
 
 }  // namespace rueda::core::launcher

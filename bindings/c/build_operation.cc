@@ -28,8 +28,9 @@ Status check_options(const rueda_op_options& options) {
     return wrong(
         fmt::format("name \"{}\" and name_id {} are both given: one of them is", options.name, options.name_id));
   }
-  if (options.reserved != 0)
-    return wrong(fmt::format("rueda_op_options.reserved is {}; set it to 0", options.reserved));
+  if (options.reserved2 != 0) {
+    return wrong(fmt::format("rueda_op_options.reserved2 is {}; set it to 0", options.reserved2));
+  }
   return {};
 }
 

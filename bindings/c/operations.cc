@@ -1,4 +1,5 @@
 // The functions of rueda.h that enqueue.
+#include "bindings/c/last_error.h"
 #include "bindings/c/submit.h"
 
 namespace rueda::core {

@@ -74,10 +74,10 @@ TEST_CASE("a reserved field that is not 0 is refused with its value") {
         std::vector<float> values(1);
         const CTensor tensor(values, RUEDA_F32);
         rueda_op_options options = named("w");
-        options.reserved = 7;
+        options.reserved2 = 7;
         return reduce(session, tensor.get(), RUEDA_SUM, &options, handle);
       },
-      "reserved is 7");
+      "reserved2 is 7");
 }
 
 TEST_CASE("a group with the same name twice is refused whole") {

@@ -58,7 +58,7 @@ TEST_CASE("port, key file and user are passed on to ssh") {
 
 TEST_CASE("a shell reads a quoted word as it was, whatever is in it") {
   const Words texts = {"plain", "two words", "it's", "$HOME `id` \\ \"x\" ; & |", "'", ""};
-  for (const auto& text : texts) CHECK(read_by_shell(quoted(text)) == text + "\n");
+  for (const auto& text : texts) CHECK(read_by_shell(shell_word(text)) == text + "\n");
 }
 
 TEST_CASE("the end of ssh is explained in one clause") {
