@@ -82,20 +82,20 @@ void relax(WaitStyle style);
 /// No sleep is longer, so that a wait whose ringer died mid-ring still looks again.
 inline constexpr std::chrono::seconds kLongestSleep{1};
 
-/// Spins for at most `budget`, until `ready()`; the clock is read after every 16 pauses or yields. Sixteen yields are
-/// made whatever they take: the first one gives the core to a neighbour for longer than the budget, and who slept then
-/// would pay a wake-up for every chunk.
+/// Spins for at most `budget`, until `ready()`; the clock is read after every 16 pauses or every yield. A yield gives the
+/// core to a neighbour for longer than the budget, and who slept then would pay a wake-up for every chunk: so sixteen
+/// of them are made, or as many as ten budgets hold where the neighbours are no ranks and keep the core.
 template <typename Ready>
 bool spin(WaitStyle style, std::chrono::nanoseconds budget, Ready&& ready) {
   constexpr int kSteps = 16;
   const auto end = SteadyClock::now() + budget;
-  do {
-    for (int i = 0; i < kSteps; ++i) {
-      if (ready()) return true;
-      relax(style);
-    }
-  } while (SteadyClock::now() < end);
-  return ready();
+  const auto last_yield = style == WaitStyle::kYield ? end + 9 * budget : end;
+  for (int step = 1;; ++step) {
+    if (ready()) return true;
+    relax(style);
+    if (style == WaitStyle::kPause && step % kSteps != 0) continue;
+    if (SteadyClock::now() >= (step < kSteps ? last_yield : end)) return ready();
+  }
 }
 
 /// Spins for at most `budget`, then sleeps on `bell`, until `ready()` or the deadline. True when ready.

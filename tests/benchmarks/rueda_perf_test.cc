@@ -129,9 +129,9 @@ TEST_CASE("without hvdrun it is a job of one rank") {
 
 TEST_CASE("rueda-perf says what is wrong with its flags") {
   const std::pair<const char*, const char*> cases[] = {
-      {"allgather", "there is no 'allgather'"},
+      {"carousel", "there is no 'carousel'"},
       {"allreduce --dtype f33", "there is no 'f33'"},
-      {"allreduce --min 10 --max 4", "--max: 4 is below --min 10"},
+      {"allreduce --min 12 --max 4", "--max: 4 is below --min 12"},
       {"allreduce --min 0", "--min"},
       {"allreduce --bytes -4", "--bytes: \"-4\" is not allowed"},
       {"allreduce --bytes 1P", "--bytes: \"1P\" is not allowed"},

@@ -170,7 +170,7 @@ TEST_CASE("a host that does not answer in time is named, and so is Ctrl-C before
   broken_off.read_errors_until("host node1 (node1) is this one");
   broken_off.send_by_name("hvdrun", SIGINT);
   CHECK(broken_off.wait() == 130);
-  CHECK(last_line(broken_off) == "hvdrun: ended by signal 2 before the ranks started");
+  CHECK(last_line(broken_off) == "hvdrun: ended by signal 2 (Interrupt) before the ranks started");
 }
 
 TEST_CASE("with --verbose a line for each host says what it has and how it is reached") {

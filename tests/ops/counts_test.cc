@@ -23,7 +23,7 @@ std::byte* nowhere() { return reinterpret_cast<std::byte*>(uintptr_t{1} << 12); 
 std::string difference(const Chunks& chunks, const RowChoice& choice) {
   const int64_t last = chunks.number() - 1;
   if (last * chunks.length + chunks.length_of(last) != chunks.count) return "the chunks do not add up to the batch";
-  if (choice.stamps != static_cast<uint64_t>(chunks.number()) + 2) return "a chunk has no stamp";
+  if (choice.stamps < static_cast<uint64_t>(chunks.number()) + 2) return "a chunk has no stamp";
   const ChunkCut cut(last, chunks.length_of(last), 1, 4);
   int64_t covered = 0;
   for (int i = 0; i < cut.owners(); ++i) covered += cut.slice(i).length();
