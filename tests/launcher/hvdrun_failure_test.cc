@@ -187,7 +187,7 @@ TEST_CASE("descriptors 0 to 2 may be closed") {
   }
 }
 
-TEST_CASE("too few descriptors are an error in words, whatever they are too few for") {
+TEST_CASE("too few descriptors are an error in words, whatever they are too few for", "[few]") {
   for (int limit = 12; limit <= 40; limit += 2) {  // below it the shell itself gives up
     const std::string text = by_shell("ulimit -n " + std::to_string(limit), "-np 2 true 9>&- <&-");
     INFO(limit << ": " << text);
