@@ -6,6 +6,8 @@ install(TARGETS rueda rueda_cpp EXPORT RuedaTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES bindings/c/rueda.h bindings/cpp/rueda.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY bindings/cpp/rueda DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.hpp")
+configure_file(bindings/python/rueda/timeline_summary.py ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/rueda-timeline COPYONLY)
+install(PROGRAMS bindings/python/rueda/timeline_summary.py DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME rueda-timeline)
 install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # find_package(Rueda): Rueda::rueda (C) and Rueda::cpp (C++).

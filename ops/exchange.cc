@@ -77,6 +77,7 @@ Status Exchange::learn(int from, std::span<const int64_t> counts) {
 
 void Exchange::place() {
   if (!receives(index())) return;
+  const PhaseScope unpacking(call_.phases, WorkPhase::kUnpack);
   std::vector<int64_t> by_place(by_rank_.size());
   for (size_t tensor = 0; tensor < tensors(); ++tensor) {
     const auto count_from = [&](int member) { return counts_[at(member, tensor)]; };

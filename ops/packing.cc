@@ -22,6 +22,7 @@ ReduceTask task_of(const Call& call, Dtype wire) {
   task.postscale = call.postscale;
   task.divisor = call.divisor != 0 ? call.divisor : call.team->size();
   task.groups = call.team->groups;
+  task.phases = call.phases;
   return task;
 }
 
@@ -39,6 +40,7 @@ Packing::Packing(const Call& call)
       task_(task_of(call, wire_)) {}
 
 void Packing::pack(SliceCursor& cursor, int64_t count, std::byte* to, StoreHint hint) const {
+  const PhaseScope packing(call_.phases, WorkPhase::kPack);
   cursor.take(count, [&](const std::byte* in, std::byte*, int64_t length) {
     const size_t bytes = static_cast<size_t>(length) * element_bytes();
     codec_.encode(call_.dtype, prescale_, in, to, length, bytes < kShortestStreamBytes ? StoreHint::kPlain : hint);
@@ -47,6 +49,7 @@ void Packing::pack(SliceCursor& cursor, int64_t count, std::byte* to, StoreHint 
 }
 
 void Packing::unpack(SliceCursor& cursor, int64_t count, const std::byte* from) const {
+  const PhaseScope unpacking(call_.phases, WorkPhase::kUnpack);
   cursor.take(count, [&](const std::byte*, std::byte* out, int64_t length) {
     codec_.decode(call_.dtype, from, out, length, StoreHint::kPlain);
     from += static_cast<size_t>(length) * element_bytes();

@@ -3,6 +3,8 @@
 #include <string_view>
 
 #include "ops/algorithm.h"
+#include "ops/kernels/reduce.h"
+#include "ops/native.h"
 #include "runtime/base/plugin.h"
 
 namespace rueda::core {
@@ -12,12 +14,24 @@ const Algorithm* find_host_row(int32_t kind, const char* name) {
   for (const Algorithm& row : algorithms()) {
     if (static_cast<int32_t>(row.kind) == kind && row.name == std::string_view(name)) return &row;
   }
+  for (const Algorithm& row : native_rows()) {
+    if (static_cast<int32_t>(row.kind) == kind && row.name == std::string_view(name)) return &row;
+  }
   return nullptr;
+}
+
+void combine(int32_t dtype, int32_t op, const void* first, const void* second, void* out, int64_t count) {
+  ReduceTask task;
+  task.dtype = static_cast<Dtype>(dtype);
+  task.op = static_cast<ReduceOp>(op);
+  const std::byte* const inputs[] = {static_cast<const std::byte*>(first), static_cast<const std::byte*>(second)};
+  reduce(task, inputs, static_cast<std::byte*>(out), StoreHint::kPlain, nullptr, count);
 }
 
 rueda_host host_with_rows() {
   rueda_host host = bare_host();
   host.find_row = find_host_row;
+  host.combine = combine;
   return host;
 }
 

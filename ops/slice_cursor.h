@@ -16,7 +16,7 @@ class SliceCursor {
       : slices_(slices), element_bytes_(static_cast<int64_t>(element_bytes)) {}
 
   /// Calls `piece(in, out, count)` for each stretch of one tensor in the next `count` elements, in order, and moves
-  /// past them. `piece` is never called with 0 elements.
+  /// past them. `piece` is never called with 0 elements; what a slice does not have is null.
   template <typename Piece>
   void take(int64_t count, Piece&& piece) {
     while (count > 0) {
@@ -24,7 +24,7 @@ class SliceCursor {
       const int64_t length = std::min(count, slice.count - offset_);
       if (length > 0) {
         const int64_t byte = offset_ * element_bytes_;
-        piece(slice.in + byte, slice.out + byte, length);
+        piece(moved(slice.in, byte), moved(slice.out, byte), length);
         count -= length;
       }
       advance(slice, length);
@@ -40,6 +40,10 @@ class SliceCursor {
   }
 
  private:
+  template <typename Byte>
+  static Byte* moved(Byte* pointer, int64_t bytes) {
+    return pointer == nullptr ? nullptr : pointer + bytes;
+  }
   void advance(const Slice& slice, int64_t length) {
     offset_ += length;
     if (offset_ == slice.count) {

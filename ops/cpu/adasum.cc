@@ -26,7 +26,7 @@ struct Products {
 double weight(double both, double own) { return own > 0 ? 1 - both / (2 * own) : 1; }
 
 /// Exchanges of a batch: the elements, the products of each level, the results.
-int phases_of(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)) + 2; }
+int phases_of(int ranks) { return static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1))) + 2; }
 
 /// One run, in the type that combinations are made in.
 template <typename Real>

@@ -83,7 +83,10 @@ class ChannelTeam {
     return true;
   }
   /// Moves bytes until `ready()`; as `ChannelSet::until`.
-  Status until(const std::function<bool()>& ready) { return mesh_.channels().until(ready, deadline_); }
+  Status until(const std::function<bool()>& ready) {
+    const PhaseScope waiting(mesh_.phases(), WorkPhase::kWait);
+    return mesh_.channels().until(ready, deadline_);
+  }
 
  private:
   const Team& team_;

@@ -29,7 +29,7 @@ HostSums::HostSums(const Call& call, const Packing& packing, Width width)
   all_.groups = {};
   if (dtype_ == Dtype::kF16 && host_.op == ReduceOp::kSum) {
     const int largest = *std::max_element(call.team->hosts.begin(), call.team->hosts.end());
-    const int shift = std::bit_width(static_cast<unsigned>(largest - 1));
+    const int shift = static_cast<int>(std::bit_width(static_cast<unsigned>(largest - 1)));
     host_.postscale = std::ldexp(1.0, -shift);
     all_.postscale *= std::ldexp(1.0, shift);
   }

@@ -11,6 +11,9 @@ class Partials {
 
   /// Bytes of one partial result; at least `packing.element_bytes()`.
   size_t element_bytes() const { return size_of(dtype_); }
+  /// What a partial result is, and how two of them are combined: a sum where the call averages.
+  Dtype dtype() const { return dtype_; }
+  ReduceOp op() const { return combine_.op; }
   /// Packs the next `count` inputs as partial results of one rank.
   void load(SliceCursor& cursor, int64_t count, std::byte* to) const;
   /// out = first (op) second; `out` may be either. Which one is first matters to the sign of a zero minimum only.

@@ -90,6 +90,7 @@ class ShmExchange {
   Mesh& mesh_;
   LaneView view_;
   Deadline deadline_;
+  PhaseLog* phases_;
   size_t chunk_bytes_;
   std::vector<int> readers_;     // ranks that read the own slots
   std::vector<int> senders_;     // members whose slots this one reads
@@ -105,6 +106,7 @@ ShmExchange::ShmExchange(const Call& call, Mesh& mesh, Deadline deadline)
       mesh_(mesh),
       view_(call, mesh),
       deadline_(deadline),
+      phases_(call.phases),
       chunk_bytes_(call.choice.chunk_bytes),
       counts_bytes_(exchange_.tensors() * sizeof(int64_t)),
       incoming_(static_cast<size_t>(exchange_.size())) {
@@ -138,6 +140,7 @@ Status ShmExchange::post(size_t chunk) {
   RUEDA_RETURN_IF_ERROR(view_.wait_free(Area::kInput, slot, deadline_));
   std::byte* to = view_.input(view_.index(), static_cast<int64_t>(chunk));
   const StoreHint hint = store_hint(mesh_);
+  const PhaseScope packing(phases_, WorkPhase::kPack);
   stream_.take(std::min(chunk_bytes_, stream_bytes_ - chunk * chunk_bytes_), [&](const std::byte* from, size_t length) {
     codec(CodecId::kNone)
         .encode(Dtype::kU8, 1.0, from, to, static_cast<int64_t>(length),
@@ -208,6 +211,7 @@ void ShmExchange::copy_out(int sender, size_t chunk) {
   const size_t begin = std::max(from.begin, first);
   const size_t end = std::min(from.end, first + chunk_bytes_);
   if (begin >= end) return;
+  const PhaseScope unpacking(phases_, WorkPhase::kUnpack);
   const std::byte* in = view_.input(sender, static_cast<int64_t>(chunk)) + (begin - first);
   from.to.take(end - begin, [&](std::byte* out, size_t length) {
     if (out != nullptr) std::memcpy(out, in, length);

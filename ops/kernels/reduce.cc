@@ -81,6 +81,7 @@ void reduce(const KernelSet& set, const ReduceTask& task, std::span<const std::b
 
 void reduce(const ReduceTask& task, std::span<const std::byte* const> inputs, std::byte* out, StoreHint hint,
             std::byte* also, int64_t count) {
+  const PhaseScope reducing(task.phases, WorkPhase::kReduce);
   reduce(kernels(best_isa()), task, inputs, out, hint, also, count);
 }
 

@@ -6,6 +6,7 @@
 #include "ops/kernels/fold.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/isa.h"
+#include "runtime/base/phase_log.h"
 #include "runtime/base/store_hint.h"
 
 namespace rueda::core {
@@ -33,6 +34,7 @@ struct ReduceTask {
   double postscale = 1.0;
   int64_t divisor = 1;          ///< average: the number of ranks, at least 1
   std::span<const int> groups;  ///< sizes of the bracket's groups, each at least 1, adding up to the inputs; empty: one
+  PhaseLog* phases = nullptr;   ///< where the time is noted, if anywhere
 };
 
 /// The kernels for `isa`; for one that this processor cannot run, those of the best it can.

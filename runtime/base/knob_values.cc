@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <csignal>
 #include <limits>
+#include <string_view>
+#include <utility>
 
 namespace rueda::core {
 namespace {
@@ -192,6 +195,27 @@ Result<uint16_t> parse_port(const std::string& text) {
   return value;
 }
 std::string print_port(uint16_t value) { return std::to_string(value); }
+
+namespace {
+
+constexpr std::pair<const char*, int> kSignals[] = {
+    {"SIGUSR1", SIGUSR1}, {"SIGUSR2", SIGUSR2}, {"SIGHUP", SIGHUP}, {"SIGQUIT", SIGQUIT}};
+
+}  // namespace
+
+Result<int> parse_signal(const std::string& text) {
+  if (text.empty()) return 0;
+  for (const auto& [name, number] : kSignals) {
+    if (text == name || text == std::string_view(name).substr(3)) return number;
+  }
+  return refuse(text, "allowed: SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT");
+}
+std::string print_signal(int value) {
+  for (const auto& [name, number] : kSignals) {
+    if (number == value) return name;
+  }
+  return "";
+}
 
 Result<int> parse_log_level(const std::string& text) {
   const auto* found = std::find(std::begin(kLogLevels), std::end(kLogLevels), lower(text));

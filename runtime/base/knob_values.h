@@ -48,6 +48,9 @@ Result<std::string> parse_file(const std::string& text);
 /// 0 to 65535.
 Result<uint16_t> parse_port(const std::string& text);
 std::string print_port(uint16_t value);
+/// SIGUSR1, SIGUSR2, SIGHUP or SIGQUIT, also without SIG; "": 0, none.
+Result<int> parse_signal(const std::string& text);
+std::string print_signal(int value);
 /// trace, debug, info, warning, error, fatal, off: 0 to 6.
 Result<int> parse_log_level(const std::string& text);
 std::string print_log_level(int value);

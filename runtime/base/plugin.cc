@@ -14,7 +14,6 @@ namespace rueda::core {
 namespace {
 
 constexpr size_t kHostAlignment = 64;
-constexpr const char* kStandard[] = {"librueda_mpi.so", "librueda_cuda.so"};
 
 void* allocate_aligned(size_t bytes) {
   return std::aligned_alloc(kHostAlignment, bytes / kHostAlignment * kHostAlignment + kHostAlignment);
@@ -48,15 +47,24 @@ Status check_table(const std::string& path, const rueda_plugin_table* table) {
   return {};
 }
 
-Plugin open_one(const std::string& path, const rueda_host& host) {
+}  // namespace
+
+std::string mpi_plugin_path(const std::string& folder, const std::string& named) {
+  return named.empty() ? (std::filesystem::path(folder) / "librueda_mpi.so").string() : named;
+}
+
+std::string cuda_plugin_path(const std::string& folder) {
+  return (std::filesystem::path(folder) / "librueda_cuda.so").string();
+}
+
+Plugin look_at_plugin(const std::string& path, const rueda_host& host) {
   const auto table = open_plugin(path, host);
   return {path, table.ok() ? table.value() : nullptr, table.status()};
 }
 
-}  // namespace
-
 rueda_host bare_host() {
-  return {sizeof(rueda_host), kPluginAbi, build_id(), allocate_aligned, release, now_nanoseconds, write_log, aborted, no_row};
+  return {sizeof(rueda_host), kPluginAbi, build_id(), allocate_aligned, release,
+          now_nanoseconds,    write_log,  aborted,    no_row,           nullptr};
 }
 
 Result<const rueda_plugin_table*> open_plugin(const std::string& path, const rueda_host& host) {
@@ -74,17 +82,16 @@ Result<const rueda_plugin_table*> open_plugin(const std::string& path, const rue
   return table;
 }
 
-std::vector<Plugin> open_standard_plugins(const std::string& folder, const rueda_host& host) {
-  std::vector<Plugin> plugins;
-  for (const char* file : kStandard) plugins.push_back(open_one((std::filesystem::path(folder) / file).string(), host));
-  return plugins;
+std::vector<Plugin> open_standard_plugins(const std::string& folder, const std::string& mpi_plugin,
+                                          const rueda_host& host) {
+  return {look_at_plugin(mpi_plugin_path(folder, mpi_plugin), host), look_at_plugin(cuda_plugin_path(folder), host)};
 }
 
 std::vector<Plugin> open_listed_plugins(const std::string& listed, const rueda_host& host) {
   std::vector<Plugin> plugins;
   for (size_t begin = 0; begin < listed.size();) {
     const size_t colon = std::min(listed.find(':', begin), listed.size());
-    if (colon > begin) plugins.push_back(open_one(listed.substr(begin, colon - begin), host));
+    if (colon > begin) plugins.push_back(look_at_plugin(listed.substr(begin, colon - begin), host));
     begin = colon + 1;
   }
   return plugins;

@@ -23,8 +23,15 @@ struct Plugin {
   Status status;                              ///< why it is not there
 };
 
-/// The plug-ins that come with Rueda (librueda_mpi.so, librueda_cuda.so), as they are found in `folder`. Any thread.
-std::vector<Plugin> open_standard_plugins(const std::string& folder, const rueda_host& host);
+/// Where the plug-ins that come with Rueda lie: in `folder`, and MPI's at the path `named` (RUEDA_MPI_PLUGIN) if that
+/// is not empty.
+std::string mpi_plugin_path(const std::string& folder, const std::string& named);
+std::string cuda_plugin_path(const std::string& folder);
+/// The plug-in at `path`, opened if it can be. Any thread.
+Plugin look_at_plugin(const std::string& path, const rueda_host& host);
+/// Both of those that come with Rueda: MPI's, then CUDA's.
+std::vector<Plugin> open_standard_plugins(const std::string& folder, const std::string& mpi_plugin,
+                                          const rueda_host& host);
 /// Those at the paths in `listed`, colons between them (RUEDA_PLUGINS).
 std::vector<Plugin> open_listed_plugins(const std::string& listed, const rueda_host& host);
 

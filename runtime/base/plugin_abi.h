@@ -6,6 +6,7 @@ namespace rueda::core {
 class Abort;
 struct Algorithm;
 struct DeviceRow;
+class FabricSource;
 }  // namespace rueda::core
 
 /// What a plug-in and its host show each other. A plug-in is a shared library with one C function:
@@ -30,8 +31,12 @@ struct rueda_host {
   void (*log)(int32_t level, const char* line);
   /// 1 once the epoch has ended: stop waiting.
   int32_t (*aborted)(const rueda::core::Abort* abort);
-  /// A row of the host's own table by kind (OpKind) and name, to run over other channels; null: there is none.
+  /// A row of the host's own table by kind (OpKind) and name, to run over other channels; null: there is none. Those
+  /// that need a library's collectives, which no table of the host has, are called "native".
   const rueda::core::Algorithm* (*find_row)(int32_t kind, const char* name);
+  /// out[i] = first[i] (op) second[i] by the host's kernels (Dtype, ReduceOp); `out` may be either. No averages, no
+  /// Adasum, nothing that is not defined for the dtype. Null where `find_row` finds nothing.
+  void (*combine)(int32_t dtype, int32_t op, const void* first, const void* second, void* out, int64_t count);
 };
 
 /// Everything in it lives as long as the process.
@@ -44,6 +49,7 @@ struct rueda_plugin_table {
   size_t row_count;
   const rueda::core::DeviceRow* devices;
   size_t device_count;
+  rueda::core::FabricSource* fabric;  ///< null: it brings none
 };
 
 /// Null: the plug-in refuses this host.
@@ -53,6 +59,6 @@ using rueda_plugin_function = const rueda_plugin_table* (*)(const rueda_host* ho
 namespace rueda::core {
 
 /// Grows when one of the structs changes.
-inline constexpr uint32_t kPluginAbi = 1;
+inline constexpr uint32_t kPluginAbi = 2;
 
 }  // namespace rueda::core

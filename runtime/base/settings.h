@@ -23,7 +23,8 @@ struct Settings {
   Choice hierarchical_allgather = Choice::kAuto;
   std::string allreduce_algorithm = "auto";
   std::string broadcast_algorithm = "auto";
-  std::string controller = "auto";      ///< auto, tcp or mpi
+  std::string controller = "auto";  ///< auto, tcp or mpi
+  Choice control_tree = Choice::kAuto;
   std::string cpu_operations = "auto";  ///< auto, tcp or mpi
   CodecId compression = CodecId::kNone;
   bool deterministic = false;
@@ -38,10 +39,17 @@ struct Settings {
   bool tls_all = false;
   std::string network_interfaces = "auto";
   std::string plugins;        ///< paths of further plug-ins, colons between them
+  std::string mpi_plugin;     ///< path of the MPI plug-in; empty: the one beside the library
   uint16_t metrics_port = 0;  ///< of local rank 0, the others' follow; 0: none
   std::string metrics_address = "127.0.0.1";
   std::string dump_file;  ///< where the flight record goes when the epoch ends with an error; empty: the log
-  int log_level = 3;      ///< LogLevel
+  int dump_signal = 0;    ///< that has the flight record dumped; 0: none
+  std::string timeline;   ///< file, or DYNAMIC; empty: none until one is started
+  bool timeline_mark_cycles = false;
+  bool stall_check_disable = false;
+  std::chrono::duration<double> stall_check_time{30};
+  std::chrono::duration<double> stall_shutdown_time{0};  ///< 0: never
+  int log_level = 3;                                     ///< LogLevel
   bool log_hide_time = false;
 };
 
@@ -58,6 +66,7 @@ enum class FlagKind {
   kValue,   ///< --flag VALUE
   kMiB,     ///< --flag N, which sets the variable to NMiB
   kSwitch,  ///< --flag sets 1, --no-flag sets 0
+  kUnless,  ///< --no-flag sets 1, --flag sets 0
 };
 
 /// One row of the settings table: the only place that knows a variable's name.

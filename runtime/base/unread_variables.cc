@@ -17,9 +17,6 @@ constexpr std::string_view kOtherNames[] = {
     "RANK",  "SIZE",       "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK",   "CROSS_SIZE",  "HOSTNAME",
     "STORE", "STORE_ADDR", "JOB",        "JOB_KEY_FD", "JOB_KEY_FILE", "PLUGIN_PATH", "AGENT_FD",
 };
-/// Names that belong to parts which this version does not have.
-constexpr std::string_view kLaterNames[] = {"TIMELINE", "TIMELINE_MARK_CYCLES", "STALL_CHECK_DISABLE",
-                                            "STALL_CHECK_TIME_SECONDS", "STALL_SHUTDOWN_TIME_SECONDS"};
 
 bool any_of(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -52,9 +49,7 @@ std::optional<std::string_view> closest_name(std::string_view name) {
 
 void report_ours(std::string_view name) {
   if (find_knob(name) != nullptr || any_of(kOtherNames, name)) return;
-  if (any_of(kLaterNames, name)) {
-    log(LogLevel::kWarning, "RUEDA_{} is set, but this version has nothing that it would change", name);
-  } else if (const auto meant = closest_name(name)) {
+  if (const auto meant = closest_name(name)) {
     log(LogLevel::kWarning, "RUEDA_{} is set, but there is no such variable; did you mean RUEDA_{}?", name, *meant);
   } else {
     log(LogLevel::kWarning, "RUEDA_{} is set, but there is no such variable", name);

@@ -6,6 +6,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "runtime/base/rank_ranges.h"
 
@@ -14,7 +16,7 @@ namespace {
 
 /// What ranks must agree on: a name of a set, or the place in the order of the unnamed operations of a kind.
 struct Key {
-  uint32_t set;
+  std::string set;  ///< as `Sets` names it
   std::string name;
   size_t ordinal;
   auto operator<=>(const Key&) const = default;
@@ -22,28 +24,68 @@ struct Key {
 
 struct Waiting {
   const DumpedOp* first = nullptr;  ///< the earliest that was submitted
+  std::string set;
   std::set<int> have;
 };
 
+bool op_is_over(const DumpedOp& op) { return op.state >= OpState::kFinished; }
+bool joins(const DumpedOp& op) { return op.kind == name_of(OpKind::kJoin); }
 bool in_agreement(const DumpedOp& op) { return op.state < OpState::kAgreed; }
 double enqueued(const DumpedOp& op) { return op.when[static_cast<size_t>(OpState::kEnqueued)]; }
+
+bool overlap(const std::set<int>& a, const std::set<int>& b) {
+  return std::any_of(a.begin(), a.end(), [&b](int rank) { return b.count(rank) != 0; });
+}
 
 std::string names_of(const std::set<int>& ranks) {
   const std::vector<int> list(ranks.begin(), ranks.end());
   return rank_ranges(list, {});
 }
 
+/// The sets of one rank by what all ranks know of them: name, members and their order of asking.
+class Sets {
+ public:
+  explicit Sets(const RankDump& dump) {
+    std::map<std::string, int> order;
+    for (const DumpedSet& set : dump.sets) {
+      const std::string what = fmt::format("{}/{}", fmt::join(set.ranks, ","), set.name);
+      known_[set.number] = {fmt::format("{}/{}", what, order[what]++), {set.ranks.begin(), set.ranks.end()}};
+    }
+    std::set<int> all;
+    for (int rank = 0; rank < dump.size; ++rank) all.insert(rank);
+    known_[0] = {"all", all};
+  }
+  std::string name(uint32_t number) const {
+    const auto found = known_.find(number);
+    return found != known_.end() ? found->second.first : fmt::format("number {}", number);
+  }
+  /// Empty: the set is not known any more.
+  std::set<int> members(uint32_t number) const {
+    const auto found = known_.find(number);
+    return found != known_.end() ? found->second.second : std::set<int>();
+  }
+
+ private:
+  std::map<uint32_t, std::pair<std::string, std::set<int>>> known_;
+};
+
 class Comparison {
  public:
   explicit Comparison(std::span<const RankDump> dumps) : dumps_(dumps) {
     for (const RankDump& dump : dumps) {
+      sets_.emplace(dump.rank, Sets(dump));
       std::map<Key, size_t> seen;
       for (const DumpedOp& op : dump.operations) {
-        members_[op.set].insert(dump.rank);
-        if (in_agreement(op)) note(dump.rank, op, seen);
+        const std::string set = name_of_set(dump.rank, op);
+        members_[set].insert(dump.rank);
+        members_[set].merge(sets_.at(dump.rank).members(op.set));
+        if (joins(op)) {
+          if (!op_is_over(op)) joined_[set].insert(dump.rank);
+        } else if (in_agreement(op)) {
+          note(dump.rank, op, seen);
+        }
       }
     }
-    for (const RankDump& dump : dumps) members_[0].insert(dump.rank);
   }
 
   std::vector<std::string> lines() const {
@@ -57,41 +99,61 @@ class Comparison {
  private:
   void note(int rank, const DumpedOp& op, std::map<Key, size_t>& seen) {
     const std::string name = op.name.empty() ? op.kind + " without a name" : op.name;
-    const size_t ordinal = seen[{op.set, name, 0}]++;
-    Waiting& waiting = waiting_[{op.set, name, ordinal}];
+    const std::string set = name_of_set(rank, op);
+    const size_t ordinal = seen[{set, name, 0}]++;
+    Waiting& waiting = waiting_[{set, name, ordinal}];
     waiting.have.insert(rank);
-    if (waiting.first == nullptr || enqueued(op) < enqueued(*waiting.first)) waiting.first = &op;
+    if (waiting.first != nullptr && enqueued(op) >= enqueued(*waiting.first)) return;
+    waiting.first = &op;
+    waiting.set = set;
   }
 
+  std::string name_of_set(int rank, const DumpedOp& op) const { return sets_.at(rank).name(op.set); }
+
+  /// Members that have not submitted it and are waited for: whoever has joined is not.
   std::set<int> lacking(const Waiting& waiting) const {
-    std::set<int> ranks = members_.at(waiting.first->set);
+    std::set<int> ranks = members_.at(waiting.set);
     for (const int rank : waiting.have) ranks.erase(rank);
+    const auto joined = joined_.find(waiting.set);
+    for (const int rank : joined != joined_.end() ? joined->second : std::set<int>()) ranks.erase(rank);
     return ranks;
+  }
+
+  /// The earlier, but of two sides that wait for each other that which fewer ranks left out.
+  bool comes_before(const Waiting& a, const Waiting& b) const {
+    const std::set<int> lack_a = lacking(a);
+    const std::set<int> lack_b = lacking(b);
+    if (a.set == b.set && overlap(a.have, lack_b) && overlap(b.have, lack_a) && lack_a.size() != lack_b.size()) {
+      return lack_a.size() < lack_b.size();
+    }
+    return enqueued(*a.first) < enqueued(*b.first);
   }
 
   std::vector<std::string> missing_operation() const {
     const Waiting* first = nullptr;
     for (const auto& [key, waiting] : waiting_) {
       if (lacking(waiting).empty()) continue;
-      if (first == nullptr || enqueued(*waiting.first) < enqueued(*first->first)) first = &waiting;
+      if (first == nullptr || comes_before(waiting, *first)) first = &waiting;
     }
     if (first == nullptr) return {};
     const std::set<int> lack = lacking(*first);
     std::vector<std::string> lines = {
         fmt::format("first divergence: {} of process set {} was submitted by {}, not by {}", first->first->describe(),
                     first->first->set, names_of(first->have), names_of(lack))};
-    for (const int rank : lack) lines.push_back(instead(rank, *first->first));
+    for (const int rank : lack) lines.push_back(instead(rank, *first));
     return lines;
   }
 
   /// What a rank did that has not submitted `awaited`.
-  std::string instead(int rank, const DumpedOp& awaited) const {
-    const RankDump& dump =
-        *std::find_if(dumps_.begin(), dumps_.end(), [rank](const RankDump& each) { return each.rank == rank; });
+  std::string instead(int rank, const Waiting& awaited) const {
+    const auto found =
+        std::find_if(dumps_.begin(), dumps_.end(), [rank](const RankDump& each) { return each.rank == rank; });
+    if (found == dumps_.end()) return fmt::format("  rank {} does not say: it gave no flight record", rank);
+    const RankDump& dump = *found;
     const std::string who = fmt::format("  rank {} (host {}, pid {})", rank, dump.host, dump.pid);
     const std::string activity = dump.activity.empty() ? "" : "; it says: " + dump.activity;
     for (const DumpedOp& op : dump.operations) {
-      if (op.state >= OpState::kFinished || op.set != awaited.set) continue;
+      if (op_is_over(op) || name_of_set(rank, op) != awaited.set) continue;
       return fmt::format("{} has {} instead, {} for {:.3f} s{}", who, op.describe(), name_of(op.state),
                          dump.taken - op.when[static_cast<size_t>(op.state)], activity);
     }
@@ -104,17 +166,21 @@ class Comparison {
   /// The oldest batch of a set that has not ended everywhere.
   std::vector<std::string> unfinished_batch() const {
     const DumpedOp* first = nullptr;
+    std::string set;
     for (const RankDump& dump : dumps_) {
       for (const DumpedOp& op : dump.operations) {
         if (op.state != OpState::kAgreed && op.state != OpState::kStarted) continue;
-        if (first == nullptr || std::pair(op.set, *op.batch) < std::pair(first->set, *first->batch)) first = &op;
+        const std::string its_set = name_of_set(dump.rank, op);
+        if (first != nullptr && std::pair(its_set, *op.batch) >= std::pair(set, *first->batch)) continue;
+        first = &op;
+        set = its_set;
       }
     }
     if (first == nullptr) return {};
     std::map<OpState, std::set<int>> ranks;
     for (const RankDump& dump : dumps_) {
       for (const DumpedOp& op : dump.operations) {
-        if (op.batch == first->batch && op.set == first->set) ranks[op.state].insert(dump.rank);
+        if (op.batch == first->batch && name_of_set(dump.rank, op) == set) ranks[op.state].insert(dump.rank);
       }
     }
     std::vector<std::string> lines = {
@@ -132,7 +198,9 @@ class Comparison {
   }
 
   std::span<const RankDump> dumps_;
-  std::map<uint32_t, std::set<int>> members_;
+  std::map<int, Sets> sets_;                      ///< by rank
+  std::map<std::string, std::set<int>> members_;  ///< by set, those that gave no record too
+  std::map<std::string, std::set<int>> joined_;
   std::map<Key, Waiting> waiting_;
 };
 

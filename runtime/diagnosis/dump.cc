@@ -87,6 +87,10 @@ std::string to_json(const RankDump& dump) {
   Json json = {{"format", kFormat},     {"job", dump.job},          {"epoch", dump.epoch}, {"rank", dump.rank},
                {"size", dump.size},     {"host", dump.host},        {"pid", dump.pid},     {"taken", dump.taken},
                {"status", dump.status}, {"activity", dump.activity}};
+  json["process_sets"] = Json::array();
+  for (const DumpedSet& set : dump.sets) {
+    json["process_sets"].push_back({{"number", set.number}, {"name", set.name}, {"ranks", set.ranks}});
+  }
   json["operations"] = Json::array();
   for (const DumpedOp& op : dump.operations) json["operations"].push_back(to_json(op));
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
@@ -106,6 +110,10 @@ Result<RankDump> dump_from_json(std::string_view text) {
     dump.taken = json.at("taken").get<double>();
     dump.status = json.at("status").get<std::string>();
     dump.activity = json.at("activity").get<std::string>();
+    for (const Json& set : json.at("process_sets")) {
+      dump.sets.push_back({set.at("number").get<uint32_t>(), set.at("name").get<std::string>(),
+                           set.at("ranks").get<std::vector<int>>()});
+    }
     for (const Json& op : json.at("operations")) dump.operations.push_back(op_from_json(op));
     return dump;
   } catch (const std::exception& error) {

@@ -29,6 +29,13 @@ struct DumpedOp {
   std::string describe() const;
 };
 
+/// A process set as its rank knows it. Numbers are the rank's own; name and members say which set of others it is.
+struct DumpedSet {
+  uint32_t number = 0;
+  std::string name;  ///< may be empty
+  std::vector<int> ranks;
+};
+
 /// What one rank remembers, as JSON and back.
 struct RankDump {
   std::string job;
@@ -37,9 +44,10 @@ struct RankDump {
   int size = 1;
   std::string host;
   int64_t pid = 0;
-  double taken = 0;      ///< when
-  std::string status;    ///< "ok", or why the epoch is over
-  std::string activity;  ///< what the program says it is doing; empty: it was not asked, or did not say
+  double taken = 0;             ///< when
+  std::string status;           ///< "ok", or why the epoch is over
+  std::string activity;         ///< what the program says it is doing; empty: it was not asked, or did not say
+  std::vector<DumpedSet> sets;  ///< by number, without that of all ranks
   std::vector<DumpedOp> operations;
 };
 

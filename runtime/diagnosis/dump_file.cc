@@ -81,6 +81,25 @@ std::vector<std::string> dump_lines(const RankDump& dump) {
   return lines;
 }
 
+std::string now_doing(const RankDump& dump) {
+  std::vector<std::string> in_flight;
+  for (const DumpedOp& op : dump.operations) {
+    if (op.state < OpState::kFinished) in_flight.push_back(fmt::format("{}, {}", op.describe(), since(op, dump)));
+  }
+  std::string text;
+  const size_t count = in_flight.size();
+  in_flight.resize(std::min<size_t>(count, 3));
+  if (count > 0) {
+    text = fmt::format("has {} in flight: {}{}", count, fmt::join(in_flight, "; "), count > 3 ? "; ..." : "");
+  } else if (dump.operations.empty()) {
+    text = "has never submitted anything";
+  } else {
+    const DumpedOp& last = dump.operations.back();
+    text = fmt::format("has nothing in flight; its last was {}, {}", last.describe(), since(last, dump));
+  }
+  return dump.activity.empty() ? text : fmt::format("{}; it says: {}", text, dump.activity);
+}
+
 std::string last_words(const RankDump& dump) {
   std::vector<const DumpedOp*> unfinished;
   const double moment = dump.taken - 1.0;  // what an error ended, it ended just now

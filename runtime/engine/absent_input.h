@@ -13,16 +13,19 @@ namespace rueda::core {
 /// Lives as long as its batch.
 class AbsentInput {
  public:
-  explicit AbsentInput(const Metadata& metadata);
-  /// Slices of `count` elements in all.
-  void append(int64_t count, std::vector<Slice>& slices) const;
+  /// `members`: of the team.
+  AbsentInput(const Metadata& metadata, int members);
+  /// Slices of `count` elements in all, in rows of `row`, each no longer than a block. Where rows are dealt out, every
+  /// member's share of them is that of the whole tensor.
+  void append(int64_t count, int64_t row, std::vector<Slice>& slices) const;
 
  private:
   static constexpr size_t kBlockBytes = 64 * 1024;
   struct alignas(64) Line {
     std::byte bytes[64];
   };
-  int64_t block_count_;  ///< elements of a block
+  int64_t dealt_to_;     ///< members between whom rows are dealt out; 1: they are not
+  int64_t block_count_;  ///< elements of a block, at least one for each of those
   std::vector<Line> identity_;
   mutable std::vector<Line> sink_;
 };

@@ -8,7 +8,9 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
+#include "runtime/diagnosis/stall.h"
 #include "runtime/engine/executor.h"
 #include "runtime/engine/request.h"
 #include "runtime/engine/set_members.h"
@@ -31,6 +33,7 @@ struct BatchEvent {
   std::vector<uint64_t> tickets;  ///< this rank's operations, in the verdict's order; kNoTicket: it has joined
   int contributors = 0;           ///< how many members contribute to each; 0: all
   std::vector<int64_t> counts;    ///< elements of each operation, where not all contribute
+  std::vector<int64_t> rows;      ///< elements of a row of each, where besides rows are dealt out
 };
 /// What a rank that has joined has in the place of an operation.
 inline constexpr uint64_t kNoTicket = 0;
@@ -63,6 +66,8 @@ struct AgreementConfig {
   uint64_t fusion_threshold_bytes = 64u << 20;  ///< 0: no fusion
   uint64_t cache_capacity = 65536;              ///< ids at rest; 0: none
   bool deterministic = false;
+  bool relayed = false;                              ///< frames travel through relays, in a tree: see `Relay`
+  int upstream = 0;                                  ///< through whom this rank reaches rank 0, for sentences
   uint64_t slot_bytes = SegmentLayout{}.slot_bytes;  ///< as in `BatchShape`
   std::vector<std::string> hosts;                    ///< by rank, for sentences
   std::vector<int> host_of;                          ///< by rank: who shares memory, for new sets; empty: all
@@ -132,12 +137,19 @@ class Arbiter {
   ~Arbiter();
   /// A frame from `rank` (0 included). kPeerLost, naming the rank, if it does not parse or breaks the protocol.
   Status receive(int rank, std::span<const std::byte> frame);
+  /// A relayed frame from rank 0's own relay, where `relayed` is set: the proposals of many ranks as one.
+  Status receive_relayed(std::span<const std::byte> frame);
+  /// The addressed frame for rank 0's own relay, as `take_frame`.
+  std::vector<std::byte> take_addressed();
   /// Plans what can be planned now: call after every receive was taken.
   void plan();
   /// The frame to send to `rank`; empty when there is nothing. Call until empty, as above.
   std::vector<std::byte> take_frame(int rank);
   /// Whether a credit for some set would let a batch go: who holds one should ring.
   bool out_of_credit() const;
+  /// What some members have proposed and others not. Ages count from the first call that saw the operation so; `now`
+  /// never goes back.
+  std::vector<Stalled> stalled(SteadyClock::time_point now);
 
  private:
   struct State;

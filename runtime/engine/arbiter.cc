@@ -5,7 +5,7 @@
 
 namespace rueda::core {
 
-Arbiter::State::State(const AgreementConfig& given) : config(given) {
+Arbiter::State::State(const AgreementConfig& given) : config(given), addressed(given.epoch) {
   for (int rank = 0; rank < config.size; ++rank) ranks.emplace_back(config.epoch);
   for (const SetMembers& members : config.sets) add_set(members);
 }

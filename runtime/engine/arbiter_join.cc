@@ -23,14 +23,17 @@ Status Arbiter::State::no_identity(const Ref& ref) const {
   const Occurrence& occurrence = ref.entry->at(ref.occurrence);
   if (occurrence.absent == 0) return {};
   const Metadata& metadata = metadata_of(entry, occurrence);
-  const std::string why = why_no_identity(metadata);
-  if (why.empty()) return {};
   std::vector<int> absent;
   for (size_t member = 0; member < entry.counts.size(); ++member) {
     const bool contributes = entry.counts[member] > ref.occurrence;
     if (!contributes) absent.push_back(entry.set->members.ranks[member]);
   }
   std::sort(absent.begin(), absent.end());
+  std::string why = why_no_identity(metadata);
+  if (why.empty() && std::binary_search(absent.begin(), absent.end(), metadata.root)) {
+    why = "the result would go to its root, rank " + std::to_string(metadata.root);
+  }
+  if (why.empty()) return {};
   const std::string what = entry.name.empty() ? " without a name" : " \"" + entry.name + "\"";
   const std::string who = rank_ranges(absent, config.hosts) + (absent.size() == 1 ? " has" : " have");
   return {Code::kMismatch, name_of(metadata.kind) + what + ": " + who + " joined, and " + why, absent.front()};

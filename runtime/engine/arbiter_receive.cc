@@ -143,6 +143,7 @@ bool Arbiter::State::take_abandon(int rank, Set& set, ProposalKind kind, WireRea
   const Ref ref{entry, count - 1 - age};
   const Stage stage = entry->at(ref.occurrence).stage;
   const bool open = stage == Stage::kCollecting || stage == Stage::kAgreed || stage == Stage::kReady;
+  if (stage == Stage::kCollecting) sentence = bounded_sentence(sentence + ": " + who_has(ref));
   if (open) fail(ref, Status(Code::kTimeout, std::move(sentence), rank));
   return true;
 }

@@ -113,6 +113,7 @@ void Arbiter::State::tell_refusal(int rank, const NameAndRanks& asked, uint64_t 
   record.u8(static_cast<uint8_t>(VerdictKind::kNoSet));
   put_asking(asked, number);
   put_failure(record, why);
+  if (config.relayed) return address(static_cast<uint64_t>(rank) * 2 + 2, 0);
   ranks[static_cast<size_t>(rank)].frames.reserve(record.size(), 0).raw(record.view());
 }
 

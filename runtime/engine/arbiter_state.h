@@ -55,6 +55,7 @@ struct Arbiter::State {
     std::unique_ptr<std::vector<Differing>> differing;  ///< who sent something else
     Group* group = nullptr;
     Status error;
+    SteadyClock::time_point seen;  ///< when a look for stalls first found it collecting
   };
   struct Entry {
     uint64_t id = 0;
@@ -103,8 +104,9 @@ struct Arbiter::State {
   /// A set that members have asked for. Members match by name, list and their order of asking: making `i` of `open` is
   /// every member's number `base + i`.
   struct Making {
-    size_t asked = 0;  ///< by how many members
-    Status refused;    ///< ok: it waits for the others
+    size_t asked = 0;              ///< by how many members
+    Status refused;                ///< ok: it waits for the others
+    SteadyClock::time_point seen;  ///< when a look for stalls first found it
   };
   struct SetKey {
     std::vector<uint64_t> counts;  ///< how often each member has asked
@@ -150,6 +152,11 @@ struct Arbiter::State {
   bool take_with_metadata(int rank, uint64_t id, WireReader& reader);
   Entry* entry_for(int rank, uint64_t id, bool& broken);
   Set* find_set(uint64_t id);
+
+  // arbiter_relay.cc: many ranks behind one link.
+  bool take_relayed(WireReader& reader);
+  bool take_merged_step(WireReader& reader, uint64_t& next);
+  void address(uint64_t audience, size_t requests);
 
   // arbiter_join.cc: members that contribute nothing.
   bool take_join(int rank, Set& set);
@@ -212,12 +219,19 @@ struct Arbiter::State {
   void leave(int rank);
   OperationRef reference(const Ref& ref) const;
 
+  // arbiter_stall.cc: who waits for whom.
+  void find_stalled_sets(SteadyClock::time_point now, std::vector<Stalled>& found);
+  Stalled describe_stalled(const Ref& ref, SteadyClock::time_point now) const;
+  std::string who_has(const Ref& ref) const;
+
   const AgreementConfig config;
   std::map<SetId, Set> sets;
   SetId next_set = 1;
   std::map<NameAndRanks, SetKey> set_keys;
   std::map<std::string, SetName> set_names;
   std::deque<Rank> ranks;
+  FrameQueue addressed;
+  int relayed_from = 0;  ///< whose record of a relayed frame is at hand
   IdMap<Entry> by_id;
   std::deque<Entry> entries;
   std::vector<Entry*> free_entries;

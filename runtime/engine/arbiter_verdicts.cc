@@ -9,6 +9,15 @@ namespace {
 /// A barrier moves none.
 int64_t elements_of(const Metadata& metadata) { return metadata.kind == OpKind::kBarrier ? 0 : metadata.count(); }
 
+/// What a member that has joined needs to take part: it may never have seen the tensor.
+void put_extent(WireWriter& writer, const Metadata& metadata) {
+  const int64_t elements = elements_of(metadata);
+  writer.varint(static_cast<uint64_t>(elements));
+  if (metadata.kind != OpKind::kReducescatter) return;
+  const bool has_rows = elements != 0 && !metadata.shape.empty();
+  writer.varint(static_cast<uint64_t>(has_rows ? elements / metadata.shape.front() : 1));
+}
+
 uint64_t bytes_of(const Metadata& metadata) {
   return static_cast<uint64_t>(metadata.count()) * size_of(metadata.dtype);
 }
@@ -28,6 +37,7 @@ OperationRef Arbiter::State::reference(const Ref& ref) const {
 
 /// Sends the scratch record to all members.
 void Arbiter::State::tell(const Set& set, size_t requests) {
+  if (config.relayed) return address(uint64_t{set.members.id} * 2 + 1, requests);
   for (const int rank : set.members.ranks) {
     Rank& member = ranks[static_cast<size_t>(rank)];
     member.frames.reserve(record.size(), requests).raw(record.view());
@@ -136,7 +146,7 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
     if (occurrence.number == kNoMetadata) occurrence.number = define(set, *occurrence.own);
     announce(entry, occurrence.number);
   }
-  WireWriter counts;
+  WireWriter extents;
   operations.clear();
   record.clear();
   record.u8(static_cast<uint8_t>(VerdictKind::kBatch));
@@ -155,13 +165,13 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
     Entry& entry = *by_id.find(tensor.id);
     operations.push_back(reference({&entry, tensor.occurrence}));
     Occurrence& occurrence = entry.at(tensor.occurrence);
-    if (!from_all) counts.varint(static_cast<uint64_t>(elements_of(metadata_of(entry, occurrence))));
+    if (!from_all) put_extent(extents, metadata_of(entry, occurrence));
     if (occurrence.group != nullptr && --occurrence.group->not_issued == 0) release(*occurrence.group);
     occurrence.stage = Stage::kSettled;
     settle(entry);
   }
   put_operations(record, operations);
-  record.raw(counts.view());
+  record.raw(extents.view());
   tell(set, operations.size());
   ++set.issued;
 }
@@ -184,11 +194,11 @@ void Arbiter::State::leave(int rank) {
   }
   drop_ended_from_rest();
   drop_makings_with(rank);
-  for (Rank& each : ranks) {
-    WireWriter& writer = each.frames.reserve(kMaxRecordBytes, 0);
-    writer.u8(static_cast<uint8_t>(VerdictKind::kGoodbye));
-    writer.varint(static_cast<uint64_t>(rank));
-  }
+  record.clear();
+  record.u8(static_cast<uint8_t>(VerdictKind::kGoodbye));
+  record.varint(static_cast<uint64_t>(rank));
+  if (config.relayed) return address(0, 0);
+  for (Rank& each : ranks) each.frames.reserve(record.size(), 0).raw(record.view());
 }
 
 }  // namespace rueda::core

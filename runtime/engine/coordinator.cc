@@ -12,6 +12,7 @@
 #include "runtime/engine/placement.h"
 #include "runtime/net/process_state.h"
 #include "runtime/net/transport.h"
+#include "runtime/rendezvous/control_tree.h"
 
 namespace rueda::core {
 namespace {
@@ -19,6 +20,8 @@ namespace {
 constexpr std::chrono::nanoseconds kTick = std::chrono::seconds(1);
 /// While a peer is stopped, so that it is judged soon after its limit.
 constexpr std::chrono::nanoseconds kWatchfulTick = std::chrono::milliseconds(200);
+/// While another thread runs turns.
+constexpr std::chrono::nanoseconds kBusyTick = std::chrono::milliseconds(100);
 /// Between two looks at evidence that waits for the baton.
 constexpr std::chrono::milliseconds kLeastSleep{1};
 /// How long a lane whose stream broke waits for a verdict about the peer before it reports what it saw itself.
@@ -42,6 +45,7 @@ void Engine::coordinate() {
     }
     tick();
     if (abort_.raised()) record_error();
+    if (dump_signal_ != nullptr && dump_signal_->take()) worker_.post([this] { dump_for_signal(); });
     const Deadline wake = faults_.next().earlier(Deadline::at(next_tick_));
     const std::chrono::nanoseconds rest = std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep);
     if (formation_.transport != nullptr) {
@@ -77,6 +81,15 @@ void Engine::watch_peers() {
     }
     transport.watch(peer.life.get(), [this, rank, fd = peer.life.get()] { observe_stream(fd, rank); });
   }
+  if (dumps_ != nullptr) {
+    transport.watch(dumps_->fd(), [this] {
+      if (const std::optional<int64_t> number = dumps_->take()) {
+        worker_.post([this, number = *number] { give_dump(number); });
+      } else if (!dumps_->open()) {
+        formation_.transport->unwatch(dumps_->fd());
+      }
+    });
+  }
   if (verdicts_ == nullptr) return;
   transport.watch(verdicts_->fd(), [this] {
     const std::optional<Status> verdict = verdicts_->take();
@@ -99,11 +112,32 @@ void Engine::tick() {
   const auto now = SteadyClock::now();
   if (now < next_tick_) return;
   look_for_stopped_peers();
-  next_tick_ = now + (stopped_.watching() ? kWatchfulTick : kTick);
+  next_tick_ = now + (stopped_.watching() ? kWatchfulTick : usual_tick());
+  timeline_.tick();
   const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout);
-  if (limit.count() <= 0 || !baton_.try_take()) return;
-  turn_->expire(now - limit, limit);
+  if (!baton_.try_take()) {
+    next_tick_ = now + kBusyTick;
+    return;
+  }
+  if (limit.count() > 0) turn_->expire(now - limit, limit);
+  turn_->release_held();
+  const std::vector<int> silent = turn_->look_for_silence(now);
+  Status end;
+  const std::vector<std::string> lines = look_for_stalls(now, end);
   settle();
+  for (const std::string& line : lines) log(LogLevel::kWarning, "{}", line);
+  if (!end.ok()) epoch_over(end);
+  for (const int rank : silent) {
+    faults_.observe(rank, fmt::format("it has been silent for RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
+                                      plan_.settings.peer_timeout.count()));
+  }
+}
+
+/// Five looks in the time that a leader of another host may be silent.
+std::chrono::nanoseconds Engine::usual_tick() const {
+  const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout);
+  const bool watches = verdicts_ == nullptr && uses_control_tree(plan_) && limit.count() > 0;
+  return watches ? std::clamp<std::chrono::nanoseconds>(limit / 5, kBusyTick, kTick) : kTick;
 }
 
 void Engine::look_for_stopped_peers() {
@@ -129,9 +163,15 @@ void Engine::judge_evidence() {
 
 void Engine::rank_left(int rank) {
   faults_.left(rank);
+  timeline_.left(rank);
   if (rank != plan_.rank && rank != 0) return;
   left_.store(true);
-  inbox_.close(Status(Code::kShutDown, fmt::format("{} has shut down", who(plan_, rank)), rank));
+  const int upstream = control_upstream(plan_);
+  const bool dismissed = rank != 0 && !ended_.load();
+  inbox_.close(Status(Code::kShutDown,
+                      fmt::format("{} has shut down{}", who(plan_, dismissed ? upstream : rank),
+                                  dismissed ? ", and this rank reached the others through it" : ""),
+                      dismissed ? upstream : rank));
   notify_progress();
 }
 
@@ -145,6 +185,7 @@ void Engine::epoch_over(const Status& why) {
   if (why.code() != Code::kShutDown) log(LogLevel::kInfo, "rank {}: the epoch is over: {}", plan_.rank, why.sentence());
   inbox_.close(why);
   notify_progress();
+  timeline_.abandon_others();
   lanes_.wake_all();
   if (formation_.transport != nullptr) formation_.transport->wake_all();
   ring_coordinator();

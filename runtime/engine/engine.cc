@@ -11,6 +11,7 @@
 #include "runtime/engine/placement.h"
 #include "runtime/net/shm_control_link.h"
 #include "runtime/net/transport.h"
+#include "runtime/rendezvous/control_tree.h"
 
 namespace rueda::core {
 namespace {
@@ -25,29 +26,43 @@ WaitStyle wait_style(const EpochPlan& plan) {
 }  // namespace
 
 std::shared_ptr<Engine> Engine::start(Formation formation, std::unique_ptr<Executor> executor,
-                                      std::unique_ptr<VerdictSource> verdicts) {
-  std::shared_ptr<Engine> engine(new Engine(std::move(formation), std::move(executor), std::move(verdicts)));
+                                      std::unique_ptr<VerdictSource> verdicts, std::unique_ptr<DumpSource> dumps) {
+  std::shared_ptr<Engine> engine(
+      new Engine(std::move(formation), std::move(executor), std::move(verdicts), std::move(dumps)));
   engine->serve_metrics();
+  engine->begin_timeline();
+  engine->watch_signal();
   engine->coordinator_ = std::thread([raw = engine.get()] { raw->coordinate(); });
   return engine;
 }
 
-Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::unique_ptr<VerdictSource> verdicts)
+Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::unique_ptr<VerdictSource> verdicts,
+               std::unique_ptr<DumpSource> dumps)
     : formation_(std::move(formation)),
       plan_(formation_.plan),
       executor_(std::move(executor)),
       verdicts_(std::move(verdicts)),
+      dumps_(std::move(dumps)),
       style_(wait_style(plan_)),
       cores_to_spare_(2 * plan_.local_size() <= static_cast<int>(usable_cores().size())),
       segment_bytes_(formation_.segment->layout().total_bytes()),
       faults_(plan_, verdicts_ ? Judge::kLauncher : Judge::kRankZero),
       sets_(plan_.rank, plan_.size),
-      teams_(plan_.rank, global_set(plan_)),
+      timeline_(
+          plan_, plan_.host_of[0] == plan_.host_of[static_cast<size_t>(plan_.rank)],
+          [this](uint8_t row) { return executor_->row_name(row); }, [this] { ring_coordinator(); }),
+      recorder_(timeline_),
+      teams_(plan_.rank, control_upstream(plan_), global_set(plan_)),
       lanes_(plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }),
       baton_(formation_.segment->control().asleep),
+      stall_judge_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time),
+                   std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_shutdown_time)),
       stopped_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout)) {
-  turn_ = std::make_unique<Turn>(Turn::Parts{agreement_config(), make_links(), inbox_, lanes_, teams_, *executor_,
-                                             *this, signals_, abort_, recorder_});
+  const AgreementConfig config = agreement_config();
+  turn_ = std::make_unique<Turn>(
+      Turn::Parts{config, make_links(), plan_.size > 1 ? control_peers(plan_) : std::vector<int>(),
+                  control_upstream(plan_), relay_config(plan_, config.sets), make_heartbeats(), inbox_, lanes_, teams_,
+                  *executor_, *this, signals_, abort_, recorder_, answers_, timeline_});
 }
 
 Engine::~Engine() { shutdown(Deadline::after(std::chrono::seconds(5))); }
@@ -60,6 +75,8 @@ AgreementConfig Engine::agreement_config() const {
   config.fusion_threshold_bytes = plan_.settings.fusion_threshold;
   config.cache_capacity = plan_.settings.cache_capacity;
   config.deterministic = plan_.settings.deterministic;
+  config.relayed = uses_control_tree(plan_);
+  config.upstream = control_upstream(plan_);
   config.slot_bytes = formation_.segment->layout().slot_bytes;
   for (const Endpoint& endpoint : plan_.ranks) config.hosts.push_back(endpoint.host);
   config.host_of = plan_.host_of;
@@ -68,14 +85,24 @@ AgreementConfig Engine::agreement_config() const {
   return config;
 }
 
+/// A launcher hears of stopped processes and lost hosts by its own means, and knows more.
+Heartbeats Engine::make_heartbeats() const {
+  std::vector<int> leaders;
+  if (verdicts_ == nullptr && uses_control_tree(plan_)) leaders = control_peers(plan_);
+  std::erase_if(leaders, [this](int rank) {
+    return plan_.host_of[static_cast<size_t>(rank)] == plan_.host_of[static_cast<size_t>(plan_.rank)];
+  });
+  return {leaders, std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout)};
+}
+
 std::vector<std::unique_ptr<ControlLink>> Engine::make_links() {
   std::vector<std::unique_ptr<ControlLink>> links(static_cast<size_t>(plan_.size));
   const std::vector<int> locals = plan_.local_ranks();
   const auto index_of = [&](int rank) {
     return static_cast<int>(std::find(locals.begin(), locals.end(), rank) - locals.begin());
   };
-  for (int rank = 0; rank < plan_.size; ++rank) {
-    if (rank == plan_.rank || (plan_.rank != 0 && rank != 0)) continue;
+  if (plan_.size == 1) return links;
+  for (const int rank : control_peers(plan_)) {
     auto& link = links[static_cast<size_t>(rank)];
     for (const LocalPeer& peer : formation_.local) {
       if (peer.rank != rank) continue;

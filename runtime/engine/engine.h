@@ -5,8 +5,11 @@
 
 #include "runtime/base/abort.h"
 #include "runtime/diagnosis/dump.h"
+#include "runtime/engine/activity.h"
 #include "runtime/engine/baton.h"
 #include "runtime/engine/completer.h"
+#include "runtime/engine/dump_signal.h"
+#include "runtime/engine/dump_source.h"
 #include "runtime/engine/faults.h"
 #include "runtime/engine/lanes.h"
 #include "runtime/engine/names_in_flight.h"
@@ -15,8 +18,10 @@
 #include "runtime/engine/recorder.h"
 #include "runtime/engine/stopped_peers.h"
 #include "runtime/engine/teams.h"
+#include "runtime/engine/timeline.h"
 #include "runtime/engine/turn.h"
 #include "runtime/engine/verdict_source.h"
+#include "runtime/engine/worker.h"
 #include "runtime/net/http_page.h"
 #include "runtime/rendezvous/form.h"
 
@@ -26,9 +31,10 @@ namespace rueda::core {
 /// `Formation`, used from any thread, ended by `shutdown` once. Operations keep it alive, inert, after that.
 class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver, private TurnObserver {
  public:
-  /// Starts the coordinator thread. `verdicts` may be null: rank 0 is the judge.
+  /// Starts the coordinator thread. `verdicts` may be null: rank 0 is the judge; `dumps` too: nobody asks.
   static std::shared_ptr<Engine> start(Formation formation, std::unique_ptr<Executor> executor,
-                                       std::unique_ptr<VerdictSource> verdicts);
+                                       std::unique_ptr<VerdictSource> verdicts,
+                                       std::unique_ptr<DumpSource> dumps = nullptr);
   ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -61,17 +67,20 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   const ProcessSets& process_sets() const { return sets_; }
   /// What this rank has done since the epoch began, as a JSON object (docs/guide/diagnosis.md).
   std::string stats() const;
-  /// The flight record, with what the program says it is doing now. Asks the program: no lock of its may be held.
-  RankDump dump() const;
-  /// Who is asked what the program does: writes at most `capacity` bytes, NUL included. Empty: nobody.
-  using Activity = std::function<void(char* text, size_t capacity)>;
-  void set_activity(Activity activity) RUEDA_EXCLUDES(activity_mutex_);
+  /// The flight record, with what the program says it is doing now, which takes `Activity::kPatience` at most.
+  RankDump dump();
+  /// See `Timeline::start` and `stop`.
+  Status start_timeline(const std::string& path, bool mark_rounds) { return timeline_.start(path, mark_rounds); }
+  Status stop_timeline(Deadline deadline) { return timeline_.stop(deadline); }
+  /// Who is asked what the program does. Empty: nobody.
+  void set_activity(Activity::Source source) { activity_.set(std::move(source)); }
   /// Says goodbye, lets lanes finish, fails the rest and frees threads and memory; at most until `deadline` or little
   /// more.
   void shutdown(Deadline deadline);
 
  private:
-  Engine(Formation formation, std::unique_ptr<Executor> executor, std::unique_ptr<VerdictSource> verdicts);
+  Engine(Formation formation, std::unique_ptr<Executor> executor, std::unique_ptr<VerdictSource> verdicts,
+         std::unique_ptr<DumpSource> dumps);
 
   void batch_started(Batch& batch) override;
   void batch_finished(Batch& batch, const Status& result) override;
@@ -79,9 +88,12 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   void rank_left(int rank) override;
   void link_lost(int rank, const Status& how) override;
   void epoch_over(const Status& why) override;
+  void asked(uint64_t number) override;
+  void answered(int rank, const Answer& answer) override RUEDA_REQUIRES(baton_);
 
   AgreementConfig agreement_config() const;
   std::vector<std::unique_ptr<ControlLink>> make_links();
+  Heartbeats make_heartbeats() const;
   std::unique_ptr<Lane> make_lane(int lane);
   template <typename Done, typename WorthIt>
   void drive(Done&& done, WorthIt&& worth_it) RUEDA_REQUIRES(baton_);
@@ -94,22 +106,30 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   void finish(Member& member, const Status& status);
   void fail_lane(const Batch& batch, const Status& result);
   void serve_metrics();
+  void begin_timeline();
+  void watch_signal();
+  void dump_for_signal();
   RankDump record() const;
   void record_error();
+  void give_dump(int64_t number);
+  std::vector<std::string> look_for_stalls(SteadyClock::time_point now, Status& end) RUEDA_REQUIRES(baton_);
 
   void coordinate();
   void watch_peers();
   void observe_stream(int fd, int rank);
   void tick();
+  std::chrono::nanoseconds usual_tick() const;
   void look_for_stopped_peers();
   void judge_evidence();
   void wait_for_goodbye(Deadline deadline);
+  void wait_for_last_word(Deadline deadline);
   void take_for_good() RUEDA_ATTRIBUTE(acquire_capability(baton_));
 
   Formation formation_;
   const EpochPlan plan_;
   const std::unique_ptr<Executor> executor_;
   std::unique_ptr<VerdictSource> verdicts_;  ///< the coordinator thread
+  const std::unique_ptr<DumpSource> dumps_;
   const WaitStyle style_;
   const bool cores_to_spare_;  ///< a caller can spin while its lane's thread runs
   const size_t segment_bytes_;
@@ -119,12 +139,19 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   NamesInFlight names_;
   ProcessSets sets_;
   Completer completer_;
+  Timeline timeline_;
   Recorder recorder_;
+  Activity activity_;
+  std::unique_ptr<DumpSignal> dump_signal_;  ///< from start to shutdown
+  Answers answers_;
+  Worker worker_;
   Teams teams_;
   Lanes lanes_;
   Baton baton_;
   TurnSignals signals_;
   std::unique_ptr<Turn> turn_ RUEDA_GUARDED_BY(baton_);
+  StallJudge stall_judge_ RUEDA_GUARDED_BY(baton_);  ///< rank 0's, as is the inquiry
+  Inquiry inquiry_ RUEDA_GUARDED_BY(baton_);
   std::atomic<bool> rung_{false};  ///< the coordinator was rung and nobody has taken the baton since
   Mutex progress_mutex_;
   Condition progress_;             ///< `left_` or the abort changed
@@ -135,8 +162,6 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   StoppedPeers stopped_;               ///< the coordinator thread
   bool error_recorded_ = false;        ///< the coordinator thread
   std::unique_ptr<HttpPage> metrics_;  ///< from start to shutdown
-  mutable Mutex activity_mutex_;
-  std::shared_ptr<const Activity> activity_ RUEDA_GUARDED_BY(activity_mutex_);
   std::thread coordinator_;
 };
 

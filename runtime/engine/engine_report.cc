@@ -1,7 +1,7 @@
 // What the engine tells about itself: figures, the flight record, and the record of an error.
+#include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/log.h"
@@ -100,10 +100,35 @@ void Engine::serve_metrics() {
   }
 }
 
-void Engine::set_activity(Activity activity) {
-  auto shared = activity ? std::make_shared<const Activity>(std::move(activity)) : nullptr;
-  MutexLock lock(activity_mutex_);
-  activity_ = std::move(shared);
+/// That of RUEDA_TIMELINE; DYNAMIC waits for `start_timeline`.
+void Engine::begin_timeline() {
+  const Settings& settings = plan_.settings;
+  if (settings.timeline.empty() || settings.timeline == "DYNAMIC") return;
+  const Status begun = timeline_.start(settings.timeline, settings.timeline_mark_cycles);
+  if (!begun.ok()) log(LogLevel::kWarning, "rank {}: RUEDA_TIMELINE: {}", plan_.rank, begun.sentence());
+}
+
+/// Only where the user named a signal: signals belong to programs.
+void Engine::watch_signal() {
+  const int signal = plan_.settings.dump_signal;
+  if (signal == 0) return;
+  Result<std::unique_ptr<DumpSignal>> watched = DumpSignal::watch(signal, formation_.doorbell.get());
+  if (watched.ok()) {
+    dump_signal_ = std::move(watched).value();
+  } else {
+    log(LogLevel::kWarning, "rank {}: RUEDA_DUMP_SIGNAL has no effect: {}", plan_.rank, watched.status().sentence());
+  }
+}
+
+void Engine::dump_for_signal() {
+  const RankDump taken = dump();
+  if (plan_.settings.dump_file.empty()) {
+    for (const std::string& line : dump_lines(taken)) log(LogLevel::kWarning, "{}", line);
+    return;
+  }
+  const Status written = write_dump(taken, plan_.settings.dump_file);
+  log(LogLevel::kWarning, "rank {}: {}", plan_.rank,
+      written.ok() ? "the flight record is in " + dump_path(plan_.settings.dump_file, plan_.rank) : written.sentence());
 }
 
 RankDump Engine::record() const {
@@ -117,20 +142,15 @@ RankDump Engine::record() const {
   dump.pid = ::getpid();
   dump.status = abort_.raised() ? abort_.why().sentence() : "ok";
   dump.taken = unix_now();
+  dump.sets = sets_.list();
   dump.operations = dumped(recorder_.flight().records(), [this](uint8_t row) { return executor_->row_name(row); });
   return dump;
 }
 
-RankDump Engine::dump() const {
-  std::shared_ptr<const Activity> activity;
-  {
-    MutexLock lock(activity_mutex_);
-    activity = activity_;
-  }
-  std::array<char, 1024> text{};
-  if (activity != nullptr) (*activity)(text.data(), text.size() - 1);
+RankDump Engine::dump() {
+  std::string activity = activity_.ask();
   RankDump dump = record();
-  dump.activity = text.data();
+  dump.activity = std::move(activity);
   return dump;
 }
 
@@ -147,6 +167,48 @@ void Engine::record_error() {
   const Status written = write_dump(last, plan_.settings.dump_file);
   log(LogLevel::kWarning, "rank {}: {}", plan_.rank,
       written.ok() ? "the flight record is in " + dump_path(plan_.settings.dump_file, plan_.rank) : written.sentence());
+}
+
+void Engine::give_dump(int64_t number) {
+  const Status given = dumps_->give(number, to_json(dump()));
+  if (!given.ok())
+    log(LogLevel::kInfo, "rank {}: the flight record could not be handed over: {}", plan_.rank, given.sentence());
+}
+
+void Engine::asked(uint64_t number) {
+  worker_.post([this, number] {
+    answers_.push({number, now_doing(dump())});
+    if (baton_.nobody_looks()) ring_coordinator();
+  });
+}
+
+void Engine::answered(int rank, const Answer& answer) { inquiry_.answer(rank, answer); }
+
+/// The lines of a report that is complete; `end` is set with those of a stall whose limit has passed.
+std::vector<std::string> Engine::look_for_stalls(SteadyClock::time_point now, Status& end) {
+  const Settings& settings = plan_.settings;
+  if (plan_.rank != 0 || settings.stall_check_disable || settings.stall_check_time.count() <= 0) return {};
+  if (!inquiry_.under_way()) {
+    StallVerdict verdict = stall_judge_.look(turn_->stalled(now));
+    if (verdict.reports.empty()) return {};
+    const std::vector<int> asked = inquiry_.begin(std::move(verdict), now);
+    turn_->ask(asked, inquiry_.number());
+  }
+  std::vector<std::string> names;
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < plan_.size; ++rank) {
+    names.push_back(who(plan_, rank));
+    hosts.push_back(plan_.ranks[static_cast<size_t>(rank)].host);
+  }
+  std::optional<StallText> text = inquiry_.due(now, names, hosts);
+  if (!text) return {};
+  if (text->shut_down) {
+    end = Status(Code::kTimeout,
+                 fmt::format("RUEDA_STALL_SHUTDOWN_TIME_SECONDS ({} s) has passed: {}",
+                             settings.stall_shutdown_time.count(), text->reason),
+                 text->missing);
+  }
+  return std::move(text->lines);
 }
 
 }  // namespace rueda::core

@@ -7,6 +7,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/dtype.h"
+#include "runtime/base/phase_log.h"
 #include "runtime/base/status.h"
 #include "runtime/net/mesh.h"
 
@@ -83,6 +84,7 @@ struct Call {
   uint64_t stamp = 0;  ///< first of the batch's stamps; chunk k uses stamp + k
   const Team* team = nullptr;
   Arrivals* arrivals = nullptr;  ///< of a batch that exchanges rows
+  PhaseLog* phases = nullptr;    ///< where a timeline's phases are noted; null: nobody wants to know
 };
 
 /// What is left of a resumable inline call between two turns. Cleared by the engine before the first step.

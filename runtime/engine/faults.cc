@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/rendezvous/control_tree.h"
+
 namespace rueda::core {
 namespace {
 
@@ -15,11 +17,18 @@ constexpr std::chrono::milliseconds kGoodbyeGrace{20};
 }  // namespace
 
 Faults::Faults(const EpochPlan& plan, Judge judge)
-    : plan_(plan), judge_(judge), left_(static_cast<size_t>(plan.size)) {}
+    : plan_(plan), judge_(judge), linked_(static_cast<size_t>(plan.size)), left_(static_cast<size_t>(plan.size)) {
+  if (plan.size == 1) return;
+  for (const int peer : control_peers(plan)) linked_[static_cast<size_t>(peer)] = 1;
+  if (const int upstream = control_upstream(plan); upstream > 0) upstream_ = upstream;
+}
+
+/// Whoever is cut off from rank 0 without a goodbye of its own, or of rank 0.
+bool Faults::cut_off_by(int rank) const { return rank == upstream_ && !has_left(plan_.rank) && !has_left(0); }
 
 void Faults::observe(int rank, const std::string& how) {
-  if (has_left(rank)) return;
-  const bool direct = judge_ == Judge::kRankZero && (plan_.rank == 0 || rank == 0);
+  if (has_left(rank) && !cut_off_by(rank)) return;
+  const bool direct = judge_ == Judge::kRankZero && linked_[static_cast<size_t>(rank)] != 0;
   MutexLock lock(mutex_);
   evidence_.push_back({rank, Deadline::after(direct ? kGoodbyeGrace : kVerdictGrace), how});
 }
@@ -33,10 +42,16 @@ Deadline Faults::next() const {
 
 std::optional<Status> Faults::due() {
   MutexLock lock(mutex_);
-  std::erase_if(evidence_, [&](const Evidence& evidence) { return has_left(evidence.rank); });
+  std::erase_if(evidence_,
+                [&](const Evidence& evidence) { return has_left(evidence.rank) && !cut_off_by(evidence.rank); });
   for (const Evidence& evidence : evidence_) {
     if (!evidence.grace_end.passed()) continue;
     const std::string rank = who(plan_, evidence.rank);
+    if (has_left(evidence.rank)) {
+      return Status(Code::kShutDown,
+                    fmt::format("{} has shut down, and {} reached rank 0 through it", rank, who(plan_, plan_.rank)),
+                    evidence.rank);
+    }
     const bool whole = evidence.how.starts_with(rank);
     return Status(Code::kPeerLost, whole ? evidence.how : fmt::format("{} died: {}", rank, evidence.how),
                   evidence.rank);

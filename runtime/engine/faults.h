@@ -18,9 +18,11 @@ enum class Judge { kLauncher, kRankZero };
 
 /// Turns evidence of a death (a pidfd, the end of a socket, a broken stream) into one reason for the end of the epoch.
 /// The judge's verdict wins when it comes within the grace; otherwise the first evidence becomes the reason. A rank
-/// that said goodbye does not die. Any thread.
+/// that said goodbye does not die; but whoever reaches rank 0 through it is cut off when it goes before them. Any
+/// thread.
 class Faults {
  public:
+  /// `plan` outlives it.
   Faults(const EpochPlan& plan, Judge judge);
 
   /// `rank` seems gone; `how` completes "rank 1 (host a, pid 7) died: ...", or begins with the rank as `who` names it.
@@ -34,6 +36,7 @@ class Faults {
   std::optional<Status> due() RUEDA_EXCLUDES(mutex_);
 
  private:
+  bool cut_off_by(int rank) const;
   struct Evidence {
     int rank;
     Deadline grace_end;
@@ -41,6 +44,8 @@ class Faults {
   };
   const EpochPlan& plan_;
   const Judge judge_;
+  std::vector<char> linked_;  ///< by rank: control frames go between it and this one
+  int upstream_ = -1;         ///< in the tree, where it is not rank 0
   std::vector<std::atomic<bool>> left_;
   mutable Mutex mutex_;
   std::vector<Evidence> evidence_ RUEDA_GUARDED_BY(mutex_);

@@ -93,9 +93,7 @@ void fill_bool(Neutral value, std::span<std::byte> elements) {
 
 std::string why_no_identity(const Metadata& metadata) {
   if (metadata.kind == OpKind::kBarrier) return {};
-  if (metadata.kind != OpKind::kAllreduce) {
-    return std::string(name_of(metadata.kind)) + " needs every member";
-  }
+  if (!reduces(metadata.kind)) return std::string(name_of(metadata.kind)) + " needs every member";
   if (metadata.device >= 0) return "in device memory there is no contribution that changes nothing";
   if (metadata.op == ReduceOp::kAdasum) return "adasum weighs each tensor of every member";
   if (metadata.op == ReduceOp::kProduct && metadata.prescale != 1.0) {

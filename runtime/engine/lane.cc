@@ -56,8 +56,10 @@ bool Lane::step_inline() {
     observer_.batch_started(batch);
   }
   const FloatMode mode;
+  mesh_->note_waits(batch.call.phases);
   Result<StepResult> result = executor_.step(batch.call, *mesh_, batch.step);
   if (mesh_->abort().raised()) result = mesh_->abort().why();
+  mesh_->note_waits(nullptr);
   if (result.ok() && result.value() == StepResult::kPending) return false;
   const std::unique_ptr<Batch> finished = std::move(inline_);
   {
@@ -125,6 +127,7 @@ void Lane::run() {
       token_taken_ = true;
     }
     const Status result = execute(*batch);
+    mesh_->note_waits(nullptr);
     observer_.batch_finished(*batch, result);
     batch.reset();
     MutexLock lock(mutex_);
@@ -139,6 +142,7 @@ Status Lane::execute(Batch& batch) {
     batch.started = true;
     observer_.batch_started(batch);
   }
+  mesh_->note_waits(batch.call.phases);
   const Deadline deadline = timeout_.count() > 0 ? Deadline::after(timeout_) : Deadline::never();
   RUEDA_RETURN_IF_ERROR(prepare(batch, deadline));
   LateOutputs late;

@@ -30,6 +30,7 @@ struct Batch {
   StepState step;
   SteadyClock::time_point agreed;  ///< set by the recorder, as is `begun`
   SteadyClock::time_point begun;
+  PhaseLog phases;  ///< where a timeline is recorded
 };
 
 /// What a lane tells its engine. Called with neither the lane's mutex nor the baton required; `finished` may free the

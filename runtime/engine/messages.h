@@ -37,6 +37,8 @@ inline constexpr uint32_t kMaxGroupSize = 1u << 20;
 inline constexpr size_t kMaxMetadata = 65536;  ///< numbered metadata of one set
 /// More than any record but a list of operations takes.
 inline constexpr size_t kMaxRecordBytes = 8192;
+/// An audience and a length, in an addressed frame: see `Relay`.
+inline constexpr size_t kMaxAudienceBytes = 24;
 
 enum class ProposalKind : uint8_t {
   kFull = 0,        ///< name, metadata: no id is known yet
@@ -55,7 +57,7 @@ enum class VerdictKind : uint8_t {
   kAssign = 1,  ///< set, id, name, op kind (u8, unnamed only), home metadata + 1 (0: none)
   kDefine = 2,  ///< set, metadata: it gets the set's next number
   /// set, stamp, row (u8), chunk bytes, stamps, contributors (0: all members), metadata + 1 (0: in full behind it),
-  /// operations; where not all contribute, each one's elements
+  /// operations; where not all contribute, each one's elements, and in a reduce-scatter the elements of its rows
   kBatch = 3,
   kError = 4,       ///< failure, operations
   kEvict = 5,       ///< set, operations (only the ids count)

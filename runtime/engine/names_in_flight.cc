@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace rueda::core {
 namespace {
@@ -44,13 +45,13 @@ uint32_t NamesInFlight::intern(std::string_view name) {
   const std::string& text = texts_.emplace_back(name);
   const auto number = static_cast<uint32_t>(texts_.size());
   numbers_.emplace(text, number);
-  std::erase_if(named_, [&](const std::string& key) {
+  for (auto key = named_.begin(); key != named_.end();) {
     SetId set = 0;
-    key.copy(reinterpret_cast<char*>(&set), sizeof set, key.size() - sizeof set);
-    const bool same = key == key_of(name, set);
+    key->copy(reinterpret_cast<char*>(&set), sizeof set, key->size() - sizeof set);
+    const bool same = *key == key_of(name, set);
     if (same) numbered_.insert(key_of(number, set));
-    return same;
-  });
+    key = same ? named_.erase(key) : std::next(key);
+  }
   return number;
 }
 

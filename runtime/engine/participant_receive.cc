@@ -100,6 +100,17 @@ bool Participant::State::remove_pending(Key& key, uint64_t occurrence, uint64_t&
   return true;
 }
 
+/// How large the operations are that members have joined before.
+bool Participant::State::take_extents(WireReader& reader, BatchEvent& batch) const {
+  for (size_t i = 0; i < operations.size() && reader.ok(); ++i) {
+    batch.counts.push_back(static_cast<int64_t>(reader.varint(kMaxTensorBytes)));
+    if (batch.metadata.kind != OpKind::kReducescatter) continue;
+    batch.rows.push_back(static_cast<int64_t>(reader.varint(kMaxTensorBytes)));
+    if (batch.rows.back() == 0 || batch.counts.back() % batch.rows.back() != 0) return false;
+  }
+  return reader.ok();
+}
+
 bool Participant::State::take_batch(WireReader& reader) {
   Set* set = find_set(static_cast<SetId>(reader.varint(UINT32_MAX)));
   BatchEvent batch;
@@ -112,13 +123,9 @@ bool Participant::State::take_batch(WireReader& reader) {
   if (number == 0) batch.metadata = get_metadata(reader);
   operations.clear();
   get_operations(reader, operations);
-  if (batch.contributors != 0) {
-    for (size_t i = 0; i < operations.size() && reader.ok(); ++i) {
-      batch.counts.push_back(static_cast<int64_t>(reader.varint(kMaxTensorBytes)));
-    }
-  }
   if (!reader.ok() || set == nullptr || number > set->metadata.size() || operations.empty()) return false;
   if (number != 0) batch.metadata = set->metadata.at(static_cast<uint32_t>(number - 1));
+  if (batch.contributors != 0 && !take_extents(reader, batch)) return false;
   batch.set = set->id;
   batch.number = set->batches++;
   batch.tickets.reserve(operations.size());
@@ -210,7 +217,11 @@ bool Participant::State::take_goodbye(WireReader& reader) {
   if (!reader.ok()) return false;
   const bool ends_epoch = rank == 0 || rank == config.rank;
   left[static_cast<size_t>(rank)] = 1;
-  const Status why(Code::kShutDown, rank_name(rank) + " has shut down", rank);
+  const bool dismissed = rank == config.rank && !leaving;
+  const int who = dismissed ? config.upstream : rank;
+  const Status why(
+      Code::kShutDown,
+      rank_name(who) + " has shut down" + (dismissed ? ", and this rank reached the others through it" : ""), who);
   for (auto& [number, set] : sets) {
     if (ends_epoch || set.contains(rank)) end_set(set, why);
   }

@@ -108,6 +108,7 @@ struct Participant::State {
   bool take_assign(WireReader& reader);
   bool take_define(WireReader& reader);
   bool take_batch(WireReader& reader);
+  bool take_extents(WireReader& reader, BatchEvent& batch) const;
   bool take_error(WireReader& reader);
   bool take_join_end(WireReader& reader);
   bool take_operation(Set& set, const OperationRef& operation, uint64_t& ticket);

@@ -1,5 +1,6 @@
 #include "runtime/engine/placement.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
@@ -24,6 +25,16 @@ std::vector<int> share_of_cores(int local_rank, int local_size) {
   const int begin = count * local_rank / local_size;
   const int end = count * (local_rank + 1) / local_size;
   return {cores.begin() + begin, cores.begin() + end};
+}
+
+std::string confined_sentence(int rank) {
+  const std::vector<int> cores = usable_cores();
+  const long all = ::sysconf(_SC_NPROCESSORS_ONLN);
+  if (cores.size() != 1 || all < 2) return {};
+  return fmt::format(
+      "rank {} may use one core only, {} of {}: its computing and its communication take turns there. Start it unbound "
+      "(mpirun --bind-to none, srun --cpu-bind=none) or with more cores (srun --cpus-per-task)",
+      rank, cores.front(), all);
 }
 
 void place_thread(const std::string& name, const std::vector<int>& cores) {

@@ -119,6 +119,13 @@ Result<std::vector<int>> ProcessSets::ranks(SetId number) const {
   return found->second.ranks;
 }
 
+std::vector<DumpedSet> ProcessSets::list() const {
+  MutexLock lock(mutex_);
+  std::vector<DumpedSet> all;
+  for (const auto& [number, entry] : sets_) all.push_back({number, entry.name, entry.ranks});
+  return all;
+}
+
 bool ProcessSets::contains(SetId number, int rank) const {
   if (number == kGlobalSet) return rank >= 0 && rank < size_;
   MutexLock lock(mutex_);

@@ -6,6 +6,7 @@
 
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
+#include "runtime/diagnosis/dump.h"
 #include "runtime/engine/request.h"
 
 namespace rueda::core {
@@ -29,6 +30,8 @@ class ProcessSets {
   void leave(SetId number, OpKind kind) RUEDA_EXCLUDES(mutex_);
   /// Ascending. kInvalidArgument: unknown.
   Result<std::vector<int>> ranks(SetId number) const RUEDA_EXCLUDES(mutex_);
+  /// All but that of all ranks, by number.
+  std::vector<DumpedSet> list() const RUEDA_EXCLUDES(mutex_);
   /// Whether the set has this member; false where there is no such set.
   bool contains(SetId number, int rank) const RUEDA_EXCLUDES(mutex_);
 

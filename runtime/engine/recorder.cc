@@ -40,6 +40,7 @@ void Recorder::agreed(Batch& batch) {
     record.batch = batch.number;
     record.row = batch.call.choice.row;
   });
+  if (timeline_.on()) timeline_.agreed(batch);
   counters_.batches.add(1);
   counters_.batched.add(batch.members.size());
   for (const Member* member : batch.members) {
@@ -51,6 +52,7 @@ void Recorder::agreed(Batch& batch) {
 
 void Recorder::started(Batch& batch) {
   batch.begun = SteadyClock::now();
+  if (timeline_.on()) batch.call.phases = &batch.phases;
   flight_.update(batch.members, record_of_pointer,
                  [&batch](OpRecord& record, const Member*) { record.reach(OpState::kStarted, batch.begun); });
   counters_.queue.add(batch.begun - batch.agreed);
@@ -71,6 +73,7 @@ void Recorder::finished(const Batch& batch, const Status& result) {
     (failure_of(*member) == Code::kOk ? counters_.finished : counters_.failed).add(1);
   }
   if (!result.ok()) return;
+  if (timeline_.on()) timeline_.finished(batch, now);
   Counters::Kind& kind = counters_.kinds[static_cast<size_t>(batch.call.kind) % Counters::kKinds];
   kind.tensors.add(batch.members.size());
   kind.bytes.add(bytes);

@@ -6,6 +6,7 @@
 #include "runtime/diagnosis/flight_recorder.h"
 #include "runtime/engine/lane.h"
 #include "runtime/engine/operation.h"
+#include "runtime/engine/timeline.h"
 
 namespace rueda::core {
 
@@ -13,6 +14,8 @@ namespace rueda::core {
 /// counters. Each function runs on the thread on which the thing happens; none blocks for longer than a copy.
 class Recorder {
  public:
+  /// `timeline` outlives it.
+  explicit Recorder(Timeline& timeline) : timeline_(timeline) {}
   /// The caller's thread, before the inbox: sets `submitted` and names the members' records.
   void enqueued(Operation& operation);
   /// The inbox did not take it.
@@ -37,6 +40,7 @@ class Recorder {
   SteadyClock::time_point since() const { return since_; }
 
  private:
+  Timeline& timeline_;
   const SteadyClock::time_point since_ = SteadyClock::now();
   Counters counters_;
   FlightRecorder flight_;

@@ -12,6 +12,12 @@ namespace {
 
 /// The ring of a peer that does not read may be full, and nobody tells this thread when it has been read.
 constexpr std::chrono::milliseconds kLookAgain{20};
+/// Of a rank whose epoch has failed, where peers do not read.
+constexpr std::chrono::seconds kLongestLastWord{1};
+/// Of a leader for those below it, half of which it waits before it takes them along.
+constexpr std::chrono::seconds kLongestPatience{60};
+/// How long rank 0 waits for what other ranks have recorded.
+constexpr std::chrono::seconds kLastRecords{2};
 
 }  // namespace
 
@@ -34,18 +40,40 @@ void Engine::settle() {
 }
 
 void Engine::wait_for_goodbye(Deadline deadline) {
+  // Those below a leader that do not leave in time leave with it.
+  const Deadline patience = Deadline::after(deadline.left(kLongestPatience) / 2);
   for (;;) {
-    bool flushed = false;
+    const bool had_left = left_.load();
+    bool finished = false;
     if (baton_.try_take()) {
-      drive([&]() RUEDA_REQUIRES(baton_) { return (left_.load() && turn_->flushed()) || abort_.raised(); },
-            [] { return true; });
-      flushed = turn_->flushed();
+      const auto done = [&]() RUEDA_REQUIRES(baton_) {
+        return left_.load() && turn_->needed_by_none() && turn_->flushed();
+      };
+      if (had_left && patience.passed() && !turn_->needed_by_none()) turn_->dismiss_below();
+      drive([&]() RUEDA_REQUIRES(baton_) { return done() || abort_.raised(); }, [] { return true; });
+      finished = done();
       settle();
     }
-    if ((left_.load() && flushed) || abort_.raised() || deadline.passed()) return;
+    if (finished || abort_.raised() || deadline.passed()) return;
     ring_coordinator();
     MutexLock lock(progress_mutex_);
-    if (!left_.load() && !abort_.raised()) progress_.wait_for(progress_mutex_, deadline.left(kLookAgain));
+    if (left_.load() == had_left && !abort_.raised()) progress_.wait_for(progress_mutex_, deadline.left(kLookAgain));
+  }
+}
+
+/// Why the epoch is over, on its way to those who hear it from this rank: else they would see an end without a reason.
+void Engine::wait_for_last_word(Deadline deadline) {
+  for (;;) {
+    bool told = false;
+    if (baton_.try_take()) {
+      turn_->run();
+      told = turn_->told_peers() && turn_->flushed();
+      settle();
+    }
+    if (told || deadline.passed()) return;
+    ring_coordinator();
+    MutexLock lock(progress_mutex_);
+    progress_.wait_for(progress_mutex_, deadline.left(kLookAgain));
   }
 }
 
@@ -57,8 +85,11 @@ void Engine::shutdown(Deadline deadline) {
   if (ended_.exchange(true)) return;
   const Status why(Code::kShutDown, fmt::format("{} has shut down", who(plan_, plan_.rank)), plan_.rank);
   inbox_.close(why);
+  if (abort_.raised()) timeline_.abandon_others();
+  timeline_.leave(deadline.earlier(Deadline::after(kLastRecords)));
   signals_.goodbye_wanted.store(true);
   if (!abort_.raised()) wait_for_goodbye(deadline);
+  if (abort_.raised()) wait_for_last_word(deadline.earlier(Deadline::after(kLongestLastWord)));
   if (!abort_.raised() && !lanes_.drain(deadline)) {
     log(LogLevel::kWarning, "rank {}: shutdown did not see its running operations end in time", plan_.rank);
   }
@@ -66,6 +97,10 @@ void Engine::shutdown(Deadline deadline) {
   stopping_.store(true);
   ring_coordinator();
   coordinator_.join();
+  dump_signal_.reset();
+  activity_.stop();
+  worker_.stop();
+  timeline_.end();
   take_for_good();
   lanes_.hand_over();
   turn_->fail_all(abort_.why());

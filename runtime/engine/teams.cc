@@ -5,7 +5,9 @@
 
 namespace rueda::core {
 
-Teams::Teams(int rank, const SetMembers& global) : rank_(rank) { add(kGlobalSet, global); }
+Teams::Teams(int rank, int upstream, const SetMembers& global) : rank_(rank), upstream_(upstream) {
+  add(kGlobalSet, global);
+}
 
 void Teams::add(SetId number, const SetMembers& set) {
   const auto place = std::find(set.ranks.begin(), set.ranks.end(), rank_);
@@ -15,7 +17,7 @@ void Teams::add(SetId number, const SetMembers& set) {
   state->number = number;
   const bool lowest = *std::min_element(set.ranks.begin(), set.ranks.end()) == rank_;
   state->lowest = lowest;
-  state->with_rank_zero = std::find(set.ranks.begin(), set.ranks.end(), 0) != set.ranks.end();
+  state->with_upstream = std::find(set.ranks.begin(), set.ranks.end(), upstream_) != set.ranks.end();
   if (lowest) led_.emplace_back(set.id, state.get());
   by_number_.emplace(number, state.get());
   teams_.emplace(set.id, std::move(state));

@@ -13,9 +13,9 @@ namespace rueda::core {
 /// A process set as this rank runs it.
 struct TeamState {
   Team team;
-  SetId number = kGlobalSet;  ///< what this rank calls the set
-  bool lowest = false;        ///< this rank returns the set's credits
-  bool with_rank_zero = false;
+  SetId number = kGlobalSet;         ///< what this rank calls the set
+  bool lowest = false;               ///< this rank returns the set's credits
+  bool with_upstream = false;        ///< whoever this rank sends its proposals to is a member
   std::atomic<uint64_t> started{0};  ///< batches begun: written by whoever begins one, in order
   uint64_t reported = 0;             ///< what agreement was told of `started`; the baton's holder
 };
@@ -24,7 +24,8 @@ struct TeamState {
 /// and read by the baton's holder; entries stay where they are until they are removed.
 class Teams {
  public:
-  Teams(int rank, const SetMembers& global);
+  /// `upstream`: as `control_upstream`.
+  Teams(int rank, int upstream, const SetMembers& global);
   /// Nothing happens if this rank is no member.
   void add(SetId number, const SetMembers& set);
   /// No batch of it is in a lane. Nothing happens if there is no such set.
@@ -37,6 +38,7 @@ class Teams {
 
  private:
   const int rank_;
+  const int upstream_;
   std::map<SetId, std::unique_ptr<TeamState>> teams_;
   std::map<SetId, TeamState*> by_number_;
   std::vector<std::pair<SetId, TeamState*>> led_;

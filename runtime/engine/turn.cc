@@ -3,32 +3,42 @@
 #include <fmt/format.h>
 
 #include "runtime/engine/arriving_rows.h"
+#include "runtime/engine/control_frames.h"
 #include "runtime/engine/end_frame.h"
 
 namespace rueda::core {
 namespace {
-
-constexpr std::byte kAgreementFrame{0};
-constexpr std::byte kEndFrame{1};
 
 Member& member_of(uint64_t ticket) { return *reinterpret_cast<Member*>(ticket); }
 
 }  // namespace
 
 Turn::Turn(Parts parts)
-    : parts_(std::move(parts)), participant_(parts_.config), lost_(static_cast<size_t>(parts_.config.size)) {
+    : parts_(std::move(parts)),
+      participant_(parts_.config),
+      child_of_(static_cast<size_t>(parts_.config.size), -1),
+      lost_(static_cast<size_t>(parts_.config.size)),
+      left_(static_cast<size_t>(parts_.config.size)) {
   if (parts_.config.rank == 0) arbiter_.emplace(parts_.config);
+  if (!parts_.relay) return;
+  relay_.emplace(*parts_.relay);
+  for (size_t child = 0; child < parts_.relay->children.size(); ++child) {
+    child_of_[static_cast<size_t>(parts_.relay->children[child].ranks.front())] = static_cast<int>(child);
+  }
 }
 
 Turn::~Turn() = default;
 
 bool Turn::run() {
   if (parts_.abort.raised()) return fail_all(parts_.abort.why());
-  bool moved = take_inbox();
+  bool moved = send_timeline();  // before a goodbye
+  moved |= take_inbox();
   const bool credits = report_credits();
-  moved |= arbiter_ ? exchange_as_rank_zero(moved || credits || urgent_) : exchange_with_rank_zero();
+  const bool own = moved || credits || urgent_;
+  moved |= relay_ ? exchange_as_leader(own) : arbiter_ ? exchange_as_rank_zero(own) : exchange_with_upstream();
   if (moved || credits) act();
   moved |= parts_.lanes.step_inline();
+  moved |= send_answers();
   flush();
   return moved;
 }
@@ -36,9 +46,10 @@ bool Turn::run() {
 bool Turn::input_waiting() const {
   if (!parts_.inbox.empty()) return true;
   if (parts_.abort.raised()) return oldest_ != nullptr || !told_peers_;
-  for (const auto& link : parts_.links) {
-    if (link != nullptr && link->readable()) return true;
+  for (const int rank : parts_.peers) {
+    if (parts_.links[static_cast<size_t>(rank)]->readable()) return true;
   }
+  if (!parts_.answers.empty() || parts_.timeline.frames_waiting()) return true;
   if (urgent_ || (parts_.signals.goodbye_wanted.load() && !said_goodbye_)) return true;
   if (!parts_.signals.credit_wanted.load()) return false;
   for (const auto& [set, team] : parts_.teams.led()) {
@@ -92,7 +103,7 @@ void Turn::submit(Operation& operation) {
     member.request.ticket = reinterpret_cast<uint64_t>(&member);
   }
   const TeamState* team = parts_.teams.find_number(operation.set());
-  if (team == nullptr || !team->with_rank_zero) urgent_ = true;
+  if (team == nullptr || !team->with_upstream) urgent_ = true;
   parts_.recorder.proposed(operation);
   const std::vector<Member>& members = operation.members();
   if (members.size() == 1 && members.front().request.group == 0) {
@@ -121,7 +132,7 @@ bool Turn::report_credits() {
 }
 
 bool Turn::exchange_as_rank_zero(bool moved) {
-  for (int rank = 1; rank < parts_.config.size; ++rank) moved |= receive_all(rank);
+  for (const int rank : parts_.peers) moved |= receive_all(rank);
   if (!moved) return false;
   Status status;
   for (auto frame = participant_.take_frame(); status.ok() && !frame.empty(); frame = participant_.take_frame()) {
@@ -129,7 +140,7 @@ bool Turn::exchange_as_rank_zero(bool moved) {
   }
   urgent_ = false;
   arbiter_->plan();
-  for (int rank = 1; rank < parts_.config.size; ++rank) {
+  for (const int rank : parts_.peers) {
     for (auto frame = arbiter_->take_frame(rank); !frame.empty(); frame = arbiter_->take_frame(rank)) {
       send(rank, std::move(frame), kAgreementFrame, Urgency::kRing);
     }
@@ -144,11 +155,11 @@ bool Turn::exchange_as_rank_zero(bool moved) {
   return true;
 }
 
-bool Turn::exchange_with_rank_zero() {
-  bool moved = receive_all(0);
+bool Turn::exchange_with_upstream() {
+  bool moved = receive_all(parts_.upstream);
   urgent_ |= participant_.must_ring();
   for (auto frame = participant_.take_frame(); !frame.empty(); frame = participant_.take_frame()) {
-    send(0, std::move(frame), kAgreementFrame, urgent_ ? Urgency::kRing : Urgency::kWithNextTurn);
+    send(parts_.upstream, std::move(frame), kAgreementFrame, urgent_ ? Urgency::kRing : Urgency::kWithNextTurn);
     moved = true;
   }
   urgent_ = false;
@@ -163,6 +174,7 @@ bool Turn::receive_all(int rank) {
   bool moved = false;
   while (const std::optional<Frame> frame = link->receive()) {
     moved = true;
+    parts_.heartbeats.heard(rank);
     if (const Status status = dispatch(rank, *frame); !status.ok()) {
       parts_.observer.epoch_over(status);
       return true;
@@ -170,7 +182,7 @@ bool Turn::receive_all(int rank) {
   }
   if (lost_[index] == 0 && !link->status().ok()) {
     lost_[index] = 1;
-    parts_.observer.link_lost(rank, link->status());
+    link_lost(rank, link->status());
   }
   return moved;
 }
@@ -179,15 +191,16 @@ Status Turn::dispatch(int rank, const Frame& frame) {
   if (frame.empty()) return Status(Code::kPeerLost, fmt::format("rank {} sent an empty control frame", rank), rank);
   const std::span<const std::byte> body(frame.data(), frame.size() - 1);
   if (frame.back() == kEndFrame) return decode_end(body, rank);
+  if (frame.back() == kRoutedFrame) return dispatch_routed(rank, body);
+  if (relay_) return dispatch_in_tree(rank, frame.back(), body);
   if (frame.back() == kAgreementFrame) return arbiter_ ? arbiter_->receive(rank, body) : participant_.receive(body);
-  return Status(Code::kPeerLost,
-                fmt::format("rank {} sent a control frame of unknown kind {}", rank, static_cast<int>(frame.back())),
-                rank);
+  return dispatch_report(rank, frame.back(), body);
 }
 
 void Turn::send(int rank, std::vector<std::byte> frame, std::byte kind, Urgency urgency) {
   ControlLink* link = parts_.links[static_cast<size_t>(rank)].get();
-  if (link == nullptr || lost_[static_cast<size_t>(rank)] != 0) return;
+  if (link == nullptr) return route(rank, frame, kind);
+  if (lost_[static_cast<size_t>(rank)] != 0) return;
   frame.push_back(kind);
   link->send(frame, urgency);
   unsent_ = true;
@@ -197,10 +210,11 @@ void Turn::flush() {
   if (!unsent_) return;
   unsent_ = false;
   flushed_ = true;
-  for (size_t rank = 0; rank < parts_.links.size(); ++rank) {
-    if (parts_.links[rank] == nullptr || parts_.links[rank]->flush()) continue;
+  for (const int rank : parts_.peers) {
+    const auto index = static_cast<size_t>(rank);
+    if (parts_.links[index]->flush()) continue;
     unsent_ = true;
-    if (lost_[rank] == 0) flushed_ = false;
+    if (lost_[index] == 0) flushed_ = false;
   }
 }
 
@@ -223,7 +237,8 @@ void Turn::act() {
       parts_.teams.add(set->number, set->members);
     } else {
       const int rank = std::get<GoodbyeEvent>(event).rank;
-      if (rank != parts_.config.rank) lost_[static_cast<size_t>(rank)] = 1;
+      left_[static_cast<size_t>(rank)] = 1;
+      if (rank != parts_.config.rank && !passes_on(rank)) lost_[static_cast<size_t>(rank)] = 1;
       parts_.observer.rank_left(rank);
     }
   }
@@ -241,8 +256,8 @@ void Turn::start_batch(const BatchEvent& event) {
   Call& call = batch->call;
   for (size_t i = 0; i < event.tickets.size(); ++i) {
     if (event.tickets[i] == kNoTicket) {
-      if (batch->absent == nullptr) batch->absent = std::make_unique<AbsentInput>(metadata);
-      batch->absent->append(event.counts[i], batch->storage);
+      if (batch->absent == nullptr) batch->absent = std::make_unique<AbsentInput>(metadata, team.team.size());
+      batch->absent->append(event.counts[i], event.rows.empty() ? 1 : event.rows[i], batch->storage);
       call.count += event.counts[i];
       continue;
     }
@@ -313,10 +328,9 @@ bool Turn::fail_all(const Status& why) {
 }
 
 void Turn::tell_peers(const Status& why) {
-  if (why.code() == Code::kShutDown) return;
+  if (why.code() == Code::kShutDown && why.rank() == parts_.config.rank) return;
   const std::vector<std::byte> frame = encode_end(why);
-  for (size_t rank = 0; rank < parts_.links.size(); ++rank)
-    send(static_cast<int>(rank), frame, kEndFrame, Urgency::kRing);
+  for (const int rank : parts_.peers) send(rank, frame, kEndFrame, Urgency::kRing);
 }
 
 void Turn::append(Member& member) {

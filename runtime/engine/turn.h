@@ -6,10 +6,14 @@
 
 #include "runtime/base/abort.h"
 #include "runtime/engine/agreement.h"
+#include "runtime/engine/heartbeats.h"
 #include "runtime/engine/inbox.h"
+#include "runtime/engine/inquiry.h"
 #include "runtime/engine/lanes.h"
 #include "runtime/engine/recorder.h"
+#include "runtime/engine/relay.h"
 #include "runtime/engine/teams.h"
+#include "runtime/engine/timeline.h"
 #include "runtime/net/control_link.h"
 
 namespace rueda::core {
@@ -25,6 +29,10 @@ class TurnObserver {
   virtual void link_lost(int rank, const Status& how) = 0;
   /// The epoch is over: a verdict came from rank 0, or a frame broke the protocol.
   virtual void epoch_over(const Status& why) = 0;
+  /// Rank 0 wants to know what this rank is doing: an answer with this number is to come.
+  virtual void asked(uint64_t number) = 0;
+  /// On rank 0: `rank` says what it is doing.
+  virtual void answered(int rank, const Answer& answer) = 0;
 };
 
 /// What other threads tell and ask the turn.
@@ -39,7 +47,11 @@ class Turn {
  public:
   struct Parts {
     AgreementConfig config;
-    std::vector<std::unique_ptr<ControlLink>> links;  ///< by rank: rank 0's to everybody, the others' to rank 0
+    std::vector<std::unique_ptr<ControlLink>> links;  ///< by rank: of `control_peers`
+    std::vector<int> peers;                           ///< `control_peers`
+    int upstream;                                     ///< `control_upstream`
+    std::optional<RelayConfig> relay;                 ///< of a host's leader in the tree; its first child is this rank
+    Heartbeats heartbeats;                            ///< of its edges to other hosts
     Inbox& inbox;
     Lanes& lanes;
     Teams& teams;
@@ -48,6 +60,8 @@ class Turn {
     TurnSignals& signals;
     const Abort& abort;
     Recorder& recorder;
+    Answers& answers;
+    Timeline& timeline;
   };
   explicit Turn(Parts parts);
   ~Turn();
@@ -58,12 +72,27 @@ class Turn {
   bool input_waiting() const;
   /// Whether every frame for a rank that still listens has left. False: keep running turns.
   bool flushed() const { return flushed_; }
+  /// After the abort was raised: whether peers have been sent the reason.
+  bool told_peers() const { return told_peers_; }
   /// Whether operations are in agreement.
   bool expecting() const { return oldest_ != nullptr; }
   /// Asks for error verdicts for what was submitted before `before` and is in no batch yet.
   void expire(SteadyClock::time_point before, std::chrono::nanoseconds limit);
+  /// Whether this rank passes on nothing that others still need: a leader of the tree stays until all below have left.
+  bool needed_by_none() const { return !relay_ || relay_->all_left(); }
+  /// Says goodbye for all below that have not left.
+  void dismiss_below();
+  /// In the tree: what has been held since the last call, and nothing has moved, goes up, so that rank 0 knows who is
+  /// missing.
+  void release_held();
+  /// In the tree: shows leaders of other hosts that this rank lives, and returns those that have not for too long.
+  std::vector<int> look_for_silence(SteadyClock::time_point now);
   /// After the abort was raised: fails everything that no lane holds. `run` does so too.
   bool fail_all(const Status& why);
+  /// On rank 0: what waits for ranks that have not submitted it. Elsewhere nothing.
+  std::vector<Stalled> stalled(SteadyClock::time_point now);
+  /// On rank 0: asks ranks what they are doing.
+  void ask(std::span<const int> ranks, uint64_t number);
 
  private:
   bool take_inbox();
@@ -72,9 +101,23 @@ class Turn {
   void abandon(Operation& operation);
   bool report_credits();
   bool exchange_as_rank_zero(bool credits);
-  bool exchange_with_rank_zero();
+  bool exchange_with_upstream();
   bool receive_all(int rank);
   Status dispatch(int rank, const Frame& frame);
+  Status dispatch_report(int rank, std::byte kind, std::span<const std::byte> body);
+  Status dispatch_timeline(int rank, std::byte kind, std::span<const std::byte> body);
+  bool send_answers();
+  bool send_timeline();
+  // turn_tree.cc: a leader's part.
+  bool exchange_as_leader(bool moved);
+  Status pass_up();
+  void pass_down();
+  Status dispatch_in_tree(int rank, std::byte kind, std::span<const std::byte> body);
+  int next_hop(int rank) const;
+  void route(int rank, std::span<const std::byte> frame, std::byte kind);
+  Status dispatch_routed(int rank, std::span<const std::byte> body);
+  bool passes_on(int rank) const;
+  void link_lost(int rank, const Status& how);
   void send(int rank, std::vector<std::byte> frame, std::byte kind, Urgency urgency);
   void flush();
   void act();
@@ -86,12 +129,18 @@ class Turn {
   Parts parts_;
   Participant participant_;
   std::optional<Arbiter> arbiter_;  ///< rank 0's
+  std::optional<Relay> relay_;      ///< of a leader in the tree
+  std::vector<int> child_of_;       ///< by rank: its number as a child of the relay, or -1
   std::vector<InboxItem> taken_;
   std::vector<Request> requests_;
-  std::vector<char> lost_;    ///< by rank: its link was reported
-  Member* oldest_ = nullptr;  ///< members in agreement, in order of submission
+  std::vector<char> lost_;      ///< by rank: its link was reported, or it needs nothing any more
+  std::vector<char> left_;      ///< by rank: it has said goodbye
+  uint64_t passed_up_ = 0;      ///< relayed frames
+  uint64_t passed_before_ = 0;  ///< of the last `release_held`
+  Member* oldest_ = nullptr;    ///< members in agreement, in order of submission
   Member* newest_ = nullptr;
   bool said_goodbye_ = false;
+  bool dismissed_ = false;  ///< all below
   bool told_peers_ = false;
   bool urgent_ = false;  ///< the next frame to rank 0 holds more than proposals
   bool unsent_ = false;  ///< some link has something to flush

@@ -22,6 +22,8 @@ class Channel {
   virtual uint64_t received() const = 0;
 };
 
+class Collectives;
+
 /// The channels of one lane. Owned and used by the holder of the lane's token.
 class ChannelSet {
  public:
@@ -37,6 +39,8 @@ class ChannelSet {
   virtual void poll() = 0;
   /// Makes an `until` look at its `ready` again. Any thread.
   virtual void wake() = 0;
+  /// Where the channels are a library's that has collectives of its own for this lane; else null.
+  virtual Collectives* collectives() { return nullptr; }
 };
 
 }  // namespace rueda::core

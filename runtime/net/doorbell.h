@@ -82,9 +82,9 @@ void relax(WaitStyle style);
 /// No sleep is longer, so that a wait whose ringer died mid-ring still looks again.
 inline constexpr std::chrono::seconds kLongestSleep{1};
 
-/// Spins for at most `budget`, until `ready()`; the clock is read after every 16 pauses or every yield. A yield gives the
-/// core to a neighbour for longer than the budget, and who slept then would pay a wake-up for every chunk: so sixteen
-/// of them are made, or as many as ten budgets hold where the neighbours are no ranks and keep the core.
+/// Spins for at most `budget`, until `ready()`; the clock is read after every 16 pauses or every yield. A yield gives
+/// the core to a neighbour for longer than the budget, and who slept then would pay a wake-up for every chunk: so
+/// sixteen of them are made, or as many as ten budgets hold where the neighbours are no ranks and keep the core.
 template <typename Ready>
 bool spin(WaitStyle style, std::chrono::nanoseconds budget, Ready&& ready) {
   constexpr int kSteps = 16;

@@ -8,6 +8,7 @@
 
 #include "runtime/base/abort.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/phase_log.h"
 #include "runtime/net/bell_bridge.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/distance.h"
@@ -44,6 +45,8 @@ class Mesh {
   /// ends; kTimeout at the deadline. After `move_channels_while_waiting` also the failures of `ChannelSet::until`.
   template <typename Ready>
   Status until(Ready&& ready, Deadline deadline) {
+    if (phases_ != nullptr && ready() && !abort_.raised()) return {};
+    const PhaseScope waiting(phases_, WorkPhase::kWait);
     if (bridge_ != nullptr) return until_either(ready, deadline);
     const bool done =
         spin_then_sleep(words(rank_).bell, style_, kSpinBudget, deadline, [&] { return ready() || abort_.raised(); });
@@ -54,6 +57,9 @@ class Mesh {
   /// From now on `until` moves channel bytes as well, and sleeps where either of the two wakes it: for rows that use
   /// both, where a peer may need our bytes before it can do what we wait for. Nothing on a lane without channels.
   void move_channels_while_waiting();
+  /// Where waits are noted from now on; null: nowhere.
+  void note_waits(PhaseLog* phases) { phases_ = phases; }
+  PhaseLog* phases() const { return phases_; }
   /// After the store of a word that `rank` may wait for.
   void ring(int rank) const { core::ring(words(rank).bell); }
 
@@ -80,6 +86,7 @@ class Mesh {
   Distances distances_;
   Distance distance_ = Distance::kUnknown;
   SlotLedger ledger_;
+  PhaseLog* phases_ = nullptr;
   std::unique_ptr<BellBridge> bridge_;  ///< goes first: it wakes the channels
 };
 

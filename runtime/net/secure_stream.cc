@@ -1,5 +1,6 @@
 #include "runtime/net/secure_stream.h"
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
@@ -22,6 +23,10 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 namespace {
+
+// Threads of the library may use OpenSSL until the process is gone, such as the store's of a rank whose init failed, so
+// it must not free itself at exit. Only the first use of a process can say so.
+[[maybe_unused]] const int kStaysAtExit = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
 
 // TLS_AES_128_GCM_SHA256 (RFC 8446, appendix B.4).
 constexpr unsigned char kCipherId[2] = {0x13, 0x01};

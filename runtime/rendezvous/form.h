@@ -5,6 +5,7 @@
 
 #include "runtime/base/build_id.h"
 #include "runtime/base/unique_fd.h"
+#include "runtime/net/fabric_transport.h"
 #include "runtime/net/local_exchange.h"
 #include "runtime/net/segment.h"
 #include "runtime/net/transport.h"
@@ -24,9 +25,10 @@ struct Formation {
   std::unique_ptr<Transport> transport;  ///< sockets to ranks with which no memory is shared; null in a job of one
 };
 
-/// What tests set differently.
+/// What is not the same for every job.
 struct FormOptions {
   std::string build = build_id();
+  FabricShare fabric = {};  ///< what goes over a library's network rather than TCP
 };
 
 /// Forms an epoch through the store: epoch number by the protocol of wishes (`roll_call.h`), endpoints, checks of

@@ -8,6 +8,7 @@
 #include "runtime/base/random.h"
 #include "runtime/net/interfaces.h"
 #include "runtime/rendezvous/admission.h"
+#include "runtime/rendezvous/control_tree.h"
 #include "runtime/rendezvous/job_key.h"
 #include "runtime/rendezvous/locality.h"
 #include "runtime/rendezvous/store_keys.h"
@@ -21,8 +22,10 @@ constexpr std::chrono::seconds kLongestExchange{10};
 /// How long a rank 0 whose init failed stays for the others to read why. They only have to be scheduled.
 constexpr std::chrono::seconds kLastWord{2};
 
-Result<std::vector<std::string>> addresses_for(const Identity& identity, const Settings& settings) {
-  if (identity.local_size == identity.size) return std::vector<std::string>{"127.0.0.1"};
+Result<std::vector<std::string>> addresses_for(const Identity& identity, const Settings& settings,
+                                               const FabricShare& fabric) {
+  const bool nobody_dials = fabric.control && fabric.data;
+  if (identity.local_size == identity.size || nobody_dials) return std::vector<std::string>{"127.0.0.1"};
   return listen_addresses(settings.network_interfaces);
 }
 
@@ -64,6 +67,11 @@ Result<Formation> Forming::run() {
     return status;
   }
   formation_.transport = std::move(transport_);
+  if (options_.fabric.control || options_.fabric.data) {
+    formation_.transport =
+        std::make_unique<FabricTransport>(std::move(formation_.transport), options_.fabric, transport_epoch(formation_),
+                                          remote_control_peers(), formation_.doorbell.get());
+  }
   return std::move(formation_);
 }
 
@@ -82,7 +90,7 @@ Status Forming::run_steps() {
 }
 
 Status Forming::open_listeners() {
-  const auto addresses = addresses_for(identity_, settings_);
+  const auto addresses = addresses_for(identity_, settings_, options_.fabric);
   if (!addresses.ok()) return addresses.status();
   auto transport = TcpTransport::listen(addresses.value());
   if (!transport.ok()) return transport.status();
@@ -249,17 +257,18 @@ Status Forming::learn_hosts() {
   return {};
 }
 
-Status Forming::connect_others() {
+std::vector<int> Forming::remote_control_peers() const {
   const EpochPlan& plan = formation_.plan;
-  std::vector<int> others;
-  for (int rank = 1; rank < plan.size; ++rank) {
-    if (plan.host_of[static_cast<size_t>(rank)] != plan.host_of[0]) others.push_back(rank);
-  }
-  if (plan.rank != 0) {
-    const bool remote = std::find(others.begin(), others.end(), plan.rank) != others.end();
-    others = remote ? std::vector<int>{0} : std::vector<int>{};
-  }
-  return others.empty() ? Status() : transport_->connect_control(others, deadline_);
+  const int here = plan.host_of[static_cast<size_t>(plan.rank)];
+  std::vector<int> others = control_peers(plan);
+  std::erase_if(others, [&](int peer) { return plan.host_of[static_cast<size_t>(peer)] == here; });
+  return others;
+}
+
+Status Forming::connect_others() {
+  const std::vector<int> others = remote_control_peers();
+  if (others.empty() || options_.fabric.control) return {};
+  return transport_->connect_control(others, deadline_);
 }
 
 }  // namespace rueda::core

@@ -32,7 +32,8 @@ class Forming {
   Status publish_hosts();
   Status first_failure(std::vector<LocalReport>& reports);
   Status learn_hosts();
-  /// Control connections between rank 0 and the ranks that share no memory with it.
+  /// Those of `control_peers` that share no memory with this rank.
+  std::vector<int> remote_control_peers() const;
   Status connect_others();
 
   const Identity& identity_;

@@ -61,6 +61,7 @@ Status read_place(const Launcher& launcher, const Environment& environment, Iden
   if (!size_number.ok()) return size_number.status();
   const auto rank_number = read_number(launcher.rank, *rank, 0, size_number.value() - 1);
   if (!rank_number.ok()) return rank_number.status();
+  identity.launcher = launcher.name;
   identity.rank = rank_number.value();
   identity.size = size_number.value();
   if (const auto local = look_up(environment, launcher.local_size)) {
@@ -91,7 +92,7 @@ int slurm_local_size(const Environment& environment) {
   return counts.value()[static_cast<size_t>(node.value())];
 }
 
-Status read_launcher(const Environment& environment, Identity& identity) {
+Status read_launcher(const IdentityOptions& options, const Environment& environment, Identity& identity) {
   for (const Launcher& launcher : kLaunchers) {
     if (*launcher.only_with != '\0' && !environment(launcher.only_with)) continue;
     if (*launcher.only_with != '\0' || look_up(environment, launcher.rank) || look_up(environment, launcher.size)) {
@@ -100,9 +101,11 @@ Status read_launcher(const Environment& environment, Identity& identity) {
       return check_against_slurm(launcher, environment, identity);
     }
   }
-  if (environment("PMIX_RANK")) {
-    return {Code::kInvalidArgument,
-            "PMIX_RANK is set, but nothing says the size of the job; set RUEDA_RANK and RUEDA_SIZE"};
+  if (environment("PMIX_RANK") && !options.mpi_says) {
+    return {
+        Code::kInvalidArgument,
+        "PMIX_RANK is set, but nothing says the size of the job; set RUEDA_CONTROLLER=mpi to ask MPI, or RUEDA_RANK "
+        "and RUEDA_SIZE"};
   }
   return {};
 }
@@ -152,7 +155,7 @@ Result<Identity> read_identity(const IdentityOptions& options, const Environment
     identity.rank = *options.rank;
     identity.size = *options.size;
   } else {
-    RUEDA_RETURN_IF_ERROR(read_launcher(environment, identity));
+    RUEDA_RETURN_IF_ERROR(read_launcher(options, environment, identity));
   }
   if (const auto job = environment("RUEDA_JOB")) identity.job = *job;
   RUEDA_RETURN_IF_ERROR(check_job(identity.job));

@@ -15,7 +15,8 @@ struct Identity {
   std::string host;    ///< the launcher's name, else gethostname
   std::string job = "job";
   JobKey key;
-  std::string worker;  ///< as in Endpoint
+  std::string worker;    ///< as in Endpoint
+  std::string launcher;  ///< who told rank and size: "hvdrun", "Open MPI", ...; empty: nobody
 };
 
 /// What init's caller gave; what is empty comes from the environment.
@@ -24,6 +25,8 @@ struct IdentityOptions {
   std::optional<int> size;
   std::string host;
   JobKey key;
+  /// Rank and size are MPI's to say: an environment that tells half of it is no error.
+  bool mpi_says = false;
 };
 
 /// Where ranks of this job meet, and who serves there.

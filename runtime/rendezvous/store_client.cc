@@ -102,10 +102,14 @@ Result<std::unique_ptr<StoreWatch>> StoreWatch::start(const StoreLocation& where
   auto connection = StoreConnection::open(where, deadline);
   if (!connection.ok()) return connection.status();
   auto watch = std::unique_ptr<StoreWatch>(new StoreWatch(name_of(where), std::move(connection).value()));
-  watch->connection_->start({StoreOperation::kGet, key, -1, {}});
-  while (watch->connection_->io().poll() != 0) {  // the request leaves now; later only the reply's readability matters
-  }
+  watch->next(key);
   return watch;
+}
+
+void StoreWatch::next(const std::string& key) {
+  connection_->start({StoreOperation::kGet, key, -1, {}});
+  while (connection_->io().poll() != 0) {  // the request leaves now; later only the reply's readability matters
+  }
 }
 
 int StoreWatch::fd() const { return connection_->fd(); }

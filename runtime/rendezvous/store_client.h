@@ -55,6 +55,8 @@ class StoreWatch {
   int fd() const;
   /// Never blocks. Empty: nothing yet. Else, again and again, the value, or kSystem: the server has gone.
   std::optional<Result<std::string>> take();
+  /// After `take` gave a value: waits for another key, on the same connection.
+  void next(const std::string& key);
 
  private:
   StoreWatch(std::string name, std::unique_ptr<StoreConnection> connection);

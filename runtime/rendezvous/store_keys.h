@@ -19,6 +19,8 @@ namespace rueda::core {
 ///   JOB/evidence         a DeathVerdict without host and pid: what hvdrun cannot see      (any rank)
 ///   JOB/failed/RANK/N    why the epoch of its N-th wish had failed before its `shutdown`  (the rank)
 ///   JOB/death            a DeathVerdict                                                   (hvdrun)
+///   JOB/dump/N           all ranks are asked for their flight record, the N-th time       (hvdrun)
+///   JOB/dumped/N/RANK    it, as JSON                                                      (the rank)
 inline std::string wishes_key(const std::string& job, int rank) { return job + "/wishes/" + std::to_string(rank); }
 inline std::string wish_key(const std::string& job, int rank, int64_t number) {
   return job + "/wish/" + std::to_string(rank) + "/" + std::to_string(number);
@@ -42,5 +44,9 @@ inline std::string failed_key(const std::string& job, int rank, int64_t number) 
   return job + "/failed/" + std::to_string(rank) + "/" + std::to_string(number);
 }
 inline std::string death_key(const std::string& job) { return job + "/death"; }
+inline std::string dump_key(const std::string& job, int64_t number) { return job + "/dump/" + std::to_string(number); }
+inline std::string dumped_key(const std::string& job, int64_t number, int rank) {
+  return job + "/dumped/" + std::to_string(number) + "/" + std::to_string(rank);
+}
 
 }  // namespace rueda::core

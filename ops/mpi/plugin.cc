@@ -1,0 +1,99 @@
+// What the host sees of the plug-in: rows over MPI's own collectives, and a way to join the ranks that mpirun started.
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "ops/algorithm.h"
+#include "ops/mpi/fabric.h"
+#include "ops/mpi/library.h"
+#include "runtime/base/build_id.h"
+
+namespace rueda::mpi {
+namespace {
+
+using core::Algorithm;
+using core::OpKind;
+using core::Result;
+
+/// The time that a join may take beyond its deadline: MPI_Init cannot be interrupted.
+constexpr std::chrono::seconds kSlack{2};
+
+Result<Library> find_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) {
+    return Status(Code::kUnsupported, "the MPI library of this process does not say which one it is");
+  }
+  const Library found = parse_library(std::string_view(text, static_cast<size_t>(length)));
+  if (same_abi(built_for(), found)) return found;
+  return Status(Code::kUnsupported, "the MPI plug-in was built for " + built_for().text() + ", and this process has " +
+                                        found.text() +
+                                        ": build one for that with rueda-build-mpi and name it in RUEDA_MPI_PLUGIN");
+}
+
+class MpiSource : public core::FabricSource {
+ public:
+  explicit MpiSource(const rueda_host* host) : host_(host) {}
+
+  Result<std::shared_ptr<core::Fabric>> join(const core::FabricRequest& request, Deadline deadline) override {
+    if (const auto found = find_library(); !found.ok()) return found.status();
+    std::optional<MPI_Comm> given;
+    if (request.communicator != nullptr) given = *static_cast<const MPI_Comm*>(request.communicator);
+    MpiThread& thread = MpiThread::of_process(host_);
+    const auto joining = std::make_shared<Joining>(thread, request, given, deadline);
+    const Status status = thread.run([joining] { return joining->run(); }, deadline.later(Deadline::after(kSlack)));
+    if (!status.ok()) {
+      // What MPI has begun with goes on in its memory.
+      if (status.code() == Code::kTimeout) static_cast<void>(new std::shared_ptr<Joining>(joining));
+      return status;
+    }
+    const Reductions* reductions = nullptr;
+    const auto make = [this, &reductions] {
+      static const auto* made = new Reductions(host_);
+      reductions = made;
+      return Status();
+    };
+    RUEDA_RETURN_IF_ERROR(thread.run(make, Deadline::never()));
+    return std::shared_ptr<core::Fabric>(std::make_shared<MpiFabric>(thread, joining->joined(), *reductions));
+  }
+
+  Result<std::string> library() override {
+    const auto found = find_library();
+    if (!found.ok()) return found.status();
+    return found.value().text();
+  }
+
+ private:
+  const rueda_host* const host_;
+};
+
+/// The host's rows over a library's collectives, under our name; none where the host has no rows to show.
+std::vector<Algorithm> named_rows(const rueda_host* host) {
+  std::vector<Algorithm> rows;
+  for (const OpKind kind : {OpKind::kAllreduce, OpKind::kBroadcast}) {
+    const Algorithm* row = host->find_row(static_cast<int32_t>(kind), "native");
+    if (row == nullptr) continue;
+    rows.push_back(*row);
+    rows.back().name = "mpi_native";
+  }
+  return rows;
+}
+
+}  // namespace
+}  // namespace rueda::mpi
+
+extern "C" __attribute__((visibility("default"))) const rueda_plugin_table* rueda_plugin(const rueda_host* host) {
+  if (host->abi != rueda::core::kPluginAbi || host->struct_size != sizeof(rueda_host)) return nullptr;
+  static const std::vector<rueda::core::Algorithm> rows = rueda::mpi::named_rows(host);
+  static rueda::mpi::MpiSource source(host);
+  static const rueda_plugin_table table{sizeof(rueda_plugin_table),
+                                        rueda::core::kPluginAbi,
+                                        rueda::core::build_id(),
+                                        "mpi",
+                                        rows.data(),
+                                        rows.size(),
+                                        nullptr,
+                                        0,
+                                        &source};
+  return &table;
+}

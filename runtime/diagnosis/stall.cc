@@ -1,0 +1,99 @@
+#include "runtime/diagnosis/stall.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "runtime/base/rank_ranges.h"
+
+namespace rueda::core {
+namespace {
+
+bool overlap(const std::vector<int>& a, const std::vector<int>& b) {
+  return std::any_of(a.begin(), a.end(), [&b](int rank) { return std::binary_search(b.begin(), b.end(), rank); });
+}
+
+void add_name(std::vector<std::string>& names, const std::string& name) {
+  if (names.size() < StallJudge::kMostNames) names.push_back(name);
+}
+
+/// What the ranks that `report` waits for have submitted, while those it has come from have not.
+void find_divergence(StallReport& report, const std::vector<Stalled>& stalled) {
+  for (const Stalled& other : stalled) {
+    if (other.set != report.set || !overlap(other.have, report.lack) || !overlap(other.lack, report.have)) continue;
+    report.divergence = true;
+    add_name(report.instead, other.what);
+  }
+}
+
+/// The one of `said` that is the other side of this divergence; null: none.
+StallReport* other_side(const StallReport& report, std::vector<StallReport>& said) {
+  const auto found = std::find_if(said.begin(), said.end(), [&report](const StallReport& other) {
+    return report.divergence && other.divergence && other.set == report.set && overlap(other.have, report.lack) &&
+           overlap(other.lack, report.have);
+  });
+  return found == said.end() ? nullptr : &*found;
+}
+
+/// Who is few, or has the higher numbers, counts as the one that left the others.
+bool fewer_left(const StallReport& a, const StallReport& b) {
+  return std::pair(a.lack.size(), b.lack.front()) < std::pair(b.lack.size(), a.lack.front());
+}
+
+}  // namespace
+
+StallVerdict StallJudge::look(std::vector<Stalled> stalled) {
+  std::stable_sort(stalled.begin(), stalled.end(), [](const Stalled& a, const Stalled& b) { return a.age > b.age; });
+  std::map<Waiting, StallReport> reports;
+  std::vector<Waiting> order;
+  for (const Stalled& one : stalled) {
+    const Waiting waiting{one.set, one.lack};
+    if (one.age < warning_) continue;
+    const auto [found, fresh] = reports.try_emplace(waiting);
+    StallReport& report = found->second;
+    if (fresh) {
+      order.push_back(waiting);
+      report.set = one.set;
+      report.have = one.have;
+      report.lack = one.lack;
+      report.age = one.age;
+    }
+    report.operation = report.operation || one.operation;
+    report.what.size() < kMostNames ? report.what.push_back(one.what) : static_cast<void>(++report.more);
+  }
+  std::erase_if(next_, [&reports](const auto& known) { return reports.count(known.first) == 0; });
+  StallVerdict verdict;
+  for (const Waiting& waiting : order) {
+    StallReport& report = reports.at(waiting);
+    auto& next = next_.try_emplace(waiting, warning_).first->second;
+    const bool over = report.operation && shutdown_.count() > 0 && report.age >= shutdown_;
+    if (report.age < next && !over) continue;
+    while (next <= report.age) next *= 2;
+    verdict.shut_down = verdict.shut_down || over;
+    find_divergence(report, stalled);
+    if (StallReport* other = other_side(report, verdict.reports)) {
+      if (fewer_left(report, *other)) *other = std::move(report);
+      continue;
+    }
+    if (verdict.reports.size() < kMostReports) {
+      verdict.reports.push_back(std::move(report));
+    } else {
+      ++verdict.more;
+    }
+  }
+  return verdict;
+}
+
+std::string describe(const StallReport& report, const std::vector<std::string>& hosts) {
+  std::string what = fmt::format("{}", fmt::join(report.what, ", "));
+  if (report.more > 0) what += fmt::format(" and {} more", report.more);
+  if (report.set != 0) what += fmt::format(" of process set {}", report.set);
+  const std::string who =
+      fmt::format("submitted by {}, not by {}", rank_ranges(report.have, hosts), rank_ranges(report.lack, hosts));
+  const double seconds = std::chrono::duration<double>(report.age).count();
+  if (!report.divergence) return fmt::format("stall for {:.1f} s: {}: {}", seconds, what, who);
+  return fmt::format("divergence for {:.1f} s: {}: {}, which submitted {} instead: each side waits for the other",
+                     seconds, what, who, fmt::join(report.instead, ", "));
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,66 @@
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/base/deadline.h"
+
+namespace rueda::core {
+
+/// What some members of a set have submitted and others have not: an operation, or the set itself.
+struct Stalled {
+  uint32_t set = 0;
+  std::string what;       ///< `"w1"`, or `allreduce #4`
+  std::vector<int> have;  ///< ranks, ascending
+  std::vector<int> lack;  ///< ranks, ascending
+  std::chrono::nanoseconds age{0};
+  bool operation = true;  ///< false: a set that is to be made, which may wait for ever where nobody uses it
+};
+
+/// What is said about the stalled operations that wait for the same ranks.
+struct StallReport {
+  uint32_t set = 0;
+  std::vector<std::string> what;  ///< the oldest first, at most kMostNames
+  size_t more = 0;                ///< beyond these
+  std::vector<int> have;          ///< of the oldest
+  std::vector<int> lack;
+  std::chrono::nanoseconds age{0};  ///< of the oldest
+  bool operation = false;           ///< some of it is
+  /// Ranks that lack this wait themselves for ranks that have it: they submitted something else.
+  bool divergence = false;
+  std::vector<std::string> instead;  ///< what these have submitted
+};
+
+struct StallVerdict {
+  std::vector<StallReport> reports;  ///< the oldest first, at most kMostReports; empty: nothing new to say
+  size_t more = 0;                   ///< reports beyond these
+  bool shut_down = false;            ///< the limit has passed; the first report says for what
+};
+
+/// Decides when to speak of a stall: once an operation has waited for the warning time, then at doubling intervals, one
+/// report for all that wait for the same ranks. Pure: ages are handed in. Owned by rank 0's engine.
+class StallJudge {
+ public:
+  static constexpr size_t kMostNames = 5;
+  static constexpr size_t kMostReports = 8;
+
+  /// `shutdown` zero: never.
+  StallJudge(std::chrono::nanoseconds warning, std::chrono::nanoseconds shutdown)
+      : warning_(std::max<std::chrono::nanoseconds>(warning, std::chrono::milliseconds(1))), shutdown_(shutdown) {}
+  StallVerdict look(std::vector<Stalled> stalled);
+
+ private:
+  using Waiting = std::pair<uint32_t, std::vector<int>>;  ///< set, and for whom
+  const std::chrono::nanoseconds warning_;
+  const std::chrono::nanoseconds shutdown_;
+  std::map<Waiting, std::chrono::nanoseconds> next_;  ///< the age at which a stall is spoken of again
+};
+
+/// `stall for 31.0 s: "w1" and 2 more: submitted by ...`. `hosts` by rank.
+std::string describe(const StallReport& report, const std::vector<std::string>& hosts);
+
+}  // namespace rueda::core

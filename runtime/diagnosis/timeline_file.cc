@@ -1,0 +1,134 @@
+#include "runtime/diagnosis/timeline_file.h"
+
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "runtime/diagnosis/timeline_json.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr int64_t kFilePage = 4096;
+constexpr int64_t kFirstCapacity = 256 * kFilePage;
+constexpr int64_t kMostGrowth = int64_t{64} << 20;
+constexpr std::string_view kHead = "[\n";
+constexpr std::string_view kTail = "{\"ph\":\"M\",\"pid\":0,\"name\":\"rueda_timeline\",\"args\":{\"version\":1}}]\n";
+static_assert(TimelineJson::kMaxEventBytes < kFilePage);
+
+bool write_all(int file, std::string_view text, int64_t at) {
+  while (!text.empty()) {
+    const ssize_t wrote = ::pwrite(file, text.data(), text.size(), at);
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote <= 0) return false;
+    text.remove_prefix(static_cast<size_t>(wrote));
+    at += wrote;
+  }
+  return true;
+}
+
+bool copy(int from, int to, int64_t bytes) {
+  std::string piece(static_cast<size_t>(std::min<int64_t>(bytes, 1 << 20)), ' ');
+  for (int64_t at = 0; at < bytes;) {
+    const ssize_t got =
+        ::pread(from, piece.data(), static_cast<size_t>(std::min<int64_t>(bytes - at, std::ssize(piece))), at);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0 || !write_all(to, std::string_view(piece).substr(0, static_cast<size_t>(got)), at)) return false;
+    at += got;
+  }
+  return true;
+}
+
+bool fill_with_spaces(int file, int64_t begin, int64_t end) {
+  const std::string spaces(static_cast<size_t>(std::clamp<int64_t>(end - begin, 0, 1 << 20)), ' ');
+  for (int64_t at = begin; at < end; at += std::ssize(spaces)) {
+    const auto length = static_cast<size_t>(std::min<int64_t>(end - at, std::ssize(spaces)));
+    if (!write_all(file, std::string_view(spaces).substr(0, length), at)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TimelineFile>> TimelineFile::create(const std::string& path) {
+  std::unique_ptr<TimelineFile> file(new TimelineFile(path));
+  RUEDA_RETURN_IF_ERROR(file->replace(kFirstCapacity));
+  return file;
+}
+
+TimelineFile::~TimelineFile() {
+  if (file_.valid()) static_cast<void>(replace(end_ + std::ssize(kTail)));
+}
+
+Status TimelineFile::failed(const char* what) const {
+  return {Code::kSystem, fmt::format("the timeline {} cannot be {}: {}", path_, what, std::strerror(errno))};
+}
+
+/// A file of this size, with what there is so far, takes the name.
+Status TimelineFile::replace(int64_t capacity) {
+  const std::string part = path_ + ".part";
+  UniqueFd next(::open(part.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!next.valid()) return failed("made");
+  const bool fresh = !file_.valid();
+  const int64_t end = fresh ? std::ssize(kHead) : end_;
+  const int64_t tail = capacity - std::ssize(kTail);
+  const bool written = (fresh ? write_all(next.get(), kHead, 0) : copy(file_.get(), next.get(), end)) &&
+                       fill_with_spaces(next.get(), end, tail) && write_all(next.get(), kTail, tail);
+  if (!written || ::rename(part.c_str(), path_.c_str()) != 0) {
+    const Status status = failed("written");
+    ::unlink(part.c_str());
+    return status;
+  }
+  file_ = std::move(next);
+  end_ = end;
+  capacity_ = capacity;
+  return {};
+}
+
+Status TimelineFile::append(std::string_view events) {
+  while (!events.empty()) {
+    if (!file_.valid()) return failed("written");
+    const int64_t room_in_page = kFilePage - end_ % kFilePage;
+    // The longest run of whole events that fits into this page.
+    size_t length = std::min(events.size(), static_cast<size_t>(room_in_page));
+    const size_t newline = events.substr(0, length).rfind('\n');
+    length = newline == std::string_view::npos ? 0 : newline + 1;
+    const int64_t next = length == 0 ? end_ + room_in_page : end_;
+    // The tail's page takes events too, as far as the tail.
+    if (next + static_cast<int64_t>(std::max<size_t>(length, TimelineJson::kMaxEventBytes)) >
+        capacity_ - std::ssize(kTail)) {
+      if (Status grown = replace(capacity_ + std::min(capacity_, kMostGrowth)); !grown.ok()) {
+        file_.reset();
+        return grown;
+      }
+      continue;
+    }
+    end_ = next;
+    if (length == 0) continue;
+    RUEDA_RETURN_IF_ERROR(write_page(events.substr(0, length)));
+    events.remove_prefix(length);
+  }
+  return {};
+}
+
+Status TimelineFile::write_page(std::string_view events) {
+  ssize_t wrote = 0;
+  do {
+    wrote = ::pwrite(file_.get(), events.data(), events.size(), end_);
+  } while (wrote < 0 && errno == EINTR);
+  if (wrote == static_cast<ssize_t>(events.size())) {
+    end_ += wrote;
+    return {};
+  }
+  const Status status = failed("written");
+  file_.reset();
+  return status;
+}
+
+}  // namespace rueda::core

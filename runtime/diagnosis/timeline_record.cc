@@ -1,0 +1,150 @@
+#include "runtime/diagnosis/timeline_record.h"
+
+#include <algorithm>
+
+namespace rueda::core {
+namespace {
+
+enum class Kind : uint8_t { kNegotiated, kBatch, kRound, kLost };
+constexpr size_t kMaxRowBytes = 64;
+
+using Time = SteadyClock::time_point;
+
+void put_time(WireWriter& writer, Time time) { writer.varint(static_cast<uint64_t>(time.time_since_epoch().count())); }
+
+/// The end of a long name: it tells tensors apart.
+std::string_view cut(std::string_view name) {
+  name.remove_prefix(name.size() - std::min(name.size(), kMaxTimelineNameBytes));
+  while (!name.empty() && (static_cast<unsigned char>(name.front()) & 0xc0) == 0x80)
+    name.remove_prefix(1);  // half a letter
+  return name;
+}
+
+/// A reader that moves times to another clock; a time of the epoch, which means never, stays.
+class Reader {
+ public:
+  Reader(std::span<const std::byte> bytes, std::chrono::nanoseconds shift) : wire_(bytes), shift_(shift) {}
+  WireReader& wire() { return wire_; }
+  Time time() {
+    const auto count = static_cast<int64_t>(wire_.varint(INT64_MAX / 2));
+    return count == 0 ? Time{} : Time(std::chrono::nanoseconds(count) + shift_);
+  }
+  std::string_view text(size_t limit) {
+    const std::span<const std::byte> bytes = wire_.bytes(limit);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
+  OpKind kind() {
+    const uint8_t kind = wire_.u8();
+    if (kind >= kOpKindCount) wire_.fail();
+    return static_cast<OpKind>(kind);
+  }
+
+ private:
+  WireReader wire_;
+  const std::chrono::nanoseconds shift_;
+};
+
+NegotiatedRecord read_negotiated(Reader& reader) {
+  NegotiatedRecord record;
+  record.name = reader.text(kMaxTimelineNameBytes);
+  record.kind = reader.kind();
+  record.set = static_cast<uint32_t>(reader.wire().varint(UINT32_MAX));
+  record.bytes = reader.wire().varint();
+  record.batch = reader.wire().varint();
+  record.submitted = reader.time();
+  record.agreed = reader.time();
+  return record;
+}
+
+BatchRecord read_batch(Reader& reader) {
+  BatchRecord record;
+  WireReader& wire = reader.wire();
+  record.set = static_cast<uint32_t>(wire.varint(UINT32_MAX));
+  record.number = wire.varint();
+  record.row = reader.text(kMaxRowBytes);
+  record.kind = reader.kind();
+  record.first = reader.text(kMaxTimelineNameBytes);
+  record.tensors = wire.varint();
+  record.bytes = wire.varint();
+  record.agreed = reader.time();
+  record.begun = reader.time();
+  record.ended = reader.time();
+  for (PhaseLog::Extent& extent : record.phases) {
+    extent.first = reader.time();
+    if (extent.first == Time{}) continue;
+    extent.last = reader.time();
+    extent.busy = std::chrono::nanoseconds(static_cast<int64_t>(wire.varint(INT64_MAX)));
+  }
+  return record;
+}
+
+TimelineRecord read_record(Reader& reader) {
+  switch (static_cast<Kind>(reader.wire().u8())) {
+    case Kind::kNegotiated: return read_negotiated(reader);
+    case Kind::kBatch: return read_batch(reader);
+    case Kind::kRound: return RoundRecord{reader.time()};
+    case Kind::kLost: {
+      const uint64_t records = reader.wire().varint();
+      return LostRecord{records, reader.time()};
+    }
+  }
+  reader.wire().fail();
+  return RoundRecord{};
+}
+
+}  // namespace
+
+void put(WireWriter& writer, const NegotiatedRecord& record) {
+  writer.u8(static_cast<uint8_t>(Kind::kNegotiated));
+  writer.text(cut(record.name));
+  writer.u8(static_cast<uint8_t>(record.kind));
+  writer.varint(record.set);
+  writer.varint(record.bytes);
+  writer.varint(record.batch);
+  put_time(writer, record.submitted);
+  put_time(writer, record.agreed);
+}
+
+void put(WireWriter& writer, const BatchRecord& record) {
+  writer.u8(static_cast<uint8_t>(Kind::kBatch));
+  writer.varint(record.set);
+  writer.varint(record.number);
+  writer.text(record.row.substr(0, kMaxRowBytes));
+  writer.u8(static_cast<uint8_t>(record.kind));
+  writer.text(cut(record.first));
+  writer.varint(record.tensors);
+  writer.varint(record.bytes);
+  put_time(writer, record.agreed);
+  put_time(writer, record.begun);
+  put_time(writer, record.ended);
+  for (const PhaseLog::Extent& extent : record.phases) {
+    put_time(writer, extent.first);
+    if (extent.first == Time{}) continue;
+    put_time(writer, extent.last);
+    writer.varint(static_cast<uint64_t>(extent.busy.count()));
+  }
+}
+
+void put(WireWriter& writer, const RoundRecord& record) {
+  writer.u8(static_cast<uint8_t>(Kind::kRound));
+  put_time(writer, record.when);
+}
+
+void put(WireWriter& writer, const LostRecord& record) {
+  writer.u8(static_cast<uint8_t>(Kind::kLost));
+  writer.varint(record.records);
+  put_time(writer, record.when);
+}
+
+bool read_records(std::span<const std::byte> bytes, std::chrono::nanoseconds shift,
+                  const std::function<void(const TimelineRecord&)>& take) {
+  Reader reader(bytes, shift);
+  while (!reader.wire().finished()) {
+    const TimelineRecord record = read_record(reader);
+    if (!reader.wire().ok()) return false;
+    take(record);
+  }
+  return true;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,69 @@
+#pragma once
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <variant>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/phase_log.h"
+#include "runtime/base/wire.h"
+
+namespace rueda::core {
+
+/// A tensor on its way to agreement: what the track "negotiate" shows.
+struct NegotiatedRecord {
+  std::string_view name;  ///< empty: unnamed; borrowed
+  OpKind kind = OpKind::kAllreduce;
+  uint32_t set = 0;
+  uint64_t bytes = 0;
+  uint64_t batch = 0;  ///< the number of its batch in the set, the same on all ranks
+  SteadyClock::time_point submitted;
+  SteadyClock::time_point agreed;
+};
+
+/// A batch of fused tensors as one rank ran it: what the other tracks show.
+struct BatchRecord {
+  uint32_t set = 0;
+  uint64_t number = 0;
+  std::string_view row;  ///< of the algorithm table; borrowed, as is `first`
+  OpKind kind = OpKind::kAllreduce;
+  std::string_view first;  ///< name of its first tensor
+  uint64_t tensors = 0;
+  uint64_t bytes = 0;
+  SteadyClock::time_point agreed;
+  SteadyClock::time_point begun;
+  SteadyClock::time_point ended;
+  std::array<PhaseLog::Extent, kPhases> phases{};
+};
+
+/// A round of agreement that let a batch go, where the user wants these marked.
+struct RoundRecord {
+  SteadyClock::time_point when;
+};
+
+/// So many records did not fit into memory and are missing here.
+struct LostRecord {
+  uint64_t records = 0;
+  SteadyClock::time_point when;
+};
+
+using TimelineRecord = std::variant<NegotiatedRecord, BatchRecord, RoundRecord, LostRecord>;
+
+/// What a timeline remembers of a name; the rest is cut off.
+inline constexpr size_t kMaxTimelineNameBytes = 256;
+
+/// Records as bytes, one behind the other: in a rank's memory, and on their way to rank 0. Times are nanoseconds of the
+/// rank's own steady clock.
+///
+///   kind u8, then varints and texts in the order of the structs' members
+void put(WireWriter& writer, const NegotiatedRecord& record);
+void put(WireWriter& writer, const BatchRecord& record);
+void put(WireWriter& writer, const RoundRecord& record);
+void put(WireWriter& writer, const LostRecord& record);
+/// Reads them all, times moved by `shift`; false: these are no records. What came before the fault was given to `take`.
+bool read_records(std::span<const std::byte> bytes, std::chrono::nanoseconds shift,
+                  const std::function<void(const TimelineRecord&)>& take);
+
+}  // namespace rueda::core

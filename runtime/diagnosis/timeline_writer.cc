@@ -1,0 +1,32 @@
+#include "runtime/diagnosis/timeline_writer.h"
+
+#include <spdlog/fmt/fmt.h>
+
+namespace rueda::core {
+
+Result<std::unique_ptr<TimelineWriter>> TimelineWriter::open(const std::string& path, std::vector<Rank> ranks) {
+  Result<std::unique_ptr<TimelineFile>> file = TimelineFile::create(path);
+  if (!file.ok()) return file.status();
+  return std::unique_ptr<TimelineWriter>(new TimelineWriter(std::move(file).value(), std::move(ranks)));
+}
+
+void TimelineWriter::name(int rank, uint32_t set) {
+  if (named_.insert(rank).second) {
+    const Rank& known = ranks_[static_cast<size_t>(rank)];
+    json_.name_rank(rank, known.host, known.pid);
+  }
+  if (tracks_.emplace(rank, set).second) json_.name_tracks(rank, set);
+}
+
+Status TimelineWriter::add(int rank, std::span<const std::byte> records, std::chrono::nanoseconds shift) {
+  const bool whole = read_records(records, shift, [&](const TimelineRecord& record) {
+    if (const auto* negotiated = std::get_if<NegotiatedRecord>(&record)) name(rank, negotiated->set);
+    if (const auto* batch = std::get_if<BatchRecord>(&record)) name(rank, batch->set);
+    json_.add(rank, record);
+  });
+  RUEDA_RETURN_IF_ERROR(file_->append(json_.take()));
+  return whole ? Status()
+               : Status(Code::kInvalidArgument, fmt::format("rank {} sent a broken piece of timeline", rank));
+}
+
+}  // namespace rueda::core

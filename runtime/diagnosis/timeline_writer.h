@@ -1,0 +1,40 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/diagnosis/timeline_file.h"
+#include "runtime/diagnosis/timeline_json.h"
+
+namespace rueda::core {
+
+/// Writes the records of ranks to one file. Owned by one thread.
+class TimelineWriter {
+ public:
+  struct Rank {
+    std::string host;
+    int64_t pid = 0;
+  };
+  /// `ranks`: all of the job, by number. As `TimelineFile::create`.
+  static Result<std::unique_ptr<TimelineWriter>> open(const std::string& path, std::vector<Rank> ranks);
+  /// `records` as timeline_record.h puts them; `shift` takes the rank's clock to rank 0's. kInvalidArgument: these are
+  /// no records; kSystem: the file takes no more.
+  Status add(int rank, std::span<const std::byte> records, std::chrono::nanoseconds shift);
+
+ private:
+  TimelineWriter(std::unique_ptr<TimelineFile> file, std::vector<Rank> ranks)
+      : file_(std::move(file)), ranks_(std::move(ranks)) {}
+  void name(int rank, uint32_t set);
+
+  std::unique_ptr<TimelineFile> file_;
+  const std::vector<Rank> ranks_;
+  std::set<int> named_;
+  std::set<std::pair<int, uint32_t>> tracks_;
+  TimelineJson json_;
+};
+
+}  // namespace rueda::core

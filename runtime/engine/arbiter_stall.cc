@@ -1,0 +1,66 @@
+#include <algorithm>
+
+#include "runtime/base/rank_ranges.h"
+#include "runtime/engine/arbiter_state.h"
+
+namespace rueda::core {
+
+std::vector<Stalled> Arbiter::stalled(SteadyClock::time_point now) {
+  std::vector<Stalled> found;
+  for (State::Entry& entry : state_->entries) {
+    if (entry.open.empty() || entry.evicted || entry.set->ended) continue;
+    for (size_t i = 0; i < entry.open.size(); ++i) {
+      State::Occurrence& occurrence = entry.open[i];
+      if (occurrence.stage != State::Stage::kCollecting) continue;
+      if (occurrence.seen == SteadyClock::time_point{}) occurrence.seen = now;
+      found.push_back(state_->describe_stalled({&entry, entry.base + i}, now));
+    }
+  }
+  state_->find_stalled_sets(now, found);
+  return found;
+}
+
+void Arbiter::State::find_stalled_sets(SteadyClock::time_point now, std::vector<Stalled>& found) {
+  for (auto& [asked, key] : set_keys) {
+    const auto& [name, members] = asked;
+    for (size_t i = 0; i < key.open.size(); ++i) {
+      if (!key.open[i].refused.ok()) continue;
+      if (key.open[i].seen == SteadyClock::time_point{}) key.open[i].seen = now;
+      Stalled& stalled = found.emplace_back();
+      stalled.operation = false;
+      stalled.age = now - key.open[i].seen;
+      stalled.what =
+          "the making of process set " + (name.empty() ? "" : "\"" + name + "\" ") + "of " + rank_ranges(members, {});
+      for (size_t member = 0; member < members.size(); ++member) {
+        (key.counts[member] > key.base + i ? stalled.have : stalled.lack).push_back(members[member]);
+      }
+    }
+  }
+}
+
+Stalled Arbiter::State::describe_stalled(const Ref& ref, SteadyClock::time_point now) const {
+  const Entry& entry = *ref.entry;
+  const Occurrence& occurrence = entry.open[ref.occurrence - entry.base];
+  Stalled stalled;
+  stalled.set = entry.set->members.id;
+  stalled.age = now - occurrence.seen;
+  stalled.what = name_of(metadata_of(entry, occurrence).kind);
+  stalled.what += entry.name.empty() ? " #" + std::to_string(ref.occurrence) : " \"" + entry.name + "\"";
+  for (size_t member = 0; member < entry.counts.size(); ++member) {
+    const bool has = entry.counts[member] > ref.occurrence;
+    if (!has && entry.set->joined[member] != 0) continue;  // nobody waits for it
+    (has ? stalled.have : stalled.lack).push_back(entry.set->members.ranks[member]);
+  }
+  std::sort(stalled.have.begin(), stalled.have.end());
+  std::sort(stalled.lack.begin(), stalled.lack.end());
+  return stalled;
+}
+
+/// "submitted by ranks 0-1 (host a), not by rank 2 (host b)".
+std::string Arbiter::State::who_has(const Ref& ref) const {
+  const Stalled stalled = describe_stalled(ref, {});
+  return "submitted by " + rank_ranges(stalled.have, config.hosts) + ", not by " +
+         rank_ranges(stalled.lack, config.hosts);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,35 @@
+#include "runtime/engine/heartbeats.h"
+
+namespace rueda::core {
+
+Heartbeats::Heartbeats(const std::vector<int>& peers, std::chrono::nanoseconds limit) : limit_(limit) {
+  if (limit_.count() <= 0) return;
+  for (const int rank : peers) peers_.emplace(rank, Peer());
+}
+
+void Heartbeats::heard(int rank) {
+  const auto peer = peers_.find(rank);
+  if (peer != peers_.end()) peer->second.heard = peer->second.known = true;
+}
+
+/// A beat that comes at a look a little later than it is due is still in time: three fit in the limit.
+bool Heartbeats::due(SteadyClock::time_point now) {
+  if (peers_.empty() || now - last_beat_ < limit_ / 3) return false;
+  last_beat_ = now;
+  return true;
+}
+
+std::vector<int> Heartbeats::silent(SteadyClock::time_point now) {
+  const bool slept = now - last_look_ > limit_ / 2;
+  last_look_ = now;
+  std::vector<int> found;
+  for (auto& [rank, peer] : peers_) {
+    if (peer.heard || slept) peer.last = now;
+    peer.heard = false;
+    if (peer.known && now - peer.last >= limit_) found.push_back(rank);
+  }
+  for (const int rank : found) peers_.erase(rank);
+  return found;
+}
+
+}  // namespace rueda::core

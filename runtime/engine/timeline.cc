@@ -1,0 +1,270 @@
+#include "runtime/engine/timeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/log.h"
+#include "runtime/diagnosis/dump_file.h"
+
+namespace rueda::core {
+namespace {
+
+/// A piece leaves when it is this long, or a second old.
+constexpr size_t kTimelinePieceBytes = 16 << 10;
+/// What a rank keeps while nobody takes it, and rank 0 while its disk is slow; beyond, records are counted and dropped.
+constexpr size_t kMostRecordBytes = 8 << 20;
+/// Questions at the start, of which the quickest answer counts.
+constexpr int kFirstAsks = 8;
+
+bool has_rank_in(const std::string& path) { return path.find("{rank}") != std::string::npos; }
+
+uint64_t bytes_of_member(const Member& member) {
+  return static_cast<uint64_t>(member.slice.count) * size_of(member.request.metadata.dtype);
+}
+
+std::vector<TimelineWriter::Rank> ranks_of(const EpochPlan& plan) {
+  std::vector<TimelineWriter::Rank> ranks;
+  for (const Endpoint& endpoint : plan.ranks) ranks.push_back({endpoint.host, endpoint.pid});
+  return ranks;
+}
+
+}  // namespace
+
+Timeline::Timeline(const EpochPlan& plan, bool shares_clock, std::function<const char*(uint8_t)> row_name,
+                   std::function<void()> ring)
+    : plan_(plan),
+      shares_clock_(shares_clock),
+      row_name_(std::move(row_name)),
+      ring_(std::move(ring)),
+      ended_(static_cast<size_t>(plan.size)),
+      left_(ended_) {}
+
+Status Timeline::start(const std::string& path, bool mark_rounds) {
+  const bool own = has_rank_in(path) || plan_.size == 1;
+  if (!own && plan_.rank != 0) return {};
+  MutexLock lock(mutex_);
+  if (!path_.empty()) {
+    return {Code::kInvalidArgument,
+            fmt::format("rank {}: a timeline is being written already, to {}", plan_.rank, path_)};
+  }
+  const std::string file = has_rank_in(path) ? dump_path(path, plan_.rank) : path;
+  Result<std::unique_ptr<TimelineWriter>> writer = TimelineWriter::open(file, ranks_of(plan_));
+  if (!writer.ok()) return writer.status();
+  path_ = file;
+  for_all_ = !own;
+  failure_ = {};
+  closed_ = false;
+  ended_ = left_;
+  worker_.post([this, opened = std::make_shared<std::unique_ptr<TimelineWriter>>(std::move(writer).value())] {
+    writer_ = std::move(*opened);
+  });
+  mark_rounds_ = mark_rounds;
+  asks_left_ = kFirstAsks;
+  ask_wanted_ = !shares_clock_;
+  if (for_all_) switch_ = TimelineSwitch{true, mark_rounds};
+  on_.store(true);
+  look_due();
+  return {};
+}
+
+Status Timeline::stop(Deadline deadline) {
+  MutexLock lock(mutex_);
+  if (path_.empty() || stopping_) return {};
+  stopping_ = true;
+  on_.store(false);
+  if (for_all_) switch_ = TimelineSwitch{};
+  look_due();
+  while (for_all_ && !alone_ && !all_ended() && !deadline.passed()) {
+    changed_.wait_for(mutex_, deadline.left(std::chrono::seconds(1)));
+  }
+  flush();
+  worker_.post([this] {
+    writer_.reset();
+    MutexLock closing(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  });
+  while (!closed_) changed_.wait(mutex_);
+  path_.clear();
+  stopping_ = false;
+  return std::exchange(failure_, {});
+}
+
+void Timeline::leave(Deadline deadline) {
+  if (const Status stopped = stop(deadline); !stopped.ok()) log(LogLevel::kWarning, "{}", stopped.sentence());
+  MutexLock lock(mutex_);
+  if (!on_.exchange(false)) return;
+  last_wanted_ = piece_wanted_ = true;
+  look_due();
+}
+
+void Timeline::abandon_others() {
+  MutexLock lock(mutex_);
+  alone_ = true;
+  changed_.notify_all();
+}
+
+bool Timeline::all_ended() const {
+  return std::all_of(ended_.begin() + 1, ended_.end(), [](char ended) { return ended != 0; });
+}
+
+void Timeline::tick() {
+  if (!on()) return;
+  MutexLock lock(mutex_);
+  ask_wanted_ = !shares_clock_;
+  flush();
+  look_due();
+}
+
+std::chrono::nanoseconds Timeline::own_shift() const { return clock_.shift().value_or(std::chrono::nanoseconds(0)); }
+
+/// Whether a turn has something to send, and somebody who runs one.
+void Timeline::look_due() {
+  const bool due = switch_.has_value() || ask_wanted_ || piece_wanted_;
+  due_.store(due);
+  if (due) ring_();
+}
+
+void Timeline::agreed(const Batch& batch) {
+  MutexLock lock(mutex_);
+  if (!may_append(batch.members.size())) return;
+  if (mark_rounds_) put(records_, RoundRecord{batch.agreed});
+  for (const Member* member : batch.members) {
+    const Request& request = member->request;
+    put(records_, NegotiatedRecord{request.name, request.metadata.kind, batch.set, bytes_of_member(*member),
+                                   batch.number, member->operation->submitted, batch.agreed});
+  }
+  appended();
+}
+
+void Timeline::finished(const Batch& batch, SteadyClock::time_point now) {
+  BatchRecord record;
+  record.set = batch.set;
+  record.number = batch.number;
+  record.row = row_name_(batch.call.choice.row);
+  record.kind = batch.call.kind;
+  if (!batch.members.empty()) record.first = batch.members.front()->request.name;
+  record.tensors = batch.members.size();
+  for (const Member* member : batch.members) record.bytes += bytes_of_member(*member);
+  record.agreed = batch.agreed;
+  record.begun = batch.begun;
+  record.ended = now;
+  record.phases = batch.phases.phases;
+  MutexLock lock(mutex_);
+  if (!may_append(1)) return;
+  put(records_, record);
+  appended();
+}
+
+/// Whether these records are wanted and there is room for them; what was lost before is told first.
+bool Timeline::may_append(uint64_t records) {
+  if (!on()) return false;
+  if (records_.size() > kMostRecordBytes) {
+    lost_ += records;
+    return false;
+  }
+  if (lost_ != 0) put(records_, LostRecord{std::exchange(lost_, 0), SteadyClock::now()});
+  return true;
+}
+
+void Timeline::appended() {
+  if (records_.size() < kTimelinePieceBytes) return;
+  if (!path_.empty()) return flush();
+  if (piece_wanted_) return;
+  piece_wanted_ = true;
+  look_due();
+}
+
+/// What was recorded so far leaves for the file, or with the next turn.
+void Timeline::flush() {
+  if (records_.empty()) return;
+  if (!path_.empty()) return write(plan_.rank, records_.take(), own_shift());
+  piece_wanted_ = true;
+}
+
+void Timeline::write(int rank, std::vector<std::byte> records, std::chrono::nanoseconds shift) {
+  if (queued_.load() > kMostRecordBytes) {
+    ++lost_;  // a piece of many records
+    return;
+  }
+  queued_ += records.size();
+  worker_.post([this, rank, shift, records = std::move(records)] {
+    queued_ -= records.size();
+    if (writer_ == nullptr) return;
+    const Status written = writer_->add(rank, records, shift);
+    if (written.ok()) return;
+    log(LogLevel::kWarning, "rank {}: {}", plan_.rank, written.sentence());
+    if (written.code() == Code::kSystem) writer_.reset();
+    MutexLock failing(mutex_);
+    failure_ = written;
+  });
+}
+
+std::optional<TimelineSwitch> Timeline::take_switch() {
+  MutexLock lock(mutex_);
+  const auto taken = std::exchange(switch_, std::nullopt);
+  due_.store(ask_wanted_ || piece_wanted_);
+  return taken;
+}
+
+std::optional<SteadyClock::time_point> Timeline::take_clock_ask() {
+  MutexLock lock(mutex_);
+  if (!std::exchange(ask_wanted_, false)) return std::nullopt;
+  due_.store(piece_wanted_);
+  return SteadyClock::now();
+}
+
+/// Where the clock is not known yet a piece waits for it, but for the last.
+std::optional<TimelinePiece> Timeline::take_piece() {
+  MutexLock lock(mutex_);
+  if (!piece_wanted_ || (!shares_clock_ && !clock_.shift() && !last_wanted_)) {
+    due_.store(ask_wanted_);
+    return std::nullopt;
+  }
+  piece_wanted_ = false;
+  due_.store(ask_wanted_);
+  const bool full = records_.size() >= kTimelinePieceBytes && !last_wanted_;
+  return TimelinePiece{std::exchange(last_wanted_, false), full, own_shift(), records_.take()};
+}
+
+void Timeline::switched(const TimelineSwitch& frame) {
+  MutexLock lock(mutex_);
+  if (!path_.empty()) return;  // it records for itself
+  mark_rounds_ = frame.mark_rounds;
+  if (frame.record) {
+    records_.clear();
+    lost_ = 0;
+    asks_left_ = kFirstAsks;
+    ask_wanted_ = !shares_clock_;
+  } else {
+    last_wanted_ = piece_wanted_ = true;
+  }
+  on_.store(frame.record);
+  look_due();
+}
+
+void Timeline::clock_answered(const ClockAnswer& answer) {
+  MutexLock lock(mutex_);
+  clock_.answer(answer.asked, answer.answered, SteadyClock::now());
+  if (asks_left_ > 0 && --asks_left_ > 0) ask_wanted_ = true;
+  if (ask_wanted_ || piece_wanted_) look_due();
+}
+
+void Timeline::received(int rank, TimelinePiece piece) {
+  MutexLock lock(mutex_);
+  if (path_.empty()) return;
+  if (!piece.records.empty()) write(rank, std::move(piece.records), piece.shift);
+  if (!piece.last) return;
+  ended_[static_cast<size_t>(rank)] = 1;
+  changed_.notify_all();
+}
+
+void Timeline::left(int rank) {
+  MutexLock lock(mutex_);
+  left_[static_cast<size_t>(rank)] = ended_[static_cast<size_t>(rank)] = 1;
+  changed_.notify_all();
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,89 @@
+#include "runtime/engine/timeline_frames.h"
+
+#include <fmt/format.h>
+
+#include "runtime/base/wire.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr uint8_t kRecord = 1;
+constexpr uint8_t kMarkRounds = 2;
+constexpr uint8_t kLast = 1;
+
+Status broken_piece(int rank, const char* what) {
+  return {Code::kPeerLost, fmt::format("rank {} sent {} that breaks the protocol", rank, what), rank};
+}
+
+void put_moment(WireWriter& writer, SteadyClock::time_point time) { writer.i64(time.time_since_epoch().count()); }
+
+SteadyClock::time_point get_moment(WireReader& reader) {
+  return SteadyClock::time_point(std::chrono::nanoseconds(reader.i64()));
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const TimelineSwitch& frame) {
+  WireWriter writer;
+  writer.u8(static_cast<uint8_t>((frame.record ? kRecord : 0) | (frame.mark_rounds ? kMarkRounds : 0)));
+  return writer.take();
+}
+
+std::vector<std::byte> encode(const TimelinePiece& frame) {
+  WireWriter writer;
+  writer.reserve(frame.records.size() + 16);
+  writer.u8(frame.last ? kLast : 0);
+  writer.i64(frame.shift.count());
+  writer.raw(frame.records);
+  return writer.take();
+}
+
+std::vector<std::byte> encode_clock_ask(SteadyClock::time_point now) {
+  WireWriter writer;
+  put_moment(writer, now);
+  return writer.take();
+}
+
+std::vector<std::byte> encode(const ClockAnswer& frame) {
+  WireWriter writer;
+  put_moment(writer, frame.asked);
+  put_moment(writer, frame.answered);
+  return writer.take();
+}
+
+Result<TimelineSwitch> decode_timeline_switch(std::span<const std::byte> body, int rank) {
+  WireReader reader(body);
+  const uint8_t flags = reader.u8();
+  if (!reader.finished() || flags > (kRecord | kMarkRounds)) return broken_piece(rank, "a timeline switch");
+  return TimelineSwitch{(flags & kRecord) != 0, (flags & kMarkRounds) != 0};
+}
+
+Result<TimelinePiece> decode_timeline_piece(std::span<const std::byte> body, int rank) {
+  WireReader reader(body);
+  const uint8_t flags = reader.u8();
+  TimelinePiece piece;
+  piece.last = flags == kLast;
+  piece.shift = std::chrono::nanoseconds(reader.i64());
+  if (!reader.ok() || flags > kLast) return broken_piece(rank, "a piece of timeline");
+  const std::span<const std::byte> rest = reader.rest();
+  piece.records.assign(rest.begin(), rest.end());
+  return piece;
+}
+
+Result<SteadyClock::time_point> decode_clock_ask(std::span<const std::byte> body, int rank) {
+  WireReader reader(body);
+  const SteadyClock::time_point time = get_moment(reader);
+  if (!reader.finished()) return broken_piece(rank, "a question for the time");
+  return time;
+}
+
+Result<ClockAnswer> decode_clock_answer(std::span<const std::byte> body, int rank) {
+  WireReader reader(body);
+  ClockAnswer answer;
+  answer.asked = get_moment(reader);
+  answer.answered = get_moment(reader);
+  if (!reader.finished()) return broken_piece(rank, "the time");
+  return answer;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,95 @@
+// What ranks tell each other about themselves, beside agreement.
+#include <fmt/format.h>
+
+#include "runtime/engine/control_frames.h"
+#include "runtime/engine/turn.h"
+
+namespace rueda::core {
+
+std::vector<Stalled> Turn::stalled(SteadyClock::time_point now) {
+  return arbiter_ ? arbiter_->stalled(now) : std::vector<Stalled>();
+}
+
+void Turn::ask(std::span<const int> ranks, uint64_t number) {
+  for (const int rank : ranks) {
+    if (rank == parts_.config.rank) {
+      parts_.observer.asked(number);
+    } else {
+      send(rank, encode_ask(number), kAskFrame, Urgency::kRing);
+    }
+  }
+  flush();
+}
+
+bool Turn::send_answers() {
+  if (parts_.answers.empty()) return false;
+  for (const Answer& answer : parts_.answers.take()) {
+    if (parts_.config.rank == 0) {
+      parts_.observer.answered(0, answer);
+    } else {
+      send(0, encode_answer(answer), kAnswerFrame, Urgency::kRing);
+    }
+  }
+  return true;
+}
+
+Status Turn::dispatch_report(int rank, std::byte kind, std::span<const std::byte> body) {
+  if (kind == kAskFrame && rank == 0) {
+    const Result<uint64_t> number = decode_ask(body, rank);
+    if (number.ok()) parts_.observer.asked(number.value());
+    return number.status();
+  }
+  if (kind == kAnswerFrame && parts_.config.rank == 0) {
+    const Result<Answer> answer = decode_answer(body, rank);
+    if (answer.ok()) parts_.observer.answered(rank, answer.value());
+    return answer.status();
+  }
+  return dispatch_timeline(rank, kind, body);
+}
+
+bool Turn::send_timeline() {
+  Timeline& timeline = parts_.timeline;
+  if (!timeline.frames_waiting()) return false;
+  if (parts_.config.rank == 0) {
+    const std::optional<TimelineSwitch> change = timeline.take_switch();
+    for (int rank = 1; change && rank < parts_.config.size; ++rank) {
+      send(rank, encode(*change), kTimelineSwitchFrame, Urgency::kRing);
+    }
+    return true;
+  }
+  if (const auto asked = timeline.take_clock_ask()) send(0, encode_clock_ask(*asked), kClockAskFrame, Urgency::kRing);
+  if (const std::optional<TimelinePiece> piece = timeline.take_piece()) {
+    send(0, encode(*piece), kTimelineFrame, piece->full ? Urgency::kWithNextTurn : Urgency::kRing);
+  }
+  return true;
+}
+
+Status Turn::dispatch_timeline(int rank, std::byte kind, std::span<const std::byte> body) {
+  Timeline& timeline = parts_.timeline;
+  if (kind == kTimelineFrame && parts_.config.rank == 0) {
+    Result<TimelinePiece> piece = decode_timeline_piece(body, rank);
+    if (piece.ok()) timeline.received(rank, std::move(piece).value());
+    return piece.status();
+  }
+  if (kind == kClockAskFrame && parts_.config.rank == 0) {
+    const Result<SteadyClock::time_point> asked = decode_clock_ask(body, rank);
+    if (asked.ok()) {
+      send(rank, encode(ClockAnswer{asked.value(), SteadyClock::now()}), kClockAnswerFrame, Urgency::kRing);
+    }
+    return asked.status();
+  }
+  if (kind == kTimelineSwitchFrame && rank == 0) {
+    const Result<TimelineSwitch> change = decode_timeline_switch(body, rank);
+    if (change.ok()) timeline.switched(change.value());
+    return change.status();
+  }
+  if (kind == kClockAnswerFrame && rank == 0) {
+    const Result<ClockAnswer> answer = decode_clock_answer(body, rank);
+    if (answer.ok()) timeline.clock_answered(answer.value());
+    return answer.status();
+  }
+  return {Code::kPeerLost, fmt::format("rank {} sent a control frame of unknown kind {}", rank, static_cast<int>(kind)),
+          rank};
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,156 @@
+// What a leader's turn does for the ranks of its host and the hosts below.
+#include <algorithm>
+#include <utility>
+
+#include "runtime/base/wire.h"
+#include "runtime/engine/control_frames.h"
+#include "runtime/engine/turn.h"
+
+namespace rueda::core {
+
+bool Turn::exchange_as_leader(bool moved) {
+  for (const int rank : parts_.peers) moved |= receive_all(rank);
+  if (!moved) return false;
+  urgent_ = false;
+  Status status = pass_up();
+  pass_down();
+  // The others first: they have the longer way.
+  flush();
+  for (auto frame = relay_->take_down(0); status.ok() && !frame.empty(); frame = relay_->take_down(0)) {
+    status = participant_.receive(frame);
+  }
+  urgent_ |= participant_.must_ring();
+  if (arbiter_) parts_.signals.credit_wanted.store(arbiter_->out_of_credit());
+  if (!status.ok()) parts_.observer.epoch_over(status);
+  return true;
+}
+
+Status Turn::pass_up() {
+  for (auto frame = participant_.take_frame(); !frame.empty(); frame = participant_.take_frame()) {
+    RUEDA_RETURN_IF_ERROR(relay_->from_below(0, frame));
+  }
+  for (auto frame = relay_->take_up(); !frame.empty(); frame = relay_->take_up()) {
+    ++passed_up_;
+    if (!arbiter_) {
+      send(parts_.upstream, std::move(frame), kRelayedFrame, Urgency::kRing);
+      continue;
+    }
+    RUEDA_RETURN_IF_ERROR(arbiter_->receive_relayed(frame));
+    relay_->acknowledged();
+  }
+  if (!arbiter_) return {};
+  arbiter_->plan();
+  for (auto frame = arbiter_->take_addressed(); !frame.empty(); frame = arbiter_->take_addressed()) {
+    RUEDA_RETURN_IF_ERROR(relay_->from_above(frame));
+  }
+  return {};
+}
+
+void Turn::pass_down() {
+  const std::vector<RelayConfig::Child>& children = parts_.relay->children;
+  for (size_t child = 1; child < children.size(); ++child) {
+    const bool leads = children[child].kind == RelayConfig::Child::Kind::kRelay;
+    for (auto frame = relay_->take_down(child); !frame.empty(); frame = relay_->take_down(child)) {
+      send(children[child].ranks.front(), std::move(frame), leads ? kAddressedFrame : kAgreementFrame, Urgency::kRing);
+    }
+  }
+}
+
+Status Turn::dispatch_in_tree(int rank, std::byte kind, std::span<const std::byte> body) {
+  if (kind == kAliveFrame) return {};
+  if (rank == parts_.upstream) {
+    if (kind == kAddressedFrame) return relay_->from_above(body);
+    if (kind != kTakenFrame) return dispatch_report(rank, kind, body);
+    relay_->acknowledged();
+    return {};
+  }
+  const auto child = static_cast<size_t>(child_of_[static_cast<size_t>(rank)]);
+  const bool leads = parts_.relay->children[child].kind == RelayConfig::Child::Kind::kRelay;
+  if (kind != (leads ? kRelayedFrame : kAgreementFrame)) return dispatch_report(rank, kind, body);
+  if (leads) send(rank, {}, kTakenFrame, Urgency::kRing);
+  return relay_->from_below(child, body);
+}
+
+/// To whom a frame for `rank` goes next; -1: there is no way.
+int Turn::next_hop(int rank) const {
+  if (relay_) {
+    for (const RelayConfig::Child& child : parts_.relay->children) {
+      if (std::binary_search(child.ranks.begin(), child.ranks.end(), rank)) return child.ranks.front();
+    }
+  }
+  return parts_.upstream;
+}
+
+/// To a rank with which this one has no link:
+///
+///   origin destination kind (u8) frame
+void Turn::route(int rank, std::span<const std::byte> frame, std::byte kind) {
+  const int hop = parts_.config.relayed ? next_hop(rank) : -1;
+  if (hop < 0 || hop == parts_.config.rank) return;
+  WireWriter writer;
+  writer.varint(static_cast<uint64_t>(parts_.config.rank));
+  writer.varint(static_cast<uint64_t>(rank));
+  writer.u8(static_cast<uint8_t>(kind));
+  writer.raw(frame);
+  send(hop, writer.take(), kRoutedFrame, Urgency::kRing);
+}
+
+Status Turn::dispatch_routed(int rank, std::span<const std::byte> body) {
+  WireReader reader(body);
+  const auto most = static_cast<uint64_t>(parts_.config.size - 1);
+  const auto origin = static_cast<int>(reader.varint(most));
+  const auto destination = static_cast<int>(reader.varint(most));
+  const auto kind = static_cast<std::byte>(reader.u8());
+  const bool here = destination == parts_.config.rank;
+  const int hop = here ? -1 : next_hop(destination);
+  if (!reader.ok() || !parts_.config.relayed || (!here && (hop < 0 || hop == rank))) {
+    return {Code::kPeerLost, "rank " + std::to_string(rank) + " sent a routed frame that leads nowhere", rank};
+  }
+  if (here) return dispatch_report(origin, kind, reader.rest());
+  send(hop, {body.begin(), body.end()}, kRoutedFrame, Urgency::kRing);
+  return {};
+}
+
+/// Whether others are reached through this rank, which therefore listens after its goodbye.
+bool Turn::passes_on(int rank) const {
+  if (rank == 0) return false;
+  if (rank == parts_.upstream) return true;
+  const int child = child_of_[static_cast<size_t>(rank)];
+  return child >= 0 && parts_.relay->children[static_cast<size_t>(child)].kind == RelayConfig::Child::Kind::kRelay;
+}
+
+void Turn::link_lost(int rank, const Status& how) {
+  parts_.heartbeats.forget(rank);
+  if (left_[static_cast<size_t>(rank)] != 0 && rank != parts_.upstream && passes_on(rank)) {
+    relay_->dismiss(static_cast<size_t>(child_of_[static_cast<size_t>(rank)]));
+    urgent_ = true;
+  }
+  parts_.observer.link_lost(rank, how);
+}
+
+std::vector<int> Turn::look_for_silence(SteadyClock::time_point now) {
+  if (!parts_.heartbeats.watching() || parts_.abort.raised()) return {};
+  const auto elsewhere = [this](int rank) { return rank == parts_.upstream || passes_on(rank) || rank == 0; };
+  const bool due = parts_.heartbeats.due(now);
+  for (const int rank : parts_.peers) {
+    if (due && elsewhere(rank)) send(rank, {}, kAliveFrame, Urgency::kRing);
+  }
+  return parts_.heartbeats.silent(now);
+}
+
+void Turn::dismiss_below() {
+  if (!relay_ || std::exchange(dismissed_, true)) return;
+  for (size_t child = 0; child < parts_.relay->children.size(); ++child) relay_->dismiss(child);
+  urgent_ = true;
+}
+
+void Turn::release_held() {
+  if (!relay_) return;
+  const bool stands = passed_up_ == passed_before_ && relay_->held() != 0;
+  passed_before_ = passed_up_;
+  if (!stands) return;
+  relay_->release();
+  urgent_ = true;
+}
+
+}  // namespace rueda::core
