@@ -167,7 +167,9 @@ void Agent::expect_word(milliseconds silence) {
   if (silence.count() == 0) return;
   silence_timer_.start(silence, [this] {
     taps_.discard();
-    parent_gone(fmt::format("hvdrun has been silent for {} s", std::chrono::duration<double>(silence_).count()));
+    const double seconds = std::chrono::duration<double>(silence_).count();
+    link_.send({MessageType::kCutOff, -1, 0, fmt::format("has heard nothing from hvdrun for {} s", seconds)});
+    end(std::min(grace_, kGraceWithoutParent));
   });
 }
 

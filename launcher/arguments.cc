@@ -53,6 +53,7 @@ class Flags {
         "          hvdrun -np 8 -H node1:4,node2:4 ./train --epochs 3");
     add_job();
     add_files();
+    add_mpi();
     add_output();
     add_about();
     for (const auto& knob : knobs()) add_knob(knob);
@@ -122,6 +123,14 @@ class Flags {
     app_.add_option("--config-file", config_file_, "YAML with flags and values, `np: 8`; those given here win");
   }
 
+  void add_mpi() {
+    app_.add_flag("--mpi", arguments_.mpi, "start the ranks by Open MPI's mpirun, and let them talk over MPI");
+    app_.add_option("--mpi-args", arguments_.mpi_args, "with --mpi: further words for mpirun, blanks between them");
+    app_.add_option("--binding-args", arguments_.binding_args,
+                    "with --mpi: these words about binding (--bind-to none --map-by slot)");
+    app_.add_flag("--tcp", arguments_.tcp, "with --mpi: MPI uses TCP between hosts, whatever else there is");
+  }
+
   void add_output() {
     app_.add_option("--output-filename", arguments_.output_directory,
                     "also write each rank's output to DIR/rank.N/stdout and stderr");
@@ -140,6 +149,16 @@ class Flags {
             "--completion", [this](const std::string&) { arguments_.action = Action::kCompletion; },
             "print a shell's completion of these flags: bash")
         ->check(CLI::IsMember({"bash"}));
+    app_.add_option_function<int64_t>(
+            "--dump",
+            [this](int64_t pid) {
+              arguments_.action = Action::kDump;
+              arguments_.dumped = pid;
+            },
+            "the flight records of the ranks of the running hvdrun with this pid: who waits for whom; all of it as "
+            "JSON "
+            "to --dump-file")
+        ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
     app_.add_flag_callback("--agent", action(Action::kAgent))->group(kHidden);
   }
 
@@ -158,15 +177,19 @@ class Flags {
         option = app_.add_option_function<std::string>(
             name, [set](const std::string& n) { set(n + "MiB"); }, knob.help);
         break;
-      case FlagKind::kSwitch:
-        option = app_.add_flag_callback(
-            name, [set] { set("1"); }, knob.help);
-        app_.add_flag_callback(
-                fmt::format("--no-{}", knob.flag), [set] { set("0"); }, "sets it to 0")
-            ->group(kKnobs);
-        break;
+      case FlagKind::kSwitch: option = add_switch(name, knob, set, "1", "0"); break;
+      case FlagKind::kUnless: option = add_switch(name, knob, set, "0", "1"); break;
     }
     option->group(kKnobs);
+  }
+
+  template <typename Set>
+  CLI::Option* add_switch(const std::string& name, const Knob& knob, const Set& set, const char* on, const char* off) {
+    app_.add_flag_callback(
+            fmt::format("--no-{}", knob.flag), [set, off] { set(off); }, fmt::format("sets it to {}", off))
+        ->group(kKnobs);
+    return app_.add_flag_callback(
+        name, [set, on] { set(on); }, knob.help);
   }
 
   CLI::App app_;

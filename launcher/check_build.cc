@@ -23,6 +23,7 @@
 #include "runtime/base/isa.h"
 #include "runtime/base/plugin.h"
 #include "runtime/base/unique_fd.h"
+#include "runtime/net/fabric.h"
 
 namespace rueda::core::launcher {
 namespace {
@@ -87,15 +88,23 @@ std::string purpose(const std::string& file) {
 
 Finding judge_plugin(const Plugin& plugin) {
   const std::string file = std::filesystem::path(plugin.path).filename().string();
-  const bool works = plugin.status.ok();
-  return {purpose(file), works, works ? plugin.path : plugin.status.sentence(),
-          "put one of this build there, or name its path in RUEDA_PLUGINS"};
+  if (!plugin.status.ok()) {
+    return {purpose(file), false, plugin.status.sentence(),
+            "put one of this build there, or name its path in RUEDA_PLUGINS (RUEDA_MPI_PLUGIN for MPI's)"};
+  }
+  if (plugin.table->fabric == nullptr) return {purpose(file), true, plugin.path, ""};
+  const Result<std::string> library = plugin.table->fabric->library();
+  const std::string detail = library.ok() ? library.value() + ", " + plugin.path : library.status().sentence();
+  return {"mpi", library.ok(), detail, "rueda-build-mpi makes a plug-in for the mpicc in the PATH"};
 }
 
 std::vector<Finding> try_plugins() {
   static const rueda_host host = bare_host();  // plug-ins keep it
   std::vector<Finding> findings;
-  for (const Plugin& plugin : open_standard_plugins(library_folder(), host)) findings.push_back(judge_plugin(plugin));
+  const char* mpi = std::getenv("RUEDA_MPI_PLUGIN");
+  for (const Plugin& plugin : open_standard_plugins(library_folder(), mpi == nullptr ? "" : mpi, host)) {
+    findings.push_back(judge_plugin(plugin));
+  }
   const char* listed = std::getenv("RUEDA_PLUGINS");
   for (const Plugin& plugin : open_listed_plugins(listed == nullptr ? "" : listed, host)) {
     findings.push_back(judge_plugin(plugin));

@@ -64,6 +64,7 @@ void HostLink::receive(const Message& message) {
   heard_ = SteadyClock::now();
   if (!introduction_) return meet(message);
   if (message.type == MessageType::kPong) return;
+  if (message.type == MessageType::kCutOff) return give_up(message.bytes);  // it ends its ranks by itself
   if (message.type == MessageType::kDone) done_ = true;
   events_.message(message);
 }

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "launcher/allocation.h"
+#include "launcher/dump_desk.h"
 #include "launcher/job_hosts.h"
 #include "launcher/job_store.h"
 #include "launcher/judge.h"
@@ -52,6 +53,7 @@ class Job {
   void watch_start();
   Status begin();
   Status open_store();
+  std::vector<int> running_ranks() const;
   void fail(std::string sentence);
   void receive(size_t host, const Message& message);
   void started(const Message& message);
@@ -73,6 +75,7 @@ class Job {
   RankOutput output_;
   Judge judge_;
   std::unique_ptr<JobStore> store_;
+  std::unique_ptr<DumpDesk> dump_desk_;
   StoreRoutes routes_;
   JobHosts hosts_;
   TerminalInput input_;
@@ -174,8 +177,20 @@ Status Job::open_store() {
     });
   };
   auto store = JobStore::start(size(), routes_.listen, {began, evidence});
-  if (store.ok()) store_ = std::move(store).value();
-  return store.status();
+  if (!store.ok()) return store.status();
+  store_ = std::move(store).value();
+  dump_desk_ = std::make_unique<DumpDesk>(loop_, *store_, [this] { return running_ranks(); });
+  const Status opened = dump_desk_->open();
+  if (!opened.ok()) output_.say(fmt::format("hvdrun --dump will not find this job: {}", opened.sentence()));
+  return {};
+}
+
+std::vector<int> Job::running_ranks() const {
+  std::vector<int> running;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (judge_.running(rank)) running.push_back(rank);
+  }
+  return running;
 }
 
 /// All hosts are there: opens the store and orders the ranks.

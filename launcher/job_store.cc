@@ -85,4 +85,24 @@ Status JobStore::declare_dead(int rank, const std::string& host, int64_t pid, co
   return server_->set(death_key(job_), encode(verdict));
 }
 
+int64_t JobStore::ask_for_dumps(const std::vector<int>& ranks, const std::function<void(int64_t number)>& answered) {
+  const int64_t number = ++dumps_;
+  for (const int rank : ranks)
+    server_->when_set(dumped_key(job_, number, rank), [answered, number] { answered(number); });
+  static_cast<void>(server_->set(dump_key(job_, number), "all"));
+  return number;
+}
+
+std::vector<std::string> JobStore::dumps(int64_t number, const std::vector<int>& ranks) {
+  std::vector<std::string> found;
+  for (const int rank : ranks) {
+    const std::string key = dumped_key(job_, number, rank);
+    Result<std::string> dump = server_->get(key, Deadline::at(SteadyClock::now()));
+    if (!dump.ok()) continue;
+    found.push_back(std::move(dump).value());
+    static_cast<void>(server_->set(key, ""));
+  }
+  return found;
+}
+
 }  // namespace rueda::core::launcher

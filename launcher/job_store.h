@@ -35,11 +35,17 @@ class JobStore {
   std::optional<std::string> failure_before_shutdown(int rank);
   /// The judge's verdict, for whatever epoch the ranks are in: all of them raise at once. To be called once.
   Status declare_dead(int rank, const std::string& host, int64_t pid, const std::string& cause);
+  /// Asks all ranks for their flight records; the request's number. `answered(number)` is called for each of `ranks`
+  /// that gives its own, on the server's thread.
+  int64_t ask_for_dumps(const std::vector<int>& ranks, const std::function<void(int64_t number)>& answered);
+  /// What came of these ranks; the store keeps it no longer.
+  std::vector<std::string> dumps(int64_t number, const std::vector<int>& ranks);
 
  private:
   JobStore() = default;
   std::string job_;
   JobKey key_;
+  int64_t dumps_ = 0;
   std::unique_ptr<StoreServer> server_;
 };
 

@@ -9,13 +9,16 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "launcher/allocation.h"
 #include "launcher/arguments.h"
 #include "launcher/build.h"
 #include "launcher/check_build.h"
+#include "launcher/dump_desk.h"
 #include "launcher/guard.h"
 #include "launcher/job.h"
+#include "launcher/mpirun.h"
 #include "launcher/program.h"
 #include "launcher/standard_streams.h"
 #include "runtime/base/build_id.h"
@@ -89,6 +92,19 @@ Status read_own_settings(const Arguments& arguments, JobPlan& plan) {
   return {};
 }
 
+int dump(const Arguments& arguments) {
+  const Result<std::string> merged = fetch_dump(arguments.dumped);
+  if (!merged.ok()) return refuse(merged.status().sentence(), 1);
+  const auto json = nlohmann::json::parse(merged.value());
+  for (const auto& line : json.at("verdict")) fmt::print("{}\n", line.get<std::string>());
+  const auto file = arguments.variables.find("RUEDA_DUMP_FILE");
+  if (file == arguments.variables.end()) return 0;
+  std::ofstream out(file->second);
+  out << merged.value() << '\n';
+  out.close();
+  return out ? 0 : refuse(fmt::format("{} cannot be written", file->second), 1);
+}
+
 int run(const Arguments& arguments) {
   if (arguments.command.empty()) return refuse("no program to run; hvdrun --help says how");
   JobPlan plan;
@@ -99,7 +115,7 @@ int run(const Arguments& arguments) {
   const ProgramFile file = find_program(arguments.command.front(), path == nullptr ? "/usr/bin:/bin" : path);
   if (file.exit_code != 0) return refuse(file.sentence, file.exit_code);
   plan.program = file.path;
-  return run_job(arguments, plan);
+  return arguments.mpi ? run_mpirun(arguments, plan) : run_job(arguments, plan);
 }
 
 int act(const Arguments& arguments) {
@@ -109,6 +125,7 @@ int act(const Arguments& arguments) {
     case Action::kVersion: fmt::print("hvdrun {} (build {})\n", version(), build_id()); return 0;
     case Action::kCheckBuild: fmt::print("{}", check_build()); return 0;
     case Action::kAgent: return run_guard();
+    case Action::kDump: return dump(arguments);
     case Action::kRun: return run(arguments);
   }
   return kUsageError;

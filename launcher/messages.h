@@ -36,6 +36,7 @@ namespace rueda::core::launcher {
 ///   kNote                       -       -               a sentence for the user
 ///   kDone                       -       -               nothing is left below the agent
 ///   kPong                       -       -               -
+///   kCutOff                     -       -               why it ends its ranks, a clause; the last message that counts
 enum class MessageType : uint8_t {
   kStart = 1,
   kInput = 2,
@@ -53,6 +54,7 @@ enum class MessageType : uint8_t {
   kHere = 72,
   kRoute = 73,
   kPong = 74,
+  kCutOff = 75,
 };
 
 struct Message {

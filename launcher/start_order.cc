@@ -11,12 +11,25 @@
 
 namespace rueda::core::launcher {
 
+namespace {
+
+/// How all ranks reach the machine of rank 0. This one may have been called localhost, which means another elsewhere.
+std::string master_of(const JobPlan& plan) {
+  const HostShare& first = plan.hosts.front();
+  if (!first.here) return first.host.name;
+  char name[256] = "127.0.0.1";
+  if (plan.hosts.size() > 1) static_cast<void>(::gethostname(name, sizeof name - 1));
+  return name;
+}
+
+}  // namespace
+
 StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const HostShare& share, const JobStore& store) {
   StartOrder order;
   order.build = build_id();
   order.program = plan.program;
   order.arguments = arguments.command;
-  order.environment = job_environment(process_environment().all(), arguments.variables, store.job());
+  order.environment = job_environment(process_environment().all(), arguments.variables, store.job(), master_of(plan));
   order.key = store.key();
   order.grace_ms = std::chrono::milliseconds(arguments.grace).count();
   order.silence_ms = share.here ? 0 : plan.silence.count();

@@ -9,6 +9,7 @@
 #include "runtime/base/build_id.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/log.h"
+#include "runtime/base/settings.h"
 #include "runtime/rendezvous/wish.h"
 
 namespace rueda::core {
@@ -18,6 +19,10 @@ nlohmann::json describe_plugin(const Plugin& plugin) {
   nlohmann::json text{{"path", plugin.path}, {"loaded", plugin.status.ok()}};
   if (plugin.status.ok()) {
     text["name"] = plugin.table->name;
+    if (plugin.table->fabric != nullptr) {
+      const Result<std::string> library = plugin.table->fabric->library();
+      text["library"] = library.ok() ? library.value() : library.status().sentence();
+    }
   } else {
     text["why"] = plugin.status.sentence();
   }
@@ -36,7 +41,8 @@ std::string describe_build() {
     build["rows"].push_back(std::string(name_of(row.kind)) + "/" + row.name);
   }
   build["plugins"] = nlohmann::json::array();
-  for (const Plugin& plugin : find_plugins(process_environment()("RUEDA_PLUGINS").value_or(""))) {
+  const Result<Settings> settings = read_settings(process_environment());
+  for (const Plugin& plugin : find_plugins(settings.ok() ? settings.value() : Settings())) {
     build["plugins"].push_back(describe_plugin(plugin));
   }
   return build.dump();

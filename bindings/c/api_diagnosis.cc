@@ -1,4 +1,8 @@
 // The functions of rueda.h that say what a session does and has done.
+#include <chrono>
+#include <cstring>
+#include <string>
+
 #include "bindings/c/copy_out.h"
 #include "bindings/c/last_error.h"
 #include "bindings/c/session.h"
@@ -6,6 +10,13 @@
 #include "runtime/diagnosis/dump_file.h"
 
 namespace core = rueda::core;
+
+namespace {
+
+constexpr size_t kMaxPathBytes = 4096;
+constexpr std::chrono::seconds kStopLimit{5};
+
+}  // namespace
 
 int32_t rueda_stats(const rueda_session* session, char* json, size_t capacity, size_t* bytes) {
   return core::guarded([&]() -> core::Status {
@@ -29,11 +40,30 @@ int32_t rueda_set_activity_callback(rueda_session* session, rueda_activity_callb
   return core::guarded([&]() -> core::Status {
     const auto engine = core::engine_of(session);
     if (!engine.ok()) return engine.status();
-    core::Engine::Activity activity;
+    core::Activity::Source activity;
     if (callback != nullptr) {
       activity = [callback, context](char* text, size_t capacity) { callback(context, text, capacity); };
     }
     engine.value()->set_activity(std::move(activity));
     return {};
+  });
+}
+
+int32_t rueda_start_timeline(rueda_session* session, const char* path, int32_t mark_cycles) {
+  return core::guarded([&]() -> core::Status {
+    const auto engine = core::engine_of(session);
+    if (!engine.ok()) return engine.status();
+    if (path == nullptr || *path == '\0' || std::strlen(path) > kMaxPathBytes) {
+      return {core::Code::kInvalidArgument,
+              "a timeline needs a path of 1 to " + std::to_string(kMaxPathBytes) + " bytes"};
+    }
+    return engine.value()->start_timeline(path, mark_cycles != 0);
+  });
+}
+
+int32_t rueda_stop_timeline(rueda_session* session) {
+  return core::guarded([&]() -> core::Status {
+    const auto engine = core::engine_of(session);
+    return engine.ok() ? engine.value()->stop_timeline(core::Deadline::after(kStopLimit)) : engine.status();
   });
 }

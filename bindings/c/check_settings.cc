@@ -15,18 +15,13 @@ std::string variable_of(const Environment& environment, const std::string& knob)
   return (environment("RUEDA_" + knob) ? "RUEDA_" : "HOROVOD_") + knob;
 }
 
-bool brings_mpi(const Plugin& plugin) {
-  return plugin.table != nullptr && plugin.table->name == std::string_view("mpi");
-}
-
-Status check_mpi(const std::string& variable, const std::string& value, const std::vector<Plugin>& plugins) {
-  if (value != "mpi" || std::any_of(plugins.begin(), plugins.end(), brings_mpi)) return {};
-  std::string looked;
-  for (const Plugin& plugin : plugins) {
-    if (plugin.path.ends_with("librueda_mpi.so")) looked = plugin.status.sentence();
-  }
-  return {Code::kUnsupported,
-          fmt::format("{} is \"mpi\", which needs a plug-in that is not there: {}; tcp needs none", variable, looked)};
+Status check_mpi(const std::string& variable, const std::string& value, const Settings& settings) {
+  if (value != "mpi") return {};
+  Plugins scratch;
+  const Status loaded = load_mpi_plugin(settings, scratch);
+  if (loaded.ok()) return {};
+  return {Code::kUnsupported, fmt::format("{} is \"mpi\", which needs a plug-in that is not there: {}; tcp needs none",
+                                          variable, loaded.sentence())};
 }
 
 Status check_cores(const std::string& variable, const std::vector<int>& asked) {
@@ -43,10 +38,8 @@ Status check_cores(const std::string& variable, const std::vector<int>& asked) {
 }  // namespace
 
 Status check_settings(const Settings& settings, const Environment& environment) {
-  const bool mpi = settings.controller == "mpi" || settings.cpu_operations == "mpi";
-  const std::vector<Plugin> plugins = mpi ? find_plugins(settings.plugins) : std::vector<Plugin>();
-  RUEDA_RETURN_IF_ERROR(check_mpi(variable_of(environment, "CONTROLLER"), settings.controller, plugins));
-  RUEDA_RETURN_IF_ERROR(check_mpi(variable_of(environment, "CPU_OPERATIONS"), settings.cpu_operations, plugins));
+  RUEDA_RETURN_IF_ERROR(check_mpi(variable_of(environment, "CONTROLLER"), settings.controller, settings));
+  RUEDA_RETURN_IF_ERROR(check_mpi(variable_of(environment, "CPU_OPERATIONS"), settings.cpu_operations, settings));
   return check_cores(variable_of(environment, "THREAD_AFFINITY"), settings.thread_affinity);
 }
 

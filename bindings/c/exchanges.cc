@@ -26,29 +26,6 @@ OperationCall with_splits(OperationCall call, const int64_t* const& splits) {
   return call;
 }
 
-OperationCall group_call(rueda_session* session, OpKind kind, size_t count, const rueda_tensor* inputs,
-                         const rueda_tensor* outputs, const char* const* names, const rueda_op_options* options) {
-  return as_group(
-      session,
-      {.kind = kind, .count = count, .inputs = inputs, .outputs = outputs, .names = names, .options = options});
-}
-
-OperationCall alltoall_group(rueda_session* session, size_t count, const rueda_tensor* inputs,
-                             const int64_t* const* splits, const rueda_tensor* outputs, const char* const* names,
-                             const rueda_op_options* options) {
-  OperationCall call = group_call(session, OpKind::kAlltoall, count, inputs, outputs, names, options);
-  call.splits = splits;
-  return call;
-}
-
-OperationCall broadcast_group(rueda_session* session, size_t count, const rueda_tensor* inputs,
-                              const rueda_tensor* outputs, const char* const* names, int32_t root,
-                              const rueda_op_options* options) {
-  OperationCall call = group_call(session, OpKind::kBroadcast, count, inputs, outputs, names, options);
-  call.root = root;
-  return call;
-}
-
 OperationCall reduce_call(const rueda_tensor* input, const rueda_tensor* output, int32_t op, int32_t root,
                           const rueda_op_options* options) {
   OperationCall call = rooted_call(OpKind::kReduce, input, output, root, options);
@@ -86,19 +63,6 @@ int32_t rueda_allgather(rueda_session* session, const rueda_tensor* input, const
   return core::run(session, core::exchange_call(OpKind::kAllgather, input, output, options));
 }
 
-int32_t rueda_grouped_allgather_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
-                                      const rueda_tensor* outputs, const char* const* names,
-                                      const rueda_op_options* options, rueda_handle* handle) {
-  return core::start(session, core::group_call(session, OpKind::kAllgather, count, inputs, outputs, names, options),
-                     handle);
-}
-
-int32_t rueda_grouped_allgather(rueda_session* session, size_t count, const rueda_tensor* inputs,
-                                const rueda_tensor* outputs, const char* const* names,
-                                const rueda_op_options* options) {
-  return core::run(session, core::group_call(session, OpKind::kAllgather, count, inputs, outputs, names, options));
-}
-
 int32_t rueda_alltoall_async(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
                              const rueda_tensor* output, const rueda_op_options* options, rueda_handle* handle) {
   return core::start(session, core::with_splits(core::exchange_call(OpKind::kAlltoall, input, output, options), splits),
@@ -108,18 +72,6 @@ int32_t rueda_alltoall_async(rueda_session* session, const rueda_tensor* input, 
 int32_t rueda_alltoall(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
                        const rueda_tensor* output, const rueda_op_options* options) {
   return core::run(session, core::with_splits(core::exchange_call(OpKind::kAlltoall, input, output, options), splits));
-}
-
-int32_t rueda_grouped_alltoall_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
-                                     const int64_t* const* splits, const rueda_tensor* outputs,
-                                     const char* const* names, const rueda_op_options* options, rueda_handle* handle) {
-  return core::start(session, core::alltoall_group(session, count, inputs, splits, outputs, names, options), handle);
-}
-
-int32_t rueda_grouped_alltoall(rueda_session* session, size_t count, const rueda_tensor* inputs,
-                               const int64_t* const* splits, const rueda_tensor* outputs, const char* const* names,
-                               const rueda_op_options* options) {
-  return core::run(session, core::alltoall_group(session, count, inputs, splits, outputs, names, options));
 }
 
 int32_t rueda_reduce_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output, int32_t op,
@@ -153,18 +105,6 @@ int32_t rueda_scatter(rueda_session* session, const rueda_tensor* input, const i
                       const rueda_tensor* output, int32_t root, const rueda_op_options* options) {
   return core::run(session,
                    core::with_splits(core::rooted_call(OpKind::kScatter, input, output, root, options), splits));
-}
-
-int32_t rueda_grouped_broadcast_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
-                                      const rueda_tensor* outputs, const char* const* names, int32_t root,
-                                      const rueda_op_options* options, rueda_handle* handle) {
-  return core::start(session, core::broadcast_group(session, count, inputs, outputs, names, root, options), handle);
-}
-
-int32_t rueda_grouped_broadcast(rueda_session* session, size_t count, const rueda_tensor* inputs,
-                                const rueda_tensor* outputs, const char* const* names, int32_t root,
-                                const rueda_op_options* options) {
-  return core::run(session, core::broadcast_group(session, count, inputs, outputs, names, root, options));
 }
 
 int32_t rueda_received_splits(rueda_handle handle, int64_t* splits, size_t capacity, size_t* count) {

@@ -126,7 +126,8 @@ class MemberFiller {
     RUEDA_RETURN_IF_ERROR(fill_input(member, input.value(), index));
     RUEDA_RETURN_IF_ERROR(fill_kind(member.request.metadata));
     std::optional<CheckedTensor> output;
-    if (call_.outputs != nullptr) {
+    const bool only_root_receives = call_.kind == OpKind::kReduce || call_.kind == OpKind::kGather;
+    if (call_.outputs != nullptr && (!only_root_receives || call_.root == plan().rank)) {
       Result<CheckedTensor> checked =
           check_tensor(element_of(call_.outputs, index), "output", Place::kOptional, devices_);
       if (!checked.ok()) return checked.status();

@@ -20,26 +20,35 @@ Status add_plugin(const Plugin& plugin, Plugins& plugins) {
 
 }  // namespace
 
-std::vector<Plugin> find_plugins(const std::string& listed) {
-  std::vector<Plugin> found = open_standard_plugins(own_folder(), plugin_host());
-  for (Plugin& plugin : open_listed_plugins(listed, plugin_host())) found.push_back(std::move(plugin));
+std::vector<Plugin> find_plugins(const Settings& settings) {
+  std::vector<Plugin> found = open_standard_plugins(own_folder(), settings.mpi_plugin, plugin_host());
+  for (Plugin& plugin : open_listed_plugins(settings.plugins, plugin_host())) found.push_back(std::move(plugin));
   return found;
 }
 
-Result<Plugins> load_plugins(const std::string& listed) {
+Result<Plugins> load_plugins(const Settings& settings) {
   Plugins plugins;
-  for (const Plugin& plugin : open_standard_plugins(own_folder(), plugin_host())) {
-    if (plugin.status.ok()) {
-      RUEDA_RETURN_IF_ERROR(add_plugin(plugin, plugins));
-    } else if (::access(plugin.path.c_str(), F_OK) == 0) {
-      log(LogLevel::kWarning, "{}", plugin.status.sentence());
-    }
+  const Plugin cuda = look_at_plugin(cuda_plugin_path(own_folder()), plugin_host());
+  if (cuda.status.ok()) {
+    RUEDA_RETURN_IF_ERROR(add_plugin(cuda, plugins));
+  } else if (::access(cuda.path.c_str(), F_OK) == 0) {
+    log(LogLevel::kWarning, "{}", cuda.status.sentence());
   }
-  for (const Plugin& plugin : open_listed_plugins(listed, plugin_host())) {
+  for (const Plugin& plugin : open_listed_plugins(settings.plugins, plugin_host())) {
     if (!plugin.status.ok()) return Status(plugin.status.code(), "RUEDA_PLUGINS: " + plugin.status.sentence());
     RUEDA_RETURN_IF_ERROR(add_plugin(plugin, plugins));
   }
   return plugins;
+}
+
+Status load_mpi_plugin(const Settings& settings, Plugins& plugins) {
+  const Plugin mpi = look_at_plugin(mpi_plugin_path(own_folder(), settings.mpi_plugin), plugin_host());
+  if (!mpi.status.ok()) return mpi.status;
+  if (mpi.table->fabric == nullptr) {
+    return {Code::kUnsupported, "plug-in " + mpi.path + " brings no MPI: its name is \"" + mpi.table->name + "\""};
+  }
+  plugins.fabric = mpi.table->fabric;
+  return settings.cpu_operations == "mpi" ? add_plugin(mpi, plugins) : Status();
 }
 
 }  // namespace rueda::core

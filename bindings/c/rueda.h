@@ -142,13 +142,22 @@ typedef struct rueda_init_options {
   double timeout_seconds; /* how long to wait for all ranks; infinity: for ever; 0: RUEDA_INIT_TIMEOUT_SECONDS, 30 */
   const rueda_process_set* process_sets; /* made from the start, the same on all ranks: their numbers are 1, 2, ... */
   size_t process_set_count;
+  /* With one of these MPI says who is in the job (docs/guide/under-mpirun.md), and has_rank and store are 0. All ranks
+   * give the same. */
+  const void* mpi_comm; /* where an MPI_Comm lies: its ranks are the job's; read during the call. From Python: the
+                           address that mpi4py's MPI._addressof(comm) gives. NULL: all that mpirun has started */
+  const int32_t*
+      ranks;         /* only these of them, `rank_count` ranks of the communicator in the order they have in the job */
+  size_t rank_count; /* 0: all */
 } rueda_init_options;
 
 /* Joins the job and waits until all ranks have. On success `*session` is to be ended with rueda_shutdown. On failure
  * `*session` is NULL and rueda_init may be called again. `options` may be NULL. Blocks.
  * INVALID_ARGUMENT: options or a RUEDA_ variable; names it and its value. UNSUPPORTED: a plug-in that the settings ask
  * for is not there. TIMEOUT: names the ranks that never came. MISMATCH: builds or settings differ, with a table of who
- * has what. PEER_LOST: a rank of the job died meanwhile, as hvdrun saw it. SYSTEM: sockets, memory. */
+ * has what. PEER_LOST: a rank of the job died meanwhile, as hvdrun saw it. SYSTEM: sockets, memory.
+ * Over MPI it initialises MPI where nobody has, and finalises that at exit; where the program has, it wants
+ * MPI_THREAD_MULTIPLE, and rueda_shutdown before MPI_Finalize. */
 RUEDA_API int32_t rueda_init(const rueda_init_options* options, rueda_session** session);
 
 /* Leaves the job: says goodbye behind everything this rank has submitted. What all ranks have submitted by then runs to
@@ -303,6 +312,10 @@ RUEDA_API int32_t rueda_grouped_broadcast_async(rueda_session* session, size_t c
  * Elsewhere `output` is not looked at and may be NULL; on the root it may be too, or its data, see rueda_output. */
 RUEDA_API int32_t rueda_reduce_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                      int32_t op, int32_t root, const rueda_op_options* options, rueda_handle* handle);
+/* As a group, see rueda_grouped_allreduce_async; `outputs` may be NULL. */
+RUEDA_API int32_t rueda_grouped_reduce_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                             const rueda_tensor* outputs, const char* const* names, int32_t op,
+                                             int32_t root, const rueda_op_options* options, rueda_handle* handle);
 
 /* The exchanges below move rows (steps of dimension 0, which there must be; all others are the same on all ranks) and
  * no rank needs to know how many the others have. What arrives lies in the order of ranks. `output` may be NULL, or its
@@ -334,6 +347,10 @@ RUEDA_API int32_t rueda_grouped_alltoall_async(rueda_session* session, size_t co
 /* The rows of all ranks, on `root`. Elsewhere there is no output, and `output` is not looked at. */
 RUEDA_API int32_t rueda_gather_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                      int32_t root, const rueda_op_options* options, rueda_handle* handle);
+/* As a group; `outputs` may be NULL. */
+RUEDA_API int32_t rueda_grouped_gather_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                             const rueda_tensor* outputs, const char* const* names, int32_t root,
+                                             const rueda_op_options* options, rueda_handle* handle);
 
 /* Rank r of the set gets the next `splits[r]` rows of the root's input; NULL: dealt out as in rueda_reducescatter.
  * Elsewhere `splits` is not looked at, and `input`, or `output` where that is NULL, only for the dtype and the shape
@@ -341,6 +358,11 @@ RUEDA_API int32_t rueda_gather_async(rueda_session* session, const rueda_tensor*
 RUEDA_API int32_t rueda_scatter_async(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
                                       const rueda_tensor* output, int32_t root, const rueda_op_options* options,
                                       rueda_handle* handle);
+/* As a group; `splits` and each list in it may be NULL, and elsewhere than on the root `inputs` or `outputs` too. */
+RUEDA_API int32_t rueda_grouped_scatter_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                              const int64_t* const* splits, const rueda_tensor* outputs,
+                                              const char* const* names, int32_t root, const rueda_op_options* options,
+                                              rueda_handle* handle);
 
 /* Sends `input` to rank `peer` of the job, which receives it under the same name with a tensor of the same dtype and
  * shape, else both get MISMATCH; nobody else takes part. Names belong to the two ranks and the direction, whatever the
@@ -350,14 +372,23 @@ RUEDA_API int32_t rueda_send_async(rueda_session* session, const rueda_tensor* i
                                    const rueda_op_options* options, rueda_handle* handle);
 RUEDA_API int32_t rueda_recv_async(rueda_session* session, const rueda_tensor* output, int32_t peer,
                                    const rueda_op_options* options, rueda_handle* handle);
+/* As a group, see rueda_grouped_allreduce_async, to or from one peer. */
+RUEDA_API int32_t rueda_grouped_send_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                           const char* const* names, int32_t peer, const rueda_op_options* options,
+                                           rueda_handle* handle);
+RUEDA_API int32_t rueda_grouped_recv_async(rueda_session* session, size_t count, const rueda_tensor* outputs,
+                                           const char* const* names, int32_t peer, const rueda_op_options* options,
+                                           rueda_handle* handle);
 
 /* Completes on each rank after all members have called it and everything agreed before it in its set has run. */
 RUEDA_API int32_t rueda_barrier_async(rueda_session* session, const rueda_op_options* options, rueda_handle* handle);
 
 /* This rank has no more to give: until all members of the set have joined, it takes part in the others' operations
  * there with nothing. Sums and averages count it as nothing (an average still divides by all members, unless
- * `average_over` says otherwise); minimum, maximum, product and the bitwise operators ignore it; barriers do not wait
- * for it. What has no such contribution, as a broadcast, fails with MISMATCH on the others and names who has joined.
+ * `average_over` says otherwise); minimum, maximum, product and the bitwise operators ignore it: in all-reduce, reduce
+ * and reduce-scatter, whose rows are dealt out as before. Barriers do not wait for it. What has no such contribution (a
+ * broadcast, the exchanges, adasum, a prescaled product, a reduce whose root has joined) fails with MISMATCH on the
+ * others and names who has joined. Sends are no operations of the set: they go on as before.
  * What this rank submitted before still has its contribution. Until the join ends, whatever this rank submits in that
  * set is refused (INVALID_ARGUMENT). When the last member has joined, it ends on all, and unnamed operations count on
  * from the set's maximum. RUEDA_TIMEOUT_SECONDS does not limit it; rueda_abandon returns TIMEOUT at once and lets it go
@@ -388,6 +419,9 @@ RUEDA_API int32_t rueda_grouped_broadcast(rueda_session* session, size_t count, 
                                           const rueda_op_options* options);
 RUEDA_API int32_t rueda_reduce(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                int32_t op, int32_t root, const rueda_op_options* options);
+RUEDA_API int32_t rueda_grouped_reduce(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                       const rueda_tensor* outputs, const char* const* names, int32_t op, int32_t root,
+                                       const rueda_op_options* options);
 RUEDA_API int32_t rueda_allgather(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                   const rueda_op_options* options);
 RUEDA_API int32_t rueda_grouped_allgather(rueda_session* session, size_t count, const rueda_tensor* inputs,
@@ -400,12 +434,22 @@ RUEDA_API int32_t rueda_grouped_alltoall(rueda_session* session, size_t count, c
                                          const char* const* names, const rueda_op_options* options);
 RUEDA_API int32_t rueda_gather(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                int32_t root, const rueda_op_options* options);
+RUEDA_API int32_t rueda_grouped_gather(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                       const rueda_tensor* outputs, const char* const* names, int32_t root,
+                                       const rueda_op_options* options);
 RUEDA_API int32_t rueda_scatter(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
                                 const rueda_tensor* output, int32_t root, const rueda_op_options* options);
+RUEDA_API int32_t rueda_grouped_scatter(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                        const int64_t* const* splits, const rueda_tensor* outputs,
+                                        const char* const* names, int32_t root, const rueda_op_options* options);
 RUEDA_API int32_t rueda_send(rueda_session* session, const rueda_tensor* input, int32_t peer,
                              const rueda_op_options* options);
 RUEDA_API int32_t rueda_recv(rueda_session* session, const rueda_tensor* output, int32_t peer,
                              const rueda_op_options* options);
+RUEDA_API int32_t rueda_grouped_send(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                     const char* const* names, int32_t peer, const rueda_op_options* options);
+RUEDA_API int32_t rueda_grouped_recv(rueda_session* session, size_t count, const rueda_tensor* outputs,
+                                     const char* const* names, int32_t peer, const rueda_op_options* options);
 RUEDA_API int32_t rueda_barrier(rueda_session* session, const rueda_op_options* options);
 
 /* ---- Handles ------------------------------------------------------------------------------------------------- */
@@ -475,11 +519,21 @@ RUEDA_API int32_t rueda_stats(const rueda_session* session, char* json, size_t c
 RUEDA_API int32_t rueda_dump(rueda_session* session, const char* path);
 
 /* Says what the program is doing, for dumps and stall reports of any rank: writes a NUL-terminated text of at most
- * `capacity` bytes, such as "train.py:31 in load_batch". Called on a thread of the library, or of rueda_dump's caller,
- * while other threads may be stuck; must return soon and must not call the library. NULL: nobody is asked. One that was
- * replaced may still be running; rueda_shutdown waits for all. */
+ * `capacity` bytes, such as "train.py:31 in load_batch". Called on a thread of the library, while other threads may be
+ * stuck; must not call the library. Who wants to know waits for 1 s at most. NULL: nobody is asked. One that was
+ * replaced may still be running; rueda_shutdown waits for it. */
 typedef void (*rueda_activity_callback)(void* context, char* text, size_t capacity);
 RUEDA_API int32_t rueda_set_activity_callback(rueda_session* session, rueda_activity_callback callback, void* context);
+
+/* Begins to write a timeline: Chrome's trace format, a JSON array at every moment, for ui.perfetto.dev and for
+ * `rueda-timeline summary`; docs/guide/diagnosis.md says what is in it. With a {rank} in `path` this rank writes its
+ * own operations there; else rank 0's call has all ranks record and writes one file, and the calls of other ranks do
+ * nothing. `mark_cycles` not 0: with each round of agreement that let a batch go. RUEDA_TIMELINE does the same at init.
+ * INVALID_ARGUMENT: no path, or a timeline is being written; SYSTEM: the file cannot be made. */
+RUEDA_API int32_t rueda_start_timeline(rueda_session* session, const char* path, int32_t mark_cycles);
+/* Ends it with what all ranks have recorded by now; waits 5 s at most for those that do not answer. Does nothing where
+ * this rank writes none. rueda_shutdown does this too. SYSTEM: the file could not be written. */
+RUEDA_API int32_t rueda_stop_timeline(rueda_session* session);
 
 /* ---- Errors, build, log -------------------------------------------------------------------------------------- */
 

@@ -10,65 +10,115 @@ namespace {
 
 enum class Side { kSends, kReceives };
 
-/// Calls `enqueue(call)` with the call in the set of the two; `tensor` is borrowed.
-template <typename Enqueue>
-int32_t with_peer(rueda_session* session, Side side, const rueda_tensor* tensor, int32_t peer,
-                  const rueda_op_options* given, Enqueue&& enqueue) {
-  rueda_op_options options{};
-  int32_t root = peer;
-  const int32_t code = guarded([&]() -> Status {
-    const Result<std::shared_ptr<Engine>> engine = engine_of(session);
-    if (!engine.ok()) return engine.status();
-    const Result<rueda_op_options> copy = copy_in(given, "rueda_op_options");
-    if (!copy.ok()) return copy.status();
-    options = copy.value();
-    RUEDA_RETURN_IF_ERROR(engine.value()->process_sets().check_member(static_cast<SetId>(options.process_set)));
-    const int own = engine.value()->plan().rank;
-    if (!engine.value()->process_sets().contains(static_cast<SetId>(options.process_set), peer) || peer == own) {
-      return Status(Code::kInvalidArgument,
-                    fmt::format("peer {} is not another member of process set {}", peer, options.process_set));
-    }
-    if (side == Side::kSends) root = own;
-    const Result<SetId> set = session->pairs.of(*engine.value(), root, side == Side::kSends ? peer : own);
-    if (set.ok()) options.process_set = static_cast<int32_t>(set.value());
-    return set.status();
-  });
-  if (code != RUEDA_OK) return code;
-  return enqueue({.kind = OpKind::kSend, .root = root, .inputs = tensor, .outputs = tensor, .options = &options});
+/// What is sent or received, and between whom. Pointers are the caller's.
+struct Transfer {
+  Side side;
+  int32_t peer;
+  const rueda_tensor* tensors;
+  size_t count = 1;
+  const char* const* names = nullptr;
+};
+
+/// The call in the set of the two, with `options` a copy of the caller's that says so.
+Result<OperationCall> call_between(rueda_session* session, const Transfer& transfer, const rueda_op_options* given,
+                                   rueda_op_options& options) {
+  const Result<std::shared_ptr<Engine>> found = engine_of(session);
+  if (!found.ok()) return found.status();
+  Engine& engine = *found.value();
+  const Result<rueda_op_options> copy = copy_in(given, "rueda_op_options");
+  if (!copy.ok()) return copy.status();
+  options = copy.value();
+  RUEDA_RETURN_IF_ERROR(engine.process_sets().check_member(static_cast<SetId>(options.process_set)));
+  const int own = engine.plan().rank;
+  if (!engine.process_sets().contains(static_cast<SetId>(options.process_set), transfer.peer) || transfer.peer == own) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("peer {} is not another member of process set {}", transfer.peer, options.process_set));
+  }
+  const int sender = transfer.side == Side::kSends ? own : transfer.peer;
+  const Result<SetId> set = session->pairs.of(engine, sender, transfer.side == Side::kSends ? transfer.peer : own);
+  if (!set.ok()) return set.status();
+  options.process_set = static_cast<int32_t>(set.value());
+  return OperationCall{.kind = OpKind::kSend,
+                       .root = sender,
+                       .count = transfer.count,
+                       .inputs = transfer.tensors,
+                       .outputs = transfer.tensors,
+                       .names = transfer.names,
+                       .options = &options};
 }
 
-int32_t start_with(rueda_session* session, Side side, const rueda_tensor* tensor, int32_t peer,
-                   const rueda_op_options* options, rueda_handle* handle) {
+enum class Form { kSingle, kGroup };
+
+/// Calls `enqueue(call)` with the call in the set of the two.
+template <typename Enqueue>
+int32_t with_peer(rueda_session* session, const Transfer& transfer, Form form, const rueda_op_options* given,
+                  Enqueue&& enqueue) {
+  rueda_op_options options{};
+  OperationCall call;
+  const int32_t code = guarded([&]() -> Status {
+    Result<OperationCall> made = call_between(session, transfer, given, options);
+    if (!made.ok()) return made.status();
+    call = std::move(made).value();
+    if (form == Form::kGroup) call = as_group(session, std::move(call));
+    return {};
+  });
+  return code != RUEDA_OK ? code : enqueue(call);
+}
+
+int32_t start_with(rueda_session* session, const Transfer& transfer, Form form, const rueda_op_options* options,
+                   rueda_handle* handle) {
   if (handle != nullptr) *handle = 0;
-  return with_peer(session, side, tensor, peer, options,
+  return with_peer(session, transfer, form, options,
                    [&](const OperationCall& call) { return start(session, call, handle); });
 }
 
-int32_t run_with(rueda_session* session, Side side, const rueda_tensor* tensor, int32_t peer,
-                 const rueda_op_options* options) {
-  return with_peer(session, side, tensor, peer, options, [&](const OperationCall& call) { return run(session, call); });
+int32_t run_with(rueda_session* session, const Transfer& transfer, Form form, const rueda_op_options* options) {
+  return with_peer(session, transfer, form, options, [&](const OperationCall& call) { return run(session, call); });
 }
 
 }  // namespace
 }  // namespace rueda::core
 
 namespace core = rueda::core;
+using core::Form;
 using core::Side;
 
 int32_t rueda_send_async(rueda_session* session, const rueda_tensor* input, int32_t peer,
                          const rueda_op_options* options, rueda_handle* handle) {
-  return core::start_with(session, Side::kSends, input, peer, options, handle);
+  return core::start_with(session, {Side::kSends, peer, input}, Form::kSingle, options, handle);
+}
+
+int32_t rueda_send(rueda_session* session, const rueda_tensor* input, int32_t peer, const rueda_op_options* options) {
+  return core::run_with(session, {Side::kSends, peer, input}, Form::kSingle, options);
+}
+
+int32_t rueda_grouped_send_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
+                                 const char* const* names, int32_t peer, const rueda_op_options* options,
+                                 rueda_handle* handle) {
+  return core::start_with(session, {Side::kSends, peer, inputs, count, names}, Form::kGroup, options, handle);
+}
+
+int32_t rueda_grouped_send(rueda_session* session, size_t count, const rueda_tensor* inputs, const char* const* names,
+                           int32_t peer, const rueda_op_options* options) {
+  return core::run_with(session, {Side::kSends, peer, inputs, count, names}, Form::kGroup, options);
 }
 
 int32_t rueda_recv_async(rueda_session* session, const rueda_tensor* output, int32_t peer,
                          const rueda_op_options* options, rueda_handle* handle) {
-  return core::start_with(session, Side::kReceives, output, peer, options, handle);
-}
-
-int32_t rueda_send(rueda_session* session, const rueda_tensor* input, int32_t peer, const rueda_op_options* options) {
-  return core::run_with(session, Side::kSends, input, peer, options);
+  return core::start_with(session, {Side::kReceives, peer, output}, Form::kSingle, options, handle);
 }
 
 int32_t rueda_recv(rueda_session* session, const rueda_tensor* output, int32_t peer, const rueda_op_options* options) {
-  return core::run_with(session, Side::kReceives, output, peer, options);
+  return core::run_with(session, {Side::kReceives, peer, output}, Form::kSingle, options);
+}
+
+int32_t rueda_grouped_recv_async(rueda_session* session, size_t count, const rueda_tensor* outputs,
+                                 const char* const* names, int32_t peer, const rueda_op_options* options,
+                                 rueda_handle* handle) {
+  return core::start_with(session, {Side::kReceives, peer, outputs, count, names}, Form::kGroup, options, handle);
+}
+
+int32_t rueda_grouped_recv(rueda_session* session, size_t count, const rueda_tensor* outputs, const char* const* names,
+                           int32_t peer, const rueda_op_options* options) {
+  return core::run_with(session, {Side::kReceives, peer, outputs, count, names}, Form::kGroup, options);
 }

@@ -9,6 +9,8 @@
 #include "bindings/c/check_settings.h"
 #include "bindings/c/copy_in.h"
 #include "bindings/c/deadline_in.h"
+#include "bindings/c/launcher_link.h"
+#include "bindings/c/mpi_job.h"
 #include "bindings/c/plugins.h"
 #include "ops/data_plane.h"
 #include "ops/select.h"
@@ -16,7 +18,8 @@
 #include "runtime/base/fork_closed.h"
 #include "runtime/base/log.h"
 #include "runtime/base/unread_variables.h"
-#include "runtime/rendezvous/death.h"
+#include "runtime/engine/placement.h"
+#include "runtime/rendezvous/fabric_store.h"
 #include "runtime/rendezvous/form.h"
 #include "runtime/rendezvous/identity.h"
 #include "runtime/rendezvous/open_store.h"
@@ -51,35 +54,21 @@ Result<IdentityOptions> identity_options(const rueda_init_options& options) {
   return identity;
 }
 
-/// The launcher's verdicts, as the store carries them.
-class StoreVerdicts : public VerdictSource {
- public:
-  /// `store` is used for reports alone, on the coordinator thread.
-  StoreVerdicts(std::unique_ptr<StoreWatch> watch, std::shared_ptr<Store> store, std::string job)
-      : watch_(std::move(watch)), store_(std::move(store)), job_(std::move(job)) {}
-  int fd() const override { return watch_->fd(); }
-  std::optional<Status> take() override {
-    const std::optional<Result<std::string>> value = watch_->take();
-    if (!value) return std::nullopt;
-    if (!value->ok()) return Status();
-    const std::optional<DeathVerdict> verdict = decode_death(value->value());
-    return verdict ? verdict->status() : Status();
-  }
-  void report(int rank, const std::string& how) override {
-    const Status told = store_->set(evidence_key(job_), encode(DeathVerdict{0, rank, "", 0, how}));
-    if (!told.ok()) log(LogLevel::kInfo, "hvdrun could not be told of rank {}: {}", rank, told.sentence());
-  }
-
- private:
-  std::unique_ptr<StoreWatch> watch_;
-  std::shared_ptr<Store> store_;
-  std::string job_;
-};
-
 struct Meeting {
   std::shared_ptr<Store> store;
-  std::unique_ptr<VerdictSource> verdicts;
+  LauncherLink launcher;
+  FabricShare fabric;
 };
+
+Result<Meeting> meet_by_mpi(const rueda_init_options& options, Identity& identity, const Settings& settings,
+                            FabricSource& source, const Environment& environment, Deadline deadline) {
+  auto fabric = join_mpi(options, settings, source, environment, identity, deadline);
+  if (!fabric.ok()) return fabric.status();
+  Meeting meeting;
+  meeting.fabric = {fabric.value(), settings.controller == "mpi", settings.cpu_operations == "mpi"};
+  if (identity.size > 1) meeting.store = std::make_shared<FabricStore>(std::move(fabric).value(), deadline);
+  return meeting;
+}
 
 Result<Meeting> meet(const rueda_init_options& options, Identity& identity, const Settings& settings,
                      const Environment& environment, Deadline deadline) {
@@ -99,9 +88,9 @@ Result<Meeting> meet(const rueda_init_options& options, Identity& identity, cons
   if (choice.value().kind != StoreKind::kLauncher) return meeting;
   const Result<StoreLocation> where = locate_store(choice.value(), identity);
   if (!where.ok()) return where.status();
-  Result<std::unique_ptr<StoreWatch>> watch = StoreWatch::start(where.value(), death_key(identity.job), deadline);
-  if (!watch.ok()) return watch.status();
-  meeting.verdicts = std::make_unique<StoreVerdicts>(std::move(watch).value(), meeting.store, identity.job);
+  Result<LauncherLink> launcher = link_to_launcher(where.value(), identity.rank, meeting.store, deadline);
+  if (!launcher.ok()) return launcher.status();
+  meeting.launcher = std::move(launcher).value();
   return meeting;
 }
 
@@ -154,22 +143,27 @@ Result<std::vector<std::vector<int>>> static_sets(const rueda_init_options& opti
   return sets;
 }
 
+void warn_of(const std::string& sentence) {
+  if (!sentence.empty()) log(LogLevel::kWarning, "{}", sentence);
+}
+
 Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, Meeting meeting,
                                                      const Settings& settings, const Plugins& plugins,
                                                      const std::vector<std::vector<int>>& sets, Deadline deadline) {
-  const FormOptions form{.build = build_id() + plugins.suffix};
+  const FormOptions form{.build = build_id() + plugins.suffix, .fabric = meeting.fabric};
   Result<Formation> formation = form_epoch(identity, meeting.store.get(), settings, deadline, form);
   if (!formation.ok()) return formation.status();
+  if (identity.size > 1) warn_of(confined_sentence(identity.rank));
   auto session = std::make_unique<rueda_session>();
   session->devices = plugins.devices;
   session->job = identity.job;
   session->process = process_generation();
   Result<std::unique_ptr<DataPlane>> executor = make_data_plane(formation.value().plan.settings, plugins);
   if (!executor.ok()) return executor.status();
-  const bool launched = meeting.verdicts != nullptr;
+  const bool launched = meeting.launcher.verdicts != nullptr;
   MutexLock lock(session->mutex);
-  session->engine =
-      Engine::start(std::move(formation).value(), std::move(executor).value(), std::move(meeting.verdicts));
+  session->engine = Engine::start(std::move(formation).value(), std::move(executor).value(),
+                                  std::move(meeting.launcher.verdicts), std::move(meeting.launcher.dumps));
   if (launched) session->store = std::move(meeting.store);
   RUEDA_RETURN_IF_ERROR(add_static_sets(*session->engine, sets));
   return session;
@@ -185,6 +179,29 @@ void note_end(Store& store, const std::string& job, int rank, const Status& end)
     noted = wishes.ok() ? store.set(failed_key(job, rank, wishes.value()), end.sentence()) : wishes.status();
   }
   if (!noted.ok()) log(LogLevel::kInfo, "rank {}: its end could not be noted: {}", rank, noted.sentence());
+}
+
+/// Who this process is, as far as its environment says, and the plug-ins of the job.
+struct Place {
+  Identity identity;
+  Plugins plugins;
+};
+
+Result<Place> find_place(const rueda_init_options& options, const Settings& settings, const Environment& environment) {
+  Result<IdentityOptions> given = identity_options(options);
+  if (!given.ok()) return given.status();
+  given.value().mpi_says = asks_for_mpi(options, settings);
+  Result<Identity> identity = read_identity(given.value(), environment);
+  if (!identity.ok()) return identity.status();
+  Result<Plugins> plugins = load_plugins(settings);
+  if (!plugins.ok()) return plugins.status();
+  const bool asked = given.value().mpi_says;
+  if (asked || needs_mpi(options, identity.value(), environment)) {
+    const Status loaded = load_mpi_plugin(settings, plugins.value());
+    if (!loaded.ok() && asked) return loaded;
+    if (!loaded.ok()) log(LogLevel::kInfo, "init: MPI cannot bring the ranks together: {}", loaded.sentence());
+  }
+  return Place{std::move(identity).value(), std::move(plugins).value()};
 }
 
 }  // namespace
@@ -217,21 +234,22 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   set_log_level(static_cast<LogLevel>(settings.value().log_level), settings.value().log_hide_time);
   report_unread(environment);
   RUEDA_RETURN_IF_ERROR(check_settings(settings.value(), environment));
-  const Result<Plugins> plugins = load_plugins(settings.value().plugins);
-  if (!plugins.ok()) return plugins.status();
-  RUEDA_RETURN_IF_ERROR(check_rows(settings.value(), plugins.value()));
-  const Result<IdentityOptions> given = identity_options(options);
-  if (!given.ok()) return given.status();
-  Result<Identity> identity = read_identity(given.value(), environment);
-  if (!identity.ok()) return identity.status();
-  const Result<std::vector<std::vector<int>>> sets = static_sets(options, identity.value().size);
-  if (!sets.ok()) return sets.status();
   const Result<Deadline> deadline = init_deadline(options, settings.value());
   if (!deadline.ok()) return deadline.status();
-  Result<Meeting> meeting = meet(options, identity.value(), settings.value(), environment, deadline.value());
+  Result<Place> place = find_place(options, settings.value(), environment);
+  if (!place.ok()) return place.status();
+  auto& [identity, plugins] = place.value();
+  RUEDA_RETURN_IF_ERROR(check_rows(settings.value(), plugins));
+  // Before anybody is met, where the size is known before.
+  if (plugins.fabric == nullptr) RUEDA_RETURN_IF_ERROR(static_sets(options, identity.size).status());
+  Result<Meeting> meeting =
+      plugins.fabric == nullptr
+          ? meet(options, identity, settings.value(), environment, deadline.value())
+          : meet_by_mpi(options, identity, settings.value(), *plugins.fabric, environment, deadline.value());
   if (!meeting.ok()) return meeting.status();
-  return start_session(identity.value(), std::move(meeting).value(), settings.value(), plugins.value(), sets.value(),
-                       deadline.value());
+  const Result<std::vector<std::vector<int>>> sets = static_sets(options, identity.size);
+  if (!sets.ok()) return sets.status();
+  return start_session(identity, std::move(meeting).value(), settings.value(), plugins, sets.value(), deadline.value());
 }
 
 Status close_session(rueda_session& session) {

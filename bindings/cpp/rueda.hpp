@@ -8,6 +8,7 @@
 #pragma once
 #include "rueda/distributed_optimizer.hpp"  // IWYU pragma: export
 #include "rueda/error.hpp"                  // IWYU pragma: export
+#include "rueda/groups.hpp"                 // IWYU pragma: export
 #include "rueda/handle.hpp"                 // IWYU pragma: export
 #include "rueda/options.hpp"                // IWYU pragma: export
 #include "rueda/process_set.hpp"            // IWYU pragma: export

@@ -105,6 +105,9 @@ class Session {
   /// The last operations of this rank, as JSON to `path` ({rank} in it is replaced, else put behind it); an empty path:
   /// in a few lines to the log.
   void dump(const std::string& path = {}) const { check(rueda_dump(session_, path.empty() ? nullptr : path.c_str())); }
+  /// A timeline of all ranks, or of this one where {rank} is in `path`; see rueda_start_timeline.
+  void start_timeline(const std::string& path) const { check(rueda_start_timeline(session_, path.c_str(), 0)); }
+  void stop_timeline() const { check(rueda_stop_timeline(session_)); }
 
   /// Reduces `input` of all ranks element by element; every rank receives the same bits in `output`.
   Handle allreduce_async(const ConstTensor& input, const Tensor& output, const AllreduceOptions& options = {}) const {

@@ -1,0 +1,80 @@
+#include "bindings/c/launcher_link.h"
+
+#include "runtime/base/log.h"
+#include "runtime/rendezvous/death.h"
+#include "runtime/rendezvous/store_keys.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr std::chrono::seconds kHandOverLimit{5};
+
+/// The launcher's verdicts, as the store carries them.
+class StoreVerdicts : public VerdictSource {
+ public:
+  /// `store` is used for reports alone, on the coordinator thread.
+  StoreVerdicts(std::unique_ptr<StoreWatch> watch, std::shared_ptr<Store> store, std::string job)
+      : watch_(std::move(watch)), store_(std::move(store)), job_(std::move(job)) {}
+  int fd() const override { return watch_->fd(); }
+  std::optional<Status> take() override {
+    const std::optional<Result<std::string>> value = watch_->take();
+    if (!value) return std::nullopt;
+    if (!value->ok()) return Status();
+    const std::optional<DeathVerdict> verdict = decode_death(value->value());
+    return verdict ? verdict->status() : Status();
+  }
+  void report(int rank, const std::string& how) override {
+    const Status told = store_->set(evidence_key(job_), encode(DeathVerdict{0, rank, "", 0, how}));
+    if (!told.ok()) log(LogLevel::kInfo, "hvdrun could not be told of rank {}: {}", rank, told.sentence());
+  }
+
+ private:
+  std::unique_ptr<StoreWatch> watch_;
+  std::shared_ptr<Store> store_;
+  std::string job_;
+};
+
+/// The launcher's requests for flight records, one key after the other.
+class StoreDumps : public DumpSource {
+ public:
+  StoreDumps(StoreLocation where, int rank, std::unique_ptr<StoreWatch> watch)
+      : where_(std::move(where)), rank_(rank), watch_(std::move(watch)) {}
+  int fd() const override { return watch_->fd(); }
+  bool open() const override { return open_; }
+  std::optional<int64_t> take() override {
+    const std::optional<Result<std::string>> value = open_ ? watch_->take() : std::nullopt;
+    if (!value) return std::nullopt;
+    open_ = value->ok();
+    if (!open_) return std::nullopt;
+    const int64_t number = next_++;
+    watch_->next(dump_key(where_.job, next_));
+    return number;
+  }
+  Status give(int64_t number, const std::string& json) override {
+    const Result<std::unique_ptr<StoreClient>> store = StoreClient::connect(where_, Deadline::after(kHandOverLimit));
+    return store.ok() ? store.value()->set(dumped_key(where_.job, number, rank_), json) : store.status();
+  }
+
+ private:
+  const StoreLocation where_;
+  const int rank_;
+  std::unique_ptr<StoreWatch> watch_;
+  int64_t next_ = 1;
+  bool open_ = true;
+};
+
+}  // namespace
+
+Result<LauncherLink> link_to_launcher(const StoreLocation& where, int rank, std::shared_ptr<Store> store,
+                                      Deadline deadline) {
+  Result<std::unique_ptr<StoreWatch>> deaths = StoreWatch::start(where, death_key(where.job), deadline);
+  if (!deaths.ok()) return deaths.status();
+  Result<std::unique_ptr<StoreWatch>> dumps = StoreWatch::start(where, dump_key(where.job, 1), deadline);
+  if (!dumps.ok()) return dumps.status();
+  LauncherLink link;
+  link.verdicts = std::make_unique<StoreVerdicts>(std::move(deaths).value(), std::move(store), where.job);
+  link.dumps = std::make_unique<StoreDumps>(where, rank, std::move(dumps).value());
+  return link;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,21 @@
+#pragma once
+#include <memory>
+
+#include "runtime/engine/dump_source.h"
+#include "runtime/engine/verdict_source.h"
+#include "runtime/rendezvous/store_client.h"
+
+namespace rueda::core {
+
+/// What a launcher tells and asks a rank through its store.
+struct LauncherLink {
+  std::unique_ptr<VerdictSource> verdicts;
+  std::unique_ptr<DumpSource> dumps;
+};
+
+/// Connects, once for each. `store`: the rank's own connection, for what it tells the launcher on the coordinator
+/// thread. The store's own errors.
+Result<LauncherLink> link_to_launcher(const StoreLocation& where, int rank, std::shared_ptr<Store> store,
+                                      Deadline deadline);
+
+}  // namespace rueda::core

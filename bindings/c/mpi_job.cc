@@ -1,0 +1,119 @@
+#include "bindings/c/mpi_job.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "runtime/base/log.h"
+#include "runtime/base/random.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr char kNoKey[] = "-";
+constexpr size_t kKeyDigits = 64;
+
+/// "KEY JOB", the key in hex.
+Result<std::string> make_offer(const Identity& identity, const Settings& settings) {
+  if (settings.insecure) return kNoKey + (" " + identity.job);
+  JobKey key = identity.key;
+  if (!key.present) {
+    const auto bytes = random_key();
+    if (!bytes.ok()) return bytes.status();
+    key.bytes = bytes.value();
+  }
+  std::string offer;
+  for (const uint8_t byte : key.bytes) offer += fmt::format("{:02x}", byte);
+  return offer + " " + identity.job;
+}
+
+Status take_offer(const std::string& offer, Identity& identity) {
+  const size_t blank = offer.find(' ');
+  const std::string key = offer.substr(0, blank);
+  if (blank == std::string::npos || (key != kNoKey && key.size() != kKeyDigits)) {
+    return {Code::kMismatch,
+            "init: rank 0 offered no key and name of the job through MPI; are all ranks of one build?"};
+  }
+  identity.job = offer.substr(blank + 1);
+  identity.key = JobKey();
+  if (key == kNoKey) return {};
+  identity.key.present = true;
+  for (size_t i = 0; i < identity.key.bytes.size(); ++i) {
+    identity.key.bytes[i] = static_cast<uint8_t>(std::stoi(key.substr(2 * i, 2), nullptr, 16));
+  }
+  return {};
+}
+
+Status refuse_two_answers(const rueda_init_options& options) {
+  if (options.has_rank != 0) {
+    return {Code::kInvalidArgument, "options: rank and size are given, and MPI is to say them; give one of the two"};
+  }
+  if (options.store != nullptr) {
+    return {Code::kInvalidArgument, "options: a store is given, and MPI is to bring the ranks together; give one"};
+  }
+  return {};
+}
+
+Result<std::vector<int>> chosen_ranks(const rueda_init_options& options) {
+  if (options.rank_count == 0) return std::vector<int>();
+  if (options.ranks == nullptr) return Status(Code::kInvalidArgument, "options: rank_count is set, but ranks is NULL");
+  if (options.rank_count > static_cast<size_t>(std::numeric_limits<int>::max())) {
+    return Status(Code::kInvalidArgument, fmt::format("options: rank_count is {}", options.rank_count));
+  }
+  return std::vector<int>(options.ranks, options.ranks + options.rank_count);
+}
+
+/// A launcher and an MPI library that do not know each other start N programs that each take themselves for a job of
+/// one.
+Status check_against_launcher(const Identity& told, int size, const std::string& library,
+                              const Environment& environment) {
+  const std::string said = fmt::format("MPI ({}) says that the job has {} rank{}", library, size, size == 1 ? "" : "s");
+  const auto tasks = environment("SLURM_STEP_NUM_TASKS");
+  if (size == 1 && environment("SLURM_STEP_ID") && tasks && *tasks != "1") {
+    return {Code::kInvalidArgument,
+            fmt::format("{}, SLURM_STEP_NUM_TASKS that its step has {}: start it with srun --mpi=pmix", said, *tasks)};
+  }
+  if (told.launcher.empty() || told.size == size) return {};
+  return {Code::kInvalidArgument,
+          fmt::format("{}, the variables of {} say {}: start it with the mpirun of this MPI, or with hvdrun --mpi",
+                      said, told.launcher, told.size)};
+}
+
+}  // namespace
+
+bool asks_for_mpi(const rueda_init_options& options, const Settings& settings) {
+  return options.mpi_comm != nullptr || options.rank_count != 0 || settings.controller == "mpi" ||
+         settings.cpu_operations == "mpi";
+}
+
+bool needs_mpi(const rueda_init_options& options, const Identity& identity, const Environment& environment) {
+  const bool by_mpirun = identity.launcher == "Open MPI" || identity.launcher == "PMI";
+  return options.store == nullptr && by_mpirun && !choose_store(identity, environment).ok();
+}
+
+Result<std::shared_ptr<Fabric>> join_mpi(const rueda_init_options& options, const Settings& settings,
+                                         FabricSource& source, const Environment& environment, Identity& identity,
+                                         Deadline deadline) {
+  RUEDA_RETURN_IF_ERROR(refuse_two_answers(options));
+  const auto ranks = chosen_ranks(options);
+  if (!ranks.ok()) return ranks.status();
+  const auto offer = make_offer(identity, settings);
+  if (!offer.ok()) return offer.status();
+  auto fabric = source.join({options.mpi_comm, ranks.value(), identity.host, offer.value()}, deadline);
+  if (!fabric.ok()) return fabric;
+  const Fabric& joined = *fabric.value();
+  const auto library = source.library();
+  const bool whole_world = options.mpi_comm == nullptr && ranks.value().empty();
+  if (whole_world) {
+    RUEDA_RETURN_IF_ERROR(
+        check_against_launcher(identity, joined.size(), library.ok() ? library.value() : "MPI", environment));
+  }
+  identity.rank = joined.rank();
+  identity.size = joined.size();
+  identity.local_size = joined.local_size();
+  RUEDA_RETURN_IF_ERROR(take_offer(joined.offer(), identity));
+  log(LogLevel::kInfo, "init: rank {} of {} by {}", identity.rank, identity.size, library.value());
+  return fabric;
+}
+
+}  // namespace rueda::core

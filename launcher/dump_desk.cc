@@ -1,0 +1,108 @@
+#include "launcher/dump_desk.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "runtime/diagnosis/divergence.h"
+#include "runtime/net/unix_socket.h"
+
+namespace rueda::core::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{5000};  // for ranks that do not answer: stopped, or not in the job yet
+constexpr size_t kMaxNoteBytes = 64;
+
+std::string name_for(int64_t pid) { return fmt::format("rueda-hvdrun-{}", pid); }
+
+/// A file in memory that holds `text`.
+UniqueFd file_of(const std::string& text) {
+  UniqueFd file(memfd_create("rueda-dump", MFD_CLOEXEC));
+  for (size_t done = 0; file.valid() && done < text.size();) {
+    const ssize_t wrote = ::write(file.get(), text.data() + done, text.size() - done);
+    if (wrote <= 0) return UniqueFd();
+    done += static_cast<size_t>(wrote);
+  }
+  return file;
+}
+
+std::string contents(int file) {
+  std::string text;
+  char piece[16384];
+  for (ssize_t got = 0; (got = ::pread(file, piece, sizeof piece, static_cast<off_t>(text.size()))) > 0;) {
+    text.append(piece, static_cast<size_t>(got));
+  }
+  return text;
+}
+
+}  // namespace
+
+DumpDesk::DumpDesk(EventLoop& loop, JobStore& store, std::function<std::vector<int>()> expected)
+    : loop_(loop), store_(store), expected_(std::move(expected)) {}
+
+Status DumpDesk::open() {
+  Result<UniqueFd> listener = listen_abstract(name_for(getpid()));
+  if (!listener.ok()) return listener.status();
+  listener_ = std::move(listener).value();
+  watch_ = std::make_unique<FdWatch>(loop_, listener_.get(), Interest::kRead);
+  patience_ = std::make_unique<Timer>(loop_);
+  watch_->arm([this] { accept(); });
+  return {};
+}
+
+void DumpDesk::accept() {
+  if (visitor_.valid()) return;  // `answer` arms the watch again
+  AcceptedSocket socket = accept_one(listener_.get());
+  if (socket.fd.valid() && check_same_user(socket.fd.get()).ok()) return begin(std::move(socket.fd));
+  watch_->arm([this] { accept(); });
+}
+
+void DumpDesk::begin(UniqueFd visitor) {
+  visitor_ = std::move(visitor);
+  answers_ = 0;
+  asked_ = expected_();
+  number_ = store_.ask_for_dumps(asked_, [this](int64_t number) { loop_.post([this, number] { note(number); }); });
+  if (asked_.empty()) return answer();
+  patience_->start(kPatience, [this] { answer(); });
+}
+
+void DumpDesk::note(int64_t number) {
+  if (visitor_.valid() && number == number_ && ++answers_ == asked_.size()) answer();
+}
+
+void DumpDesk::answer() {
+  patience_->cancel();
+  std::vector<RankDump> dumps;
+  for (const std::string& json : store_.dumps(number_, asked_)) {
+    Result<RankDump> dump = dump_from_json(json);
+    if (dump.ok()) dumps.push_back(std::move(dump).value());
+  }
+  const UniqueFd file = file_of(merged_json(dumps));
+  const int descriptors[] = {file.get()};
+  if (file.valid()) send_packet(visitor_.get(), std::as_bytes(std::span("dump", 4)), descriptors);
+  visitor_.reset();
+  watch_->arm([this] { accept(); });
+}
+
+Result<std::string> fetch_dump(int64_t pid) {
+  const DialledSocket socket = dial_abstract(name_for(pid));
+  if (!socket.fd.valid()) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("no hvdrun of pid {} answers here: {}", pid, std::strerror(socket.error)));
+  }
+  RUEDA_RETURN_IF_ERROR(check_same_user(socket.fd.get()));
+  pollfd readable{socket.fd.get(), POLLIN, 0};
+  while (::poll(&readable, 1, -1) < 0 && errno == EINTR) {
+  }
+  const Packet packet = receive_packet(socket.fd.get(), kMaxNoteBytes, 1);
+  if (packet.kind != PacketKind::kPacket || packet.descriptors.empty()) {
+    return Status(Code::kSystem, fmt::format("hvdrun (pid {}) ended before it answered", pid));
+  }
+  return contents(packet.descriptors.front().get());
+}
+
+}  // namespace rueda::core::launcher
