@@ -19,11 +19,13 @@ def declarations(path):
     return text.replace("RUEDA_API ", "")
 
 
-# What the library calls back: the functions of a store that lives in Python (rueda/store.py).
+# What the library calls back: the functions of a store that lives in Python (rueda/store.py), and who says what the
+# program is doing (rueda/activity.py).
 CALLBACKS = """
 extern "Python" int32_t rueda_py_store_set(void*, const char*, const void*, size_t);
 extern "Python" int32_t rueda_py_store_get(void*, const char*, void*, size_t, size_t*, double);
 extern "Python" int32_t rueda_py_store_add(void*, const char*, int64_t, int64_t*);
+extern "Python" void rueda_py_activity(void*, char*, size_t);
 """
 
 

@@ -118,6 +118,55 @@ int64_t rueda_py_start_barrier(rueda_session* session, int32_t process_set) {
   return handle_or_code(code, handle);
 }
 
+int64_t rueda_py_start_join(rueda_session* session, int32_t process_set) {
+  const rueda_op_options options = {.struct_size = sizeof options, .process_set = process_set};
+  rueda_handle handle = 0;
+  const int32_t code = rueda_join_async(session, &options, &handle);
+  return handle_or_code(code, handle);
+}
+
+int64_t rueda_py_start_message(rueda_session* session, int32_t kind, uintptr_t data, int32_t dtype, int32_t dimensions,
+                               const int64_t* shape, int32_t peer, const char* name, int32_t process_set) {
+  const rueda_tensor tensor = tensor_at(data, dtype, dimensions, shape);
+  const rueda_op_options options = options_of(name, process_set, RUEDA_CODEC_NONE, 1.0, 1.0);
+  rueda_handle handle = 0;
+  const int32_t code = kind == RUEDA_PY_SEND ? rueda_send_async(session, &tensor, peer, &options, &handle)
+                                             : rueda_recv_async(session, &tensor, peer, &options, &handle);
+  return handle_or_code(code, handle);
+}
+
+struct rueda_py_request {
+  rueda_tensor tensor;
+  rueda_op_options options;
+  int32_t op;
+  int64_t shape[16];
+};
+
+rueda_py_request* rueda_py_prepare(rueda_session* session, int32_t dtype, int32_t dimensions, const int64_t* shape,
+                                   int32_t op, const char* name, int32_t process_set, int32_t codec, double prescale,
+                                   double postscale) {
+  int64_t name_id = 0;
+  if (dimensions > 16 || rueda_intern(session, name, &name_id) != RUEDA_OK) return NULL;
+  rueda_py_request* request = malloc(sizeof *request);
+  if (request == NULL) return NULL;
+  memcpy(request->shape, shape, (size_t)dimensions * sizeof *shape);
+  request->tensor = tensor_at(0, dtype, dimensions, request->shape);
+  request->options = options_of(NULL, process_set, codec, prescale, postscale);
+  request->options.name_id = name_id;
+  request->op = op;
+  return request;
+}
+
+int64_t rueda_py_start_prepared(rueda_session* session, rueda_py_request* request, uintptr_t address) {
+  rueda_tensor tensor = request->tensor;
+  tensor.data = (void*)address;
+  rueda_handle handle = 0;
+  const int32_t code = rueda_allreduce_async(session, &tensor, &tensor, request->op, &request->options, &handle);
+  return handle_or_code(code, handle);
+}
+
+void rueda_py_forget(rueda_py_request* request) { free(request); }
+
 int32_t rueda_py_output(rueda_handle handle, size_t index, uintptr_t* data, int64_t* shape) {
   rueda_tensor tensor = {.struct_size = sizeof tensor};
   const int32_t code = rueda_output(handle, index, &tensor);

@@ -19,7 +19,9 @@ enum {
   RUEDA_PY_ALLTOALL,
   RUEDA_PY_REDUCESCATTER,
   RUEDA_PY_GATHER,
-  RUEDA_PY_SCATTER
+  RUEDA_PY_SCATTER,
+  RUEDA_PY_SEND,
+  RUEDA_PY_RECV
 };
 
 /* Enqueues. `argument` is the reduce operator of a reduction, the root of a broadcast. */
@@ -48,6 +50,22 @@ int64_t rueda_py_start_group(rueda_session* session, int32_t kind, size_t count,
                              int32_t codec, double prescale, double postscale);
 
 int64_t rueda_py_start_barrier(rueda_session* session, int32_t process_set);
+int64_t rueda_py_start_join(rueda_session* session, int32_t process_set);
+
+/* Enqueues what goes from one rank to another: RUEDA_PY_SEND from `data` to `peer`, RUEDA_PY_RECV from it into `data`.
+ */
+int64_t rueda_py_start_message(rueda_session* session, int32_t kind, uintptr_t data, int32_t dtype, int32_t dimensions,
+                               const int64_t* shape, int32_t peer, const char* name, int32_t process_set);
+
+/* An all-reduce in place that comes again and again: all of it but the address, so that its enqueue takes three
+ * numbers. For one session, in which its name is interned. NULL: the name cannot be used, or no memory; see
+ * rueda_last_error(). */
+typedef struct rueda_py_request rueda_py_request;
+rueda_py_request* rueda_py_prepare(rueda_session* session, int32_t dtype, int32_t dimensions, const int64_t* shape,
+                                   int32_t op, const char* name, int32_t process_set, int32_t codec, double prescale,
+                                   double postscale);
+int64_t rueda_py_start_prepared(rueda_session* session, rueda_py_request* request, uintptr_t address);
+void rueda_py_forget(rueda_py_request* request);
 
 /* Where output `index` of a finished operation lies: writes its address and extents (`shape` has 16 places) and returns
  * the number of dimensions, or a negative error code. */

@@ -131,3 +131,9 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
     """Waits until all ranks of the set are here."""
     session = current()
     Handle(session, lib.rueda_py_start_barrier(session.pointer, id_of(process_set)), None).wait()
+
+
+def join(process_set: ProcessSet = global_process_set) -> int:
+    """This rank has no more to give: it takes part in the others' all-reduces with nothing until all ranks of the set have
+    joined. Returns the rank that was the last."""
+    return operations.start_join(current(), id_of(process_set)).wait()

@@ -3,12 +3,14 @@
 import warnings
 from typing import Any, Optional, Sequence, Tuple
 
+from rueda import errors
 from rueda._native import ffi, lib
+from rueda.handles import Handle
 from rueda.session import Session
 
 Average = lib.RUEDA_AVERAGE
 Sum = lib.RUEDA_SUM
-Adasum = 2
+Adasum = lib.RUEDA_ADASUM
 Min = lib.RUEDA_MIN
 Max = lib.RUEDA_MAX
 Product = lib.RUEDA_PRODUCT
@@ -25,6 +27,8 @@ ALLTOALL = lib.RUEDA_PY_ALLTOALL
 REDUCESCATTER = lib.RUEDA_PY_REDUCESCATTER
 GATHER = lib.RUEDA_PY_GATHER
 SCATTER = lib.RUEDA_PY_SCATTER
+SEND = lib.RUEDA_PY_SEND
+RECV = lib.RUEDA_PY_RECV
 
 CODEC_DEFAULT = lib.RUEDA_CODEC_DEFAULT
 CODEC_NONE = lib.RUEDA_CODEC_NONE
@@ -59,6 +63,17 @@ def start_group(session: Session, kind: int, views: Sequence[View], outputs: Seq
         session.pointer, kind, len(views), [view[0] for view in views], outputs, [view[1] for view in views],
         [len(view[2]) for view in views], [extent for view in views for extent in view[2]], argument, encode_name(name),
         process_set, codec, prescale, postscale)  # fmt: skip
+
+
+def start_join(session: Session, process_set: int) -> Handle:
+    """This rank has no more to give in the set. The result is the rank that joined last."""
+    return Handle(session, lib.rueda_py_start_join(session.pointer, process_set), None, _last_joined)
+
+
+def _last_joined(handle: Handle) -> int:
+    last = ffi.new("int32_t*")
+    errors.check(lib.rueda_last_joined(handle.number, last))
+    return last[0]
 
 
 def check_root(session: Session, root: int) -> None:

@@ -3,6 +3,8 @@
 import os
 import sys
 
+from rueda import timeline_summary
+
 
 def path_of(program: str) -> str:
     """Where the program lies. FileNotFoundError: this build does not have it."""
@@ -19,6 +21,11 @@ def _become(program: str) -> None:
 def hvdrun() -> None:
     """The command hvdrun."""
     _become("hvdrun")
+
+
+def rueda_timeline() -> None:
+    """The command rueda-timeline."""
+    sys.exit(timeline_summary.main())
 
 
 def rueda_perf() -> None:

@@ -12,20 +12,66 @@ import sys
 import threading
 from typing import Any, Optional, Sequence
 
-from rueda import errors
+from rueda import activity, errors
 from rueda._native import ffi, lib
+
+
+class _Joining:
+    """rueda_init on a thread of its own, so that signals are handled where one waits for it. Given up, it goes on until it
+    has an end, and says goodbye at once where it succeeds."""
+
+    _last: Optional["_Joining"] = None
+
+    def __init__(self, options: Any):
+        if _Joining._last is not None:  # one given up; its rank would be there twice
+            _Joining._last._ended.wait()
+        self._options = options
+        self._pointer: Any = None
+        self._error: Optional[BaseException] = None
+        self._given_up = False
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        _Joining._last = self
+        threading.Thread(target=self._run, name="rueda-init", daemon=True).start()
+
+    def _run(self) -> None:
+        place = ffi.new("rueda_session**")
+        try:
+            errors.check(lib.rueda_init(ffi.NULL if self._options is None else self._options.pointer, place))
+        except Exception as error:
+            self._error = error
+        else:
+            with self._lock:
+                self._pointer = place[0]
+                self._leave_if_given_up()
+        self._ended.set()
+
+    def _leave_if_given_up(self) -> None:
+        if self._given_up and self._pointer is not None:
+            lib.rueda_shutdown(self._pointer)
+
+    def wait(self) -> Any:
+        """The session's pointer, or what rueda_init failed with."""
+        try:
+            self._ended.wait()
+        except BaseException:
+            with self._lock:
+                self._given_up = True
+                self._leave_if_given_up()
+            raise
+        _Joining._last = None
+        if self._error is not None:
+            raise self._error
+        return self._pointer
 
 
 class Session:
     """One rank of one job. Its numbers hold until the end; after `close()` every operation raises."""
 
-    def __init__(self, options: Any = ffi.NULL):
-        place = ffi.new("rueda_session**")
-        code = lib.rueda_init(options, place)
-        while code == lib.RUEDA_INTERRUPTED:  # Python has run the signal's handler; what it raised has left this loop
-            code = lib.rueda_init(options, place)
-        errors.check(code)
-        self.pointer = place[0]
+    def __init__(self, options: Any = None):
+        """options: SessionOptions of rueda/store.py, None for what the environment says."""
+        self.pointer = _Joining(options).wait()
+        activity.watch(self.pointer)
         self.rank = lib.rueda_rank(self.pointer)
         self.size = lib.rueda_size(self.pointer)
         self.local_rank = lib.rueda_local_rank(self.pointer)
@@ -69,7 +115,7 @@ def join(comm: Any = None, options: Any = None) -> bool:
     with _lock:
         begun = _session is None
         if begun:
-            _open(Session() if options is None else Session(options.pointer))
+            _open(Session(options))
     if comm is not None and sorted(_ranks_of(comm)) != list(range(current().size)):
         raise ValueError(f"init(comm={comm!r}): a part of the {current().size} ranks; make a process set of them")
     return begun
@@ -161,6 +207,7 @@ def _leave() -> None:
     hvdrun's report names it. What it was lent stays as it is until the process has ended.
     """
     if getattr(sys, "last_value", None) is not None and _session is not None:
+        activity.unwatch(_session.pointer)  # no call of the library into an interpreter that is going
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_session))
         return
     try:

@@ -48,6 +48,7 @@ from rueda.session import (
     shutdown,
     size,
 )
+from rueda.timeline import start_timeline, stop_timeline
 from rueda.torch import elastic
 from rueda.torch.asynchronous import (
     allreduce_,
@@ -61,6 +62,8 @@ from rueda.torch.asynchronous import (
     grouped_allreduce_,
     grouped_allreduce_async,
     grouped_allreduce_async_,
+    join,
+    join_async,
     poll,
     synchronize,
 )
@@ -73,13 +76,16 @@ from rueda.torch.differentiable_rows import (
     grouped_reducescatter,
     reducescatter,
 )
+from rueda.torch.messages import recv, recv_async, send, send_async
 from rueda.torch.optimizer import DistributedOptimizer
 from rueda.torch.rows import (
     allgather_async,
     alltoall_async,
     grouped_allgather_async,
     grouped_reducescatter_async,
+    reducescatter_,
     reducescatter_async,
+    reducescatter_async_,
     sparse_allreduce_async,
 )
 from rueda.torch.state import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters

@@ -170,6 +170,24 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
     barrier_async(process_set).wait()
 
 
+def join_async(device: int = -1, process_set: ProcessSet = global_process_set) -> Handle:
+    """This rank has no more to give: until all ranks of the set have joined, it takes part in the others' operations there
+    with nothing. Sums and averages count it as nothing (an average still divides by all ranks), minimum, maximum and product
+    ignore it; what has no such contribution, as a broadcast, raises HorovodInternalError on the others. Until the join ends,
+    whatever this rank submits in the set is refused (ValueError).
+
+    The result is the rank, of the job, that joined last. RUEDA_TIMEOUT_SECONDS does not limit it. device: accepted, without
+    meaning.
+    """
+    del device
+    return operations.start_join(current(), id_of(process_set))
+
+
+def join(device: int = -1, process_set: ProcessSet = global_process_set) -> int:
+    """join_async(), and waits until all ranks of the set have joined. Returns the rank that was the last."""
+    return join_async(device, process_set).wait()
+
+
 def poll(handle: Handle) -> bool:
     """Whether the operation has finished; synchronize() then does not block."""
     return handle.poll()

@@ -10,6 +10,7 @@ from rueda.operations import Average, Sum
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import size
 from rueda.torch.compression import Compression
+from rueda.torch.gradient_buffers import BufferedReducer
 from rueda.torch.reducer import GradientReducer, Reduction
 
 Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
@@ -76,13 +77,15 @@ class _Distributed:
             raise AssertionError("zero_grad() between backward and step(): gradients that are being reduced would be lost; "
                                  "call step() or synchronize() first")  # fmt: skip
         super().zero_grad(*args, **kwargs)
+        if self._reducer is not None:
+            self._reducer.cleared()
 
 
 def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any = None, compression: Any = Compression.none,
                          backward_passes_per_step: int = 1, op: int = Average, gradient_predivide_factor: float = 1.0,
                          num_groups: int = 0, groups: Groups = None, sparse_as_dense: bool = False,
                          process_set: ProcessSet = global_process_set, *,
-                         average_accumulated: bool = False) -> torch.optim.Optimizer:
+                         average_accumulated: bool = False, gradient_as_buffer_view: bool = False) -> torch.optim.Optimizer:
     """An optimizer of the same class, whose step() uses gradients reduced over the ranks of the process set.
 
     Each gradient is enqueued when the backward pass has made it; step() waits for all. All ranks make their distributed
@@ -98,6 +101,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
     num_groups: gradients are reduced in so many groups; 0: each by itself. groups: the parameters of each group instead.
     sparse_as_dense: sparse gradients are reduced as dense ones.
     average_accumulated: divides by backward_passes_per_step.
+    gradient_as_buffer_view: gradients are views of larger tensors, one for each group or for about 8 MiB, which are reduced
+        whole: fewer operations, and no gradient is None after zero_grad(). Not with Adasum, nor a compressor of one's own.
 
     ValueError: a parameter without a name, two of one name, a parameter in two groups, predivide with another op than
     Average, a count below its least value, a process set of no job, no init() before.
@@ -124,7 +129,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
     distributed._synchronized = distributed._skipping = False
     distributed._reducer = None
     if process_set.included():
-        distributed._reducer = GradientReducer(named, chosen, how, backward_passes_per_step)
+        reducer = BufferedReducer if gradient_as_buffer_view else GradientReducer
+        distributed._reducer = reducer(named, chosen, how, backward_passes_per_step)
     return distributed
 
 

@@ -6,8 +6,6 @@ what goes wrong travels in them.
 
 import contextlib
 import functools
-import os
-import secrets
 import sys
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -18,11 +16,12 @@ from torch._C._distributed_c10d import ProcessGroup, ReduceOp
 from rueda import errors, operations, session
 from rueda._native import ffi, lib
 from rueda.handles import Handle
-from rueda.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, CODEC_NONE, GATHER, REDUCESCATTER, SCATTER
+from rueda.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, CODEC_NONE, GATHER, RECV, REDUCESCATTER, SCATTER, SEND
 from rueda.process_sets import ProcessSet, add_process_set, id_of, remove_process_set
-from rueda.store import SessionOptions
-from rueda.torch import tensors
+from rueda.torch import monitored_barrier, tensors
 from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
+from rueda.torch.meeting import join_job, require_alone
+from rueda.torch.messages import start_message
 from rueda.torch.work import Completer, RuedaWork
 
 _OPS = {
@@ -32,69 +31,18 @@ _OPS = {
 }  # fmt: skip
 
 
-class _TorchStore:
-    """PyTorch's store below a prefix of its own. Values travel as hexadecimal text, which every store can hold."""
-
-    def __init__(self, store: Any, prefix: str):
-        self._store, self._prefix = store, prefix
-
-    def set(self, key: str, value: bytes) -> None:
-        self._store.set(self._prefix + key, value.hex() or "-")
-
-    def get(self, key: str, timeout: float) -> Optional[bytes]:
-        # A wait that times out leaves a TCPStore's connection in disorder, so short ones only look.
-        if not self._store.check([self._prefix + key]):
-            if timeout < 1.0:
-                return None
-            try:
-                self._store.wait([self._prefix + key], timedelta(seconds=timeout))
-            except RuntimeError:
-                return None
-        text = self._store.get(self._prefix + key).decode()
-        return b"" if text == "-" else bytes.fromhex(text)
-
-    def add(self, key: str, amount: int) -> int:
-        return self._store.add(self._prefix + key, amount)
-
-
 def create(options: Any) -> "RuedaGroup":
     """The group that torch.distributed asks for; called on its members only."""
+    require_alone()
+    monitored_barrier.install()
     ranks = list(options.global_ranks_in_group)
+    if ranks != sorted(ranks):
+        raise ValueError(f"new_group({ranks}, sort_ranks=False): the ranks of a group of Rueda's stand in ascending order")
     if ranks:
         return RuedaGroup(options.group_rank, options.group_size, ranks, options.group_id, options.store, owns_session=False)
-    began = _join(options)
+    began = join_job(options)
     ranks = list(range(options.group_size))
     return RuedaGroup(options.group_rank, options.group_size, ranks, "all", options.store, owns_session=began)
-
-
-def _join(options: Any) -> bool:
-    """Makes sure that the process is a rank of the job that the default group spans; whether it was none before."""
-    rank, size = options.group_rank, options.group_size
-    began = not session.is_initialized()
-    if began and (os.environ.get("RUEDA_RANK"), os.environ.get("RUEDA_SIZE")) == (str(rank), str(size)):
-        session.join()
-    elif began:
-        session.join(options=_meet(options))
-    here = session.current()
-    if (here.rank, here.size) != (rank, size):
-        raise ValueError(f"init_process_group('rueda'): rank {rank} of {size}, but this process is rank {here.rank} of {here.size} "
-                         "of its Rueda job")  # fmt: skip
-    return began
-
-
-def _meet(options: Any) -> SessionOptions:
-    """How ranks meet through PyTorch's store, which keeps what earlier groups of these processes left in it: each process
-    counts its own turns, and all have the same number."""
-    rank, store = options.group_rank, options.store
-    turn = store.add(f"rueda/turn/{rank}", 1)
-    ours = _TorchStore(store, f"rueda/{turn}/")
-    if rank == 0:
-        ours.set("key", secrets.token_bytes(32))
-    timeout = options.timeout.total_seconds()
-    key = ours.get("key", timeout)
-    if key is None:
-        raise TimeoutError(f"init_process_group('rueda'): rank 0 did not come within {timeout} s")
-    return SessionOptions(rank, options.group_size, ours, key, timeout)
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
@@ -142,8 +90,8 @@ class RuedaGroup(ProcessGroup):
         self._owns_session = owns_session
         self._completer = Completer()
         self._set = add_process_set(ProcessSet(ranks), f"torch.distributed.{identity}")
-        self._pairs: Dict[int, ProcessSet] = {}
         self._messages: Dict[Tuple[int, int, int], int] = {}
+        self._barriers = 0
 
     # ---- Who it is -----------------------------------------------------------------------------------------------
 
@@ -207,9 +155,8 @@ class RuedaGroup(ProcessGroup):
         if self._owns_session:
             session.shutdown()
             return
-        for made in [*self._pairs.values(), self._set]:
-            with contextlib.suppress(errors.CollectiveError, ValueError):  # another rank was first, or was not waited for
-                remove_process_set(made)
+        with contextlib.suppress(errors.CollectiveError, ValueError):  # another rank was first, or was not waited for
+            remove_process_set(self._set)
 
     def abort(self) -> None:
         self.shutdown()
@@ -334,27 +281,29 @@ class RuedaGroup(ProcessGroup):
     def barrier(self, opts: Any = None) -> RuedaWork:
         return self._work(lambda: barrier_async(self._set), [])
 
+    def monitored_barrier(self, timeout: timedelta, wait_all_ranks: bool = False) -> None:
+        """As monitored_barrier.wait_for_all() says; names all who are missing in any case."""
+        self._barriers += 1
+        name = f"torch.distributed.{self._identity}.barrier.{self._barriers}"
+        monitored_barrier.wait_for_all(name, self._set, timeout.total_seconds())
+
     # ---- Between two ---------------------------------------------------------------------------------------------
 
-    def _message(self, tensor: torch.Tensor, sender: int, receiver: int, tag: int) -> Handle:
-        """Enqueues a broadcast from one to the other, in a set of the two, which both make when they first meet."""
-        other = receiver if sender == self._own_rank else sender
-        if other not in self._pairs:
-            low, high = sorted((self._own_rank, other))
-            pair = ProcessSet([self._ranks[low], self._ranks[high]])
-            self._pairs[other] = add_process_set(pair, f"torch.distributed.{self._identity}.{low}.{high}")
-        place = (sender, receiver, tag)
+    def _message(self, kind: int, tensor: torch.Tensor, peer: int, tag: int) -> Handle:
+        """Enqueues a message. Names belong to two ranks and a direction, so they say which group and tag; they count, because
+        several may be in flight."""
+        place = (kind, peer, tag)
         number = self._messages[place] = self._messages.get(place, 0) + 1
-        name = f"message.{sender}.{receiver}.{tag}.{number}".encode()
-        return start_in_place(session.current(), BROADCAST, _flat(tensor), self._ranks[sender], name, id_of(self._pairs[other]))
+        name = f"torch.distributed.{self._identity}.{tag}.{number}".encode()
+        return start_message(session.current(), kind, _flat(tensor), self._ranks[peer], name, id_of(self._set))
 
     def send(self, values: Any, receiver: int, tag: int = 0) -> RuedaWork:
         results = _as_list(values)
-        return self._work(lambda: self._message(results[0], self._own_rank, receiver, tag), results)
+        return self._work(lambda: self._message(SEND, results[0], receiver, tag), results)
 
     def recv(self, values: Any, sender: int, tag: int = 0) -> RuedaWork:
         results = _as_list(values)
-        return self._work(lambda: self._message(results[0], sender, self._own_rank, tag), results, source=sender)
+        return self._work(lambda: self._message(RECV, results[0], sender, tag), results, source=sender)
 
     def recv_anysource(self, values: Any, tag: int = 0) -> RuedaWork:
         raise NotImplementedError("recv() without src: a receiver of Rueda's names its sender")

@@ -5,13 +5,24 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from rueda._native import lib
+from rueda import errors
+from rueda._native import ffi, lib
 from rueda.handles import Handle
 from rueda.operations import ALLREDUCE
 from rueda.process_sets import ProcessSet, id_of
-from rueda.session import current
+from rueda.session import Session, current
+from rueda.torch import tensors
 from rueda.torch.asynchronous import grouped_allreduce_async_, start_in_place
 from rueda.torch.rows import sparse_allreduce_async
+
+
+_start_prepared = lib.rueda_py_start_prepared
+_strided = torch.strided
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether it lies contiguously in the host's memory."""
+    return tensor.layout is _strided and tensor.is_cpu and tensor.is_contiguous()
 
 
 class Reduction:
@@ -30,23 +41,37 @@ class Reduction:
             self.codec = lib.RUEDA_CODEC_DEFAULT  # RUEDA_COMPRESSION may say otherwise
 
 
-class _Member:
+class Member:
     """One parameter: its gradient's name, and how many backward passes have added to it since the last step."""
 
-    __slots__ = ("parameter", "name", "passes", "group", "handle")
+    __slots__ = ("parameter", "name", "passes", "group", "handle", "request", "session", "dtype", "count")
 
     def __init__(self, parameter: torch.Tensor, name: str):
         self.parameter = parameter
         self.name = name.encode()
         self.passes = 0
-        self.group: Optional[_Group] = None
+        self.group: Optional[Group] = None
         self.handle: Optional[Handle] = None
+        self.request: Any = None  # its usual all-reduce: for this session, of a contiguous gradient of this dtype and count
+        self.session: Optional[Session] = None
+        self.dtype: Optional[torch.dtype] = None
+        self.count = 0
+
+    def prepare(self, session: Session, gradient: torch.Tensor, how: Reduction, process_set: int) -> None:
+        """Makes the request for gradients like this one."""
+        request = lib.rueda_py_prepare(
+            session.pointer, tensors.dtype_number(gradient), gradient.dim(), gradient.shape, how.op, self.name, process_set,
+            how.codec, how.prescale, how.postscale)  # fmt: skip
+        if request == ffi.NULL:
+            raise errors.last_error(lib.rueda_last_error_code())
+        self.request, self.session = ffi.gc(request, lib.rueda_py_forget), session
+        self.dtype, self.count = gradient.dtype, gradient.numel()
 
 
-class _Group:
+class Group:
     """Parameters whose gradients are reduced together, when the last of them is ready."""
 
-    def __init__(self, name: str, members: List[_Member]):
+    def __init__(self, name: str, members: List[Member]):
         self.name = name
         self.members = members
         self.missing = len(members)
@@ -63,14 +88,13 @@ class GradientReducer:
         self._set = id_of(how.process_set)
         self.passes_per_step = passes_per_step
         space = current().next_name_space("optimizer", how.process_set.ranks)
-        self._members: Dict[torch.Tensor, _Member] = {p: _Member(p, f"{space}gradient.{name}") for name, p in named}
-        self._groups: List[_Group] = []
+        self._members: Dict[torch.Tensor, Member] = {p: Member(p, f"{space}gradient.{name}") for name, p in named}
+        self._groups: List[Group] = []
         for number, parameters in enumerate(groups):
-            group = _Group(f"{space}group.{number}", [self._members[p] for p in parameters if p in self._members])
+            group = Group(f"{space}group.{number}", [self._members[p] for p in parameters if p in self._members])
             self._groups.append(group)
             for member in group.members:
                 member.group = group
-        self._group_handles: List[Tuple[_Group, Handle]] = []
         self._finish: List[Tuple[Handle, Callable[[Any], None]]] = []
         self._keep: List[Any] = [_on_gradient(p, functools.partial(self._ready, member)) for p, member in self._members.items()]
 
@@ -85,7 +109,7 @@ class GradientReducer:
         """Whether a gradient was added to since the last step."""
         return any(member.passes > 0 for member in self._members.values())
 
-    def _ready(self, member: _Member) -> None:
+    def _ready(self, member: Member, _: Any = None) -> None:
         """The backward pass has added to this parameter's gradient."""
         if member.passes >= self.passes_per_step:
             raise AssertionError(
@@ -101,16 +125,29 @@ class GradientReducer:
             if member.group.missing == 0:
                 self._enqueue_group(member.group)
 
-    def _enqueue(self, member: _Member) -> None:
-        how, gradient = self._how, member.parameter.grad
+    def _enqueue(self, member: Member) -> None:
+        gradient, session = member.parameter.grad, current()
+        if (session is not member.session or gradient.dtype is not member.dtype or not _is_plain(gradient)
+                or gradient.numel() != member.count):  # fmt: skip
+            self._enqueue_unusual(member, gradient, session)
+            return
+        number = _start_prepared(session.pointer, member.request, gradient.data_ptr())
+        member.handle = Handle(session, number, gradient)
+
+    def _enqueue_unusual(self, member: Member, gradient: torch.Tensor, session: Session) -> None:
+        """Whatever has no request yet, or cannot have one."""
+        how = self._how
         if gradient.is_sparse:
             self._enqueue_sparse(member)
+        elif how.codec is not None and _is_plain(gradient) and gradient.dim() <= 16:
+            member.prepare(session, gradient, how, self._set)
+            self._enqueue(member)
         elif how.codec is not None:
-            member.handle = start_in_place(current(), ALLREDUCE, gradient.detach(), how.op, member.name, self._set, how.codec,
+            member.handle = start_in_place(session, ALLREDUCE, gradient.detach(), how.op, member.name, self._set, how.codec,
                                            how.prescale, how.postscale)  # fmt: skip
         else:
             compressed, context = how.compression.compress(gradient.detach())
-            member.handle = start_in_place(current(), ALLREDUCE, compressed, how.op, member.name, self._set,
+            member.handle = start_in_place(session, ALLREDUCE, compressed, how.op, member.name, self._set,
                                            lib.RUEDA_CODEC_NONE, how.prescale, how.postscale)  # fmt: skip
 
             def finish(reduced: torch.Tensor) -> None:
@@ -118,7 +155,7 @@ class GradientReducer:
 
             self._finish.append((member.handle, finish))
 
-    def _enqueue_sparse(self, member: _Member) -> None:
+    def _enqueue_sparse(self, member: Member) -> None:
         how = self._how
         if how.sparse_as_dense:
             member.parameter.grad = member.parameter.grad.to_dense()
@@ -134,7 +171,7 @@ class GradientReducer:
 
         self._finish.append((member.handle, finish))
 
-    def _enqueue_group(self, group: _Group) -> None:
+    def _enqueue_group(self, group: Group) -> None:
         how = self._how
         group.missing = 0
         if how.codec is None or any(member.parameter.grad.is_sparse for member in group.members):
@@ -175,12 +212,18 @@ class GradientReducer:
     def _enqueue_rest(self) -> None:
         for member in self._members.values():
             if member.parameter.grad is None:
-                member.parameter.grad = torch.zeros_like(member.parameter)
+                self._make_zero(member)
             if member.handle is None and member.group is None:
                 self._enqueue(member)
         for group in self._groups:
             if group.members and group.members[0].handle is None:
                 self._enqueue_group(group)
+
+    def _make_zero(self, member: Member) -> None:
+        member.parameter.grad = torch.zeros_like(member.parameter)
+
+    def cleared(self) -> None:
+        """The optimizer has zeroed its gradients, or set them to None."""
 
     def forget(self) -> None:
         """A new step begins: no passes yet."""
@@ -190,10 +233,10 @@ class GradientReducer:
             group.missing = len(group.members)
 
 
-def _on_gradient(parameter: torch.Tensor, ready: Callable[[], None]) -> Tuple[Any, ...]:
-    """Calls `ready` each time autograd has added to the parameter's gradient. The last of the result removes the hook;
+def _on_gradient(parameter: torch.Tensor, ready: Callable[..., None]) -> Tuple[Any, ...]:
+    """Calls `ready`, which looks at no argument, each time autograd has added to the parameter's gradient. The last of the result removes the hook;
     the rest is to be kept as long as it is wanted."""
     if hasattr(parameter, "register_post_accumulate_grad_hook"):
-        return (parameter.register_post_accumulate_grad_hook(lambda _: ready()),)
+        return (parameter.register_post_accumulate_grad_hook(ready),)
     accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
     return (accumulator, accumulator.register_hook(lambda *_: ready()))

@@ -109,6 +109,34 @@ def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: in
                       lambda handle: take(handle, [tensor])[0], CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
 
 
+def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: int = Average,
+                         process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                         postscale_factor: float = 1.0) -> Handle:
+    """reducescatter_async() in place: the result is this rank's rows of the contiguous `tensor`, which hold what was reduced;
+    what its other rows hold is unspecified. ValueError: it is not contiguous, has no dimension, or lies on a device."""
+    tensors.require_strided(tensor)
+    if tensor.dim() == 0 or not tensor.is_contiguous() or not tensor.is_cpu:
+        raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())} on {tensor.device}: a reduce-scatter in "
+                         "place needs rows, contiguous and on the host")  # fmt: skip
+    session, number_of_set = current(), id_of(process_set)
+    whole, extra = divmod(tensor.shape[0], process_set.size())
+    place = process_set.rank()
+    first = place * whole + min(place, extra)
+    own = tensor.detach()[first : first + whole + (place < extra)]
+    number = lib.rueda_py_start_rows(
+        session.pointer, REDUCESCATTER, tensor.data_ptr(), tensors.dtype_number(tensor), tensor.dim(), tensor.shape,
+        own.data_ptr(), own.shape, ffi.NULL, operations.reduce_op(None, op), operations.encode_name(name), number_of_set,
+        CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
+    return Handle(session, number, own)
+
+
+def reducescatter_(tensor: torch.Tensor, name: Optional[str] = None, op: int = Average,
+                   process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                   postscale_factor: float = 1.0) -> torch.Tensor:
+    """reducescatter_async_() and synchronize() in one."""
+    return reducescatter_async_(tensor, name, op, process_set, prescale_factor, postscale_factor).wait()
+
+
 def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None, op: int = Average,
                                 process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                                 postscale_factor: float = 1.0) -> Handle:

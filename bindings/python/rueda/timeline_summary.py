@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""rueda-timeline: says in words what a timeline holds. Needs nothing but Python 3.
+
+rueda-timeline summary FILE...   where the time went on each rank, and which rank was late how often. Several files: those of
+                                 one job whose ranks wrote one each.
+"""
+
+import argparse
+import collections
+import json
+import sys
+
+PHASES = ("pack", "reduce", "wait", "unpack")
+MOST_NAMES = 5
+
+
+def union(spans):
+    """How long at least one of these (begin, end) lasted."""
+    total, end = 0.0, float("-inf")
+    for begin, stop in sorted(spans):
+        total += max(0.0, stop - max(begin, end))
+        end = max(end, stop)
+    return total
+
+
+def duration(microseconds):
+    """As people say it: "12.3 ms"."""
+    for unit, factor in (("s", 1e6), ("ms", 1e3)):
+        if microseconds >= factor:
+            return f"{microseconds / factor:.3g} {unit}"
+    return f"{microseconds:.3g} us"
+
+
+class Rank:
+    """What one rank recorded."""
+
+    def __init__(self):
+        self.negotiated = []  # (begin, end)
+        self.queued = []
+        self.batches = []
+        self.rows = collections.Counter()  # time, by row
+        self.busy = collections.Counter()  # time, by phase
+        self.tensors = self.bytes = self.lost = 0
+
+    def spans(self):
+        return self.negotiated + self.queued + self.batches
+
+
+class Timeline:
+    """The events of a job."""
+
+    def __init__(self):
+        self.ranks = collections.defaultdict(Rank)
+        self.submitted = collections.defaultdict(dict)  # (set, batch, name, which of that name): rank -> when
+        self._open = {}
+        self._seen = collections.Counter()
+
+    def read(self, path):
+        with open(path, encoding="utf-8") as file:
+            events = json.load(file)
+        if not isinstance(events, list):
+            raise ValueError("it is no list of events")
+        for event in events:
+            self._take(event)
+
+    def _take(self, event):
+        phase, rank = event["ph"], event["pid"]
+        if phase in "be":
+            self._take_async(event, self.ranks[rank])
+        elif phase == "X":
+            self._take_span(event, self.ranks[rank])
+        elif phase == "i" and event["name"].endswith("for the memory set aside"):
+            self.ranks[rank].lost += int(event["name"].split()[0])
+
+    def _take_async(self, event, rank):
+        key = (event["pid"], event["cat"], event["id"])
+        if event["ph"] == "b":
+            self._open.setdefault(key, []).append(event)
+            return
+        begun = self._open[key].pop(0)
+        span = (begun["ts"], event["ts"])
+        if event["cat"] == "queue":
+            rank.queued.append(span)
+            return
+        rank.negotiated.append(span)
+        rank.tensors += 1
+        facts = begun["args"]
+        tensor = (facts["set"], facts["batch"], event["name"])
+        nth = self._seen[event["pid"], tensor]
+        self._seen[event["pid"], tensor] += 1
+        self.submitted[tensor + (nth,)][event["pid"]] = begun["ts"]
+
+    @staticmethod
+    def _take_span(event, rank):
+        if event["name"] in PHASES and "busy_us" in event["args"]:
+            rank.busy[event["name"]] += event["args"]["busy_us"]
+            return
+        rank.batches.append((event["ts"], event["ts"] + event["dur"]))
+        rank.rows[event["name"]] += event["dur"]
+        rank.bytes += event["args"]["bytes"]
+
+    def lines(self):
+        """The summary."""
+        ranks = {number: rank for number, rank in sorted(self.ranks.items()) if rank.spans()}
+        if not ranks:
+            return ["There is no operation in this timeline."]
+        begin = min(span[0] for rank in ranks.values() for span in rank.spans())
+        end = max(span[1] for rank in ranks.values() for span in rank.spans())
+        lines = [f"{len(ranks)} rank{'s' * (len(ranks) > 1)}, {duration(end - begin)} from the first operation to the last end."]
+        for number, rank in ranks.items():
+            lines += self._lines_of(number, rank, end - begin)
+        return lines + self._late_lines(ranks)
+
+    @staticmethod
+    def _lines_of(number, rank, whole):
+        share = lambda time: f"{duration(time)} ({100 * time / whole:.1f} %)" if whole > 0 else duration(time)  # noqa: E731
+        running = union(rank.batches)
+        any_of_it = union(rank.spans())
+        lines = [
+            f"Rank {number}: {rank.tensors} tensors in {len(rank.batches)} batches, {rank.bytes / 1e6:.1f} MB.",
+            f"  moved data for {share(running)}: "
+            + ", ".join(f"{row} {duration(time)}" for row, time in rank.rows.most_common()),
+            "  of that: " + ", ".join(f"{phase} {duration(rank.busy[phase])}" for phase in PHASES if rank.busy[phase])
+            if rank.busy
+            else "  (no phases were recorded)",
+            f"  had batches that waited for the lane for {share(union(rank.queued))}",
+            f"  had tensors that waited for agreement for {share(union(rank.negotiated))}",
+            f"  had nothing to do here for {share(max(0.0, whole - any_of_it))}",
+        ]
+        if rank.lost:
+            lines.append(f"  {rank.lost} records are missing: the disk was too slow")
+        return lines
+
+    def _late_lines(self, ranks):
+        late, waited, most = collections.Counter(), collections.Counter(), collections.Counter()
+        names = collections.Counter()
+        compared = 0
+        for (_, _, name, _), when in self.submitted.items():
+            if len(when) < 2:
+                continue
+            compared += 1
+            last = max(when, key=when.get)
+            behind = when[last] - sorted(when.values())[-2]
+            late[last] += 1
+            waited[last] += behind
+            most[last] = max(most[last], behind)
+            names[name] += max(when.values()) - min(when.values())
+        if not compared:
+            return ["No tensor was submitted by two of these ranks, so none was late."] if len(ranks) > 1 else []
+        lines = [f"Of {compared} tensors that several ranks submitted,"]
+        for rank, times in late.most_common():
+            lines.append(
+                f"  rank {rank} was the last {times} times ({100 * times / compared:.0f} %), "
+                f"by {duration(waited[rank] / times)} on average and {duration(most[rank])} at most"
+            )
+        slowest = ", ".join(f"{name} ({duration(time)})" for name, time in names.most_common(MOST_NAMES))
+        return lines + [f"From the first rank to the last most time passed for: {slowest}"]
+
+
+def main(words=None):
+    parser = argparse.ArgumentParser(prog="rueda-timeline", description="Says in words what a timeline of Rueda holds.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    summary = commands.add_parser("summary", help="where the time went, and which rank was late how often")
+    summary.add_argument("file", nargs="+", help="as written by RUEDA_TIMELINE, hvdrun --timeline-filename or start_timeline")
+    arguments = parser.parse_args(words)
+    timeline = Timeline()
+    for path in arguments.file:
+        try:
+            timeline.read(path)
+        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            print(f"rueda-timeline: {path} is no timeline of Rueda: {error!r}", file=sys.stderr)
+            return 1
+    print("\n".join(timeline.lines()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

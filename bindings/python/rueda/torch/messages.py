@@ -1,0 +1,63 @@
+"""Tensors from one rank to another; no other rank takes part.
+
+A message meets the one of the same name between the two ranks in that direction, messages without a name meet in their
+order; names do not belong to process sets. Both sides give tensors of one shape and dtype, else both get
+HorovodInternalError. What rueda.torch.asynchronous says about loans and errors holds here too.
+"""
+
+from typing import Any, Optional
+
+import torch
+
+from rueda import operations
+from rueda._native import lib
+from rueda.handles import Handle
+from rueda.operations import RECV, SEND
+from rueda.process_sets import ProcessSet, global_process_set, id_of
+from rueda.session import Session, current
+from rueda.torch import tensors
+
+
+def start_message(session: Session, kind: int, tensor: torch.Tensor, peer: int, name: Any, process_set: int) -> Handle:
+    """Enqueues a send of, or a receive into, a dense tensor on the host. peer: a rank of the job. name: as the library
+    takes it."""
+    extents = tensors.in_place(tensor)
+    number = lib.rueda_py_start_message(session.pointer, kind, tensor.data_ptr(), tensors.dtype_number(tensor), len(extents),
+                                        extents, peer, name, process_set)  # fmt: skip
+    return Handle(session, number, tensor)
+
+
+def send_async(tensor: torch.Tensor, dst: int, name: Optional[str] = None,
+               process_set: ProcessSet = global_process_set) -> Handle:
+    """Sends the tensor to rank `dst` of the job, a member of the set. The result is the tensor, free to be changed.
+
+    ValueError: `dst` is this rank, or none of the set.
+    """
+    source, _ = tensors.dense(tensor.detach().cpu())
+    handle = start_message(current(), SEND, source, dst, operations.encode_name(name), id_of(process_set))
+    handle.then(lambda _: tensor)
+    return handle
+
+
+def send(tensor: torch.Tensor, dst: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> None:
+    """send_async(), and waits until the tensor may be changed."""
+    send_async(tensor, dst, name, process_set).wait()
+
+
+def recv_async(tensor: torch.Tensor, src: int, name: Optional[str] = None,
+               process_set: ProcessSet = global_process_set) -> Handle:
+    """Receives from rank `src` of the job, a member of the set, into the tensor, which is the result.
+
+    ValueError: `src` is this rank, or none of the set; memory that is not dense.
+    """
+    tensors.in_place(tensor)
+    place = tensor.detach().cpu()
+    handle = start_message(current(), RECV, place, src, operations.encode_name(name), id_of(process_set))
+    handle.then(lambda _: tensor if tensor.is_cpu else tensor.detach().copy_(place))
+    return handle
+
+
+def recv(tensor: torch.Tensor, src: int, name: Optional[str] = None,
+         process_set: ProcessSet = global_process_set) -> torch.Tensor:
+    """recv_async(), and waits for it."""
+    return recv_async(tensor, src, name, process_set).wait()
