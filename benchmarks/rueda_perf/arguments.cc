@@ -19,8 +19,10 @@ constexpr char kAbout[] =
 constexpr char kColumns[] =
     "Columns: p50, p99 and max are microseconds of a step, each the maximum over the ranks' own; algbw is bytes / "
     "p50,\n"
-    "busbw algbw * 2(N-1)/N (all-reduce; reducescatter, allgather, alltoall: (N-1)/N, of the bytes of all ranks'\n"
-    "parts); GB are 1e9 bytes. 'line' is the round trip of a cache line between ranks 0\n"
+    "busbw algbw * 2(N-1)/N (all-reduce; reducescatter, allgather, alltoall, gather, scatter: (N-1)/N, of the bytes "
+    "of\n"
+    "all ranks' parts; the others: algbw); GB are 1e9 bytes. 'algorithm' is what moved most of the bytes. 'line' is "
+    "the round trip of a cache line between ranks 0\n"
     "and 1 before and after the row (0: not measurable): compare only rows where it is alike. 'futex' is the round "
     "trip\n"
     "of a sleeping hand-over between them, and the column after it p50 as a multiple of that. The same, with more\n"
@@ -54,10 +56,12 @@ std::vector<core::Dtype> dtypes() {
 
 void add_what(CLI::App& app, Arguments& a) {
   using core::OpKind, core::ReduceOp, core::CodecId;
-  add_choice(app, "collective", a.collective,
-             {OpKind::kAllreduce, OpKind::kReducescatter, OpKind::kAllgather, OpKind::kAlltoall, OpKind::kBroadcast,
-              OpKind::kBarrier},
-             "allreduce, reducescatter, allgather, alltoall, broadcast or barrier (allreduce)");
+  add_choice(
+      app, "collective", a.collective,
+      {OpKind::kAllreduce, OpKind::kReducescatter, OpKind::kReduce, OpKind::kAllgather, OpKind::kAlltoall,
+       OpKind::kGather, OpKind::kScatter, OpKind::kBroadcast, OpKind::kSend, OpKind::kBarrier},
+      "allreduce, reducescatter, reduce, allgather, alltoall, gather, scatter, broadcast, send (each rank to the "
+      "next, at once) or barrier (allreduce)");
   add_choice(app, "--dtype", a.dtype, dtypes(), "element type (f32)");
   add_choice(app, "--op", a.op,
              {ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct, ReduceOp::kBand,
@@ -137,7 +141,8 @@ void add_comparisons(CLI::App& app, Arguments& a) {
 
 // Input and output are of different sizes, or may not overlap.
 bool has_parts(const Arguments& a) {
-  return a.collective == core::OpKind::kReducescatter || core::exchanges(a.collective);
+  return a.collective == core::OpKind::kReducescatter || a.collective == core::OpKind::kSend ||
+         core::exchanges(a.collective);
 }
 
 // A sweep is of whole elements, and of what a tensor can have.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "benchmarks/rueda_perf/resnet50.h"
+#include "benchmarks/rueda_perf/rows_run.h"
 #include "benchmarks/rueda_perf/timing.h"
 #include "benchmarks/rueda_perf/workload.h"
 
@@ -32,7 +33,6 @@ Row measure_row(const Job& job, Neighbours& neighbours, const Arguments& argumen
   row.bytes = workload.bytes();
   row.dtype = core::name_of(arguments.dtype);
   row.codec = core::name_of(arguments.codec);
-  row.algorithm = arguments.algorithm;
   row.ranks = job.size();
   row.tensors = workload.tensors();
   row.in_place = form == Form::kInPlace;
@@ -43,7 +43,9 @@ Row measure_row(const Job& job, Neighbours& neighbours, const Arguments& argumen
   row.iterations = warm_up(job, arguments, workload);
   row.before = neighbours.measure();
   job.wait_for_all();
+  const RowsRun before = rows_run(job.session());
   std::vector<double> times = time_steps(row.iterations, [&](size_t turn) { workload.step(turn); });
+  row.algorithm = busiest_row(before, rows_run(job.session()));
   row.after = neighbours.measure();
   row.correct = workload.step_is_correct() && row.correct;
   row.correct = job.all(row.correct);

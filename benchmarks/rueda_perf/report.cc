@@ -46,7 +46,7 @@ Json json_of(const Row& row) {
 }
 
 void print_header() {
-  std::printf("%-10s %12s %6s %5s %-13s %-6s %11s %11s %11s %8s %8s %11s %7s %7s  %s\n", "collective", "bytes", "count",
+  std::printf("%-13s %12s %6s %5s %-20s %-6s %11s %11s %11s %8s %8s %11s %7s %7s  %s\n", "collective", "bytes", "count",
               "dtype", "algorithm", "place", "p50 us", "p99 us", "max us", "algbw", "busbw", "line ns", "futex",
               "p50/fu", "check");
 }
@@ -57,7 +57,9 @@ double algbw(const Row& row) { return row.time.p50 > 0 ? static_cast<double>(row
 
 double busbw(const Row& row) {
   const double ranks = row.ranks;
-  if (row.collective == "broadcast" || row.collective == "barrier") return algbw(row);
+  for (const char* const one_way : {"broadcast", "reduce", "send", "barrier"}) {
+    if (row.collective == one_way) return algbw(row);
+  }
   return algbw(row) * (row.collective == "allreduce" ? 2 : 1) * (ranks - 1) / ranks;
 }
 
@@ -66,7 +68,7 @@ void Report::add(const Row& row) {
   rows_.push_back(row);
   char line[32];
   std::snprintf(line, sizeof line, "%.0f/%.0f", row.before.line_ns, row.after.line_ns);
-  std::printf("%-10s %12zu %6zu %5s %-13s %-6s %11.2f %11.2f %11.2f %8.3f %8.3f %11s %7.1f %7.2f  %s%s%s\n",
+  std::printf("%-13s %12zu %6zu %5s %-20s %-6s %11.2f %11.2f %11.2f %8.3f %8.3f %11s %7.1f %7.2f  %s%s%s\n",
               row.collective.c_str(), row.bytes, row.tensors, row.dtype.c_str(), row.algorithm.c_str(),
               row.in_place ? "in" : "out", row.time.p50, row.time.p99, row.time.max, algbw(row), busbw(row), line,
               futex_us(row), per_futex(row), row.correct ? "ok" : "WRONG", row.cold ? " cold" : "",

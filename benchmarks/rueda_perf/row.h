@@ -23,7 +23,7 @@ struct Row {
   size_t bytes = 0;  ///< of a whole step: of all tensors together
   std::string dtype;
   std::string codec;
-  std::string algorithm;  ///< as asked for; "mpi" for the peer
+  std::string algorithm;  ///< what moved most of the bytes on rank 0; "mpi" for the peer
   int ranks = 1;
   Quantiles time;  ///< each the maximum over the ranks' own
   RoundTrips before;
@@ -40,7 +40,7 @@ struct Row {
 
 /// bytes / p50 in GB/s (1e9); 0 for a barrier.
 double algbw(const Row& row);
-/// What each link carries: algbw * 2(N-1)/N for an all-reduce, algbw for a broadcast.
+/// What each link carries: algbw * 2(N-1)/N for an all-reduce, (N-1)/N where ranks have parts, else algbw.
 double busbw(const Row& row);
 
 }  // namespace rueda::perf

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "benchmarks/rueda_perf/timing.h"
 
@@ -19,7 +20,19 @@ int32_t c_codec(core::CodecId codec) { return static_cast<int32_t>(codec) + RUED
 
 bool has_parts(OpKind kind) { return kind == OpKind::kReducescatter || core::exchanges(kind); }
 
+bool gives_share(OpKind kind) { return kind == OpKind::kAllgather || kind == OpKind::kGather; }
+bool receives_share(OpKind kind) { return kind == OpKind::kReducescatter || kind == OpKind::kScatter; }
+/// Whether what goes to each rank lies in its input one rank's after the other's.
+bool deals_out(OpKind kind) {
+  return kind == OpKind::kAlltoall || kind == OpKind::kReducescatter || kind == OpKind::kScatter;
+}
+bool only_root_receives(OpKind kind) { return kind == OpKind::kReduce || kind == OpKind::kGather; }
+
+/// Who sends to this rank, where each sends to the next.
+int sender_to(const Job& job) { return (job.rank() + job.size() - 1) % job.size(); }
+
 Pattern pattern_of(const Job& job, const Arguments& arguments) {
+  if (arguments.collective == OpKind::kSend) return Pattern::of_broadcast(arguments.dtype, job.rank(), sender_to(job));
   if (!core::reduces(arguments.collective)) return Pattern::of_broadcast(arguments.dtype, job.rank(), kRoot);
   return Pattern(arguments.dtype, arguments.op, job.rank(), job.size());
 }
@@ -38,9 +51,9 @@ Workload::Workload(const Job& job, const Arguments& arguments, Form form, const 
     const size_t share = std::max<size_t>(1, counts[i] / ranks);
     const size_t count = has_parts(arguments.collective) ? share * ranks : counts[i];
     const size_t bytes = count * width;
-    const auto in_count = static_cast<int64_t>(arguments.collective == OpKind::kAllgather ? share : count);
-    const auto out_count = static_cast<int64_t>(arguments.collective == OpKind::kReducescatter ? share : count);
-    Member member{offset, bytes, in_count, out_count, share * width, prefix + std::to_string(i), {}, {}, 0};
+    const auto in_count = static_cast<int64_t>(gives_share(arguments.collective) ? share : count);
+    const auto out_count = static_cast<int64_t>(receives_share(arguments.collective) ? share : count);
+    Member member{offset, bytes, in_count, out_count, share * width, prefix + std::to_string(i), {}, {}, 0, 0};
     offset += round_up(bytes, kAlignment);
     step_bytes_ += bytes;
     tensors_.push_back(std::move(member));
@@ -76,12 +89,23 @@ void Workload::step(size_t turn) {
   place(turn);
   if (tensors_.size() == 1) return run_one(tensors_.front());
   for (size_t i = tensors_.size(); i-- > 0;) enqueue(tensors_[i]);
-  for (Member& member : tensors_) {
-    const int32_t code = rueda_wait(member.handle, -1.0);
-    const std::string sentence = code == RUEDA_OK ? "" : rueda_handle_error(member.handle);
-    check(rueda_release(member.handle));
+  for (Member& member : tensors_) finish(member);
+}
+
+void Workload::finish(Member& member) const {
+  for (rueda_handle* const handle : {&member.handle, &member.sent}) {
+    if (*handle == 0) continue;
+    const int32_t code = rueda_wait(*handle, -1.0);
+    const std::string sentence = code == RUEDA_OK ? "" : rueda_handle_error(*handle);
+    check(rueda_release(std::exchange(*handle, 0)));
     if (code != RUEDA_OK) throw_error(code, sentence);
   }
+}
+
+void Workload::exchange_with_neighbours(Member& member, const rueda_op_options& options) {
+  rueda_session* const session = job_.session().c_session();
+  check(rueda_recv_async(session, &member.output, sender_to(job_), &options, &member.handle));
+  check(rueda_send_async(session, &member.input, (job_.rank() + 1) % job_.size(), &options, &member.sent));
 }
 
 void Workload::run_one(Member& member) {
@@ -98,6 +122,10 @@ void Workload::run_one(Member& member) {
     case OpKind::kAllgather: return check(rueda_allgather(session, in, out, &options));
     case OpKind::kAlltoall: return check(rueda_alltoall(session, in, nullptr, out, &options));
     case OpKind::kReducescatter: return check(rueda_reducescatter(session, in, out, op, &options));
+    case OpKind::kReduce: return check(rueda_reduce(session, in, out, op, kRoot, &options));
+    case OpKind::kGather: return check(rueda_gather(session, in, out, kRoot, &options));
+    case OpKind::kScatter: return check(rueda_scatter(session, in, nullptr, out, kRoot, &options));
+    case OpKind::kSend: exchange_with_neighbours(member, options); return finish(member);
     default: return check(rueda_allreduce(session, in, out, op, &options));
   }
 }
@@ -117,6 +145,11 @@ void Workload::enqueue(Member& member) {
     case OpKind::kAlltoall: return check(rueda_alltoall_async(session, in, nullptr, out, &options, &member.handle));
     case OpKind::kReducescatter:
       return check(rueda_reducescatter_async(session, in, out, op, &options, &member.handle));
+    case OpKind::kReduce: return check(rueda_reduce_async(session, in, out, op, kRoot, &options, &member.handle));
+    case OpKind::kGather: return check(rueda_gather_async(session, in, out, kRoot, &options, &member.handle));
+    case OpKind::kScatter:
+      return check(rueda_scatter_async(session, in, nullptr, out, kRoot, &options, &member.handle));
+    case OpKind::kSend: return exchange_with_neighbours(member, options);
     default: return check(rueda_allreduce_async(session, in, out, op, &options, &member.handle));
   }
 }
@@ -125,7 +158,7 @@ void Workload::enqueue(Member& member) {
 void Workload::fill(const Member& member, size_t index) const {
   auto* const data = static_cast<std::byte*>(member.input.data);
   const auto ranks = static_cast<size_t>(job_.size());
-  if (arguments_.collective != OpKind::kAlltoall && arguments_.collective != OpKind::kReducescatter) {
+  if (!deals_out(arguments_.collective)) {
     return pattern_.fill({data, static_cast<size_t>(member.in_count) * core::size_of(arguments_.dtype)}, index);
   }
   for (size_t rank = 0; rank < ranks; ++rank) {
@@ -137,7 +170,8 @@ bool Workload::holds(const Member& member, size_t index) const {
   const auto* const data = static_cast<const std::byte*>(member.output.data);
   const auto ranks = static_cast<size_t>(job_.size());
   const size_t own = index * ranks + static_cast<size_t>(job_.rank());
-  if (arguments_.collective == OpKind::kReducescatter) return pattern_.holds({data, member.share_bytes}, own);
+  if (only_root_receives(arguments_.collective) && job_.rank() != kRoot) return true;
+  if (receives_share(arguments_.collective)) return pattern_.holds({data, member.share_bytes}, own);
   if (!has_parts(arguments_.collective)) return pattern_.holds({data, member.bytes}, index);
   bool all = true;
   for (size_t rank = 0; rank < ranks; ++rank) {

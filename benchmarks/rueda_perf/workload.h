@@ -37,12 +37,15 @@ class Workload {
     rueda_tensor input;
     rueda_tensor output;
     rueda_handle handle;
+    rueda_handle sent;  ///< besides, where a step sends and receives
   };
   void place(size_t turn);
   void fill(const Member& member, size_t index) const;
   bool holds(const Member& member, size_t index) const;
   void run_one(Member& member);
   void enqueue(Member& member);
+  void exchange_with_neighbours(Member& member, const rueda_op_options& options);
+  void finish(Member& member) const;
   bool barrier_holds();
 
   const Job& job_;

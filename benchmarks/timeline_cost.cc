@@ -1,0 +1,131 @@
+// What a timeline costs: steps of the ResNet-50 set with it and without, in turns within one job, so that a machine
+// whose speed changes under it is the same for both.
+//   hvdrun -np 2 timeline_cost FILE [ROUNDS]
+// A round is ten steps without and ten with, in changing order. Told is the median over the rounds of with / without,
+// of the time of the steps, and of the processor time of the process, there with start, file and stop.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "benchmarks/rueda_perf/resnet50.h"
+#include "rueda.h"
+
+namespace {
+
+constexpr int kSteps = 10;
+
+const rueda_op_options kAll = [] {
+  rueda_op_options options{};
+  options.struct_size = sizeof options;
+  return options;
+}();
+
+void check(int32_t code, const char* what) {
+  if (code == RUEDA_OK) return;
+  std::fprintf(stderr, "%s: %s\n", what, rueda_last_error());
+  std::exit(1);
+}
+
+struct Tensor {
+  std::vector<float> values;
+  int64_t count;
+  std::string name;
+  rueda_handle handle = 0;
+};
+
+double processor_seconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+void step(rueda_session* session, std::vector<Tensor>& tensors) {
+  for (Tensor& each : tensors) {
+    rueda_tensor tensor{};
+    tensor.struct_size = sizeof tensor;
+    tensor.data = each.values.data();
+    tensor.dtype = RUEDA_F32;
+    tensor.dimensions = 1;
+    tensor.shape = &each.count;
+    rueda_op_options options{};
+    options.struct_size = sizeof options;
+    options.name = each.name.c_str();
+    check(rueda_allreduce_async(session, &tensor, &tensor, RUEDA_AVERAGE, &options, &each.handle), "allreduce");
+  }
+  for (Tensor& each : tensors) {
+    check(rueda_wait(each.handle, -1), "wait");
+    check(rueda_release(each.handle), "release");
+  }
+}
+
+double time_of_steps(rueda_session* session, std::vector<Tensor>& tensors) {
+  check(rueda_barrier(session, &kAll), "barrier");
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kSteps; ++i) step(session, tensors);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+struct Cost {
+  double time;
+  double processor;
+};
+
+Cost run(rueda_session* session, std::vector<Tensor>& tensors, const char* file) {
+  check(rueda_barrier(session, &kAll), "barrier");
+  const double before = processor_seconds();
+  if (file != nullptr) check(rueda_start_timeline(session, file, 0), "start_timeline");
+  const double time = time_of_steps(session, tensors);
+  check(rueda_barrier(session, &kAll), "barrier");
+  if (file != nullptr) check(rueda_stop_timeline(session), "stop_timeline");
+  return {time, processor_seconds() - before};
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: hvdrun -np 2 timeline_cost FILE [ROUNDS]\n");
+    return 2;
+  }
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 40;
+  rueda_session* session = nullptr;
+  check(rueda_init(nullptr, &session), "init");
+  std::vector<Tensor> tensors;
+  for (const size_t count : rueda::perf::resnet50_parameter_counts()) {
+    tensors.push_back({std::vector<float>(count, 1.0f), static_cast<int64_t>(count),
+                       "module.layer." + std::to_string(tensors.size()) + ".weight"});
+  }
+  std::reverse(tensors.begin(), tensors.end());
+  static_cast<void>(time_of_steps(session, tensors));
+  std::vector<double> times;
+  std::vector<double> processors;
+  std::vector<double> without;
+  for (int round = 0; round < rounds; ++round) {
+    Cost off{};
+    Cost on{};
+    for (int turn = 0; turn < 2; ++turn) {
+      const bool with = (turn + round) % 2 == 1;
+      (with ? on : off) = run(session, tensors, with ? argv[1] : nullptr);
+    }
+    times.push_back(on.time / off.time);
+    processors.push_back(on.processor / off.processor);
+    without.push_back(off.time / kSteps);
+  }
+  std::printf("rank %d: %d rounds, %.2f ms a step without; with / without: time %.4f, processor time %.4f\n",
+              rueda_rank(session), rounds, median(without) * 1e3, median(times), median(processors));
+  check(rueda_shutdown(session), "shutdown");
+  return 0;
+}
