@@ -43,7 +43,7 @@ TEST_CASE("the peer's row follows ours, with its flags") {
   REQUIRE(run.exit_code == 0);
   const auto& rows = run.json.at("results");
   REQUIRE(rows.size() == 2);
-  CHECK(rows[0].at("algorithm") == "auto");
+  CHECK(rows[0].at("algorithm") == "shm_one_shot");
   CHECK(rows[1].at("algorithm") == "mpi");
   CHECK(rows[1].at("bytes") == rows[0].at("bytes"));
   CHECK(rows[1].at("ranks") == 2);

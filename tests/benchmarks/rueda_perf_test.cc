@@ -1,4 +1,5 @@
 // rueda-perf as a user runs it.
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "tests/benchmarks/rueda_perf_run.h"
@@ -21,7 +22,8 @@ void expect_sane(const json& row, const std::string& collective, int ranks) {
   CHECK(max >= p99);
   const double algbw = row.at("algbw_GBps"), bytes = row.at("bytes");
   CHECK(algbw == Approx(bytes / p50 * 1e-3));
-  const bool whole = collective == "broadcast" || collective == "barrier";
+  const std::vector<std::string> one_way = {"broadcast", "reduce", "send", "barrier"};
+  const bool whole = std::count(one_way.begin(), one_way.end(), collective) != 0;
   const double factor = whole ? 1 : (collective == "allreduce" ? 2.0 : 1.0) * (ranks - 1) / ranks;
   CHECK(row.at("busbw_GBps").get<double>() == Approx(algbw * factor));
   CHECK(row.at("line_ns").size() == 2);
@@ -46,7 +48,7 @@ TEST_CASE("a sweep has a row for each size, in place and out of place, with ever
     CHECK(rows[i].at("bytes") == (i < 2 ? 8 : i < 4 ? 1024 : 131072));
     CHECK(rows[i].at("in_place") == (i % 2 == 0));
     CHECK(rows[i].at("dtype") == "f32");
-    CHECK(rows[i].at("algorithm") == "auto");
+    CHECK(rows[i].at("algorithm") == (i < 4 ? "shm_one_shot" : "shm_two_shot"));
   }
 }
 
@@ -83,12 +85,28 @@ TEST_CASE("broadcast and barrier are measured too") {
 }
 
 TEST_CASE("collectives of parts are measured out of place") {
-  for (const std::string collective : {"reducescatter", "allgather", "alltoall"}) {
+  for (const std::string collective : {"reducescatter", "allgather", "alltoall", "gather", "scatter", "send"}) {
     const json rows = results_of(run_perf(3, collective + " --bytes 100K --count 3 --iters 3 --warmup 1"));
     REQUIRE(rows.size() == 1);
     expect_sane(rows[0], collective, 3);
     CHECK(rows[0].at("in_place") == false);
+    CHECK(rows[0].at("algorithm") == "shm_" + collective);
   }
+}
+
+TEST_CASE("a reduce is measured to its root, in place and out of place") {
+  const json rows = results_of(run_perf(3, "reduce --bytes 100K --count 3 --iters 3 --warmup 1"));
+  REQUIRE(rows.size() == 2);
+  for (const json& row : rows) {
+    expect_sane(row, "reduce", 3);
+    CHECK(row.at("algorithm") == "shm_reduce");
+  }
+}
+
+TEST_CASE("a rank that is alone has nobody to send to, and says so") {
+  const PerfRun alone = run_perf(0, "send --bytes 8");
+  CHECK(alone.exit_code == 1);
+  CHECK(alone.output.find("peer 0 is not another member") != std::string::npos);
 }
 
 TEST_CASE("one step of ResNet-50's gradients is all 161 of them", "[heavy]") {

@@ -8,10 +8,11 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "rueda.hpp"
@@ -19,6 +20,7 @@
 #include "runtime/base/unique_fd.h"
 #include "tests/bindings/operations.h"
 #include "tests/support/rank_processes.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rueda::test {
 namespace {
@@ -36,27 +38,9 @@ std::string text_of_stats(rueda_session* session) {
 
 Json stats_of(rueda_session* session) { return Json::parse(text_of_stats(session)); }
 
-std::string read(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 void say(void* context, char* text, size_t capacity) {
   std::snprintf(text, capacity, "%s", static_cast<const char*>(context));
 }
-
-/// A folder that goes with the test.
-class Folder {
- public:
-  Folder() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_ = "/tmp/rueda-diagnosis-XXXXXX";
-};
 
 /// Takes the process's log lines while it lives.
 class LogLines {
@@ -135,7 +119,7 @@ TEST_CASE("rank: waits for what rank 1 never submits", "[.]") {
 }
 
 TEST_CASE("when a rank dies the others put their flight record where the user said, with what was in flight") {
-  const Folder folder;
+  const TemporaryFolder folder;
   RankProcesses ranks({.size = 3,
                        .body = "rank: waits for what rank 1 never submits",
                        .variables = {{"RUEDA_DUMP_FILE", folder.file("dump-{rank}.json")}}});
@@ -145,7 +129,7 @@ TEST_CASE("when a rank dies the others put their flight record where the user sa
   for (const int rank : {0, 2}) {
     INFO(outcomes[static_cast<size_t>(rank)].output);
     CHECK(outcomes[static_cast<size_t>(rank)].exit_code == 0);
-    const Json dump = Json::parse(read(folder.file("dump-" + std::to_string(rank) + ".json")));
+    const Json dump = Json::parse(text_of(folder.file("dump-" + std::to_string(rank) + ".json")));
     CHECK_THAT(dump.at("status").get<std::string>(), Catch::Matchers::Contains("rank 1"));
     CHECK(dump.at("operations").back().at("name") == "never");
     CHECK_FALSE(dump.at("operations").back().contains("batch"));
@@ -187,6 +171,26 @@ TEST_CASE("stats count tensors, bytes, batches and proposals by id, equal to wha
     for (const Json& algorithm : stats.at("algorithms")) batches += algorithm.at("batches").get<uint64_t>();
     expect(batches == kSteps, "batches by algorithm: " + stats.dump());
     expect(text_of_stats(session).find("\"shm_") != std::string::npos, "the algorithm has its name");
+  });
+}
+
+TEST_CASE("a wait that finds its operation unfinished is one more, whether it sees the end or not") {
+  std::promise<void> looked;
+  std::shared_future<void> go(looked.get_future());
+  run_ranks(2, [&](rueda_session* session, int rank) {
+    std::vector<float> values(1);
+    if (rank == 1) {
+      go.wait();
+      expect_code(sum(session, values, "late"), RUEDA_OK, "sum");
+      return;
+    }
+    const auto waits = [&] { return stats_of(session).at("seconds").at("wait").at("calls").get<uint64_t>(); };
+    const rueda_handle handle = start_sum(session, values, "late");
+    const uint64_t before = waits();
+    expect_code(rueda_wait(handle, 0.001), RUEDA_TIMEOUT, "nobody else has submitted it");
+    expect(waits() == before + 1, "the wait was not counted");
+    looked.set_value();
+    expect(finish(handle).code == RUEDA_OK, "the sum failed");
   });
 }
 
@@ -232,7 +236,7 @@ TEST_CASE("stats need a session and a place for the length, and write nothing th
 }
 
 TEST_CASE("a dump shows what is in flight and what the program says, while another thread waits") {
-  const Folder folder;
+  const TemporaryFolder folder;
   run_ranks(2, [&](rueda_session* session, int rank) {
     std::vector<float> values(10);
     expect_code(sum(session, values, "first"), RUEDA_OK, "sum");
@@ -240,7 +244,7 @@ TEST_CASE("a dump shows what is in flight and what the program says, while anoth
     if (rank == 0) {
       const rueda_handle handle = start_sum(session, values, "late");
       expect_code(rueda_dump(session, folder.file("r{rank}.json").c_str()), RUEDA_OK, "dump");
-      const Json dump = Json::parse(read(folder.file("r0.json")));
+      const Json dump = Json::parse(text_of(folder.file("r0.json")));
       expect(dump.at("activity") == "train.py:31", "activity: " + dump.dump());
       expect(dump.at("rank") == 0 && dump.at("size") == 2 && dump.at("pid") == ::getpid(), "who: " + dump.dump());
       const Json& operations = dump.at("operations");
@@ -303,13 +307,13 @@ TEST_CASE("a session whose metrics port is taken says so and works") {
 }
 
 TEST_CASE("stats and dumps are there in C++ too") {
-  const Folder folder;
+  const TemporaryFolder folder;
   const Session session;
   std::vector<float> values(3);
   session.allreduce(values, {.name = "w"});
   CHECK(Json::parse(session.stats()).at("tensors").at("finished") == 1);
   session.dump(folder.file("dump"));
-  CHECK(Json::parse(read(folder.file("dump.0"))).at("operations").size() == 1);
+  CHECK(Json::parse(text_of(folder.file("dump.0"))).at("operations").size() == 1);
 }
 
 }  // namespace rueda::test

@@ -4,76 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "tests/bindings/operations.h"
+#include "tests/bindings/submission.h"
 
 namespace rueda::test {
 namespace {
 
-// One rank's call under the name "w".
-struct Submission {
-  enum class Kind {
-    kAllreduce,
-    kBroadcast,
-    kBarrier,
-    kReducescatter,
-    kReduce,
-    kAllgather,
-    kAlltoall,
-    kGather,
-    kScatter
-  };
-  Kind kind = Kind::kAllreduce;
-  int32_t dtype = RUEDA_F32;
-  std::vector<int64_t> shape = {4};
-  int32_t op = RUEDA_SUM;
-  int32_t root = 0;
-  int32_t codec = RUEDA_CODEC_NONE;
-  double prescale = 1;
-  double postscale = 1;
-  size_t element_bytes = 0;
-};
-
-Ending run(rueda_session* session, const Submission& submission) {
-  std::vector<double> memory(16, 1.0);
-  CTensor tensor(memory.data(), submission.dtype, submission.shape);
-  tensor->element_bytes = submission.element_bytes;
-  rueda_op_options options = named("w");
-  options.codec = submission.codec;
-  options.has_scale = 1;
-  options.prescale = submission.prescale;
-  options.postscale = submission.postscale;
-  rueda_handle handle = 0;
-  int32_t code = RUEDA_OK;
-  switch (submission.kind) {
-    case Submission::Kind::kAllreduce:
-      code = rueda_allreduce_async(session, tensor.get(), tensor.get(), submission.op, &options, &handle);
-      break;
-    case Submission::Kind::kBroadcast:
-      code = rueda_broadcast_async(session, tensor.get(), tensor.get(), submission.root, &options, &handle);
-      break;
-    case Submission::Kind::kReducescatter:
-      code = rueda_reducescatter_async(session, tensor.get(), nullptr, submission.op, &options, &handle);
-      break;
-    case Submission::Kind::kReduce:
-      code = rueda_reduce_async(session, tensor.get(), nullptr, submission.op, submission.root, &options, &handle);
-      break;
-    case Submission::Kind::kAllgather:
-      code = rueda_allgather_async(session, tensor.get(), nullptr, &options, &handle);
-      break;
-    case Submission::Kind::kAlltoall:
-      code = rueda_alltoall_async(session, tensor.get(), nullptr, nullptr, &options, &handle);
-      break;
-    case Submission::Kind::kGather:
-      code = rueda_gather_async(session, tensor.get(), nullptr, submission.root, &options, &handle);
-      break;
-    case Submission::Kind::kScatter:
-      code = rueda_scatter_async(session, tensor.get(), nullptr, nullptr, submission.root, &options, &handle);
-      break;
-    case Submission::Kind::kBarrier: code = rueda_barrier_async(session, &options, &handle); break;
-  }
-  expect_code(code, RUEDA_OK, "enqueue");
-  return finish(handle);
-}
+Ending run(rueda_session* session, const Submission& submission) { return run(session, submission, "w"); }
 
 // All ranks submit `usual`, rank 2 `odd`. `words`: what the sentence must say of both. `warm` runs `usual` twice
 // before, so that the name has an id and the ranks send nothing but that.

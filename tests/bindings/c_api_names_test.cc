@@ -51,10 +51,10 @@ TEST_CASE("a name that is not UTF-8 is refused with the byte's place") {
   };
   for (const auto& [name, words] : cases) {
     each_rank_is_refused(
-        [&](rueda_session* session, rueda_handle* handle) {
+        [&text = name](rueda_session* session, rueda_handle* handle) {
           std::vector<float> values(1);
           const CTensor tensor(values, RUEDA_F32);
-          const rueda_op_options options = named(name.c_str());
+          const rueda_op_options options = named(text.c_str());
           return reduce(session, tensor.get(), RUEDA_SUM, &options, handle);
         },
         words);

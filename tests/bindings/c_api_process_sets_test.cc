@@ -123,6 +123,34 @@ TEST_CASE("a wrong set of init is refused before anybody is met") {
   CHECK(std::string(rueda_last_error()) == "rank 5 of a process set is no rank of this job: 0 to 0 are");
 }
 
+TEST_CASE("an extra unnamed operation in one set or of one kind shifts nothing in another") {
+  run_ranks(3, [](rueda_session* session, int rank) {
+    const std::vector<int32_t> all = {0, 1, 2};
+    const int32_t twin = add(session, all, "twin");
+    std::vector<float> extra(4, 1);
+    std::vector<float> global(5, 1);
+    std::vector<float> moved(3, static_cast<float>(rank));
+    // Rank 1 is one all-reduce ahead in one set: what the others have unnamed elsewhere, and of other kinds, is not it.
+    const rueda_handle ahead = rank == 1 ? start_sum(session, extra, in_set(twin)) : 0;
+    for (int step = 0; step < 3; ++step) {
+      global.assign(5 + static_cast<size_t>(step), 1);
+      const Ending ending = finish(start_sum(session, global, in_set(RUEDA_GLOBAL_SET)));
+      expect(ending.code == RUEDA_OK && global[4] == 3, "in the set of all: " + ending.sentence);
+      for (const int32_t set : {twin, int32_t{RUEDA_GLOBAL_SET}}) {
+        moved.assign(3, static_cast<float>(rank));
+        const CTensor tensor(moved, RUEDA_F32);
+        const rueda_op_options options = in_set(set);
+        expect_code(rueda_broadcast(session, tensor.get(), tensor.get(), 2, &options), RUEDA_OK, "broadcast");
+        expect(moved[0] == 2, "the broadcast");
+        expect_code(rueda_barrier(session, &options), RUEDA_OK, "barrier");
+      }
+    }
+    const Ending late = finish(rank == 1 ? ahead : start_sum(session, extra, in_set(twin)));
+    expect(late.code == RUEDA_OK && extra[3] == 3, "the extra one: " + late.sentence);
+    expect_usable(session, "at the end");
+  });
+}
+
 TEST_CASE("200 random overlapping sets sum up, each rank in an order of its own") {
   constexpr int kSize = 6;
   const auto sets = random_sets(200, kSize);

@@ -139,6 +139,7 @@ TEST_CASE("settings that do not parse are refused with variable and value") {
 }
 
 TEST_CASE("settings that ask for what this process does not have are refused with variable, value and remedy") {
+  const Variable nowhere("RUEDA_MPI_PLUGIN", "/nowhere/librueda_mpi.so");
   for (const char* name : {"RUEDA_CONTROLLER", "RUEDA_CPU_OPERATIONS", "HOROVOD_CPU_OPERATIONS"}) {
     const Variable variable(name, "mpi");
     const std::string sentence = init_failure(sized(), RUEDA_UNSUPPORTED);

@@ -144,6 +144,49 @@ TEST_CASE("broadcast, barrier and groups have blocking and asynchronous forms") 
   });
 }
 
+TEST_CASE("groups of everything else hand vectors round together") {
+  cpp_ranks(2, [](Session& session) {
+    const int rank = session.rank();
+    std::vector<int32_t> a = {rank, rank + 10};
+    std::vector<double> b(4, rank + 1);
+    const auto values = [](const Handle& handle, size_t index) {
+      const auto arrived = handle.output(index).template elements<int32_t>();
+      return std::vector<int32_t>(arrived.begin(), arrived.end());
+    };
+    const std::vector<ConstTensor> in = {a, b};
+    const AllreduceOptions sum{.op = ReduceOp::kSum, .name = "g"};
+    const Handle dealt = grouped_reducescatter_async(session, in, sum);
+    dealt.wait();
+    expect(values(dealt, 0) == std::vector<int32_t>{rank == 0 ? 1 : 21}, "the reduce-scatters");
+    const Handle gathered = grouped_gather_async(session, in, 1, {.name = "g"});
+    gathered.wait();
+    if (rank == 1) expect(values(gathered, 0) == std::vector<int32_t>{0, 10, 1, 11}, "the gathers");
+    const std::vector<std::vector<int64_t>> splits = {{2, 0}, {}};
+    const Handle scattered = grouped_scatter_async(session, in, 1, splits, {.name = "g"});
+    scattered.wait();
+    expect(values(scattered, 0) == (rank == 0 ? std::vector<int32_t>{1, 11} : std::vector<int32_t>{}), "the scatters");
+    const Handle exchanged = grouped_alltoall_async(session, in, {}, {.name = "g"});
+    exchanged.wait();
+    expect(values(exchanged, 0) == (rank == 0 ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{10, 11}),
+           "the all-to-alls");
+    const std::vector<Tensor> both = {a, b};
+    grouped_reduce_async(session, both, 0, sum).wait();
+    expect(a[1] == (rank == 0 ? 21 : 11) && b[3] == (rank == 0 ? 3 : 2), "the reduces");
+    grouped_broadcast_async(session, both, {.root = 1, .name = "g"}).wait();
+    expect(a[1] == 11 && b[3] == 2, "the broadcasts");
+    if (rank == 0) grouped_send_async(session, in, 1, {.name = "g"}).wait();
+    if (rank == 1) a = {0, 0};
+    if (rank == 1) grouped_recv_async(session, both, 0, {.name = "g"}).wait();
+    expect(a[1] == 11, "the sends");
+    try {
+      static_cast<void>(grouped_alltoall_async(session, in, std::vector<std::vector<int64_t>>{{1}, {}}));
+      expect(false, "one split for two ranks was taken");
+    } catch (const InvalidArgument&) {
+      session.barrier();
+    }
+  });
+}
+
 TEST_CASE("errors come as the class of their remedy with the library's sentence") {
   cpp_ranks(2, [](Session& session) {
     std::vector<float> values(static_cast<size_t>(session.rank()) + 1);

@@ -7,7 +7,7 @@
 #include <latch>
 #include <map>
 
-#include "tests/bindings/operations.h"
+#include "tests/bindings/submission.h"
 #include "tests/support/plugins/fake_device.h"
 #include "tests/support/rank_processes.h"
 
@@ -273,6 +273,38 @@ TEST_CASE("input and output, and the members of a group, lie on one device") {
   });
 }
 
+TEST_CASE("ranks whose tensors lie on different devices get one sentence, of every collective, cached and uncached") {
+  const Variables variables(Values{{"RUEDA_PLUGINS", kTestPlugin}});
+  std::vector<std::vector<std::string>> sentences(2);
+  run_ranks(2, [&](rueda_session* session, int rank) {
+    for (const Submission::Kind kind : kAllKinds) {
+      if (kind == Submission::Kind::kBarrier) continue;
+      const Submission usual{.kind = kind};
+      Submission odd = usual;
+      odd.device = kFakeDevice;
+      const FakeStream stream;
+      rueda_op_options options = named(name_of(kind));
+      if (rank == 1) options.stream = stream.get();
+      for (int i = 0; i < 2; ++i) {
+        std::vector<double> memory(16, 1.0);
+        rueda_handle handle = 0;
+        expect_code(enqueue(session, rank == 1 ? odd : usual, memory.data(), options, &handle), RUEDA_OK, "enqueue");
+        const Ending ending = finish(handle);
+        expect(ending.code == RUEDA_MISMATCH, std::string(name_of(kind)) + ": " + ending.sentence);
+        expect(ending.sentence.find("device differs: rank 0 (host") != std::string::npos &&
+                   ending.sentence.find("sent device kind") != std::string::npos,
+               ending.sentence);
+        sentences[static_cast<size_t>(rank)].push_back(ending.sentence);
+        const Ending again = run(session, usual, name_of(kind));  // and the next one goes by number
+        expect(again.code == RUEDA_OK, again.sentence);
+      }
+    }
+    expect_usable(session, "at the end");
+  });
+  CHECK(sentences[0].size() == 2 * (kAllKinds.size() - 1));
+  CHECK(sentences[0] == sentences[1]);
+}
+
 TEST_CASE("a device mark whose operation was refused is freed") {
   const Variables variables(Values{{"RUEDA_PLUGINS", kTestPlugin}});
   FakeDevice& device = fake_device();
@@ -319,10 +351,14 @@ TEST_CASE("ranks with different plug-ins do not start, and are told who has whic
     CHECK_THAT(ranks.await(rank, "init"), Contains("MISMATCH") && Contains("+test\" on rank 0"));
   }
   for (int rank = 0; rank < 2; ++rank) ranks.tell(rank, "go on");
-  for (const RankOutcome& outcome : ranks.finish()) CHECK(outcome.exit_code == 0);
+  for (const RankOutcome& outcome : ranks.finish()) {
+    INFO(outcome.output);
+    CHECK(outcome.exit_code == 0);
+  }
 }
 
 TEST_CASE("the build's description says which plug-ins were found and why others were not") {
+  const Variables variables(Values{{"RUEDA_MPI_PLUGIN", "/nowhere/librueda_mpi.so"}});
   const std::string text = rueda_build_info();
   CHECK_THAT(text, Contains("\"plugins\":[") && Contains("librueda_mpi.so does not exist"));
 }

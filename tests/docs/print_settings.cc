@@ -16,7 +16,8 @@ std::string flag(const Knob& knob) {
     case FlagKind::kNone: return "";
     case FlagKind::kValue: return "`" + name + " VALUE`";
     case FlagKind::kMiB: return "`" + name + " N`";
-    case FlagKind::kSwitch: return "`" + name + "`, `--no-" + knob.flag + "`";
+    case FlagKind::kSwitch:
+    case FlagKind::kUnless: return "`" + name + "`, `--no-" + knob.flag + "`";
   }
   return "";
 }
@@ -51,7 +52,13 @@ constexpr char kTail[] =
     "| `RUEDA_STORE_ADDR` | host:port where ranks meet; rank 0 serves it unless hvdrun does |\n"
     "| `RUEDA_JOB` | the job's name, for several jobs started by hand on one host |\n"
     "| `RUEDA_JOB_KEY_FD`, `RUEDA_JOB_KEY_FILE` | where the job's key is read from; the file is this user's and nobody "
-    "else may read it |\n";
+    "else may read it |\n"
+    "\n"
+    "For scripts of other worlds hvdrun sets the same places as `HOROVOD_RANK`, `HOROVOD_SIZE` and so on, and as "
+    "`RANK`, "
+    "`WORLD_SIZE`, `LOCAL_RANK` and\n"
+    "`LOCAL_WORLD_SIZE`. `MASTER_ADDR` is the host of rank 0 and `MASTER_PORT` a port below 32000 that the job's name "
+    "chooses; what is set already stays.\n";
 
 }  // namespace
 

@@ -68,6 +68,16 @@ TEST_CASE("the first programs add up the ranks' numbers") {
   }
 }
 
+TEST_CASE("a rank that is confined to one core warns once") {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) return;
+  const std::string bin = RUEDA_TEST_BIN;
+  const Run confined = run(bin + "/hvdrun -np 2 -H localhost:2 taskset -c 0 " + bin + "/hello_allreduce");
+  INFO(confined.output);
+  CHECK(confined.exit_code == 0);
+  CHECK(all_of(confined.output, "rank ([0-9]) may use one core only, 0 of [0-9]+: .*--bind-to none").size() == 2);
+  CHECK(hvdrun(2, "hello_allreduce").output.find("one core") == std::string::npos);
+}
+
 TEST_CASE("programs that a shell runs one after the other as one rank all join the job") {
   const std::string hello = std::string(RUEDA_TEST_BIN) + "/hello_allreduce";
   const Run result =

@@ -63,6 +63,15 @@ TEST_CASE("the first programs add up the ranks' numbers over two and three uneve
   }
 }
 
+TEST_CASE("agreement that leaders of hosts pass on trains to the same bits") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 3});
+  const Words hosts = {"--deterministic", "-H", "node1:2,node2:2,node3:1"};
+  Words in_tree = hosts;
+  in_tree.emplace_back("--control-tree");
+  CHECK(train(lab, in_tree, 5) == train(lab, hosts, 5));
+}
+
 TEST_CASE("train_digits trains on two and three uneven hosts") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3});

@@ -55,16 +55,27 @@ class Install(unittest.TestCase):
 
     def test_everything_a_user_needs_is_there(self):
         for path in [
-            "bin/hvdrun", "bin/rueda-perf", "include/rueda.h", "include/rueda.hpp", "include/rueda/session.hpp",
+            "bin/hvdrun", "bin/rueda-perf", "bin/rueda-timeline", "include/rueda.h", "include/rueda.hpp", "include/rueda/session.hpp",
             "lib/librueda.so", "lib/librueda.so.1", "lib/cmake/Rueda/RuedaConfig.cmake", "lib/pkgconfig/rueda.pc",
             "share/bash-completion/completions/hvdrun", "share/doc/Rueda/LICENSE",
         ]:  # fmt: skip
             self.assertTrue(os.path.exists(self.installed(path)), path)
 
-    def test_nothing_inside_is_installed(self):
+    def test_nothing_inside_is_installed_but_what_rueda_build_mpi_compiles(self):
         found = [os.path.join(folder, name) for folder, _, names in os.walk(self.prefix) for name in names]
+        found = [path for path in found if not path.startswith(self.installed("share/rueda/mpi-plugin/"))]
         inside = [path for path in found if path.endswith((".a", ".cc", ".h")) and os.path.basename(path) != "rueda.h"]
         self.assertEqual(inside, [])
+
+    def test_rueda_build_mpi_makes_a_plug_in_from_what_is_installed(self):
+        if not os.path.exists(self.installed("lib/librueda_mpi.so")):
+            self.skipTest("built without MPI")
+        plugin = os.path.join(self.programs, "librueda_mpi.so")
+        printed = run(self.installed("bin/rueda-build-mpi"), "-o", plugin)
+        self.assertEqual(printed.splitlines()[-1], f"export RUEDA_MPI_PLUGIN={plugin}")
+        checked = run(self.hvdrun, "--check-build", env=dict(os.environ, RUEDA_MPI_PLUGIN=plugin))
+        self.assertRegex(checked, rf"\[X\] mpi +.*, {plugin}")
+        self.assertRegex(run(self.hvdrun, "--check-build"), r"\[X\] mpi +.*/lib/librueda_mpi.so")
 
     def test_only_functions_of_the_c_api_are_exported_each_with_its_version(self):
         table = run("nm", "-D", "--defined-only", "--with-symbol-versions", self.installed("lib/librueda.so.1"))

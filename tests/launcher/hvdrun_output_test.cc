@@ -127,6 +127,27 @@ TEST_CASE("a rank is told who it is, in our names and in Horovod's, and gets the
   }
 }
 
+TEST_CASE("scripts of torch.distributed find their variables, an own master wins, an outer job's places do not") {
+  REQUIRE(::setenv("RANK", "7", 1) == 0);
+  const std::vector<std::string> job = {"-np", "2", "sh", "-c",
+                                        "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR; "
+                                        "test $MASTER_PORT -ge 20000 && echo port $MASTER_PORT"};
+  HvdrunProcess plain(job);
+  CHECK(plain.wait() == 0);
+  REQUIRE(::setenv("MASTER_ADDR", "far.away", 1) == 0);
+  REQUIRE(::setenv("MASTER_PORT", "29500", 1) == 0);
+  HvdrunProcess own(job);
+  for (const char* name : {"RANK", "MASTER_ADDR", "MASTER_PORT"}) REQUIRE(::unsetenv(name) == 0);
+  CHECK(own.wait() == 0);
+  for (const std::string r : {"0", "1"}) {
+    const auto lines = HvdrunProcess::lines(plain.out(), "[" + r + "]<stdout>:");
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[0] == r + " 2 " + r + " 2 127.0.0.1");
+    CHECK(HvdrunProcess::lines(own.out(), "[" + r + "]<stdout>:") ==
+          Lines{r + " 2 " + r + " 2 far.away", "port 29500"});
+  }
+}
+
 TEST_CASE("--check-build opens plug-ins as a session would and says why one cannot be used") {
   const std::string good = std::string(RUEDA_TEST_PLUGINS) + "/test_plugin.so";
   const std::string other = std::string(RUEDA_TEST_PLUGINS) + "/other_build.so";

@@ -31,7 +31,7 @@ std::string contents(const std::string& path) {
 
 HvdrunProcess::HvdrunProcess(const std::vector<std::string>& arguments, const std::vector<std::string>& before) {
   static int runs = 0;
-  mark_ = "RUEDA_TEST_MARK=" + std::to_string(getpid()) + "." + std::to_string(++runs);
+  mark_ = "TEST_MARK=" + std::to_string(getpid()) + "." + std::to_string(++runs);
   int in[2], out[2], err[2];
   REQUIRE(pipe2(in, O_CLOEXEC) == 0);
   REQUIRE(pipe2(out, O_CLOEXEC) == 0);

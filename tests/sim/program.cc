@@ -18,6 +18,11 @@ using core::Request;
 using core::Result;
 using core::RowChoice;
 
+const std::vector<OpKind> kOtherKinds = {OpKind::kBroadcast,     OpKind::kBroadcast, OpKind::kAllgather,
+                                         OpKind::kReducescatter, OpKind::kAlltoall,  OpKind::kReduce,
+                                         OpKind::kGather,        OpKind::kScatter};
+constexpr OpKind kRooted[] = {OpKind::kBroadcast, OpKind::kReduce, OpKind::kGather, OpKind::kScatter};
+
 Result<RowChoice> select_row(const BatchShape& shape) {
   if (shape.dtype == Dtype::kU8 && shape.op == ReduceOp::kProduct) {
     return core::Status(core::Code::kInvalidArgument, "the forced row cannot multiply u8");
@@ -49,13 +54,17 @@ core::AgreementConfig make_config(Random& random, int ranks) {
 
 Metadata make_metadata(Random& random) {
   Metadata metadata;
-  metadata.kind = random.once_in(5) ? OpKind::kBroadcast : OpKind::kAllreduce;
+  metadata.kind = random.once_in(3) ? random.pick(kOtherKinds) : OpKind::kAllreduce;
   metadata.dtype = random.pick<Dtype>({Dtype::kF32, Dtype::kF32, Dtype::kF32, Dtype::kBf16, Dtype::kU8});
   metadata.op = random.once_in(6) ? ReduceOp::kProduct : ReduceOp::kSum;
   metadata.codec = random.once_in(6) ? CodecId::kFp16 : CodecId::kNone;
-  metadata.root = metadata.kind == OpKind::kBroadcast ? 0 : -1;
+  const bool rooted = std::find(std::begin(kRooted), std::end(kRooted), metadata.kind) != std::end(kRooted);
+  metadata.root = rooted ? 0 : -1;
   if (random.once_in(6)) metadata.prescale = 0.5;
+  if (metadata.kind == OpKind::kAllreduce && random.once_in(8)) metadata.over = core::AverageOver::kContributors;
   for (size_t i = random.below(3); i > 0; --i) metadata.shape.push_back(random.between(0, 12));
+  // How many rows a rank has is its own affair.
+  if (core::exchanges(metadata.kind)) metadata.shape.insert(metadata.shape.begin(), 0);
   return metadata;
 }
 
@@ -197,6 +206,22 @@ void make_set(Random& random, const core::SetMembers& set, bool wrong, bool join
   }
 }
 
+/// Hosts of any size, each below any that comes before it.
+Tree make_tree(Random& random, int size) {
+  Tree tree;
+  const size_t most = 1 + random.below(static_cast<size_t>(size));
+  for (int rank = 0; rank < size; ++rank) {
+    const bool joins = !tree.hosts.empty() && (tree.hosts.size() == most || random.once_in(2));
+    if (joins) {
+      tree.hosts[random.below(tree.hosts.size())].push_back(rank);
+      continue;
+    }
+    tree.above.push_back(tree.hosts.empty() ? -1 : static_cast<int>(random.below(tree.hosts.size())));
+    tree.hosts.push_back({rank});
+  }
+  return tree;
+}
+
 }  // namespace
 
 Job make_job(uint64_t seed, int ranks) {
@@ -222,7 +247,8 @@ Job make_job(uint64_t seed, int ranks) {
     ++thread;
   }
   for (const AddedSet& set : job.added) {
-    make_set(random, set.members, wrong, thread == joining, threads, thread);
+    // Who gives another list may wait in a join for members that know of no such set.
+    make_set(random, set.members, wrong, thread == joining && !set.spoiled, threads, thread);
     ++thread;
   }
   // Ranks that wait for each operation and take sets in different orders wait for each other.
@@ -231,6 +257,8 @@ Job make_job(uint64_t seed, int ranks) {
     add_sets(random, job, static_cast<int>(rank), threads[rank]);
     merge(random, threads[rank], interleave, job.steps[rank]);
   }
+  if (random.once_in(2)) job.tree = make_tree(random, job.config.size);
+  job.config.relayed = !job.tree.hosts.empty();
   return job;
 }
 

@@ -26,6 +26,13 @@ struct AddedSet {
   bool spoiled = false;  ///< some rank gives another list
 };
 
+/// Who passes on whose frames, in a job whose frames travel in a tree. Hosts are numbered by their lowest rank, which
+/// leads them.
+struct Tree {
+  std::vector<std::vector<int>> hosts;  ///< ranks, ascending
+  std::vector<int> above;               ///< by host: the one whose leader takes its frames; of host 0 -1
+};
+
 /// One simulated job: the shape of the world and what each rank will do in it. Made from a seed alone.
 struct Job {
   core::AgreementConfig config;  ///< of rank 0; `select` refuses u8 products
@@ -36,6 +43,7 @@ struct Job {
   bool abandons = false;
   bool goodbyes = false;  ///< at random moments, besides those at the end
   int dies = -1;          ///< a rank, at a random moment
+  Tree tree;              ///< no hosts: rank 0 hears every rank itself
 };
 
 /// `ranks` 0: from the seed.

@@ -74,9 +74,10 @@ bool differs(const Joint& joint) {
   });
 }
 
-/// Whether a member had joined that has nothing to contribute.
+/// Whether a member had joined that has nothing to contribute, or may be the only one to receive anything.
 bool unfit_for_joined(const Joint& joint) {
-  return joint.excused != 0 && !core::why_no_identity(joint.tickets.front().second->request.metadata).empty();
+  const Metadata& metadata = joint.tickets.front().second->request.metadata;
+  return joint.excused != 0 && (!core::why_no_identity(metadata).empty() || metadata.root >= 0);
 }
 
 bool abandoned(const Joint& joint) {
@@ -152,21 +153,31 @@ std::string check_joint(const Joints& joints, const Job& job, const Occurrence& 
   return fell_out && !death ? name(key) + ": runs on some ranks and is shut down on others" : "";
 }
 
+/// What those who have joined are told of an operation is what the others submitted.
+bool tells_extent(const core::BatchEvent& event, size_t index, const Metadata& metadata) {
+  if (event.contributors == 0) return event.counts.empty();
+  const int64_t count = metadata.kind == OpKind::kBarrier ? 0 : metadata.count();
+  if (metadata.kind != OpKind::kReducescatter) return event.counts.at(index) == count && event.rows.empty();
+  const int64_t row = count == 0 || metadata.shape.empty() ? 1 : count / metadata.shape.front();
+  return event.counts.at(index) == count && event.rows.at(index) == row;
+}
+
 std::string check_batch(const Job& job, const RankRecord& record, const SeenBatch& seen) {
   uint64_t bytes = 0;
   std::vector<const core::Request*> requests;
   std::set<uint64_t> units;
-  for (const uint64_t id : seen.event.tickets) {
-    if (id == core::kNoTicket) continue;
-    const Ticket& ticket = record.tickets.at(id);
+  const std::string where = "batch " + std::to_string(seen.event.number) + " of set " + std::to_string(seen.event.set);
+  for (size_t i = 0; i < seen.event.tickets.size(); ++i) {
+    if (seen.event.tickets[i] == core::kNoTicket) continue;
+    const Ticket& ticket = record.tickets.at(seen.event.tickets[i]);
     requests.push_back(&ticket.request);
     units.insert(ticket.unit);
     const Metadata& metadata = ticket.request.metadata;
+    if (!tells_extent(seen.event, i, metadata)) return where + " tells those who have joined another size";
     bytes += static_cast<uint64_t>(metadata.count()) * core::size_of(metadata.dtype);
   }
   if (requests.empty()) return {};
   const Metadata& first = requests.front()->metadata;
-  const std::string where = "batch " + std::to_string(seen.event.number) + " of set " + std::to_string(seen.event.set);
   if (seen.event.tickets.front() != core::kNoTicket && !(seen.event.metadata == first))
     return where + " has other metadata than its first tensor";
   for (const core::Request* request : requests) {

@@ -3,7 +3,10 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "tests/sim/scale.h"
 #include "tests/sim/simulation.h"
 
 namespace {
@@ -35,6 +38,42 @@ int search(uint64_t first, uint64_t seeds, int ranks) {
   return 0;
 }
 
+/// What docs and targets promise of a job of 4,096 ranks on 512 hosts.
+bool within_limits(const rueda::sim::ScaleReport& report) {
+  return report.violations.empty() && report.rank0_messages_per_round <= 8 && report.tree_depth <= 4 &&
+         report.max_control_connections <= 16 && report.bytes_per_tensor_per_step <= 4.0;
+}
+
+int run_scale(const rueda::sim::ScaleJob& job, const std::string& json_file) {
+  const rueda::sim::ScaleReport report = rueda::sim::simulate_scale(job);
+  std::printf("%d ranks on %d hosts, %d steps of %d tensors, a mismatch, a join and a death\n", job.ranks, job.hosts,
+              job.steps, job.tensors);
+  std::printf("start-up: %zu control connections, at most %d of one process\n", report.control_connections,
+              report.max_control_connections);
+  std::printf("tree: %d levels above the host\n", report.tree_depth);
+  std::printf("rank 0: at most %zu frames a round; %zu frames and %zu bytes a step\n", report.rank0_messages_per_round,
+              report.rank0_messages_per_step, report.rank0_bytes_per_step);
+  std::printf("upward on one edge: at most %.3f bytes a tensor and step\n", report.bytes_per_tensor_per_step);
+  for (const std::string& violation : report.violations) std::printf("violation: %s\n", violation.c_str());
+  if (!json_file.empty()) {
+    const nlohmann::json json = {{"ranks", job.ranks},
+                                 {"hosts", job.hosts},
+                                 {"steps", job.steps},
+                                 {"tensors", job.tensors},
+                                 {"control_connections", report.control_connections},
+                                 {"max_control_connections", report.max_control_connections},
+                                 {"tree_depth", report.tree_depth},
+                                 {"rank0_messages_per_round", report.rank0_messages_per_round},
+                                 {"rank0_messages_per_step", report.rank0_messages_per_step},
+                                 {"rank0_bytes_per_step", report.rank0_bytes_per_step},
+                                 {"bytes_per_tensor_per_step", report.bytes_per_tensor_per_step},
+                                 {"violations", report.violations.size()},
+                                 {"first_violations", report.violations}};
+    std::ofstream(json_file) << json.dump(2) << "\n";
+  }
+  return within_limits(report) ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -44,14 +83,30 @@ int main(int argc, char** argv) {
   uint64_t seed = 0;
   int ranks = 0;
   bool trace = false;
+  rueda::sim::ScaleJob scale;
+  std::string json_file;
   app.add_option("--seeds", seeds, "how many seeds to try")->capture_default_str();
   app.add_option("--first", first, "the first of them")->capture_default_str();
   app.add_option("--ranks", ranks, "ranks of each job; 0: 1 to 6, by the seed")
       ->capture_default_str()
-      ->check(CLI::Range(0, 64));
+      ->check(CLI::Range(0, 65536));
+  CLI::Option* hosts =
+      app.add_option("--hosts", scale.hosts, "one large job on so many hosts, through the tree of relays")
+          ->check(CLI::Range(2, 65536));
+  app.add_option("--steps", scale.steps, "of the large job")->capture_default_str()->needs(hosts);
+  app.add_option("--json", json_file, "where the large job's counts go")->needs(hosts);
   CLI::Option* one = app.add_option("--seed", seed, "replay this seed only");
   app.add_flag("--trace", trace, "print every step of the replay")->needs(one);
   CLI11_PARSE(app, argc, argv);
+  if (hosts->count() != 0) {
+    if (ranks != 0) scale.ranks = ranks;
+    if (scale.ranks < scale.hosts) {
+      std::fprintf(stderr, "--hosts %d needs as many ranks, not %d\n", scale.hosts, scale.ranks);
+      return 2;
+    }
+    if (one->count() != 0) scale.seed = seed;
+    return run_scale(scale, json_file);
+  }
   if (one->count() == 0) return search(first, seeds, ranks);
   return replay(seed, ranks, trace ? rueda::sim::Simulation::Trace(print_line) : nullptr);
 }

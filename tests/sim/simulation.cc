@@ -16,9 +16,11 @@ Simulation::Simulation(uint64_t seed, int ranks, Trace trace)
   records_.resize(ranks_.size());
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     config.rank = static_cast<int>(rank);
+    if (job_.config.relayed) config.upstream = job_.tree.hosts[host_of(rank)].front();
     ranks_[rank].participant = std::make_unique<core::Participant>(config);
     ranks_[rank].lanes.resize(static_cast<size_t>(job_.lanes));
   }
+  make_tree();
 }
 
 void Simulation::say(size_t rank, const std::string& what) const {
@@ -38,6 +40,7 @@ std::string Simulation::run() {
       break;
     }
   }
+  check_relays();
   if (violation_.empty()) violation_ = check_batches(job_, records_);
   if (violation_.empty()) violation_ = check_sets(job_, records_);
   if (violation_.empty()) violation_ = check_joins(job_, records_);
@@ -53,6 +56,11 @@ std::vector<Simulation::Action> Simulation::possible() {
     add_rank_actions(rank, actions);
     if (!actions.empty() && random_.once_in(40)) add_rare_actions(rank, actions);
   }
+  for (size_t host = 0; host < hosts_.size(); ++host) {
+    if (!lives(host)) continue;
+    add_host_actions(host, actions);
+    if (!actions.empty() && random_.once_in(40)) add_rare_host_actions(host, actions);
+  }
   return actions;
 }
 
@@ -60,7 +68,8 @@ void Simulation::add_rank_actions(size_t rank, std::vector<Action>& actions) {
   Rank& self = ranks_[rank];
   if (may_step(rank)) actions.emplace_back([this, rank] { step(rank); });
   if (self.dirty) actions.emplace_back([this, rank] { flush(rank); });
-  if (!self.up.empty() && dead_ != 0) actions.emplace_back([this, rank] { deliver_up(rank); });
+  const bool heard = job_.config.relayed ? lives(host_of(rank)) : dead_ != 0;
+  if (!self.up.empty() && heard) actions.emplace_back([this, rank] { deliver_up(rank); });
   if (!self.down.empty()) actions.emplace_back([this, rank] { deliver_down(rank); });
   for (size_t lane = 0; lane < self.lanes.size(); ++lane) {
     const bool waits = !self.lanes[lane].empty() && !self.lanes[lane].front().started;
@@ -156,6 +165,7 @@ void Simulation::flush(size_t rank) {
 void Simulation::deliver_up(size_t rank) {
   const Frame frame = std::move(ranks_[rank].up.front());
   ranks_[rank].up.pop_front();
+  if (job_.config.relayed) return to_relay(rank, frame);
   say(rank, "is heard by rank 0");
   if (const core::Status status = arbiter_.receive(static_cast<int>(rank), frame); !status.ok())
     fail(status.sentence());
@@ -165,6 +175,10 @@ void Simulation::deliver_up(size_t rank) {
 void Simulation::plan() {
   plan_due_ = false;
   arbiter_.plan();
+  for (Frame frame = arbiter_.take_addressed(); !frame.empty(); frame = arbiter_.take_addressed()) {
+    hosts_.front().down.push_back(std::move(frame));
+    host_down(0);
+  }
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     for (Frame frame = arbiter_.take_frame(static_cast<int>(rank)); !frame.empty();
          frame = arbiter_.take_frame(static_cast<int>(rank))) {
@@ -317,7 +331,9 @@ void Simulation::die(size_t rank) {
   Rank& self = ranks_[rank];
   self.up.resize(self.up.empty() ? 0 : random_.below(self.up.size()));
   self.down.clear();
-  while (!self.up.empty() && rank != 0) deliver_up(rank);
+  const bool leads = job_.config.relayed && leader_of(host_of(rank)) == rank;
+  while (!self.up.empty() && rank != 0 && !leads) deliver_up(rank);
+  if (leads) lose_host(host_of(rank));
 }
 
 /// What the driver does on a survivor once the judge has spoken: what is pending fails, what runs is stopped.
@@ -338,6 +354,8 @@ void Simulation::end(size_t rank) {
 /// Nothing can happen by itself: what is pending waits for somebody who will not come. Gives one operation up, or ends
 /// the job. False: all is done.
 bool Simulation::unstick() {
+  if (release_held()) return true;
+  if (dead_ < 0) check_stalled();
   if (std::string lost = check_nothing_lost(job_, records_); !lost.empty()) fail(lost);
   if (dead_ < 0 && arbiter_.out_of_credit()) fail("a credit was lost: rank 0 waits for one and nothing runs");
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/engine/agreement.h"
+#include "runtime/engine/relay.h"
 #include "tests/sim/program.h"
 #include "tests/sim/random.h"
 #include "tests/sim/record.h"
@@ -44,6 +45,15 @@ class Simulation {
     bool said_goodbye = false;
     bool dirty = false;  ///< the participant has something to send
   };
+  /// A host of the tree, with what its leader's relay has on its way.
+  struct Host {
+    std::unique_ptr<core::Relay> relay;
+    std::vector<int> below;      ///< hosts; children behind the host's ranks
+    std::deque<Frame> up;        ///< at most one, until it is acknowledged
+    std::deque<Frame> down;      ///< from the host above
+    bool acknowledging = false;  ///< the host above has taken the frame, and the word of it is on its way
+    bool dirty = false;          ///< the relay may have something to send up
+  };
   using Action = std::function<void()>;
 
   std::vector<Action> possible();
@@ -72,6 +82,25 @@ class Simulation {
   void die(size_t rank);
   void end(size_t rank);
   bool unstick();
+  void check_stalled();
+
+  // simulation_tree.cc: frames between hosts.
+  void make_tree();
+  size_t host_of(size_t rank) const;
+  size_t leader_of(size_t host) const { return static_cast<size_t>(job_.tree.hosts[host].front()); }
+  bool lives(size_t host) const { return !records_[leader_of(host)].dead; }
+  void add_host_actions(size_t host, std::vector<Action>& actions);
+  void add_rare_host_actions(size_t host, std::vector<Action>& actions);
+  void to_relay(size_t rank, const Frame& frame);
+  void send_up(size_t host);
+  void host_up(size_t host);
+  void acknowledge(size_t host);
+  void host_down(size_t host);
+  void spread(size_t host);
+  void dismiss(size_t host);
+  void lose_host(size_t host);
+  bool release_held();
+  void check_relays();
   bool all_say_goodbye();
   void fail(const std::string& violation);
   void say(size_t rank, const std::string& what) const;
@@ -83,11 +112,13 @@ class Simulation {
   bool plan_due_ = false;
   int dead_ = -1;
   std::vector<Rank> ranks_;
+  std::vector<Host> hosts_;
   std::vector<RankRecord> records_;
   std::map<core::SetId, std::map<std::string, uint64_t>> maximum_;  ///< counters by key, when all had joined last
   uint64_t next_ticket_ = 1;
   uint64_t next_submission_ = 1;
   std::string violation_;
+  core::SteadyClock::time_point clock_{std::chrono::seconds(1)};
 };
 
 }  // namespace rueda::sim

@@ -28,18 +28,36 @@ std::vector<int> members_by_rank(const Team& team) {
   return members;
 }
 
+/// Bytes [begin, begin + length) of what a member sends of a tensor.
+std::vector<std::byte> sent_bytes(const CollectiveCase& test, int member, size_t tensor, size_t begin, size_t length) {
+  constexpr size_t kPeriod = 251;
+  std::vector<std::byte> bytes(length);
+  for (size_t i = 0; i < std::min(kPeriod, length); ++i) {
+    bytes[i] = static_cast<std::byte>(
+        ((begin + i) * 37 + static_cast<size_t>(member) * 101 + tensor * 11 + static_cast<size_t>(test.salt)) %
+        kPeriod);
+  }
+  for (size_t done = kPeriod; done < length; done *= 2) {
+    std::copy_n(bytes.begin(), std::min(done, length - done), bytes.begin() + static_cast<int64_t>(done));
+  }
+  return bytes;
+}
+
+/// How many rows a member has for each place, or for all.
+std::vector<int64_t> sent_parts(const CollectiveCase& test, const Team& team, int member, size_t tensor) {
+  std::vector<int64_t> parts;
+  const int64_t places = same_for_all(test.kind) ? 1 : team.size();
+  for (int64_t place = 0; place < places; ++place) parts.push_back(rows_for(test, tensor, member, place));
+  return parts;
+}
+
 }  // namespace
 
 ExchangeInput exchange_input(const CollectiveCase& test, const Team& team, int member, size_t tensor) {
   ExchangeInput input;
-  const int64_t parts = same_for_all(test.kind) ? 1 : team.size();
-  for (int64_t place = 0; place < parts; ++place) input.parts.push_back(rows_for(test, tensor, member, place));
+  input.parts = sent_parts(test, team, member, tensor);
   const int64_t rows = std::accumulate(input.parts.begin(), input.parts.end(), int64_t{0});
-  input.bytes.resize(static_cast<size_t>(rows) * row_bytes(test));
-  for (size_t i = 0; i < input.bytes.size(); ++i) {
-    input.bytes[i] = static_cast<std::byte>(
-        (i * 37 + static_cast<size_t>(member) * 101 + tensor * 11 + static_cast<size_t>(test.salt)) % 251);
-  }
+  input.bytes = sent_bytes(test, member, tensor, 0, static_cast<size_t>(rows) * row_bytes(test));
   return input;
 }
 
@@ -58,13 +76,13 @@ std::vector<std::vector<std::byte>> expected_arrivals(const CollectiveCase& test
   for (size_t tensor = 0; tensor < expected.size(); ++tensor) {
     for (const int member : by_rank) {
       if (test.kind == OpKind::kScatter && member != test.root) continue;
-      const ExchangeInput sent = exchange_input(test, team, member, tensor);
+      const std::vector<int64_t> parts = sent_parts(test, team, member, tensor);
       const size_t part = same_for_all(test.kind) ? 0 : own;
-      const auto before =
-          std::accumulate(sent.parts.begin(), sent.parts.begin() + static_cast<int64_t>(part), int64_t{0});
-      const auto begin = sent.bytes.begin() + before * static_cast<int64_t>(row_bytes(test));
-      expected[tensor].insert(expected[tensor].end(), begin,
-                              begin + sent.parts[part] * static_cast<int64_t>(row_bytes(test)));
+      const auto before = std::accumulate(parts.begin(), parts.begin() + static_cast<int64_t>(part), int64_t{0});
+      const std::vector<std::byte> rows =
+          sent_bytes(test, member, tensor, static_cast<size_t>(before) * row_bytes(test),
+                     static_cast<size_t>(parts[part]) * row_bytes(test));
+      expected[tensor].insert(expected[tensor].end(), rows.begin(), rows.end());
     }
   }
   return expected;

@@ -16,7 +16,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <iostream>
 #include <stdexcept>
 
 #include "runtime/base/random.h"
@@ -233,6 +232,14 @@ std::string RankProcesses::await(int rank, const std::string& word) {
   return process.outcome.report(word);
 }
 
+void RankProcesses::await_stopped(int rank) const {
+  siginfo_t how{};
+  while (waitid(P_PID, static_cast<id_t>(pid(rank)), &how, WSTOPPED | WEXITED | WNOWAIT) != 0) {
+    if (errno != EINTR) fail("waitid");
+  }
+  if (how.si_code != CLD_STOPPED) throw std::runtime_error("rank " + std::to_string(rank) + " ended and did not stop");
+}
+
 std::vector<RankOutcome> RankProcesses::finish() {
   const auto all_ended = [&] {
     return std::all_of(processes_.begin(), processes_.end(), [](const auto& process) { return process->ended(); });
@@ -253,9 +260,18 @@ void rank_report(const std::string& line) {
   if (write(kReportFd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) fail("write to the test");
 }
 
+// By poll(): TSan holds a signal back from a thread that waits in read() or in a stream.
 std::string rank_await() {
   std::string line;
-  return std::getline(std::cin, line) ? line : "";
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  for (;;) {
+    const int ready = poll(&input, 1, -1);
+    if (ready < 0 && errno == EINTR) continue;
+    char byte = 0;
+    if (ready < 0 || read(STDIN_FILENO, &byte, 1) != 1 || byte == '\n') break;
+    line += byte;
+  }
+  return line;
 }
 
 }  // namespace rueda::test

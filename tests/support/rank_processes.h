@@ -58,6 +58,8 @@ class RankProcesses {
   void tell(int rank, const std::string& line);
   /// Waits for the first report that begins with `word` and returns the rest of it.
   std::string await(int rank, const std::string& word);
+  /// Waits until the rank is stopped by a signal, as its kernel sees it; throws where it has ended instead.
+  void await_stopped(int rank) const;
   /// Waits until all have ended. Those that have not when patience ends are killed, which their outcome shows.
   std::vector<RankOutcome> finish();
 

@@ -1,5 +1,6 @@
 """torch.distributed over the backend "rueda": collectives, DDP, FSDP, and what happens when a rank dies."""
 
+import importlib.util
 import os
 import pathlib
 import socket
@@ -7,8 +8,15 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
+import rueda
+
+HVDRUN = os.path.join(os.path.dirname(rueda.__file__), "bin", "hvdrun")
+GUIDE = pathlib.Path(__file__).parents[3] / "docs" / "guide" / "torch-distributed.md"
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
+pytestmark = pytest.mark.skipif(not hasattr(torch, "_is_device_backend_autoload_enabled"),
+                                reason=f"PyTorch {torch.__version__} does not find backends of packages by itself")  # fmt: skip
 
 
 def free_port():
@@ -17,12 +25,22 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def torchrun(program, *arguments, ranks=2, fails=False):
+def torchrun(program, *arguments, **how):
     """The output of a program of PROGRAMS on ranks that torchrun starts."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks), "--master-port", str(free_port())]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--master-port", str(free_port()), "--nproc-per-node"]
+    return launch(launcher, [], program, *arguments, **how)
+
+
+def hvdrun(program, *arguments, **how):
+    """The same with hvdrun."""
+    return launch([HVDRUN, "-np"], [sys.executable], program, *arguments, **how)
+
+
+def launch(launcher, interpreter, program, *arguments, ranks=2, fails=False, folder=None):
+    command = [*launcher, str(ranks), *interpreter]
     surroundings = dict(os.environ, OMP_NUM_THREADS="1", RUEDA_TIMEOUT_SECONDS="120", PYTHONWARNINGS="ignore")
     done = subprocess.run([*command, str(PROGRAMS / program), *arguments], capture_output=True, text=True, timeout=240,
-                          env=surroundings)  # fmt: skip
+                          env=surroundings, cwd=folder)  # fmt: skip
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
     return done.stdout
 
@@ -45,6 +63,41 @@ def test_training_gives_the_parameters_that_gloo_gives(wrapper):
 def test_survivors_of_a_killed_rank_get_an_exception_that_names_it(wrapper):
     output = torchrun("killed.py", wrapper, ranks=3, fails=True)
     assert output.count("survivor: rank 1 is named") == 2, output
+
+
+def test_the_examples_train_as_over_gloo_under_torchrun_and_under_hvdrun(tmp_path):
+    launchers = {"torchrun": (torchrun, "ddp:gloo"), "hvdrun": (hvdrun, "fsdp:gloo")}
+    for name, (launcher, theirs) in launchers.items():
+        (tmp_path / name).mkdir()
+        assert launcher("examples.py", str(tmp_path / name), "ddp:rueda", "fsdp:rueda", theirs).count("done") == 2
+    for kind, place in [("ddp", "torchrun"), ("fsdp", "hvdrun")]:
+        gloo = torch.load(tmp_path / place / f"{kind}.gloo.pt")["model"]
+        for name in launchers:
+            ours = torch.load(tmp_path / name / f"{kind}.rueda.pt")["model"]
+            for key, value in gloo.items():
+                torch.testing.assert_close(ours[key], value, rtol=1e-4, atol=1e-5)
+
+
+def test_optimizers_tensors_and_models_in_parts_and_compiled_ones_give_what_one_process_gives():
+    assert torchrun("parallelism.py").count("ok") == 2
+
+
+@pytest.mark.parametrize("backends", ["cpu:gloo,cuda:rueda", "cpu:rueda,cuda:gloo"])
+def test_a_group_of_two_backends_is_refused_in_words(backends):
+    import torch.distributed as dist
+
+    with pytest.raises(ValueError, match=backends + ".*serves all devices or none"):
+        dist.init_process_group(backends, rank=0, world_size=1, store=dist.HashStore())
+    assert not dist.is_initialized() and not rueda.is_initialized()
+
+
+@pytest.mark.parametrize("number, needs", list(enumerate(["torch", "lightning", "accelerate"])), ids=["torch", "lightning", "accelerate"])
+def test_the_code_in_the_guide_runs(number, needs, tmp_path):
+    if importlib.util.find_spec(needs) is None:
+        pytest.skip(f"{needs} is not installed: pip install {needs}")
+    # Lightning puts its own folders where it is started.
+    for launcher in (torchrun, hvdrun):
+        assert launcher("pieces.py", str(GUIDE), str(number), folder=tmp_path).count("ran") == 2
 
 
 def test_registration_is_quick_and_loads_nothing_of_rueda():

@@ -1,10 +1,12 @@
 """How ranks written in Python end, and what interrupts them."""
 
+import os
+import socket
+import subprocess
+import sys
+
 
 def test_a_process_without_a_launcher_is_a_job_of_one_rank(tmp_path):
-    import subprocess
-    import sys
-
     text = "import torch, rueda.torch as hvd\nhvd.init()\nprint(hvd.size(), hvd.allreduce(torch.ones(2)).tolist())"
     assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True).stdout == "1 [1.0, 1.0]\n"
 
@@ -12,8 +14,8 @@ def test_a_process_without_a_launcher_is_a_job_of_one_rank(tmp_path):
 def test_an_exit_without_shutdown_is_clean_also_with_operations_in_flight(run_script):
     job = run_script("""
 hvd.init()
-handle = hvd.allreduce_async_(torch.ones(1000), name="in flight")
-lost = hvd.allreduce_async(torch.ones(1000), name="of this rank alone") if hvd.rank() else None
+lost = hvd.allreduce_async_(torch.ones(1000), name=f"of rank {hvd.rank()} alone")
+hvd.barrier()  # nobody is behind when the first leaves
 print("done")
 """)
     assert (job.code, job.err) == (0, "")
@@ -53,6 +55,24 @@ print(hvd.synchronize(handle).item())
     assert job.code == 0, job.err
     assert job.lines(0) == ["interrupted", "2.0"]
     assert job.lines(1) == ["2.0"]
+
+
+def test_an_interrupt_ends_an_init_that_waits_for_others():
+    text = """
+import os, signal, threading
+import rueda.torch as hvd
+try:
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    hvd.init()
+except KeyboardInterrupt:
+    print("interrupted", hvd.is_initialized())
+"""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        alone = {"RUEDA_RANK": "0", "RUEDA_SIZE": "2", "RUEDA_STORE_ADDR": "127.0.0.1:%d" % probe.getsockname()[1]}
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120,
+                          env=dict(os.environ, RUEDA_INIT_TIMEOUT_SECONDS="100", **alone))  # fmt: skip
+    assert (done.stdout, done.returncode) == ("interrupted False\n", 0), done.stderr
 
 
 def test_a_forked_child_is_no_rank_and_says_so(run_script):

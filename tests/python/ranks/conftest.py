@@ -12,6 +12,7 @@ torch.set_num_threads(1)  # ranks share the cores
 def job():
     hvd.init()
     yield
+    hvd.barrier()
     hvd.shutdown()
 
 

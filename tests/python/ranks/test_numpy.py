@@ -34,3 +34,9 @@ def test_what_cannot_be_reduced_is_refused():
     with pytest.raises(ValueError, match="C-contiguous"):
         hvd.allreduce_(np.ones((2, 3)).T)
     hvd.barrier()
+
+
+def test_ranks_join():
+    for _ in range(hvd.rank()):
+        hvd.allreduce(np.ones(2), name="uneven")
+    assert hvd.join() == hvd.size() - 1

@@ -28,6 +28,8 @@ def sgd(model):
         (lambda m: {"gradient_predivide_factor": 0.0}, "more than 0"),
         (lambda m: {"backward_passes_per_step": 0}, "backward_passes_per_step"),
         (lambda m: {"average_accumulated": True, "op": hvd.Max}, "average_accumulated"),
+        (lambda m: {"gradient_as_buffer_view": True, "op": hvd.Adasum}, "Adasum"),
+        (lambda m: {"gradient_as_buffer_view": True, "compression": object}, "Compression"),
     ],
 )
 def test_wrong_options_are_value_errors(model, options, says):

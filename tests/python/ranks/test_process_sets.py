@@ -75,6 +75,7 @@ def test_sets_can_be_there_from_the_start_and_end_with_the_job():
     hvd.init(process_sets=[chosen])
     if chosen.included():
         assert float(hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=chosen)) == 2.0
+    hvd.barrier()
     hvd.shutdown()
     assert chosen.process_set_id is None and chosen.included() is None
     hvd.init(None, "dynamic")

@@ -71,6 +71,8 @@ def own(whole):
 SCATTERS = {
     "reducescatter": lambda t, op: hvd.reducescatter(t, op=op),
     "reducescatter_async": lambda t, op: hvd.synchronize(hvd.reducescatter_async(t, op=op)),
+    "reducescatter_": lambda t, op: hvd.reducescatter_(t.clone(), op=op),
+    "reducescatter_async_": lambda t, op: hvd.synchronize(hvd.reducescatter_async_(t.clone(), op=op)),
     "grouped_reducescatter": lambda t, op: hvd.grouped_reducescatter([t, t[:0]], op=op)[0],
     "grouped_reducescatter_async": lambda t, op: hvd.synchronize(hvd.grouped_reducescatter_async([t, t], op=op))[1],
 }
@@ -83,6 +85,13 @@ def test_a_reducescatter_gives_each_rank_its_rows_of_the_reduction(form, dtype):
         for shape in [(7, 2), (1, 3), (0, 2), (hvd.size() * 4,)]:
             mine = value(hvd.rank(), shape, dtype)
             assert torch.equal(SCATTERS[form](mine, op), own(expected(shape, dtype, op))), (op, shape)
+
+
+def test_a_reducescatter_in_place_leaves_its_result_in_the_own_rows():
+    tensor = value(hvd.rank(), (7, 2), torch.float32)
+    result = hvd.reducescatter_(tensor, op=hvd.Sum)
+    assert torch.equal(own(tensor), own(expected((7, 2), torch.float32, hvd.Sum)))
+    assert result.data_ptr() == own(tensor).data_ptr()
 
 
 def test_factors_and_codecs_apply_to_a_reducescatter():
@@ -98,6 +107,8 @@ def test_factors_and_codecs_apply_to_a_reducescatter():
         (lambda: hvd.alltoall(torch.ones(3), [1]), "integers"),
         (lambda: hvd.alltoall(torch.ones(3), [9] * hvd.size()), "splits"),
         (lambda: hvd.alltoall(torch.ones(hvd.size() + 1)), "multiple"),
+        (lambda: hvd.reducescatter_(torch.ones(4, 2).t()), "contiguous"),
+        (lambda: hvd.reducescatter_(torch.tensor(1.0)), "rows"),
         (lambda: hvd.allgather(torch.eye(2).to_sparse()), "sparse"),
         (lambda: hvd.sparse_allreduce_async(torch.ones(2), "s"), "sparse"),
         (lambda: hvd.sparse_allreduce_async(torch.eye(2).to_sparse(), "s", op=hvd.Max), "Average or Sum"),

@@ -74,7 +74,7 @@ TEST_CASE("listed plug-ins come in their order, empty paths between colons are n
 
 TEST_CASE("the plug-ins that come with Rueda are looked for by name and missed by none") {
   static const rueda_host host = bare_host();
-  const auto found = open_standard_plugins(kFolder, host);
+  const auto found = open_standard_plugins(kFolder, "", host);
   REQUIRE(found.size() == 2);
   CHECK_THAT(found[0].status.sentence(), Contains("librueda_mpi.so does not exist"));
   CHECK_THAT(found[1].status.sentence(), Contains("librueda_cuda.so does not exist"));

@@ -52,7 +52,7 @@ TEST_CASE("the choices of a knob are the words that it takes and says it takes")
     }
     CHECK(knob.parse("?", settings).sentence() == "\"?\" is not allowed; allowed: " + listed);
   }
-  CHECK(knobs_with_choices == 5);
+  CHECK(knobs_with_choices == 6);
 }
 
 TEST_CASE("without variables every setting has its documented default") {
@@ -80,6 +80,7 @@ TEST_CASE("each variable reaches its setting") {
                                   {"RUEDA_ALLREDUCE_ALGORITHM", "ring"},
                                   {"RUEDA_BROADCAST_ALGORITHM", "broadcast_tree"},
                                   {"RUEDA_CONTROLLER", "TCP"},
+                                  {"RUEDA_CONTROL_TREE", "1"},
                                   {"RUEDA_CPU_OPERATIONS", "mpi"},
                                   {"RUEDA_COMPRESSION", "bf16"},
                                   {"RUEDA_DETERMINISTIC", "yes"},
@@ -102,6 +103,7 @@ TEST_CASE("each variable reaches its setting") {
   CHECK(settings.allreduce_algorithm == "ring");
   CHECK(settings.broadcast_algorithm == "broadcast_tree");
   CHECK(settings.controller == "tcp");
+  CHECK(settings.control_tree == Choice::kForce);
   CHECK(settings.cpu_operations == "mpi");
   CHECK(settings.compression == CodecId::kBf16);
   CHECK(settings.deterministic);

@@ -59,6 +59,12 @@ TEST_CASE("the first divergence is the earliest operation that some ranks submit
         "train.py:31 in step");
 }
 
+TEST_CASE("of two sides that wait for each other the one of fewer ranks is said to have left the other") {
+  const std::vector<RankDump> dumps = {dump_of(0, 3, {op("w", kProposed, 10)}), dump_of(1, 3, {op("w", kProposed, 10)}),
+                                       dump_of(2, 3, {op("x", kProposed, 9)})};
+  CHECK_THAT(first_divergence(dumps).at(0), Contains("allreduce \"w\"") && Contains("not by rank 2"));
+}
+
 TEST_CASE("a rank with nothing in flight is said to have nothing, and what its last operation was") {
   const std::vector<RankDump> dumps = {dump_of(0, 2, {op("w", kFinished, 1, 0), op("w", kProposed, 10)}),
                                        dump_of(1, 2, {op("w", kFinished, 1, 0)})};
@@ -76,7 +82,7 @@ TEST_CASE("unnamed operations are compared by their place among those in agreeme
   const std::vector<RankDump> dumps = {dump_of(0, 2, {unnamed(1), unnamed(2)}), dump_of(1, 2, {unnamed(1)})};
   const std::vector<std::string> lines = first_divergence(dumps);
   CHECK_THAT(lines.at(0), Contains("submitted by rank 0, not by rank 1"));
-  const std::vector<RankDump> equal = {dumps[1], dump_of(1, 2, {unnamed(3)})};
+  const std::vector<RankDump> equal = {dump_of(0, 2, {unnamed(1)}), dump_of(1, 2, {unnamed(3)})};
   CHECK_THAT(first_divergence(equal).at(0), StartsWith("no divergence"));
 }
 
@@ -84,6 +90,33 @@ TEST_CASE("a set is held against the ranks that have used it") {
   const std::vector<RankDump> dumps = {dump_of(0, 3, {op("w", kProposed, 1, {}, 1)}),
                                        dump_of(1, 3, {op("w", kProposed, 1, {}, 1)}), dump_of(2, 3, {})};
   CHECK_THAT(first_divergence(dumps).at(0), StartsWith("no divergence"));
+}
+
+TEST_CASE("sets are matched by name, members and order, whatever their numbers are on each rank") {
+  RankDump a = dump_of(0, 3, {op("w", kProposed, 1, {}, 1)});
+  a.sets = {{1, "", {0, 1}}, {2, "", {0, 1}}, {3, "", {0, 2}}};
+  RankDump b = dump_of(1, 3, {op("w", kProposed, 1, {}, 4)});
+  b.sets = {{4, "", {0, 1}}, {5, "", {0, 1}}};
+  const std::vector<RankDump> equal = {a, b, dump_of(2, 3, {op("v", kFinished, 2, 0)})};
+  CHECK_THAT(first_divergence(equal).at(0), StartsWith("no divergence"));
+  b.operations[0].set = 5;
+  const std::vector<RankDump> other = {a, b, equal[2]};
+  CHECK_THAT(first_divergence(other).at(0), Contains("of process set 1 was submitted by rank 0, not by rank 1"));
+}
+
+TEST_CASE("nobody waits for a rank that has joined, and a join waits for nobody in particular") {
+  DumpedOp join = op("", kProposed, 1);
+  join.kind = "join";
+  const std::vector<RankDump> dumps = {dump_of(0, 2, {join}), dump_of(1, 2, {op("w", kProposed, 2)})};
+  CHECK_THAT(first_divergence(dumps).at(0), StartsWith("no divergence"));
+}
+
+TEST_CASE("an operation that only ranks without a record lack is said to wait for those") {
+  const std::vector<RankDump> dumps = {dump_of(0, 2, {op("w", kProposed, 1)})};
+  const std::vector<std::string> lines = first_divergence(dumps);
+  REQUIRE(lines.size() == 3);
+  CHECK_THAT(lines[0], Contains("submitted by rank 0, not by rank 1"));
+  CHECK_THAT(lines[1], Contains("rank 1 does not say: it gave no flight record"));
 }
 
 TEST_CASE("where ranks submitted the same, the oldest batch that has not ended everywhere is named") {

@@ -1,14 +1,11 @@
 #include "runtime/diagnosis/dump.h"
 
-#include <stdlib.h>
-
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 
 #include "runtime/diagnosis/dump_file.h"
 #include "runtime/diagnosis/flight_recorder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rueda::core {
 namespace {
@@ -40,25 +37,9 @@ RankDump example() {
   dump.status = "ok";
   dump.activity = "train.py:31 in step";
   dump.taken = unix_now();
+  dump.sets = {{2, "a \"quoted\" set", {0, 1}}, {5, "", {1, 2}}};
   dump.operations = dumped(recorder.records(), [](uint8_t row) { return "row" + std::to_string(row); });
   return dump;
-}
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string file(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_ = "/tmp/rueda-dump-XXXXXX";
-};
-
-std::string read(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 }  // namespace
@@ -93,11 +74,11 @@ TEST_CASE("what is no dump is refused with a sentence") {
 TEST_CASE("a dump's file is named for its rank and replaces the one before") {
   CHECK(dump_path("/x/{rank}/d{rank}", 12) == "/x/12/d12");
   CHECK(dump_path("/x/dump", 12) == "/x/dump.12");
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const RankDump dump = example();
   REQUIRE(write_dump(dump, folder.file("r{rank}.json")).ok());
   REQUIRE(write_dump(dump, folder.file("r{rank}.json")).ok());
-  CHECK(dump_from_json(read(folder.file("r1.json"))).ok());
+  CHECK(dump_from_json(test::text_of(folder.file("r1.json"))).ok());
   CHECK_FALSE(std::filesystem::exists(folder.file("r1.json.77.part")));
   const Status refused = write_dump(dump, folder.file("no/such/folder"));
   CHECK(refused.code() == Code::kSystem);

@@ -52,7 +52,7 @@ TEST_CASE("changed metadata travels in full once and by number from then on") {
 }
 
 TEST_CASE("ids at rest stay within the capacity, and evicted names go on in full") {
-  for (const uint64_t capacity : {0, 1, 3}) {
+  for (const uint64_t capacity : {0u, 1u, 3u}) {
     AgreementConfig config = World::config_of(2);
     config.cache_capacity = capacity;
     World world(config);
@@ -108,7 +108,7 @@ TEST_CASE("an id with an error owed is not evicted") {
   world.exchange();
   world.submit(1, World::tensor("w1"));
   REQUIRE(world.errors(1).size() == 1);
-  CHECK(world.errors(1).front().status.sentence() == "given up");
+  CHECK(world.errors(1).front().status.sentence() == "given up: submitted by rank 0 (host a), not by rank 1 (host a)");
   world.submit_all(World::tensor("w1"));
   world.start_all();
   world.exchange();

@@ -55,7 +55,8 @@ TEST_CASE("a group that comes after one of its members has failed fails at once 
   CHECK(world.participant(1).pending_names(9).empty());
   world.submit(2, World::tensor("b"));
   REQUIRE(world.errors(2).size() == 1);
-  CHECK(world.errors(2).front().status.sentence() == "given up");
+  CHECK(world.errors(2).front().status.sentence() ==
+        "given up: submitted by rank 0 (host a), not by ranks 1-2 (host a)");
 }
 
 TEST_CASE("one rank's group is another rank's single tensor: all of the group fails") {

@@ -78,6 +78,48 @@ TEST_CASE("what a rank proposed before it joined still has its contribution, and
   CHECK(batches[3].contributors == 1);
 }
 
+TEST_CASE("a rank that has joined is told the rows of what is dealt out") {
+  World world(3);
+  join(world, 1);
+  for (const int rank : {0, 2}) {
+    for (const std::vector<int64_t>& shape : {std::vector<int64_t>{6, 2, 5}, {4}, {0, 3}, {2, 0}}) {
+      Request request = World::tensor("w" + std::to_string(shape.size()) + std::to_string(shape[0]), shape);
+      request.metadata.kind = OpKind::kReducescatter;
+      world.submit(rank, request);
+    }
+  }
+  world.exchange();
+  std::vector<int64_t> counts, rows;
+  for (const BatchEvent& batch : world.batches(1)) {
+    counts.insert(counts.end(), batch.counts.begin(), batch.counts.end());
+    rows.insert(rows.end(), batch.rows.begin(), batch.rows.end());
+  }
+  CHECK(counts == std::vector<int64_t>{60, 4, 0, 0});
+  CHECK(rows == std::vector<int64_t>{10, 1, 1, 1});
+  CHECK(world.broken.ok());
+}
+
+TEST_CASE("a reduce whose root has joined fails on the others, one to another goes on") {
+  World world(3);
+  join(world, 1);
+  for (const int32_t root : {1, 2}) {
+    for (const int rank : {0, 2}) {
+      Request request = World::tensor("to " + std::to_string(root));
+      request.metadata.kind = OpKind::kReduce;
+      request.metadata.root = root;
+      world.submit(rank, request);
+    }
+  }
+  world.exchange();
+  for (const int rank : {0, 2}) {
+    REQUIRE(world.errors(rank).size() == 1);
+    CHECK(world.errors(rank).front().status.sentence() ==
+          "reduce \"to 1\": rank 1 (host a) has joined, and the result would go to its root, rank 1");
+    REQUIRE(world.batches(rank).size() == 1);
+    CHECK(world.batches(rank).front().contributors == 2);
+  }
+}
+
 TEST_CASE("a join ends when all members have joined and says who was the last") {
   for (const int last : {0, 1, 2}) {
     World world(3);

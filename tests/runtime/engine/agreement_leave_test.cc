@@ -94,10 +94,12 @@ TEST_CASE("abandon asks for an error with the given sentence on all ranks") {
   world.exchange();
   REQUIRE(world.errors(0).size() == 1);
   CHECK(world.errors(0).front().status.code() == Code::kTimeout);
-  CHECK(world.errors(0).front().status.sentence() == "nobody waits for w1 any more");
+  CHECK(world.errors(0).front().status.sentence() ==
+        "nobody waits for w1 any more: submitted by rank 0 (host a), not by rank 1 (host a)");
   world.submit(1, World::tensor("w1"));
   REQUIRE(world.errors(1).size() == 1);
-  CHECK(world.errors(1).front().status.sentence() == "nobody waits for w1 any more");
+  CHECK(world.errors(1).front().status.sentence() ==
+        "nobody waits for w1 any more: submitted by rank 0 (host a), not by rank 1 (host a)");
 }
 
 TEST_CASE("abandon reaches what is agreed and waits for credit, but nothing that is in a batch") {

@@ -165,7 +165,8 @@ TEST_CASE("who proposes an occurrence that has an error gets it at once") {
   CHECK(world.errors(1).empty());
   world.submit(1, World::tensor("w1"));
   REQUIRE(world.errors(1).size() == 1);  // before any frame went out
-  CHECK(world.errors(1).front().status.sentence() == "given up");
+  CHECK(world.errors(1).front().status.sentence() ==
+        "given up: submitted by rank 0 (host a), not by ranks 1-2 (host a)");
   world.submit(2, World::tensor("w1"));
   world.submit_all(World::tensor("w1"));
   world.exchange();

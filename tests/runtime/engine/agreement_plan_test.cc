@@ -58,10 +58,10 @@ TEST_CASE("only the set's lowest member returns credits") {
     }
     world.exchange();
   }
-  for (uint64_t number : {0, 1}) world.participant(2).started(1, number);
+  for (const uint64_t number : {0u, 1u}) world.participant(2).started(1, number);
   world.exchange();
   CHECK(world.batches(1).size() == 2);
-  for (uint64_t number : {0, 1}) world.participant(1).started(1, number);
+  for (const uint64_t number : {0u, 1u}) world.participant(1).started(1, number);
   world.exchange();
   CHECK(world.batches(1).size() == 3);
 }

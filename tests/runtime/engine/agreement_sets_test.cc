@@ -223,7 +223,7 @@ TEST_CASE("an operation abandoned while its set is being made gets its error ver
   world.participant(0).abandon(ticket, "too slow");
   world.exchange();
   REQUIRE(world.errors(0).size() == 1);
-  CHECK(world.errors(0).front().status.sentence() == "too slow");
+  CHECK(world.errors(0).front().status.sentence() == "too slow: submitted by rank 0 (host a), not by rank 1 (host a)");
   submit_on(world, {1}, "w");
   CHECK(world.errors(1).size() == 1);
   submit_on(world, {0, 1}, "w");

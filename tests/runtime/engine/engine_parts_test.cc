@@ -197,6 +197,48 @@ TEST_CASE("a rank that said goodbye does not die, whether before its evidence or
   CHECK(faults.has_left(2));
 }
 
+/// Ranks 0 and 1 on one host, 2 and 3 on another: 2 leads, and 3 reaches rank 0 through it.
+EpochPlan tree_of(int rank) {
+  EpochPlan plan = plan_of(4, rank);
+  plan.host_of = {0, 0, 1, 1};
+  plan.settings.control_tree = Choice::kForce;
+  return plan;
+}
+
+TEST_CASE("in the tree, whoever has an edge to the dead judges, and the others wait for it") {
+  const auto grace_of = [](int own, int seen) {
+    const EpochPlan plan = tree_of(own);
+    Faults faults(plan, Judge::kRankZero);
+    const auto before = SteadyClock::now();
+    faults.observe(seen, "x");
+    return faults.next().when() - before;
+  };
+  const std::chrono::milliseconds whole(250);
+  CHECK(grace_of(3, 1) >= whole);
+  CHECK(grace_of(1, 2) >= whole);
+  CHECK(grace_of(0, 3) >= whole);
+  for (const auto& [own, seen] : {std::pair(2, 3), std::pair(3, 2), std::pair(0, 2), std::pair(2, 0)}) {
+    CHECK(grace_of(own, seen) >= std::chrono::milliseconds(20));
+  }
+}
+
+TEST_CASE("a rank whose leader has gone with a goodbye is cut off, unless it or rank 0 has left too") {
+  const EpochPlan plan = tree_of(3);
+  for (const int left : {-1, 0, 3}) {
+    Faults faults(plan, Judge::kRankZero);
+    faults.left(2);
+    if (left >= 0) faults.left(left);
+    faults.observe(2, "its process has ended");
+    const auto why = await_due(faults);
+    REQUIRE(why.has_value() == (left < 0));
+    if (left >= 0) continue;
+    CHECK(why->code() == Code::kShutDown);
+    CHECK(why->sentence() ==
+          "rank 2 (host host2, pid 102) has shut down, and rank 3 (host host3, pid 103) reached rank 0 "
+          "through it");
+  }
+}
+
 TEST_CASE("a name is in flight once in a set, and free again after its release") {
   NamesInFlight names;
   const auto first = operation_of({"a"}), second = operation_of({"a"}), unnamed = operation_of({""});
@@ -276,6 +318,28 @@ TEST_CASE("a peer is judged once it was seen stopped for the limit without a bre
   StoppedPeers never(seconds(0));
   CHECK_FALSE(never.seen(1, 'T', start));
   CHECK_FALSE(never.seen(1, 'T', start + seconds(1000)));
+}
+
+TEST_CASE("a leader of another host is judged by its silence, from its first sign of life on") {
+  using std::chrono::seconds;
+  const auto start = SteadyClock::now();
+  Heartbeats beats({3, 8}, seconds(5));
+  int sent = 0;
+  for (int second = 0; second < 10; ++second) {
+    sent += beats.due(start + seconds(second)) ? 1 : 0;
+    if (second <= 2) beats.heard(3);
+    const std::vector<int> silent = beats.silent(start + seconds(second));
+    CHECK(silent == (second == 7 ? std::vector<int>{3} : std::vector<int>{}));  // of rank 8 nothing came yet
+  }
+  CHECK(sent == 5);
+  beats.heard(8);
+  CHECK(beats.silent(start + seconds(10)).empty());
+  CHECK(beats.silent(start + seconds(20)).empty());  // this process itself has slept
+  CHECK(beats.silent(start + seconds(22)).empty());
+  CHECK(beats.silent(start + seconds(24)).empty());
+  CHECK(beats.silent(start + seconds(25)) == std::vector<int>{8});
+  CHECK_FALSE(beats.watching());
+  CHECK_FALSE(Heartbeats({1}, seconds(0)).watching());
 }
 
 }  // namespace

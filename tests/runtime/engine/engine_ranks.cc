@@ -17,7 +17,7 @@ Identity identity_of(const EngineRanks::Options& options, int rank) {
   identity.rank = rank;
   identity.size = options.size;
   identity.local_size = options.size;
-  identity.host = "a";
+  identity.host = options.hosts.empty() ? "a" : options.hosts[static_cast<size_t>(rank)];
   identity.job = options.job;
   identity.key.present = true;
   identity.key.bytes.fill(7);

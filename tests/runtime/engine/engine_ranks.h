@@ -24,6 +24,7 @@ class EngineRanks {
     core::MemoryStore* store = nullptr;                                ///< null: a new one
     std::string job = "job";
     std::vector<std::string> workers = {};  ///< names of the processes; empty: by rank
+    std::vector<std::string> hosts = {};    ///< by rank; empty: all on one
   };
   using Body = std::function<void(core::Engine& engine, int rank)>;
 

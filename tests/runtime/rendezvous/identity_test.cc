@@ -12,6 +12,7 @@
 
 #include "runtime/rendezvous/job_key.h"
 #include "runtime/rendezvous/open_store.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rueda::core {
 namespace {
@@ -67,16 +68,6 @@ class TemporaryFile {
 
  private:
   std::string path_ = "/tmp/rueda_key_test_XXXXXX";
-};
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_ = "/tmp/rueda_folder_test_XXXXXX";
 };
 
 TEST_CASE("each launcher's environment says who a process is") {
@@ -255,7 +246,7 @@ TEST_CASE("without a key the error holds the commands that make one, unless inse
 }
 
 TEST_CASE("ranks of one host without a key share the one of their user, which nobody else can read") {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const Environment environment = environment_of({{"XDG_RUNTIME_DIR", folder.path()}});
   const auto key_of = [&](Identity identity, const std::string& address) {
     identity.key = {};
@@ -283,7 +274,7 @@ TEST_CASE("ranks of one host without a key share the one of their user, which no
 }
 
 TEST_CASE("many processes that make the user's key at once all have the same one") {
-  const TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const Environment environment = environment_of({{"XDG_RUNTIME_DIR", folder.path()}});
   std::vector<std::thread> threads;
   std::vector<JobKey> keys(8);

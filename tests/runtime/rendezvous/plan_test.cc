@@ -106,7 +106,8 @@ TEST_CASE("another protocol is told from rank and build alone") {
   wishes[1].agreed.clear();
   const Status status = admit(wishes);
   CHECK(status.code() == Code::kMismatch);
-  CHECK_THAT(status.sentence(), Contains("protocol: \"" + std::to_string(kProtocolNumber) + "\" on rank 0 (host a), \"99\" on rank 1 (host a)"));
+  CHECK_THAT(status.sentence(), Contains("protocol: \"" + std::to_string(kProtocolNumber) +
+                                         "\" on rank 0 (host a), \"99\" on rank 1 (host a)"));
   CHECK_THAT(status.sentence(), !Contains("RUEDA_"));
 }
 

@@ -13,7 +13,8 @@ extern "C" __attribute__((visibility("default"))) const rueda_plugin_table* rued
                                         &row,
                                         1,
                                         rueda::test::fake_device_row(host),
-                                        1};
+                                        1,
+                                        nullptr};
   host->log(static_cast<int32_t>(rueda::core::LogLevel::kDebug), "the test plug-in was asked for its table");
   return &table;
 }

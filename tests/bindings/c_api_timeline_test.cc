@@ -1,0 +1,178 @@
+// A timeline of real operations: started, stopped, written by one rank or by all.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/bindings/operations.h"
+#include "tests/support/rank_processes.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rueda::test {
+namespace {
+
+using Json = nlohmann::json;
+
+Json parsed(const std::string& path) { return Json::parse(text_of(path)); }
+
+/// What is said of one tensor, by rank.
+struct Negotiation {
+  std::map<int, double> submitted;
+  std::map<int, double> agreed;
+};
+
+std::map<std::string, Negotiation> negotiations(const Json& events) {
+  std::map<std::string, Negotiation> found;
+  for (const Json& event : events) {
+    if (event.value("cat", "") != "negotiate") continue;
+    Negotiation& one = found[event.at("name")];
+    if (event.at("ph") == "b") one.submitted[event.at("pid")] = event.at("ts");
+    if (event.at("ph") == "e") one.agreed[event.at("pid")] = event.at("ts");
+  }
+  return found;
+}
+
+std::set<std::pair<int, std::string>> names_of(const Json& events, const std::string& kind) {
+  std::set<std::pair<int, std::string>> found;
+  for (const Json& event : events) {
+    if (event.at("ph") == kind) found.emplace(event.at("pid").get<int>(), event.at("name").get<std::string>());
+  }
+  return found;
+}
+
+int32_t start(rueda_session* session, const std::string& path, int32_t mark_cycles = 0) {
+  return rueda_start_timeline(session, path.c_str(), mark_cycles);
+}
+
+}  // namespace
+
+TEST_CASE("a timeline of all ranks shows each tensor and batch of each rank on one clock") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("t.json");
+  run_ranks(3, [&](rueda_session* session, int rank) {
+    std::vector<float> values(100000, 1);
+    expect_code(sum(session, values, "before"), RUEDA_OK, "before");
+    expect_code(start(session, path, 1), RUEDA_OK, "start");
+    expect_code(sum(session, values, "meet"), RUEDA_OK, "meet");  // all record by the next one
+    for (int i = 0; i < 20; ++i) {
+      expect_code(sum(session, values, ("a \"quoted\" name " + std::to_string(i)).c_str()), RUEDA_OK, "sum");
+    }
+    expect_usable(session, "all are through");
+    if (rank == 0) expect_code(rueda_stop_timeline(session), RUEDA_OK, "stop");
+    expect_usable(session, "after");
+  });
+  const Json events = parsed(path);
+  const auto tensors = negotiations(events);
+  CHECK(tensors.count("before") == 0);
+  CHECK(tensors.count("after") == 0);
+  for (int i = 0; i < 20; ++i) {
+    const std::string name = "a \"quoted\" name " + std::to_string(i);
+    INFO(name);
+    REQUIRE(tensors.count(name) == 1);
+    const Negotiation& one = tensors.at(name);
+    REQUIRE(one.submitted.size() == 3);
+    REQUIRE(one.agreed.size() == 3);
+    // Nobody hears of agreement before the last has submitted: so it is one clock.
+    for (const auto& [rank, agreed] : one.agreed) {
+      for (const auto& [other, submitted] : one.submitted) CHECK(agreed >= submitted);
+    }
+  }
+  const auto spans = names_of(events, "X");
+  for (int rank = 0; rank < 3; ++rank) {
+    for (const char* name : {"pack", "reduce", "unpack", "shm_two_shot"}) {
+      INFO("rank " << rank << ": " << name);
+      CHECK(spans.count({rank, name}) == 1);
+    }
+  }
+  CHECK(names_of(events, "n").count({0, "rank 1"}) == 1);
+  CHECK(names_of(events, "i").count({0, "round"}) == 1);
+}
+
+TEST_CASE("a timeline shows what an operation that only moves rows does beside waiting") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("t.json");
+  run_ranks(3, [&](rueda_session* session, int rank) {
+    std::vector<float> rows(50000, 1);
+    std::vector<float> all(3 * rows.size());
+    const CTensor input(rows, RUEDA_F32);
+    const CTensor output(all, RUEDA_F32);
+    expect_code(start(session, path, 0), RUEDA_OK, "start");
+    expect_usable(session, "meet");  // all record by the next one
+    for (int i = 0; i < 3; ++i) {
+      expect_code(rueda_allgather(session, input.get(), output.get(), nullptr), RUEDA_OK, "all-gather");
+    }
+    expect_usable(session, "all are through");
+    if (rank == 0) expect_code(rueda_stop_timeline(session), RUEDA_OK, "stop");
+  });
+  const auto spans = names_of(parsed(path), "X");
+  for (int rank = 0; rank < 3; ++rank) {
+    for (const char* name : {"pack", "unpack", "shm_allgather"}) {
+      INFO("rank " << rank << ": " << name);
+      CHECK(spans.count({rank, name}) == 1);
+    }
+  }
+}
+
+TEST_CASE("a timeline can be started again, once at a time, and where its file can be made") {
+  const TemporaryFolder folder;
+  run_ranks(2, [&](rueda_session* session, int rank) {
+    expect_code(rueda_stop_timeline(session), RUEDA_OK, "stop without a start");
+    expect_code(rueda_start_timeline(session, nullptr, 0), RUEDA_INVALID_ARGUMENT, "no path");
+    expect_code(rueda_start_timeline(session, "", 0), RUEDA_INVALID_ARGUMENT, "an empty path");
+    expect_code(start(session, folder.file("no/such/folder/{rank}")), RUEDA_SYSTEM, "a path to nowhere");
+    for (const char* name : {"one", "two"}) {
+      const std::string path = folder.file(std::string(name) + ".{rank}.json");
+      expect_code(start(session, path), RUEDA_OK, "start");
+      expect_code(start(session, path), RUEDA_INVALID_ARGUMENT, "start twice");
+      expect_usable(session, name);
+      expect_code(rueda_stop_timeline(session), RUEDA_OK, "stop");
+      expect(
+          negotiations(parsed(folder.file(std::string(name) + "." + std::to_string(rank) + ".json"))).count(name) == 1,
+          "the operation is not in its timeline");
+    }
+    expect_usable(session, "after");
+  });
+}
+
+TEST_CASE("a shutdown ends the timeline with what there was") {
+  const TemporaryFolder folder;
+  run_ranks(2, [&](rueda_session* session, int) {
+    expect_code(start(session, folder.file("t.json")), RUEDA_OK, "start");
+    expect_usable(session, "meet");
+    expect_usable(session, "last");
+  });
+  CHECK(negotiations(parsed(folder.file("t.json"))).at("last").agreed.count(0) == 1);
+}
+
+TEST_CASE("rank: reduces until it is killed", "[.]") {
+  rueda_session* session = nullptr;
+  REQUIRE(rueda_init(nullptr, &session) == RUEDA_OK);
+  std::vector<float> values(1000);
+  for (int i = 0; sum(session, values, ("w" + std::to_string(i % 50)).c_str()) == RUEDA_OK; ++i) {
+    if (i == 2000) rank_report("busy");
+  }
+  rueda_shutdown(session);
+}
+
+TEST_CASE("the timeline of ranks that are killed is whole, and rank 0 goes on with its own when another dies") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("t.json");
+  for (const int victim : {0, 1}) {
+    RankProcesses ranks(
+        {.size = 2, .body = "rank: reduces until it is killed", .variables = {{"RUEDA_TIMELINE", path}}});
+    for (int rank = 0; rank < 2; ++rank) static_cast<void>(ranks.await(rank, "busy"));
+    ranks.signal(victim, SIGKILL);
+    static_cast<void>(ranks.finish());
+    const Json events = parsed(path);
+    const auto tensors = negotiations(events);
+    REQUIRE(tensors.count("w7") == 1);
+    CHECK(tensors.at("w7").agreed.size() == 2);
+  }
+}
+
+}  // namespace rueda::test

@@ -1,0 +1,74 @@
+// hvdrun asked about a job that hangs.
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/launcher/hvdrun_process.h"
+
+using namespace rueda::core::launcher;
+using Catch::Matchers::Contains;
+
+namespace {
+
+HvdrunProcess dump_of(pid_t pid, const std::vector<std::string>& flags = {}) {
+  std::vector<std::string> words = {"--dump", std::to_string(pid)};
+  words.insert(words.end(), flags.begin(), flags.end());
+  return HvdrunProcess(words);
+}
+
+/// Waits until all three ranks stand where the example hangs.
+void await_hang(HvdrunProcess& job) {
+  for (const std::string rank : {"0", "1", "2"}) job.read_until("rank " + rank + ": two layers are reduced");
+}
+
+}  // namespace
+
+TEST_CASE("hvdrun --dump says which operation some ranks wait for and others left out, and what those do") {
+  HvdrunProcess job({"-np", "3", RUEDA_MISSING_TENSOR});
+  await_hang(job);
+  const auto file = std::filesystem::temp_directory_path() / ("rueda-dump-test-" + std::to_string(getpid()));
+  std::string said;
+  while (said.find("layer3") == std::string::npos) {  // until rank 2 has come to what it submits instead
+    HvdrunProcess dump = dump_of(job.pid(), {"--dump-file", file.string()});
+    REQUIRE(dump.wait() == 0);
+    said = dump.out();
+  }
+  CHECK_THAT(said,
+             Contains("first divergence: allreduce \"layer2\" (f32, 1000 elements) of process set 0 was submitted by "
+                      "ranks 0-1, not by rank 2"));
+  CHECK_THAT(said, Contains("has allreduce \"layer3\" (f32, 1000 elements) instead, proposed for") &&
+                       Contains("it says: missing_tensor.c, layer3"));
+  std::ifstream stream(file);
+  const auto merged = nlohmann::json::parse(stream);
+  CHECK(merged.at("ranks").size() == 3);
+  CHECK(merged.at("ranks").at(2).at("operations").back().at("name") == "layer3");
+  std::filesystem::remove(file);
+  job.send(SIGTERM);
+  CHECK(job.wait() != 0);
+}
+
+TEST_CASE("a rank that is stopped gives no record, which hvdrun --dump says") {
+  HvdrunProcess job({"-np", "3", RUEDA_MISSING_TENSOR});
+  await_hang(job);
+  pid_t stopped = 0;
+  for (const MarkedProcess& process : job.processes()) {
+    if (process.name == "missing_tensor") stopped = process.pid;
+  }
+  REQUIRE(stopped != 0);
+  REQUIRE(kill(stopped, SIGSTOP) == 0);
+  HvdrunProcess dump = dump_of(job.pid());
+  CHECK(dump.wait() == 0);
+  CHECK_THAT(dump.out(), Contains("no flight record came from rank "));
+  kill(stopped, SIGKILL);
+  CHECK(job.wait() != 0);
+}
+
+TEST_CASE("hvdrun --dump of a process that is no hvdrun is an error that names the pid") {
+  HvdrunProcess dump = dump_of(getpid());
+  CHECK(dump.wait() == 1);
+  CHECK_THAT(dump.err(), Contains("no hvdrun of pid " + std::to_string(getpid())));
+}

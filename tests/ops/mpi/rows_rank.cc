@@ -1,0 +1,130 @@
+// A rank that runs rows over MPI and checks every result: mpirun -np 4 mpi_rows_rank PLUGIN
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "ops/algorithm.h"
+#include "ops/plugin_host.h"
+#include "ops/select.h"
+#include "runtime/base/plugin.h"
+#include "runtime/base/reduction.h"
+#include "runtime/net/fabric.h"
+#include "tests/support/collective_case.h"
+
+using namespace rueda::core;
+
+namespace {
+
+constexpr const char* kChannelRows[] = {"direct",          "ring",          "doubling",         "broadcast_tree",
+                                        "channel_barrier", "direct_gather", "direct_scatter",   "direct_reducescatter",
+                                        "direct_reduce",   "channel_send",  "direct_allgather", "direct_alltoall"};
+constexpr Dtype kDtypes[] = {Dtype::kU8,  Dtype::kI8,  Dtype::kU16,  Dtype::kI16, Dtype::kU32,
+                             Dtype::kI32, Dtype::kU64, Dtype::kI64,  Dtype::kF16, Dtype::kBf16,
+                             Dtype::kF32, Dtype::kF64, Dtype::kBool, Dtype::kC64, Dtype::kC128};
+constexpr ReduceOp kOps[] = {ReduceOp::kSum,     ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax,
+                             ReduceOp::kProduct, ReduceOp::kBand,    ReduceOp::kBor, ReduceOp::kBxor};
+
+bool over_channels(const Algorithm& row) {
+  for (const char* name : kChannelRows) {
+    if (std::strcmp(name, row.name) == 0) return true;
+  }
+  return false;
+}
+
+/// This rank's mesh: memory of its own, MPI to everybody else.
+class Rank {
+ public:
+  explicit Rank(Fabric& fabric) : fabric_(fabric), segment_(Segment::create(layout(fabric.size()), 1, 0).value()) {
+    std::vector<std::shared_ptr<Segment>> segments(static_cast<size_t>(fabric.size()));
+    segments[static_cast<size_t>(fabric.rank())] = segment_;
+    mesh_ =
+        std::make_unique<Mesh>(fabric.rank(), 0, segments, fabric.channel_set(0, abort_), abort_, WaitStyle::kYield);
+  }
+  Status run(const Algorithm& row, CollectiveCase test, uint32_t chunk_bytes = 0) {
+    const Team team = team_of(fabric_.size(), fabric_.rank());
+    if (!obstacle(row, test.shape(fabric_.size()), Settings()).empty()) return {};
+    ++cases;
+    return run_case(row, test, team, *mesh_, stamp_, chunk_bytes);
+  }
+  int cases = 0;
+
+ private:
+  static SegmentLayout layout(int size) {
+    SegmentLayout layout;
+    layout.lanes = 1;
+    layout.rings = 1;
+    layout.ring_bytes = 4096;
+    layout.local_size = size;
+    return layout;
+  }
+  Fabric& fabric_;
+  Abort abort_;
+  std::shared_ptr<Segment> segment_;
+  std::unique_ptr<Mesh> mesh_;
+  uint64_t stamp_ = 0;
+};
+
+Status run_shapes(Rank& rank, const Algorithm& row, int size) {
+  CollectiveCase test;
+  test.kind = row.kind;
+  test.root = has_root(row.kind) ? size - 1 : 0;
+  if (row.kind == OpKind::kSend && size != 2) return {};
+  for (const std::vector<int64_t>& counts : {std::vector<int64_t>{1}, {0}, {1000, 3}, {200'003}, {3'000'000}}) {
+    test.counts = row.kind == OpKind::kBarrier ? std::vector<int64_t>{} : counts;
+    RUEDA_RETURN_IF_ERROR(rank.run(row, test));
+    RUEDA_RETURN_IF_ERROR(rank.run(row, test, 65'536));
+  }
+  return {};
+}
+
+Status run_types(Rank& rank, const Algorithm& row) {
+  if (row.kind != OpKind::kAllreduce) return {};
+  CollectiveCase test;
+  test.counts = {1, 70'001};
+  for (const Dtype dtype : kDtypes) {
+    for (const ReduceOp op : kOps) {
+      if (!why_undefined(op, dtype).empty()) continue;
+      test.dtype = dtype;
+      test.op = op;
+      RUEDA_RETURN_IF_ERROR(rank.run(row, test));
+    }
+  }
+  test = CollectiveCase();
+  test.counts = {100'000};
+  for (const CodecId codec : {CodecId::kFp16, CodecId::kBf16}) {
+    test.codec = codec;
+    RUEDA_RETURN_IF_ERROR(rank.run(row, test));
+  }
+  test.codec = CodecId::kNone;
+  test.prescale = 2;
+  test.postscale = 0.5;
+  return rank.run(row, test);
+}
+
+int fail(const Status& status) {
+  std::fprintf(stderr, "%s\n", status.sentence().c_str());
+  return 1;
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const Plugin plugin = look_at_plugin(argv[1], plugin_host());
+  if (!plugin.status.ok()) return fail(plugin.status);
+  auto fabric = plugin.table->fabric->join({nullptr, {}, "here", ""}, Deadline::after(std::chrono::minutes(2)));
+  if (!fabric.ok()) return fail(fabric.status());
+  Rank rank(*fabric.value());
+  const int size = fabric.value()->size();
+  std::vector<Algorithm> rows;
+  for (const Algorithm& row : algorithms()) {
+    if (over_channels(row)) rows.push_back(row);
+  }
+  rows.insert(rows.end(), plugin.table->rows, plugin.table->rows + plugin.table->row_count);
+  for (const Algorithm& row : rows) {
+    Status status = run_shapes(rank, row, size);
+    if (status.ok()) status = run_types(rank, row);
+    if (!status.ok()) return fail(Status(status.code(), std::string(row.name) + ": " + status.sentence()));
+  }
+  std::printf("rank %d of %d: %zu rows, %d cases\n", fabric.value()->rank(), size, rows.size(), rank.cases);
+  return 0;
+}

@@ -1,0 +1,117 @@
+#include "runtime/diagnosis/stall.h"
+
+#include <catch2/catch.hpp>
+
+namespace rueda::core {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+Stalled stalled(const std::string& what, std::vector<int> have, std::vector<int> lack, std::chrono::nanoseconds age,
+                uint32_t set = 0) {
+  return {set, what, std::move(have), std::move(lack), age};
+}
+
+StallJudge judge() { return {30s, 0s}; }
+
+}  // namespace
+
+TEST_CASE("a stall is spoken of at the warning time, once, and then at doubling intervals") {
+  StallJudge judge_of_one = judge();
+  std::vector<int> spoken;
+  for (int second = 1; second <= 500; ++second) {
+    const StallVerdict verdict = judge_of_one.look({stalled("w", {0}, {1}, std::chrono::seconds(second))});
+    if (!verdict.reports.empty()) spoken.push_back(second);
+    CHECK_FALSE(verdict.shut_down);
+  }
+  CHECK(spoken == std::vector<int>{30, 60, 120, 240, 480});
+}
+
+TEST_CASE("what waits for the same ranks is one report, with the oldest names first and the rest counted") {
+  StallJudge judge_of_many = judge();
+  std::vector<Stalled> all;
+  for (int i = 0; i < 12; ++i)
+    all.push_back(stalled("w" + std::to_string(i), {0, 1}, {2}, 40s + std::chrono::seconds(i)));
+  all.push_back(stalled("v", {0}, {1, 2}, 35s));
+  all.push_back(stalled("young", {0, 1}, {2}, 2s));
+  const StallVerdict verdict = judge_of_many.look(all);
+  REQUIRE(verdict.reports.size() == 2);
+  CHECK(verdict.reports[0].what == std::vector<std::string>{"w11", "w10", "w9", "w8", "w7"});
+  CHECK(verdict.reports[0].more == 7);
+  CHECK(verdict.reports[0].age == 51s);
+  CHECK(verdict.reports[1].what == std::vector<std::string>{"v"});
+  CHECK(describe(verdict.reports[0], {"a", "a", "b"}) ==
+        "stall for 51.0 s: w11, w10, w9, w8, w7 and 7 more: submitted by ranks 0-1 (host a), not by rank 2 (host b)");
+}
+
+TEST_CASE("more groups than a screen holds are counted") {
+  StallJudge judge_of_many = judge();
+  std::vector<Stalled> all;
+  for (int i = 1; i <= 20; ++i) all.push_back(stalled("w", {0}, {i}, 40s));
+  const StallVerdict verdict = judge_of_many.look(all);
+  CHECK(verdict.reports.size() == StallJudge::kMostReports);
+  CHECK(verdict.more == 20 - StallJudge::kMostReports);
+}
+
+TEST_CASE("ranks that wait for each other have diverged, and are told once what each submitted") {
+  StallJudge judge_of_two = judge();
+  const StallVerdict verdict = judge_of_two.look({stalled("a", {0, 1}, {2}, 40s), stalled("b", {2}, {0, 1}, 39s)});
+  REQUIRE(verdict.reports.size() == 1);
+  CHECK(verdict.reports[0].divergence);
+  CHECK(
+      describe(verdict.reports[0], {}) ==
+      "divergence for 40.0 s: a: submitted by ranks 0-1, not by rank 2, which submitted b instead: each side waits for "
+      "the other");
+}
+
+TEST_CASE("of two sides the one of fewer ranks, else of higher ones, is said to have left the other") {
+  StallJudge judge_of_two = judge();
+  const StallVerdict odd = judge_of_two.look({stalled("b", {2}, {0, 1}, 41s), stalled("a", {0, 1}, {2}, 40s)});
+  REQUIRE(odd.reports.size() == 1);
+  CHECK(odd.reports[0].lack == std::vector<int>{2});
+  StallJudge even = judge();
+  const StallVerdict verdict = even.look({stalled("b", {1}, {0}, 41s), stalled("a", {0}, {1}, 40s)});
+  REQUIRE(verdict.reports.size() == 1);
+  CHECK(verdict.reports[0].lack == std::vector<int>{1});
+}
+
+TEST_CASE("ranks that are behind in the same order, or in another set, have not diverged") {
+  StallJudge judge_of_two = judge();
+  const StallVerdict behind = judge_of_two.look({stalled("a", {0}, {1, 2}, 40s), stalled("b", {0, 1}, {2}, 40s)});
+  for (const StallReport& report : behind.reports) CHECK_FALSE(report.divergence);
+  StallJudge another = judge();
+  for (const StallReport& report :
+       another.look({stalled("a", {0}, {1}, 40s, 1), stalled("b", {1}, {0}, 40s, 2)}).reports) {
+    CHECK_FALSE(report.divergence);
+    CHECK_THAT(describe(report, {}), Contains("of process set"));
+  }
+}
+
+TEST_CASE("a stall that ended and came back is spoken of at the warning time again") {
+  StallJudge again = judge();
+  CHECK(again.look({stalled("w", {0}, {1}, 70s)}).reports.size() == 1);
+  CHECK(again.look({}).reports.empty());
+  CHECK(again.look({stalled("w", {0}, {1}, 29s)}).reports.empty());
+  CHECK(again.look({stalled("w", {0}, {1}, 31s)}).reports.size() == 1);
+}
+
+TEST_CASE("a set that nobody uses yet is told of, and ends no job") {
+  StallJudge ending(30s, 100s);
+  Stalled making = stalled("the making of a set", {0}, {1}, 200s);
+  making.operation = false;
+  const StallVerdict verdict = ending.look({making});
+  CHECK(verdict.reports.size() == 1);
+  CHECK_FALSE(verdict.shut_down);
+}
+
+TEST_CASE("at the shutdown time the verdict is the end, with the report that says why") {
+  StallJudge ending(30s, 100s);
+  CHECK_FALSE(ending.look({stalled("w", {0}, {1}, 70s)}).shut_down);
+  const StallVerdict verdict = ending.look({stalled("w", {0}, {1}, 101s)});
+  CHECK(verdict.shut_down);
+  REQUIRE(verdict.reports.size() == 1);
+  CHECK(verdict.reports[0].what == std::vector<std::string>{"w"});
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,233 @@
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "runtime/diagnosis/timeline_writer.h"
+#include "tests/support/temporary_folder.h"
+
+namespace rueda::core {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+using Json = nlohmann::json;
+using test::text_of;
+
+SteadyClock::time_point at(std::chrono::nanoseconds time) { return SteadyClock::time_point(1000s + time); }
+
+NegotiatedRecord negotiated(std::string_view name) { return {name, OpKind::kAllreduce, 3, 400, 7, at(1ms), at(2ms)}; }
+
+BatchRecord batch() {
+  BatchRecord record;
+  record.set = 3;
+  record.number = 7;
+  record.row = "ring";
+  record.first = "w0";
+  record.tensors = 12;
+  record.bytes = 4800;
+  record.agreed = at(2ms);
+  record.begun = at(3ms);
+  record.ended = at(9ms);
+  record.phases[static_cast<size_t>(WorkPhase::kPack)] = {at(3ms), at(5ms), 1500us};
+  record.phases[static_cast<size_t>(WorkPhase::kWait)] = {at(4ms), at(8ms), 3ms};
+  return record;
+}
+
+std::vector<std::byte> bytes_of(const auto&... records) {
+  WireWriter writer;
+  (put(writer, records), ...);
+  return writer.take();
+}
+
+Json events_of(TimelineJson& json) {
+  std::string text = json.take();
+  REQUIRE(text.ends_with(",\n"));
+  return Json::parse("[" + text.substr(0, text.size() - 2) + "]");
+}
+
+std::vector<TimelineWriter::Rank> two_ranks() { return {{"host a", 10}, {"host \"b\"", 11}}; }
+
+}  // namespace
+
+TEST_CASE("records go through bytes unchanged, with their times moved to another clock") {
+  const std::vector<std::byte> bytes =
+      bytes_of(negotiated("w1"), batch(), RoundRecord{at(5ms)}, LostRecord{9, at(6ms)});
+  std::vector<TimelineRecord> seen;
+  REQUIRE(read_records(bytes, 250ms, [&](const TimelineRecord& record) { seen.push_back(record); }));
+  REQUIRE(seen.size() == 4);
+  const auto& tensor = std::get<NegotiatedRecord>(seen[0]);
+  CHECK(tensor.name == "w1");
+  CHECK(tensor.set == 3);
+  CHECK(tensor.bytes == 400);
+  CHECK(tensor.batch == 7);
+  CHECK(tensor.submitted == at(251ms));
+  CHECK(tensor.agreed == at(252ms));
+  const auto& ran = std::get<BatchRecord>(seen[1]);
+  CHECK(ran.row == "ring");
+  CHECK(ran.first == "w0");
+  CHECK(ran.tensors == 12);
+  CHECK(ran.ended == at(259ms));
+  CHECK(ran.phases[static_cast<size_t>(WorkPhase::kPack)].busy == 1500us);
+  CHECK(ran.phases[static_cast<size_t>(WorkPhase::kWait)].last == at(258ms));
+  CHECK(ran.phases[static_cast<size_t>(WorkPhase::kReduce)].first == SteadyClock::time_point{});
+  CHECK(std::get<RoundRecord>(seen[2]).when == at(255ms));
+  CHECK(std::get<LostRecord>(seen[3]).records == 9);
+}
+
+TEST_CASE("bytes that are no records are refused, whatever they are") {
+  const std::vector<std::byte> one = bytes_of(batch());
+  for (size_t length = 1; length < one.size(); ++length) {
+    INFO("the first " << length << " bytes");
+    CHECK_FALSE(read_records(std::span(one).first(length), 0s, [](const TimelineRecord&) {}));
+  }
+  for (size_t bit = 0; bit < 8 * one.size(); ++bit) {
+    std::vector<std::byte> flipped = one;
+    flipped[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    static_cast<void>(read_records(flipped, 0s, [](const TimelineRecord&) {}));
+  }
+}
+
+TEST_CASE("a tensor is a span of its own from submission to agreement, and rank 0's track shows when others came") {
+  TimelineJson json;
+  json.add(1, negotiated("w1"));
+  const Json events = events_of(json);
+  REQUIRE(events.size() == 3);
+  CHECK(events[0].at("ph") == "b");
+  CHECK(events[0].at("cat") == "negotiate");
+  CHECK(events[0].at("name") == "w1");
+  CHECK(events[0].at("pid") == 1);
+  CHECK(events[0].at("ts") == 1000001000.0);
+  CHECK(events[0].at("args").at("batch") == 7);
+  CHECK(events[1].at("ph") == "n");
+  CHECK(events[1].at("pid") == 0);
+  CHECK(events[1].at("name") == "rank 1");
+  CHECK(events[2].at("ph") == "e");
+  CHECK(events[2].at("ts") == 1000002000.0);
+  for (const Json& event : events) CHECK(event.at("id") == events[0].at("id"));
+}
+
+TEST_CASE("a batch is a span for its queue, its row and each phase that ran") {
+  TimelineJson json;
+  json.add(0, batch());
+  const Json events = events_of(json);
+  REQUIRE(events.size() == 5);
+  CHECK(events[0].at("name") == "queue");
+  CHECK(events[1].at("ts") == 1000003000.0);
+  CHECK(events[2].at("name") == "ring");
+  CHECK(events[2].at("dur") == 6000.0);
+  CHECK(events[2].at("args").at("tensors") == 12);
+  CHECK(events[2].at("args").at("first") == "w0");
+  CHECK(events[3].at("name") == "pack");
+  CHECK(events[3].at("args").at("busy_us") == 1500.0);
+  CHECK(events[4].at("name") == "wait");
+  CHECK(events[3].at("tid") != events[4].at("tid"));
+}
+
+TEST_CASE("a timeline's names may hold quotes, backslashes, line ends, half letters and be long") {
+  std::string bytes;
+  for (int i = 0; i < 200; ++i) bytes += "\u00e4\"\\\n";
+  for (const std::string& name : {std::string("he said \"no\""), std::string("a\\b\nc\td\x01\x7f"), bytes,
+                                  bytes.substr(1), std::string(5000, '"')}) {
+    TimelineJson json;
+    const std::vector<std::byte> record = bytes_of(negotiated(name));
+    REQUIRE(read_records(record, 0s, [&](const TimelineRecord& one) { json.add(0, one); }));
+    const std::string text = json.take();
+    for (size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
+      CHECK(end + 1 - begin <= TimelineJson::kMaxEventBytes);
+    }
+    const Json events = Json::parse("[" + text.substr(0, text.size() - 2) + "]");
+    const auto shown = events[0].at("name").get<std::string>();
+    CHECK(name.ends_with(shown));
+    CHECK(shown.size() >= std::min<size_t>(name.size(), kMaxTimelineNameBytes - 1));
+  }
+}
+
+TEST_CASE("a timeline's file is a JSON array after every write, also while it grows, and holds no waste in the end") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("t.json");
+  size_t added = 0;
+  {
+    Result<std::unique_ptr<TimelineWriter>> writer = TimelineWriter::open(path, two_ranks());
+    REQUIRE(writer.ok());
+    CHECK(Json::parse(text_of(path)).size() == 1);
+    for (int round = 0; round < 24; ++round) {
+      WireWriter records;
+      for (int i = 0; i < 200; ++i)
+        put(records, negotiated("tensor." + std::to_string(round) + "." + std::to_string(i)));
+      put(records, batch());
+      REQUIRE(writer.value()->add(round % 2, records.take(), 0s).ok());
+      added += round % 2 == 0 ? 2 * 200 + 5 : 3 * 200 + 5;
+      if (round % 8 != 0) continue;
+      size_t events = 0;
+      for (const Json& event : Json::parse(text_of(path))) events += event.at("ph") != "M";
+      REQUIRE(events == added);
+    }
+  }
+  const std::string text = text_of(path);
+  size_t events = 0;
+  for (const Json& event : Json::parse(text)) events += event.at("ph") != "M";
+  CHECK(events == added);
+  CHECK(text.size() > 256 * 4096);  // it grew
+  CHECK(text.find(std::string(8192, ' ')) == std::string::npos);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.file(".")), {}) == 1);
+}
+
+TEST_CASE("a timeline's file is a JSON array whenever its process is killed") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("t.json");
+  for (int round = 0; round < 10; ++round) {
+    int told[2];
+    REQUIRE(::pipe(told) == 0);
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      auto writer = TimelineWriter::open(path, two_ranks());
+      WireWriter records;
+      for (int i = 0; i < 10; ++i) put(records, negotiated("tensor " + std::to_string(i)));
+      const std::vector<std::byte> some = records.take();
+      for (uint64_t i = 0; i < 600; ++i) {
+        if (!writer.ok() || !writer.value()->add(1, some, 0s).ok()) ::_exit(1);
+        if (i == static_cast<uint64_t>(round) * 31 && ::write(told[1], "x", 1) != 1) ::_exit(1);
+      }
+      ::pause();
+    }
+    ::close(told[1]);
+    char byte = 0;
+    REQUIRE(::read(told[0], &byte, 1) == 1);
+    REQUIRE(::kill(child, SIGKILL) == 0);
+    int how = 0;
+    REQUIRE(::waitpid(child, &how, 0) == child);
+    CHECK(WIFSIGNALED(how));
+    ::close(told[0]);
+    const Json events = Json::parse(text_of(path));
+    CHECK(events.size() > 20);
+  }
+}
+
+TEST_CASE("a timeline that cannot be made is an error that names the file") {
+  const auto writer = TimelineWriter::open("/no/such/folder/t.json", two_ranks());
+  REQUIRE_FALSE(writer.ok());
+  CHECK(writer.status().code() == Code::kSystem);
+  CHECK_THAT(writer.status().sentence(), Contains("/no/such/folder/t.json"));
+}
+
+TEST_CASE("phases add up over their pieces, from the first to the last, and are not counted inside each other") {
+  PhaseLog log;
+  { const PhaseScope nowhere(nullptr, WorkPhase::kPack); }
+  for (int i = 0; i < 3; ++i) {
+    const PhaseScope unpacking(&log, WorkPhase::kUnpack);
+    const PhaseScope inside(&log, WorkPhase::kReduce);
+  }
+  const PhaseLog::Extent& unpack = log.phases[static_cast<size_t>(WorkPhase::kUnpack)];
+  CHECK(unpack.first != SteadyClock::time_point{});
+  CHECK(unpack.busy <= unpack.last - unpack.first);
+  CHECK(log.phases[static_cast<size_t>(WorkPhase::kReduce)].first == SteadyClock::time_point{});
+  CHECK_FALSE(log.inside);
+}
+
+}  // namespace rueda::core

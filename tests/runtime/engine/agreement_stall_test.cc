@@ -1,0 +1,123 @@
+// Who waits for whom, as rank 0's half of agreement sees it: the clock is handed in.
+#include <catch2/catch.hpp>
+
+#include "tests/runtime/engine/agreement_world.h"
+
+namespace rueda::core::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+SteadyClock::time_point at(std::chrono::seconds time) { return SteadyClock::time_point(1000s + time); }
+
+}  // namespace
+
+TEST_CASE("an operation that some members have proposed and others not is stalled, and ages from the first look") {
+  World world(4);
+  for (const int rank : {0, 2}) world.submit(rank, World::tensor("w"));
+  world.exchange();
+  CHECK(world.arbiter.stalled(at(0s)).at(0).age == 0s);
+  const std::vector<Stalled> stalled = world.arbiter.stalled(at(31s));
+  REQUIRE(stalled.size() == 1);
+  CHECK(stalled[0].what == "allreduce \"w\"");
+  CHECK(stalled[0].set == kGlobalSet);
+  CHECK(stalled[0].have == std::vector<int>{0, 2});
+  CHECK(stalled[0].lack == std::vector<int>{1, 3});
+  CHECK(stalled[0].age == 31s);
+}
+
+TEST_CASE("what all members have proposed is not stalled, and neither is what failed") {
+  World world(2);
+  world.submit_all(World::tensor("w"));
+  const uint64_t ticket = world.submit(0, World::tensor("given up"));
+  world.exchange();
+  CHECK(world.arbiter.stalled(at(0s)).size() == 1);
+  world.participant(0).abandon(ticket, "given up");
+  world.exchange();
+  CHECK(world.arbiter.stalled(at(1s)).empty());
+}
+
+TEST_CASE("each call of a name ages by itself") {
+  World world(2);
+  world.submit(0, World::tensor("w"));
+  world.exchange();
+  static_cast<void>(world.arbiter.stalled(at(0s)));
+  world.submit(1, World::tensor("w"));
+  world.exchange();
+  CHECK(world.arbiter.stalled(at(50s)).empty());
+  world.submit(1, World::tensor("w"));
+  world.exchange();
+  CHECK(world.arbiter.stalled(at(60s)).at(0).age == 0s);
+  const std::vector<Stalled> stalled = world.arbiter.stalled(at(70s));
+  REQUIRE(stalled.size() == 1);
+  CHECK(stalled[0].age == 10s);
+  CHECK(stalled[0].have == std::vector<int>{1});
+}
+
+TEST_CASE("unnamed operations are told apart by their number") {
+  World world(2);
+  for (int i = 0; i < 2; ++i) world.submit(0, World::tensor(""));
+  world.exchange();
+  const std::vector<Stalled> stalled = world.arbiter.stalled(at(0s));
+  REQUIRE(stalled.size() == 2);
+  CHECK(stalled[0].what == "allreduce #0");
+  CHECK(stalled[1].what == "allreduce #1");
+}
+
+TEST_CASE("nobody waits for a rank that has joined") {
+  World world(3);
+  Request join;
+  join.metadata.kind = OpKind::kJoin;
+  world.submit(1, join);
+  world.submit(0, World::tensor("w"));
+  world.exchange();
+  const std::vector<Stalled> stalled = world.arbiter.stalled(at(0s));
+  REQUIRE(stalled.size() == 1);
+  CHECK(stalled[0].have == std::vector<int>{0});
+  CHECK(stalled[0].lack == std::vector<int>{2});
+}
+
+TEST_CASE("an operation that is given up says who had submitted it and who had not") {
+  World world(4);
+  const uint64_t ticket = world.submit(2, World::tensor("w"));
+  world.submit(0, World::tensor("w"));
+  world.exchange();
+  world.participant(2).abandon(ticket, "\"w\" took too long");
+  world.exchange();
+  for (const int rank : {0, 2}) {
+    const std::vector<ErrorEvent> errors = world.errors(rank);
+    REQUIRE(errors.size() == 1);
+    CHECK(errors[0].status.code() == Code::kTimeout);
+    CHECK(errors[0].status.sentence() ==
+          "\"w\" took too long: submitted by rank 0 (host a), rank 2 (host a), not by rank 1 "
+          "(host a), rank 3 (host b)");
+  }
+}
+
+TEST_CASE("a set that not all members have asked for is told, as no operation") {
+  World world(3);
+  world.participant(0).add_set(1, {0, 2}, "pair");
+  world.exchange();
+  static_cast<void>(world.arbiter.stalled(at(0s)));
+  const std::vector<Stalled> stalled = world.arbiter.stalled(at(5s));
+  REQUIRE(stalled.size() == 1);
+  CHECK(stalled[0].what == "the making of process set \"pair\" of rank 0, rank 2");
+  CHECK_FALSE(stalled[0].operation);
+  CHECK(stalled[0].have == std::vector<int>{0});
+  CHECK(stalled[0].lack == std::vector<int>{2});
+  CHECK(stalled[0].age == 5s);
+  world.participant(2).add_set(1, {0, 2}, "pair");
+  world.exchange();
+  CHECK(world.arbiter.stalled(at(6s)).empty());
+}
+
+TEST_CASE("after a goodbye nobody waits for the set any more") {
+  World world(2);
+  world.submit(0, World::tensor("w"));
+  world.exchange();
+  world.participant(1).goodbye();
+  world.exchange();
+  CHECK(world.arbiter.stalled(at(0s)).empty());
+}
+
+}  // namespace rueda::core::test

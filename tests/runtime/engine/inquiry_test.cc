@@ -1,0 +1,142 @@
+#include "runtime/engine/inquiry.h"
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+
+#include "runtime/engine/activity.h"
+#include "runtime/engine/worker.h"
+
+namespace rueda::core {
+namespace {
+
+using namespace std::chrono_literals;
+using Catch::Matchers::Contains;
+
+constexpr SteadyClock::time_point kStart{1000s};
+
+StallVerdict verdict_about(std::vector<int> lack) {
+  StallVerdict verdict;
+  StallReport report;
+  report.what = {"allreduce \"w\""};
+  report.have = {0};
+  report.lack = std::move(lack);
+  report.age = 30s;
+  verdict.reports.push_back(report);
+  return verdict;
+}
+
+std::vector<std::string> names(int size) {
+  std::vector<std::string> all;
+  for (int rank = 0; rank < size; ++rank) all.push_back("rank " + std::to_string(rank) + " (host a, pid 1)");
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a report waits for those who were asked, and says what each does instead") {
+  Inquiry inquiry;
+  CHECK(inquiry.begin(verdict_about({1, 2}), kStart) == std::vector<int>{1, 2});
+  inquiry.answer(2, {inquiry.number(), "has nothing in flight"});
+  CHECK_FALSE(inquiry.due(kStart + 1s, names(3), {}));
+  inquiry.answer(1, {inquiry.number(), "is busy"});
+  const std::optional<StallText> text = inquiry.due(kStart + 1s, names(3), {});
+  REQUIRE(text);
+  const std::vector<std::string>& lines = text->lines;
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0] == "stall for 30.0 s: allreduce \"w\": submitted by rank 0, not by ranks 1-2");
+  CHECK(lines[1] == "  rank 1 (host a, pid 1): is busy");
+  CHECK(lines[2] == "  rank 2 (host a, pid 1): has nothing in flight");
+  CHECK(text->reason == lines[0] + "; rank 1 (host a, pid 1): is busy");
+  CHECK(text->missing == 1);
+  CHECK_FALSE(text->shut_down);
+  CHECK_FALSE(inquiry.due(kStart + 9s, names(3), {}));  // once
+}
+
+TEST_CASE("who does not answer in time is said not to, and an answer to an older question does not count") {
+  Inquiry inquiry;
+  static_cast<void>(inquiry.begin(verdict_about({1}), kStart));
+  const uint64_t old = inquiry.number();
+  static_cast<void>(inquiry.begin(verdict_about({1}), kStart));
+  inquiry.answer(1, {old, "too late"});
+  CHECK_FALSE(inquiry.due(kStart + 1s, names(2), {}));
+  CHECK_THAT(inquiry.due(kStart + 2s, names(2), {}).value().lines.at(1),
+             Contains("rank 1 (host a, pid 1): does not answer"));
+}
+
+TEST_CASE("a verdict that ends the job is told when the answers are there, or their time is over") {
+  Inquiry inquiry;
+  StallVerdict verdict = verdict_about({1});
+  verdict.shut_down = true;
+  static_cast<void>(inquiry.begin(std::move(verdict), kStart));
+  CHECK_FALSE(inquiry.due(kStart + 1s, names(2), {}));
+  const std::optional<StallText> text = inquiry.due(kStart + Inquiry::kPatience, names(2), {});
+  REQUIRE(text);
+  CHECK(text->shut_down);
+}
+
+TEST_CASE("of many missing ranks the first few are asked and the others counted") {
+  Inquiry inquiry;
+  std::vector<int> lack;
+  for (int rank = 1; rank <= 20; ++rank) lack.push_back(rank);
+  CHECK(inquiry.begin(verdict_about(lack), kStart).size() == Inquiry::kMostAsked);
+  CHECK_THAT(inquiry.due(kStart + 5s, names(21), {}).value().lines.back(), Contains("12 more ranks were not asked"));
+}
+
+TEST_CASE("questions and answers travel within bounds, and what is cut off or too long is refused with the rank") {
+  CHECK(decode_ask(encode_ask(7), 0).value() == 7);
+  const std::vector<std::byte> answer = encode_answer({7, "text"});
+  CHECK(decode_answer(answer, 3).value().text == "text");
+  CHECK(decode_answer(encode_answer({7, std::string(9999, 'x')}), 3).value().text.size() == kMaxAnswerBytes);
+  for (size_t length = 0; length < answer.size(); ++length) {
+    const Result<Answer> cut = decode_answer(std::span(answer).first(length), 3);
+    REQUIRE_FALSE(cut.ok());
+    CHECK(cut.status().code() == Code::kPeerLost);
+    CHECK(cut.status().rank() == 3);
+  }
+  std::vector<std::byte> longer = encode_ask(7);
+  longer.push_back(std::byte{1});
+  CHECK_THAT(decode_ask(longer, 0).status().sentence(), Contains("rank 0 sent a question that breaks the protocol"));
+}
+
+TEST_CASE("a program that does not answer keeps nobody waiting, and its answer counts for those who ask later") {
+  std::atomic<bool> may_answer{false};
+  std::atomic<int> asked{0};
+  Activity activity;
+  CHECK(activity.ask().empty());
+  activity.set([&](char* text, size_t capacity) {
+    ++asked;
+    may_answer.wait(false);
+    std::snprintf(text, capacity, "train.py:31");
+  });
+  CHECK_THAT(activity.ask(), Contains("did not answer within 1 s"));
+  may_answer = true;
+  may_answer.notify_all();
+  std::string text = activity.ask();
+  while (text != "train.py:31") text = activity.ask();  // where the machine is slow
+  CHECK(asked >= 1);
+  activity.stop();
+  CHECK(activity.ask().empty());
+}
+
+TEST_CASE("a worker runs what is posted in order on one thread, and nothing once it was stopped") {
+  std::vector<int> order;
+  std::thread::id thread;
+  std::atomic<int> done{0};
+  Worker worker;
+  for (int i = 0; i < 20; ++i) {
+    worker.post([&, i] {
+      order.push_back(i);
+      thread = std::this_thread::get_id();
+      ++done;
+      done.notify_all();
+    });
+  }
+  for (int seen = done.load(); seen < 20; seen = done.load()) done.wait(seen);
+  worker.stop();
+  worker.post([&] { order.push_back(99); });
+  CHECK(order.size() == 20);
+  CHECK(std::is_sorted(order.begin(), order.end()));
+  CHECK(thread != std::this_thread::get_id());
+}
+
+}  // namespace rueda::core
