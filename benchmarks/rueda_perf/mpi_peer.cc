@@ -1,8 +1,10 @@
 #include "benchmarks/rueda_perf/mpi_peer.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,13 +12,14 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <stdexcept>
 #include <vector>
 
+#include "launcher/descendants.h"
 #include "runtime/base/unique_fd.h"
 
 namespace rueda::perf {
@@ -73,17 +76,6 @@ pid_t spawn(const Words& words, const Words& environment, int output) {
   return pid;
 }
 
-std::string read_to_end(int fd) {
-  std::string text;
-  char buffer[4096];
-  for (;;) {
-    const ssize_t got = ::read(fd, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return text;
-    text.append(buffer, static_cast<size_t>(got));
-  }
-}
-
 // A folder of its own for the peer, on memory where there is some, gone when this is.
 class Folder {
  public:
@@ -109,13 +101,13 @@ class Folder {
 // While it lives, SIGINT, SIGTERM and SIGHUP end the peer instead of us; `arrived` says which one came.
 class PassOn {
  public:
-  explicit PassOn(pid_t to) {
-    to_ = to;
+  PassOn() {
+    to_ = 0;
     arrived_ = 0;
     struct sigaction action {};
     action.sa_handler = [](int signal) {
       const int before = errno;
-      if (arrived_.exchange(signal) == 0) ::kill(to_, SIGTERM);
+      if (arrived_.exchange(signal) == 0) end_peer();
       errno = before;
     };
     for (size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
@@ -126,13 +118,42 @@ class PassOn {
   PassOn(const PassOn&) = delete;
   PassOn& operator=(const PassOn&) = delete;
   static int arrived() { return arrived_; }
+  // From now on `pid` is the peer; a signal that came before ends it as well.
+  static void to(pid_t pid) {
+    to_ = pid;
+    if (arrived_ != 0) end_peer();
+  }
 
  private:
+  static void end_peer() {
+    if (to_ > 0) ::kill(to_, SIGTERM);
+  }
   static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
   static inline std::atomic<pid_t> to_{0};
   static inline std::atomic<int> arrived_{0};
   struct sigaction before_[std::size(kSignals)]{};
 };
+
+void take_what_is_there(int fd, std::string& text) {
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(fd, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(got));
+}
+
+// The status of the peer `pid` once it has ended, with what came through the pipe `from` in `text`. After a signal it
+// may tidy up for `kPatience`; then it is killed, for the patience that hvdrun has with us ends soon after, and then we
+// tidy nothing.
+int status_of(pid_t pid, int from, std::string& text) {
+  constexpr int kLookMs = 100;
+  constexpr int kPatienceMs = 2000;
+  int status = 0;
+  for (int waited = 0; ::waitpid(pid, &status, WNOHANG) == 0;) {
+    pollfd output{from, POLLIN, 0};
+    if (::poll(&output, 1, kLookMs) > 0) take_what_is_there(from, text);
+    if (PassOn::arrived() != 0 && (waited += kLookMs) >= kPatienceMs) ::kill(pid, SIGKILL);
+  }
+  take_what_is_there(from, text);
+  return status;
+}
 
 // Runs the program and gives what it printed to stdout; its errors go to ours.
 std::string output_of(const Words& words, const std::string& folder) {
@@ -140,28 +161,47 @@ std::string output_of(const Words& words, const std::string& folder) {
   if (::pipe2(ends, O_CLOEXEC) != 0) fail(words, std::string("gets no pipe: ") + std::strerror(errno));
   const core::UniqueFd from(ends[0]);
   core::UniqueFd to(ends[1]);
+  ::fcntl(from.get(), F_SETFL, O_NONBLOCK);
   const pid_t pid = spawn(words, environment_with(folder), to.get());
-  const PassOn pass_on(pid);
-  to.reset();
-  std::string text = read_to_end(from.get());
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  PassOn::to(pid);
+  std::string text;
+  const int status = status_of(pid, from.get(), text);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
   fail(words, WIFEXITED(status) ? "exited with " + std::to_string(WEXITSTATUS(status))
                                 : "was ended by signal " + std::to_string(WTERMSIG(status)));
 }
 
+// Ends what an mpirun that was ended in haste left of its ranks; one of them would make files in a folder that is gone.
+class NoOrphans {
+ public:
+  NoOrphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+  ~NoOrphans() {
+    do {
+      core::launcher::signal_descendants(SIGKILL);
+    } while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+  }
+  NoOrphans(const NoOrphans&) = delete;
+  NoOrphans& operator=(const NoOrphans&) = delete;
+};
+
 // As `output_of`; a signal that came meanwhile is obeyed once nothing of the peer is left.
 std::string output_in_folder(const Words& words) {
-  std::optional<Folder> folder(std::in_place);
-  try {
-    return output_of(words, folder->path());
-  } catch (const std::runtime_error&) {
-    folder.reset();
-    if (PassOn::arrived() != 0) ::raise(PassOn::arrived());
-    throw;
+  std::string text;
+  std::exception_ptr failure;
+  {
+    const PassOn pass_on;
+    const Folder folder;
+    const NoOrphans no_orphans;
+    try {
+      text = output_of(words, folder.path());
+    } catch (const std::runtime_error&) {
+      failure = std::current_exception();
+    }
   }
+  if (PassOn::arrived() != 0) ::raise(PassOn::arrived());
+  if (failure) std::rethrow_exception(failure);
+  return text;
 }
 
 }  // namespace

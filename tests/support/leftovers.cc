@@ -77,7 +77,8 @@ std::vector<std::string> named_files() {
   std::vector<std::string> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator("/dev/shm", ignored)) {
-    if (entry.path().filename().string().rfind("rueda", 0) == 0) found.push_back(entry.path());
+    const std::string name = entry.path().filename();
+    if (name.starts_with("rueda") && !name.starts_with("rueda-perf-")) found.push_back(entry.path());
   }
   return found;
 }

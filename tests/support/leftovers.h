@@ -15,7 +15,8 @@ struct Holdings {
 };
 Holdings holdings();
 
-/// Files in /dev/shm with Rueda's name: there may never be one, not even while jobs run.
+/// Files in /dev/shm with Rueda's name: there may never be one, not even while jobs run. What rueda-perf makes there
+/// for its MPI peer does not count.
 std::vector<std::string> named_files();
 
 /// The differences that count, as sentences: everything but resident memory, which the caller judges.
