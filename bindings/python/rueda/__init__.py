@@ -24,6 +24,7 @@ _PLACES = {
     "rueda.process_sets": ["ProcessSet", "add_process_set", "global_process_set", "init", "remove_process_set"],
     "rueda.handles": ["Handle"],
     "rueda.launch": ["run"],
+    "rueda.timeline": ["start_timeline", "stop_timeline"],
 }  # fmt: skip
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 __all__ = sorted(_PLACE_OF)
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from rueda.launch import run
     from rueda.process_sets import *
     from rueda.session import *
+    from rueda.timeline import start_timeline, stop_timeline
 
 
 def __getattr__(name: str):

@@ -15,7 +15,17 @@ import numpy
 
 from rueda import operations
 from rueda._native import lib
-from rueda.errors import HorovodInternalError, HostsUpdatedInterrupt
+from rueda.errors import (
+    CollectiveError,
+    CollectiveTimeoutError,
+    HorovodInternalError,
+    HostsUpdatedInterrupt,
+    MismatchError,
+    NotInitializedError,
+    PeerLostError,
+    ShutDownError,
+    UnsupportedError,
+)
 from rueda.handles import Handle
 from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE, Adasum, Average, BitAnd, BitOr, BitXor, Max, Min, Product, Sum
 from rueda.process_sets import (
@@ -38,6 +48,7 @@ from rueda.session import (
     shutdown,
     size,
 )
+from rueda.timeline import start_timeline, stop_timeline
 
 _DTYPES = {
     numpy.dtype(name): number

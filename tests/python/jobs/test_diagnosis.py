@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import rueda
+from conftest import NUMPY
 
 STUCK = {
     "threading.Event().wait()": "script.py:6 in load_batch, which is in threading.py:",
@@ -22,11 +23,11 @@ def test_a_stall_report_says_where_the_missing_rank_is_stuck_and_can_end_the_job
 import ctypes, threading
 def load_batch(): {call}
 hvd.init()
-hvd.allreduce(torch.ones(3), name="first")
+hvd.allreduce(numpy.ones(3), name="first")
 if hvd.rank() == 1:
     load_batch()
-hvd.allreduce(torch.ones(3), name="second")
-""", "--stall-check-warning-time-seconds", "0.5", "--stall-check-shutdown-time-seconds", "1")  # fmt: skip
+hvd.allreduce(numpy.ones(3), name="second")
+""", "--stall-check-warning-time-seconds", "0.5", "--stall-check-shutdown-time-seconds", "1", imports=NUMPY)  # fmt: skip
     assert job.code != 0
     assert "stall for" in job.err and 'allreduce "second": submitted by rank 0' in job.err and "not by rank 1" in job.err
     assert 'has nothing in flight; its last was allreduce "first"' in job.err
@@ -41,7 +42,7 @@ for part in ("one", "two"):
     hvd.start_timeline(part + ".json", mark_cycles=True)
     hvd.barrier()
     for step in range(10):
-        hvd.allreduce(torch.ones(1000), name=f"{part}.{step}")
+        hvd.allreduce(numpy.ones(1000), name=f"{part}.{step}")
     hvd.barrier()
     hvd.stop_timeline()
     hvd.barrier()
@@ -51,7 +52,7 @@ try:
 except hvd.HorovodInternalError as error:
     print("no/such/folder" in str(error))
 hvd.barrier()
-""")  # fmt: skip
+""", imports=NUMPY)  # fmt: skip
     assert job.code == 0, job.err
     assert job.lines(0) == ["True"] and job.lines(1) == ["nothing wrong here"]  # rank 0 writes for all
     for part in ("one", "two"):

@@ -5,6 +5,8 @@ import socket
 import subprocess
 import sys
 
+from conftest import NUMPY
+
 
 def test_a_process_without_a_launcher_is_a_job_of_one_rank(tmp_path):
     text = "import torch, rueda.torch as hvd\nhvd.init()\nprint(hvd.size(), hvd.allreduce(torch.ones(2)).tolist())"
@@ -14,10 +16,10 @@ def test_a_process_without_a_launcher_is_a_job_of_one_rank(tmp_path):
 def test_an_exit_without_shutdown_is_clean_also_with_operations_in_flight(run_script):
     job = run_script("""
 hvd.init()
-lost = hvd.allreduce_async_(torch.ones(1000), name=f"of rank {hvd.rank()} alone")
+lost = hvd.allreduce_async_(numpy.ones(1000), name=f"of rank {hvd.rank()} alone")
 hvd.barrier()  # nobody is behind when the first leaves
 print("done")
-""")
+""", imports=NUMPY)
     assert (job.code, job.err) == (0, "")
     assert job.lines(0) == job.lines(1) == ["done"]
 
@@ -28,8 +30,8 @@ hvd.init()
 hvd.barrier()
 if hvd.rank() == 1:
     raise KeyError("the learning rate of rank 1")
-hvd.allreduce(torch.ones(1))
-""", ranks=3)  # fmt: skip
+hvd.allreduce(numpy.ones(1))
+""", ranks=3, imports=NUMPY)  # fmt: skip
     assert job.code == 1
     report = job.err[job.err.index("hvdrun: the first to fail") :]
     assert "rank 1" in report.splitlines()[0]
@@ -83,13 +85,13 @@ hvd.barrier()
 child = os.fork()
 if child == 0:
     try:
-        hvd.allreduce(torch.ones(1))
+        hvd.allreduce(numpy.ones(1))
     except hvd.HorovodInternalError as error:
         print("child:", "fork" in str(error), flush=True)
     os._exit(0)
 os.waitpid(child, 0)
-print(hvd.allreduce(torch.ones(1), op=hvd.Sum).item())
-""")
+print(hvd.allreduce(numpy.ones(1), op=hvd.Sum)[0])
+""", imports=NUMPY)
     assert job.code == 0, job.err
     assert job.lines(0) == job.lines(1) == ["child: True", "2.0"]
 
@@ -136,11 +138,11 @@ hvd.barrier()
 if hvd.rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 try:
-    hvd.allreduce(torch.ones(1))
+    hvd.allreduce(numpy.ones(1))
 except hvd.PeerLostError as error:
     print("rank 1" in str(error), flush=True)
     raise
-""", ranks=3)  # fmt: skip
+""", ranks=3, imports=NUMPY)  # fmt: skip
     assert job.code != 0
     assert job.lines(0) == job.lines(2) == ["True"]
     assert "rank 1" in job.err[job.err.index("hvdrun: the first to fail") :].splitlines()[0]
