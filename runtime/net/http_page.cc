@@ -2,10 +2,15 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/beast/core.hpp>
-#include <boost/beast/http.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <sstream>
 #include <thread>
 
 namespace rueda::core {
@@ -20,47 +25,73 @@ constexpr size_t kMostRequestBytes = 8192;
 constexpr std::chrono::seconds kRequestTime{5};
 constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
 
-/// One request and its answer. Lives by its own callbacks.
+/// One request and its answer. Lives by its own callbacks. Beast reads and writes the text; Asio alone moves it, for
+/// Beast's own operations take longer to compile than half of this library.
 class Visit : public std::enable_shared_from_this<Visit> {
  public:
   Visit(asio::ip::tcp::socket socket, const std::function<std::string()>& page, int& open)
-      : stream_(std::move(socket)), page_(page), open_(open) {
+      : socket_(std::move(socket)), deadline_(socket_.get_executor()), page_(page), open_(open) {
     ++open_;
     parser_.body_limit(kMostRequestBytes);
     parser_.header_limit(kMostRequestBytes);
+    parser_.eager(true);
   }
   ~Visit() { --open_; }
   Visit(const Visit&) = delete;
   Visit& operator=(const Visit&) = delete;
 
   void run() {
-    stream_.expires_after(kRequestTime);
-    http::async_read(stream_, buffer_, parser_, [self = shared_from_this()](beast::error_code error, size_t) {
-      if (!error) self->answer();
+    deadline_.expires_after(kRequestTime);
+    deadline_.async_wait([self = shared_from_this()](beast::error_code error) {
+      beast::error_code ignored;
+      if (!error) self->socket_.close(ignored);
     });
+    read();
   }
 
  private:
-  void answer() {
-    const bool known = parser_.get().method() == http::verb::get && parser_.get().target() == "/metrics";
-    response_.version(11);
-    response_.result(known ? http::status::ok : http::status::not_found);
-    response_.set(http::field::content_type, kTextFormat);
-    response_.body() = known ? page_() : "GET /metrics is all there is\n";
-    response_.keep_alive(false);
-    response_.prepare_payload();
-    http::async_write(stream_, response_, [self = shared_from_this()](beast::error_code, size_t) {
-      beast::error_code ignored;
-      self->stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+  void read() {
+    socket_.async_read_some(asio::buffer(piece_), [self = shared_from_this()](beast::error_code error, size_t bytes) {
+      if (error || !self->take(bytes)) self->deadline_.cancel();
     });
   }
 
-  beast::tcp_stream stream_;
+  // False: this is no request, and the connection ends.
+  bool take(size_t bytes) {
+    request_.append(piece_.data(), bytes);
+    beast::error_code error;
+    const size_t parsed = parser_.put(asio::buffer(request_), error);
+    if (error && error != http::error::need_more) return false;
+    request_.erase(0, parsed);
+    parser_.is_done() ? answer() : read();
+    return true;
+  }
+
+  void answer() {
+    const bool known = parser_.get().method() == http::verb::get && parser_.get().target() == "/metrics";
+    http::response<http::string_body> response(known ? http::status::ok : http::status::not_found, 11);
+    response.set(http::field::content_type, kTextFormat);
+    response.body() = known ? page_() : "GET /metrics is all there is\n";
+    response.keep_alive(false);
+    response.prepare_payload();
+    std::ostringstream text;
+    text << response;
+    answer_ = std::move(text).str();
+    asio::async_write(socket_, asio::buffer(answer_), [self = shared_from_this()](beast::error_code, size_t) {
+      beast::error_code ignored;
+      self->socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
+      self->deadline_.cancel();
+    });
+  }
+
+  asio::ip::tcp::socket socket_;
+  asio::steady_timer deadline_;
   const std::function<std::string()>& page_;
   int& open_;
-  beast::flat_buffer buffer_{2 * kMostRequestBytes};
+  std::array<char, 4096> piece_{};
+  std::string request_;  ///< what has come and is not parsed yet
   http::request_parser<http::string_body> parser_;
-  http::response<http::string_body> response_;
+  std::string answer_;
 };
 
 }  // namespace
