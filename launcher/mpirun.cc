@@ -16,8 +16,8 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr int kUsage = 2;
-constexpr int kCannotRun = 126;
+constexpr int kUsageExit = 2;
+constexpr int kCannotRunExit = 126;
 
 bool is_told(const std::string& name) {
   for (const char* other : {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"}) {
@@ -99,7 +99,7 @@ int become(const std::string& program, const std::vector<std::string>& words, co
   argv.push_back(nullptr);
   envp.push_back(nullptr);
   ::execve(program.c_str(), argv.data(), envp.data());
-  return give_up(fmt::format("cannot run \"{}\": {}", program, std::strerror(errno)), kCannotRun);
+  return give_up(fmt::format("cannot run \"{}\": {}", program, std::strerror(errno)), kCannotRunExit);
 }
 
 }  // namespace
@@ -153,14 +153,14 @@ int run_mpirun(const Arguments& arguments, const JobPlan& plan) {
   const ProgramFile mpirun = find_program("mpirun", path == nullptr ? "/usr/bin:/bin" : path);
   if (mpirun.exit_code != 0) return give_up("--mpi: " + mpirun.sentence, mpirun.exit_code);
   if (const std::string other = unlike_open_mpi(version_of(mpirun.path)); !other.empty())
-    return give_up(fmt::format("--mpi: {} cannot be used: {}", mpirun.path, other), kUsage);
+    return give_up(fmt::format("--mpi: {} cannot be used: {}", mpirun.path, other), kUsageExit);
   Variables environment = mpi_environment(own_environment(), arguments.variables);
   if (::geteuid() == 0) {
     environment["OMPI_ALLOW_RUN_AS_ROOT"] = "1";
     environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1";
   }
   const auto words = mpirun_command(arguments, plan, mpirun.path, environment);
-  if (!words.ok()) return give_up(words.status().sentence(), kUsage);
+  if (!words.ok()) return give_up(words.status().sentence(), kUsageExit);
   if (arguments.verbose) {
     std::string line;
     for (const std::string& word : words.value()) line += (line.empty() ? "" : " ") + word;

@@ -182,12 +182,13 @@ void note_end(Store& store, const std::string& job, int rank, const Status& end)
 }
 
 /// Who this process is, as far as its environment says, and the plug-ins of the job.
-struct Place {
+struct Whereabouts {
   Identity identity;
   Plugins plugins;
 };
 
-Result<Place> find_place(const rueda_init_options& options, const Settings& settings, const Environment& environment) {
+Result<Whereabouts> find_place(const rueda_init_options& options, const Settings& settings,
+                               const Environment& environment) {
   Result<IdentityOptions> given = identity_options(options);
   if (!given.ok()) return given.status();
   given.value().mpi_says = asks_for_mpi(options, settings);
@@ -201,7 +202,7 @@ Result<Place> find_place(const rueda_init_options& options, const Settings& sett
     if (!loaded.ok() && asked) return loaded;
     if (!loaded.ok()) log(LogLevel::kInfo, "init: MPI cannot bring the ranks together: {}", loaded.sentence());
   }
-  return Place{std::move(identity).value(), std::move(plugins).value()};
+  return Whereabouts{std::move(identity).value(), std::move(plugins).value()};
 }
 
 }  // namespace
@@ -236,7 +237,7 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   RUEDA_RETURN_IF_ERROR(check_settings(settings.value(), environment));
   const Result<Deadline> deadline = init_deadline(options, settings.value());
   if (!deadline.ok()) return deadline.status();
-  Result<Place> place = find_place(options, settings.value(), environment);
+  Result<Whereabouts> place = find_place(options, settings.value(), environment);
   if (!place.ok()) return place.status();
   auto& [identity, plugins] = place.value();
   RUEDA_RETURN_IF_ERROR(check_rows(settings.value(), plugins));

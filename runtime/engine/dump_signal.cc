@@ -25,7 +25,7 @@ struct Place {
 std::array<Place, 16> places;
 std::atomic<int> inside{0};  ///< handlers that run
 Mutex disposition;
-int watched RUEDA_GUARDED_BY(disposition) = 0;  ///< the signal that has our handler
+int watched_signal RUEDA_GUARDED_BY(disposition) = 0;  ///< the signal that has our handler
 size_t watchers RUEDA_GUARDED_BY(disposition) = 0;
 
 void on_signal(int) {
@@ -43,9 +43,10 @@ void on_signal(int) {
 }
 
 Status install(int signal) RUEDA_REQUIRES(disposition) {
-  if (watchers != 0 && watched == signal) return {};
+  if (watchers != 0 && watched_signal == signal) return {};
   if (watchers != 0) {
-    return {Code::kInvalidArgument, fmt::format("another session of this process has named {}", ::strsignal(watched))};
+    return {Code::kInvalidArgument,
+            fmt::format("another session of this process has named {}", ::strsignal(watched_signal))};
   }
   struct sigaction known {};
   ::sigaction(signal, nullptr, &known);
@@ -57,7 +58,7 @@ Status install(int signal) RUEDA_REQUIRES(disposition) {
   ours.sa_flags = SA_RESTART;
   sigemptyset(&ours.sa_mask);
   if (::sigaction(signal, &ours, nullptr) != 0) return {Code::kSystem, std::strerror(errno)};
-  watched = signal;
+  watched_signal = signal;
   return {};
 }
 
@@ -83,8 +84,8 @@ DumpSignal::~DumpSignal() {
   while (inside.load() != 0) ::sched_yield();  // nobody writes to the doorbell any more
   if (--watchers != 0) return;
   struct sigaction known {};
-  ::sigaction(watched, nullptr, &known);
-  if (known.sa_handler == on_signal) ::signal(watched, SIG_DFL);
+  ::sigaction(watched_signal, nullptr, &known);
+  if (known.sa_handler == on_signal) ::signal(watched_signal, SIG_DFL);
 }
 
 bool DumpSignal::take() { return places[place_].asked.load() && places[place_].asked.exchange(false); }

@@ -8,7 +8,7 @@
 namespace rueda::test {
 namespace {
 
-constexpr int kSize = 3;
+constexpr int kGroupedRanks = 3;
 constexpr size_t kMembers = 3;
 
 /// Tensors of one group: member m has `rows(m)` rows of m + 1 elements.
@@ -47,8 +47,8 @@ void expect_values(const rueda_tensor& tensor, const std::vector<float>& wanted,
 }  // namespace
 
 TEST_CASE("a group of reduces gives its root the sums of all members") {
-  run_ranks(kSize, [](rueda_session* session, int rank) {
-    for (int32_t root = 0; root < kSize; ++root) {
+  run_ranks(kGroupedRanks, [](rueda_session* session, int rank) {
+    for (int32_t root = 0; root < kGroupedRanks; ++root) {
       const auto rows = [root](size_t m) { return static_cast<int64_t>(m * 10'000 + static_cast<size_t>(root)); };
       const Tensors in(rows, static_cast<float>(rank));
       const rueda_op_options options = named("g");
@@ -58,7 +58,7 @@ TEST_CASE("a group of reduces gives its root the sums of all members") {
                   RUEDA_OK, "enqueue");
       expect_ok(handle);
       for (size_t m = 0; m < kMembers && rank == root; ++m) {
-        const std::vector<float> wanted(in.values[m].size(), static_cast<float>(3 + kSize * m));
+        const std::vector<float> wanted(in.values[m].size(), static_cast<float>(3 + kGroupedRanks * m));
         expect_values(output_of(handle, m), wanted, "the sum of member " + std::to_string(m));
       }
       expect_code(rueda_release(handle), RUEDA_OK, "release");
@@ -66,15 +66,15 @@ TEST_CASE("a group of reduces gives its root the sums of all members") {
       expect_code(
           rueda_grouped_reduce(session, kMembers, place.c.data(), place.c.data(), nullptr, RUEDA_MAX, root, &options),
           RUEDA_OK, "in place");
-      const auto own = static_cast<float>(rank == root ? kSize - 1 : rank);
+      const auto own = static_cast<float>(rank == root ? kGroupedRanks - 1 : rank);
       expect(place.values[2] == std::vector<float>(in.values[2].size(), own + 2), "the maximum in place");
     }
   });
 }
 
 TEST_CASE("groups of gathers and scatters move the rows of each member") {
-  run_ranks(kSize, [](rueda_session* session, int rank) {
-    for (int32_t root = 0; root < kSize; ++root) {
+  run_ranks(kGroupedRanks, [](rueda_session* session, int rank) {
+    for (int32_t root = 0; root < kGroupedRanks; ++root) {
       const Tensors in([rank](size_t m) { return static_cast<int64_t>(m) + rank; }, static_cast<float>(rank));
       const rueda_op_options options = named("rows");
       rueda_handle handle = 0;
@@ -83,25 +83,25 @@ TEST_CASE("groups of gathers and scatters move the rows of each member") {
       expect_ok(handle);
       for (size_t m = 0; m < kMembers && rank == root; ++m) {
         std::vector<float> wanted;
-        for (size_t from = 0; from < kSize; ++from) {
+        for (size_t from = 0; from < kGroupedRanks; ++from) {
           wanted.insert(wanted.end(), (m + from) * (m + 1), static_cast<float>(from + m));
         }
         expect_values(output_of(handle, m), wanted, "the rows of member " + std::to_string(m));
       }
-      std::vector<int64_t> counts(kSize * kMembers);
+      std::vector<int64_t> counts(kGroupedRanks * kMembers);
       size_t count = 0;
       expect_code(rueda_received_splits(handle, counts.data(), counts.size(), &count), RUEDA_OK, "splits");
-      expect(count == (rank == root ? kSize * kMembers : 0), "a count for each member and rank");
+      expect(count == (rank == root ? kGroupedRanks * kMembers : 0), "a count for each member and rank");
       expect_code(rueda_release(handle), RUEDA_OK, "release");
 
       const Tensors dealt([](size_t m) { return static_cast<int64_t>(4 + m); }, 7);
-      const int64_t uneven[kSize] = {0, 4, 1};
+      const int64_t uneven[kGroupedRanks] = {0, 4, 1};
       const int64_t* const splits[kMembers] = {nullptr, uneven, nullptr};
       expect_code(rueda_grouped_scatter_async(session, kMembers, dealt.c.data(), rank == root ? splits : nullptr,
                                               nullptr, nullptr, root, &options, &handle),
                   RUEDA_OK, "scatter");
       expect_ok(handle);
-      const int64_t rows[kMembers][kSize] = {{2, 1, 1}, {0, 4, 1}, {2, 2, 2}};
+      const int64_t rows[kMembers][kGroupedRanks] = {{2, 1, 1}, {0, 4, 1}, {2, 2, 2}};
       for (size_t m = 0; m < kMembers; ++m) {
         const auto own = static_cast<size_t>(rows[m][rank]);
         expect_values(output_of(handle, m), std::vector<float>(own * (m + 1), 7 + static_cast<float>(m)),
@@ -113,11 +113,11 @@ TEST_CASE("groups of gathers and scatters move the rows of each member") {
 }
 
 TEST_CASE("a group that is sent meets the group of its names that is received") {
-  run_ranks(kSize, [](rueda_session* session, int rank) {
+  run_ranks(kGroupedRanks, [](rueda_session* session, int rank) {
     const auto rows = [](size_t m) { return static_cast<int64_t>(m) * 30'000; };
     const rueda_op_options options = named("passed");
-    const int next = (rank + 1) % kSize;
-    const int before = (rank + kSize - 1) % kSize;
+    const int next = (rank + 1) % kGroupedRanks;
+    const int before = (rank + kGroupedRanks - 1) % kGroupedRanks;
     for (int step = 0; step < 3; ++step) {
       Tensors out(rows, static_cast<float>(10 * rank + step));
       Tensors in(rows, -1);
@@ -142,7 +142,7 @@ TEST_CASE("a group that is sent meets the group of its names that is received") 
 }
 
 TEST_CASE("a group of which one member cannot be enqueued is refused whole, and its names are free") {
-  run_ranks(kSize, [](rueda_session* session, int rank) {
+  run_ranks(kGroupedRanks, [](rueda_session* session, int rank) {
     const auto rows = [](size_t m) { return static_cast<int64_t>(m) + 1; };
     Tensors bad(rows, 1);
     bad.c[1].dtype = 99;
@@ -170,8 +170,8 @@ TEST_CASE("a group of which one member cannot be enqueued is refused whole, and 
 }
 
 TEST_CASE("a group of gathers of which one member differs between ranks fails whole with one sentence") {
-  std::vector<std::string> sentences(kSize);
-  run_ranks(kSize, [&](rueda_session* session, int rank) {
+  std::vector<std::string> sentences(kGroupedRanks);
+  run_ranks(kGroupedRanks, [&](rueda_session* session, int rank) {
     Tensors in([](size_t) { return 2; }, 1);
     if (rank == 1) in.shapes[2][1] = 1;
     const rueda_op_options options = named("g");

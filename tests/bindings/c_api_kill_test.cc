@@ -20,7 +20,7 @@ namespace {
 
 using Kind = Submission::Kind;
 
-constexpr int kRanks = 3;
+constexpr int kRanksToKill = 3;
 constexpr int kInFlight = 12;
 constexpr int kTold = 30;  ///< steps that a rank reports, of those it takes
 constexpr char kKindVariable[] = "TEST_KIND";
@@ -52,7 +52,7 @@ Submission submission_of(Kind kind, int step, int index) {
   submission.kind = kind;
   // Some run inside a turn, some on a lane in many chunks.
   submission.shape = {index % 4 == 3 ? 60'000 : 3 * (1 + (step + index) % 5)};
-  submission.root = index % kRanks;
+  submission.root = index % kRanksToKill;
   return submission;
 }
 
@@ -169,16 +169,16 @@ void kill_one(Kind kind, uint64_t seed) {
   sim::Random random(seed);
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  RankProcesses ranks({.size = kRanks,
+  RankProcesses ranks({.size = kRanksToKill,
                        .body = "rank: one collective until a peer is lost",
                        .variables = {{kKindVariable, std::to_string(static_cast<int>(kind))}}});
-  const int victim = random.between(0, kRanks - 1);
+  const int victim = random.between(0, kRanksToKill - 1);
   ranks.await(victim, "step" + std::to_string(random.between(3, kTold - 1)));
   some_work(random);
   const std::string pid = std::to_string(ranks.pid(victim));
   ranks.signal(victim, SIGKILL);
   const std::vector<RankOutcome> outcomes = ranks.finish();
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kRanksToKill; ++rank) {
     const RankOutcome& outcome = outcomes[static_cast<size_t>(rank)];
     INFO(name_of(kind) << ", seed " << seed << ", rank " << victim << " killed, rank " << rank << ": "
                        << outcome.output);

@@ -16,7 +16,7 @@ namespace {
 
 using Kind = Submission::Kind;
 
-constexpr int kRanks = 3;
+constexpr int kMatrixRanks = 3;
 
 /// What one rank has otherwise than the others.
 struct Field {
@@ -124,7 +124,7 @@ Cache cache_of(rueda_session* session) {
 TEST_CASE("whatever differs between ranks gets one sentence, of every collective, cached and uncached") {
   Sentences sentences;
   size_t cells = 0;
-  run_ranks(kRanks, [&](rueda_session* session, int rank) {
+  run_ranks(kMatrixRanks, [&](rueda_session* session, int rank) {
     for (const Kind kind : kAllKinds) {
       Submission usual;
       usual.kind = kind;
@@ -144,7 +144,7 @@ TEST_CASE("whatever differs between ranks gets one sentence, of every collective
     }
   });
   CHECK(cells == kAllKinds.size() * fields().size() * 4);
-  CHECK(sentences.count() == 4 * (48 * kRanks + 3 * 2));  // fields that matter, summed over the kinds
+  CHECK(sentences.count() == 4 * (48 * kMatrixRanks + 3 * 2));  // fields that matter, summed over the kinds
 }
 
 TEST_CASE("of every collective a name goes by number from its second use, and so does what has no name") {
@@ -166,7 +166,7 @@ TEST_CASE("of every collective a name goes by number from its second use, and so
 
 TEST_CASE("elements of another size differ, of every collective that moves them as they are") {
   Sentences sentences;
-  run_ranks(kRanks, [&](rueda_session* session, int) {
+  run_ranks(kMatrixRanks, [&](rueda_session* session, int) {
     const Field field{"element bytes", has_tensor, [](Submission& s) { s.element_bytes = 16; }};
     for (const Kind kind : kAllKinds) {
       Submission usual{.kind = kind, .dtype = RUEDA_OPAQUE, .shape = {6}, .element_bytes = 12};
@@ -178,12 +178,12 @@ TEST_CASE("elements of another size differ, of every collective that moves them 
     }
     expect_usable(session, "at the end");
   });
-  CHECK(sentences.count() == 2 * (5 * kRanks + 2));
+  CHECK(sentences.count() == 2 * (5 * kMatrixRanks + 2));
 }
 
 TEST_CASE("a group on one rank and a single tensor on the others are one mismatch") {
   Sentences sentences;
-  run_ranks(kRanks, [&](rueda_session* session, int rank) {
+  run_ranks(kMatrixRanks, [&](rueda_session* session, int rank) {
     std::vector<float> values(6, 1);
     const CTensor tensor(values, RUEDA_F32);
     const char* const names[] = {"w"};

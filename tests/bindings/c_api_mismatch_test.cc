@@ -137,8 +137,8 @@ TEST_CASE("ranks that disagree on the members of a group get one sentence for th
   CHECK(sentences[0] == sentences[1]);
 }
 
-TEST_CASE("ten thousand failing operations leave the session usable") {
-  constexpr int kFailures = 10000;
+TEST_CASE("thousands of failing operations leave the session usable") {
+  constexpr int kFailures = 10000 / RUEDA_TEST_SCALE;
   run_ranks(2, [](rueda_session* session, int rank) {
     std::vector<float> values(static_cast<size_t>(rank) + 1);
     for (int i = 0; i < kFailures; ++i) {

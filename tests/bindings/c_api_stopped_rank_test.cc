@@ -16,7 +16,7 @@
 namespace rueda::test {
 namespace {
 
-constexpr int kRanks = 4;
+constexpr int kRanksToStop = 4;
 constexpr int kVictim = 2;
 constexpr size_t kSets = 200;
 constexpr size_t kLanes = 4;
@@ -29,7 +29,7 @@ constexpr int32_t kBlocked = 5;
 const std::vector<std::vector<int32_t>>& all_sets() {
   static const std::vector<std::vector<int32_t>> sets = [] {
     sim::Random random(42);
-    std::vector<int32_t> all(kRanks);
+    std::vector<int32_t> all(kRanksToStop);
     std::iota(all.begin(), all.end(), 0);
     std::vector<std::vector<int32_t>> made(kSets);
     for (auto& ranks : made) {
@@ -130,7 +130,8 @@ rueda_handle start_large(rueda_session* session, const Sums& sums, std::vector<f
 
 void finish_large(rueda_handle handle, const std::vector<float>& values) {
   const Ending ending = finish(handle);
-  expect(ending.code == RUEDA_OK && values.front() == kRanks && values.back() == kRanks, "large: " + ending.sentence);
+  expect(ending.code == RUEDA_OK && values.front() == kRanksToStop && values.back() == kRanksToStop,
+         "large: " + ending.sentence);
 }
 
 /// How many batches this rank has agreed on.
@@ -181,16 +182,16 @@ TEST_CASE("rank: sums in 200 sets and is stopped as it is told", "[.]") {
 TEST_CASE("200 random overlapping sets, one rank stopped: those that share neither it nor a blocked lane go on") {
   const std::string when = GENERATE("before it submits anything", "in a batch");
   RankProcesses ranks(
-      {.size = kRanks,
+      {.size = kRanksToStop,
        .body = "rank: sums in 200 sets and is stopped as it is told",
        .variables = {{"RUEDA_PEER_TIMEOUT_SECONDS", "0"}, {"RUEDA_NUM_LANES", std::to_string(kLanes)}}});
-  for (int rank = 0; rank < kRanks; ++rank) ranks.tell(rank, when);
+  for (int rank = 0; rank < kRanksToStop; ++rank) ranks.tell(rank, when);
   ranks.await(kVictim, "stops");
   ranks.await_stopped(kVictim);
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kRanksToStop; ++rank) {
     if (rank != kVictim) ranks.tell(rank, "go on");
   }
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kRanksToStop; ++rank) {
     if (rank != kVictim) ranks.await(rank, "went on");
   }
   ranks.signal(kVictim, SIGCONT);

@@ -154,7 +154,7 @@ TEST_CASE("rank: reduces until it is killed", "[.]") {
   REQUIRE(rueda_init(nullptr, &session) == RUEDA_OK);
   std::vector<float> values(1000);
   for (int i = 0; sum(session, values, ("w" + std::to_string(i % 50)).c_str()) == RUEDA_OK; ++i) {
-    if (i == 2000) rank_report("busy");
+    if (i == 2000 / RUEDA_TEST_SCALE) rank_report("busy");
   }
   rueda_shutdown(session);
 }

@@ -134,7 +134,7 @@ void expect_refused(const std::function<void()>& call, const std::string& words)
   expect(false, "not refused: " + words);
 }
 
-constexpr int kSteps = 6;
+constexpr int kTrainingSteps = 6;
 constexpr int kPerRank = 3;
 
 // Trains on `size` ranks with `options` and compares with the reference; all ranks must hold the same bits.
@@ -145,7 +145,7 @@ void expect_equals_reference(int size, const DistributedOptimizerOptions& option
     Distributed optimizer(session, Descent(session.rank() == root ? 1.0F : -7.0F), options);
     optimizer.broadcast_parameters(root);
     optimizer.broadcast_optimizer_state(root);
-    for (int step = 0; step < kSteps; ++step) {
+    for (int step = 0; step < kTrainingSteps; ++step) {
       optimizer.zero_grad();
       for (int pass = 0; pass < options.backward_passes_per_step; ++pass) {
         backward(optimizer, samples_of(session.rank(), step, kPerRank, size));
@@ -154,7 +154,7 @@ void expect_equals_reference(int size, const DistributedOptimizerOptions& option
     }
     results[static_cast<size_t>(session.rank())] = optimizer->values();
   });
-  expect_near(results[0], reference(size, kSteps, kPerRank, factor), tolerance);
+  expect_near(results[0], reference(size, kTrainingSteps, kPerRank, factor), tolerance);
   for (const auto& result : results) CHECK(result == results[0]);
 }
 

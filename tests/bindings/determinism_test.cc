@@ -12,8 +12,8 @@
 namespace rueda::test {
 namespace {
 
-constexpr int kRanks = 4;
-constexpr int kSteps = 3;
+constexpr int kRunRanks = 4;
+constexpr int kRunSteps = 3;
 
 /// What may differ between two runs of one program.
 struct Circumstances {
@@ -24,7 +24,7 @@ struct Circumstances {
   const char* deterministic = "1";
 };
 
-struct Tensor {
+struct RunTensor {
   int32_t dtype;
   int64_t count;
   int32_t op;
@@ -33,8 +33,8 @@ struct Tensor {
 };
 
 // Types whose sums round, in sizes from a number to several chunks.
-std::vector<Tensor> tensors() {
-  std::vector<Tensor> all;
+std::vector<RunTensor> tensors() {
+  std::vector<RunTensor> all;
   for (const int64_t count : {int64_t{1}, int64_t{7}, int64_t{1000}, int64_t{3001}, int64_t{9000}, int64_t{70'001}}) {
     all.push_back({RUEDA_F32, count, RUEDA_SUM});
     all.push_back({RUEDA_F32, count / 2 + 1, RUEDA_AVERAGE, RUEDA_CODEC_FP16});
@@ -54,7 +54,7 @@ void fill_with(std::vector<std::byte>& bytes, uint64_t salt) {
   }
 }
 
-void fill(const Tensor& tensor, std::vector<std::byte>& bytes, uint64_t salt) {
+void fill(const RunTensor& tensor, std::vector<std::byte>& bytes, uint64_t salt) {
   const size_t width = tensor.dtype == RUEDA_F32 ? 4 : 8;
   bytes.resize(static_cast<size_t>(tensor.count) * width);
   if (tensor.dtype == RUEDA_F64) return fill_with<double>(bytes, salt);
@@ -75,7 +75,7 @@ void delay(std::mt19937_64& random) {
 
 /// One step of one rank: all tensors enqueued, all waited for; `hash` with the results in their own order.
 uint64_t step(rueda_session* session, int rank, int number, std::mt19937_64* random, uint64_t hash) {
-  const std::vector<Tensor> all = tensors();
+  const std::vector<RunTensor> all = tensors();
   std::vector<std::vector<std::byte>> data(all.size());
   std::vector<rueda_handle> handles(all.size());
   std::vector<size_t> order(all.size());
@@ -108,7 +108,7 @@ rueda_session* join_on(const CallbackStore& store, int rank, const char* host) {
   options.struct_size = sizeof options;
   options.has_rank = 1;
   options.rank = rank;
-  options.size = kRanks;
+  options.size = kRunRanks;
   options.store = store.c_store();
   options.host_name = host;
   options.job_key = kKey;
@@ -125,20 +125,20 @@ uint64_t run(int hosts, const Circumstances& how) {
   setenv("RUEDA_ALLREDUCE_ALGORITHM", how.row, 1);
   setenv("RUEDA_FUSION_THRESHOLD", how.fusion_threshold, 1);
   setenv("RUEDA_CALLER_PROGRESS", how.caller_progress, 1);
-  std::vector<uint64_t> hashes(kRanks, 0xcbf29ce484222325u);
+  std::vector<uint64_t> hashes(kRunRanks, 0xcbf29ce484222325u);
   const CallbackStore store;
-  on_threads(kRanks, [&](int rank) {
-    rueda_session* const session = join_on(store, rank, hosts == 1 || rank < kRanks / 2 ? "a" : "b");
+  on_threads(kRunRanks, [&](int rank) {
+    rueda_session* const session = join_on(store, rank, hosts == 1 || rank < kRunRanks / 2 ? "a" : "b");
     std::mt19937_64 random(how.seed * 64 + static_cast<uint64_t>(rank));
     uint64_t& hash = hashes[static_cast<size_t>(rank)];
-    for (int i = 0; i < kSteps; ++i) hash = step(session, rank, i, how.seed != 0 ? &random : nullptr, hash);
+    for (int i = 0; i < kRunSteps; ++i) hash = step(session, rank, i, how.seed != 0 ? &random : nullptr, hash);
     expect_code(rueda_shutdown(session), RUEDA_OK, "shutdown");
   });
   for (const char* name :
        {"RUEDA_DETERMINISTIC", "RUEDA_ALLREDUCE_ALGORITHM", "RUEDA_FUSION_THRESHOLD", "RUEDA_CALLER_PROGRESS"}) {
     unsetenv(name);
   }
-  CHECK(hashes == std::vector<uint64_t>(kRanks, hashes[0]));
+  CHECK(hashes == std::vector<uint64_t>(kRunRanks, hashes[0]));
   return hashes[0];
 }
 

@@ -7,10 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
-#include <regex>
 #include <set>
 #include <string>
 #include <vector>
+
+#include "tests/examples/train_digits_run.h"
 
 namespace {
 
@@ -36,23 +37,16 @@ Run hvdrun(int ranks, const std::string& program) {
              " -H localhost:" + std::to_string(ranks) + " " + RUEDA_TEST_BIN + "/" + program);
 }
 
-// All matches of the first group.
-std::vector<std::string> all_of(const std::string& text, const std::string& pattern) {
-  std::vector<std::string> found;
-  const std::regex expression(pattern);
-  for (std::sregex_iterator at(text.begin(), text.end(), expression), end; at != end; ++at) found.push_back((*at)[1]);
-  return found;
-}
-
 void expect_trained(int ranks, const std::string& flags) {
-  const Run result = hvdrun(ranks, "train_digits" + flags);
+  const std::string epochs = std::to_string(rueda::test::kEpochs);
+  const Run result = hvdrun(ranks, "train_digits --epochs " + epochs + flags);
   INFO(result.output);
   CHECK(result.exit_code == 0);
-  CHECK(all_of(result.output, "epoch ([0-9]+)/20").size() == 20);
-  const auto accuracy = all_of(result.output, "test accuracy ([0-9.]+) \\([0-9]+ of 360");
+  CHECK(rueda::test::all_matches(result.output, "epoch ([0-9]+)/" + epochs).size() == rueda::test::kEpochs);
+  const auto accuracy = rueda::test::all_matches(result.output, "test accuracy ([0-9.]+) \\([0-9]+ of 360");
   REQUIRE(accuracy.size() == 1);
   CHECK(std::stod(accuracy[0]) >= 0.95);
-  const auto hashes = all_of(result.output, "rank [0-9]+: parameters ([0-9a-f]{16})");
+  const auto hashes = rueda::test::all_matches(result.output, "rank [0-9]+: parameters ([0-9a-f]{16})");
   CHECK(hashes.size() == static_cast<size_t>(ranks));
   CHECK(std::set<std::string>(hashes.begin(), hashes.end()).size() == 1);
 }
@@ -64,7 +58,7 @@ TEST_CASE("the first programs add up the ranks' numbers") {
     const Run result = hvdrun(3, program);
     INFO(result.output);
     CHECK(result.exit_code == 0);
-    CHECK(all_of(result.output, "rank ([0-9]) of 3: the ranks add up to 3").size() == 3);
+    CHECK(rueda::test::all_matches(result.output, "rank ([0-9]) of 3: the ranks add up to 3").size() == 3);
   }
 }
 
@@ -74,7 +68,8 @@ TEST_CASE("a rank that is confined to one core warns once") {
   const Run confined = run(bin + "/hvdrun -np 2 -H localhost:2 taskset -c 0 " + bin + "/hello_allreduce");
   INFO(confined.output);
   CHECK(confined.exit_code == 0);
-  CHECK(all_of(confined.output, "rank ([0-9]) may use one core only, 0 of [0-9]+: .*--bind-to none").size() == 2);
+  CHECK(rueda::test::all_matches(confined.output, "rank ([0-9]) may use one core only, 0 of [0-9]+: .*--bind-to none")
+            .size() == 2);
   CHECK(hvdrun(2, "hello_allreduce").output.find("one core") == std::string::npos);
 }
 
@@ -84,7 +79,7 @@ TEST_CASE("programs that a shell runs one after the other as one rank all join t
       run(std::string(RUEDA_TEST_BIN) + "/hvdrun -np 2 -H localhost:2 sh -c '" + hello + "; " + hello + "'");
   INFO(result.output);
   CHECK(result.exit_code == 0);
-  CHECK(all_of(result.output, "rank ([0-9]) of 2: the ranks add up to 1").size() == 4);
+  CHECK(rueda::test::all_matches(result.output, "rank ([0-9]) of 2: the ranks add up to 1").size() == 4);
 }
 
 TEST_CASE("ranks that are still joining are told who died meanwhile") {
@@ -93,7 +88,8 @@ TEST_CASE("ranks that are still joining are told who died meanwhile") {
                          "/hvdrun -np 3 -H localhost:3 sh -c 'test $RUEDA_RANK = 1 && exit 3; exec " + hello + "'");
   INFO(result.output);
   CHECK(result.exit_code == 3);
-  CHECK(all_of(result.output, "\\[([02])\\]<stderr>:.*rank 1 \\(host localhost, pid [0-9]+\\) died: exited with code 3")
+  CHECK(rueda::test::all_matches(
+            result.output, "\\[([02])\\]<stderr>:.*rank 1 \\(host localhost, pid [0-9]+\\) died: exited with code 3")
             .size() == 2);
 }
 
@@ -103,7 +99,7 @@ TEST_CASE("two jobs at once on one host do not meet") {
   const Run both = run("{ " + job + " & " + job + "; first=$?; wait $! && exit $first; }");
   INFO(both.output);
   CHECK(both.exit_code == 0);
-  CHECK(all_of(both.output, "(rank [0-9] of 2: 400 sums finished)").size() == 4);
+  CHECK(rueda::test::all_matches(both.output, "(rank [0-9] of 2: 400 sums finished)").size() == 4);
 }
 
 TEST_CASE("a program's own event loop takes the ends of all operations") {
@@ -111,7 +107,8 @@ TEST_CASE("a program's own event loop takes the ends of all operations") {
     const Run result = hvdrun(ranks, "event_loop");
     INFO(result.output);
     CHECK(result.exit_code == 0);
-    CHECK(all_of(result.output, "(rank [0-9] of [0-9]: 400 sums finished)").size() == static_cast<size_t>(ranks));
+    CHECK(rueda::test::all_matches(result.output, "(rank [0-9] of [0-9]: 400 sums finished)").size() ==
+          static_cast<size_t>(ranks));
   }
 }
 
@@ -124,7 +121,7 @@ TEST_CASE("a Rust program without a crate adds up the ranks' numbers") {
   const Run result = hvdrun(2, "rust_allreduce");
   INFO(result.output);
   CHECK(result.exit_code == 0);
-  CHECK(all_of(result.output, "rank ([0-9]) of 2: the ranks add up to 5").size() == 2);
+  CHECK(rueda::test::all_matches(result.output, "rank ([0-9]) of 2: the ranks add up to 5").size() == 2);
 }
 
 TEST_CASE("a first program without hvdrun is a job of one rank") {

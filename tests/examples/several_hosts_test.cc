@@ -1,9 +1,9 @@
 // The examples as a user runs them on several hosts: namespaces with sshd (tests/support/netlab.h).
 #include <catch2/catch.hpp>
-#include <regex>
 #include <set>
 #include <string>
 
+#include "tests/examples/train_digits_run.h"
 #include "tests/support/namespaces.h"
 #include "tests/support/netlab.h"
 
@@ -22,23 +22,15 @@ CommandResult hvdrun(const NetLab& lab, const Words& flags, const Words& program
   return rueda::test::run_command(words);
 }
 
-// All matches of the first group.
-std::vector<std::string> all_of(const std::string& text, const std::string& pattern) {
-  std::vector<std::string> found;
-  const std::regex expression(pattern);
-  for (std::sregex_iterator at(text.begin(), text.end(), expression), end; at != end; ++at) found.push_back((*at)[1]);
-  return found;
-}
-
 // The hash of the parameters, which all ranks have.
 std::string train(const NetLab& lab, const Words& flags, size_t ranks) {
-  const auto result = hvdrun(lab, flags, {"train_digits"});
+  const auto result = hvdrun(lab, flags, {"train_digits", "--epochs", std::to_string(rueda::test::kEpochs)});
   INFO(result.out << result.err);
   CHECK(result.exit_code == 0);
-  const auto accuracy = all_of(result.out, "test accuracy ([0-9.]+) \\([0-9]+ of 360");
+  const auto accuracy = rueda::test::all_matches(result.out, "test accuracy ([0-9.]+) \\([0-9]+ of 360");
   REQUIRE(accuracy.size() == 1);
   CHECK(std::stod(accuracy[0]) >= 0.95);
-  const auto hashes = all_of(result.out, "rank [0-9]+: parameters ([0-9a-f]{16})");
+  const auto hashes = rueda::test::all_matches(result.out, "rank [0-9]+: parameters ([0-9a-f]{16})");
   CHECK(hashes.size() == ranks);
   CHECK(std::set<std::string>(hashes.begin(), hashes.end()).size() == 1);
   return hashes.empty() ? "" : hashes[0];
@@ -57,8 +49,9 @@ TEST_CASE("the first programs add up the ranks' numbers over two and three uneve
       INFO(list << "\n" << result.out << result.err);
       CHECK(result.exit_code == 0);
       const std::string sum = std::to_string(size * (size - 1) / 2);
-      CHECK(all_of(result.out, "rank ([0-9]) of " + std::to_string(size) + ": the ranks add up to " + sum).size() ==
-            static_cast<size_t>(size));
+      CHECK(rueda::test::all_matches(result.out,
+                                     "rank ([0-9]) of " + std::to_string(size) + ": the ranks add up to " + sum)
+                .size() == static_cast<size_t>(size));
     }
   }
 }

@@ -17,18 +17,18 @@ namespace {
 
 // Two ranks on each of two hosts, and a child of each that left its session; all ignore SIGTERM and wait for the
 // verdict.
-const Lines kStubborn = {"-H",
-                         "node1:2,node2:2",
-                         "--grace-seconds",
-                         "1",
-                         "sh",
-                         "-c",
-                         "trap '' TERM HUP; $0 fork; echo ready; $0 begin death; while :; do sleep 1000; done",
-                         RUEDA_LAUNCHER_RANK};
+const Lines kStubbornRanks = {"-H",
+                              "node1:2,node2:2",
+                              "--grace-seconds",
+                              "1",
+                              "sh",
+                              "-c",
+                              "trap '' TERM HUP; $0 fork; echo ready; $0 begin death; while :; do sleep 1000; done",
+                              RUEDA_LAUNCHER_RANK};
 
 class LostHost {
  public:
-  LostHost() : run_(kStubborn, lab_.on(0)) {
+  LostHost() : run_(kStubbornRanks, lab_.on(0)) {
     for (const char* rank : {"0", "1", "2", "3"}) run_.read_until("[" + std::string(rank) + "]<stdout>:ready");
   }
   NetLab& lab() { return lab_; }

@@ -1,5 +1,7 @@
 #include "launcher/judge.h"
 
+#include <sys/wait.h>
+
 #include <catch2/catch.hpp>
 
 using namespace rueda::core::launcher;
@@ -7,7 +9,6 @@ using namespace rueda::core::launcher;
 namespace {
 
 // As waitpid has them.
-constexpr int code(int exit_code) { return exit_code << 8; }
 constexpr int signal(int number) { return number; }
 
 }  // namespace
@@ -31,7 +32,7 @@ TEST_CASE("the first failure stays the first, whatever fails because of it") {
   Judge judge(3);
   CHECK_FALSE(judge.first_failure());
   judge.exited(2, signal(9));
-  judge.exited(0, code(1));
+  judge.exited(0, W_EXITCODE(1, 0));
   judge.exited(1, signal(15));
   REQUIRE(judge.first_failure());
   CHECK(judge.first_failure()->rank == 2);
@@ -53,7 +54,7 @@ TEST_CASE("after a signal to hvdrun the exit code is that signal's, unless the r
   }
   CHECK(failure(signal(9)).cause == "killed by signal 9 (Killed)");
   CHECK(failure(signal(11)).exit_code == 139);
-  CHECK(failure(code(5)).exit_code == 5);
+  CHECK(failure(W_EXITCODE(5, 0)).exit_code == 5);
   Judge before(2);
   before.exited(1, signal(9));
   before.ended_by_user(15);
@@ -63,7 +64,7 @@ TEST_CASE("after a signal to hvdrun the exit code is that signal's, unless the r
 
 TEST_CASE("an exit code is a failure by its number") {
   Judge judge(2);
-  judge.exited(1, code(3));
+  judge.exited(1, W_EXITCODE(3, 0));
   REQUIRE(judge.first_failure());
   CHECK(judge.first_failure()->cause == "exited with code 3");
   CHECK(judge.first_failure()->exit_code == 3);
@@ -74,15 +75,15 @@ TEST_CASE("ranks that exit with 0 after their goodbye are a success") {
   for (const int rank : {0, 1}) judge.began(rank);
   for (const int rank : {0, 1}) {
     judge.said_goodbye(rank);
-    judge.exited(rank, code(0));
+    judge.exited(rank, W_EXITCODE(0, 0));
   }
   CHECK_FALSE(judge.first_failure());
 }
 
 TEST_CASE("programs that never begin init may exit with 0 as they like") {
   Judge judge(2);
-  judge.exited(0, code(0));
-  judge.exited(1, code(0));
+  judge.exited(0, W_EXITCODE(0, 0));
+  judge.exited(1, W_EXITCODE(0, 0));
   CHECK_FALSE(judge.first_failure());
 }
 
@@ -90,7 +91,7 @@ TEST_CASE("code 0 without a goodbye is a failure once that rank or another has b
   SECTION("itself") {
     Judge judge(2);
     judge.began(0);
-    judge.exited(0, code(0));
+    judge.exited(0, W_EXITCODE(0, 0));
     REQUIRE(judge.first_failure());
     CHECK(judge.first_failure()->rank == 0);
     CHECK(judge.first_failure()->cause == "exited with code 0 without shutdown");
@@ -99,13 +100,13 @@ TEST_CASE("code 0 without a goodbye is a failure once that rank or another has b
   SECTION("another before") {
     Judge judge(2);
     judge.began(1);
-    judge.exited(0, code(0));
+    judge.exited(0, W_EXITCODE(0, 0));
     REQUIRE(judge.first_failure());
     CHECK(judge.first_failure()->rank == 0);
   }
   SECTION("another later") {
     Judge judge(2);
-    judge.exited(0, code(0));
+    judge.exited(0, W_EXITCODE(0, 0));
     CHECK_FALSE(judge.first_failure());
     judge.began(1);
     REQUIRE(judge.first_failure());
@@ -118,7 +119,7 @@ TEST_CASE("a goodbye does not count for an init that began after it") {
   judge.began(0);
   judge.said_goodbye(0);
   judge.began(0);
-  judge.exited(0, code(0));
+  judge.exited(0, W_EXITCODE(0, 0));
   CHECK(judge.first_failure());
 }
 
@@ -126,7 +127,7 @@ TEST_CASE("code 0 after a shutdown of a failed epoch is a failure that says what
   Judge judge(2);
   for (const int rank : {0, 1}) judge.began(rank);
   judge.shut_down_after(1, "rank 0: an operation was abandoned");
-  judge.exited(1, code(0));
+  judge.exited(1, W_EXITCODE(0, 0));
   REQUIRE(judge.first_failure());
   CHECK(judge.first_failure()->rank == 1);
   CHECK(judge.first_failure()->cause ==
@@ -140,7 +141,7 @@ TEST_CASE("the failure of an epoch does not count for the next, which ended well
   judge.shut_down_after(0, "lost");
   judge.began(0);
   judge.said_goodbye(0);
-  judge.exited(0, code(0));
+  judge.exited(0, W_EXITCODE(0, 0));
   CHECK_FALSE(judge.first_failure());
 }
 
@@ -148,14 +149,14 @@ TEST_CASE("a goodbye followed by another exit code is still a failure") {
   Judge judge(1);
   judge.began(0);
   judge.said_goodbye(0);
-  judge.exited(0, code(5));
+  judge.exited(0, W_EXITCODE(5, 0));
   REQUIRE(judge.first_failure());
   CHECK(judge.first_failure()->exit_code == 5);
 }
 
 TEST_CASE("a rank that is lost has failed, unless it had ended before") {
   Judge judge(3);
-  judge.exited(0, code(0));
+  judge.exited(0, W_EXITCODE(0, 0));
   judge.lost(0, "lost with its host");
   CHECK_FALSE(judge.first_failure());
   judge.lost(1, "lost with its host");

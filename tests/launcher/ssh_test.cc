@@ -1,5 +1,7 @@
 #include "launcher/ssh.h"
 
+#include <sys/wait.h>
+
 #include <array>
 #include <catch2/catch.hpp>
 #include <cstdio>
@@ -8,8 +10,6 @@ using namespace rueda::core::launcher;
 using Words = std::vector<std::string>;
 
 namespace {
-
-constexpr int code(int exit_code) { return exit_code << 8; }
 
 // What a shell makes of the line: the words, each on a line.
 std::string read_by_shell(const std::string& line) {
@@ -63,14 +63,14 @@ TEST_CASE("a shell reads a quoted word as it was, whatever is in it") {
 
 TEST_CASE("the end of ssh is explained in one clause") {
   const std::string path = "/opt/hvdrun";
-  CHECK(explain_command_end("ssh", code(255), "ssh: connect to host a port 22: Connection refused", path) ==
+  CHECK(explain_command_end("ssh", W_EXITCODE(255, 0), "ssh: connect to host a port 22: Connection refused", path) ==
         "cannot be reached by ssh: connect to host a port 22: Connection refused");
-  CHECK(explain_command_end("ssh", code(255), "", path) == "cannot be reached by ssh: it says nothing");
-  CHECK(explain_command_end("ssh", code(127), "sh: 1: exec: hvdrun: not found", path) ==
+  CHECK(explain_command_end("ssh", W_EXITCODE(255, 0), "", path) == "cannot be reached by ssh: it says nothing");
+  CHECK(explain_command_end("ssh", W_EXITCODE(127, 0), "sh: 1: exec: hvdrun: not found", path) ==
         "has no hvdrun that starts, neither /opt/hvdrun nor one in the PATH there: sh: 1: exec: hvdrun: not found");
-  CHECK(explain_command_end("ssh", code(1), "no more disk", path) ==
+  CHECK(explain_command_end("ssh", W_EXITCODE(1, 0), "no more disk", path) ==
         "has no agent: ssh exited with code 1 before it answered: no more disk");
-  CHECK(explain_command_end("srun", code(1), "srun: error: Invalid node name specified", path) ==
+  CHECK(explain_command_end("srun", W_EXITCODE(1, 0), "srun: error: Invalid node name specified", path) ==
         "has no agent: srun exited with code 1 before it answered: error: Invalid node name specified");
   CHECK(explain_command_end("ssh", 9, "", path) == "has no agent: ssh killed by signal 9 (Killed) before it answered");
 }

@@ -11,7 +11,7 @@ using Texts = std::vector<std::string>;
 
 namespace {
 
-constexpr std::chrono::minutes kPatience{2};
+constexpr std::chrono::minutes kLongEnough{2};
 
 struct Server {
   UniqueFd socket;
@@ -66,18 +66,18 @@ TEST_CASE("of the ways to the store the first one that answers is taken") {
   const std::string refused = address_of_nobody();
   const Server server = listen_at("127.0.0.3");
   const Server other = listen_at("::1");
-  const auto path = find_store_path({refused, server.address}, kPatience);
+  const auto path = find_store_path({refused, server.address}, kLongEnough);
   REQUIRE(path.ok());
   CHECK(path.value().to == server.address);
   CHECK(path.value().from == "127.0.0.1");
-  CHECK(find_store_path({other.address}, kPatience).value().from == "[::1]");
+  CHECK(find_store_path({other.address}, kLongEnough).value().from == "[::1]");
 }
 
 TEST_CASE("where no way leads to the store each one's reason is told") {
   const std::string refused = address_of_nobody();
-  const auto path = find_store_path({refused, "not an address:1"}, kPatience);
+  const auto path = find_store_path({refused, "not an address:1"}, kLongEnough);
   REQUIRE_FALSE(path.ok());
   CHECK(path.status().code() == Code::kSystem);
   CHECK_THAT(path.status().sentence(), Contains(refused + ": Connection refused") && Contains("not an address"));
-  CHECK_THAT(find_store_path({}, kPatience).status().sentence(), Contains("no address"));
+  CHECK_THAT(find_store_path({}, kLongEnough).status().sentence(), Contains("no address"));
 }

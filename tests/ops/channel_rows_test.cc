@@ -72,14 +72,6 @@ std::vector<uint64_t> bytes_sent(const Algorithm& row, const CollectiveCase& tes
   return sent;
 }
 
-const Algorithm& row_named(const char* name) {
-  for (const Algorithm& row : algorithms()) {
-    if (std::strcmp(row.name, name) == 0) return row;
-  }
-  FAIL("no row " << name);
-  return algorithms().front();
-}
-
 }  // namespace
 
 TEST_CASE("Channel rows give the formula's results over TCP") {

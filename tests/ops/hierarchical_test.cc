@@ -44,22 +44,6 @@ BatchShape shape_on(const Hosts& hosts, const CollectiveCase& test) {
   return shape;
 }
 
-const Algorithm& row_named(const char* name) {
-  for (const Algorithm& row : algorithms()) {
-    if (std::strcmp(row.name, name) == 0) return row;
-  }
-  FAIL("no row " << name);
-  return algorithms().front();
-}
-
-CollectiveCase reduction(Dtype dtype, ReduceOp op, std::vector<int64_t> counts) {
-  CollectiveCase test;
-  test.dtype = dtype;
-  test.op = op;
-  test.counts = std::move(counts);
-  return test;
-}
-
 /// One lane a rank, with channels in memory that count bytes.
 class HostsRig {
  public:

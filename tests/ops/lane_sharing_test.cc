@@ -18,22 +18,15 @@ struct Turn {
   uint32_t chunk_bytes;
 };
 
-const Algorithm* row_named(OpKind kind, std::string_view name) {
-  for (const Algorithm& row : algorithms()) {
-    if (row.kind == kind && row.name == name) return &row;
-  }
-  throw std::runtime_error("no such row");
-}
-
 /// Overlapping sets, so that a rank always has readers of its slots which are not in the batch at hand.
 const std::vector<std::vector<int>> kSets = {{0, 1, 2, 3}, {0, 1}, {1, 2}, {0, 2, 3}, {2, 3}, {0, 3}};
 
 /// A fixed mixture of tiny and large one-shots, pipelined two-shots, broadcasts and barriers over all sets.
 std::vector<Turn> mixture(int64_t turns) {
-  const Algorithm* const one_shot = row_named(OpKind::kAllreduce, "shm_one_shot");
-  const Algorithm* const two_shot = row_named(OpKind::kAllreduce, "shm_two_shot");
-  const Algorithm* const broadcast = row_named(OpKind::kBroadcast, "shm_broadcast");
-  const Algorithm* const barrier = row_named(OpKind::kBarrier, "shm_barrier");
+  const Algorithm* const one_shot = &row_named("shm_one_shot");
+  const Algorithm* const two_shot = &row_named("shm_two_shot");
+  const Algorithm* const broadcast = &row_named("shm_broadcast");
+  const Algorithm* const barrier = &row_named("shm_barrier");
   std::vector<Turn> order;
   uint32_t random = 12345;
   const auto next = [&](uint32_t below) {
@@ -140,7 +133,7 @@ TEST_CASE("A chunk that does not fit the slots is refused with both numbers") {
     uint64_t stamp = 0;
     CollectiveCase test;
     test.counts = {5000};
-    return run_case(*row_named(OpKind::kAllreduce, "shm_two_shot"), test, team_of(2, rank), mesh, stamp, 8192);
+    return run_case(row_named("shm_two_shot"), test, team_of(2, rank), mesh, stamp, 8192);
   });
   CHECK(results[0].code() == Code::kInvalidArgument);
   CHECK(results[0].sentence().find("8192") != std::string::npos);

@@ -1,9 +1,8 @@
 #pragma once
-#include <cstdint>
-
 #include "ops/select.h"
 #include "tests/support/lane_ranks.h"
 #include "tests/support/memory_channels.h"
+#include "tests/support/scale.h"
 
 namespace rueda::core {
 
@@ -28,9 +27,5 @@ class TableRig {
 inline bool may_serve(const Algorithm& row, const BatchShape& shape) {
   return obstacle(row, shape, Settings()).empty();
 }
-
-/// A large count or number of rounds, smaller where a sanitizer makes every access many times slower: the build says by
-/// how much.
-inline int64_t scaled_down(int64_t count) { return count / RUEDA_TEST_SCALE + (RUEDA_TEST_SCALE > 1 ? 1 : 0); }
 
 }  // namespace rueda::core

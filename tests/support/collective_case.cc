@@ -5,6 +5,7 @@
 #include <complex>
 #include <cstring>
 #include <numeric>
+#include <stdexcept>
 
 #include "ops/owner_parts.h"
 #include "ops/packing.h"
@@ -215,6 +216,21 @@ std::string CollectiveCase::text() const {
          std::to_string(count()) + " " + name_of(dtype) + " in rows of " + std::to_string(row) + ", codec " +
          name_of(codec) + ", scales " + std::to_string(prescale) + " and " + std::to_string(postscale) + ", root " +
          std::to_string(root) + (placement == Placement::kInPlace ? ", in place" : ", out of place");
+}
+
+CollectiveCase reduction(Dtype dtype, ReduceOp op, std::vector<int64_t> counts) {
+  CollectiveCase test;
+  test.dtype = dtype;
+  test.op = op;
+  test.counts = std::move(counts);
+  return test;
+}
+
+const Algorithm& row_named(std::string_view name) {
+  for (const Algorithm& row : algorithms()) {
+    if (row.name == name) return row;
+  }
+  throw std::runtime_error("no row " + std::string(name));
 }
 
 Team team_of(int size, int index, int group) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ops/algorithm.h"
@@ -35,6 +36,18 @@ struct CollectiveCase {
   CollectiveCase salted(uint64_t stamp) const;
   std::string text() const;
 };
+
+/// All-reduces of `counts` elements.
+CollectiveCase reduction(Dtype dtype, ReduceOp op, std::vector<int64_t> counts);
+
+inline constexpr Dtype kAllDtypes[] = {Dtype::kU8,  Dtype::kI8,  Dtype::kU16,  Dtype::kI16, Dtype::kU32,
+                                       Dtype::kI32, Dtype::kU64, Dtype::kI64,  Dtype::kF16, Dtype::kBf16,
+                                       Dtype::kF32, Dtype::kF64, Dtype::kBool, Dtype::kC64, Dtype::kC128};
+inline constexpr ReduceOp kAllOps[] = {ReduceOp::kSum,     ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax,
+                                       ReduceOp::kProduct, ReduceOp::kBand,    ReduceOp::kBor, ReduceOp::kBxor};
+
+/// The row of the algorithm table. Throws where there is none.
+const Algorithm& row_named(std::string_view name);
 
 /// The team of ranks 0 to size-1 as rank `index` sees it, in groups of at most `group`.
 Team team_of(int size, int index, int group = 1 << 30);

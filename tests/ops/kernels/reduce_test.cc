@@ -9,15 +9,13 @@
 
 #include "runtime/base/reduction.h"
 #include "tests/ops/kernels/reference.h"
+#include "tests/support/collective_case.h"
 
 using namespace rueda::core;
 using rueda::test::elements;
 using rueda::test::reduced;
 
 namespace {
-
-constexpr std::array kOps{ReduceOp::kSum,     ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax,
-                          ReduceOp::kProduct, ReduceOp::kBand,    ReduceOp::kBor, ReduceOp::kBxor};
 
 using Bytes = std::vector<std::byte>;
 using Groups = std::vector<int>;
@@ -115,7 +113,7 @@ std::string try_shapes(const ReduceTask& task, int inputs) {
 
 TEST_CASE("every kernel set computes what the definition says, to the bit, for each type, op, size and bracket") {
   for (int type = 0; type < kDtypeCount; ++type) {
-    for (const ReduceOp op : kOps) {
+    for (const ReduceOp op : kAllOps) {
       ReduceTask task;
       task.dtype = static_cast<Dtype>(type);
       task.op = op;
@@ -128,7 +126,7 @@ TEST_CASE("every kernel set computes what the definition says, to the bit, for e
 TEST_CASE("a reduction may overwrite any of its inputs, also with the second copy") {
   constexpr int64_t kCount = 517;
   for (int type = 0; type < kDtypeCount; ++type) {
-    for (const ReduceOp op : kOps) {
+    for (const ReduceOp op : kAllOps) {
       ReduceTask task;
       task.dtype = static_cast<Dtype>(type);
       task.op = op;

@@ -18,11 +18,6 @@ namespace {
 constexpr const char* kChannelRows[] = {"direct",          "ring",          "doubling",         "broadcast_tree",
                                         "channel_barrier", "direct_gather", "direct_scatter",   "direct_reducescatter",
                                         "direct_reduce",   "channel_send",  "direct_allgather", "direct_alltoall"};
-constexpr Dtype kDtypes[] = {Dtype::kU8,  Dtype::kI8,  Dtype::kU16,  Dtype::kI16, Dtype::kU32,
-                             Dtype::kI32, Dtype::kU64, Dtype::kI64,  Dtype::kF16, Dtype::kBf16,
-                             Dtype::kF32, Dtype::kF64, Dtype::kBool, Dtype::kC64, Dtype::kC128};
-constexpr ReduceOp kOps[] = {ReduceOp::kSum,     ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax,
-                             ReduceOp::kProduct, ReduceOp::kBand,    ReduceOp::kBor, ReduceOp::kBxor};
 
 bool over_channels(const Algorithm& row) {
   for (const char* name : kChannelRows) {
@@ -81,8 +76,8 @@ Status run_types(Rank& rank, const Algorithm& row) {
   if (row.kind != OpKind::kAllreduce) return {};
   CollectiveCase test;
   test.counts = {1, 70'001};
-  for (const Dtype dtype : kDtypes) {
-    for (const ReduceOp op : kOps) {
+  for (const Dtype dtype : kAllDtypes) {
+    for (const ReduceOp op : kAllOps) {
       if (!why_undefined(op, dtype).empty()) continue;
       test.dtype = dtype;
       test.op = op;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/diagnosis/timeline_writer.h"
+#include "tests/support/scale.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rueda::core {
@@ -180,6 +181,7 @@ TEST_CASE("a timeline's file is a JSON array after every write, also while it gr
 TEST_CASE("a timeline's file is a JSON array whenever its process is killed") {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("t.json");
+  const auto pieces = static_cast<uint64_t>(scaled_down(600));
   for (int round = 0; round < 10; ++round) {
     int told[2];
     REQUIRE(::pipe(told) == 0);
@@ -190,9 +192,9 @@ TEST_CASE("a timeline's file is a JSON array whenever its process is killed") {
       WireWriter records;
       for (int i = 0; i < 10; ++i) put(records, negotiated("tensor " + std::to_string(i)));
       const std::vector<std::byte> some = records.take();
-      for (uint64_t i = 0; i < 600; ++i) {
+      for (uint64_t i = 0; i < pieces; ++i) {
         if (!writer.ok() || !writer.value()->add(1, some, 0s).ok()) ::_exit(1);
-        if (i == static_cast<uint64_t>(round) * 31 && ::write(told[1], "x", 1) != 1) ::_exit(1);
+        if (i == static_cast<uint64_t>(round) * pieces / 20 && ::write(told[1], "x", 1) != 1) ::_exit(1);
       }
       ::pause();
     }

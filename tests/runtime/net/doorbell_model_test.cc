@@ -33,7 +33,7 @@ struct World {
   auto operator<=>(const World&) const = default;
 };
 
-using Condition = std::function<bool(const std::vector<uint32_t>&)>;
+using Readiness = std::function<bool(const std::vector<uint32_t>&)>;
 
 /// Ends a replay after its one new step.
 struct Paused {};
@@ -41,7 +41,7 @@ struct Paused {};
 /// What `FutexBell` is to a thread. Each operation is one atomic step of the world.
 class ModelBell {
  public:
-  ModelBell(World& world, size_t party, const Condition& condition)
+  ModelBell(World& world, size_t party, const Readiness& condition)
       : world_(world), party_(world.parties[party]), condition_(condition) {}
 
   uint32_t count() {
@@ -91,7 +91,7 @@ class ModelBell {
 
   World& world_;
   Party& party_;
-  const Condition& condition_;
+  const Readiness& condition_;
   size_t replayed_ = 0;
   bool stepped_ = false;
 };
@@ -181,7 +181,7 @@ class Enumeration {
   }
 
   Scenario scenario_;
-  Condition condition_;
+  Readiness condition_;
   std::set<World> seen_;
   size_t ends_ = 0;
   size_t lost_ = 0;

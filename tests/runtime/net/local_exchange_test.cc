@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/net/unix_socket.h"
+#include "tests/support/open_descriptors.h"
 
 namespace rueda::core {
 namespace {
@@ -85,12 +86,6 @@ std::vector<std::vector<LocalOutcome>> meet_on_threads(std::vector<Rank>& ranks,
   }
   for (auto& thread : threads) thread.join();
   return outcomes;
-}
-
-size_t open_descriptors() {
-  size_t count = 0;
-  for (int fd = 0; fd < 4096; ++fd) count += ::fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
-  return count;
 }
 
 bool readable_within(int fd, seconds limit) {

@@ -15,12 +15,13 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/open_descriptors.h"
 #include "tests/support/refused_call.h"
 
 namespace rueda::core {
 namespace {
 
-constexpr uint64_t kEpoch = 5;
+constexpr uint64_t kSegmentEpoch = 5;
 constexpr int kRank = 2;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
@@ -33,12 +34,6 @@ SegmentLayout small_layout() {
   layout.slot_bytes = 10000;
   layout.ring_bytes = 1024;
   return layout;
-}
-
-size_t open_descriptors() {
-  size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
-  return count;
 }
 
 /// Runs in a forked child; the value it returns, or -1 if it died.
@@ -107,7 +102,7 @@ TEST_CASE("every number of a layout changes its hash") {
 TEST_CASE("a segment is sealed, allocated in full, and named nowhere") {
   const size_t open_before = open_descriptors();
   {
-    const auto segment = Segment::create(small_layout(), kEpoch, kRank);
+    const auto segment = Segment::create(small_layout(), kSegmentEpoch, kRank);
     REQUIRE(segment.ok());
     const int fd = segment.value()->fd();
     struct stat file {};
@@ -119,7 +114,7 @@ TEST_CASE("a segment is sealed, allocated in full, and named nowhere") {
     CHECK(::ftruncate(fd, 1) != 0);
     CHECK(file.st_nlink == 0);
     for (int i = 0; i < 100; ++i) {
-      const auto mapped = Segment::map(fd, small_layout(), kEpoch, kRank);
+      const auto mapped = Segment::map(fd, small_layout(), kSegmentEpoch, kRank);
       CHECK(mapped.ok());
     }
   }
@@ -127,15 +122,15 @@ TEST_CASE("a segment is sealed, allocated in full, and named nowhere") {
 }
 
 TEST_CASE("two maps in one process, also at the same time, are one mapping") {
-  const auto segment = Segment::create(small_layout(), kEpoch, kRank).value();
-  CHECK(Segment::map(segment->fd(), small_layout(), kEpoch, kRank).value() == segment);
+  const auto segment = Segment::create(small_layout(), kSegmentEpoch, kRank).value();
+  CHECK(Segment::map(segment->fd(), small_layout(), kSegmentEpoch, kRank).value() == segment);
 
   // Where the creator is another process, the mapper that comes first wins.
   const auto forged_fd = forged(small_layout().total_bytes(), kSeals, header_of(*segment));
   std::vector<std::shared_ptr<Segment>> mapped(4);
   std::vector<std::thread> threads;
   for (auto& one : mapped) {
-    threads.emplace_back([&] { one = Segment::map(forged_fd.get(), small_layout(), kEpoch, kRank).value(); });
+    threads.emplace_back([&] { one = Segment::map(forged_fd.get(), small_layout(), kSegmentEpoch, kRank).value(); });
   }
   for (auto& thread : threads) thread.join();
   for (const auto& one : mapped) CHECK(one == mapped[0]);
@@ -143,11 +138,11 @@ TEST_CASE("two maps in one process, also at the same time, are one mapping") {
 }
 
 TEST_CASE("another process that maps the descriptor sees what the owner writes") {
-  const auto segment = Segment::create(small_layout(), kEpoch, kRank).value();
+  const auto segment = Segment::create(small_layout(), kSegmentEpoch, kRank).value();
   segment->lane(1).posted.store(77);
   segment->result(1, 1)[9999] = std::byte{9};
   CHECK(in_child([&] {
-          const auto mapped = Segment::map(segment->fd(), small_layout(), kEpoch, kRank);
+          const auto mapped = Segment::map(segment->fd(), small_layout(), kSegmentEpoch, kRank);
           if (!mapped.ok() || mapped.value() == segment) return 1;
           if (mapped.value()->lane(1).posted.load() != 77) return 2;
           if (mapped.value()->result(1, 1)[9999] != std::byte{9}) return 3;
@@ -158,7 +153,7 @@ TEST_CASE("another process that maps the descriptor sees what the owner writes")
 }
 
 TEST_CASE("a forked child has no mapping of its parent's segments") {
-  const auto segment = Segment::create(small_layout(), kEpoch, kRank).value();
+  const auto segment = Segment::create(small_layout(), kSegmentEpoch, kRank).value();
   CHECK(in_child([&] {
           unsigned char resident = 0;
           return ::mincore(segment->base(), 4096, &resident) != 0 && errno == ENOMEM ? 0 : 1;
@@ -166,12 +161,12 @@ TEST_CASE("a forked child has no mapping of its parent's segments") {
 }
 
 TEST_CASE("a descriptor that is not the expected segment is refused with a sentence") {
-  const auto segment = Segment::create(small_layout(), kEpoch, kRank).value();
+  const auto segment = Segment::create(small_layout(), kSegmentEpoch, kRank).value();
   const size_t bytes = small_layout().total_bytes();
   const SegmentHeader good = header_of(*segment);
   const size_t open_before = open_descriptors();
   const auto sentence_of = [](const UniqueFd& fd) {
-    const auto mapped = Segment::map(fd.get(), small_layout(), kEpoch, kRank);
+    const auto mapped = Segment::map(fd.get(), small_layout(), kSegmentEpoch, kRank);
     CHECK(mapped.status().code() == Code::kSystem);
     return mapped.status().sentence();
   };
@@ -191,29 +186,29 @@ TEST_CASE("a descriptor that is not the expected segment is refused with a sente
   CHECK(with([](SegmentHeader& header) { header.epoch = 4; }) == of + "is of epoch 4, expected 5");
   CHECK(with([](SegmentHeader& header) { header.rank = 1; }) == of + "is the segment of rank 1");
   CHECK(sentence_of(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC))) == of + "is no memory file");
-  CHECK_FALSE(Segment::map(-1, small_layout(), kEpoch, kRank).ok());
+  CHECK_FALSE(Segment::map(-1, small_layout(), kSegmentEpoch, kRank).ok());
   CHECK(open_descriptors() == open_before);
 }
 
 TEST_CASE("a segment that was refused under one name is not handed out under another") {
-  const auto segment = Segment::create(small_layout(), kEpoch, kRank).value();
-  CHECK_FALSE(Segment::map(segment->fd(), small_layout(), kEpoch + 1, kRank).ok());
-  CHECK_FALSE(Segment::map(segment->fd(), small_layout(), kEpoch, kRank + 1).ok());
-  CHECK(Segment::map(segment->fd(), small_layout(), kEpoch, kRank).ok());
+  const auto segment = Segment::create(small_layout(), kSegmentEpoch, kRank).value();
+  CHECK_FALSE(Segment::map(segment->fd(), small_layout(), kSegmentEpoch + 1, kRank).ok());
+  CHECK_FALSE(Segment::map(segment->fd(), small_layout(), kSegmentEpoch, kRank + 1).ok());
+  CHECK(Segment::map(segment->fd(), small_layout(), kSegmentEpoch, kRank).ok());
 }
 
 TEST_CASE("where memfd_create is refused, an unnamed file in /dev/shm serves") {
   CHECK(in_child([&] {
           const long refused[] = {SYS_memfd_create};
           if (!refuse_calls(refused)) return 10;
-          const auto segment = Segment::create(small_layout(), kEpoch, kRank);
+          const auto segment = Segment::create(small_layout(), kSegmentEpoch, kRank);
           if (!segment.ok()) return 1;
           struct stat file {};
           if (::fstat(segment.value()->fd(), &file) != 0 || file.st_nlink != 0) return 2;
           segment.value()->lane(0).posted.store(11);
           // A peer, which is another process, takes it without seals.
           return in_child([&] {
-            const auto mapped = Segment::map(segment.value()->fd(), small_layout(), kEpoch, kRank);
+            const auto mapped = Segment::map(segment.value()->fd(), small_layout(), kSegmentEpoch, kRank);
             return mapped.ok() && mapped.value()->lane(0).posted.load() == 11 ? 0 : 4;
           });
         }) == 0);
@@ -223,7 +218,7 @@ TEST_CASE("where neither kind of memory file is allowed, the sentence names both
   CHECK(in_child([] {
           const long refused[] = {SYS_memfd_create, SYS_openat};
           if (!refuse_calls(refused)) return 10;
-          const auto segment = Segment::create(small_layout(), kEpoch, kRank);
+          const auto segment = Segment::create(small_layout(), kSegmentEpoch, kRank);
           if (segment.ok() || segment.status().code() != Code::kSystem) return 1;
           const bool both =
               segment.status().sentence().find("memfd_create: Operation not permitted") != std::string::npos &&
@@ -235,7 +230,7 @@ TEST_CASE("where neither kind of memory file is allowed, the sentence names both
 TEST_CASE("more memory than there can be is refused with the number of bytes") {
   SegmentLayout layout = small_layout();
   layout.slot_bytes = size_t{1} << 58;
-  const auto segment = Segment::create(layout, kEpoch, kRank);
+  const auto segment = Segment::create(layout, kSegmentEpoch, kRank);
   REQUIRE_FALSE(segment.ok());
   CHECK(segment.status().code() == Code::kSystem);
   CHECK(segment.status().sentence().find("a segment of " + std::to_string(layout.total_bytes()) + " bytes") !=

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Deadline soon() { return Deadline::after(60s); }
+Deadline in_a_minute() { return Deadline::after(60s); }
 
 std::vector<std::byte> pattern(size_t bytes, int from, int to) {
   std::vector<std::byte> result(bytes);
@@ -29,7 +29,7 @@ Status exchange_all(ChannelSet& set, int rank, int size, size_t bytes) {
   for (int peer = 0; peer < size; ++peer) {
     if (peer == rank) continue;
     const auto at = static_cast<size_t>(peer);
-    auto channel = set.to(peer, soon());
+    auto channel = set.to(peer, in_a_minute());
     if (!channel.ok()) return channel.status();
     channels[at] = channel.value();
     out[at] = pattern(bytes, rank, peer);
@@ -47,7 +47,7 @@ Status exchange_all(ChannelSet& set, int rank, int size, size_t bytes) {
         }
         return true;
       },
-      soon());
+      in_a_minute());
   if (!moved.ok()) return moved;
   for (int peer = 0; peer < size; ++peer) {
     if (peer != rank && in[static_cast<size_t>(peer)] != pattern(bytes, peer, rank)) {
@@ -104,18 +104,18 @@ TEST_CASE("a peer that closes in mid-stream is named with rank, host, pid and ad
   auto set = ranks.transport(0).channel_set(0, abort);
   auto peer = std::async(std::launch::async, [&] {
     auto gone = ranks.transport(1).channel_set(0, abort);
-    auto channel = gone->to(0, soon());
+    auto channel = gone->to(0, in_a_minute());
     if (!channel.ok()) return channel.status();
     const std::vector<std::byte> half(1000);
     channel.value()->send(half);
-    return gone->until([&] { return channel.value()->sent() == half.size(); }, soon());
+    return gone->until([&] { return channel.value()->sent() == half.size(); }, in_a_minute());
   });
-  auto channel = set->to(1, soon());
+  auto channel = set->to(1, in_a_minute());
   REQUIRE(channel.ok());
   REQUIRE(peer.get().ok());
   std::vector<std::byte> whole(2000);
   channel.value()->receive(whole);
-  const Status lost = set->until([&] { return channel.value()->received() == whole.size(); }, soon());
+  const Status lost = set->until([&] { return channel.value()->received() == whole.size(); }, in_a_minute());
   CHECK(channel.value()->received() == 1000);  // what was sent before the close is delivered
   CHECK(lost.code() == Code::kPeerLost);
   CHECK(lost.rank() == 1);
@@ -153,7 +153,7 @@ TEST_CASE("an abort ends waits for data and for a peer's call with its reason") 
         started.set_value();
         return set->until([] { return false; }, Deadline::never());
       }
-      auto channel = set->to(1 - rank, soon());
+      auto channel = set->to(1 - rank, in_a_minute());
       if (!channel.ok()) return channel.status();
       if (rank == 0) return set->to(2, Deadline::never()).status();
       std::byte byte;
@@ -184,7 +184,7 @@ TEST_CASE("dialling a rank whose listener is gone fails as peer lost with the ad
   const Abort abort;
   ranks.stop(0);
   auto set = ranks.transport(1).channel_set(0, abort);
-  const Status lost = set->to(0, soon()).status();
+  const Status lost = set->to(0, in_a_minute()).status();
   CHECK(lost.code() == Code::kPeerLost);
   CHECK(lost.rank() == 0);
   CHECK(lost.sentence() == "rank 1 cannot reach rank 0 (host host0, pid 1000) (127.0.0.1:" +

@@ -14,14 +14,13 @@
 #include "runtime/rendezvous/store_client.h"
 #include "runtime/rendezvous/store_keys.h"
 #include "runtime/rendezvous/store_server.h"
+#include "tests/runtime/rendezvous/deadlines.h"
 
 namespace rueda::core {
 namespace {
 
 using Catch::Matchers::Contains;
 using std::chrono::milliseconds;
-
-Deadline late() { return Deadline::after(std::chrono::minutes(3)); }
 
 JobKey job_key() {
   JobKey key;

@@ -5,6 +5,7 @@
 #include "runtime/rendezvous/admission.h"
 #include "runtime/rendezvous/job_key.h"
 #include "runtime/rendezvous/memory_store.h"
+#include "tests/runtime/rendezvous/deadlines.h"
 
 namespace rueda::core {
 namespace {
@@ -23,8 +24,6 @@ Wish wish_of(int rank, int size, const std::string& worker, int64_t pid) {
   wish.agreed = print_agreed(Settings());
   return wish;
 }
-
-Deadline soon() { return Deadline::after(std::chrono::milliseconds(50)); }
 
 TEST_CASE("processes that say they are one rank are named by whoever misses another") {
   MemoryStore store;

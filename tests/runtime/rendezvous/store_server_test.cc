@@ -14,14 +14,13 @@
 #include "runtime/rendezvous/death.h"
 #include "runtime/rendezvous/store_client.h"
 #include "runtime/rendezvous/store_protocol.h"
+#include "tests/runtime/rendezvous/deadlines.h"
 
 namespace rueda::core {
 namespace {
 
 using Catch::Matchers::Contains;
 using std::chrono::milliseconds;
-
-Deadline late() { return Deadline::after(std::chrono::minutes(2)); }
 
 JobKey key_of(uint8_t byte) {
   JobKey key;

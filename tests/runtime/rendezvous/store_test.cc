@@ -6,6 +6,7 @@
 #include "runtime/rendezvous/memory_store.h"
 #include "runtime/rendezvous/store_client.h"
 #include "runtime/rendezvous/store_server.h"
+#include "tests/runtime/rendezvous/deadlines.h"
 
 namespace rueda::core {
 namespace {
@@ -13,10 +14,7 @@ namespace {
 using Catch::Matchers::Contains;
 using std::chrono::milliseconds;
 
-Deadline soon() { return Deadline::after(milliseconds(20)); }
-Deadline late() { return Deadline::after(std::chrono::minutes(2)); }
-
-JobKey key_of(uint8_t first) {
+JobKey numbered_key(uint8_t first) {
   JobKey key;
   key.present = true;
   for (size_t i = 0; i < key.bytes.size(); ++i) key.bytes[i] = static_cast<uint8_t>(first + i);
@@ -55,12 +53,12 @@ class ServerRig : public Rig {
   enum class Use { kInside, kPlain, kTls };
   explicit ServerRig(Use use) : use_(use) {
     StoreServerOptions options;
-    if (use == Use::kTls) options.key = key_of(1);
+    if (use == Use::kTls) options.key = numbered_key(1);
     server_ = StoreServer::start(options).value();
   }
   std::unique_ptr<Store> view() override {
     if (use_ == Use::kInside) return std::make_unique<View>(*server_);
-    StoreLocation where{"127.0.0.1", server_->port(), "job", use_ == Use::kTls ? key_of(1) : JobKey{}};
+    StoreLocation where{"127.0.0.1", server_->port(), "job", use_ == Use::kTls ? numbered_key(1) : JobKey{}};
     return StoreClient::connect(where, late()).value();
   }
 

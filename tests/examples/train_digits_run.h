@@ -1,0 +1,19 @@
+#pragma once
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace rueda::test {
+
+/// Epochs of train_digits: all that it makes by itself, or under a sanitizer as many as it needs.
+inline constexpr size_t kEpochs = RUEDA_TEST_SCALE > 1 ? 10 : 20;
+
+/// The first group of every match of `pattern` in `text`.
+inline std::vector<std::string> all_matches(const std::string& text, const std::string& pattern) {
+  std::vector<std::string> found;
+  const std::regex expression(pattern);
+  for (std::sregex_iterator at(text.begin(), text.end(), expression), end; at != end; ++at) found.push_back((*at)[1]);
+  return found;
+}
+
+}  // namespace rueda::test
