@@ -8,18 +8,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <vector>
 
 #include "launcher/descendants.h"
+#include "runtime/base/deadline.h"
 #include "runtime/base/unique_fd.h"
 
 namespace rueda::perf {
@@ -118,7 +122,7 @@ class PassOn {
   PassOn(const PassOn&) = delete;
   PassOn& operator=(const PassOn&) = delete;
   static int arrived() { return arrived_; }
-  // From now on `pid` is the peer; a signal that came before ends it as well.
+  // From now on `pid` is the peer, 0: nobody; a signal that came before ends it as well.
   static void to(pid_t pid) {
     to_ = pid;
     if (arrived_ != 0) end_peer();
@@ -144,13 +148,17 @@ void take_what_is_there(int fd, std::string& text) {
 // tidy nothing.
 int status_of(pid_t pid, int from, std::string& text) {
   constexpr int kLookMs = 100;
-  constexpr int kPatienceMs = 2000;
+  constexpr auto kPatience = std::chrono::milliseconds(700);
+  std::optional<core::Deadline> end;
   int status = 0;
-  for (int waited = 0; ::waitpid(pid, &status, WNOHANG) == 0;) {
+  while (::waitpid(pid, &status, WNOHANG) == 0) {
     pollfd output{from, POLLIN, 0};
     if (::poll(&output, 1, kLookMs) > 0) take_what_is_there(from, text);
-    if (PassOn::arrived() != 0 && (waited += kLookMs) >= kPatienceMs) ::kill(pid, SIGKILL);
+    if (PassOn::arrived() == 0) continue;
+    if (!end) end = core::Deadline::after(kPatience);
+    if (end->passed()) ::kill(pid, SIGKILL);
   }
+  PassOn::to(0);
   take_what_is_there(from, text);
   return status;
 }
@@ -172,17 +180,29 @@ std::string output_of(const Words& words, const std::string& folder) {
 }
 
 // Ends what an mpirun that was ended in haste left of its ranks; one of them would make files in a folder that is gone.
+// Children that this process had before stay.
 class NoOrphans {
  public:
-  NoOrphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+  NoOrphans() : before_(core::launcher::descendants_of(::getpid())) { ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
   ~NoOrphans() {
-    do {
-      core::launcher::signal_descendants(SIGKILL);
-    } while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR);
+    for (std::vector<pid_t> left = found(); !left.empty(); left = found()) {
+      for (const pid_t pid : left) ::kill(pid, SIGKILL);
+      for (const pid_t pid : left) ::waitpid(pid, nullptr, 0);  // its children come to us, and are found again
+    }
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
     ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
   }
   NoOrphans(const NoOrphans&) = delete;
   NoOrphans& operator=(const NoOrphans&) = delete;
+
+ private:
+  std::vector<pid_t> found() const {
+    std::vector<pid_t> now = core::launcher::descendants_of(::getpid());
+    std::erase_if(now, [this](pid_t pid) { return std::find(before_.begin(), before_.end(), pid) != before_.end(); });
+    return now;
+  }
+  const std::vector<pid_t> before_;
 };
 
 // As `output_of`; a signal that came meanwhile is obeyed once nothing of the peer is left.

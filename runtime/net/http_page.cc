@@ -21,7 +21,8 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 
 constexpr int kMostConnections = 16;
-constexpr size_t kMostRequestBytes = 8192;
+constexpr size_t kMostHeaderBytes = 8192;
+constexpr size_t kMostRequestBytes = 2 * kMostHeaderBytes;  // with what the parser's own limits leave out
 constexpr std::chrono::seconds kRequestTime{5};
 constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -32,8 +33,8 @@ class Visit : public std::enable_shared_from_this<Visit> {
   Visit(asio::ip::tcp::socket socket, const std::function<std::string()>& page, int& open)
       : socket_(std::move(socket)), deadline_(socket_.get_executor()), page_(page), open_(open) {
     ++open_;
-    parser_.body_limit(kMostRequestBytes);
-    parser_.header_limit(kMostRequestBytes);
+    parser_.body_limit(kMostHeaderBytes);
+    parser_.header_limit(kMostHeaderBytes);
     parser_.eager(true);
   }
   ~Visit() { --open_; }
@@ -58,6 +59,7 @@ class Visit : public std::enable_shared_from_this<Visit> {
 
   // False: this is no request, and the connection ends.
   bool take(size_t bytes) {
+    if ((received_ += bytes) > kMostRequestBytes) return false;
     request_.append(piece_.data(), bytes);
     beast::error_code error;
     const size_t parsed = parser_.put(asio::buffer(request_), error);
@@ -89,6 +91,7 @@ class Visit : public std::enable_shared_from_this<Visit> {
   const std::function<std::string()>& page_;
   int& open_;
   std::array<char, 4096> piece_{};
+  size_t received_ = 0;
   std::string request_;  ///< what has come and is not parsed yet
   http::request_parser<http::string_body> parser_;
   std::string answer_;

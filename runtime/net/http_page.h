@@ -9,8 +9,8 @@
 namespace rueda::core {
 
 /// One page over HTTP/1.1, for who scrapes figures: `GET /metrics` gets it, everything else 404. A thread of its own;
-/// at most 16 connections at a time, each with one request of at most 8 KiB within 5 s. Made and destroyed by its
-/// owner; the destructor waits for the thread.
+/// at most 16 connections at a time, each with one request of at most 16 KiB, its header 8, within 5 s. Made and
+/// destroyed by its owner; the destructor waits for the thread.
 class HttpPage {
  public:
   /// `address` is numeric; `port` 0: the system chooses. `page` is called on the server's thread for every request.
