@@ -25,6 +25,8 @@ constexpr std::chrono::milliseconds kJoinPause{1};
 constexpr std::chrono::hours kNoWork{1};
 /// What MPI_Finalize may take: it waits for the other processes of the job.
 constexpr std::chrono::seconds kFinalizeLimit{10};
+/// A wait looks as often; a machine that stood still for a while has used up one look.
+constexpr std::chrono::seconds kLook{1};
 /// Work that only puts things aside is through as soon as the thread comes back from MPI.
 constexpr std::chrono::seconds kShort{10};
 
@@ -76,7 +78,7 @@ void MpiThread::post(Work work) {
   changed_.notify_all();
 }
 
-Status MpiThread::run(std::function<Status()> work, Deadline deadline) {
+Status MpiThread::run(std::function<Status()> work, Deadline deadline, int least_looks) {
   struct Outcome {
     core::Mutex mutex;
     core::Condition changed;
@@ -92,9 +94,9 @@ Status MpiThread::run(std::function<Status()> work, Deadline deadline) {
     outcome->changed.notify_all();
   });
   core::MutexLock lock(outcome->mutex);
-  while (!outcome->done) {
-    if (deadline.passed()) return {Code::kTimeout, "MPI did not come back in time"};
-    outcome->changed.wait_for(outcome->mutex, deadline.left(std::chrono::seconds(1)));
+  for (int looks = 0; !outcome->done; ++looks) {
+    if (looks >= least_looks && deadline.passed()) return {Code::kTimeout, "MPI did not come back in time"};
+    outcome->changed.wait_for(outcome->mutex, looks < least_looks ? kLook : deadline.left(kLook));
   }
   return outcome->status;
 }
@@ -235,7 +237,8 @@ void MpiThread::finish() {
     ended_ = true;
     return Status();
   };
-  if (const Status done = run(finalise, Deadline::after(kFinalizeLimit)); !done.ok()) {
+  if (const Status done = run(finalise, Deadline::after(kFinalizeLimit), static_cast<int>(kFinalizeLimit / kLook));
+      !done.ok()) {
     host_->log(3, "MPI_Finalize did not come back; the process ends without it");
   }
 }

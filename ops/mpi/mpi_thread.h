@@ -34,8 +34,9 @@ class MpiThread {
   static MpiThread& of_process(const rueda_host* host);
 
   /// Runs `work` on the thread and returns what it says. kTimeout: it was not through by then, and may still run: what
-  /// it uses must outlive it. Not on the thread itself.
-  Status run(std::function<Status()> work, Deadline deadline) RUEDA_EXCLUDES(mutex_);
+  /// it uses must outlive it. `least_looks`: so many seconds have to pass one by one as well, which a machine that
+  /// stood still does not count. Not on the thread itself.
+  Status run(std::function<Status()> work, Deadline deadline, int least_looks = 0) RUEDA_EXCLUDES(mutex_);
   void add(std::shared_ptr<Mover> mover) RUEDA_EXCLUDES(mutex_);
   /// When it returns `mover` is moved no more. Not on the thread itself.
   void drop(const Mover* mover) RUEDA_EXCLUDES(mutex_);

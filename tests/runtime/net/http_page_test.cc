@@ -45,7 +45,8 @@ class Visitor {
 
 TEST_CASE("a page answers a request however it comes in pieces, with a body or without") {
   for (const size_t piece : {size_t{1}, size_t{7}, size_t{1000}}) {
-    for (const std::string body : {"\r\n", "Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"}) {
+    for (const std::string body :
+         {"\r\n", "Content-Length: 5\r\n\r\nhello", "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"}) {
       CAPTURE(piece, body);
       Visitor visitor;
       visitor.write("GET /metrics HTTP/1.1\r\nHost: a\r\n" + body, piece);
