@@ -24,12 +24,14 @@ _PLACES = {
     "rueda.process_sets": ["ProcessSet", "add_process_set", "global_process_set", "init", "remove_process_set"],
     "rueda.handles": ["Handle"],
     "rueda.launch": ["run"],
+    "rueda.diagnosis": ["dump", "stats"],
     "rueda.timeline": ["start_timeline", "stop_timeline"],
 }  # fmt: skip
 _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 __all__ = sorted(_PLACE_OF)
 
 if TYPE_CHECKING:
+    from rueda.diagnosis import dump, stats
     from rueda.errors import *
     from rueda.handles import Handle
     from rueda.launch import run

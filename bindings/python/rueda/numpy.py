@@ -15,6 +15,7 @@ import numpy
 
 from rueda import operations
 from rueda._native import lib
+from rueda.diagnosis import dump, stats
 from rueda.errors import (
     CollectiveError,
     CollectiveTimeoutError,

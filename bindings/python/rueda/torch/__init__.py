@@ -23,6 +23,7 @@ from rueda.build import (
     nccl_built,
     rocm_built,
 )
+from rueda.diagnosis import dump, stats
 from rueda.errors import (
     CollectiveError,
     CollectiveTimeoutError,
