@@ -168,7 +168,7 @@ std::string output_of(const Words& words, const std::string& folder) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) fail(words, std::string("gets no pipe: ") + std::strerror(errno));
   const core::UniqueFd from(ends[0]);
-  core::UniqueFd to(ends[1]);
+  const core::UniqueFd to(ends[1]);  // ours stays open, so that the pipe has an end only when the peer has
   ::fcntl(from.get(), F_SETFL, O_NONBLOCK);
   const pid_t pid = spawn(words, environment_with(folder), to.get());
   PassOn::to(pid);

@@ -16,10 +16,10 @@ def test_a_process_without_a_launcher_is_a_job_of_one_rank(tmp_path):
 def test_an_exit_without_shutdown_is_clean_also_with_operations_in_flight(run_script):
     job = run_script("""
 hvd.init()
-lost = hvd.allreduce_async_(numpy.ones(1000), name=f"of rank {hvd.rank()} alone")
+lost = hvd.allreduce_async_(torch.ones(1000), name=f"of rank {hvd.rank()} alone")
 hvd.barrier()  # nobody is behind when the first leaves
 print("done")
-""", imports=NUMPY)
+""")
     assert (job.code, job.err) == (0, "")
     assert job.lines(0) == job.lines(1) == ["done"]
 
@@ -138,11 +138,11 @@ hvd.barrier()
 if hvd.rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 try:
-    hvd.allreduce(numpy.ones(1))
+    hvd.allreduce(torch.ones(1))
 except hvd.PeerLostError as error:
     print("rank 1" in str(error), flush=True)
     raise
-""", ranks=3, imports=NUMPY)  # fmt: skip
+""", ranks=3)  # fmt: skip
     assert job.code != 0
     assert job.lines(0) == job.lines(2) == ["True"]
     assert "rank 1" in job.err[job.err.index("hvdrun: the first to fail") :].splitlines()[0]
