@@ -9,6 +9,7 @@
 
 #include "tests/bindings/operations.h"
 #include "tests/support/float_reference.h"
+#include "tests/support/scale.h"
 
 namespace rueda::test {
 namespace {
@@ -236,7 +237,7 @@ TEST_CASE("a broadcast moves opaque elements of any size and at any address") {
 }
 
 TEST_CASE("large groups and large tensors give every element its sum") {
-  constexpr size_t kTensors = 400;
+  constexpr size_t kTensors = core::kThorough ? 400 : 100;
   run_ranks(3, [&](rueda_session* session, int rank) {
     std::vector<std::vector<float>> values;
     std::vector<rueda_tensor> tensors;
@@ -253,7 +254,9 @@ TEST_CASE("large groups and large tensors give every element its sum") {
                   RUEDA_OK, "group");
     }
     for (size_t i = 0; i < kTensors; ++i) {
-      for (const float value : values[i]) expect(value == static_cast<float>(3 + 3 * i), "tensor " + std::to_string(i));
+      for (const float value : values[i]) {
+        if (value != static_cast<float>(3 + 3 * i)) expect(false, "tensor " + std::to_string(i));
+      }
     }
   });
 }

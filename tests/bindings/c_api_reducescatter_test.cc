@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/bindings/operations.h"
+#include "tests/support/scale.h"
 
 namespace rueda::test {
 namespace {
@@ -42,7 +43,8 @@ void expect_rows(const float* got, int64_t rows, int size, int rank, const std::
 TEST_CASE("each rank gets its rows of the sum, the first ones one more, in place and out of place") {
   for (const int size : {1, 2, 3}) {
     run_ranks(size, [size](rueda_session* session, int rank) {
-      for (const int64_t rows : {0, 1, 2, 3, 7, 20'000}) {
+      for (const int64_t rows :
+           {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{3}, int64_t{7}, core::scaled_down(20'000)}) {
         const OwnRows own = own_rows(rows, size, rank);
         const std::string name = "w" + std::to_string(rows);
         const rueda_op_options options = named(name.c_str());

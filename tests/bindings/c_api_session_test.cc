@@ -12,6 +12,7 @@
 
 #include "tests/bindings/operations.h"
 #include "tests/support/leftovers.h"
+#include "tests/support/scale.h"
 
 namespace rueda::test {
 namespace {
@@ -287,8 +288,8 @@ TEST_CASE("two jobs live in one process without meeting") {
 }
 
 TEST_CASE("init and shutdown, two hundred times, leave descriptors, threads and memory as they were") {
-  constexpr int kRounds = 200;
-  constexpr int kWarmUp = 20;
+  constexpr int kRounds = core::kThorough ? 200 : 50;
+  constexpr int kWarmUp = kRounds / 5;
   const CallbackStore store;
   Holdings before;
   Holdings after;

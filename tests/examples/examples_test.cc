@@ -132,7 +132,9 @@ TEST_CASE("a first program without hvdrun is a job of one rank") {
 }
 
 TEST_CASE("train_digits reaches an accuracy of 0.95 with equal parameters on all ranks") {
-  for (const int ranks : {1, 2, 4}) expect_trained(ranks, "");
+  for (const int ranks : {1, 2, 4}) {
+    if (rueda::core::kThorough || ranks == 4) expect_trained(ranks, "");
+  }
 }
 
 TEST_CASE("train_digits reaches it with gradients that travel as 16-bit floats") { expect_trained(2, " --fp16"); }

@@ -3,10 +3,12 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/scale.h"
+
 namespace rueda::test {
 
 /// Epochs of train_digits: all that it makes by itself, or under a sanitizer as many as it needs.
-inline constexpr size_t kEpochs = RUEDA_TEST_SCALE > 1 ? 10 : 20;
+inline constexpr size_t kEpochs = core::kThorough ? 20 : 8;
 
 /// The first group of every match of `pattern` in `text`.
 inline std::vector<std::string> all_matches(const std::string& text, const std::string& pattern) {

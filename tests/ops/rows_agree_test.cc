@@ -74,6 +74,7 @@ TEST_CASE("All canonical rows give all ranks the same bits, whoever owns a slice
     TableRig rig(bracket.size);
     uint64_t stamp = 0;
     for (const Dtype dtype : {Dtype::kF32, Dtype::kF16, Dtype::kBf16, Dtype::kF64, Dtype::kC64, Dtype::kC128}) {
+      if (!kThorough && bracket.size > 8 && dtype != Dtype::kF16) continue;
       for (const CodecId codec : {CodecId::kNone, CodecId::kFp16}) {
         for (const std::vector<int64_t>& counts : {std::vector<int64_t>{5}, {3, 9001, 0, 17, 1, scaled_down(20000)}}) {
           const CollectiveCase test = rounding(dtype, codec, counts);

@@ -10,6 +10,7 @@
 #include "runtime/base/reduction.h"
 #include "tests/ops/kernels/reference.h"
 #include "tests/support/collective_case.h"
+#include "tests/support/scale.h"
 
 using namespace rueda::core;
 using rueda::test::elements;
@@ -118,7 +119,10 @@ TEST_CASE("every kernel set computes what the definition says, to the bit, for e
       task.dtype = static_cast<Dtype>(type);
       task.op = op;
       if (!why_undefined(op, task.dtype).empty()) continue;
-      for (int inputs = 1; inputs <= 5; ++inputs) CHECK(try_shapes(task, inputs) == "");
+      for (int inputs = 1; inputs <= 5; ++inputs) {
+        if (!kThorough && (inputs + type + static_cast<int>(op)) % 3 != 0) continue;
+        CHECK(try_shapes(task, inputs) == "");
+      }
     }
   }
 }

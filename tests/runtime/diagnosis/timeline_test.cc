@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Catch::Matchers::Contains;
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 using test::text_of;
 
 SteadyClock::time_point at(std::chrono::nanoseconds time) { return SteadyClock::time_point(1000s + time); }
@@ -182,7 +182,7 @@ TEST_CASE("a timeline's file is a JSON array whenever its process is killed") {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("t.json");
   const auto pieces = static_cast<uint64_t>(scaled_down(600));
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 10; round += kThorough ? 1 : 4) {
     int told[2];
     REQUIRE(::pipe(told) == 0);
     const pid_t child = ::fork();
