@@ -38,6 +38,17 @@ class Home {
   TemporaryFolder folder_;
 };
 
+/// One for all cases, with the plug-in in it: building it takes longer than they do.
+const Home& home_with_plugin() {
+  static const Home home;
+  static const CommandResult built = home.run({kBin + "/rueda-build-mpi"});
+  INFO(built.out << built.err);
+  REQUIRE(built.exit_code == 0);
+  CHECK(built.out == "export RUEDA_MPI_PLUGIN=" + home.plugin() + "\n");
+  CHECK_THAT(built.err, Contains("[X] mpi") && Contains("MPICH 4."));
+  return home;
+}
+
 void skip_without_mpich() {
   if (fs::exists(kMpicc) && fs::exists(kMpirun)) return;
   std::printf("skipped: there is no %s\n", kMpicc);
@@ -48,12 +59,7 @@ void skip_without_mpich() {
 
 TEST_CASE("rueda-build-mpi builds a plug-in for the PATH's MPI into the user's folder, and jobs run with it") {
   skip_without_mpich();
-  const Home home;
-  const CommandResult built = home.run({kBin + "/rueda-build-mpi"});
-  INFO(built.out << built.err);
-  REQUIRE(built.exit_code == 0);
-  CHECK(built.out == "export RUEDA_MPI_PLUGIN=" + home.plugin() + "\n");
-  CHECK_THAT(built.err, Contains("[X] mpi") && Contains("MPICH 4."));
+  const Home& home = home_with_plugin();
   const std::string named = "RUEDA_MPI_PLUGIN=" + home.plugin();
   for (const std::string row : {"auto", "ring", "mpi_native"}) {
     INFO(row);
@@ -68,8 +74,7 @@ TEST_CASE("rueda-build-mpi builds a plug-in for the PATH's MPI into the user's f
 
 TEST_CASE("a plug-in of one MPI in a process of another is refused by name and version of both") {
   skip_without_mpich();
-  const Home home;
-  REQUIRE(home.run({kBin + "/rueda-build-mpi"}).exit_code == 0);
+  const Home& home = home_with_plugin();
   const CommandResult run = mpirun(1, Hosts::kTogether, {"RUEDA_CONTROLLER=mpi", "RUEDA_MPI_PLUGIN=" + home.plugin()},
                                    {"mpi_application", "multiple"});
   INFO(run.out << run.err);

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
@@ -45,8 +46,17 @@ def launch(launcher, interpreter, program, *arguments, ranks=2, fails=False, fol
     return done.stdout
 
 
-def test_every_collective_gives_what_it_should_also_in_a_second_and_third_group():
-    assert torchrun("collectives.py", "3").count("ok") == 2
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """How many of two ranks have run a program to its end; all of them run in one job of torchrun's."""
+    folder = tmp_path_factory.mktemp("together")
+    training = [f"training.py {wrapper} {folder}" for wrapper in ("ddp", "fsdp")]
+    output = torchrun("several.py", "collectives.py 3", *training, "parallelism.py", f"pieces.py {GUIDE} 0", folder=folder)
+    return lambda program: len(re.findall(f"^{program}.*: ended$", output, re.M))
+
+
+def test_every_collective_gives_what_it_should_also_in_a_second_and_third_group(ended):
+    assert ended("collectives.py") == 2
 
 
 def test_three_ranks_make_twenty_groups_one_after_the_other():
@@ -54,14 +64,17 @@ def test_three_ranks_make_twenty_groups_one_after_the_other():
 
 
 @pytest.mark.parametrize("wrapper", ["ddp", "fsdp"])
-def test_training_gives_the_parameters_that_gloo_gives(wrapper):
-    output = torchrun("training.py", wrapper)
-    assert output.count("equal") == 2, output
+def test_training_gives_the_parameters_that_gloo_gives(ended, wrapper):
+    assert ended("training.py " + wrapper) == 2
 
 
-@pytest.mark.parametrize("wrapper", ["ddp", "fsdp"])
-def test_survivors_of_a_killed_rank_get_an_exception_that_names_it(wrapper):
-    output = torchrun("killed.py", wrapper, ranks=3, fails=True)
+def test_optimizers_tensors_and_models_in_parts_and_compiled_ones_give_what_one_process_gives(ended):
+    assert ended("parallelism.py") == 2
+
+
+@pytest.mark.parametrize("launcher, wrapper", [(torchrun, "ddp"), (hvdrun, "fsdp")], ids=["torchrun, ddp", "hvdrun, fsdp"])
+def test_survivors_of_a_killed_rank_get_an_exception_that_names_it(launcher, wrapper):
+    output = launcher("killed.py", wrapper, ranks=3, fails=True)
     assert output.count("survivor: rank 1 is named") == 2, output
 
 
@@ -78,10 +91,6 @@ def test_the_examples_train_as_over_gloo_under_torchrun_and_under_hvdrun(tmp_pat
                 torch.testing.assert_close(ours[key], value, rtol=1e-4, atol=1e-5)
 
 
-def test_optimizers_tensors_and_models_in_parts_and_compiled_ones_give_what_one_process_gives():
-    assert torchrun("parallelism.py").count("ok") == 2
-
-
 @pytest.mark.parametrize("backends", ["cpu:gloo,cuda:rueda", "cpu:rueda,cuda:gloo"])
 def test_a_group_of_two_backends_is_refused_in_words(backends):
     import torch.distributed as dist
@@ -92,12 +101,15 @@ def test_a_group_of_two_backends_is_refused_in_words(backends):
 
 
 @pytest.mark.parametrize("number, needs", list(enumerate(["torch", "lightning", "accelerate"])), ids=["torch", "lightning", "accelerate"])
-def test_the_code_in_the_guide_runs(number, needs, tmp_path):
+def test_the_code_in_the_guide_runs(ended, number, needs, tmp_path):
     if importlib.util.find_spec(needs) is None:
         pytest.skip(f"{needs} is not installed: pip install {needs}")
     # Lightning puts its own folders where it is started.
-    for launcher in (torchrun, hvdrun):
-        assert launcher("pieces.py", str(GUIDE), str(number), folder=tmp_path).count("ran") == 2
+    assert hvdrun("pieces.py", str(GUIDE), str(number), folder=tmp_path).count("ran") == 2
+    if number == 0:
+        assert ended("pieces.py") == 2
+    else:
+        assert torchrun("pieces.py", str(GUIDE), str(number), folder=tmp_path).count("ran") == 2
 
 
 def test_registration_is_quick_and_loads_nothing_of_rueda():
