@@ -95,7 +95,7 @@ Status read_own_settings(const Arguments& arguments, JobPlan& plan) {
 int dump(const Arguments& arguments) {
   const Result<std::string> merged = fetch_dump(arguments.dumped);
   if (!merged.ok()) return refuse(merged.status().sentence(), 1);
-  const auto json = nlohmann::json::parse(merged.value());
+  const auto json = nlohmann::ordered_json::parse(merged.value());
   for (const auto& line : json.at("verdict")) fmt::print("{}\n", line.get<std::string>());
   const auto file = arguments.variables.find("RUEDA_DUMP_FILE");
   if (file == arguments.variables.end()) return 0;

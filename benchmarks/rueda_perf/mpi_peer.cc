@@ -252,7 +252,7 @@ Row MpiPeer::run(size_t bytes, int ranks, int yield) {
   if (arguments_.buffers == Buffers::kCold) tail.push_back("--cold");
   words.insert(words.end(), tail.begin(), tail.end());
   const std::string text = output_in_folder(words);
-  const auto found = nlohmann::json::parse(text.substr(std::min(text.find('{'), text.size())), nullptr, false);
+  const auto found = nlohmann::ordered_json::parse(text.substr(std::min(text.find('{'), text.size())), nullptr, false);
   if (!found.is_object()) fail(words, "printed no result but '" + text + "'");
   description_ = {{"name", "mpi"}, {"library", found.at("library")}, {"command", joined(words)}};
   Row row;

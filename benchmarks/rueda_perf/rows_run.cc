@@ -7,7 +7,7 @@ namespace rueda::perf {
 
 RowsRun rows_run(const Session& session) {
   RowsRun rows;
-  const auto stats = nlohmann::json::parse(session.stats());
+  const auto stats = nlohmann::ordered_json::parse(session.stats());
   for (const auto& row : stats.at("algorithms")) {
     rows[row.at("row")] = {row.at("name"), row.at("batches"), row.at("bytes")};
   }

@@ -104,7 +104,7 @@ class Bench {
         meeting_(window_.page(), rank == 0 ? 0 : 1) {}
 
   /// All ranks together; rank 0's is complete.
-  nlohmann::json run() {
+  nlohmann::ordered_json run() {
     bool correct = step_is_correct();
     std::vector<double> warm = time(flags_.warm_up > 0 ? flags_.warm_up : usual_warm_up(flags_.bytes));
     const double step_us = max_over_ranks(quantiles(warm).p50);
@@ -194,7 +194,7 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   {
-    nlohmann::json result = Bench(flags, rank, ranks).run();
+    nlohmann::ordered_json result = Bench(flags, rank, ranks).run();
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
     MPI_Get_library_version(library, &length);
     const std::string name(library, static_cast<size_t>(length));

@@ -15,8 +15,8 @@
 namespace rueda::core {
 namespace {
 
-nlohmann::json describe_plugin(const Plugin& plugin) {
-  nlohmann::json text{{"path", plugin.path}, {"loaded", plugin.status.ok()}};
+nlohmann::ordered_json describe_plugin(const Plugin& plugin) {
+  nlohmann::ordered_json text{{"path", plugin.path}, {"loaded", plugin.status.ok()}};
   if (plugin.status.ok()) {
     text["name"] = plugin.table->name;
     if (plugin.table->fabric != nullptr) {
@@ -30,17 +30,17 @@ nlohmann::json describe_plugin(const Plugin& plugin) {
 }
 
 std::string describe_build() {
-  nlohmann::json build;
+  nlohmann::ordered_json build;
   build["version"] = RUEDA_VERSION_TEXT;
   build["build_id"] = build_id();
   build["compiler"] = __VERSION__;
   build["protocol"] = kProtocolNumber;
   build["kernels"] = kernel_set_name();
-  build["rows"] = nlohmann::json::array();
+  build["rows"] = nlohmann::ordered_json::array();
   for (const Algorithm& row : algorithms()) {
     build["rows"].push_back(std::string(name_of(row.kind)) + "/" + row.name);
   }
-  build["plugins"] = nlohmann::json::array();
+  build["plugins"] = nlohmann::ordered_json::array();
   const Result<Settings> settings = read_settings(process_environment());
   for (const Plugin& plugin : find_plugins(settings.ok() ? settings.value() : Settings())) {
     build["plugins"].push_back(describe_plugin(plugin));

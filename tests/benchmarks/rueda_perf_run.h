@@ -14,8 +14,8 @@ namespace rueda::test {
 /// What a run of rueda-perf left: words of `flags` need no quoting.
 struct PerfRun {
   int exit_code = -1;
-  std::string output;   ///< stdout and stderr
-  nlohmann::json json;  ///< what it wrote, null where nothing
+  std::string output;           ///< stdout and stderr
+  nlohmann::ordered_json json;  ///< what it wrote, null where nothing
 };
 
 /// A file of this test process.
@@ -37,7 +37,7 @@ inline PerfRun run_perf(int ranks, const std::string& flags, const std::filesyst
   const int status = ::pclose(pipe);
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   std::ifstream written(file);
-  if (written) result.json = nlohmann::json::parse(written, nullptr, false);
+  if (written) result.json = nlohmann::ordered_json::parse(written, nullptr, false);
   std::error_code ignored;  // there may be none
   std::filesystem::remove(file, ignored);
   return result;

@@ -4,7 +4,7 @@
 
 #include "tests/benchmarks/rueda_perf_run.h"
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using rueda::test::PerfRun;
 using rueda::test::run_perf;
 

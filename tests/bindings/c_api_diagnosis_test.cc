@@ -25,7 +25,7 @@
 namespace rueda::test {
 namespace {
 
-using Json = nlohmann::json;
+using Json = nlohmann::ordered_json;
 
 std::string text_of_stats(rueda_session* session) {
   size_t bytes = 0;

@@ -62,7 +62,7 @@ TEST_CASE("on the signal that was named a rank dumps its flight record, and goes
   ranks.signal(1, SIGUSR2);
   CHECK_THAT(ranks.await(1, "record"), Catch::Matchers::Contains(folder.file("1.json")));
   std::ifstream file(folder.file("1.json"));
-  const auto dump = nlohmann::json::parse(file);
+  const auto dump = nlohmann::ordered_json::parse(file);
   CHECK(dump.at("operations").back().at("name") == "first");
   CHECK_FALSE(std::filesystem::exists(folder.file("0.json")));
   for (int rank = 0; rank < 2; ++rank) ranks.tell(rank, "go on");

@@ -43,7 +43,7 @@ TEST_CASE("hvdrun --dump says which operation some ranks wait for and others lef
   CHECK_THAT(said, Contains("has allreduce \"layer3\" (f32, 1000 elements) instead, proposed for") &&
                        Contains("it says: missing_tensor.c, layer3"));
   std::ifstream stream(file);
-  const auto merged = nlohmann::json::parse(stream);
+  const auto merged = nlohmann::ordered_json::parse(stream);
   CHECK(merged.at("ranks").size() == 3);
   CHECK(merged.at("ranks").at(2).at("operations").back().at("name") == "layer3");
   std::filesystem::remove(file);

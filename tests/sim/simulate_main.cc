@@ -56,19 +56,19 @@ int run_scale(const rueda::sim::ScaleJob& job, const std::string& json_file) {
   std::printf("upward on one edge: at most %.3f bytes a tensor and step\n", report.bytes_per_tensor_per_step);
   for (const std::string& violation : report.violations) std::printf("violation: %s\n", violation.c_str());
   if (!json_file.empty()) {
-    const nlohmann::json json = {{"ranks", job.ranks},
-                                 {"hosts", job.hosts},
-                                 {"steps", job.steps},
-                                 {"tensors", job.tensors},
-                                 {"control_connections", report.control_connections},
-                                 {"max_control_connections", report.max_control_connections},
-                                 {"tree_depth", report.tree_depth},
-                                 {"rank0_messages_per_round", report.rank0_messages_per_round},
-                                 {"rank0_messages_per_step", report.rank0_messages_per_step},
-                                 {"rank0_bytes_per_step", report.rank0_bytes_per_step},
-                                 {"bytes_per_tensor_per_step", report.bytes_per_tensor_per_step},
-                                 {"violations", report.violations.size()},
-                                 {"first_violations", report.violations}};
+    const nlohmann::ordered_json json = {{"ranks", job.ranks},
+                                         {"hosts", job.hosts},
+                                         {"steps", job.steps},
+                                         {"tensors", job.tensors},
+                                         {"control_connections", report.control_connections},
+                                         {"max_control_connections", report.max_control_connections},
+                                         {"tree_depth", report.tree_depth},
+                                         {"rank0_messages_per_round", report.rank0_messages_per_round},
+                                         {"rank0_messages_per_step", report.rank0_messages_per_step},
+                                         {"rank0_bytes_per_step", report.rank0_bytes_per_step},
+                                         {"bytes_per_tensor_per_step", report.bytes_per_tensor_per_step},
+                                         {"violations", report.violations.size()},
+                                         {"first_violations", report.violations}};
     std::ofstream(json_file) << json.dump(2) << "\n";
   }
   return within_limits(report) ? 0 : 1;

@@ -135,7 +135,7 @@ TEST_CASE("ranks that gave no record are named, and all of it is one JSON object
   const std::vector<std::string> lines = first_divergence(dumps);
   CHECK_THAT(lines.at(0), StartsWith("no divergence"));
   CHECK(lines.at(1) == "no flight record came from rank 0, ranks 2-3");
-  const nlohmann::json merged = nlohmann::json::parse(merged_json(dumps));
+  const nlohmann::ordered_json merged = nlohmann::ordered_json::parse(merged_json(dumps));
   CHECK(merged.at("verdict").size() == 2);
   CHECK(merged.at("ranks").at(0).at("operations").at(0).at("name") == "w");
 }
