@@ -10,7 +10,7 @@ namespace rueda::core {
 template <class Vectors, class Element, int kLanes>
 struct WideLanes {
   static constexpr int kStride = sizeof(Element);
-  using Narrow = Lanes<Vectors, Element, kLanes>;
+  using Narrow = VectorLanes<Vectors, Element, kLanes>;
   using Single = Vec<float, 4 * kLanes>;
   using Word = Vec<uint32_t, 4 * kLanes>;
   using Acc = Vec<double, 8 * kLanes>;
@@ -67,18 +67,19 @@ void cast_floats(const CastRun& run) {
 
 template <class Vectors>
 void stream_bytes(const CastRun& run) {
-  using Bytes = Lanes<Vectors, uint8_t, Vectors::kBytes>;
+  using Bytes = VectorLanes<Vectors, uint8_t, Vectors::kBytes>;
   run_pass<Vectors, Bytes, Bytes, Vectors::kBytes>(run, [](typename Bytes::Acc value) { return value; });
 }
 
 template <class Vectors, class From, class To>
-constexpr CastSet::Pass kSinglePass = &cast_floats<Vectors, Lanes<Vectors, From, Vectors::kBytes / 4>,
-                                                   Lanes<Vectors, To, Vectors::kBytes / 4>, Vectors::kBytes / 4, float>;
+constexpr CastSet::Pass kSinglePass =
+    &cast_floats<Vectors, VectorLanes<Vectors, From, Vectors::kBytes / 4>,
+                 VectorLanes<Vectors, To, Vectors::kBytes / 4>, Vectors::kBytes / 4, float>;
 
 template <class Vectors>
 constexpr CastSet make_casts(Isa isa) {
   constexpr int kDoubles = Vectors::kBytes / 8;
-  using F64s = Lanes<Vectors, double, kDoubles>;
+  using F64s = VectorLanes<Vectors, double, kDoubles>;
   using F16s = WideLanes<Vectors, F16, kDoubles>;
   using Bf16s = WideLanes<Vectors, Bf16, kDoubles>;
   constexpr size_t kHalf = static_cast<size_t>(Dtype::kF16), kBrain = static_cast<size_t>(Dtype::kBf16);

@@ -130,7 +130,7 @@ template <class Vectors, class L, class Step>
 template <class Vectors, class Element, template <class, class> class Step>
 void fold(const FoldRun& run) {
   constexpr int kLanes = Vectors::kBytes / kAccBytes<Element>;
-  using L = Lanes<Vectors, Element, kLanes>;
+  using L = VectorLanes<Vectors, Element, kLanes>;
   using S = Step<Vectors, typename L::Acc>;
   constexpr int kUnroll = 4;
   int64_t first = 0;

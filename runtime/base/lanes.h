@@ -43,7 +43,7 @@ template <class V>
 /// are `kScalars` to an element.
 /// store writes through the cache, stream past it; stream needs an address aligned to the bytes it writes.
 template <class Vectors, class Element, int kLanes>
-struct Lanes {
+struct VectorLanes {
   static constexpr int kStride = sizeof(Element);
   static constexpr int kScalars = 1;
   using Scalar = Element;
@@ -54,13 +54,13 @@ struct Lanes {
 };
 
 template <class Vectors, class Part, int kLanes>
-struct Lanes<Vectors, Complex<Part>, kLanes> : Lanes<Vectors, Part, 2 * kLanes> {
+struct VectorLanes<Vectors, Complex<Part>, kLanes> : VectorLanes<Vectors, Part, 2 * kLanes> {
   static constexpr int kStride = sizeof(Complex<Part>);
   static constexpr int kScalars = 2;
 };
 
 template <class Vectors, int kLanes>
-struct Lanes<Vectors, Bool, kLanes> {
+struct VectorLanes<Vectors, Bool, kLanes> {
   static constexpr int kStride = 1;
   static constexpr int kScalars = 1;
   using Scalar = uint8_t;
@@ -74,7 +74,7 @@ struct Lanes<Vectors, Bool, kLanes> {
 };
 
 template <class Vectors, int kLanes>
-struct Lanes<Vectors, F16, kLanes> {
+struct VectorLanes<Vectors, F16, kLanes> {
   static constexpr int kStride = 2;
   static constexpr int kScalars = 1;
   using Scalar = float;
@@ -91,7 +91,7 @@ struct Lanes<Vectors, F16, kLanes> {
 };
 
 template <class Vectors, int kLanes>
-struct Lanes<Vectors, Bf16, kLanes> {
+struct VectorLanes<Vectors, Bf16, kLanes> {
   static constexpr int kStride = 2;
   static constexpr int kScalars = 1;
   using Scalar = float;
