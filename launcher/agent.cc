@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 
+#include "launcher/check_build.h"
 #include "launcher/descendants.h"
 #include "launcher/introduction.h"
 #include "launcher/message_link.h"
@@ -106,6 +107,7 @@ void Agent::receive(const Message& message) {
     case MessageType::kTaken: return taps_.taken(message.number);
     case MessageType::kEnd: return end(milliseconds(message.number));
     case MessageType::kPing: return link_.send({MessageType::kPong, -1, 0, {}});
+    case MessageType::kCheck: return link_.send({MessageType::kChecked, -1, 0, check_build()});
     default: return;  // an agent's own kinds; hvdrun does not send them
   }
 }

@@ -144,7 +144,7 @@ class Flags {
     app_.add_flag_callback("-h,--help", action(Action::kHelp), "this text");
     app_.add_flag_callback("-v,--version", action(Action::kVersion), "the version");
     app_.add_flag_callback("--check-build,--cb", action(Action::kCheckBuild),
-                           "what this build and this machine can do");
+                           "what this build and this machine can do, or each host of -H, --hostfile or the allocation");
     app_.add_option_function<std::string>(
             "--completion", [this](const std::string&) { arguments_.action = Action::kCompletion; },
             "print a shell's completion of these flags: bash")

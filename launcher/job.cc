@@ -10,13 +10,11 @@
 #include <cstdio>
 #include <memory>
 
-#include "launcher/allocation.h"
 #include "launcher/dump_desk.h"
 #include "launcher/job_hosts.h"
 #include "launcher/job_store.h"
 #include "launcher/judge.h"
 #include "launcher/rank_output.h"
-#include "launcher/ssh.h"
 #include "launcher/start_order.h"
 #include "launcher/store_route.h"
 #include "launcher/terminal_input.h"
@@ -122,9 +120,7 @@ Status Job::prepare() {
   if (!arguments_.output_directory.empty()) RUEDA_RETURN_IF_ERROR(output_.open_files(arguments_.output_directory));
   signals_ = std::make_unique<SignalWatch>(loop_, forwarded_signals(), [this](int signal) { signalled(signal); });
   if (arguments_.verbose) hosts_.describe_hosts();
-  return hosts_.start([this](const HostSlots& host, const std::string& hvdrun) {
-    return plan_.launcher == Launcher::kSrun ? srun_command(host, hvdrun) : ssh_command(host, arguments_.ssh, hvdrun);
-  });
+  return hosts_.start(agent_command(arguments_, plan_));
 }
 
 int Job::run() {

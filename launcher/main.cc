@@ -15,6 +15,7 @@
 #include "launcher/arguments.h"
 #include "launcher/build.h"
 #include "launcher/check_build.h"
+#include "launcher/check_hosts.h"
 #include "launcher/dump_desk.h"
 #include "launcher/guard.h"
 #include "launcher/job.h"
@@ -47,8 +48,8 @@ Result<std::vector<HostSlots>> read_hostfile(const std::string& path) {
   return Status(Code::kInvalidArgument, fmt::format("hostfile {}: {}", path, hosts.status().sentence()));
 }
 
-// The hosts of the flags, else of the batch system, else this one.
-Result<std::vector<HostSlots>> read_hosts(const Arguments& arguments, JobPlan& plan) {
+// The hosts of the flags, else of the batch system; none where neither says.
+Result<std::vector<HostSlots>> named_hosts(const Arguments& arguments, JobPlan& plan) {
   const bool listed = !arguments.hosts.empty(), in_file = !arguments.hostfile.empty();
   if (listed && in_file) return Status(Code::kInvalidArgument, "give -H or --hostfile, not both");
   plan.launcher = arguments.launcher == Launcher::kSrun ? Launcher::kSrun : Launcher::kSsh;
@@ -60,6 +61,13 @@ Result<std::vector<HostSlots>> read_hosts(const Arguments& arguments, JobPlan& p
     if (arguments.launcher == Launcher::kAuto && found->system == "Slurm") plan.launcher = Launcher::kSrun;
     return std::move(found->hosts);
   }
+  return std::vector<HostSlots>{};
+}
+
+// The same, or else this one.
+Result<std::vector<HostSlots>> read_hosts(const Arguments& arguments, JobPlan& plan) {
+  auto named = named_hosts(arguments, plan);
+  if (!named.ok() || !named.value().empty()) return named;
   if (arguments.processes == 0) return Status(Code::kInvalidArgument, "say how many ranks: hvdrun -np 2 program");
   return std::vector<HostSlots>{{"localhost", arguments.processes}};
 }
@@ -105,6 +113,19 @@ int dump(const Arguments& arguments) {
   return out ? 0 : refuse(fmt::format("{} cannot be written", file->second), 1);
 }
 
+// Of the hosts that are named, or else of this machine.
+int check(const Arguments& arguments) {
+  JobPlan plan;
+  const auto hosts = named_hosts(arguments, plan);
+  if (hosts.ok() && hosts.value().empty()) {
+    fmt::print("{}", check_build());
+    return 0;
+  }
+  Status ready = place_ranks(arguments, plan);
+  if (ready.ok()) ready = read_own_settings(arguments, plan);
+  return ready.ok() ? check_hosts(arguments, plan) : refuse(ready.sentence());
+}
+
 int run(const Arguments& arguments) {
   if (arguments.command.empty()) return refuse("no program to run; hvdrun --help says how");
   JobPlan plan;
@@ -123,7 +144,7 @@ int act(const Arguments& arguments) {
     case Action::kHelp:
     case Action::kCompletion: fmt::print("{}", arguments.text); return 0;
     case Action::kVersion: fmt::print("hvdrun {} (build {})\n", version(), build_id()); return 0;
-    case Action::kCheckBuild: fmt::print("{}", check_build()); return 0;
+    case Action::kCheckBuild: return check(arguments);
     case Action::kAgent: return run_guard();
     case Action::kDump: return dump(arguments);
     case Action::kRun: return run(arguments);

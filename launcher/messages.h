@@ -24,6 +24,7 @@ namespace rueda::core::launcher {
 ///   kTaken                      -       bytes printed   -                 the agent may send as many again
 ///   kEnd                        -       grace, in ms    -                 SIGTERM to all, SIGKILL after the grace
 ///   kPing                       -       -               -                 answered by kPong
+///   kCheck                      -       -               -                 answered by kChecked; no ranks before it
 ///
 ///   agent to hvdrun
 ///   kHere                       -       -               an Introduction; its first message
@@ -36,6 +37,7 @@ namespace rueda::core::launcher {
 ///   kNote                       -       -               a sentence for the user
 ///   kDone                       -       -               nothing is left below the agent
 ///   kPong                       -       -               -
+///   kChecked                    -       -               what works there, as text
 ///   kCutOff                     -       -               why it ends its ranks, a clause; the last message that counts
 enum class MessageType : uint8_t {
   kStart = 1,
@@ -44,6 +46,7 @@ enum class MessageType : uint8_t {
   kTaken = 4,
   kEnd = 5,
   kPing = 6,
+  kCheck = 7,
   kStarted = 65,
   kNotStarted = 66,
   kOutput = 67,
@@ -55,6 +58,7 @@ enum class MessageType : uint8_t {
   kRoute = 73,
   kPong = 74,
   kCutOff = 75,
+  kChecked = 76,
 };
 
 struct Message {

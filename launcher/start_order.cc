@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <memory>
 
+#include "launcher/allocation.h"
 #include "launcher/environment.h"
+#include "launcher/ssh.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/environment.h"
 
@@ -23,6 +25,12 @@ std::string master_of(const JobPlan& plan) {
 }
 
 }  // namespace
+
+JobHosts::Command agent_command(const Arguments& arguments, const JobPlan& plan) {
+  return [&ssh = arguments.ssh, launcher = plan.launcher](const HostSlots& host, const std::string& hvdrun) {
+    return launcher == Launcher::kSrun ? srun_command(host, hvdrun) : ssh_command(host, ssh, hvdrun);
+  };
+}
 
 StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const HostShare& share, const JobStore& store) {
   StartOrder order;

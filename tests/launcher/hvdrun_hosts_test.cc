@@ -101,6 +101,27 @@ TEST_CASE("nothing of the job shows on the command lines of ssh") {
   CHECK(run.wait() == 0);
 }
 
+TEST_CASE("--check-build tells of each host what works there, and which cannot be asked") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  HvdrunProcess run({"--check-build", "-H", "node1:1,nowhere:1,node2:3"}, lab.on(0));
+  CHECK(run.wait() == 1);
+  INFO(run.out() << run.err());
+  CHECK_THAT(run.err(), Contains("hvdrun: host nowhere cannot be reached by ssh"));
+  size_t at = 0;
+  for (const char* host : {"node1", "node2"}) {
+    at = run.out().find(std::string("Host ") + host + "\n\nRueda ", at);
+    REQUIRE(at != std::string::npos);
+    at = run.out().find("[X] tcp ", at);
+    REQUIRE(at != std::string::npos);
+  }
+  CHECK(run.out().find("Host nowhere") == std::string::npos);
+  HvdrunProcess one({"--check-build", "-H", "node2:1"}, lab.on(0));
+  CHECK(one.wait() == 0);
+  CHECK_THAT(one.out(), Catch::StartsWith("Host node2\n"));
+  CHECK(one.err().empty());
+}
+
 TEST_CASE("every host that cannot be used is named, with the reason, and nothing runs") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3});
