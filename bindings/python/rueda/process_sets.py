@@ -121,8 +121,9 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 def init(comm: Any = None, process_sets: Any = None) -> None:
     """Joins the job and waits until all ranks have. Does nothing where that is done already.
 
-    comm: None; a list of all ranks says the same. An MPI communicator or a part of the ranks is refused (ValueError): make
-        a process set of them.
+    comm: None; a list of all ranks says the same, and a part of them is refused (ValueError): make a process set of it.
+        Or a communicator of mpi4py's: its ranks are the job's, in its order, and MPI brings them together, which needs
+        the MPI plug-in (docs/guide/under-mpirun.md). All of its ranks give it; it may be freed once init() is over.
     process_sets: sets that are part of the job from the start, the same on all ranks; "dynamic" and None: none.
 
     ValueError: a variable RUEDA_... is wrong; names it. HorovodInternalError: ranks that never came (TimeoutError), builds

@@ -112,19 +112,41 @@ _session: Optional[Session] = None
 
 def join(comm: Any = None, options: Any = None) -> bool:
     """Joins the job as init() says; whether that was still to be done. options: SessionOptions of rueda/store.py."""
+    communicator = _is_communicator(comm)
     with _lock:
         begun = _session is None
         if begun:
-            _open(Session(options))
-    if comm is not None and sorted(_ranks_of(comm)) != list(range(current().size)):
+            _open(Session(_CommunicatorOptions(comm) if communicator else options))
+    if communicator:
+        if (comm.Get_rank(), comm.Get_size()) != (current().rank, current().size):
+            raise ValueError(
+                f"init(comm=...): rank {comm.Get_rank()} of a communicator of {comm.Get_size()}, but this process is rank "
+                f"{current().rank} of a job of {current().size} already; shutdown() ends that"
+            )
+    elif comm is not None and sorted(_ranks_of(comm)) != list(range(current().size)):
         raise ValueError(f"init(comm={comm!r}): a part of the {current().size} ranks; make a process set of them")
     return begun
+
+
+def _is_communicator(comm: Any) -> bool:
+    mpi = sys.modules.get("mpi4py.MPI")  # who has a communicator has imported it
+    return mpi is not None and isinstance(comm, mpi.Comm)
+
+
+class _CommunicatorOptions:
+    """rueda_init_options for the ranks of a communicator of mpi4py's. Alive as long as the session is being made."""
+
+    def __init__(self, communicator: Any):
+        self._communicator = communicator
+        address = sys.modules["mpi4py.MPI"]._addressof(communicator)
+        self.pointer = ffi.new("rueda_init_options*", {
+            "struct_size": ffi.sizeof("rueda_init_options"), "mpi_comm": ffi.cast("void*", address)})  # fmt: skip
 
 
 def _ranks_of(comm: Any) -> Sequence[int]:
     if isinstance(comm, (list, tuple, range)):
         return comm
-    raise ValueError(f"init(comm=...): a {type(comm).__name__}; None or a list of ranks")
+    raise ValueError(f"init(comm=...): a {type(comm).__name__}; None, a list of ranks or a communicator of mpi4py's")
 
 
 def _open(session: Session) -> None:

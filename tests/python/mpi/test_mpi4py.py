@@ -1,0 +1,46 @@
+"""init() with a communicator of mpi4py's, under mpirun."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed: scripts/setup does")
+
+SCRIPT = """
+from mpi4py import MPI
+import numpy
+import rueda.numpy as hvd
+world = MPI.COMM_WORLD
+half = world.Split(world.rank % 2, -world.rank)
+for turn in range(2):
+    hvd.init(comm=half)
+    hvd.init(comm=half)
+    total = int(hvd.allreduce(numpy.array([10.0 ** world.rank]), op=hvd.Sum)[0])
+    try:
+        hvd.init(comm=world)
+    except ValueError as error:
+        told = "rank %d of a communicator of 4, but this process is rank" % world.rank in str(error)
+    hvd.shutdown()
+print(world.gather((half.rank, half.size, total, told)), flush=True)
+"""
+
+
+def mpirun(ranks, text):
+    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    words = ["mpirun", "--oversubscribe", "--bind-to", "none", "--map-by", "slot", "--timeout", "300", "-np", str(ranks)]
+    return subprocess.run([*words, sys.executable, "-c", text], capture_output=True, text=True, timeout=400, env=dict(os.environ, **root))
+
+
+def test_the_ranks_of_a_communicator_are_the_job_in_its_order():
+    done = mpirun(4, SCRIPT)
+    assert done.returncode == 0, done.stderr
+    halves = [(1, 2, 101, True), (1, 2, 1010, True), (0, 2, 101, True), (0, 2, 1010, True)]
+    assert str(halves) in done.stdout, done.stdout + done.stderr
+
+
+def test_a_communicator_that_is_none_is_refused():
+    done = mpirun(1, "from mpi4py import MPI\nimport rueda.numpy as hvd\nhvd.init(comm=MPI.COMM_NULL)")
+    assert done.returncode != 0 and "MPI_COMM_NULL" in done.stderr, done.stderr
