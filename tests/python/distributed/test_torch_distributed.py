@@ -4,6 +4,7 @@ import importlib.util
 import os
 import pathlib
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -50,8 +51,9 @@ def launch(launcher, interpreter, program, *arguments, ranks=2, fails=False, fol
 def ended(tmp_path_factory):
     """How many of two ranks have run a program to its end; all of them run in one job of torchrun's."""
     folder = tmp_path_factory.mktemp("together")
-    training = [f"training.py {wrapper} {folder}" for wrapper in ("ddp", "fsdp")]
-    output = torchrun("several.py", "collectives.py 3", *training, "parallelism.py", f"pieces.py {GUIDE} 0", folder=folder)
+    training = [shlex.join(["training.py", wrapper, str(folder)]) for wrapper in ("ddp", "fsdp")]
+    piece = shlex.join(["pieces.py", str(GUIDE), "0"])
+    output = torchrun("several.py", "collectives.py 3", *training, "parallelism.py", piece, folder=folder)
     return lambda program: len(re.findall(f"^{program}.*: ended$", output, re.M))
 
 
