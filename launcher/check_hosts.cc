@@ -15,7 +15,6 @@ namespace rueda::core::launcher {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 void complain(const std::string& sentence) { std::fputs(fmt::format("hvdrun: {}\n", sentence).c_str(), stderr); }
 
@@ -35,7 +34,8 @@ class HostCheck {
     RUEDA_RETURN_IF_ERROR(hosts_.start(agent_command(arguments, plan)));
     const auto limit = std::chrono::duration_cast<milliseconds>(arguments.start_timeout);
     if (limit.count() == 0) return {};
-    patience_.start(limit, [this, limit] { hosts_.end_waiting(std::chrono::duration_cast<seconds>(limit)); });
+    patience_.start(limit,
+                    [this, limit] { hosts_.end_waiting(std::chrono::duration_cast<std::chrono::seconds>(limit)); });
     return {};
   }
 
