@@ -11,7 +11,6 @@
 #include <map>
 #include <optional>
 
-#include "launcher/check_build.h"
 #include "launcher/descendants.h"
 #include "launcher/introduction.h"
 #include "launcher/message_link.h"
@@ -41,6 +40,7 @@ class Agent {
  private:
   void receive(const Message& message);
   void start(const std::string& bytes);
+  Status find_store(StartOrder& order);
   bool start_one(const StartOrder& order, const RankOrder& rank);
   void refuse(int rank, int error, const std::string& sentence);
   void expect_word(milliseconds silence);
@@ -107,7 +107,6 @@ void Agent::receive(const Message& message) {
     case MessageType::kTaken: return taps_.taken(message.number);
     case MessageType::kEnd: return end(milliseconds(message.number));
     case MessageType::kPing: return link_.send({MessageType::kPong, -1, 0, {}});
-    case MessageType::kCheck: return link_.send({MessageType::kChecked, -1, 0, check_build()});
     default: return;  // an agent's own kinds; hvdrun does not send them
   }
 }
@@ -127,11 +126,9 @@ void Agent::start(const std::string& bytes) {
   }
   grace_ = milliseconds(order->grace_ms);
   expect_word(milliseconds(order->silence_ms));
-  const auto store = find_store_path(order->stores, kStoreAnswers);
-  if (!store.ok()) return refuse(first, ENETUNREACH, store.status().sentence());
-  link_.send({MessageType::kRoute, -1, 0,
-              fmt::format("reaches the store at {} from {}", store.value().to, store.value().from)});
-  order->environment.push_back(fmt::format("RUEDA_STORE_ADDR={}", store.value().to));
+  if (const Status found = order->stores.empty() ? Status() : find_store(*order); !found.ok()) {
+    return refuse(first, ENETUNREACH, found.sentence());
+  }
   const auto names_threads = [](const std::string& variable) { return variable.starts_with("OMP_NUM_THREADS="); };
   if (std::none_of(order->environment.begin(), order->environment.end(), names_threads)) {
     const int threads = std::max(1, usable_cores() / std::max(1, static_cast<int>(order->ranks.size())));
@@ -141,6 +138,15 @@ void Agent::start(const std::string& bytes) {
     if (!start_one(*order, rank)) break;
   }
   reap();
+}
+
+Status Agent::find_store(StartOrder& order) {
+  const auto store = find_store_path(order.stores, kStoreAnswers);
+  if (!store.ok()) return store.status();
+  link_.send({MessageType::kRoute, -1, 0,
+              fmt::format("reaches the store at {} from {}", store.value().to, store.value().from)});
+  order.environment.push_back(fmt::format("RUEDA_STORE_ADDR={}", store.value().to));
+  return {};
 }
 
 bool Agent::start_one(const StartOrder& order, const RankOrder& rank) {

@@ -83,7 +83,8 @@ class Flags {
   /// What a config file may say: all but what is about no job.
   ConfigVocabulary vocabulary() const {
     ConfigVocabulary all;
-    const std::set<std::string> others = {"help", "version", "check-build", "cb", "completion", "agent", "config-file"};
+    const std::set<std::string> others = {"help",       "version", "check-build", "cb",
+                                          "completion", "agent",   "check-here",  "config-file"};
     for (const CLI::Option* option : app_.get_options()) {
       for (const auto& name : option->get_lnames()) {
         if (others.count(name) > 0) continue;
@@ -160,6 +161,7 @@ class Flags {
             "to --dump-file")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
     app_.add_flag_callback("--agent", action(Action::kAgent))->group(kHidden);
+    app_.add_flag_callback("--check-here", action(Action::kCheckHere))->group(kHidden);
   }
 
   void add_knob(const Knob& knob) {

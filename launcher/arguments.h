@@ -10,7 +10,7 @@
 namespace rueda::core::launcher {
 
 /// What to do, as the command line says.
-enum class Action { kRun, kHelp, kVersion, kCheckBuild, kCompletion, kAgent, kDump };
+enum class Action { kRun, kHelp, kVersion, kCheckBuild, kCheckHere, kCompletion, kAgent, kDump };
 
 /// How agents are started on other hosts.
 enum class Launcher { kAuto, kSsh, kSrun };

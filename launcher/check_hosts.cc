@@ -7,35 +7,49 @@
 #include <cstdio>
 #include <set>
 
+#include "launcher/environment.h"
 #include "launcher/job_hosts.h"
+#include "launcher/judge.h"
 #include "launcher/start_order.h"
 #include "runtime/base/build_id.h"
+#include "runtime/base/environment.h"
 
 namespace rueda::core::launcher {
 namespace {
 
-using std::chrono::milliseconds;
-
 void complain(const std::string& sentence) { std::fputs(fmt::format("hvdrun: {}\n", sentence).c_str(), stderr); }
+
+/// Each host's own hvdrun looks, in a process that its agent can end: plug-ins run what their libraries like.
+StartOrder order_check(const Arguments& arguments, const JobPlan& plan, const HostShare& share) {
+  StartOrder order;
+  order.build = build_id();
+  order.program = "/proc/self/exe";
+  order.arguments = {"hvdrun", "--check-here"};
+  order.environment = job_environment(process_environment().all(), arguments.variables, "check", share.host.name);
+  order.directory = "/";
+  order.silence_ms = share.here ? 0 : plan.silence.count();
+  order.ranks.push_back({share.ranks.front().rank, {}});
+  return order;
+}
 
 class HostCheck {
  public:
-  explicit HostCheck(const JobPlan& plan)
-      : hosts_(loop_, plan.hosts, plan.silence,
+  HostCheck(const Arguments& arguments, const JobPlan& plan)
+      : arguments_(arguments),
+        plan_(plan),
+        hosts_(loop_, plan.hosts, plan.silence,
                {[this] { ask(); }, [this](const std::vector<std::string>& sentences) { ask_the_others(sentences); },
                 [this](size_t host, const Message& message) { receive(host, message); },
-                [this](size_t host, const std::string& why) { lose(host, why); }, [this] { loop_.stop(); }, complain}),
+                [this](size_t host, const std::string& why) { fail(host, why); }, [this] { loop_.stop(); }, complain}),
         patience_(loop_),
+        limit_(std::chrono::duration_cast<std::chrono::seconds>(arguments.start_timeout)),
         answers_(plan.hosts.size()) {}
 
-  Status start(const Arguments& arguments, const JobPlan& plan) {
+  Status start() {
     ::signal(SIGPIPE, SIG_IGN);
-    if (arguments.verbose) hosts_.describe_hosts();
-    RUEDA_RETURN_IF_ERROR(hosts_.start(agent_command(arguments, plan)));
-    const auto limit = std::chrono::duration_cast<milliseconds>(arguments.start_timeout);
-    if (limit.count() == 0) return {};
-    patience_.start(limit,
-                    [this, limit] { hosts_.end_waiting(std::chrono::duration_cast<std::chrono::seconds>(limit)); });
+    if (arguments_.verbose) hosts_.describe_hosts();
+    RUEDA_RETURN_IF_ERROR(hosts_.start(agent_command(arguments_, plan_)));
+    if (limit_.count() != 0) patience_.start(limit_, [this] { hosts_.end_waiting(limit_); });
     return {};
   }
 
@@ -48,14 +62,20 @@ class HostCheck {
   }
 
  private:
+  // Once every host is there or has failed.
   void ask() {
+    if (limit_.count() != 0) patience_.start(limit_, [this] { give_up(); });
     for (size_t host = 0; host < hosts_.count(); ++host) {
       const auto& who = hosts_.host(host).introduction();
-      if (!hosts_.host(host).open() || !who || who->build != build_id()) continue;
-      awaited_.insert(host);
-      hosts_.send(host, {MessageType::kCheck, -1, 0, {}});
+      if (!hosts_.host(host).open()) continue;
+      if (who && who->build == build_id()) {
+        awaited_.insert(host);
+        hosts_.send(host,
+                    {MessageType::kStart, -1, 0, encode(order_check(arguments_, plan_, hosts_.host(host).share()))});
+      } else {
+        hosts_.send(host, {MessageType::kEnd, -1, 0, {}});
+      }
     }
-    end_if_told();
   }
 
   void ask_the_others(const std::vector<std::string>& sentences) {
@@ -65,26 +85,51 @@ class HostCheck {
   }
 
   void receive(size_t host, const Message& message) {
-    if (message.type != MessageType::kChecked) return;
-    answers_[host] = message.bytes;
-    awaited_.erase(host);
-    end_if_told();
+    switch (message.type) {
+      case MessageType::kOutput: return take(host, message);
+      case MessageType::kNotStarted: return fail(host, fmt::format("cannot tell what works there: {}", message.bytes));
+      case MessageType::kExited: return exited(host, static_cast<int>(message.number));
+      case MessageType::kNote: return complain(fmt::format("host {}: {}", hosts_.host(host).name(), message.bytes));
+      default: return;  // hvdrun's own kinds, and what its links understand
+    }
   }
 
-  void lose(size_t host, const std::string& why) {
+  // What plug-ins' libraries say goes to stderr, as it would from a rank.
+  void take(size_t host, const Message& message) {
+    hosts_.owe(host, static_cast<int64_t>(message.bytes.size()));
+    hosts_.grant();
+    if (message.number == 1) {
+      answers_[host] += message.bytes;
+    } else {
+      std::fputs(message.bytes.c_str(), stderr);
+    }
+  }
+
+  void exited(size_t host, int wait_status) {
+    if (awaited_.erase(host) == 0 || wait_status == 0) return;
+    fail(host,
+         fmt::format("cannot tell what works there (hvdrun --check-here: {})", describe_wait_status(wait_status)));
+  }
+
+  void fail(size_t host, const std::string& why) {
     if (!why.empty()) complain(fmt::format("host {} {}", hosts_.host(host).name(), why));
     failed_ = true;
     awaited_.erase(host);
-    end_if_told();
   }
 
-  void end_if_told() {
-    if (awaited_.empty()) hosts_.send_all({MessageType::kEnd, -1, 0, {}});
+  void give_up() {
+    for (const size_t host : std::set<size_t>(awaited_)) {
+      fail(host, fmt::format("did not say what works there within {} s", limit_.count()));
+      hosts_.send(host, {MessageType::kEnd, -1, 0, {}});
+    }
   }
 
+  const Arguments& arguments_;
+  const JobPlan& plan_;
   EventLoop loop_;
   JobHosts hosts_;
   Timer patience_;
+  std::chrono::seconds limit_;        // to reach all hosts, and again for their answers; 0: none
   std::vector<std::string> answers_;  // by host
   std::set<size_t> awaited_;
   bool failed_ = false;
@@ -93,8 +138,8 @@ class HostCheck {
 }  // namespace
 
 int check_hosts(const Arguments& arguments, const JobPlan& plan) {
-  HostCheck check(plan);
-  const Status started = check.start(arguments, plan);
+  HostCheck check(arguments, plan);
+  const Status started = check.start();
   if (started.ok()) return check.run();
   complain(started.sentence());
   return 1;

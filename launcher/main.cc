@@ -72,12 +72,12 @@ Result<std::vector<HostSlots>> read_hosts(const Arguments& arguments, JobPlan& p
   return std::vector<HostSlots>{{"localhost", arguments.processes}};
 }
 
-Status place_ranks(const Arguments& arguments, JobPlan& plan) {
-  const auto hosts = read_hosts(arguments, plan);
+// `processes` ranks; 0: as many as there are slots.
+Status place_ranks(int processes, const Result<std::vector<HostSlots>>& hosts, JobPlan& plan) {
   if (!hosts.ok()) return hosts.status();
   int slots = 0;
   for (const auto& host : hosts.value()) slots += host.slots;
-  auto placements = place(arguments.processes > 0 ? arguments.processes : slots, hosts.value());
+  auto placements = place(processes > 0 ? processes : slots, hosts.value());
   if (!placements.ok()) return placements.status();
   plan.placements = std::move(placements).value();
   plan.hosts = share_out(hosts.value(), plan.placements);
@@ -113,23 +113,24 @@ int dump(const Arguments& arguments) {
   return out ? 0 : refuse(fmt::format("{} cannot be written", file->second), 1);
 }
 
-// Of the hosts that are named, or else of this machine.
+int check_here() {
+  fmt::print("{}", check_build());
+  return 0;
+}
+
+// Of all hosts that are named, or else of this machine.
 int check(const Arguments& arguments) {
   JobPlan plan;
   const auto hosts = named_hosts(arguments, plan);
-  if (hosts.ok() && hosts.value().empty()) {
-    fmt::print("{}", check_build());
-    return 0;
-  }
-  Status ready = place_ranks(arguments, plan);
-  if (ready.ok()) ready = read_own_settings(arguments, plan);
-  return ready.ok() ? check_hosts(arguments, plan) : refuse(ready.sentence());
+  if (hosts.ok() && hosts.value().empty()) return check_here();
+  const Status placed = place_ranks(0, hosts, plan);
+  return placed.ok() ? check_hosts(arguments, plan) : refuse(placed.sentence());
 }
 
 int run(const Arguments& arguments) {
   if (arguments.command.empty()) return refuse("no program to run; hvdrun --help says how");
   JobPlan plan;
-  Status ready = place_ranks(arguments, plan);
+  Status ready = place_ranks(arguments.processes, read_hosts(arguments, plan), plan);
   if (ready.ok()) ready = read_own_settings(arguments, plan);
   if (!ready.ok()) return refuse(ready.sentence());
   const char* path = std::getenv("PATH");
@@ -145,6 +146,7 @@ int act(const Arguments& arguments) {
     case Action::kCompletion: fmt::print("{}", arguments.text); return 0;
     case Action::kVersion: fmt::print("hvdrun {} (build {})\n", version(), build_id()); return 0;
     case Action::kCheckBuild: return check(arguments);
+    case Action::kCheckHere: return check_here();
     case Action::kAgent: return run_guard();
     case Action::kDump: return dump(arguments);
     case Action::kRun: return run(arguments);

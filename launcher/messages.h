@@ -24,7 +24,6 @@ namespace rueda::core::launcher {
 ///   kTaken                      -       bytes printed   -                 the agent may send as many again
 ///   kEnd                        -       grace, in ms    -                 SIGTERM to all, SIGKILL after the grace
 ///   kPing                       -       -               -                 answered by kPong
-///   kCheck                      -       -               -                 answered by kChecked; no ranks before it
 ///
 ///   agent to hvdrun
 ///   kHere                       -       -               an Introduction; its first message
@@ -37,7 +36,6 @@ namespace rueda::core::launcher {
 ///   kNote                       -       -               a sentence for the user
 ///   kDone                       -       -               nothing is left below the agent
 ///   kPong                       -       -               -
-///   kChecked                    -       -               what works there, as text
 ///   kCutOff                     -       -               why it ends its ranks, a clause; the last message that counts
 enum class MessageType : uint8_t {
   kStart = 1,
@@ -46,7 +44,6 @@ enum class MessageType : uint8_t {
   kTaken = 4,
   kEnd = 5,
   kPing = 6,
-  kCheck = 7,
   kStarted = 65,
   kNotStarted = 66,
   kOutput = 67,
@@ -58,7 +55,6 @@ enum class MessageType : uint8_t {
   kRoute = 73,
   kPong = 74,
   kCutOff = 75,
-  kChecked = 76,
 };
 
 struct Message {
@@ -101,8 +97,8 @@ struct StartOrder {
   std::string program;                   ///< the file to execute
   std::vector<std::string> arguments;    ///< its name as the user wrote it first; no shell sees them
   std::vector<std::string> environment;  ///< NAME=value, for all ranks
-  std::vector<std::string> stores;       ///< address:port, of which the agent takes the first that it reaches
-  std::string key;                       ///< 32 bytes
+  std::vector<std::string> stores;  ///< address:port, of which the agent takes the first that it reaches; none: no job
+  std::string key;                  ///< 32 bytes
   int64_t grace_ms = 5000;
   int64_t silence_ms = 0;  ///< after so long without a word from hvdrun the agent ends its ranks; 0: never
   std::vector<RankOrder> ranks;

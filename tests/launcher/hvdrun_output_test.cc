@@ -161,3 +161,21 @@ TEST_CASE("--check-build opens plug-ins as a session would and says why one cann
   CHECK(run.out().find("is of build 0.0.0-other") != std::string::npos);
   CHECK(run.out().find("librueda_mpi.so") != std::string::npos);
 }
+
+TEST_CASE("--check-build leaves a plug-in behind that hangs or dies, says so, and nothing runs on") {
+  REQUIRE(::setenv("RUEDA_PLUGINS", (std::string(RUEDA_TEST_PLUGINS) + "/stuck.so").c_str(), 1) == 0);
+  HvdrunProcess hung({"--check-build", "-H", "localhost:1", "--start-timeout", "1"});
+  REQUIRE(::setenv("RUEDA_TEST_DIES", "1", 1) == 0);
+  HvdrunProcess dead({"--check-build", "-H", "localhost:1"});
+  REQUIRE(::unsetenv("RUEDA_TEST_DIES") == 0);
+  REQUIRE(::unsetenv("RUEDA_PLUGINS") == 0);
+  CHECK(hung.wait() == 1);
+  CHECK(hung.out().empty());
+  CHECK(hung.err() == "hvdrun: host localhost did not say what works there within 1 s\n");
+  hung.wait_for_all_to_end();
+  CHECK(dead.wait() == 1);
+  CHECK(dead.out().empty());
+  CHECK(dead.err() ==
+        "hvdrun: host localhost cannot tell what works there (hvdrun --check-here: killed by signal 9 (Killed))\n");
+  dead.wait_for_all_to_end();
+}
