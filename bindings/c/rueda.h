@@ -196,9 +196,9 @@ RUEDA_API int32_t rueda_session_status(const rueda_session* session);
  * NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as named. */
 RUEDA_API int32_t rueda_process_set_add(rueda_session* session, size_t count, const int32_t* ranks, const char* name,
                                         int32_t* set);
-/* This rank uses the set no more, and its number is unknown from here on. Never blocks. What other members have
- * submitted and needs this rank fails with MISMATCH. INVALID_ARGUMENT: unknown, RUEDA_GLOBAL_SET, or operations of this
- * rank are in flight in it. */
+/* This rank uses the set no more, and its number is unknown from here on, also where other ranks have shut down or
+ * died. Never blocks. What other members have submitted and needs this rank fails with MISMATCH. INVALID_ARGUMENT:
+ * unknown, RUEDA_GLOBAL_SET, or operations of this rank are in flight in it. */
 RUEDA_API int32_t rueda_process_set_remove(rueda_session* session, int32_t set);
 /* How many members the set has, and this rank's place among them in ascending order; -1 with INVALID_ARGUMENT in
  * rueda_last_error_code() where the set is unknown, or this rank no member. */

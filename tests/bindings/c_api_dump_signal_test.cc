@@ -102,7 +102,8 @@ TEST_CASE("no handler is installed where no signal was named") {
   run_ranks(2, [&](rueda_session* session, int) {
     expect_usable(session, "usable");
     for (const int signal : {SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT}) {
-      expect(disposition_of(signal) == SIG_DFL, "signal " + std::to_string(signal) + " has a handler");
+      const Disposition found = disposition_of(signal);  // a job in the background ignores some
+      expect(found == SIG_DFL || found == SIG_IGN, "signal " + std::to_string(signal) + " has a handler");
     }
   });
 }

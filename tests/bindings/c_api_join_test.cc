@@ -99,7 +99,7 @@ TEST_CASE("what a rank that has joined gives changes no result, whatever operato
       for (const int32_t op : {RUEDA_SUM, RUEDA_MIN, RUEDA_MAX, RUEDA_PRODUCT, RUEDA_BAND, RUEDA_BOR, RUEDA_BXOR}) {
         const bool bitwise = op == RUEDA_BAND || op == RUEDA_BOR || op == RUEDA_BXOR;
         if (bitwise && !is_integer(value.dtype)) continue;
-        if (!core::kThorough && (value.dtype + op) % 2 != joins) continue;
+        if (!core::kThorough && (value.dtype + op) % 5 != joins) continue;
         for (const size_t count :
              {size_t{1}, size_t{80'000} / value.bytes.size()}) {  // of 64 KiB an absent rank gives one block
           std::vector<uint8_t> data;

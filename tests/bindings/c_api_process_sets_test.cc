@@ -262,6 +262,17 @@ TEST_CASE("wrong sets and wrong uses of sets are refused") {
   });
 }
 
+TEST_CASE("a set is removed also where other ranks have shut down") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    const int32_t set = add(session, {0, 1});
+    if (rank == 0) return;
+    std::vector<float> value = {1};
+    expect(finish(start_sum(session, value, in_set(set, "w"))).code == RUEDA_SHUT_DOWN, "a sum without rank 0");
+    expect_code(rueda_process_set_remove(session, set), RUEDA_OK, "remove");
+    expect_refused(rueda_process_set_remove(session, set), "does not exist");
+  });
+}
+
 TEST_CASE("a broadcast in a set takes its root by its rank in the job") {
   run_ranks(3, [](rueda_session* session, int rank) {
     if (rank == 0) return expect_usable(session, "at the end");

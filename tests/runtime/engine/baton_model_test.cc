@@ -238,7 +238,7 @@ TEST_CASE("no interleaving of the baton loses input or runs two turns at once") 
   const auto roles = GENERATE(std::vector<Role>{kCoordinator, kProducer}, std::vector<Role>{kCoordinator, kWaiter},
                               std::vector<Role>{kCoordinator, kProducer, kProducer},
                               std::vector<Role>{kCoordinator, kProducer, kWaiter});
-  if (!kThorough && roles.size() > 3) return;  // a hundred thousand worlds of one thread
+  if (!kThorough && roles.size() > 2 && roles.back() == kWaiter) return;  // a hundred thousand worlds of one thread
   const Enumeration all(roles);
   INFO(roles.size() << " parties, " << all.worlds() << " worlds, " << all.ends() << " ends");
   CHECK(all.worlds() > 50);
