@@ -18,9 +18,9 @@
 #include "launcher/rank_input.h"
 #include "launcher/rank_process.h"
 #include "launcher/store_route.h"
-#include "launcher/usable_cores.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/usable_cores.h"
 
 namespace rueda::core::launcher {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "launcher/build.h"
-#include "launcher/usable_cores.h"
 #include "runtime/base/build_id.h"
+#include "runtime/base/usable_cores.h"
 #include "runtime/net/interfaces.h"
 
 namespace rueda::core::launcher {

@@ -16,7 +16,7 @@ class MpiPeer {
   /// Times `bytes` in place on `ranks` processes, once with mpi_yield_when_idle 0 and once with 1, and returns the
   /// better one, which stands in its flags. Blocks until both runs have ended.
   Row measure(size_t bytes, int ranks);
-  /// Name, library and command for the JSON, as of the last run.
+  /// Name, library and command for the JSON, as of the row that was returned last.
   const std::map<std::string, std::string>& description() const { return description_; }
 
  private:

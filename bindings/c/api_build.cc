@@ -45,7 +45,7 @@ std::string describe_build() {
   for (const Plugin& plugin : find_plugins(settings.ok() ? settings.value() : Settings())) {
     build["plugins"].push_back(describe_plugin(plugin));
   }
-  return build.dump();
+  return build.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);  // a path may be any bytes
 }
 
 }  // namespace

@@ -64,8 +64,13 @@ OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options
   }
   if (options.allocate != nullptr) {
     spec.allocate = [call = options.allocate, context = options.allocate_context, stream = options.stream,
-                     kind = spec.device->kind,
-                     index = spec.device_index](size_t bytes) { return call(context, bytes, kind, index, stream); };
+                     kind = spec.device->kind, index = spec.device_index](size_t bytes) -> void* {
+      try {
+        return call(context, bytes, kind, index, stream);
+      } catch (...) {  // of a caller in C++, on a thread of ours: the operation fails as for want of memory
+        return nullptr;
+      }
+    };
   }
   return spec;
 }

@@ -25,7 +25,7 @@ Status check_mpi(const std::string& variable, const std::string& value, const Se
 }
 
 Status check_cores(const std::string& variable, const std::vector<int>& asked) {
-  const std::vector<int> usable = usable_cores();
+  const std::vector<int> usable = allowed_cores();
   if (usable.empty()) return {};  // the system does not say
   for (const int core : asked) {
     if (std::find(usable.begin(), usable.end(), core) != usable.end()) continue;

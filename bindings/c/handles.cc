@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "bindings/c/deadline_in.h"
@@ -24,11 +25,12 @@ Result<std::shared_ptr<Operation>> find(rueda_handle handle) {
 Deadline deadline_of(double seconds) { return seconds >= 0 ? deadline_in(seconds) : Deadline::never(); }
 
 template <typename Wait>
-int32_t waiting(rueda_handle handle, Wait&& wait) {
+int32_t waiting(rueda_handle handle, double seconds, Wait&& wait) {
   return guarded([&]() -> Status {
+    if (std::isnan(seconds)) return Status(Code::kInvalidArgument, "timeout_seconds is not a number");
     if (Completer::in_callback()) return Status(Code::kInvalidArgument, "waiting inside a callback is refused");
     const Result<std::shared_ptr<Operation>> operation = find(handle);
-    return operation.ok() ? wait(operation.value()) : operation.status();
+    return operation.ok() ? wait(operation.value(), deadline_of(seconds)) : operation.status();
   });
 }
 
@@ -38,14 +40,14 @@ int32_t waiting(rueda_handle handle, Wait&& wait) {
 namespace core = rueda::core;
 
 int32_t rueda_wait(rueda_handle handle, double timeout_seconds) {
-  return core::waiting(handle, [&](const std::shared_ptr<core::Operation>& operation) {
-    return operation->engine().wait(*operation, core::deadline_of(timeout_seconds));
+  return core::waiting(handle, timeout_seconds, [](const auto& operation, core::Deadline deadline) {
+    return operation->engine().wait(*operation, deadline);
   });
 }
 
 int32_t rueda_abandon(rueda_handle handle, double timeout_seconds) {
-  return core::waiting(handle, [&](const std::shared_ptr<core::Operation>& operation) {
-    return operation->engine().abandon(operation, core::deadline_of(timeout_seconds));
+  return core::waiting(handle, timeout_seconds, [](const auto& operation, core::Deadline deadline) {
+    return operation->engine().abandon(operation, deadline);
   });
 }
 

@@ -2,7 +2,9 @@
  *
  * A session is one rank of one job. Several may live in one process, also as ranks on threads. Every function may be
  * called from any thread, unless it says otherwise. No function exits, prints (logging apart), changes the environment,
- * installs a signal handler or touches the caller's CPU affinity; no C++ exception leaves the library.
+ * installs a signal handler (unless the user names a signal in RUEDA_DUMP_SIGNAL) or touches the caller's CPU affinity;
+ * what happens to a process that fails with a session open stands at rueda_shutdown. No C++ exception leaves the
+ * library.
  *
  * Results: a function that can fail returns an error code, RUEDA_OK (0) on success. The sentence for the calling
  * thread's last failure is `rueda_last_error()`; that of an operation is `rueda_handle_error()`.
@@ -163,7 +165,8 @@ RUEDA_API int32_t rueda_init(const rueda_init_options* options, rueda_session** 
 /* Leaves the job: says goodbye behind everything this rank has submitted. What all ranks have submitted by then runs to
  * its end; what still needs this rank fails with RUEDA_SHUT_DOWN on the others. Bounded: 5 seconds in all.
  * Operations of this session still in flight finish with RUEDA_SHUT_DOWN or with their result; their handles stay valid
- * until released. The session is freed: no other call may use it or race with this one. NULL is fine.
+ * until released. What the session holds is freed but for a shell that lets late calls fail with NOT_INITIALIZED;
+ * none may race with this one. NULL is fine.
  * A process that exits with code 0 without this call leaves by itself. One that exits with another code has failed: it
  * ends without a goodbye, and exit handlers that were registered before its first rueda_init do not run.
  * Refused (INVALID_ARGUMENT) inside a callback. */

@@ -54,7 +54,7 @@ const Knob kKnobs[] = {
     knob("HIERARCHICAL_ALLREDUCE", kSwitch, "hierarchical-allreduce", kRankZero, kHorovod,
          kChoiceValue<&S::hierarchical_allreduce>, "1 forces, 0 forbids hierarchical all-reduce (auto)"),
     knob("HIERARCHICAL_ALLGATHER", kSwitch, "hierarchical-allgather", kRankZero, kHorovod,
-         kChoiceValue<&S::hierarchical_allgather>, "1 forces, 0 forbids hierarchical all-gather (auto)"),
+         kChoiceValue<&S::hierarchical_allgather>, "accepted; all-gathers have no rows by host yet (auto)"),
     knob("ALLREDUCE_ALGORITHM", kValue, "allreduce-algorithm", kRankZero, kOurs,
          kAs<&S::allreduce_algorithm, parse_algorithm, print_text>, "row for every all-reduce (auto)"),
     knob("BROADCAST_ALGORITHM", kValue, "broadcast-algorithm", kRankZero, kOurs,

@@ -12,10 +12,10 @@
 namespace rueda::core {
 namespace {
 
-/// RUEDA_ names that are read elsewhere: who this process is (`rendezvous/identity.h`), and where plug-ins lie.
+/// RUEDA_ names that are read elsewhere: who this process is (`rendezvous/identity.h`).
 constexpr std::string_view kOtherNames[] = {
-    "RANK",  "SIZE",       "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK",   "CROSS_SIZE",  "HOSTNAME",
-    "STORE", "STORE_ADDR", "JOB",        "JOB_KEY_FD", "JOB_KEY_FILE", "PLUGIN_PATH", "AGENT_FD",
+    "RANK",     "SIZE",  "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE",
+    "HOSTNAME", "STORE", "STORE_ADDR", "JOB",        "JOB_KEY_FD", "JOB_KEY_FILE",
 };
 
 bool any_of(std::span<const std::string_view> names, std::string_view name) {

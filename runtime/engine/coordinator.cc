@@ -24,8 +24,9 @@ constexpr std::chrono::nanoseconds kWatchfulTick = std::chrono::milliseconds(200
 constexpr std::chrono::nanoseconds kBusyTick = std::chrono::milliseconds(100);
 /// Between two looks at evidence that waits for the baton.
 constexpr std::chrono::milliseconds kLeastSleep{1};
-/// How long a lane whose stream broke waits for a verdict about the peer before it reports what it saw itself.
-constexpr std::chrono::milliseconds kEvidenceLimit{500};
+/// How long a lane whose stream broke waits for a verdict about the peer before it reports what it saw itself: longer
+/// than that evidence is held back.
+constexpr std::chrono::milliseconds kEvidenceLimit{1000};
 
 void drain(int fd) {
   uint64_t count = 0;
@@ -62,7 +63,8 @@ void Engine::coordinate() {
 /// Nobody is blocked in a call: no spinning, but for an inline batch whose peers are about to post.
 void Engine::drive_quietly() {
   rung_.store(false);
-  while (turn_->run()) {
+  const auto end = SteadyClock::now() + kDriveLimit;
+  while (turn_->run() && SteadyClock::now() < end) {
   }
   if (lanes_.has_inline()) drive([&] { return !lanes_.has_inline(); }, [] { return true; });
 }

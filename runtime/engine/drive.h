@@ -1,24 +1,34 @@
 #pragma once
+#include <algorithm>
+
 #include "runtime/engine/engine.h"
 
 namespace rueda::core {
 
+/// For how long one holder of the baton runs turns while others' input comes without a break: the coordinator, which
+/// applies limits and looks for stalls, has to have it now and then.
+constexpr std::chrono::milliseconds kDriveLimit{20};
+
 /// Runs turns until `done()`, or until nothing has moved for the spin budget, or moves no more and waiting here is not
-/// `worth_it()`.
+/// `worth_it()`, or until `deadline`.
 template <typename Done, typename WorthIt>
-void Engine::drive(Done&& done, WorthIt&& worth_it) {
+void Engine::drive(Done&& done, WorthIt&& worth_it, Deadline deadline) {
   constexpr int kTurnsPerClock = 16;
   rung_.store(false);
-  auto idle_end = SteadyClock::now() + kSpinBudget;
+  const auto begin = SteadyClock::now();
+  const auto last = std::min(deadline.when(), begin + kDriveLimit);
+  auto end = std::min(last, begin + kSpinBudget);
   for (int idle = 0; !done();) {
     if (turn_->run()) {
+      const auto now = SteadyClock::now();
+      if (now >= last) return;
       idle = 0;
-      idle_end = SteadyClock::now() + kSpinBudget;
+      end = std::min(last, now + kSpinBudget);
       continue;
     }
     if (!worth_it()) return;
     relax(style_);
-    if (++idle % kTurnsPerClock == 0 && SteadyClock::now() >= idle_end) return;
+    if (++idle % kTurnsPerClock == 0 && SteadyClock::now() >= end) return;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "runtime/base/log.h"
+#include "runtime/base/usable_cores.h"
 #include "runtime/engine/drive.h"
 #include "runtime/engine/messages.h"
 #include "runtime/engine/placement.h"
@@ -20,7 +21,7 @@ namespace {
 constexpr std::chrono::seconds kVerdictLimit{5};
 
 WaitStyle wait_style(const EpochPlan& plan) {
-  return plan.local_size() > static_cast<int>(usable_cores().size()) ? WaitStyle::kYield : WaitStyle::kPause;
+  return plan.local_size() > usable_cores() ? WaitStyle::kYield : WaitStyle::kPause;
 }
 
 }  // namespace
@@ -44,7 +45,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       verdicts_(std::move(verdicts)),
       dumps_(std::move(dumps)),
       style_(wait_style(plan_)),
-      cores_to_spare_(2 * plan_.local_size() <= static_cast<int>(usable_cores().size())),
+      cores_to_spare_(2 * plan_.local_size() <= usable_cores()),
       segment_bytes_(formation_.segment->layout().total_bytes()),
       faults_(plan_, verdicts_ ? Judge::kLauncher : Judge::kRankZero),
       sets_(plan_.rank, plan_.size),
@@ -215,7 +216,7 @@ Status Engine::wait(Operation& operation, Deadline deadline) {
   const auto spin_end = begin + kSpinBudget;
   while (!operation.done() && SteadyClock::now() < spin_end && !deadline.passed() && worth_spinning(operation)) {
     if (plan_.settings.caller_progress && baton_.try_take()) {
-      drive([&] { return operation.done(); }, [&] { return worth_spinning(operation); });
+      drive([&] { return operation.done(); }, [&] { return worth_spinning(operation); }, deadline);
       settle();
       break;
     }

@@ -96,7 +96,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   Heartbeats make_heartbeats() const;
   std::unique_ptr<Lane> make_lane(int lane);
   template <typename Done, typename WorthIt>
-  void drive(Done&& done, WorthIt&& worth_it) RUEDA_REQUIRES(baton_);
+  void drive(Done&& done, WorthIt&& worth_it, Deadline deadline = Deadline::never()) RUEDA_REQUIRES(baton_);
   bool worth_spinning(const Operation& operation) const;
   void drive_quietly() RUEDA_REQUIRES(baton_);
   void notify_progress() RUEDA_EXCLUDES(progress_mutex_);

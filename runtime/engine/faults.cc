@@ -9,8 +9,9 @@
 namespace rueda::core {
 namespace {
 
-/// How long a survivor waits for the judge's verdict, which knows the cause, before its own evidence counts.
-constexpr std::chrono::milliseconds kVerdictGrace{250};
+/// How long a survivor waits for the judge's verdict, which knows the cause, before its own evidence counts: a data
+/// connection ends also where a survivor has heard the verdict sooner, which on a crowded machine may be much sooner.
+constexpr std::chrono::milliseconds kVerdictGrace{800};
 /// Where the evidence itself is the verdict: long enough for a goodbye that is already on its way to be read.
 constexpr std::chrono::milliseconds kGoodbyeGrace{20};
 

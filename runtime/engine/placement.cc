@@ -5,9 +5,11 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "runtime/base/usable_cores.h"
+
 namespace rueda::core {
 
-std::vector<int> usable_cores() {
+std::vector<int> allowed_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   std::vector<int> cores;
@@ -19,16 +21,16 @@ std::vector<int> usable_cores() {
 }
 
 std::vector<int> share_of_cores(int local_rank, int local_size) {
-  const std::vector<int> cores = usable_cores();
+  const std::vector<int> cores = allowed_cores();
   const auto count = static_cast<int>(cores.size());
-  if (count < local_size || count < ::sysconf(_SC_NPROCESSORS_ONLN)) return {};
+  if (usable_cores() < local_size || count < ::sysconf(_SC_NPROCESSORS_ONLN)) return {};
   const int begin = count * local_rank / local_size;
   const int end = count * (local_rank + 1) / local_size;
   return {cores.begin() + begin, cores.begin() + end};
 }
 
 std::string confined_sentence(int rank) {
-  const std::vector<int> cores = usable_cores();
+  const std::vector<int> cores = allowed_cores();
   const long all = ::sysconf(_SC_NPROCESSORS_ONLN);
   if (cores.size() != 1 || all < 2) return {};
   return fmt::format(

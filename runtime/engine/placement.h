@@ -5,9 +5,9 @@
 namespace rueda::core {
 
 /// The cores this thread may run on, ascending.
-std::vector<int> usable_cores();
-/// The local rank's share of the usable cores for the library's own threads; empty (stay anywhere) when ranks outnumber
-/// cores or the process was already confined to fewer cores than the machine has.
+std::vector<int> allowed_cores();
+/// The local rank's share of the allowed cores for the library's own threads; empty (stay anywhere) when ranks
+/// outnumber usable cores or the process was already confined to fewer cores than the machine has.
 std::vector<int> share_of_cores(int local_rank, int local_size);
 /// A sentence for the rank's log where its process may use one core of several, which its own threads and ours then
 /// share; empty otherwise.

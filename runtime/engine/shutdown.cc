@@ -36,6 +36,7 @@ void Engine::settle() {
     rung_.store(false);
     turn_->run();
   };
+  rung_.store(false);  // who took the baton may have run no turn; what was rung for is looked at below
   baton_.put_down(rest_ahead, input_waiting, turn);
 }
 

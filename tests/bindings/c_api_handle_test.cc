@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <future>
 #include <string>
 #include <thread>
@@ -81,6 +82,36 @@ TEST_CASE("a wait that times out leaves the operation in flight, and a later wai
       expect_usable(session, "go on");
       expect(finish(handle).code == RUEDA_OK && values[0] == 3, "the result after the timeouts is wrong");
     } else {
+      expect_usable(session, "go on");
+      expect_code(sum(session, values, "w"), RUEDA_OK, "rank 1's sum");
+    }
+  });
+}
+
+TEST_CASE("a wait ends at its limit while operations of other threads go by without a break") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    std::vector<float> values = {static_cast<float>(rank + 1)};
+    std::atomic<bool> over = false;
+    // Until rank 0 says in the sum that it is over.
+    std::thread traffic([&] {
+      std::vector<float> sign = {0};
+      while (sign[0] == 0) {
+        sign[0] = over ? 1 : 0;
+        if (sum(session, sign, "traffic") != RUEDA_OK) return;
+      }
+    });
+    if (rank == 0) {
+      const rueda_handle handle = start_sum(session, values, "w");
+      for (int i = 0; i < 3; ++i) expect_code(rueda_wait(handle, 0.01), RUEDA_TIMEOUT, "a short wait");
+      expect_code(rueda_wait(handle, std::nan("")), RUEDA_INVALID_ARGUMENT, "a wait for no number of seconds");
+      expect_code(rueda_abandon(handle, std::nan("")), RUEDA_INVALID_ARGUMENT,
+                  "an abandon within no number of seconds");
+      over = true;
+      traffic.join();
+      expect_usable(session, "go on");
+      expect(finish(handle).code == RUEDA_OK && values[0] == 3, "the result after the timeouts is wrong");
+    } else {
+      traffic.join();
       expect_usable(session, "go on");
       expect_code(sum(session, values, "w"), RUEDA_OK, "rank 1's sum");
     }

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -107,11 +108,15 @@ TEST_CASE("allocate is called once, with the bytes of the output, and its memory
   });
 }
 
-TEST_CASE("a rank whose allocate returns nothing fails alone") {
+TEST_CASE("a rank whose allocate returns nothing, or throws, fails alone") {
   run_ranks(3, [](rueda_session* session, int rank) {
     for (int step = 0; step < 3; ++step) {
       rueda_op_options options = named("w");
-      if (rank == 1) options.allocate = [](void*, size_t, int32_t, int32_t, void*) -> void* { return nullptr; };
+      if (rank == 1 && step == 1) {
+        options.allocate = [](void*, size_t, int32_t, int32_t, void*) -> void* { throw std::bad_alloc(); };
+      } else if (rank == 1) {
+        options.allocate = [](void*, size_t, int32_t, int32_t, void*) -> void* { return nullptr; };
+      }
       std::vector<float> in(5000, static_cast<float>(rank));
       const rueda_handle handle = start(session, in, options);
       const int32_t code = rueda_wait(handle, -1);

@@ -46,33 +46,39 @@ rueda_init_options sized() {
 
 }  // namespace
 
-TEST_CASE("every call without a session says that there is none") {
-  std::vector<float> values = {1};
-  const CTensor tensor(values, RUEDA_F32);
-  const rueda_tensor* const t = tensor.get();
-  rueda_handle handle = 3;
-  const auto refused = [&](int32_t code) {
-    CHECK(code == RUEDA_NOT_INITIALIZED);
-    CHECK(rueda_last_error_code() == RUEDA_NOT_INITIALIZED);
-    CHECK(std::strlen(rueda_last_error()) > 0);
-  };
-  refused(rueda_allreduce_async(nullptr, t, t, RUEDA_SUM, nullptr, &handle));
-  CHECK(handle == 0);
-  refused(rueda_grouped_allreduce_async(nullptr, 1, t, t, nullptr, RUEDA_SUM, nullptr, &handle));
-  refused(rueda_broadcast_async(nullptr, t, t, 0, nullptr, &handle));
-  refused(rueda_barrier_async(nullptr, nullptr, &handle));
-  refused(rueda_allreduce(nullptr, t, t, RUEDA_SUM, nullptr));
-  refused(rueda_grouped_allreduce(nullptr, 1, t, t, nullptr, RUEDA_SUM, nullptr));
-  refused(rueda_broadcast(nullptr, t, t, 0, nullptr));
-  refused(rueda_barrier(nullptr, nullptr));
-  refused(rueda_session_status(nullptr));
-  using Query = int32_t (*)(const rueda_session*);
-  for (const Query query : {rueda_rank, rueda_size, rueda_local_rank, rueda_local_size, rueda_cross_rank,
-                            rueda_cross_size, rueda_is_homogeneous}) {
-    CHECK(query(nullptr) == -1);
-    CHECK(rueda_last_error_code() == RUEDA_NOT_INITIALIZED);
+TEST_CASE("every call without a session, or after its shutdown, says that there is none") {
+  rueda_session* ended = nullptr;
+  REQUIRE(rueda_init(nullptr, &ended) == RUEDA_OK);
+  REQUIRE(rueda_shutdown(ended) == RUEDA_OK);
+  for (rueda_session* const none : {static_cast<rueda_session*>(nullptr), ended}) {
+    std::vector<float> values = {1};
+    const CTensor tensor(values, RUEDA_F32);
+    const rueda_tensor* const t = tensor.get();
+    rueda_handle handle = 3;
+    const auto refused = [&](int32_t code) {
+      CHECK(code == RUEDA_NOT_INITIALIZED);
+      CHECK(rueda_last_error_code() == RUEDA_NOT_INITIALIZED);
+      CHECK(std::strlen(rueda_last_error()) > 0);
+    };
+    refused(rueda_allreduce_async(none, t, t, RUEDA_SUM, nullptr, &handle));
+    CHECK(handle == 0);
+    refused(rueda_grouped_allreduce_async(none, 1, t, t, nullptr, RUEDA_SUM, nullptr, &handle));
+    refused(rueda_broadcast_async(none, t, t, 0, nullptr, &handle));
+    refused(rueda_barrier_async(none, nullptr, &handle));
+    refused(rueda_allreduce(none, t, t, RUEDA_SUM, nullptr));
+    refused(rueda_grouped_allreduce(none, 1, t, t, nullptr, RUEDA_SUM, nullptr));
+    refused(rueda_broadcast(none, t, t, 0, nullptr));
+    refused(rueda_barrier(none, nullptr));
+    refused(rueda_session_status(none));
+    using Query = int32_t (*)(const rueda_session*);
+    for (const Query query : {rueda_rank, rueda_size, rueda_local_rank, rueda_local_size, rueda_cross_rank,
+                              rueda_cross_size, rueda_is_homogeneous}) {
+      CHECK(query(none) == -1);
+      CHECK(rueda_last_error_code() == RUEDA_NOT_INITIALIZED);
+    }
   }
   CHECK(rueda_shutdown(nullptr) == RUEDA_OK);
+  CHECK(rueda_shutdown(ended) == RUEDA_NOT_INITIALIZED);
 }
 
 TEST_CASE("a process that finds nothing in its environment is a job of one rank") {

@@ -161,7 +161,8 @@ class DistributedOptimizer {
   };
   [[nodiscard]] SkipScope skip_synchronize() { return SkipScope(*this); }
 
-  /// Sets all gradients to zero. InvalidArgument: between a backward pass and step(), where it would drop them.
+  /// Sets all gradients to zero. InvalidArgument: between a backward pass and step() or synchronize(), where it would
+  /// drop them. After synchronize() it gives the step up, as loss scaling does on an overflow.
   void zero_grad() {
     for (size_t i = 0; i < parameters_.size(); ++i) {
       detail::require(passes_[i] == 0 || synchronized_, "zero_grad() between backward and step(): the gradient of '" +

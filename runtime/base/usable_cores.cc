@@ -1,4 +1,4 @@
-#include "launcher/usable_cores.h"
+#include "runtime/base/usable_cores.h"
 
 #include <sched.h>
 
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <string>
 
-namespace rueda::core::launcher {
+namespace rueda::core {
 namespace {
 
 // `0::/path` in /proc/self/cgroup; a quota of any group above counts as well.
@@ -38,4 +38,4 @@ int usable_cores() {
   return std::max(1, static_cast<int>(std::min<double>(allowed, std::ceil(quota_cores()))));
 }
 
-}  // namespace rueda::core::launcher
+}  // namespace rueda::core
