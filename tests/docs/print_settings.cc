@@ -50,6 +50,7 @@ constexpr char kTail[] =
     "| `RUEDA_LOCAL_SIZE` | ranks on this host |\n"
     "| `RUEDA_HOSTNAME` | ranks with the same name try to share memory |\n"
     "| `RUEDA_STORE_ADDR` | host:port where ranks meet; rank 0 serves it unless hvdrun does |\n"
+    "| `RUEDA_STORE` | who serves there: `rank0`, or `launcher`, which hvdrun sets (rank0) |\n"
     "| `RUEDA_JOB` | the job's name, for several jobs started by hand on one host |\n"
     "| `RUEDA_JOB_KEY_FD`, `RUEDA_JOB_KEY_FILE` | where the job's key is read from; the file is this user's and nobody "
     "else may read it |\n"
