@@ -88,6 +88,7 @@ TEST_CASE("a wait that times out leaves the operation in flight, and a later wai
   });
 }
 
+// A wait that runs the engine for the others has no break only where each of the four threads has a core.
 TEST_CASE("a wait ends at its limit while operations of other threads go by without a break") {
   run_ranks(2, [](rueda_session* session, int rank) {
     std::vector<float> values = {static_cast<float>(rank + 1)};
