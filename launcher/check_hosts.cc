@@ -101,7 +101,7 @@ class HostCheck {
     if (message.number == 1) {
       answers_[host] += message.bytes;
     } else {
-      std::fputs(message.bytes.c_str(), stderr);
+      std::fwrite(message.bytes.data(), 1, message.bytes.size(), stderr);
     }
   }
 

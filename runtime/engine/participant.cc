@@ -139,7 +139,11 @@ void Participant::submit(std::span<const Request> requests) {
   State::Set& set = *state_->find_number(requests.front().set);
   if (requests.front().metadata.kind == OpKind::kJoin) set.joined = true;
   if (set.id == kNoSetId && set.over.ok()) {
-    set.waiting.push_back({{requests.begin(), requests.end()}, {}});
+    if (requests.front().group != 0) {
+      set.waiting.push_back({{requests.begin(), requests.end()}, {}});
+    } else {
+      for (const Request& request : requests) set.waiting.push_back({{request}, {}});
+    }
     return;
   }
   for (const Request& request : requests) state_->propose(set, request);

@@ -57,7 +57,7 @@ struct Participant::State {
     Fifo<Operation> pending;
     std::vector<Owed> owed;
   };
-  /// A submission that waits for its set to be made.
+  /// An operation, or a whole group, that waits for its set to be made.
   struct Waiting {
     std::vector<Request> requests;
     std::string abandoned;  ///< the sentence, if it was

@@ -231,6 +231,22 @@ TEST_CASE("an operation abandoned while its set is being made gets its error ver
   CHECK(world.batches(0).size() == 1);
 }
 
+TEST_CASE("of operations submitted together while their set is being made only the one that is abandoned fails") {
+  World world(2);
+  add_on(world, {0, 1}, {0, 1}, "");
+  world.up();
+  std::vector<Request> requests{in_set(number_of(0), "v"), in_set(number_of(0), "w")};
+  requests[0].ticket = 100;
+  requests[1].ticket = 101;
+  world.participant(0).submit(requests);
+  world.participant(0).abandon(100, "too slow");
+  submit_on(world, {1}, "w");
+  world.exchange();
+  REQUIRE(world.errors(0).size() == 1);
+  CHECK(world.errors(0).front().tickets == std::vector<uint64_t>{100});
+  CHECK(world.batches(0).size() == 1);
+}
+
 TEST_CASE("a goodbye ends the sets of that rank, made or not, and no others") {
   World world(4);
   add_on(world, {0, 1}, {0, 1, 3}, "waits");
