@@ -22,10 +22,11 @@ bool Arbiter::State::take_make_set(int rank, WireReader& reader) {
   if (!reader.ok()) return false;
   const bool member = std::binary_search(asked.second.begin(), asked.second.end(), rank);
   if (!member && asked.first.empty()) return false;
+  if (ended) return true;
+  const bool spoiled = spoils(rank, asked);  // whoever asks for another list later has to hear of this one
   // Who has not seen the goodbye will, and knows then what it means for the set.
   const auto has_left = [this](int each) { return ranks[static_cast<size_t>(each)].left; };
-  if (ended || std::any_of(asked.second.begin(), asked.second.end(), has_left)) return true;
-  const bool spoiled = spoils(rank, asked);
+  if (std::any_of(asked.second.begin(), asked.second.end(), has_left)) return true;
   if (!member) return true;
   const uint64_t number = count_asking(rank, asked);
   if (spoiled) {

@@ -231,6 +231,19 @@ TEST_CASE("an operation abandoned while its set is being made gets its error ver
   CHECK(world.batches(0).size() == 1);
 }
 
+TEST_CASE("two lists under one name are a mismatch also where a rank of the first has left") {
+  World world(3);
+  world.participant(2).goodbye();
+  world.up();
+  add_on(world, {1}, {1, 2}, "tp");
+  world.exchange();
+  add_on(world, {0}, {0, 1}, "tp");
+  submit_on(world, {0}, "w");
+  world.exchange();
+  REQUIRE(world.errors(0).size() == 1);
+  CHECK(world.errors(0).front().status.code() == Code::kMismatch);
+}
+
 TEST_CASE("of operations submitted together while their set is being made only the one that is abandoned fails") {
   World world(2);
   add_on(world, {0, 1}, {0, 1}, "");
