@@ -274,11 +274,11 @@ Row MpiPeer::run(size_t bytes, int ranks, int yield) {
 }
 
 Row MpiPeer::measure(size_t bytes, int ranks) {
-  const Row spinning = run(bytes, ranks, 0);
-  const auto description = description_;
-  const Row yielding = run(bytes, ranks, 1);
+  Row spinning = run(bytes, ranks, 0);
+  auto description = std::move(description_);
+  Row yielding = run(bytes, ranks, 1);
   if (yielding.time.p50 < spinning.time.p50) return yielding;
-  description_ = description;
+  description_ = std::move(description);
   return spinning;
 }
 

@@ -40,7 +40,7 @@ bool has_tensors(const OperationCall& call) {
 
 /// The device of the first tensor is the operation's: `fill_members` refuses a group on several.
 OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options, const DeviceTable& devices,
-                      std::shared_ptr<std::atomic<rueda_handle>> handle) {
+                      const std::shared_ptr<std::atomic<rueda_handle>>& handle) {
   OperationSpec spec;
   spec.device = &cpu_device();
   if (has_tensors(call)) {
@@ -86,15 +86,14 @@ bool tensor_missing(const OperationCall& call, int rank) {
 
 Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>& engine, const DeviceTable& devices,
                                                    const OperationCall& call,
-                                                   std::shared_ptr<std::atomic<rueda_handle>> handle) {
+                                                   const std::shared_ptr<std::atomic<rueda_handle>>& handle) {
   const Result<rueda_op_options> options = copy_in(call.options, "rueda_op_options");
   if (!options.ok()) return options.status();
   RUEDA_RETURN_IF_ERROR(check_options(options.value()));
   RUEDA_RETURN_IF_ERROR(engine->process_sets().check_member(static_cast<SetId>(options.value().process_set)));
   RUEDA_RETURN_IF_ERROR(check_group_size(call.count));
   if (has_tensors(call) && tensor_missing(call, engine->plan().rank)) return wrong("a tensor argument is NULL");
-  auto operation =
-      std::make_shared<Operation>(engine, spec_of(call, options.value(), devices, std::move(handle)), call.count);
+  auto operation = std::make_shared<Operation>(engine, spec_of(call, options.value(), devices, handle), call.count);
   RUEDA_RETURN_IF_ERROR(fill_members(*operation, devices, call, options.value()));
   RUEDA_RETURN_IF_ERROR(operation->mark_inputs());
   return operation;

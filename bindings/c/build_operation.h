@@ -29,6 +29,6 @@ struct OperationCall {
 /// On a device with streams the mark after which the inputs are ready is set here, on the calling thread.
 Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>& engine, const DeviceTable& devices,
                                                    const OperationCall& call,
-                                                   std::shared_ptr<std::atomic<rueda_handle>> handle);
+                                                   const std::shared_ptr<std::atomic<rueda_handle>>& handle);
 
 }  // namespace rueda::core

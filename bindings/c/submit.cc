@@ -9,12 +9,12 @@ namespace {
 
 using HandleCell = std::shared_ptr<std::atomic<rueda_handle>>;
 
-Result<std::shared_ptr<Operation>> prepare(rueda_session* session, const OperationCall& call, HandleCell cell,
+Result<std::shared_ptr<Operation>> prepare(rueda_session* session, const OperationCall& call, const HandleCell& cell,
                                            std::shared_ptr<Engine>& engine) {
   Result<std::shared_ptr<Engine>> found = engine_of(session);
   if (!found.ok()) return found.status();
   engine = std::move(found).value();
-  return build_operation(engine, session->devices, call, std::move(cell));
+  return build_operation(engine, session->devices, call, cell);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ class AbsentInput {
   void append(int64_t count, int64_t row, std::vector<Slice>& slices) const;
 
  private:
-  static constexpr size_t kBlockBytes = 64 * 1024;
+  static constexpr size_t kBlockBytes = 64 << 10;
   struct alignas(64) Line {
     std::byte bytes[64];
   };

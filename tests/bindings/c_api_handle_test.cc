@@ -153,7 +153,7 @@ TEST_CASE("an abandoned operation that no batch holds fails with TIMEOUT on all 
       expect(rueda_poll(handle) == 1, "an abandoned operation is in flight");
       expect(values[0] == 1, "its tensor was touched");
       const Ending ending = finish(handle);
-      expect(ending.code == RUEDA_TIMEOUT && ending.sentence.find("w") != std::string::npos, ending.sentence);
+      expect(ending.code == RUEDA_TIMEOUT && ending.sentence.find('w') != std::string::npos, ending.sentence);
     }
     expect_usable(session, "go on");
     if (rank == 1) {

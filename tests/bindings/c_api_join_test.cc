@@ -127,6 +127,7 @@ TEST_CASE("scales and codecs of others apply to what a rank that has joined give
         for (const int32_t codec : {RUEDA_CODEC_NONE, RUEDA_CODEC_FP16, RUEDA_CODEC_BF16}) {
           std::vector<float> values = {3, -8, 0.5f};
           std::vector<float> expected;
+          expected.reserve(values.size());
           for (const float value : values) expected.push_back(value * static_cast<float>(prescale) * 4);
           const CTensor tensor(values, RUEDA_F32);
           rueda_op_options options = named(nullptr);
