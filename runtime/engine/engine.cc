@@ -47,6 +47,8 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       style_(wait_style(plan_)),
       cores_to_spare_(2 * plan_.local_size() <= usable_cores()),
       segment_bytes_(formation_.segment->layout().total_bytes()),
+      claim_(plan_.settings.thread_affinity.empty() ? share_of_cores(plan_.local_rank(), plan_.local_size())
+                                                    : std::vector<int>()),
       faults_(plan_, verdicts_ ? Judge::kLauncher : Judge::kRankZero),
       sets_(plan_.rank, plan_.size),
       timeline_(
@@ -123,11 +125,11 @@ std::unique_ptr<Lane> Engine::make_lane(int lane) {
   if (formation_.transport != nullptr) channels = formation_.transport->channel_set(lane, abort_);
   auto mesh = std::make_unique<Mesh>(plan_.rank, lane, std::move(segments), std::move(channels), abort_, style_);
   const std::vector<int>& chosen = plan_.settings.thread_affinity;
-  const auto cores = chosen.empty() ? share_of_cores(plan_.local_rank(), plan_.local_size()) : chosen;
   const auto timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout);
   LaneObserver& observer = *this;
-  return std::make_unique<Lane>(std::move(mesh), *executor_, observer, timeout,
-                                Lane::Placement{fmt::format("rueda-lane-{}", lane), cores});
+  return std::make_unique<Lane>(
+      std::move(mesh), *executor_, observer, timeout,
+      Lane::Placement{fmt::format("rueda-lane-{}", lane), chosen.empty() ? claim_.cores() : chosen});
 }
 
 Result<uint32_t> Engine::intern(std::string_view name) {
@@ -166,7 +168,7 @@ bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered)
 }
 
 Result<SetId> Engine::add_process_set(std::vector<int> ranks, const std::string& name) {
-  const Result<SetId> number = sets_.add(ranks, name);
+  Result<SetId> number = sets_.add(ranks, name);
   if (!number.ok()) return number;
   Status entered = inbox_.push({InboxItem::Kind::kAddSet, nullptr, {number.value(), std::move(ranks), name}});
   if (!entered.ok()) return entered;

@@ -14,6 +14,7 @@
 #include "runtime/engine/lanes.h"
 #include "runtime/engine/names_in_flight.h"
 #include "runtime/engine/operation.h"
+#include "runtime/engine/placement.h"
 #include "runtime/engine/process_sets.h"
 #include "runtime/engine/recorder.h"
 #include "runtime/engine/stopped_peers.h"
@@ -133,6 +134,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   const WaitStyle style_;
   const bool cores_to_spare_;  ///< a caller can spin while its lane's thread runs
   const size_t segment_bytes_;
+  CoreClaim claim_;
   Abort abort_;
   Faults faults_;
   Inbox inbox_;

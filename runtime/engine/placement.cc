@@ -1,13 +1,32 @@
 #include "runtime/engine/placement.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+
 #include "runtime/base/usable_cores.h"
 
 namespace rueda::core {
+namespace {
+
+/// Far from where anybody else would lock the file.
+constexpr off_t kFirstByte = off_t{0x7275656461} << 16;
+
+bool taken(int file, int core) {
+  struct flock byte {};
+  byte.l_type = F_WRLCK;
+  byte.l_whence = SEEK_SET;
+  byte.l_start = kFirstByte + core;
+  byte.l_len = 1;
+  return ::fcntl(file, F_OFD_SETLK, &byte) != 0 && (errno == EAGAIN || errno == EACCES);
+}
+
+}  // namespace
 
 std::vector<int> allowed_cores() {
   cpu_set_t set;
@@ -26,7 +45,16 @@ std::vector<int> share_of_cores(int local_rank, int local_size) {
   if (usable_cores() < local_size || count < ::sysconf(_SC_NPROCESSORS_ONLN)) return {};
   const int begin = count * local_rank / local_size;
   const int end = count * (local_rank + 1) / local_size;
+  if (end - begin == count) return {};
   return {cores.begin() + begin, cores.begin() + end};
+}
+
+CoreClaim::CoreClaim(const std::vector<int>& cores, const char* file) : cores_(cores) {
+  if (cores.empty()) return;
+  fd_ = UniqueFd(::open(file, O_RDWR | O_CLOEXEC));
+  if (std::none_of(cores.begin(), cores.end(), [&](int core) { return taken(fd_.get(), core); })) return;
+  fd_.reset();
+  cores_.clear();
 }
 
 std::string confined_sentence(int rank) {

@@ -106,6 +106,7 @@ void Engine::shutdown(Deadline deadline) {
   lanes_.hand_over();
   turn_->fail_all(abort_.why());
   lanes_.stop();
+  claim_.release();
   turn_.reset();
   completer_.stop();
   metrics_.reset();
