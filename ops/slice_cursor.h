@@ -8,6 +8,12 @@
 
 namespace rueda::core {
 
+/// Elements that lie in one piece in their tensors; what the slice does not have, or both, null.
+struct Stretch {
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+};
+
 /// Walks the slices of a batch as one run of elements, so that a chunk may begin and end anywhere in any tensor.
 /// A value; borrows the slices.
 class SliceCursor {
@@ -29,6 +35,14 @@ class SliceCursor {
       }
       advance(slice, length);
     }
+  }
+  /// The next `count` elements, both null where they are not of one tensor.
+  Stretch stretch(int64_t count) const {
+    size_t index = index_;
+    while (index < slices_.size() && slices_[index].count == 0) ++index;
+    if (index == slices_.size() || slices_[index].count - offset_ < count) return {};
+    const int64_t byte = offset_ * element_bytes_;
+    return {moved(slices_[index].in, byte), moved(slices_[index].out, byte)};
   }
   void skip(int64_t count) {
     while (count > 0) {

@@ -1,5 +1,7 @@
 #include "ops/cpu/broadcast_tree.h"
 
+#include <array>
+
 #include "ops/chunks.h"
 #include "ops/cpu/channel_team.h"
 #include "ops/packing.h"
@@ -18,6 +20,7 @@ class TreeRun {
         chunks_(Chunks::of(call, packing_.element_bytes())),
         team_(call, mesh, deadline),
         pack_(packing_.cursor()),
+        expect_(packing_.cursor()),
         unpack_(packing_.cursor()),
         chunk_bytes_(static_cast<size_t>(std::min(chunks_.length, chunks_.count)) * packing_.element_bytes()),
         scratch_(chunk_bytes_ * static_cast<size_t>(std::min(kInFlight, chunks_.number()))) {
@@ -55,13 +58,30 @@ class TreeRun {
 
  private:
   static size_t place(int64_t chunk) { return static_cast<size_t>(chunk % kInFlight); }
-  std::span<std::byte> bytes(int64_t chunk) const {
-    return scratch_.part(place(chunk) * chunk_bytes_,
-                         static_cast<size_t>(chunks_.length_of(chunk)) * packing_.element_bytes());
+  std::byte* scratch(int64_t chunk) const { return scratch_.at(place(chunk) * chunk_bytes_); }
+  size_t bytes(int64_t chunk) const { return static_cast<size_t>(chunks_.length_of(chunk)) * packing_.element_bytes(); }
+
+  /// A chunk within one tensor is received there, and passed on from there.
+  void expect(int64_t chunk) {
+    if (parent_ < 0) return;
+    const int64_t length = chunks_.length_of(chunk);
+    std::byte* tensor = expect_.stretch(length).out;
+    expect_.skip(length);
+    std::byte* into = tensor != nullptr ? tensor : scratch(chunk);
+    here_[place(chunk)] = into;
+    received_[place(chunk)] = team_.peer(parent_).receive({into, bytes(chunk)});
   }
 
-  void expect(int64_t chunk) {
-    if (parent_ >= 0) received_[place(chunk)] = team_.peer(parent_).receive(bytes(chunk));
+  /// The root's own, from where its tensor has it in one piece.
+  const std::byte* own(int64_t chunk) {
+    const int64_t length = chunks_.length_of(chunk);
+    const std::byte* tensor = pack_.stretch(length).in;
+    if (tensor != nullptr) {
+      pack_.skip(length);
+      return tensor;
+    }
+    packing_.pack(pack_, length, scratch(chunk), StoreHint::kPlain);
+    return scratch(chunk);
   }
 
   /// The place of `chunk` holds nothing that a child still waits for.
@@ -76,27 +96,34 @@ class TreeRun {
   }
 
   Status pass_on(int64_t chunk) {
-    const auto here = bytes(chunk);
+    const int64_t length = chunks_.length_of(chunk);
+    const std::byte*& here = here_[place(chunk)];
     if (parent_ < 0) {
-      packing_.pack(pack_, chunks_.length_of(chunk), here.data(), StoreHint::kPlain);
+      here = own(chunk);
     } else {
       RUEDA_RETURN_IF_ERROR(team_.until([&] { return team_.peer(parent_).received(received_[place(chunk)]); }));
     }
-    for (size_t i = 0; i < children_.size(); ++i) sent_[place(chunk)][i] = team_.peer(children_[i]).send(here);
-    packing_.unpack(unpack_, chunks_.length_of(chunk), here.data());
+    for (size_t i = 0; i < children_.size(); ++i)
+      sent_[place(chunk)][i] = team_.peer(children_[i]).send({here, bytes(chunk)});
+    if (unpack_.stretch(length).out == here) {
+      unpack_.skip(length);
+    } else {
+      packing_.unpack(unpack_, length, here);
+    }
     return {};
   }
 
   Packing packing_;
   Chunks chunks_;
   ChannelTeam team_;
-  SliceCursor pack_, unpack_;
+  SliceCursor pack_, expect_, unpack_;
   size_t chunk_bytes_;
   Scratch scratch_;
-  int parent_ = -1;                          // -1: the root
-  std::vector<int> children_;                // the one with the largest subtree first
-  std::vector<uint64_t> received_;           // marks, by place
-  std::vector<std::vector<uint64_t>> sent_;  // marks, by place and child
+  std::array<const std::byte*, kInFlight> here_{};  // the chunk of each place
+  int parent_ = -1;                                 // -1: the root
+  std::vector<int> children_;                       // the one with the largest subtree first
+  std::vector<uint64_t> received_;                  // marks, by place
+  std::vector<std::vector<uint64_t>> sent_;         // marks, by place and child
 };
 
 }  // namespace

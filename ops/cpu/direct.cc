@@ -16,18 +16,17 @@ constexpr uint32_t kMostChunkBytes = 4 << 20;
 
 /// One chunk on its way.
 struct InFlight {
-  InFlight(size_t chunk_bytes, size_t slice_bytes, int members)
-      : packed(chunk_bytes),
-        inputs(slice_bytes * static_cast<size_t>(members)),
-        results(chunk_bytes),
+  InFlight(size_t slice_bytes, int members)
+      : inputs(slice_bytes * static_cast<size_t>(members)),
         scatter_sent(static_cast<size_t>(members)),
         scattered(scatter_sent),
         gather_sent(scatter_sent),
         gathered(scatter_sent) {}
 
-  Scratch packed;                                                        // own inputs of the whole chunk
+  const std::byte* own = nullptr;                                        // own inputs of the whole chunk
+  std::byte* results = nullptr;                                          // of the whole chunk
+  std::unique_ptr<Scratch> packed, unpacked;                             // theirs, where the tensor cannot be
   Scratch inputs;                                                        // of the own slice, by member
-  Scratch results;                                                       // of the whole chunk
   std::vector<uint64_t> scatter_sent, scattered, gather_sent, gathered;  // marks, by member
 };
 
@@ -39,6 +38,7 @@ class DirectRun {
         chunks_(Chunks::of(call, element_)),
         team_(call, mesh, deadline),
         pack_(packing_.cursor()),
+        gather_(packing_.cursor()),
         unpack_(packing_.cursor()) {}
 
   Status run() {
@@ -70,31 +70,52 @@ class DirectRun {
 
   ChunkCut cut(int64_t chunk) const { return {chunk, chunks_.length_of(chunk), element_, team_.size()}; }
   size_t bytes(int64_t elements) const { return static_cast<size_t>(elements) * element_; }
-  std::span<std::byte> part(const Scratch& scratch, ElementRange range) const {
-    return scratch.part(bytes(range.begin), bytes(range.length()));
+  template <typename Byte>
+  std::span<Byte> part(Byte* chunk, ElementRange range) const {
+    return {chunk + bytes(range.begin), bytes(range.length())};
+  }
+  int64_t longest() const { return std::min(chunks_.length, chunks_.count); }
+  std::byte* memory(std::unique_ptr<Scratch>& scratch) const {
+    if (scratch == nullptr) scratch = std::make_unique<Scratch>(bytes(longest()));
+    return scratch->at(0);
   }
   InFlight& in_flight(int64_t chunk) {
     auto& place = in_flight_[static_cast<size_t>(chunk % 2)];
     if (place == nullptr) {
-      const int64_t longest = std::min(chunks_.length, chunks_.count);
       // A short last chunk has fewer owners, and its slices may be the longer ones.
       const int64_t slice = std::max(cut(0).slice(0).length(), cut(chunks_.number() - 1).slice(0).length());
-      place = std::make_unique<InFlight>(bytes(longest), bytes(slice), team_.size());
+      place = std::make_unique<InFlight>(bytes(slice), team_.size());
     }
     return *place;
+  }
+
+  /// A chunk within one tensor is sent from there, and below received there.
+  const std::byte* own(InFlight& one, int64_t length) {
+    const std::byte* tensor = packing_.as_is() ? pack_.stretch(length).in : nullptr;
+    if (tensor != nullptr) {
+      pack_.skip(length);
+      return tensor;
+    }
+    packing_.pack(pack_, length, memory(one.packed), StoreHint::kPlain);
+    return memory(one.packed);
+  }
+  std::byte* results(InFlight& one, int64_t length) {
+    std::byte* tensor = packing_.decodes() ? nullptr : gather_.stretch(length).out;
+    gather_.skip(length);
+    return tensor != nullptr ? tensor : memory(one.unpacked);
   }
 
   Status scatter(int64_t chunk) {
     InFlight& one = in_flight(chunk);
     RUEDA_RETURN_IF_ERROR(all_sent(one.scatter_sent));
-    packing_.pack(pack_, chunks_.length_of(chunk), one.packed.at(0), StoreHint::kPlain);
+    one.own = own(one, chunks_.length_of(chunk));
     const ChunkCut slices = cut(chunk);
     const size_t own = bytes(slices.slice_of(team_.index()).length());
     // Beginning behind the own place, so that the members do not all send to the first one at once.
     for (int step = 1; step < team_.size(); ++step) {
       const int member = team_.neighbour(step);
       const auto at = static_cast<size_t>(member);
-      one.scatter_sent[at] = team_.peer(member).send(part(one.packed, slices.slice_of(member)));
+      one.scatter_sent[at] = team_.peer(member).send(part(one.own, slices.slice_of(member)));
       one.scattered[at] = team_.peer(member).receive(one.inputs.part(at * own, own));
     }
     return {};
@@ -103,17 +124,19 @@ class DirectRun {
   Status reduce_and_gather(int64_t chunk) {
     InFlight& one = in_flight(chunk);
     RUEDA_RETURN_IF_ERROR(all_received(one.scattered));
+    RUEDA_RETURN_IF_ERROR(all_sent(one.scatter_sent));  // what comes now may lie where that lay
     RUEDA_RETURN_IF_ERROR(all_sent(one.gather_sent));
     const ChunkCut slices = cut(chunk);
-    const ElementRange own = slices.slice_of(team_.index());
-    const auto result = part(one.results, own);
-    if (own.length() > 0) {
+    const ElementRange range = slices.slice_of(team_.index());
+    one.results = results(one, chunks_.length_of(chunk));
+    const auto result = part(one.results, range);
+    if (range.length() > 0) {
       std::vector<const std::byte*> inputs;
       for (int member = 0; member < team_.size(); ++member) {
-        inputs.push_back(member == team_.index() ? part(one.packed, own).data()
+        inputs.push_back(member == team_.index() ? part(one.own, range).data()
                                                  : one.inputs.at(static_cast<size_t>(member) * result.size()));
       }
-      reduce(packing_.task(), inputs, result.data(), StoreHint::kPlain, nullptr, own.length());
+      reduce(packing_.task(), inputs, result.data(), StoreHint::kPlain, nullptr, range.length());
     }
     for (int step = 1; step < team_.size(); ++step) {
       const int member = team_.neighbour(step);
@@ -127,7 +150,12 @@ class DirectRun {
   Status unpack(int64_t chunk) {
     InFlight& one = in_flight(chunk);
     RUEDA_RETURN_IF_ERROR(all_received(one.gathered));
-    packing_.unpack(unpack_, chunks_.length_of(chunk), one.results.at(0));
+    const int64_t length = chunks_.length_of(chunk);
+    if (one.unpacked != nullptr && one.results == one.unpacked->at(0)) {
+      packing_.unpack(unpack_, length, one.results);
+    } else {
+      unpack_.skip(length);
+    }
     return {};
   }
 
@@ -135,7 +163,7 @@ class DirectRun {
   size_t element_;
   Chunks chunks_;
   ChannelTeam team_;
-  SliceCursor pack_, unpack_;
+  SliceCursor pack_, gather_, unpack_;
   std::array<std::unique_ptr<InFlight>, 2> in_flight_;
 };
 

@@ -47,7 +47,8 @@ class RingRun {
     InFlight(size_t partial_bytes, size_t wire_bytes, size_t part_bytes)
         : partials(partial_bytes), results(wire_bytes), incoming(part_bytes) {}
     Scratch partials;  // own inputs, then sums of more and more members
-    Scratch results;   // in the wire type
+    Scratch results;   // in the wire type, where the tensor cannot be
+    std::byte* result = nullptr;
     Scratch incoming;  // one part, to be added
     uint64_t received = 0;
     int64_t length = 0;
@@ -63,9 +64,9 @@ class RingRun {
     const int64_t index = (number % team_.size() + team_.size()) % team_.size();
     return {std::min(one.length, index * each), std::min(one.length, (index + 1) * each)};
   }
-  static std::span<std::byte> bytes(const Scratch& scratch, ElementRange range, size_t element_bytes) {
-    return scratch.part(static_cast<size_t>(range.begin) * element_bytes,
-                        static_cast<size_t>(range.length()) * element_bytes);
+  static std::span<std::byte> bytes(std::byte* chunk, ElementRange range, size_t element_bytes) {
+    return {chunk + static_cast<size_t>(range.begin) * element_bytes,
+            static_cast<size_t>(range.length()) * element_bytes};
   }
 
   /// `count` chunks from `first` on, step by step in turn: each moves while the others are worked on.
@@ -73,6 +74,8 @@ class RingRun {
     for (int64_t i = 0; i < count; ++i) {
       InFlight& one = *in_flight_[static_cast<size_t>(i)];
       one.length = chunks_.length_of(first + i);
+      std::byte* tensor = packing_.decodes() ? nullptr : load_.stretch(one.length).out;
+      one.result = tensor != nullptr ? tensor : one.results.at(0);
       partials_.load(load_, one.length, one.partials.at(0));
     }
     for (int step = 0; step < 2 * steps(); ++step) {
@@ -85,7 +88,11 @@ class RingRun {
     for (int64_t i = 0; i < count; ++i) {
       InFlight& one = *in_flight_[static_cast<size_t>(i)];
       RUEDA_RETURN_IF_ERROR(take_in(one, 2 * steps()));
-      packing_.unpack(unpack_, one.length, one.results.at(0));
+      if (one.result == one.results.at(0)) {
+        packing_.unpack(unpack_, one.length, one.result);
+      } else {
+        unpack_.skip(one.length);  // it was received in the tensor
+      }
     }
     return team_.until([&] { return team_.peer(next()).idle(); });
   }
@@ -96,22 +103,22 @@ class RingRun {
     RUEDA_RETURN_IF_ERROR(team_.until([&] { return team_.peer(previous()).received(one.received); }));
     if (step > steps()) return {};
     const ElementRange range = part(one, team_.index() - step);
-    std::byte* own = bytes(one.partials, range, partials_.element_bytes()).data();
+    std::byte* own = bytes(one.partials.at(0), range, partials_.element_bytes()).data();
     partials_.combine(one.incoming.at(0), own, own, range.length());
     if (step == steps()) {
-      partials_.finish(own, bytes(one.results, range, packing_.element_bytes()).data(), range.length());
+      partials_.finish(own, bytes(one.result, range, packing_.element_bytes()).data(), range.length());
     }
     return {};
   }
 
   void send_on(InFlight& one, int step) {
     const bool scatters = step < steps();
-    const Scratch& from = scatters ? one.partials : one.results;
+    std::byte* from = scatters ? one.partials.at(0) : one.result;
     const size_t element = scatters ? partials_.element_bytes() : packing_.element_bytes();
     team_.peer(next()).send(bytes(from, part(one, team_.index() - step), element));
     const ElementRange coming = part(one, team_.index() - step - 1);
     const auto into = scatters ? one.incoming.part(0, static_cast<size_t>(coming.length()) * element)
-                               : bytes(one.results, coming, element);
+                               : bytes(one.result, coming, element);
     one.received = team_.peer(previous()).receive(into);
   }
 
