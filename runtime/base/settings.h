@@ -33,6 +33,7 @@ struct Settings {
   std::chrono::duration<double> peer_timeout{5};
   std::vector<int> thread_affinity;  ///< empty: ours to choose
   int num_lanes = 4;
+  int sockets_per_peer = 1;
   bool dynamic_process_sets = true;
   bool caller_progress = true;
   bool insecure = false;

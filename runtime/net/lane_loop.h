@@ -2,7 +2,9 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <cstdint>
 #include <map>
+#include <utility>
 
 #include "runtime/base/mutex.h"
 #include "runtime/base/unique_fd.h"
@@ -16,18 +18,18 @@ class LaneLoop {
  public:
   /// For the thread that runs the lane.
   boost::asio::io_context& io() { return io_; }
-  /// A connection from `rank`, as it arrived; a newer one replaces one not yet taken. Coordinator thread.
-  void hand_over(int rank, UniqueFd fd) RUEDA_EXCLUDES(mutex_) {
+  /// Connection `number` from `rank`, as it arrived; a newer one replaces one not yet taken. Coordinator thread.
+  void hand_over(int rank, uint32_t number, UniqueFd fd) RUEDA_EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);
-      arrived_[rank] = std::move(fd);
+      arrived_[{rank, number}] = std::move(fd);
     }
     wake();
   }
   /// Invalid while none has arrived. Lane thread.
-  UniqueFd take(int rank) RUEDA_EXCLUDES(mutex_) {
+  UniqueFd take(int rank, uint32_t number) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    const auto found = arrived_.find(rank);
+    const auto found = arrived_.find({rank, number});
     if (found == arrived_.end()) return {};
     UniqueFd fd = std::move(found->second);
     arrived_.erase(found);
@@ -42,7 +44,7 @@ class LaneLoop {
   boost::asio::io_context io_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_{io_.get_executor()};
   Mutex mutex_;
-  std::map<int, UniqueFd> arrived_ RUEDA_GUARDED_BY(mutex_);
+  std::map<std::pair<int, uint32_t>, UniqueFd> arrived_ RUEDA_GUARDED_BY(mutex_);
 };
 
 }  // namespace rueda::core

@@ -209,6 +209,12 @@ void SecureStream::write(std::span<const std::byte> bytes, Done done) {
   });
 }
 
+void SecureStream::write(std::span<const std::byte> head, std::span<const std::byte> body, Done done) {
+  const std::array<asio::const_buffer, 2> both = {asio::buffer(head.data(), head.size()),
+                                                  asio::buffer(body.data(), body.size())};
+  state_->use([&](auto& stream) { asio::async_write(stream, both, state_->completion(std::move(done))); });
+}
+
 void SecureStream::close() {
   if (!std::exchange(state_->open, false)) return;
   error_code ignored;

@@ -63,6 +63,8 @@ class SecureStream {
   void write_some(std::span<const std::byte> bytes, Done done);
   /// All of `bytes`, which may not be empty. Borrowed until the callback.
   void write(std::span<const std::byte> bytes, Done done);
+  /// All of `head` and, behind it, of `body`.
+  void write(std::span<const std::byte> head, std::span<const std::byte> body, Done done);
   /// Ends the stream; what was written is still delivered.
   void close();
   /// Gives the socket of a plain stream away, as after `close`. Nothing may be pending. Invalid if the stream was

@@ -4,6 +4,7 @@
 
 #include "runtime/net/dial.h"
 #include "runtime/net/lane_loop.h"
+#include "runtime/net/striped_channel.h"
 
 namespace rueda::core {
 
@@ -70,14 +71,14 @@ TcpChannelSet::TcpChannelSet(std::shared_ptr<LaneLoop> loop, uint32_t lane, cons
 
 TcpChannelSet::~TcpChannelSet() = default;
 
-Result<UniqueFd> TcpChannelSet::connect(int rank, const LoopWait& wait) {
+Result<UniqueFd> TcpChannelSet::connect(int rank, uint32_t socket, const LoopWait& wait) {
   if (epoch_.rank > rank) {
-    auto stream = dial(wait, epoch_, rank, HelloPurpose::kData, lane_, nullptr);
+    auto stream = dial(wait, epoch_, rank, HelloPurpose::kData, data_number(lane_, socket), nullptr);
     if (!stream.ok()) return stream.status();
     return stream.value()->release();
   }
   UniqueFd fd;
-  const Status waited = wait.until([&] { return (fd = loop_->take(rank)).valid(); });
+  const Status waited = wait.until([&] { return (fd = loop_->take(rank, socket)).valid(); });
   if (waited.ok()) return fd;
   if (waited.code() != Code::kTimeout || abort_.raised()) return waited;
   return Status(Code::kTimeout,
@@ -91,11 +92,20 @@ Result<Channel*> TcpChannelSet::to(int rank, Deadline deadline) {
   if (known != channels_.end()) return known->second.get();
   if (!failure_.ok()) return failure_;
   const LoopWait wait{loop_->io(), &abort_, deadline};
-  auto fd = connect(rank, wait);
-  if (!fd.ok()) return fd.status();
   const auto side = epoch_.rank > rank ? StreamSide::kDialler : StreamSide::kListener;
-  auto stream = std::make_unique<SecureStream>(loop_->io(), std::move(fd).value(), tls_, side);
-  auto channel = std::make_unique<TcpChannel>(std::move(stream), [this, rank](const Status& why) { broke(rank, why); });
+  std::vector<std::unique_ptr<SecureStream>> streams;
+  for (uint32_t socket = 0; socket < static_cast<uint32_t>(epoch_.sockets_per_peer); ++socket) {
+    auto fd = connect(rank, socket, wait);
+    if (!fd.ok()) return fd.status();
+    streams.push_back(std::make_unique<SecureStream>(loop_->io(), std::move(fd).value(), tls_, side));
+  }
+  const auto broken = [this, rank](const Status& why) { broke(rank, why); };
+  std::unique_ptr<Channel> channel;
+  if (streams.size() == 1) {
+    channel = std::make_unique<TcpChannel>(std::move(streams.front()), broken);
+  } else {
+    channel = std::make_unique<StripedChannel>(loop_->io(), std::move(streams), broken);
+  }
   return channels_.emplace(rank, std::move(channel)).first->second.get();
 }
 

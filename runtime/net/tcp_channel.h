@@ -54,7 +54,7 @@ class TcpChannelSet : public ChannelSet {
   void wake() override;
 
  private:
-  Result<UniqueFd> connect(int rank, const LoopWait& wait);
+  Result<UniqueFd> connect(int rank, uint32_t socket, const LoopWait& wait);
   void broke(int rank, const Status& why);
 
   std::shared_ptr<LaneLoop> loop_;
@@ -63,7 +63,7 @@ class TcpChannelSet : public ChannelSet {
   std::shared_ptr<TlsContext> tls_;
   const Abort& abort_;
   Status failure_;  // why a channel broke or a wait failed: the set is of no use any more
-  std::map<int, std::unique_ptr<TcpChannel>> channels_;
+  std::map<int, std::unique_ptr<Channel>> channels_;
 };
 
 }  // namespace rueda::core

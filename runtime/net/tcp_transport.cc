@@ -21,8 +21,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-// A proven peer may still be wrong; more lanes than this no build has.
-constexpr uint32_t kMostLanes = 1024;
 // The kernel chooses a port for the first address; it may be taken on another one.
 constexpr int kPortTries = 16;
 
@@ -135,8 +133,9 @@ Status TcpTransport::configure(TransportEpoch epoch) {
   handlers.control = [state = state_.get()](int rank, std::unique_ptr<SecureStream> stream) {
     state->add_control(rank, std::move(stream));
   };
-  handlers.data = [state = state_.get()](int rank, uint32_t lane, UniqueFd fd) {
-    if (lane < kMostLanes) state->lane(lane)->hand_over(rank, std::move(fd));
+  handlers.data = [state = state_.get()](int rank, uint32_t number, UniqueFd fd) {
+    const uint32_t socket = number / kMostLanes;  // a proven peer may still be wrong
+    if (socket < kMostSocketsPerPeer) state->lane(number % kMostLanes)->hand_over(rank, socket, std::move(fd));
   };
   state_->listener = std::make_unique<Listener>(state_->io, std::move(state_->sockets), state_->epoch, state_->tls,
                                                 std::move(handlers));

@@ -24,6 +24,7 @@ struct TransportEpoch {
   std::array<uint8_t, 32> key{};
   bool keyed = false;              ///< false only with RUEDA_INSECURE=1: control connections are plain
   bool encrypt_data = false;       ///< RUEDA_TLS=all; needs a key
+  int sockets_per_peer = 1;        ///< data connections of a lane to a peer; the same on all ranks
   std::vector<PeerAddress> ranks;  ///< by rank, own included
 
   int size() const { return static_cast<int>(ranks.size()); }
@@ -39,6 +40,11 @@ struct TransportEpoch {
 /// The first byte of every connection: what follows it.
 inline constexpr char kPurposeControl = 'C';
 inline constexpr char kPurposeData = 'D';
+/// A data connection's number in its hello: its lane, and behind that which of the lane's to this peer it is.
+inline constexpr uint32_t kMostLanes = 1024;
+inline constexpr uint32_t kMostSocketsPerPeer = 16;
+constexpr uint32_t data_number(uint32_t lane, uint32_t socket) { return socket * kMostLanes + lane; }
+
 /// The listener's last byte of a handshake: the connection is in the right hands, the dialler may use it.
 inline constexpr char kAccepted = 'A';
 

@@ -38,6 +38,7 @@ TransportEpoch transport_epoch(const Formation& formation) {
   epoch.key = formation.key.bytes;
   epoch.keyed = formation.key.present;
   epoch.encrypt_data = plan.settings.tls_all;
+  epoch.sockets_per_peer = plan.settings.sockets_per_peer;
   for (const Endpoint& rank : plan.ranks) epoch.ranks.push_back({rank.host, rank.pid, rank.addresses, rank.port});
   return epoch;
 }

@@ -31,7 +31,9 @@ TcpRanks::TcpRanks(int size, Options options) : ranks_(static_cast<size_t>(size)
   for (int rank = 0; rank < size; ++rank) {
     Rank& one = ranks_[static_cast<size_t>(rank)];
     const uint8_t seed = options.key_seeds.empty() ? uint8_t{1} : options.key_seeds[static_cast<size_t>(rank)];
-    one.epoch = {"job", options.epoch, rank, test_key(seed), options.keyed, options.encrypt_data, peers};
+    one.epoch = {
+        "job", options.epoch, rank, test_key(seed), options.keyed, options.encrypt_data, options.sockets_per_peer,
+        peers};
     must(one.transport->configure(one.epoch));
   }
   if (options.control) connect_control();

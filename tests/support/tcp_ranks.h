@@ -16,6 +16,7 @@ class TcpRanks {
   struct Options {
     bool keyed = true;
     bool encrypt_data = false;
+    int sockets_per_peer = 1;
     uint64_t epoch = 1;
     bool control = false;                 ///< connect control links between rank 0 and all others first
     std::vector<uint8_t> key_seeds = {};  ///< by rank; empty: the same for all

@@ -78,12 +78,16 @@ void expect_exchange(TcpRanks& ranks, size_t bytes) {
 }  // namespace
 
 TEST_CASE("every pair of ranks exchanges large messages both ways at once") {
-  TcpRanks ranks(4);
+  const int sockets = GENERATE(1, 2, 5);
+  TcpRanks::Options options;
+  options.sockets_per_peer = sockets;
+  TcpRanks ranks(4, options);
   expect_exchange(ranks, 2'000'003);
 }
 
 TEST_CASE("data travels over TLS when it is asked for, and plain without a key") {
-  const auto options = GENERATE(TcpRanks::Options{true, true, 3}, TcpRanks::Options{false, false, 4});
+  const auto options = GENERATE(TcpRanks::Options{true, true, 1, 3}, TcpRanks::Options{true, true, 3, 3},
+                                TcpRanks::Options{false, false, 1, 4});
   TcpRanks ranks(3, options);
   expect_exchange(ranks, 300'001);
 }
@@ -124,7 +128,9 @@ TEST_CASE("a peer that closes in mid-stream is named with rank, host, pid and ad
 }
 
 TEST_CASE("a peer that closes after its last message disturbs nobody") {
-  TcpRanks ranks(3);
+  TcpRanks::Options options;
+  options.sockets_per_peer = GENERATE(1, 3);
+  TcpRanks ranks(3, options);
   const Abort abort;
   std::promise<void> closed;
   std::vector<Status> statuses = on_all(3, [&](int rank) {

@@ -184,7 +184,7 @@ TEST_CASE("a control link that ends with a goodbye says shut down, one that ends
 TEST_CASE("control connections that never come are named at the deadline") {
   auto lonely = TcpTransport::listen({"127.0.0.1"});
   REQUIRE(lonely.ok());
-  TransportEpoch epoch{"job", 1, 0, test_key(1), true, false, {}};
+  TransportEpoch epoch{"job", 1, 0, test_key(1), true, false, 1, {}};
   for (int rank = 0; rank < 3; ++rank) {
     epoch.ranks.push_back({"h" + std::to_string(rank), 7 + rank, {"127.0.0.1"}, lonely.value()->port()});
   }

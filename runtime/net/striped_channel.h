@@ -1,0 +1,80 @@
+#pragma once
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "runtime/net/channel.h"
+#include "runtime/net/secure_stream.h"
+
+namespace rueda::core {
+
+/// One peer's byte stream over several sockets, where one connection does not fill the way to it. The stream travels in
+/// frames that say where in it they belong: a socket that has room takes the next one, so that a slow socket holds up
+/// no more than the frame it has, and bytes are received where they are wanted. Lane thread.
+///
+/// Frame: 8 bytes its place in the stream, 4 bytes its length (little endian), the bytes.
+class StripedChannel : public Channel {
+ public:
+  /// Of the lengths allowed: long enough for few system calls, short enough that the last ones end together.
+  static constexpr size_t kMostFrameBytes = 128 << 10;
+  static constexpr size_t kHeadBytes = 12;
+
+  /// How long the others may bring nothing once the peer has closed one. A peer that leaves closes all of them, and what
+  /// it sent before is behind none of these ends.
+  static constexpr std::chrono::milliseconds kPatience{5000};
+
+  /// `streams`: at least one, of `io`, in any order; of the peer's it does not matter which is which. `broken`: as
+  /// `TcpChannel`.
+  StripedChannel(boost::asio::io_context& io, std::vector<std::unique_ptr<SecureStream>> streams,
+                 std::function<void(const Status&)> broken, std::chrono::milliseconds patience = kPatience);
+  ~StripedChannel() override;
+  void send(std::span<const std::byte> bytes) override;
+  void receive(std::span<std::byte> bytes) override;
+  uint64_t sent() const override { return unsent_.empty() ? assigned_ : *unsent_.begin(); }
+  uint64_t received() const override { return received_; }
+
+ private:
+  struct Socket;
+  struct Wanted {
+    uint64_t begin;
+    std::span<std::byte> into;
+  };
+  struct Frame {
+    size_t length;
+    size_t got;
+  };
+
+  bool wanted() const { return received_ < wanted_end_; }
+  void assign();
+  void read_on(Socket& socket);
+  void read_head(Socket& socket);
+  void read_body(Socket& socket);
+  Status take_head(Socket& socket);
+  std::span<std::byte> place_of(uint64_t position) const;
+  void got(Socket& socket, size_t bytes);
+  void ended(Socket& socket, const Status& how);
+  void wait_for_others(const Status& how);
+  void fail(const Status& status);
+
+  const std::chrono::milliseconds patience_;
+  boost::asio::steady_timer others_;           // runs from the end of one socket on
+  bool waiting_ = false;                       // for the others
+  std::shared_ptr<int> life_ = std::make_shared<int>();
+  std::function<void(const Status&)> broken_;  // empty once called
+  std::vector<std::unique_ptr<Socket>> sockets_;
+  std::deque<std::span<const std::byte>> sending_;  // no socket has them yet
+  uint64_t assigned_ = 0;                           // bytes that a socket has or had
+  std::set<uint64_t> unsent_;                       // places of frames that a socket has
+  std::deque<Wanted> receiving_;  // in the stream's order; gone once all before has been received
+  uint64_t wanted_end_ = 0;
+  std::map<uint64_t, Frame> frames_;  // begun and not yet part of what is received in one piece, by place
+  uint64_t received_ = 0;
+};
+
+}  // namespace rueda::core
