@@ -89,6 +89,17 @@ Status status_of(const error_code& error) {
   return Status(Code::kSystem, error.message());
 }
 
+/// Only TLS itself can say that the keys differ: a connection that ends or is reset may be one that was dropped among
+/// many.
+Status handshake_status(const error_code& error) {
+  if (!error) return {};
+  if (error.category() == asio::error::get_ssl_category()) {
+    return Status(Code::kSystem,
+                  "TLS handshake failed (" + error.message() + "): the other side has no or another job key");
+  }
+  return Status(Code::kPeerLost, "the connection ended in the TLS handshake: " + error.message());
+}
+
 }  // namespace
 
 struct TlsContext::State {
@@ -179,9 +190,7 @@ void SecureStream::handshake(std::function<void(const Status&)> done) {
       state_->side == StreamSide::kDialler ? asio::ssl::stream_base::client : asio::ssl::stream_base::server;
   state_->secured->async_handshake(role, [self = state_, done = std::move(done)](const error_code& error) {
     if (!self->open) return;
-    if (!error) return done({});
-    done(Status(status_of(error).code(),
-                "TLS handshake failed (" + error.message() + "): the other side has no or another job key"));
+    done(handshake_status(error));
   });
 }
 

@@ -53,7 +53,7 @@ class SecureStream {
   SecureStream& operator=(const SecureStream&) = delete;
 
   /// First of all, on both sides; succeeds at once on a plain stream. kSystem: the peer has no or another key.
-  /// kPeerLost: it closed instead of answering.
+  /// kPeerLost: the connection ended or was reset before that was known.
   void handshake(std::function<void(const Status&)> done);
   /// At least one byte. `into` is borrowed until the callback.
   void read_some(std::span<std::byte> into, Done done);

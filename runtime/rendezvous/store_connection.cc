@@ -71,7 +71,8 @@ void wait_between_attempts(std::chrono::milliseconds pause, Deadline deadline) {
 }  // namespace
 
 StoreConnection::StoreConnection(UniqueFd socket, std::shared_ptr<TlsContext> tls)
-    : fd_(socket.get()),
+    : keyed_(tls != nullptr),
+      fd_(socket.get()),
       stream_(io_, std::move(socket), std::move(tls), StreamSide::kDialler),
       reply_(Status(Code::kSystem, "nothing was asked")) {}
 
@@ -90,7 +91,7 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
     last = socket.status();
     if (socket.ok()) {
       auto connection = std::unique_ptr<StoreConnection>(new StoreConnection(std::move(socket).value(), tls));
-      last = handshake({connection->io_, nullptr, deadline.earlier(Deadline::after(kAttempt))}, connection->stream_);
+      last = connection->introduce(deadline.earlier(Deadline::after(kAttempt)));
       if (last.ok()) return connection;
       if (last.code() == Code::kSystem)
         return Status(last.code(), "store at " + address_of(where) + ": " + last.sentence());
@@ -101,13 +102,23 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
   return Status(Code::kTimeout, "store at " + address_of(where) + " cannot be reached: " + last.sentence());
 }
 
+Status StoreConnection::introduce(Deadline deadline) {
+  const LoopWait wait{io_, nullptr, deadline};
+  RUEDA_RETURN_IF_ERROR(handshake(wait, stream_));
+  start(first_request());
+  RUEDA_RETURN_IF_ERROR(wait.until([this] { return done_; }));
+  if (reply_.ok()) return {};
+  if (keyed_) return {Code::kPeerLost, reply_.status().sentence()};
+  return {Code::kSystem, reply_.status().sentence() + "; it may ask for a job key"};
+}
+
 void StoreConnection::start(const StoreRequest& request) {
   done_ = false;
   out_ = encode(request);
   stream_.write(out_, [this](const Status& status, size_t) {
     if (!status.ok()) return finish(status);
   });
-  reader_.read(stream_, {}, [this](const Status& status, std::span<const std::byte> body) {
+  reader_.read(stream_, kMaxStoreFrameBytes, {}, [this](const Status& status, std::span<const std::byte> body) {
     if (!status.ok()) return finish(status);
     auto reply = decode_reply(body);
     finish(reply ? Result<StoreReply>(std::move(*reply)) : Status(Code::kPeerLost, "what answers is no store of ours"));

@@ -14,8 +14,9 @@ namespace rueda::core {
 /// One connection to a StoreServer, with a loop of its own. One thread at a time.
 class StoreConnection {
  public:
-  /// Dials until it succeeds, with growing pauses, and shakes hands. kTimeout: says the last cause. kSystem: another
-  /// key.
+  /// Dials until the server has answered a first request, with growing pauses: among many strangers it may drop who has
+  /// not got so far. kTimeout: says the last cause. kSystem: another key; without one, the first dial that gets no
+  /// answer.
   static Result<std::unique_ptr<StoreConnection>> open(const StoreLocation& where, Deadline deadline);
   ~StoreConnection();
 
@@ -29,10 +30,14 @@ class StoreConnection {
 
  private:
   StoreConnection(UniqueFd socket, std::shared_ptr<TlsContext> tls);
+  /// Shakes hands and waits for the first answer. kPeerLost, kTimeout: the next attempt may succeed. kSystem: it will
+  /// not; a server with a key drops who has none, and looks no different from one that is full of strangers.
+  Status introduce(Deadline deadline);
   void finish(Result<StoreReply> reply);
 
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_{io_.get_executor()};
+  const bool keyed_;
   int fd_;
   StoreFrameReader reader_;
   std::vector<std::byte> out_;

@@ -63,14 +63,14 @@ std::optional<StoreReply> decode_reply(std::span<const std::byte> body) {
   return reply;
 }
 
-void StoreFrameReader::read(SecureStream& stream, std::function<void()> started, Done done) {
-  stream.read(length_, [this, &stream, started = std::move(started), done = std::move(done)](const Status& status,
-                                                                                             size_t) {
+void StoreFrameReader::read(SecureStream& stream, size_t most_bytes, std::function<void()> started, Done done) {
+  stream.read(length_, [this, &stream, most_bytes, started = std::move(started), done = std::move(done)](
+                           const Status& status, size_t) {
     if (!status.ok()) return done(status, {});
     const uint32_t length = WireReader(std::span<const std::byte>(length_)).u32();
-    if (length == 0 || length > kMaxStoreFrameBytes) {
+    if (length == 0 || length > most_bytes) {
       return done(Status(Code::kPeerLost, "a frame of " + std::to_string(length) + " bytes came, allowed are 1 to " +
-                                              std::to_string(kMaxStoreFrameBytes)),
+                                              std::to_string(most_bytes)),
                   {});
     }
     if (started) started();

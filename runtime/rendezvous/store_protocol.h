@@ -18,10 +18,13 @@ class SecureStream;
 /// How StoreClient and StoreServer talk, inside TLS 1.3 with the job's key (plain with RUEDA_INSECURE=1). One request
 /// at a time on a connection; a `get` is answered when the key has a value or its time is over.
 ///
-///   frame     u32 length of what follows (at most kMaxStoreFrameBytes), then
+///   frame     u32 length of what follows (at most kMaxStoreFrameBytes, of a client's first kMaxFirstFrameBytes), then
 ///   request   u8 kRequestMark, u8 operation, text key, i64 number, bytes value
 ///   reply     u8 kReplyMark, i32 code, i64 number, bytes value (a sentence when the code is not kOk)
+///
+/// A client's first request asks for nothing (`first_request`): who has an answer will not be dropped among strangers.
 inline constexpr size_t kMaxStoreFrameBytes = kMaxValueBytes + kMaxKeyBytes + 64;
+inline constexpr size_t kMaxFirstFrameBytes = 1024;
 
 enum class StoreOperation : uint8_t { kSet = 1, kGet = 2, kAdd = 3 };
 
@@ -38,6 +41,9 @@ struct StoreReply {
   std::string value;
 };
 
+/// Harmless however often it comes: a `get` that does not wait.
+inline StoreRequest first_request() { return {StoreOperation::kGet, "first", 0, {}}; }
+
 /// With the length in front: ready to be written.
 std::vector<std::byte> encode(const StoreRequest& request);
 std::vector<std::byte> encode(const StoreReply& reply);
@@ -50,9 +56,9 @@ std::optional<StoreReply> decode_reply(std::span<const std::byte> body);
 class StoreFrameReader {
  public:
   /// `started`: called when a frame's length has come and its body is to follow; may be empty.
-  /// `done`: the body, borrowed for the call, or how the stream broke. A length over the limit is kPeerLost.
+  /// `done`: the body, borrowed for the call, or how the stream broke. A length over `most_bytes` is kPeerLost.
   using Done = std::function<void(const Status&, std::span<const std::byte> body)>;
-  void read(SecureStream& stream, std::function<void()> started, Done done);
+  void read(SecureStream& stream, size_t most_bytes, std::function<void()> started, Done done);
 
  private:
   std::byte length_[4];

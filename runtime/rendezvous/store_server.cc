@@ -137,8 +137,8 @@ void StoreServer::State::adopt(UniqueFd socket) {
   set_no_delay(socket.get());
   const uint64_t number = next_session++;
   const auto ended = [this, number] { asio::post(io, [this, number] { sessions.erase(number); }); };
-  auto session = std::make_shared<StoreSession>(io, std::move(socket), tls, table,
-                                                StoreSession::Rules{options.silence, options.end_key}, ended);
+  auto session = std::make_shared<StoreSession>(
+      io, std::move(socket), tls, table, StoreSession::Rules{options.proof, options.silence, options.end_key}, ended);
   sessions.emplace(number, session);
   session->start();
 }

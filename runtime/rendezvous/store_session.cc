@@ -29,20 +29,23 @@ StoreSession::StoreSession(boost::asio::io_context& io, UniqueFd socket, std::sh
 StoreSession::~StoreSession() { stop_waiting(); }
 
 void StoreSession::start() {
-  arm_silence();
+  arm_silence(rules_.proof);
   stream_.handshake([this](const Status& status) { status.ok() ? read_request() : end(); });
 }
 
-void StoreSession::arm_silence() {
-  silence_timer_.expires_after(rules_.silence);
+void StoreSession::arm_silence(std::chrono::milliseconds limit) {
+  silence_timer_.expires_after(limit);
   silence_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     if (const auto self = weak.lock(); self && !error) self->end();
   });
 }
 
 void StoreSession::read_request() {
+  const auto begun = [this] {
+    if (proven_) arm_silence(rules_.silence);
+  };
   reader_.read(
-      stream_, [this] { arm_silence(); },
+      stream_, proven_ ? kMaxStoreFrameBytes : kMaxFirstFrameBytes, begun,
       [this](const Status& status, std::span<const std::byte> body) { status.ok() ? on_request(body) : end(); });
 }
 
@@ -112,7 +115,7 @@ void StoreSession::stop_waiting() {
 
 void StoreSession::send(const StoreReply& reply) {
   out_ = encode(reply);
-  arm_silence();
+  arm_silence(rules_.silence);
   stream_.write(out_, [this](const Status& status, size_t) {
     if (!status.ok()) return end();
     silence_timer_.cancel();

@@ -11,12 +11,14 @@
 
 namespace rueda::core {
 
-/// One client of a StoreServer. Belongs to the server's thread. Whoever connects has `silence` for its handshake and
-/// first whole request, and later for each frame begun and each answer to be taken; a client that waits in a `get`, or
-/// has nothing to ask, may be silent for ever. Bytes that are no request end the session: no answer.
+/// One client of a StoreServer. Belongs to the server's thread. Whoever connects has `proof` and 1 KiB (TLS apart) for
+/// its handshake and first whole request, and later `silence` for each frame begun and each answer to be taken; a
+/// client that waits in a `get`, or has nothing to ask, may be silent for ever. Bytes that are no request end the
+/// session: no answer.
 class StoreSession : public std::enable_shared_from_this<StoreSession> {
  public:
   struct Rules {
+    std::chrono::milliseconds proof;
     std::chrono::milliseconds silence;
     std::string end_key;  ///< as in StoreServerOptions
   };
@@ -29,7 +31,7 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   bool proven() const { return proven_; }
 
  private:
-  void arm_silence();
+  void arm_silence(std::chrono::milliseconds limit);
   void read_request();
   void on_request(std::span<const std::byte> body);
   void answer(const StoreRequest& request);

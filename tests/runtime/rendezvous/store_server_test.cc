@@ -15,6 +15,8 @@
 #include "runtime/rendezvous/store_client.h"
 #include "runtime/rendezvous/store_protocol.h"
 #include "tests/runtime/rendezvous/deadlines.h"
+#include "tests/support/fault_proxy.h"
+#include "tests/support/scale.h"
 
 namespace rueda::core {
 namespace {
@@ -132,15 +134,13 @@ TEST_CASE("a client without a key gets nothing from a server with one") {
   StoreServerOptions options;
   options.key = key_of(1);
   const auto server = StoreServer::start(options).value();
-  const auto client = StoreClient::connect({"127.0.0.1", server->port(), "job", {}}, late()).value();
-  CHECK(client->set("k", "v").code() == Code::kSystem);
-  CHECK(client->set("k", "v").code() == Code::kSystem);  // and it stays broken
+  CHECK(StoreClient::connect({"127.0.0.1", server->port(), "job", {}}, late()).status().code() == Code::kSystem);
   CHECK(server->get("k", Deadline::after(milliseconds(1))).status().code() == Code::kTimeout);
 }
 
 TEST_CASE("who stays silent, or dribbles, is dropped before the first request") {
   StoreServerOptions options;
-  options.silence = milliseconds(50);
+  options.proof = milliseconds(50);
   const auto server = StoreServer::start(options).value();
   const UniqueFd silent = raw_connection(server->port());
   const UniqueFd begun = raw_connection(server->port());
@@ -174,6 +174,40 @@ TEST_CASE("when too many have proven nothing the oldest of them is dropped") {
   send_bytes(silent[4], encode(StoreRequest{StoreOperation::kGet, "a", 0, {}}));
   CHECK(has_answer(silent[4]));
   CHECK(proven->get("a", late()).value() == "1");
+}
+
+TEST_CASE("a first request over 1 KiB ends its connection, a later one is answered") {
+  const auto server = StoreServer::start({}).value();
+  const auto large = encode(StoreRequest{StoreOperation::kSet, "large", 0, std::string(kMaxFirstFrameBytes, 'x')});
+  const UniqueFd stranger = raw_connection(server->port());
+  send_bytes(stranger, large);
+  CHECK(closed_by_server(stranger));
+  CHECK(server->get("large", Deadline::after(milliseconds(1))).status().code() == Code::kTimeout);
+  const UniqueFd fd = raw_connection(server->port());
+  send_bytes(fd, encode(StoreRequest{StoreOperation::kAdd, "n", 1, {}}));
+  REQUIRE(has_answer(fd));
+  send_bytes(fd, large);
+  CHECK(has_answer(fd));
+  CHECK(server->get("large", late()).ok());
+}
+
+TEST_CASE("a client that is dropped at any byte before its first answer dials again") {
+  StoreServerOptions options;
+  options.key = key_of(5);
+  const auto server = StoreServer::start(options).value();
+  test::FaultProxy whole({.target = server->port()});
+  REQUIRE(StoreClient::connect({"127.0.0.1", whole.port(), "job", options.key}, late()).ok());
+  for (const test::Flow flow : {test::Flow::kUp, test::Flow::kDown}) {
+    for (size_t at = 0; at < whole.recorded(flow).size(); at += kThorough ? 1 : 31) {
+      const auto kind = at % 2 == 0 ? test::CutKind::kFin : test::CutKind::kReset;
+      CAPTURE(flow == test::Flow::kUp, at);
+      test::FaultProxy proxy({.target = server->port(), .cut = test::Cut{flow, at, kind}});
+      const auto client = StoreClient::connect({"127.0.0.1", proxy.port(), "job", options.key}, late());
+      REQUIRE(client.status().sentence() == "");
+      CHECK(proxy.has_cut());
+      CHECK(client.value()->set("k", "v").ok());
+    }
+  }
 }
 
 TEST_CASE("two requests at once are answered one after the other") {
