@@ -145,6 +145,33 @@ TEST_CASE("messages of an earlier exchange are refused by both sides") {
   CHECK_FALSE(dialler.on_second(old_second).ok());
 }
 
+/// Of `count` exchanges each in which somebody without the key replays, reflects or guesses, those that came through.
+int accepted_of(int count) {
+  HelloFirst old_first{};
+  HelloThird old_third{};
+  REQUIRE(exchange(scope_of(kDialler), scope_of(kListener),
+                   {.first = [&](HelloFirst& message) { old_first = message; },
+                    .third = [&](HelloThird& message) { old_third = message; }})
+              .ok());
+  int accepted = 0;
+  for (int i = 0; i < count; ++i) {
+    HelloListener listener(scope_of(kListener));
+    const auto second = listener.on_first(old_first);
+    REQUIRE(second.ok());
+    HelloThird third = old_third;                                                                  // replayed
+    if (i % 3 == 1) std::copy(second.value().end() - 32, second.value().end(), third.end() - 32);  // reflected
+    if (i % 3 == 2) std::copy_n(second.value().begin() + 8, 32, third.end() - 32);                 // a guess
+    if (listener.on_third(third).ok()) ++accepted;
+  }
+  return accepted;
+}
+
+TEST_CASE("of a thousand replays, reflections and guesses none is accepted") { CHECK(accepted_of(1000) == 0); }
+
+TEST_CASE("of a million replays, reflections and guesses none is accepted", "[.][long]") {
+  CHECK(accepted_of(1'000'000) == 0);
+}
+
 TEST_CASE("a proof sent back to who made it proves nothing") {
   // The listener's own MAC, in the place of the dialler's.
   HelloDialler dialler(scope_of(kDialler), kListener, HelloPurpose::kData, 5);

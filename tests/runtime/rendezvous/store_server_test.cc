@@ -16,6 +16,8 @@
 #include "runtime/rendezvous/store_protocol.h"
 #include "tests/runtime/rendezvous/deadlines.h"
 #include "tests/support/fault_proxy.h"
+#include "tests/support/mirror.h"
+#include "tests/support/raw_connection.h"
 #include "tests/support/scale.h"
 
 namespace rueda::core {
@@ -73,6 +75,38 @@ std::vector<std::byte> frame_of(std::string_view body) {
   const auto rest = bytes_of(body);
   frame.insert(frame.end(), rest.begin(), rest.end());
   return frame;
+}
+
+/// What a client with the key says who adds 1 to "n", again on new connections.
+void replay_client(int count) {
+  StoreServerOptions options;
+  options.key = key_of(9);
+  const auto server = StoreServer::start(options).value();
+  std::string said, heard;
+  {
+    test::FaultProxy proxy({.target = server->port()});
+    const auto client = StoreClient::connect({"127.0.0.1", proxy.port(), "job", options.key}, late()).value();
+    REQUIRE(client->add("n", 1).value() == 1);
+    said = proxy.recorded(test::Flow::kUp);
+    heard = proxy.recorded(test::Flow::kDown);
+  }
+  for (int i = 0; i < count; ++i) {
+    test::RawConnection stranger(server->port());
+    stranger.say(said);
+    REQUIRE(stranger.hear_all().size() < heard.size());
+  }
+  CHECK(server->get("n", late()).value() == "1");
+}
+
+TEST_CASE("what a client said, said again on new connections, does nothing") { replay_client(kThorough ? 50 : 10); }
+
+TEST_CASE("what a client said, said again thousands of times, does nothing", "[.][long]") { replay_client(20'000); }
+
+TEST_CASE("who sends a client's own bytes back to it is no store") {
+  test::Mirror mirror;
+  const auto client = StoreClient::connect({"127.0.0.1", mirror.port(), "job", key_of(1)}, late());
+  REQUIRE_FALSE(client.ok());
+  CHECK(client.status().code() == Code::kSystem);
 }
 
 TEST_CASE("garbage ends its connection and nothing else") {
