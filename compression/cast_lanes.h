@@ -23,7 +23,7 @@ struct WideLanes {
     constexpr int64_t kMagnitude = 0x7fffffffffffffff;
     const Single nearest = __builtin_convertvector(value, Single);
     const Acc back = __builtin_convertvector(nearest, Acc);
-    const Long inexact = (back != value) & (value == value);
+    const Long inexact = (back != value) & (value == value);  // NOLINT(misc-redundant-expression)
     const Long away = (__builtin_bit_cast(Long, back) & kMagnitude) > (__builtin_bit_cast(Long, value) & kMagnitude);
     const Word lost = __builtin_convertvector(inexact, Word);
     const Word up = __builtin_convertvector(inexact & away, Word);

@@ -41,7 +41,7 @@ struct ElementRange {
 /// one. A chunk too short for all members has fewer owners, and chunks take turns over the members.
 class ChunkCut {
  public:
-  static constexpr int64_t kMinSliceBytes = 16 * 1024;
+  static constexpr int64_t kMinSliceBytes = 16 << 10;
 
   ChunkCut(int64_t chunk, int64_t length, size_t element_bytes, int members)
       : length_(length),

@@ -44,7 +44,7 @@ Neighbours::Neighbours(const Job& job) : job_(job) {
     if (fd.valid()) page_ = map_page(fd.get());
   }
   const bool joined = job.rank() > 1 || (page_ != nullptr && static_cast<double>(page_->magic) == address[2]);
-  if (!job.all(joined) || job.size() < 2 || job.rank() > 1) return;
+  if (!job.all(joined) || job.size() < 2 || job.rank() > 1 || page_ == nullptr) return;
   meeting_ = std::make_unique<Meeting>(*page_, job.rank());
 }
 

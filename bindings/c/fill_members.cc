@@ -112,8 +112,9 @@ class MemberFiller {
     rueda_op_options named = options_;
     if (!interned.value().empty()) named.name = interned.value().data();
     Result<std::string> name = member_name(call_, named, index);
-    if (name.ok()) request.name = std::move(name).value();
-    return name.status();
+    if (!name.ok()) return name.status();
+    request.name = std::move(name).value();
+    return {};
   }
 
   Status fill_tensors(Member& member, size_t index) {

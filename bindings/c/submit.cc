@@ -32,7 +32,7 @@ int32_t start(rueda_session* session, const OperationCall& given, rueda_handle* 
     const bool drained = operation.value()->spec().announce != nullptr;
     const rueda_handle number = handles().insert(operation.value(), drained ? call.completions : nullptr);
     cell->store(number);
-    const Status entered = engine->submit(operation.value());
+    Status entered = engine->submit(operation.value());
     if (entered.ok()) {
       *handle = number;
     } else {
@@ -60,7 +60,7 @@ int32_t run(rueda_session* session, const OperationCall& call) {
     const bool announced = operation.value()->spec().callback != nullptr;
     if (announced) cell->store(handles().insert(operation.value(), nullptr));
     Status entered;
-    const Status result = engine->submit_and_wait(operation.value(), entered);
+    Status result = engine->submit_and_wait(operation.value(), entered);
     if (announced) static_cast<void>(handles().remove(cell->load()));
     return result;
   });

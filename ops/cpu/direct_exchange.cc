@@ -8,7 +8,7 @@ namespace rueda::core {
 namespace {
 
 /// Where bytes go that have no place.
-constexpr size_t kDropBytes = 64 * 1024;
+constexpr size_t kDropBytes = 64 << 10;
 
 class DirectExchange {
  public:

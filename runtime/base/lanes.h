@@ -105,7 +105,7 @@ struct VectorLanes<Vectors, Bf16, kLanes> {
     const Bits bits = __builtin_bit_cast(Bits, value);
     const Bits rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     const Bits quiet = (bits >> 16) | 0x40u;
-    return __builtin_convertvector(value == value ? rounded : quiet, Raw);
+    return __builtin_convertvector(value == value ? rounded : quiet, Raw);  // NOLINT(misc-redundant-expression)
   }
   [[gnu::always_inline]] static void store(std::byte* to, Acc value) {
     const Raw raw = narrow(value);

@@ -42,7 +42,7 @@ struct Member {
   int64_t output_count() const { return output != nullptr ? output->count : slice.count; }
   /// Without the bytes of an opaque element.
   std::span<const int64_t> output_shape() const {
-    const std::vector<int64_t>& shape = output != nullptr ? output->shape : request.metadata.shape;
+    const std::span<const int64_t> shape = output != nullptr ? output->shape : request.metadata.shape;
     const size_t inner = request.metadata.shape.size() - request.metadata.dimensions().size();
     return {shape.data(), shape.size() - inner};
   }

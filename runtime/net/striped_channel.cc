@@ -29,7 +29,7 @@ Number get(const std::byte* at) {
 
 struct StripedChannel::Socket {
   std::unique_ptr<SecureStream> stream;
-  bool open = false;  // the handshake is done
+  bool open = false;   // the handshake is done
   bool ended = false;  // for reading, by the peer
   bool writing = false;
   Head out{};
@@ -126,14 +126,15 @@ void StripedChannel::ended(Socket& socket, const Status& how) {
 
 void StripedChannel::wait_for_others(const Status& how) {
   others_.expires_after(patience_);
-  others_.async_wait([this, life = std::weak_ptr(life_), how, before = received_](const boost::system::error_code& error) {
-    if (error || life.expired()) return;
-    waiting_ = wanted();
-    if (!waiting_) return;
-    if (received_ != before) return wait_for_others(how);
-    fail(Status(how.code(), fmt::format("{}, one of {}, and the others brought nothing for {} ms", how.sentence(),
-                                        sockets_.size(), patience_.count())));
-  });
+  others_.async_wait(
+      [this, life = std::weak_ptr(life_), how, before = received_](const boost::system::error_code& error) {
+        if (error || life.expired()) return;
+        waiting_ = wanted();
+        if (!waiting_) return;
+        if (received_ != before) return wait_for_others(how);
+        fail(Status(how.code(), fmt::format("{}, one of {}, and the others brought nothing for {} ms", how.sentence(),
+                                            sockets_.size(), patience_.count())));
+      });
 }
 
 Status StripedChannel::take_head(Socket& socket) {
@@ -154,9 +155,8 @@ Status StripedChannel::take_head(Socket& socket) {
 
 /// From `position` on, as far as one receive goes; empty: not wanted yet.
 std::span<std::byte> StripedChannel::place_of(uint64_t position) const {
-  const auto behind =
-      std::upper_bound(receiving_.begin(), receiving_.end(), position,
-                       [](uint64_t place, const Wanted& wanted) { return place < wanted.begin; });
+  const auto behind = std::upper_bound(receiving_.begin(), receiving_.end(), position,
+                                       [](uint64_t place, const Wanted& wanted) { return place < wanted.begin; });
   if (behind == receiving_.begin() || position >= wanted_end_) return {};
   const Wanted& one = *std::prev(behind);
   return one.into.subspan(position - one.begin);

@@ -25,8 +25,8 @@ class StripedChannel : public Channel {
   static constexpr size_t kMostFrameBytes = 128 << 10;
   static constexpr size_t kHeadBytes = 12;
 
-  /// How long the others may bring nothing once the peer has closed one. A peer that leaves closes all of them, and what
-  /// it sent before is behind none of these ends.
+  /// How long the others may bring nothing once the peer has closed one. A peer that leaves closes all of them, and
+  /// what it sent before is behind none of these ends.
   static constexpr std::chrono::milliseconds kPatience{5000};
 
   /// `streams`: at least one, of `io`, in any order; of the peer's it does not matter which is which. `broken`: as
@@ -63,15 +63,15 @@ class StripedChannel : public Channel {
   void fail(const Status& status);
 
   const std::chrono::milliseconds patience_;
-  boost::asio::steady_timer others_;           // runs from the end of one socket on
-  bool waiting_ = false;                       // for the others
+  boost::asio::steady_timer others_;  // runs from the end of one socket on
+  bool waiting_ = false;              // for the others
   std::shared_ptr<int> life_ = std::make_shared<int>();
   std::function<void(const Status&)> broken_;  // empty once called
   std::vector<std::unique_ptr<Socket>> sockets_;
   std::deque<std::span<const std::byte>> sending_;  // no socket has them yet
   uint64_t assigned_ = 0;                           // bytes that a socket has or had
   std::set<uint64_t> unsent_;                       // places of frames that a socket has
-  std::deque<Wanted> receiving_;  // in the stream's order; gone once all before has been received
+  std::deque<Wanted> receiving_;                    // in the stream's order; gone once all before has been received
   uint64_t wanted_end_ = 0;
   std::map<uint64_t, Frame> frames_;  // begun and not yet part of what is received in one piece, by place
   uint64_t received_ = 0;

@@ -141,8 +141,10 @@ class ConstTensor {
 class Tensor : public ConstTensor {
  public:
   template <typename R>
-  requires WritableRange<R> &&(!std::is_base_of_v<ConstTensor, std::remove_cvref_t<R>>)Tensor(R&& range)
-      : ConstTensor(range) {}  // NOLINT(google-explicit-constructor)
+  requires WritableRange<R> &&(!std::is_base_of_v<ConstTensor, std::remove_cvref_t<R>>)
+      // NOLINTNEXTLINE(bugprone-forwarding-reference-overload): the line above leaves tensors out
+      Tensor(R&& range)
+      : ConstTensor(range) {}
   Tensor(void* data, int32_t dtype, std::initializer_list<int64_t> shape) : ConstTensor(data, dtype, shape) {}
   Tensor(void* data, int32_t dtype, std::span<const int64_t> shape, size_t opaque_bytes = 0)
       : ConstTensor(data, dtype, shape, opaque_bytes) {}

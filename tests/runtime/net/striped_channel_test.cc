@@ -25,7 +25,8 @@ class Striped {
       streams.push_back(std::make_unique<SecureStream>(io_, UniqueFd(fds[0]), nullptr, StreamSide::kDialler));
       ends_.emplace_back(fds[1]);
     }
-    channel_.emplace(io_, std::move(streams), [this](const Status& why) { broken_ = why; }, patience);
+    channel_.emplace(
+        io_, std::move(streams), [this](const Status& why) { broken_ = why; }, patience);
     turn();
   }
   StripedChannel& channel() { return *channel_; }
@@ -159,9 +160,9 @@ TEST_CASE("a frame of no allowed length, or of bytes that were there already, br
   REQUIRE(peer.channel().received() == 2);
   REQUIRE(peer.broken().ok());
   peer.frame(2, wrong.place, "", wrong.length);
-  CHECK(peer.broken().sentence() == "a frame of " + std::to_string(wrong.length) + " bytes at " +
-                                        std::to_string(wrong.place) +
-                                        " does not fit behind 2 received ones; 1 to 131072 bytes are allowed, once each");
+  CHECK(peer.broken().sentence() ==
+        "a frame of " + std::to_string(wrong.length) + " bytes at " + std::to_string(wrong.place) +
+            " does not fit behind 2 received ones; 1 to 131072 bytes are allowed, once each");
   CHECK(text.substr(2, 6) == "......");
 }
 
