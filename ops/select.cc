@@ -27,11 +27,17 @@ const std::string* forced_row(const Settings& settings, OpKind kind) {
   }
 }
 
-/// The two-level rows, which RUEDA_HIERARCHICAL_ALLREDUCE is about.
+/// The two-level rows, which RUEDA_HIERARCHICAL_ALLREDUCE and RUEDA_HIERARCHICAL_ALLGATHER are about.
 constexpr std::string_view kByHost = "hierarchical";
 constexpr std::string_view kByHostNarrow = "hierarchical_narrow";
 
-bool is_by_host(std::string_view row) { return row == kByHost || row == kByHostNarrow; }
+constexpr std::string_view kGatherByHost = "hierarchical_allgather";
+
+/// The setting that a two-level row is under; of other rows kAuto.
+Choice by_host_choice(std::string_view row, const Settings& settings) {
+  if (row == kByHost || row == kByHostNarrow) return settings.hierarchical_allreduce;
+  return row == kGatherByHost ? settings.hierarchical_allgather : Choice::kAuto;
+}
 
 Status check_reduction(const BatchShape& shape) {
   if (!reduces(shape.kind)) return {};
@@ -76,6 +82,7 @@ bool serves(std::span<const Algorithm> rows, int index, const BatchShape& shape,
 
 /// The row to try first: the fastest where several can serve a shape. Empty: the first of the table that fits.
 std::string_view preferred_row(std::span<const Algorithm> rows, const BatchShape& shape, const Settings& settings) {
+  if (shape.kind == OpKind::kAllgather) return kGatherByHost;  // nobody knows its size before it runs
   if (shape.kind != OpKind::kAllreduce) return {};
   if (shape.one_host) {
     return wire_bytes(shape) * static_cast<uint64_t>(shape.ranks) <= kOneShotInputBytes ? "shm_one_shot"
@@ -118,8 +125,9 @@ std::string obstacle(const Algorithm& row, const BatchShape& shape, const Settin
   if (partial_sums && shape.op == ReduceOp::kAverage && !is_float(part_of(shape.dtype))) {
     return std::string("moves partial sums and cannot average ") + name_of(shape.dtype) + " exactly";
   }
-  if (is_by_host(row.name) && settings.hierarchical_allreduce == Choice::kForbid) {
-    return "is forbidden by RUEDA_HIERARCHICAL_ALLREDUCE=0";
+  if (by_host_choice(row.name, settings) == Choice::kForbid) {
+    return std::string("is forbidden by RUEDA_HIERARCHICAL_") +
+           (row.kind == OpKind::kAllgather ? "ALLGATHER=0" : "ALLREDUCE=0");
   }
   if (row.fits(shape)) return {};
   return "cannot serve " + std::to_string(shape.bytes) + " bytes of " + name_of(shape.dtype) + " on " +

@@ -3,10 +3,9 @@
 #include <cstring>
 #include <optional>
 
-#include "compression/codec.h"
 #include "ops/cpu/lane_view.h"
 #include "ops/cpu/shm_slots.h"
-#include "ops/exchange.h"
+#include "ops/cpu/stretch_cursor.h"
 
 namespace rueda::core {
 
@@ -15,38 +14,8 @@ namespace {
 using Word = LaneView::Word;
 using Area = LaneView::Area;
 
-/// Below this the fence after non-temporal stores costs more than they save.
-constexpr size_t kShortestPastCacheBytes = 4096;
-
 /// A tensor's limit and, generously, the counts.
 constexpr uint64_t kLongestStreamBytes = uint64_t{1} << 48;
-
-/// Walks stretches of memory as one run of bytes.
-class StretchCursor {
- public:
-  StretchCursor() = default;
-  explicit StretchCursor(Exchange::Stretches stretches) : stretches_(std::move(stretches)) {}
-
-  /// Calls `piece(data, length)` for each stretch of the next `bytes` bytes; `data` null where they are dropped.
-  template <typename Piece>
-  void take(size_t bytes, Piece&& piece) {
-    while (bytes > 0) {
-      const Exchange::Stretch& stretch = stretches_[index_];
-      const size_t length = std::min(bytes, stretch.bytes - offset_);
-      piece(stretch.data == nullptr ? nullptr : stretch.data + offset_, length);
-      bytes -= length;
-      offset_ += length;
-      if (offset_ < stretch.bytes) continue;
-      ++index_;
-      offset_ = 0;
-    }
-  }
-
- private:
-  Exchange::Stretches stretches_;
-  size_t index_ = 0;
-  size_t offset_ = 0;
-};
 
 /// What is known of a sender's stream: its counts as they arrive, then which of its bytes are for this member.
 struct Incoming {
@@ -141,12 +110,7 @@ Status ShmExchange::post(size_t chunk) {
   std::byte* to = view_.input(view_.index(), static_cast<int64_t>(chunk));
   const StoreHint hint = store_hint(mesh_);
   const PhaseScope packing(phases_, WorkPhase::kPack);
-  stream_.take(std::min(chunk_bytes_, stream_bytes_ - chunk * chunk_bytes_), [&](const std::byte* from, size_t length) {
-    codec(CodecId::kNone)
-        .encode(Dtype::kU8, 1.0, from, to, static_cast<int64_t>(length),
-                length < kShortestPastCacheBytes ? StoreHint::kPlain : hint);
-    to += length;
-  });
+  stream_.read(std::min(chunk_bytes_, stream_bytes_ - chunk * chunk_bytes_), to, hint);
   mesh_.ledger().claim(Area::kInput, slot, readers_, value(chunk));
   view_.publish(Word::kPosted, value(chunk));
   return {};
@@ -213,10 +177,7 @@ void ShmExchange::copy_out(int sender, size_t chunk) {
   if (begin >= end) return;
   const PhaseScope unpacking(phases_, WorkPhase::kUnpack);
   const std::byte* in = view_.input(sender, static_cast<int64_t>(chunk)) + (begin - first);
-  from.to.take(end - begin, [&](std::byte* out, size_t length) {
-    if (out != nullptr) std::memcpy(out, in, length);
-    in += length;
-  });
+  from.to.write(end - begin, in);
 }
 
 }  // namespace

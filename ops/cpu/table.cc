@@ -9,6 +9,7 @@
 #include "ops/cpu/direct_reducescatter.h"
 #include "ops/cpu/doubling.h"
 #include "ops/cpu/hierarchical.h"
+#include "ops/cpu/hierarchical_allgather.h"
 #include "ops/cpu/local.h"
 #include "ops/cpu/ring.h"
 #include "ops/cpu/shm_barrier.h"
@@ -82,6 +83,8 @@ constexpr std::array kRows = {
     local_exchange_row(kAllgather),
     shm_exchange_row(kAllgather, "shm_allgather"),
     direct_exchange_row(kAllgather, "direct_allgather"),
+    Algorithm{"hierarchical_allgather", kAllgather, true, hierarchical_allgather_fits, shm_exchange_plan,
+              hierarchical_allgather, nullptr},
     local_exchange_row(kAlltoall),
     shm_exchange_row(kAlltoall, "shm_alltoall"),
     direct_exchange_row(kAlltoall, "direct_alltoall"),

@@ -1,4 +1,4 @@
-// All-reduce in two levels, over shared memory inside each of several hosts and channels between them.
+// All-reduce and all-gather in two levels, over shared memory inside each of several hosts and channels between them.
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -97,6 +97,21 @@ class HostsRig {
 
 constexpr const char* kRows[] = {"hierarchical", "hierarchical_narrow"};
 
+CollectiveCase gathering(Dtype dtype, int64_t row, std::vector<int64_t> counts) {
+  CollectiveCase test;
+  test.kind = OpKind::kAllgather;
+  test.dtype = dtype;
+  test.row = row;
+  test.counts = std::move(counts);
+  return test;
+}
+
+/// Wants nothing of what arrives, as where a caller's memory has another shape.
+class Nowhere : public Arrivals {
+ public:
+  std::byte* place(size_t, std::span<const int64_t>) override { return nullptr; }
+};
+
 }  // namespace
 
 TEST_CASE("Two-level rows give the formula's result on even and uneven hosts") {
@@ -170,6 +185,53 @@ TEST_CASE("Each host sends its part of the batch once, whatever its ranks, and h
   CHECK(exact.sent_across() == bytes + bytes / 2);  // sums in fp32, results in fp16
 }
 
+TEST_CASE("The two-level all-gather puts rows in the order of ranks, on even and uneven hosts") {
+  for (const Hosts& hosts : {Hosts{2, 2}, Hosts{3, 1}, Hosts{1, 4}, Hosts{2, 2, 2}, Hosts{4, 3, 1}, Hosts{2, 5}}) {
+    HostsRig rig(hosts);
+    const Algorithm& row = row_named("hierarchical_allgather");
+    for (const uint32_t chunk_bytes : {0u, 64u, 4096u}) {  // 64: counts alone fill several
+      for (const std::vector<int64_t>& counts :
+           {std::vector<int64_t>{0}, {1}, {100, 0, 7}, {5, 5, 5, 5, 5, 5, 5, 5, 5}, {scaled_down(3001)}}) {
+        const CollectiveCase test = gathering(counts.size() % 2 == 0 ? Dtype::kI64 : Dtype::kU8, 3, counts);
+        INFO(hosts.size() << " hosts, chunks of " << chunk_bytes << ": " << test.text());
+        CHECK(rig.run(row, test, chunk_bytes) == "");
+      }
+    }
+  }
+}
+
+TEST_CASE("In a two-level all-gather each rank's rows cross to another host once") {
+  const CollectiveCase test = gathering(Dtype::kF32, 1, {50'000});
+  uint64_t rows = 0;  // of all ranks, in bytes
+  for (int rank = 0; rank < 6; ++rank) {
+    const Team team = team_on({3, 3}, rank);
+    rows += exchange_input(test, team, rank, 0).bytes.size();
+  }
+  HostsRig by_host({3, 3});
+  CHECK(by_host.run(row_named("hierarchical_allgather"), test) == "");
+  CHECK(by_host.sent_across() == rows + 6 * sizeof(int64_t));
+}
+
+TEST_CASE("A rank that wants nothing of an all-gather still carries it for its host") {
+  const Hosts hosts{2, 3};
+  MemoryHub hub;
+  LaneRanks::Options options = on_hosts(hosts);
+  options.channels = [&](int rank, const Abort& abort) { return hub.channel_set(rank, abort); };
+  options.wake_channels = [&] { hub.wake_all(); };
+  LaneRanks lanes(5, options);
+  const CollectiveCase test = gathering(Dtype::kF64, 1, {9000, 2});
+  const Algorithm& row = row_named("hierarchical_allgather");
+  CHECK(lanes.first_failure([&](int rank, Mesh& mesh) -> Status {
+    const Team team = team_on(hosts, rank);
+    const CaseTensors tensors(test, team);
+    Nowhere nowhere;
+    Call call = tensors.call(row.plan(shape_on(hosts, test)), 0);
+    if (rank == 0 || rank == 3) call.arrivals = &nowhere;
+    RUEDA_RETURN_IF_ERROR(row.run(call, mesh, Deadline::never()));
+    return call.arrivals == &nowhere ? Status() : tensors.check();
+  }) == "");
+}
+
 TEST_CASE("A two-level row whose peer dies ends with the reason, whatever it waits for") {
   HostsRig rig({2, 2});
   LaneRanks::Options options = on_hosts({2, 2});
@@ -177,11 +239,14 @@ TEST_CASE("A two-level row whose peer dies ends with the reason, whatever it wai
   options.channels = [&](int rank, const Abort& abort) { return hub.channel_set(rank, abort); };
   options.wake_channels = [&] { hub.wake_all(); };
   LaneRanks lanes(4, options);
-  const CollectiveCase test = reduction(Dtype::kF32, ReduceOp::kSum, {1 << 20});
+  const bool gathers = GENERATE(false, true);
+  const CollectiveCase test =
+      gathers ? gathering(Dtype::kF32, 1, {1 << 18}) : reduction(Dtype::kF32, ReduceOp::kSum, {1 << 20});
+  const Algorithm& row = row_named(gathers ? "hierarchical_allgather" : "hierarchical");
   const auto results = lanes.run([&](int rank, Mesh& mesh) -> Status {
     if (rank == 3) return Status(Code::kPeerLost, "rank 3 was killed", 3);
     uint64_t stamp = 0;
-    return run_case(row_named("hierarchical"), test, team_on({2, 2}, rank), mesh, stamp);
+    return run_case(row, test, team_on({2, 2}, rank), mesh, stamp);
   });
   for (const Status& result : results) CHECK(result.sentence() == "rank 3 was killed");
 }
@@ -203,6 +268,8 @@ TEST_CASE("Two-level rows run over TCP, where both kinds of wait have to wake ea
         CollectiveCase test = reduction(Dtype::kBf16, ReduceOp::kSum, {round * 7919, 3, scaled_down(round * 40'000)});
         RUEDA_RETURN_IF_ERROR(run_case(row_named(name), test, team, mesh, stamp, 65536));
       }
+      const CollectiveCase gather = gathering(Dtype::kF32, 1, {round * 1009, 3, scaled_down(round * 9'000)});
+      RUEDA_RETURN_IF_ERROR(run_case(row_named("hierarchical_allgather"), gather, team, mesh, stamp, 65536));
     }
     return {};
   }) == "");
@@ -234,4 +301,18 @@ TEST_CASE("From 64 KiB on, batches of several ranks on several hosts go by host,
   settings.deterministic = true;
   CHECK(row_for(half, {2, 2}) == "hierarchical");
   CHECK(row_for(large, {17, 2}) == "direct");
+}
+
+TEST_CASE("All-gathers go by host wherever one has several ranks, unless forbidden") {
+  Settings settings;
+  const auto row_for = [&](const Hosts& hosts) {
+    const BatchShape shape = shape_on(hosts, gathering(Dtype::kF32, 1, {1}));
+    const auto choice = select_row(algorithms(), settings, shape);
+    return choice.ok() ? std::string(algorithms()[choice.value().row].name) : choice.status().sentence();
+  };
+  CHECK(row_for({2, 2}) == "hierarchical_allgather");
+  CHECK(row_for({1, 3}) == "hierarchical_allgather");
+  CHECK(row_for({1, 1}) == "direct_allgather");
+  settings.hierarchical_allgather = Choice::kForbid;
+  CHECK(row_for({2, 2}) == "direct_allgather");
 }

@@ -1,0 +1,32 @@
+#include "ops/cpu/stretch_cursor.h"
+
+#include <cstring>
+
+#include "compression/codec.h"
+
+namespace rueda::core {
+
+namespace {
+
+/// Below this the fence after non-temporal stores costs more than they save.
+constexpr size_t kShortestPastCacheBytes = 4096;
+
+}  // namespace
+
+void StretchCursor::read(size_t bytes, std::byte* to, StoreHint hint) {
+  take(bytes, [&](const std::byte* from, size_t length) {
+    codec(CodecId::kNone)
+        .encode(Dtype::kU8, 1.0, from, to, static_cast<int64_t>(length),
+                length < kShortestPastCacheBytes ? StoreHint::kPlain : hint);
+    to += length;
+  });
+}
+
+void StretchCursor::write(size_t bytes, const std::byte* from) {
+  take(bytes, [&](std::byte* to, size_t length) {
+    if (to != nullptr) std::memcpy(to, from, length);
+    from += length;
+  });
+}
+
+}  // namespace rueda::core
