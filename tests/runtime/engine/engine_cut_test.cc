@@ -271,15 +271,15 @@ size_t wide(size_t step) { return step * (kThorough ? 1 : 5); }
 }  // namespace
 
 TEST_CASE("a store connection that ends after any number of bytes gives success or an error that names the peer") {
-  check_cuts(Line::kStore, wide(43));
+  check_cuts(Line::kStore, wide(97));
 }
 
 TEST_CASE("a control connection that ends after any number of bytes gives success or an error that names the peer") {
-  check_cuts(Line::kControl, wide(13));
+  check_cuts(Line::kControl, wide(29));
 }
 
 TEST_CASE("a data connection that ends after any number of bytes gives success or an error that names the peer") {
-  check_cuts(Line::kData, wide(3));
+  check_cuts(Line::kData, wide(5));
 }
 
 TEST_CASE("a connection that ends at each single byte gives success or an error that names the peer", "[.][long]") {
