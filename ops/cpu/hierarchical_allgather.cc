@@ -172,7 +172,8 @@ Status HierarchicalAllgather::share_counts() {
     const size_t begin = std::min(chunk * chunk_bytes_, all.size() * kCountBytes);
     RUEDA_RETURN_IF_ERROR(post_bytes(chunk, std::min(chunk_bytes_, all.size() * kCountBytes - begin), shown));
     for (LocalSender& sender : senders_) {
-      RUEDA_RETURN_IF_ERROR(view_.wait(sender.local, Word::kPosted, view_.value(static_cast<int64_t>(chunk)), deadline_));
+      RUEDA_RETURN_IF_ERROR(
+          view_.wait(sender.local, Word::kPosted, view_.value(static_cast<int64_t>(chunk)), deadline_));
       const size_t whole = sender.counts.size() * kCountBytes;
       const size_t from = std::min(chunk * chunk_bytes_, whole);
       std::memcpy(reinterpret_cast<std::byte*>(sender.counts.data()) + from,
@@ -184,8 +185,7 @@ Status HierarchicalAllgather::share_counts() {
   for (const LocalSender& sender : senders_) {
     size_t at = 0;
     for (const int member : members_of(sender.local)) {
-      RUEDA_RETURN_IF_ERROR(
-          exchange_.learn(member, std::span(sender.counts).subspan(at, exchange_.tensors())));
+      RUEDA_RETURN_IF_ERROR(exchange_.learn(member, std::span(sender.counts).subspan(at, exchange_.tensors())));
       at += exchange_.tensors();
     }
   }

@@ -13,8 +13,8 @@ namespace rueda::core {
 ///   post      own rows, then carried ones as they come, chunk by chunk through the shared input slots
 ///   collect   chunk j-1 of every local rank goes straight to where it belongs
 ///
-/// For B bytes of a rank and H hosts a rank sends B (H-1), where `direct_exchange` sends them to each rank of the others.
-/// Carried rows are received where this rank wants them itself, and copied on from there.
+/// For B bytes of a rank and H hosts a rank sends B (H-1), where `direct_exchange` sends them to each rank of the
+/// others. Carried rows are received where this rank wants them itself, and copied on from there.
 ///
 /// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
 Status hierarchical_allgather(const Call& call, Mesh& mesh, Deadline deadline);
