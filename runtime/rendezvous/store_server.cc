@@ -136,9 +136,11 @@ void StoreServer::State::adopt(UniqueFd socket) {
   drop_oldest_unproven();
   set_no_delay(socket.get());
   const uint64_t number = next_session++;
+  // Without a key there is nothing to prove, and a client that is dropped does not dial again.
+  const auto proof = options.key.present ? options.proof : options.silence;
   const auto ended = [this, number] { asio::post(io, [this, number] { sessions.erase(number); }); };
-  auto session = std::make_shared<StoreSession>(
-      io, std::move(socket), tls, table, StoreSession::Rules{options.proof, options.silence, options.end_key}, ended);
+  auto session = std::make_shared<StoreSession>(io, std::move(socket), tls, table,
+                                                StoreSession::Rules{proof, options.silence, options.end_key}, ended);
   sessions.emplace(number, session);
   session->start();
 }

@@ -16,7 +16,7 @@ struct StoreServerOptions {
   uint16_t port = 0;                          ///< 0: the kernel chooses
   std::string job = "job";                    ///< the identity of TLS's key: clients name the same
   JobKey key;                                 ///< not present: plain, for RUEDA_INSECURE=1
-  std::chrono::milliseconds proof{2'000};     ///< see StoreSession
+  std::chrono::milliseconds proof{2'000};     ///< see StoreSession; without a key: `silence`
   std::chrono::milliseconds silence{10'000};  ///< the same
   std::string end_key;                        ///< once it holds a DeathVerdict, a `get` of what is absent fails with it
   size_t max_unproven = 64;                   ///< when one more comes, the oldest of them is dropped

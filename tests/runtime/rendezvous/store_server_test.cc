@@ -174,7 +174,12 @@ TEST_CASE("a client without a key gets nothing from a server with one") {
 
 TEST_CASE("who stays silent, or dribbles, is dropped before the first request") {
   StoreServerOptions options;
-  options.proof = milliseconds(50);
+  if (GENERATE(true, false)) {
+    options.key = key_of(1);
+    options.proof = milliseconds(50);
+  } else {
+    options.silence = milliseconds(50);  // nothing is proven without a key
+  }
   const auto server = StoreServer::start(options).value();
   const UniqueFd silent = raw_connection(server->port());
   const UniqueFd begun = raw_connection(server->port());
@@ -186,9 +191,10 @@ TEST_CASE("who stays silent, or dribbles, is dropped before the first request") 
 
 TEST_CASE("a client that has proven itself may be silent, and wait, as long as it likes") {
   StoreServerOptions options;
+  options.key = key_of(1);
   options.silence = milliseconds(20);
   const auto server = StoreServer::start(options).value();
-  const StoreLocation where{"127.0.0.1", server->port(), "job", {}};
+  const StoreLocation where{"127.0.0.1", server->port(), "job", key_of(1)};
   const auto idle = StoreClient::connect(where, late()).value();
   REQUIRE(idle->set("a", "1").ok());
   const auto waiting = StoreClient::connect(where, late()).value();
