@@ -23,12 +23,6 @@ using Area = LaneView::Area;
 /// A group of the canonical bracket holds so many ranks of a host; a larger host is several groups.
 constexpr int kRanksInGroup = 16;
 
-Call on_host(const Call& call, const Team& local) {
-  Call mine = call;
-  mine.team = &local;
-  return mine;
-}
-
 /// What a chunk has on the channels: members, and how far their streams must have moved.
 using Marks = std::vector<std::pair<int, uint64_t>>;
 

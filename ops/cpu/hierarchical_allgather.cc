@@ -18,12 +18,6 @@ using Word = LaneView::Word;
 using Area = LaneView::Area;
 using Counts = std::vector<int64_t>;
 
-Call among(const Call& call, const Team& local) {
-  Call mine = call;
-  mine.team = &local;
-  return mine;
-}
-
 /// A rank of the own host as a source of chunks.
 struct LocalSender {
   int local = 0;  ///< its place on the host
@@ -49,7 +43,7 @@ class HierarchicalAllgather {
         phases_(call.phases),
         exchange_(call),
         map_(*call.team),
-        local_call_(among(call, map_.local())),
+        local_call_(on_host(call, map_.local())),
         view_(local_call_, mesh),
         team_(call, mesh, deadline),
         chunk_bytes_(call.choice.chunk_bytes) {

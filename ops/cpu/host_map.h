@@ -44,4 +44,11 @@ class HostMap {
   Team local_;
 };
 
+/// The call as the members on this rank's host see it. Borrows `local`.
+inline Call on_host(const Call& call, const Team& local) {
+  Call mine = call;
+  mine.team = &local;
+  return mine;
+}
+
 }  // namespace rueda::core

@@ -22,6 +22,8 @@ class Striped {
     for (int i = 0; i < sockets; ++i) {
       int fds[2];
       REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
+      const int small = 64 << 10;
+      ::setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
       streams.push_back(std::make_unique<SecureStream>(io_, UniqueFd(fds[0]), nullptr, StreamSide::kDialler));
       ends_.emplace_back(fds[1]);
     }
