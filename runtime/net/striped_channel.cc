@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
+
+#include "runtime/base/wire.h"
 
 namespace rueda::core {
 
@@ -13,16 +14,11 @@ namespace {
 
 using Head = std::array<std::byte, StripedChannel::kHeadBytes>;
 
-template <typename Number>
-void put(std::byte* at, Number value) {
-  for (size_t i = 0; i < sizeof value; ++i) at[i] = static_cast<std::byte>(value >> (8 * i));
-}
-
-template <typename Number>
-Number get(const std::byte* at) {
-  Number value = 0;
-  for (size_t i = 0; i < sizeof value; ++i) value |= static_cast<Number>(at[i]) << (8 * i);
-  return value;
+void write_head(Head& head, uint64_t place, size_t length) {
+  WireWriter writer;
+  writer.u64(place);
+  writer.u32(static_cast<uint32_t>(length));
+  std::copy(writer.view().begin(), writer.view().end(), head.begin());
 }
 
 }  // namespace
@@ -78,8 +74,7 @@ void StripedChannel::assign() {
     if (first.empty()) sending_.pop_front();
     const uint64_t place = std::exchange(assigned_, assigned_ + frame.size());
     unsent_.insert(place);
-    put(socket.out.data(), place);
-    put(socket.out.data() + 8, static_cast<uint32_t>(frame.size()));
+    write_head(socket.out, place, frame.size());
     socket.writing = true;
     socket.stream->write(socket.out, frame, [this, &socket, place](const Status& status, size_t) {
       if (!status.ok()) return fail(status);
@@ -138,8 +133,9 @@ void StripedChannel::wait_for_others(const Status& how) {
 }
 
 Status StripedChannel::take_head(Socket& socket) {
-  socket.place = get<uint64_t>(socket.in.data());
-  socket.left = get<uint32_t>(socket.in.data() + 8);
+  WireReader head(std::span<const std::byte>(socket.in));
+  socket.place = head.u64();
+  socket.left = head.u32();
   const auto next = frames_.lower_bound(socket.place);
   const bool before = next != frames_.begin() && std::prev(next)->first + std::prev(next)->second.length > socket.place;
   const bool behind = next != frames_.end() && next->first < socket.place + socket.left;
