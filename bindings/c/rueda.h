@@ -142,7 +142,8 @@ typedef struct rueda_init_options {
   const void* job_key;      /* pre-shared key, `job_key_bytes` (at least 16) of it; NULL: RUEDA_JOB_KEY_FD, _FILE */
   size_t job_key_bytes;
   double timeout_seconds; /* how long to wait for all ranks; infinity: for ever; 0: RUEDA_INIT_TIMEOUT_SECONDS, 30 */
-  const rueda_process_set* process_sets; /* made from the start, the same on all ranks: their numbers are 1, 2, ... */
+  const rueda_process_set* process_sets; /* made from the start: their numbers are 1, 2, ...; where ranks give others,
+                                            or in another order, rueda_init fails with MISMATCH on all of them */
   size_t process_set_count;
   /* With one of these MPI says who is in the job (docs/guide/under-mpirun.md), and has_rank and store are 0. All ranks
    * give the same. */

@@ -1,9 +1,13 @@
 // The composing file: settings, identity, store, epoch, data plane and engine become one session.
 #include "bindings/c/session.h"
 
+#include <fmt/format.h>
 #include <openssl/sha.h>
 #include <pthread.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <functional>
 
 #include "bindings/c/callback_store.h"
 #include "bindings/c/check_settings.h"
@@ -17,6 +21,7 @@
 #include "runtime/base/build_id.h"
 #include "runtime/base/fork_closed.h"
 #include "runtime/base/log.h"
+#include "runtime/base/rank_ranges.h"
 #include "runtime/base/unread_variables.h"
 #include "runtime/engine/placement.h"
 #include "runtime/rendezvous/fabric_store.h"
@@ -113,6 +118,21 @@ Status check_rows(const Settings& settings, const Plugins& plugins) {
   return plane.ok() ? check_forced_rows(plane.value()->rows(), settings) : plane.status();
 }
 
+/// The same for the same sets, whatever the order of their ranks: "ranks 0-2; ranks 1-2".
+std::string in_words(std::vector<std::vector<int>> sets) {
+  constexpr size_t kMostShown = 512;
+  std::string words;
+  for (std::vector<int>& ranks : sets) {
+    std::sort(ranks.begin(), ranks.end());
+    words += (words.empty() ? "" : "; ") + rank_ranges(ranks, {});
+  }
+  if (words.empty()) return "none";
+  if (words.size() <= kMostShown) return words;
+  // All ranks run the same build, so that they hash alike.
+  return fmt::format("{}... ({} sets, {:016x})", words.substr(0, kMostShown), sets.size(),
+                     std::hash<std::string>()(words));
+}
+
 /// A set of rueda_init is a set like others, whose name says its place.
 Status add_static_sets(Engine& engine, const std::vector<std::vector<int>>& sets) {
   for (size_t i = 0; i < sets.size(); ++i) {
@@ -150,7 +170,8 @@ void warn_of(const std::string& sentence) {
 Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, Meeting meeting,
                                                      const Settings& settings, const Plugins& plugins,
                                                      const std::vector<std::vector<int>>& sets, Deadline deadline) {
-  const FormOptions form{.build = build_id() + plugins.suffix, .fabric = meeting.fabric};
+  const FormOptions form{
+      .build = build_id() + plugins.suffix, .fabric = meeting.fabric, .process_sets = in_words(sets)};
   Result<Formation> formation = form_epoch(identity, meeting.store.get(), settings, deadline, form);
   if (!formation.ok()) return formation.status();
   if (identity.size > 1) warn_of(confined_sentence(identity.rank));

@@ -79,14 +79,15 @@ Table program_table(std::span<const Wish> wishes) {
 
 /// The marks of the keys only where all have one: of a rank that has none, that is what there is to say.
 Table start_table(std::span<const Wish> wishes) {
-  Table table{{"size of the job", {}}, {"job key", {}}};
+  Table table{{"size of the job", {}}, {"process sets", {}}, {"job key", {}}};
   const auto keyed = [](const Wish& wish) { return !wish.key_mark.empty(); };
   const bool marked = std::all_of(wishes.begin(), wishes.end(), keyed);
   if (marked) table.emplace_back("mark of the job key", Column());
   for (size_t rank = 0; rank < wishes.size(); ++rank) {
     table[0].second.add(static_cast<int>(rank), std::to_string(wishes[rank].size));
-    table[1].second.add(static_cast<int>(rank), keyed(wishes[rank]) ? "yes" : "no");
-    if (marked) table[2].second.add(static_cast<int>(rank), wishes[rank].key_mark);
+    table[1].second.add(static_cast<int>(rank), wishes[rank].process_sets);
+    table[2].second.add(static_cast<int>(rank), keyed(wishes[rank]) ? "yes" : "no");
+    if (marked) table[3].second.add(static_cast<int>(rank), wishes[rank].key_mark);
   }
   return table;
 }

@@ -29,14 +29,16 @@ struct Formation {
 struct FormOptions {
   std::string build = build_id();
   FabricShare fabric = {};  ///< what goes over a library's network rather than TCP
+  /// The sets that init's caller gave, in words of at most 1 KiB: ranks with other words are not let in.
+  std::string process_sets = {};
 };
 
 /// Forms an epoch through the store: epoch number by the protocol of wishes (`roll_call.h`), endpoints, checks of
-/// protocol number, build id and agreed settings, descriptors between local ranks, locality as a partition, control
-/// connections to the others. Blocks, at most until `deadline` and what the store needs to answer. A job of one rank
-/// uses neither `store`, which may then be null, nor sockets. kTimeout names the ranks that never came; kMismatch
-/// carries the table of who has what, the same on all ranks; kSystem names the rank that could not take part. After a
-/// failure nothing is left and it may be called again.
+/// protocol number, build id, process sets and agreed settings, descriptors between local ranks, locality as a
+/// partition, control connections to the others. Blocks, at most until `deadline` and what the store needs to answer. A
+/// job of one rank uses neither `store`, which may then be null, nor sockets. kTimeout names the ranks that never came;
+/// kMismatch carries the table of who has what, the same on all ranks; kSystem names the rank that could not take part.
+/// After a failure nothing is left and it may be called again.
 Result<Formation> form_epoch(const Identity& identity, Store* store, const Settings& settings, Deadline deadline,
                              const FormOptions& options = {});
 

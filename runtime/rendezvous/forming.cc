@@ -117,6 +117,7 @@ Result<Wish> Forming::make_wish() const {
   wish.size = identity_.size;
   wish.key_mark = key_mark(identity_.key, identity_.job);
   wish.agreed = print_agreed(settings_);
+  wish.process_sets = options_.process_sets;
   wish.endpoint.host = identity_.host;
   wish.endpoint.pid = ::getpid();
   wish.endpoint.worker = identity_.worker;

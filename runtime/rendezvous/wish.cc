@@ -74,6 +74,7 @@ std::string encode(const Wish& wish) {
   writer.text(wish.key_mark);
   write(writer, wish.endpoint);
   writer.text(wish.agreed);
+  writer.text(wish.process_sets);
   return writer.take_text();
 }
 
@@ -91,6 +92,7 @@ Result<Wish> decode_wish(std::string_view bytes) {
   wish.key_mark = reader.text(kMaxName);
   wish.endpoint = read_endpoint(reader);
   wish.agreed = reader.text(kMaxSettings);
+  wish.process_sets = reader.text(kMaxName);
   if (!reader.finished()) return unreadable("wish", bytes.size());
   return wish;
 }

@@ -10,7 +10,7 @@
 namespace rueda::core {
 
 /// Changes with every change of what ranks say to each other.
-inline constexpr uint32_t kProtocolNumber = 2;
+inline constexpr uint32_t kProtocolNumber = 3;
 
 /// A rank asks to take part in the next epoch: everything that rank 0 needs to know of it. Only `protocol` and `build`
 /// are readable across different protocols; the rest is then empty.
@@ -22,7 +22,8 @@ struct Wish {
   int size = 1;
   std::string key_mark;  ///< `key_mark` of its job key; empty: it holds none
   Endpoint endpoint;
-  std::string agreed;  ///< `print_agreed` of its settings
+  std::string agreed;        ///< `print_agreed` of its settings
+  std::string process_sets;  ///< as in FormOptions
 };
 
 /// What rank 0 tells all once it has them together.
