@@ -45,6 +45,16 @@ TEST_CASE("rows that a setting names run over MPI") {
   }
 }
 
+TEST_CASE("a tensor of 2^31 + 1001 elements crosses MPI right to the last one", "[.][long]") {
+  for (const std::string row : {"auto", "ring", "mpi_native"}) {
+    const CommandResult run =
+        mpirun(2, Hosts::kAlone, with(kAllMpi, "RUEDA_ALLREDUCE_ALGORITHM=" + row), {"mpi_api_rank", "large"});
+    INFO(row << "\n" << run.out << run.err);
+    CHECK(run.exit_code == 0);
+    CHECK(count_of(run.out, "2^31 + 1001 elements are right") == 2);
+  }
+}
+
 TEST_CASE("where MPI does not move the data there is no row of its own") {
   const CommandResult run =
       mpirun(2, Hosts::kTogether, {"RUEDA_CONTROLLER=mpi", "RUEDA_ALLREDUCE_ALGORITHM=mpi_native"}, {"mpi_api_rank"});
