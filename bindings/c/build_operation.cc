@@ -28,8 +28,8 @@ Status check_options(const rueda_op_options& options) {
     return wrong(
         fmt::format("name \"{}\" and name_id {} are both given: one of them is", options.name, options.name_id));
   }
-  if (options.reserved2 != 0) {
-    return wrong(fmt::format("rueda_op_options.reserved2 is {}; set it to 0", options.reserved2));
+  if (options.more != 0 && options.more != 1) {
+    return wrong(fmt::format("rueda_op_options.more is {}; it is 0 or 1", options.more));
   }
   return {};
 }
@@ -52,6 +52,7 @@ OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options
     }
   }
   spec.stream = options.stream;
+  spec.more = options.more != 0;
   if (options.drain != 0 && call.completions != nullptr) {
     spec.announce = [queue = call.completions, context = options.drain_context, handle](Code code) {
       queue->add({handle->load(), context, static_cast<int32_t>(code), 0});

@@ -34,7 +34,9 @@ int32_t rueda_drain(rueda_session* session, rueda_completion* out, size_t capaci
     if (count == nullptr) return core::Status(core::Code::kInvalidArgument, "count is NULL");
     *count = 0;
     if (out == nullptr && capacity > 0) return core::Status(core::Code::kInvalidArgument, "out is NULL");
-    RUEDA_RETURN_IF_ERROR(core::engine_of(session).status());
+    const core::Result<std::shared_ptr<core::Engine>> engine = core::engine_of(session);
+    if (!engine.ok()) return engine.status();
+    engine.value()->look();
     *count = session->completions->drain(out, capacity);
     return {};
   });

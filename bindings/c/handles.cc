@@ -71,8 +71,10 @@ int32_t rueda_poll(rueda_handle handle) {
   int32_t answer = -1;
   core::guarded([&]() -> core::Status {
     const auto operation = core::find(handle);
-    if (operation.ok()) answer = operation.value()->done() ? 1 : 0;
-    return operation.status();
+    if (!operation.ok()) return operation.status();
+    operation.value()->engine().look();
+    answer = operation.value()->done() ? 1 : 0;
+    return {};
   });
   return answer;
 }

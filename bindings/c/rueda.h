@@ -255,8 +255,12 @@ typedef struct rueda_op_options {
   int64_t name_id;     /* from rueda_intern, instead of `name`; 0: none */
   void* drain_context; /* handed back in rueda_completion */
   int32_t drain;       /* 1: rueda_drain tells when it has finished; the blocking forms take no notice */
-  int32_t reserved2;   /* 0 */
+  int32_t more;        /* 1: others follow at once, see below; the blocking forms take no notice */
 } rueda_op_options;
+
+/* `more` saves waking a thread of the library for each of many small operations, as MSG_MORE saves packets: what is
+ * enqueued with it may stay here until this thread or another one enqueues without it, waits, polls or drains, and at
+ * most for about a second. It goes off earlier where the library is awake anyway. */
 
 /* A number that stands for `name` in `rueda_op_options.name_id`, at least 1 and the same each time: enqueueing by it
  * neither measures, checks nor hashes the name. The name may still be given as text as well; other ranks need not

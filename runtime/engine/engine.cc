@@ -186,7 +186,7 @@ Status Engine::remove_process_set(SetId number) {
 
 Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   Status entered;
-  if (enter(operation, entered) && baton_.nobody_looks()) ring_coordinator();
+  if (enter(operation, entered) && !operation->spec().more && baton_.nobody_looks()) ring_coordinator();
   return entered;
 }
 
@@ -213,7 +213,10 @@ Status Engine::submit_and_wait(const std::shared_ptr<Operation>& operation, Stat
 bool Engine::worth_spinning(const Operation& operation) const { return cores_to_spare_ || !operation.on_lane(); }
 
 Status Engine::wait(Operation& operation, Deadline deadline) {
-  if (operation.done()) return operation.status();
+  if (operation.done()) {
+    look();
+    return operation.status();
+  }
   const auto begin = SteadyClock::now();
   const auto spin_end = begin + kSpinBudget;
   while (!operation.done() && SteadyClock::now() < spin_end && !deadline.passed() && worth_spinning(operation)) {
@@ -224,6 +227,7 @@ Status Engine::wait(Operation& operation, Deadline deadline) {
     }
     relax(style_);
   }
+  look();
   const Status slept = operation.done() ? Status() : operation.sleep(deadline);
   recorder_.waited(begin);
   return slept.ok() ? operation.status() : slept;

@@ -50,12 +50,17 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   std::string_view interned(int64_t number) const { return names_.text(number); }
 
   /// Enqueues. Not ok: nothing was enqueued (kInvalidArgument: a name is in flight; kShutDown, kPeerLost: as named).
+  /// With `more` nobody is woken: whoever looks next takes it, which is the coordinator's tick at the latest.
   Status submit(const std::shared_ptr<Operation>& operation);
   /// Enqueues and waits, as one: the shortest way for one small tensor. `entered` not ok: nothing was enqueued.
   Status submit_and_wait(const std::shared_ptr<Operation>& operation, Status& entered);
   /// Waits until done and returns the operation's status; runs turns meanwhile where that is allowed.
   /// kTimeout, kInterrupted with `operation.done()` false: it is still in flight.
   Status wait(Operation& operation, Deadline deadline);
+  /// Somebody looks at what was submitted with `more`. Any thread, never blocks.
+  void look() {
+    if (!inbox_.empty() && baton_.nobody_looks()) ring_coordinator();
+  }
   /// Gets the loan back: an error verdict on all ranks where there is no batch yet; else waits, and at the deadline
   /// ends the epoch. Returns once the operation is done, with its status.
   Status abandon(const std::shared_ptr<Operation>& operation, Deadline deadline);

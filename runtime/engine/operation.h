@@ -59,6 +59,7 @@ struct OperationSpec {
   const DeviceRow* device = nullptr;            ///< null: the cpu's
   int32_t device_index = 0;
   void* stream = nullptr;
+  bool more = false;  ///< nobody need be woken for it: see Engine::submit
 };
 
 /// Whose memory an output is that the caller gave no place for.

@@ -68,16 +68,16 @@ TEST_CASE("a name that is not UTF-8 is refused with the byte's place") {
   });
 }
 
-TEST_CASE("a reserved field that is not 0 is refused with its value") {
+TEST_CASE("a flag that is neither 0 nor 1 is refused with its value") {
   each_rank_is_refused(
       [](rueda_session* session, rueda_handle* handle) {
         std::vector<float> values(1);
         const CTensor tensor(values, RUEDA_F32);
         rueda_op_options options = named("w");
-        options.reserved2 = 7;
+        options.more = 7;
         return reduce(session, tensor.get(), RUEDA_SUM, &options, handle);
       },
-      "reserved2 is 7");
+      "more is 7");
 }
 
 TEST_CASE("a group with the same name twice is refused whole") {

@@ -75,6 +75,7 @@ struct AllreduceOptions {
   Allocate allocate = {};
   NameId name_id = {};
   std::optional<Drain> drain = {};
+  bool more = false;  ///< others follow at once: as in rueda_op_options
 };
 
 struct BroadcastOptions {
@@ -143,6 +144,7 @@ class COptions {
     c_.postscale = options.postscale;
     c_.average_over = static_cast<int32_t>(options.over);
     c_.stream = options.stream;
+    c_.more = options.more ? 1 : 0;
   }
   explicit COptions(const BroadcastOptions& options) : COptions(options, options.allocate) {
     c_.stream = options.stream;

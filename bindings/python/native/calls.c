@@ -157,9 +157,10 @@ rueda_py_request* rueda_py_prepare(rueda_session* session, int32_t dtype, int32_
   return request;
 }
 
-int64_t rueda_py_start_prepared(rueda_session* session, rueda_py_request* request, uintptr_t address) {
+int64_t rueda_py_start_prepared(rueda_session* session, rueda_py_request* request, uintptr_t address, int32_t more) {
   rueda_tensor tensor = request->tensor;
   tensor.data = (void*)address;
+  request->options.more = more;
   rueda_handle handle = 0;
   const int32_t code = rueda_allreduce_async(session, &tensor, &tensor, request->op, &request->options, &handle);
   return handle_or_code(code, handle);

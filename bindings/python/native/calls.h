@@ -64,7 +64,7 @@ typedef struct rueda_py_request rueda_py_request;
 rueda_py_request* rueda_py_prepare(rueda_session* session, int32_t dtype, int32_t dimensions, const int64_t* shape,
                                    int32_t op, const char* name, int32_t process_set, int32_t codec, double prescale,
                                    double postscale);
-int64_t rueda_py_start_prepared(rueda_session* session, rueda_py_request* request, uintptr_t address);
+int64_t rueda_py_start_prepared(rueda_session* session, rueda_py_request* request, uintptr_t address, int32_t more);
 void rueda_py_forget(rueda_py_request* request);
 
 /* Where output `index` of a finished operation lies: writes its address and extents (`shape` has 16 places) and returns

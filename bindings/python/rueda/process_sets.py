@@ -124,7 +124,7 @@ def init(comm: Any = None, process_sets: Any = None) -> None:
     comm: None; a list of all ranks says the same, and a part of them is refused (ValueError): make a process set of it.
         Or a communicator of mpi4py's: its ranks are the job's, in its order, and MPI brings them together, which needs
         the MPI plug-in (docs/guide/under-mpirun.md). All of its ranks give it; it may be freed once init() is over.
-    process_sets: sets that are part of the job from the start, the same on all ranks, or none begins; "dynamic" and None: none.
+    process_sets: sets that are part of the job from the start, the same on all ranks; "dynamic" and None: none.
 
     ValueError: a variable RUEDA_... is wrong; names it. HorovodInternalError: ranks that never came (TimeoutError), builds
     or settings that differ between ranks.

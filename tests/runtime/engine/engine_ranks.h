@@ -42,6 +42,7 @@ struct Sum {
   std::vector<std::vector<float>*> tensors;  ///< in place, summed; several: a group
   std::function<void(core::Code)> callback = nullptr;
   std::function<void*(size_t bytes)> allocate = nullptr;  ///< where given, outputs come from it
+  bool more = false;                                      ///< as in OperationSpec
 };
 std::shared_ptr<core::Operation> make_sum(core::Engine& engine, const Sum& sum);
 /// Enqueues; requires that it was taken.

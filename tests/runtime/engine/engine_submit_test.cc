@@ -108,6 +108,34 @@ TEST_CASE("what piles up is fused and every tensor of a batch gets its own sum")
   });
 }
 
+TEST_CASE("operations of which more follow are taken when somebody waits, polls or enqueues without, or by the tick") {
+  const bool by_callers = GENERATE(true, false);
+  enum class How { kWait, kWaitZero, kLook, kLast, kNobody };
+  const How how = GENERATE(How::kWait, How::kWaitZero, How::kLook, How::kLast, How::kNobody);
+  EngineRanks::run({.size = 2, .settings = progress(by_callers)}, [how](Engine& engine, int rank) {
+    std::vector<std::vector<float>> tensors(6, std::vector<float>(5));
+    std::vector<std::shared_ptr<Operation>> operations;
+    std::latch called(std::ssize(tensors));
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      fill(tensors[i], rank, static_cast<int>(i));
+      Sum sum{"w" + std::to_string(i), {&tensors[i]}, [&](Code) { called.count_down(); }};
+      sum.more = how != How::kLast || i + 1 < tensors.size();
+      operations.push_back(start_sum(engine, sum));
+    }
+    for (const auto& operation : operations) {
+      while (how == How::kWaitZero && engine.wait(*operation, Deadline::after({})).code() == Code::kTimeout) {
+      }
+      while (how == How::kLook && !operation->done()) engine.look();
+    }
+    if (how == How::kWait) require(finish(*operations.front()).ok(), "the first");
+    called.wait();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      require(operations[i]->done() && operations[i]->status().ok(), operations[i]->status().sentence());
+      require_sums(tensors[i], 2, static_cast<int>(i));
+    }
+  });
+}
+
 TEST_CASE("a group succeeds whole") {
   EngineRanks::run({.size = 2}, [](Engine& engine, int rank) {
     std::vector<std::vector<float>> tensors(5, std::vector<float>(11));

@@ -19,6 +19,10 @@ from rueda.torch.rows import sparse_allreduce_async
 _start_prepared = lib.rueda_py_start_prepared
 _strided = torch.strided
 
+# As long as others of the step are still to come, gradients smaller than this together wake nobody: what waking takes is more
+# than what enqueueing them takes, and their reduction would hardly be begun before the next one comes.
+_HELD_BYTES = 256 << 10
+
 
 def _is_plain(tensor: torch.Tensor) -> bool:
     """Whether it lies contiguously in the host's memory."""
@@ -44,7 +48,7 @@ class Reduction:
 class Member:
     """One parameter: its gradient's name, and how many backward passes have added to it since the last step."""
 
-    __slots__ = ("parameter", "name", "passes", "group", "handle", "request", "session", "dtype", "count")
+    __slots__ = ("parameter", "name", "passes", "group", "handle", "request", "session", "dtype", "count", "bytes")
 
     def __init__(self, parameter: torch.Tensor, name: str):
         self.parameter = parameter
@@ -55,7 +59,7 @@ class Member:
         self.request: Any = None  # its usual all-reduce: for this session, of a contiguous gradient of this dtype and count
         self.session: Optional[Session] = None
         self.dtype: Optional[torch.dtype] = None
-        self.count = 0
+        self.count = self.bytes = 0
 
     def prepare(self, session: Session, gradient: torch.Tensor, how: Reduction, process_set: int) -> None:
         """Makes the request for gradients like this one."""
@@ -66,6 +70,7 @@ class Member:
             raise errors.last_error(lib.rueda_last_error_code())
         self.request, self.session = ffi.gc(request, lib.rueda_py_forget), session
         self.dtype, self.count = gradient.dtype, gradient.numel()
+        self.bytes = self.count * gradient.element_size()
 
 
 class Group:
@@ -96,6 +101,9 @@ class GradientReducer:
             for member in group.members:
                 member.group = group
         self._finish: List[Tuple[Handle, Callable[[Any], None]]] = []
+        self._units = sum(member.group is None for member in self._members.values()) + sum(bool(g.members) for g in self._groups)
+        self._left = self._units  # of them to be enqueued in this step
+        self._held = 0  # bytes that were enqueued without waking anybody
         self._keep: List[Any] = [_on_gradient(p, functools.partial(self._ready, member)) for p, member in self._members.items()]
 
     def detach(self) -> None:
@@ -111,28 +119,37 @@ class GradientReducer:
 
     def _ready(self, member: Member, _: Any = None) -> None:
         """The backward pass has added to this parameter's gradient."""
-        if member.passes >= self.passes_per_step:
-            raise AssertionError(
-                f"gradient of {member.name.decode()!r}: more than {self.passes_per_step} backward passes before step() or "
-                "synchronize(); backward_passes_per_step= says how many there are")
-        member.passes += 1
-        if member.passes < self.passes_per_step:
+        passes = member.passes + 1
+        if passes != self.passes_per_step:
+            self._count(member, passes)
             return
+        member.passes = passes
         if member.group is None:
+            self._left -= 1
             self._enqueue(member)
         else:
             member.group.missing -= 1
             if member.group.missing == 0:
+                self._left -= 1
                 self._enqueue_group(member.group)
+
+    def _count(self, member: Member, passes: int) -> None:
+        if passes > self.passes_per_step:
+            raise AssertionError(
+                f"gradient of {member.name.decode()!r}: more than {self.passes_per_step} backward passes before step() or "
+                "synchronize(); backward_passes_per_step= says how many there are")
+        member.passes = passes
 
     def _enqueue(self, member: Member) -> None:
         gradient, session = member.parameter.grad, current()
-        if (session is not member.session or gradient.dtype is not member.dtype or not _is_plain(gradient)
-                or gradient.numel() != member.count):  # fmt: skip
+        if (session is not member.session or gradient.dtype is not member.dtype or gradient.layout is not _strided
+                or not gradient.is_cpu or not gradient.is_contiguous() or gradient.numel() != member.count):  # fmt: skip
             self._enqueue_unusual(member, gradient, session)
             return
-        number = _start_prepared(session.pointer, member.request, gradient.data_ptr())
-        member.handle = Handle(session, number, gradient)
+        held = self._held + member.bytes
+        more = held < _HELD_BYTES and self._left > 0
+        self._held = held if more else 0
+        member.handle = Handle(session, _start_prepared(session.pointer, member.request, gradient.data_ptr(), more), gradient)
 
     def _enqueue_unusual(self, member: Member, gradient: torch.Tensor, session: Session) -> None:
         """Whatever has no request yet, or cannot have one."""
@@ -231,6 +248,7 @@ class GradientReducer:
             member.passes, member.handle = 0, None
         for group in self._groups:
             group.missing = len(group.members)
+        self._left, self._held = self._units, 0
 
 
 def _on_gradient(parameter: torch.Tensor, ready: Callable[..., None]) -> Tuple[Any, ...]:
