@@ -126,12 +126,15 @@ def init(comm: Any = None, process_sets: Any = None) -> None:
         the MPI plug-in (docs/guide/under-mpirun.md). All of its ranks give it; it may be freed once init() is over.
     process_sets: sets that are part of the job from the start, the same on all ranks; "dynamic" and None: none.
 
-    ValueError: a variable RUEDA_... is wrong; names it. HorovodInternalError: ranks that never came (TimeoutError), builds
-    or settings that differ between ranks.
+    ValueError: a variable RUEDA_... is wrong; names it. A process set is given twice, or has no ranks or such as are not of
+    the job. HorovodInternalError: ranks that never came (TimeoutError), builds, process sets or settings that differ between
+    ranks.
     """
-    if process_sets is not None and process_sets != "dynamic":
-        if not all(isinstance(process_set, ProcessSet) for process_set in process_sets):
-            raise ValueError(f"init(process_sets={process_sets!r}): a list of ProcessSet, or 'dynamic'")
-    begun = session.join(comm)
-    for process_set in process_sets if begun and process_sets not in (None, "dynamic") else []:
-        add_process_set(process_set)
+    sets = [] if process_sets is None or process_sets == "dynamic" else list(process_sets)
+    if not all(isinstance(process_set, ProcessSet) for process_set in sets):
+        raise ValueError(f"init(process_sets={process_sets!r}): a list of ProcessSet, or 'dynamic'")
+    if len({id(process_set) for process_set in sets}) != len(sets):
+        raise ValueError(f"init(process_sets={process_sets!r}): a process set is there twice")
+    if session.join(comm, sets=[process_set.ranks or [] for process_set in sets]):
+        for number, process_set in enumerate(sets, 1):
+            process_set._number, process_set._session = number, session.current()

@@ -110,13 +110,14 @@ _lock = threading.Lock()
 _session: Optional[Session] = None
 
 
-def join(comm: Any = None, options: Any = None) -> bool:
-    """Joins the job as init() says; whether that was still to be done. options: SessionOptions of rueda/store.py."""
+def join(comm: Any = None, options: Any = None, sets: Sequence[Sequence[int]] = ()) -> bool:
+    """Joins the job as init() says; whether that was still to be done. options: SessionOptions of rueda/store.py, with neither
+    of the others. sets: the ranks of each process set that is there from the start; their numbers are 1, 2, ..."""
     communicator = _is_communicator(comm)
     with _lock:
         begun = _session is None
         if begun:
-            _open(Session(_CommunicatorOptions(comm) if communicator else options))
+            _open(Session(_InitOptions(comm if communicator else None, sets) if communicator or sets else options))
     if communicator:
         if (comm.Get_rank(), comm.Get_size()) != (current().rank, current().size):
             raise ValueError(
@@ -133,14 +134,19 @@ def _is_communicator(comm: Any) -> bool:
     return mpi is not None and isinstance(comm, mpi.Comm)
 
 
-class _CommunicatorOptions:
-    """rueda_init_options for the ranks of a communicator of mpi4py's. Alive as long as the session is being made."""
+class _InitOptions:
+    """rueda_init_options for the ranks of a communicator of mpi4py's, where there is one, and with process sets. Alive as long
+    as the session is being made."""
 
-    def __init__(self, communicator: Any):
+    def __init__(self, communicator: Any, sets: Sequence[Sequence[int]]):
         self._communicator = communicator
-        address = sys.modules["mpi4py.MPI"]._addressof(communicator)
+        address = 0 if communicator is None else sys.modules["mpi4py.MPI"]._addressof(communicator)
+        self._ranks = [ffi.new("int32_t[]", ranks) for ranks in sets]
+        self._sets = ffi.new("rueda_process_set[]", [
+            {"struct_size": ffi.sizeof("rueda_process_set"), "ranks": ranks, "count": len(ranks)} for ranks in self._ranks])  # fmt: skip
         self.pointer = ffi.new("rueda_init_options*", {
-            "struct_size": ffi.sizeof("rueda_init_options"), "mpi_comm": ffi.cast("void*", address)})  # fmt: skip
+            "struct_size": ffi.sizeof("rueda_init_options"), "process_sets": self._sets, "process_set_count": len(sets),
+            "mpi_comm": ffi.cast("void*", address)})  # fmt: skip
 
 
 def _ranks_of(comm: Any) -> Sequence[int]:

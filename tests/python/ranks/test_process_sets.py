@@ -68,18 +68,40 @@ def test_misuse_is_told(pair):
         hvd.init(process_sets=[[0]])
 
 
-def test_sets_can_be_there_from_the_start_and_end_with_the_job():
+def test_sets_can_be_there_from_the_start_and_end_with_the_job(monkeypatch):
     hvd.barrier()  # nobody is behind when the first leaves
     hvd.shutdown()
     chosen = hvd.ProcessSet(range(2))
-    hvd.init(process_sets=[chosen])
-    if chosen.included():
-        assert float(hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=chosen)) == 2.0
-    hvd.barrier()
-    hvd.shutdown()
-    assert chosen.process_set_id is None and chosen.included() is None
+    for dynamic in ("0", "1"):
+        monkeypatch.setenv("RUEDA_DYNAMIC_PROCESS_SETS", dynamic)
+        hvd.init(process_sets=[hvd.ProcessSet([0]), chosen])
+        assert chosen.process_set_id == 2
+        if chosen.included():
+            assert float(hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=chosen)) == 2.0
+        if dynamic == "0":
+            with pytest.raises(ValueError, match="DYNAMIC_PROCESS_SETS"):
+                hvd.add_process_set([0, 1])
+        hvd.barrier()
+        hvd.shutdown()
+        assert chosen.process_set_id is None and chosen.included() is None
     hvd.init(None, "dynamic")
     assert hvd.add_process_set(chosen).process_set_id is not None
+
+
+def test_no_job_begins_with_sets_that_are_wrong_or_not_the_same():
+    hvd.barrier()
+    own = hvd.rank()
+    hvd.shutdown()
+    twice = hvd.ProcessSet([0])
+    for wrong in ([twice, twice], [hvd.ProcessSet([])], [hvd.ProcessSet([0, 99])]):
+        with pytest.raises(ValueError):
+            hvd.init(process_sets=wrong)
+    differing = hvd.ProcessSet([0] if own == 0 else [0, 1])
+    with pytest.raises(hvd.HorovodInternalError, match='process sets: "rank 0" on rank 0 .*"ranks 0-1" on rank'):
+        hvd.init(process_sets=[differing])
+    assert not hvd.is_initialized() and differing.process_set_id is None
+    hvd.init()
+    hvd.barrier()
 
 
 def test_an_optimizer_and_state_of_some_ranks(pair):
