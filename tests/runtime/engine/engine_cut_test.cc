@@ -31,9 +31,9 @@ constexpr std::chrono::seconds kCutInit{4};
 /// So many jobs at once: those that wait for a deadline hold up no others.
 constexpr int kAtOnce = 8;
 
-/// The connections that two hosts have.
-enum class Line { kStore, kControl, kData };
-constexpr std::string_view kLineNames[] = {"store", "control", "data"};
+/// The connections that two hosts have; the last is that for data with RUEDA_TLS=all.
+enum class Line { kStore, kControl, kData, kSealedData };
+constexpr std::string_view kLineNames[] = {"store", "control", "data", "data in TLS"};
 constexpr std::string_view kFlowNames[] = {"up", "down"};
 constexpr std::string_view kKindNames[] = {"FIN", "half", "RST"};
 
@@ -86,7 +86,7 @@ FaultProxy::Options watching(Line line, const std::optional<CutCase>& one, uint1
   FaultProxy::Options options;
   options.target = target;
   if (line == Line::kControl) options.first = 'C';
-  if (line == Line::kData) options.first = 'D';
+  if (line == Line::kData || line == Line::kSealedData) options.first = 'D';
   if (one && one->line == line) options.cut = one->cut;
   return options;
 }
@@ -98,6 +98,7 @@ class CutJob {
   /// `line`: which connection to rank 0 is watched, beside that to the store.
   CutJob(const std::optional<CutCase>& one, Line line, Deadline deadline)
       : deadline_(deadline),
+        sealed_(line == Line::kSealedData),
         server_(StoreServer::start(served()).value()),
         store_line_(watching(Line::kStore, one, server_->port())),
         rank_line_(watching(line, one, 0)) {}
@@ -138,6 +139,7 @@ class CutJob {
     Settings settings;
     settings.num_lanes = 1;
     settings.network_interfaces = "127.0.0.1";
+    settings.tls_all = sealed_;
     auto formation = form(rank, settings);
     if (!formation.ok()) {
       const DeathVerdict death{0, rank, rank == 0 ? "a" : "b", 0, "its init failed"};
@@ -153,6 +155,7 @@ class CutJob {
   }
 
   const Deadline deadline_;
+  const bool sealed_;
   const std::unique_ptr<StoreServer> server_;
   FaultProxy store_line_;
   FaultProxy rank_line_;
@@ -282,8 +285,13 @@ TEST_CASE("a data connection that ends after any number of bytes gives success o
   check_cuts(Line::kData, wide(5));
 }
 
+TEST_CASE(
+    "a data connection in TLS that ends after any number of bytes gives success or an error that names the peer") {
+  check_cuts(Line::kSealedData, wide(47));
+}
+
 TEST_CASE("a connection that ends at each single byte gives success or an error that names the peer", "[.][long]") {
-  check_cuts(GENERATE(Line::kData, Line::kControl, Line::kStore), 1);
+  check_cuts(GENERATE(Line::kData, Line::kSealedData, Line::kControl, Line::kStore), 1);
 }
 
 }  // namespace rueda::test
