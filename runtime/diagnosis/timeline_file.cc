@@ -17,7 +17,8 @@ namespace {
 
 constexpr int64_t kFilePage = 4096;
 constexpr int64_t kFirstCapacity = 256 * kFilePage;
-constexpr int64_t kMostGrowth = int64_t{64} << 20;
+/// Growing copies the file, so that it doubles; a very long one does not take twice its room.
+constexpr int64_t kMostGrowth = int64_t{1} << 30;
 constexpr std::string_view kHead = "[\n";
 constexpr std::string_view kTail = "{\"ph\":\"M\",\"pid\":0,\"name\":\"rueda_timeline\",\"args\":{\"version\":1}}]\n";
 static_assert(TimelineJson::kMaxEventBytes < kFilePage);

@@ -33,17 +33,23 @@ void TimelineJson::number(uint64_t value) {
 
 void TimelineJson::quoted(std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";
-  text_ += '"';
-  for (const char c : text) {
+  const auto plain = [](char c) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      text_ += '\\';
-      text_ += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      text_.append({'\\', 'u', '0', '0', kHex[byte >> 4], kHex[byte & 15]});
+    return c != '"' && c != '\\' && byte >= 0x20 && byte != 0x7f;
+  };
+  text_ += '"';
+  while (!text.empty()) {
+    const auto run = static_cast<size_t>(std::find_if_not(text.begin(), text.end(), plain) - text.begin());
+    text_.append(text.substr(0, run));
+    text.remove_prefix(run);
+    if (text.empty()) break;
+    const auto byte = static_cast<unsigned char>(text.front());
+    if (byte == '"' || byte == '\\') {
+      text_.append({'\\', text.front()});
     } else {
-      text_ += c;
+      text_.append({'\\', 'u', '0', '0', kHex[byte >> 4], kHex[byte & 15]});
     }
+    text.remove_prefix(1);
   }
   text_ += '"';
 }

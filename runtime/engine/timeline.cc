@@ -1,6 +1,8 @@
 #include "runtime/engine/timeline.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -15,6 +17,7 @@ namespace {
 constexpr size_t kTimelinePieceBytes = 16 << 10;
 /// What a rank keeps while nobody takes it, and rank 0 while its disk is slow; beyond, records are counted and dropped.
 constexpr size_t kMostRecordBytes = 8 << 20;
+constexpr int kWorkerNiceness = 10;
 /// Questions at the start, of which the quickest answer counts.
 constexpr int kFirstAsks = 8;
 
@@ -58,6 +61,8 @@ Status Timeline::start(const std::string& path, bool mark_rounds) {
   closed_ = false;
   ended_ = left_;
   worker_.post([this, opened = std::make_shared<std::unique_ptr<TimelineWriter>>(std::move(writer).value())] {
+    // The file is in no hurry, and the ranks' own threads may have no core to spare.
+    static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWorkerNiceness));
     writer_ = std::move(*opened);
   });
   mark_rounds_ = mark_rounds;
