@@ -71,7 +71,7 @@ class Install(unittest.TestCase):
         if not os.path.exists(self.installed("lib/librueda_mpi.so")):
             self.skipTest("built without MPI")
         plugin = os.path.join(self.programs, "librueda_mpi.so")
-        printed = run(self.installed("bin/rueda-build-mpi"), "-o", plugin)
+        printed = run(self.installed("bin/rueda-build-mpi"), "-o", plugin, env=dict(os.environ, CXXFLAGS="-O0"))
         self.assertEqual(printed.splitlines()[-1], f"export RUEDA_MPI_PLUGIN={plugin}")
         checked = run(self.hvdrun, "--check-build", env=dict(os.environ, RUEDA_MPI_PLUGIN=plugin))
         self.assertRegex(checked, rf"\[X\] mpi +.*, {plugin}")
