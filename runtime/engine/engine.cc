@@ -202,7 +202,7 @@ Status Engine::submit_and_wait(const std::shared_ptr<Operation>& operation, Stat
   }
   if (!entered.ok()) return entered;
   for (;;) {
-    const Status status = wait(*operation, Deadline::never());
+    Status status = wait(*operation, Deadline::never());
     if (operation->done()) return operation->status();
     if (status.code() != Code::kInterrupted) return status;
   }

@@ -18,7 +18,7 @@ class Random {
   }
   /// From 0 to `bound` - 1.
   size_t below(size_t bound) { return static_cast<size_t>(next() % bound); }
-  int between(int low, int high) { return low + static_cast<int>(below(static_cast<size_t>(high - low + 1))); }
+  int between(int low, int high) { return low + static_cast<int>(below(static_cast<size_t>(high - low) + 1)); }
   /// True once in `n`.
   bool once_in(size_t n) { return below(n) == 0; }
   template <typename T>

@@ -213,7 +213,7 @@ std::string try_cut(const CutCase& one) {
   const HangGuard guard(words(one));
   CutJob job(one, one.line, Deadline::after(kCutInit));
   job.run();
-  const std::string wrong = complaint(job);
+  std::string wrong = complaint(job);
   if (wrong.empty() || job.has_cut()) return wrong;
   // Nothing was cut, so it may only have been slow: again with all the time that it wants.
   CutJob again(one, one.line, Deadline::after(kHang));
@@ -244,7 +244,7 @@ std::vector<std::string> try_all(const std::vector<CutCase>& cases) {
 std::vector<CutCase> cuts_of(Line line, size_t begin, size_t step) {
   CutJob whole(std::nullopt, line, Deadline::after(kHang));
   whole.run();
-  REQUIRE(complaint(whole) == "");
+  REQUIRE(complaint(whole).empty());
   std::vector<CutCase> cases;
   size_t at = begin;
   for (const Flow flow : {Flow::kUp, Flow::kDown}) {

@@ -39,7 +39,7 @@ TEST_CASE("many threads of each rank enqueue at once and all sums are right") {
   constexpr int kThreads = 4;
   constexpr int kEach = 25;
   EngineRanks::run({.size = 3, .settings = progress(by_callers)}, [](Engine& engine, int rank) {
-    std::vector<std::vector<float>> tensors(kThreads * kEach);
+    std::vector<std::vector<float>> tensors(size_t{kThreads} * kEach);
     std::vector<std::shared_ptr<Operation>> operations(tensors.size());
     std::vector<std::string> failures(kThreads);
     std::vector<std::thread> threads;
