@@ -70,6 +70,9 @@ Result<UniqueFd> listen_on(const SocketAddress& address) {
   if (!fd.ok()) return fd;
   const int socket = fd.value().get();
   const int on = 1;
+  // What is left of an earlier program's connections holds a port for a minute; two that listen still exclude each
+  // other.
+  ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (address.family() == AF_INET6) ::setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
   if (::bind(socket, address.raw(), address.bytes) != 0) return failed("bind", address);
   if (::listen(socket, kBacklog) != 0) return failed("listen", address);
