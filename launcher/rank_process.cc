@@ -129,7 +129,12 @@ bool start_rank(const StartOrder& order, const RankOrder& rank, InputFrom input,
   int error = 0;
   if (read(report.read.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
     waitpid(pid, nullptr, 0);
-    return fail(failure, error, fmt::format("running {} in {}", order.program, order.directory));
+    const UniqueFd folder(open(order.directory.c_str(), O_PATH | O_CLOEXEC));
+    const bool there =
+        error == ENOENT && folder.valid() && faccessat(folder.get(), order.program.c_str(), F_OK, 0) == 0;
+    return fail(failure, error,
+                fmt::format("running {} in {}{}", order.program, order.directory,
+                            there ? ", which is there: it is the interpreter that its first line names" : ""));
   }
   process = {pid, std::move(in.write), std::move(out.read), std::move(err.read)};
   for (const UniqueFd* fd : {&process.output, &process.errors}) make_non_blocking(*fd);
