@@ -55,11 +55,11 @@ bool log_enabled(LogLevel level) {
 void log_line(LogLevel level, const std::string& line) {
   ProcessLog& log = process_log();
   MutexLock lock(log.mutex);
-  if (log.sink) {
-    log.sink(level, line);
-  } else {
-    log.to_stderr.log(kLevels[static_cast<int>(level)], "{}", line);
+  try {
+    if (log.sink) return log.sink(level, line);
+  } catch (...) {  // of a caller in C++, on whatever thread this is; the line is told nevertheless
   }
+  log.to_stderr.log(kLevels[static_cast<int>(level)], "{}", line);
 }
 
 }  // namespace rueda::core

@@ -1,6 +1,8 @@
 #include "runtime/engine/activity.h"
 
+#include <algorithm>
 #include <array>
+#include <string_view>
 #include <utility>
 
 #include "runtime/base/deadline.h"
@@ -28,7 +30,13 @@ std::string Activity::ask() {
 
 void Activity::call(const Source& source, const std::shared_ptr<Call>& place) {
   std::array<char, 1024> text{};
-  source(text.data(), text.size() - 1);
+  try {
+    source(text.data(), text.size() - 1);
+  } catch (...) {  // of a caller in C++, on a thread of ours
+    constexpr std::string_view kThrew = "nothing: the function that tells threw an exception";
+    std::copy(kThrew.begin(), kThrew.end(), text.begin());
+    text[kThrew.size()] = 0;
+  }
   MutexLock lock(mutex_);
   place->text = text.data();
   place->over = true;

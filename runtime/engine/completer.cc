@@ -1,6 +1,9 @@
 #include "runtime/engine/completer.h"
 
+#include <fmt/format.h>
+
 #include <exception>
+#include <system_error>
 
 #include "runtime/base/log.h"
 
@@ -25,11 +28,21 @@ void run_callback(Operation& operation) {
 
 bool Completer::in_callback() { return callback_depth > 0; }
 
+Status Completer::prepare() {
+  MutexLock lock(mutex_);
+  if (stopping_ || thread_.joinable()) return {};
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    return {Code::kSystem, fmt::format("there is no thread for callbacks: {}", error.what())};
+  }
+  return {};
+}
+
 void Completer::post(std::shared_ptr<Operation> operation) {
   {
     MutexLock lock(mutex_);
     if (!stopping_) {
-      if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
       queue_.push_back(std::move(operation));
       filled_.notify_one();
       return;
@@ -44,7 +57,12 @@ void Completer::stop() {
     stopping_ = true;
     filled_.notify_one();
   }
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return;
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();  // a callback has called exit(), which does not come back
+  } else {
+    thread_.join();
+  }
 }
 
 void Completer::run() {

@@ -8,7 +8,7 @@
 
 namespace rueda::core {
 
-/// Runs callbacks: one thread, started with the first one, in completion order, with no baton, token or lock held.
+/// Runs callbacks: one thread, in completion order, with no baton, token or lock held.
 /// Made and stopped by the engine's owner; `post` from any thread.
 class Completer {
  public:
@@ -17,9 +17,12 @@ class Completer {
   Completer(const Completer&) = delete;
   Completer& operator=(const Completer&) = delete;
 
-  /// The operation is done; its callback runs soon. After `stop` it runs at once, on the calling thread.
+  /// Starts the thread; before an operation with a callback is taken. kSystem: the machine gives none.
+  Status prepare() RUEDA_EXCLUDES(mutex_);
+  /// The operation is done; its callback runs soon, where `prepare` has succeeded. After `stop` it runs at once, on the
+  /// calling thread.
   void post(std::shared_ptr<Operation> operation) RUEDA_EXCLUDES(mutex_);
-  /// Runs what is queued and joins. Called once nothing posts any more.
+  /// Runs what is queued and joins, unless called on its own thread. Called once nothing posts any more.
   void stop() RUEDA_EXCLUDES(mutex_);
   /// Whether the calling thread runs a callback now, of any engine.
   static bool in_callback();

@@ -64,9 +64,19 @@ void Engine::coordinate() {
 void Engine::drive_quietly() {
   rung_.store(false);
   const auto end = SteadyClock::now() + kDriveLimit;
-  while (turn_->run() && SteadyClock::now() < end) {
+  while (run_turn() && SteadyClock::now() < end) {
   }
   if (lanes_.has_inline()) drive([&] { return !lanes_.has_inline(); }, [] { return true; });
+}
+
+/// What a machine without memory throws in the midst of a turn ends the epoch, not the process.
+bool Engine::run_turn() {
+  try {
+    return turn_->run();
+  } catch (const std::exception& error) {
+    epoch_over(Status(Code::kSystem, fmt::format("rank {} ended the job: {}", plan_.rank, error.what()), plan_.rank));
+    return false;
+  }
 }
 
 void Engine::watch_peers() {

@@ -19,7 +19,7 @@ void Engine::drive(Done&& done, WorthIt&& worth_it, Deadline deadline) {
   const auto last = std::min(deadline.when(), begin + kDriveLimit);
   auto end = std::min(last, begin + kSpinBudget);
   for (int idle = 0; !done();) {
-    if (turn_->run()) {
+    if (run_turn()) {
       const auto now = SteadyClock::now();
       if (now >= last) return;
       idle = 0;

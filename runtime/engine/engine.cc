@@ -143,6 +143,8 @@ Result<uint32_t> Engine::intern(std::string_view name) {
 bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered) {
   entered = inbox_.closed();
   if (!entered.ok()) return false;
+  if (operation->spec().callback) entered = completer_.prepare();
+  if (!entered.ok()) return false;
   entered = sets_.enter(operation->set(), operation->kind());
   if (!entered.ok()) return false;
   if (operation->members().empty()) {

@@ -59,7 +59,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   Status wait(Operation& operation, Deadline deadline);
   /// Somebody looks at what was submitted with `more`. Any thread, never blocks.
   void look() {
-    if (!inbox_.empty() && baton_.nobody_looks()) ring_coordinator();
+    if (!inbox_.empty()) ring_coordinator();  // the baton's word is gone once another thread has shut down
   }
   /// Gets the loan back: an error verdict on all ranks where there is no batch yet; else waits, and at the deadline
   /// ends the epoch. Returns once the operation is done, with its status.
@@ -105,6 +105,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   void drive(Done&& done, WorthIt&& worth_it, Deadline deadline = Deadline::never()) RUEDA_REQUIRES(baton_);
   bool worth_spinning(const Operation& operation) const;
   void drive_quietly() RUEDA_REQUIRES(baton_);
+  bool run_turn() RUEDA_REQUIRES(baton_);
   void notify_progress() RUEDA_EXCLUDES(progress_mutex_);
   void settle() RUEDA_ATTRIBUTE(release_capability(baton_));
   bool enter(const std::shared_ptr<Operation>& operation, Status& entered);
@@ -135,7 +136,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   const EpochPlan plan_;
   const std::unique_ptr<Executor> executor_;
   std::unique_ptr<VerdictSource> verdicts_;  ///< the coordinator thread
-  const std::unique_ptr<DumpSource> dumps_;
+  std::unique_ptr<DumpSource> dumps_;
   const WaitStyle style_;
   const bool cores_to_spare_;  ///< a caller can spin while its lane's thread runs
   const size_t segment_bytes_;

@@ -32,7 +32,7 @@ class Inbox {
   /// Not ok: closed, the item was not taken.
   Status push(InboxItem item) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
-    if (!closed_.ok() && item.kind != InboxItem::Kind::kAbandon) return closed_;
+    if (ended_ || (!closed_.ok() && item.kind != InboxItem::Kind::kAbandon)) return closed_;
     waiting_.push_back(std::move(item));
     filled_.store(true);
     return {};
@@ -41,6 +41,14 @@ class Inbox {
   void close(const Status& why) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (closed_.ok()) closed_ = why;
+  }
+  /// Nobody takes anything any more: after `close`. What is there is dropped, and nothing is added.
+  void end() RUEDA_EXCLUDES(mutex_) {
+    std::vector<InboxItem> dropped;
+    MutexLock lock(mutex_);
+    ended_ = true;
+    dropped.swap(waiting_);
+    filled_.store(false);
   }
   /// Ok while open.
   Status closed() const RUEDA_EXCLUDES(mutex_) {
@@ -60,6 +68,7 @@ class Inbox {
   mutable Mutex mutex_;
   std::vector<InboxItem> waiting_ RUEDA_GUARDED_BY(mutex_);
   Status closed_ RUEDA_GUARDED_BY(mutex_);
+  bool ended_ RUEDA_GUARDED_BY(mutex_) = false;
   std::atomic<bool> filled_{false};
 };
 

@@ -1,5 +1,9 @@
 #include "runtime/engine/lane.h"
 
+#include <fmt/format.h>
+
+#include <system_error>
+
 #include "runtime/base/float_mode.h"
 #include "runtime/engine/late_output.h"
 #include "runtime/engine/placement.h"
@@ -38,14 +42,16 @@ Lane::Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observe
       placement_(std::move(placement)) {}
 
 void Lane::submit(std::unique_ptr<Batch> batch) {
-  MutexLock lock(mutex_);
-  if (queue_.empty() && !token_taken_ && !needs_thread(*batch)) {
-    token_taken_ = true;
-    inline_ = std::move(batch);
-    return;
+  {
+    MutexLock lock(mutex_);
+    if (queue_.empty() && !token_taken_ && !needs_thread(*batch)) {
+      token_taken_ = true;
+      inline_ = std::move(batch);
+      return;
+    }
+    queue_.push_back(std::move(batch));
   }
-  queue_.push_back(std::move(batch));
-  if (inline_ == nullptr) start_thread();
+  if (inline_ == nullptr) look_at_queue();
 }
 
 bool Lane::step_inline() {
@@ -69,19 +75,21 @@ bool Lane::step_inline() {
       queue_.pop_front();
     } else {
       token_taken_ = false;
-      if (!queue_.empty()) start_thread();
     }
   }
+  if (inline_ == nullptr) look_at_queue();
   observer_.batch_finished(*finished, result.status());
   return true;
 }
 
 void Lane::hand_over() {
   if (inline_ == nullptr) return;
-  MutexLock lock(mutex_);
-  queue_.push_front(std::move(inline_));
-  token_taken_ = false;
-  start_thread();
+  {
+    MutexLock lock(mutex_);
+    queue_.push_front(std::move(inline_));
+    token_taken_ = false;
+  }
+  look_at_queue();
 }
 
 bool Lane::idle() const {
@@ -109,9 +117,27 @@ void Lane::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Lane::start_thread() {
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-  changed_.notify_all();
+/// The thread that runs the queue, unless something runs inline before it; where there can be none, what waits has
+/// failed.
+void Lane::look_at_queue() {
+  std::deque<std::unique_ptr<Batch>> refused;
+  Status why;
+  {
+    MutexLock lock(mutex_);
+    if (queue_.empty()) return;
+    try {
+      if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+      changed_.notify_all();
+      return;
+    } catch (const std::system_error& error) {
+      why = Status(Code::kSystem, fmt::format("there is no thread for a lane: {}", error.what()));
+      refused.swap(queue_);
+    }
+  }
+  for (const auto& batch : refused) {
+    observer_.batch_started(*batch);
+    observer_.batch_finished(*batch, why);
+  }
 }
 
 void Lane::run() {

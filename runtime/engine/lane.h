@@ -82,7 +82,7 @@ class Lane {
   Status execute(Batch& batch);
   Status run_steps(Batch& batch, Deadline deadline);
   Status prepare(Batch& batch, Deadline deadline);
-  void start_thread() RUEDA_REQUIRES(mutex_);
+  void look_at_queue() RUEDA_EXCLUDES(mutex_);
 
   const std::unique_ptr<Mesh> mesh_;
   Executor& executor_;

@@ -34,7 +34,7 @@ void Engine::settle() {
   const auto input_waiting = [this]() RUEDA_REQUIRES(baton_) { return turn_->input_waiting(); };
   const auto turn = [this]() RUEDA_REQUIRES(baton_) {
     rung_.store(false);
-    turn_->run();
+    static_cast<void>(run_turn());
   };
   rung_.store(false);  // who took the baton may have run no turn; what was rung for is looked at below
   baton_.put_down(rest_ahead, input_waiting, turn);
@@ -67,7 +67,7 @@ void Engine::wait_for_last_word(Deadline deadline) {
   for (;;) {
     bool told = false;
     if (baton_.try_take()) {
-      turn_->run();
+      static_cast<void>(run_turn());
       told = turn_->told_peers() && turn_->flushed();
       settle();
     }
@@ -108,6 +108,9 @@ void Engine::shutdown(Deadline deadline) {
   lanes_.stop();
   claim_.release();
   turn_.reset();
+  inbox_.end();
+  verdicts_.reset();
+  dumps_.reset();
   completer_.stop();
   metrics_.reset();
   lanes_.clear();

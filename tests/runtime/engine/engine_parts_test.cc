@@ -103,6 +103,7 @@ TEST_CASE("a completer runs callbacks in the order of posting, on one thread of 
   std::vector<std::thread::id> threads;
   std::atomic<bool> inside{true};
   Completer completer;
+  REQUIRE(completer.prepare().ok());
   for (int i = 0; i < 50; ++i) {
     auto operation = operation_of({"w"}, [&, i](Code) {
       order.push_back(i);
@@ -128,6 +129,7 @@ TEST_CASE("a callback that throws is logged and the next one runs") {
   bool ran = false;
   {
     Completer completer;
+    REQUIRE(completer.prepare().ok());
     completer.post(operation_of({}, [](Code) { throw std::runtime_error("on purpose"); }));
     completer.post(operation_of({}, [&ran](Code) { ran = true; }));
     completer.stop();
