@@ -8,6 +8,7 @@ namespace rueda::core {
 namespace {
 
 constexpr size_t kFirstCapacity = 4096;
+constexpr size_t kMostBytes = size_t{256} << 20;  // a world of a million ranks
 constexpr double kForever = 1e9;
 
 Status failure(const char* function, std::string_view key, int32_t code) {
@@ -42,6 +43,10 @@ Result<std::string> CallbackStore::get(std::string_view key, Deadline deadline) 
     size_t bytes = 0;
     const int32_t code = table_.get(table_.context, name.c_str(), value.data(), value.size(), &bytes, seconds);
     if (code != RUEDA_OK) return failure("get", key, code);
+    if (bytes > kMostBytes) {
+      return Status(Code::kSystem,
+                    fmt::format("the store's get(\"{}\") tells of {} bytes; {} are the most", key, bytes, kMostBytes));
+    }
     const bool fits = bytes <= value.size();
     value.resize(bytes);
     if (fits) return value;

@@ -1,4 +1,5 @@
 // The functions of rueda.h for event loops and for names that come again.
+#include "bindings/c/check_call.h"
 #include "bindings/c/completion_queue.h"
 #include "bindings/c/last_error.h"
 #include "bindings/c/session.h"
@@ -12,6 +13,7 @@ int32_t rueda_intern(rueda_session* session, const char* name, int64_t* id) {
     if (name == nullptr) return core::Status(core::Code::kInvalidArgument, "name is NULL");
     const auto engine = core::engine_of(session);
     if (!engine.ok()) return engine.status();
+    RUEDA_RETURN_IF_ERROR(core::check_name(name));
     const auto number = engine.value()->intern(name);
     if (number.ok()) *id = number.value();
     return number.status();

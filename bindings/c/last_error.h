@@ -19,6 +19,8 @@ int32_t guarded(Body&& body) noexcept {
     return report(Status(Code::kSystem, "out of memory"));
   } catch (const std::exception& error) {
     return report(Status(Code::kSystem, error.what()));
+  } catch (...) {  // a function of the caller's
+    return report(Status(Code::kSystem, "an exception that is no std::exception"));
   }
 }
 

@@ -164,7 +164,9 @@ typedef struct rueda_init_options {
 RUEDA_API int32_t rueda_init(const rueda_init_options* options, rueda_session** session);
 
 /* Leaves the job: says goodbye behind everything this rank has submitted. What all ranks have submitted by then runs to
- * its end; what still needs this rank fails with RUEDA_SHUT_DOWN on the others. Bounded: 5 seconds in all.
+ * its end; what still needs this rank fails with RUEDA_SHUT_DOWN on the others. Bounded: 5 seconds in
+ * all, and then as long as a callback of the caller's still runs: one that wants a lock which the caller of this holds
+ * never ends.
  * Operations of this session still in flight finish with RUEDA_SHUT_DOWN or with their result; their handles stay valid
  * until released. What the session holds is freed but for a shell that lets late calls fail with NOT_INITIALIZED;
  * none may race with this one. NULL is fine.
@@ -259,13 +261,14 @@ typedef struct rueda_op_options {
 } rueda_op_options;
 
 /* `more` saves waking a thread of the library for each of many small operations, as MSG_MORE saves packets: what is
- * enqueued with it may stay here until this thread or another one enqueues without it, waits, polls or drains, and at
- * most for about a second. It goes off earlier where the library is awake anyway. */
+ * enqueued with it may stay here until this thread or another one enqueues without it, waits, polls or drains (a
+ * look at the completion descriptor is no drain), and at most for about a second. It goes off earlier where the library
+ * is awake anyway. Until then it is not submitted: wait for it, or enqueue without `more`, before rueda_shutdown. */
 
 /* A number that stands for `name` in `rueda_op_options.name_id`, at least 1 and the same each time: enqueueing by it
  * neither measures, checks nor hashes the name. The name may still be given as text as well; other ranks need not
  * intern it. Numbers belong to the session and are kept until its end: intern the names that come again.
- * INVALID_ARGUMENT: an empty name, or one of more than 1024 bytes. */
+ * INVALID_ARGUMENT: an empty name, one of more than 1024 bytes, or no UTF-8. */
 RUEDA_API int32_t rueda_intern(rueda_session* session, const char* name, int64_t* id);
 
 /* The loan. Tensor data is lent to the library from enqueue until the handle completes, and a handle, failed or not,

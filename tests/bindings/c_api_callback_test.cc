@@ -1,13 +1,23 @@
 // Callbacks: once each, one at a time, on a thread that may enqueue, poll and release, and nothing else.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
 #include <future>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "tests/bindings/operations.h"
+#include "tests/support/scale.h"
+#include "tests/support/temporary_folder.h"
 
 namespace rueda::test {
 namespace {
@@ -114,6 +124,86 @@ TEST_CASE("an exception that leaves a callback is logged and otherwise ignored")
   rueda_set_log_callback(nullptr, nullptr);
   const std::lock_guard lock(mutex);
   CHECK(log.find("a bug of the caller's") != std::string::npos);
+}
+
+TEST_CASE("an exception that leaves the log's function or the store's goes no further") {
+  rueda_set_log_callback([](void*, int32_t, const char*) { throw 5; }, nullptr);
+  run_ranks(1, [](rueda_session* session, int) {
+    Function throws = [](rueda_handle, int32_t) { throw 6; };  // is logged
+    std::vector<float> values = {1};
+    expect(finish(start_sum(session, values, calling("w", throws))).code == RUEDA_OK, "the operation failed");
+    rueda_set_activity_callback(
+        session, [](void*, char*, size_t) { throw 7; }, nullptr);
+    const TemporaryFolder folder;
+    expect_code(rueda_dump(session, folder.file("dump.json").c_str()), RUEDA_OK, "dump");
+  });
+  rueda_set_log_callback(nullptr, nullptr);
+  rueda_store store{};
+  store.struct_size = sizeof store;
+  store.set = [](void*, const char*, const void*, size_t) -> int32_t { throw 8; };
+  store.get = [](void*, const char*, void*, size_t, size_t* bytes, double) -> int32_t {
+    *bytes = SIZE_MAX;
+    return RUEDA_OK;
+  };
+  store.add = [](void*, const char*, int64_t, int64_t*) -> int32_t { throw 9; };
+  rueda_init_options options{};
+  options.struct_size = sizeof options;
+  options.has_rank = 1;
+  options.size = 2;
+  options.store = &store;
+  rueda_session* session = nullptr;
+  CHECK(rueda_init(&options, &session) == RUEDA_SYSTEM);
+}
+
+TEST_CASE("where the machine gives no thread for callbacks the operation is refused, and the session goes on") {
+  if (!core::kThorough) return;  // a sanitizer maps terabytes
+  const pid_t child = fork();
+  if (child == 0) {
+    rueda_session* session = nullptr;
+    if (rueda_init(nullptr, &session) != RUEDA_OK || rueda_barrier(session, nullptr) != RUEDA_OK) _exit(1);
+    long pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit little{static_cast<rlim_t>(pages) * 4096 + (2 << 20), RLIM_INFINITY};
+    if (setrlimit(RLIMIT_AS, &little) != 0) _exit(2);
+    try {  // the stacks of threads that have ended may be used again
+      for (;;) std::thread([] { pause(); }).detach();
+    } catch (const std::system_error&) {
+    }
+    float value = 1;
+    const int64_t count = 1;
+    rueda_tensor tensor{};
+    tensor.struct_size = sizeof tensor;
+    tensor.data = &value;
+    tensor.dtype = RUEDA_F32;
+    tensor.dimensions = 1;
+    tensor.shape = &count;
+    rueda_op_options options = named("w");
+    options.callback = [](void*, rueda_handle, int32_t) {};
+    rueda_handle handle = 0;
+    if (rueda_allreduce_async(session, &tensor, &tensor, RUEDA_SUM, &options, &handle) != RUEDA_SYSTEM) _exit(3);
+    if (rueda_barrier(session, nullptr) != RUEDA_OK) _exit(4);
+    _exit(rueda_shutdown(session) == RUEDA_OK ? 0 : 5);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+TEST_CASE("a callback may end the process") {
+  if (!core::kThorough) return;  // LeakSanitizer would look at what a process that ends in its midst has not freed
+  const pid_t child = fork();
+  if (child == 0) {
+    rueda_session* session = nullptr;
+    if (rueda_init(nullptr, &session) != RUEDA_OK) _exit(1);
+    rueda_op_options options = named("w");
+    options.callback = [](void*, rueda_handle, int32_t) { std::exit(0); };
+    rueda_handle handle = 0;
+    if (rueda_barrier_async(session, &options, &handle) != RUEDA_OK) _exit(2);
+    for (;;) pause();
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("callbacks of one session never run at the same time") {

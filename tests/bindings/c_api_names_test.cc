@@ -68,6 +68,15 @@ TEST_CASE("a name that is not UTF-8 is refused with the byte's place") {
   });
 }
 
+TEST_CASE("a name to intern is UTF-8") {
+  run_ranks(1, [](rueda_session* session, int) {
+    int64_t id = 7;
+    expect_code(rueda_intern(session, "bad\xff\xfename", &id), RUEDA_INVALID_ARGUMENT, "intern");
+    expect(id == 0, "the number of a name that was refused");
+    expect(std::string(rueda_last_error()).find("not UTF-8: byte 3 is 0xff") != std::string::npos, rueda_last_error());
+  });
+}
+
 TEST_CASE("a flag that is neither 0 nor 1 is refused with its value") {
   each_rank_is_refused(
       [](rueda_session* session, rueda_handle* handle) {
