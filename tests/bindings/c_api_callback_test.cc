@@ -166,7 +166,8 @@ TEST_CASE("where the machine gives no thread for callbacks the operation is refu
     const rlimit little{static_cast<rlim_t>(pages) * 4096 + (2 << 20), RLIM_INFINITY};
     if (setrlimit(RLIMIT_AS, &little) != 0) _exit(2);
     try {  // the stacks of threads that have ended may be used again
-      for (;;) std::thread([] { pause(); }).detach();
+      for (int i = 0; i < 200; ++i) std::thread([] { pause(); }).detach();
+      _exit(6);  // the limit limits nothing here
     } catch (const std::system_error&) {
     }
     float value = 1;
@@ -186,6 +187,10 @@ TEST_CASE("where the machine gives no thread for callbacks the operation is refu
   }
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 6) {
+    WARN("RLIMIT_AS is not kept here");
+    return;
+  }
   CHECK(status == 0);
 }
 
