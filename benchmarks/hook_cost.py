@@ -3,8 +3,9 @@
     .venv/bin/hvdrun -np 2 .venv/bin/python benchmarks/hook_cost.py         # needs the package: pip install bindings/python
     ... hook_cost.py --gradients 500 --turns 200
 
-Backward passes over as many small parameters take turns, one with a distributed optimizer's hooks and one with hooks that do nothing; the
-cost is the difference. The reduced gradients are waited for outside the measured time. Each rank tells the median over the turns, in microseconds a gradient:
+Backward passes over as many small parameters take turns, one with a distributed optimizer's hooks and one with hooks that do
+nothing; the cost is the difference. The reduced gradients are waited for outside the measured time. Each rank tells the median
+over the turns, in microseconds a gradient:
 
     thread   processor time of the calling thread: what the calls cost
     wall     by the clock, and so with whatever else had the core meanwhile: coordinators and lanes, which on a machine of few

@@ -164,9 +164,8 @@ typedef struct rueda_init_options {
 RUEDA_API int32_t rueda_init(const rueda_init_options* options, rueda_session** session);
 
 /* Leaves the job: says goodbye behind everything this rank has submitted. What all ranks have submitted by then runs to
- * its end; what still needs this rank fails with RUEDA_SHUT_DOWN on the others. Bounded: 5 seconds in
- * all, and then as long as a callback of the caller's still runs: one that wants a lock which the caller of this holds
- * never ends.
+ * its end; what still needs this rank fails with RUEDA_SHUT_DOWN on the others. Bounded: 5 seconds in all, and then as
+ * long as a callback of the caller's still runs: one that wants a lock which the caller of this holds never ends.
  * Operations of this session still in flight finish with RUEDA_SHUT_DOWN or with their result; their handles stay valid
  * until released. What the session holds is freed but for a shell that lets late calls fail with NOT_INITIALIZED;
  * none may race with this one. NULL is fine.

@@ -109,13 +109,13 @@ void Engine::shutdown(Deadline deadline) {
   claim_.release();
   turn_.reset();
   inbox_.end();
-  verdicts_.reset();
-  dumps_.reset();
   completer_.stop();
   metrics_.reset();
   lanes_.clear();
   formation_.local.clear();
   formation_.transport.reset();
+  verdicts_.reset();  // these two not before the transport, whose loop watches their descriptors
+  dumps_.reset();
   baton_.retire();
   formation_.segment.reset();
 }

@@ -142,8 +142,8 @@ class GradientReducer:
 
     def _enqueue(self, member: Member) -> None:
         gradient, session = member.parameter.grad, current()
-        if (session is not member.session or gradient.dtype is not member.dtype or gradient.layout is not _strided
-                or not gradient.is_cpu or not gradient.is_contiguous() or gradient.numel() != member.count):  # fmt: skip
+        if (session is not member.session or gradient.dtype is not member.dtype or not _is_plain(gradient)
+                or gradient.numel() != member.count):  # fmt: skip
             self._enqueue_unusual(member, gradient, session)
             return
         held = self._held + member.bytes
