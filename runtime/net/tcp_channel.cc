@@ -130,6 +130,11 @@ void TcpChannelSet::wake() { loop_->wake(); }
 
 void TcpChannelSet::broke(int rank, const Status& why) {
   if (!failure_.ok()) return;
+  // The end of the epoch closes connections, too: a peer that heard of it earlier is no reason of its own.
+  if (abort_.raised()) {
+    failure_ = abort_.why();
+    return;
+  }
   const PeerAddress& peer = epoch_.peer(rank);
   const std::string address =
       peer.addresses.empty() ? "" : " at " + peer.addresses.front() + ":" + std::to_string(peer.port);

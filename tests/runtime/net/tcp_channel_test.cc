@@ -174,6 +174,30 @@ TEST_CASE("an abort ends waits for data and for a peer's call with its reason") 
   for (const Status& status : results) CHECK(status.sentence() == "rank 9 died");
 }
 
+TEST_CASE("a peer that closes because the epoch ended gives the epoch's reason, not its own") {
+  const int raised_in = GENERATE(1, 2, 3, 4);  // which of the looks between the close and the news of it
+  TcpRanks ranks(2);
+  Abort abort;
+  auto set = ranks.transport(0).channel_set(0, abort);
+  auto leaving = ranks.transport(1).channel_set(0, abort);
+  auto dialled = std::async(std::launch::async, [&] { return leaving->to(0, in_a_minute()).status(); });
+  const auto channel = set->to(1, in_a_minute());
+  REQUIRE(channel.ok());
+  REQUIRE(dialled.get().ok());
+  std::byte byte;
+  channel.value()->receive(std::span(&byte, 1));
+  int looks = 0;
+  const Status status = set->until(
+      [&] {
+        leaving.reset();
+        if (++looks == raised_in) abort.raise(Status(Code::kPeerLost, "rank 9 died", 9));
+        return false;
+      },
+      in_a_minute());
+  CHECK((status.rank() == 9) == abort.raised());
+  if (raised_in == 1) CHECK(abort.raised());
+}
+
 TEST_CASE("a deadline ends waits for data and for a peer's call") {
   TcpRanks ranks(2);
   const Abort abort;
