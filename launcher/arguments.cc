@@ -23,6 +23,9 @@ constexpr const char* kHidden = "";
 // Long names that users also write with one dash, as Horovod has them.
 const std::set<std::string> kOneDash = {"np", "hosts", "hostfile", "cb", "prefix-timestamp"};
 
+// A flag's long name as --help shows it.
+std::string shown(const std::string& name) { return (kOneDash.count(name) > 0 ? "-" : "--") + name; }
+
 /// Writes -np for --np.
 class Formatter : public CLI::Formatter {
  public:
@@ -75,7 +78,7 @@ class Flags {
     for (const CLI::Option* option : app_.get_options()) {
       if (option->get_group() == kHidden) continue;
       for (const auto& name : option->get_snames()) all.push_back("-" + name);
-      for (const auto& name : option->get_lnames()) all.push_back((kOneDash.count(name) > 0 ? "-" : "--") + name);
+      for (const auto& name : option->get_lnames()) all.push_back(shown(name));
     }
     return all;
   }
@@ -240,7 +243,7 @@ Result<Given> take_flags(std::vector<std::string>& words, Flags& flags) {
     const bool attached = word.find('=') != std::string::npos || (word[1] != '-' && word.size() > 2);
     taken.push_back(word);
     if (option->get_items_expected_max() == 0 || attached) continue;
-    if (next == words.size()) return Status(Code::kInvalidArgument, fmt::format("{} needs a value behind it", word));
+    if (next == words.size()) return Status(Code::kInvalidArgument, fmt::format("{} needs a value behind it", typed));
     taken.push_back(words[next++]);
   }
   if (next < words.size() && words[next] == "--") ++next;
@@ -263,11 +266,15 @@ Status parse(const std::vector<std::string>& words, Flags& flags) try {
   flags.app().parse(std::vector<std::string>(words.rbegin(), words.rend()));  // the reverse order that CLI11 asks for
   for (const CLI::Option* option : flags.app().get_options()) {
     const bool empty = option->get_items_expected_max() > 0 && option->count() > 0 && option->results().front().empty();
-    if (empty) return {Code::kInvalidArgument, fmt::format("--{} has an empty value", option->get_lnames().front())};
+    if (empty)
+      return {Code::kInvalidArgument, fmt::format("{} has an empty value", shown(option->get_lnames().front()))};
   }
   return {};
 } catch (const CLI::Error& error) {
-  return {Code::kInvalidArgument, error.what()};
+  const std::string sentence = error.what();  // "--np: Value x ..."
+  const size_t end = sentence.find(':');
+  const bool names_flag = sentence.starts_with("--") && end != std::string::npos;
+  return {Code::kInvalidArgument, names_flag ? shown(sentence.substr(2, end - 2)) + sentence.substr(end) : sentence};
 }
 
 // What follows from the flags.

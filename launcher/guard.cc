@@ -15,6 +15,8 @@
 namespace rueda::core::launcher {
 namespace {
 
+constexpr timespec kLongestStop{3, 0};
+
 // Signals of the terminal and of schedulers reach the ranks through hvdrun; the two that clean up after it live on.
 void ignore_forwarded_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE}) ::signal(signal, SIG_IGN);
@@ -28,17 +30,30 @@ void let_go_of_link() {
 }
 
 // Waits for the agent, then until nothing is below us: no child means no descendant, for orphans become our children.
+// An agent that somebody stopped would hold the job for ever, as it is what looks after the ranks and hears of hvdrun's
+// end, so it is continued. One that is suspended with the whole job has its guard suspended as well.
 int outlive(pid_t agent) {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  sigprocmask(SIG_BLOCK, &child, nullptr);
   int agent_status = 0;
-  bool agent_gone = false;
+  bool agent_gone = false, agent_stopped = false;
   for (;;) {
     if (agent_gone) signal_descendants(SIGKILL);
     int status = 0;
-    const pid_t pid = waitpid(-1, &status, 0);
+    const pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
     if (pid < 0 && errno == ECHILD) break;
-    if (pid != agent) continue;
-    agent_gone = true;
-    agent_status = status;
+    if (pid > 0) {
+      if (pid != agent) continue;
+      agent_stopped = WIFSTOPPED(status);
+      if (agent_stopped) continue;
+      agent_gone = true;
+      agent_status = status;
+    } else if (sigtimedwait(&child, nullptr, agent_stopped ? &kLongestStop : nullptr) < 0 && errno == EAGAIN) {
+      kill(agent, SIGCONT);
+      agent_stopped = false;
+    }
   }
   return WIFSIGNALED(agent_status) ? 128 + WTERMSIG(agent_status) : WEXITSTATUS(agent_status);
 }

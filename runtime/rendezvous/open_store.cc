@@ -66,7 +66,11 @@ Result<std::shared_ptr<Store>> open_store(const StoreChoice& choice, const Ident
   if (!where.ok()) return where.status();
   if (choice.kind == StoreKind::kRankZero && identity.rank == 0) return serve(where.value(), choice.address);
   auto client = StoreClient::connect(where.value(), deadline);
-  if (!client.ok()) return client.status();
+  if (!client.ok()) {
+    const Status why = client.status();
+    if (choice.kind != StoreKind::kRankZero || why.code() != Code::kTimeout) return why;
+    return Status(why.code(), why.sentence() + "; rank 0 opens it in its init, and has not, or not at this address", 0);
+  }
   return std::shared_ptr<Store>(std::move(client).value());
 }
 

@@ -82,7 +82,8 @@ TEST_CASE("a value that does not parse is refused with flag and value") {
   CHECK(sentence({"--cache-capacity", "lots", "p"}).find("lots") != std::string::npos);
   CHECK(sentence({"--cache-capacity", "lots", "p"}).find("--cache-capacity") == 0);
   CHECK(sentence({"--grace-seconds", "-1", "p"}).find("-1") != std::string::npos);
-  CHECK(sentence({"-np"}) == "--np needs a value behind it");
+  CHECK(sentence({"-np"}) == "-np needs a value behind it");
+  CHECK(sentence({"-np", "two", "p"}).find("-np: ") == 0);
 }
 
 TEST_CASE("help and completion name every knob's flag") {
@@ -107,7 +108,7 @@ TEST_CASE("a flag with a value is given once, and the value is not empty") {
   CHECK(parse_arguments({"--verbose", "--verbose", "p"}).ok());
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"-np", "2", "-H", "", "p"}, std::vector<std::string>{"-np", "2", "--hosts=", "p"}}) {
-    CHECK(sentence(words) == "--hosts has an empty value");
+    CHECK(sentence(words) == "-hosts has an empty value");
   }
 }
 

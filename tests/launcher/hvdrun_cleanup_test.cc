@@ -42,6 +42,16 @@ TEST_CASE("the end of hvdrun, guard or agent by SIGKILL leaves no process") {
   }
 }
 
+TEST_CASE("an agent that was stopped goes on, and hears of hvdrun's end") {
+  const bool hvdrun_dies = GENERATE(true, false);
+  HvdrunProcess run(kStubborn);
+  wait_until_ready(run);
+  REQUIRE(kill(run.process_named("hvdrun-agent"), SIGSTOP) == 0);
+  REQUIRE(kill(run.process_named("hvdrun"), hvdrun_dies ? SIGKILL : SIGTERM) == 0);
+  run.wait_for_all_to_end();
+  CHECK(run.wait() == (hvdrun_dies ? -SIGKILL : 128 + SIGTERM));
+}
+
 TEST_CASE("children that left their session and ignore SIGTERM end with a job that failed") {
   HvdrunProcess run({"-np", "2", "--grace-seconds", "1", "sh", "-c",
                      "$0 fork; test $RUEDA_RANK = 1 && exit 6; exec sleep 1000", RUEDA_LAUNCHER_RANK});
