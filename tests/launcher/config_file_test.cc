@@ -88,5 +88,5 @@ TEST_CASE("errors in a config file name it, and values are checked as those of f
   CHECK(parse_arguments({"--config-file", "/nowhere.yaml", "train"}).status().sentence() ==
         "config file /nowhere.yaml cannot be read");
   const File bad("np: many\n");
-  CHECK_THAT(parse_arguments({"--config-file", bad.path(), "train"}).status().sentence(), Contains("--np"));
+  CHECK_THAT(parse_arguments({"--config-file", bad.path(), "train"}).status().sentence(), Contains("-np: Value many"));
 }

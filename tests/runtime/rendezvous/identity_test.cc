@@ -12,6 +12,7 @@
 
 #include "runtime/rendezvous/job_key.h"
 #include "runtime/rendezvous/open_store.h"
+#include "runtime/rendezvous/store_server.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rueda::core {
@@ -340,6 +341,20 @@ TEST_CASE("rank 0's server lives as long as its process and is found again") {
   other.key.bytes.fill(1);
   CHECK(open_store(choice, other, deadline).status().code() == Code::kInvalidArgument);
   CHECK(open_store({}, zero, deadline).value() == nullptr);
+}
+
+TEST_CASE("where rank 0 opens the store, its absence is said, and only then") {
+  const StoreKind kind = GENERATE(StoreKind::kRankZero, StoreKind::kLauncher);
+  Identity identity;
+  identity.rank = 1;
+  identity.size = 2;
+  const uint16_t port = StoreServer::start({}).value()->port();
+  const StoreChoice choice{kind, "127.0.0.1:" + std::to_string(port)};
+  const auto store = open_store(choice, identity, Deadline::after(std::chrono::milliseconds(50)));
+  CHECK(store.status().code() == Code::kTimeout);
+  CHECK(store.status().rank() == (kind == StoreKind::kRankZero ? 0 : -1));
+  const bool named = store.status().sentence().find("; rank 0 opens it in its init") != std::string::npos;
+  CHECK(named == (kind == StoreKind::kRankZero));
 }
 
 }  // namespace

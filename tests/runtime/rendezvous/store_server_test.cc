@@ -12,7 +12,6 @@
 #include "runtime/base/unique_fd.h"
 #include "runtime/net/socket_address.h"
 #include "runtime/rendezvous/death.h"
-#include "runtime/rendezvous/open_store.h"
 #include "runtime/rendezvous/store_client.h"
 #include "runtime/rendezvous/store_protocol.h"
 #include "tests/runtime/rendezvous/deadlines.h"
@@ -320,20 +319,6 @@ TEST_CASE("where nobody serves a client gives up at its deadline and says why") 
   REQUIRE_FALSE(client.ok());
   CHECK(client.status().code() == Code::kTimeout);
   CHECK_THAT(client.status().sentence(), Contains("refused") && Contains(std::to_string(port)));
-}
-
-TEST_CASE("where rank 0 opens the store, its absence is said, and only then") {
-  const StoreKind kind = GENERATE(StoreKind::kRankZero, StoreKind::kLauncher);
-  Identity identity;
-  identity.rank = 1;
-  identity.size = 2;
-  const uint16_t port = StoreServer::start({}).value()->port();
-  const StoreChoice choice{kind, "127.0.0.1:" + std::to_string(port)};
-  const auto store = open_store(choice, identity, Deadline::after(milliseconds(50)));
-  CHECK(store.status().code() == Code::kTimeout);
-  CHECK(store.status().rank() == (kind == StoreKind::kRankZero ? 0 : -1));
-  const bool named = store.status().sentence().find("; rank 0 opens it in its init") != std::string::npos;
-  CHECK(named == (kind == StoreKind::kRankZero));
 }
 
 TEST_CASE("a store with several addresses is one store with one port") {
