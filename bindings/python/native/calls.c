@@ -157,13 +157,27 @@ rueda_py_request* rueda_py_prepare(rueda_session* session, int32_t dtype, int32_
   return request;
 }
 
-int64_t rueda_py_start_prepared(rueda_session* session, rueda_py_request* request, uintptr_t address, int32_t more) {
-  rueda_tensor tensor = request->tensor;
-  tensor.data = (void*)address;
-  request->options.more = more;
-  rueda_handle handle = 0;
-  const int32_t code = rueda_allreduce_async(session, &tensor, &tensor, request->op, &request->options, &handle);
-  return handle_or_code(code, handle);
+size_t rueda_py_start_batch(rueda_session* session, size_t count, rueda_py_request* const* requests,
+                            const uintptr_t* addresses, int64_t* handles, int32_t more) {
+  for (size_t i = 0; i < count; ++i) {
+    rueda_tensor tensor = requests[i]->tensor;
+    rueda_op_options options = requests[i]->options;
+    tensor.data = (void*)addresses[i];
+    options.more = more || i + 1 < count;
+    rueda_handle handle = 0;
+    if (rueda_allreduce_async(session, &tensor, &tensor, requests[i]->op, &options, &handle) != RUEDA_OK) return i;
+    handles[i] = handle;
+  }
+  return count;
+}
+
+int32_t rueda_py_wait_batch(size_t count, const int64_t* handles, size_t* next) {
+  for (; *next < count; ++*next) {
+    const int32_t code = rueda_wait(handles[*next], -1.0);
+    if (code != RUEDA_OK) return code;
+    rueda_release(handles[*next]);
+  }
+  return RUEDA_OK;
 }
 
 void rueda_py_forget(rueda_py_request* request) { free(request); }

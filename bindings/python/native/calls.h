@@ -64,7 +64,16 @@ typedef struct rueda_py_request rueda_py_request;
 rueda_py_request* rueda_py_prepare(rueda_session* session, int32_t dtype, int32_t dimensions, const int64_t* shape,
                                    int32_t op, const char* name, int32_t process_set, int32_t codec, double prescale,
                                    double postscale);
-int64_t rueda_py_start_prepared(rueda_session* session, rueda_py_request* request, uintptr_t address, int32_t more);
+
+/* Enqueues `count` of them, of the tensors at `addresses`; the last wakes others unless there are `more`. Returns how
+ * many there are now in `handles`; where that is less than `count` the next one could not be enqueued, see
+ * rueda_last_error(). */
+size_t rueda_py_start_batch(rueda_session* session, size_t count, rueda_py_request* const* requests,
+                            const uintptr_t* addresses, int64_t* handles, int32_t more);
+/* Waits for the operations from `handles[*next]` on, in their order, releases each that succeeded and moves `*next`
+ * past it. An error code if one failed, or RUEDA_INTERRUPTED: `*next` is at it, and the caller releases it. */
+int32_t rueda_py_wait_batch(size_t count, const int64_t* handles, size_t* next);
+
 void rueda_py_forget(rueda_py_request* request);
 
 /* Where output `index` of a finished operation lies: writes its address and extents (`shape` has 16 places) and returns

@@ -252,6 +252,36 @@ def test_hooks_of_an_older_pytorch_do_the_same(monkeypatch):
     assert close(train(model, optimizer), reference(lambda p: torch.optim.SGD(p, lr=0.1)))
 
 
+def many_weights(count=200):
+    weights = [torch.nn.Parameter(torch.full((number % 5 + 1,), float(hvd.rank()))) for number in range(count)]
+    named = [(f"weight.{number}", weight) for number, weight in enumerate(weights)]
+    return weights, hvd.DistributedOptimizer(torch.optim.SGD(weights, lr=1.0), named, op=hvd.Sum)
+
+
+@pytest.mark.parametrize("used", [200, 128, 64, 1, 0])
+def test_many_small_gradients_are_all_reduced_however_many_the_backward_pass_makes(used):
+    weights, optimizer = many_weights()
+    for _ in range(2):
+        if used > 0:
+            sum((hvd.rank() + 1) * weight.sum() for weight in weights[:used]).backward()
+        optimizer.synchronize()
+        total = hvd.size() * (hvd.size() + 1) / 2
+        assert all(torch.equal(weight.grad, torch.full_like(weight, total if number < used else 0.0)) for number, weight in enumerate(weights))
+        for weight in weights:
+            weight.grad = None
+
+
+def test_gradients_held_for_a_session_that_ended_are_reduced_in_the_next():
+    weights, optimizer = many_weights(3)
+    sum(weight.sum() for weight in weights[:2]).backward()  # the third is missing, so these are not enqueued yet
+    hvd.shutdown()
+    with pytest.raises(hvd.HorovodInternalError, match="init"):
+        optimizer.synchronize()
+    hvd.init()
+    optimizer.synchronize()
+    assert [float(weight.grad.sum()) for weight in weights] == [hvd.size(), 2.0 * hvd.size(), 0.0]
+
+
 def test_sparse_gradients_are_reduced_as_dense_ones_on_request():
     table = torch.nn.Embedding(5, 2, sparse=True)
     torch.nn.init.ones_(table.weight)

@@ -91,6 +91,38 @@ def test_a_mismatch_of_one_gradient_leaves_the_optimizer_usable():
     assert float(hvd.allreduce(torch.ones(1), op=hvd.Sum)) == hvd.size()
 
 
+def test_a_mismatch_among_many_gradients_is_raised_once_the_others_are_done():
+    weights = [torch.nn.Parameter(torch.ones(2 + hvd.rank() if number in (70, 90) else 2)) for number in range(100)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(weights, lr=0.1), [(f"weight.{n}", w) for n, w in enumerate(weights)], op=hvd.Sum)
+    sum(weight.sum() for weight in weights).backward()
+    with pytest.raises(hvd.MismatchError, match="weight.(70|90)"):
+        optimizer.synchronize()
+    assert all(float(w.grad[0]) == hvd.size() for number, w in enumerate(weights) if number not in (70, 90))
+    optimizer.zero_grad()
+    assert float(hvd.allreduce(torch.ones(1), op=hvd.Sum)) == hvd.size()
+
+
+def test_a_name_in_flight_is_refused_where_the_gradient_is_enqueued():
+    weights = [torch.nn.Parameter(torch.ones(2)) for _ in range(3)]
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(weights, lr=0.1), [(f"weight.{n}", w) for n, w in enumerate(weights)], op=hvd.Sum)
+    sum(weight.sum() for weight in weights).backward()
+    optimizer.synchronize()
+    optimizer.zero_grad()
+    taken = next(m.name.decode() for m in optimizer._reducer._members.values() if m.parameter is weights[1])
+    if hvd.rank() == 0:
+        early = hvd.allreduce_async_(torch.ones(2), name=taken, op=hvd.Sum)
+        with pytest.raises(ValueError, match="weight.1"):
+            sum(weight.sum() for weight in weights).backward()
+        hvd.barrier()
+        early.wait()
+    else:
+        hvd.barrier()
+        hvd.allreduce_(torch.ones(2), name=taken, op=hvd.Sum)
+        sum(weight.sum() for weight in weights).backward()
+    optimizer.synchronize()
+    assert all(float(weight.grad[0]) == hvd.size() for weight in weights)
+
+
 def test_a_sparse_gradient_that_is_to_be_scaled_is_refused():
     table = torch.nn.Embedding(4, 2, sparse=True)
     optimizer = hvd.DistributedOptimizer(

@@ -13,15 +13,10 @@ from rueda.process_sets import ProcessSet, id_of
 from rueda.session import Session, current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import grouped_allreduce_async_, start_in_place
+from rueda.torch.held import ENOUGH_BYTES, MOST, HeldGradients
 from rueda.torch.rows import sparse_allreduce_async
 
-
-_start_prepared = lib.rueda_py_start_prepared
 _strided = torch.strided
-
-# As long as others of the step are still to come, gradients smaller than this together wake nobody: what waking takes is more
-# than what enqueueing them takes, and their reduction would hardly be begun before the next one comes.
-_HELD_BYTES = 256 << 10
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
@@ -55,7 +50,7 @@ class Member:
         self.name = name.encode()
         self.passes = 0
         self.group: Optional[Group] = None
-        self.handle: Optional[Handle] = None
+        self.handle: Any = None  # a Handle or HeldGradients
         self.request: Any = None  # its usual all-reduce: for this session, of a contiguous gradient of this dtype and count
         self.session: Optional[Session] = None
         self.dtype: Optional[torch.dtype] = None
@@ -103,7 +98,9 @@ class GradientReducer:
         self._finish: List[Tuple[Handle, Callable[[Any], None]]] = []
         self._units = sum(member.group is None for member in self._members.values()) + sum(bool(g.members) for g in self._groups)
         self._left = self._units  # of them to be enqueued in this step
-        self._held = 0  # bytes that were enqueued without waking anybody
+        self._held: Optional[HeldGradients] = None
+        self._asleep = 0  # bytes held, or enqueued without waking anybody
+        self._holders: List[Member] = []  # whose gradients are held
         self._keep: List[Any] = [_on_gradient(p, functools.partial(self._ready, member)) for p, member in self._members.items()]
 
     def detach(self) -> None:
@@ -124,14 +121,18 @@ class GradientReducer:
             self._count(member, passes)
             return
         member.passes = passes
-        if member.group is None:
+        group = member.group
+        if group is None:
             self._left -= 1
             self._enqueue(member)
         else:
-            member.group.missing -= 1
-            if member.group.missing == 0:
-                self._left -= 1
-                self._enqueue_group(member.group)
+            group.missing -= 1
+            if group.missing > 0:
+                return
+            self._left -= 1
+            self._enqueue_group(group)
+        if self._left <= 0:
+            self._let_go()
 
     def _count(self, member: Member, passes: int) -> None:
         if passes > self.passes_per_step:
@@ -146,10 +147,36 @@ class GradientReducer:
                 or gradient.numel() != member.count):  # fmt: skip
             self._enqueue_unusual(member, gradient, session)
             return
-        held = self._held + member.bytes
-        more = held < _HELD_BYTES and self._left > 0
-        self._held = held if more else 0
-        member.handle = Handle(session, _start_prepared(session.pointer, member.request, gradient.data_ptr(), more), gradient)
+        held = self._held
+        if held is None or held.session is not session:
+            self._let_go()
+            held = self._held = HeldGradients(session)
+        number = len(held.gradients)
+        held.requests[number] = member.request
+        held.addresses[number] = gradient.data_ptr()
+        held.gradients.append(gradient)
+        self._holders.append(member)
+        member.handle = held
+        self._asleep += member.bytes
+        if self._asleep >= ENOUGH_BYTES:
+            self._let_go()
+        elif number == MOST - 1:
+            self._let_go(more=self._left > 0)
+
+    def _let_go(self, more: bool = False) -> None:
+        """Enqueues what is held. What was held for a session that is over is left to synchronize()."""
+        if not more:
+            self._asleep = 0
+        held = self._held
+        if held is None:
+            return
+        ours = held.session is current()
+        holders, self._holders, self._held = self._holders, [], None
+        done = held.enqueue(more) if ours else 0
+        for member in holders[done:]:
+            member.handle = None
+        if ours and done < len(holders):
+            raise errors.last_error(lib.rueda_last_error_code())
 
     def _enqueue_unusual(self, member: Member, gradient: torch.Tensor, session: Session) -> None:
         """Whatever has no request yet, or cannot have one."""
@@ -227,6 +254,7 @@ class GradientReducer:
             raise first
 
     def _enqueue_rest(self) -> None:
+        self._let_go()
         for member in self._members.values():
             if member.parameter.grad is None:
                 self._make_zero(member)
@@ -235,6 +263,7 @@ class GradientReducer:
         for group in self._groups:
             if group.members and group.members[0].handle is None:
                 self._enqueue_group(group)
+        self._let_go()
 
     def _make_zero(self, member: Member) -> None:
         member.parameter.grad = torch.zeros_like(member.parameter)
@@ -248,7 +277,8 @@ class GradientReducer:
             member.passes, member.handle = 0, None
         for group in self._groups:
             group.missing = len(group.members)
-        self._left, self._held = self._units, 0
+        self._left, self._held, self._asleep = self._units, None, 0
+        self._holders.clear()
 
 
 def _on_gradient(parameter: torch.Tensor, ready: Callable[..., None]) -> Tuple[Any, ...]:

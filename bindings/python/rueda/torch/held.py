@@ -1,0 +1,66 @@
+"""All-reduces of many gradients, enqueued by one call."""
+
+from typing import Any, Callable, List, Optional
+
+import torch
+
+from rueda import errors
+from rueda._native import ffi, lib
+from rueda.session import Session, current
+
+_INTERRUPTED, _OK = lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
+
+# So many gradients go by one call.
+MOST = 64
+# As long as others of the step are still to come, gradients smaller than this together wake nobody: what waking takes is more
+# than what enqueueing them takes, and their reduction would hardly be begun before the next one comes.
+ENOUGH_BYTES = 256 << 10
+
+
+class HeldGradients:
+    """Gradients that wait for a call, and then, by the same object, for their end: it is the handle of each of them.
+
+    requests, addresses: of those that are held, written by who adds one. Used by one thread at a time.
+    """
+
+    __slots__ = ("session", "requests", "addresses", "gradients", "_numbers", "_next")
+
+    def __init__(self, session: Session):
+        self.session = session
+        self.requests: Any = ffi.new("rueda_py_request*[]", MOST)
+        self.addresses: Any = ffi.new("uintptr_t[]", MOST)
+        self.gradients: List[torch.Tensor] = []  # kept while the operations may touch them
+        self._numbers: Any = None  # of the operations that were enqueued
+        self._next: Any = None  # the first that was not waited for
+
+    def enqueue(self, more: bool) -> int:
+        """Enqueues what is held and returns how many it are; fewer than were held if one could not be. Once.
+
+        more: others follow, so nobody is woken yet."""
+        count = len(self.gradients)
+        self._numbers, self._next = ffi.new("int64_t[]", count), ffi.new("size_t*")
+        done = lib.rueda_py_start_batch(self.session.pointer, count, self.requests, self.addresses, self._numbers, more)
+        del self.gradients[done:]
+        return done
+
+    def wait(self) -> None:
+        """Waits for all, and then raises what the first that failed failed with. Signals are handled meanwhile."""
+        first: Optional[BaseException] = None
+        count = len(self.gradients)
+        while True:
+            code = lib.rueda_py_wait_batch(count, self._numbers, self._next)
+            if code == _OK:
+                break
+            if code != _INTERRUPTED:  # else Python has run the signal's handler; what it raised has left this loop
+                number = self._numbers[self._next[0]]
+                sentence = ffi.string(lib.rueda_handle_error(number)).decode("utf-8", "replace")
+                first = first or errors.error_of(code, sentence)
+                lib.rueda_release(number)
+                self._next[0] += 1
+        if first is not None:
+            raise first
+
+    def __del__(self) -> None:
+        if self._next is not None:
+            for index in range(self._next[0], len(self.gradients)):
+                self.session.adopt(self._numbers[index], self.gradients[index])
