@@ -8,9 +8,10 @@ import atexit
 import collections
 import ctypes
 import itertools
+import os
 import sys
 import threading
-from typing import Any, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 from rueda import activity, errors
 from rueda._native import ffi, lib
@@ -70,6 +71,7 @@ class Session:
 
     def __init__(self, options: Any = None):
         """options: SessionOptions of rueda/store.py, None for what the environment says."""
+        self.part: List[int] = []  # the ranks of mpirun's that are the job, where it is not all of them
         self.pointer = _Joining(options).wait()
         activity.watch(self.pointer)
         self.rank = lib.rueda_rank(self.pointer)
@@ -113,20 +115,32 @@ _session: Optional[Session] = None
 def join(comm: Any = None, options: Any = None, sets: Sequence[Sequence[int]] = ()) -> bool:
     """Joins the job as init() says; whether that was still to be done. options: SessionOptions of rueda/store.py, with neither
     of the others. sets: the ranks of each process set that is there from the start; their numbers are 1, 2, ..."""
-    communicator = _is_communicator(comm)
+    communicator = comm if _is_communicator(comm) else None
+    listed = None if comm is None or communicator is not None else _ranks_of(comm)
     with _lock:
         begun = _session is None
         if begun:
-            _open(Session(_InitOptions(comm if communicator else None, sets) if communicator or sets else options))
-    if communicator:
+            part = listed if listed is not None and _is_part(listed) else []
+            if communicator is not None or part or sets:
+                options = _InitOptions(communicator, part, sets)
+            session = Session(options)
+            session.part = part
+            _open(session)
+    if communicator is not None:
         if (comm.Get_rank(), comm.Get_size()) != (current().rank, current().size):
             raise ValueError(
                 f"init(comm=...): rank {comm.Get_rank()} of a communicator of {comm.Get_size()}, but this process is rank "
                 f"{current().rank} of a job of {current().size} already; shutdown() ends that"
             )
-    elif comm is not None and sorted(_ranks_of(comm)) != list(range(current().size)):
+    elif listed is not None and listed != current().part and sorted(listed) != list(range(current().size)):
         raise ValueError(f"init(comm={comm!r}): a part of the {current().size} ranks; make a process set of them")
     return begun
+
+
+def _is_part(ranks: List[int]) -> bool:
+    """Whether MPI can make a job of these ranks alone, as they are not all that mpirun has started."""
+    told = os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ.get("PMI_SIZE") or ""
+    return told.isdigit() and sorted(ranks) != list(range(int(told)))
 
 
 def _is_communicator(comm: Any) -> bool:
@@ -135,23 +149,24 @@ def _is_communicator(comm: Any) -> bool:
 
 
 class _InitOptions:
-    """rueda_init_options for the ranks of a communicator of mpi4py's, where there is one, and with process sets. Alive as long
-    as the session is being made."""
+    """rueda_init_options for the ranks of a communicator of mpi4py's, where there is one, or for a part of mpirun's, and with
+    process sets. Alive as long as the session is being made."""
 
-    def __init__(self, communicator: Any, sets: Sequence[Sequence[int]]):
+    def __init__(self, communicator: Any, part: Sequence[int], sets: Sequence[Sequence[int]]):
         self._communicator = communicator
         address = 0 if communicator is None else sys.modules["mpi4py.MPI"]._addressof(communicator)
+        self._part = ffi.new("int32_t[]", part)
         self._ranks = [ffi.new("int32_t[]", ranks) for ranks in sets]
         self._sets = ffi.new("rueda_process_set[]", [
             {"struct_size": ffi.sizeof("rueda_process_set"), "ranks": ranks, "count": len(ranks)} for ranks in self._ranks])  # fmt: skip
         self.pointer = ffi.new("rueda_init_options*", {
             "struct_size": ffi.sizeof("rueda_init_options"), "process_sets": self._sets, "process_set_count": len(sets),
-            "mpi_comm": ffi.cast("void*", address)})  # fmt: skip
+            "mpi_comm": ffi.cast("void*", address), "ranks": self._part, "rank_count": len(part)})  # fmt: skip
 
 
-def _ranks_of(comm: Any) -> Sequence[int]:
+def _ranks_of(comm: Any) -> List[int]:
     if isinstance(comm, (list, tuple, range)):
-        return comm
+        return list(comm)
     raise ValueError(f"init(comm=...): a {type(comm).__name__}; None, a list of ranks or a communicator of mpi4py's")
 
 

@@ -41,6 +41,39 @@ def test_the_ranks_of_a_communicator_are_the_job_in_its_order():
     assert str(halves) in done.stdout, done.stdout + done.stderr
 
 
+PART = """
+import os, numpy
+import rueda.numpy as hvd
+me = int(os.environ["OMPI_COMM_WORLD_RANK"])
+part = [[2, 0], [1, 3]][me % 2]
+for turn in range(2):
+    hvd.init(part)
+    hvd.init(part)
+    total = int(hvd.allreduce(numpy.array([10.0 ** me]), op=hvd.Sum)[0])
+    try:
+        hvd.init([0])
+    except ValueError as error:
+        told = "process set" in str(error)
+    job = (hvd.rank(), hvd.size())
+    hvd.shutdown()
+hvd.init([3, 1, 2, 0])
+print(f"{hvd.rank()} of {hvd.size()}, then {job} {total} {told}.", flush=True)
+hvd.shutdown()
+try:
+    hvd.init([3 - me])
+except ValueError as error:
+    print("left out:", error, flush=True)
+"""
+
+
+def test_a_list_of_some_ranks_is_a_job_of_its_own():
+    done = mpirun(4, PART)
+    assert done.returncode == 0, done.stderr
+    for rank, (job, total) in enumerate([((1, 2), 101), ((0, 2), 1010), ((0, 2), 101), ((1, 2), 1010)]):
+        assert f"{rank} of 4, then {job} {total} True." in done.stdout, done.stdout + done.stderr
+    assert done.stdout.count("left out:") == 4, done.stdout + done.stderr
+
+
 def test_a_communicator_that_is_none_is_refused():
     done = mpirun(1, "from mpi4py import MPI\nimport rueda.numpy as hvd\nhvd.init(comm=MPI.COMM_NULL)")
     assert done.returncode != 0 and "MPI_COMM_NULL" in done.stderr, done.stderr
