@@ -76,9 +76,9 @@ double factor_value(Dtype dtype, int member, int64_t i) {
 
 /// What member `member` contributes at element `i` of the batch.
 double exact_input(const CollectiveCase& test, int member, int members, int64_t i) {
-  if (test.dtype == Dtype::kBool) return (7 * i + 3 * member) % 3 == 0 ? 1 : 0;
+  if (test.dtype == Dtype::kBool) return (7 * i + int64_t{3} * member) % 3 == 0 ? 1 : 0;
   if (test.op == ReduceOp::kProduct) return factor_value(test.dtype, member, i);
-  const double value = static_cast<double>((7 * i + 3 * member) % 5) - (is_signed(test.dtype) ? 2 : 0);
+  const double value = static_cast<double>((7 * i + int64_t{3} * member) % 5) - (is_signed(test.dtype) ? 2 : 0);
   return test.op == ReduceOp::kAverage && is_float(part_of(test.dtype)) ? value * members : value;
 }
 
@@ -137,7 +137,7 @@ Number expected(const CollectiveCase& test, int members, int64_t i) {
 
 /// Broadcasts move bits of any kind: not-a-numbers and bools that are neither 0 nor 1 among them.
 std::byte raw_byte(int member, int64_t offset) {
-  return static_cast<std::byte>((offset * 37 + member * 101 + 11) & 0xff);
+  return static_cast<std::byte>((offset * 37 + int64_t{member} * 101 + 11) & 0xff);
 }
 
 bool spreads(OpKind kind) { return kind == OpKind::kBroadcast || kind == OpKind::kSend; }

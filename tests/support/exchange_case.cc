@@ -14,7 +14,7 @@ size_t row_bytes(const CollectiveCase& test) { return static_cast<size_t>(test.r
 /// Rows that `member` has for the member at `place`, or for all: about a tensor's `counts` of rows, and none at times
 /// where these are few.
 int64_t rows_for(const CollectiveCase& test, size_t tensor, int member, int64_t place) {
-  const int64_t odd = (member * 7 + place * 3 + static_cast<int64_t>(tensor) * 5 + test.salt) % 4;
+  const int64_t odd = (int64_t{member} * 7 + place * 3 + static_cast<int64_t>(tensor) * 5 + test.salt) % 4;
   return odd == 3 && test.counts[tensor] < 100'000 ? 0 : test.counts[tensor] + odd;
 }
 

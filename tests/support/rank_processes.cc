@@ -127,7 +127,7 @@ std::string RankOutcome::report(const std::string& word) const {
                            "output:\n" + output);
 }
 
-RankProcesses::RankProcesses(Options options) {
+RankProcesses::RankProcesses(const Options& options) {
   const auto key = core::random_key();
   if (!key.ok()) throw std::runtime_error(key.status().sentence());
   key_.assign(key.value().begin(), key.value().end());

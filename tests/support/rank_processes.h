@@ -47,7 +47,7 @@ class RankProcesses {
     int started = -1;                                      ///< only the ranks below this number start; -1: all
   };
   /// Throws std::runtime_error where a process cannot be had; so do all functions that wait in vain.
-  explicit RankProcesses(Options options);
+  explicit RankProcesses(const Options& options);
   ~RankProcesses();
   RankProcesses(const RankProcesses&) = delete;
   RankProcesses& operator=(const RankProcesses&) = delete;

@@ -69,7 +69,8 @@ TEST_CASE("a status keeps code, sentence and rank, and a copy shares them") {
   CHECK(ok.rank() == -1);
   CHECK(ok.sentence().empty());
   const Status lost(Code::kPeerLost, "rank 3 died", 3);
-  const Status copy = lost;
+  Status copy;
+  copy = lost;
   CHECK_FALSE(copy.ok());
   CHECK(copy.code() == Code::kPeerLost);
   CHECK(copy.rank() == 3);
