@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/base/dtype.h"
 #include "runtime/engine/executor.h"
 
 namespace rueda::core {
@@ -40,7 +41,11 @@ class PeerStream {
 class ChannelTeam {
  public:
   ChannelTeam(const Call& call, Mesh& mesh, Deadline deadline)
-      : team_(*call.team), mesh_(mesh), deadline_(deadline), streams_(team_.ranks.size()) {}
+      : team_(*call.team),
+        mesh_(mesh),
+        deadline_(deadline),
+        brief_(static_cast<size_t>(call.count) * size_of(call.dtype) <= kBriefBytes),
+        streams_(team_.ranks.size()) {}
 
   int size() const { return team_.size(); }
   int index() const { return team_.index; }
@@ -85,13 +90,17 @@ class ChannelTeam {
   /// Moves bytes until `ready()`; as `ChannelSet::until`.
   Status until(const std::function<bool()>& ready) {
     const PhaseScope waiting(mesh_.phases(), WorkPhase::kWait);
-    return mesh_.channels().until(ready, deadline_);
+    return brief_ ? mesh_.until_moved(ready, deadline_) : mesh_.channels().until(ready, deadline_);
   }
 
  private:
+  /// What takes about as long as a wake-up does is worth a spin.
+  static constexpr size_t kBriefBytes = 256 << 10;
+
   const Team& team_;
   Mesh& mesh_;
   Deadline deadline_;
+  const bool brief_;
   std::vector<PeerStream> streams_;
 };
 

@@ -20,6 +20,15 @@ void Mesh::move_channels_while_waiting() {
   bridge_ = std::make_unique<BellBridge>(words(rank_).bell, [channels = channels_.get()] { channels->wake(); });
 }
 
+Status Mesh::until_moved(const std::function<bool()>& ready, Deadline deadline) {
+  const auto look = [&] {
+    channels_->poll();
+    return ready();
+  };
+  if (!abort_.raised() && spin(style_, kSpinBudget, look)) return {};
+  return channels_->until(ready, deadline);
+}
+
 Status Mesh::until_either(const std::function<bool()>& ready, Deadline deadline) {
   const auto look = [&] {
     channels_->poll();

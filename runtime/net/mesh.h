@@ -54,6 +54,8 @@ class Mesh {
     if (!done) return Status(Code::kTimeout, "rank " + std::to_string(rank_) + ": deadline passed in shared memory");
     return {};
   }
+  /// Moves channel bytes until `ready()`: bounded spin, then as `ChannelSet::until`.
+  Status until_moved(const std::function<bool()>& ready, Deadline deadline);
   /// From now on `until` moves channel bytes as well, and sleeps where either of the two wakes it: for rows that use
   /// both, where a peer may need our bytes before it can do what we wait for. Nothing on a lane without channels.
   void move_channels_while_waiting();
