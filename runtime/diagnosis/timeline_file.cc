@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "runtime/diagnosis/timeline_json.h"
 
@@ -17,11 +18,17 @@ namespace {
 
 constexpr int64_t kFilePage = 4096;
 constexpr int64_t kFirstCapacity = 256 * kFilePage;
-/// Growing copies the file, so that it doubles; a very long one does not take twice its room.
+/// Growing copies the file, so that a short one becomes four times as long; a very long one does not take twice its
+/// room.
+constexpr int64_t kQuickGrowth = int64_t{64} << 20;
 constexpr int64_t kMostGrowth = int64_t{1} << 30;
 constexpr std::string_view kHead = "[\n";
 constexpr std::string_view kTail = "{\"ph\":\"M\",\"pid\":0,\"name\":\"rueda_timeline\",\"args\":{\"version\":1}}]\n";
 static_assert(TimelineJson::kMaxEventBytes < kFilePage);
+
+int64_t growth_of(int64_t capacity) {
+  return std::max(std::min(3 * capacity, kQuickGrowth), std::min(capacity, kMostGrowth));
+}
 
 bool write_all(int file, std::string_view text, int64_t at) {
   while (!text.empty()) {
@@ -93,38 +100,36 @@ Status TimelineFile::replace(int64_t capacity) {
 }
 
 Status TimelineFile::append(std::string_view events) {
+  std::string pages;  // for `end_` on: whole events, and spaces where one would not end in its page
   while (!events.empty()) {
     if (!file_.valid()) return failed("written");
-    const int64_t room_in_page = kFilePage - end_ % kFilePage;
+    const int64_t at = end_ + std::ssize(pages);
+    const int64_t room_in_page = kFilePage - at % kFilePage;
     // The longest run of whole events that fits into this page.
     size_t length = std::min(events.size(), static_cast<size_t>(room_in_page));
     const size_t newline = events.substr(0, length).rfind('\n');
     length = newline == std::string_view::npos ? 0 : newline + 1;
-    const int64_t next = length == 0 ? end_ + room_in_page : end_;
+    const int64_t next = length == 0 ? at + room_in_page : at;
     // The tail's page takes events too, as far as the tail.
     if (next + static_cast<int64_t>(std::max<size_t>(length, TimelineJson::kMaxEventBytes)) >
         capacity_ - std::ssize(kTail)) {
-      if (Status grown = replace(capacity_ + std::min(capacity_, kMostGrowth)); !grown.ok()) {
+      RUEDA_RETURN_IF_ERROR(write(std::exchange(pages, {})));
+      if (Status grown = replace(capacity_ + growth_of(capacity_)); !grown.ok()) {
         file_.reset();
         return grown;
       }
       continue;
     }
-    end_ = next;
-    if (length == 0) continue;
-    RUEDA_RETURN_IF_ERROR(write_page(events.substr(0, length)));
+    pages.append(static_cast<size_t>(next - at), ' ');
+    pages.append(events.substr(0, length));
     events.remove_prefix(length);
   }
-  return {};
+  return write(pages);
 }
 
-Status TimelineFile::write_page(std::string_view events) {
-  ssize_t wrote = 0;
-  do {
-    wrote = ::pwrite(file_.get(), events.data(), events.size(), end_);
-  } while (wrote < 0 && errno == EINTR);
-  if (wrote == static_cast<ssize_t>(events.size())) {
-    end_ += wrote;
+Status TimelineFile::write(std::string_view pages) {
+  if (write_all(file_.get(), pages, end_)) {
+    end_ += std::ssize(pages);
     return {};
   }
   const Status status = failed("written");

@@ -15,8 +15,9 @@ namespace rueda::core {
 ///                          ^ end_                        ^ capacity_
 ///
 /// The last event and the bracket stand at the end of the file from the start, with spaces between, which JSON allows.
-/// An event takes the place of spaces in one write inside one page, which no signal cuts in two. A file that is full is
-/// copied into one of twice the size, which then takes its name. Owned by one thread.
+/// An event takes the place of spaces inside one page, which no signal cuts in two; a write may go over several pages,
+/// each of whole events. A file that is full is copied into a larger one, which then takes its name. Owned by one
+/// thread.
 class TimelineFile {
  public:
   /// Replaces what has this name. kSystem: it cannot be made.
@@ -32,7 +33,7 @@ class TimelineFile {
  private:
   explicit TimelineFile(std::string path) : path_(std::move(path)) {}
   Status replace(int64_t capacity);
-  Status write_page(std::string_view events);
+  Status write(std::string_view pages);
   Status failed(const char* what) const;
 
   const std::string path_;

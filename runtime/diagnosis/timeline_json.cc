@@ -145,34 +145,54 @@ void TimelineJson::add(int rank, const TimelineRecord& record) {
 }
 
 void TimelineJson::add_negotiated(int rank, const NegotiatedRecord& record) {
-  const uint64_t tensor = tensor_id(record);
-  const uint32_t track = track_of(record.set, kNegotiate);
-  begin('b', rank, track, name_of_tensor(record));
-  literal(",\"cat\":\"negotiate\"");
-  id(tensor);
-  time(",\"ts\":", record.submitted);
-  literal(",\"args\":{\"op\":\"");
-  literal(name_of(record.kind));
-  literal("\",\"set\":");
-  number(record.set);
-  literal(",\"batch\":");
+  const Negotiation& parts = negotiation_of(rank, record);
+  literal(parts.begin);
+  micros(record.submitted.time_since_epoch().count());
+  literal(parts.arguments);
   number(record.batch);
   literal(",\"bytes\":");
   number(record.bytes);
   text_ += '}';
   end();
   if (rank != 0) {
-    begin('n', 0, track, "rank " + std::to_string(rank));
-    literal(",\"cat\":\"negotiate\"");
-    id(tensor);
-    time(",\"ts\":", record.submitted);
+    literal(parts.arrival);
+    micros(record.submitted.time_since_epoch().count());
     end();
   }
-  begin('e', rank, track, name_of_tensor(record));
-  literal(",\"cat\":\"negotiate\"");
-  id(tensor);
-  time(",\"ts\":", record.agreed);
+  literal(parts.end);
+  micros(record.agreed.time_since_epoch().count());
   end();
+}
+
+/// What the events of a tensor have in common is written once.
+const TimelineJson::Negotiation& TimelineJson::negotiation_of(int rank, const NegotiatedRecord& record) {
+  auto& known = negotiations_[{rank, record.set, record.kind}];
+  const auto found = known.find(record.name);
+  if (found != known.end()) return found->second;
+  if (negotiation_count_++ == kMostNegotiations) {
+    negotiations_.clear();
+    negotiation_count_ = 0;
+    return negotiation_of(rank, record);
+  }
+  const uint64_t tensor = tensor_id(record);
+  const uint32_t track = track_of(record.set, kNegotiate);
+  const size_t before = text_.size();
+  const auto written = [&](char phase, int process, std::string_view name) {
+    begin(phase, process, track, name);
+    literal(",\"cat\":\"negotiate\"");
+    id(tensor);
+    literal(",\"ts\":");
+    std::string text = text_.substr(before);
+    text_.resize(before);
+    return text;
+  };
+  Negotiation parts;
+  parts.begin = written('b', rank, name_of_tensor(record));
+  parts.arrival = written('n', 0, "rank " + std::to_string(rank));
+  parts.end = written('e', rank, name_of_tensor(record));
+  parts.arguments = ",\"args\":{\"op\":\"" + std::string(name_of(record.kind)) +
+                    "\",\"set\":" + std::to_string(record.set) + ",\"batch\":";
+  return known.emplace(record.name, std::move(parts)).first->second;
 }
 
 void TimelineJson::add_batch(int rank, const BatchRecord& record) {

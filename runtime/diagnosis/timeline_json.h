@@ -1,6 +1,10 @@
 #pragma once
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <unordered_map>
 
 #include "runtime/diagnosis/timeline_record.h"
 
@@ -11,8 +15,7 @@ namespace rueda::core {
 ///   process  a rank
 ///   thread   a phase of batches, of one process set: batch, pack, reduce, wait, unpack
 ///   async    "negotiate", one track per tensor: from when this rank submitted it until all ranks had, with an instant
-///   on
-///            rank 0's track when each other rank did; "queue", one per batch
+///            on rank 0's track when each other rank did; "queue", one per batch
 ///
 /// Every event ends with ",\n", holds no other newline, and is shorter than kMaxEventBytes. Times are microseconds of
 /// rank 0's steady clock.
@@ -29,6 +32,18 @@ class TimelineJson {
   size_t bytes() const { return text_.size(); }
 
  private:
+  /// The events of one tensor's negotiation but for what differs each time.
+  struct Negotiation {
+    std::string begin, arguments, arrival, end;
+  };
+  struct NameHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
+  };
+  using Negotiations = std::unordered_map<std::string, Negotiation, NameHash, std::equal_to<>>;
+  static constexpr size_t kMostNegotiations = 1 << 14;
+
+  const Negotiation& negotiation_of(int rank, const NegotiatedRecord& record);
   void add_negotiated(int rank, const NegotiatedRecord& record);
   void add_batch(int rank, const BatchRecord& record);
   void instant(int rank, std::string_view what, SteadyClock::time_point when);
@@ -46,6 +61,8 @@ class TimelineJson {
   void id(uint64_t value);
 
   std::string text_;
+  std::map<std::tuple<int, uint32_t, OpKind>, Negotiations> negotiations_;
+  size_t negotiation_count_ = 0;
 };
 
 }  // namespace rueda::core

@@ -1,6 +1,7 @@
 #include "runtime/engine/timeline.h"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -62,6 +63,7 @@ Status Timeline::start(const std::string& path, bool mark_rounds) {
   ended_ = left_;
   worker_.post([this, opened = std::make_shared<std::unique_ptr<TimelineWriter>>(std::move(writer).value())] {
     // The file is in no hurry, and the ranks' own threads may have no core to spare.
+    ::pthread_setname_np(::pthread_self(), "rueda-timeline");
     static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWorkerNiceness));
     writer_ = std::move(*opened);
   });

@@ -112,6 +112,41 @@ TEST_CASE("a tensor is a span of its own from submission to agreement, and rank 
   for (const Json& event : events) CHECK(event.at("id") == events[0].at("id"));
 }
 
+TEST_CASE("tensors of one name that differ in rank, set or kind, and names by the thousand, are not mixed up") {
+  TimelineJson json;
+  NegotiatedRecord record = negotiated("w");
+  const auto add = [&](int rank) {
+    json.add(rank, record);
+    const Json events = events_of(json);
+    CHECK(events.size() == (rank == 0 ? 2 : 3));
+    for (const Json& event : {events.front(), events.back()}) {
+      CHECK(event.at("name") == (record.name.empty() ? name_of(record.kind) : record.name));
+      CHECK(event.at("pid") == rank);
+      CHECK(event.at("id") == events.front().at("id"));
+    }
+    CHECK(events.front().at("args").at("op") == name_of(record.kind));
+    CHECK(events.front().at("args").at("set") == record.set);
+    return std::pair(events.front().at("id"), events.front().at("tid"));
+  };
+  for (int turn = 0; turn < 2; ++turn) {
+    record = negotiated("w");
+    const auto first = add(0);
+    CHECK(add(1) == first);
+    record.set = 4;
+    CHECK(add(0) != first);
+    record.kind = OpKind::kBroadcast;
+    CHECK(add(0) != first);
+    record.name = "";
+    CHECK(add(0) != first);
+    std::string name;
+    for (int number = 0; number < 20'000; ++number) {  // more than are kept
+      record.name = name = "layer." + std::to_string(number);
+      json.add(1, record);
+    }
+    CHECK_THAT(json.take(), Contains("\"layer.19999\",\"cat\":\"negotiate\""));
+  }
+}
+
 TEST_CASE("a batch is a span for its queue, its row and each phase that ran") {
   TimelineJson json;
   json.add(0, batch());
