@@ -7,15 +7,17 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 
 #include "launcher/agent.h"
 #include "launcher/descendants.h"
+#include "runtime/base/deadline.h"
 #include "runtime/base/unique_fd.h"
 
 namespace rueda::core::launcher {
 namespace {
 
-constexpr timespec kLongestStop{3, 0};
+constexpr std::chrono::seconds kLongestStop{3};
 
 // Signals of the terminal and of schedulers reach the ranks through hvdrun; the two that clean up after it live on.
 void ignore_forwarded_signals() {
@@ -29,6 +31,11 @@ void let_go_of_link() {
   dup2(null.get(), STDOUT_FILENO);
 }
 
+timespec timespec_of(std::chrono::nanoseconds time) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
+  return {static_cast<time_t>(seconds.count()), static_cast<long>((time - seconds).count())};
+}
+
 // Waits for the agent, then until nothing is below us: no child means no descendant, for orphans become our children.
 // An agent that somebody stopped would hold the job for ever, as it is what looks after the ranks and hears of hvdrun's
 // end, so it is continued. One that is suspended with the whole job has its guard suspended as well.
@@ -38,7 +45,8 @@ int outlive(pid_t agent) {
   sigaddset(&child, SIGCHLD);
   sigprocmask(SIG_BLOCK, &child, nullptr);
   int agent_status = 0;
-  bool agent_gone = false, agent_stopped = false;
+  bool agent_gone = false;
+  Deadline go_on = Deadline::never();  // when an agent that is stopped is continued
   for (;;) {
     if (agent_gone) signal_descendants(SIGKILL);
     int status = 0;
@@ -46,13 +54,18 @@ int outlive(pid_t agent) {
     if (pid < 0 && errno == ECHILD) break;
     if (pid > 0) {
       if (pid != agent) continue;
-      agent_stopped = WIFSTOPPED(status);
-      if (agent_stopped) continue;
+      go_on = WIFSTOPPED(status) ? Deadline::after(kLongestStop) : Deadline::never();
+      if (WIFSTOPPED(status)) continue;
       agent_gone = true;
       agent_status = status;
-    } else if (sigtimedwait(&child, nullptr, agent_stopped ? &kLongestStop : nullptr) < 0 && errno == EAGAIN) {
+    } else if (go_on.is_never()) {
+      sigwaitinfo(&child, nullptr);
+    } else if (go_on.passed()) {
       kill(agent, SIGCONT);
-      agent_stopped = false;
+      go_on = Deadline::never();
+    } else {
+      const timespec left = timespec_of(go_on.left(kLongestStop));
+      sigtimedwait(&child, nullptr, &left);
     }
   }
   return WIFSIGNALED(agent_status) ? 128 + WTERMSIG(agent_status) : WEXITSTATUS(agent_status);

@@ -67,7 +67,8 @@ class MpiChannelSet : public core::ChannelSet, private core::Collectives {
     return failure_;
   }
 
-  void poll() override {}  // the MPI thread does not wait to be asked
+  void poll() override {}
+  bool moves_in_poll() const override { return false; }  // the MPI thread does not wait to be asked
   void wake() override { traffic_->wake(); }
   core::Collectives* collectives() override { return traffic_->has_collectives() ? this : nullptr; }
 

@@ -22,6 +22,7 @@ constexpr int64_t kFirstCapacity = 256 * kFilePage;
 /// room.
 constexpr int64_t kQuickGrowth = int64_t{64} << 20;
 constexpr int64_t kMostGrowth = int64_t{1} << 30;
+constexpr size_t kMostWrite = 1 << 20;
 constexpr std::string_view kHead = "[\n";
 constexpr std::string_view kTail = "{\"ph\":\"M\",\"pid\":0,\"name\":\"rueda_timeline\",\"args\":{\"version\":1}}]\n";
 static_assert(TimelineJson::kMaxEventBytes < kFilePage);
@@ -118,6 +119,10 @@ Status TimelineFile::append(std::string_view events) {
         file_.reset();
         return grown;
       }
+      continue;
+    }
+    if (pages.size() >= kMostWrite) {
+      RUEDA_RETURN_IF_ERROR(write(std::exchange(pages, {})));
       continue;
     }
     pages.append(static_cast<size_t>(next - at), ' ');

@@ -9,7 +9,8 @@
 
 namespace rueda::core {
 
-/// A file that is one JSON array of events at every moment, whoever reads it and however its process ends.
+/// A file that is one JSON array of events at every moment, however its process ends. Who reads it during a write may
+/// see the page half written that is being written just then, as with any file.
 ///
 ///     [  event, event, ...   spaces ...   {"ph":"M",...}]
 ///                          ^ end_                        ^ capacity_

@@ -37,6 +37,8 @@ class ChannelSet {
   virtual Status until(const std::function<bool()>& ready, Deadline deadline) = 0;
   /// Moves what moves without waiting. A stream that breaks here shows in the next `until`.
   virtual void poll() = 0;
+  /// Whether `poll` moves anything: else another thread does, unasked.
+  virtual bool moves_in_poll() const { return true; }
   /// Makes an `until` look at its `ready` again. Any thread.
   virtual void wake() = 0;
   /// Where the channels are a library's that has collectives of its own for this lane; else null.

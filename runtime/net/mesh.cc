@@ -25,7 +25,7 @@ Status Mesh::until_moved(const std::function<bool()>& ready, Deadline deadline) 
     channels_->poll();
     return ready();
   };
-  if (!abort_.raised() && spin(style_, kSpinBudget, look)) return {};
+  if (channels_->moves_in_poll() && !abort_.raised() && spin(style_, kSpinBudget, look)) return {};
   return channels_->until(ready, deadline);
 }
 

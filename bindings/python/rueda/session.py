@@ -116,7 +116,7 @@ def join(comm: Any = None, options: Any = None, sets: Sequence[Sequence[int]] = 
     """Joins the job as init() says; whether that was still to be done. options: SessionOptions of rueda/store.py, with neither
     of the others. sets: the ranks of each process set that is there from the start; their numbers are 1, 2, ..."""
     communicator = comm if _is_communicator(comm) else None
-    listed = None if comm is None or communicator is not None else _ranks_of(comm)
+    listed = None if comm is None or communicator is not None else _ranks_of(comm) or None
     with _lock:
         begun = _session is None
         if begun:
@@ -138,7 +138,9 @@ def join(comm: Any = None, options: Any = None, sets: Sequence[Sequence[int]] = 
 
 
 def _is_part(ranks: List[int]) -> bool:
-    """Whether MPI can make a job of these ranks alone, as they are not all that mpirun has started."""
+    """Whether MPI can make a job of these ranks alone: mpirun has started this process, and others as well."""
+    if os.environ.get("RUEDA_RANK") or os.environ.get("RANK"):  # hvdrun's or torchrun's, perhaps below an mpirun
+        return False
     told = os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ.get("PMI_SIZE") or ""
     return told.isdigit() and sorted(ranks) != list(range(int(told)))
 

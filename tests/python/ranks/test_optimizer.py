@@ -2,6 +2,7 @@
 
 import pathlib
 import sys
+import threading
 
 import pytest
 import torch
@@ -269,6 +270,27 @@ def test_many_small_gradients_are_all_reduced_however_many_the_backward_pass_mak
         assert all(torch.equal(weight.grad, torch.full_like(weight, total if number < used else 0.0)) for number, weight in enumerate(weights))
         for weight in weights:
             weight.grad = None
+
+
+def test_hooks_may_run_on_several_threads():
+    weights, optimizer = many_weights(80)
+    often = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(40):
+            losses = [sum((hvd.rank() + 1) * weight.sum() for weight in half) for half in (weights[:40], weights[40:])]
+            threads = [threading.Thread(target=loss.backward) for loss in losses]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            optimizer.synchronize()
+            total = hvd.size() * (hvd.size() + 1) / 2
+            assert all(torch.equal(weight.grad, torch.full_like(weight, total)) for weight in weights)
+            for weight in weights:
+                weight.grad = None
+    finally:
+        sys.setswitchinterval(often)
 
 
 def test_gradients_held_for_a_session_that_ended_are_reduced_in_the_next():

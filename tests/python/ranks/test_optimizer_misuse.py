@@ -95,6 +95,10 @@ def test_a_mismatch_among_many_gradients_is_raised_once_the_others_are_done():
     weights = [torch.nn.Parameter(torch.ones(2 + hvd.rank() if number in (70, 90) else 2)) for number in range(100)]
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD(weights, lr=0.1), [(f"weight.{n}", w) for n, w in enumerate(weights)], op=hvd.Sum)
     sum(weight.sum() for weight in weights).backward()
+    held = next(m.handle for m in optimizer._reducer._members.values() if m.parameter is weights[90])
+    for _ in range(2):  # the second time as well, should a signal have ended the first wait
+        with pytest.raises(hvd.MismatchError, match="weight.(70|90)"):
+            held.wait()
     with pytest.raises(hvd.MismatchError, match="weight.(70|90)"):
         optimizer.synchronize()
     assert all(float(w.grad[0]) == hvd.size() for number, w in enumerate(weights) if number not in (70, 90))

@@ -27,10 +27,20 @@ def test_the_global_set_has_all_ranks():
 def test_init_twice_is_one():
     hvd.init()
     hvd.init(list(range(hvd.size())))
+    hvd.init([])
     with pytest.raises(ValueError, match="process set"):
         hvd.init([0])
     with pytest.raises(ValueError, match="list of ranks"):
         hvd.init(comm=object())
+
+
+def test_variables_of_an_mpirun_around_hvdrun_make_no_part(monkeypatch):
+    everybody = list(range(hvd.size()))
+    hvd.barrier()
+    hvd.shutdown()
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "1")
+    hvd.init(everybody)
+    assert hvd.size() == len(everybody)
 
 
 def test_without_a_session_queries_are_value_errors_and_operations_internal_ones():

@@ -20,10 +20,10 @@ ENOUGH_BYTES = 256 << 10
 class HeldGradients:
     """Gradients that wait for a call, and then, by the same object, for their end: it is the handle of each of them.
 
-    requests, addresses: of those that are held, written by who adds one. Used by one thread at a time.
+    requests, addresses: of those that are held, written by who adds one. Not locked: GradientReducer is.
     """
 
-    __slots__ = ("session", "requests", "addresses", "gradients", "_numbers", "_next")
+    __slots__ = ("session", "requests", "addresses", "gradients", "_numbers", "_next", "_error")
 
     def __init__(self, session: Session):
         self.session = session
@@ -32,6 +32,7 @@ class HeldGradients:
         self.gradients: List[torch.Tensor] = []  # kept while the operations may touch them
         self._numbers: Any = None  # of the operations that were enqueued
         self._next: Any = None  # the first that was not waited for
+        self._error: Optional[BaseException] = None  # of the first that failed
 
     def enqueue(self, more: bool) -> int:
         """Enqueues what is held and returns how many it are; fewer than were held if one could not be. Once.
@@ -44,8 +45,7 @@ class HeldGradients:
         return done
 
     def wait(self) -> None:
-        """Waits for all, and then raises what the first that failed failed with. Signals are handled meanwhile."""
-        first: Optional[BaseException] = None
+        """Waits for all, and then raises what the first that failed failed with, each time. Signals are handled meanwhile."""
         count = len(self.gradients)
         while True:
             code = lib.rueda_py_wait_batch(count, self._numbers, self._next)
@@ -54,11 +54,11 @@ class HeldGradients:
             if code != _INTERRUPTED:  # else Python has run the signal's handler; what it raised has left this loop
                 number = self._numbers[self._next[0]]
                 sentence = ffi.string(lib.rueda_handle_error(number)).decode("utf-8", "replace")
-                first = first or errors.error_of(code, sentence)
-                lib.rueda_release(number)
+                self._error = self._error or errors.error_of(code, sentence)
                 self._next[0] += 1
-        if first is not None:
-            raise first
+                lib.rueda_release(number)
+        if self._error is not None:
+            raise self._error
 
     def __del__(self) -> None:
         if self._next is not None:

@@ -1,6 +1,7 @@
 """Reduces gradients while the backward pass runs."""
 
 import functools
+import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -79,7 +80,8 @@ class Group:
 
 class GradientReducer:
     """The parameters of one optimizer. Their hooks enqueue each gradient, in place, as the last backward pass of a step
-    has added to it. Used by one thread at a time; hooks run where PyTorch runs them.
+    has added to it. Hooks run where PyTorch runs them, on several threads for parameters on several devices; the rest is
+    used by one thread at a time.
     """
 
     def __init__(self, named: Sequence[Tuple[str, torch.Tensor]], groups: Sequence[Sequence[torch.Tensor]], how: Reduction,
@@ -101,6 +103,7 @@ class GradientReducer:
         self._held: Optional[HeldGradients] = None
         self._asleep = 0  # bytes held, or enqueued without waking anybody
         self._holders: List[Member] = []  # whose gradients are held
+        self._lock = threading.RLock()  # of all that hooks change
         self._keep: List[Any] = [_on_gradient(p, functools.partial(self._ready, member)) for p, member in self._members.items()]
 
     def detach(self) -> None:
@@ -116,23 +119,24 @@ class GradientReducer:
 
     def _ready(self, member: Member, _: Any = None) -> None:
         """The backward pass has added to this parameter's gradient."""
-        passes = member.passes + 1
-        if passes != self.passes_per_step:
-            self._count(member, passes)
-            return
-        member.passes = passes
-        group = member.group
-        if group is None:
-            self._left -= 1
-            self._enqueue(member)
-        else:
-            group.missing -= 1
-            if group.missing > 0:
+        with self._lock:
+            passes = member.passes + 1
+            if passes != self.passes_per_step:
+                self._count(member, passes)
                 return
-            self._left -= 1
-            self._enqueue_group(group)
-        if self._left <= 0:
-            self._let_go()
+            member.passes = passes
+            group = member.group
+            if group is None:
+                self._left -= 1
+                self._enqueue(member)
+            else:
+                group.missing -= 1
+                if group.missing > 0:
+                    return
+                self._left -= 1
+                self._enqueue_group(group)
+            if self._left <= 0:
+                self._let_go()
 
     def _count(self, member: Member, passes: int) -> None:
         if passes > self.passes_per_step:
@@ -261,8 +265,12 @@ class GradientReducer:
             if member.handle is None and member.group is None:
                 self._enqueue(member)
         for group in self._groups:
-            if group.members and group.members[0].handle is None:
+            missing = [member for member in group.members if member.handle is None]
+            if len(missing) == len(group.members) > 0:
                 self._enqueue_group(group)
+            else:  # one with a sparse gradient, whose members go one by one
+                for member in missing:
+                    self._enqueue(member)
         self._let_go()
 
     def _make_zero(self, member: Member) -> None:
