@@ -66,6 +66,11 @@ def error_of(code: int, sentence: str) -> Exception:
     return _CLASSES.get(code, CollectiveError)(sentence, code)
 
 
+def of_handle(number: int, code: int) -> Exception:
+    """The exception for the code with which the operation of this number failed; before its release."""
+    return error_of(code, ffi.string(lib.rueda_handle_error(number)).decode("utf-8", "replace"))
+
+
 def last_error(code: int) -> Exception:
     """The exception for the code that a function of rueda.h just returned on this thread."""
     return error_of(code, ffi.string(lib.rueda_last_error()).decode("utf-8", "replace"))

@@ -5,7 +5,7 @@ import time
 from typing import Any, Callable, Optional
 
 from rueda import errors
-from rueda._native import ffi, lib
+from rueda._native import lib
 from rueda.session import Session
 
 # Held while a result is made, so that threads that wait for one handle find it made.
@@ -80,8 +80,7 @@ class Handle:
         finish = self._finish
         try:
             if code != _OK:
-                sentence = ffi.string(lib.rueda_handle_error(self._number)).decode("utf-8", "replace")
-                self._error = errors.error_of(code, sentence)
+                self._error = errors.of_handle(self._number, code)
             elif finish is None:
                 self._result = self._loan
             else:

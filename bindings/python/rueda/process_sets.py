@@ -121,8 +121,8 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 def init(comm: Any = None, process_sets: Any = None) -> None:
     """Joins the job and waits until all ranks have. Does nothing where that is done already.
 
-    comm: None; a list of all ranks, or of none, says the same. Under mpirun a list of some: these are the job, in the list's order, and
-        only they call init(). Elsewhere a part is refused (ValueError): make a process set of it.
+    comm: None; a list of all ranks, or of none, says the same. Under mpirun a list of some: these are the job, in the
+        list's order, and only they call init(). Elsewhere a part is refused (ValueError): make a process set of it.
         Or a communicator of mpi4py's: its ranks are the job's, in its order. All of its ranks give it; it may be freed
         once init() is over. For both MPI brings the ranks together, which needs the MPI plug-in
         (docs/guide/under-mpirun.md).

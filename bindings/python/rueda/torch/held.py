@@ -1,12 +1,12 @@
 """All-reduces of many gradients, enqueued by one call."""
 
-from typing import Any, Callable, List, Optional
+from typing import Any, List, Optional
 
 import torch
 
 from rueda import errors
 from rueda._native import ffi, lib
-from rueda.session import Session, current
+from rueda.session import Session
 
 _INTERRUPTED, _OK = lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
 
@@ -53,8 +53,7 @@ class HeldGradients:
                 break
             if code != _INTERRUPTED:  # else Python has run the signal's handler; what it raised has left this loop
                 number = self._numbers[self._next[0]]
-                sentence = ffi.string(lib.rueda_handle_error(number)).decode("utf-8", "replace")
-                self._error = self._error or errors.error_of(code, sentence)
+                self._error = self._error or errors.of_handle(number, code)
                 self._next[0] += 1
                 lib.rueda_release(number)
         if self._error is not None:

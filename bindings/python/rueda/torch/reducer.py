@@ -79,9 +79,9 @@ class Group:
 
 
 class GradientReducer:
-    """The parameters of one optimizer. Their hooks enqueue each gradient, in place, as the last backward pass of a step
-    has added to it. Hooks run where PyTorch runs them, on several threads for parameters on several devices; the rest is
-    used by one thread at a time.
+    """The parameters of one optimizer. Their hooks have each gradient reduced, in place, once the last backward pass of a
+    step has added to it; small ones are held and enqueued together. Hooks run where PyTorch runs them, on several threads
+    for parameters on several devices; the rest is used by one thread at a time.
     """
 
     def __init__(self, named: Sequence[Tuple[str, torch.Tensor]], groups: Sequence[Sequence[torch.Tensor]], how: Reduction,
