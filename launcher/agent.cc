@@ -21,6 +21,7 @@
 #include "runtime/base/build_id.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/usable_cores.h"
+#include "runtime/rendezvous/store_relay.h"
 
 namespace rueda::core::launcher {
 namespace {
@@ -29,6 +30,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kGraceWithoutParent{2000};  // hvdrun or the guard is gone; all is over within 5 s
 constexpr milliseconds kStoreAnswers{3000};
+constexpr const char* kRelayAddress = "127.0.0.1";
 constexpr milliseconds kKillAgain{200};
 constexpr milliseconds kGiveUpAfter{10000};
 
@@ -41,6 +43,7 @@ class Agent {
   void receive(const Message& message);
   void start(const std::string& bytes);
   Status find_store(StartOrder& order);
+  Result<std::string> relay_store(const StartOrder& order, const std::string& store);
   bool start_one(const StartOrder& order, const RankOrder& rank);
   void refuse(int rank, int error, const std::string& sentence);
   void expect_word(milliseconds silence);
@@ -69,6 +72,7 @@ class Agent {
   bool started_ = false;
   bool childless_ = false;
   bool leaving_ = false;
+  std::unique_ptr<StoreRelay> relay_;
 };
 
 Agent::Agent(UniqueFd guard)
@@ -145,8 +149,27 @@ Status Agent::find_store(StartOrder& order) {
   if (!store.ok()) return store.status();
   link_.send({MessageType::kRoute, -1, 0,
               fmt::format("reaches the store at {} from {}", store.value().to, store.value().from)});
-  order.environment.push_back(fmt::format("RUEDA_STORE_ADDR={}", store.value().to));
+  const auto address =
+      order.relay_job.empty() ? Result<std::string>(store.value().to) : relay_store(order, store.value().to);
+  if (!address.ok()) return address.status();
+  order.environment.push_back(fmt::format("RUEDA_STORE_ADDR={}", address.value()));
   return {};
+}
+
+/// Connects to the store, and serves the ranks of this host over that. Where they reach it.
+Result<std::string> Agent::relay_store(const StartOrder& order, const std::string& store) {
+  auto where = parse_store_address(store);
+  if (!where.ok()) return where.status();
+  JobKey& key = where.value().key;
+  if (order.key.size() != key.bytes.size()) return Status(Code::kInvalidArgument, "the job's key has another length");
+  std::copy(order.key.begin(), order.key.end(), key.bytes.begin());
+  key.present = true;
+  where.value().job = order.relay_job;
+  auto relay =
+      StoreRelay::start(where.value(), {kRelayAddress}, "the agent of this host", Deadline::after(kStoreAnswers));
+  if (!relay.ok()) return relay.status();
+  relay_ = std::move(relay).value();
+  return with_port(kRelayAddress, relay_->port());
 }
 
 bool Agent::start_one(const StartOrder& order, const RankOrder& rank) {

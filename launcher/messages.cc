@@ -38,6 +38,7 @@ std::string encode(const StartOrder& order) {
   write_texts(writer, order.arguments);
   write_texts(writer, order.environment);
   write_texts(writer, order.stores);
+  writer.text(order.relay_job);
   writer.text(order.key);
   writer.i64(order.grace_ms);
   writer.i64(order.silence_ms);
@@ -58,6 +59,7 @@ std::optional<StartOrder> decode_start_order(std::string_view bytes) {
   order.arguments = read_texts(reader);
   order.environment = read_texts(reader);
   order.stores = read_texts(reader);
+  order.relay_job = reader.text(kMaxTextBytes);
   order.key = reader.text(kMaxTextBytes);
   order.grace_ms = reader.i64();
   order.silence_ms = reader.i64();

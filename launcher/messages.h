@@ -98,6 +98,7 @@ struct StartOrder {
   std::vector<std::string> arguments;    ///< its name as the user wrote it first; no shell sees them
   std::vector<std::string> environment;  ///< NAME=value, for all ranks
   std::vector<std::string> stores;  ///< address:port, of which the agent takes the first that it reaches; none: no job
+  std::string relay_job;            ///< not empty: its ranks share the agent's connection to the store of this job
   std::string key;                  ///< 32 bytes
   int64_t grace_ms = 5000;
   int64_t silence_ms = 0;  ///< after so long without a word from hvdrun the agent ends its ranks; 0: never

@@ -38,6 +38,7 @@ StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const Ho
   order.program = plan.program;
   order.arguments = arguments.command;
   order.environment = job_environment(process_environment().all(), arguments.variables, store.job(), master_of(plan));
+  if (!share.here) order.relay_job = store.job();
   order.key = store.key();
   order.grace_ms = std::chrono::milliseconds(arguments.grace).count();
   order.silence_ms = share.here ? 0 : plan.silence.count();

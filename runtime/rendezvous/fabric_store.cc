@@ -1,6 +1,7 @@
 #include "runtime/rendezvous/fabric_store.h"
 
 #include "runtime/base/wire.h"
+#include "runtime/rendezvous/store_desk.h"
 
 namespace rueda::core {
 namespace {
@@ -73,12 +74,8 @@ void FabricStore::serve(int rank, std::span<const std::byte> frame) {
     reply.status = Status(Code::kSystem, "rank 0 could not read a request to the store", 0);
   } else if (request->operation == StoreOperation::kGet) {
     return answer_get(rank, number, *request);
-  } else if (request->operation == StoreOperation::kSet) {
-    reply.status = table_.set(request->key, request->value);
   } else {
-    const auto sum = table_.add(request->key, request->number);
-    reply.status = sum.status();
-    if (sum.ok()) reply.number = sum.value();
+    reply = change(table_, *request);
   }
   changed_.notify_all();
   answer(rank, number, reply);

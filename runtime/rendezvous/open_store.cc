@@ -3,6 +3,7 @@
 #include <map>
 
 #include "runtime/base/mutex.h"
+#include "runtime/rendezvous/shared_store.h"
 #include "runtime/rendezvous/store_server.h"
 
 namespace rueda::core {
@@ -65,7 +66,9 @@ Result<std::shared_ptr<Store>> open_store(const StoreChoice& choice, const Ident
   const auto where = locate_store(choice, identity);
   if (!where.ok()) return where.status();
   if (choice.kind == StoreKind::kRankZero && identity.rank == 0) return serve(where.value(), choice.address);
-  auto client = StoreClient::connect(where.value(), deadline);
+  const bool has_neighbours = identity.local_size > 1 && identity.local_size < identity.size;
+  const bool shares = choice.kind == StoreKind::kRankZero && identity.key.present && has_neighbours;
+  auto client = shares ? open_shared_store(where.value(), deadline) : open_own_store(where.value(), deadline);
   if (!client.ok()) {
     const Status why = client.status();
     if (choice.kind != StoreKind::kRankZero || why.code() != Code::kTimeout) return why;

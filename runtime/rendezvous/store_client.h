@@ -36,6 +36,8 @@ class StoreClient : public Store {
   Status set(std::string_view key, std::string_view value) override;
   Result<std::string> get(std::string_view key, Deadline deadline) override;
   Result<int64_t> add(std::string_view key, int64_t amount) override;
+  /// Whether the connection has.
+  bool broken() const { return !broken_.ok(); }
 
  private:
   explicit StoreClient(StoreLocation where, std::unique_ptr<StoreConnection> connection);

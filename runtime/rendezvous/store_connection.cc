@@ -73,7 +73,7 @@ void wait_between_attempts(std::chrono::milliseconds pause, Deadline deadline) {
 StoreConnection::StoreConnection(UniqueFd socket, std::shared_ptr<TlsContext> tls)
     : keyed_(tls != nullptr),
       fd_(socket.get()),
-      stream_(io_, std::move(socket), std::move(tls), StreamSide::kDialler),
+      pipe_(io_, std::move(socket), std::move(tls)),
       reply_(Status(Code::kSystem, "nothing was asked")) {}
 
 StoreConnection::~StoreConnection() = default;
@@ -104,7 +104,7 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
 
 Status StoreConnection::introduce(Deadline deadline) {
   const LoopWait wait{io_, nullptr, deadline};
-  RUEDA_RETURN_IF_ERROR(handshake(wait, stream_));
+  RUEDA_RETURN_IF_ERROR(handshake(wait, pipe_.stream()));
   start(first_request());
   RUEDA_RETURN_IF_ERROR(wait.until([this] { return done_; }));
   if (reply_.ok()) return {};
@@ -114,21 +114,10 @@ Status StoreConnection::introduce(Deadline deadline) {
 
 void StoreConnection::start(const StoreRequest& request) {
   done_ = false;
-  out_ = encode(request);
-  stream_.write(out_, [this](const Status& status, size_t) {
-    if (!status.ok()) return finish(status);
+  pipe_.ask(request, [this](StoreReply reply) {
+    reply_ = pipe_.broken().ok() ? Result<StoreReply>(std::move(reply)) : Result<StoreReply>(pipe_.broken());
+    done_ = true;
   });
-  reader_.read(stream_, kMaxStoreFrameBytes, {}, [this](const Status& status, std::span<const std::byte> body) {
-    if (!status.ok()) return finish(status);
-    auto reply = decode_reply(body);
-    finish(reply ? Result<StoreReply>(std::move(*reply)) : Status(Code::kPeerLost, "what answers is no store of ours"));
-  });
-}
-
-void StoreConnection::finish(Result<StoreReply> reply) {
-  if (done_) return;
-  reply_ = std::move(reply);
-  done_ = true;
 }
 
 }  // namespace rueda::core

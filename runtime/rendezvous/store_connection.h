@@ -5,9 +5,8 @@
 #include <string>
 
 #include "runtime/base/deadline.h"
-#include "runtime/net/secure_stream.h"
 #include "runtime/rendezvous/store_client.h"
-#include "runtime/rendezvous/store_protocol.h"
+#include "runtime/rendezvous/store_pipe.h"
 
 namespace rueda::core {
 
@@ -20,11 +19,13 @@ class StoreConnection {
   static Result<std::unique_ptr<StoreConnection>> open(const StoreLocation& where, Deadline deadline);
   ~StoreConnection();
 
-  /// Starts one exchange; the reply, or how the connection broke, is in `reply` when `done` is true.
+  /// Starts one exchange, the last one being done; the reply, or how the connection broke, is in `reply` when `done`.
   void start(const StoreRequest& request);
   bool done() const { return done_; }
   Result<StoreReply>& reply() { return reply_; }
   boost::asio::io_context& io() { return io_; }
+  /// For who runs `io` and asks in other ways than `start`.
+  StorePipe& pipe() { return pipe_; }
   /// The socket; readable when a reply comes or the stream ends.
   int fd() const { return fd_; }
 
@@ -33,15 +34,12 @@ class StoreConnection {
   /// Shakes hands and waits for the first answer. kPeerLost, kTimeout: the next attempt may succeed. kSystem: it will
   /// not; a server with a key drops who has none, and looks no different from one that is full of strangers.
   Status introduce(Deadline deadline);
-  void finish(Result<StoreReply> reply);
 
   boost::asio::io_context io_{1};
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_{io_.get_executor()};
   const bool keyed_;
   int fd_;
-  StoreFrameReader reader_;
-  std::vector<std::byte> out_;
-  SecureStream stream_;
+  StorePipe pipe_;
   bool done_ = true;
   Result<StoreReply> reply_;
 };

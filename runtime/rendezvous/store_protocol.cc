@@ -6,8 +6,8 @@
 namespace rueda::core {
 namespace {
 
-constexpr uint8_t kRequestMark = 0xC5;
-constexpr uint8_t kReplyMark = 0x5C;
+constexpr uint8_t kRequestMark = 0xC6;
+constexpr uint8_t kReplyMark = 0x6C;
 constexpr int32_t kHighestCode = static_cast<int32_t>(Code::kUnsupported);
 
 std::vector<std::byte> with_length(const WireWriter& body) {
@@ -23,6 +23,7 @@ std::vector<std::byte> encode(const StoreRequest& request) {
   WireWriter body;
   body.u8(kRequestMark);
   body.u8(static_cast<uint8_t>(request.operation));
+  body.u32(request.id);
   body.text(request.key);
   body.i64(request.number);
   body.text(request.value);
@@ -32,6 +33,7 @@ std::vector<std::byte> encode(const StoreRequest& request) {
 std::vector<std::byte> encode(const StoreReply& reply) {
   WireWriter body;
   body.u8(kReplyMark);
+  body.u32(reply.id);
   body.i32(static_cast<int32_t>(reply.status.code()));
   body.i64(reply.number);
   body.text(reply.status.ok() ? reply.value : reply.status.sentence());
@@ -43,11 +45,13 @@ std::optional<StoreRequest> decode_request(std::span<const std::byte> body) {
   StoreRequest request;
   if (reader.u8() != kRequestMark) return std::nullopt;
   const uint8_t operation = reader.u8();
+  request.id = reader.u32();
   request.key = reader.text(kMaxKeyBytes);
   request.number = reader.i64();
   request.value = reader.text(kMaxValueBytes);
-  if (!reader.finished() || operation < 1 || operation > 3 || request.key.empty()) return std::nullopt;
+  if (!reader.finished() || operation < 1 || operation > 4) return std::nullopt;
   request.operation = static_cast<StoreOperation>(operation);
+  if (request.key.empty() != (request.operation == StoreOperation::kCancel)) return std::nullopt;
   return request;
 }
 
@@ -55,6 +59,7 @@ std::optional<StoreReply> decode_reply(std::span<const std::byte> body) {
   WireReader reader(body);
   StoreReply reply;
   if (reader.u8() != kReplyMark) return std::nullopt;
+  reply.id = reader.u32();
   const int32_t code = reader.i32();
   reply.number = reader.i64();
   reply.value = reader.text(kMaxValueBytes);

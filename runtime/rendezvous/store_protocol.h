@@ -15,30 +15,34 @@ namespace rueda::core {
 
 class SecureStream;
 
-/// How StoreClient and StoreServer talk, inside TLS 1.3 with the job's key (plain with RUEDA_INSECURE=1). One request
-/// at a time on a connection; a `get` is answered when the key has a value or its time is over.
+/// How StoreClient and StoreServer talk, inside TLS 1.3 with the job's key (plain with RUEDA_INSECURE=1). Many requests
+/// may be on their way on one connection, each with an id that no other of them has, and are answered in any order: a
+/// `get` when the key has a value or its time is over. A request that is cancelled is not answered, unless the answer
+/// had left.
 ///
 ///   frame     u32 length of what follows (at most kMaxStoreFrameBytes, of a client's first kMaxFirstFrameBytes), then
-///   request   u8 kRequestMark, u8 operation, text key, i64 number, bytes value
-///   reply     u8 kReplyMark, i32 code, i64 number, bytes value (a sentence when the code is not kOk)
+///   request   u8 kRequestMark, u8 operation, u32 id, text key, i64 number, bytes value
+///   reply     u8 kReplyMark, u32 id, i32 code, i64 number, bytes value (a sentence when the code is not kOk)
 ///
 /// A client's first request asks for nothing (`first_request`): who has an answer will not be dropped among strangers.
 inline constexpr size_t kMaxStoreFrameBytes = kMaxValueBytes + kMaxKeyBytes + 64;
 inline constexpr size_t kMaxFirstFrameBytes = 1024;
 
-enum class StoreOperation : uint8_t { kSet = 1, kGet = 2, kAdd = 3 };
+enum class StoreOperation : uint8_t { kSet = 1, kGet = 2, kAdd = 3, kCancel = 4 };
 
 struct StoreRequest {
   StoreOperation operation = StoreOperation::kGet;
-  std::string key;
+  std::string key;     ///< cancel: none
   int64_t number = 0;  ///< add: the amount; get: milliseconds to wait, -1: for ever
   std::string value;
+  uint32_t id = 0;  ///< cancel: that of the request that nobody waits for any more
 };
 
 struct StoreReply {
   Status status;
   int64_t number = 0;  ///< add: the sum
   std::string value;
+  uint32_t id = 0;
 };
 
 /// Harmless however often it comes: a `get` that does not wait.

@@ -1,33 +1,22 @@
 #pragma once
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "runtime/rendezvous/epoch_plan.h"
 #include "runtime/rendezvous/store.h"
+#include "runtime/rendezvous/store_listener.h"
 
 namespace rueda::core {
 
-struct StoreServerOptions {
-  /// Numeric, or names of this host, at least one; it listens on these alone, with one port.
-  std::vector<std::string> addresses = {"127.0.0.1"};
-  uint16_t port = 0;                          ///< 0: the kernel chooses
-  std::string job = "job";                    ///< the identity of TLS's key: clients name the same
-  JobKey key;                                 ///< not present: plain, for RUEDA_INSECURE=1
-  std::chrono::milliseconds proof{2'000};     ///< see StoreSession; without a key: `silence`
-  std::chrono::milliseconds silence{10'000};  ///< the same
-  std::string end_key;                        ///< once it holds a DeathVerdict, a `get` of what is absent fails with it
-  size_t max_unproven = 64;                   ///< when one more comes, the oldest of them is dropped
-  size_t max_sessions = 16384;                ///< when one more comes, it is dropped
+struct StoreServerOptions : StoreListenOptions {
+  std::string end_key;  ///< once it holds a DeathVerdict, a `get` of what is absent fails with it
 };
 
 /// The store that others reach over TCP, and this process through the functions of `Store`: any number of threads at a
 /// time. Runs its own thread, which ends with it.
 class StoreServer : public Store {
  public:
-  /// kSystem: the address cannot be listened on (which, and errno), or OpenSSL refused. kInvalidArgument: no such host.
+  /// As `StoreListener::start`.
   static Result<std::unique_ptr<StoreServer>> start(const StoreServerOptions& options);
   /// Drops all clients; they see the stream end.
   ~StoreServer() override;

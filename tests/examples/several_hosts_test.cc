@@ -1,5 +1,8 @@
 // The examples as a user runs them on several hosts: namespaces with sshd (tests/support/netlab.h).
+#include <signal.h>
+
 #include <catch2/catch.hpp>
+#include <future>
 #include <set>
 #include <string>
 
@@ -7,6 +10,7 @@
 #include "tests/support/namespaces.h"
 #include "tests/support/netlab.h"
 
+using Catch::Matchers::Contains;
 using rueda::test::CommandResult;
 using rueda::test::NetLab;
 using Words = std::vector<std::string>;
@@ -79,4 +83,80 @@ TEST_CASE("with deterministic sums the bits do not depend on which hosts the ran
   const NetLab lab({.hosts = 2});
   const std::string first = train(lab, {"--deterministic", "-H", "node1:2,node2:2"}, 4, kBitsEpochs);
   CHECK(train(lab, {"--deterministic", "-H", "node2:2,node1:2"}, 4, kBitsEpochs) == first);
+}
+
+/// Six ranks that nobody launches, 0 to 2 on node1 and 3 to 5 on node2; the first rank serves the store.
+class ByHand {
+ public:
+  ByHand() : lab_({.hosts = 2}) {
+    for (int host = 0; host < 2; ++host) {
+      lab_.write_file(host, "/run/job.key", std::string(32, 'x'));
+      static_cast<void>(lab_.shell(host, "chmod 600 /run/job.key"));
+    }
+  }
+  void start(const std::vector<int>& ranks) {
+    for (const int rank : ranks) {
+      Words words = lab_.on(rank / 3);
+      words.insert(words.end(), {"env", "RUEDA_SIZE=6", "RUEDA_LOCAL_SIZE=3", "RUEDA_RANK=" + std::to_string(rank),
+                                 "RUEDA_LOCAL_RANK=" + std::to_string(rank % 3), "RUEDA_STORE_ADDR=10.77.1.1:23456",
+                                 "RUEDA_JOB_KEY_FILE=/run/job.key", "RUEDA_INIT_TIMEOUT_SECONDS=120",
+                                 std::string(RUEDA_TEST_BIN) + "/hello_allreduce"});
+      ranks_.push_back(std::async(std::launch::async, [words] { return rueda::test::run_command(words); }));
+    }
+  }
+  /// Waits until the three of node2 wait for the others.
+  void wait_until_node2_shares() const {
+    while (on(1, "ss -Htn state established src 127.0.0.1 | wc -l") != "6\n") {  // both ends of three
+    }
+  }
+  std::string on(int host, const std::string& line) const { return lab_.shell(host, line); }
+  /// Whoever has a TCP socket like this.
+  void kill_owner(int host, const std::string& filter) const {
+    static_cast<void>(on(host, "kill -9 $(ss -Htnp " + filter + " | sed -n 's/.*pid=\\([0-9]*\\).*/\\1/p' | sort -u)"));
+  }
+  /// Of the rank that was started as this one.
+  CommandResult result(size_t place) { return ranks_.at(place).get(); }
+
+ private:
+  NetLab lab_;
+  std::vector<std::future<CommandResult>> ranks_;
+};
+
+TEST_CASE("started by hand, ranks of a host share one connection to rank 0's store") {
+  NetLab::skip_without();
+  ByHand job;
+  job.start({0, 3, 4, 5});
+  job.wait_until_node2_shares();
+  CHECK(job.on(1, "ss -Htn state established dport = :23456 | wc -l") == "1\n");
+  job.start({1, 2});
+  for (size_t place = 0; place < 6; ++place) {
+    const CommandResult result = job.result(place);
+    INFO(result.out << result.err);
+    CHECK(result.exit_code == 0);
+    CHECK(result.out.find(" of 6: the ranks add up to 15\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("the death of the rank that others reach the store through is told to them") {
+  NetLab::skip_without();
+  ByHand job;
+  job.start({0, 3, 4, 5});
+  job.wait_until_node2_shares();
+  job.kill_owner(1, "state established dport = :23456");
+  job.kill_owner(0,
+                 "state listening sport = :23456");  // else who was not through with it connects by itself, and waits
+  CHECK(job.result(0).exit_code == 128 + SIGKILL);
+  int killed = 0;
+  for (const size_t place : {1, 2, 3}) {
+    const CommandResult result = job.result(place);
+    INFO(result.out << result.err);
+    CHECK(result.exit_code != 0);
+    if (result.exit_code == 128 + SIGKILL) {
+      ++killed;
+    } else {
+      CHECK_THAT(result.err, Contains("it led through another rank of this host, which has ended") ||
+                                 Contains("store at 10.77.1.1:23456"));
+    }
+  }
+  CHECK(killed == 1);
 }

@@ -54,8 +54,7 @@ TEST_CASE("hosts are found by name and by address, also by IPv6 and with a user,
                        std::string(kWhere) + " $RUEDA_STORE_ADDR"},
                       lab.on(0));
   CHECK(by_v6.wait() == 0);
-  const std::string store = said_by(by_v6, 1).at(0);
-  CHECK_THAT(store, Catch::StartsWith("node3 " + NetLab::address6(2) + " 0/2 [" + NetLab::address6(0) + "]:"));
+  CHECK_THAT(said_by(by_v6, 1).at(0), Catch::StartsWith("node3 " + NetLab::address6(2) + " 0/2 127.0.0.1:"));
   CHECK_THAT(said_by(by_v6, 0).at(0), Contains(" 127.0.0.1:"));
 }
 
@@ -205,6 +204,23 @@ TEST_CASE("with --verbose a line for each host says what it has and how it is re
   CHECK_THAT(run.err(), Contains("addresses 10.77.1.2 10.77.2.2 fd77:1::2 fd77:2::2"));
   CHECK_THAT(run.err(), Contains("hvdrun: host node2 reaches the store at 10.77.1.1:"));
   CHECK_THAT(run.err(), !Contains("10.77.2.1:"));  // nobody came from there, so nobody listens there
+}
+
+TEST_CASE("the ranks of another host share their agent's connection to the store") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  HvdrunProcess run({"--verbose", "-H", "node2:4", RUEDA_LAUNCHER_RANK, "begin", "death"}, lab.on(0));
+  run.read_errors_until(", store at 10.77.1.1:");
+  const auto established = [&](int host, const std::string& filter) {
+    return lab.shell(host, "ss -Htn state established " + filter + " | wc -l");
+  };
+  while (established(1, "src 127.0.0.1") != "8\n") {  // both ends of four
+  }
+  const int port = std::stoi(run.err().substr(run.err().find(", store at 10.77.1.1:") + 21));
+  CHECK(established(0, "sport = :" + std::to_string(port)) == "1\n");
+  run.send_by_name("hvdrun", SIGTERM);
+  CHECK(run.wait() != 0);
+  run.wait_for_all_to_end();
 }
 
 TEST_CASE("the first failure decides, on whichever host it was") {

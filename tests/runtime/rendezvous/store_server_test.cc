@@ -250,16 +250,17 @@ TEST_CASE("a client that is dropped at any byte before its first answer dials ag
   }
 }
 
-TEST_CASE("two requests at once are answered one after the other") {
+TEST_CASE("a request is answered while an earlier one waits, and two with one id end their connection") {
   const auto server = StoreServer::start({}).value();
   const UniqueFd fd = raw_connection(server->port());
-  auto both = encode(StoreRequest{StoreOperation::kGet, "k", -1, {}});
-  const auto second = encode(StoreRequest{StoreOperation::kAdd, "n", 5, {}});
+  auto both = encode(StoreRequest{StoreOperation::kGet, "k", -1, {}, 1});
+  const auto second = encode(StoreRequest{StoreOperation::kAdd, "n", 5, {}, 2});
   both.insert(both.end(), second.begin(), second.end());
   send_bytes(fd, both);
-  CHECK(server->set("k", "v").ok());
-  CHECK(server->get("n", late()).value() == "5");
   CHECK(has_answer(fd));
+  CHECK(server->get("n", late()).value() == "5");
+  send_bytes(fd, encode(StoreRequest{StoreOperation::kGet, "l", -1, {}, 1}));
+  CHECK(closed_by_server(fd));
 }
 
 TEST_CASE("a client whose server goes says so from then on") {

@@ -5,6 +5,7 @@
 
 #include "runtime/rendezvous/memory_store.h"
 #include "runtime/rendezvous/store_client.h"
+#include "runtime/rendezvous/store_relay.h"
 #include "runtime/rendezvous/store_server.h"
 #include "tests/runtime/rendezvous/deadlines.h"
 
@@ -50,21 +51,26 @@ class MemoryRig : public Rig {
 
 class ServerRig : public Rig {
  public:
-  enum class Use { kInside, kPlain, kTls };
+  enum class Use { kInside, kPlain, kTls, kRelay };
   explicit ServerRig(Use use) : use_(use) {
     StoreServerOptions options;
-    if (use == Use::kTls) options.key = numbered_key(1);
+    if (use != Use::kPlain) options.key = numbered_key(1);
     server_ = StoreServer::start(options).value();
+    where_ = {"127.0.0.1", server_->port(), "job", options.key};
+    if (use != Use::kRelay) return;
+    relay_ = StoreRelay::start(where_, {"127.0.0.1"}, "the relay", late()).value();
+    where_.port = relay_->port();
   }
   std::unique_ptr<Store> view() override {
     if (use_ == Use::kInside) return std::make_unique<View>(*server_);
-    StoreLocation where{"127.0.0.1", server_->port(), "job", use_ == Use::kTls ? numbered_key(1) : JobKey{}};
-    return StoreClient::connect(where, late()).value();
+    return StoreClient::connect(where_, late()).value();
   }
 
  private:
   Use use_;
   std::unique_ptr<StoreServer> server_;
+  StoreLocation where_;
+  std::unique_ptr<StoreRelay> relay_;
 };
 
 std::vector<std::pair<const char*, std::unique_ptr<Rig>>> rigs() {
@@ -73,6 +79,7 @@ std::vector<std::pair<const char*, std::unique_ptr<Rig>>> rigs() {
   all.emplace_back("server, from inside", std::make_unique<ServerRig>(ServerRig::Use::kInside));
   all.emplace_back("server, plain", std::make_unique<ServerRig>(ServerRig::Use::kPlain));
   all.emplace_back("server, TLS", std::make_unique<ServerRig>(ServerRig::Use::kTls));
+  all.emplace_back("server, through a relay", std::make_unique<ServerRig>(ServerRig::Use::kRelay));
   return all;
 }
 
