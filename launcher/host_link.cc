@@ -88,6 +88,10 @@ void HostLink::watch_silence() {
   });
 }
 
+bool HostLink::heard_lately() const {
+  return share_.here || silence_.count() == 0 || SteadyClock::now() - heard_ < silence_ * 2 / kPingsPerSilence;
+}
+
 void HostLink::closed(const Status& why) {
   link_open_ = false;
   silence_timer_.cancel();

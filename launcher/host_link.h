@@ -45,6 +45,8 @@ class HostLink {
   const HostShare& share() const { return share_; }
   const std::string& name() const { return share_.host.name; }
   const std::optional<Introduction>& introduction() const { return introduction_; }
+  /// Whether it answered what it was asked of late; true where it is not asked.
+  bool heard_lately() const;
   bool open() const { return link_open_; }
   bool over() const { return over_; }
 

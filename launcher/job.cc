@@ -168,7 +168,8 @@ Status Job::open_store() {
   };
   const auto evidence = [this] {
     loop_.post([this] {
-      if (const auto seen = store_->evidence()) judge_.reported(seen->rank, seen->cause);
+      const auto seen = store_->evidence();
+      if (seen && hosts_.heard_lately(seen->rank)) judge_.reported(seen->rank, seen->cause);  // else a host is lost
       judge_again();
     });
   };

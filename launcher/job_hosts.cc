@@ -100,6 +100,14 @@ bool JobHosts::any_open() const {
   return std::any_of(links_.begin(), links_.end(), [](const auto& link) { return link->open(); });
 }
 
+bool JobHosts::heard_lately(int rank) const {
+  return std::any_of(links_.begin(), links_.end(), [rank](const auto& link) {
+    const auto& ranks = link->share().ranks;
+    const auto same = [rank](const Placement& placement) { return placement.rank == rank; };
+    return std::any_of(ranks.begin(), ranks.end(), same) && link->heard_lately();
+  });
+}
+
 void JobHosts::send_all(const Message& message) {
   for (const auto& link : links_) link->send(message);
 }

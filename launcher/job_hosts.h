@@ -45,6 +45,8 @@ class JobHosts {
   const HostLink& host(size_t index) const { return *links_[index]; }
   bool answered() const { return reported_; }
   bool any_open() const;
+  /// Whether the host of this rank answered of late.
+  bool heard_lately(int rank) const;
   void send(size_t host, const Message& message) { links_[host]->send(message); }
   void send_all(const Message& message);
   void owe(size_t host, int64_t bytes) { links_[host]->owe(bytes); }

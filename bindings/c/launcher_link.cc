@@ -12,9 +12,7 @@ constexpr std::chrono::seconds kHandOverLimit{5};
 /// The launcher's verdicts, as the store carries them.
 class StoreVerdicts : public VerdictSource {
  public:
-  /// `store` is used for reports alone, on the coordinator thread.
-  StoreVerdicts(std::unique_ptr<StoreWatch> watch, std::shared_ptr<Store> store, std::string job)
-      : watch_(std::move(watch)), store_(std::move(store)), job_(std::move(job)) {}
+  StoreVerdicts(std::unique_ptr<StoreWatch> watch, std::string job) : watch_(std::move(watch)), job_(std::move(job)) {}
   int fd() const override { return watch_->fd(); }
   std::optional<Status> take() override {
     const std::optional<Result<std::string>> value = watch_->take();
@@ -24,13 +22,11 @@ class StoreVerdicts : public VerdictSource {
     return verdict ? verdict->status() : Status();
   }
   void report(int rank, const std::string& how) override {
-    const Status told = store_->set(evidence_key(job_), encode(DeathVerdict{0, rank, "", 0, how}));
-    if (!told.ok()) log(LogLevel::kInfo, "hvdrun could not be told of rank {}: {}", rank, told.sentence());
+    watch_->tell(evidence_key(job_), encode(DeathVerdict{0, rank, "", 0, how}));
   }
 
  private:
   std::unique_ptr<StoreWatch> watch_;
-  std::shared_ptr<Store> store_;
   std::string job_;
 };
 
@@ -65,14 +61,13 @@ class StoreDumps : public DumpSource {
 
 }  // namespace
 
-Result<LauncherLink> link_to_launcher(const StoreLocation& where, int rank, std::shared_ptr<Store> store,
-                                      Deadline deadline) {
+Result<LauncherLink> link_to_launcher(const StoreLocation& where, int rank, Deadline deadline) {
   Result<std::unique_ptr<StoreWatch>> deaths = StoreWatch::start(where, death_key(where.job), deadline);
   if (!deaths.ok()) return deaths.status();
   Result<std::unique_ptr<StoreWatch>> dumps = StoreWatch::start(where, dump_key(where.job, 1), deadline);
   if (!dumps.ok()) return dumps.status();
   LauncherLink link;
-  link.verdicts = std::make_unique<StoreVerdicts>(std::move(deaths).value(), std::move(store), where.job);
+  link.verdicts = std::make_unique<StoreVerdicts>(std::move(deaths).value(), where.job);
   link.dumps = std::make_unique<StoreDumps>(where, rank, std::move(dumps).value());
   return link;
 }

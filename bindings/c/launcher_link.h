@@ -13,9 +13,7 @@ struct LauncherLink {
   std::unique_ptr<DumpSource> dumps;
 };
 
-/// Connects, once for each. `store`: the rank's own connection, for what it tells the launcher on the coordinator
-/// thread. The store's own errors.
-Result<LauncherLink> link_to_launcher(const StoreLocation& where, int rank, std::shared_ptr<Store> store,
-                                      Deadline deadline);
+/// Connects, once for each. The store's own errors.
+Result<LauncherLink> link_to_launcher(const StoreLocation& where, int rank, Deadline deadline);
 
 }  // namespace rueda::core

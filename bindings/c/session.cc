@@ -93,7 +93,7 @@ Result<Meeting> meet(const rueda_init_options& options, Identity& identity, cons
   if (choice.value().kind != StoreKind::kLauncher) return meeting;
   const Result<StoreLocation> where = locate_store(choice.value(), identity);
   if (!where.ok()) return where.status();
-  Result<LauncherLink> launcher = link_to_launcher(where.value(), identity.rank, meeting.store, deadline);
+  Result<LauncherLink> launcher = link_to_launcher(where.value(), identity.rank, deadline);
   if (!launcher.ok()) return launcher.status();
   meeting.launcher = std::move(launcher).value();
   return meeting;

@@ -17,6 +17,6 @@ inline constexpr std::byte kRoutedFrame{
 inline constexpr std::byte kRelayedFrame{16};    ///< from a leader to the one above: see `Relay`
 inline constexpr std::byte kAddressedFrame{17};  ///< from a leader to one below: see `Relay`
 inline constexpr std::byte kTakenFrame{18};      ///< nothing: the relayed frame has been taken over, the next may come
-inline constexpr std::byte kAliveFrame{19};      ///< nothing: a sign of life, on edges of the tree between hosts
+inline constexpr std::byte kAliveFrame{19};      ///< nothing: a sign of life, on edges between hosts
 
 }  // namespace rueda::core

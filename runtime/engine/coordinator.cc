@@ -140,16 +140,34 @@ void Engine::tick() {
   for (const std::string& line : lines) log(LogLevel::kWarning, "{}", line);
   if (!end.ok()) epoch_over(end);
   for (const int rank : silent) {
-    faults_.observe(rank, fmt::format("it has been silent for RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
-                                      plan_.settings.peer_timeout.count()));
+    accuse(rank, fmt::format("it has been silent for RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
+                             plan_.settings.peer_timeout.count()));
   }
+  look_for_silent_paths();
 }
 
-/// Five looks in the time that a leader of another host may be silent.
+/// Five looks in the time that a rank of another host may be silent.
 std::chrono::nanoseconds Engine::usual_tick() const {
   const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout);
-  const bool watches = verdicts_ == nullptr && uses_control_tree(plan_) && limit.count() > 0;
+  const bool watches = formation_.transport != nullptr && limit.count() > 0;
   return watches ? std::clamp<std::chrono::nanoseconds>(limit / 5, kBusyTick, kTick) : kTick;
+}
+
+/// Of a rank that may be dead, or out of reach. Where there is a launcher it judges.
+void Engine::accuse(int rank, const std::string& how) {
+  if (verdicts_ != nullptr) verdicts_->report(rank, how);
+  faults_.observe(rank, how);
+}
+
+/// Where a host that data goes to is lost, or cut off, between two ranks that hear of each other by no other way.
+void Engine::look_for_silent_paths() {
+  const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout);
+  if (formation_.transport == nullptr || limit.count() <= 0 || abort_.raised()) return;
+  for (const SilentPath& path : formation_.transport->silent_paths(limit)) {
+    accuse(path.rank, fmt::format("its host has acknowledged nothing that rank {} sent from {} to {} for "
+                                  "RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
+                                  plan_.rank, path.from, path.to, plan_.settings.peer_timeout.count()));
+  }
 }
 
 void Engine::look_for_stopped_peers() {
@@ -159,8 +177,7 @@ void Engine::look_for_stopped_peers() {
     if (!state || !stopped_.seen(peer.rank, *state, now)) continue;
     const std::string how = fmt::format("it has been stopped (SIGSTOP) for RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
                                         plan_.settings.peer_timeout.count());
-    if (verdicts_ != nullptr) verdicts_->report(peer.rank, how);
-    faults_.observe(peer.rank, how);
+    accuse(peer.rank, how);
   }
 }
 

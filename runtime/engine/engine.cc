@@ -88,14 +88,15 @@ AgreementConfig Engine::agreement_config() const {
   return config;
 }
 
-/// A launcher hears of stopped processes and lost hosts by its own means, and knows more.
+/// Of peers on other hosts. A launcher hears of lost hosts by its own means, but not that only the network of the ranks
+/// is gone. MPI has ways of its own.
 Heartbeats Engine::make_heartbeats() const {
-  std::vector<int> leaders;
-  if (verdicts_ == nullptr && uses_control_tree(plan_)) leaders = control_peers(plan_);
-  std::erase_if(leaders, [this](int rank) {
+  std::vector<int> peers;
+  if (plan_.size > 1 && plan_.settings.controller != "mpi") peers = control_peers(plan_);
+  std::erase_if(peers, [this](int rank) {
     return plan_.host_of[static_cast<size_t>(rank)] == plan_.host_of[static_cast<size_t>(plan_.rank)];
   });
-  return {leaders, std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout)};
+  return {peers, std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout)};
 }
 
 std::vector<std::unique_ptr<ControlLink>> Engine::make_links() {

@@ -127,6 +127,8 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   void tick();
   std::chrono::nanoseconds usual_tick() const;
   void look_for_stopped_peers();
+  void look_for_silent_paths();
+  void accuse(int rank, const std::string& how);
   void judge_evidence();
   void wait_for_goodbye(Deadline deadline);
   void wait_for_last_word(Deadline deadline);

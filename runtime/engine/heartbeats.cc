@@ -12,6 +12,12 @@ void Heartbeats::heard(int rank) {
   if (peer != peers_.end()) peer->second.heard = peer->second.known = true;
 }
 
+std::vector<int> Heartbeats::watched() const {
+  std::vector<int> ranks;
+  for (const auto& [rank, peer] : peers_) ranks.push_back(rank);
+  return ranks;
+}
+
 /// A beat that comes at a look a little later than it is due is still in time: three fit in the limit.
 bool Heartbeats::due(SteadyClock::time_point now) {
   if (peers_.empty() || now - last_beat_ < limit_ / 3) return false;

@@ -18,6 +18,8 @@ class Heartbeats {
   /// The rank needs no watching any more.
   void forget(int rank) { peers_.erase(rank); }
   bool watching() const { return !peers_.empty(); }
+  /// Who is watched, and is to be sent signs of life.
+  std::vector<int> watched() const;
   /// About once a second, with a clock that never goes back. Whether to send a sign of life, which is due a few times
   /// in the limit.
   bool due(SteadyClock::time_point now);

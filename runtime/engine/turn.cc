@@ -192,6 +192,7 @@ Status Turn::dispatch(int rank, const Frame& frame) {
   const std::span<const std::byte> body(frame.data(), frame.size() - 1);
   if (frame.back() == kEndFrame) return decode_end(body, rank);
   if (frame.back() == kRoutedFrame) return dispatch_routed(rank, body);
+  if (frame.back() == kAliveFrame) return {};
   if (relay_) return dispatch_in_tree(rank, frame.back(), body);
   if (frame.back() == kAgreementFrame) return arbiter_ ? arbiter_->receive(rank, body) : participant_.receive(body);
   return dispatch_report(rank, frame.back(), body);

@@ -57,7 +57,6 @@ void Turn::pass_down() {
 }
 
 Status Turn::dispatch_in_tree(int rank, std::byte kind, std::span<const std::byte> body) {
-  if (kind == kAliveFrame) return {};
   if (rank == parts_.upstream) {
     if (kind == kAddressedFrame) return relay_->from_above(body);
     if (kind != kTakenFrame) return dispatch_report(rank, kind, body);
@@ -130,10 +129,8 @@ void Turn::link_lost(int rank, const Status& how) {
 
 std::vector<int> Turn::look_for_silence(SteadyClock::time_point now) {
   if (!parts_.heartbeats.watching() || parts_.abort.raised()) return {};
-  const auto elsewhere = [this](int rank) { return rank == parts_.upstream || passes_on(rank) || rank == 0; };
-  const bool due = parts_.heartbeats.due(now);
-  for (const int rank : parts_.peers) {
-    if (due && elsewhere(rank)) send(rank, {}, kAliveFrame, Urgency::kRing);
+  if (parts_.heartbeats.due(now)) {
+    for (const int rank : parts_.heartbeats.watched()) send(rank, {}, kAliveFrame, Urgency::kRing);
   }
   return parts_.heartbeats.silent(now);
 }

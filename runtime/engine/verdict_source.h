@@ -15,7 +15,7 @@ class VerdictSource {
   /// Never blocks. Empty: nothing yet. Not ok: the reason to end the epoch. Ok: the source itself has ended, nothing
   /// more will come.
   virtual std::optional<Status> take() = 0;
-  /// Tells the judge what it cannot see itself: `how` as in "rank 1 died: <how>". May block for a moment.
+  /// Tells the judge what it cannot see itself: `how` as in "rank 1 died: <how>". Never blocks.
   virtual void report(int rank, const std::string& how) = 0;
 };
 

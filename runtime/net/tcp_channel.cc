@@ -66,10 +66,12 @@ void TcpChannel::receive_next() {
 }
 
 TcpChannelSet::TcpChannelSet(std::shared_ptr<LaneLoop> loop, uint32_t lane, const TransportEpoch& epoch,
-                             std::shared_ptr<TlsContext> tls, const Abort& abort)
-    : loop_(std::move(loop)), lane_(lane), epoch_(epoch), tls_(std::move(tls)), abort_(abort) {}
+                             std::shared_ptr<TlsContext> tls, PathWatch& paths, const Abort& abort)
+    : loop_(std::move(loop)), lane_(lane), epoch_(epoch), tls_(std::move(tls)), paths_(paths), abort_(abort) {}
 
-TcpChannelSet::~TcpChannelSet() = default;
+TcpChannelSet::~TcpChannelSet() {
+  for (const uint64_t number : watched_) paths_.remove(number);
+}
 
 Result<UniqueFd> TcpChannelSet::connect(int rank, uint32_t socket, const LoopWait& wait) {
   if (epoch_.rank > rank) {
@@ -97,6 +99,7 @@ Result<Channel*> TcpChannelSet::to(int rank, Deadline deadline) {
   for (uint32_t socket = 0; socket < static_cast<uint32_t>(epoch_.sockets_per_peer); ++socket) {
     auto fd = connect(rank, socket, wait);
     if (!fd.ok()) return fd.status();
+    watched_.push_back(paths_.add(rank, fd.value().get()));
     streams.push_back(std::make_unique<SecureStream>(loop_->io(), std::move(fd).value(), tls_, side));
   }
   const auto broken = [this, rank](const Status& why) { broke(rank, why); };

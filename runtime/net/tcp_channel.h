@@ -4,10 +4,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/base/abort.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/loop_wait.h"
+#include "runtime/net/path_watch.h"
 #include "runtime/net/secure_stream.h"
 #include "runtime/net/transport_epoch.h"
 
@@ -44,9 +46,9 @@ class TcpChannel : public Channel {
 /// only read while a receive is queued, so that a peer which closes after its last batch disturbs nobody.
 class TcpChannelSet : public ChannelSet {
  public:
-  /// `epoch` and `abort` outlive the set. `tls`: null, or what data streams run over (RUEDA_TLS=all).
+  /// `epoch`, `paths` and `abort` outlive the set. `tls`: null, or what data streams run over (RUEDA_TLS=all).
   TcpChannelSet(std::shared_ptr<LaneLoop> loop, uint32_t lane, const TransportEpoch& epoch,
-                std::shared_ptr<TlsContext> tls, const Abort& abort);
+                std::shared_ptr<TlsContext> tls, PathWatch& paths, const Abort& abort);
   ~TcpChannelSet() override;
   Result<Channel*> to(int rank, Deadline deadline) override;
   Status until(const std::function<bool()>& ready, Deadline deadline) override;
@@ -61,6 +63,8 @@ class TcpChannelSet : public ChannelSet {
   uint32_t lane_;
   const TransportEpoch& epoch_;
   std::shared_ptr<TlsContext> tls_;
+  PathWatch& paths_;
+  std::vector<uint64_t> watched_;  // in `paths_`
   const Abort& abort_;
   Status failure_;  // why a channel broke or a wait failed: the set is of no use any more
   std::map<int, std::unique_ptr<Channel>> channels_;

@@ -62,6 +62,7 @@ struct TcpTransport::State {
   std::unique_ptr<Listener> listener;
   std::map<int, std::shared_ptr<ControlConnection>> controls;
   std::map<int, Watched> watches;
+  PathWatch paths;
   Mutex mutex;
   std::map<uint32_t, std::shared_ptr<LaneLoop>> lanes RUEDA_GUARDED_BY(mutex);
 
@@ -169,7 +170,7 @@ std::unique_ptr<ControlLink> TcpTransport::control_link(int rank) {
 std::unique_ptr<ChannelSet> TcpTransport::channel_set(int lane, const Abort& abort) {
   const auto number = static_cast<uint32_t>(lane);
   return std::make_unique<TcpChannelSet>(state_->lane(number), number, state_->epoch,
-                                         state_->epoch.encrypt_data ? state_->tls : nullptr, abort);
+                                         state_->epoch.encrypt_data ? state_->tls : nullptr, state_->paths, abort);
 }
 
 void TcpTransport::wake_all() {
@@ -193,5 +194,9 @@ void TcpTransport::watch(int fd, std::function<void()> on_ready) {
 }
 
 void TcpTransport::unwatch(int fd) { state_->unwatch(fd); }
+
+std::vector<SilentPath> TcpTransport::silent_paths(std::chrono::nanoseconds limit) {
+  return state_->paths.silent(SteadyClock::now(), limit);
+}
 
 }  // namespace rueda::core

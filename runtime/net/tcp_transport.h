@@ -45,6 +45,7 @@ class TcpTransport : public Transport {
   void poll(std::chrono::nanoseconds limit) override;
   void watch(int fd, std::function<void()> on_ready) override;
   void unwatch(int fd) override;
+  std::vector<SilentPath> silent_paths(std::chrono::nanoseconds limit) override;
 
  private:
   struct State;

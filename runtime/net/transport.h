@@ -2,10 +2,12 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "runtime/base/abort.h"
 #include "runtime/net/channel.h"
 #include "runtime/net/control_link.h"
+#include "runtime/net/path_watch.h"
 
 namespace rueda::core {
 
@@ -27,6 +29,9 @@ class Transport {
   /// while it stays readable: `on_ready` drains it or, where nothing can be drained (a pidfd, an end of file),
   /// unwatches it. Coordinator thread. The descriptor stays the caller's, who unwatches it before closing it.
   virtual void watch(int fd, std::function<void()> on_ready) = 0;
+  /// Ranks of other hosts over whose data connections nothing has been answered for `limit`. To be asked about once a
+  /// second, on the coordinator thread.
+  virtual std::vector<SilentPath> silent_paths(std::chrono::nanoseconds limit) = 0;
   /// Ends a watch; also from inside its `on_ready`. Nothing happens for a descriptor that is not watched.
   virtual void unwatch(int fd) = 0;
 };

@@ -106,6 +106,12 @@ Result<std::unique_ptr<StoreWatch>> StoreWatch::start(const StoreLocation& where
   return watch;
 }
 
+void StoreWatch::tell(const std::string& key, const std::string& value) {
+  connection_->pipe().ask({StoreOperation::kSet, key, 0, value}, [](const StoreReply&) {});
+  while (connection_->io().poll() != 0) {
+  }
+}
+
 void StoreWatch::next(const std::string& key) {
   connection_->start({StoreOperation::kGet, key, -1, {}});
   while (connection_->io().poll() != 0) {  // the request leaves now; later only the reply's readability matters

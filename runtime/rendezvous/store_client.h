@@ -57,6 +57,8 @@ class StoreWatch {
   int fd() const;
   /// Never blocks. Empty: nothing yet. Else, again and again, the value, or kSystem: the server has gone.
   std::optional<Result<std::string>> take();
+  /// Sets another key's value and does not wait for the answer. Never blocks.
+  void tell(const std::string& key, const std::string& value);
   /// After `take` gave a value: waits for another key, on the same connection.
   void next(const std::string& key);
 

@@ -1,0 +1,66 @@
+#include "runtime/net/path_watch.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+#include "runtime/net/socket_address.h"
+
+namespace rueda::core {
+namespace {
+
+using NameCall = int (*)(int, sockaddr*, socklen_t*);
+
+std::string address_of(int fd, NameCall name) {
+  SocketAddress address;
+  address.bytes = sizeof(address.storage);
+  return name(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.bytes) == 0 ? address.text() : "?";
+}
+
+}  // namespace
+
+PathState path_state(int fd) {
+  tcp_info info{};
+  socklen_t bytes = sizeof(info);
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return {};
+  // Probes go to a peer whose window is closed; an answer sets their count back.
+  return {info.tcpi_unacked != 0 || info.tcpi_probes != 0, std::chrono::milliseconds(info.tcpi_last_ack_recv)};
+}
+
+bool PathSilence::seen(const PathState& state, SteadyClock::time_point now, std::chrono::nanoseconds limit) {
+  if (!state.outstanding || answered_ == SteadyClock::time_point{}) answered_ = now;
+  answered_ = std::max(answered_, now - state.since_heard);
+  return now - answered_ >= limit;
+}
+
+uint64_t PathWatch::add(int rank, int fd) {
+  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+  MutexLock lock(mutex_);
+  paths_.emplace(++last_number_, Path{rank, std::move(copy), {}});
+  return last_number_;
+}
+
+void PathWatch::remove(uint64_t number) {
+  MutexLock lock(mutex_);
+  paths_.erase(number);
+}
+
+std::vector<SilentPath> PathWatch::silent(SteadyClock::time_point now, std::chrono::nanoseconds limit) {
+  MutexLock lock(mutex_);
+  const bool slept = now - last_look_ > limit / 2;
+  last_look_ = now;
+  std::vector<SilentPath> found;
+  for (auto& [number, path] : paths_) {
+    if (slept) path.silence.start_over();
+    if (!path.silence.seen(path_state(path.fd.get()), now, limit)) continue;
+    const auto same = [&path = path](const SilentPath& known) { return known.rank == path.rank; };
+    if (std::any_of(found.begin(), found.end(), same)) continue;
+    found.push_back({path.rank, address_of(path.fd.get(), ::getsockname), address_of(path.fd.get(), ::getpeername)});
+  }
+  return found;
+}
+
+}  // namespace rueda::core
