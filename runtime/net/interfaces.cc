@@ -112,19 +112,19 @@ Result<std::vector<std::string>> listen_addresses(const std::string& choice) {
     }
   } else {
     std::istringstream list(choice);
+    bool known = false;
     for (std::string wanted; std::getline(list, wanted, ',');) {
-      bool known = false;
       for (const Interface& one : found.value()) {
         if (!matches(one, wanted)) continue;
         known = true;
-        add(result, one.address);
+        if (!one.loopback) add(result, one.address);
       }
-      if (known) continue;
+    }
+    if (!known) {
       return Status(Code::kInvalidArgument,
-                    "RUEDA_NETWORK_INTERFACES names \"" + wanted + "\", this machine has " + names_of(found.value()));
+                    "RUEDA_NETWORK_INTERFACES names \"" + choice + "\", this machine has " + names_of(found.value()));
     }
   }
-  std::erase(result, "127.0.0.1");
   result.push_back("127.0.0.1");
   return result;
 }

@@ -31,7 +31,12 @@ constexpr Launcher kLaunchers[] = {
     {"Open MPI", "", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
     {"PMI", "", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_JOBID"},
     {"Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID"},
+    {"Horovod", "", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE", ""},
 };
+
+/// What is of use only to a rank: where nothing says which rank this is, something was forgotten.
+constexpr const char* kOnlyForRanks[] = {"RUEDA_STORE_ADDR", "RUEDA_LOCAL_RANK", "RUEDA_LOCAL_SIZE", "RUEDA_CROSS_RANK",
+                                         "RUEDA_CROSS_SIZE"};
 
 /// The value of a variable, if its launcher has one of that name.
 std::optional<std::string> look_up(const Environment& environment, const char* variable) {
@@ -101,11 +106,16 @@ Status read_launcher(const IdentityOptions& options, const Environment& environm
       return check_against_slurm(launcher, environment, identity);
     }
   }
-  if (environment("PMIX_RANK") && !options.mpi_says) {
-    return {
-        Code::kInvalidArgument,
-        "PMIX_RANK is set, but nothing says the size of the job; set RUEDA_CONTROLLER=mpi to ask MPI, or RUEDA_RANK "
-        "and RUEDA_SIZE"};
+  if (options.mpi_says) return {};
+  for (const char* variable : {"PMIX_RANK", "PMIX_NAMESPACE"}) {
+    if (!environment(variable)) continue;
+    return {Code::kInvalidArgument, std::string(variable) +
+                                        " is set, but nothing says the size of the job; set RUEDA_CONTROLLER=mpi to "
+                                        "ask MPI, or RUEDA_RANK and RUEDA_SIZE"};
+  }
+  for (const char* variable : kOnlyForRanks) {
+    if (!environment(variable)) continue;
+    return {Code::kInvalidArgument, std::string("RUEDA_RANK and RUEDA_SIZE are not set, but ") + variable + " is"};
   }
   return {};
 }

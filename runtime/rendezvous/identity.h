@@ -48,6 +48,7 @@ struct StoreChoice {
 ///   Open MPI         OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE
 ///   PMI              PMI_RANK PMI_SIZE
 ///   Slurm            SLURM_PROCID SLURM_NTASKS, only inside a step (SLURM_STEP_ID)
+///   Horovod          HOROVOD_RANK HOROVOD_SIZE
 ///   PMIx             PMIX_RANK: a rank without a size, so an error
 ///   nothing          a job of one rank
 ///

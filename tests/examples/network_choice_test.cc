@@ -49,6 +49,15 @@ TEST_CASE("the network of the flag is used, by name, glob, address or CIDR, and 
   }
 }
 
+TEST_CASE("one list fits hosts whose interfaces have different names") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2, .networks = 2});
+  static_cast<void>(lab.shell(1, "ip link set eth1 down; ip link set eth1 name ib1; ip link set ib1 up"));
+  HvdrunProcess run(hello({"--network-interfaces", "ib*,eth1", "-H", "node1,node2"}), lab.on(0));
+  expect_hello(run);
+  CHECK_THAT(run.err(), Contains(" at 10.77.2.1:") && !Contains("10.77.1."));
+}
+
 TEST_CASE("an interface that a host does not have is named with those it has") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});

@@ -241,7 +241,7 @@ TEST_CASE("addresses to listen on are those of the named interfaces, with loopba
   const auto chosen = listen_addresses("auto");
   REQUIRE(chosen.ok());
   CHECK(chosen.value().back() == "127.0.0.1");
-  for (const char* choice : {"127.0.0.1", "127.0.0.0/8", "127.0.0.1/32"}) {
+  for (const char* choice : {"127.0.0.1", "127.0.0.0/8", "127.0.0.1/32", "lo", "::1,lo", "nosuch*,lo"}) {
     const auto loopback = listen_addresses(choice);
     REQUIRE(loopback.ok());
     CHECK(loopback.value() == std::vector<std::string>{"127.0.0.1"});

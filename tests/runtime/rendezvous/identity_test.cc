@@ -98,6 +98,7 @@ TEST_CASE("each launcher's environment says who a process is") {
        6,
        3,
        "job"},
+      {"Horovod", {{"HOROVOD_RANK", "1"}, {"HOROVOD_SIZE", "2"}, {"HOROVOD_LOCAL_SIZE", "1"}}, 1, 2, 1, "job"},
       {"PMI", {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}, 0, 2, 0, "job"},
       {"Slurm step",
        {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "77"}},
@@ -155,6 +156,12 @@ TEST_CASE("half of an environment is an error that names what is missing") {
   CHECK_THAT(failure({{"SLURM_STEP_ID", "0"}, {"SLURM_NTASKS", "2"}}), Contains("SLURM_PROCID is not set"));
   CHECK_THAT(failure({{"SLURM_STEP_ID", "0"}}), Contains("SLURM"));
   CHECK_THAT(failure({{"PMIX_RANK", "0"}}), Contains("RUEDA_SIZE"));
+  CHECK_THAT(failure({{"PMIX_NAMESPACE", "job.1"}}), Contains("PMIX_NAMESPACE is set") && Contains("RUEDA_SIZE"));
+  CHECK_THAT(failure({{"HOROVOD_RANK", "0"}}), Contains("HOROVOD_SIZE is not set"));
+  for (const char* alone : {"RUEDA_STORE_ADDR", "RUEDA_LOCAL_RANK", "RUEDA_LOCAL_SIZE", "RUEDA_CROSS_SIZE"}) {
+    CHECK_THAT(failure({{alone, "1"}}),
+               Contains("RUEDA_RANK and RUEDA_SIZE are not set, but " + std::string(alone) + " is"));
+  }
 }
 
 TEST_CASE("an MPI library that knows nothing of its Slurm step is an error that names the plug-in") {
