@@ -89,8 +89,10 @@ std::string purpose(const std::string& file) {
 Finding judge_plugin(const Plugin& plugin) {
   const std::string file = std::filesystem::path(plugin.path).filename().string();
   if (!plugin.status.ok()) {
+    const bool mpi = purpose(file) == "mpi";
     return {purpose(file), false, plugin.status.sentence(),
-            "put one of this build there, or name its path in RUEDA_PLUGINS (RUEDA_MPI_PLUGIN for MPI's)"};
+            mpi ? "rueda-build-mpi makes one for the mpicc in the PATH; RUEDA_MPI_PLUGIN names its path"
+                : "put one of this build there, or name its path in RUEDA_PLUGINS"};
   }
   if (plugin.table->fabric == nullptr) return {purpose(file), true, plugin.path, ""};
   const Result<std::string> library = plugin.table->fabric->library();

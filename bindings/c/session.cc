@@ -206,6 +206,7 @@ void note_end(Store& store, const std::string& job, int rank, const Status& end)
 struct Whereabouts {
   Identity identity;
   Plugins plugins;
+  std::string without_mpi;  ///< why MPI cannot bring the ranks together, where it was to
 };
 
 Result<Whereabouts> find_place(const rueda_init_options& options, const Settings& settings,
@@ -218,12 +219,13 @@ Result<Whereabouts> find_place(const rueda_init_options& options, const Settings
   Result<Plugins> plugins = load_plugins(settings);
   if (!plugins.ok()) return plugins.status();
   const bool asked = given.value().mpi_says;
+  std::string without_mpi;
   if (asked || needs_mpi(options, identity.value(), environment)) {
     const Status loaded = load_mpi_plugin(settings, plugins.value());
     if (!loaded.ok() && asked) return loaded;
-    if (!loaded.ok()) log(LogLevel::kInfo, "init: MPI cannot bring the ranks together: {}", loaded.sentence());
+    without_mpi = loaded.sentence();
   }
-  return Whereabouts{std::move(identity).value(), std::move(plugins).value()};
+  return Whereabouts{std::move(identity).value(), std::move(plugins).value(), without_mpi};
 }
 
 }  // namespace
@@ -260,7 +262,7 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   if (!deadline.ok()) return deadline.status();
   Result<Whereabouts> place = find_place(options, settings.value(), environment);
   if (!place.ok()) return place.status();
-  auto& [identity, plugins] = place.value();
+  auto& [identity, plugins, without_mpi] = place.value();
   RUEDA_RETURN_IF_ERROR(check_rows(settings.value(), plugins));
   // Before anybody is met, where the size is known before.
   if (plugins.fabric == nullptr) RUEDA_RETURN_IF_ERROR(static_sets(options, identity.size).status());
@@ -268,6 +270,10 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
       plugins.fabric == nullptr
           ? meet(options, identity, settings.value(), environment, deadline.value())
           : meet_by_mpi(options, identity, settings.value(), *plugins.fabric, environment, deadline.value());
+  if (!meeting.ok() && meeting.status().code() == Code::kInvalidArgument && !without_mpi.empty()) {
+    return Status(Code::kInvalidArgument,
+                  meeting.status().sentence() + "; nor can MPI bring them together: " + without_mpi);
+  }
   if (!meeting.ok()) return meeting.status();
   const Result<std::vector<std::vector<int>>> sets = static_sets(options, identity.size);
   if (!sets.ok()) return sets.status();

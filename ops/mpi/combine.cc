@@ -96,6 +96,13 @@ Reductions::Reductions(const rueda_host* host) {
   make(ReduceOp::kMax, combine<ReduceOp::kMax>, false);
 }
 
+void Reductions::free() {
+  for (MPI_Datatype& type : types_) MPI_Type_free(&type);
+  for (MPI_Op& op : ops_) {
+    if (op != MPI_OP_NULL) MPI_Op_free(&op);
+  }
+}
+
 Reductions::Choice Reductions::choose(Dtype dtype, ReduceOp op) const {
   const MPI_Op own = own_op(dtype, op);
   if (own != MPI_OP_NULL) return {own_type(dtype, op), own, has_two_parts(dtype) ? 2 : 1};

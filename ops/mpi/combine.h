@@ -18,6 +18,8 @@ class Reductions {
     MPI_Op op;
     int per_element;  ///< of `type` in one element
   };
+  /// Before MPI is finalised, if it is at all.
+  void free();
   /// For what `Collectives::allreduce` takes.
   Choice choose(core::Dtype dtype, core::ReduceOp op) const;
 

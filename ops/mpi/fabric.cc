@@ -114,12 +114,11 @@ MpiFabric::~MpiFabric() {
   static_cast<void>(thread_.run(leave, Deadline::after(2 * kLastFrames)));
   thread_.drop(ports_.get());
   if (!thread_.status().ok()) return;
-  // The others stay: what a peer sent last may still be on its way here, and would reach whoever is given the number of
-  // a communicator that was freed.
-  const auto free_collectives = [comm = joined_.collectives]() mutable {
-    return checked(MPI_Comm_free(&comm), "MPI_Comm_free");
+  const auto retire = [&thread = thread_, joined = joined_]() mutable {
+    thread.retired().add(joined.frames, joined.bytes);
+    return checked(MPI_Comm_free(&joined.collectives), "MPI_Comm_free");
   };
-  static_cast<void>(thread_.run(free_collectives, Deadline::after(kLastFrames)));
+  static_cast<void>(thread_.run(retire, Deadline::after(kLastFrames)));
 }
 
 std::unique_ptr<core::ChannelSet> MpiFabric::channel_set(int lane, const core::Abort& abort) {

@@ -41,7 +41,9 @@ Status Joining::run() {
   RUEDA_RETURN_IF_ERROR(copy(chosen == MPI_COMM_NULL ? from : chosen));
   if (chosen != MPI_COMM_NULL) MPI_Comm_free(&chosen);
   RUEDA_RETURN_IF_ERROR(exchange_hosts());
-  return learn_offer();
+  RUEDA_RETURN_IF_ERROR(learn_offer());
+  thread_.retired().free_old(joined_.frames);
+  return {};
 }
 
 Status Joining::check_ranks(int rank, int size) const {
@@ -70,7 +72,27 @@ Status Joining::choose_ranks(MPI_Comm from, MPI_Comm& chosen) {
   return made;
 }
 
+/// Where copies are made of a communicator an error is an error, whatever the application wants of it otherwise.
+class Joining::Calm {
+ public:
+  explicit Calm(MPI_Comm comm) : comm_(comm) {
+    MPI_Comm_get_errhandler(comm_, &before_);
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+  }
+  ~Calm() {
+    MPI_Comm_set_errhandler(comm_, before_);
+    MPI_Errhandler_free(&before_);
+  }
+  Calm(const Calm&) = delete;
+  Calm& operator=(const Calm&) = delete;
+
+ private:
+  MPI_Comm comm_;
+  MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
+};
+
 Status Joining::copy(MPI_Comm from) {
+  const Calm calm(from);
   struct Copy {
     MPI_Comm* to;
     const char* name;

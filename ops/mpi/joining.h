@@ -30,6 +30,7 @@ class Joining {
   const Joined& joined() const { return joined_; }
 
  private:
+  class Calm;
   Status choose_ranks(MPI_Comm from, MPI_Comm& chosen);
   Status check_ranks(int rank, int size) const;
   Status copy(MPI_Comm from);

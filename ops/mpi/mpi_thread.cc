@@ -49,16 +49,23 @@ void show_symbols() {
   static_cast<void>(::dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD));
 }
 
+}  // namespace
+
 /// At the beginning of the application's MPI_Finalize, on its thread: ours must be out of MPI by then.
-int on_finalize(MPI_Comm, int, void*, void*) {
+int MpiThread::on_finalize(MPI_Comm, int, void*, void*) {
   if (MpiThread* thread = the_thread.load()) {
+    const bool whole = thread->status().ok();
     thread->fail(Status(Code::kShutDown, "the application has called MPI_Finalize"));
-    static_cast<void>(thread->run([] { return Status(); }, Deadline::after(kShort)));
+    const auto end = [thread, whole] {
+      for (const auto& work : std::exchange(thread->at_end_, {})) {
+        if (whole) work();
+      }
+      return Status();
+    };
+    static_cast<void>(thread->run(end, Deadline::after(kShort)));
   }
   return MPI_SUCCESS;
 }
-
-}  // namespace
 
 MpiThread& MpiThread::of_process(const rueda_host* host) {
   static MpiThread* const thread = [host] {
@@ -233,7 +240,10 @@ void MpiThread::finish() {
   const auto finalise = [this] {
     int finalized = 0;
     MPI_Finalized(&finalized);
-    if (finalized == 0 && ours_ && status().ok() && movers_.empty()) MPI_Finalize();
+    if (finalized == 0 && ours_ && status().ok() && movers_.empty()) {
+      for (const auto& work : std::exchange(at_end_, {})) work();
+      MPI_Finalize();
+    }
     ended_ = true;
     return Status();
   };

@@ -1,4 +1,6 @@
 #pragma once
+#include <mpi.h>
+
 #include <atomic>
 #include <chrono>
 #include <deque>
@@ -6,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "ops/mpi/retired.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/plugin_abi.h"
@@ -49,6 +52,10 @@ class MpiThread {
 
   /// Makes sure that MPI is there. On the thread.
   Status start();
+  /// On the thread.
+  Retired& retired() { return retired_; }
+  /// To be called before MPI is finalised, on the thread, where it is not failed. On the thread.
+  void at_end(std::function<void()> work) { at_end_.push_back(std::move(work)); }
   /// One pause of a wait on the thread itself, after `since` without progress.
   void pause(std::chrono::steady_clock::time_point since) RUEDA_EXCLUDES(mutex_);
 
@@ -64,6 +71,7 @@ class MpiThread {
   Status adopt();
   void watch_finalize();
   void finish();
+  static int on_finalize(MPI_Comm, int, void*, void*);
 
   const rueda_host* host_;
   mutable core::Mutex mutex_;
@@ -78,6 +86,8 @@ class MpiThread {
   bool started_ = false;
   bool ours_ = false;  ///< to be finalised
   bool ended_ = false;
+  Retired retired_;
+  std::vector<std::function<void()>> at_end_;
 };
 
 }  // namespace rueda::mpi

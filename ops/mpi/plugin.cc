@@ -48,8 +48,12 @@ class MpiSource : public core::FabricSource {
       return status;
     }
     const Reductions* reductions = nullptr;
-    const auto make = [this, &reductions] {
-      static const auto* made = new Reductions(host_);
+    const auto make = [this, &reductions, &thread] {
+      static auto* const made = [this, &thread] {
+        auto* const reductions_of_process = new Reductions(host_);
+        thread.at_end([reductions_of_process] { reductions_of_process->free(); });
+        return reductions_of_process;
+      }();
       reductions = made;
       return Status();
     };

@@ -23,6 +23,11 @@ def hvdrun() -> None:
     _become("hvdrun")
 
 
+def rueda_build_mpi() -> None:
+    """The command rueda-build-mpi."""
+    _become("rueda-build-mpi")
+
+
 def rueda_timeline() -> None:
     """The command rueda-timeline."""
     sys.exit(timeline_summary.main())

@@ -4,6 +4,7 @@
  *   large   a sum and a broadcast of more elements than MPI's int counts
  *   last    the last rank kills itself while the others wait for its tensor
  *   leave   exits with 0 and no shutdown
+ *   again N  a sum and a shutdown, N times
  */
 #include <signal.h>
 #include <stdio.h>
@@ -127,11 +128,25 @@ static int leave(void) {
   return 0;
 }
 
+static int again(int times) {
+  for (int i = 0; i < times; ++i) {
+    rueda_session* session = NULL;
+    if (rueda_init(NULL, &session) != RUEDA_OK) return fail("init");
+    float value = 1;
+    if (add(session, &value, 1, RUEDA_SUM, "again") != RUEDA_OK) return fail("allreduce");
+    if (value != (float)rueda_size(session)) return 1;
+    if (rueda_shutdown(session) != RUEDA_OK) return fail("shutdown");
+  }
+  printf("%d times\n", times);
+  return 0;
+}
+
 int main(int argc, char** argv) {
   const char* mode = argc > 1 ? argv[1] : "sum";
   if (strcmp(mode, "large") == 0) return sum_large();
   if (strcmp(mode, "last") == 0) return lose_last();
   if (strcmp(mode, "leave") == 0) return leave();
+  if (strcmp(mode, "again") == 0) return again(argc > 2 ? atoi(argv[2]) : 1);
   const int first = sum_up();
   return first != 0 ? first : sum_up();
 }

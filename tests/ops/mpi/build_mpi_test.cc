@@ -72,6 +72,18 @@ TEST_CASE("rueda-build-mpi builds a plug-in for the PATH's MPI into the user's f
   }
 }
 
+TEST_CASE("a process may begin and end as often as it likes, and leaves nothing to MPI", "[.][long]") {
+  skip_without_mpich();
+  const Home& home = home_with_plugin();
+  // MPICH has room for about 2,000 communicators.
+  const CommandResult run = home.run({"env", "RUEDA_MPI_PLUGIN=" + home.plugin(), "RUEDA_CONTROLLER=mpi", kMpirun,
+                                      "-np", "2", kBin + "/mpi_api_rank", "again", "1100"});
+  INFO(run.out << run.err);
+  CHECK(run.exit_code == 0);
+  CHECK(count_of(run.out, "1100 times") == 2);
+  CHECK_THAT(run.err, !Contains("leaked"));
+}
+
 TEST_CASE("a plug-in of one MPI in a process of another is refused by name and version of both") {
   skip_without_mpich();
   const Home& home = home_with_plugin();
