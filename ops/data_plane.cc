@@ -6,6 +6,7 @@
 
 #include "ops/chunks.h"
 #include "ops/select.h"
+#include "runtime/base/log.h"
 
 namespace rueda::core {
 
@@ -36,7 +37,17 @@ Status DataPlane::add_rows(std::span<const Algorithm> rows) {
   return {};
 }
 
-Result<RowChoice> DataPlane::select(const BatchShape& shape) const { return select_row(rows_, settings_, shape); }
+Result<RowChoice> DataPlane::select(const BatchShape& shape) const {
+  const auto choice = select_row(rows_, settings_, shape);
+  if (choice.ok() && !told_[choice.value().row].load(std::memory_order_relaxed)) tell(choice.value(), shape);
+  return choice;
+}
+
+void DataPlane::tell(const RowChoice& choice, const BatchShape& shape) const {
+  if (told_[choice.row].exchange(true)) return;
+  log(LogLevel::kInfo, "{} of {} bytes takes row {} (ranks: {}, hosts: {}; a row's first time is told)",
+      name_of(shape.kind), shape.bytes, row_name(choice.row), shape.ranks, shape.hosts);
+}
 
 bool DataPlane::runs_inline(const RowChoice& choice) const {
   return choice.row < rows_.size() && rows_[choice.row].step != nullptr && is_one_chunk(choice);

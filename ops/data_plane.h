@@ -1,4 +1,6 @@
 #pragma once
+#include <array>
+#include <atomic>
 #include <memory>
 #include <vector>
 
@@ -7,8 +9,9 @@
 
 namespace rueda::core {
 
-/// The executor over the table: names a row by `select_row`, runs it by its functions. Immutable once the epoch forms,
-/// so `select`, `runs_inline` and `row_name` may be called on any thread.
+/// The executor over the table: names a row by `select_row`, runs it by its functions, and tells the log (at info) of
+/// each row's first choice. Immutable but for that once the epoch forms, so `select`, `runs_inline` and `row_name` may
+/// be called on any thread.
 class DataPlane : public Executor {
  public:
   explicit DataPlane(const Settings& settings);
@@ -25,8 +28,11 @@ class DataPlane : public Executor {
   Status run(const Call& call, Mesh& mesh, Deadline deadline) override;
 
  private:
+  void tell(const RowChoice& choice, const BatchShape& shape) const;
+
   Settings settings_;
   std::vector<Algorithm> rows_;
+  mutable std::array<std::atomic<bool>, 256> told_{};  ///< by row
 };
 
 /// The data plane of this build with the given settings. `check_forced_rows` (ops/select.h) says at init whether the

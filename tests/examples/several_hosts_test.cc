@@ -9,6 +9,7 @@
 #include "tests/examples/train_digits_run.h"
 #include "tests/support/namespaces.h"
 #include "tests/support/netlab.h"
+#include "tests/support/temporary_folder.h"
 
 using Catch::Matchers::Contains;
 using rueda::test::CommandResult;
@@ -83,6 +84,24 @@ TEST_CASE("with deterministic sums the bits do not depend on which hosts the ran
   const NetLab lab({.hosts = 2});
   const std::string first = train(lab, {"--deterministic", "-H", "node1:2,node2:2"}, 4, kBitsEpochs);
   CHECK(train(lab, {"--deterministic", "-H", "node2:2,node1:2"}, 4, kBitsEpochs) == first);
+}
+
+TEST_CASE("the choice of the hierarchical row shows in the log and in the timeline") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  const rueda::test::TemporaryFolder folder;
+  for (const bool hierarchical : {true, false}) {
+    INFO(hierarchical);
+    const auto run = hvdrun(lab,
+                            {"-H", "node1:2,node2:2", "--log-level", "info", "--timeline-filename", folder.file("line"),
+                             hierarchical ? "--hierarchical-allreduce" : "--no-hierarchical-allreduce"},
+                            {"train_digits", "--epochs", "1"});
+    INFO(run.out << run.err);
+    CHECK(run.exit_code == 0);
+    CHECK((run.err.find(" takes row hierarchical (ranks: 4, hosts: 2;") != std::string::npos) == hierarchical);
+    const std::string timeline = rueda::test::text_of(folder.file("line"));
+    CHECK((timeline.find("\"name\":\"hierarchical\"") != std::string::npos) == hierarchical);
+  }
 }
 
 /// Six ranks that nobody launches, 0 to 2 on node1 and 3 to 5 on node2; the first rank serves the store.
