@@ -2,11 +2,13 @@
 // whose speed changes under it is the same for both.
 //   hvdrun -np 2 timeline_cost FILE [ROUNDS]
 // A round is ten steps without and ten with, in changing order. Told is the median over the rounds of with / without,
-// of the time of the steps, and of the processor time of the process, there with start, file and stop.
+// and between what it lies with 95 % confidence (order statistics), of the time of the steps, and of the processor time
+// of the process, there with start, file and stop.
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -88,9 +90,16 @@ Cost run(rueda_session* session, std::vector<Tensor>& tensors, const char* file)
   return {time, processor_seconds() - before};
 }
 
-double median(std::vector<double> values) {
+struct Median {
+  double least, value, most;
+};
+
+Median median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
+  const auto count = static_cast<double>(values.size());
+  const double half = 0.98 * std::sqrt(count);
+  const auto at = [&](double place) { return values[static_cast<size_t>(std::clamp(place, 0.0, count - 1))]; };
+  return {at(std::floor(count / 2 - half)), at(count / 2), at(std::ceil(count / 2 + half))};
 }
 
 }  // namespace
@@ -124,8 +133,12 @@ int main(int argc, char** argv) {
     processors.push_back(on.processor / off.processor);
     without.push_back(off.time / kSteps);
   }
-  std::printf("rank %d: %d rounds, %.2f ms a step without; with / without: time %.4f, processor time %.4f\n",
-              rueda_rank(session), rounds, median(without) * 1e3, median(times), median(processors));
+  const Median time = median(times), processor = median(processors);
+  std::printf(
+      "rank %d: %d rounds, %.2f ms a step without; with / without: time %.4f (%.4f to %.4f), processor time %.4f "
+      "(%.4f to %.4f)\n",
+      rueda_rank(session), rounds, median(without).value * 1e3, time.value, time.least, time.most, processor.value,
+      processor.least, processor.most);
   check(rueda_shutdown(session), "shutdown");
   return 0;
 }
