@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <random>
@@ -282,15 +281,12 @@ TEST_CASE("a client that leaves while it waits leaves nothing behind, at the rel
   KeyTable table;
   TableDesk desk(io, table, "job/death");
   const auto listener = StoreListener::start(io, desk, relayed_server()).value();
-  std::thread client([&io, port = listener->port()] {
-    {
-      const auto relay = relay_to(port);
-      const auto leaves = StoreWatch::start(relayed_at(relay->port()), "never", late()).value();
-      const auto stays = client_of(*relay);
-      CHECK(stays->set("asked", "1").ok());
-      static_cast<void>(stays->get("go", late()));
-    }
-    boost::asio::post(io, [&io] { io.stop(); });
+  std::thread client([port = listener->port()] {
+    const auto relay = relay_to(port);
+    const auto leaves = StoreWatch::start(relayed_at(relay->port()), "never", late()).value();
+    const auto stays = client_of(*relay);
+    CHECK(stays->set("asked", "1").ok());
+    static_cast<void>(stays->get("go", late()));
   });
   const auto waiting_until = [&](size_t count) {
     while (table.waiting() != count) io.run_one();
@@ -298,9 +294,7 @@ TEST_CASE("a client that leaves while it waits leaves nothing behind, at the rel
   waiting_until(4);  // "never" and "go", each with the end key
   REQUIRE(table.set("go", "1").ok());
   waiting_until(0);
-  io.run();
   client.join();
-  CHECK(table.waiting() == 0);
 }
 
 TEST_CASE("a request that is cancelled is answered no more, and its id is free") {
