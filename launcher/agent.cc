@@ -47,7 +47,7 @@ class Agent {
   bool start_one(const StartOrder& order, const RankOrder& rank);
   void refuse(int rank, int error, const std::string& sentence);
   void expect_word(milliseconds silence);
-  void parent_gone(const std::string& what);
+  void guard_gone();
   void forward(int signal);
   void reap();
   void end(milliseconds grace);
@@ -80,7 +80,7 @@ Agent::Agent(UniqueFd guard)
             {[this](const Message& message) { receive(message); },
              [this](const Status&) {
                taps_.discard();
-               parent_gone("hvdrun is gone");
+               end(std::min(grace_, kGraceWithoutParent));
              }}),
       taps_(loop_, [this](const Message& message) { link_.send(message); }),
       guard_(std::move(guard)),
@@ -89,7 +89,7 @@ Agent::Agent(UniqueFd guard)
       kill_timer_(loop_),
       silence_timer_(loop_) {
   taps_.on_drained([this] { leave_if_done(); });
-  guard_gone_.arm([this] { parent_gone("the guard is gone"); });
+  guard_gone_.arm([this] { guard_gone(); });
 }
 
 int Agent::run() {
@@ -121,6 +121,7 @@ void Agent::refuse(int rank, int error, const std::string& sentence) {
 }
 
 void Agent::start(const std::string& bytes) {
+  if (kill_at_) return;  // it is ending, and hvdrun is about to hear of it
   auto order = decode_start_order(bytes);
   started_ = true;
   if (!order) return refuse(-1, EINVAL, "the start order cannot be read");
@@ -204,8 +205,9 @@ void Agent::expect_word(milliseconds silence) {
   });
 }
 
-void Agent::parent_gone(const std::string& what) {
-  link_.send({MessageType::kNote, -1, 0, fmt::format("{}; its agent ends all ranks of this host", what)});
+// On another host sshd closes our input as soon as it has seen the end of the guard, its child; the output stays open.
+void Agent::guard_gone() {
+  link_.send({MessageType::kGuardGone, -1, 0, "has lost its guard, the process hvdrun-guard"});
   end(std::min(grace_, kGraceWithoutParent));
 }
 

@@ -89,6 +89,7 @@ class HostCheck {
       case MessageType::kOutput: return take(host, message);
       case MessageType::kNotStarted: return fail(host, fmt::format("cannot tell what works there: {}", message.bytes));
       case MessageType::kExited: return exited(host, static_cast<int>(message.number));
+      case MessageType::kDone: return left(host);
       case MessageType::kNote: return complain(fmt::format("host {}: {}", hosts_.host(host).name(), message.bytes));
       default: return;  // hvdrun's own kinds, and what its links understand
     }
@@ -109,6 +110,10 @@ class HostCheck {
     if (awaited_.erase(host) == 0 || wait_status == 0) return;
     fail(host,
          fmt::format("cannot tell what works there (hvdrun --check-here: {})", describe_wait_status(wait_status)));
+  }
+
+  void left(size_t host) {
+    if (awaited_.count(host) > 0) fail(host, "cannot tell what works there: its agent left without an answer");
   }
 
   void fail(size_t host, const std::string& why) {

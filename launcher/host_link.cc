@@ -50,6 +50,7 @@ Status HostLink::start(const std::vector<std::string>& command, const std::strin
 }
 
 void HostLink::send(const Message& message) {
+  if (message.type == MessageType::kStart || message.type == MessageType::kEnd) ordered_ = true;
   if (link_open_) link_->send(message);
 }
 
@@ -65,8 +66,15 @@ void HostLink::receive(const Message& message) {
   if (!introduction_) return meet(message);
   if (message.type == MessageType::kPong) return;
   if (message.type == MessageType::kCutOff) return give_up(message.bytes);  // it ends its ranks by itself
+  if (message.type == MessageType::kGuardGone) return lose_guard(message.bytes);
+  if (message.type == MessageType::kDone && !ordered_) lose("has an agent that left before it was told to");
   if (message.type == MessageType::kDone) done_ = true;
   events_.message(message);
+}
+
+// At once: what the agent says next, of ranks that it ends, is not to be taken for the cause.
+void HostLink::lose_guard(const std::string& why) {
+  if (!std::exchange(lost_, true)) events_.lost(why);
 }
 
 void HostLink::meet(const Message& message) {

@@ -20,7 +20,7 @@ class HostLink {
   struct Events {
     std::function<void()> introduced;             ///< the agent is there; `introduction` is set
     std::function<void(const Message&)> message;  ///< what it says from then on
-    std::function<void(std::string why)> lost;    ///< once: it can say no more, and had not said that it was done
+    std::function<void(std::string why)> lost;    ///< once: its ranks are, if not over. It may still tell of their ends
     std::function<void()> over;                   ///< once, and the last: nothing of this host is left here
     std::function<void(std::string_view)> said;   ///< a line that ssh wrote after the introduction
   };
@@ -52,6 +52,7 @@ class HostLink {
 
  private:
   void receive(const Message& message);
+  void lose_guard(const std::string& why);
   void meet(const Message& message);
   void closed(const Status& why);
   void lose(std::string why);
@@ -81,6 +82,7 @@ class HostLink {
   int wait_status_ = 0;
   bool link_open_ = false;
   bool running_ = false;  // the process that leads there
+  bool ordered_ = false;  // to start its ranks, or to end
   bool done_ = false;     // the agent said so
   bool lost_ = false;
   bool over_ = false;

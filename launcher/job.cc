@@ -28,7 +28,8 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTimeToRaise{3000};  // between the verdict and SIGTERM
 constexpr size_t kMaxBacklog = 256u << 10;  // beyond it hvdrun asks the agents for no more output
 constexpr size_t kHostOfRankZero = 0;
-constexpr int kOutputLost = 1;  // the exit code where nothing else failed
+constexpr int kOutputLost = 1;        // the exit code where nothing else failed
+constexpr int kRanksUnaccounted = 1;  // and where nobody said how some ranks ended
 
 /// The signals that hvdrun passes on, but those it was told to ignore (nohup, a shell's background job).
 std::vector<int> forwarded_signals() {
@@ -52,11 +53,13 @@ class Job {
   Status begin();
   Status open_store();
   std::vector<int> running_ranks() const;
+  int exit_code() const;
   void fail(std::string sentence);
   void receive(size_t host, const Message& message);
   void started(const Message& message);
   void exited(int rank, int wait_status);
   void host_lost(size_t host, const std::string& why);
+  void host_done(size_t host);
   void judge_again();
   void pass_sentence(const Failure& failure);
   void signalled(int signal);
@@ -126,11 +129,24 @@ Status Job::prepare() {
 int Job::run() {
   watch_start();
   loop_.run();
-  const int code = !faults_.empty() ? fault_code_ : judge_.first_failure() ? judge_.first_failure()->exit_code : 0;
+  const int code = exit_code();
   const std::string lost = output_.lost();
   if (lost.empty()) return code;
   std::fputs(fmt::format("hvdrun: output was lost: {}\n", lost).c_str(), stderr);
   return code == 0 ? kOutputLost : code;
+}
+
+/// Success is only a job of which every rank was seen to exit with code 0.
+int Job::exit_code() const {
+  if (!faults_.empty()) return fault_code_;
+  if (const auto& failure = judge_.first_failure()) return failure->exit_code;
+  const auto running = running_ranks();
+  if (running.empty()) return 0;
+  std::fputs(fmt::format("hvdrun: {} of {} ranks were not seen to exit, the first is {}\n", running.size(), size(),
+                         name_of(running.front()))
+                 .c_str(),
+             stderr);
+  return kRanksUnaccounted;
 }
 
 void Job::watch_start() {
@@ -222,6 +238,7 @@ void Job::receive(size_t host, const Message& message) {
       return settle_output();
     case MessageType::kInputTaken: return message.number == 0 ? input_.next() : input_.stop();
     case MessageType::kExited: return about_rank ? exited(message.rank, static_cast<int>(message.number)) : void();
+    case MessageType::kDone: return host_done(host);
     case MessageType::kNote: return output_.say(message.bytes);
     case MessageType::kRoute:
       if (arguments_.verbose) output_.say(fmt::format("host {} {}", hosts_.host(host).name(), message.bytes));
@@ -254,6 +271,14 @@ void Job::host_lost(size_t host, const std::string& why) {
   if (!begun_ || !any) return fail(fmt::format("host {} {}", share.host.name, why));
   for (const auto& placement : share.ranks)
     judge_.lost(placement.rank, fmt::format("lost with its host, which {}", why));
+  judge_again();
+}
+
+// Nothing is left of it: a rank of which the agent did not tell the end has none that anybody saw.
+void Job::host_done(size_t host) {
+  if (!begun_) return;
+  for (const auto& placement : hosts_.host(host).share().ranks)
+    judge_.lost(placement.rank, "was not seen to exit before its agent left");
   judge_again();
 }
 

@@ -18,7 +18,8 @@ class JobHosts {
     /// Once instead, when each has answered or failed: a sentence for every host that failed.
     std::function<void(std::vector<std::string>)> some_failed;
     std::function<void(size_t host, const Message&)> message;
-    /// After `all_here`: the host can say no more. `why` goes behind its name: "has been silent for 5 s".
+    /// After `all_here`: the host is no part of the job any more. `why` goes behind its name: "has been silent for 5
+    /// s".
     std::function<void(size_t host, std::string why)> lost;
     /// Once, and the last: nothing is left of any.
     std::function<void()> over;

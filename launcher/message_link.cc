@@ -54,7 +54,7 @@ void MessageLink::deliver() {
 }
 
 void MessageLink::send_bytes(std::vector<std::byte> bytes) {
-  if (closed_) return;
+  if (mute_) return;
   queue_.push_back(std::move(bytes));
   if (std::exchange(writing_, true)) return;
   writable_.arm([this] { write(); });
@@ -67,6 +67,7 @@ void MessageLink::write() {
     if (put < 0 && try_again(errno)) return writable_.arm([this] { write(); });
     if (put < 0) {
       // What the other end said before it closed is still to be read; the reader meets the end of file.
+      mute_ = true;
       queue_.clear();
       break;
     }
@@ -81,16 +82,22 @@ void MessageLink::write() {
 }
 
 void MessageLink::when_sent(std::function<void()> sent) {
-  if (closed_ || !writing_) return loop_.post(std::move(sent));
+  if (!writing_) return loop_.post(std::move(sent));
   sent_ = std::move(sent);
+}
+
+void MessageLink::fall_silent() {
+  mute_ = true;
+  writing_ = false;
+  writable_.disarm();
+  queue_.clear();
+  if (sent_) loop_.post(std::exchange(sent_, nullptr));
 }
 
 void MessageLink::close(const Status& why) {
   if (std::exchange(closed_, true)) return;
   readable_.disarm();
-  writable_.disarm();
-  queue_.clear();
-  if (sent_) loop_.post(std::exchange(sent_, nullptr));
+  if (why.code() != Code::kPeerLost) fall_silent();
   events_.closed(why);
 }
 

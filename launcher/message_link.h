@@ -14,7 +14,9 @@ class MessageLink {
  public:
   struct Events {
     std::function<void(Message)> message;
-    std::function<void(const Status&)> closed;  ///< once; kPeerLost: end of file, else kSystem
+    /// Once: no message follows. kPeerLost: end of file; what is sent still leaves if the other end takes it. Else
+    /// kSystem, and nothing leaves any more.
+    std::function<void(const Status&)> closed;
   };
 
   /// `in` and `out` may be two descriptors of one socket.
@@ -22,16 +24,17 @@ class MessageLink {
   MessageLink(const MessageLink&) = delete;
   MessageLink& operator=(const MessageLink&) = delete;
 
-  /// Queues the message; it leaves as soon as the other side takes it. Dropped once the link is closed.
+  /// Queues the message; it leaves as soon as the other side takes it. Dropped once that takes no more.
   void send(const Message& message) { send_bytes(encode(message)); }
   void send_bytes(std::vector<std::byte> bytes);
-  /// Calls back once all that was sent has left, or the link has closed.
+  /// Calls back once all that was sent has left, or was dropped.
   void when_sent(std::function<void()> sent);
 
  private:
   void read();
   void deliver();
   void write();
+  void fall_silent();
   void close(const Status& why);
 
   EventLoop& loop_;
@@ -44,7 +47,8 @@ class MessageLink {
   std::deque<std::vector<std::byte>> queue_;
   size_t written_ = 0;  // of the queue's first
   bool writing_ = false;
-  bool closed_ = false;
+  bool closed_ = false;  // for reading
+  bool mute_ = false;    // nothing leaves any more
   std::function<void()> sent_;
 };
 

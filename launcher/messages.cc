@@ -25,7 +25,7 @@ std::vector<std::string> read_texts(WireReader& reader) {
 
 bool known(uint8_t type) {
   return (type >= static_cast<uint8_t>(MessageType::kStart) && type <= static_cast<uint8_t>(MessageType::kPing)) ||
-         (type >= static_cast<uint8_t>(MessageType::kStarted) && type <= static_cast<uint8_t>(MessageType::kCutOff));
+         (type >= static_cast<uint8_t>(MessageType::kStarted) && type <= static_cast<uint8_t>(MessageType::kGuardGone));
 }
 
 }  // namespace

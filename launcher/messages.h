@@ -34,9 +34,10 @@ namespace rueda::core::launcher {
 ///   kInputTaken                 whose   -1: it is closed, 0
 ///   kExited                     which   wait status     -                 its output may follow
 ///   kNote                       -       -               a sentence for the user
-///   kDone                       -       -               nothing is left below the agent
+///   kDone                       -       -               nothing is left below the agent; after a kStart or kEnd
 ///   kPong                       -       -               -
-///   kCutOff                     -       -               why it ends its ranks, a clause; the last message that counts
+///   kCutOff                     -       -               why it ends its ranks, a clause; nothing after it counts
+///   kGuardGone                  -       -               why it ends its ranks, a clause; more is to come
 enum class MessageType : uint8_t {
   kStart = 1,
   kInput = 2,
@@ -55,6 +56,7 @@ enum class MessageType : uint8_t {
   kRoute = 73,
   kPong = 74,
   kCutOff = 75,
+  kGuardGone = 76,
 };
 
 struct Message {

@@ -5,6 +5,7 @@
 #include "tests/launcher/hvdrun_process.h"
 
 using namespace rueda::core::launcher;
+using Catch::Matchers::Contains;
 
 namespace {
 
@@ -37,8 +38,12 @@ TEST_CASE("the end of hvdrun, guard or agent by SIGKILL leaves no process") {
     const int code = run.wait();
     CHECK(code == (victim == "hvdrun" ? -SIGKILL : code));
     CHECK(code != 0);
-    if (victim == "hvdrun-agent")
-      CHECK(run.err().find("hvdrun: host localhost has lost its agent") != std::string::npos);
+    if (victim == "hvdrun") continue;
+    const std::string lost = "has lost its " + victim.substr(victim.find('-') + 1);
+    CHECK(code == 1);
+    CHECK_THAT(run.err(), Contains("hvdrun: host localhost " + lost) &&
+                              Contains("hvdrun: the first to fail: rank 0 (host localhost, pid ") &&
+                              Contains("lost with its host, which " + lost));
   }
 }
 

@@ -22,11 +22,6 @@ Lines said_by(const HvdrunProcess& run, int rank) {
   return HvdrunProcess::lines(run.out(), "[" + std::to_string(rank) + "]<stdout>:");
 }
 
-std::string last_line(const HvdrunProcess& run) {
-  const auto lines = HvdrunProcess::lines(run.err(), "");
-  return lines.empty() ? "" : lines.back();
-}
-
 }  // namespace
 
 TEST_CASE("ranks run on the hosts in their order, as many as each has slots") {
@@ -146,7 +141,7 @@ TEST_CASE("a host whose key changed is not trusted") {
                                      "/etc/ssh/ssh_known_hosts"));
   HvdrunProcess run({"-H", "node2:1", "true"}, lab.on(0));
   CHECK(run.wait() == 1);
-  CHECK(last_line(run) == "hvdrun: host node2 cannot be reached by ssh: Host key verification failed.");
+  CHECK(run.last_error() == "hvdrun: host node2 cannot be reached by ssh: Host key verification failed.");
 }
 
 TEST_CASE("port and key file are those of the flags") {
@@ -159,7 +154,7 @@ TEST_CASE("port and key file are those of the flags") {
   CHECK(with_key.wait() == 0);
   HvdrunProcess no_port({"-i", "/run/key", "-p", "2222", "-H", "node2:1", "true"}, lab.on(0));
   CHECK(no_port.wait() == 1);
-  CHECK_THAT(last_line(no_port), Contains("connect to host node2 port 2222: Connection refused"));
+  CHECK_THAT(no_port.last_error(), Contains("connect to host node2 port 2222: Connection refused"));
 }
 
 TEST_CASE("a host without hvdrun, and one with another build, are named") {
@@ -185,12 +180,12 @@ TEST_CASE("a host that does not answer in time is named, and so is Ctrl-C before
   HvdrunProcess run({"--start-timeout", "2", "-H", "node1:1,node2:1", "echo", "ran"}, lab.on(0));
   CHECK(run.wait() == 1);
   CHECK(run.out().empty());
-  CHECK(last_line(run) == "hvdrun: host node2 did not answer within 2 s");
+  CHECK(run.last_error() == "hvdrun: host node2 did not answer within 2 s");
   HvdrunProcess broken_off({"--verbose", "-H", "node1:1,node2:1", "echo", "ran"}, lab.on(0));
   broken_off.read_errors_until("host node1 (node1) is this one");
   broken_off.send_by_name("hvdrun", SIGINT);
   CHECK(broken_off.wait() == 130);
-  CHECK(last_line(broken_off) == "hvdrun: ended by signal 2 (Interrupt) before the ranks started");
+  CHECK(broken_off.last_error() == "hvdrun: ended by signal 2 (Interrupt) before the ranks started");
 }
 
 TEST_CASE("with --verbose a line for each host says what it has and how it is reached") {
@@ -232,7 +227,7 @@ TEST_CASE("the first failure decides, on whichever host it was") {
   CHECK(run.wait() == 7);
   CHECK_THAT(run.err(), Contains("the first to fail: rank 2 (host node2, pid "));
   CHECK_THAT(run.err(), Contains(") exited with code 7\n"));
-  CHECK(last_line(run) == "hvdrun:   why");
+  CHECK(run.last_error() == "hvdrun:   why");
   run.wait_for_all_to_end();
 }
 

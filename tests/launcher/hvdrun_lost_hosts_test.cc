@@ -84,8 +84,7 @@ TEST_CASE("the death of a guard ends its host's ranks") {
   NetLab::skip_without();
   LostHost job;
   job.kill_process(1, "hvdrun-guard");
-  CHECK(job.run().wait() != 0);
-  job.wait_until_clean(0);
+  job.expect_node2_lost("has lost its guard, the process hvdrun-guard");
   job.wait_until_clean(1);
 }
 

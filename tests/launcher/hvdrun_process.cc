@@ -109,6 +109,11 @@ int HvdrunProcess::wait() {
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+std::string HvdrunProcess::last_error() const {
+  const auto all = lines(err_, "");
+  return all.empty() ? "" : all.back();
+}
+
 std::vector<std::string> HvdrunProcess::lines(const std::string& text, const std::string& prefix) {
   std::vector<std::string> found;
   std::istringstream stream(text);

@@ -38,6 +38,8 @@ class HvdrunProcess {
   pid_t pid() const { return pid_; }
   const std::string& out() const { return out_; }
   const std::string& err() const { return err_; }
+  /// The last line of stderr, or empty.
+  std::string last_error() const;
   /// The lines of stdout or stderr that begin with the prefix, without it.
   static std::vector<std::string> lines(const std::string& text, const std::string& prefix);
 

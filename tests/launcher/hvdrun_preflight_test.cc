@@ -1,0 +1,95 @@
+// Hosts that go while others are still being reached, and agents that do not do what agents do.
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+
+#include "launcher/messages.h"
+#include "runtime/base/build_id.h"
+#include "tests/launcher/hvdrun_process.h"
+#include "tests/support/netlab.h"
+
+using namespace rueda::core::launcher;
+using Catch::Matchers::Contains;
+using rueda::test::NetLab;
+
+namespace {
+
+/// Where something on a host waits until it is opened, once for each that waits.
+class Gate {
+ public:
+  Gate(const NetLab& lab, int host) : lab_(lab), host_(host) { static_cast<void>(lab.shell(host, "mkfifo /run/gate")); }
+  void hold_logins() const { lab_.write_file(host_, "/etc/ssh/sshrc", "read go < /run/gate\n"); }
+  void open() const { static_cast<void>(lab_.shell(host_, "echo go > /run/gate")); }
+
+ private:
+  const NetLab& lab_;
+  int host_;
+};
+
+std::string wire(const Message& message) {
+  const auto bytes = encode(message);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// Puts a shell's line in the place of the host's hvdrun. It finds an agent's first words in /run/hello, its last one
+/// in /run/done.
+void replace_agent(const NetLab& lab, int host, const std::string& line) {
+  Introduction who;
+  who.build = rueda::core::build_id();
+  who.version = "0";
+  who.host = NetLab::name(host);
+  who.client = NetLab::address(0);
+  lab.write_file(host, "/run/hello", std::string(kAgentMagic) + wire({MessageType::kHere, -1, 0, encode(who)}));
+  lab.write_file(host, "/run/done", wire({MessageType::kDone, -1, 0, {}}));
+  lab.write_file(host, "/run/agent", "#!/bin/sh\n" + line + "\n");
+  static_cast<void>(lab.shell(host, "chmod +x /run/agent; mount --bind /run/agent " RUEDA_HVDRUN));
+}
+
+}  // namespace
+
+TEST_CASE("a guard that dies while another host is still being reached is a failure of its host") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  const Gate gate(lab, 1);
+  gate.hold_logins();
+  HvdrunProcess run({"--verbose", "--start-timeout", "0", "-H", "node1:2,node2:1", "echo", "ran"}, lab.on(0));
+  run.read_errors_until("host node1 (node1) is this one");
+  run.send_by_name("hvdrun-guard", SIGKILL);
+  gate.open();
+  CHECK(run.wait() == 1);
+  CHECK(run.out().empty());
+  CHECK(run.last_error() == "hvdrun: host node1 has lost its guard, the process hvdrun-guard");
+  run.wait_for_all_to_end();
+}
+
+TEST_CASE("an agent that leaves while another host is still being reached is a failure of its host") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 3});
+  const Gate gate(lab, 2);
+  gate.hold_logins();
+  replace_agent(lab, 1, "cat /run/hello /run/done");
+  HvdrunProcess run({"--verbose", "--start-timeout", "0", "-H", "node2:1,node3:1", "echo", "ran"}, lab.on(0));
+  run.read_errors_until("host node2 (node2) is reached");
+  HvdrunProcess::wait_for_end_of(lab.process_named(1, "agent"));
+  gate.open();
+  CHECK(run.wait() == 1);
+  CHECK(run.out().empty());
+  CHECK(run.last_error() == "hvdrun: host node2 has an agent that left before it was told to");
+}
+
+TEST_CASE("a rank whose end no agent told of is a failure") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  const Gate gate(lab, 1);
+  replace_agent(lab, 1, "cat /run/hello; read go < /run/gate; cat /run/done");
+  HvdrunProcess run({"--verbose", "-H", "node2:1", "echo", "ran"}, lab.on(0));
+  run.read_errors_until(", store at ");
+  gate.open();
+  CHECK(run.wait() == 1);
+  CHECK(run.last_error() ==
+        "hvdrun: the first to fail: rank 0 (host node2) was not seen to exit before its agent left");
+  HvdrunProcess check({"--check-build", "-H", "node2:1"}, lab.on(0));
+  gate.open();
+  CHECK(check.wait() == 1);
+  CHECK(check.err() == "hvdrun: host node2 cannot tell what works there: its agent left without an answer\n");
+}
