@@ -46,7 +46,7 @@ class Agent {
   Result<std::string> relay_store(const StartOrder& order, const std::string& store);
   bool start_one(const StartOrder& order, const RankOrder& rank);
   void refuse(int rank, int error, const std::string& sentence);
-  void expect_word(milliseconds silence);
+  void expect_word();
   void guard_gone();
   void forward(int signal);
   void reap();
@@ -63,7 +63,7 @@ class Agent {
   SignalWatch child_;
   Timer kill_timer_;
   Timer silence_timer_;
-  milliseconds silence_{0};  // for how long hvdrun may say nothing; 0: for ever
+  milliseconds silence_ = kFirstWord;  // for how long hvdrun may say nothing; 0: for ever
   std::optional<SteadyClock::time_point> kill_at_;
   std::map<pid_t, int> running_;  // pid -> rank
   std::map<int, RankInput> inputs_;
@@ -96,12 +96,14 @@ int Agent::run() {
   const auto magic = std::as_bytes(std::span(kAgentMagic));
   link_.send_bytes({magic.begin(), magic.end()});
   link_.send({MessageType::kHere, -1, 0, encode(introduce())});
+  expect_word();
   loop_.run();
   return 0;
 }
 
 void Agent::receive(const Message& message) {
-  expect_word(silence_);
+  if (message.type == MessageType::kPing) silence_ = milliseconds(message.number);
+  expect_word();
   switch (message.type) {
     case MessageType::kStart: return start(message.bytes);
     case MessageType::kInput:
@@ -130,7 +132,6 @@ void Agent::start(const std::string& bytes) {
     return refuse(first, EINVAL, fmt::format("hvdrun is build {}, its agent here build {}", order->build, build_id()));
   }
   grace_ = milliseconds(order->grace_ms);
-  expect_word(milliseconds(order->silence_ms));
   if (const Status found = order->stores.empty() ? Status() : find_store(*order); !found.ok()) {
     return refuse(first, ENETUNREACH, found.sentence());
   }
@@ -194,10 +195,9 @@ bool Agent::start_one(const StartOrder& order, const RankOrder& rank) {
 }
 
 // A host that is cut off, or whose hvdrun is, ends its ranks by itself.
-void Agent::expect_word(milliseconds silence) {
-  silence_ = silence;
-  if (silence.count() == 0) return;
-  silence_timer_.start(silence, [this] {
+void Agent::expect_word() {
+  if (silence_.count() == 0) return silence_timer_.cancel();
+  silence_timer_.start(silence_, [this] {
     taps_.discard();
     const double seconds = std::chrono::duration<double>(silence_).count();
     link_.send({MessageType::kCutOff, -1, 0, fmt::format("has heard nothing from hvdrun for {} s", seconds)});

@@ -20,14 +20,13 @@ namespace {
 void complain(const std::string& sentence) { std::fputs(fmt::format("hvdrun: {}\n", sentence).c_str(), stderr); }
 
 /// Each host's own hvdrun looks, in a process that its agent can end: plug-ins run what their libraries like.
-StartOrder order_check(const Arguments& arguments, const JobPlan& plan, const HostShare& share) {
+StartOrder order_check(const Arguments& arguments, const HostShare& share) {
   StartOrder order;
   order.build = build_id();
   order.program = "/proc/self/exe";
   order.arguments = {"hvdrun", "--check-here"};
   order.environment = job_environment(process_environment().all(), arguments.variables, "check", share.host.name);
   order.directory = "/";
-  order.silence_ms = share.here ? 0 : plan.silence.count();
   order.ranks.push_back({share.ranks.front().rank, {}});
   return order;
 }
@@ -70,8 +69,7 @@ class HostCheck {
       if (!hosts_.host(host).open()) continue;
       if (who && who->build == build_id()) {
         awaited_.insert(host);
-        hosts_.send(host,
-                    {MessageType::kStart, -1, 0, encode(order_check(arguments_, plan_, hosts_.host(host).share()))});
+        hosts_.send(host, {MessageType::kStart, -1, 0, encode(order_check(arguments_, hosts_.host(host).share()))});
       } else {
         hosts_.send(host, {MessageType::kEnd, -1, 0, {}});
       }

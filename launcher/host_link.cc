@@ -80,9 +80,13 @@ void HostLink::lose_guard(const std::string& why) {
 void HostLink::meet(const Message& message) {
   if (message.type == MessageType::kHere) introduction_ = decode_introduction(message.bytes);
   if (!introduction_) return give_up("has an agent that does not introduce itself");
+  ping();
   if (!share_.here) watch_silence();
   events_.introduced();
 }
+
+// An agent here hears of our end by its link, and may wait through a hvdrun that was stopped.
+void HostLink::ping() { send({MessageType::kPing, -1, share_.here ? 0 : silence_.count(), {}}); }
 
 void HostLink::watch_silence() {
   if (silence_.count() == 0) return;
@@ -91,7 +95,7 @@ void HostLink::watch_silence() {
     if (SteadyClock::now() - heard_ > silence_) {
       return give_up(fmt::format("has been silent for {} s", std::chrono::duration<double>(silence_).count()));
     }
-    send({MessageType::kPing, -1, 0, {}});
+    ping();
     watch_silence();
   });
 }

@@ -54,6 +54,7 @@ class HostLink {
   void receive(const Message& message);
   void lose_guard(const std::string& why);
   void meet(const Message& message);
+  void ping();
   void closed(const Status& why);
   void lose(std::string why);
   std::string explain() const;

@@ -41,7 +41,6 @@ std::string encode(const StartOrder& order) {
   writer.text(order.relay_job);
   writer.text(order.key);
   writer.i64(order.grace_ms);
-  writer.i64(order.silence_ms);
   writer.varint(order.ranks.size());
   for (const auto& rank : order.ranks) {
     writer.i32(rank.rank);
@@ -62,7 +61,6 @@ std::optional<StartOrder> decode_start_order(std::string_view bytes) {
   order.relay_job = reader.text(kMaxTextBytes);
   order.key = reader.text(kMaxTextBytes);
   order.grace_ms = reader.i64();
-  order.silence_ms = reader.i64();
   order.ranks.resize(reader.count(5));
   for (auto& rank : order.ranks) {
     rank.rank = reader.i32();

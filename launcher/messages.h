@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -23,7 +24,7 @@ namespace rueda::core::launcher {
 ///   kSignal                     -       signal          -                 to every rank's process group
 ///   kTaken                      -       bytes printed   -                 the agent may send as many again
 ///   kEnd                        -       grace, in ms    -                 SIGTERM to all, SIGKILL after the grace
-///   kPing                       -       -               -                 answered by kPong
+///   kPing                       -       silence, in ms  -                 answered by kPong; first after kHere
 ///
 ///   agent to hvdrun
 ///   kHere                       -       -               an Introduction; its first message
@@ -38,6 +39,9 @@ namespace rueda::core::launcher {
 ///   kPong                       -       -               -
 ///   kCutOff                     -       -               why it ends its ranks, a clause; nothing after it counts
 ///   kGuardGone                  -       -               why it ends its ranks, a clause; more is to come
+///
+/// After `silence` without a word from hvdrun an agent ends its ranks, and itself; 0: never. Before the first kPing it
+/// waits for kFirstWord.
 enum class MessageType : uint8_t {
   kStart = 1,
   kInput = 2,
@@ -72,6 +76,9 @@ inline constexpr size_t kMaxMessageBytes = 16u << 20;
 /// How many bytes of output the agent may have on the way, so that a slow terminal slows the ranks and not the judge.
 inline constexpr int64_t kOutputWindow = 256 << 10;
 
+/// How long an agent waits for hvdrun's first word, the answer to its introduction.
+inline constexpr std::chrono::milliseconds kFirstWord{60000};
+
 /// Who an agent is.
 struct Introduction {
   std::string build;                   ///< hvdrun refuses an agent of another build
@@ -103,7 +110,6 @@ struct StartOrder {
   std::string relay_job;            ///< not empty: its ranks share the agent's connection to the store of this job
   std::string key;                  ///< 32 bytes
   int64_t grace_ms = 5000;
-  int64_t silence_ms = 0;  ///< after so long without a word from hvdrun the agent ends its ranks; 0: never
   std::vector<RankOrder> ranks;
 };
 

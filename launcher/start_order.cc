@@ -41,7 +41,6 @@ StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const Ho
   if (!share.here) order.relay_job = store.job();
   order.key = store.key();
   order.grace_ms = std::chrono::milliseconds(arguments.grace).count();
-  order.silence_ms = share.here ? 0 : plan.silence.count();
   const std::unique_ptr<char, decltype(&std::free)> directory(get_current_dir_name(), std::free);
   order.directory = directory ? directory.get() : ".";
   for (const auto& placement : share.ranks) order.ranks.push_back({placement.rank, rank_environment(placement)});

@@ -93,3 +93,21 @@ TEST_CASE("a rank whose end no agent told of is a failure") {
   CHECK(check.wait() == 1);
   CHECK(check.err() == "hvdrun: host node2 cannot tell what works there: its agent left without an answer\n");
 }
+
+TEST_CASE("a host that is cut off while another is still being reached keeps nothing of hvdrun") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 3});
+  const Gate gate(lab, 1);
+  gate.hold_logins();
+  HvdrunProcess run({"--verbose", "--start-timeout", "0", "--peer-timeout-seconds", "2", "-H",
+                     "node1:1,node2:1,node3:1", "echo", "ran"},
+                    lab.on(0));
+  run.read_errors_until("host node3 (node3) is reached");
+  lab.cut(2);
+  for (auto left = lab.processes(2); !left.empty(); left = lab.processes(2)) {
+    for (const auto& process : left) HvdrunProcess::wait_for_end_of(process.pid);
+  }
+  gate.open();
+  CHECK(run.wait() == 1);
+  CHECK_THAT(run.last_error(), Contains("node3") && Contains("has been silent for 2 s"));
+}

@@ -17,7 +17,6 @@ StartOrder sample_order() {
   order.stores = {"10.0.0.1:4000", "[fd00::1]:4000"};
   order.key = std::string(32, '\0');
   order.grace_ms = 1234;
-  order.silence_ms = 5678;
   order.ranks = {{0, {"RUEDA_RANK=0"}}, {1, {}}};
   return order;
 }
@@ -41,7 +40,6 @@ TEST_CASE("a start order arrives as it was sent") {
   CHECK(got->key == sent.key);
   CHECK(got->stores == sent.stores);
   CHECK(got->grace_ms == sent.grace_ms);
-  CHECK(got->silence_ms == sent.silence_ms);
   REQUIRE(got->ranks.size() == 2);
   CHECK(got->ranks[0].environment == sent.ranks[0].environment);
   CHECK(got->ranks[1].rank == 1);
