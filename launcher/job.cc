@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "launcher/dump_desk.h"
 #include "launcher/job_hosts.h"
@@ -85,7 +86,8 @@ class Job {
   Timer end_timer_;
   std::vector<int64_t> pids_;
   int started_ = 0;
-  int interrupts_ = 0;
+  int interrupts_ = 0;  // SIGINTs to ranks that run
+  bool asked_to_end_ = false;
   bool begun_ = false;  // the ranks were ordered
   bool sentenced_ = false;
   bool reported_ = false;
@@ -299,23 +301,22 @@ void Job::pass_sentence(const Failure& failure) {
   });
 }
 
-// SIGTERM says that the job is to end, in the time that schedulers leave: the agents see to it. SIGINT may mean less,
-// as in a debugger or a REPL, so its first time is the ranks' to answer.
+// SIGTERM says that the job is to end, in the time that schedulers leave: the agents see to it, and another one changes
+// nothing of that. SIGINT may mean less, as in a debugger or a REPL, so its first time is the ranks' to answer.
 void Job::signalled(int signal) {
   const bool asks_to_end = signal == SIGINT || signal == SIGTERM;
   if (asks_to_end && !begun_) {
-    if (interrupts_++ == 0) fault_code_ = 128 + signal;
+    if (!std::exchange(asked_to_end_, true)) fault_code_ = 128 + signal;
     hosts_.drop_unanswered();
     return fail(fmt::format("ended by {} before the ranks started", describe_signal(signal)));
   }
   if (asks_to_end) judge_.ended_by_user(signal);
-  if (asks_to_end && ++interrupts_ > 1) {
-    hosts_.send_all({MessageType::kEnd, -1, 0, {}});
-    if (!hosts_.any_open()) loop_.stop();  // all that is left to do is to print
-    return;
-  }
+  const bool again = asks_to_end && std::exchange(asked_to_end_, true);
+  if (again && !hosts_.any_open()) return loop_.stop();  // all that is left to do is to print
   if (signal == SIGTERM) {
     hosts_.send_all({MessageType::kEnd, -1, milliseconds(arguments_.grace).count(), {}});
+  } else if (signal == SIGINT && ++interrupts_ > 1) {
+    hosts_.send_all({MessageType::kEnd, -1, 0, {}});
   } else {
     hosts_.send_all({MessageType::kSignal, -1, signal, {}});
   }

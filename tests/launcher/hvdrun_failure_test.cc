@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "tests/launcher/hvdrun_process.h"
@@ -123,9 +124,9 @@ TEST_CASE("the job's key reaches the ranks and shows nowhere") {
 }
 
 TEST_CASE("signals reach every rank, and what the ranks make of them decides") {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
-    HvdrunProcess run(
-        {"-np", "2", "sh", "-c", "trap 'echo caught; exit 5' INT TERM HUP USR1 USR2; echo ready; sleep 1000 & wait"});
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGWINCH}) {
+    HvdrunProcess run({"-np", "2", "sh", "-c",
+                       "trap 'echo caught; exit 5' INT TERM HUP USR1 USR2 WINCH; echo ready; sleep 1000 & wait"});
     run.read_until("[0]<stdout>:ready");
     run.read_until("[1]<stdout>:ready");
     run.send(number);
@@ -148,6 +149,30 @@ TEST_CASE("a second Ctrl-C ends ranks that will not end") {
   CHECK(run.wait() == 128 + SIGINT);
   CHECK(said(run)[0].find("ended by signal 2 (Interrupt); the first to end: rank ") == 0);
   run.wait_for_all_to_end();
+}
+
+TEST_CASE("ranks have the whole grace to save their state, whatever came before SIGTERM or comes after it") {
+  const auto gate = std::filesystem::temp_directory_path() / ("rueda-grace-" + std::to_string(getpid()));
+  REQUIRE(mkfifo(gate.c_str(), 0600) == 0);
+  // A child of the rank hears of SIGWINCH, which hvdrun passes on behind all that it did before.
+  HvdrunProcess run({"-np", "1", "--grace-seconds", "600", "sh", "-c",
+                     "(trap 'echo later' WINCH; trap '' INT TERM; echo listens; while :; do sleep 1000 & wait; done) & "
+                     "trap 'echo interrupted' INT; trap \"echo saving; read go < $0; echo saved; trap '' USR1; "
+                     "kill -USR1 0; exit 0\" TERM; echo ready; while :; do sleep 1000 & wait $!; done",
+                     gate.string()});
+  run.read_until("listens");
+  run.read_until("ready");
+  run.send(SIGINT);
+  run.read_until("interrupted");
+  run.send(SIGTERM);
+  run.read_until("saving");
+  run.send(SIGTERM);
+  run.send(SIGWINCH);
+  run.read_until("later");
+  std::ofstream(gate) << "go" << std::endl;
+  run.read_until("saved");
+  CHECK(run.wait() == 0);
+  std::filesystem::remove(gate);
 }
 
 TEST_CASE("SIGTERM ends ranks that ignore it, once the grace is over") {
