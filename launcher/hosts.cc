@@ -1,6 +1,7 @@
 #include "launcher/hosts.h"
 
 #include <fmt/format.h>
+#include <pwd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -153,10 +154,16 @@ bool is_this_host(const std::string& name) {
   return name == own || name.substr(0, name.find('.')) == own || name == own.substr(0, own.find('.'));
 }
 
+bool is_this_user(const std::string& name) {
+  const passwd* const entry = getpwuid(geteuid());
+  return entry != nullptr && name == entry->pw_name;
+}
+
 std::vector<HostShare> share_out(const std::vector<HostSlots>& hosts, const std::vector<Placement>& placements) {
   std::vector<HostShare> shares;
   for (const auto& host : hosts) {
-    HostShare share{host, is_this_host(host.name), {}};
+    const bool ours = host.user.empty() || is_this_user(host.user);
+    HostShare share{host, ours && is_this_host(host.name), {}};
     for (const auto& placement : placements) {
       if (placement.host == host.name) share.ranks.push_back(placement);
     }

@@ -29,7 +29,7 @@ struct Placement {
 /// What runs on one host.
 struct HostShare {
   HostSlots host;
-  bool here = false;  ///< it is this machine
+  bool here = false;  ///< it is this machine, and its ranks run as our user
   std::vector<Placement> ranks;
 };
 
@@ -46,6 +46,9 @@ Result<std::vector<Placement>> place(int processes, const std::vector<HostSlots>
 /// Whether a name means the machine we are on: localhost, a loopback address, its own host name, short or full, or an
 /// address of one of its interfaces.
 bool is_this_host(const std::string& name);
+
+/// Whether it is the name of the user whom we run as.
+bool is_this_user(const std::string& name);
 
 /// The hosts that got ranks, in their order.
 std::vector<HostShare> share_out(const std::vector<HostSlots>& hosts, const std::vector<Placement>& placements);

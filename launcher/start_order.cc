@@ -18,7 +18,7 @@ namespace {
 /// How all ranks reach the machine of rank 0. This one may have been called localhost, which means another elsewhere.
 std::string master_of(const JobPlan& plan) {
   const HostShare& first = plan.hosts.front();
-  if (!first.here) return first.host.name;
+  if (!is_this_host(first.host.name)) return first.host.name;
   char name[256] = "127.0.0.1";
   if (plan.hosts.size() > 1) static_cast<void>(::gethostname(name, sizeof name - 1));
   return name;

@@ -1,5 +1,8 @@
 #include "launcher/hosts.h"
 
+#include <pwd.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 using namespace rueda::core;
@@ -83,7 +86,7 @@ TEST_CASE("localhost and loopback addresses are this host, others are not") {
 }
 
 TEST_CASE("a host without ranks has no share in the job") {
-  const std::vector<HostSlots> hosts = {{"a", 2}, {"localhost", 1, "me"}, {"c", 4}};
+  const std::vector<HostSlots> hosts = {{"a", 2}, {"localhost", 1}, {"c", 4}};
   const auto shares = share_out(hosts, place(3, hosts).value());
   REQUIRE(shares.size() == 2);
   CHECK(shares[0].host == hosts[0]);
@@ -93,4 +96,15 @@ TEST_CASE("a host without ranks has no share in the job") {
   CHECK(shares[1].here);
   REQUIRE(shares[1].ranks.size() == 1);
   CHECK(shares[1].ranks[0].rank == 2);
+}
+
+TEST_CASE("this host as another user is reached like any other host") {
+  CHECK_FALSE(is_this_user(""));
+  CHECK_FALSE(is_this_user("no-such-user"));
+  const std::string own = getpwuid(geteuid())->pw_name;
+  for (const std::string& user : {std::string(), own, std::string("no-such-user")}) {
+    const std::vector<HostSlots> hosts = {{"localhost", 1, user}};
+    INFO("user \"" << user << "\"");
+    CHECK(share_out(hosts, place(1, hosts).value()).front().here == (user != "no-such-user"));
+  }
 }

@@ -247,3 +247,16 @@ TEST_CASE("signals reach the ranks of every host") {
     run.wait_for_all_to_end();
   }
 }
+
+TEST_CASE("another user of this host is logged in as, and its own user is not") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  static_cast<void>(lab.shell(0,
+                              "sed 's|^nobody:.*|nobody:x:65534:65534::/:/bin/sh|' /etc/passwd > /run/passwd; "
+                              "mount --bind /run/passwd /etc/passwd"));
+  HvdrunProcess other({"-H", "nobody@node1:1,root@" + NetLab::address(0) + ":1", "id", "-un"}, lab.on(0));
+  CHECK(other.wait() == 0);
+  INFO(other.err());
+  CHECK(said_by(other, 0) == Lines{"nobody"});
+  CHECK(said_by(other, 1) == Lines{"root"});
+}
