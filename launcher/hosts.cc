@@ -1,6 +1,7 @@
 #include "launcher/hosts.h"
 
 #include <fmt/format.h>
+#include <netdb.h>
 #include <pwd.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <memory>
 #include <optional>
 
 #include "runtime/net/interfaces.h"
@@ -36,6 +38,34 @@ bool consists_of(std::string_view text, std::string_view besides) {
     return (c < 128 && std::isalnum(c) != 0) || besides.find(static_cast<char>(c)) != std::string_view::npos;
   };
   return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), fits);
+}
+
+std::string_view first_label(std::string_view name) { return name.substr(0, name.find('.')); }
+
+// What the system's resolver knows; none: nothing.
+std::vector<std::string> addresses_of(const std::string& name) {
+  addrinfo wanted{}, *list = nullptr;
+  wanted.ai_socktype = SOCK_STREAM;
+  std::vector<std::string> addresses;
+  if (getaddrinfo(name.c_str(), nullptr, &wanted, &list) != 0) return addresses;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, freeaddrinfo);
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    std::array<char, NI_MAXHOST> text{};
+    if (getnameinfo(entry->ai_addr, entry->ai_addrlen, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0)
+      addresses.emplace_back(text.data());
+  }
+  return addresses;
+}
+
+bool is_our_address(const std::string& address) {
+  const auto parsed = SocketAddress::parse(address, 0);
+  return parsed.ok() && (parsed.value().is_loopback() || listen_addresses(address).ok());
+}
+
+// None: there is nothing to tell by.
+std::optional<bool> is_one_of_ours(const std::vector<std::string>& addresses) {
+  if (addresses.empty()) return std::nullopt;
+  return std::any_of(addresses.begin(), addresses.end(), is_our_address);
 }
 
 // `name` may have a user before it.
@@ -151,7 +181,10 @@ bool is_this_host(const std::string& name) {
   std::array<char, 256> buffer{};
   if (gethostname(buffer.data(), buffer.size() - 1) != 0) return false;
   const std::string_view own(buffer.data());
-  return name == own || name.substr(0, name.find('.')) == own || name == own.substr(0, own.find('.'));
+  if (name == own || name == first_label(own)) return true;
+  if (first_label(name) != first_label(own)) return false;
+  // Ours in another domain is another host, where somebody knows it.
+  return is_one_of_ours(addresses_of(name)).value_or(first_label(name) == own);
 }
 
 bool is_this_user(const std::string& name) {

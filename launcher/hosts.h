@@ -44,7 +44,8 @@ Result<std::vector<HostSlots>> parse_hostfile(std::string_view text);
 Result<std::vector<Placement>> place(int processes, const std::vector<HostSlots>& hosts);
 
 /// Whether a name means the machine we are on: localhost, a loopback address, its own host name, short or full, or an
-/// address of one of its interfaces.
+/// address of one of its interfaces. A name that is ours but for its domain is looked up (which may block): it means us
+/// if it has one of our addresses, or if nobody knows it.
 bool is_this_host(const std::string& name);
 
 /// Whether it is the name of the user whom we run as.

@@ -260,3 +260,19 @@ TEST_CASE("another user of this host is logged in as, and its own user is not") 
   CHECK(said_by(other, 0) == Lines{"nobody"});
   CHECK(said_by(other, 1) == Lines{"root"});
 }
+
+TEST_CASE("a host that is called as this one in another domain is that one, where its address says so") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  static_cast<void>(lab.shell(0, "echo '" + NetLab::address(1) + " node1.elsewhere.org' >> /etc/hosts; echo '" +
+                                     NetLab::address(0) + " node1.here.org' >> /etc/hosts; " +
+                                     "sed -n 's/^node2,/node1.elsewhere.org,/p' /etc/ssh/ssh_known_hosts > /run/known; "
+                                     "cat /run/known >> /etc/ssh/ssh_known_hosts"));
+  HvdrunProcess run({"--verbose", "-H", "node1.elsewhere.org:1,node1.here.org:1,node1.unknown.org:1", "hostname"},
+                    lab.on(0));
+  CHECK(run.wait() == 0);
+  INFO(run.err());
+  for (int rank = 0; rank < 3; ++rank) CHECK(said_by(run, rank) == Lines{rank == 0 ? "node2" : "node1"});
+  for (const char* here : {"here", "unknown"})
+    CHECK_THAT(run.err(), Contains("host node1." + std::string(here) + ".org (node1) is this one"));
+}
