@@ -68,12 +68,21 @@ std::optional<bool> is_one_of_ours(const std::vector<std::string>& addresses) {
   return std::any_of(addresses.begin(), addresses.end(), is_our_address);
 }
 
+// With a zone behind it or without.
+bool is_ipv6(std::string_view text) {
+  return SocketAddress::parse(std::string(text.substr(0, text.find('%'))), 0).ok();
+}
+
 // `name` may have a user before it.
 Status add_host(std::vector<HostSlots>& hosts, std::string_view name, int slots) {
   const size_t at = name.find('@');
   const std::string_view user = at == std::string_view::npos ? std::string_view() : name.substr(0, at);
   const std::string_view host = at == std::string_view::npos ? name : name.substr(at + 1);
-  if (!consists_of(host, "._-:%") || (at != std::string_view::npos && !consists_of(user, "._-"))) {
+  const bool address = host.find(':') != std::string_view::npos;
+  if (address && !is_ipv6(host)) {
+    return {Code::kInvalidArgument, fmt::format("\"{}\" is neither a host's name nor an IPv6 address", name)};
+  }
+  if (!consists_of(host, address ? "._-:%" : "._-") || (at != std::string_view::npos && !consists_of(user, "._-"))) {
     return {Code::kInvalidArgument,
             fmt::format("\"{}\" is not a host's name; allowed are letters, digits and . _ -, and a user's name with @ "
                         "before it",
@@ -121,7 +130,12 @@ Status add_line(std::vector<HostSlots>& hosts, std::string_view line, int number
     return {Code::kInvalidArgument,
             fmt::format("line {}: \"{}\" is not `host slots=n` with n from 1 to {}", number, line, kMaxSlots)};
   }
-  return add_host(hosts, without_brackets(line.substr(0, blank)), *slots);
+  const std::string name = without_brackets(line.substr(0, blank));
+  const Status added = add_host(hosts, name, *slots);
+  if (added.ok()) return added;
+  const bool colon = name.find(':') != std::string::npos;
+  return {added.code(), fmt::format("line {}: {}{}", number, added.sentence(),
+                                    colon ? "; slots are given as in `node1 slots=2`" : "")};
 }
 
 }  // namespace

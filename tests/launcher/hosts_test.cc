@@ -25,7 +25,7 @@ TEST_CASE("a host may have a user before it") {
 
 TEST_CASE("names that a shell or ssh could take for something else are no names") {
   for (const std::string text :
-       {"a b", "$(id)", "a;b", "a`id`", "me@-x", "-l@a", "@a", "me@", "a/b", "m e@a", "a\nb"}) {
+       {"a b", "$(id)", "a;b", "a`id`", "me@-x", "-l@a", "@a", "me@", "a/b", "m e@a", "a\nb", "a%b", "a:b"}) {
     INFO(text);
     CHECK(parse_hosts(text + ":2").status().code() == Code::kInvalidArgument);
   }
@@ -48,6 +48,12 @@ TEST_CASE("a hostfile has a host a line, comments and blank lines aside") {
   REQUIRE(hosts.ok());
   CHECK(hosts.value() == std::vector<HostSlots>{{"a", 4}, {"b", 2}, {"c", 1}});
   CHECK(parse_hostfile("a slots=4\nb slot=2\n").status().sentence().find("line 2: \"b slot=2\"") == 0);
+  const auto wrong = [](const std::string& text) { return parse_hostfile(text).status().sentence(); };
+  CHECK(wrong("a slots=4\na\n") == "line 2: host \"a\" is given twice; add its slots up");
+  CHECK(wrong("\n$a slots=4\n").find("line 2: \"$a\" is not a host's name") == 0);
+  CHECK(wrong("node1:2\n") ==
+        "line 1: \"node1:2\" is neither a host's name nor an IPv6 address; slots are given as in `node1 slots=2`");
+  CHECK(parse_hostfile("fd00::1 slots=2\nme@fe80::1%eth0\n").ok());
   CHECK(parse_hostfile("# none\n").status().sentence() == "it names no host");
 }
 
