@@ -18,7 +18,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLeaves{10000};  // a guard or ssh whose agent is gone
 constexpr int kPingsPerSilence = 5;
-constexpr size_t kMaxErrorLine = 1000;
 
 }  // namespace
 
@@ -140,8 +139,10 @@ void HostLink::lose(std::string why) {
 }
 
 std::string HostLink::explain() const {
-  if (!introduction_ && !share_.here && unread_.empty())
-    return explain_command_end(command_, wait_status_, last_error_, hvdrun_);
+  if (!introduction_ && !share_.here && unread_.empty()) {
+    const std::string said = last_error_.empty() ? link_->ungreeted() : last_error_;
+    return explain_command_end(command_, wait_status_, said, hvdrun_);
+  }
   std::string text = "has lost its agent";
   if (!unread_.empty()) text += fmt::format(": {}", unread_);
   if (!share_.here && !running_) text += fmt::format(" ({} {})", command_, describe_wait_status(wait_status_));
@@ -169,7 +170,7 @@ void HostLink::read_errors() {
 
 // Before the introduction they may be a banner; the last one says why ssh failed.
 void HostLink::take_error_line(const LinePiece& piece) {
-  std::string_view line = piece.text.substr(0, kMaxErrorLine);
+  std::string_view line = piece.text.substr(0, kMaxQuote);
   while (!line.empty() && line.back() == '\r') line.remove_suffix(1);
   if (line.empty()) return;
   last_error_ = line;

@@ -1,6 +1,7 @@
 #pragma once
 #include <deque>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "launcher/event_loop.h"
@@ -27,6 +28,8 @@ class MessageLink {
   /// Queues the message; it leaves as soon as the other side takes it. Dropped once that takes no more.
   void send(const Message& message) { send_bytes(encode(message)); }
   void send_bytes(std::vector<std::byte> bytes);
+  /// As of MessageReader.
+  std::string ungreeted() const { return reader_.ungreeted(); }
   /// Calls back once all that was sent has left, or was dropped.
   void when_sent(std::function<void()> sent);
 

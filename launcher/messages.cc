@@ -125,6 +125,14 @@ Status MessageReader::skip_greeting() {
   return {Code::kSystem, fmt::format("the agent did not greet within {} bytes", kMaxGreetingBytes)};
 }
 
+std::string MessageReader::ungreeted() const {
+  if (greeted_) return {};
+  std::string_view text(reinterpret_cast<const char*>(buffer_.data()), buffer_.size());
+  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
+  const size_t before = text.find_last_of("\r\n");
+  return std::string(text.substr(before == std::string_view::npos ? 0 : before + 1).substr(0, kMaxQuote));
+}
+
 Result<std::optional<Message>> MessageReader::next() {
   if (!greeted_) {
     if (Status status = skip_greeting(); !status.ok()) return status;

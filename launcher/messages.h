@@ -79,6 +79,9 @@ inline constexpr int64_t kOutputWindow = 256 << 10;
 /// How long an agent waits for hvdrun's first word, the answer to its introduction.
 inline constexpr std::chrono::milliseconds kFirstWord{60000};
 
+/// As much of a line is quoted in a sentence.
+inline constexpr size_t kMaxQuote = 1000;
+
 /// Who an agent is.
 struct Introduction {
   std::string build;                   ///< hvdrun refuses an agent of another build
@@ -129,6 +132,8 @@ class MessageReader {
   void feed(std::span<const std::byte> bytes);
   /// The next whole message. kSystem: the stream is not one of messages, or too long a greeting; read no further.
   Result<std::optional<Message>> next();
+  /// The last line that holds anything of what came instead of the magic so far, at most kMaxQuote bytes of it.
+  std::string ungreeted() const;
 
  private:
   Status skip_greeting();

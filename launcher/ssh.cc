@@ -14,6 +14,18 @@ constexpr int kNotFound = 127;
 // $0 is the path that hvdrun has on its own host.
 constexpr std::string_view kScript = "if test -x \"$0\"; then exec \"$0\" --agent; else exec hvdrun --agent; fi";
 
+// Control characters of ASCII and those that UTF-8 writes as C2 80 to C2 9F.
+std::string without_controls(std::string_view line) {
+  std::string text;
+  for (const char c : line) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool second = byte >= 0x80 && byte < 0xa0 && text.ends_with('\xc2');
+    if (second) text.pop_back();
+    text += second || byte < 0x20 || byte == 0x7f ? '?' : c;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string shell_word(std::string_view text) {
@@ -49,7 +61,7 @@ std::string explain_command_end(const std::string& command, int wait_status, std
                                 const std::string& hvdrun) {
   const std::string prefix = command + ": ";  // ssh puts its name before some of its sentences
   if (last_line.starts_with(prefix)) last_line.remove_prefix(prefix.size());
-  const std::string said = last_line.empty() ? "" : fmt::format(": {}", last_line);
+  const std::string said = last_line.empty() ? "" : fmt::format(": {}", without_controls(last_line));
   const int code = exit_code_of(wait_status);
   if (code == kSshFailed) return "cannot be reached by " + command + (said.empty() ? ": it says nothing" : said);
   if (code == kNotFound)

@@ -22,8 +22,8 @@ struct SshOptions {
 std::vector<std::string> ssh_command(const HostSlots& host, const SshOptions& options, const std::string& hvdrun);
 
 /// Why there is no agent, in one clause: "cannot be reached by ssh: Connection refused". `wait_status` is that of the
-/// `command` that was to lead there (ssh, srun), `last_line` what it wrote last on stderr (may be empty), `hvdrun` the
-/// path in `ssh_command`.
+/// `command` that was to lead there (ssh, srun), `last_line` what it wrote last (may be empty; what a
+/// terminal would take for a command becomes ?), `hvdrun` the path in `ssh_command`.
 std::string explain_command_end(const std::string& command, int wait_status, std::string_view last_line,
                                 const std::string& hvdrun);
 

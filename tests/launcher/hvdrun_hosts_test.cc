@@ -133,6 +133,20 @@ TEST_CASE("every host that cannot be used is named, with the reason, and nothing
   for (int host = 0; host < 2; ++host) CHECK(lab.process_named(host, "echo") == -1);
 }
 
+TEST_CASE("a login shell that says on stdout why it leaves is quoted") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  static_cast<void>(
+      lab.shell(1,
+                "printf '#!/bin/sh\\necho Welcome\\necho This account is closed.\\nexit 1\\n' > /run/shell; "
+                "chmod +x /run/shell; sed 's|^nobody:.*|nobody:x:65534:65534::/:/run/shell|' /etc/passwd "
+                "> /run/passwd; mount --bind /run/passwd /etc/passwd"));
+  HvdrunProcess run({"-H", "nobody@node2:1", "true"}, lab.on(0));
+  CHECK(run.wait() == 1);
+  CHECK(run.last_error() ==
+        "hvdrun: host node2 has no agent: ssh exited with code 1 before it answered: This account is closed.");
+}
+
 TEST_CASE("a host whose key changed is not trusted") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});

@@ -121,3 +121,18 @@ TEST_CASE("a stream that is not one of messages is refused") {
   CHECK(refused(Greeting::kNone, unknown.take()) == "a message of unknown type 200");
   CHECK(refused(Greeting::kMagicFirst, std::vector<std::byte>(70000)) == "the agent did not greet within 65536 bytes");
 }
+
+TEST_CASE("what came instead of a greeting can be quoted: its last line, as far as it is bounded") {
+  const auto ungreeted = [](const std::string& text) {
+    MessageReader reader(MessageReader::Greeting::kMagicFirst);
+    reader.feed(bytes_of(text));
+    CHECK(reader.next().ok());
+    return reader.ungreeted();
+  };
+  CHECK(ungreeted("").empty());
+  CHECK(ungreeted("\r\n \n").empty());
+  CHECK(ungreeted("Welcome!\n\nThis account is closed.\r\n") == "This account is closed.");
+  CHECK(ungreeted("no newline") == "no newline");
+  CHECK(ungreeted(std::string(5000, 'x')) == std::string(kMaxQuote, 'x'));
+  CHECK(ungreeted("Welcome!\n" + std::string(kAgentMagic)).empty());
+}

@@ -72,5 +72,7 @@ TEST_CASE("the end of ssh is explained in one clause") {
         "has no agent: ssh exited with code 1 before it answered: no more disk");
   CHECK(explain_command_end("srun", W_EXITCODE(1, 0), "srun: error: Invalid node name specified", path) ==
         "has no agent: srun exited with code 1 before it answered: error: Invalid node name specified");
+  CHECK(explain_command_end("ssh", W_EXITCODE(1, 0), "\x1b[2J\xc3\xa4\xc2\x9bz\t", path) ==
+        "has no agent: ssh exited with code 1 before it answered: ?[2J\xc3\xa4?z?");
   CHECK(explain_command_end("ssh", 9, "", path) == "has no agent: ssh killed by signal 9 (Killed) before it answered");
 }
