@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <fstream>
-#include <iterator>
 #include <set>
 
 #include "launcher/completion.h"
 #include "launcher/config_file.h"
 #include "launcher/suggestion.h"
+#include "launcher/text_file.h"
 #include "runtime/base/settings.h"
 
 namespace rueda::core::launcher {
@@ -254,10 +253,9 @@ Result<Given> take_flags(std::vector<std::string>& words, Flags& flags) {
 // What the config file says besides the flags that were given.
 Result<std::vector<std::string>> read_config(const Flags& flags, const std::set<std::string>& given) {
   const std::string& path = flags.config_file();
-  std::ifstream file(path);
-  if (!file) return Status(Code::kInvalidArgument, fmt::format("config file {} cannot be read", path));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  auto words = config_words(text, flags.vocabulary(), given);
+  const auto text = read_text_file("config file", path);
+  if (!text.ok()) return text.status();
+  auto words = config_words(text.value(), flags.vocabulary(), given);
   if (words.ok()) return words;
   return Status(Code::kInvalidArgument, fmt::format("config file {}, {}", path, words.status().sentence()));
 }
@@ -306,7 +304,9 @@ Result<Arguments> parse_arguments(const std::vector<std::string>& words) {
   Arguments with_file;
   Flags both(with_file);
   with_file.command = arguments.command;
-  RUEDA_RETURN_IF_ERROR(parse(all.value(), both));
+  if (const Status read = parse(all.value(), both); !read.ok()) {  // those of the command line have been read before
+    return Status(read.code(), fmt::format("config file {}: {}", flags.config_file(), read.sentence()));
+  }
   complete(with_file, both);
   return with_file;
 }

@@ -69,7 +69,10 @@ Result<std::vector<std::string>> config_words(const std::string& yaml, const Con
   std::vector<std::string> words;
   if (root.IsNull()) return words;
   if (!root.IsMap()) return wrong(root, "it is no map of flags and values, as in `np: 8`");
+  std::set<std::string> seen;
   for (const auto& entry : root) {
+    if (!seen.insert(entry.first.as<std::string>()).second)
+      return wrong(entry.first, fmt::format("{} is given twice", entry.first.as<std::string>()));
     const auto these = entry_words(entry.first, entry.second, vocabulary);
     if (!these.ok()) return these.status();
     const auto name = entry.first.as<std::string>();

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <exception>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -22,6 +21,7 @@
 #include "launcher/mpirun.h"
 #include "launcher/program.h"
 #include "launcher/standard_streams.h"
+#include "launcher/text_file.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/settings.h"
@@ -40,10 +40,9 @@ int refuse(const std::string& sentence, int exit_code = kUsageError) {
 }
 
 Result<std::vector<HostSlots>> read_hostfile(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return Status(Code::kInvalidArgument, fmt::format("hostfile {} cannot be read", path));
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  auto hosts = parse_hostfile(text);
+  const auto text = read_text_file("hostfile", path);
+  if (!text.ok()) return text.status();
+  auto hosts = parse_hostfile(text.value());
   if (hosts.ok()) return hosts;
   return Status(Code::kInvalidArgument, fmt::format("hostfile {}: {}", path, hosts.status().sentence()));
 }

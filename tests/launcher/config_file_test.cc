@@ -64,6 +64,7 @@ TEST_CASE("what is wrong in a config file is said with its line") {
   CHECK(complaint("verbose: maybe\n") == "line 1: verbose is true or false");
   CHECK(complaint("np: {a: b}\n") == "line 1: np needs a value or a list of values");
   CHECK(complaint("hosts: [[a], b]\n") == "line 1: hosts has a list of something else than values");
+  CHECK(complaint("np: 2\nhosts: a:1\nnp: 3\n") == "line 3: np is given twice");
   CHECK(complaint("- np\n") == "line 1: it is no map of flags and values, as in `np: 8`");
   CHECK_THAT(complaint("np: [1\n"), Catch::StartsWith("line "));
 }
@@ -86,7 +87,10 @@ TEST_CASE("errors in a config file name it, and values are checked as those of f
   CHECK(parsed.status().sentence() ==
         "config file " + file.path() + ", line 1: there is no \"hots\"; did you mean hosts?");
   CHECK(parse_arguments({"--config-file", "/nowhere.yaml", "train"}).status().sentence() ==
-        "config file /nowhere.yaml cannot be read");
+        "config file /nowhere.yaml cannot be read: No such file or directory");
+  CHECK(parse_arguments({"--config-file", "/tmp", "train"}).status().sentence() ==
+        "config file /tmp cannot be read: Is a directory");
   const File bad("np: many\n");
-  CHECK_THAT(parse_arguments({"--config-file", bad.path(), "train"}).status().sentence(), Contains("-np: Value many"));
+  CHECK_THAT(parse_arguments({"--config-file", bad.path(), "train"}).status().sentence(),
+             Catch::StartsWith("config file " + bad.path() + ": -np: Value many"));
 }

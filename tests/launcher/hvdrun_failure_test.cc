@@ -44,6 +44,7 @@ TEST_CASE("what cannot run is refused in one sentence before anything starts") {
   CHECK(refusal({"-np", "1", "/etc/passwd"}, 126) == "cannot run \"/etc/passwd\": Permission denied");
   CHECK(refusal({"-np", "1", "/etc"}, 126) == "cannot run \"/etc\": Is a directory");
   CHECK(refusal({"--vrebose", "-np", "1", "true"}, 2) == "there is no flag --vrebose; did you mean --verbose?");
+  CHECK(refusal({"--hostfile", "/etc", "true"}, 2) == "hostfile /etc cannot be read: Is a directory");
   CHECK(refusal({"true"}, 2) == "say how many ranks: hvdrun -np 2 program");
   CHECK(refusal({"-np", "2"}, 2) == "no program to run; hvdrun --help says how");
 }
