@@ -13,6 +13,7 @@ struct JobPlan {
   std::vector<Placement> placements;
   std::vector<HostShare> hosts;        ///< who runs them
   std::string program;                 ///< the file
+  std::string directory;               ///< where they run
   Launcher launcher = Launcher::kSsh;  ///< not kAuto
   std::string interfaces;              ///< where the store may listen, as in RUEDA_NETWORK_INTERFACES
   /// After so long without a word another host is lost; zero: never.

@@ -1,13 +1,16 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "launcher/allocation.h"
@@ -83,6 +86,17 @@ Status place_ranks(int processes, const Result<std::vector<HostSlots>>& hosts, J
   return {};
 }
 
+// Ours, by the name that the user knows it by.
+Status read_directory(JobPlan& plan) {
+  const std::unique_ptr<char, decltype(&std::free)> name(get_current_dir_name(), std::free);
+  if (name == nullptr) {
+    return {Code::kSystem,
+            fmt::format("the working folder, in which the ranks are to run, cannot be told: {}", std::strerror(errno))};
+  }
+  plan.directory = name.get();
+  return {};
+}
+
 // What of the settings concerns hvdrun itself. The others are for the ranks to read, and to complain about.
 Status read_own_settings(const Arguments& arguments, JobPlan& plan) {
   const Environment environment = process_environment();
@@ -132,6 +146,7 @@ int run(const Arguments& arguments) {
   Status ready = place_ranks(arguments.processes, read_hosts(arguments, plan), plan);
   if (ready.ok()) ready = read_own_settings(arguments, plan);
   if (!ready.ok()) return refuse(ready.sentence());
+  if (ready = read_directory(plan); !ready.ok()) return refuse(ready.sentence(), kFailure);
   const char* path = std::getenv("PATH");
   const ProgramFile file = find_program(arguments.command.front(), path == nullptr ? "/usr/bin:/bin" : path);
   if (file.exit_code != 0) return refuse(file.sentence, file.exit_code);

@@ -2,9 +2,6 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
-#include <memory>
-
 #include "launcher/allocation.h"
 #include "launcher/environment.h"
 #include "launcher/ssh.h"
@@ -41,8 +38,7 @@ StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const Ho
   if (!share.here) order.relay_job = store.job();
   order.key = store.key();
   order.grace_ms = std::chrono::milliseconds(arguments.grace).count();
-  const std::unique_ptr<char, decltype(&std::free)> directory(get_current_dir_name(), std::free);
-  order.directory = directory ? directory.get() : ".";
+  order.directory = plan.directory;
   for (const auto& placement : share.ranks) order.ranks.push_back({placement.rank, rank_environment(placement)});
   return order;
 }

@@ -205,6 +205,14 @@ std::string by_shell(const std::string& setting, const std::string& words) {
 
 }  // namespace
 
+TEST_CASE("a working folder that was removed is an error before anything starts") {
+  const std::string text = by_shell("mkdir /tmp/rueda-gone.$$; cd /tmp/rueda-gone.$$; rmdir /tmp/rueda-gone.$$",
+                                    "-np 2 -H localhost:1,nowhere:1 echo ran");
+  CHECK(
+      text ==
+      "hvdrun: the working folder, in which the ranks are to run, cannot be told: No such file or directory\ncode 1\n");
+}
+
 TEST_CASE("descriptors 0 to 2 may be closed") {
   for (const std::string closed : {"<&- >&-", "<&- >&- 2>&-", ">&- 2>&-", "<&-"}) {
     INFO(closed);
