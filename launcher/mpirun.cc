@@ -45,12 +45,22 @@ Status check_flags(const Arguments& arguments, const JobPlan& plan) {
     return {Code::kInvalidArgument,
             "--launcher is about hvdrun's own agents; with --mpi it is mpirun that starts ranks"};
   }
+  const auto refuse = [](const std::string& sentence) { return Status(Code::kInvalidArgument, sentence); };
   for (const HostShare& share : plan.hosts) {
-    if (share.host.user.empty()) continue;
-    return {Code::kInvalidArgument,
-            fmt::format("-H {}@{}: mpirun takes no user names; put it into ssh's configuration (Host, User)",
-                        share.host.user, share.host.name)};
+    const HostSlots& host = share.host;
+    if (!host.user.empty())
+      return refuse(fmt::format("-H {}@{}: mpirun takes no user names; put it into ssh's configuration (Host, User)",
+                                host.user, host.name));
+    if (host.name.find(':') != std::string::npos)
+      return refuse(fmt::format("-H [{}]: mpirun takes no IPv6 addresses; give the host's name", host.name));
   }
+  if (const auto& key = arguments.ssh.identity_file; key.find_first_of(" \t") != std::string::npos)
+    return refuse(
+        fmt::format("-i \"{}\": mpirun cuts ssh's words at blanks; put it into ssh's configuration "
+                    "(IdentityFile)",
+                    key));
+  if (const auto& folder = arguments.output_directory; folder.find(':') != std::string::npos)
+    return refuse(fmt::format("--output-filename {}: mpirun cuts the name at the colon; give one without", folder));
   return {};
 }
 
@@ -130,7 +140,8 @@ Result<std::vector<std::string>> mpirun_command(const Arguments& arguments, cons
   if (arguments.tcp) words.insert(words.end(), {"--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp"});
   words.emplace_back("--tag-output");
   if (arguments.timestamps) words.emplace_back("--timestamp-output");
-  if (!arguments.output_directory.empty()) words.insert(words.end(), {"--output-filename", arguments.output_directory});
+  if (!arguments.output_directory.empty())  // else its own number of the job would stand between
+    words.insert(words.end(), {"--output-filename", arguments.output_directory + ":nojobid"});
   for (const auto& [name, value] : environment) {
     if (is_told(name)) words.insert(words.end(), {"-x", name});
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -101,6 +102,24 @@ TEST_CASE("files hold each rank's output as it was written") {
   HvdrunProcess refused({"-np", "1", "--output-filename", "/proc/none", "true"});
   CHECK(refused.wait() == 1);
   CHECK(refused.err().find("hvdrun: folder /proc/none/rank.0 cannot be made") == 0);
+}
+
+// mpirun's own prefix is in them too.
+TEST_CASE("files of ranks that mpirun starts lie where those of hvdrun's own do") {
+  if (std::system("mpirun --version 2>&1 | grep -q 'Open MPI'") != 0) {
+    WARN("there is no mpirun of Open MPI");
+    return;
+  }
+  const auto folder = std::filesystem::temp_directory_path() / ("rueda-mpirun-test-" + std::to_string(getpid()));
+  HvdrunProcess run({"--mpi", "-H", "localhost:2", "--output-filename", folder.string(), "sh", "-c",
+                     "echo out $OMPI_COMM_WORLD_RANK; printf 'err %s' $OMPI_COMM_WORLD_RANK >&2"});
+  INFO(run.err());
+  CHECK(run.wait() == 0);
+  for (const std::string rank : {"0", "1"}) {
+    CHECK(contents(folder / ("rank." + rank) / "stdout") == "[1," + rank + "]<stdout>:out " + rank + "\n");
+    CHECK(contents(folder / ("rank." + rank) / "stderr") == "[1," + rank + "]<stderr>:err " + rank);
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("rank 0 reads hvdrun's stdin to its end, the others read nothing") {

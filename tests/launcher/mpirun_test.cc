@@ -44,7 +44,7 @@ TEST_CASE("--mpi passes ssh's options, files, time stamps and further words on")
                "--binding-args", "--bind-to core", "--mpi-args", "--mca a b  --report-bindings"},
               plan_for(2, "node1:2"));
   CHECK(contains(words, {"--mca", "plm_rsh_args", "-p 2222 -i key"}));
-  CHECK(contains(words, {"--output-filename", "out"}));
+  CHECK(contains(words, {"--output-filename", "out:nojobid"}));
   CHECK(contains(words, {"--tag-output", "--timestamp-output"}));
   CHECK(contains(words, {"--mca", "btl", "self,vader,tcp"}));
   CHECK(contains(words, {"node1:2", "--bind-to", "core", "--mca", "plm_rsh_args"}));
@@ -94,6 +94,11 @@ TEST_CASE("what mpirun has no word for is refused with a way out") {
   };
   CHECK(refused({"--mpi"}, "me@node1:1") ==
         "-H me@node1: mpirun takes no user names; put it into ssh's configuration (Host, User)");
+  CHECK(refused({"--mpi"}, "[fd77:1::1]:2") == "-H [fd77:1::1]: mpirun takes no IPv6 addresses; give the host's name");
+  CHECK(refused({"--mpi", "-i", "my key"}, "node1:1") ==
+        "-i \"my key\": mpirun cuts ssh's words at blanks; put it into ssh's configuration (IdentityFile)");
+  CHECK(refused({"--mpi", "--output-filename", "a:b"}, "node1:1") ==
+        "--output-filename a:b: mpirun cuts the name at the colon; give one without");
   CHECK(refused({"--mpi", "--launcher", "srun"}, "node1:1").find("--launcher") == 0);
 }
 
