@@ -350,7 +350,8 @@ void Job::report() {
     const int user = failure->user_signal;
     const std::string first =
         user == 0 ? "the first to fail: " : fmt::format("ended by {}; the first to end: ", describe_signal(user));
-    output_.say(first + name_of(failure->rank) + " " + failure->cause);
+    const bool sentence = failure->cause.starts_with("it");  // "it has been stopped", "its host has ..."
+    output_.say(first + name_of(failure->rank) + (sentence ? ": " : " ") + failure->cause);
     if (!lines.empty()) output_.say("its last lines on stderr:");
     for (const auto& line : lines) output_.say(fmt::format("  {}", line));
   }
