@@ -1,6 +1,5 @@
 #include "bindings/c/launcher_link.h"
 
-#include "runtime/base/log.h"
 #include "runtime/rendezvous/death.h"
 #include "runtime/rendezvous/store_keys.h"
 

@@ -223,6 +223,7 @@ Result<Whereabouts> find_place(const rueda_init_options& options, const Settings
   if (asked || needs_mpi(options, identity.value(), environment)) {
     const Status loaded = load_mpi_plugin(settings, plugins.value());
     if (!loaded.ok() && asked) return loaded;
+    if (!loaded.ok()) log(LogLevel::kInfo, "init: MPI cannot bring the ranks together: {}", loaded.sentence());
     without_mpi = loaded.sentence();
   }
   return Whereabouts{std::move(identity).value(), std::move(plugins).value(), without_mpi};

@@ -54,7 +54,7 @@ class MpiThread {
   Status start();
   /// On the thread.
   Retired& retired() { return retired_; }
-  /// To be called before MPI is finalised, on the thread, where it is not failed. On the thread.
+  /// Calls `work` before MPI is finalised, if MPI may still be called then. On the thread.
   void at_end(std::function<void()> work) { at_end_.push_back(std::move(work)); }
   /// One pause of a wait on the thread itself, after `since` without progress.
   void pause(std::chrono::steady_clock::time_point since) RUEDA_EXCLUDES(mutex_);

@@ -155,7 +155,7 @@ std::chrono::nanoseconds Engine::usual_tick() const {
 
 /// Of a rank that may be dead, or out of reach. Where there is a launcher it judges.
 void Engine::accuse(int rank, const std::string& how) {
-  if (verdicts_ != nullptr) verdicts_->report(rank, how);
+  if (verdicts_ != nullptr && !faults_.has_left(rank)) verdicts_->report(rank, how);
   faults_.observe(rank, how);
 }
 

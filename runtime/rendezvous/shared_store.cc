@@ -7,6 +7,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <cerrno>
 #include <map>
 #include <optional>
@@ -34,6 +35,7 @@ constexpr int kAttempts = 100;
 constexpr std::chrono::seconds kRelayAnswers{10};
 /// How long a process that relayed stays for the others, as it may end next.
 constexpr std::chrono::seconds kStaysForOthers{2};
+constexpr std::chrono::milliseconds kPauseOfRelay{100};
 
 /// Abstract, so it lasts as long as its process. Somebody else's of the same name is found out by the key.
 std::string relay_name(const StoreLocation& where) {
@@ -79,10 +81,15 @@ class HostRelay : public std::enable_shared_from_this<HostRelay> {
     name_->watch.async_wait(stream_descriptor::wait_read, [this](const boost::system::error_code& error) {
       if (error) return;
       const int name = name_->fd.get();
-      for (AcceptedSocket came = accept_one(name); came.fd.valid(); came = accept_one(name)) {
+      AcceptedSocket came = accept_one(name);
+      for (; came.fd.valid(); came = accept_one(name)) {
         if (check_same_user(came.fd.get()).ok()) welcome(std::move(came.fd));
       }
-      accept();
+      if (came.error == EAGAIN) return accept();
+      pause_.expires_after(kPauseOfRelay);  // for want of descriptors
+      pause_.async_wait([this](const boost::system::error_code& stopped) {
+        if (!stopped && name_) accept();
+      });
     });
   }
 
@@ -116,6 +123,7 @@ class HostRelay : public std::enable_shared_from_this<HostRelay> {
   std::unique_ptr<StoreRelay> relay_;
   const uint16_t port_;
   std::optional<Watched> name_;
+  asio::steady_timer pause_{io_};
   std::map<uint64_t, Watched> clients_;
   uint64_t clients_seen_ = 0;
   bool left_ = false;
