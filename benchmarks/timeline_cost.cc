@@ -1,7 +1,7 @@
 // What a timeline costs: steps of the ResNet-50 set with it and without, in turns within one job, so that a machine
 // whose speed changes under it is the same for both.
 //   hvdrun -np 2 timeline_cost FILE [ROUNDS]
-// A round is ten steps without and ten with, in changing order. Told is the median over the rounds of with / without,
+// A round is 30 steps without and 30 with, in changing order. Told is the median over the rounds of with / without,
 // and between what it lies with 95 % confidence (order statistics), of the time of the steps, and of the processor time
 // of the process, there with start, file and stop.
 #include <sys/resource.h>
@@ -19,7 +19,7 @@
 
 namespace {
 
-constexpr int kSteps = 10;
+constexpr int kSteps = 30;
 
 const rueda_op_options kAll = [] {
   rueda_op_options options{};

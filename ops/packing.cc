@@ -40,6 +40,7 @@ Packing::Packing(const Call& call)
       task_(task_of(call, wire_)) {}
 
 void Packing::pack(SliceCursor& cursor, int64_t count, std::byte* to, StoreHint hint) const {
+  if (count == 0) return;
   const PhaseScope packing(call_.phases, WorkPhase::kPack);
   cursor.take(count, [&](const std::byte* in, std::byte*, int64_t length) {
     const size_t bytes = static_cast<size_t>(length) * element_bytes();
@@ -49,6 +50,7 @@ void Packing::pack(SliceCursor& cursor, int64_t count, std::byte* to, StoreHint 
 }
 
 void Packing::unpack(SliceCursor& cursor, int64_t count, const std::byte* from) const {
+  if (count == 0) return;
   const PhaseScope unpacking(call_.phases, WorkPhase::kUnpack);
   cursor.take(count, [&](const std::byte*, std::byte* out, int64_t length) {
     codec_.decode(call_.dtype, from, out, length, StoreHint::kPlain);
@@ -59,6 +61,7 @@ void Packing::unpack(SliceCursor& cursor, int64_t count, const std::byte* from) 
 void Packing::fold(SliceCursor& cursor, int64_t count, std::span<const std::byte* const> inputs) const {
   std::vector<const std::byte*> at(inputs.begin(), inputs.end());
   if (decodes()) return fold_decoding(cursor, count, at);
+  const PhaseScope reducing(call_.phases, WorkPhase::kReduce);  // of all pieces together
   cursor.take(count, [&](const std::byte*, std::byte* out, int64_t length) {
     reduce(task_, at, out, StoreHint::kPlain, nullptr, length);
     advance_all(at, static_cast<size_t>(length) * element_bytes());
@@ -68,6 +71,7 @@ void Packing::fold(SliceCursor& cursor, int64_t count, std::span<const std::byte
 void Packing::fold_with_own(SliceCursor& cursor, int64_t count, std::span<const std::byte* const> inputs,
                             size_t self) const {
   std::vector<const std::byte*> at(inputs.begin(), inputs.end());
+  const PhaseScope reducing(call_.phases, WorkPhase::kReduce);
   cursor.take(count, [&](const std::byte* in, std::byte* out, int64_t length) {
     at[self] = in;
     reduce(task_, at, out, StoreHint::kPlain, nullptr, length);

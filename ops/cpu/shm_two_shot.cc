@@ -133,6 +133,7 @@ void TwoShot::gather_inputs(int64_t chunk, int64_t begin) {
 
 void TwoShot::reduce_in_place(std::byte* out, int64_t count) {
   const auto self = static_cast<size_t>(view_.index());
+  const PhaseScope reducing(call_.phases, WorkPhase::kReduce);  // of all pieces together
   reduced_.take(count, [&](const std::byte* in, std::byte* tensor, int64_t length) {
     inputs_[self] = in;
     reduce(packing_.task(), inputs_, out, hint_, tensor, length);

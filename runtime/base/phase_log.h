@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "runtime/base/deadline.h"
+#include "runtime/base/ticks.h"
 
 namespace rueda::core {
 
@@ -19,33 +20,50 @@ inline constexpr size_t kPhases = 4;
 /// "pack" and so on.
 inline constexpr std::array<const char*, kPhases> kPhaseNames = {"pack", "reduce", "wait", "unpack"};
 
-/// When each phase of one batch ran: chunks are on their way side by side, so a phase has many pieces. A value of
-/// whoever runs the batch.
-struct PhaseLog {
-  struct Extent {
-    SteadyClock::time_point first;  ///< the epoch: it never ran
-    SteadyClock::time_point last;
-    std::chrono::nanoseconds busy{0};
+/// When a phase of one batch ran: chunks are on their way side by side, so it has many pieces.
+struct PhaseExtent {
+  SteadyClock::time_point first;  ///< the epoch: it never ran
+  SteadyClock::time_point last;
+  std::chrono::nanoseconds busy{0};  ///< without the gaps between its pieces
+};
+using PhaseExtents = std::array<PhaseExtent, kPhases>;
+
+/// Notes the phases of one batch while it runs, in ticks. A value of whoever runs the batch.
+class PhaseLog {
+ public:
+  /// The batch begins.
+  void start();
+  /// The batch has ended; `start` came before. Ticks become times by what both were at its two ends.
+  PhaseExtents extents() const;
+
+ private:
+  friend class PhaseScope;
+  struct Piece {
+    uint64_t first = 0;  ///< 0: it never ran
+    uint64_t last = 0;
+    uint64_t busy = 0;
   };
-  std::array<Extent, kPhases> phases{};
-  bool inside = false;
+  uint64_t started_ticks_ = 0;
+  SteadyClock::time_point started_;
+  std::array<Piece, kPhases> pieces_{};
+  bool inside_ = false;
 };
 
 /// Adds its own lifetime to a phase. Nothing where `log` is null, and inside another scope of the same log.
 class PhaseScope {
  public:
-  PhaseScope(PhaseLog* log, WorkPhase phase) : log_(log == nullptr || log->inside ? nullptr : log), phase_(phase) {
+  PhaseScope(PhaseLog* log, WorkPhase phase) : log_(log == nullptr || log->inside_ ? nullptr : log), phase_(phase) {
     if (log_ == nullptr) return;
-    log_->inside = true;
-    begin_ = SteadyClock::now();
+    log_->inside_ = true;
+    begin_ = ticks();
   }
   ~PhaseScope() {
     if (log_ == nullptr) return;
-    log_->inside = false;
-    PhaseLog::Extent& extent = log_->phases[static_cast<size_t>(phase_)];
-    extent.last = SteadyClock::now();
-    extent.busy += extent.last - begin_;
-    if (extent.first == SteadyClock::time_point{}) extent.first = begin_;
+    log_->inside_ = false;
+    PhaseLog::Piece& piece = log_->pieces_[static_cast<size_t>(phase_)];
+    piece.last = ticks();
+    piece.busy += piece.last - begin_;
+    if (piece.first == 0) piece.first = begin_;
   }
   PhaseScope(const PhaseScope&) = delete;
   PhaseScope& operator=(const PhaseScope&) = delete;
@@ -53,7 +71,7 @@ class PhaseScope {
  private:
   PhaseLog* log_;
   WorkPhase phase_;
-  SteadyClock::time_point begin_;
+  uint64_t begin_ = 0;
 };
 
 }  // namespace rueda::core

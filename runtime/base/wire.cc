@@ -1,5 +1,7 @@
 #include "runtime/base/wire.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 
 namespace rueda::core {
@@ -7,11 +9,11 @@ namespace rueda::core {
 static_assert(std::endian::native == std::endian::little, "values are copied as they lie in memory");
 
 void WireWriter::varint(uint64_t value) {
-  while (value >= 0x80) {
-    u8(static_cast<uint8_t>(value | 0x80));
-    value >>= 7;
-  }
-  u8(static_cast<uint8_t>(value));
+  std::array<std::byte, 10> bytes;
+  size_t count = 0;
+  for (; value >= 0x80; value >>= 7) bytes[count++] = static_cast<std::byte>(value | 0x80);
+  bytes[count++] = static_cast<std::byte>(value);
+  raw(std::span(bytes).first(count));
 }
 
 void WireWriter::bytes(std::span<const std::byte> value) {
@@ -32,15 +34,16 @@ void WireReader::fail() {
 
 uint64_t WireReader::varint(uint64_t limit) {
   uint64_t value = 0;
-  for (unsigned shift = 0; shift < 64; shift += 7) {
-    const uint8_t byte = u8();
+  const size_t most = std::min<size_t>(rest_.size(), 10);  // nothing is left where it has failed
+  for (size_t i = 0; i < most; ++i) {
+    const auto byte = static_cast<uint64_t>(rest_[i]);
     const uint64_t bits = byte & 0x7f;
-    if (shift == 63 && bits > 1) break;  // the tenth byte holds bit 63 alone
-    value |= bits << shift;
-    if ((byte & 0x80) == 0) {
-      if (ok_ && value <= limit) return value;
-      break;
-    }
+    if (i == 9 && bits > 1) break;  // the tenth byte holds bit 63 alone
+    value |= bits << (7 * i);
+    if ((byte & 0x80) != 0) continue;
+    if (value > limit) break;
+    rest_ = rest_.subspan(i + 1);
+    return value;
   }
   fail();
   return 0;

@@ -1,6 +1,7 @@
 #include "runtime/diagnosis/timeline_file.h"
 
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,7 +25,7 @@ constexpr int64_t kQuickGrowth = int64_t{64} << 20;
 constexpr int64_t kMostGrowth = int64_t{1} << 30;
 constexpr size_t kMostWrite = 1 << 20;
 constexpr std::string_view kHead = "[\n";
-constexpr std::string_view kTail = "{\"ph\":\"M\",\"pid\":0,\"name\":\"rueda_timeline\",\"args\":{\"version\":1}}]\n";
+constexpr std::string_view kTail = "{\"ph\":\"M\",\"pid\":0,\"name\":\"rueda_timeline\",\"args\":{\"version\":2}}]\n";
 static_assert(TimelineJson::kMaxEventBytes < kFilePage);
 
 int64_t growth_of(int64_t capacity) {
@@ -72,7 +73,15 @@ Result<std::unique_ptr<TimelineFile>> TimelineFile::create(const std::string& pa
 }
 
 TimelineFile::~TimelineFile() {
-  if (file_.valid()) static_cast<void>(replace(end_ + std::ssize(kTail)));
+  if (file_.valid() && !cut_pages_of_spaces()) static_cast<void>(replace(end_ + std::ssize(kTail)));
+}
+
+/// Takes out the pages that hold nothing but spaces, at once and without a copy; false where the file system cannot.
+bool TimelineFile::cut_pages_of_spaces() {
+  const int64_t begin = (end_ + kFilePage - 1) / kFilePage * kFilePage;
+  const int64_t end = (capacity_ - std::ssize(kTail)) / kFilePage * kFilePage;
+  if (begin >= end) return true;
+  return ::fallocate(file_.get(), FALLOC_FL_COLLAPSE_RANGE, begin, end - begin) == 0;
 }
 
 Status TimelineFile::failed(const char* what) const {

@@ -23,7 +23,7 @@ class TimelineFile {
  public:
   /// Replaces what has this name. kSystem: it cannot be made.
   static Result<std::unique_ptr<TimelineFile>> create(const std::string& path);
-  /// Cuts the spaces off; a failure leaves them, which is as well.
+  /// Takes the spaces out, as far as they fill pages; a failure leaves them, which is as well.
   ~TimelineFile();
   TimelineFile(const TimelineFile&) = delete;
   TimelineFile& operator=(const TimelineFile&) = delete;
@@ -33,6 +33,7 @@ class TimelineFile {
 
  private:
   explicit TimelineFile(std::string path) : path_(std::move(path)) {}
+  bool cut_pages_of_spaces();
   Status replace(int64_t capacity);
   Status write(std::string_view pages);
   Status failed(const char* what) const;

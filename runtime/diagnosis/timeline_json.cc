@@ -1,8 +1,6 @@
 #include "runtime/diagnosis/timeline_json.h"
 
 #include <algorithm>
-#include <charconv>
-#include <functional>
 
 namespace rueda::core {
 namespace {
@@ -10,14 +8,11 @@ namespace {
 /// Tracks of one process set; those of the next one follow.
 enum Track : uint32_t { kNegotiate = 0, kBatchTrack = 1, kFirstPhase = 2 };
 constexpr uint32_t kTracksOfSet = 8;
+/// Tensors are shown behind all sets.
+constexpr uint32_t kSortTensors = 1 << 30;
 
-uint32_t track_of(uint32_t set, uint32_t track) { return set * kTracksOfSet + track + 1; }
-
-/// The same for all operations of a name, so that a viewer shows them in one row.
-uint64_t tensor_id(const NegotiatedRecord& record) {
-  const uint64_t place = (static_cast<uint64_t>(record.set) << 8) | static_cast<uint64_t>(record.kind);
-  return std::hash<std::string_view>()(record.name) ^ (record.name.empty() ? place << 16 : place << 48);
-}
+/// Even, and that of a tensor odd.
+uint32_t track_of(uint32_t set, uint32_t track) { return 2 * (set * kTracksOfSet + track + 1); }
 
 std::string_view name_of_tensor(const NegotiatedRecord& record) {
   return record.name.empty() ? std::string_view(name_of(record.kind)) : record.name;
@@ -26,9 +21,8 @@ std::string_view name_of_tensor(const NegotiatedRecord& record) {
 }  // namespace
 
 void TimelineJson::number(uint64_t value) {
-  char digits[20];
-  const auto end = std::to_chars(std::begin(digits), std::end(digits), value).ptr;
-  text_.append(digits, static_cast<size_t>(end - digits));
+  const fmt::format_int digits(value);
+  text_.append(digits.data(), digits.data() + digits.size());
 }
 
 void TimelineJson::quoted(std::string_view text) {
@@ -37,31 +31,35 @@ void TimelineJson::quoted(std::string_view text) {
     const auto byte = static_cast<unsigned char>(c);
     return c != '"' && c != '\\' && byte >= 0x20 && byte != 0x7f;
   };
-  text_ += '"';
+  letter('"');
   while (!text.empty()) {
     const auto run = static_cast<size_t>(std::find_if_not(text.begin(), text.end(), plain) - text.begin());
-    text_.append(text.substr(0, run));
+    literal(text.substr(0, run));
     text.remove_prefix(run);
     if (text.empty()) break;
     const auto byte = static_cast<unsigned char>(text.front());
     if (byte == '"' || byte == '\\') {
-      text_.append({'\\', text.front()});
+      letter('\\');
+      letter(text.front());
     } else {
-      text_.append({'\\', 'u', '0', '0', kHex[byte >> 4], kHex[byte & 15]});
+      literal("\\u00");
+      letter(kHex[byte >> 4]);
+      letter(kHex[byte & 15]);
     }
     text.remove_prefix(1);
   }
-  text_ += '"';
+  letter('"');
 }
 
 /// With three decimals.
 void TimelineJson::micros(int64_t nanoseconds) {
-  if (nanoseconds < 0) text_ += '-';
+  if (nanoseconds < 0) letter('-');
   const auto magnitude = static_cast<uint64_t>(std::abs(nanoseconds));
   number(magnitude / 1000);
   const uint64_t rest = magnitude % 1000;
-  text_.append({'.', static_cast<char>('0' + rest / 100), static_cast<char>('0' + rest / 10 % 10),
-                static_cast<char>('0' + rest % 10)});
+  const char decimals[] = {'.', static_cast<char>('0' + rest / 100), static_cast<char>('0' + rest / 10 % 10),
+                           static_cast<char>('0' + rest % 10)};
+  literal({decimals, sizeof decimals});
 }
 
 void TimelineJson::time(const char* key, SteadyClock::time_point when) {
@@ -75,16 +73,14 @@ void TimelineJson::duration(const char* key, std::chrono::nanoseconds time) {
 }
 
 void TimelineJson::id(uint64_t value) {
-  char digits[16];
-  const auto end = std::to_chars(std::begin(digits), std::end(digits), value, 16).ptr;
   literal(",\"id\":\"");
-  text_.append(digits, static_cast<size_t>(end - digits));
-  text_ += '"';
+  number(value);
+  letter('"');
 }
 
 void TimelineJson::begin(char phase, int rank, uint32_t track, std::string_view name) {
   literal("{\"ph\":\"");
-  text_ += phase;
+  letter(phase);
   literal("\",\"pid\":");
   number(static_cast<uint64_t>(rank));
   literal(",\"tid\":");
@@ -95,16 +91,20 @@ void TimelineJson::begin(char phase, int rank, uint32_t track, std::string_view 
 
 void TimelineJson::end() { literal("},\n"); }
 
-void TimelineJson::name_of_track(int rank, uint32_t track, const std::string& name) {
+void TimelineJson::name_of_track(int rank, uint32_t track, std::string_view name) {
   begin('M', rank, track, "thread_name");
   literal(",\"args\":{\"name\":");
   quoted(name);
-  text_ += '}';
+  letter('}');
   end();
+  sort_track(rank, track, track);
+}
+
+void TimelineJson::sort_track(int rank, uint32_t track, uint32_t place) {
   begin('M', rank, track, "thread_sort_index");
   literal(",\"args\":{\"sort_index\":");
-  number(track);
-  text_ += '}';
+  number(place);
+  letter('}');
   end();
 }
 
@@ -113,12 +113,12 @@ void TimelineJson::name_rank(int rank, std::string_view host, int64_t pid) {
   literal(",\"args\":{\"name\":");
   quoted("rank " + std::to_string(rank) + " (" + std::string(host.substr(0, kMaxTimelineNameBytes)) + ", pid " +
          std::to_string(pid) + ")");
-  text_ += '}';
+  letter('}');
   end();
   begin('M', rank, 0, "process_sort_index");
   literal(",\"args\":{\"sort_index\":");
   number(static_cast<uint64_t>(rank));
-  text_ += '}';
+  letter('}');
   end();
 }
 
@@ -145,54 +145,94 @@ void TimelineJson::add(int rank, const TimelineRecord& record) {
 }
 
 void TimelineJson::add_negotiated(int rank, const NegotiatedRecord& record) {
-  const Negotiation& parts = negotiation_of(rank, record);
-  literal(parts.begin);
-  micros(record.submitted.time_since_epoch().count());
-  literal(parts.arguments);
+  Tensor* const tensor = tensor_of(record);
+  if (tensor == nullptr || !takes_thread(*tensor, rank, record)) return add_unthreaded(rank, record);
+  literal("{\"ph\":\"X\",\"pid\":");
+  number(static_cast<uint64_t>(rank));
+  literal(",\"tid\":");
+  number(tensor->track);
+  literal(",\"name\":\"negotiate ");
+  literal(name_of(record.kind));
+  time("\",\"ts\":", record.submitted);
+  duration(",\"dur\":", record.agreed - record.submitted);
+  literal(",\"args\":{\"batch\":");
   number(record.batch);
   literal(",\"bytes\":");
   number(record.bytes);
-  text_ += '}';
-  end();
-  if (rank != 0) {
-    literal(parts.arrival);
-    micros(record.submitted.time_since_epoch().count());
-    end();
-  }
-  literal(parts.end);
-  micros(record.agreed.time_since_epoch().count());
-  end();
+  literal("}},\n");
+  if (rank != 0) arrived(rank, tensor->track, record.submitted);
 }
 
-/// What the events of a tensor have in common is written once.
-const TimelineJson::Negotiation& TimelineJson::negotiation_of(int rank, const NegotiatedRecord& record) {
-  auto& known = negotiations_[{rank, record.set, record.kind}];
-  const auto found = known.find(record.name);
-  if (found != known.end()) return found->second;
-  if (negotiation_count_++ == kMostNegotiations) {
-    negotiations_.clear();
-    negotiation_count_ = 0;
-    return negotiation_of(rank, record);
+/// Null: this negotiation has no thread.
+TimelineJson::Tensor* TimelineJson::tensor_of(const NegotiatedRecord& record) {
+  if (record.name.empty()) return nullptr;
+  Tensors& known = tensors_[{record.set, record.kind}];
+  if (const auto found = known.find(record.name); found != known.end()) return &found->second;
+  if (tensor_count_ == kMostTensors) return nullptr;
+  Tensor& tensor = known[std::string(record.name)];
+  tensor.track = 2 * tensor_count_++ + 1;
+  return &tensor;
+}
+
+/// Whether no other negotiation of the tensor by this rank lasts still; the spans of a thread do not overlap.
+bool TimelineJson::takes_thread(Tensor& tensor, int rank, const NegotiatedRecord& record) {
+  auto last = tensor.negotiated.find(rank);
+  if (last == tensor.negotiated.end()) {
+    last = tensor.negotiated.emplace(rank, SteadyClock::time_point::min()).first;
+    name_tensor(rank, tensor.track, record);
+    // Rank 0's thread shows when other ranks came, and it may be no member of the set.
+    if (tensor.negotiated.emplace(0, SteadyClock::time_point::min()).second) name_tensor(0, tensor.track, record);
   }
-  const uint64_t tensor = tensor_id(record);
+  if (record.submitted < last->second) return false;
+  last->second = record.agreed;
+  return true;
+}
+
+void TimelineJson::name_tensor(int rank, uint32_t track, const NegotiatedRecord& record) {
+  begin('M', rank, track, "thread_name");
+  literal(",\"args\":{\"name\":");
+  quoted(record.name);
+  literal(",\"op\":\"");
+  literal(name_of(record.kind));
+  literal("\",\"set\":");
+  number(record.set);
+  letter('}');
+  end();
+  sort_track(rank, track, kSortTensors + track);
+}
+
+void TimelineJson::add_unthreaded(int rank, const NegotiatedRecord& record) {
   const uint32_t track = track_of(record.set, kNegotiate);
-  const size_t before = text_.size();
-  const auto written = [&](char phase, int process, std::string_view name) {
-    begin(phase, process, track, name);
+  const uint64_t negotiation = unthreaded_++;
+  for (const char phase : {'b', 'e'}) {
+    begin(phase, rank, track, name_of_tensor(record));
     literal(",\"cat\":\"negotiate\"");
-    id(tensor);
-    literal(",\"ts\":");
-    std::string text = text_.substr(before);
-    text_.resize(before);
-    return text;
-  };
-  Negotiation parts;
-  parts.begin = written('b', rank, name_of_tensor(record));
-  parts.arrival = written('n', 0, "rank " + std::to_string(rank));
-  parts.end = written('e', rank, name_of_tensor(record));
-  parts.arguments = ",\"args\":{\"op\":\"" + std::string(name_of(record.kind)) +
-                    "\",\"set\":" + std::to_string(record.set) + ",\"batch\":";
-  return known.emplace(record.name, std::move(parts)).first->second;
+    id(negotiation);
+    time(",\"ts\":", phase == 'b' ? record.submitted : record.agreed);
+    if (phase == 'b') {
+      literal(",\"args\":{\"op\":\"");
+      literal(name_of(record.kind));
+      literal("\",\"set\":");
+      number(record.set);
+      literal(",\"batch\":");
+      number(record.batch);
+      literal(",\"bytes\":");
+      number(record.bytes);
+      letter('}');
+    }
+    end();
+  }
+  if (rank != 0) arrived(rank, track, record.submitted);
+}
+
+/// On rank 0's track.
+void TimelineJson::arrived(int rank, uint32_t track, SteadyClock::time_point when) {
+  literal("{\"ph\":\"i\",\"pid\":0,\"tid\":");
+  number(track);
+  literal(",\"name\":\"rank ");
+  number(static_cast<uint64_t>(rank));
+  time("\",\"ts\":", when);
+  literal(",\"s\":\"t\"},\n");
 }
 
 void TimelineJson::add_batch(int rank, const BatchRecord& record) {
@@ -220,7 +260,7 @@ void TimelineJson::add_batch(int rank, const BatchRecord& record) {
   number(record.bytes);
   literal(",\"first\":");
   quoted(record.first);
-  text_ += '}';
+  letter('}');
   end();
   for (size_t phase = 0; phase < kPhases; ++phase) {
     span(rank, track_of(record.set, kFirstPhase + static_cast<uint32_t>(phase)), kPhaseNames[phase],
@@ -228,13 +268,13 @@ void TimelineJson::add_batch(int rank, const BatchRecord& record) {
   }
 }
 
-void TimelineJson::span(int rank, uint32_t track, std::string_view name, const PhaseLog::Extent& extent) {
+void TimelineJson::span(int rank, uint32_t track, std::string_view name, const PhaseExtent& extent) {
   if (extent.first == SteadyClock::time_point{}) return;
   begin('X', rank, track, name);
   time(",\"ts\":", extent.first);
   duration(",\"dur\":", extent.last - extent.first);
   duration(",\"args\":{\"busy_us\":", extent.busy);
-  text_ += '}';
+  letter('}');
   end();
 }
 

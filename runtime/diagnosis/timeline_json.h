@@ -1,10 +1,12 @@
 #pragma once
+#include <spdlog/fmt/fmt.h>
+
 #include <functional>
 #include <map>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "runtime/diagnosis/timeline_record.h"
 
@@ -13,9 +15,11 @@ namespace rueda::core {
 /// Writes records as events of Chrome's trace format (the "Trace Event Format" document), which Perfetto reads as well:
 ///
 ///   process  a rank
-///   thread   a phase of batches, of one process set: batch, pack, reduce, wait, unpack
-///   async    "negotiate", one track per tensor: from when this rank submitted it until all ranks had, with an instant
-///            on rank 0's track when each other rank did; "queue", one per batch
+///   thread   a phase of batches, of one process set: batch, pack, reduce, wait, unpack; and behind these one for each
+///            named tensor, with its negotiations: a span from when this rank submitted it until all ranks had, on rank
+///            0 with an instant when each other rank did
+///   async    "queue", one per batch; the negotiations of operations without a name, and of what has no thread: a name
+///            that is negotiated twice at once, as messages may be, and names beyond kMostTensors
 ///
 /// Every event ends with ",\n", holds no other newline, and is shorter than kMaxEventBytes. Times are microseconds of
 /// rank 0's steady clock.
@@ -27,32 +31,40 @@ class TimelineJson {
   void name_rank(int rank, std::string_view host, int64_t pid);
   void name_tracks(int rank, uint32_t set);
   void add(int rank, const TimelineRecord& record);
-  /// What was written; nothing is left.
-  std::string take() { return std::exchange(text_, {}); }
-  size_t bytes() const { return text_.size(); }
+  /// What was written since `clear`.
+  std::string_view text() const { return {text_.data(), text_.size()}; }
+  /// Forgets what was written, and keeps its memory.
+  void clear() { text_.clear(); }
 
  private:
-  /// The events of one tensor's negotiation but for what differs each time.
-  struct Negotiation {
-    std::string begin, arguments, arrival, end;
+  /// What is known of a named tensor of one set and kind.
+  struct Tensor {
+    uint32_t track = 0;                                 ///< its thread in every rank's process
+    std::map<int, SteadyClock::time_point> negotiated;  ///< by rank: until when its last one took
   };
   struct NameHash {
     using is_transparent = void;
     size_t operator()(std::string_view name) const { return std::hash<std::string_view>()(name); }
   };
-  using Negotiations = std::unordered_map<std::string, Negotiation, NameHash, std::equal_to<>>;
-  static constexpr size_t kMostNegotiations = 1 << 14;
+  using Tensors = std::unordered_map<std::string, Tensor, NameHash, std::equal_to<>>;
+  static constexpr uint32_t kMostTensors = 1 << 14;
 
-  const Negotiation& negotiation_of(int rank, const NegotiatedRecord& record);
+  Tensor* tensor_of(const NegotiatedRecord& record);
+  bool takes_thread(Tensor& tensor, int rank, const NegotiatedRecord& record);
+  void name_tensor(int rank, uint32_t track, const NegotiatedRecord& record);
+  void add_unthreaded(int rank, const NegotiatedRecord& record);
+  void arrived(int rank, uint32_t track, SteadyClock::time_point when);
   void add_negotiated(int rank, const NegotiatedRecord& record);
   void add_batch(int rank, const BatchRecord& record);
   void instant(int rank, std::string_view what, SteadyClock::time_point when);
-  void span(int rank, uint32_t track, std::string_view name, const PhaseLog::Extent& extent);
+  void span(int rank, uint32_t track, std::string_view name, const PhaseExtent& extent);
   void begin(char phase, int rank, uint32_t track, std::string_view name);
   void end();
-  void name_of_track(int rank, uint32_t track, const std::string& name);
+  void name_of_track(int rank, uint32_t track, std::string_view name);
+  void sort_track(int rank, uint32_t track, uint32_t place);
 
-  void literal(std::string_view text) { text_.append(text); }
+  void letter(char letter) { text_.push_back(letter); }
+  void literal(std::string_view text) { text_.append(text.data(), text.data() + text.size()); }
   void number(uint64_t value);
   void quoted(std::string_view text);
   void time(const char* key, SteadyClock::time_point when);
@@ -60,9 +72,10 @@ class TimelineJson {
   void micros(int64_t nanoseconds);
   void id(uint64_t value);
 
-  std::string text_;
-  std::map<std::tuple<int, uint32_t, OpKind>, Negotiations> negotiations_;
-  size_t negotiation_count_ = 0;
+  fmt::memory_buffer text_;
+  std::map<std::pair<uint32_t, OpKind>, Tensors> tensors_;
+  uint32_t tensor_count_ = 0;
+  uint64_t unthreaded_ = 0;  ///< negotiations that have an id instead
 };
 
 }  // namespace rueda::core

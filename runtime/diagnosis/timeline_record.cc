@@ -69,7 +69,7 @@ BatchRecord read_batch(Reader& reader) {
   record.agreed = reader.time();
   record.begun = reader.time();
   record.ended = reader.time();
-  for (PhaseLog::Extent& extent : record.phases) {
+  for (PhaseExtent& extent : record.phases) {
     extent.first = reader.time();
     if (extent.first == Time{}) continue;
     extent.last = reader.time();
@@ -117,7 +117,7 @@ void put(WireWriter& writer, const BatchRecord& record) {
   put_time(writer, record.agreed);
   put_time(writer, record.begun);
   put_time(writer, record.ended);
-  for (const PhaseLog::Extent& extent : record.phases) {
+  for (const PhaseExtent& extent : record.phases) {
     put_time(writer, extent.first);
     if (extent.first == Time{}) continue;
     put_time(writer, extent.last);

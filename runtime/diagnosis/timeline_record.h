@@ -35,7 +35,7 @@ struct BatchRecord {
   SteadyClock::time_point agreed;
   SteadyClock::time_point begun;
   SteadyClock::time_point ended;
-  std::array<PhaseLog::Extent, kPhases> phases{};
+  PhaseExtents phases{};
 };
 
 /// A round of agreement that let a batch go, where the user wants these marked.

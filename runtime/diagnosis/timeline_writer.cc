@@ -11,11 +11,14 @@ Result<std::unique_ptr<TimelineWriter>> TimelineWriter::open(const std::string& 
 }
 
 void TimelineWriter::name(int rank, uint32_t set) {
+  const std::pair<int, uint32_t> tracks(rank, set);
+  if (tracks_.contains(tracks)) return;
   if (named_.insert(rank).second) {
     const Rank& known = ranks_[static_cast<size_t>(rank)];
     json_.name_rank(rank, known.host, known.pid);
   }
-  if (tracks_.emplace(rank, set).second) json_.name_tracks(rank, set);
+  json_.name_tracks(rank, set);
+  tracks_.insert(tracks);
 }
 
 Status TimelineWriter::add(int rank, std::span<const std::byte> records, std::chrono::nanoseconds shift) {
@@ -24,7 +27,9 @@ Status TimelineWriter::add(int rank, std::span<const std::byte> records, std::ch
     if (const auto* batch = std::get_if<BatchRecord>(&record)) name(rank, batch->set);
     json_.add(rank, record);
   });
-  RUEDA_RETURN_IF_ERROR(file_->append(json_.take()));
+  const Status written = file_->append(json_.text());
+  json_.clear();
+  RUEDA_RETURN_IF_ERROR(written);
   return whole ? Status()
                : Status(Code::kInvalidArgument, fmt::format("rank {} sent a broken piece of timeline", rank));
 }

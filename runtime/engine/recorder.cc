@@ -52,7 +52,10 @@ void Recorder::agreed(Batch& batch) {
 
 void Recorder::started(Batch& batch) {
   batch.begun = SteadyClock::now();
-  if (timeline_.on()) batch.call.phases = &batch.phases;
+  if (timeline_.on()) {
+    batch.phases.start();
+    batch.call.phases = &batch.phases;
+  }
   flight_.update(batch.members, record_of_pointer,
                  [&batch](OpRecord& record, const Member*) { record.reach(OpState::kStarted, batch.begun); });
   counters_.queue.add(batch.begun - batch.agreed);

@@ -15,7 +15,7 @@ namespace rueda::core {
 namespace {
 
 /// A piece leaves when it is this long, or a second old.
-constexpr size_t kTimelinePieceBytes = 16 << 10;
+constexpr size_t kTimelinePieceBytes = 64 << 10;
 /// What a rank keeps while nobody takes it, and rank 0 while its disk is slow; beyond, records are counted and dropped.
 constexpr size_t kMostRecordBytes = 8 << 20;
 constexpr int kWorkerNiceness = 10;
@@ -158,7 +158,7 @@ void Timeline::finished(const Batch& batch, SteadyClock::time_point now) {
   record.agreed = batch.agreed;
   record.begun = batch.begun;
   record.ended = now;
-  record.phases = batch.phases.phases;
+  if (batch.call.phases != nullptr) record.phases = batch.phases.extents();
   MutexLock lock(mutex_);
   if (!may_append(1)) return;
   put(records_, record);

@@ -11,8 +11,18 @@ PROGRAM = sys.argv.pop()
 
 
 def negotiation(rank, name, batch, submitted, agreed):
+    """Of a tensor with a thread of its own."""
+    thread = 1 + 2 * sum(name.encode())
+    return [
+        {"ph": "M", "pid": rank, "tid": thread, "name": "thread_name", "args": {"name": name, "op": "allreduce", "set": 0}},
+        {"ph": "X", "pid": rank, "tid": thread, "name": "negotiate allreduce", "ts": submitted, "dur": agreed - submitted,
+         "args": {"batch": batch, "bytes": 4000}},
+    ]  # fmt: skip
+
+
+def unthreaded(rank, name, batch, submitted, agreed):
     facts = {"op": "allreduce", "set": 0, "batch": batch, "bytes": 4000}
-    common = {"pid": rank, "tid": 1, "cat": "negotiate", "id": name, "name": name}
+    common = {"pid": rank, "tid": 2, "cat": "negotiate", "id": f"{rank}{name}{batch}", "name": name}
     return [dict(common, ph="b", ts=submitted, args=facts), dict(common, ph="e", ts=agreed)]
 
 
@@ -45,7 +55,7 @@ class Summary(unittest.TestCase):
             late = number < 3
             events += negotiation(0, "w", number, at + (0 if late else 300), at + 400)
             events += negotiation(1, "w", number, at + (300 if late else 0), at + 400)
-        events += negotiation(0, "slow", 4, 6000, 6100) + negotiation(1, "slow", 4, 4000, 6100)
+        events += unthreaded(0, "slow", 4, 6000, 6100) + unthreaded(1, "slow", 4, 4000, 6100)
         return events + batch(0, 0, 410, 100) + batch(1, 0, 410, 200)
 
     def test_it_says_where_the_time_went_and_who_was_late_how_often(self):

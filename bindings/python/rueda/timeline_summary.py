@@ -53,6 +53,7 @@ class Timeline:
         self.ranks = collections.defaultdict(Rank)
         self.submitted = collections.defaultdict(dict)  # (set, batch, name, which of that name): rank -> when
         self._open = {}
+        self._tensors = {}  # (rank, thread): (set, name), of the file that is being read
         self._seen = collections.Counter()
 
     def read(self, path):
@@ -60,6 +61,7 @@ class Timeline:
             events = json.load(file)
         if not isinstance(events, list):
             raise ValueError("it is no list of events")
+        self._tensors.clear()
         for event in events:
             self._take(event)
 
@@ -67,8 +69,13 @@ class Timeline:
         phase, rank = event["ph"], event["pid"]
         if phase in "be":
             self._take_async(event, self.ranks[rank])
+        elif phase == "X" and (rank, event["tid"]) in self._tensors:
+            span = (event["ts"], event["ts"] + event["dur"])
+            self._take_negotiation(rank, *self._tensors[rank, event["tid"]], event["args"]["batch"], span)
         elif phase == "X":
             self._take_span(event, self.ranks[rank])
+        elif phase == "M" and event["name"] == "thread_name" and "set" in event["args"]:
+            self._tensors[rank, event["tid"]] = (event["args"]["set"], event["args"]["name"])
         elif phase == "i" and event["name"].endswith("for the memory set aside"):
             self.ranks[rank].lost += int(event["name"].split()[0])
 
@@ -82,13 +89,17 @@ class Timeline:
         if event["cat"] == "queue":
             rank.queued.append(span)
             return
+        facts = begun["args"]
+        self._take_negotiation(event["pid"], facts["set"], event["name"], facts["batch"], span)
+
+    def _take_negotiation(self, number, process_set, name, batch, span):
+        rank = self.ranks[number]
         rank.negotiated.append(span)
         rank.tensors += 1
-        facts = begun["args"]
-        tensor = (facts["set"], facts["batch"], event["name"])
-        nth = self._seen[event["pid"], tensor]
-        self._seen[event["pid"], tensor] += 1
-        self.submitted[tensor + (nth,)][event["pid"]] = begun["ts"]
+        tensor = (process_set, batch, name)
+        nth = self._seen[number, tensor]
+        self._seen[number, tensor] += 1
+        self.submitted[tensor + (nth,)][number] = span[0]
 
     @staticmethod
     def _take_span(event, rank):

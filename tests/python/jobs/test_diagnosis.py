@@ -57,7 +57,7 @@ hvd.barrier()
     assert job.lines(0) == ["True"] and job.lines(1) == ["nothing wrong here"]  # rank 0 writes for all
     for part in ("one", "two"):
         path = tmp_path / f"{part}.json"
-        names = {(event["pid"], event["name"]) for event in json.loads(path.read_text()) if event["ph"] == "b"}
+        names = {(event["pid"], event["args"]["name"]) for event in json.loads(path.read_text()) if event["name"] == "thread_name"}
         assert {(rank, f"{part}.{step}") for rank in range(2) for step in range(10)} <= names
         program = os.path.join(os.path.dirname(rueda.__file__), "timeline_summary.py")
         said = subprocess.run([sys.executable, program, "summary", path], capture_output=True, text=True, check=True).stdout

@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <iterator>
@@ -46,7 +47,8 @@ std::vector<std::byte> bytes_of(const auto&... records) {
 }
 
 Json events_of(TimelineJson& json) {
-  std::string text = json.take();
+  const std::string text(json.text());
+  json.clear();
   REQUIRE(text.ends_with(",\n"));
   return Json::parse("[" + text.substr(0, text.size() - 2) + "]");
 }
@@ -93,57 +95,88 @@ TEST_CASE("bytes that are no records are refused, whatever they are") {
   }
 }
 
-TEST_CASE("a tensor is a span of its own from submission to agreement, and rank 0's track shows when others came") {
+TEST_CASE("a tensor is a span on a thread of its own, and that of rank 0 shows when others came") {
   TimelineJson json;
   json.add(1, negotiated("w1"));
   const Json events = events_of(json);
-  REQUIRE(events.size() == 3);
-  CHECK(events[0].at("ph") == "b");
-  CHECK(events[0].at("cat") == "negotiate");
-  CHECK(events[0].at("name") == "w1");
-  CHECK(events[0].at("pid") == 1);
-  CHECK(events[0].at("ts") == 1000001000.0);
-  CHECK(events[0].at("args").at("batch") == 7);
-  CHECK(events[1].at("ph") == "n");
-  CHECK(events[1].at("pid") == 0);
-  CHECK(events[1].at("name") == "rank 1");
-  CHECK(events[2].at("ph") == "e");
-  CHECK(events[2].at("ts") == 1000002000.0);
-  for (const Json& event : events) CHECK(event.at("id") == events[0].at("id"));
+  REQUIRE(events.size() == 6);
+  for (const size_t rank : {1, 0}) {  // their threads' names and places
+    const Json& named = events[rank == 1 ? 0 : 2];
+    CHECK(named.at("name") == "thread_name");
+    CHECK(named.at("pid") == rank);
+    CHECK(named.at("args").at("name") == "w1");
+    CHECK(named.at("args").at("op") == "allreduce");
+    CHECK(named.at("args").at("set") == 3);
+  }
+  CHECK(events[4].at("ph") == "X");
+  CHECK(events[4].at("pid") == 1);
+  CHECK(events[4].at("name") == "negotiate allreduce");
+  CHECK(events[4].at("ts") == 1000001000.0);
+  CHECK(events[4].at("dur") == 1000.0);
+  CHECK(events[4].at("args").at("batch") == 7);
+  CHECK(events[4].at("args").at("bytes") == 400);
+  CHECK(events[5].at("ph") == "i");
+  CHECK(events[5].at("pid") == 0);
+  CHECK(events[5].at("name") == "rank 1");
+  CHECK(events[5].at("ts") == 1000001000.0);
+  for (const Json& event : events) CHECK(event.at("tid") == events[0].at("tid"));
+  json.add(1, NegotiatedRecord{"w1", OpKind::kAllreduce, 3, 400, 8, at(2ms), at(3ms)});
+  CHECK(events_of(json).size() == 2);  // it has its names
 }
 
-TEST_CASE("tensors of one name that differ in rank, set or kind, and names by the thousand, are not mixed up") {
+TEST_CASE("negotiations without a name, and those of one name at once, are spans with an id of their own") {
   TimelineJson json;
-  NegotiatedRecord record = negotiated("w");
-  const auto add = [&](int rank) {
+  const auto async = [&](int rank, const NegotiatedRecord& record) {
     json.add(rank, record);
     const Json events = events_of(json);
-    CHECK(events.size() == (rank == 0 ? 2 : 3));
-    for (const Json& event : {events.front(), events.back()}) {
-      CHECK(event.at("name") == (record.name.empty() ? name_of(record.kind) : record.name));
-      CHECK(event.at("pid") == rank);
-      CHECK(event.at("id") == events.front().at("id"));
-    }
-    CHECK(events.front().at("args").at("op") == name_of(record.kind));
-    CHECK(events.front().at("args").at("set") == record.set);
-    return std::pair(events.front().at("id"), events.front().at("tid"));
+    const Json& begin = events.at(0);
+    const Json& end = events.at(1);
+    CHECK(begin.at("ph") == "b");
+    CHECK(end.at("ph") == "e");
+    CHECK(begin.at("cat") == "negotiate");
+    CHECK(begin.at("name") == (record.name.empty() ? "allreduce" : record.name));
+    CHECK(begin.at("args").at("set") == 3);
+    CHECK(begin.at("args").at("op") == "allreduce");
+    CHECK(begin.at("args").at("batch") == 7);
+    CHECK(end.at("ts") == 1000002000.0);
+    CHECK(end.at("id") == begin.at("id"));
+    if (rank != 0) CHECK(events.at(2).at("name") == "rank " + std::to_string(rank));
+    return begin.at("id");
+  };
+  const auto first = async(1, negotiated(""));
+  CHECK(async(0, negotiated("")) != first);
+  json.add(0, negotiated("w"));
+  CHECK(events_of(json).back().at("ph") == "X");
+  async(0, negotiated("w"));
+}
+
+TEST_CASE("tensors of one name that differ in set or kind, and names by the thousand, are not mixed up") {
+  TimelineJson json;
+  NegotiatedRecord record = negotiated("w");
+  std::string name;
+  const auto thread = [&](int rank) {
+    record.submitted = record.agreed;
+    json.add(rank, record);
+    const Json events = events_of(json);
+    const Json& span = *std::find_if(events.begin(), events.end(), [](const Json& one) { return one.at("ph") == "X"; });
+    CHECK(span.at("pid") == rank);
+    return span.at("tid");
   };
   for (int turn = 0; turn < 2; ++turn) {
     record = negotiated("w");
-    const auto first = add(0);
-    CHECK(add(1) == first);
+    const auto first = thread(0);
+    CHECK(thread(1) == first);
     record.set = 4;
-    CHECK(add(0) != first);
+    CHECK(thread(0) != first);
     record.kind = OpKind::kBroadcast;
-    CHECK(add(0) != first);
-    record.name = "";
-    CHECK(add(0) != first);
-    std::string name;
-    for (int number = 0; number < 20'000; ++number) {  // more than are kept
+    CHECK(thread(0) != first);
+    for (int number = 0; number < 20'000; ++number) {  // more than have a thread
       record.name = name = "layer." + std::to_string(number);
       json.add(1, record);
+      if (number < 19'999) json.clear();
     }
-    CHECK_THAT(json.take(), Contains("\"layer.19999\",\"cat\":\"negotiate\""));
+    CHECK_THAT(std::string(json.text()), Contains("\"layer.19999\",\"cat\":\"negotiate\""));
+    json.clear();
   }
 }
 
@@ -172,12 +205,12 @@ TEST_CASE("a timeline's names may hold quotes, backslashes, line ends, half lett
     TimelineJson json;
     const std::vector<std::byte> record = bytes_of(negotiated(name));
     REQUIRE(read_records(record, 0s, [&](const TimelineRecord& one) { json.add(0, one); }));
-    const std::string text = json.take();
+    const std::string text(json.text());
     for (size_t begin = 0, end = 0; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
       CHECK(end + 1 - begin <= TimelineJson::kMaxEventBytes);
     }
     const Json events = Json::parse("[" + text.substr(0, text.size() - 2) + "]");
-    const auto shown = events[0].at("name").get<std::string>();
+    const auto shown = events[0].at("args").at("name").get<std::string>();
     CHECK(name.ends_with(shown));
     CHECK(shown.size() >= std::min<size_t>(name.size(), kMaxTimelineNameBytes - 1));
   }
@@ -197,7 +230,7 @@ TEST_CASE("a timeline's file is a JSON array after every write, also while it gr
         put(records, negotiated("tensor." + std::to_string(round) + "." + std::to_string(i)));
       put(records, batch());
       REQUIRE(writer.value()->add(round % 2, records.take(), 0s).ok());
-      added += round % 2 == 0 ? 2 * 200 + 5 : 3 * 200 + 5;
+      added += round % 2 == 0 ? 200 + 5 : 2 * 200 + 5;
       if (round % 8 != 0) continue;
       size_t events = 0;
       for (const Json& event : Json::parse(text_of(path))) events += event.at("ph") != "M";
@@ -255,16 +288,34 @@ TEST_CASE("a timeline that cannot be made is an error that names the file") {
 
 TEST_CASE("phases add up over their pieces, from the first to the last, and are not counted inside each other") {
   PhaseLog log;
+  const auto before = SteadyClock::now();
+  log.start();
   { const PhaseScope nowhere(nullptr, WorkPhase::kPack); }
+  std::chrono::nanoseconds inside_unpack{0};
   for (int i = 0; i < 3; ++i) {
-    const PhaseScope unpacking(&log, WorkPhase::kUnpack);
-    const PhaseScope inside(&log, WorkPhase::kReduce);
+    {
+      const PhaseScope unpacking(&log, WorkPhase::kUnpack);
+      const PhaseScope inside(&log, WorkPhase::kReduce);
+      const auto begun = SteadyClock::now();
+      while (SteadyClock::now() - begun < 2ms) {
+      }
+      inside_unpack += SteadyClock::now() - begun;
+    }
+    const PhaseScope waiting(&log, WorkPhase::kWait);
+    const auto begun = SteadyClock::now();
+    while (SteadyClock::now() - begun < 1ms) {
+    }
   }
-  const PhaseLog::Extent& unpack = log.phases[static_cast<size_t>(WorkPhase::kUnpack)];
-  CHECK(unpack.first != SteadyClock::time_point{});
+  const PhaseExtents extents = log.extents();
+  const auto after = SteadyClock::now();
+  const PhaseExtent& unpack = extents[static_cast<size_t>(WorkPhase::kUnpack)];
+  CHECK(unpack.first >= before);
+  CHECK(unpack.last <= after);
   CHECK(unpack.busy <= unpack.last - unpack.first);
-  CHECK(log.phases[static_cast<size_t>(WorkPhase::kReduce)].first == SteadyClock::time_point{});
-  CHECK_FALSE(log.inside);
+  CHECK(unpack.last - unpack.first - unpack.busy >= 1900us);  // two waits between its pieces
+  CHECK(unpack.busy >= inside_unpack - 100us);
+  CHECK(extents[static_cast<size_t>(WorkPhase::kReduce)].first == SteadyClock::time_point{});
+  CHECK(extents[static_cast<size_t>(WorkPhase::kPack)].first == SteadyClock::time_point{});
 }
 
 }  // namespace rueda::core
