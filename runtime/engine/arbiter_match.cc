@@ -181,6 +181,7 @@ void Arbiter::State::fail(const Ref& ref, const Status& why) {
     operations.clear();
     record.clear();
     record.u8(static_cast<uint8_t>(VerdictKind::kError));
+    record.u8(failed.size() - begin > kMaxRequests ? 1 : 0);
     put_failure(record, why);
     for (size_t i = begin; i < std::min(failed.size(), begin + kMaxRequests); ++i) {
       operations.push_back(reference(failed[i]));

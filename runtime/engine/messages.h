@@ -59,7 +59,7 @@ enum class VerdictKind : uint8_t {
   /// set, stamp, row (u8), chunk bytes, stamps, contributors (0: all members), metadata + 1 (0: in full behind it),
   /// operations; where not all contribute, each one's elements, and in a reduce-scatter the elements of its rows
   kBatch = 3,
-  kError = 4,       ///< failure, operations
+  kError = 4,       ///< more (u8): the next one is of the same failure; failure, operations
   kEvict = 5,       ///< set, operations (only the ids count)
   kGoodbye = 6,     ///< rank
   kSet = 7,         ///< id, asking

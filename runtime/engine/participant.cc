@@ -111,17 +111,56 @@ void Participant::State::propose(Set& set, const Request& request) {
   const auto owed = std::find_if(key.owed.begin(), key.owed.end(),
                                  [occurrence](const Owed& error) { return error.occurrence == occurrence; });
   if (owed == key.owed.end()) {
-    key.pending.push_back({request.ticket, occurrence, request.metadata.kind});
+    key.pending.push_back({request.ticket, occurrence, request.metadata.kind, request.group != 0});
     return;
   }
+  pay(set, *owed, request.group != 0);
   events.push_back(ErrorEvent{{request.ticket}, std::move(owed->status)});
   key.owed.erase(owed);
+}
+
+void Participant::State::pay(Set& set, const Owed& owed, bool grouped) {
+  const auto failure = set.failures.find(owed.failure);
+  if (failure == set.failures.end()) return;
+  if (--failure->second.left == 0) {
+    set.failures.erase(failure);
+  } else if (grouped) {
+    paid.push_back(owed.failure);
+  }
+}
+
+void Participant::State::propose_all(Set& set, std::span<const Request> requests) {
+  paid.clear();
+  for (const Request& request : requests) propose(set, request);
+  for (const uint64_t failure : paid) {
+    const auto rest = set.failures.extract(failure);
+    if (!rest.empty()) level(rest.mapped().ids, failure);
+  }
+}
+
+/// Proposes, for nobody, what of the failure this rank would have to propose next. What it owes more of stays owed.
+void Participant::State::level(std::span<const uint64_t> ids, uint64_t failure) {
+  for (const uint64_t id : ids) {
+    Key* key = by_id.find(id);
+    if (key == nullptr) continue;
+    const auto owed = std::find_if(key->owed.begin(), key->owed.end(), [&](const Owed& error) {
+      return error.failure == failure && error.occurrence == key->count;
+    });
+    if (owed == key->owed.end()) continue;
+    Metadata nothing;
+    nothing.kind = key->kind;
+    proposals.cached(id, kNoMetadata, nothing);
+    ++key->count;
+    key->owed.erase(owed);
+    freed = true;
+  }
 }
 
 /// Errors that wait for this rank to propose them have nobody to go to: when the join ends, its counters pass them.
 void Participant::State::join(Set& set, uint64_t ticket) {
   set.join_ticket = ticket;
   for_each_key(set, [](Key& key) { key.owed.clear(); });
+  set.failures.clear();
   proposals.record(set.id, ProposalKind::kJoin);
 }
 
@@ -146,7 +185,7 @@ void Participant::submit(std::span<const Request> requests) {
     }
     return;
   }
-  for (const Request& request : requests) state_->propose(set, request);
+  state_->propose_all(set, requests);
 }
 
 void Participant::State::ask_abandon(const Key& key, const Operation& operation, const std::string& sentence) {

@@ -86,16 +86,16 @@ bool Participant::State::resolve(Key& key, uint64_t ahead, uint64_t& occurrence)
   return true;
 }
 
-bool Participant::State::remove_pending(Key& key, uint64_t occurrence, uint64_t& ticket) {
+bool Participant::State::remove_pending(Key& key, uint64_t occurrence, Operation& removed) {
   const auto is_it = [occurrence](const Operation& operation) { return operation.occurrence == occurrence; };
   if (key.pending.empty()) return false;
   if (is_it(key.pending.front())) {
-    ticket = key.pending.pop_front().ticket;
+    removed = key.pending.pop_front();
     return true;
   }
   const auto found = std::find_if(key.pending.begin(), key.pending.end(), is_it);
   if (found == key.pending.end()) return false;
-  ticket = found->ticket;
+  removed = *found;
   key.pending.remove_if(is_it);
   return true;
 }
@@ -143,27 +143,44 @@ bool Participant::State::take_operation(Set& set, const OperationRef& operation,
   Key* key = by_id.find(operation.id);
   uint64_t occurrence = 0;
   if (key == nullptr || key->set != &set || !resolve(*key, operation.ahead, occurrence)) return false;
-  return remove_pending(*key, occurrence, ticket) || set.joined;
+  Operation removed{kNoTicket, 0, OpKind::kAllreduce, false};
+  const bool pending = remove_pending(*key, occurrence, removed);
+  ticket = removed.ticket;
+  return pending || set.joined;
 }
 
 bool Participant::State::take_error(WireReader& reader) {
+  const uint8_t more = reader.u8();
   ErrorEvent error{{}, get_failure(reader, config.size)};
   operations.clear();
   get_operations(reader, operations);
-  if (!reader.ok()) return false;
+  if (!reader.ok() || more > 1 || operations.empty()) return false;
+  Set* set = nullptr;
   for (const OperationRef& operation : operations) {
     Key* key = by_id.find(operation.id);
     uint64_t occurrence = 0;
-    uint64_t ticket = 0;
+    Operation removed{};
     if (key == nullptr || !resolve(*key, operation.ahead, occurrence)) return false;
-    if (remove_pending(*key, occurrence, ticket)) {
-      error.tickets.push_back(ticket);
-    } else if (!key->set->joined) {
-      key->owed.push_back({occurrence, error.status});
+    set = key->set;
+    if (remove_pending(*key, occurrence, removed)) {
+      error.tickets.push_back(removed.ticket);
+      failing.grouped = failing.grouped || removed.grouped;
+    } else if (!set->joined) {
+      key->owed.push_back({occurrence, error.status, failing.number});
+      failing.missed.push_back(operation.id);
     }
   }
   if (!error.tickets.empty()) events.emplace_back(std::move(error));
+  if (more == 0) end_failure(*set);
   return true;
+}
+
+/// All that failed together is known: this rank's own group in it was all that it had to say, or it says that later.
+void Participant::State::end_failure(Set& set) {
+  Failure failure = std::exchange(failing, Failure{failing.number + 1, {}, false});
+  if (failure.grouped && over.ok() && set.over.ok() && !set.joined) return level(failure.missed, failure.number);
+  const size_t count = failure.missed.size();
+  if (count > 1) set.failures.emplace(failure.number, OwedFailure{std::move(failure.missed), count});
 }
 
 bool Participant::State::take_evictions(WireReader& reader) {

@@ -84,11 +84,11 @@ bool Participant::State::take_set(WireReader& reader) {
 void Participant::State::start(Set& set) {
   for (const Waiting& waiting : std::exchange(set.waiting, {})) {
     freed = true;
-    for (const Request& request : waiting.requests) propose(set, request);
+    propose_all(set, waiting.requests);
     if (waiting.abandoned.empty() || waiting.requests.back().metadata.kind == OpKind::kJoin) continue;
     const Request& last = waiting.requests.back();
     const Key& key = find_or_add(set, last.name, last.metadata.kind);
-    ask_abandon(key, {last.ticket, key.count - 1, last.metadata.kind}, waiting.abandoned);
+    ask_abandon(key, {last.ticket, key.count - 1, last.metadata.kind, last.group != 0}, waiting.abandoned);
   }
 }
 
@@ -141,6 +141,7 @@ void Participant::State::end_set(Set& set, const Status& why) {
     key.pending.clear();
     key.owed.clear();
   });
+  set.failures.clear();
   set.joined = false;
   if (set.join_ticket != kNoTicket) {
     const uint64_t ticket = std::exchange(set.join_ticket, kNoTicket);

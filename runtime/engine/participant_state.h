@@ -33,15 +33,31 @@ struct NameHash {
 ///               floor ..         have none, but for those in `ahead`
 ///               .. count-1       proposed by this rank; those without a verdict are in `pending`
 ///               in `owed`        have an error verdict and wait for this rank to propose them
+///
+/// What failed together because ranks do not agree who belongs to a group is named by none of them in full. A rank
+/// whose own group was part of it will not propose the rest, so it does that by itself (`level`): else it would stay
+/// behind by one for good.
 struct Participant::State {
   struct Operation {
     uint64_t ticket;
     uint64_t occurrence;
     OpKind kind;
+    bool grouped;
   };
   struct Owed {
     uint64_t occurrence;
     Status status;
+    uint64_t failure;  ///< the number of the failure that it is of
+  };
+  struct OwedFailure {
+    std::vector<uint64_t> ids;  ///< of the keys
+    size_t left = 0;            ///< errors not yet paid
+  };
+  /// What failed together and was not proposed by this rank: ids of keys that owe it an error.
+  struct Failure {
+    uint64_t number = 0;
+    std::vector<uint64_t> missed;
+    bool grouped = false;  ///< this rank has proposed some of it as a group
   };
   struct Set;
   struct Key {
@@ -75,12 +91,13 @@ struct Participant::State {
     std::unordered_map<std::string, Key, NameHash, std::equal_to<>> named;
     std::vector<Key*> numbered;  ///< keys in `named` by a request's number; null: not looked up yet
     std::array<Key, kOpKindCount> unnamed;
-    std::vector<Waiting> waiting;  ///< until it is made
-    uint64_t batches = 0;          ///< numbers used
-    uint64_t started = 0;          ///< batches reported as started
-    uint64_t evictions = 0;        ///< seen and not yet reported
-    Status over;                   ///< not ok: what needs it fails, because of this
-    bool joined = false;           ///< until all members have
+    std::vector<Waiting> waiting;              ///< until it is made
+    std::map<uint64_t, OwedFailure> failures;  ///< by number: those of several keys, of which errors are owed
+    uint64_t batches = 0;                      ///< numbers used
+    uint64_t started = 0;                      ///< batches reported as started
+    uint64_t evictions = 0;                    ///< seen and not yet reported
+    Status over;                               ///< not ok: what needs it fails, because of this
+    bool joined = false;                       ///< until all members have
     uint64_t join_ticket = kNoTicket;
     bool gone = false;  ///< removed by this rank, and kept until all members have
     bool contains(int rank) const { return std::find(ranks.begin(), ranks.end(), rank) != ranks.end(); }
@@ -99,6 +116,10 @@ struct Participant::State {
   Status refusal(std::span<const Request> requests);
   void propose(Set& set, const Request& request);
   void encode(Key& key, const Request& request);
+  /// What is proposed together: one operation, or a group.
+  void propose_all(Set& set, std::span<const Request> requests);
+  void pay(Set& set, const Owed& owed, bool grouped);
+  void level(std::span<const uint64_t> ids, uint64_t failure);
   void join(Set& set, uint64_t ticket);
   void ask_abandon(const Key& key, const Operation& operation, const std::string& sentence);
   static Status needs(const Set& set, const std::string& name, OpKind kind);
@@ -110,13 +131,14 @@ struct Participant::State {
   bool take_batch(WireReader& reader);
   bool take_extents(WireReader& reader, BatchEvent& batch) const;
   bool take_error(WireReader& reader);
+  void end_failure(Set& set);
   bool take_join_end(WireReader& reader);
   bool take_operation(Set& set, const OperationRef& operation, uint64_t& ticket);
   bool take_evictions(WireReader& reader);
   bool take_goodbye(WireReader& reader);
   /// Notes the verdict on an occurrence; its number since the id was given, or false if it has one already.
   static bool resolve(Key& key, uint64_t ahead, uint64_t& occurrence);
-  static bool remove_pending(Key& key, uint64_t occurrence, uint64_t& ticket);
+  static bool remove_pending(Key& key, uint64_t occurrence, Operation& removed);
   bool evict(Set& set, uint64_t id);
 
   // participant_sets.cc: sets made, refused, ended, forgotten.
@@ -143,6 +165,8 @@ struct Participant::State {
   ProposalWriter proposals;
   std::vector<Event> events;
   std::vector<OperationRef> operations;  ///< scratch of one verdict
+  Failure failing;                       ///< the latest, while more of it follows
+  std::vector<uint64_t> paid;            ///< failures of which the proposals at hand got their errors
   Status over;                           ///< not ok: every request fails with this
   bool leaving = false;
   bool freed = false;  ///< since the last frame, something was proposed that had waited for its set
