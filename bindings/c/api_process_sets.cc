@@ -41,8 +41,16 @@ int32_t rueda_process_set_add(rueda_session* session, size_t count, const int32_
     if (!engine.value()->plan().settings.dynamic_process_sets) {
       return core::refused("RUEDA_DYNAMIC_PROCESS_SETS=0: process sets are made by rueda_init only");
     }
-    const auto added =
-        engine.value()->add_process_set({ranks, ranks + count}, name == nullptr ? std::string() : std::string(name));
+    const auto size = static_cast<size_t>(engine.value()->plan().size);
+    if (count > size) {
+      return core::refused("a process set of " + std::to_string(count) + " ranks: the job has " + std::to_string(size));
+    }
+    const std::string wanted = name == nullptr ? "" : name;
+    if (wanted.starts_with(core::kOwnNames)) {
+      return core::refused("process set \"" + wanted + "\": names that begin with \"" + std::string(core::kOwnNames) +
+                           "\" are the library's own");
+    }
+    const auto added = engine.value()->add_process_set({ranks, ranks + count}, wanted);
     if (added.ok()) *set = static_cast<int32_t>(added.value());
     return added.status();
   });

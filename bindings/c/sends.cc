@@ -28,14 +28,16 @@ Result<OperationCall> call_between(rueda_session* session, const Transfer& trans
   const Result<rueda_op_options> copy = copy_in(given, "rueda_op_options");
   if (!copy.ok()) return copy.status();
   options = copy.value();
-  RUEDA_RETURN_IF_ERROR(engine.process_sets().check_member(static_cast<SetId>(options.process_set)));
+  const auto given_set = static_cast<SetId>(options.process_set);
+  if (given_set >= kFirstPairSet) return ProcessSets::unknown(given_set);
+  RUEDA_RETURN_IF_ERROR(engine.process_sets().check_member(given_set));
   const int own = engine.plan().rank;
-  if (!engine.process_sets().contains(static_cast<SetId>(options.process_set), transfer.peer) || transfer.peer == own) {
+  if (!engine.process_sets().contains(given_set, transfer.peer) || transfer.peer == own) {
     return Status(Code::kInvalidArgument,
                   fmt::format("peer {} is not another member of process set {}", transfer.peer, options.process_set));
   }
   const int sender = transfer.side == Side::kSends ? own : transfer.peer;
-  const Result<SetId> set = session->pairs.of(engine, sender, transfer.side == Side::kSends ? transfer.peer : own);
+  const Result<SetId> set = engine.pair_set(sender, transfer.side == Side::kSends ? transfer.peer : own);
   if (!set.ok()) return set.status();
   options.process_set = static_cast<int32_t>(set.value());
   return OperationCall{.kind = OpKind::kSend,

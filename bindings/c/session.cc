@@ -136,7 +136,8 @@ std::string in_words(std::vector<std::vector<int>> sets) {
 /// A set of rueda_init is a set like others, whose name says its place.
 Status add_static_sets(Engine& engine, const std::vector<std::vector<int>>& sets) {
   for (size_t i = 0; i < sets.size(); ++i) {
-    const Result<SetId> added = engine.add_process_set(sets[i], "rueda_init." + std::to_string(i + 1));
+    const Result<SetId> added =
+        engine.add_process_set(sets[i], std::string(kOwnNames) + "init." + std::to_string(i + 1));
     if (!added.ok()) return added.status();
   }
   return {};

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "bindings/c/completion_queue.h"
-#include "bindings/c/pair_sets.h"
 #include "bindings/c/rueda.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/device_table.h"
@@ -24,7 +23,6 @@ struct rueda_session {
   std::atomic<uint64_t> groups{0};  ///< numbers of group instances
   /// Never null; the same from init on.
   const std::shared_ptr<rueda::core::CompletionQueue> completions = std::make_shared<rueda::core::CompletionQueue>();
-  rueda::core::PairSets pairs;
 };
 
 namespace rueda::core {

@@ -57,7 +57,14 @@ struct JoinEvent {
   uint64_t ticket = 0;
   int last = -1;
 };
-using Event = std::variant<BatchEvent, ErrorEvent, GoodbyeEvent, SetEvent, JoinEvent>;
+/// This rank counts as having submitted an operation that it never will: it failed with groups that disagree, of which
+/// this rank's own did not name it.
+struct LevelEvent {
+  SetId set = kGlobalSet;  ///< this rank's number for it
+  std::string name;
+  OpKind kind = OpKind::kAllreduce;  ///< of one without a name
+};
+using Event = std::variant<BatchEvent, ErrorEvent, GoodbyeEvent, SetEvent, JoinEvent, LevelEvent>;
 
 struct AgreementConfig {
   uint64_t epoch = 0;

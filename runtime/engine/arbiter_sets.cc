@@ -23,6 +23,12 @@ bool Arbiter::State::take_make_set(int rank, WireReader& reader) {
   const bool member = std::binary_search(asked.second.begin(), asked.second.end(), rank);
   if (!member && asked.first.empty()) return false;
   if (ended) return true;
+  const auto pair = pair_of(asked.first);
+  if (pair &&
+      asked.second == std::vector<int>{std::min(pair->first, pair->second), std::max(pair->first, pair->second)}) {
+    if (member) make_pair(asked);
+    return true;
+  }
   const bool spoiled = spoils(rank, asked);  // whoever asks for another list later has to hear of this one
   // Who has not seen the goodbye will, and knows then what it means for the set.
   const auto has_left = [this](int each) { return ranks[static_cast<size_t>(each)].left; };
@@ -35,6 +41,13 @@ bool Arbiter::State::take_make_set(int rank, WireReader& reader) {
     ask_for(rank, asked, number);
   }
   return true;
+}
+
+/// At once, for both, when the first of them asks.
+void Arbiter::State::make_pair(const NameAndRanks& asked) {
+  const auto has_left = [this](int each) { return ranks[static_cast<size_t>(each)].left; };
+  if (std::any_of(asked.second.begin(), asked.second.end(), has_left)) return;
+  if (pairs.insert(asked.first).second) make(asked, 0);
 }
 
 uint64_t Arbiter::State::count_asking(int rank, const NameAndRanks& asked) {
@@ -141,8 +154,15 @@ bool Arbiter::State::take_give_up_set(int rank, WireReader& reader) {
   SetKey& key = found->second;
   if (number >= key.counts[static_cast<size_t>(place - asked.second.begin())]) return false;
   if (number < key.base || number - key.base >= key.open.size()) return true;  // made or refused
-  const Status named(why.code(), print_name(asked.first) + " of " + print_list(asked.second) + ": " + why.sentence(),
-                     why.rank());
+  std::vector<int> have;
+  std::vector<int> have_not;
+  for (size_t member = 0; member < key.counts.size(); ++member) {
+    (key.counts[member] > number ? have : have_not).push_back(asked.second[member]);
+  }
+  const std::string sentence = print_name(asked.first) + " of " + print_list(asked.second) + ", asked for by " +
+                               rank_ranges(have, config.hosts) + " and not by " + rank_ranges(have_not, config.hosts) +
+                               ": " + why.sentence();
+  const Status named(why.code(), bounded_sentence(sentence), why.rank());
   refuse(asked, key, number, named);
   return true;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -182,6 +183,7 @@ struct Arbiter::State {
   void forget_set(Set& set);
   void forget_entry(Entry& entry);
   void drop_makings_with(int rank);
+  void make_pair(const NameAndRanks& asked);
 
   // arbiter_entries.cc: keys, ids, what is at rest.
   Entry* find_key(Set& set, std::string_view name, OpKind kind) const;
@@ -229,6 +231,7 @@ struct Arbiter::State {
   SetId next_set = 1;
   std::map<NameAndRanks, SetKey> set_keys;
   std::map<std::string, SetName> set_names;
+  std::set<std::string> pairs;  ///< names of those that are made
   std::deque<Rank> ranks;
   FrameQueue addressed;
   int relayed_from = 0;  ///< whose record of a relayed frame is at hand

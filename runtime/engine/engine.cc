@@ -174,7 +174,25 @@ Result<SetId> Engine::add_process_set(std::vector<int> ranks, const std::string&
   Result<SetId> number = sets_.add(ranks, name);
   if (!number.ok()) return number;
   Status entered = inbox_.push({InboxItem::Kind::kAddSet, nullptr, {number.value(), std::move(ranks), name}});
-  if (!entered.ok()) return entered;
+  if (!entered.ok()) {
+    static_cast<void>(sets_.remove(number.value()));
+    return entered;
+  }
+  if (baton_.nobody_looks()) ring_coordinator();
+  return number;
+}
+
+Result<SetId> Engine::pair_set(int sender, int receiver) {
+  MutexLock lock(pairs_mutex_);  // nobody uses it before it is asked for
+  const auto [number, fresh] = sets_.add_pair(sender, receiver);
+  if (!fresh) return number;
+  std::vector<int> ranks{std::min(sender, receiver), std::max(sender, receiver)};
+  const Status entered =
+      inbox_.push({InboxItem::Kind::kAddSet, nullptr, {number, std::move(ranks), pair_name(sender, receiver)}});
+  if (!entered.ok()) {
+    sets_.drop_pair(number);
+    return entered;
+  }
   if (baton_.nobody_looks()) ring_coordinator();
   return number;
 }

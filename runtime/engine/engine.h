@@ -68,6 +68,8 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   /// members have asked for the same ranks. Members match by `name`, or by the ranks and their order of asking where it
   /// is empty. kInvalidArgument: see `ProcessSets::add`; the session's state where it takes nothing.
   Result<SetId> add_process_set(std::vector<int> ranks, const std::string& name);
+  /// The set in which `sender` sends to `receiver`; one of them is this rank, the other another one.
+  Result<SetId> pair_set(int sender, int receiver) RUEDA_EXCLUDES(pairs_mutex_);
   /// Never blocks. kInvalidArgument: see `ProcessSets::remove`.
   Status remove_process_set(SetId number);
   const ProcessSets& process_sets() const { return sets_; }
@@ -163,6 +165,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   StallJudge stall_judge_ RUEDA_GUARDED_BY(baton_);  ///< rank 0's, as is the inquiry
   Inquiry inquiry_ RUEDA_GUARDED_BY(baton_);
   std::atomic<bool> rung_{false};  ///< the coordinator was rung and nobody has taken the baton since
+  Mutex pairs_mutex_;
   Mutex progress_mutex_;
   Condition progress_;             ///< `left_` or the abort changed
   std::atomic<bool> left_{false};  ///< this rank, or rank 0, has its goodbye in the order

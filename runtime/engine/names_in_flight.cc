@@ -31,9 +31,8 @@ Status refuse(const std::vector<Member>& members, size_t index) {
     return {Code::kInvalidArgument,
             fmt::format("{}: this name is twice in the group, as its members {} and {}", what, twin, index)};
   }
-  return {Code::kInvalidArgument,
-          fmt::format("{}: this name is already in flight in process set {}; wait for it or use another", what,
-                      request.set)};
+  return {Code::kInvalidArgument, fmt::format("{}: this name is already in flight {}; wait for it or use another", what,
+                                              print_place(request.set))};
 }
 
 }  // namespace

@@ -153,6 +153,7 @@ void Participant::State::level(std::span<const uint64_t> ids, uint64_t failure) 
     ++key->count;
     key->owed.erase(owed);
     freed = true;
+    events.emplace_back(LevelEvent{key->set->number, key->name, key->kind});
   }
 }
 

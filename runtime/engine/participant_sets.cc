@@ -11,6 +11,7 @@ Participant::State::Set& Participant::State::add_set(SetId number, const std::ve
 
 void Participant::add_set(SetId number, const std::vector<int>& ranks, const std::string& name) {
   if (!state_->over.ok()) return;
+  if (number >= kFirstPairSet && state_->sets.count(number) != 0) return;  // the other one has asked for it
   State::Set& set = state_->add_set(number, ranks);
   set.name = name;
   for (const int rank : ranks) {
@@ -51,23 +52,41 @@ void Participant::State::give_up(const Set& set, const Status& why) {
   proposals.record(kGlobalSet, ProposalKind::kGiveUpSet, record.size() + kMaxRecordBytes).raw(record.view());
 }
 
+Participant::State::Asking Participant::State::get_asking(WireReader& reader) const {
+  Asking asking;
+  asking.name = reader.text(kMaxNameBytes);
+  asking.ranks = get_ranks(reader, config.size);
+  asking.number = reader.varint();
+  return asking;
+}
+
 /// The set that an answer is about; null if there is none that waits for one.
-Participant::State::Set* Participant::State::asked_for(WireReader& reader) {
-  const std::string name = reader.text(kMaxNameBytes);
-  const std::vector<int> ranks = get_ranks(reader, config.size);
-  const uint64_t asking = reader.varint();
-  if (!reader.ok()) return nullptr;
+Participant::State::Set* Participant::State::asked_for(const Asking& asking) {
   for (auto& [number, set] : sets) {
     const bool waits = set.id == kNoSetId && set.over.ok() && set.member;
-    if (waits && set.name == name && set.ranks == ranks && set.asking == asking) return &set;
+    if (waits && set.name == asking.name && set.ranks == asking.ranks && set.asking == asking.number) return &set;
   }
   return nullptr;
 }
 
+/// That of two ranks is there for both when one has asked for it.
+Participant::State::Set* Participant::State::add_pair(const Asking& asking) {
+  const auto pair = pair_of(asking.name);
+  if (!pair || (pair->first != config.rank && pair->second != config.rank)) return nullptr;
+  const SetId number = pair_number(config.rank, pair->first, pair->second);
+  if (sets.count(number) != 0) return nullptr;
+  Set& set = add_set(number, asking.ranks);
+  set.name = asking.name;
+  return &set;
+}
+
 bool Participant::State::take_set(WireReader& reader) {
   const auto id = static_cast<SetId>(reader.varint(kNoSetId - 1));
-  Set* set = asked_for(reader);
-  if (set == nullptr || made.count(id) != 0) return false;
+  const Asking asking = get_asking(reader);
+  if (!reader.ok() || made.count(id) != 0) return false;
+  Set* set = asked_for(asking);
+  if (set == nullptr) set = add_pair(asking);
+  if (set == nullptr) return false;
   set->id = id;
   made.emplace(id, set);
   if (set->gone) {
@@ -107,8 +126,9 @@ bool Participant::State::abandon_waiting(uint64_t ticket, const std::string& sen
 }
 
 bool Participant::State::take_no_set(WireReader& reader) {
-  Set* set = asked_for(reader);
+  const Asking asking = get_asking(reader);
   const Status why = get_failure(reader, config.size);
+  Set* set = reader.ok() ? asked_for(asking) : nullptr;
   if (!reader.ok() || set == nullptr) return false;
   end_set(*set, why);
   if (set->gone) erase(*set);

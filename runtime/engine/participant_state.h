@@ -143,7 +143,15 @@ struct Participant::State {
 
   // participant_sets.cc: sets made, refused, ended, forgotten.
   Set& add_set(SetId number, const std::vector<int>& ranks);
-  Set* asked_for(WireReader& reader);
+  /// What an answer about a set says of it.
+  struct Asking {
+    std::string name;
+    std::vector<int> ranks;
+    uint64_t number = 0;
+  };
+  Asking get_asking(WireReader& reader) const;
+  Set* asked_for(const Asking& asking);
+  Set* add_pair(const Asking& asking);
   void give_up(const Set& set, const Status& why);
   bool take_set(WireReader& reader);
   bool take_no_set(WireReader& reader);

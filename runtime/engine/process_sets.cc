@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "runtime/engine/messages.h"
+#include "runtime/engine/set_members.h"
 
 namespace rueda::core {
 namespace {
@@ -52,7 +53,20 @@ Result<SetId> ProcessSets::add(std::vector<int>& ranks, const std::string& name)
   return number;
 }
 
+std::pair<SetId, bool> ProcessSets::add_pair(int sender, int receiver) {
+  MutexLock lock(mutex_);
+  const SetId number = pair_number(rank_, sender, receiver);
+  std::vector<int> ranks{std::min(sender, receiver), std::max(sender, receiver)};
+  return {number, sets_.emplace(number, Entry{std::move(ranks), pair_name(sender, receiver), true, false, 0}).second};
+}
+
+void ProcessSets::drop_pair(SetId number) {
+  MutexLock lock(mutex_);
+  sets_.erase(number);
+}
+
 Status ProcessSets::remove(SetId number) {
+  if (number >= kFirstPairSet) return unknown(number);
   if (number == kGlobalSet) return wrong("process set 0, that of all ranks, cannot be removed");
   MutexLock lock(mutex_);
   const auto found = sets_.find(number);
@@ -87,7 +101,7 @@ Status ProcessSets::enter(SetId number, OpKind kind) {
   }
   MutexLock lock(mutex_);
   const auto found = sets_.find(number);
-  if (found == sets_.end()) return unknown(number);
+  if (found == sets_.end() || (number >= kFirstPairSet && kind != OpKind::kSend)) return unknown(number);
   if (!found->second.member) return no_member(number);
   if (found->second.joined) return has_joined(number);
   found->second.joined = joins;
@@ -115,7 +129,7 @@ Result<std::vector<int>> ProcessSets::ranks(SetId number) const {
   }
   MutexLock lock(mutex_);
   const auto found = sets_.find(number);
-  if (found == sets_.end()) return unknown(number);
+  if (found == sets_.end() || number >= kFirstPairSet) return unknown(number);
   return found->second.ranks;
 }
 

@@ -236,6 +236,9 @@ void Turn::act() {
       parts_.observer.member_finished(member, {});
     } else if (const auto* set = std::get_if<SetEvent>(&event)) {
       parts_.teams.add(set->number, set->members);
+    } else if (const auto* level = std::get_if<LevelEvent>(&event)) {
+      log(LogLevel::kDebug, "rank {} counts as having submitted {} \"{}\", which its own group does not name",
+          parts_.config.rank, name_of(level->kind), level->name);
     } else {
       const int rank = std::get<GoodbyeEvent>(event).rank;
       left_[static_cast<size_t>(rank)] = 1;

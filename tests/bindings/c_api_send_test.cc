@@ -126,4 +126,46 @@ TEST_CASE("nobody sends to itself or beyond the ranks") {
   });
 }
 
+TEST_CASE("a first send that nobody receives in time is one error, and the next one is received") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    std::vector<float> values(4, 1), got(4);
+    if (rank == 0) {
+      const rueda_handle lonely = send(session, values, 1, "lonely");
+      expect_code(rueda_abandon(lonely, 10), RUEDA_TIMEOUT, "abandon");
+      const std::string why = rueda_handle_error(lonely);
+      expect(why.find("not by rank 1") != std::string::npos, why);
+      rueda_release(lonely);
+    }
+    expect_usable(session, "given up");
+    expect_finished(rank == 0 ? send(session, values, 1, "next") : recv(session, got, 0, "next"));
+    expect(rank == 0 || got == values, "the values");
+    expect_usable(session, "received");
+  });
+}
+
+TEST_CASE("sends use up no numbers of process sets, and no set can be named as theirs are") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    std::vector<float> values(4, 1);
+    const std::vector<int32_t> both{0, 1};
+    int32_t before = -1, after = -1, other = -1;
+    expect_code(rueda_process_set_add(session, 2, both.data(), "before", &before), RUEDA_OK, "a set");
+    expect_finished(rank == 0 ? send(session, values, 1, "w") : recv(session, values, 0, "w"));
+    expect_code(rueda_process_set_add(session, 2, both.data(), "after", &after), RUEDA_OK, "a set");
+    expect(after == before + 1, "the sets' numbers");
+    expect_code(rueda_process_set_add(session, 2, both.data(), "rueda.send.1.0", &other), RUEDA_INVALID_ARGUMENT,
+                "a set named as the library's own");
+    const std::vector<int32_t> many(1000, 0);
+    expect_code(rueda_process_set_add(session, many.size(), many.data(), nullptr, &other), RUEDA_INVALID_ARGUMENT,
+                "more ranks than there are");
+    rueda_op_options options = named("x");
+    options.process_set = 1 << 30;  // what the library calls that of its own
+    const CTensor tensor(values, RUEDA_F32);
+    rueda_handle handle = 0;
+    expect_code(rueda_allreduce_async(session, tensor.get(), tensor.get(), RUEDA_SUM, &options, &handle),
+                RUEDA_INVALID_ARGUMENT, "an all-reduce there");
+    expect_code(rueda_process_set_remove(session, 1 << 30), RUEDA_INVALID_ARGUMENT, "to remove it");
+    expect_usable(session, "all of it");
+  });
+}
+
 }  // namespace rueda::test

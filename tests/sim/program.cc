@@ -124,7 +124,8 @@ void spoil(Random& random, Unit& unit) {
   }
 }
 
-/// Sets that ranks add themselves; some have one list, so that only their order tells them apart.
+/// Sets that ranks add themselves; some have one list, so that only their order tells them apart, and some are those
+/// in which one rank sends to another.
 void make_added_sets(Random& random, Job& job, bool wrong) {
   std::vector<int> all(static_cast<size_t>(job.config.size));
   for (size_t rank = 0; rank < all.size(); ++rank) all[rank] = static_cast<int>(rank);
@@ -136,6 +137,12 @@ void make_added_sets(Random& random, Job& job, bool wrong) {
     if (!job.added.empty() && random.once_in(3)) set.members.ranks = job.added.back().members.ranks;
     std::sort(set.members.ranks.begin(), set.members.ranks.end());
     if (random.once_in(2)) set.name = "set" + std::to_string(set.members.id);
+    if (all.size() > 1 && random.once_in(4)) {
+      set.name = core::pair_name(all[0], all[1]);
+      set.members.ranks = {std::min(all[0], all[1]), std::max(all[0], all[1])};
+      const auto same = [&set](const AddedSet& other) { return other.name == set.name; };
+      if (std::any_of(job.added.begin(), job.added.end(), same)) continue;
+    }
     // The wrong list must not be one that its only rank agrees on.
     set.spoiled = wrong && !set.name.empty() && set.members.ranks.size() > 2 && random.once_in(4);
     job.added.push_back(set);
@@ -148,7 +155,7 @@ void add_sets(Random& random, Job& job, int rank, std::vector<std::vector<Step>>
   for (const AddedSet& set : job.added) {
     std::vector<int> ranks = set.members.ranks;
     const bool member = std::binary_search(ranks.begin(), ranks.end(), rank);
-    if (!member && (set.name.empty() || random.once_in(2))) continue;
+    if (!member && (set.name.empty() || core::pair_of(set.name) || random.once_in(2))) continue;
     if (set.spoiled && ranks.front() == rank) ranks.pop_back();
     const Step add{Step::Kind::kAddSet, set.members.id, {}, ranks};
     auto& thread = threads[job.config.sets.size() + set.members.id - kFirstAdded];
@@ -157,6 +164,7 @@ void add_sets(Random& random, Job& job, int rank, std::vector<std::vector<Step>>
     } else {
       thread.insert(thread.begin(), add);
     }
+    if (core::pair_of(set.name)) continue;
     if (random.once_in(2)) thread.push_back({Step::Kind::kRemoveSet, set.members.id, {}, {}});
   }
   job.steps[static_cast<size_t>(rank)] = first;
@@ -248,7 +256,8 @@ Job make_job(uint64_t seed, int ranks) {
   }
   for (const AddedSet& set : job.added) {
     // Who gives another list may wait in a join for members that know of no such set.
-    make_set(random, set.members, wrong, thread == joining && !set.spoiled, threads, thread);
+    make_set(random, set.members, wrong, thread == joining && !set.spoiled && !core::pair_of(set.name), threads,
+             thread);
     ++thread;
   }
   // Ranks that wait for each operation and take sets in different orders wait for each other.

@@ -119,7 +119,7 @@ void Simulation::step(size_t rank) {
     case Step::Kind::kJoin: return join(rank, next.set);
     case Step::Kind::kAddSet:
       say(rank, "adds set " + std::to_string(next.set));
-      return self.participant->add_set(next.set, next.ranks, added_set(job_, next.set)->name);
+      return self.participant->add_set(own_number(rank, next.set), next.ranks, added_set(job_, next.set)->name);
     case Step::Kind::kRemoveSet:
       say(rank, "removes set " + std::to_string(next.set));
       records_[rank].removed.push_back(next.set);
@@ -145,12 +145,14 @@ void Simulation::submit(size_t rank, Unit unit) {
                   (grouped ? " in group " + std::to_string(next_submission_) : ""));
   }
   ++next_submission_;
+  for (core::Request& request : unit) request.set = own_number(rank, request.set);
   self.participant->submit(unit);
   take_events(rank, first);
   for (uint64_t id = first; id < next_ticket_; ++id) {
     Ticket& ticket = records_[rank].tickets[id];
     if (!ticket.refused) ticket.occurrence = records_[rank].submitted[key_of(ticket.request)]++;
   }
+  skip_levelled(rank);
 }
 
 void Simulation::flush(size_t rank) {
@@ -195,6 +197,7 @@ void Simulation::deliver_down(size_t rank) {
   if (const core::Status status = self.participant->receive(frame); !status.ok()) fail(status.sentence());
   self.dirty = true;  // it may have evictions to tell
   take_events(rank, next_ticket_);
+  skip_levelled(rank);
 }
 
 void Simulation::take_events(size_t rank, uint64_t submitted_from) {
@@ -215,9 +218,16 @@ void Simulation::take_events(size_t rank, uint64_t submitted_from) {
       say(rank, "join " + std::to_string(join->ticket) + " ends: rank " + std::to_string(join->last) + " was the last");
       if (!end_join(rank, join->ticket, join->last)) fail("a join ended that nobody asked for");
     } else if (const auto* set = std::get_if<core::SetEvent>(&event)) {
-      say(rank, "set " + std::to_string(set->number) + " has id " + std::to_string(set->members.id));
-      records_[rank].made[set->number] = set->members.id;
-      if (set->members.ranks != members_of(job_, set->number).ranks) fail("a set was made with other ranks");
+      const core::SetId number = number_in_job(rank, set->number);
+      say(rank, "set " + std::to_string(number) + " has id " + std::to_string(set->members.id));
+      records_[rank].made[number] = set->members.id;
+      if (set->members.ranks != members_of(job_, number).ranks) fail("a set was made with other ranks");
+    } else if (const auto* level = std::get_if<core::LevelEvent>(&event)) {
+      core::Request request;
+      request.set = number_in_job(rank, level->set);
+      request.name = level->name;
+      request.metadata.kind = level->kind;
+      levelled_.push_back(key_of(request));
     } else {
       records_[rank].goodbyes.push_back(std::get<GoodbyeEvent>(event).rank);
       say(rank, "sees the goodbye of rank " + std::to_string(records_[rank].goodbyes.back()));

@@ -71,6 +71,9 @@ class Simulation {
   void plan();
   void goodbye(size_t rank);
   void take_events(size_t rank, uint64_t submitted_from);
+  void skip_levelled(size_t rank);
+  core::SetId own_number(size_t rank, core::SetId set) const;
+  core::SetId number_in_job(size_t rank, core::SetId own) const;
   void take_batch(size_t rank, const core::BatchEvent& given);
   void complete(size_t rank, uint64_t ticket, Outcome outcome);
   void release_name(size_t rank, const Ticket& ticket);
@@ -115,6 +118,7 @@ class Simulation {
   std::vector<Host> hosts_;
   std::vector<RankRecord> records_;
   std::map<core::SetId, std::map<std::string, uint64_t>> maximum_;  ///< counters by key, when all had joined last
+  std::vector<std::string> levelled_;                               ///< keys, of the events at hand
   uint64_t next_ticket_ = 1;
   uint64_t next_submission_ = 1;
   std::string violation_;

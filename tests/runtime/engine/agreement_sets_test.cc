@@ -172,7 +172,8 @@ TEST_CASE("a set removed before it was made is refused to those who ask later") 
   world.exchange();
   REQUIRE(world.errors(1).size() == 1);
   CHECK(world.errors(1).front().status.sentence() ==
-        "a process set without a name of ranks 0-1: rank 0 (host a) has removed the process set; allreduce \"w\" needs "
+        "a process set without a name of ranks 0-1, asked for by rank 0 (host a) and not by rank 1 (host a): rank 0 "
+        "(host a) has removed the process set; allreduce \"w\" needs "
         "it");
   // The next pair of requests belongs together again.
   add_on(world, {0, 1}, {0, 1}, "", kSecond);
@@ -210,8 +211,9 @@ TEST_CASE("abandoning an operation whose set is never made gives the set up on a
     REQUIRE(world.errors(rank).size() == 1);
     CHECK(world.errors(rank).front().status.code() == Code::kTimeout);
     CHECK(world.errors(rank).front().status.sentence() ==
-          "process set \"tp\" of ranks 0-2: rank 2 never came; allreduce \"" + std::string(rank == 1 ? "v" : "w") +
-              "\" needs it");
+          "process set \"tp\" of ranks 0-2, asked for by ranks 0-1 (host a) and not by rank 2 (host a): rank 2 never "
+          "came; allreduce \"" +
+              std::string(rank == 1 ? "v" : "w") + "\" needs it");
   }
 }
 
@@ -323,4 +325,17 @@ TEST_CASE("lists of ranks survive the wire as ranges and no list without a rank 
   WireReader empty(none.view());
   get_ranks(empty, 5);
   CHECK_FALSE(empty.ok());
+}
+
+TEST_CASE("a set that is given up before it is made says who asked for it") {
+  World world(3);
+  add_on(world, {0, 2}, {0, 1, 2}, "late");
+  const uint64_t ticket = world.submit(0, in_set(number_of(0), "w"));
+  world.exchange();
+  world.participant(0).abandon(ticket, "given up");
+  world.exchange();
+  REQUIRE(world.errors(0).size() == 1);
+  CHECK(world.errors(0).front().status.sentence().find(
+            "process set \"late\" of ranks 0-2, asked for by rank 0 (host a), rank 2 (host a) and not by rank 1 (host "
+            "a): given up") != std::string::npos);
 }
