@@ -29,6 +29,9 @@ int32_t rueda_dump(rueda_session* session, const char* path) {
   return core::guarded([&]() -> core::Status {
     const auto engine = core::engine_of(session);
     if (!engine.ok()) return engine.status();
+    if (path != nullptr && *path == '\0') {
+      return {core::Code::kInvalidArgument, "path is empty; NULL writes to the log"};
+    }
     const core::RankDump dump = engine.value()->dump();
     if (path != nullptr) return core::write_dump(dump, path);
     for (const std::string& line : core::dump_lines(dump)) core::log(core::LogLevel::kWarning, "{}", line);

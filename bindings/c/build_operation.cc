@@ -28,8 +28,8 @@ Status check_options(const rueda_op_options& options) {
     return wrong(
         fmt::format("name \"{}\" and name_id {} are both given: one of them is", options.name, options.name_id));
   }
-  if (options.more != 0 && options.more != 1) {
-    return wrong(fmt::format("rueda_op_options.more is {}; it is 0 or 1", options.more));
+  for (const auto& [field, value] : {std::pair("more", options.more), std::pair("drain", options.drain)}) {
+    if (value != 0 && value != 1) return wrong(fmt::format("rueda_op_options.{} is {}; it is 0 or 1", field, value));
   }
   return {};
 }
@@ -93,7 +93,9 @@ Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>
   RUEDA_RETURN_IF_ERROR(check_options(options.value()));
   RUEDA_RETURN_IF_ERROR(engine->process_sets().check_member(static_cast<SetId>(options.value().process_set)));
   RUEDA_RETURN_IF_ERROR(check_group_size(call.count));
-  if (has_tensors(call) && tensor_missing(call, engine->plan().rank)) return wrong("a tensor argument is NULL");
+  if (has_tensors(call) && tensor_missing(call, engine->plan().rank))
+    return wrong(
+        fmt::format("{}: {} is NULL", name_of(call.kind), call.inputs == nullptr ? "the input" : "the output"));
   auto operation = std::make_shared<Operation>(engine, spec_of(call, options.value(), devices, handle), call.count);
   RUEDA_RETURN_IF_ERROR(fill_members(*operation, devices, call, options.value()));
   RUEDA_RETURN_IF_ERROR(operation->mark_inputs());

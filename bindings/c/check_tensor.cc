@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "bindings/c/copy_in.h"
 #include "runtime/base/dtype.h"
 
@@ -23,15 +25,18 @@ Status count_elements(const char* what, CheckedTensor& checked) {
   const rueda_tensor& tensor = checked.tensor;
   const bool opaque = tensor.dtype == RUEDA_OPAQUE;
   uint64_t count = 1;
-  bool empty = false;
   const size_t element = opaque ? tensor.element_bytes : size_of(static_cast<Dtype>(tensor.dtype));
   if (element == 0 || element > kMaxBytes) {
     return wrong_tensor(what, fmt::format("element_bytes is {}; an opaque element has 1 to 2^47 bytes", element));
   }
+  const std::span extents(tensor.shape, static_cast<size_t>(tensor.dimensions));
+  const bool empty = std::find(extents.begin(), extents.end(), 0) != extents.end();
   for (int32_t d = 0; d < tensor.dimensions; ++d) {
     const int64_t extent = tensor.shape[d];
     if (extent < 0) return wrong_tensor(what, fmt::format("dimension {} is {}, the least is 0", d, extent));
-    if (extent == 0) empty = true;
+    if (static_cast<uint64_t>(extent) > kMaxBytes) {
+      return wrong_tensor(what, fmt::format("dimension {} is {}, the limit is 2^47", d, extent));
+    }
     if (!empty && static_cast<uint64_t>(extent) > kMaxBytes / element / count) {
       return wrong_tensor(what, fmt::format("the tensor has more than 2^47 bytes, the limit, at dimension {}", d));
     }

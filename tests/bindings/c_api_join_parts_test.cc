@@ -189,7 +189,13 @@ TEST_CASE("every exchange fails on the others with the names of those who have j
       };
       rueda_op_options options = named(nullptr);
       rueda_handle handle = 0;
-      int32_t code = rueda_allgather_async(session, tensor.get(), nullptr, &options, &handle);
+      int32_t code = rueda_allreduce_async(session, tensor.get(), tensor.get(), RUEDA_ADASUM, &options, &handle);
+      const Ending adasum = finish(handle);
+      expect(code == RUEDA_OK && adasum.code == expected, std::string("adasum") + when + ": " + adasum.sentence);
+      expect(expected == RUEDA_OK || adasum.sentence.find("rank 1 (host") != std::string::npos, adasum.sentence);
+      expect(expected == RUEDA_OK || adasum.sentence.find("has joined, and adasum weighs") != std::string::npos,
+             adasum.sentence);
+      code = rueda_allgather_async(session, tensor.get(), nullptr, &options, &handle);
       ended(code, handle, "allgather");
       code = rueda_alltoall_async(session, tensor.get(), nullptr, nullptr, &options, &handle);
       ended(code, handle, "alltoall");

@@ -1,9 +1,12 @@
 // Searches seeds for one that breaks a promise of agreement, or replays one. Usage: --help.
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "tests/sim/scale.h"
@@ -69,7 +72,12 @@ int run_scale(const rueda::sim::ScaleJob& job, const std::string& json_file) {
                                          {"bytes_per_tensor_per_step", report.bytes_per_tensor_per_step},
                                          {"violations", report.violations.size()},
                                          {"first_violations", report.violations}};
-    std::ofstream(json_file) << json.dump(2) << "\n";
+    std::ofstream file(json_file);
+    file << json.dump(2) << "\n";
+    if (!file.flush()) {
+      std::cerr << "rueda-simulate: " << json_file << " cannot be written: " << std::strerror(errno) << "\n";
+      return 1;
+    }
   }
   return within_limits(report) ? 0 : 1;
 }
