@@ -1,7 +1,7 @@
 // Random programs of collectives over random process sets, each rank in an order of its own, against a plain reference.
 //
-//   TEST_SEED=17 c_api_random_programs_test      the program of that seed, as a failure names it
-//   TEST_SEEDS=10000 c_api_random_programs_test  that many
+//   TEST_SEED=17 bindings_tests "random programs*"      the program of that seed, as a failure names it
+//   TEST_SEEDS=10000 bindings_tests "random programs*"  that many
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-"""Rueda for NumPy arrays: the same functions as for PyTorch, without gradients.
+"""Rueda for NumPy arrays: all-reduce, broadcast, sets, join and the job's numbers as for PyTorch, without gradients.
 
     import rueda.numpy as hvd
 

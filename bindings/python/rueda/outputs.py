@@ -2,7 +2,7 @@
 
 import functools
 import math
-from typing import Any, List, Tuple
+from typing import Any, List, Sequence, Tuple
 
 from rueda import errors
 from rueda._native import ffi, lib
@@ -23,18 +23,18 @@ def _let_go(owner: _Owner, memory: Any) -> None:
     """Called when a buffer's memory is not looked at any more; the reference to `owner` goes with this call's."""
 
 
-def take_outputs(handle: Handle, count: int, element_bytes: int) -> List[Tuple[Any, Tuple[int, ...]]]:
+def take_outputs(handle: Handle, element_bytes: Sequence[int]) -> List[Tuple[Any, Tuple[int, ...]]]:
     """The outputs of a handle that has just succeeded: for each its memory as a writeable buffer, None where it has no
-    elements, and its shape. For use in a handle's `finish`."""
+    elements, and its shape. For use in a handle's `finish`. element_bytes: of an element of each output."""
     owner = _Owner(handle.surrender())
     address, extents = ffi.new("uintptr_t*"), ffi.new("int64_t[16]")
     outputs = []
-    for index in range(count):
+    for index, width in enumerate(element_bytes):
         dimensions = lib.rueda_py_output(owner.number, index, address, extents)
         if dimensions < 0:
             raise errors.last_error(-dimensions)
         shape = tuple(extents[0:dimensions])
-        size = math.prod(shape) * element_bytes
+        size = math.prod(shape) * width
         if size == 0:
             outputs.append((None, shape))
             continue

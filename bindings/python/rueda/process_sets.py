@@ -81,7 +81,7 @@ def id_of(process_set: ProcessSet) -> int:
     """The number of the set in this job. ValueError: it belongs to none."""
     number = process_set.process_set_id
     if number is None:
-        raise ValueError(f"{process_set} belongs to no job: add it with add_process_set() on all ranks")
+        raise ValueError(f"{process_set} belongs to no job: add it with add_process_set() on all its ranks")
     return number
 
 

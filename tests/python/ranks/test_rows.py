@@ -196,3 +196,13 @@ def test_rows_move_within_a_process_set(dtype):
         assert torch.equal(hvd.reducescatter(mine, op=hvd.Sum, process_set=pair), (both[:2] + both[2:])[hvd.rank() : hvd.rank() + 1])
         hvd.barrier(process_set=pair)
     hvd.remove_process_set(pair)
+
+
+def test_a_group_may_hold_tensors_of_several_dtypes():
+    for first, second in [(torch.int64, torch.float32), (torch.uint8, torch.float64)]:
+        mine = [torch.full((hvd.rank() + 1, 2), hvd.rank(), dtype=first), torch.full((3,), hvd.rank(), dtype=second)]
+        for name in (None, f"mixed.{first}"):
+            rows, values = hvd.grouped_allgather(mine, name)
+            assert rows.dtype == first and values.dtype == second
+            assert rows[:, 0].tolist() == [rank for rank in range(hvd.size()) for _ in range(rank + 1)]
+            assert values.tolist() == [rank for rank in range(hvd.size()) for _ in range(3)]

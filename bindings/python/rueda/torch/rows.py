@@ -33,7 +33,7 @@ def _as_tensor(memory: Any, shape: Sequence[int], like: torch.Tensor) -> torch.T
 
 def take(handle: Handle, inputs: Sequence[torch.Tensor]) -> List[torch.Tensor]:
     """The outputs of a finished handle as tensors like the inputs."""
-    taken = take_outputs(handle, len(inputs), inputs[0].element_size() if inputs else 1)
+    taken = take_outputs(handle, [tensor.element_size() for tensor in inputs])
     return [_as_tensor(memory, shape, like) for (memory, shape), like in zip(taken, inputs)]
 
 
@@ -146,13 +146,13 @@ def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[
 
 
 class SparseReduction:
-    """A sparse tensor on its way; called, it waits and returns the reduced one. `handle` is enqueued last."""
+    """A sparse tensor on its way, its indices and values as one group; called, it waits and returns the reduced one."""
 
-    def __init__(self, indices: Handle, handle: Handle, shape: Sequence[int], divisor: int):
-        self._indices, self.handle, self._shape, self._divisor = indices, handle, shape, divisor
+    def __init__(self, handle: Handle, shape: Sequence[int], divisor: int):
+        self.handle, self._shape, self._divisor = handle, shape, divisor
 
     def __call__(self) -> torch.Tensor:
-        places, values = self._indices.wait(), self.handle.wait()
+        places, values = self.handle.wait()
         return torch.sparse_coo_tensor(places.t(), values / self._divisor, self._shape).coalesce()
 
 
@@ -167,6 +167,5 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: int = 
     if not tensor.is_sparse:
         raise ValueError(f"the tensor's layout is {tensor.layout}; sparse_allreduce_async() reduces sparse ones")
     entries = tensor.detach().coalesce()
-    indices = allgather_async(entries.indices().t(), None if name is None else name + ".indices", process_set)
-    values = allgather_async(entries.values(), None if name is None else name + ".values", process_set)
-    return SparseReduction(indices, values, tensor.shape, process_set.size() if op == Average else 1)
+    gathered = grouped_allgather_async([entries.indices().t(), entries.values()], name, process_set)
+    return SparseReduction(gathered, tensor.shape, process_set.size() if op == Average else 1)
