@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <sstream>
 
 #include "launcher/descendants.h"
 #include "launcher/introduction.h"
@@ -21,6 +23,7 @@
 #include "runtime/base/build_id.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/usable_cores.h"
+#include "runtime/net/interfaces.h"
 #include "runtime/rendezvous/store_relay.h"
 
 namespace rueda::core::launcher {
@@ -41,6 +44,8 @@ class Agent {
 
  private:
   void receive(const Message& message);
+  void listen(const std::string& interfaces);
+  void reach(const std::string& places);
   void start(const std::string& bytes);
   Status find_store(StartOrder& order);
   Result<std::string> relay_store(const StartOrder& order, const std::string& store);
@@ -73,6 +78,7 @@ class Agent {
   bool childless_ = false;
   bool leaving_ = false;
   std::unique_ptr<StoreRelay> relay_;
+  UniqueFd listener_;  // other hosts' connections end in its queue: that they arrive is all they ask
 };
 
 Agent::Agent(UniqueFd guard)
@@ -113,6 +119,8 @@ void Agent::receive(const Message& message) {
     case MessageType::kTaken: return taps_.taken(message.number);
     case MessageType::kEnd: return end(milliseconds(message.number));
     case MessageType::kPing: return link_.send({MessageType::kPong, -1, 0, {}});
+    case MessageType::kListen: return listen(message.bytes);
+    case MessageType::kReach: return reach(message.bytes);
     default: return;  // an agent's own kinds; hvdrun does not send them
   }
 }
@@ -146,8 +154,28 @@ void Agent::start(const std::string& bytes) {
   reap();
 }
 
+/// Where it cannot, it says so: nobody reaches rank 0's host then, which is as much of an answer.
+void Agent::listen(const std::string& interfaces) {
+  auto addresses = listen_addresses(interfaces);
+  std::string all;
+  for (const std::string& address : addresses.ok() ? addresses.value() : std::vector<std::string>()) {
+    if (address != "127.0.0.1") all += (all.empty() ? "" : " ") + address;
+  }
+  listener_ = listen_anywhere();
+  link_.send({MessageType::kListening, -1, listening_port(listener_), all});
+}
+
+void Agent::reach(const std::string& places) {
+  std::istringstream words(places);
+  const std::vector<std::string> candidates{std::istream_iterator<std::string>(words), {}};
+  const auto path = find_path(candidates, kStoreAnswers, "rank 0's host");
+  link_.send({MessageType::kReached, -1, 0,
+              path.ok() ? fmt::format("reaches rank 0's host at {} from {}", path.value().to, path.value().from)
+                        : path.status().sentence()});
+}
+
 Status Agent::find_store(StartOrder& order) {
-  const auto store = find_store_path(order.stores, kStoreAnswers);
+  const auto store = find_path(order.stores, kStoreAnswers, "hvdrun's store");
   if (!store.ok()) return store.status();
   link_.send({MessageType::kRoute, -1, 0,
               fmt::format("reaches the store at {} from {}", store.value().to, store.value().from)});

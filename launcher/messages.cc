@@ -24,8 +24,8 @@ std::vector<std::string> read_texts(WireReader& reader) {
 }
 
 bool known(uint8_t type) {
-  return (type >= static_cast<uint8_t>(MessageType::kStart) && type <= static_cast<uint8_t>(MessageType::kPing)) ||
-         (type >= static_cast<uint8_t>(MessageType::kStarted) && type <= static_cast<uint8_t>(MessageType::kGuardGone));
+  return (type >= static_cast<uint8_t>(MessageType::kStart) && type <= static_cast<uint8_t>(MessageType::kReach)) ||
+         (type >= static_cast<uint8_t>(MessageType::kStarted) && type <= static_cast<uint8_t>(MessageType::kReached));
 }
 
 }  // namespace

@@ -25,10 +25,14 @@ namespace rueda::core::launcher {
 ///   kTaken                      -       bytes printed   -                 the agent may send as many again
 ///   kEnd                        -       grace, in ms    -                 SIGTERM to all, SIGKILL after the grace
 ///   kPing                       -       silence, in ms  -                 answered by kPong; first after kHere
+///   kListen                     -       -               RUEDA_NETWORK_INTERFACES; answered by kListening
+///   kReach                      -       -               address:port of rank 0's host, by spaces; answered by kReached
 ///
 ///   agent to hvdrun
 ///   kHere                       -       -               an Introduction; its first message
 ///   kRoute                      -       -               how it reached the store, a clause; before its ranks start
+///   kReached                    -       -               the answer to kReach, a clause
+///   kListening                  -       port            the numeric addresses that ranks there would offer, by spaces
 ///   kStarted                    which   pid             -
 ///   kNotStarted                 which   errno           a sentence
 ///   kOutput                     whose   1 or 2          what it wrote to stdout or stderr; none: its end
@@ -49,6 +53,8 @@ enum class MessageType : uint8_t {
   kTaken = 4,
   kEnd = 5,
   kPing = 6,
+  kListen = 7,
+  kReach = 8,
   kStarted = 65,
   kNotStarted = 66,
   kOutput = 67,
@@ -61,6 +67,8 @@ enum class MessageType : uint8_t {
   kPong = 74,
   kCutOff = 75,
   kGuardGone = 76,
+  kListening = 77,
+  kReached = 78,
 };
 
 struct Message {

@@ -1,7 +1,9 @@
 #include "launcher/store_route.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -56,7 +58,7 @@ std::string local_address(int fd) {
   return text.substr(0, text.rfind(':'));
 }
 
-Status none_answered(const std::vector<Try>& tries) {
+Status none_answered(const std::vector<Try>& tries, const char* what) {
   std::string all;
   for (const Try& one : tries) {
     const std::string reason = one.error == EINPROGRESS ? "no answer"
@@ -64,7 +66,7 @@ Status none_answered(const std::vector<Try>& tries) {
                                                         : one.reason;
     all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", one.text, reason);
   }
-  return {Code::kSystem, fmt::format("cannot reach hvdrun's store ({})", all.empty() ? "it has no address" : all)};
+  return {Code::kSystem, fmt::format("cannot reach {} ({})", what, all.empty() ? "it has no address" : all)};
 }
 
 }  // namespace
@@ -90,13 +92,14 @@ std::string with_port(const std::string& numeric, uint16_t port) {
   return v6 ? fmt::format("[{}]:{}", numeric, port) : fmt::format("{}:{}", numeric, port);
 }
 
-Result<StorePath> find_store_path(const std::vector<std::string>& candidates, std::chrono::milliseconds limit) {
+Result<WorkingPath> find_path(const std::vector<std::string>& candidates, std::chrono::milliseconds limit,
+                              const char* what) {
   const Deadline deadline = Deadline::after(limit);
   std::vector<Try> tries;
   for (const std::string& candidate : candidates) tries.push_back(begin(candidate));
   for (;;) {
     for (const Try& one : tries) {
-      if (one.error == 0) return StorePath{one.text, local_address(one.fd.get())};
+      if (one.error == 0) return WorkingPath{one.text, local_address(one.fd.get())};
     }
     std::vector<pollfd> waiting;
     std::vector<Try*> whose;
@@ -106,12 +109,34 @@ Result<StorePath> find_store_path(const std::vector<std::string>& candidates, st
       whose.push_back(&one);
     }
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.left(limit));
-    if (waiting.empty() || deadline.passed()) return none_answered(tries);
+    if (waiting.empty() || deadline.passed()) return none_answered(tries, what);
     ::poll(waiting.data(), waiting.size(), static_cast<int>(left.count()) + 1);
     for (size_t i = 0; i < waiting.size(); ++i) {
       if (waiting[i].revents != 0) look(*whose[i]);
     }
   }
+}
+
+UniqueFd listen_anywhere() {
+  for (const int family : {AF_INET6, AF_INET}) {
+    UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket.valid()) continue;
+    const int both = 0;
+    if (family == AF_INET6)
+      static_cast<void>(::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both));
+    // Without an address it is bound to all of them, at a port of the system's choice.
+    if (::listen(socket.get(), SOMAXCONN) == 0) return socket;
+  }
+  return {};
+}
+
+uint16_t listening_port(const UniqueFd& socket) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof address;
+  if (!socket.valid() || ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return 0;
+  const bool v6 = address.ss_family == AF_INET6;
+  return ntohs(v6 ? reinterpret_cast<sockaddr_in6*>(&address)->sin6_port
+                  : reinterpret_cast<sockaddr_in*>(&address)->sin_port);
 }
 
 }  // namespace rueda::core::launcher

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/status.h"
+#include "runtime/base/unique_fd.h"
 
 namespace rueda::core::launcher {
 
@@ -28,13 +29,20 @@ Result<StoreRoutes> plan_store_routes(const std::vector<std::string>& own, const
 /// "10.0.0.1:4000", "[fd00::1]:4000"
 std::string with_port(const std::string& numeric, uint16_t port);
 
-/// A way to the store that works.
-struct StorePath {
+/// A way that works.
+struct WorkingPath {
   std::string to;    ///< one of the candidates
   std::string from;  ///< our address on it
 };
 /// Connects to all `candidates` (address:port, numeric) at once and takes the first in their order that answers, once
-/// one has. Blocks. kSystem: none answered within `limit`; each with its reason.
-Result<StorePath> find_store_path(const std::vector<std::string>& candidates, std::chrono::milliseconds limit);
+/// one has. Blocks. kSystem: none answered within `limit`; says so of `what`, each with its reason.
+Result<WorkingPath> find_path(const std::vector<std::string>& candidates, std::chrono::milliseconds limit,
+                              const char* what);
+
+/// A socket that listens on every address of this machine, IPv4 and IPv6 where there is that, and takes nobody: who
+/// connects knows that the way is open. Not valid: there is none to be had.
+UniqueFd listen_anywhere();
+/// 0: it is not valid.
+uint16_t listening_port(const UniqueFd& socket);
 
 }  // namespace rueda::core::launcher

@@ -212,7 +212,11 @@ TEST_CASE("with --verbose a line for each host says what it has and how it is re
   CHECK_THAT(run.err(), Contains("1 of 2 slots, "));
   CHECK_THAT(run.err(), Contains("addresses 10.77.1.2 10.77.2.2 fd77:1::2 fd77:2::2"));
   CHECK_THAT(run.err(), Contains("hvdrun: host node2 reaches the store at 10.77.1.1:"));
-  CHECK_THAT(run.err(), !Contains("10.77.2.1:"));  // nobody came from there, so nobody listens there
+  CHECK_THAT(run.err(), Contains("hvdrun: host node2 reaches rank 0's host at 10.77.1.1:"));
+  HvdrunProcess turned({"--verbose", "-H", "node2:1,node1:1", "true"}, lab.on(0));  // rank 0 is elsewhere
+  CHECK(turned.wait() == 0);
+  CHECK_THAT(turned.err(), Contains("hvdrun: host node1 reaches rank 0's host at 10.77.1.2:"));
+  CHECK_THAT(run.err(), !Contains(" 10.77.2.1:"));  // nobody came from there, so the store does not listen there
 }
 
 TEST_CASE("the ranks of another host share their agent's connection to the store") {

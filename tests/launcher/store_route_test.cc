@@ -66,18 +66,18 @@ TEST_CASE("of the ways to the store the first one that answers is taken") {
   const std::string refused = address_of_nobody();
   const Server server = listen_at("127.0.0.3");
   const Server other = listen_at("::1");
-  const auto path = find_store_path({refused, server.address}, kLongEnough);
+  const auto path = find_path({refused, server.address}, kLongEnough, "the store");
   REQUIRE(path.ok());
   CHECK(path.value().to == server.address);
   CHECK(path.value().from == "127.0.0.1");
-  CHECK(find_store_path({other.address}, kLongEnough).value().from == "[::1]");
+  CHECK(find_path({other.address}, kLongEnough, "the store").value().from == "[::1]");
 }
 
 TEST_CASE("where no way leads to the store each one's reason is told") {
   const std::string refused = address_of_nobody();
-  const auto path = find_store_path({refused, "not an address:1"}, kLongEnough);
+  const auto path = find_path({refused, "not an address:1"}, kLongEnough, "the store");
   REQUIRE_FALSE(path.ok());
   CHECK(path.status().code() == Code::kSystem);
   CHECK_THAT(path.status().sentence(), Contains(refused + ": Connection refused") && Contains("not an address"));
-  CHECK_THAT(find_store_path({}, kLongEnough).status().sentence(), Contains("no address"));
+  CHECK_THAT(find_path({}, kLongEnough, "the store").status().sentence(), Contains("no address"));
 }
