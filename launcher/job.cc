@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
-#include <sstream>
 #include <utility>
 
 #include "launcher/dump_desk.h"
@@ -20,6 +19,7 @@
 #include "launcher/start_order.h"
 #include "launcher/store_route.h"
 #include "launcher/terminal_input.h"
+#include "launcher/ways_to_rank_zero.h"
 #include "runtime/net/interfaces.h"
 
 namespace rueda::core::launcher {
@@ -59,8 +59,6 @@ class Job {
   int exit_code() const;
   void fail(std::string sentence);
   void receive(size_t host, const Message& message);
-  void listening(const Message& message);
-  void reached(size_t host, const Message& message);
   void started(const Message& message);
   void exited(int rank, int wait_status);
   void host_lost(size_t host, const std::string& why);
@@ -84,13 +82,13 @@ class Job {
   std::unique_ptr<DumpDesk> dump_desk_;
   StoreRoutes routes_;
   JobHosts hosts_;
+  WaysToRankZero ways_;
   TerminalInput input_;
   std::unique_ptr<SignalWatch> signals_;
   Timer start_timer_;
   Timer end_timer_;
   std::vector<int64_t> pids_;
   int started_ = 0;
-  size_t reached_ = 0;  // hosts that have said how they reach rank 0's
   int interrupts_ = 0;  // SIGINTs to ranks that run
   bool asked_to_end_ = false;
   bool begun_ = false;  // the ranks were ordered
@@ -117,6 +115,8 @@ Job::Job(const Arguments& arguments, const JobPlan& plan)
               [this](size_t host, const Message& message) { receive(host, message); },
               [this](size_t host, const std::string& why) { host_lost(host, why); }, [this] { finish(); },
               [this](const std::string& line) { output_.say(line); }}),
+      ways_(
+          hosts_, [this](const std::string& line) { output_.say(line); }, [this] { order_ranks(); }),
       input_(loop_, STDIN_FILENO,
              [this](std::string piece) {
                hosts_.send(kHostOfRankZero, {MessageType::kInput, 0, 0, std::move(piece)});
@@ -216,16 +216,13 @@ std::vector<int> Job::running_ranks() const {
 /// All hosts are there: opens the store and orders the ranks.
 Status Job::begin() {
   RUEDA_RETURN_IF_ERROR(open_store());
-  const bool told = arguments_.verbose && hosts_.count() > 1;  // which way each host reaches rank 0's
-  if (told) {
-    hosts_.send(kHostOfRankZero, {MessageType::kListen, -1, 0, plan_.interfaces});
-  } else {
-    order_ranks();
-  }
+  const bool tells = arguments_.verbose && hosts_.count() > 1;
+  tells ? ways_.ask(plan_.interfaces) : order_ranks();
   return {};
 }
 
 void Job::order_ranks() {
+  if (begun_ || !faults_.empty()) return;
   for (size_t host = 0; host < hosts_.count(); ++host) {
     StartOrder order = start_order(arguments_, plan_, hosts_.host(host).share(), *store_);
     for (const auto& address : routes_.of_host[host]) order.stores.push_back(with_port(address, store_->port()));
@@ -237,23 +234,6 @@ void Job::order_ranks() {
     for (const auto& address : routes_.listen) places += " " + with_port(address, store_->port());
     output_.say(fmt::format("job {}, store at{}", store_->job(), places));
   }
-}
-
-/// Rank 0's host listens: the others say how they reach it.
-void Job::listening(const Message& message) {
-  std::string places;
-  std::istringstream addresses(message.bytes);
-  for (std::string address; message.number > 0 && addresses >> address;) {
-    places += with_port(address, static_cast<uint16_t>(message.number)) + " ";
-  }
-  for (size_t host = 0; host < hosts_.count(); ++host) {
-    if (host != kHostOfRankZero) hosts_.send(host, {MessageType::kReach, -1, 0, places});
-  }
-}
-
-void Job::reached(size_t host, const Message& message) {
-  output_.say(fmt::format("host {} {}", hosts_.host(host).name(), message.bytes));
-  if (++reached_ == hosts_.count() - 1 && !begun_ && store_ != nullptr && faults_.empty()) order_ranks();
 }
 
 void Job::receive(size_t host, const Message& message) {
@@ -272,8 +252,8 @@ void Job::receive(size_t host, const Message& message) {
     case MessageType::kInputTaken: return message.number == 0 ? input_.next() : input_.stop();
     case MessageType::kExited: return about_rank ? exited(message.rank, static_cast<int>(message.number)) : void();
     case MessageType::kDone: return host_done(host);
-    case MessageType::kListening: return listening(message);
-    case MessageType::kReached: return reached(host, message);
+    case MessageType::kListening: return ways_.listening(message);
+    case MessageType::kReached: return ways_.reached(host, message);
     case MessageType::kNote: return output_.say(message.bytes);
     case MessageType::kRoute:
       if (arguments_.verbose) output_.say(fmt::format("host {} {}", hosts_.host(host).name(), message.bytes));
