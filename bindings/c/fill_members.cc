@@ -65,7 +65,7 @@ Status place_output(Operation& operation, size_t index, size_t bytes) {
   auto* memory = static_cast<std::byte*>(
       device.allocate(device.context, operation.spec().device_index, bytes, operation.spec().stream));
   if (memory == nullptr) return Status(Code::kSystem, fmt::format("no memory for an output of {} bytes", bytes));
-  operation.own_output(index, memory, Ownership::kLibrary);
+  operation.own_output(index, memory, bytes, Ownership::kLibrary);
   return {};
 }
 

@@ -12,9 +12,9 @@ class Page {
  public:
   explicit Page(int rank) : rank_(rank) {}
 
-  void metric(const char* name, const char* help) {
+  void metric(const char* name, const char* help, const char* type = "counter") {
     name_ = name;
-    text_ += fmt::format("# HELP rueda_{0} {1}\n# TYPE rueda_{0} counter\n", name, help);
+    text_ += fmt::format("# HELP rueda_{0} {1}\n# TYPE rueda_{0} {2}\n", name, help, type);
   }
   template <typename Value>
   void sample(Value value, const std::string& label = {}) {
@@ -37,7 +37,8 @@ void add_family(Page& page, const Counted& counted, Label&& label, Value&& value
 
 }  // namespace
 
-std::string prometheus_text(const Counters& counters, int rank, const std::function<std::string(uint8_t)>& row_name) {
+std::string prometheus_text(const Counters& counters, int rank, const std::function<std::string(uint8_t)>& row_name,
+                            const std::map<std::string, uint64_t>& memory) {
   Page page(rank);
   const auto kind = [](size_t i) { return fmt::format("kind=\"{}\"", name_of(static_cast<OpKind>(i))); };
   // Rows of several kinds have one name, so the number tells them apart.
@@ -70,6 +71,8 @@ std::string prometheus_text(const Counters& counters, int rank, const std::funct
   page.sample(counters.cache_hits.value());
   page.metric("cache_misses_total", "Proposals in full.");
   page.sample(counters.cache_misses.value());
+  page.metric("memory_bytes", "What the library holds.", "gauge");
+  for (const auto& [of, bytes] : memory) page.sample(bytes, fmt::format("of=\"{}\"", of));
   return page.take();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 
 #include "runtime/diagnosis/counters.h"
@@ -8,7 +9,8 @@
 namespace rueda::core {
 
 /// The counters in Prometheus' text format 0.0.4, each sample with the label `rank`. `row_name` names a row of the
-/// algorithm table.
-std::string prometheus_text(const Counters& counters, int rank, const std::function<std::string(uint8_t)>& row_name);
+/// algorithm table; `memory` says by kind how many bytes are held.
+std::string prometheus_text(const Counters& counters, int rank, const std::function<std::string(uint8_t)>& row_name,
+                            const std::map<std::string, uint64_t>& memory);
 
 }  // namespace rueda::core

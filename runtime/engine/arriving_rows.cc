@@ -22,7 +22,7 @@ std::byte* allocate(Member& member, size_t bytes) {
                                    calls_back ? "the allocation callback" : "the device", bytes, describe(member)));
     return nullptr;
   }
-  operation.own_output(static_cast<size_t>(&member - operation.members().data()), place,
+  operation.own_output(static_cast<size_t>(&member - operation.members().data()), place, bytes,
                        calls_back ? Ownership::kCaller : Ownership::kLibrary);
   return place;
 }

@@ -73,8 +73,10 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   /// Never blocks. kInvalidArgument: see `ProcessSets::remove`.
   Status remove_process_set(SetId number);
   const ProcessSets& process_sets() const { return sets_; }
+  /// Of outputs that the library made and nobody has released; operations count it. Any thread.
+  std::atomic<uint64_t>& output_bytes() { return output_bytes_; }
   /// What this rank has done since the epoch began, as a JSON object (docs/guide/diagnosis.md).
-  std::string stats() const;
+  std::string stats();
   /// The flight record, with what the program says it is doing now, which takes `Activity::kPatience` at most.
   RankDump dump();
   /// See `Timeline::start` and `stop`.
@@ -115,6 +117,8 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   void finish(Member& member, const Status& status);
   void fail_lane(const Batch& batch, const Status& result);
   void serve_metrics();
+  /// Bytes that this engine holds, by what for.
+  std::map<std::string, uint64_t> memory();
   void begin_timeline();
   void watch_signal();
   void dump_for_signal();
@@ -165,6 +169,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   StallJudge stall_judge_ RUEDA_GUARDED_BY(baton_);  ///< rank 0's, as is the inquiry
   Inquiry inquiry_ RUEDA_GUARDED_BY(baton_);
   std::atomic<bool> rung_{false};  ///< the coordinator was rung and nobody has taken the baton since
+  std::atomic<uint64_t> output_bytes_{0};
   Mutex pairs_mutex_;
   Mutex progress_mutex_;
   Condition progress_;             ///< `left_` or the abort changed

@@ -54,7 +54,7 @@ Json times_of(const Counters& counters) {
 
 }  // namespace
 
-std::string Engine::stats() const {
+std::string Engine::stats() {
   const Counters& counters = recorder_.counters();
   uint64_t bytes = 0;
   for (const Counters::Kind& kind : counters.kinds) bytes += kind.bytes.value();
@@ -79,9 +79,16 @@ std::string Engine::stats() const {
       {"seconds", times_of(counters)},
       {"cache", {{"hits", counters.cache_hits.value()}, {"misses", counters.cache_misses.value()}}},
       {"algorithms", rows_of(counters, *executor_)},
-      {"memory_bytes", {{"shared_segment", segment_bytes_}, {"flight_recorder", recorder_.flight().bytes()}}},
+      {"memory_bytes", memory()},
   };
   return stats.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::map<std::string, uint64_t> Engine::memory() {
+  return {{"shared_segment", segment_bytes_},
+          {"flight_recorder", recorder_.flight().bytes()},
+          {"outputs", output_bytes_.load()},
+          {"timeline", timeline_.held()}};
 }
 
 void Engine::serve_metrics() {
@@ -89,7 +96,8 @@ void Engine::serve_metrics() {
   if (settings.metrics_port == 0) return;
   const int port = settings.metrics_port + plan_.local_rank();
   const auto page = [this] {
-    return prometheus_text(recorder_.counters(), plan_.rank, [this](uint8_t row) { return executor_->row_name(row); });
+    return prometheus_text(
+        recorder_.counters(), plan_.rank, [this](uint8_t row) { return executor_->row_name(row); }, memory());
   };
   Result<std::unique_ptr<HttpPage>> served =
       HttpPage::start(settings.metrics_address, static_cast<uint16_t>(port), page);

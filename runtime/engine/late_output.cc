@@ -27,7 +27,7 @@ Status LateOutputs::place(Batch& batch) {
     const size_t bytes = static_cast<size_t>(member.output_count()) * size_of(member.request.metadata.dtype);
     auto* memory = static_cast<std::byte*>(member.operation->spec().allocate(bytes));
     if (memory != nullptr) {
-      member.operation->own_output(static_cast<size_t>(&member - member.operation->members().data()), memory,
+      member.operation->own_output(static_cast<size_t>(&member - member.operation->members().data()), memory, bytes,
                                    Ownership::kCaller);
     } else {
       member.failure =

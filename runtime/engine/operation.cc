@@ -26,13 +26,16 @@ Operation::Operation(std::shared_ptr<Engine> engine, OperationSpec spec, size_t 
 Operation::~Operation() {
   free_token();
   for (const Output& output : outputs_) {
-    if (output.ownership == Ownership::kLibrary)
-      spec_.device->free(spec_.device->context, spec_.device_index, output.memory);
+    if (output.ownership != Ownership::kLibrary) continue;
+    spec_.device->free(spec_.device->context, spec_.device_index, output.memory);
+    if (engine_ != nullptr) engine_->output_bytes().fetch_sub(output.bytes, std::memory_order_relaxed);
   }
 }
 
-void Operation::own_output(size_t index, std::byte* memory, Ownership ownership) {
-  outputs_.push_back({memory, ownership});
+void Operation::own_output(size_t index, std::byte* memory, size_t bytes, Ownership ownership) {
+  outputs_.push_back({memory, bytes, ownership});
+  const bool counts = ownership == Ownership::kLibrary && engine_ != nullptr;
+  if (counts) engine_->output_bytes().fetch_add(bytes, std::memory_order_relaxed);
   members_[index].slice.out = memory;
 }
 

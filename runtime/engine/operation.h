@@ -91,7 +91,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   const Status& status() const { return status_; }
 
   /// The output of member `index` has this place now; the library's memory is freed with the operation.
-  void own_output(size_t index, std::byte* memory, Ownership ownership);
+  void own_output(size_t index, std::byte* memory, size_t bytes, Ownership ownership);
   /// Whether any output lies, or will lie, in memory of the library's. Before submission.
   bool owns_outputs() const;
 
@@ -131,6 +131,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::vector<Member> members_;
   struct Output {
     std::byte* memory;
+    size_t bytes;
     Ownership ownership;
   };
   std::vector<Output> outputs_;

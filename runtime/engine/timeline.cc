@@ -191,6 +191,11 @@ void Timeline::flush() {
   piece_wanted_ = true;
 }
 
+size_t Timeline::held() {
+  MutexLock lock(mutex_);
+  return records_.size() + queued_.load();
+}
+
 void Timeline::write(int rank, std::vector<std::byte> records, std::chrono::nanoseconds shift) {
   if (queued_.load() > kMostRecordBytes) {
     ++lost_;  // a piece of many records

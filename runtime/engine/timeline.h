@@ -46,6 +46,9 @@ class Timeline {
   void agreed(const Batch& batch) RUEDA_EXCLUDES(mutex_);
   void finished(const Batch& batch, SteadyClock::time_point now) RUEDA_EXCLUDES(mutex_);
 
+  /// Bytes of records that are kept in memory.
+  size_t held() RUEDA_EXCLUDES(mutex_);
+
   /// The baton's holder, with a turn.
   bool frames_waiting() const { return due_.load(); }
   /// A frame of rank 0's for all others.

@@ -167,6 +167,17 @@ TEST_CASE("stats count tensors, bytes, batches and proposals by id, equal to wha
     // Who finds its operation done has not waited.
     expect(stats.at("seconds").at("wait").at("calls") <= kSteps, "waits: " + stats.dump());
     expect(stats.at("memory_bytes").at("flight_recorder") > 0, "memory: " + stats.dump());
+    const auto outputs = [&] { return stats_of(session).at("memory_bytes").at("outputs").get<uint64_t>(); };
+    std::vector<float> rows(1000, 1);
+    const CTensor tensor(rows, RUEDA_F32);
+    rueda_handle gathered = 0;
+    expect_code(rueda_allgather_async(session, tensor.get(), nullptr, nullptr, &gathered), RUEDA_OK, "all-gather");
+    expect_code(rueda_wait(gathered, -1), RUEDA_OK, "all-gather");
+    expect(outputs() == 3 * 4000, "an output of the library's: " + std::to_string(outputs()));
+    expect_code(rueda_release(gathered), RUEDA_OK, "release");
+    const core::Deadline deadline = patience();  // the thread that ran it lets go of it in its own time
+    while (outputs() != 0 && !deadline.passed()) std::this_thread::yield();
+    expect(outputs() == 0, "after its release: " + std::to_string(outputs()));
     uint64_t batches = 0;
     for (const Json& algorithm : stats.at("algorithms")) batches += algorithm.at("batches").get<uint64_t>();
     expect(batches == kSteps, "batches by algorithm: " + stats.dump());
