@@ -1,5 +1,7 @@
 #include "runtime/base/rank_ranges.h"
 
+#include <algorithm>
+
 namespace rueda::core {
 
 std::string rank_ranges(std::span<const int> ranks, std::span<const std::string> hosts) {
@@ -18,6 +20,13 @@ std::string rank_ranges(std::span<const int> ranks, std::span<const std::string>
     i = last + 1;
   }
   return text;
+}
+
+std::string bounded_rank_ranges(std::span<const int> ranks, std::span<const std::string> hosts, size_t most_bytes) {
+  std::string text = rank_ranges(ranks, hosts);
+  if (text.size() <= most_bytes) return text;
+  text.resize(std::min(text.rfind(", ", most_bytes), most_bytes));
+  return text + ", ... (" + std::to_string(ranks.size()) + " ranks in all)";
 }
 
 }  // namespace rueda::core

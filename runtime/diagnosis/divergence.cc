@@ -24,6 +24,7 @@ struct Key {
 
 struct Waiting {
   const DumpedOp* first = nullptr;  ///< the earliest that was submitted
+  std::string of;                   ///< its set, for people
   std::string set;
   std::set<int> have;
 };
@@ -82,7 +83,7 @@ class Comparison {
         if (joins(op)) {
           if (!op_is_over(op)) joined_[set].insert(dump.rank);
         } else if (in_agreement(op)) {
-          note(dump.rank, op, seen);
+          note(dump, op, seen);
         }
       }
     }
@@ -97,7 +98,8 @@ class Comparison {
   }
 
  private:
-  void note(int rank, const DumpedOp& op, std::map<Key, size_t>& seen) {
+  void note(const RankDump& dump, const DumpedOp& op, std::map<Key, size_t>& seen) {
+    const int rank = dump.rank;
     const std::string name = op.name.empty() ? op.kind + " without a name" : op.name;
     const std::string set = name_of_set(rank, op);
     const size_t ordinal = seen[{set, name, 0}]++;
@@ -105,6 +107,7 @@ class Comparison {
     waiting.have.insert(rank);
     if (waiting.first != nullptr && enqueued(op) >= enqueued(*waiting.first)) return;
     waiting.first = &op;
+    waiting.of = dump.of_set(op.set);
     waiting.set = set;
   }
 
@@ -137,9 +140,9 @@ class Comparison {
     }
     if (first == nullptr) return {};
     const std::set<int> lack = lacking(*first);
-    std::vector<std::string> lines = {
-        fmt::format("first divergence: {} of process set {} was submitted by {}, not by {}", first->first->describe(),
-                    first->first->set, names_of(first->have), names_of(lack))};
+    std::vector<std::string> lines = {fmt::format("first divergence: {}{} was submitted by {}, not by {}",
+                                                  first->first->describe(), first->of, names_of(first->have),
+                                                  names_of(lack))};
     for (const int rank : lack) lines.push_back(instead(rank, *first));
     return lines;
   }
@@ -154,19 +157,21 @@ class Comparison {
     const std::string activity = dump.activity.empty() ? "" : "; it says: " + dump.activity;
     for (const DumpedOp& op : dump.operations) {
       if (op_is_over(op) || name_of_set(rank, op) != awaited.set) continue;
-      return fmt::format("{} has {} instead, {} for {:.3f} s{}", who, op.describe(), name_of(op.state),
-                         dump.taken - op.when[static_cast<size_t>(op.state)], activity);
+      return fmt::format("{} has {} instead, {} for {:.3f} s{}", who, op.describe() + dump.of_set(op.set),
+                         name_of(op.state), dump.taken - op.when[static_cast<size_t>(op.state)], activity);
     }
     if (dump.operations.empty()) return fmt::format("{} has never submitted anything{}", who, activity);
     const DumpedOp& last = dump.operations.back();
-    return fmt::format("{} has nothing of the set in flight; its last was {}, {} {:.3f} s ago{}", who, last.describe(),
-                       name_of(last.state), dump.taken - last.when[static_cast<size_t>(last.state)], activity);
+    return fmt::format("{} has nothing of the set in flight; its last was {}, {} {:.3f} s ago{}", who,
+                       last.describe() + dump.of_set(last.set), name_of(last.state),
+                       dump.taken - last.when[static_cast<size_t>(last.state)], activity);
   }
 
   /// The oldest batch of a set that has not ended everywhere.
   std::vector<std::string> unfinished_batch() const {
     const DumpedOp* first = nullptr;
     std::string set;
+    std::string of;
     for (const RankDump& dump : dumps_) {
       for (const DumpedOp& op : dump.operations) {
         if (op.state != OpState::kAgreed && op.state != OpState::kStarted) continue;
@@ -174,6 +179,7 @@ class Comparison {
         if (first != nullptr && std::pair(its_set, *op.batch) >= std::pair(set, *first->batch)) continue;
         first = &op;
         set = its_set;
+        of = dump.of_set(op.set);
       }
     }
     if (first == nullptr) return {};
@@ -184,8 +190,8 @@ class Comparison {
       }
     }
     std::vector<std::string> lines = {
-        fmt::format("no divergence in what ranks submitted; batch {} of process set {} ({}, {}) is under way",
-                    *first->batch, first->set, first->row, first->describe())};
+        fmt::format("no divergence in what ranks submitted; batch {}{} is under way ({}, {})", *first->batch, of,
+                    first->row, first->describe())};
     for (const auto& [state, who] : ranks) lines.push_back(fmt::format("  {}: {}", name_of(state), names_of(who)));
     return lines;
   }

@@ -2,7 +2,10 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+
+#include "runtime/diagnosis/set_words.h"
 
 namespace rueda::core {
 namespace {
@@ -55,6 +58,13 @@ std::string DumpedOp::describe() const {
   if (!name.empty()) text += fmt::format(" \"{}\"", name);
   if (!dtype.empty()) text += fmt::format(" ({}, {} elements)", dtype, count);
   return text;
+}
+
+std::string RankDump::of_set(uint32_t set_number) const {
+  if (set_number == 0) return {};
+  const auto found =
+      std::find_if(sets.begin(), sets.end(), [set_number](const DumpedSet& set) { return set.number == set_number; });
+  return found != sets.end() ? core::of_set(found->name, found->ranks) : " of a process set that was removed";
 }
 
 std::vector<DumpedOp> dumped(std::span<const OpRecord> records, const std::function<std::string(uint8_t)>& row_name) {

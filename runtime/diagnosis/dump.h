@@ -49,6 +49,8 @@ struct RankDump {
   std::string activity;         ///< what the program says it is doing; empty: it was not asked, or did not say
   std::vector<DumpedSet> sets;  ///< by number, without that of all ranks
   std::vector<DumpedOp> operations;
+  /// ` of process set "trio" (ranks 0-2)`; empty for that of all ranks.
+  std::string of_set(uint32_t set_number) const;
 };
 
 /// `row_name` names a row of the algorithm table. Takes the time now.

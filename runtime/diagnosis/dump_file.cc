@@ -20,6 +20,11 @@ std::string since(const DumpedOp& op, const RankDump& dump) {
   return fmt::format("{} {:.3f} s ago", name_of(op.state), dump.taken - op.when[static_cast<size_t>(op.state)]);
 }
 
+/// `allreduce "w" (f32, 10 elements), proposed 1.204 s ago`.
+std::string what(const DumpedOp& op, const RankDump& dump) {
+  return fmt::format("{}{}, {}", op.describe(), dump.of_set(op.set), since(op, dump));
+}
+
 /// How far an operation had come before it failed, or has come.
 OpState furthest(const DumpedOp& op) {
   auto state = OpState::kEnqueued;
@@ -36,8 +41,8 @@ void add(std::vector<std::string>& lines, const char* title, const std::vector<c
   const size_t shown = std::min(ops.size(), most);
   for (size_t i = 0; i < shown; ++i) {
     const DumpedOp& op = *ops[i];
-    lines.push_back(fmt::format("rank {}:   #{} {} of process set {}: {}{}", dump.rank, op.number, op.describe(),
-                                op.set, since(op, dump), op.error.empty() ? "" : " with " + op.error));
+    lines.push_back(fmt::format("rank {}:   #{} {}{}: {}{}", dump.rank, op.number, op.describe(), dump.of_set(op.set),
+                                since(op, dump), op.error.empty() ? "" : " with " + op.error));
   }
   if (shown < ops.size()) lines.push_back(fmt::format("rank {}:   and {} more", dump.rank, ops.size() - shown));
 }
@@ -84,7 +89,7 @@ std::vector<std::string> dump_lines(const RankDump& dump) {
 std::string now_doing(const RankDump& dump) {
   std::vector<std::string> in_flight;
   for (const DumpedOp& op : dump.operations) {
-    if (op.state < OpState::kFinished) in_flight.push_back(fmt::format("{}, {}", op.describe(), since(op, dump)));
+    if (op.state < OpState::kFinished) in_flight.push_back(what(op, dump));
   }
   std::string text;
   const size_t count = in_flight.size();
@@ -95,7 +100,7 @@ std::string now_doing(const RankDump& dump) {
     text = "has never submitted anything";
   } else {
     const DumpedOp& last = dump.operations.back();
-    text = fmt::format("has nothing in flight; its last was {}, {}", last.describe(), since(last, dump));
+    text = fmt::format("has nothing in flight; its last was {}", what(last, dump));
   }
   return dump.activity.empty() ? text : fmt::format("{}; it says: {}", text, dump.activity);
 }
@@ -110,9 +115,9 @@ std::string last_words(const RankDump& dump) {
   std::string text = fmt::format("rank {}: the epoch is over: {}; ", dump.rank, dump.status);
   if (unfinished.empty()) return text + "nothing was in flight";
   const DumpedOp& oldest = *unfinished.front();
-  return text + fmt::format("{} operation{} had not finished, the oldest: {}, enqueued {:.3f} s ago, {}",
+  return text + fmt::format("{} operation{} had not finished, the oldest: {}{}, enqueued {:.3f} s ago, {}",
                             unfinished.size(), unfinished.size() == 1 ? "" : "s", oldest.describe(),
-                            dump.taken - oldest.when[static_cast<size_t>(OpState::kEnqueued)],
+                            dump.of_set(oldest.set), dump.taken - oldest.when[static_cast<size_t>(OpState::kEnqueued)],
                             name_of(furthest(oldest)));
 }
 

@@ -54,6 +54,7 @@ StallVerdict StallJudge::look(std::vector<Stalled> stalled) {
     if (fresh) {
       order.push_back(waiting);
       report.set = one.set;
+      report.of = one.of;
       report.have = one.have;
       report.lack = one.lack;
       report.age = one.age;
@@ -87,7 +88,7 @@ StallVerdict StallJudge::look(std::vector<Stalled> stalled) {
 std::string describe(const StallReport& report, const std::vector<std::string>& hosts) {
   std::string what = fmt::format("{}", fmt::join(report.what, ", "));
   if (report.more > 0) what += fmt::format(" and {} more", report.more);
-  if (report.set != 0) what += fmt::format(" of process set {}", report.set);
+  what += report.of;
   const std::string who =
       fmt::format("submitted by {}, not by {}", rank_ranges(report.have, hosts), rank_ranges(report.lack, hosts));
   const double seconds = std::chrono::duration<double>(report.age).count();

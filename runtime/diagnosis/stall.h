@@ -14,11 +14,12 @@ namespace rueda::core {
 /// What some members of a set have submitted and others have not: an operation, or the set itself.
 struct Stalled {
   uint32_t set = 0;
-  std::string what;       ///< `"w1"`, or `allreduce #4`
+  std::string what;       ///< `allreduce "w1"`, or `allreduce #4`
   std::vector<int> have;  ///< ranks, ascending
   std::vector<int> lack;  ///< ranks, ascending
   std::chrono::nanoseconds age{0};
   bool operation = true;  ///< false: a set that is to be made, which may wait for ever where nobody uses it
+  std::string of;         ///< ` of process set "trio" (ranks 0-2)`; empty: of the set of all ranks
 };
 
 /// What is said about the stalled operations that wait for the same ranks.
@@ -26,6 +27,7 @@ struct StallReport {
   uint32_t set = 0;
   std::vector<std::string> what;  ///< the oldest first, at most kMostNames
   size_t more = 0;                ///< beyond these
+  std::string of;                 ///< as in Stalled
   std::vector<int> have;          ///< of the oldest
   std::vector<int> lack;
   std::chrono::nanoseconds age{0};  ///< of the oldest

@@ -130,6 +130,8 @@ class Participant {
   /// Operations submitted and in no event yet, for reports: names or "allreduce #4".
   std::vector<std::string> pending_names(size_t at_most) const;
   ProposalCounts counts() const;
+  /// ` of process set "trio" (ranks 0-2)`, for sentences; empty for the set of all ranks, or one that is gone.
+  std::string of_set(SetId number) const;
 
  private:
   struct State;

@@ -36,7 +36,8 @@ Status Arbiter::State::no_identity(const Ref& ref) const {
   if (why.empty()) return {};
   const std::string what = entry.name.empty() ? " without a name" : " \"" + entry.name + "\"";
   const std::string who = rank_ranges(absent, config.hosts) + (absent.size() == 1 ? " has" : " have");
-  return {Code::kMismatch, name_of(metadata.kind) + what + ": " + who + " joined, and " + why, absent.front()};
+  return {Code::kMismatch, name_of(metadata.kind) + what + of_set(*entry.set) + ": " + who + " joined, and " + why,
+          absent.front()};
 }
 
 /// What waited for this rank only is complete now; the errors that it was owed are paid.

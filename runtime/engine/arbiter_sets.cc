@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "runtime/base/rank_ranges.h"
+#include "runtime/diagnosis/set_words.h"
 #include "runtime/engine/arbiter_state.h"
 
 namespace rueda::core {
@@ -191,7 +192,7 @@ void Arbiter::State::tell_end(Set& set, const Status& why) {
 bool Arbiter::State::take_remove_set(int rank, Set& set) {
   char& removed = set.removed[static_cast<size_t>(set.index[static_cast<size_t>(rank)])];
   if (set.members.id == kGlobalSet || std::exchange(removed, char{1}) != 0) return false;
-  tell_end(set, {Code::kMismatch, rank_name(rank) + " has removed " + print_name(set.name), rank});
+  tell_end(set, {Code::kMismatch, rank_name(rank) + " has removed " + set_words(set.name, set.members.ranks), rank});
   const bool by_all = std::find(set.removed.begin(), set.removed.end(), 0) == set.removed.end();
   if (by_all) forget_set(set);
   return true;

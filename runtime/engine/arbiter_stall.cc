@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "runtime/base/rank_ranges.h"
+#include "runtime/diagnosis/set_words.h"
 #include "runtime/engine/arbiter_state.h"
 
 namespace rueda::core {
@@ -29,8 +30,7 @@ void Arbiter::State::find_stalled_sets(SteadyClock::time_point now, std::vector<
       Stalled& stalled = found.emplace_back();
       stalled.operation = false;
       stalled.age = now - key.open[i].seen;
-      stalled.what =
-          "the making of process set " + (name.empty() ? "" : "\"" + name + "\" ") + "of " + rank_ranges(members, {});
+      stalled.what = "the making of " + set_words(name, members);
       for (size_t member = 0; member < members.size(); ++member) {
         (key.counts[member] > key.base + i ? stalled.have : stalled.lack).push_back(members[member]);
       }
@@ -43,6 +43,7 @@ Stalled Arbiter::State::describe_stalled(const Ref& ref, SteadyClock::time_point
   const Occurrence& occurrence = entry.open[ref.occurrence - entry.base];
   Stalled stalled;
   stalled.set = entry.set->members.id;
+  stalled.of = of_set(*entry.set);
   stalled.age = now - occurrence.seen;
   stalled.what = name_of(metadata_of(entry, occurrence).kind);
   stalled.what += entry.name.empty() ? " #" + std::to_string(ref.occurrence) : " \"" + entry.name + "\"";
@@ -54,6 +55,11 @@ Stalled Arbiter::State::describe_stalled(const Ref& ref, SteadyClock::time_point
   std::sort(stalled.have.begin(), stalled.have.end());
   std::sort(stalled.lack.begin(), stalled.lack.end());
   return stalled;
+}
+
+/// Behind the name of an operation; nothing where it is of the set of all ranks.
+std::string Arbiter::State::of_set(const Set& set) {
+  return set.members.id == kGlobalSet ? "" : core::of_set(set.name, set.members.ranks);
 }
 
 /// "submitted by ranks 0-1 (host a), not by rank 2 (host b)".

@@ -225,6 +225,7 @@ struct Arbiter::State {
   void find_stalled_sets(SteadyClock::time_point now, std::vector<Stalled>& found);
   Stalled describe_stalled(const Ref& ref, SteadyClock::time_point now) const;
   std::string who_has(const Ref& ref) const;
+  static std::string of_set(const Set& set);
 
   const AgreementConfig config;
   std::map<SetId, Set> sets;

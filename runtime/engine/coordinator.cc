@@ -221,9 +221,10 @@ void Engine::epoch_over(const Status& why) {
 }
 
 void Engine::fail_lane(const Batch& batch, const Status& result) {
-  const std::string what = !batch.members.empty()
-                               ? describe(*batch.members.front())
-                               : fmt::format("{} after this rank had joined", name_of(batch.call.kind));
+  const std::string what =
+      !batch.members.empty()
+          ? describe(*batch.members.front()) + sets_.of_set(batch.team->number)
+          : fmt::format("{}{} after this rank had joined", name_of(batch.call.kind), sets_.of_set(batch.team->number));
   if (result.code() == Code::kPeerLost && result.rank() >= 0) {
     faults_.observe(result.rank(), result.sentence());
     ring_coordinator();

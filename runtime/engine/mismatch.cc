@@ -1,6 +1,5 @@
 #include "runtime/engine/mismatch.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -63,13 +62,7 @@ constexpr Field kFields[] = {
 };
 
 /// Of thousands of ranks only the first, so that what the others sent has its place in the sentence too.
-std::string bounded_ranges(std::span<const int> ranks, std::span<const std::string> hosts) {
-  constexpr size_t kMostBytes = 400;
-  std::string text = rank_ranges(ranks, hosts);
-  if (text.size() <= kMostBytes) return text;
-  text.resize(std::min(text.rfind(", ", kMostBytes), kMostBytes));
-  return text + ", ... (" + std::to_string(ranks.size()) + " ranks in all)";
-}
+constexpr size_t kMostRangeBytes = 400;
 
 /// "ranks 0-2 (host a) sent [12], rank 3 (host b) sent [10]", or nothing when all sent the same.
 std::string who_sent_what(const Field& field, std::span<const Sent> sent, std::span<const std::string> hosts) {
@@ -84,7 +77,7 @@ std::string who_sent_what(const Field& field, std::span<const Sent> sent, std::s
   if (values.size() < 2) return {};
   std::string text;
   for (const auto& [value, ranks] : values) {
-    text += (text.empty() ? "" : ", ") + bounded_ranges(ranks, hosts) + " sent " + value;
+    text += (text.empty() ? "" : ", ") + bounded_rank_ranges(ranks, hosts, kMostRangeBytes) + " sent " + value;
   }
   return text;
 }

@@ -1,6 +1,7 @@
 #include <utility>
 
 #include "runtime/base/rank_ranges.h"
+#include "runtime/diagnosis/set_words.h"
 #include "runtime/engine/participant_state.h"
 
 namespace rueda::core {
@@ -259,6 +260,11 @@ std::vector<std::byte> Participant::take_frame() {
 bool Participant::must_ring() const { return state_->freed; }
 
 ProposalCounts Participant::counts() const { return state_->counts; }
+
+std::string Participant::of_set(SetId number) const {
+  const State::Set* set = state_->find_number(number);
+  return number == kGlobalSet || set == nullptr ? "" : core::of_set(set->name, set->ranks);
+}
 
 std::vector<Event> Participant::take_events() { return std::exchange(state_->events, {}); }
 

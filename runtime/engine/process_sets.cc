@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/diagnosis/set_words.h"
 #include "runtime/engine/messages.h"
 #include "runtime/engine/set_members.h"
 
@@ -131,6 +132,12 @@ Result<std::vector<int>> ProcessSets::ranks(SetId number) const {
   const auto found = sets_.find(number);
   if (found == sets_.end() || number >= kFirstPairSet) return unknown(number);
   return found->second.ranks;
+}
+
+std::string ProcessSets::of_set(SetId number) const {
+  MutexLock lock(mutex_);
+  const auto found = sets_.find(number);
+  return found == sets_.end() ? "" : core::of_set(found->second.name, found->second.ranks);
 }
 
 std::vector<DumpedSet> ProcessSets::list() const {

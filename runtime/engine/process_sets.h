@@ -35,6 +35,8 @@ class ProcessSets {
   void leave(SetId number, OpKind kind) RUEDA_EXCLUDES(mutex_);
   /// Ascending. kInvalidArgument: unknown.
   Result<std::vector<int>> ranks(SetId number) const RUEDA_EXCLUDES(mutex_);
+  /// ` of process set "trio" (ranks 0-2)`, for sentences; empty for that of all ranks, or one that does not exist.
+  std::string of_set(SetId number) const RUEDA_EXCLUDES(mutex_);
   /// All but that of all ranks, by number; pairs as well.
   std::vector<DumpedSet> list() const RUEDA_EXCLUDES(mutex_);
   /// What is said of a number that stands for no set.

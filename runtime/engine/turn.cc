@@ -91,7 +91,8 @@ void Turn::take(const InboxItem& item) {
 void Turn::abandon(Operation& operation) {
   if (operation.done() || operation.members().front().request.metadata.kind == OpKind::kJoin) return;
   for (Member& member : operation.members()) {
-    const std::string sentence = fmt::format("{} was abandoned by rank {}", describe(member), parts_.config.rank);
+    const std::string sentence = fmt::format("{}{} was abandoned by rank {}", describe(member),
+                                             participant_.of_set(operation.set()), parts_.config.rank);
     participant_.abandon(reinterpret_cast<uint64_t>(&member), sentence);
     urgent_ = true;
   }
@@ -300,10 +301,11 @@ void Turn::expire(SteadyClock::time_point before, std::chrono::nanoseconds limit
     member->operation->abandoned = true;
     urgent_ = true;
     const double seconds = std::chrono::duration<double>(limit).count();
+    const std::string of = participant_.of_set(member->operation->set());
     for (Member& each : member->operation->members()) {
-      participant_.abandon(
-          reinterpret_cast<uint64_t>(&each),
-          fmt::format("{}: not all ranks submitted it within RUEDA_TIMEOUT_SECONDS ({} s)", describe(each), seconds));
+      participant_.abandon(reinterpret_cast<uint64_t>(&each),
+                           fmt::format("{}{}: not all ranks submitted it within RUEDA_TIMEOUT_SECONDS ({} s)",
+                                       describe(each), of, seconds));
     }
   }
 }

@@ -52,7 +52,7 @@ TEST_CASE("the first divergence is the earliest operation that some ranks submit
   const std::vector<std::string> lines = first_divergence(dumps);
   REQUIRE(lines.size() == 2);
   CHECK(lines[0] ==
-        "first divergence: allreduce \"w1\" (f32, 10 elements) of process set 0 was submitted by ranks 0-1, not by "
+        "first divergence: allreduce \"w1\" (f32, 10 elements) was submitted by ranks 0-1, not by "
         "rank 2");
   CHECK(lines[1] ==
         "  rank 2 (host a, pid 102) has allreduce \"x\" (f32, 10 elements) instead, proposed for 30.000 s; it says: "
@@ -101,7 +101,18 @@ TEST_CASE("sets are matched by name, members and order, whatever their numbers a
   CHECK_THAT(first_divergence(equal).at(0), StartsWith("no divergence"));
   b.operations[0].set = 5;
   const std::vector<RankDump> other = {a, b, equal[2]};
-  CHECK_THAT(first_divergence(other).at(0), Contains("of process set 1 was submitted by rank 0, not by rank 1"));
+  CHECK_THAT(first_divergence(other).at(0),
+             Contains("of the process set of ranks 0-1 was submitted by rank 0, not by rank 1"));
+  CHECK_THAT(first_divergence(other).at(1), Contains("of the process set of ranks 0-1 instead"));
+}
+
+TEST_CASE("a set with a name is called by that, not by a number that differs between ranks") {
+  RankDump a = dump_of(0, 3, {op("w", OpState::kStarted, 1, 5, 1)});
+  a.sets = {{1, "pair", {0, 1}}};
+  RankDump b = dump_of(1, 3, {op("w", OpState::kAgreed, 1, 5, 4)});
+  b.sets = {{4, "pair", {0, 1}}};
+  const std::vector<RankDump> dumps = {a, b, dump_of(2, 3, {})};
+  CHECK_THAT(first_divergence(dumps).at(0), Contains("batch 5 of process set \"pair\" (ranks 0-1) is under way"));
 }
 
 TEST_CASE("nobody waits for a rank that has joined, and a join waits for nobody in particular") {
@@ -125,7 +136,7 @@ TEST_CASE("where ranks submitted the same, the oldest batch that has not ended e
       dump_of(2, 3, {op("w", OpState::kStarted, 1, 5), op("v", OpState::kAgreed, 2, 6)})};
   const std::vector<std::string> lines = first_divergence(dumps);
   REQUIRE(lines.size() == 3);
-  CHECK_THAT(lines[0], Contains("batch 5 of process set 0 (ring, allreduce \"w\" (f32, 10 elements)) is under way"));
+  CHECK_THAT(lines[0], Contains("batch 5 is under way (ring, allreduce \"w\" (f32, 10 elements))"));
   CHECK(lines[1] == "  agreed: rank 1");
   CHECK(lines[2] == "  started: rank 0, rank 2");
 }

@@ -90,8 +90,9 @@ TEST_CASE("the log lines of a dump tell what is in flight from what is over") {
   REQUIRE(lines.size() == 6);
   CHECK_THAT(lines[0], Contains("rank 1 of 3 (host a, pid 77)") && Contains("2 operations, 1 in flight"));
   CHECK_THAT(lines[1], Contains("train.py:31 in step"));
-  CHECK_THAT(lines[3], Contains("#1 allreduce") && Contains("(f32, 10 elements) of process set 2: enqueued"));
-  CHECK_THAT(lines[5], Contains("#2 barrier of process set 0: failed") && Contains("with PEER_LOST"));
+  CHECK_THAT(lines[3], Contains("#1 allreduce") &&
+                           Contains("(f32, 10 elements) of process set \"a \"quoted\" set\" (ranks 0-1): enqueued"));
+  CHECK_THAT(lines[5], Contains("#2 barrier: failed") && Contains("with PEER_LOST"));
 }
 
 TEST_CASE("the last words name the oldest operation that an error found unfinished, and how far it had come") {

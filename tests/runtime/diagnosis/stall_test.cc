@@ -84,8 +84,16 @@ TEST_CASE("ranks that are behind in the same order, or in another set, have not 
   for (const StallReport& report :
        another.look({stalled("a", {0}, {1}, 40s, 1), stalled("b", {1}, {0}, 40s, 2)}).reports) {
     CHECK_FALSE(report.divergence);
-    CHECK_THAT(describe(report, {}), Contains("of process set"));
   }
+}
+
+TEST_CASE("a stall in a set is told with what names the set, not with its number") {
+  StallJudge judge_of_set = judge();
+  Stalled in_trio = stalled("w", {0}, {1}, 40s, 17);
+  in_trio.of = " of process set \"trio\" (ranks 0-2)";
+  const StallVerdict verdict = judge_of_set.look({in_trio});
+  CHECK(describe(verdict.reports.at(0), {}) ==
+        "stall for 40.0 s: w of process set \"trio\" (ranks 0-2): submitted by rank 0, not by rank 1");
 }
 
 TEST_CASE("a stall that ended and came back is spoken of at the warning time again") {

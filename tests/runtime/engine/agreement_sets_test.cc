@@ -156,7 +156,7 @@ TEST_CASE("what needs a member that has removed the set fails and names it") {
   REQUIRE(world.errors(0).size() == 1);
   CHECK(world.errors(0).front().status.code() == Code::kMismatch);
   CHECK(world.errors(0).front().status.sentence() ==
-        "rank 1 (host a) has removed process set \"tp\"; allreduce \"w\" needs it");
+        "rank 1 (host a) has removed process set \"tp\" (ranks 0-1); allreduce \"w\" needs it");
   submit_on(world, {0, 1}, "w");
   CHECK(world.errors(0).size() == 2);
   CHECK(world.errors(1).front().status.code() == Code::kInvalidArgument);

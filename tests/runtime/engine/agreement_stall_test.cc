@@ -101,7 +101,7 @@ TEST_CASE("a set that not all members have asked for is told, as no operation") 
   static_cast<void>(world.arbiter.stalled(at(0s)));
   const std::vector<Stalled> stalled = world.arbiter.stalled(at(5s));
   REQUIRE(stalled.size() == 1);
-  CHECK(stalled[0].what == "the making of process set \"pair\" of rank 0, rank 2");
+  CHECK(stalled[0].what == "the making of process set \"pair\" (rank 0, rank 2)");
   CHECK_FALSE(stalled[0].operation);
   CHECK(stalled[0].have == std::vector<int>{0});
   CHECK(stalled[0].lack == std::vector<int>{2});
@@ -109,6 +109,47 @@ TEST_CASE("a set that not all members have asked for is told, as no operation") 
   world.participant(2).add_set(1, {0, 2}, "pair");
   world.exchange();
   CHECK(world.arbiter.stalled(at(6s)).empty());
+}
+
+TEST_CASE("an operation of a set is reported with the set's name and members, whatever ranks call the set") {
+  World world(4);
+  for (const int rank : {0, 1, 3}) world.participant(rank).add_set(static_cast<SetId>(40 + rank), {0, 1, 3}, "trio");
+  world.participant(0).add_set(50, {0, 1}, "");
+  world.participant(1).add_set(51, {0, 1}, "");
+  world.exchange();
+  Request request = World::tensor("w");
+  request.set = 41;
+  const uint64_t ticket = world.submit(1, request);
+  request.set = 51;
+  world.submit(1, request);
+  world.exchange();
+  const std::vector<Stalled> stalled = world.arbiter.stalled(at(0s));
+  REQUIRE(stalled.size() == 2);
+  CHECK(stalled[0].what == "allreduce \"w\"");
+  CHECK(stalled[0].of == " of process set \"trio\" (ranks 0-1, rank 3)");
+  CHECK(stalled[1].of == " of the process set of ranks 0-1");
+  CHECK(world.participant(1).of_set(41) == stalled[0].of);
+  CHECK(world.participant(1).of_set(kGlobalSet).empty());
+  world.participant(1).abandon(ticket, "\"w\"" + world.participant(1).of_set(41) + " took too long");
+  world.exchange();
+  CHECK(world.errors(1).at(0).status.sentence() ==
+        "\"w\" of process set \"trio\" (ranks 0-1, rank 3) took too long: submitted by rank 1 (host a), not by rank 0 "
+        "(host a), rank 3 (host b)");
+}
+
+TEST_CASE("what members of a set sent differently is an error that names the set") {
+  World world(2);
+  for (const int rank : {0, 1}) world.participant(rank).add_set(static_cast<SetId>(40 + rank), {0, 1}, "pair");
+  world.exchange();
+  for (const int rank : {0, 1}) {
+    Request request = World::tensor("w", {rank + 1});
+    request.set = static_cast<SetId>(40 + rank);
+    world.submit(rank, request);
+  }
+  world.exchange();
+  CHECK(world.errors(0).at(0).status.sentence() ==
+        "allreduce \"w\" of process set \"pair\" (ranks 0-1): shape differs: rank 0 (host a) sent [1], rank 1 (host a) "
+        "sent [2]");
 }
 
 TEST_CASE("after a goodbye nobody waits for the set any more") {

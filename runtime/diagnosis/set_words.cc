@@ -1,0 +1,33 @@
+#include "runtime/diagnosis/set_words.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "runtime/base/rank_ranges.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr size_t kMostMemberBytes = 120;
+/// With what the names of sets begin that sends and receives make for themselves: sender and receiver follow.
+constexpr std::string_view kPairPrefix = "rueda.send.";
+
+}  // namespace
+
+std::string set_words(std::string_view name, std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  const std::string members = bounded_rank_ranges(ranks, {}, kMostMemberBytes);
+  return name.empty() ? "the process set of " + members : fmt::format("process set \"{}\" ({})", name, members);
+}
+
+std::string of_set(std::string_view name, const std::vector<int>& ranks) {
+  const size_t dot = name.rfind('.');
+  if (name.substr(0, kPairPrefix.size()) == kPairPrefix && dot >= kPairPrefix.size()) {
+    return fmt::format(" from rank {} to rank {}", name.substr(kPairPrefix.size(), dot - kPairPrefix.size()),
+                       name.substr(dot + 1));
+  }
+  return " of " + set_words(name, ranks);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,15 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rueda::core {
+
+/// A process set as a reader knows it, whatever numbers ranks give it: `process set "trio" (ranks 0-2)`, and
+/// `the process set of ranks 0-2` where it has no name. `ranks` in any order.
+std::string set_words(std::string_view name, std::vector<int> ranks);
+/// The same behind an operation: ` of process set "trio" (ranks 0-2)`. That of a send and its receive is no set to
+/// whoever reads: ` from rank 2 to rank 0`.
+std::string of_set(std::string_view name, const std::vector<int>& ranks);
+
+}  // namespace rueda::core
