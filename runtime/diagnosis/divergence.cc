@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/base/rank_ranges.h"
+#include "runtime/diagnosis/set_words.h"
 
 namespace rueda::core {
 namespace {
@@ -23,7 +24,7 @@ struct Key {
 };
 
 struct Waiting {
-  const DumpedOp* first = nullptr;  ///< the earliest that was submitted
+  const DumpedOp* first = nullptr;  ///< the earliest that was submitted; null: a join
   std::string of;                   ///< its set, for people
   std::string set;
   std::set<int> have;
@@ -81,7 +82,7 @@ class Comparison {
         members_[set].insert(dump.rank);
         members_[set].merge(sets_.at(dump.rank).members(op.set));
         if (joins(op)) {
-          if (!op_is_over(op)) joined_[set].insert(dump.rank);
+          if (!op_is_over(op)) note_join(dump, op, set);
         } else if (in_agreement(op)) {
           note(dump, op, seen);
         }
@@ -92,12 +93,20 @@ class Comparison {
   std::vector<std::string> lines() const {
     std::vector<std::string> lines = missing_operation();
     if (lines.empty()) lines = unfinished_batch();
+    if (lines.empty()) lines = waiting_join();
     if (lines.empty()) lines = {"no divergence: all ranks have submitted the same, and nothing runs"};
     if (std::string silent = silent_ranks(); !silent.empty()) lines.push_back(std::move(silent));
     return lines;
   }
 
  private:
+  void note_join(const RankDump& dump, const DumpedOp& op, const std::string& set) {
+    Waiting& join = joined_[set];
+    join.set = set;
+    join.of = dump.of_set(op.set);
+    join.have.insert(dump.rank);
+  }
+
   void note(const RankDump& dump, const DumpedOp& op, std::map<Key, size_t>& seen) {
     const int rank = dump.rank;
     const std::string name = op.name.empty() ? op.kind + " without a name" : op.name;
@@ -118,7 +127,7 @@ class Comparison {
     std::set<int> ranks = members_.at(waiting.set);
     for (const int rank : waiting.have) ranks.erase(rank);
     const auto joined = joined_.find(waiting.set);
-    for (const int rank : joined != joined_.end() ? joined->second : std::set<int>()) ranks.erase(rank);
+    for (const int rank : joined != joined_.end() ? joined->second.have : std::set<int>()) ranks.erase(rank);
     return ranks;
   }
 
@@ -196,6 +205,19 @@ class Comparison {
     return lines;
   }
 
+  /// The joins that some members have not come to.
+  std::vector<std::string> waiting_join() const {
+    std::vector<std::string> lines;
+    for (const auto& [set, join] : joined_) {
+      const std::set<int> lack = lacking(join);
+      if (lack.empty()) continue;
+      lines.push_back(fmt::format("no divergence in what ranks submitted; join{}: {}", join.of,
+                                  who_joined({join.have.begin(), join.have.end()}, {lack.begin(), lack.end()}, {})));
+      for (const int rank : lack) lines.push_back(instead(rank, join));
+    }
+    return lines;
+  }
+
   std::string silent_ranks() const {
     std::set<int> silent;
     for (int rank = 0; rank < (dumps_.empty() ? 0 : dumps_.front().size); ++rank) silent.insert(rank);
@@ -206,7 +228,7 @@ class Comparison {
   std::span<const RankDump> dumps_;
   std::map<int, Sets> sets_;                      ///< by rank
   std::map<std::string, std::set<int>> members_;  ///< by set, those that gave no record too
-  std::map<std::string, std::set<int>> joined_;
+  std::map<std::string, Waiting> joined_;         ///< by set
   std::map<Key, Waiting> waiting_;
 };
 

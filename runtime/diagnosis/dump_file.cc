@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMostInFlight = 16;
 constexpr size_t kMostOver = 8;
+constexpr size_t kMostNow = 3;
 constexpr std::string_view kPlace = "{rank}";
 
 /// `proposed 1.204 s ago`.
@@ -93,14 +94,17 @@ std::string now_doing(const RankDump& dump) {
   }
   std::string text;
   const size_t count = in_flight.size();
-  in_flight.resize(std::min<size_t>(count, 3));
+  in_flight.resize(std::min(count, kMostNow));
   if (count > 0) {
-    text = fmt::format("has {} in flight: {}{}", count, fmt::join(in_flight, "; "), count > 3 ? "; ..." : "");
+    text = fmt::format("has {} in flight: {}{}", count, fmt::join(in_flight, "; "), count > kMostNow ? "; ..." : "");
   } else if (dump.operations.empty()) {
     text = "has never submitted anything";
   } else {
-    const DumpedOp& last = dump.operations.back();
-    text = fmt::format("has nothing in flight; its last was {}", what(last, dump));
+    std::vector<std::string> last;
+    for (auto op = dump.operations.rbegin(); op != dump.operations.rend() && last.size() < kMostNow; ++op) {
+      last.push_back(what(*op, dump));
+    }
+    text = fmt::format("has nothing in flight; its last was {}", fmt::join(last, ", after "));
   }
   return dump.activity.empty() ? text : fmt::format("{}; it says: {}", text, dump.activity);
 }

@@ -13,7 +13,7 @@ std::string dump_path(const std::string& path, int rank);
 Status write_dump(const RankDump& dump, const std::string& path);
 /// What a dump says in a few lines for a log: operations in flight, and the last that are over.
 std::vector<std::string> dump_lines(const RankDump& dump);
-/// What a rank is doing, in one line: what it has in flight, else its last operation; and what the program says.
+/// What a rank is doing, in one line: what it has in flight, else its last operations; and what the program says.
 std::string now_doing(const RankDump& dump);
 /// One line about the operations that an error found unfinished.
 std::string last_words(const RankDump& dump);

@@ -30,4 +30,10 @@ std::string of_set(std::string_view name, const std::vector<int>& ranks) {
   return " of " + set_words(name, ranks);
 }
 
+std::string who_joined(const std::vector<int>& joined, const std::vector<int>& missing,
+                       const std::vector<std::string>& hosts) {
+  return fmt::format("{} {} for {}", rank_ranges(joined, hosts),
+                     joined.size() == 1 ? "has joined and waits" : "have joined and wait", rank_ranges(missing, hosts));
+}
+
 }  // namespace rueda::core

@@ -12,4 +12,8 @@ std::string set_words(std::string_view name, std::vector<int> ranks);
 /// whoever reads: ` from rank 2 to rank 0`.
 std::string of_set(std::string_view name, const std::vector<int>& ranks);
 
+/// `ranks 0-1 (host a) have joined and wait for rank 2 (host a)`. Ranks ascending, neither list empty.
+std::string who_joined(const std::vector<int>& joined, const std::vector<int>& missing,
+                       const std::vector<std::string>& hosts);
+
 }  // namespace rueda::core

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/base/rank_ranges.h"
+#include "runtime/diagnosis/set_words.h"
 
 namespace rueda::core {
 namespace {
@@ -20,7 +21,9 @@ void add_name(std::vector<std::string>& names, const std::string& name) {
 /// What the ranks that `report` waits for have submitted, while those it has come from have not.
 void find_divergence(StallReport& report, const std::vector<Stalled>& stalled) {
   for (const Stalled& other : stalled) {
-    if (other.set != report.set || !overlap(other.have, report.lack) || !overlap(other.lack, report.have)) continue;
+    if (other.kind == StallKind::kJoin || other.set != report.set || !overlap(other.have, report.lack) ||
+        !overlap(other.lack, report.have))
+      continue;
     report.divergence = true;
     add_name(report.instead, other.what);
   }
@@ -47,19 +50,19 @@ StallVerdict StallJudge::look(std::vector<Stalled> stalled) {
   std::map<Waiting, StallReport> reports;
   std::vector<Waiting> order;
   for (const Stalled& one : stalled) {
-    const Waiting waiting{one.set, one.lack};
+    const Waiting waiting{one.kind, one.set, one.lack};
     if (one.age < warning_) continue;
     const auto [found, fresh] = reports.try_emplace(waiting);
     StallReport& report = found->second;
     if (fresh) {
       order.push_back(waiting);
+      report.kind = one.kind;
       report.set = one.set;
       report.of = one.of;
       report.have = one.have;
       report.lack = one.lack;
       report.age = one.age;
     }
-    report.operation = report.operation || one.operation;
     report.what.size() < kMostNames ? report.what.push_back(one.what) : static_cast<void>(++report.more);
   }
   std::erase_if(next_, [&reports](const auto& known) { return reports.count(known.first) == 0; });
@@ -67,11 +70,11 @@ StallVerdict StallJudge::look(std::vector<Stalled> stalled) {
   for (const Waiting& waiting : order) {
     StallReport& report = reports.at(waiting);
     auto& next = next_.try_emplace(waiting, warning_).first->second;
-    const bool over = report.operation && shutdown_.count() > 0 && report.age >= shutdown_;
+    const bool over = report.kind != StallKind::kSet && shutdown_.count() > 0 && report.age >= shutdown_;
     if (report.age < next && !over) continue;
     while (next <= report.age) next *= 2;
     verdict.shut_down = verdict.shut_down || over;
-    find_divergence(report, stalled);
+    if (report.kind != StallKind::kJoin) find_divergence(report, stalled);
     if (StallReport* other = other_side(report, verdict.reports)) {
       if (fewer_left(report, *other)) *other = std::move(report);
       continue;
@@ -90,7 +93,9 @@ std::string describe(const StallReport& report, const std::vector<std::string>& 
   if (report.more > 0) what += fmt::format(" and {} more", report.more);
   what += report.of;
   const std::string who =
-      fmt::format("submitted by {}, not by {}", rank_ranges(report.have, hosts), rank_ranges(report.lack, hosts));
+      report.kind == StallKind::kJoin
+          ? who_joined(report.have, report.lack, hosts)
+          : fmt::format("submitted by {}, not by {}", rank_ranges(report.have, hosts), rank_ranges(report.lack, hosts));
   const double seconds = std::chrono::duration<double>(report.age).count();
   if (!report.divergence) return fmt::format("stall for {:.1f} s: {}: {}", seconds, what, who);
   return fmt::format("divergence for {:.1f} s: {}: {}, which submitted {} instead: each side waits for the other",

@@ -4,26 +4,31 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "runtime/base/deadline.h"
 
 namespace rueda::core {
 
-/// What some members of a set have submitted and others have not: an operation, or the set itself.
+/// What ranks wait for: an operation, a set that is to be made (which may wait for ever where nobody uses it), or the
+/// end of a join.
+enum class StallKind : uint8_t { kOperation, kSet, kJoin };
+
+/// What some members of a set have submitted and others have not.
 struct Stalled {
   uint32_t set = 0;
-  std::string what;       ///< `allreduce "w1"`, or `allreduce #4`
-  std::vector<int> have;  ///< ranks, ascending
-  std::vector<int> lack;  ///< ranks, ascending
+  std::string what = {};       ///< `allreduce "w1"`, or `allreduce #4`
+  std::vector<int> have = {};  ///< ranks, ascending
+  std::vector<int> lack = {};  ///< ranks, ascending
   std::chrono::nanoseconds age{0};
-  bool operation = true;  ///< false: a set that is to be made, which may wait for ever where nobody uses it
-  std::string of;         ///< ` of process set "trio" (ranks 0-2)`; empty: of the set of all ranks
+  StallKind kind = StallKind::kOperation;
+  std::string of = {};  ///< ` of process set "trio" (ranks 0-2)`; empty: of the set of all ranks
 };
 
-/// What is said about the stalled operations that wait for the same ranks.
+/// What is said about all of one kind that waits for the same ranks.
 struct StallReport {
+  StallKind kind = StallKind::kOperation;
   uint32_t set = 0;
   std::vector<std::string> what;  ///< the oldest first, at most kMostNames
   size_t more = 0;                ///< beyond these
@@ -31,7 +36,6 @@ struct StallReport {
   std::vector<int> have;          ///< of the oldest
   std::vector<int> lack;
   std::chrono::nanoseconds age{0};  ///< of the oldest
-  bool operation = false;           ///< some of it is
   /// Ranks that lack this wait themselves for ranks that have it: they submitted something else.
   bool divergence = false;
   std::vector<std::string> instead;  ///< what these have submitted
@@ -56,7 +60,7 @@ class StallJudge {
   StallVerdict look(std::vector<Stalled> stalled);
 
  private:
-  using Waiting = std::pair<uint32_t, std::vector<int>>;  ///< set, and for whom
+  using Waiting = std::tuple<StallKind, uint32_t, std::vector<int>>;  ///< what, in which set, and for whom
   const std::chrono::nanoseconds warning_;
   const std::chrono::nanoseconds shutdown_;
   std::map<Waiting, std::chrono::nanoseconds> next_;  ///< the age at which a stall is spoken of again

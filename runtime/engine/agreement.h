@@ -156,8 +156,8 @@ class Arbiter {
   std::vector<std::byte> take_frame(int rank);
   /// Whether a credit for some set would let a batch go: who holds one should ring.
   bool out_of_credit() const;
-  /// What some members have proposed and others not. Ages count from the first call that saw the operation so; `now`
-  /// never goes back.
+  /// What some members have proposed and others not. Ages count from the first call that saw the operation so, those of
+  /// joins from the first that saw nothing agreed since the one before; `now` never goes back.
   std::vector<Stalled> stalled(SteadyClock::time_point now);
 
  private:

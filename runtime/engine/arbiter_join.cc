@@ -48,6 +48,7 @@ bool Arbiter::State::take_join(int rank, Set& set) {
   if (set.joined[member] != 0 || (!group.empty() && group.front().entry->set == &set)) return false;
   set.joined[member] = 1;
   ++set.joined_count;
+  ++set.decided;
   set.last_joined = rank;
   std::vector<Ref> open;
   const auto collect = [&open](Entry* entry) {

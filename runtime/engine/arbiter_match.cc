@@ -140,6 +140,7 @@ void Arbiter::State::complete_if_full(const Ref& ref) {
 void Arbiter::State::agree(const Ref& ref) {
   Occurrence& occurrence = ref.entry->at(ref.occurrence);
   occurrence.stage = Stage::kAgreed;
+  ++ref.entry->set->decided;
   if (occurrence.group == nullptr || --occurrence.group->not_agreed == 0) push(ref);
 }
 
@@ -170,6 +171,7 @@ void Arbiter::State::fail(const Ref& ref, const Status& why) {
     release(*group);
   }
   Set& set = *ref.entry->set;
+  ++set.decided;
   for (const Ref& each : failed) {
     Occurrence& occurrence = each.entry->at(each.occurrence);
     if (occurrence.stage == Stage::kReady) set.planner.remove(each.entry->id, each.occurrence);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "runtime/base/rank_ranges.h"
 #include "runtime/diagnosis/set_words.h"
@@ -17,8 +18,31 @@ std::vector<Stalled> Arbiter::stalled(SteadyClock::time_point now) {
       found.push_back(state_->describe_stalled({&entry, entry.base + i}, now));
     }
   }
+  state_->find_stalled_joins(now, found);
   state_->find_stalled_sets(now, found);
   return found;
+}
+
+/// Ranks with more data go on while others wait, so a join is stalled only while nothing happens in its set. Where an
+/// operation of the set waits, that says better who is missing.
+void Arbiter::State::find_stalled_joins(SteadyClock::time_point now, std::vector<Stalled>& found) {
+  const size_t count = found.size();
+  for (auto& [id, set] : sets) {
+    const bool moved = std::exchange(set.decided_before, set.decided) != set.decided;
+    if (moved || set.quiet_since == SteadyClock::time_point{}) set.quiet_since = now;
+    if (set.joined_count == 0 || set.joined_count == set.joined.size() || set.ended) continue;
+    const auto ours = [set_id = id](const Stalled& other) { return other.set == set_id; };
+    const auto end = found.begin() + static_cast<std::ptrdiff_t>(count);
+    if (std::any_of(found.begin(), end, ours)) continue;
+    Stalled stalled{.set = id, .what = "join", .age = now - set.quiet_since, .kind = StallKind::kJoin};
+    stalled.of = of_set(set);
+    for (size_t member = 0; member < set.joined.size(); ++member) {
+      (set.joined[member] != 0 ? stalled.have : stalled.lack).push_back(set.members.ranks[member]);
+    }
+    std::sort(stalled.have.begin(), stalled.have.end());
+    std::sort(stalled.lack.begin(), stalled.lack.end());
+    found.push_back(std::move(stalled));
+  }
 }
 
 void Arbiter::State::find_stalled_sets(SteadyClock::time_point now, std::vector<Stalled>& found) {
@@ -28,7 +52,7 @@ void Arbiter::State::find_stalled_sets(SteadyClock::time_point now, std::vector<
       if (!key.open[i].refused.ok()) continue;
       if (key.open[i].seen == SteadyClock::time_point{}) key.open[i].seen = now;
       Stalled& stalled = found.emplace_back();
-      stalled.operation = false;
+      stalled.kind = StallKind::kSet;
       stalled.age = now - key.open[i].seen;
       stalled.what = "the making of " + set_words(name, members);
       for (size_t member = 0; member < members.size(); ++member) {

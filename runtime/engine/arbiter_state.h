@@ -99,6 +99,9 @@ struct Arbiter::State {
     std::vector<char> joined;    ///< by member: it proposes nothing until all have joined
     size_t joined_count = 0;
     int last_joined = 0;
+    uint64_t decided = 0;                 ///< operations agreed or failed, and joins
+    uint64_t decided_before = 0;          ///< of the last look for stalls
+    SteadyClock::time_point quiet_since;  ///< when a look first found nothing decided since the one before
     bool has_credit() const { return issued - (started > 0 ? started - 1 : 0) < 2; }
     bool waiting() const { return !planner.empty() || !cut.empty(); }
   };
@@ -222,6 +225,7 @@ struct Arbiter::State {
   OperationRef reference(const Ref& ref) const;
 
   // arbiter_stall.cc: who waits for whom.
+  void find_stalled_joins(SteadyClock::time_point now, std::vector<Stalled>& found);
   void find_stalled_sets(SteadyClock::time_point now, std::vector<Stalled>& found);
   Stalled describe_stalled(const Ref& ref, SteadyClock::time_point now) const;
   std::string who_has(const Ref& ref) const;

@@ -37,7 +37,7 @@ void drain(int fd) {
 
 void Engine::coordinate() {
   place_thread("rueda-coord", plan_.settings.thread_affinity);
-  next_tick_ = SteadyClock::now() + kTick;
+  next_tick_ = SteadyClock::now() + usual_tick();
   if (formation_.transport != nullptr) watch_peers();
   while (!stopping_.load()) {
     if (baton_.try_take_or_wish()) {
@@ -136,6 +136,7 @@ void Engine::tick() {
   const std::vector<int> silent = turn_->look_for_silence(now);
   Status end;
   const std::vector<std::string> lines = look_for_stalls(now, end);
+  if (inquiry_.under_way()) next_tick_ = now + kBusyTick;  // the answers are told as they come
   settle();
   for (const std::string& line : lines) log(LogLevel::kWarning, "{}", line);
   if (!end.ok()) epoch_over(end);
@@ -146,11 +147,16 @@ void Engine::tick() {
   look_for_silent_paths();
 }
 
-/// Five looks in the time that a rank of another host may be silent.
+/// Five looks in the time that a rank of another host may be silent, and in that after which a stall is told.
 std::chrono::nanoseconds Engine::usual_tick() const {
-  const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout);
-  const bool watches = formation_.transport != nullptr && limit.count() > 0;
-  return watches ? std::clamp<std::chrono::nanoseconds>(limit / 5, kBusyTick, kTick) : kTick;
+  std::chrono::nanoseconds tick = kTick;
+  const auto look_within = [&tick](auto limit) {
+    const auto part = std::chrono::duration_cast<std::chrono::nanoseconds>(limit) / 5;
+    if (part.count() > 0) tick = std::min(tick, std::max(part, kBusyTick));
+  };
+  if (formation_.transport != nullptr) look_within(plan_.settings.peer_timeout);
+  if (plan_.rank == 0 && !plan_.settings.stall_check_disable) look_within(plan_.settings.stall_check_time);
+  return tick;
 }
 
 /// Of a rank that may be dead, or out of reach. Where there is a launcher it judges.

@@ -109,4 +109,22 @@ TEST_CASE("a stall that lasts for the shutdown time ends the job with a sentence
   for (const RankOutcome& outcome : ranks.finish()) CHECK(outcome.exit_code == 0);
 }
 
+TEST_CASE("rank: rank 1 joins late", "[.]") {
+  rueda_session* session = join_and_listen();
+  if (rueda_rank(session) == 1) rank_await();
+  CHECK(rueda_join(session, nullptr, nullptr) == RUEDA_OK);
+  CHECK(rueda_shutdown(session) == RUEDA_OK);
+}
+
+TEST_CASE("a join that waits is reported once the warning time has passed, with what the missing rank does") {
+  RankProcesses ranks(
+      {.size = 3, .body = "rank: rank 1 joins late", .variables = {{"RUEDA_STALL_CHECK_TIME_SECONDS", "0.2"}}});
+  CHECK_THAT(ranks.await(0, "stall"), Catch::Matchers::Contains("join: rank") &&
+                                          Catch::Matchers::Contains("joined and wait") &&
+                                          Catch::Matchers::Contains("for rank"));
+  CHECK_THAT(ranks.await(0, "answer"), Catch::Matchers::Contains("its last was allreduce \"first\""));
+  ranks.tell(1, "go on");
+  for (const RankOutcome& outcome : ranks.finish()) CHECK(outcome.exit_code == 0);
+}
+
 }  // namespace rueda::test

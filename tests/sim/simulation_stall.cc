@@ -8,7 +8,8 @@
 namespace rueda::sim {
 
 /// When nothing moves, what rank 0 calls stalled is what some members of a set have pending and others have not:
-/// always, and in the set of all ranks nothing is left out (another set may not be made yet).
+/// always, and in the set of all ranks nothing is left out (another set may not be made yet). A join that waits is told
+/// where no operation of the set waits.
 void Simulation::check_stalled() {
   std::map<std::string, std::vector<int>> pending;  // ranks, by key
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -21,9 +22,13 @@ void Simulation::check_stalled() {
   }
   clock_ += std::chrono::seconds(1);
   std::set<std::string> named;  // in the set of all ranks
+  std::vector<int> joined;      // as rank 0 says of it
+  bool waits = false;           // an operation of it
   for (const core::Stalled& each : arbiter_.stalled(clock_)) {
     if (each.lack.empty()) fail(each.what + " is called stalled, but every member has proposed it");
-    if (!each.operation) continue;
+    if (each.kind == core::StallKind::kJoin && each.set == core::kGlobalSet) joined = each.have;
+    if (each.set == core::kGlobalSet && each.kind == core::StallKind::kOperation) waits = true;
+    if (each.kind != core::StallKind::kOperation) continue;
     const size_t quote = each.what.find('"');
     if (quote == std::string::npos) continue;  // unnamed
     const std::string name = each.what.substr(quote + 1, each.what.size() - quote - 2);
@@ -33,6 +38,12 @@ void Simulation::check_stalled() {
     if (!known) fail(each.what + " is called stalled, but not these ranks wait for it");
     if (each.set == core::kGlobalSet) named.insert("0/" + name);
   }
+  std::vector<int> joining;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (is_joined(records_[rank], core::kGlobalSet)) joining.push_back(static_cast<int>(rank));
+  }
+  const bool join_waits = !waits && joining.size() != ranks_.size();
+  if (joined != (join_waits ? joining : std::vector<int>())) fail("rank 0 does not know whose join waits for others");
   for (const auto& [key, ranks] : pending) {
     if (!key.starts_with("0/") || ranks.size() == ranks_.size() || named.count(key) != 0) continue;
     fail(key + " waits for ranks, and rank 0 does not say so");

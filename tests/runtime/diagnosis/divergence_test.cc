@@ -103,7 +103,7 @@ TEST_CASE("sets are matched by name, members and order, whatever their numbers a
   const std::vector<RankDump> other = {a, b, equal[2]};
   CHECK_THAT(first_divergence(other).at(0),
              Contains("of the process set of ranks 0-1 was submitted by rank 0, not by rank 1"));
-  CHECK_THAT(first_divergence(other).at(1), Contains("of the process set of ranks 0-1 instead"));
+  CHECK_THAT(first_divergence(other).at(1), Contains("of the process set of ranks 0-1, proposed"));
 }
 
 TEST_CASE("a set with a name is called by that, not by a number that differs between ranks") {
@@ -115,11 +115,32 @@ TEST_CASE("a set with a name is called by that, not by a number that differs bet
   CHECK_THAT(first_divergence(dumps).at(0), Contains("batch 5 of process set \"pair\" (ranks 0-1) is under way"));
 }
 
-TEST_CASE("nobody waits for a rank that has joined, and a join waits for nobody in particular") {
+TEST_CASE("nobody waits for a rank that has joined") {
   DumpedOp join = op("", kProposed, 1);
   join.kind = "join";
   const std::vector<RankDump> dumps = {dump_of(0, 2, {join}), dump_of(1, 2, {op("w", kProposed, 2)})};
   CHECK_THAT(first_divergence(dumps).at(0), StartsWith("no divergence"));
+}
+
+TEST_CASE("who has joined, whom they wait for and what these do is said where nothing else waits") {
+  DumpedOp join = op("", kProposed, 1, {}, 3);
+  join.kind = "join";
+  RankDump first = dump_of(0, 4, {join});
+  RankDump second = first;
+  second.rank = 1;
+  first.sets = second.sets = {{3, "trio", {0, 1, 2}}};
+  RankDump third = dump_of(2, 4, {op("w", kFinished, 1, 0, 3)});
+  third.sets = first.sets;
+  third.activity = "train.py:31 in step";
+  const std::vector<std::string> lines =
+      first_divergence(std::vector<RankDump>{first, second, third, dump_of(3, 4, {})});
+  REQUIRE(lines.size() == 2);
+  CHECK(
+      lines[0] ==
+      "no divergence in what ranks submitted; join of process set \"trio\" (ranks 0-2): ranks 0-1 have joined and wait "
+      "for rank 2");
+  CHECK_THAT(lines[1], Contains("  rank 2 (host a, pid 102) has nothing of the set in flight; its last was") &&
+                           Contains("it says: train.py:31 in step"));
 }
 
 TEST_CASE("an operation that only ranks without a record lack is said to wait for those") {

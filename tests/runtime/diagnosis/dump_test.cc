@@ -95,6 +95,22 @@ TEST_CASE("the log lines of a dump tell what is in flight from what is over") {
   CHECK_THAT(lines[5], Contains("#2 barrier: failed") && Contains("with PEER_LOST"));
 }
 
+TEST_CASE("a rank with nothing in flight is told by its last three operations, the last first") {
+  RankDump dump = example();
+  dump.operations.clear();
+  for (const char* name : {"a", "b", "c", "d"}) {
+    DumpedOp& op = dump.operations.emplace_back();
+    op.kind = "allreduce";
+    op.name = name;
+    op.state = OpState::kFinished;
+    op.when.fill(dump.taken - 2);
+  }
+  CHECK(now_doing(dump) ==
+        "has nothing in flight; its last was allreduce \"d\", finished 2.000 s ago, after allreduce \"c\", finished "
+        "2.000 "
+        "s ago, after allreduce \"b\", finished 2.000 s ago; it says: train.py:31 in step");
+}
+
 TEST_CASE("the last words name the oldest operation that an error found unfinished, and how far it had come") {
   RankDump dump = example();
   CHECK_THAT(last_words(dump),

@@ -107,10 +107,31 @@ TEST_CASE("a stall that ended and came back is spoken of at the warning time aga
 TEST_CASE("a set that nobody uses yet is told of, and ends no job") {
   StallJudge ending(30s, 100s);
   Stalled making = stalled("the making of a set", {0}, {1}, 200s);
-  making.operation = false;
+  making.kind = StallKind::kSet;
   const StallVerdict verdict = ending.look({making});
   CHECK(verdict.reports.size() == 1);
   CHECK_FALSE(verdict.shut_down);
+}
+
+TEST_CASE("a join that waits is a report of its own, at doubling intervals, and ends the job at the shutdown time") {
+  StallJudge ending(30s, 100s);
+  std::vector<int> spoken;
+  for (int second = 1; second < 100; ++second) {
+    Stalled join{.set = 5, .what = "join", .have = {0, 1}, .lack = {2}, .age = std::chrono::seconds(second)};
+    join.kind = StallKind::kJoin;
+    join.of = " of process set \"trio\" (ranks 0-2)";
+    const StallVerdict verdict = ending.look({join});
+    CHECK_FALSE(verdict.shut_down);
+    if (verdict.reports.empty()) continue;
+    spoken.push_back(second);
+    CHECK_THAT(describe(verdict.reports.at(0), {"a", "a", "b"}),
+               Contains("join of process set \"trio\" (ranks 0-2): ranks 0-1 (host a) have joined and wait for rank 2 "
+                        "(host b)"));
+  }
+  CHECK(spoken == std::vector<int>{30, 60});
+  Stalled join{.set = 5, .what = "join", .have = {0, 1}, .lack = {2}, .age = 100s};
+  join.kind = StallKind::kJoin;
+  CHECK(ending.look({join}).shut_down);
 }
 
 TEST_CASE("at the shutdown time the verdict is the end, with the report that says why") {

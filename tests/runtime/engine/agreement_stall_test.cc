@@ -77,6 +77,54 @@ TEST_CASE("nobody waits for a rank that has joined") {
   CHECK(stalled[0].lack == std::vector<int>{2});
 }
 
+TEST_CASE("a join that waits while nothing is agreed in its set is stalled, and says who has joined and who has not") {
+  World world(3);
+  Request join;
+  join.metadata.kind = OpKind::kJoin;
+  world.submit(0, join);
+  world.exchange();
+  CHECK(world.arbiter.stalled(at(0s)).at(0).age == 0s);
+  const std::vector<Stalled> first = world.arbiter.stalled(at(10s));
+  REQUIRE(first.size() == 1);
+  CHECK(first[0].kind == StallKind::kJoin);
+  CHECK(first[0].what == "join");
+  CHECK(first[0].of.empty());
+  CHECK(first[0].age == 10s);
+  CHECK(first[0].have == std::vector<int>{0});
+  CHECK(first[0].lack == std::vector<int>{1, 2});
+  world.submit(1, join);  // whose coming is progress
+  world.exchange();
+  const std::vector<Stalled> second = world.arbiter.stalled(at(20s));
+  REQUIRE(second.size() == 1);
+  CHECK(second[0].age == 0s);
+  CHECK(second[0].have == std::vector<int>{0, 1});
+  CHECK(second[0].lack == std::vector<int>{2});
+  world.submit(2, join);
+  world.exchange();
+  CHECK(world.arbiter.stalled(at(30s)).empty());
+}
+
+TEST_CASE("a join is not stalled while ranks with more data agree on operations, nor where an operation waits") {
+  World world(3);
+  Request join;
+  join.metadata.kind = OpKind::kJoin;
+  world.submit(0, join);
+  world.exchange();
+  for (int second = 0; second < 100; second += 10) {
+    CHECK(world.arbiter.stalled(at(std::chrono::seconds(second))).at(0).age == 0s);
+    for (const int rank : {1, 2}) world.submit(rank, World::tensor("w" + std::to_string(second)));
+    world.exchange();
+    world.start_all();
+    world.exchange();
+  }
+  world.submit(1, World::tensor("late"));
+  world.exchange();
+  const std::vector<Stalled> stalled = world.arbiter.stalled(at(100s));
+  REQUIRE(stalled.size() == 1);
+  CHECK(stalled[0].kind == StallKind::kOperation);
+  CHECK(stalled[0].lack == std::vector<int>{2});
+}
+
 TEST_CASE("an operation that is given up says who had submitted it and who had not") {
   World world(4);
   const uint64_t ticket = world.submit(2, World::tensor("w"));
@@ -102,7 +150,7 @@ TEST_CASE("a set that not all members have asked for is told, as no operation") 
   const std::vector<Stalled> stalled = world.arbiter.stalled(at(5s));
   REQUIRE(stalled.size() == 1);
   CHECK(stalled[0].what == "the making of process set \"pair\" (rank 0, rank 2)");
-  CHECK_FALSE(stalled[0].operation);
+  CHECK(stalled[0].kind == StallKind::kSet);
   CHECK(stalled[0].have == std::vector<int>{0});
   CHECK(stalled[0].lack == std::vector<int>{2});
   CHECK(stalled[0].age == 5s);
