@@ -15,8 +15,9 @@ namespace rueda::core {
 class PeerStream {
  public:
   PeerStream() = default;
-  explicit PeerStream(Channel& channel)
-      : channel_(&channel), send_mark_(channel.sent()), receive_mark_(channel.received()) {}
+  /// To `rank`, for which the lane of `mesh` waits while something has not moved.
+  PeerStream(Channel& channel, Mesh& mesh, int rank)
+      : channel_(&channel), mesh_(&mesh), rank_(rank), send_mark_(channel.sent()), receive_mark_(channel.received()) {}
   /// Queues, and returns the mark that `sent` asks for: until then `bytes` stays as it is.
   uint64_t send(std::span<const std::byte> bytes) {
     channel_->send(bytes);
@@ -26,13 +27,20 @@ class PeerStream {
     channel_->receive(bytes);
     return receive_mark_ += bytes.size();
   }
-  bool sent(uint64_t mark) const { return channel_->sent() >= mark; }
-  bool received(uint64_t mark) const { return channel_->received() >= mark; }
+  bool sent(uint64_t mark) const { return noted(channel_->sent() >= mark); }
+  bool received(uint64_t mark) const { return noted(channel_->received() >= mark); }
   /// Everything queued so far has moved.
   bool idle() const { return sent(send_mark_) && received(receive_mark_); }
 
  private:
+  bool noted(bool moved) const {
+    if (!moved) mesh_->waits_for(rank_);
+    return moved;
+  }
+
   Channel* channel_ = nullptr;
+  Mesh* mesh_ = nullptr;
+  int rank_ = Mesh::kNobody;
   uint64_t send_mark_ = 0;
   uint64_t receive_mark_ = 0;
 };
@@ -54,9 +62,13 @@ class ChannelTeam {
   /// Connects to `member` on first use in the epoch. kUnsupported: the lane has no channels; else as `ChannelSet::to`.
   Status connect(int member) {
     if (!mesh_.has_channels()) return Status(Code::kUnsupported, "this lane has no channels to other ranks");
-    const auto channel = mesh_.channels().to(team_.ranks[static_cast<size_t>(member)], deadline_);
-    if (channel.ok()) streams_[static_cast<size_t>(member)] = PeerStream(*channel.value());
-    return channel.status();
+    const int rank = team_.ranks[static_cast<size_t>(member)];
+    mesh_.waits_for(rank);
+    const auto channel = mesh_.channels().to(rank, deadline_);
+    if (!channel.ok()) return channel.status();
+    mesh_.waits_for(Mesh::kNobody);
+    streams_[static_cast<size_t>(member)] = PeerStream(*channel.value(), mesh_, rank);
+    return {};
   }
   Status connect_all() {
     for (int member = 0; member < size(); ++member) {
@@ -90,7 +102,9 @@ class ChannelTeam {
   /// Moves bytes until `ready()`; as `ChannelSet::until`.
   Status until(const std::function<bool()>& ready) {
     const PhaseScope waiting(mesh_.phases(), WorkPhase::kWait);
-    return brief_ ? mesh_.until_moved(ready, deadline_) : mesh_.channels().until(ready, deadline_);
+    const Status status = brief_ ? mesh_.until_moved(ready, deadline_) : mesh_.channels().until(ready, deadline_);
+    if (status.ok()) mesh_.waits_for(Mesh::kNobody);
+    return status;
   }
 
  private:

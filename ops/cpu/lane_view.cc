@@ -60,6 +60,7 @@ bool LaneView::rank_seen(int rank, Word word, uint64_t value) {
   if (last >= value) return true;
   last = std::max(last, word_of(mesh_.words(rank), word).load());
   const bool found = last >= value;
+  if (!found) mesh_.waits_for(rank);
   if (last > call_.stamp) note_arrival(seen, call_.stamp);
   return found;
 }
@@ -76,7 +77,10 @@ bool LaneView::all_seen(Word word, uint64_t value) {
 bool LaneView::all_tiny_seen() {
   for (int i = 0; i < size(); ++i) {
     if (i == index()) continue;
-    if (tiny(i).stamp.load() != value(0)) return false;
+    if (tiny(i).stamp.load() != value(0)) {
+      mesh_.waits_for(rank_of(i));
+      return false;
+    }
     note_arrival(mesh_.ledger().seen(rank_of(i)), call_.stamp);
   }
   return true;

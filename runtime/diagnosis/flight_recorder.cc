@@ -54,4 +54,19 @@ std::vector<OpRecord> FlightRecorder::records() const {
   return found;
 }
 
+std::optional<FlightRecorder::Running> FlightRecorder::longest_running() const {
+  constexpr auto kStarted = static_cast<size_t>(OpState::kStarted);
+  std::optional<Running> found;
+  MutexLock lock(mutex_);
+  for (const OpRecord& record : places_) {
+    if (record.number == 0 || record.state != OpState::kStarted) continue;
+    if (found && found->first.set == record.set && found->first.batch == record.batch) {
+      ++found->more;
+    } else if (!found || record.when[kStarted] < found->first.when[kStarted]) {
+      found = Running{record, 0};
+    }
+  }
+  return found;
+}
+
 }  // namespace rueda::core

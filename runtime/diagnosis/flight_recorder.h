@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "runtime/base/mutex.h"
@@ -30,6 +31,12 @@ class FlightRecorder {
   }
   /// What is remembered, in the order of enqueueing.
   std::vector<OpRecord> records() const RUEDA_EXCLUDES(mutex_);
+  /// Of the operations that run the one that began first, and how many more its batch has; nothing where none runs.
+  struct Running {
+    OpRecord first;
+    size_t more = 0;
+  };
+  std::optional<Running> longest_running() const RUEDA_EXCLUDES(mutex_);
   size_t capacity() const { return places_.size(); }
   size_t bytes() const { return places_.size() * sizeof(OpRecord); }
 

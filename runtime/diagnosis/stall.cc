@@ -21,7 +21,7 @@ void add_name(std::vector<std::string>& names, const std::string& name) {
 /// What the ranks that `report` waits for have submitted, while those it has come from have not.
 void find_divergence(StallReport& report, const std::vector<Stalled>& stalled) {
   for (const Stalled& other : stalled) {
-    if (other.kind == StallKind::kJoin || other.set != report.set || !overlap(other.have, report.lack) ||
+    if (other.kind > StallKind::kSet || other.set != report.set || !overlap(other.have, report.lack) ||
         !overlap(other.lack, report.have))
       continue;
     report.divergence = true;
@@ -50,7 +50,7 @@ StallVerdict StallJudge::look(std::vector<Stalled> stalled) {
   std::map<Waiting, StallReport> reports;
   std::vector<Waiting> order;
   for (const Stalled& one : stalled) {
-    const Waiting waiting{one.kind, one.set, one.lack};
+    const Waiting waiting{one.kind, one.set, one.batch, one.lack};
     if (one.age < warning_) continue;
     const auto [found, fresh] = reports.try_emplace(waiting);
     StallReport& report = found->second;
@@ -58,6 +58,7 @@ StallVerdict StallJudge::look(std::vector<Stalled> stalled) {
       order.push_back(waiting);
       report.kind = one.kind;
       report.set = one.set;
+      report.batch = one.batch;
       report.of = one.of;
       report.have = one.have;
       report.lack = one.lack;
@@ -70,11 +71,12 @@ StallVerdict StallJudge::look(std::vector<Stalled> stalled) {
   for (const Waiting& waiting : order) {
     StallReport& report = reports.at(waiting);
     auto& next = next_.try_emplace(waiting, warning_).first->second;
-    const bool over = report.kind != StallKind::kSet && shutdown_.count() > 0 && report.age >= shutdown_;
-    if (report.age < next && !over) continue;
+    const bool may_end = report.kind == StallKind::kOperation || report.kind == StallKind::kJoin;
+    report.over = may_end && shutdown_.count() > 0 && report.age >= shutdown_;
+    if (report.age < next && !report.over) continue;
     while (next <= report.age) next *= 2;
-    verdict.shut_down = verdict.shut_down || over;
-    if (report.kind != StallKind::kJoin) find_divergence(report, stalled);
+    verdict.shut_down = verdict.shut_down || report.over;
+    if (report.kind <= StallKind::kSet) find_divergence(report, stalled);
     if (StallReport* other = other_side(report, verdict.reports)) {
       if (fewer_left(report, *other)) *other = std::move(report);
       continue;
@@ -92,11 +94,12 @@ std::string describe(const StallReport& report, const std::vector<std::string>& 
   std::string what = fmt::format("{}", fmt::join(report.what, ", "));
   if (report.more > 0) what += fmt::format(" and {} more", report.more);
   what += report.of;
+  const double seconds = std::chrono::duration<double>(report.age).count();
+  if (report.kind == StallKind::kRunning) return fmt::format("stall for {:.1f} s: {} is running", seconds, what);
   const std::string who =
       report.kind == StallKind::kJoin
           ? who_joined(report.have, report.lack, hosts)
           : fmt::format("submitted by {}, not by {}", rank_ranges(report.have, hosts), rank_ranges(report.lack, hosts));
-  const double seconds = std::chrono::duration<double>(report.age).count();
   if (!report.divergence) return fmt::format("stall for {:.1f} s: {}: {}", seconds, what, who);
   return fmt::format("divergence for {:.1f} s: {}: {}, which submitted {} instead: each side waits for the other",
                      seconds, what, who, fmt::join(report.instead, ", "));

@@ -11,11 +11,11 @@
 
 namespace rueda::core {
 
-/// What ranks wait for: an operation, a set that is to be made (which may wait for ever where nobody uses it), or the
-/// end of a join.
-enum class StallKind : uint8_t { kOperation, kSet, kJoin };
+/// What ranks wait for: an operation, a set that is to be made (which may wait for ever where nobody uses it), the end
+/// of a join, or that of a batch which runs.
+enum class StallKind : uint8_t { kOperation, kSet, kJoin, kRunning };
 
-/// What some members of a set have submitted and others have not.
+/// What some members of a set have submitted and others have not; or a batch, which all members have.
 struct Stalled {
   uint32_t set = 0;
   std::string what = {};       ///< `allreduce "w1"`, or `allreduce #4`
@@ -23,6 +23,7 @@ struct Stalled {
   std::vector<int> lack = {};  ///< ranks, ascending
   std::chrono::nanoseconds age{0};
   StallKind kind = StallKind::kOperation;
+  uint64_t batch = 0;   ///< number of what runs
   std::string of = {};  ///< ` of process set "trio" (ranks 0-2)`; empty: of the set of all ranks
 };
 
@@ -30,12 +31,14 @@ struct Stalled {
 struct StallReport {
   StallKind kind = StallKind::kOperation;
   uint32_t set = 0;
+  uint64_t batch = 0;
   std::vector<std::string> what;  ///< the oldest first, at most kMostNames
   size_t more = 0;                ///< beyond these
   std::string of;                 ///< as in Stalled
   std::vector<int> have;          ///< of the oldest
   std::vector<int> lack;
   std::chrono::nanoseconds age{0};  ///< of the oldest
+  bool over = false;                ///< it ends the job
   /// Ranks that lack this wait themselves for ranks that have it: they submitted something else.
   bool divergence = false;
   std::vector<std::string> instead;  ///< what these have submitted
@@ -44,7 +47,7 @@ struct StallReport {
 struct StallVerdict {
   std::vector<StallReport> reports;  ///< the oldest first, at most kMostReports; empty: nothing new to say
   size_t more = 0;                   ///< reports beyond these
-  bool shut_down = false;            ///< the limit has passed; the first report says for what
+  bool shut_down = false;            ///< the limit of a report has passed
 };
 
 /// Decides when to speak of a stall: once an operation has waited for the warning time, then at doubling intervals, one
@@ -60,7 +63,8 @@ class StallJudge {
   StallVerdict look(std::vector<Stalled> stalled);
 
  private:
-  using Waiting = std::tuple<StallKind, uint32_t, std::vector<int>>;  ///< what, in which set, and for whom
+  /// What, in which set, which batch, and for whom.
+  using Waiting = std::tuple<StallKind, uint32_t, uint64_t, std::vector<int>>;
   const std::chrono::nanoseconds warning_;
   const std::chrono::nanoseconds shutdown_;
   std::map<Waiting, std::chrono::nanoseconds> next_;  ///< the age at which a stall is spoken of again

@@ -12,6 +12,7 @@ inline constexpr std::byte kTimelineSwitchFrame{4};  ///< timeline_frames.h, as 
 inline constexpr std::byte kTimelineFrame{5};
 inline constexpr std::byte kClockAskFrame{6};
 inline constexpr std::byte kClockAnswerFrame{7};
+inline constexpr std::byte kLateFrame{8};  ///< late_batch.h
 inline constexpr std::byte kRoutedFrame{
     15};  ///< another kind's, for a rank with which there is no link: see turn_tree.cc
 inline constexpr std::byte kRelayedFrame{16};    ///< from a leader to the one above: see `Relay`

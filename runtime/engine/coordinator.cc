@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "runtime/base/log.h"
+#include "runtime/base/rank_ranges.h"
 #include "runtime/engine/drive.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/placement.h"
@@ -134,6 +136,7 @@ void Engine::tick() {
   if (limit.count() > 0) turn_->expire(now - limit, limit);
   turn_->release_held();
   const std::vector<int> silent = turn_->look_for_silence(now);
+  look_for_late_batch(now);
   Status end;
   const std::vector<std::string> lines = look_for_stalls(now, end);
   if (inquiry_.under_way()) next_tick_ = now + kBusyTick;  // the answers are told as they come
@@ -155,7 +158,7 @@ std::chrono::nanoseconds Engine::usual_tick() const {
     if (part.count() > 0) tick = std::min(tick, std::max(part, kBusyTick));
   };
   if (formation_.transport != nullptr) look_within(plan_.settings.peer_timeout);
-  if (plan_.rank == 0 && !plan_.settings.stall_check_disable) look_within(plan_.settings.stall_check_time);
+  if (!plan_.settings.stall_check_disable) look_within(plan_.settings.stall_check_time);
   return tick;
 }
 
@@ -226,6 +229,25 @@ void Engine::epoch_over(const Status& why) {
   ring_coordinator();
 }
 
+Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {
+  const int awaited = lanes_.awaited(batch.set);
+  const std::vector<int>& ranks = batch.team->team.ranks;
+  const bool known = std::find(ranks.begin(), ranks.end(), awaited) != ranks.end();
+  std::vector<int> others;
+  std::remove_copy(ranks.begin(), ranks.end(), std::back_inserter(others), plan_.rank);
+  std::sort(others.begin(), others.end());
+  std::string whom = "no other rank";
+  if (known) {
+    whom = who(plan_, awaited);
+  } else if (awaited == Mesh::kOthers) {
+    whom = "some of " + rank_ranges(others, {});
+  }
+  return {Code::kTimeout,
+          fmt::format("rank {}: {} ran longer than RUEDA_TIMEOUT_SECONDS ({} s); it waited for {}", plan_.rank, what,
+                      plan_.settings.timeout.count(), whom),
+          known ? awaited : plan_.rank};
+}
+
 void Engine::fail_lane(const Batch& batch, const Status& result) {
   const std::string what =
       !batch.members.empty()
@@ -237,10 +259,7 @@ void Engine::fail_lane(const Batch& batch, const Status& result) {
     if (abort_.await(kEvidenceLimit)) return;
   }
   if (result.code() == Code::kTimeout) {
-    epoch_over(Status(Code::kTimeout,
-                      fmt::format("rank {}: {} ran longer than RUEDA_TIMEOUT_SECONDS ({} s)", plan_.rank, what,
-                                  plan_.settings.timeout.count()),
-                      plan_.rank));
+    epoch_over(ran_too_long(batch, what));
     return;
   }
   epoch_over(

@@ -58,6 +58,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       teams_(plan_.rank, control_upstream(plan_), global_set(plan_)),
       lanes_(plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }),
       baton_(formation_.segment->control().asleep),
+      late_watch_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time)),
       stall_judge_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time),
                    std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_shutdown_time)),
       stopped_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout)) {

@@ -98,8 +98,9 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   void rank_left(int rank) override;
   void link_lost(int rank, const Status& how) override;
   void epoch_over(const Status& why) override;
-  void asked(uint64_t number) override;
+  void asked(const Ask& ask) override RUEDA_REQUIRES(baton_);
   void answered(int rank, const Answer& answer) override RUEDA_REQUIRES(baton_);
+  void heard_of_late(const LateBatch& batch) override RUEDA_REQUIRES(baton_);
 
   AgreementConfig agreement_config() const;
   std::vector<std::unique_ptr<ControlLink>> make_links();
@@ -116,6 +117,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   void ring_coordinator();
   void finish(Member& member, const Status& status);
   void fail_lane(const Batch& batch, const Status& result);
+  Status ran_too_long(const Batch& batch, const std::string& what) const;
   void serve_metrics();
   /// Bytes that this engine holds, by what for.
   std::map<std::string, uint64_t> memory();
@@ -125,6 +127,8 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   RankDump record() const;
   void record_error();
   void give_dump(int64_t number);
+  BatchProgress progress_of(const BatchName& batch) RUEDA_REQUIRES(baton_);
+  void look_for_late_batch(SteadyClock::time_point now) RUEDA_REQUIRES(baton_);
   std::vector<std::string> look_for_stalls(SteadyClock::time_point now, Status& end) RUEDA_REQUIRES(baton_);
 
   void coordinate();
@@ -166,7 +170,9 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   Baton baton_;
   TurnSignals signals_;
   std::unique_ptr<Turn> turn_ RUEDA_GUARDED_BY(baton_);
-  StallJudge stall_judge_ RUEDA_GUARDED_BY(baton_);  ///< rank 0's, as is the inquiry
+  LateWatch late_watch_ RUEDA_GUARDED_BY(baton_);
+  LateBatches late_batches_ RUEDA_GUARDED_BY(baton_);  ///< rank 0's, as are the judge and the inquiry
+  StallJudge stall_judge_ RUEDA_GUARDED_BY(baton_);
   Inquiry inquiry_ RUEDA_GUARDED_BY(baton_);
   std::atomic<bool> rung_{false};  ///< the coordinator was rung and nobody has taken the baton since
   std::atomic<uint64_t> output_bytes_{0};

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/log.h"
@@ -183,24 +185,61 @@ void Engine::give_dump(int64_t number) {
     log(LogLevel::kInfo, "rank {}: the flight record could not be handed over: {}", plan_.rank, given.sentence());
 }
 
-void Engine::asked(uint64_t number) {
-  worker_.post([this, number] {
-    answers_.push({number, now_doing(dump())});
+BatchProgress Engine::progress_of(const BatchName& batch) {
+  const TeamState* team = teams_.find(batch.set);
+  if (team == nullptr) return {BatchStage::kOver};  // removed here, after all that ran in it
+  if (team->started.load() <= batch.number) return {BatchStage::kNotStarted};
+  if (!lanes_.runs(batch.set, batch.number)) return {BatchStage::kOver};
+  return {BatchStage::kRunning, lanes_.awaited(batch.set)};
+}
+
+void Engine::asked(const Ask& ask) {
+  Answer answer{ask.number, {}};
+  for (const BatchName& batch : ask.batches) answer.batches.push_back(progress_of(batch));
+  worker_.post([this, answer]() mutable {
+    answer.text = now_doing(dump());
+    answers_.push(std::move(answer));
     if (baton_.nobody_looks()) ring_coordinator();
   });
 }
 
 void Engine::answered(int rank, const Answer& answer) { inquiry_.answer(rank, answer); }
 
+void Engine::heard_of_late(const LateBatch& batch) { late_batches_.note(batch, SteadyClock::now()); }
+
+/// Rank 0 hears of what has run here for long: it may be no member of the set, or be through with its own part.
+void Engine::look_for_late_batch(SteadyClock::time_point now) {
+  const Settings& settings = plan_.settings;
+  if (settings.stall_check_disable || settings.stall_check_time.count() <= 0 || abort_.raised()) return;
+  const Counters& counters = recorder_.counters();
+  if (counters.submitted.value() <= counters.finished.value() + counters.failed.value()) return;
+  const std::optional<FlightRecorder::Running> running = recorder_.flight().longest_running();
+  if (!running) return;
+  const OpRecord& first = running->first;
+  const TeamState* team = teams_.find_number(first.set);
+  const std::chrono::nanoseconds age = now - first.when[static_cast<size_t>(OpState::kStarted)];
+  if (team == nullptr || !late_watch_.due(first.number, age)) return;
+  std::string what = name_of(first.kind);
+  if (first.name_bytes != 0) what += fmt::format(" \"{}\"", first.name());
+  if (running->more != 0) what += fmt::format(" and {} more", running->more);
+  what += fmt::format("{}, by {},", sets_.of_set(first.set), executor_->row_name(first.row));
+  LateBatch late{team->id, first.batch, age, std::move(what), team->team.ranks};
+  std::sort(late.ranks.begin(), late.ranks.end());
+  turn_->tell_late(late);
+}
+
 /// The lines of a report that is complete; `end` is set with those of a stall whose limit has passed.
 std::vector<std::string> Engine::look_for_stalls(SteadyClock::time_point now, Status& end) {
   const Settings& settings = plan_.settings;
   if (plan_.rank != 0 || settings.stall_check_disable || settings.stall_check_time.count() <= 0) return {};
   if (!inquiry_.under_way()) {
-    StallVerdict verdict = stall_judge_.look(turn_->stalled(now));
+    std::vector<Stalled> stalled = turn_->stalled(now);
+    std::vector<Stalled> late = late_batches_.stalled(now);
+    std::move(late.begin(), late.end(), std::back_inserter(stalled));
+    StallVerdict verdict = stall_judge_.look(std::move(stalled));
     if (verdict.reports.empty()) return {};
     const std::vector<int> asked = inquiry_.begin(std::move(verdict), now);
-    turn_->ask(asked, inquiry_.number());
+    turn_->ask(asked, inquiry_.ask());
   }
   std::vector<std::string> names;
   std::vector<std::string> hosts;

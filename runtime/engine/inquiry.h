@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,22 +13,39 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/diagnosis/stall.h"
+#include "runtime/engine/request.h"
+#include "runtime/net/mesh.h"
 
 namespace rueda::core {
 
 /// What ranks answer when rank 0 asks what they are doing.
 ///
-///   kAsk      rank 0 to a rank    number
-///   kAnswer   a rank to rank 0    number, text of at most kMaxAnswerBytes
+///   kAsk      rank 0 to a rank    number, count { set id, batch number }
+///   kAnswer   a rank to rank 0    number, text of at most kMaxAnswerBytes, count { stage (u8), awaited rank + 2 }
 inline constexpr size_t kMaxAnswerBytes = 4096;
 
+struct BatchName {
+  SetId set = kGlobalSet;  ///< the id that rank 0 gave
+  uint64_t number = 0;
+};
+/// What are you doing, and how far are you with these batches?
+struct Ask {
+  uint64_t number = 0;
+  std::vector<BatchName> batches = {};
+};
+enum class BatchStage : uint8_t { kNotStarted = 0, kRunning = 1, kOver = 2 };
+struct BatchProgress {
+  BatchStage stage = BatchStage::kNotStarted;
+  int awaited = Mesh::kNobody;  ///< for whom it waits; see `Mesh::awaited`
+};
 struct Answer {
   uint64_t number = 0;
   std::string text;
+  std::vector<BatchProgress> batches = {};  ///< as they were asked about
 };
-std::vector<std::byte> encode_ask(uint64_t number);
+std::vector<std::byte> encode_ask(const Ask& ask);
 /// kPeerLost, naming `rank`, if it breaks the protocol.
-Result<uint64_t> decode_ask(std::span<const std::byte> body, int rank);
+Result<Ask> decode_ask(std::span<const std::byte> body, int rank);
 std::vector<std::byte> encode_answer(const Answer& answer);
 Result<Answer> decode_answer(std::span<const std::byte> body, int rank);
 
@@ -48,22 +66,26 @@ class Answers {
 struct StallText {
   std::vector<std::string> lines;
   bool shut_down = false;  ///< the limit has passed
-  std::string reason;      ///< the first report with its first missing rank's answer, as one sentence
+  std::string reason;      ///< the report that ends the job with its first missing rank's answer, as one sentence
   int missing = -1;        ///< that rank
 };
 
-/// Rank 0's question to the ranks that a stall waits for: what are you doing instead? Pure; the baton's holder.
+/// Rank 0's question to the ranks that a stall waits for, what are you doing instead, and to all members of a set of
+/// which a batch has run for long: how far are you, and for whom do you wait? Pure; the baton's holder.
 class Inquiry {
  public:
-  /// At most so many ranks are asked; the others are counted.
+  /// At most so many ranks are asked what they do instead; the others are counted.
   static constexpr size_t kMostAsked = 8;
+  /// At most so many members are asked about a batch.
+  static constexpr size_t kMostMembers = 64;
   /// How long an answer is waited for.
   static constexpr std::chrono::seconds kPatience{2};
 
   /// Begins to speak of a verdict; who is to be asked. One that is under way is forgotten.
   std::vector<int> begin(StallVerdict verdict, SteadyClock::time_point now);
+  const Ask& ask() const { return ask_; }
   /// The number that an answer has to bear.
-  uint64_t number() const { return number_; }
+  uint64_t number() const { return ask_.number; }
   void answer(int rank, const Answer& answer);
   /// Once, when all have answered or their time is over. `names` by rank ("rank 3 (host b, pid 7)"), `hosts` by rank.
   std::optional<StallText> due(SteadyClock::time_point now, const std::vector<std::string>& names,
@@ -72,13 +94,15 @@ class Inquiry {
 
  private:
   std::string answer_of(int rank, const std::vector<std::string>& names) const;
+  std::vector<std::string> progress_of(const StallReport& report, size_t batch, const std::vector<std::string>& hosts);
 
   StallVerdict verdict_;
-  uint64_t number_ = 0;
+  Ask ask_;
   SteadyClock::time_point end_;
   std::vector<int> asked_;
+  std::set<int> told_;  ///< whose answers are told
   size_t not_asked_ = 0;
-  std::map<int, std::string> answers_;
+  std::map<int, Answer> answers_;
 };
 
 }  // namespace rueda::core

@@ -59,6 +59,7 @@ bool Lane::step_inline() {
   Batch& batch = *inline_;
   if (!batch.started) {
     batch.started = true;
+    mesh_->waits_for(Mesh::kNobody);
     observer_.batch_started(batch);
   }
   const FloatMode mode;
@@ -95,6 +96,12 @@ void Lane::hand_over() {
 bool Lane::idle() const {
   MutexLock lock(mutex_);
   return queue_.empty() && !token_taken_;
+}
+
+bool Lane::runs(SetId set, uint64_t number) const {
+  if (inline_ != nullptr) return inline_->set == set && inline_->number == number;
+  MutexLock lock(mutex_);
+  return token_taken_ && on_thread_ == std::pair(set, number);
 }
 
 bool Lane::drain(Deadline deadline) {
@@ -151,6 +158,7 @@ void Lane::run() {
       batch = std::move(queue_.front());
       queue_.pop_front();
       token_taken_ = true;
+      on_thread_ = {batch->set, batch->number};
     }
     const Status result = execute(*batch);
     mesh_->note_waits(nullptr);
@@ -166,6 +174,7 @@ Status Lane::execute(Batch& batch) {
   if (mesh_->abort().raised()) return mesh_->abort().why();
   if (!batch.started) {
     batch.started = true;
+    mesh_->waits_for(Mesh::kNobody);
     observer_.batch_started(batch);
   }
   mesh_->note_waits(batch.call.phases);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/mutex.h"
@@ -70,6 +71,10 @@ class Lane {
   void hand_over() RUEDA_EXCLUDES(mutex_);
   /// Nothing queued and nothing running. Any thread; a moment's answer.
   bool idle() const RUEDA_EXCLUDES(mutex_);
+  /// Whether this batch runs now. The baton's holder.
+  bool runs(SetId set, uint64_t number) const RUEDA_EXCLUDES(mutex_);
+  /// See `Mesh::awaited`, of the batch that runs. Any thread.
+  int awaited() const { return mesh_->awaited(); }
   /// Waits until idle; false at the deadline.
   bool drain(Deadline deadline) RUEDA_EXCLUDES(mutex_);
   /// Wakes the thread out of whatever wait it is in, after the epoch's abort was raised. Any thread.
@@ -95,6 +100,7 @@ class Lane {
   mutable Condition changed_;
   std::deque<std::unique_ptr<Batch>> queue_ RUEDA_GUARDED_BY(mutex_);
   bool token_taken_ RUEDA_GUARDED_BY(mutex_) = false;
+  std::pair<SetId, uint64_t> on_thread_ RUEDA_GUARDED_BY(mutex_);  ///< set and number of what the thread runs, or ran
   bool stopping_ RUEDA_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -31,6 +31,16 @@ void Lanes::hand_over() {
   for (const auto& lane : owned_) lane->hand_over();
 }
 
+bool Lanes::runs(SetId set, uint64_t number) const {
+  const Lane* lane = lanes_[set % lanes_.size()].load();
+  return lane != nullptr && lane->runs(set, number);
+}
+
+int Lanes::awaited(SetId set) const {
+  const Lane* lane = lanes_[set % lanes_.size()].load();
+  return lane != nullptr ? lane->awaited() : Mesh::kNobody;
+}
+
 void Lanes::wake_all() {
   for (const auto& place : lanes_) {
     if (Lane* lane = place.load()) lane->wake();

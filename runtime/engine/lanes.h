@@ -21,6 +21,10 @@ class Lanes {
   bool has_inline() const;
   void hand_over();
 
+  /// See `Lane::runs`. The baton's holder.
+  bool runs(SetId set, uint64_t number) const;
+  /// See `Lane::awaited`, of the set's lane. Any thread.
+  int awaited(SetId set) const;
   /// Any thread.
   void wake_all();
   bool idle() const;

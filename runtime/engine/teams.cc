@@ -14,6 +14,7 @@ void Teams::add(SetId number, const SetMembers& set) {
   if (place == set.ranks.end()) return;
   auto state = std::make_unique<TeamState>();
   state->team = Team{set.ranks, static_cast<int>(place - set.ranks.begin()), set.groups, set.one_host, set.hosts};
+  state->id = set.id;
   state->number = number;
   const bool lowest = *std::min_element(set.ranks.begin(), set.ranks.end()) == rank_;
   state->lowest = lowest;

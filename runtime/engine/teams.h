@@ -13,7 +13,8 @@ namespace rueda::core {
 /// A process set as this rank runs it.
 struct TeamState {
   Team team;
-  SetId number = kGlobalSet;         ///< what this rank calls the set
+  SetId id = kGlobalSet;             ///< what rank 0 calls the set
+  SetId number = kGlobalSet;         ///< what this rank calls it
   bool lowest = false;               ///< this rank returns the set's credits
   bool with_upstream = false;        ///< whoever this rank sends its proposals to is a member
   std::atomic<uint64_t> started{0};  ///< batches begun: written by whoever begins one, in order

@@ -10,6 +10,7 @@
 #include "runtime/engine/inbox.h"
 #include "runtime/engine/inquiry.h"
 #include "runtime/engine/lanes.h"
+#include "runtime/engine/late_batch.h"
 #include "runtime/engine/recorder.h"
 #include "runtime/engine/relay.h"
 #include "runtime/engine/teams.h"
@@ -30,9 +31,11 @@ class TurnObserver {
   /// The epoch is over: a verdict came from rank 0, or a frame broke the protocol.
   virtual void epoch_over(const Status& why) = 0;
   /// Rank 0 wants to know what this rank is doing: an answer with this number is to come.
-  virtual void asked(uint64_t number) = 0;
+  virtual void asked(const Ask& ask) = 0;
   /// On rank 0: `rank` says what it is doing.
   virtual void answered(int rank, const Answer& answer) = 0;
+  /// On rank 0: a rank tells what has run there for long.
+  virtual void heard_of_late(const LateBatch& batch) = 0;
 };
 
 /// What other threads tell and ask the turn.
@@ -92,7 +95,9 @@ class Turn {
   /// On rank 0: what waits for ranks that have not submitted it. Elsewhere nothing.
   std::vector<Stalled> stalled(SteadyClock::time_point now);
   /// On rank 0: asks ranks what they are doing.
-  void ask(std::span<const int> ranks, uint64_t number);
+  void ask(std::span<const int> ranks, const Ask& ask);
+  /// Tells rank 0 of a batch that has run here for long.
+  void tell_late(const LateBatch& batch);
 
  private:
   bool take_inbox();

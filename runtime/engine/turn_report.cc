@@ -10,14 +10,20 @@ std::vector<Stalled> Turn::stalled(SteadyClock::time_point now) {
   return arbiter_ ? arbiter_->stalled(now) : std::vector<Stalled>();
 }
 
-void Turn::ask(std::span<const int> ranks, uint64_t number) {
+void Turn::ask(std::span<const int> ranks, const Ask& ask) {
   for (const int rank : ranks) {
     if (rank == parts_.config.rank) {
-      parts_.observer.asked(number);
+      parts_.observer.asked(ask);
     } else {
-      send(rank, encode_ask(number), kAskFrame, Urgency::kRing);
+      send(rank, encode_ask(ask), kAskFrame, Urgency::kRing);
     }
   }
+  flush();
+}
+
+void Turn::tell_late(const LateBatch& batch) {
+  if (parts_.config.rank == 0) return parts_.observer.heard_of_late(batch);
+  send(0, encode_late(batch), kLateFrame, Urgency::kRing);
   flush();
 }
 
@@ -35,14 +41,19 @@ bool Turn::send_answers() {
 
 Status Turn::dispatch_report(int rank, std::byte kind, std::span<const std::byte> body) {
   if (kind == kAskFrame && rank == 0) {
-    const Result<uint64_t> number = decode_ask(body, rank);
-    if (number.ok()) parts_.observer.asked(number.value());
-    return number.status();
+    const Result<Ask> ask = decode_ask(body, rank);
+    if (ask.ok()) parts_.observer.asked(ask.value());
+    return ask.status();
   }
   if (kind == kAnswerFrame && parts_.config.rank == 0) {
     const Result<Answer> answer = decode_answer(body, rank);
     if (answer.ok()) parts_.observer.answered(rank, answer.value());
     return answer.status();
+  }
+  if (kind == kLateFrame && parts_.config.rank == 0) {
+    const Result<LateBatch> batch = decode_late(body, rank, parts_.config.size);
+    if (batch.ok()) parts_.observer.heard_of_late(batch.value());
+    return batch.status();
   }
   return dispatch_timeline(rank, kind, body);
 }

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -22,6 +23,10 @@ namespace rueda::core {
 /// lane; used by the holder of the lane's token. Lives as long as the epoch.
 class Mesh {
  public:
+  /// Whom a lane waits for where that is no rank: nobody, or some that a library alone knows.
+  static constexpr int kNobody = -1;
+  static constexpr int kOthers = -2;
+
   /// `segments[r]` is rank r's segment, null where r is on another host; own rank included. `channels` may be null
   /// where no row needs one. `abort` outlives the mesh.
   Mesh(int rank, int lane, std::vector<std::shared_ptr<Segment>> segments, std::unique_ptr<ChannelSet> channels,
@@ -45,15 +50,15 @@ class Mesh {
   /// ends; kTimeout at the deadline. After `move_channels_while_waiting` also the failures of `ChannelSet::until`.
   template <typename Ready>
   Status until(Ready&& ready, Deadline deadline) {
-    if (phases_ != nullptr && ready() && !abort_.raised()) return {};
-    const PhaseScope waiting(phases_, WorkPhase::kWait);
-    if (bridge_ != nullptr) return until_either(ready, deadline);
-    const bool done =
-        spin_then_sleep(words(rank_).bell, style_, kSpinBudget, deadline, [&] { return ready() || abort_.raised(); });
-    if (abort_.raised()) return abort_.why();
-    if (!done) return Status(Code::kTimeout, "rank " + std::to_string(rank_) + ": deadline passed in shared memory");
-    return {};
+    const Status status = until_ready(ready, deadline);
+    if (status.ok()) waits_for(kNobody);
+    return status;
   }
+  /// A look found that `rank` has not done yet what the batch needs; kNobody once it has. For whoever asks why a batch
+  /// takes so long: what a failed wait waited for stays. The holder of the lane's token.
+  void waits_for(int rank) { awaited_.store(rank, std::memory_order_relaxed); }
+  /// Any thread; a moment's answer.
+  int awaited() const { return awaited_.load(std::memory_order_relaxed); }
   /// Moves channel bytes until `ready()`: bounded spin, then as `ChannelSet::until`.
   Status until_moved(const std::function<bool()>& ready, Deadline deadline);
   /// From now on `until` moves channel bytes as well, and sleeps where either of the two wakes it: for rows that use
@@ -77,6 +82,17 @@ class Mesh {
   SlotLedger& ledger() { return ledger_; }
 
  private:
+  template <typename Ready>
+  Status until_ready(Ready&& ready, Deadline deadline) {
+    if (phases_ != nullptr && ready() && !abort_.raised()) return {};
+    const PhaseScope waiting(phases_, WorkPhase::kWait);
+    if (bridge_ != nullptr) return until_either(ready, deadline);
+    const bool done =
+        spin_then_sleep(words(rank_).bell, style_, kSpinBudget, deadline, [&] { return ready() || abort_.raised(); });
+    if (abort_.raised()) return abort_.why();
+    if (!done) return Status(Code::kTimeout, "rank " + std::to_string(rank_) + ": deadline passed in shared memory");
+    return {};
+  }
   Status until_either(const std::function<bool()>& ready, Deadline deadline);
 
   int rank_;
@@ -89,6 +105,7 @@ class Mesh {
   Distance distance_ = Distance::kUnknown;
   SlotLedger ledger_;
   PhaseLog* phases_ = nullptr;
+  std::atomic<int> awaited_{kNobody};
   std::unique_ptr<BellBridge> bridge_;  ///< goes first: it wakes the channels
 };
 

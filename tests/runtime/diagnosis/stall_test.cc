@@ -134,6 +134,20 @@ TEST_CASE("a join that waits is a report of its own, at doubling intervals, and 
   CHECK(ending.look({join}).shut_down);
 }
 
+TEST_CASE("a batch that runs is told of by itself, begins anew with the next of its set, and ends no job") {
+  StallJudge ending(30s, 100s);
+  Stalled running{.set = 5, .what = "w", .have = {0, 1}, .age = 200s};
+  running.kind = StallKind::kRunning;
+  CHECK_FALSE(ending.look({running}).shut_down);
+  CHECK(ending.look({running}).reports.empty());
+  running.batch = 1;
+  running.age = 30s;
+  const StallVerdict next = ending.look({running});
+  REQUIRE(next.reports.size() == 1);
+  CHECK(next.reports[0].batch == 1);
+  CHECK(describe(next.reports[0], {}) == "stall for 30.0 s: w is running");
+}
+
 TEST_CASE("at the shutdown time the verdict is the end, with the report that says why") {
   StallJudge ending(30s, 100s);
   CHECK_FALSE(ending.look({stalled("w", {0}, {1}, 70s)}).shut_down);

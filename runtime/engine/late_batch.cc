@@ -1,0 +1,70 @@
+#include "runtime/engine/late_batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "runtime/base/wire.h"
+#include "runtime/engine/messages.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr size_t kMostWhatBytes = 4096;
+
+}  // namespace
+
+std::vector<std::byte> encode_late(const LateBatch& batch) {
+  WireWriter writer;
+  writer.varint(batch.set);
+  writer.varint(batch.number);
+  writer.varint(static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(batch.age).count()));
+  writer.text(batch.what.substr(0, kMostWhatBytes));
+  put_ranks(writer, batch.ranks);
+  return writer.take();
+}
+
+Result<LateBatch> decode_late(std::span<const std::byte> body, int rank, int size) {
+  constexpr uint64_t kMostMicroseconds = 1ull << 50;
+  WireReader reader(body);
+  LateBatch batch;
+  batch.set = static_cast<SetId>(reader.varint(UINT32_MAX));
+  batch.number = reader.varint();
+  batch.age = std::chrono::microseconds(reader.varint(kMostMicroseconds));
+  batch.what = reader.text(kMostWhatBytes);
+  batch.ranks = get_ranks(reader, size);
+  if (reader.finished()) return batch;
+  return Status(Code::kPeerLost, fmt::format("rank {} sent word of a batch that breaks the protocol", rank), rank);
+}
+
+bool LateWatch::due(uint64_t record, std::chrono::nanoseconds age) {
+  if (std::exchange(record_, record) != record) next_ = warning_;
+  if (age < next_) return false;
+  while (next_ <= age) next_ *= 2;
+  return true;
+}
+
+void LateBatches::note(const LateBatch& batch, SteadyClock::time_point now) {
+  Noted& noted = batches_[{batch.set, batch.number}];
+  if (batch.age < noted.batch.age) return;
+  noted = {batch, now};
+}
+
+std::vector<Stalled> LateBatches::stalled(SteadyClock::time_point now) {
+  // A rank tells again when the age has doubled; the rest is for the way.
+  std::erase_if(batches_, [now](const auto& each) {
+    const Noted& noted = each.second;
+    return now - noted.told > noted.batch.age * 2 + std::chrono::seconds(5);
+  });
+  std::vector<Stalled> found;
+  for (const auto& [id, noted] : batches_) {
+    Stalled stalled{.set = noted.batch.set, .what = noted.batch.what, .have = noted.batch.ranks};
+    stalled.age = noted.batch.age;
+    stalled.kind = StallKind::kRunning;
+    stalled.batch = noted.batch.number;
+    found.push_back(std::move(stalled));
+  }
+  return found;
+}
+
+}  // namespace rueda::core
