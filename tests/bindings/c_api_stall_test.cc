@@ -1,4 +1,5 @@
 // What rank 0 says of ranks that do not come: ranks as processes, because the reports are about another process.
+#include <array>
 #include <catch2/catch.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -135,7 +136,8 @@ namespace {
 /// On rank 1 the lane's thread is stuck here until the test goes on.
 void* allocate_late(void* context, size_t bytes, int32_t, int32_t, void*) {
   if (rueda_rank(static_cast<rueda_session*>(context)) == 1) rank_await();
-  return std::malloc(bytes);
+  static std::array<float, 10> place;  // of the one operation of this process
+  return bytes == sizeof place ? place.data() : nullptr;
 }
 
 /// A sum whose output the callback above is asked for.

@@ -170,3 +170,12 @@ def test_average_is_deprecated_and_means_what_it_says():
         assert torch.equal(hvd.allreduce(mine, average=True), expected((4,), torch.float32, hvd.Average))
     with pytest.deprecated_call():
         assert torch.equal(hvd.allreduce_(mine.clone(), average=False), expected((4,), torch.float32, hvd.Sum))
+
+
+def test_numbers_are_those_that_a_lazily_conjugated_or_negated_tensor_shows():
+    shown = torch.tensor([1 + 2j]).conj()
+    assert torch.equal(hvd.allreduce(shown, op=hvd.Sum), hvd.size() * torch.tensor([1 - 2j]))
+    assert torch.equal(hvd.broadcast(shown, 0), torch.tensor([1 - 2j]))
+    assert hvd.allreduce(shown.imag, op=hvd.Sum).item() == -2.0 * hvd.size()
+    with pytest.raises(ValueError, match="conjugated"):
+        hvd.allreduce_(shown)

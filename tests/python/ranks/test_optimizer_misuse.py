@@ -1,5 +1,7 @@
 """What a distributed optimizer refuses, and what it warns of."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -136,3 +138,26 @@ def test_a_sparse_gradient_that_is_to_be_scaled_is_refused():
     with pytest.raises(ValueError, match="sparse_as_dense"):
         table(torch.tensor([1])).sum().backward()
     optimizer._reducer.forget()
+
+
+def test_parameters_that_come_later_are_refused():
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.1), [("w", weight)])
+    with pytest.raises(ValueError, match="add_param_group"):
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(2))]})
+
+
+def test_a_synchronize_of_gradients_that_were_zeroed_is_none_of_the_next():
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.1), [("w", weight)])
+    (weight.sum() * hvd.rank()).backward()
+    optimizer.synchronize()
+    optimizer.zero_grad()  # an overflow: the scaler leaves the step out
+    (weight.sum() * hvd.rank()).backward()
+    with pytest.raises(AssertionError, match="without synchronize"), optimizer.skip_synchronize():
+        optimizer.step()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.step()
+    mean = sum(range(hvd.size())) / hvd.size()
+    assert torch.allclose(weight.detach(), torch.full((2,), 1 - 0.1 * mean))

@@ -1,5 +1,6 @@
 """Collectives of rows give what the formula says, also where ranks have different numbers of rows, or none."""
 
+import numpy
 import pytest
 import torch
 
@@ -206,3 +207,23 @@ def test_a_group_may_hold_tensors_of_several_dtypes():
             assert rows.dtype == first and values.dtype == second
             assert rows[:, 0].tolist() == [rank for rank in range(hvd.size()) for _ in range(rank + 1)]
             assert values.tolist() == [rank for rank in range(hvd.size()) for _ in range(3)]
+
+
+def test_splits_may_be_numpys():
+    splits = numpy.full(hvd.size(), 2)
+    received, counts = hvd.alltoall(torch.arange(2 * hvd.size()), splits)
+    assert received.tolist() == [2 * hvd.rank(), 2 * hvd.rank() + 1] * hvd.size() and counts.tolist() == [2] * hvd.size()
+    with pytest.raises(ValueError, match="integers are needed"):
+        hvd.alltoall(torch.arange(2), [0.5] * hvd.size())
+
+
+def test_sparse_sums_keep_their_dtype():
+    large = 2**53 + 1
+    mine = torch.sparse_coo_tensor([[hvd.rank()]], torch.tensor([large]), (hvd.size(),))
+    result = hvd.sparse_allreduce_async(mine, "whole", hvd.Sum)()
+    assert result.dtype == torch.int64 and result.to_dense().tolist() == [large] * hvd.size()
+
+
+def test_rows_are_those_that_a_lazily_conjugated_tensor_shows():
+    mine = torch.tensor([[1 + 2j], [hvd.rank() + 0j]]).conj()
+    assert torch.equal(hvd.allgather(mine), torch.cat([torch.tensor([[1 - 2j], [rank + 0j]]) for rank in range(hvd.size())]))

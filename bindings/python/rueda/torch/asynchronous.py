@@ -32,7 +32,8 @@ def start_in_place(session: Session, kind: int, tensor: torch.Tensor, argument: 
                    codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> Handle:
     """Enqueues an operation that changes `tensor`, which is the handle's result. name: as the library takes it."""
     dtype = _DTYPES.get(tensor.dtype)
-    if dtype is not None and tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous():
+    plain = dtype is not None and tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
+    if plain and not tensor.is_conj() and not tensor.is_neg():
         extents = tensor.shape
     else:
         extents, dtype = tensors.in_place(tensor), tensors.dtype_number(tensor)

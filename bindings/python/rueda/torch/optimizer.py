@@ -48,6 +48,11 @@ class _Distributed:
                 raise ValueError("backward_passes_per_step changes between backward and step()")
             self._reducer.passes_per_step = passes
 
+    def add_param_group(self, param_group: Any) -> None:
+        """ValueError: the gradients of parameters that come later would not be reduced."""
+        raise ValueError("add_param_group() on a distributed optimizer: its gradients would not be reduced; add the group before "
+                         "DistributedOptimizer(), or wrap the optimizer anew")  # fmt: skip
+
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Waits for the reduced gradients and runs the wrapped step. The gradients that a closure makes are reduced before
         the closure returns. Returns what the wrapped step does."""
@@ -77,6 +82,7 @@ class _Distributed:
             raise AssertionError("zero_grad() between backward and step(): gradients that are being reduced would be lost; "
                                  "call step() or synchronize() first")  # fmt: skip
         super().zero_grad(*args, **kwargs)
+        self._synchronized = False
         if self._reducer is not None:
             self._reducer.cleared()
 

@@ -6,6 +6,7 @@ what goes wrong travels in them.
 
 import contextlib
 import functools
+import math
 import sys
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -17,7 +18,7 @@ from rueda import errors, operations, session
 from rueda._native import ffi, lib
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, CODEC_NONE, GATHER, RECV, REDUCESCATTER, SCATTER, SEND
-from rueda.process_sets import ProcessSet, add_process_set, id_of, remove_process_set
+from rueda.process_sets import ProcessSet, add_process_set, global_process_set, id_of, remove_process_set
 from rueda.torch import monitored_barrier, tensors
 from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
 from rueda.torch.meeting import join_job, require_alone
@@ -89,7 +90,10 @@ class RuedaGroup(ProcessGroup):
         self._names = {"group_name": "", "group_desc": ""}
         self._owns_session = owns_session
         self._completer = Completer()
-        self._set = add_process_set(ProcessSet(ranks), f"torch.distributed.{identity}")
+        try:
+            self._set = add_process_set(ProcessSet(ranks), f"torch.distributed.{identity}")
+        except errors.ShutDownError:  # a rank has destroyed the group already; operations say so
+            self._set = global_process_set
         self._messages: Dict[Tuple[int, int, int], int] = {}
         self._barriers = 0
 
@@ -171,6 +175,12 @@ class RuedaGroup(ProcessGroup):
               argument: int = 0) -> Handle:
         """Enqueues an operation of rows from one contiguous tensor into another."""
         here = session.current()
+        if output.dtype != source.dtype:
+            raise ValueError(f"the output's dtype is {output.dtype}, the input's {source.dtype}")
+        if output.dim() != source.dim():
+            raise ValueError(f"the output's shape {list(output.shape)} has other dimensions than the input's {list(source.shape)}")
+        if splits is not None and len(splits) != self._own_size:
+            raise ValueError(f"{len(splits)} input splits, the group has {self._own_size} ranks")
         if _overlap(source, output):  # FSDP gathers from a part of what it gathers into
             source = source.clone()
         number = lib.rueda_py_start_rows(
@@ -253,7 +263,13 @@ class RuedaGroup(ProcessGroup):
 
     def all_to_all_single(self, output: torch.Tensor, source: torch.Tensor, output_splits: Any = (), input_splits: Any = (),
                           opts: Any = None) -> RuedaWork:
-        return self._work(lambda: self._rows(ALLTOALL, _matrix(source), _matrix(output), list(input_splits) or None), [output])
+        def start() -> Handle:
+            received = list(output_splits)
+            if received and (len(received) != self._own_size or sum(received) != output.shape[0]):
+                raise ValueError(f"output splits {received}: the group has {self._own_size} ranks, the output {output.shape[0]} rows")
+            return self._rows(ALLTOALL, _matrix(source), _matrix(output), list(input_splits) or None)
+
+        return self._work(start, [output])
 
     alltoall_base = all_to_all_single
 
@@ -312,7 +328,7 @@ class RuedaGroup(ProcessGroup):
 def _matrix(tensor: torch.Tensor) -> torch.Tensor:
     """A contiguous tensor as rows: its own along dimension 0."""
     flat = _flat(tensor)
-    return flat.view(tensor.shape[0], -1) if tensor.dim() > 1 and tensor.numel() > 0 else flat
+    return flat.view(tensor.shape[0], math.prod(tensor.shape[1:])) if tensor.dim() > 1 else flat
 
 
 def _leave_graphs_alone(kind: type) -> None:

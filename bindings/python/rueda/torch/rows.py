@@ -4,6 +4,7 @@ The asynchronous functions return a handle for `synchronize()`; what rueda.torch
 holds here too. Outputs lie where the library made them, without a copy.
 """
 
+import operator
 from typing import Any, Callable, List, Optional, Sequence
 
 import torch
@@ -21,7 +22,7 @@ from rueda.torch import tensors
 def _rows(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor on the host, contiguous, with at least one dimension."""
     tensors.require_strided(tensor)
-    source = tensor.detach().cpu().contiguous()
+    source = tensors.resolved(tensor.detach()).cpu().contiguous()
     return source.reshape(1) if source.dim() == 0 else source
 
 
@@ -87,7 +88,11 @@ def _counts(splits: Any, process_set: ProcessSet) -> Optional[List[int]]:
         return None
     counts = splits.tolist() if isinstance(splits, torch.Tensor) else list(splits)
     ranks = process_set.size()
-    if len(counts) != ranks or not all(isinstance(count, int) for count in counts):
+    try:
+        counts = [operator.index(count) for count in counts]  # NumPy's as well
+    except TypeError:
+        counts = []
+    if len(counts) != ranks:
         raise ValueError(f"splits={splits!r}: {ranks} integers are needed, one for each rank")
     return counts
 
@@ -153,7 +158,9 @@ class SparseReduction:
 
     def __call__(self) -> torch.Tensor:
         places, values = self.handle.wait()
-        return torch.sparse_coo_tensor(places.t(), values / self._divisor, self._shape).coalesce()
+        if self._divisor != 1:
+            values = values / self._divisor
+        return torch.sparse_coo_tensor(places.t(), values, self._shape).coalesce()
 
 
 def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: int = Average,

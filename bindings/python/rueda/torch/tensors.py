@@ -52,6 +52,9 @@ def memory_extents(tensor: torch.Tensor) -> Optional[Sequence[int]]:
 def in_place(tensor: torch.Tensor) -> Sequence[int]:
     """The extents of a tensor that is to be changed where it lies. ValueError: it is sparse, or not dense."""
     require_strided(tensor)
+    if tensor.is_conj() or tensor.is_neg():
+        raise ValueError("the tensor is a lazily conjugated or negated view: an operation in place would change the numbers "
+                         "behind it; use the one that returns a new tensor")  # fmt: skip
     extents = memory_extents(tensor)
     if extents is None:
         raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())} is not contiguous: an operation "
@@ -59,9 +62,15 @@ def in_place(tensor: torch.Tensor) -> Sequence[int]:
     return extents
 
 
+def resolved(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with the numbers in its memory that it shows: PyTorch conjugates and negates some only when they are read."""
+    return tensor.resolve_conj().resolve_neg() if tensor.is_conj() or tensor.is_neg() else tensor
+
+
 def dense(tensor: torch.Tensor) -> Tuple[torch.Tensor, Sequence[int]]:
     """The tensor or, where its memory has gaps or overlaps, a contiguous copy; and the extents of it."""
     require_strided(tensor)
+    tensor = resolved(tensor)
     extents = memory_extents(tensor)
     if extents is not None:
         return tensor, extents

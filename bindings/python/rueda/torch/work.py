@@ -12,19 +12,27 @@ from rueda.handles import Handle
 
 
 class Completer:
-    """Completes the futures of one process group, in the order in which they were asked for. Its thread starts with the
-    first and waits outside the GIL."""
+    """Completes the futures of one process group, begun in the order in which they were asked for. Its first thread starts
+    with the first, waits outside the GIL, and runs the future's callbacks; as these may wait for other futures, there is
+    always a thread that is in none."""
 
     def __init__(self) -> None:
         self._works: queue.SimpleQueue = queue.SimpleQueue()
-        self._thread: Optional[threading.Thread] = None
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._free = 0  # of them, not in a callback
 
     def watch(self, work: "RuedaWork", future: torch.futures.Future) -> None:
         """Sets the future once the work has finished, however it ended."""
         self._works.put((work, future))
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="rueda-futures", daemon=True)
-            self._thread.start()
+        if self._threads == 0:
+            with self._lock:
+                self._start()
+
+    def _start(self) -> None:
+        self._threads += 1
+        self._free += 1
+        threading.Thread(target=self._run, name="rueda-futures", daemon=True).start()
 
     def _run(self) -> None:
         while True:
@@ -32,12 +40,19 @@ class Completer:
             if work is None:
                 return
             work.exception()
+            with self._lock:
+                self._free -= 1
+                if self._free == 0:
+                    self._start()
             future.set_result(None)
+            with self._lock:
+                self._free += 1
 
     def stop(self) -> None:
-        """Ends the thread behind what it still has to do."""
-        if self._thread is not None:
-            self._works.put((None, None))
+        """Ends the threads behind what they still have to do."""
+        with self._lock:
+            for _ in range(self._threads):
+                self._works.put((None, None))
 
 
 class RuedaWork(Work):
@@ -90,8 +105,13 @@ class RuedaWork(Work):
         self.wait()
 
     def is_completed(self) -> bool:
-        """Whether wait() would not block."""
-        return all(work.is_completed() for work in self._before) and (self._error is not None or self._handle.poll())
+        """Whether wait() would not block, and the tensors are what they are to be."""
+        if not all(work.is_completed() for work in self._before):
+            return False
+        if self._error is None and not self._handle.poll():
+            return False
+        self.exception()  # lists of tensors are filled by a wait, which does not block here
+        return True
 
     def is_success(self) -> bool:
         """Whether it has finished and not failed."""

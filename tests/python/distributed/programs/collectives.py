@@ -36,6 +36,40 @@ def check_reductions(rank, size):
     assert work.get_future().wait()[0][0] == size
 
 
+def refused(start, word):
+    """The operation fails with a sentence that says why, and nothing else is touched."""
+    try:
+        start()
+    except (ValueError, RuntimeError) as error:
+        assert word in str(error), error
+    else:
+        raise AssertionError(f"{word}: not refused")
+
+
+def check_edges(rank, size):
+    guard = torch.zeros(64, dtype=torch.float16)
+    refused(lambda: dist.all_gather_into_tensor(guard[: 4 * size], torch.ones(4, dtype=torch.float64)), "dtype")
+    refused(lambda: dist.reduce_scatter_tensor(guard[:4], torch.ones(4 * size, dtype=torch.float64)), "dtype")
+    assert torch.count_nonzero(guard) == 0
+    refused(lambda: dist.all_to_all_single(torch.zeros(2 * size), torch.zeros(size, 2)), "dimensions")
+    refused(lambda: dist.all_to_all_single(torch.zeros(2), torch.zeros(2), [1], [2]), "split")
+    # Rows of a matrix to one rank only, as experts get them.
+    mine = torch.full((2, 3), float(rank))
+    received = torch.full((2 * size if rank == 0 else 0, 3), -1.0)
+    dist.all_to_all_single(received, mine, [2] * size if rank == 0 else [0] * size, [2] + [0] * (size - 1))
+    assert rank != 0 or received[:, 0].tolist() == [float(other) for other in range(size) for _ in range(2)]
+    work = dist.all_gather(gathered := [torch.zeros(2) for _ in range(size)], torch.full((2,), rank + 1.0), async_op=True)
+    while not work.is_completed():
+        pass
+    assert [float(each[0]) for each in gathered] == [other + 1.0 for other in range(size)]
+
+    def another(future):
+        return dist.all_reduce(2 * future.value()[0], async_op=True).get_future().wait()[0]
+
+    first = dist.all_reduce(torch.ones(2), async_op=True).get_future().then(another)
+    assert float(first.wait()[0]) == 2.0 * size * size
+
+
 def check_rows(rank, size):
     gathered = [torch.zeros(2) for _ in range(size)]
     dist.all_gather(gathered, full(rank, 2))
@@ -113,6 +147,7 @@ def main():
         check_reductions(rank, size)
         if sys.argv[2:] != ["few"]:
             check_rows(rank, size)
+            check_edges(rank, size)
             check_messages(rank, size)
             check_the_rest(rank, size)
         dist.destroy_process_group()
