@@ -1,4 +1,4 @@
-"""Writes the C source of rueda._native, the package's only compiled part. Usage: build_native.py CALLS_H RUEDA_H OUTPUT
+"""Writes the C source of rueda._native, through which the package calls the library. Usage: build_native.py CALLS_H RUEDA_H OUTPUT
 
 cffi's API mode with the limited API: one file serves every Python from 3.11 on. It links librueda and no framework.
 """

@@ -1,35 +1,23 @@
 """All-reduces of many gradients, enqueued by one call."""
 
-from typing import Any, List, Optional
+from typing import Any, Optional
 
-import torch
-
-from rueda import errors
+from rueda import _hooks, errors
 from rueda._native import ffi, lib
 from rueda.session import Session
 
 _INTERRUPTED, _OK = lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
 
-# So many gradients go by one call.
-MOST = 64
-# As long as others of the step are still to come, gradients smaller than this together wake nobody: what waking takes is more
-# than what enqueueing them takes, and their reduction would hardly be begun before the next one comes.
-ENOUGH_BYTES = 256 << 10
 
-
-class HeldGradients:
-    """Gradients that wait for a call, and then, by the same object, for their end: it is the handle of each of them.
-
-    requests, addresses: of those that are held, written by who adds one. Not locked: GradientReducer is.
+class HeldGradients(_hooks.Batch):
+    """Gradients that wait for a call, and then, by the same object, for their end: it is the handle of each of them. Hooks add
+    to it as long as GradientReducer holds it; after that one thread at a time uses it.
     """
 
-    __slots__ = ("session", "requests", "addresses", "gradients", "_numbers", "_next", "_error")
+    __slots__ = ("_numbers", "_next", "_error")
 
     def __init__(self, session: Session):
-        self.session = session
-        self.requests: Any = ffi.new("rueda_py_request*[]", MOST)
-        self.addresses: Any = ffi.new("uintptr_t[]", MOST)
-        self.gradients: List[torch.Tensor] = []  # kept while the operations may touch them
+        super().__init__(session)
         self._numbers: Any = None  # of the operations that were enqueued
         self._next: Any = None  # the first that was not waited for
         self._error: Optional[BaseException] = None  # of the first that failed
@@ -40,9 +28,16 @@ class HeldGradients:
         more: others follow, so nobody is woken yet."""
         count = len(self.gradients)
         self._numbers, self._next = ffi.new("int64_t[]", count), ffi.new("size_t*")
-        done = lib.rueda_py_start_batch(self.session.pointer, count, self.requests, self.addresses, self._numbers, more)
-        del self.gradients[done:]
+        done = lib.rueda_py_start_batch(self.session.pointer, count, ffi.cast("rueda_py_request**", self.requests),
+                                        ffi.cast("uintptr_t*", self.addresses), self._numbers, more)  # fmt: skip
+        del self.gradients[done:]  # the others are kept while the operations may touch them
         return done
+
+    def release_hooks(self, done: int) -> None:
+        """All but the first `done` are not enqueued."""
+        for hook in self.hooks[done:]:
+            hook.handle = None
+        self.hooks.clear()
 
     def wait(self) -> None:
         """Waits for all, and then raises what the first that failed failed with, each time. Signals are handled meanwhile."""

@@ -1,20 +1,19 @@
 """Reduces gradients while the backward pass runs."""
 
-import functools
 import threading
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from rueda import errors
+from rueda import _hooks, errors
 from rueda._native import ffi, lib
 from rueda.handles import Handle
 from rueda.operations import ALLREDUCE
 from rueda.process_sets import ProcessSet, id_of
-from rueda.session import Session, current
+from rueda.session import Session, current, is_current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import grouped_allreduce_async_, start_in_place
-from rueda.torch.held import ENOUGH_BYTES, MOST, HeldGradients
+from rueda.torch.held import HeldGradients
 from rueda.torch.rows import sparse_allreduce_async
 
 _strided = torch.strided
@@ -41,35 +40,33 @@ class Reduction:
             self.codec = lib.RUEDA_CODEC_DEFAULT  # RUEDA_COMPRESSION may say otherwise
 
 
-class Member:
-    """One parameter: its gradient's name, and how many backward passes have added to it since the last step."""
+class Member(_hooks.Hook):
+    """One parameter: its gradient's name, and how many backward passes have added to it since the last step. Autograd calls it
+    when one has."""
 
-    __slots__ = ("parameter", "name", "passes", "group", "handle", "request", "session", "dtype", "count", "bytes")
+    __slots__ = ("name", "_request")
 
-    def __init__(self, parameter: torch.Tensor, name: str):
-        self.parameter = parameter
+    def __init__(self, reducer: "GradientReducer", parameter: torch.Tensor, name: str):
+        super().__init__(reducer, parameter)
         self.name = name.encode()
-        self.passes = 0
-        self.group: Optional[Group] = None
-        self.handle: Any = None  # a Handle or HeldGradients
-        self.request: Any = None  # its usual all-reduce: for this session, of a contiguous gradient of this dtype and count
-        self.session: Optional[Session] = None
-        self.dtype: Optional[torch.dtype] = None
-        self.count = self.bytes = 0
+        self._request: Any = None  # its usual all-reduce
 
     def prepare(self, session: Session, gradient: torch.Tensor, how: Reduction, process_set: int) -> None:
-        """Makes the request for gradients like this one."""
+        """Makes the request for gradients like this one, which is plain."""
         request = lib.rueda_py_prepare(
             session.pointer, tensors.dtype_number(gradient), gradient.dim(), gradient.shape, how.op, self.name, process_set,
             how.codec, how.prescale, how.postscale)  # fmt: skip
         if request == ffi.NULL:
             raise errors.last_error(lib.rueda_last_error_code())
-        self.request, self.session = ffi.gc(request, lib.rueda_py_forget), session
-        self.dtype, self.count = gradient.dtype, gradient.numel()
-        self.bytes = self.count * gradient.element_size()
+        before = self._request  # until expect() it is the one
+        self._request = ffi.gc(request, lib.rueda_py_forget)
+        count = gradient.numel()
+        self.expect(session, gradient.dtype, gradient.layout, count, count * gradient.element_size(),
+                    int(ffi.cast("uintptr_t", request)))  # fmt: skip
+        del before
 
 
-class Group:
+class Group(_hooks.Group):
     """Parameters whose gradients are reduced together, when the last of them is ready."""
 
     def __init__(self, name: str, members: List[Member]):
@@ -78,10 +75,12 @@ class Group:
         self.missing = len(members)
 
 
-class GradientReducer:
+class GradientReducer(_hooks.Step):
     """The parameters of one optimizer. Their hooks have each gradient reduced, in place, once the last backward pass of a
     step has added to it; small ones are held and enqueued together. Hooks run where PyTorch runs them, on several threads
     for parameters on several devices; the rest is used by one thread at a time.
+
+    The hooks call _begin, _send, _too_many, _enqueue_unusual and _enqueue_group.
     """
 
     def __init__(self, named: Sequence[Tuple[str, torch.Tensor]], groups: Sequence[Sequence[torch.Tensor]], how: Reduction,
@@ -90,7 +89,7 @@ class GradientReducer:
         self._set = id_of(how.process_set)
         self.passes_per_step = passes_per_step
         space = current().next_name_space("optimizer", how.process_set.ranks)
-        self._members: Dict[torch.Tensor, Member] = {p: Member(p, f"{space}gradient.{name}") for name, p in named}
+        self._members: Dict[torch.Tensor, Member] = {p: Member(self, p, f"{space}gradient.{name}") for name, p in named}
         self._groups: List[Group] = []
         for number, parameters in enumerate(groups):
             group = Group(f"{space}group.{number}", [self._members[p] for p in parameters if p in self._members])
@@ -99,12 +98,9 @@ class GradientReducer:
                 member.group = group
         self._finish: List[Tuple[Handle, Callable[[Any], None]]] = []
         self._units = sum(member.group is None for member in self._members.values()) + sum(bool(g.members) for g in self._groups)
-        self._left = self._units  # of them to be enqueued in this step
-        self._held: Optional[HeldGradients] = None
-        self._asleep = 0  # bytes held, or enqueued without waking anybody
-        self._holders: List[Member] = []  # whose gradients are held
-        self._lock = threading.RLock()  # of all that hooks change
-        self._keep: List[Any] = [_on_gradient(p, functools.partial(self._ready, member)) for p, member in self._members.items()]
+        self._sending = threading.RLock()  # so that what wakes others is enqueued behind what does not
+        self.restart(self._units)
+        self._keep: List[Any] = [_on_gradient(parameter, member) for parameter, member in self._members.items()]
 
     def detach(self) -> None:
         """Takes the hooks off."""
@@ -117,79 +113,34 @@ class GradientReducer:
         """Whether a gradient was added to since the last step."""
         return any(member.passes > 0 for member in self._members.values())
 
-    def _ready(self, member: Member, _: Any = None) -> None:
-        """The backward pass has added to this parameter's gradient."""
-        with self._lock:
-            passes = member.passes + 1
-            if passes != self.passes_per_step:
-                self._count(member, passes)
-                return
-            member.passes = passes
-            group = member.group
-            if group is None:
-                self._left -= 1
-                self._enqueue(member)
-            else:
-                group.missing -= 1
-                if group.missing > 0:
-                    return
-                self._left -= 1
-                self._enqueue_group(group)
-            if self._left <= 0:
-                self._let_go()
+    def _too_many(self, member: Member) -> None:
+        raise AssertionError(
+            f"gradient of {member.name.decode()!r}: more than {self.passes_per_step} backward passes before step() or "
+            "synchronize(); backward_passes_per_step= says how many there are")
 
-    def _count(self, member: Member, passes: int) -> None:
-        if passes > self.passes_per_step:
-            raise AssertionError(
-                f"gradient of {member.name.decode()!r}: more than {self.passes_per_step} backward passes before step() or "
-                "synchronize(); backward_passes_per_step= says how many there are")
-        member.passes = passes
+    def _begin(self, session: Session) -> Optional[HeldGradients]:
+        """Where gradients of this session are held; None: it is over."""
+        return HeldGradients(session) if is_current(session) else None
 
-    def _enqueue(self, member: Member) -> None:
-        gradient, session = member.parameter.grad, current()
-        if (session is not member.session or gradient.dtype is not member.dtype or not _is_plain(gradient)
-                or gradient.numel() != member.count):  # fmt: skip
-            self._enqueue_unusual(member, gradient, session)
-            return
-        held = self._held
-        if held is None or held.session is not session:
-            self._let_go()
-            held = self._held = HeldGradients(session)
-        number = len(held.gradients)
-        held.requests[number] = member.request
-        held.addresses[number] = gradient.data_ptr()
-        held.gradients.append(gradient)
-        self._holders.append(member)
-        member.handle = held
-        self._asleep += member.bytes
-        if self._asleep >= ENOUGH_BYTES:
-            self._let_go()
-        elif number == MOST - 1:
-            self._let_go(more=self._left > 0)
-
-    def _let_go(self, more: bool = False) -> None:
-        """Enqueues what is held. What was held for a session that is over is left to synchronize()."""
-        if not more:
-            self._asleep = 0
-        held = self._held
-        if held is None:
-            return
-        ours = held.session is current()
-        holders, self._holders, self._held = self._holders, [], None
-        done = held.enqueue(more) if ours else 0
-        for member in holders[done:]:
-            member.handle = None
-        if ours and done < len(holders):
+    def _send(self, held: HeldGradients, more: bool) -> None:
+        """Enqueues them. What was held for a session that is over is left to synchronize()."""
+        with self._sending:
+            ours, count = is_current(held.session), len(held.hooks)
+            done = held.enqueue(more and self.left > 0) if ours else 0
+            held.release_hooks(done)
+        if not ours:
+            current()  # raises where there is no session at all
+        elif done < count:
             raise errors.last_error(lib.rueda_last_error_code())
 
-    def _enqueue_unusual(self, member: Member, gradient: torch.Tensor, session: Session) -> None:
+    def _enqueue_unusual(self, member: Member, gradient: torch.Tensor) -> None:
         """Whatever has no request yet, or cannot have one."""
-        how = self._how
+        how, session = self._how, current()
         if gradient.is_sparse:
             self._enqueue_sparse(member)
         elif how.codec is not None and _is_plain(gradient) and gradient.dim() <= 16:
             member.prepare(session, gradient, how, self._set)
-            self._enqueue(member)
+            self.enqueue(member)
         elif how.codec is not None:
             member.handle = start_in_place(session, ALLREDUCE, gradient.detach(), how.op, member.name, self._set, how.codec,
                                            how.prescale, how.postscale)  # fmt: skip
@@ -207,7 +158,7 @@ class GradientReducer:
         how = self._how
         if how.sparse_as_dense:
             member.parameter.grad = member.parameter.grad.to_dense()
-            self._enqueue(member)
+            self.enqueue(member)
             return
         if how.prescale * how.postscale != 1.0:
             raise ValueError(f"{member.name.decode()!r} is sparse: sparse_as_dense=True is needed to scale it")
@@ -224,7 +175,7 @@ class GradientReducer:
         group.missing = 0
         if how.codec is None or any(member.parameter.grad.is_sparse for member in group.members):
             for member in group.members:
-                self._enqueue(member)
+                self.enqueue(member)
             return
         gradients = [member.parameter.grad.detach() for member in group.members]
         handle = grouped_allreduce_async_(gradients, None, group.name, how.op, how.prescale, how.postscale, how.process_set,
@@ -258,20 +209,20 @@ class GradientReducer:
             raise first
 
     def _enqueue_rest(self) -> None:
-        self._let_go()
+        self.send_held()
         for member in self._members.values():
             if member.parameter.grad is None:
                 self._make_zero(member)
             if member.handle is None and member.group is None:
-                self._enqueue(member)
+                self.enqueue(member)
         for group in self._groups:
             missing = [member for member in group.members if member.handle is None]
             if len(missing) == len(group.members) > 0:
                 self._enqueue_group(group)
             else:  # one with a sparse gradient, whose members go one by one
                 for member in missing:
-                    self._enqueue(member)
-        self._let_go()
+                    self.enqueue(member)
+        self.send_held()
 
     def _make_zero(self, member: Member) -> None:
         member.parameter.grad = torch.zeros_like(member.parameter)
@@ -285,13 +236,12 @@ class GradientReducer:
             member.passes, member.handle = 0, None
         for group in self._groups:
             group.missing = len(group.members)
-        self._left, self._held, self._asleep = self._units, None, 0
-        self._holders.clear()
+        self.restart(self._units)
 
 
 def _on_gradient(parameter: torch.Tensor, ready: Callable[..., None]) -> Tuple[Any, ...]:
-    """Calls `ready`, which looks at no argument, each time autograd has added to the parameter's gradient. The last of the result removes the hook;
-    the rest is to be kept as long as it is wanted."""
+    """Calls `ready`, which looks at no argument, each time autograd has added to the parameter's gradient. The last of the
+    result removes the hook; the rest is to be kept as long as it is wanted."""
     if hasattr(parameter, "register_post_accumulate_grad_hook"):
         return (parameter.register_post_accumulate_grad_hook(ready),)
     accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
