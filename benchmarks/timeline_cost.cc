@@ -1,9 +1,9 @@
 // What a timeline costs: steps of the ResNet-50 set with it and without, in turns within one job, so that a machine
 // whose speed changes under it is the same for both.
-//   hvdrun -np 2 timeline_cost FILE [ROUNDS]
-// A round is 30 steps without and 30 with, in changing order. Told is the median over the rounds of with / without,
-// and between what it lies with 95 % confidence (order statistics), of the time of the steps, and of the processor time
-// of the process, there with start, file and stop.
+//   hvdrun -np 2 timeline_cost FILE [ROUNDS [STEPS]]
+// A round is so many steps (100) without and as many with, in changing order. Told is the median over the rounds of
+// with / without, and between what it lies with 95 % confidence (order statistics), of the time of the steps, and of
+// the processor time of the process, there with start, file and stop.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -18,8 +18,6 @@
 #include "rueda.h"
 
 namespace {
-
-constexpr int kSteps = 30;
 
 const rueda_op_options kAll = [] {
   rueda_op_options options{};
@@ -68,10 +66,10 @@ void step(rueda_session* session, std::vector<Tensor>& tensors) {
   }
 }
 
-double time_of_steps(rueda_session* session, std::vector<Tensor>& tensors) {
+double time_of_steps(rueda_session* session, std::vector<Tensor>& tensors, int steps) {
   check(rueda_barrier(session, &kAll), "barrier");
   const auto begin = std::chrono::steady_clock::now();
-  for (int i = 0; i < kSteps; ++i) step(session, tensors);
+  for (int i = 0; i < steps; ++i) step(session, tensors);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
@@ -80,11 +78,11 @@ struct Cost {
   double processor;
 };
 
-Cost run(rueda_session* session, std::vector<Tensor>& tensors, const char* file) {
+Cost run(rueda_session* session, std::vector<Tensor>& tensors, const char* file, int steps) {
   check(rueda_barrier(session, &kAll), "barrier");
   const double before = processor_seconds();
   if (file != nullptr) check(rueda_start_timeline(session, file, 0), "start_timeline");
-  const double time = time_of_steps(session, tensors);
+  const double time = time_of_steps(session, tensors, steps);
   check(rueda_barrier(session, &kAll), "barrier");
   if (file != nullptr) check(rueda_stop_timeline(session), "stop_timeline");
   return {time, processor_seconds() - before};
@@ -106,10 +104,11 @@ Median median(std::vector<double> values) {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: hvdrun -np 2 timeline_cost FILE [ROUNDS]\n");
+    std::fprintf(stderr, "usage: hvdrun -np 2 timeline_cost FILE [ROUNDS [STEPS]]\n");
     return 2;
   }
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 40;
+  const int steps = argc > 3 ? std::atoi(argv[3]) : 100;
   rueda_session* session = nullptr;
   check(rueda_init(nullptr, &session), "init");
   std::vector<Tensor> tensors;
@@ -118,7 +117,7 @@ int main(int argc, char** argv) {
                        "module.layer." + std::to_string(tensors.size()) + ".weight"});
   }
   std::reverse(tensors.begin(), tensors.end());
-  static_cast<void>(time_of_steps(session, tensors));
+  static_cast<void>(time_of_steps(session, tensors, 10));
   std::vector<double> times;
   std::vector<double> processors;
   std::vector<double> without;
@@ -127,11 +126,11 @@ int main(int argc, char** argv) {
     Cost on{};
     for (int turn = 0; turn < 2; ++turn) {
       const bool with = (turn + round) % 2 == 1;
-      (with ? on : off) = run(session, tensors, with ? argv[1] : nullptr);
+      (with ? on : off) = run(session, tensors, with ? argv[1] : nullptr, steps);
     }
     times.push_back(on.time / off.time);
     processors.push_back(on.processor / off.processor);
-    without.push_back(off.time / kSteps);
+    without.push_back(off.time / steps);
   }
   const Median time = median(times), processor = median(processors);
   std::printf(
