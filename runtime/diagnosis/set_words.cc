@@ -4,14 +4,13 @@
 
 #include <algorithm>
 
+#include "runtime/base/own_names.h"
 #include "runtime/base/rank_ranges.h"
 
 namespace rueda::core {
 namespace {
 
 constexpr size_t kMostMemberBytes = 120;
-/// With what the names of sets begin that sends and receives make for themselves: sender and receiver follow.
-constexpr std::string_view kPairPrefix = "rueda.send.";
 
 }  // namespace
 
@@ -22,11 +21,7 @@ std::string set_words(std::string_view name, std::vector<int> ranks) {
 }
 
 std::string of_set(std::string_view name, const std::vector<int>& ranks) {
-  const size_t dot = name.rfind('.');
-  if (name.substr(0, kPairPrefix.size()) == kPairPrefix && dot >= kPairPrefix.size()) {
-    return fmt::format(" from rank {} to rank {}", name.substr(kPairPrefix.size(), dot - kPairPrefix.size()),
-                       name.substr(dot + 1));
-  }
+  if (const auto pair = pair_of(name)) return fmt::format(" from rank {} to rank {}", pair->first, pair->second);
   return " of " + set_words(name, ranks);
 }
 

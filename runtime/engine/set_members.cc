@@ -1,7 +1,6 @@
 #include "runtime/engine/set_members.h"
 
 #include <algorithm>
-#include <charconv>
 
 namespace rueda::core {
 namespace {
@@ -11,8 +10,6 @@ constexpr int kLargestGroup = 16;
 void append_groups(int members, std::vector<int>& groups) {
   for (int left = members; left > 0; left -= kLargestGroup) groups.push_back(std::min(left, kLargestGroup));
 }
-
-constexpr std::string_view kPairNames = "rueda.send.";
 
 }  // namespace
 
@@ -28,21 +25,6 @@ SetMembers arrange_set(SetId id, std::span<const int> ranks, std::span<const int
     first = last;
   }
   return set;
-}
-
-std::string pair_name(int sender, int receiver) {
-  return std::string(kPairNames) + std::to_string(sender) + "." + std::to_string(receiver);
-}
-
-std::optional<std::pair<int, int>> pair_of(std::string_view name) {
-  if (!name.starts_with(kPairNames)) return std::nullopt;
-  const char* const end = name.data() + name.size();
-  int sender = -1, receiver = -1;
-  const char* const dot = std::from_chars(name.data() + kPairNames.size(), end, sender).ptr;
-  if (dot == end) return std::nullopt;
-  std::from_chars(dot + 1, end, receiver);
-  if (sender < 0 || receiver < 0 || sender == receiver || name != pair_name(sender, receiver)) return std::nullopt;
-  return std::pair(sender, receiver);
 }
 
 SetId pair_number(int rank, int sender, int receiver) {

@@ -1,11 +1,9 @@
 #pragma once
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
+#include "runtime/base/own_names.h"
 #include "runtime/engine/request.h"
 
 namespace rueda::core {
@@ -25,13 +23,8 @@ SetMembers arrange_set(SetId id, std::span<const int> ranks, std::span<const int
 
 /// What is sent from one rank to another runs in a set of the two, one for each direction, which is there as soon as
 /// one of them asks: so that the other may come late, or never, without harm to what follows. It has a name that no set
-/// of a user's can have, and on either rank a number that follows from the other one's.
+/// of a user's can have (own_names.h), and on either rank a number that follows from the other one's.
 inline constexpr SetId kFirstPairSet = 1u << 30;
-/// Names of sets that begin so are the library's own.
-inline constexpr std::string_view kOwnNames = "rueda.";
-std::string pair_name(int sender, int receiver);
-/// Sender and receiver; nothing: it is no such name.
-std::optional<std::pair<int, int>> pair_of(std::string_view name);
 /// What `rank`, one of the two, calls the set.
 SetId pair_number(int rank, int sender, int receiver);
 /// Where an operation runs, as the rank that calls it `number` says it: "in process set 3", "to rank 1".

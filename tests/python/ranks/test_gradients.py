@@ -65,3 +65,15 @@ def test_without_gradients_nothing_is_recorded():
     tensor = torch.ones(2, requires_grad=True)
     with torch.no_grad():
         assert not hvd.allreduce(tensor).requires_grad
+
+
+@pytest.mark.parametrize("groups", [0, 1])
+def test_a_gradient_that_is_conjugated_lazily_on_one_rank_is_reduced_as_it_is_shown(groups):
+    weight = torch.nn.Parameter(torch.tensor([1 + 2j, 3j]))
+    factor = torch.tensor([1 + 1j, 2 - 1j])
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.1), [("w", weight)], op=hvd.Sum, num_groups=groups)
+    for _ in range(2):
+        optimizer.zero_grad()
+        (((weight.conj() if hvd.rank() == 0 else weight) * factor).real.sum()).backward()
+        optimizer.synchronize()
+        assert torch.allclose(weight.grad, factor + (hvd.size() - 1) * factor.conj())

@@ -10,6 +10,12 @@ using namespace std::chrono_literals;
 
 SteadyClock::time_point at(std::chrono::seconds time) { return SteadyClock::time_point(1000s + time); }
 
+Request joining() {
+  Request join;
+  join.metadata.kind = OpKind::kJoin;
+  return join;
+}
+
 }  // namespace
 
 TEST_CASE("an operation that some members have proposed and others not is stalled, and ages from the first look") {
@@ -66,9 +72,7 @@ TEST_CASE("unnamed operations are told apart by their number") {
 
 TEST_CASE("nobody waits for a rank that has joined") {
   World world(3);
-  Request join;
-  join.metadata.kind = OpKind::kJoin;
-  world.submit(1, join);
+  world.submit(1, joining());
   world.submit(0, World::tensor("w"));
   world.exchange();
   const std::vector<Stalled> stalled = world.arbiter.stalled(at(0s));
@@ -79,9 +83,7 @@ TEST_CASE("nobody waits for a rank that has joined") {
 
 TEST_CASE("a join that waits while nothing is agreed in its set is stalled, and says who has joined and who has not") {
   World world(3);
-  Request join;
-  join.metadata.kind = OpKind::kJoin;
-  world.submit(0, join);
+  world.submit(0, joining());
   world.exchange();
   CHECK(world.arbiter.stalled(at(0s)).at(0).age == 0s);
   const std::vector<Stalled> first = world.arbiter.stalled(at(10s));
@@ -92,23 +94,21 @@ TEST_CASE("a join that waits while nothing is agreed in its set is stalled, and 
   CHECK(first[0].age == 10s);
   CHECK(first[0].have == std::vector<int>{0});
   CHECK(first[0].lack == std::vector<int>{1, 2});
-  world.submit(1, join);  // whose coming is progress
+  world.submit(1, joining());  // whose coming is progress
   world.exchange();
   const std::vector<Stalled> second = world.arbiter.stalled(at(20s));
   REQUIRE(second.size() == 1);
   CHECK(second[0].age == 0s);
   CHECK(second[0].have == std::vector<int>{0, 1});
   CHECK(second[0].lack == std::vector<int>{2});
-  world.submit(2, join);
+  world.submit(2, joining());
   world.exchange();
   CHECK(world.arbiter.stalled(at(30s)).empty());
 }
 
 TEST_CASE("a join is not stalled while ranks with more data agree on operations, nor where an operation waits") {
   World world(3);
-  Request join;
-  join.metadata.kind = OpKind::kJoin;
-  world.submit(0, join);
+  world.submit(0, joining());
   world.exchange();
   for (int second = 0; second < 100; second += 10) {
     CHECK(world.arbiter.stalled(at(std::chrono::seconds(second))).at(0).age == 0s);

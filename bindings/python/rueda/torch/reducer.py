@@ -66,6 +66,14 @@ class Member(_hooks.Hook):
         del before
 
 
+def _shown(member: Member) -> torch.Tensor:
+    """The parameter's gradient, with the numbers in its memory that it shows."""
+    gradient = member.parameter.grad
+    if gradient.is_conj() or gradient.is_neg():
+        gradient = member.parameter.grad = tensors.resolved(gradient)
+    return gradient
+
+
 class Group(_hooks.Group):
     """Parameters whose gradients are reduced together, when the last of them is ready."""
 
@@ -138,7 +146,10 @@ class GradientReducer(_hooks.Step):
         how, session = self._how, current()
         if gradient.is_sparse:
             self._enqueue_sparse(member)
-        elif how.codec is not None and _is_plain(gradient) and gradient.dim() <= 16:
+            return
+        gradient = _shown(member)
+        # A complex one may be conjugated lazily the next time, which a request says nothing of.
+        if how.codec is not None and _is_plain(gradient) and gradient.dim() <= 16 and not gradient.is_complex():
             member.prepare(session, gradient, how, self._set)
             self.enqueue(member)
         elif how.codec is not None:
@@ -177,7 +188,7 @@ class GradientReducer(_hooks.Step):
             for member in group.members:
                 self.enqueue(member)
             return
-        gradients = [member.parameter.grad.detach() for member in group.members]
+        gradients = [_shown(member).detach() for member in group.members]
         handle = grouped_allreduce_async_(gradients, None, group.name, how.op, how.prescale, how.postscale, how.process_set,
                                           codec=how.codec)  # fmt: skip
         for member in group.members:

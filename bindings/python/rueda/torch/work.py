@@ -19,18 +19,16 @@ class Completer:
     def __init__(self) -> None:
         self._works: queue.SimpleQueue = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._threads = 0
-        self._free = 0  # of them, not in a callback
+        self._free = 0  # threads that are in no callback
 
     def watch(self, work: "RuedaWork", future: torch.futures.Future) -> None:
         """Sets the future once the work has finished, however it ended."""
         self._works.put((work, future))
-        if self._threads == 0:
-            with self._lock:
+        with self._lock:
+            if self._free == 0:
                 self._start()
 
     def _start(self) -> None:
-        self._threads += 1
         self._free += 1
         threading.Thread(target=self._run, name="rueda-futures", daemon=True).start()
 
@@ -38,6 +36,7 @@ class Completer:
         while True:
             work, future = self._works.get()
             if work is None:
+                self._works.put((None, None))  # for the next thread
                 return
             work.exception()
             with self._lock:
@@ -50,9 +49,7 @@ class Completer:
 
     def stop(self) -> None:
         """Ends the threads behind what they still have to do."""
-        with self._lock:
-            for _ in range(self._threads):
-                self._works.put((None, None))
+        self._works.put((None, None))
 
 
 class RuedaWork(Work):
