@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/dtype.h"
+#include "runtime/base/half.h"
 #include "tests/bindings/random_program.h"
 #include "tests/sim/random.h"
 
@@ -23,14 +25,10 @@ using sim::Random;
 
 constexpr uint64_t kSeeds = 100 / RUEDA_TEST_SCALE;
 
+constexpr size_t kOpaqueBytes = 3;
+
 size_t width_of(int32_t dtype) {
-  switch (dtype) {
-    case RUEDA_F32:
-    case RUEDA_I32: return 4;
-    case RUEDA_F64:
-    case RUEDA_I64: return 8;
-    default: return 1;
-  }
+  return dtype == RUEDA_OPAQUE ? kOpaqueBytes : core::size_of(static_cast<core::Dtype>(dtype));
 }
 
 template <typename T>
@@ -42,6 +40,28 @@ void encode_as(const std::vector<double>& values, std::byte* to) {
   }
 }
 
+template <typename T>
+void encode_complex(const std::vector<double>& values, std::byte* to) {
+  std::vector<double> parts;
+  for (const double value : values) parts.insert(parts.end(), {value, kImaginary * value});
+  encode_as<T>(parts, to);
+}
+
+void encode_halves(const std::vector<double>& values, int32_t dtype, std::byte* to) {
+  std::vector<double> bits;
+  for (const double value : values) {
+    const auto single = static_cast<float>(value);
+    bits.push_back(dtype == RUEDA_F16 ? core::f32_to_f16(single).bits : core::f32_to_bf16(single).bits);
+  }
+  encode_as<uint16_t>(bits, to);
+}
+
+void encode_opaque(const std::vector<double>& values, std::byte* to) {
+  std::vector<double> bytes;
+  for (const double value : values) bytes.insert(bytes.end(), {value, value + 1, 7 * value});
+  encode_as<uint8_t>(bytes, to);
+}
+
 std::vector<std::byte> encoded(const std::vector<double>& values, int32_t dtype) {
   std::vector<std::byte> bytes(values.size() * width_of(dtype));
   switch (dtype) {
@@ -49,6 +69,15 @@ std::vector<std::byte> encoded(const std::vector<double>& values, int32_t dtype)
     case RUEDA_F64: encode_as<double>(values, bytes.data()); break;
     case RUEDA_I32: encode_as<int32_t>(values, bytes.data()); break;
     case RUEDA_I64: encode_as<int64_t>(values, bytes.data()); break;
+    case RUEDA_U32: encode_as<uint32_t>(values, bytes.data()); break;
+    case RUEDA_U64: encode_as<uint64_t>(values, bytes.data()); break;
+    case RUEDA_I16: encode_as<int16_t>(values, bytes.data()); break;
+    case RUEDA_U16: encode_as<uint16_t>(values, bytes.data()); break;
+    case RUEDA_F16:
+    case RUEDA_BF16: encode_halves(values, dtype, bytes.data()); break;
+    case RUEDA_COMPLEX64: encode_complex<float>(values, bytes.data()); break;
+    case RUEDA_COMPLEX128: encode_complex<double>(values, bytes.data()); break;
+    case RUEDA_OPAQUE: encode_opaque(values, bytes.data()); break;
     default: encode_as<uint8_t>(values, bytes.data());
   }
   return bytes;
@@ -182,6 +211,7 @@ class Runner {
     options.prescale = first.prescale;
     options.postscale = first.postscale;
     options.average_over = first.over;
+    options.codec = first.codec;
     const bool by_number = first.group == 0 && !first.name.empty() && random_.once_in(2);
     if (by_number) {
       options.name = nullptr;
@@ -208,6 +238,7 @@ class Runner {
     part->out_shape = part->in_shape;
     part->in.resize(part->in.size() + 1);  // so that there is a place for no elements, too
     part->input = {sizeof(rueda_tensor), part->in.data(), op.dtype, 2, part->in_shape.data(), RUEDA_DEVICE_CPU, 0, 0};
+    if (op.dtype == RUEDA_OPAQUE) part->input.element_bytes = kOpaqueBytes;
     part->output = part->input;
     const bool dealt = op.kind >= Kind::kAllgather && op.kind <= Kind::kScatter;
     part->late = dealt || op.kind == Kind::kReducescatter;
@@ -312,7 +343,7 @@ void run_program(uint64_t seed) {
   // Beyond the sessions: what a rank that has failed lent is lent until its shutdown.
   std::vector<std::unique_ptr<Runner>> runners(static_cast<size_t>(program.size));
   try {
-    run_ranks(program.size, [&](rueda_session* session, int rank) {
+    run_ranks(program.hosts, [&](rueda_session* session, int rank) {
       auto& runner = runners[static_cast<size_t>(rank)];
       runner = std::make_unique<Runner>(session, program, rank);
       runner->run();

@@ -1,6 +1,7 @@
 #include "tests/bindings/random_program.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "tests/sim/random.h"
@@ -102,17 +103,35 @@ Kind random_kind(Random& random, const std::vector<int32_t>& members) {
   }
 }
 
+const std::vector<int32_t> kWholeTypes = {RUEDA_U8,  RUEDA_I8,  RUEDA_U16, RUEDA_I16, RUEDA_U32,
+                                          RUEDA_I32, RUEDA_U64, RUEDA_I64, RUEDA_BOOL};
+const std::vector<int32_t> kDtypes = {RUEDA_F16, RUEDA_BF16, RUEDA_F32, RUEDA_F64, RUEDA_COMPLEX64, RUEDA_COMPLEX128,
+                                      RUEDA_U8,  RUEDA_I8,   RUEDA_U16, RUEDA_I16, RUEDA_U32,       RUEDA_I32,
+                                      RUEDA_U64, RUEDA_I64,  RUEDA_BOOL};
+
+bool is_complex(int32_t dtype) { return dtype == RUEDA_COMPLEX64 || dtype == RUEDA_COMPLEX128; }
+
+bool is_real(int32_t dtype) { return dtype >= RUEDA_F16 && dtype <= RUEDA_F64; }
+
+/// Whether the dtype holds the sums of an average, which go up to 300.
+bool averages(int32_t dtype) { return dtype != RUEDA_BOOL && dtype != RUEDA_U8 && dtype != RUEDA_I8; }
+
 void fill_reduction(Random& random, ProgramOp& op) {
   op.op = random.pick<int32_t>({RUEDA_SUM, RUEDA_SUM, RUEDA_SUM, RUEDA_MIN, RUEDA_MAX, RUEDA_PRODUCT, RUEDA_AVERAGE,
                                 RUEDA_BAND, RUEDA_BOR, RUEDA_BXOR});
   const bool bitwise = op.op == RUEDA_BAND || op.op == RUEDA_BOR || op.op == RUEDA_BXOR;
-  op.dtype = random.pick<int32_t>({RUEDA_F32, RUEDA_F64, RUEDA_I32, RUEDA_I64, RUEDA_U8, RUEDA_BOOL});
-  if (bitwise && (op.dtype == RUEDA_F32 || op.dtype == RUEDA_F64)) op.dtype = RUEDA_I32;
-  if (op.op == RUEDA_AVERAGE || (op.op == RUEDA_SUM && random.once_in(3))) op.dtype = RUEDA_F32;
+  const bool linear = op.op == RUEDA_SUM || op.op == RUEDA_AVERAGE;
+  op.dtype = random.pick(bitwise ? kWholeTypes : kDtypes);
+  while ((is_complex(op.dtype) && !linear) || (op.op == RUEDA_AVERAGE && !averages(op.dtype))) {
+    op.dtype = random.pick(kDtypes);
+  }
+  if (linear && random.once_in(3)) op.dtype = RUEDA_F32;
   if (op.op == RUEDA_AVERAGE) op.over = random.once_in(2) ? RUEDA_OVER_MEMBERS : RUEDA_OVER_CONTRIBUTORS;
-  if (op.dtype != RUEDA_F32 && op.dtype != RUEDA_F64) return;
+  if (!is_real(op.dtype) && !is_complex(op.dtype)) return;
   if (op.op != RUEDA_PRODUCT && random.once_in(4)) op.prescale = random.once_in(2) ? 2 : 0.5;
   if (random.once_in(4)) op.postscale = 4;
+  const bool encodes = op.dtype == RUEDA_F32 || op.dtype == RUEDA_F64;
+  if (encodes && random.once_in(3)) op.codec = random.once_in(2) ? RUEDA_CODEC_FP16 : RUEDA_CODEC_BF16;
 }
 
 ProgramOp random_op(Random& random, const Program& program, size_t set, Kind kind, uint64_t number) {
@@ -123,7 +142,7 @@ ProgramOp random_op(Random& random, const Program& program, size_t set, Kind kin
   const std::vector<int32_t>& members = program.sets[set];
   op.row = random.once_in(12) ? 0 : random.between(1, 6);
   op.rows = random.once_in(8) ? random.between(0, 30'000) : random.between(0, 20);
-  op.dtype = random.pick<int32_t>({RUEDA_F32, RUEDA_I64, RUEDA_U8});
+  op.dtype = random.once_in(8) ? RUEDA_OPAQUE : random.pick(kDtypes);
   if (reduces(kind)) fill_reduction(random, op);
   op.root = random.pick(members);
   while (kind == Kind::kSend && (op.peer = random.pick(members)) == op.root) {
@@ -146,6 +165,19 @@ std::vector<std::vector<int32_t>> random_sets(Random& random, int size) {
   return sets;
 }
 
+/// The ranks one after the other on up to three hosts, or here and there.
+std::vector<std::string> random_hosts(Random& random, int size) {
+  static constexpr std::array kNames = {"a", "b", "c"};
+  const size_t hosts = 1 + random.below(kNames.size());
+  const bool mixed = random.once_in(4);
+  std::vector<std::string> names;
+  for (int rank = 0; rank < size; ++rank) {
+    const size_t host = static_cast<size_t>(rank) * hosts / static_cast<size_t>(size);
+    names.emplace_back(kNames[mixed ? random.below(hosts) : host]);
+  }
+  return names;
+}
+
 /// A stretch of operations of one kind and set, named, as a group.
 void make_group(Random& random, Program& program, std::vector<ProgramOp>& ops, uint64_t& number, size_t group) {
   const size_t set = random.below(program.sets.size());
@@ -161,6 +193,7 @@ void make_group(Random& random, Program& program, std::vector<ProgramOp>& ops, u
     op.prescale = first.prescale;
     op.postscale = first.postscale;
     op.over = first.over;
+    op.codec = first.codec;
     op.in_place = first.in_place;
     op.name = "n" + std::to_string(number++);
     op.group = group;
@@ -192,6 +225,7 @@ Program random_program(uint64_t seed) {
   Program program;
   program.seed = seed;
   program.size = random.between(1, kMostRanks);
+  program.hosts = random_hosts(random, program.size);
   program.sets = random_sets(random, program.size);
   program.leavers = program.sets;
   for (auto& order : program.leavers) random.shuffle(order);

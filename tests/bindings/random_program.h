@@ -22,6 +22,7 @@ struct ProgramOp {
   double prescale = 1;
   double postscale = 1;
   int32_t over = RUEDA_OVER_MEMBERS;
+  int32_t codec = RUEDA_CODEC_NONE;
   std::string name;  ///< empty: unnamed
   bool in_place = true;
   size_t group = 0;    ///< operations next to each other with the same number, not 0, are one group
@@ -32,16 +33,20 @@ struct ProgramOp {
 struct Program {
   uint64_t seed = 0;
   int size = 1;
+  std::vector<std::string> hosts;             ///< by rank: the name of its host
   std::vector<std::vector<int32_t>> sets;     ///< the first is that of all ranks; members ascending
   std::vector<std::vector<int32_t>> leavers;  ///< by set: its members in the order in which they join
   std::vector<std::vector<ProgramOp>> rounds;
   std::vector<std::vector<ProgramOp>> tails;  ///< by set: what its members do while some have joined; may be empty
 };
 
+inline constexpr double kImaginary = 3;
+
 /// The same for a seed everywhere.
 Program random_program(uint64_t seed);
 
-/// What a rank gives to an operation, and what it must find afterwards: in elements, each held exactly by every dtype.
+/// What a rank gives to an operation, and what it must find afterwards: in elements, each held exactly by every dtype
+/// and codec. Of complex elements it is the real part, and the imaginary one is `kImaginary` times as much.
 /// A rank without a part in it has neither.
 std::vector<int64_t> rows_given(const Program& program, const ProgramOp& op, int rank);
 std::vector<double> input_of(const Program& program, const ProgramOp& op, int rank);

@@ -36,6 +36,16 @@ int32_t add_to(void* context, const char* key, int64_t amount, int64_t* sum) {
   return RUEDA_OK;
 }
 
+void run_and_leave(rueda_session* session, int rank, const std::function<void(rueda_session*, int)>& body) {
+  try {
+    body(session, rank);
+  } catch (...) {
+    static_cast<void>(rueda_shutdown(session));  // so that the others do not wait for this rank
+    throw;
+  }
+  expect_code(rueda_shutdown(session), RUEDA_OK, "shutdown of rank " + std::to_string(rank));
+}
+
 }  // namespace
 
 void expect(bool holds, const std::string& sentence) {
@@ -80,6 +90,14 @@ rueda_session* join(const CallbackStore& store, int rank, int size, int32_t* cod
   return session;
 }
 
+rueda_session* join_on(const CallbackStore& store, int rank, int size, const std::string& host) {
+  rueda_init_options options = join_options(store, rank, size);
+  options.host_name = host.c_str();
+  rueda_session* session = nullptr;
+  expect_code(rueda_init(&options, &session), RUEDA_OK, "init of rank " + std::to_string(rank) + " on " + host);
+  return session;
+}
+
 void on_threads(int size, const std::function<void(int rank)>& body) {
   core::Mutex mutex;
   std::exception_ptr first;
@@ -100,15 +118,14 @@ void on_threads(int size, const std::function<void(int rank)>& body) {
 
 void run_ranks(int size, const std::function<void(rueda_session* session, int rank)>& body) {
   const CallbackStore store;
+  on_threads(size, [&](int rank) { run_and_leave(join(store, rank, size), rank, body); });
+}
+
+void run_ranks(std::span<const std::string> hosts, const std::function<void(rueda_session* session, int rank)>& body) {
+  const CallbackStore store;
+  const auto size = static_cast<int>(hosts.size());
   on_threads(size, [&](int rank) {
-    rueda_session* const session = join(store, rank, size);
-    try {
-      body(session, rank);
-    } catch (...) {
-      static_cast<void>(rueda_shutdown(session));  // so that the others do not wait for this rank
-      throw;
-    }
-    expect_code(rueda_shutdown(session), RUEDA_OK, "shutdown of rank " + std::to_string(rank));
+    run_and_leave(join_on(store, rank, size, hosts[static_cast<size_t>(rank)]), rank, body);
   });
 }
 

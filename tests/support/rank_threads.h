@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -34,12 +35,16 @@ rueda_init_options join_options(const CallbackStore& store, int rank, int size);
 /// Joins a job of `size` ranks that meet in `store`, under a fixed key; what rueda_init returned is `code` where given,
 /// else expected to be ok.
 rueda_session* join(const CallbackStore& store, int rank, int size, int32_t* code = nullptr);
+/// The same as a rank on a host of this name, which shares no memory with others.
+rueda_session* join_on(const CallbackStore& store, int rank, int size, const std::string& host);
 
 /// Runs `body(rank)` on a thread for each rank, joins them, and throws what was thrown first.
 void on_threads(int size, const std::function<void(int rank)>& body);
 
 /// Ranks as threads: each joins a new job, runs `body` and shuts down. Throws what was thrown first.
 void run_ranks(int size, const std::function<void(rueda_session* session, int rank)>& body);
+/// The same with the name of each rank's host.
+void run_ranks(std::span<const std::string> hosts, const std::function<void(rueda_session* session, int rank)>& body);
 
 /// A tensor over a vector, with the shape that goes with it. Borrows the vector.
 class CTensor {
