@@ -11,6 +11,8 @@
 Started with `hvdrun -np 4 python train.py`.
 """
 
+import sys
+
 from rueda.build import (
     ccl_built,
     cuda_built,
@@ -50,7 +52,7 @@ from rueda.session import (
     size,
 )
 from rueda.timeline import start_timeline, stop_timeline
-from rueda.torch import elastic
+from rueda.torch import elastic, graphs
 from rueda.torch.asynchronous import (
     allreduce_,
     allreduce_async,
@@ -91,3 +93,5 @@ from rueda.torch.rows import (
 )
 from rueda.torch.state import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from rueda.torch.sync_batch_norm import SyncBatchNorm
+
+graphs.leave_alone(*(module for name, module in tuple(sys.modules.items()) if name.startswith(("rueda.torch", "rueda.handles"))))

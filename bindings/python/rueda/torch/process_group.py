@@ -5,9 +5,7 @@ what goes wrong travels in them.
 """
 
 import contextlib
-import functools
 import math
-import sys
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -19,7 +17,7 @@ from rueda._native import ffi, lib
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, CODEC_NONE, GATHER, RECV, REDUCESCATTER, SCATTER, SEND
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, id_of, remove_process_set
-from rueda.torch import monitored_barrier, tensors
+from rueda.torch import graphs, monitored_barrier, tensors
 from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
 from rueda.torch.meeting import join_job, require_alone
 from rueda.torch.messages import start_message
@@ -331,27 +329,4 @@ def _matrix(tensor: torch.Tensor) -> torch.Tensor:
     return flat.view(tensor.shape[0], math.prod(tensor.shape[1:])) if tensor.dim() > 1 else flat
 
 
-def _leave_graphs_alone(kind: type) -> None:
-    """torch.compile calls the methods of a group, and does not look into them. What it needs for that is loaded once it is
-    in use: that takes longer than everything else here."""
-    for name, value in list(vars(kind).items()):
-        if callable(value) and not name.startswith("__"):
-            setattr(kind, name, _opaque(value))
-
-
-def _opaque(method: Callable[..., Any]) -> Callable[..., Any]:
-    hidden: Optional[Callable[..., Any]] = None
-
-    @functools.wraps(method)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        nonlocal hidden
-        if hidden is None:
-            if "torch._dynamo" not in sys.modules:
-                return method(*args, **kwargs)
-            hidden = torch.compiler.disable(method)
-        return hidden(*args, **kwargs)
-
-    return call
-
-
-_leave_graphs_alone(RuedaGroup)
+graphs.leave_alone(RuedaGroup)
