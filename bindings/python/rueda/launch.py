@@ -1,5 +1,6 @@
 """run(): a function on ranks that are started for it."""
 
+import numbers
 import os
 import pickle
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 from rueda.programs import path_of
 
 _ELASTIC = ("min_num_proc", "max_num_proc", "slots", "reset_limit", "cooldown_range")
+_MOST_RANKS = 65536  # hvdrun's limit
 
 
 def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dict[str, Any]] = None, num_proc: int = 1,
@@ -30,9 +32,13 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
     hvdrun's flags. executable: the Python of the ranks, this one if None. disable_cache and use_gloo are accepted and without
     meaning.
 
+    The ranks and the folder go when the caller goes, also if it is killed, and when an exception ends the call.
+
     RuntimeError: a rank failed; with its traceback. NotImplementedError: min_num_proc and the other arguments of elastic jobs.
+    ValueError: num_proc is no whole number from 1 to 65536.
     """
     del disable_cache, use_gloo
+    _check_count(num_proc)
     for name, value in zip(_ELASTIC, (min_num_proc, max_num_proc, slots, reset_limit, cooldown_range)):
         if value is not None:
             raise NotImplementedError(f"run({name}=...): Rueda has no elastic training yet")
@@ -45,10 +51,27 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
     with tempfile.TemporaryDirectory(prefix="rueda-run-") as folder:
         _write_call(os.path.join(folder, "call"), (func, tuple(args), dict(kwargs or {})))
         command += [executable or sys.executable, "-m", "rueda.run_rank", folder]
-        code = subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
+        code = _run_guarded(folder, command)
         if code != 0:
             raise RuntimeError(f"run(): hvdrun ended with code {code}{_failure(folder)}")
         return [_read_result(folder, rank) for rank in range(num_proc)]
+
+
+def _check_count(num_proc: Any) -> None:
+    if isinstance(num_proc, bool) or not isinstance(num_proc, numbers.Integral) or not 1 <= num_proc <= _MOST_RANKS:
+        raise ValueError(f"run(num_proc={num_proc!r}): a whole number from 1 to {_MOST_RANKS} is needed")
+
+
+def _run_guarded(folder: str, command: List[str]) -> int:
+    """The exit code of the command, which ends with this process."""
+    guard = os.path.join(os.path.dirname(__file__), "run_guard.py")
+    job = subprocess.Popen([sys.executable, "-I", guard, str(os.getpid()), folder, *command], stdin=subprocess.DEVNULL)
+    try:
+        return job.wait()
+    except BaseException:
+        job.terminate()
+        job.wait()
+        raise
 
 
 def _write_call(path: str, call: Any) -> None:

@@ -1,5 +1,7 @@
 """run() calls a function on ranks and returns what they return."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -44,3 +46,43 @@ def test_a_function_of_the_main_script_runs_and_a_failing_rank_s_traceback_is_ra
 def test_elastic_arguments_are_refused():
     with pytest.raises(NotImplementedError, match="elastic"):
         rueda.run(print, num_proc=1, min_num_proc=1)
+
+
+@pytest.mark.parametrize("count", [0, -1, 65537, True, 2.0, "2", None])
+def test_a_number_of_ranks_that_cannot_be_is_refused_before_anything_starts(count):
+    with pytest.raises(ValueError, match="num_proc=.*from 1 to 65536"):
+        rueda.run(print, num_proc=count)
+
+
+WAITING = """
+import signal
+import sys
+import threading
+import rueda
+
+def work():
+    print("here", flush=True)
+    threading.Event().wait()
+
+def interrupted(*_):
+    raise KeyboardInterrupt
+
+if __name__ == "__main__":
+    if sys.argv[1] == "handler":
+        signal.signal(signal.SIGTERM, interrupted)
+    rueda.run(work, num_proc=2)
+"""
+
+
+@pytest.mark.parametrize("how, number", [("no", signal.SIGTERM), ("no", signal.SIGKILL), ("handler", signal.SIGTERM)])
+def test_the_ranks_and_the_folder_go_with_the_caller(tmp_path, how, number):
+    (tmp_path / "main.py").write_text(WAITING)
+    (tmp_path / "temporary").mkdir()
+    environment = dict(os.environ, TMPDIR=str(tmp_path / "temporary"))
+    caller = subprocess.Popen([sys.executable, "main.py", how], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
+    with caller:
+        assert "here" in caller.stdout.readline() and "here" in caller.stdout.readline()
+        assert os.listdir(tmp_path / "temporary")
+        caller.send_signal(number)
+        caller.stdout.read()  # to its end: nobody is left who could write
+    assert os.listdir(tmp_path / "temporary") == []
