@@ -58,6 +58,30 @@ def test_an_object_is_the_root_s(number):
     assert repr(got) == repr(objects()[number])
 
 
+class Unwilling:
+    def __reduce__(self):
+        raise RuntimeError("not this one")
+
+
+@pytest.mark.parametrize("what", [Unwilling, lambda: (value for value in ())], ids=["RuntimeError", "TypeError"])
+def test_an_object_that_cannot_be_pickled_is_told_on_all_ranks(what):
+    bad = what()
+    sentence = f"rank 1 gave a {type(bad).__name__} that cannot be pickled: "
+    with pytest.raises(ValueError, match="broadcast_object.*" + sentence):
+        hvd.broadcast_object(bad if hvd.rank() == 1 else 3, root_rank=1)
+    with pytest.raises(ValueError, match="allgather_object.*" + sentence):
+        hvd.allgather_object(bad if hvd.rank() == 1 else 3)
+    assert hvd.allgather_object(hvd.rank()) == list(range(hvd.size()))
+
+
+def test_gathered_objects_of_different_sizes_are_taken_apart_without_an_object_for_each_byte(monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "tolist", None, raising=False)
+    own = {"rank": hvd.rank(), "data": bytes([hvd.rank()]) * (1 + 300000 * hvd.rank())}
+    every = hvd.allgather_object(own)
+    assert [(each["rank"], len(each["data"])) for each in every] == [(rank, 1 + 300000 * rank) for rank in range(hvd.size())]
+    assert all(set(each["data"]) == {each["rank"]} for each in every)
+
+
 def stepped(name, model, steps):
     """An optimizer of this class over the model, after some steps."""
     parameters = list(model.parameters())

@@ -1,15 +1,18 @@
 """Gives every rank the root's parameters, optimizer state and objects."""
 
+import io
 import pickle
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 
 from rueda.handles import Handle
+from rueda.operations import ALLGATHER
+from rueda.outputs import received_splits, take_outputs
 from rueda.process_sets import ProcessSet, global_process_set
 from rueda.session import current
 from rueda.torch.asynchronous import broadcast_, broadcast_async_
-from rueda.torch.rows import allgather_async
+from rueda.torch.rows import start_rows
 from rueda.torch.tensors import memory_extents
 
 
@@ -55,28 +58,63 @@ def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = 
     _broadcast_all(_named_tensors(space + "parameter", params), root_rank, process_set)
 
 
+def _pickled(obj: Any, before: bytes = b"") -> Tuple[memoryview, Optional[Exception]]:
+    """The object behind `before`, writeable; or why it cannot be pickled, and the same as text."""
+    buffer = io.BytesIO()
+    buffer.write(before)
+    try:
+        pickle.dump(obj, buffer)
+    except Exception as error:  # __reduce__ may raise anything
+        text = f"a {type(obj).__name__} that cannot be pickled: {type(error).__name__}: {error}"
+        return memoryview(bytearray(text.encode())), error
+    return buffer.getbuffer(), None
+
+
 def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Any:
     """The root's object on every rank; the root gets its own back. Any object that can be pickled, among the ranks of this
-    job, which have proved its key."""
+    job, which have proved its key.
+
+    ValueError, the same on all ranks: the root's cannot be pickled.
+    """
     name = name or current().next_name_space("broadcast_object", process_set.ranks) + "object"
     is_root = current().rank == root_rank
-    data = bytearray(pickle.dumps(obj) if is_root else b"")
-    length = broadcast_(torch.tensor([len(data)], dtype=torch.int64), root_rank, name + ".bytes", process_set)
+    data, failure = _pickled(obj) if is_root else (memoryview(bytearray()), None)
+    length = torch.tensor([len(data) if failure is None else -len(data)])
+    length = int(broadcast_(length, root_rank, name + ".bytes", process_set))
     if not is_root:
-        data = bytearray(int(length))
+        data = memoryview(bytearray(abs(length)))
     broadcast_(torch.frombuffer(data, dtype=torch.uint8), root_rank, name, process_set)
+    if length < 0:
+        raise ValueError(f"broadcast_object(): rank {root_rank} gave {bytes(data).decode()}") from failure
     return obj if is_root else pickle.loads(data)
 
 
 def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
-    """Every rank's object, in the order of ranks. Any objects that can be pickled."""
-    data = bytearray(pickle.dumps(obj))
+    """Every rank's object, in the order of ranks. Any objects that can be pickled.
+
+    ValueError, the same on all ranks: one of them cannot be pickled.
+    """
     name = name or current().next_name_space("allgather_object", process_set.ranks) + "object"
-    every = allgather_async(torch.frombuffer(data, dtype=torch.uint8), name, process_set)
-    counts = allgather_async(torch.tensor([len(data)]), name + ".bytes", process_set).wait().tolist()
-    pieces = every.wait().split(counts)
-    return [pickle.loads(bytes(piece.tolist())) for piece in pieces]
+    data, failure = _pickled(obj, _PICKLE)
+    source = torch.frombuffer(data, dtype=torch.uint8)
+    memory, counts = start_rows(ALLGATHER, source, None, 0, name, process_set, lambda handle: _pieces(handle, process_set)).wait()
+    every, whole = [], memoryview(memory)
+    for rank, count in zip(process_set.ranks, counts):
+        piece, whole = whole[:count], whole[count:]
+        if piece[:1] != _PICKLE:
+            raise ValueError(f"allgather_object(): rank {rank} gave {bytes(piece).decode()}") from failure
+        every.append(pickle.loads(piece[1:]))
+    return every
+
+
+_PICKLE = b"\0"  # stands before a pickle, and before no text
+
+
+def _pieces(handle: Handle, process_set: ProcessSet) -> Tuple[Any, List[int]]:
+    """What a gathering of bytes brought, where it lies, and how much of it comes from each rank."""
+    counts = received_splits(handle.number, process_set.size())
+    return take_outputs(handle, [1])[0][0], counts
 
 
 class _Slot:
