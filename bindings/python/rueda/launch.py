@@ -1,6 +1,5 @@
 """run(): a function on ranks that are started for it."""
 
-import numbers
 import os
 import pickle
 import subprocess
@@ -9,6 +8,7 @@ import tempfile
 from multiprocessing import spawn
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
+from rueda.arguments import whole_number
 from rueda.programs import path_of
 
 _ELASTIC = ("min_num_proc", "max_num_proc", "slots", "reset_limit", "cooldown_range")
@@ -38,7 +38,7 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
     ValueError: num_proc is no whole number from 1 to 65536.
     """
     del disable_cache, use_gloo
-    _check_count(num_proc)
+    num_proc = whole_number("num_proc", num_proc, 1, _MOST_RANKS)
     for name, value in zip(_ELASTIC, (min_num_proc, max_num_proc, slots, reset_limit, cooldown_range)):
         if value is not None:
             raise NotImplementedError(f"run({name}=...): Rueda has no elastic training yet")
@@ -55,11 +55,6 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
         if code != 0:
             raise RuntimeError(f"run(): hvdrun ended with code {code}{_failure(folder)}")
         return [_read_result(folder, rank) for rank in range(num_proc)]
-
-
-def _check_count(num_proc: Any) -> None:
-    if isinstance(num_proc, bool) or not isinstance(num_proc, numbers.Integral) or not 1 <= num_proc <= _MOST_RANKS:
-        raise ValueError(f"run(num_proc={num_proc!r}): a whole number from 1 to {_MOST_RANKS} is needed")
 
 
 def _run_guarded(folder: str, command: List[str]) -> int:

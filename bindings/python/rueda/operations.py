@@ -46,7 +46,7 @@ def reduce_op(average: Optional[bool], op: Optional[int]) -> int:
         return Average if average else Sum
     if op is None:
         return Average
-    if op not in _OPS:
+    if type(op) is not int or op not in _OPS:
         raise ValueError(f"op={op!r}: Average, Sum, Adasum, Min, Max, Product, BitAnd, BitOr and BitXor are the operators")
     return op
 

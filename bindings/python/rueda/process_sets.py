@@ -4,12 +4,13 @@ from typing import Any, List, Optional
 
 from rueda import errors, session
 from rueda._native import ffi, lib
+from rueda.arguments import whole_number
 
 
 class ProcessSet:
     """Some ranks of the job. Operations that name it are among its members alone.
 
-    ranks_or_comm: the ranks; kept in ascending order, each once. It belongs to the job from add_process_set() or
+    ranks_or_comm: the ranks, each once; kept in ascending order. It belongs to the job from add_process_set() or
         init(process_sets=[...]) until remove_process_set() or shutdown(); `process_set_id` is its number meanwhile, which is
         this rank's own, and else None.
     """
@@ -17,7 +18,9 @@ class ProcessSet:
     def __init__(self, ranks_or_comm: Any):
         if not isinstance(ranks_or_comm, (list, tuple, range)):
             raise ValueError(f"ProcessSet({ranks_or_comm!r}): a list of ranks makes a process set")
-        self._ranks = sorted({int(rank) for rank in ranks_or_comm})
+        self._ranks = sorted(whole_number("a rank of a process set", rank, 0) for rank in ranks_or_comm)
+        if len(set(self._ranks)) != len(self._ranks):
+            raise ValueError(f"ProcessSet({ranks_or_comm!r}): a rank is there twice")
         self._number: Optional[int] = None
         self._session: Optional[session.Session] = None
         self.mpi_comm = None
@@ -78,11 +81,20 @@ global_process_set = _AllRanks()
 
 
 def id_of(process_set: ProcessSet) -> int:
-    """The number of the set in this job. ValueError: it belongs to none."""
-    number = process_set.process_set_id
+    """The number of the set in this job. ValueError: it belongs to none, or is no set."""
+    try:
+        number = process_set.process_set_id
+    except AttributeError:
+        raise ValueError(f"process_set={process_set!r:.60}: a ProcessSet is needed, such as global_process_set") from None
     if number is None:
         raise ValueError(f"{process_set} belongs to no job: add it with add_process_set() on all its ranks")
     return number
+
+
+def ranks_of(process_set: ProcessSet) -> List[int]:
+    """The ranks of a set of this job. ValueError: as id_of()."""
+    id_of(process_set)
+    return process_set.ranks or []
 
 
 def add_process_set(process_set: Any, name: Optional[str] = None) -> ProcessSet:
@@ -90,7 +102,7 @@ def add_process_set(process_set: Any, name: Optional[str] = None) -> ProcessSet:
 
     process_set: a ProcessSet or a list of ranks. All members call this, other ranks may, too; a set without a name stands for
         its ranks, and the first of some ranks on one member is the first on the others.
-    ValueError: no ranks, a rank outside the job, the set is part of the job already, RUEDA_DYNAMIC_PROCESS_SETS=0.
+    ValueError: no ranks, a rank outside the job or given twice, the set is part of the job already, RUEDA_DYNAMIC_PROCESS_SETS=0.
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
@@ -108,8 +120,10 @@ def add_process_set(process_set: Any, name: Optional[str] = None) -> ProcessSet:
 def remove_process_set(process_set: ProcessSet) -> bool:
     """Takes the set out of the job on this rank; all members do so. False: it was not part of the job, or is the global one.
 
-    ValueError: operations of this rank are in flight in it.
+    ValueError: operations of this rank are in flight in it; it is no set.
     """
+    if not isinstance(process_set, ProcessSet):
+        raise ValueError(f"remove_process_set({process_set!r}): a ProcessSet is needed")
     number = process_set.process_set_id
     if not number:
         return False

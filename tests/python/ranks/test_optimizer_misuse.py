@@ -25,10 +25,19 @@ def sgd(model):
         (lambda m: {"named_parameters": list(m.parameters())}, "pairs"),
         (lambda m: {"groups": [[m.weight], [m.weight, m.bias]]}, "two groups"),
         (lambda m: {"groups": ["weight"]}, "lists of parameters"),
-        (lambda m: {"num_groups": -1}, "num_groups"),
+        (lambda m: {"groups": [[torch.nn.Parameter(torch.ones(7))]]}, r"groups\[0\] .*\[7\] .*not the optimizer's"),
+        (lambda m: {"groups": 2.5}, "groups is 2.5, a whole number"),
+        (lambda m: {"num_groups": -1}, "num_groups is -1"),
+        (lambda m: {"num_groups": 2.5}, "num_groups is 2.5"),
+        (lambda m: {"num_groups": True}, "num_groups is True"),
+        (lambda m: {"named_parameters": m}, "pairs"),
+        (lambda m: {"op": 77}, "op=77"),
+        (lambda m: {"compression": "fp16"}, "compression='fp16'"),
         (lambda m: {"gradient_predivide_factor": 2.0, "op": hvd.Sum}, "Average"),
         (lambda m: {"gradient_predivide_factor": 0.0}, "more than 0"),
-        (lambda m: {"backward_passes_per_step": 0}, "backward_passes_per_step"),
+        (lambda m: {"backward_passes_per_step": 0}, "backward_passes_per_step is 0"),
+        (lambda m: {"backward_passes_per_step": 1.5}, "backward_passes_per_step is 1.5"),
+        (lambda m: {"backward_passes_per_step": True}, "backward_passes_per_step is True"),
         (lambda m: {"average_accumulated": True, "op": hvd.Max}, "average_accumulated"),
         (lambda m: {"gradient_as_buffer_view": True, "op": hvd.Adasum}, "Adasum"),
         (lambda m: {"gradient_as_buffer_view": True, "compression": object}, "Compression"),
@@ -37,6 +46,14 @@ def sgd(model):
 def test_wrong_options_are_value_errors(model, options, says):
     with pytest.raises(ValueError, match=says):
         hvd.DistributedOptimizer(sgd(model), **options(model))
+
+
+def test_what_is_no_optimizer_or_distributed_already_is_refused(model):
+    for wrong in (model, None, torch.optim.SGD):
+        with pytest.raises(ValueError, match="an optimizer is needed, such as torch.optim.SGD"):
+            hvd.DistributedOptimizer(wrong)
+    with pytest.raises(ValueError, match="distributed already"):
+        hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd(model)))
 
 
 def backward(model):

@@ -57,6 +57,26 @@ def test_half_precision_stays_half():
     assert ours(torch.randn(4, 2).bfloat16()).dtype == torch.bfloat16
 
 
-def test_one_dimension_is_too_few():
-    with pytest.raises(ValueError, match="2 dimensions"):
-        hvd.SyncBatchNorm(2)(torch.ones(2))
+@pytest.mark.parametrize(
+    "input, error, says",
+    [
+        (torch.ones(2), ValueError, r"at least 2D input \(got 1D input\)"),
+        (torch.ones(2, 0), ValueError, "channels should be non-zero"),
+        (torch.ones(4, 3), RuntimeError, "running_mean should contain 3 elements not 2"),
+        (torch.ones(4, 2, dtype=torch.int32), ValueError, "floating-point.*int32"),
+    ],
+)
+@pytest.mark.parametrize("options", [{}, {"affine": False, "track_running_stats": False}], ids=["affine", "bare"])
+def test_an_input_of_another_shape_or_kind_is_refused_before_anything_travels(input, error, says, options):
+    if hvd.rank() == 0:
+        with pytest.raises(error, match=says):
+            hvd.SyncBatchNorm(2, **options)(input)
+
+
+def test_one_value_per_channel_on_all_ranks_together_is_refused_on_all():
+    ours = hvd.SyncBatchNorm(2)
+    with pytest.raises(ValueError, match="Expected more than 1 value per channel when training"):
+        ours(torch.ones(1 if hvd.rank() == 1 else 0, 2))
+    assert ours(torch.ones(0, 2)).shape == (0, 2)  # none at all
+    assert ours.running_mean.tolist() == [0.0, 0.0] and ours.num_batches_tracked == 0
+    assert ours(torch.ones(1, 2)).shape == (1, 2)

@@ -191,7 +191,7 @@ def join(device: int = -1, process_set: ProcessSet = global_process_set) -> int:
 
 def poll(handle: Handle) -> bool:
     """Whether the operation has finished; synchronize() then does not block."""
-    return handle.poll()
+    return _handle(handle).poll()
 
 
 def synchronize(handle: Handle, timeout: Optional[float] = None) -> Any:
@@ -199,5 +199,11 @@ def synchronize(handle: Handle, timeout: Optional[float] = None) -> Any:
 
     timeout: seconds. TimeoutError with poll(handle) False: they passed, the operation is in flight; wait again.
     """
-    return handle.wait(timeout)
+    return _handle(handle).wait(timeout)
+
+
+def _handle(handle: Any) -> Handle:
+    if not isinstance(handle, Handle):
+        raise ValueError(f"{handle!r:.60} is no handle, which a function whose name has _async in it returns")
+    return handle
 

@@ -1,6 +1,6 @@
 """What gradients travel as."""
 
-from typing import Any, Tuple
+from typing import Any, Optional, Tuple
 
 import torch
 
@@ -43,6 +43,15 @@ class _Bf16(_Cast):
 
     codec = lib.RUEDA_CODEC_BF16
     dtype = torch.bfloat16
+
+
+def codec_of(compression: Any) -> Optional[int]:
+    """The library's number for one of ours; None: a class with compress() and decompress() of its own. ValueError: neither."""
+    codec = getattr(compression, "codec", None)
+    if codec is None and not (hasattr(compression, "compress") and hasattr(compression, "decompress")):
+        raise ValueError(f"compression={compression!r}: Compression.none, Compression.fp16, Compression.bf16 or a class with "
+                         "compress() and decompress() is needed")  # fmt: skip
+    return codec
 
 
 class Compression:

@@ -14,7 +14,7 @@ from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import start_group, start_new
-from rueda.torch.compression import Compression
+from rueda.torch.compression import Compression, codec_of
 
 
 def _wants_gradient(tensor: torch.Tensor) -> bool:
@@ -66,7 +66,7 @@ def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Option
     The gradient (Average and Sum) is all-reduced in the same way.
     """
     op = operations.reduce_op(average, op)
-    codec = getattr(compression, "codec", None)
+    codec = codec_of(compression)
     if codec is not None:
         return allreduce_with(tensor, name, op, codec, prescale_factor, postscale_factor, process_set)
     compressed, context = compression.compress(tensor)
@@ -93,7 +93,7 @@ def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] =
                       postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
     """allreduce() of several tensors as one group, accepted whole or not at all."""
     op = operations.reduce_op(average, op)
-    codec = getattr(compression, "codec", None)
+    codec = codec_of(compression)
     if codec is not None:
         how = (name, op, codec, prescale_factor, postscale_factor, process_set)
         return list(_GroupedAllreduce.apply(how, *tensors))

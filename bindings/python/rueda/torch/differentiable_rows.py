@@ -11,9 +11,9 @@ from rueda import operations
 from rueda._native import lib
 from rueda.operations import ALLGATHER, Average, Sum
 from rueda.outputs import received_splits
-from rueda.process_sets import ProcessSet, global_process_set
+from rueda.process_sets import ProcessSet, global_process_set, ranks_of
 from rueda.torch import rows
-from rueda.torch.compression import Compression
+from rueda.torch.compression import Compression, codec_of
 from rueda.torch.differentiable import allreduce_with
 
 
@@ -50,7 +50,7 @@ def allgather(tensor: torch.Tensor, name: Optional[str] = None,
 class _GroupedAllgather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, name: Optional[str], process_set: ProcessSet, *tensors: torch.Tensor) -> Any:
-        size, rank = process_set.size(), process_set.rank()
+        size, rank = len(ranks_of(process_set)), process_set.rank()
         handle = rows.grouped_allgather_async(tensors, name, process_set)
 
         def finish(done: Any) -> Any:
@@ -85,7 +85,7 @@ class _Alltoall(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, splits: Any, name: Optional[str], process_set: ProcessSet) -> Any:
         counts = splits
         if splits is None:
-            ranks = process_set.size()
+            ranks = len(ranks_of(process_set))
             if tensor.dim() == 0 or tensor.shape[0] % ranks != 0:
                 raise ValueError(f"shape {list(tensor.shape)}: dimension 0 is to be a multiple of {ranks}, or splits are to be given")
             counts = [tensor.shape[0] // ranks] * ranks
@@ -136,7 +136,7 @@ def reducescatter(tensor: torch.Tensor, name: Optional[str] = None, compression:
     """Reduces tensors of one shape and dtype and gives each rank its rows of the result: as even as possible, the first
     ranks one more. compression: as for allreduce()."""
     op = operations.reduce_op(None, op)
-    codec = getattr(compression, "codec", None)
+    codec = codec_of(compression)
     if codec is not None:
         return _Reducescatter.apply(tensor, name, op, codec, prescale_factor, postscale_factor, process_set)
     small, context = compression.compress(tensor)
@@ -148,7 +148,8 @@ def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] =
                           op: int = Average, process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                           postscale_factor: float = 1.0) -> List[torch.Tensor]:
     """reducescatter() of several tensors, which travel together."""
-    pairs = [(tensor, None) if hasattr(compression, "codec") else compression.compress(tensor) for tensor in tensors]
+    codec = codec_of(compression)
+    pairs = [(tensor, None) if codec is not None else compression.compress(tensor) for tensor in tensors]
     if any(tensor.requires_grad for tensor in tensors) and torch.is_grad_enabled():
         names = [None if name is None else f"{name}.{number}" for number in range(len(pairs))]
         codec = getattr(compression, "codec", lib.RUEDA_CODEC_NONE)

@@ -1,12 +1,14 @@
 """A distributed optimizer out of any optimizer."""
 
 import contextlib
+import numbers
 import warnings
-from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 import torch
 
-from rueda.operations import Average, Sum
+from rueda.arguments import whole_number
+from rueda.operations import Average, Sum, reduce_op
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import size
 from rueda.torch.compression import Compression
@@ -41,8 +43,7 @@ class _Distributed:
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """How many backward passes add to the gradients of one step. ValueError: less than 1, or within a step."""
-        if passes < 1:
-            raise ValueError(f"backward_passes_per_step is {passes}, at least 1 is needed")
+        passes = whole_number("backward_passes_per_step", passes, 1)
         if self._reducer is not None:
             if self._reducer.in_step:
                 raise ValueError("backward_passes_per_step changes between backward and step()")
@@ -110,21 +111,27 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
     gradient_as_buffer_view: gradients are views of larger tensors, one for each group or for about 8 MiB, which are reduced
         whole: fewer operations, and no gradient is None after zero_grad(). Not with Adasum, nor a compressor of one's own.
 
-    ValueError: a parameter without a name, two of one name, a parameter in two groups, predivide with another op than
-    Average, a count below its least value, a process set of no job, no init() before.
+    ValueError: no optimizer, or one that is distributed already; a parameter without a name, two of one name, a parameter in two
+    groups or in a group that is not the optimizer's, predivide with another op than Average, a count that is none or below its
+    least value, a process set of no job, no init() before.
     """
+    if isinstance(optimizer, _Distributed):
+        raise ValueError("the optimizer is distributed already; DistributedOptimizer() takes the one that it was made of")
+    if not hasattr(optimizer, "param_groups"):
+        raise ValueError(f"DistributedOptimizer({optimizer!r:.40}): an optimizer is needed, such as torch.optim.SGD(...)")
+    op = reduce_op(None, op)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor needs op=Average")
     if gradient_predivide_factor <= 0.0:
         raise ValueError(f"gradient_predivide_factor is {gradient_predivide_factor}, more than 0 is needed")
-    if backward_passes_per_step < 1:
-        raise ValueError(f"backward_passes_per_step is {backward_passes_per_step}, at least 1 is needed")
+    backward_passes_per_step = whole_number("backward_passes_per_step", backward_passes_per_step, 1)
     if average_accumulated and op not in (Average, Sum):
         raise ValueError("average_accumulated needs op=Average or op=Sum")
     id_of(process_set)
     size()
     named = _trainable(optimizer, named_parameters)
-    chosen = _groups([parameter for _, parameter in named], num_groups, groups)
+    every = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    chosen = _groups([parameter for _, parameter in named], every, num_groups, groups)
     passes = backward_passes_per_step if average_accumulated else 1
     how = Reduction(op, compression, 1.0 / (gradient_predivide_factor * passes), gradient_predivide_factor, sparse_as_dense,
                     process_set)  # fmt: skip
@@ -145,7 +152,7 @@ def _trainable(optimizer: torch.optim.Optimizer, named_parameters: Any) -> List[
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if named_parameters is None:
         return [(str(number), parameter) for number, parameter in enumerate(parameters) if parameter.requires_grad]
-    pairs = list(named_parameters)
+    pairs = list(named_parameters) if isinstance(named_parameters, Iterable) else [None]
     if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
         raise ValueError("named_parameters is to give pairs (name, parameter), as model.named_parameters() does")
     names = [name for name, _ in pairs]
@@ -159,20 +166,22 @@ def _trainable(optimizer: torch.optim.Optimizer, named_parameters: Any) -> List[
     return [(name_of[parameter], parameter) for parameter in parameters if parameter.requires_grad]
 
 
-def _groups(parameters: List[torch.Tensor], num_groups: int, groups: Groups) -> List[List[torch.Tensor]]:
-    """The parameters of each group; those in none are reduced by themselves."""
+def _groups(parameters: List[torch.Tensor], every: Set[torch.Tensor], num_groups: int,
+            groups: Groups) -> List[List[torch.Tensor]]:
+    """The parameters of each group; those in none are reduced by themselves. every: the optimizer's, also the frozen ones."""
+    num_groups = whole_number("num_groups", num_groups, 0)
+    if isinstance(groups, numbers.Number):
+        num_groups, groups = whole_number("groups", groups, 0), None
     if groups is None:
-        groups = num_groups
-    if isinstance(groups, int):
-        if groups < 0:
-            raise ValueError(f"num_groups is {groups}, at least 0 is needed")
-        count = min(groups, len(parameters))
+        count = min(num_groups, len(parameters))
         return [parameters[len(parameters) * i // count : len(parameters) * (i + 1) // count] for i in range(count)]
     if not all(isinstance(group, (list, tuple)) and all(isinstance(p, torch.Tensor) for p in group) for group in groups):
         raise ValueError("groups is to be a number or lists of parameters")
     seen = set()
-    for group in groups:
+    for number, group in enumerate(groups):
         for parameter in group:
+            if parameter not in every:
+                raise ValueError(f"groups[{number}] has a parameter of shape {list(parameter.shape)} that is not the optimizer's")
             if parameter in seen:
                 raise ValueError(f"a parameter of shape {list(parameter.shape)} is in two groups")
             seen.add(parameter)

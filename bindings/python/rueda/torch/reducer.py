@@ -13,6 +13,7 @@ from rueda.process_sets import ProcessSet, id_of
 from rueda.session import Session, current, is_current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import grouped_allreduce_async_, start_in_place
+from rueda.torch.compression import codec_of
 from rueda.torch.held import HeldGradients
 from rueda.torch.rows import sparse_allreduce_async
 
@@ -35,7 +36,7 @@ class Reduction:
         self.postscale = postscale
         self.sparse_as_dense = sparse_as_dense
         self.process_set = process_set
-        self.codec = getattr(compression, "codec", None)
+        self.codec = codec_of(compression)
         if self.codec == lib.RUEDA_CODEC_NONE:
             self.codec = lib.RUEDA_CODEC_DEFAULT  # RUEDA_COMPRESSION may say otherwise
 

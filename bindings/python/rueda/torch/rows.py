@@ -14,7 +14,7 @@ from rueda._native import ffi, lib
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER, ALLTOALL, CODEC_NONE, REDUCESCATTER, Average
 from rueda.outputs import received_splits, take_outputs
-from rueda.process_sets import ProcessSet, global_process_set, id_of
+from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.session import current
 from rueda.torch import tensors
 
@@ -87,7 +87,7 @@ def _counts(splits: Any, process_set: ProcessSet) -> Optional[List[int]]:
     if splits is None:
         return None
     counts = splits.tolist() if isinstance(splits, torch.Tensor) else list(splits)
-    ranks = process_set.size()
+    ranks = len(ranks_of(process_set))
     try:
         counts = [operator.index(count) for count in counts]  # NumPy's as well
     except TypeError:

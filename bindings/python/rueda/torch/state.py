@@ -9,7 +9,7 @@ import torch
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER
 from rueda.outputs import received_splits, take_outputs
-from rueda.process_sets import ProcessSet, global_process_set
+from rueda.process_sets import ProcessSet, global_process_set, ranks_of
 from rueda.session import current
 from rueda.torch.asynchronous import broadcast_, broadcast_async_
 from rueda.torch.rows import start_rows
@@ -54,7 +54,7 @@ def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = 
     """
     if not isinstance(params, (dict, list, tuple)):
         params = list(params)
-    space = current().next_name_space("broadcast_parameters", process_set.ranks)
+    space = current().next_name_space("broadcast_parameters", ranks_of(process_set))
     _broadcast_all(_named_tensors(space + "parameter", params), root_rank, process_set)
 
 
@@ -77,7 +77,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
 
     ValueError, the same on all ranks: the root's cannot be pickled.
     """
-    name = name or current().next_name_space("broadcast_object", process_set.ranks) + "object"
+    name = name or current().next_name_space("broadcast_object", ranks_of(process_set)) + "object"
     is_root = current().rank == root_rank
     data, failure = _pickled(obj) if is_root else (memoryview(bytearray()), None)
     length = torch.tensor([len(data) if failure is None else -len(data)])
@@ -95,7 +95,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
 
     ValueError, the same on all ranks: one of them cannot be pickled.
     """
-    name = name or current().next_name_space("allgather_object", process_set.ranks) + "object"
+    name = name or current().next_name_space("allgather_object", ranks_of(process_set)) + "object"
     data, failure = _pickled(obj, _PICKLE)
     source = torch.frombuffer(data, dtype=torch.uint8)
     memory, counts = start_rows(ALLGATHER, source, None, 0, name, process_set, lambda handle: _pieces(handle, process_set)).wait()
@@ -193,7 +193,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     del model
     session = current()
     state = _optimizer_state(optimizer)
-    space = session.next_name_space("broadcast_optimizer_state", process_set.ranks)
+    space = session.next_name_space("broadcast_optimizer_state", ranks_of(process_set))
     bones = broadcast_object(_skeleton(state), root_rank, space + "skeleton", process_set)
     if session.rank != root_rank:
         state = _adopt(optimizer, bones, state)

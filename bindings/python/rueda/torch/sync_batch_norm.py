@@ -31,6 +31,9 @@ class _Normalize(torch.autograd.Function):
         own = wide.new_tensor([tensor.numel() / max(1, tensor.shape[1])])
         totals = _sum(torch.cat([wide.sum(places), own]), process_set)
         count = totals[-1]
+        if float(count) == 1.0:
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(tensor.shape)} and no "
+                             "more on other ranks")  # fmt: skip
         mean = totals[:-1] / count
         centred = wide - mean.view(column)
         variance = _sum((centred * centred).sum(places), process_set) / count
@@ -70,20 +73,31 @@ class SyncBatchNorm(_BatchNorm):
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: Optional[float] = 0.1, affine: bool = True,
                  track_running_stats: bool = True, process_set: ProcessSet = global_process_set):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
+        if not isinstance(process_set, ProcessSet):
+            raise ValueError(f"process_set={process_set!r}: a ProcessSet is needed")
         self.process_set = process_set
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
+        """On every rank before anything travels, in the words of PyTorch's own layers."""
         if input.dim() < 2:
-            raise ValueError(f"expected at least 2 dimensions [N, {self.num_features}, ...], got {list(input.shape)}")
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.shape[1] == 0:
+            raise ValueError("SyncBatchNorm number of input channels should be non-zero")
+        if input.shape[1] != self.num_features:
+            raise RuntimeError(f"input of shape {list(input.shape)}: running_mean should contain {input.shape[1]} elements not "
+                               f"{self.num_features}")  # fmt: skip
+        if not input.is_floating_point():
+            raise ValueError(f"expected floating-point input, got {input.dtype}")
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """ValueError: fewer than 2 dimensions. HorovodInternalError: as the collectives raise."""
+        """ValueError: fewer than 2 dimensions, or one value per channel on all ranks together. RuntimeError: another number of
+        channels. HorovodInternalError: as the collectives raise."""
         uses_batch = self.training or not self.track_running_stats
         if not uses_batch or self.process_set.size() in (None, 1):
             return super().forward(input)
         self._check_input_dim(input)
         output, mean, variance, count = _Normalize.apply(input, self.weight, self.bias, self.eps, self.process_set)
-        if self.training and self.track_running_stats:
+        if self.training and self.track_running_stats and float(count) > 0:
             self._track(mean, variance, count)
         return output
 

@@ -1,0 +1,64 @@
+"""Calls that are wrong as they stand: a ValueError says what was given and what may be, and nothing is enqueued."""
+
+import pytest
+import torch
+
+import rueda.torch as hvd
+
+ROWS = torch.ones(4)
+FAULTS = {
+    "allreduce op": (lambda: hvd.allreduce(ROWS, op=77), "op=77: Average, Sum"),
+    "allreduce op of another type": (lambda: hvd.allreduce(ROWS, op=1.0), "op=1.0: Average, Sum"),
+    "allreduce op list": (lambda: hvd.allreduce(ROWS, op=[1]), r"op=\[1\]: Average, Sum"),
+    "reducescatter op": (lambda: hvd.reducescatter(ROWS, op="sum"), "op='sum': Average, Sum"),
+    "allreduce compression": (lambda: hvd.allreduce(ROWS, compression="fp16"), "compression='fp16': .*Compression.fp16"),
+    "grouped_allreduce compression": (lambda: hvd.grouped_allreduce([ROWS], compression=None), "compression=None: "),
+    "reducescatter compression": (lambda: hvd.reducescatter(ROWS, compression="bf16"), "compression='bf16': "),
+    "grouped_reducescatter compression": (lambda: hvd.grouped_reducescatter([ROWS], compression=16), "compression=16: "),
+    "synchronize": (lambda: hvd.synchronize(5), "5 is no handle"),
+    "poll": (lambda: hvd.poll(None), "None is no handle"),
+    "a rank that is none": (lambda: hvd.add_process_set([0.5]), "rank of a process set is 0.5, a whole number"),
+    "a bool as rank": (lambda: hvd.add_process_set([True]), "rank of a process set is True"),
+    "a rank twice": (lambda: hvd.add_process_set([0, 0]), "twice"),
+    "a negative rank": (lambda: hvd.add_process_set([-1]), "rank of a process set is -1"),
+    "a rank too many": (lambda: hvd.add_process_set([0, 99]), "rank 99 .*0 to"),
+    "remove_process_set": (lambda: hvd.remove_process_set(None), "ProcessSet is needed"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_it_is_told(fault):
+    call, says = FAULTS[fault]
+    if hvd.rank() == 0:  # the others are not waited for
+        with pytest.raises(ValueError, match=says):
+            call()
+
+
+WITHOUT_SET = {
+    "allreduce": lambda: hvd.allreduce(ROWS, process_set=None),
+    "grouped_allreduce": lambda: hvd.grouped_allreduce([ROWS], process_set=None),
+    "allgather": lambda: hvd.allgather(ROWS, process_set=None),
+    "grouped_allgather": lambda: hvd.grouped_allgather([ROWS], process_set=None),
+    "alltoall": lambda: hvd.alltoall(ROWS, process_set=None),
+    "alltoall with splits": lambda: hvd.alltoall(ROWS, splits=[4], process_set=None),
+    "broadcast": lambda: hvd.broadcast(ROWS, 0, process_set=None),
+    "reducescatter": lambda: hvd.reducescatter(ROWS, process_set=None),
+    "reducescatter_": lambda: hvd.reducescatter_(ROWS.clone(), process_set=None),
+    "grouped_reducescatter": lambda: hvd.grouped_reducescatter([ROWS], process_set=None),
+    "sparse_allreduce_async": lambda: hvd.sparse_allreduce_async(ROWS.to_sparse(), None, process_set=None),
+    "send": lambda: hvd.send(ROWS, 0, process_set=None),
+    "barrier": lambda: hvd.barrier(process_set=None),
+    "join": lambda: hvd.join(process_set=None),
+    "broadcast_object": lambda: hvd.broadcast_object(1, process_set=None),
+    "allgather_object": lambda: hvd.allgather_object(1, process_set=None),
+    "broadcast_parameters": lambda: hvd.broadcast_parameters([ROWS], 0, process_set=None),
+    "DistributedOptimizer": lambda: hvd.DistributedOptimizer(torch.optim.SGD([ROWS], lr=0.1), process_set=None),
+    "SyncBatchNorm": lambda: hvd.SyncBatchNorm(2, process_set=None),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_SET)
+def test_no_process_set_is_told(name):
+    if hvd.rank() == 0:
+        with pytest.raises(ValueError, match="process_set=None: a ProcessSet is needed"):
+            WITHOUT_SET[name]()
