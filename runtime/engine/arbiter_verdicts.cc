@@ -186,14 +186,17 @@ void Arbiter::State::issue_next(Set& set) {
 
 void Arbiter::State::leave(int rank) {
   Rank& leaver = ranks[static_cast<size_t>(rank)];
-  if (leaver.left || ended) return;
+  if (leaver.left) return;
   leaver.left = true;
-  ended = rank == 0;
-  for (auto& [id, set] : sets) {
-    if (ended || set.index[static_cast<size_t>(rank)] >= 0) end_set(set);
+  if (!ended) {
+    ended = rank == 0;
+    for (auto& [id, set] : sets) {
+      if (ended || set.index[static_cast<size_t>(rank)] >= 0) end_set(set);
+    }
+    drop_ended_from_rest();
+    drop_makings_with(rank);
   }
-  drop_ended_from_rest();
-  drop_makings_with(rank);
+  // Behind rank 0's as well: who lets go of the others' connections now has not died.
   record.clear();
   record.u8(static_cast<uint8_t>(VerdictKind::kGoodbye));
   record.varint(static_cast<uint64_t>(rank));

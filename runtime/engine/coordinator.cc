@@ -196,6 +196,8 @@ void Engine::judge_evidence() {
   if (!baton_.try_take_or_wish()) return;
   drive_quietly();
   settle();
+  // Behind rank 0's goodbye only what still runs needs anybody: who came to it late may have said none.
+  if (faults_.has_left(0) && lanes_.idle()) return faults_.forget();
   if (const std::optional<Status> why = faults_.due()) epoch_over(*why);
 }
 

@@ -60,6 +60,11 @@ std::optional<Status> Faults::due() {
   return std::nullopt;
 }
 
+void Faults::forget() {
+  MutexLock lock(mutex_);
+  evidence_.clear();
+}
+
 std::string who(const EpochPlan& plan, int rank) {
   const Endpoint& endpoint = plan.ranks[static_cast<size_t>(rank)];
   return fmt::format("rank {} (host {}, pid {})", rank, endpoint.host, endpoint.pid);

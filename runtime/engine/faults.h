@@ -34,6 +34,8 @@ class Faults {
   Deadline next() const RUEDA_EXCLUDES(mutex_);
   /// The reason to end the epoch, once the grace of some evidence has passed and its rank did not leave.
   std::optional<Status> due() RUEDA_EXCLUDES(mutex_);
+  /// Nobody is needed any more: drops the evidence so far.
+  void forget() RUEDA_EXCLUDES(mutex_);
 
  private:
   bool cut_off_by(int rank) const;

@@ -215,9 +215,10 @@ void Participant::abandon(uint64_t ticket, const std::string& sentence) {
 }
 
 void Participant::goodbye() {
-  if (state_->leaving || !state_->over.ok()) return;
+  if (state_->leaving) return;
   state_->leaving = true;
-  state_->proposals.record(kGlobalSet, ProposalKind::kGoodbye);
+  state_->proposals.record(kGlobalSet, ProposalKind::kGoodbye);  // also behind rank 0's, which may still listen
+  if (!state_->over.ok()) return;
   state_->over =
       Status(Code::kShutDown, state_->rank_name(state_->config.rank) + " has shut down", state_->config.rank);
 }

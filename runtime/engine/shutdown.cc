@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <sched.h>
 
+#include <optional>
+
 #include "runtime/base/log.h"
 #include "runtime/engine/drive.h"
 #include "runtime/engine/engine.h"
@@ -12,7 +14,7 @@ namespace {
 
 /// The ring of a peer that does not read may be full, and nobody tells this thread when it has been read.
 constexpr std::chrono::milliseconds kLookAgain{20};
-/// Of a rank whose epoch has failed, where peers do not read.
+/// Of a rank whose epoch has failed, where peers do not read, and of one that leaves, for those that left before.
 constexpr std::chrono::seconds kLongestLastWord{1};
 /// Of a leader for those below it, half of which it waits before it takes them along.
 constexpr std::chrono::seconds kLongestPatience{60};
@@ -43,12 +45,15 @@ void Engine::settle() {
 void Engine::wait_for_goodbye(Deadline deadline) {
   // Those below a leader that do not leave in time leave with it.
   const Deadline patience = Deadline::after(deadline.left(kLongestPatience) / 2);
+  std::optional<Deadline> last_words;
   for (;;) {
     const bool had_left = left_.load();
     bool finished = false;
     if (baton_.try_take()) {
       const auto done = [&]() RUEDA_REQUIRES(baton_) {
-        return left_.load() && turn_->needed_by_none() && turn_->flushed();
+        if (!left_.load() || !turn_->needed_by_none() || !turn_->flushed()) return false;
+        if (!last_words) last_words = Deadline::after(kLongestLastWord);
+        return turn_->flushed_to_leavers() || last_words->passed();
       };
       if (had_left && patience.passed() && !turn_->needed_by_none()) turn_->dismiss_below();
       drive([&]() RUEDA_REQUIRES(baton_) { return done() || abort_.raised(); }, [] { return true; });

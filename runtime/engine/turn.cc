@@ -212,11 +212,16 @@ void Turn::flush() {
   if (!unsent_) return;
   unsent_ = false;
   flushed_ = true;
+  flushed_to_leavers_ = true;
   for (const int rank : parts_.peers) {
     const auto index = static_cast<size_t>(rank);
     if (parts_.links[index]->flush()) continue;
     unsent_ = true;
-    if (lost_[index] == 0) flushed_ = false;
+    if (lost_[index] == 0) {
+      flushed_ = false;
+    } else if (left_[index] != 0 && parts_.links[index]->status().ok()) {
+      flushed_to_leavers_ = false;
+    }
   }
 }
 
@@ -243,7 +248,7 @@ void Turn::act() {
     } else {
       const int rank = std::get<GoodbyeEvent>(event).rank;
       left_[static_cast<size_t>(rank)] = 1;
-      if (rank != parts_.config.rank && !passes_on(rank)) lost_[static_cast<size_t>(rank)] = 1;
+      if (rank != parts_.config.rank && rank != 0 && !passes_on(rank)) lost_[static_cast<size_t>(rank)] = 1;
       parts_.observer.rank_left(rank);
     }
   }

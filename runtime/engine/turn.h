@@ -75,6 +75,9 @@ class Turn {
   bool input_waiting() const;
   /// Whether every frame for a rank that still listens has left. False: keep running turns.
   bool flushed() const { return flushed_; }
+  /// The same of those that have left: they may not have read yet that they have, or that this rank has. Or they will
+  /// never read again.
+  bool flushed_to_leavers() const { return flushed_to_leavers_; }
   /// After the abort was raised: whether peers have been sent the reason.
   bool told_peers() const { return told_peers_; }
   /// Whether operations are in agreement.
@@ -150,6 +153,7 @@ class Turn {
   bool urgent_ = false;  ///< the next frame to rank 0 holds more than proposals
   bool unsent_ = false;  ///< some link has something to flush
   bool flushed_ = true;
+  bool flushed_to_leavers_ = true;
 };
 
 }  // namespace rueda::core

@@ -74,6 +74,21 @@ TEST_CASE("rank 0's goodbye ends every set") {
   CHECK(world.errors(1).size() == 1);
 }
 
+TEST_CASE("whoever leaves behind rank 0's goodbye is heard, so that nobody takes its end for a death") {
+  World world(3);
+  world.participant(0).goodbye();
+  world.exchange();
+  world.participant(2).goodbye();  // which has heard rank 0's
+  world.exchange();
+  for (const int rank : {0, 1, 2}) {
+    const auto& seen = world.seen(rank);
+    const auto leaver = [](const Event& event) { return std::get<GoodbyeEvent>(event).rank; };
+    REQUIRE(seen.size() == 2);
+    CHECK(leaver(seen.front()) == 0);
+    CHECK(leaver(seen.back()) == 2);
+  }
+}
+
 TEST_CASE("a rank's credits still count after its goodbye, and its second goodbye does nothing") {
   World world(2);
   world.submit_all(World::tensor("w1"));

@@ -10,6 +10,8 @@ namespace {
 
 using namespace core;
 
+constexpr int kLeavings = 100 / RUEDA_TEST_SCALE;
+
 Deadline soon() { return Deadline::after(std::chrono::minutes(3)); }
 
 TEST_CASE("what is abandoned before it is agreed fails on all ranks, and the engine goes on") {
@@ -174,6 +176,16 @@ TEST_CASE("a shut down engine refuses, says so, and shuts down again at once") {
     require_failure(engine.status(), Code::kShutDown, "has shut down");
     static_cast<void>(rank);
   });
+}
+
+TEST_CASE("ranks of several hosts that leave at once all hear that they have left") {
+  for (int i = 0; i < kLeavings; ++i) {
+    EngineRanks::run({.size = 3, .hosts = {"a", "b", "c"}}, [](Engine& engine, int) {
+      require_usable(engine, "before");
+      engine.shutdown(soon());
+      require_failure(engine.status(), Code::kShutDown, "has shut down");
+    });
+  }
 }
 
 TEST_CASE("callbacks of operations that a shutdown fails still fire once") {
