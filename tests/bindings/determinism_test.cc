@@ -4,10 +4,11 @@
 #include <complex>
 #include <cstdlib>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "tests/bindings/operations.h"
+#include "tests/bindings/submission.h"
 #include "tests/support/scale.h"
 
 namespace rueda::test {
@@ -25,22 +26,25 @@ struct Circumstances {
   const char* deterministic = "1";
 };
 
-struct RunTensor {
-  int32_t dtype;
-  int64_t count;
-  int32_t op;
-  int32_t codec = RUEDA_CODEC_NONE;
-  double postscale = 1;
-};
+using Kind = Submission::Kind;
+
+Submission reduction(Kind kind, int32_t dtype, int64_t count, int32_t op) {
+  return {.kind = kind, .dtype = dtype, .shape = {count}, .op = op, .root = 1};
+}
 
 // Types whose sums round, in sizes from a number to several chunks.
-std::vector<RunTensor> tensors() {
-  std::vector<RunTensor> all;
+std::vector<Submission> tensors() {
+  std::vector<Submission> all;
   for (const int64_t count : {int64_t{1}, int64_t{7}, int64_t{1000}, int64_t{3001}, int64_t{9000}, int64_t{70'001}}) {
-    all.push_back({RUEDA_F32, count, RUEDA_SUM});
-    all.push_back({RUEDA_F32, count / 2 + 1, RUEDA_AVERAGE, RUEDA_CODEC_FP16});
-    all.push_back({RUEDA_F64, count / 3 + 1, RUEDA_SUM, RUEDA_CODEC_NONE, 1.1});
-    all.push_back({RUEDA_COMPLEX64, count / 4 + 1, RUEDA_PRODUCT});
+    all.push_back(reduction(Kind::kAllreduce, RUEDA_F32, count, RUEDA_SUM));
+    all.push_back(reduction(Kind::kAllreduce, RUEDA_F32, count / 2 + 1, RUEDA_AVERAGE));
+    all.back().codec = RUEDA_CODEC_FP16;
+    all.push_back(reduction(Kind::kAllreduce, RUEDA_F64, count / 3 + 1, RUEDA_SUM));
+    all.back().postscale = 1.1;
+    all.push_back(reduction(Kind::kAllreduce, RUEDA_COMPLEX64, count / 4 + 1, RUEDA_PRODUCT));
+    all.push_back(reduction(Kind::kAllreduce, RUEDA_F32, count / 5 + 1, RUEDA_ADASUM));
+    all.push_back(reduction(Kind::kReducescatter, RUEDA_F32, count / 2 + 3, RUEDA_SUM));
+    all.push_back(reduction(Kind::kReduce, RUEDA_F64, count / 4 + 2, RUEDA_AVERAGE));
   }
   return all;
 }
@@ -55,18 +59,24 @@ void fill_with(std::vector<std::byte>& bytes, uint64_t salt) {
   }
 }
 
-void fill(const RunTensor& tensor, std::vector<std::byte>& bytes, uint64_t salt) {
+void fill(const Submission& tensor, std::vector<std::byte>& bytes, uint64_t salt) {
   const size_t width = tensor.dtype == RUEDA_F32 ? 4 : 8;
-  bytes.resize(static_cast<size_t>(tensor.count) * width);
+  bytes.resize(static_cast<size_t>(tensor.shape[0]) * width);
   if (tensor.dtype == RUEDA_F64) return fill_with<double>(bytes, salt);
   fill_with<float>(bytes, salt);
 }
 
 /// FNV-1a, 64 bits.
-uint64_t hashed(uint64_t hash, const std::vector<std::byte>& bytes) {
+uint64_t hashed(uint64_t hash, std::span<const std::byte> bytes) {
   for (const std::byte byte : bytes) hash = (hash ^ std::to_integer<uint64_t>(byte)) * 0x100000001b3u;
   return hash;
 }
+
+/// Of what all ranks have alike, and of what each has for itself.
+struct Hashes {
+  uint64_t common = 0xcbf29ce484222325u;
+  uint64_t own = 0xcbf29ce484222325u;
+};
 
 /// A stretch of work of a random length, so that ranks come at different times.
 void delay(std::mt19937_64& random) {
@@ -74,9 +84,24 @@ void delay(std::mt19937_64& random) {
   for (uint64_t turns = random() % 20'000; turns > 0; --turns) work = work * 6364136223846793005u + turns;
 }
 
-/// One step of one rank: all tensors enqueued, all waited for; `hash` with the results in their own order.
-uint64_t step(rueda_session* session, int rank, int number, std::mt19937_64* random, uint64_t hash) {
-  const std::vector<RunTensor> all = tensors();
+void add_result(Hashes& hashes, const Submission& submission, rueda_handle handle, int rank,
+                std::span<const std::byte> data) {
+  if (submission.kind == Kind::kAllreduce) {
+    hashes.common = hashed(hashes.common, data);
+  } else if (submission.kind == Kind::kReducescatter) {
+    rueda_tensor rows{};
+    rows.struct_size = sizeof rows;
+    expect_code(rueda_output(handle, 0, &rows), RUEDA_OK, "output");
+    const auto bytes = static_cast<size_t>(rows.shape[0]) * sizeof(float);
+    hashes.own = hashed(hashes.own, {static_cast<const std::byte*>(rows.data), bytes});
+  } else if (rank == submission.root) {
+    hashes.own = hashed(hashes.own, data);
+  }
+}
+
+/// One step of one rank: all tensors enqueued, all waited for; the results are added in their own order.
+void step(rueda_session* session, int rank, int number, std::mt19937_64* random, Hashes& hashes) {
+  const std::vector<Submission> all = tensors();
   std::vector<std::vector<std::byte>> data(all.size());
   std::vector<rueda_handle> handles(all.size());
   std::vector<size_t> order(all.size());
@@ -85,39 +110,15 @@ uint64_t step(rueda_session* session, int rank, int number, std::mt19937_64* ran
   for (const size_t i : order) {
     fill(all[i], data[i], static_cast<uint64_t>(number * 1000 + rank) * 1000 + i);
     if (random != nullptr) delay(*random);
-    const CTensor tensor(data[i].data(), all[i].dtype, {all[i].count});
     const std::string name = "t" + std::to_string(i);
-    rueda_op_options options = named(name.c_str());
-    options.codec = all[i].codec;
-    options.has_scale = 1;
-    options.prescale = 1;
-    options.postscale = all[i].postscale;
-    expect_code(rueda_allreduce_async(session, tensor.get(), tensor.get(), all[i].op, &options, &handles[i]), RUEDA_OK,
+    expect_code(enqueue(session, all[i], data[i].data(), named(name.c_str()), &handles[i]), RUEDA_OK,
                 "tensor " + std::to_string(i));
   }
   for (size_t i = 0; i < all.size(); ++i) {
-    const Ending ending = finish(handles[i]);
-    expect(ending.code == RUEDA_OK, ending.sentence);
-    hash = hashed(hash, data[i]);
+    expect_code(rueda_wait(handles[i], -1), RUEDA_OK, "tensor " + std::to_string(i));
+    add_result(hashes, all[i], handles[i], rank, data[i]);
+    expect_code(rueda_release(handles[i]), RUEDA_OK, "release");
   }
-  return hash;
-}
-
-rueda_session* join_on(const CallbackStore& store, int rank, const char* host) {
-  static const char kKey[] = "0123456789abcdef";
-  rueda_init_options options{};
-  options.struct_size = sizeof options;
-  options.has_rank = 1;
-  options.rank = rank;
-  options.size = kRunRanks;
-  options.store = store.c_store();
-  options.host_name = host;
-  options.job_key = kKey;
-  options.job_key_bytes = sizeof kKey;
-  options.timeout_seconds = 120;
-  rueda_session* session = nullptr;
-  expect_code(rueda_init(&options, &session), RUEDA_OK, "init of rank " + std::to_string(rank));
-  return session;
 }
 
 /// The hash of all results of the program, after the check that it is one on all ranks.
@@ -126,21 +127,24 @@ uint64_t run(int hosts, const Circumstances& how) {
   setenv("RUEDA_ALLREDUCE_ALGORITHM", how.row, 1);
   setenv("RUEDA_FUSION_THRESHOLD", how.fusion_threshold, 1);
   setenv("RUEDA_CALLER_PROGRESS", how.caller_progress, 1);
-  std::vector<uint64_t> hashes(kRunRanks, 0xcbf29ce484222325u);
-  const CallbackStore store;
-  on_threads(kRunRanks, [&](int rank) {
-    rueda_session* const session = join_on(store, rank, hosts == 1 || rank < kRunRanks / 2 ? "a" : "b");
+  std::vector<Hashes> hashes(kRunRanks);
+  std::vector<std::string> names(kRunRanks, "a");
+  if (hosts == 2) std::fill(names.begin() + kRunRanks / 2, names.end(), "b");
+  run_ranks(names, [&](rueda_session* session, int rank) {
     std::mt19937_64 random(how.seed * 64 + static_cast<uint64_t>(rank));
-    uint64_t& hash = hashes[static_cast<size_t>(rank)];
-    for (int i = 0; i < kRunSteps; ++i) hash = step(session, rank, i, how.seed != 0 ? &random : nullptr, hash);
-    expect_code(rueda_shutdown(session), RUEDA_OK, "shutdown");
+    Hashes& own = hashes[static_cast<size_t>(rank)];
+    for (int i = 0; i < kRunSteps; ++i) step(session, rank, i, how.seed != 0 ? &random : nullptr, own);
   });
   for (const char* name :
        {"RUEDA_DETERMINISTIC", "RUEDA_ALLREDUCE_ALGORITHM", "RUEDA_FUSION_THRESHOLD", "RUEDA_CALLER_PROGRESS"}) {
     unsetenv(name);
   }
-  CHECK(hashes == std::vector<uint64_t>(kRunRanks, hashes[0]));
-  return hashes[0];
+  uint64_t all = hashes[0].common;
+  for (const Hashes& each : hashes) {
+    CHECK(each.common == hashes[0].common);
+    all = hashed(all, std::as_bytes(std::span(&each.own, 1)));
+  }
+  return all;
 }
 
 /// Every row under every kind of circumstances against the quiet run.

@@ -105,9 +105,9 @@ Kind random_kind(Random& random, const std::vector<int32_t>& members) {
 
 const std::vector<int32_t> kWholeTypes = {RUEDA_U8,  RUEDA_I8,  RUEDA_U16, RUEDA_I16, RUEDA_U32,
                                           RUEDA_I32, RUEDA_U64, RUEDA_I64, RUEDA_BOOL};
-const std::vector<int32_t> kDtypes = {RUEDA_F16, RUEDA_BF16, RUEDA_F32, RUEDA_F64, RUEDA_COMPLEX64, RUEDA_COMPLEX128,
-                                      RUEDA_U8,  RUEDA_I8,   RUEDA_U16, RUEDA_I16, RUEDA_U32,       RUEDA_I32,
-                                      RUEDA_U64, RUEDA_I64,  RUEDA_BOOL};
+const std::vector<int32_t> kDtypes = {RUEDA_F16,        RUEDA_BF16, RUEDA_F32, RUEDA_F64, RUEDA_COMPLEX64,
+                                      RUEDA_COMPLEX128, RUEDA_U8,   RUEDA_I8,  RUEDA_U16, RUEDA_I16,
+                                      RUEDA_U32,        RUEDA_I32,  RUEDA_U64, RUEDA_I64, RUEDA_BOOL};
 
 bool is_complex(int32_t dtype) { return dtype == RUEDA_COMPLEX64 || dtype == RUEDA_COMPLEX128; }
 
