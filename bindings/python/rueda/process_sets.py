@@ -154,3 +154,4 @@ def init(comm: Any = None, process_sets: Any = None) -> None:
     if session.join(comm, sets=[process_set.ranks or [] for process_set in sets]):
         for number, process_set in enumerate(sets, 1):
             process_set._number, process_set._session = number, session.current()
+    session.current().asked_for = True

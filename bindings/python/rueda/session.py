@@ -71,6 +71,7 @@ class Session:
 
     def __init__(self, options: Any = None):
         """options: SessionOptions of rueda/store.py, None for what the environment says."""
+        self.asked_for = False  # whether somebody has called init(), and is to call shutdown()
         self.part: List[int] = []  # the ranks of mpirun's that are the job, where it is not all of them
         self.pointer = _Joining(options).wait()
         activity.watch(self.pointer)

@@ -152,9 +152,9 @@ class RuedaGroup(ProcessGroup):
         """Accepted; RUEDA_TIMEOUT_SECONDS is the limit of an operation."""
 
     def shutdown(self) -> None:
-        """Leaves the group; the default group ends the job, if it began it."""
+        """Leaves the group; the default group ends the job, if it began it and nobody has called init() since."""
         self._completer.stop()
-        if self._owns_session:
+        if self._owns_session and not (session.is_initialized() and session.current().asked_for):
             session.shutdown()
             return
         with contextlib.suppress(errors.CollectiveError, ValueError):  # another rank was first, or was not waited for
@@ -168,6 +168,12 @@ class RuedaGroup(ProcessGroup):
     def _work(self, start: Callable[[], Handle], results: List[torch.Tensor], finish: Optional[Callable[[], None]] = None,
               source: int = -1) -> RuedaWork:
         return RuedaWork(self._completer, start, results, finish, source)
+
+    def _job_rank(self, rank: int) -> int:
+        """The number in the job of the group's rank. ValueError: it has none of this number."""
+        if not 0 <= rank < self._own_size:
+            raise ValueError(f"rank {rank} is none of the group's: it has {self._own_size}, 0 to {self._own_size - 1}")
+        return self._ranks[rank]
 
     def _rows(self, kind: int, source: torch.Tensor, output: torch.Tensor, splits: Optional[Sequence[int]] = None,
               argument: int = 0) -> Handle:
@@ -201,9 +207,10 @@ class RuedaGroup(ProcessGroup):
 
     def broadcast(self, values: Any, opts: Any = None) -> RuedaWork:
         results = _as_list(values)
-        root = self._ranks[opts if isinstance(opts, int) else getattr(opts, "rootRank", 0)]
+        root = opts if isinstance(opts, int) else getattr(opts, "rootRank", 0)
         return self._work(
-            lambda: start_in_place(session.current(), BROADCAST, results[0], root, ffi.NULL, id_of(self._set)), results)  # fmt: skip
+            lambda: start_in_place(session.current(), BROADCAST, results[0], self._job_rank(root), ffi.NULL, id_of(self._set)),
+            results)  # fmt: skip
 
     def reduce(self, values: Any, opts: Any) -> RuedaWork:
         results = _as_list(values)
@@ -212,7 +219,7 @@ class RuedaGroup(ProcessGroup):
             here, flat = session.current(), _flat(results[0])
             number = lib.rueda_py_start_reduce(
                 here.pointer, flat.data_ptr(), flat.data_ptr(), tensors.dtype_number(flat), 1, flat.shape, _operator(opts),
-                self._ranks[opts.rootRank], ffi.NULL, id_of(self._set))  # fmt: skip
+                self._job_rank(opts.rootRank), ffi.NULL, id_of(self._set))  # fmt: skip
             return Handle(here, number, flat)
 
         return self._work(start, results)
@@ -282,7 +289,7 @@ class RuedaGroup(ProcessGroup):
         source, root = _as_list(sources)[0], opts.rootRank
         parts = list(outputs[0]) if root == self._own_rank else []
         flat = torch.empty(source.numel() * len(parts), dtype=source.dtype)
-        return self._work(lambda: self._rows(GATHER, _flat(source), flat, None, self._ranks[root]), [parts],
+        return self._work(lambda: self._rows(GATHER, _flat(source), flat, None, self._job_rank(root)), [parts],
                           lambda: _copy_parts(parts, flat))  # fmt: skip
 
     def scatter(self, outputs: Any, sources: Any, opts: Any) -> RuedaWork:
@@ -290,7 +297,7 @@ class RuedaGroup(ProcessGroup):
         flat = _flat(output)
         if root == self._own_rank:
             flat = torch.cat([source.detach().reshape(-1) for source in sources[0]])
-        return self._work(lambda: self._rows(SCATTER, flat, _flat(output), None, self._ranks[root]), [output])
+        return self._work(lambda: self._rows(SCATTER, flat, _flat(output), None, self._job_rank(root)), [output])
 
     def barrier(self, opts: Any = None) -> RuedaWork:
         return self._work(lambda: barrier_async(self._set), [])
@@ -309,7 +316,7 @@ class RuedaGroup(ProcessGroup):
         place = (kind, peer, tag)
         number = self._messages[place] = self._messages.get(place, 0) + 1
         name = f"torch.distributed.{self._identity}.{tag}.{number}".encode()
-        return start_message(session.current(), kind, _flat(tensor), self._ranks[peer], name, id_of(self._set))
+        return start_message(session.current(), kind, _flat(tensor), self._job_rank(peer), name, id_of(self._set))
 
     def send(self, values: Any, receiver: int, tag: int = 0) -> RuedaWork:
         results = _as_list(values)

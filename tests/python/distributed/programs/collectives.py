@@ -9,6 +9,8 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 
+import rueda
+
 torch.set_num_threads(1)
 
 
@@ -51,6 +53,14 @@ def check_edges(rank, size):
     refused(lambda: dist.all_gather_into_tensor(guard[: 4 * size], torch.ones(4, dtype=torch.float64)), "dtype")
     refused(lambda: dist.reduce_scatter_tensor(guard[:4], torch.ones(4 * size, dtype=torch.float64)), "dtype")
     assert torch.count_nonzero(guard) == 0
+    for other in (size, -1):
+        says = f"rank {other} is none of the group's: it has {size}"
+        refused(lambda: dist.broadcast(full(1), other), says)
+        refused(lambda: dist.reduce(full(1), other), says)
+        refused(lambda: dist.scatter(full(1), None, src=other), says)
+        refused(lambda: dist.gather(full(1), None, dst=other), says)
+        refused(lambda: dist.send(full(1), other), says)
+        refused(lambda: dist.recv(full(1), other), says)
     refused(lambda: dist.all_to_all_single(torch.zeros(2 * size), torch.zeros(size, 2)), "dimensions")
     refused(lambda: dist.all_to_all_single(torch.zeros(2), torch.zeros(2), [1], [2]), "split")
     # Rows of a matrix to one rank only, as experts get them.
@@ -62,6 +72,8 @@ def check_edges(rank, size):
     while not work.is_completed():
         pass
     assert [float(each[0]) for each in gathered] == [other + 1.0 for other in range(size)]
+    (parts,) = work.get_future().wait()  # a list of lists, as of NCCL and as PyTorch's quantization hooks take it
+    assert parts[1] is gathered[1]
 
     def another(future):
         return dist.all_reduce(2 * future.value()[0], async_op=True).get_future().wait()[0]
@@ -141,8 +153,10 @@ def check_the_rest(rank, size):
 
 
 def main():
-    for _ in range(int(sys.argv[1])):
+    for number in range(int(sys.argv[1])):
         dist.init_process_group("rueda")
+        if number == 0:
+            rueda.init()
         rank, size = dist.get_rank(), dist.get_world_size()
         check_reductions(rank, size)
         if sys.argv[2:] != ["few"]:
@@ -151,6 +165,9 @@ def main():
             check_messages(rank, size)
             check_the_rest(rank, size)
         dist.destroy_process_group()
+        assert rueda.is_initialized() == (number == 0), "the job is left by whom it was joined for"
+        if number == 0:
+            rueda.shutdown()
     print("ok")
 
 
