@@ -82,7 +82,10 @@ class NativeRun {
     Place& here = place(chunk);
     const int64_t length = chunks_.length_of(chunk);
     mesh_.waits_for(Mesh::kOthers);
-    RUEDA_RETURN_IF_ERROR(mesh_.channels().until([&] { return collectives_.finished() >= here.ticket; }, deadline_));
+    {
+      const PhaseScope moving(mesh_.phases(), WorkPhase::kTransfer);
+      RUEDA_RETURN_IF_ERROR(mesh_.channels().until([&] { return collectives_.finished() >= here.ticket; }, deadline_));
+    }
     mesh_.waits_for(Mesh::kNobody);
     std::byte* wire = here.memory->at(0);
     if (reduces(call_.kind)) {

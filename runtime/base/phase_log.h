@@ -11,14 +11,15 @@ namespace rueda::core {
 
 /// What the run of a batch consists of, as a timeline shows it.
 enum class WorkPhase : uint8_t {
-  kPack = 0,    ///< tensors to where peers read them, encoded
-  kReduce = 1,  ///< the sums
-  kWait = 2,    ///< for peers, or for bytes on the wire
-  kUnpack = 3,  ///< results to the tensors, decoded
+  kPack = 0,      ///< tensors to where peers read them, encoded
+  kReduce = 1,    ///< the sums
+  kWait = 2,      ///< for peers of the host, or their memory
+  kTransfer = 3,  ///< bytes over connections to other ranks, and the wait for them
+  kUnpack = 4,    ///< results to the tensors, decoded
 };
-inline constexpr size_t kPhases = 4;
+inline constexpr size_t kPhases = 5;
 /// "pack" and so on.
-inline constexpr std::array<const char*, kPhases> kPhaseNames = {"pack", "reduce", "wait", "unpack"};
+inline constexpr std::array<const char*, kPhases> kPhaseNames = {"pack", "reduce", "wait", "transfer", "unpack"};
 
 /// When a phase of one batch ran: chunks are on their way side by side, so it has many pieces.
 struct PhaseExtent {

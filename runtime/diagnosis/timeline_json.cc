@@ -122,8 +122,8 @@ void TimelineJson::name_rank(int rank, std::string_view host, int64_t pid) {
   end();
 }
 
-void TimelineJson::name_tracks(int rank, uint32_t set) {
-  const std::string suffix = set == 0 ? "" : ", process set " + std::to_string(set);
+void TimelineJson::name_tracks(int rank, uint32_t set, std::string_view of) {
+  const std::string suffix(of);
   name_of_track(rank, track_of(set, kNegotiate), "negotiate" + suffix);
   name_of_track(rank, track_of(set, kBatchTrack), "batch" + suffix);
   for (uint32_t phase = 0; phase < kPhases; ++phase) {
@@ -136,6 +136,8 @@ void TimelineJson::add(int rank, const TimelineRecord& record) {
     add_negotiated(rank, *negotiated);
   } else if (const auto* batch = std::get_if<BatchRecord>(&record)) {
     add_batch(rank, *batch);
+  } else if (std::holds_alternative<SetRecord>(record)) {
+    return;  // whoever names tracks has taken it
   } else if (const auto* round = std::get_if<RoundRecord>(&record)) {
     instant(rank, "round", round->when);
   } else {

@@ -29,7 +29,7 @@ class TimelineJson {
 
   /// The names of a rank's tracks: once, before its other events.
   void name_rank(int rank, std::string_view host, int64_t pid);
-  void name_tracks(int rank, uint32_t set);
+  void name_tracks(int rank, uint32_t set, std::string_view of);
   void add(int rank, const TimelineRecord& record);
   /// What was written since `clear`.
   std::string_view text() const { return {text_.data(), text_.size()}; }

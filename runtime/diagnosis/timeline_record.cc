@@ -5,8 +5,9 @@
 namespace rueda::core {
 namespace {
 
-enum class Kind : uint8_t { kNegotiated, kBatch, kRound, kLost };
+enum class Kind : uint8_t { kNegotiated, kBatch, kSet, kRound, kLost };
 constexpr size_t kMaxRowBytes = 64;
+constexpr size_t kMaxSetBytes = 2048;
 
 using Time = SteadyClock::time_point;
 
@@ -78,10 +79,18 @@ BatchRecord read_batch(Reader& reader) {
   return record;
 }
 
+SetRecord read_set(Reader& reader) {
+  SetRecord record;
+  record.set = static_cast<uint32_t>(reader.wire().varint(UINT32_MAX));
+  record.words = reader.text(kMaxSetBytes);
+  return record;
+}
+
 TimelineRecord read_record(Reader& reader) {
   switch (static_cast<Kind>(reader.wire().u8())) {
     case Kind::kNegotiated: return read_negotiated(reader);
     case Kind::kBatch: return read_batch(reader);
+    case Kind::kSet: return read_set(reader);
     case Kind::kRound: return RoundRecord{reader.time()};
     case Kind::kLost: {
       const uint64_t records = reader.wire().varint();
@@ -123,6 +132,12 @@ void put(WireWriter& writer, const BatchRecord& record) {
     put_time(writer, extent.last);
     writer.varint(static_cast<uint64_t>(extent.busy.count()));
   }
+}
+
+void put(WireWriter& writer, const SetRecord& record) {
+  writer.u8(static_cast<uint8_t>(Kind::kSet));
+  writer.varint(record.set);
+  writer.text(record.words.substr(0, kMaxSetBytes));
 }
 
 void put(WireWriter& writer, const RoundRecord& record) {

@@ -38,6 +38,12 @@ struct BatchRecord {
   PhaseExtents phases{};
 };
 
+/// What the tracks of a process set are called, told before its first record.
+struct SetRecord {
+  uint32_t set = 0;
+  std::string_view words;  ///< as `of_set` (set_words.h) says it; borrowed
+};
+
 /// A round of agreement that let a batch go, where the user wants these marked.
 struct RoundRecord {
   SteadyClock::time_point when;
@@ -49,7 +55,7 @@ struct LostRecord {
   SteadyClock::time_point when;
 };
 
-using TimelineRecord = std::variant<NegotiatedRecord, BatchRecord, RoundRecord, LostRecord>;
+using TimelineRecord = std::variant<NegotiatedRecord, BatchRecord, SetRecord, RoundRecord, LostRecord>;
 
 /// What a timeline remembers of a name; the rest is cut off.
 inline constexpr size_t kMaxTimelineNameBytes = 256;
@@ -60,6 +66,7 @@ inline constexpr size_t kMaxTimelineNameBytes = 256;
 ///   kind u8, then varints and texts in the order of the structs' members
 void put(WireWriter& writer, const NegotiatedRecord& record);
 void put(WireWriter& writer, const BatchRecord& record);
+void put(WireWriter& writer, const SetRecord& record);
 void put(WireWriter& writer, const RoundRecord& record);
 void put(WireWriter& writer, const LostRecord& record);
 /// Reads them all, times moved by `shift`; false: these are no records. What came before the fault was given to `take`.

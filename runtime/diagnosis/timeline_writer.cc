@@ -10,21 +10,22 @@ Result<std::unique_ptr<TimelineWriter>> TimelineWriter::open(const std::string& 
   return std::unique_ptr<TimelineWriter>(new TimelineWriter(std::move(file).value(), std::move(ranks)));
 }
 
-void TimelineWriter::name(int rank, uint32_t set) {
+void TimelineWriter::name(int rank, uint32_t set, std::string_view of) {
   const std::pair<int, uint32_t> tracks(rank, set);
   if (tracks_.contains(tracks)) return;
   if (named_.insert(rank).second) {
     const Rank& known = ranks_[static_cast<size_t>(rank)];
     json_.name_rank(rank, known.host, known.pid);
   }
-  json_.name_tracks(rank, set);
+  json_.name_tracks(rank, set, of);
   tracks_.insert(tracks);
 }
 
 Status TimelineWriter::add(int rank, std::span<const std::byte> records, std::chrono::nanoseconds shift) {
   const bool whole = read_records(records, shift, [&](const TimelineRecord& record) {
-    if (const auto* negotiated = std::get_if<NegotiatedRecord>(&record)) name(rank, negotiated->set);
-    if (const auto* batch = std::get_if<BatchRecord>(&record)) name(rank, batch->set);
+    if (const auto* set = std::get_if<SetRecord>(&record)) name(rank, set->set, set->words);
+    if (const auto* negotiated = std::get_if<NegotiatedRecord>(&record)) name(rank, negotiated->set, "");
+    if (const auto* batch = std::get_if<BatchRecord>(&record)) name(rank, batch->set, "");
     json_.add(rank, record);
   });
   const Status written = file_->append(json_.text());

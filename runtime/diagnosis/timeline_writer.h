@@ -4,6 +4,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,7 +29,7 @@ class TimelineWriter {
  private:
   TimelineWriter(std::unique_ptr<TimelineFile> file, std::vector<Rank> ranks)
       : file_(std::move(file)), ranks_(std::move(ranks)) {}
-  void name(int rank, uint32_t set);
+  void name(int rank, uint32_t set, std::string_view of);
 
   std::unique_ptr<TimelineFile> file_;
   const std::vector<Rank> ranks_;

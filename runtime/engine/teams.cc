@@ -6,16 +6,17 @@
 namespace rueda::core {
 
 Teams::Teams(int rank, int upstream, const SetMembers& global) : rank_(rank), upstream_(upstream) {
-  add(kGlobalSet, global);
+  add(kGlobalSet, global, "");
 }
 
-void Teams::add(SetId number, const SetMembers& set) {
+void Teams::add(SetId number, const SetMembers& set, std::string of) {
   const auto place = std::find(set.ranks.begin(), set.ranks.end(), rank_);
   if (place == set.ranks.end()) return;
   auto state = std::make_unique<TeamState>();
   state->team = Team{set.ranks, static_cast<int>(place - set.ranks.begin()), set.groups, set.one_host, set.hosts};
   state->id = set.id;
   state->number = number;
+  state->of = std::move(of);
   const bool lowest = *std::min_element(set.ranks.begin(), set.ranks.end()) == rank_;
   state->lowest = lowest;
   state->with_upstream = std::find(set.ranks.begin(), set.ranks.end(), upstream_) != set.ranks.end();

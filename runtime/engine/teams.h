@@ -2,6 +2,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/engine/agreement.h"
@@ -15,6 +16,7 @@ struct TeamState {
   Team team;
   SetId id = kGlobalSet;             ///< what rank 0 calls the set
   SetId number = kGlobalSet;         ///< what this rank calls it
+  std::string of;                    ///< " of process set ...", as sentences put it; of all ranks: nothing
   bool lowest = false;               ///< this rank returns the set's credits
   bool with_upstream = false;        ///< whoever this rank sends its proposals to is a member
   std::atomic<uint64_t> started{0};  ///< batches begun: written by whoever begins one, in order
@@ -27,8 +29,8 @@ class Teams {
  public:
   /// `upstream`: as `control_upstream`.
   Teams(int rank, int upstream, const SetMembers& global);
-  /// Nothing happens if this rank is no member.
-  void add(SetId number, const SetMembers& set);
+  /// Nothing happens if this rank is no member. `of`: as in TeamState.
+  void add(SetId number, const SetMembers& set, std::string of);
   /// No batch of it is in a lane. Nothing happens if there is no such set.
   void remove(SetId number);
   /// Null if there is no such set, or this rank is no member of it.

@@ -68,6 +68,7 @@ Status Timeline::start(const std::string& path, bool mark_rounds) {
     writer_ = std::move(*opened);
   });
   mark_rounds_ = mark_rounds;
+  told_sets_.clear();
   asks_left_ = kFirstAsks;
   ask_wanted_ = !shares_clock_;
   if (for_all_) switch_ = TimelineSwitch{true, mark_rounds};
@@ -138,6 +139,9 @@ void Timeline::agreed(const Batch& batch) {
   MutexLock lock(mutex_);
   if (!may_append(batch.members.size())) return;
   if (mark_rounds_) put(records_, RoundRecord{batch.agreed});
+  if (!batch.team->of.empty() && told_sets_.insert(batch.set).second) {
+    put(records_, SetRecord{batch.set, batch.team->of});
+  }
   for (const Member* member : batch.members) {
     const Request& request = member->request;
     put(records_, NegotiatedRecord{request.name, request.metadata.kind, batch.set, bytes_of_member(*member),
@@ -248,6 +252,7 @@ void Timeline::switched(const TimelineSwitch& frame) {
   if (frame.record) {
     records_.clear();
     lost_ = 0;
+    told_sets_.clear();
     asks_left_ = kFirstAsks;
     ask_wanted_ = !shares_clock_;
   } else {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,7 @@ class Timeline {
   Mutex mutex_;
   Condition changed_;  ///< `ended_`, `closed_`
   WireWriter records_ RUEDA_GUARDED_BY(mutex_);
+  std::set<SetId> told_sets_ RUEDA_GUARDED_BY(mutex_);  ///< in this recording: what they are called
   uint64_t lost_ RUEDA_GUARDED_BY(mutex_) = 0;
   bool mark_rounds_ RUEDA_GUARDED_BY(mutex_) = false;
   bool last_wanted_ RUEDA_GUARDED_BY(mutex_) = false;  ///< the next piece is the last

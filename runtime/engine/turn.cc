@@ -241,7 +241,7 @@ void Turn::act() {
       unlink(member);
       parts_.observer.member_finished(member, {});
     } else if (const auto* set = std::get_if<SetEvent>(&event)) {
-      parts_.teams.add(set->number, set->members);
+      parts_.teams.add(set->number, set->members, participant_.of_set(set->number));
     } else if (const auto* level = std::get_if<LevelEvent>(&event)) {
       log(LogLevel::kDebug, "rank {} counts as having submitted {} \"{}\", which its own group does not name",
           parts_.config.rank, name_of(level->kind), level->name);

@@ -124,6 +124,39 @@ TEST_CASE("a timeline shows what an operation that only moves rows does beside w
   }
 }
 
+TEST_CASE("a timeline tells what goes between hosts from what goes on inside one, and of which process set it is") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("t.json");
+  const std::vector<std::string> hosts = {"a", "a", "b", "b"};
+  run_ranks(hosts, [&](rueda_session* session, int rank) {
+    expect_code(start(session, path, 0), RUEDA_OK, "start");
+    expect_usable(session, "meet");
+    if (rank != 3) {
+      const std::vector<int32_t> members = {0, 1, 2};
+      rueda_op_options options = named("w");
+      expect_code(rueda_process_set_add(session, 3, members.data(), "three", &options.process_set), RUEDA_OK, "a set");
+      std::vector<float> values(200'000, 1);
+      const CTensor tensor(values, RUEDA_F32);
+      expect_code(rueda_allreduce(session, tensor.get(), tensor.get(), RUEDA_SUM, &options), RUEDA_OK, "sum");
+    }
+    expect_usable(session, "all are through");
+    if (rank == 0) expect_code(rueda_stop_timeline(session), RUEDA_OK, "stop");
+  });
+  const Json events = parsed(path);
+  std::set<std::pair<int, std::string>> tracks;
+  for (const Json& event : events) {
+    if (event.at("name") == "thread_name") tracks.emplace(event.at("pid"), event.at("args").at("name"));
+  }
+  const auto spans = names_of(events, "X");
+  for (int rank = 0; rank < 3; ++rank) {
+    INFO("rank " << rank);
+    CHECK(spans.count({rank, "hierarchical"}) == 1);
+    CHECK(spans.count({rank, "transfer"}) == 1);
+    CHECK(tracks.count({rank, "transfer of process set \"three\" (ranks 0-2)"}) == 1);
+  }
+  CHECK(tracks.count({3, "transfer"}) == 1);
+}
+
 TEST_CASE("a timeline can be started again, once at a time, and where its file can be made") {
   const TemporaryFolder folder;
   run_ranks(2, [&](rueda_session* session, int rank) {

@@ -10,7 +10,7 @@ import collections
 import json
 import sys
 
-PHASES = ("pack", "reduce", "wait", "unpack")
+PHASES = ("pack", "reduce", "wait", "transfer", "unpack")
 MOST_NAMES = 5
 
 

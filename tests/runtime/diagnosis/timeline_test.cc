@@ -59,10 +59,10 @@ std::vector<TimelineWriter::Rank> two_ranks() { return {{"host a", 10}, {"host \
 
 TEST_CASE("records go through bytes unchanged, with their times moved to another clock") {
   const std::vector<std::byte> bytes =
-      bytes_of(negotiated("w1"), batch(), RoundRecord{at(5ms)}, LostRecord{9, at(6ms)});
+      bytes_of(negotiated("w1"), batch(), RoundRecord{at(5ms)}, LostRecord{9, at(6ms)}, SetRecord{3, " of set 3"});
   std::vector<TimelineRecord> seen;
   REQUIRE(read_records(bytes, 250ms, [&](const TimelineRecord& record) { seen.push_back(record); }));
-  REQUIRE(seen.size() == 4);
+  REQUIRE(seen.size() == 5);
   const auto& tensor = std::get<NegotiatedRecord>(seen[0]);
   CHECK(tensor.name == "w1");
   CHECK(tensor.set == 3);
@@ -80,6 +80,8 @@ TEST_CASE("records go through bytes unchanged, with their times moved to another
   CHECK(ran.phases[static_cast<size_t>(WorkPhase::kReduce)].first == SteadyClock::time_point{});
   CHECK(std::get<RoundRecord>(seen[2]).when == at(255ms));
   CHECK(std::get<LostRecord>(seen[3]).records == 9);
+  CHECK(std::get<SetRecord>(seen[4]).set == 3);
+  CHECK(std::get<SetRecord>(seen[4]).words == " of set 3");
 }
 
 TEST_CASE("bytes that are no records are refused, whatever they are") {
