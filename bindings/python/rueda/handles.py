@@ -85,6 +85,8 @@ class Handle:
                 self._result = self._loan
             else:
                 self._result = finish(self)
+        except Exception as error:
+            self._error = error
         finally:
             number = self.surrender()
             if number != 0:

@@ -89,8 +89,8 @@ from rueda.torch.rows import (
     reducescatter_,
     reducescatter_async,
     reducescatter_async_,
-    sparse_allreduce_async,
 )
+from rueda.torch.sparse import sparse_allreduce_async
 from rueda.torch.state import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from rueda.torch.sync_batch_norm import SyncBatchNorm
 

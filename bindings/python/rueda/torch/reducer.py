@@ -15,7 +15,7 @@ from rueda.torch import tensors
 from rueda.torch.asynchronous import grouped_allreduce_async_, start_in_place
 from rueda.torch.compression import codec_of
 from rueda.torch.held import HeldGradients
-from rueda.torch.rows import sparse_allreduce_async
+from rueda.torch.sparse import empty_like, start_sparse
 
 _strided = torch.strided
 
@@ -106,6 +106,8 @@ class GradientReducer(_hooks.Step):
             for member in group.members:
                 member.group = group
         self._finish: List[Tuple[Handle, Callable[[Any], None]]] = []
+        self._sparse: Dict[Member, int] = {}  # whose last gradient was sparse, in so many dimensions
+        self._without: List[str] = []  # who got no gradient in this step
         self._units = sum(member.group is None for member in self._members.values()) + sum(bool(g.members) for g in self._groups)
         self._sending = threading.RLock()  # so that what wakes others is enqueued behind what does not
         self.restart(self._units)
@@ -146,7 +148,7 @@ class GradientReducer(_hooks.Step):
         """Whatever has no request yet, or cannot have one."""
         how, session = self._how, current()
         if gradient.is_sparse:
-            self._enqueue_sparse(member)
+            self._enqueue_sparse(member, member.name.decode())
             return
         gradient = _shown(member)
         # A complex one may be conjugated lazily the next time, which a request says nothing of.
@@ -166,7 +168,7 @@ class GradientReducer(_hooks.Step):
 
             self._finish.append((member.handle, finish))
 
-    def _enqueue_sparse(self, member: Member) -> None:
+    def _enqueue_sparse(self, member: Member, name: str) -> None:
         how = self._how
         if how.sparse_as_dense:
             member.parameter.grad = member.parameter.grad.to_dense()
@@ -174,26 +176,49 @@ class GradientReducer(_hooks.Step):
             return
         if how.prescale * how.postscale != 1.0:
             raise ValueError(f"{member.name.decode()!r} is sparse: sparse_as_dense=True is needed to scale it")
-        reduction = sparse_allreduce_async(member.parameter.grad, member.name.decode(), how.op, how.process_set)
-        member.handle = reduction.handle
+        self._sparse[member] = member.parameter.grad.sparse_dim()
+        member.handle = start_sparse(member.parameter.grad, name, how.op, how.process_set)
 
-        def finish(_: Any) -> None:
-            member.parameter.grad = reduction()
+        def finish(reduced: torch.Tensor) -> None:
+            member.parameter.grad = reduced
 
         self._finish.append((member.handle, finish))
 
     def _enqueue_group(self, group: Group) -> None:
         how = self._how
         group.missing = 0
-        if how.codec is None or any(member.parameter.grad.is_sparse for member in group.members):
+        if how.codec is None:
             for member in group.members:
                 self.enqueue(member)
+            return
+        if self._any_sparse(group):
+            self._enqueue_one_by_one(group)
             return
         gradients = [_shown(member).detach() for member in group.members]
         handle = grouped_allreduce_async_(gradients, None, group.name, how.op, how.prescale, how.postscale, how.process_set,
                                           codec=how.codec)  # fmt: skip
         for member in group.members:
             member.handle = handle
+
+    def _any_sparse(self, group: Group) -> bool:
+        """Whether there is a sparse gradient, once those that are to be dense are."""
+        sparse = [member for member in group.members if member.parameter.grad.is_sparse]
+        if self._how.sparse_as_dense:
+            for member in sparse:
+                member.parameter.grad = member.parameter.grad.to_dense()
+            return False
+        return bool(sparse)
+
+    def _enqueue_one_by_one(self, group: Group) -> None:
+        """By the names that members of a group have: a rank whose gradients are all dense finds that others' are not."""
+        how, session = self._how, current()
+        for number, member in enumerate(group.members):
+            name = f"{group.name}.{number}"
+            if member.parameter.grad.is_sparse:
+                self._enqueue_sparse(member, name)
+            else:
+                member.handle = start_in_place(session, ALLREDUCE, _shown(member).detach(), how.op, name.encode(), self._set,
+                                               how.codec, how.prescale, how.postscale)  # fmt: skip
 
     def synchronize(self) -> None:
         """Enqueues what is not yet, parameters without a gradient as zeros so that ranks agree, and waits for all. Raises
@@ -217,11 +242,18 @@ class GradientReducer(_hooks.Step):
             except Exception as error:
                 first = first or error
         self.forget()
+        without, self._without = self._without, []
+        if isinstance(first, errors.MismatchError) and (self._sparse or without):
+            first.add_note(f"Gradients that are sparse on this rank: {[member.name.decode() for member in self._sparse]}; none here: "
+                           f"{without}. The first of a parameter is to be sparse on all ranks or on none; with sparse_as_dense=True "
+                           "all are dense.")  # fmt: skip
         if first is not None:
             raise first
 
     def _enqueue_rest(self) -> None:
         self.send_held()
+        for member in [m for m in self._sparse if m.parameter.grad is not None and not m.parameter.grad.is_sparse]:
+            del self._sparse[member]
         for member in self._members.values():
             if member.parameter.grad is None:
                 self._make_zero(member)
@@ -231,13 +263,16 @@ class GradientReducer(_hooks.Step):
             missing = [member for member in group.members if member.handle is None]
             if len(missing) == len(group.members) > 0:
                 self._enqueue_group(group)
-            else:  # one with a sparse gradient, whose members go one by one
+            else:  # one that was enqueued in part, before something failed
                 for member in missing:
                     self.enqueue(member)
         self.send_held()
 
     def _make_zero(self, member: Member) -> None:
-        member.parameter.grad = torch.zeros_like(member.parameter)
+        self._without.append(member.name.decode())
+        dimensions = self._sparse.get(member)
+        parameter = member.parameter
+        parameter.grad = torch.zeros_like(parameter) if dimensions is None else empty_like(parameter, dimensions)
 
     def cleared(self) -> None:
         """The optimizer has zeroed its gradients, or set them to None."""

@@ -4,6 +4,7 @@ The asynchronous functions return a handle for `synchronize()`; what rueda.torch
 holds here too. Outputs lie where the library made them, without a copy.
 """
 
+import itertools
 import operator
 from typing import Any, Callable, List, Optional, Sequence
 
@@ -36,6 +37,13 @@ def take(handle: Handle, inputs: Sequence[torch.Tensor]) -> List[torch.Tensor]:
     """The outputs of a finished handle as tensors like the inputs."""
     taken = take_outputs(handle, [tensor.element_size() for tensor in inputs])
     return [_as_tensor(memory, shape, like) for (memory, shape), like in zip(taken, inputs)]
+
+
+def take_bytes(handle: Handle, process_set: ProcessSet) -> List[memoryview]:
+    """What each rank of the set gave to a finished gathering of bytes, where it lies."""
+    counts = received_splits(handle.number, process_set.size())
+    whole = memoryview(take_outputs(handle, [1])[0][0])
+    return [whole[end - count : end] for count, end in zip(counts, itertools.accumulate(counts))]
 
 
 def start_rows(kind: int, tensor: torch.Tensor, splits: Optional[Sequence[int]], argument: int, name: Optional[str],
@@ -148,31 +156,3 @@ def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[
     """reducescatter_async() of several tensors as one group; the result is a list."""
     return _start_group(REDUCESCATTER, tensors, operations.reduce_op(None, op), name, process_set, CODEC_NONE,
                         prescale_factor, postscale_factor)  # fmt: skip
-
-
-class SparseReduction:
-    """A sparse tensor on its way, its indices and values as one group; called, it waits and returns the reduced one."""
-
-    def __init__(self, handle: Handle, shape: Sequence[int], divisor: int):
-        self.handle, self._shape, self._divisor = handle, shape, divisor
-
-    def __call__(self) -> torch.Tensor:
-        places, values = self.handle.wait()
-        if self._divisor != 1:
-            values = values / self._divisor
-        return torch.sparse_coo_tensor(places.t(), values, self._shape).coalesce()
-
-
-def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: int = Average,
-                           process_set: ProcessSet = global_process_set) -> SparseReduction:
-    """Adds up sparse tensors: gathers the entries of all ranks. op: Average or Sum.
-
-    Returns a function that waits and returns the reduced sparse tensor.
-    """
-    if op not in (Average, operations.Sum):
-        raise ValueError("a sparse tensor is reduced with Average or Sum")
-    if not tensor.is_sparse:
-        raise ValueError(f"the tensor's layout is {tensor.layout}; sparse_allreduce_async() reduces sparse ones")
-    entries = tensor.detach().coalesce()
-    gathered = grouped_allgather_async([entries.indices().t(), entries.values()], name, process_set)
-    return SparseReduction(gathered, tensor.shape, process_set.size() if op == Average else 1)

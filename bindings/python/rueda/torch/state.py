@@ -8,11 +8,10 @@ import torch
 
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER
-from rueda.outputs import received_splits, take_outputs
 from rueda.process_sets import ProcessSet, global_process_set, ranks_of
 from rueda.session import current
 from rueda.torch.asynchronous import broadcast_, broadcast_async_
-from rueda.torch.rows import start_rows
+from rueda.torch.rows import start_rows, take_bytes
 from rueda.torch.tensors import memory_extents
 
 
@@ -98,10 +97,9 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     name = name or current().next_name_space("allgather_object", ranks_of(process_set)) + "object"
     data, failure = _pickled(obj, _PICKLE)
     source = torch.frombuffer(data, dtype=torch.uint8)
-    memory, counts = start_rows(ALLGATHER, source, None, 0, name, process_set, lambda handle: _pieces(handle, process_set)).wait()
-    every, whole = [], memoryview(memory)
-    for rank, count in zip(process_set.ranks, counts):
-        piece, whole = whole[:count], whole[count:]
+    pieces = start_rows(ALLGATHER, source, None, 0, name, process_set, lambda handle: take_bytes(handle, process_set)).wait()
+    every = []
+    for rank, piece in zip(ranks_of(process_set), pieces):
         if piece[:1] != _PICKLE:
             raise ValueError(f"allgather_object(): rank {rank} gave {bytes(piece).decode()}") from failure
         every.append(pickle.loads(piece[1:]))
@@ -109,12 +107,6 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
 
 
 _PICKLE = b"\0"  # stands before a pickle, and before no text
-
-
-def _pieces(handle: Handle, process_set: ProcessSet) -> Tuple[Any, List[int]]:
-    """What a gathering of bytes brought, where it lies, and how much of it comes from each rank."""
-    counts = received_splits(handle.number, process_set.size())
-    return take_outputs(handle, [1])[0][0], counts
 
 
 class _Slot:

@@ -1,0 +1,105 @@
+"""Sparse gradients: ranks without one, ranks that differ."""
+
+import pytest
+import torch
+
+import rueda.torch as hvd
+from helpers import same_on_all_ranks
+
+
+def table_and_bias():
+    table, bias = torch.nn.Embedding(5, 2, sparse=True), torch.nn.Parameter(torch.ones(3))
+    torch.nn.init.ones_(table.weight)
+    return table, bias
+
+
+def optimizer_of(table, bias, **options):
+    named = [("bias", bias), ("table", table.weight)]
+    if options.pop("grouped", False):
+        options["groups"] = [[bias, table.weight]]
+    return hvd.DistributedOptimizer(torch.optim.SGD([bias, table.weight], lr=1.0), named, **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"grouped": True}, {"sparse_as_dense": True}, {"sparse_as_dense": True, "grouped": True}], ids=str)
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_a_rank_that_does_not_use_a_table_any_more_adds_nothing_to_it(options, set_to_none):
+    table, bias = table_and_bias()
+    optimizer = optimizer_of(table, bias, **options)
+    expected = torch.ones(5, 2)
+    for step in range(3):
+        optimizer.zero_grad(set_to_none=set_to_none)
+        users = range(hvd.size()) if step == 0 else [step - 1]
+        loss = bias.sum()
+        if hvd.rank() in users:
+            loss = loss + table(torch.tensor([hvd.rank()])).sum()
+        loss.backward()
+        optimizer.step()
+        for user in users:
+            expected[user] -= 1.0 / hvd.size()
+    assert torch.allclose(table.weight.data, expected) and same_on_all_ranks(table.weight)
+    assert torch.allclose(bias.data, torch.full((3,), -2.0))
+
+
+@pytest.mark.parametrize("options", [{"sparse_as_dense": True}, {"sparse_as_dense": True, "grouped": True}], ids=str)
+def test_as_dense_ones_even_the_first_may_be_missing(options):
+    table, bias = table_and_bias()
+    optimizer = optimizer_of(table, bias, **options)
+    (bias.sum() + (table(torch.tensor([4])).sum() if hvd.rank() == 1 else 0)).backward()
+    optimizer.step()
+    assert torch.allclose(table.weight.data[4], torch.full((2,), 1 - 1 / hvd.size()))
+
+
+@pytest.mark.parametrize("options", [{}, {"grouped": True}], ids=str)
+def test_a_rank_whose_first_gradient_is_missing_where_others_are_sparse_is_told_as_they_are(options):
+    table, bias = table_and_bias()
+    optimizer = optimizer_of(table, bias, **options)
+    loss = bias.sum()
+    if hvd.rank() != 1:
+        loss = loss + table(torch.tensor([0])).sum()
+    loss.backward()
+    with pytest.raises(hvd.MismatchError) as raised:
+        optimizer.step()
+    (note,) = raised.value.__notes__
+    assert "table" in note and "sparse_as_dense=True" in note
+    optimizer.zero_grad()
+    assert float(hvd.allreduce(torch.ones(1), op=hvd.Sum)) == hvd.size()
+
+
+def test_a_parameter_that_is_dense_again_is_reduced_with_dense_zeros_where_it_is_not_used():
+    weight = torch.nn.Parameter(torch.ones(5, 2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), [("weight", weight)])
+    for sparse, users in [(True, range(hvd.size())), (False, range(hvd.size())), (False, [0])]:
+        optimizer.zero_grad()
+        if hvd.rank() in users:
+            torch.nn.functional.embedding(torch.tensor([2]), weight, sparse=sparse).sum().backward()
+        optimizer.step()
+    assert torch.allclose(weight.data[2], torch.full((2,), 1 - 1 - 1 - 1 / hvd.size()))
+
+
+DIFFERENT = {
+    "shape": lambda own: torch.sparse_coo_tensor([[0]], [[1.0, 2.0]], (5 + own, 2)),
+    "width": lambda own: torch.sparse_coo_tensor([[0]], torch.ones(1, 2 + own), (5, 2 + own)),
+    "dimensions": lambda own: torch.ones([2] * (2 + own)).to_sparse(),
+    "dtype": lambda own: torch.sparse_coo_tensor([[0]], torch.ones(1, dtype=torch.float64 if own else torch.float32), (5,)),
+    "sparse dimensions": lambda own: torch.eye(3).to_sparse(1 + own),
+}
+
+
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_tensors_that_differ_are_a_mismatch_told_alike_on_all_ranks(what):
+    mine = DIFFERENT[what](int(hvd.rank() == 1))
+    reduced = hvd.sparse_allreduce_async(mine, "differing", hvd.Sum)
+    for _ in range(2):
+        with pytest.raises(hvd.MismatchError, match='sparse all-reduce "differing": rank 0 gave shape .*, rank 1 shape') as raised:
+            reduced()
+    assert len(set(hvd.allgather_object(str(raised.value)))) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int8, torch.bool, torch.complex64], ids=str)
+def test_ranks_without_entries_take_part_in_every_dtype(dtype):
+    indices = torch.full((1, hvd.rank()), 3)  # rank 0 has none
+    mine = torch.sparse_coo_tensor(indices, torch.ones(hvd.rank(), 3, dtype=dtype), (5, 3))
+    result = hvd.sparse_allreduce_async(mine, None, hvd.Sum)()
+    expected = torch.zeros(5, 3, dtype=dtype)
+    expected[3] = True if dtype == torch.bool else sum(range(hvd.size()))
+    assert result.dtype == dtype and torch.equal(result.to_dense(), expected)
