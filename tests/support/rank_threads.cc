@@ -124,9 +124,8 @@ void run_ranks(int size, const std::function<void(rueda_session* session, int ra
 void run_ranks(std::span<const std::string> hosts, const std::function<void(rueda_session* session, int rank)>& body) {
   const CallbackStore store;
   const auto size = static_cast<int>(hosts.size());
-  on_threads(size, [&](int rank) {
-    run_and_leave(join_on(store, rank, size, hosts[static_cast<size_t>(rank)]), rank, body);
-  });
+  on_threads(
+      size, [&](int rank) { run_and_leave(join_on(store, rank, size, hosts[static_cast<size_t>(rank)]), rank, body); });
 }
 
 CTensor::CTensor(void* data, int32_t dtype, std::vector<int64_t> shape) : shape_(std::move(shape)) {
