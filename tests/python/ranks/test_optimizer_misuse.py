@@ -1,5 +1,8 @@
 """What a distributed optimizer refuses, and what it warns of."""
 
+import copy
+import io
+import pickle
 import warnings
 
 import pytest
@@ -162,6 +165,27 @@ def test_parameters_that_come_later_are_refused():
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.1), [("w", weight)])
     with pytest.raises(ValueError, match="add_param_group"):
         optimizer.add_param_group({"params": [torch.nn.Parameter(torch.ones(2))]})
+
+
+COPIES = [copy.copy, copy.deepcopy, pickle.dumps, lambda optimizer: torch.save(optimizer, io.BytesIO())]
+
+
+@pytest.mark.parametrize("make", COPIES, ids=["copy", "deepcopy", "dumps", "save"])
+def test_a_copy_is_refused_and_the_state_is_the_way(model, make):
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model.named_parameters())
+    backward(model)
+    optimizer.step()
+    with pytest.raises(TypeError, match="cannot be copied or pickled.*state_dict"):
+        make(optimizer)
+    other = copy.deepcopy(model)
+    inner = torch.optim.SGD(other.parameters(), lr=0.5, momentum=0.9)
+    inner.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    again = hvd.DistributedOptimizer(inner, other.named_parameters())
+    for each, with_optimizer in [(model, optimizer), (other, again)]:
+        with_optimizer.zero_grad()
+        backward(each)
+        with_optimizer.step()
+    assert torch.equal(model.weight, other.weight)
 
 
 def test_a_synchronize_of_gradients_that_were_zeroed_is_none_of_the_next():

@@ -49,6 +49,11 @@ class _Distributed:
                 raise ValueError("backward_passes_per_step changes between backward and step()")
             self._reducer.passes_per_step = passes
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """TypeError: it is neither copied nor pickled."""
+        raise TypeError("a distributed optimizer cannot be copied or pickled: its hooks are on this process's parameters; take its "
+                        "state_dict() instead, load that into an optimizer over the other parameters, and wrap it")  # fmt: skip
+
     def add_param_group(self, param_group: Any) -> None:
         """ValueError: the gradients of parameters that come later would not be reduced."""
         raise ValueError("add_param_group() on a distributed optimizer: its gradients would not be reduced; add the group before "

@@ -244,9 +244,9 @@ class GradientReducer(_hooks.Step):
         self.forget()
         without, self._without = self._without, []
         if isinstance(first, errors.MismatchError) and (self._sparse or without):
-            first.add_note(f"Gradients that are sparse on this rank: {[member.name.decode() for member in self._sparse]}; none here: "
-                           f"{without}. The first of a parameter is to be sparse on all ranks or on none; with sparse_as_dense=True "
-                           "all are dense.")  # fmt: skip
+            sparse = [member.name.decode() for member in self._sparse]
+            first.add_note(f"Gradients that are sparse on this rank: {sparse}; none here: {without}. The first of a parameter is to "
+                           "be sparse on all ranks or on none; with sparse_as_dense=True all are dense.")  # fmt: skip
         if first is not None:
             raise first
 
