@@ -23,6 +23,12 @@ def test_it_refuses_to_be_imported_or_built_beside_a_real_horovod(tmp_path):
     assert done.returncode == 1 and "Horovod 0.28.1 is installed" in done.stderr
 
 
+def test_the_launcher_is_hvdrun_by_its_module_too():
+    command = [sys.executable, "-m", "horovod.runner.launch", "-np", "1", sys.executable, "-c", "print('started')"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[0]<stdout>:started\n"), done.stderr
+
+
 def test_it_builds_a_wheel_with_the_command_horovodrun(tmp_path):
     # In a copy, so that what setuptools leaves behind does not lie in the sources.
     shutil.copytree(ALIAS, tmp_path / "alias", ignore=shutil.ignore_patterns("build", "*.egg-info", "__pycache__"))

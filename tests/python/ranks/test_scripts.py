@@ -81,6 +81,23 @@ def test_horovods_imports_mean_rueda():
     assert allreduce(torch.ones(2), op=theirs.Sum).tolist() == [hvd.size()] * 2 and global_process_set.size() == hvd.size()
 
 
+def test_horovods_helpers_do_what_theirs_do(monkeypatch):
+    from horovod.common import elastic, exceptions, util
+
+    monkeypatch.setenv("RUEDA_TEST_SET", "before")
+    with util.env(RUEDA_TEST_SET="within", RUEDA_TEST_NEW="new", RUEDA_TEST_NONE=None):
+        assert (os.environ["RUEDA_TEST_SET"], os.environ["RUEDA_TEST_NEW"]) == ("within", "new")
+        assert "RUEDA_TEST_NONE" not in os.environ
+    assert os.environ["RUEDA_TEST_SET"] == "before" and "RUEDA_TEST_NEW" not in os.environ
+    assert util.extension_available("torch") and not util.extension_available("mxnet")
+    assert util.gpu_available("torch") == torch.cuda.is_available() and not util.gpu_available("tensorflow")
+    error = exceptions.HorovodVersionMismatchError("torch", "1", "2")
+    assert isinstance(error, ImportError) and (error.name, error.version, error.installed_version) == ("torch", "1", "2")
+    for kind in (elastic.State, elastic.ObjectState):
+        with pytest.raises(NotImplementedError, match=f"elastic.{kind.__name__}: .*no elastic training"):
+            kind(bcast_object=None, get_rank=None, epoch=0)
+
+
 @pytest.mark.skipif(not hasattr(torch.amp, "GradScaler"), reason="the guide speaks of a PyTorch with torch.amp.GradScaler")
 def test_every_piece_of_code_in_the_guide_runs():
     pieces = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.M | re.S)

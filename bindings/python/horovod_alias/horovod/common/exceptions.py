@@ -1,3 +1,12 @@
 """Horovod's place of its exceptions."""
 
 from rueda.errors import HorovodInternalError, HostsUpdatedInterrupt  # noqa: F401
+
+
+class HorovodVersionMismatchError(ImportError):
+    """A framework is of another version than the one that was built for. Rueda's compiled part is built for none, so it never
+    raises this; scripts catch it."""
+
+    def __init__(self, name, version, installed_version):
+        super().__init__(f"built for {name} {version}, and {installed_version} is installed")
+        self.name, self.version, self.installed_version = name, version, installed_version

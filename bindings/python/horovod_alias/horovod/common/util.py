@@ -1,5 +1,38 @@
 """Horovod's small helpers that scripts use."""
 
+import contextlib
+import importlib.util
+import os
+
+
+@contextlib.contextmanager
+def env(**variables):
+    """Environment variables that are set within `with`, and afterwards what they were. None: left alone."""
+    wanted = {name: value for name, value in variables.items() if value is not None}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def extension_available(ext_base_name, verbose=False):
+    """Whether there is support for a framework: for "torch", where PyTorch is installed. verbose: without meaning."""
+    return ext_base_name == "torch" and importlib.util.find_spec("torch") is not None
+
+
+def gpu_available(ext_base_name, verbose=False):
+    """Whether the framework of this name sees a GPU. verbose: without meaning."""
+    if not extension_available(ext_base_name):
+        return False
+    import torch
+
+    return torch.cuda.is_available()
+
 
 def check_extension(*_):
     """Whether the extension is there: Rueda has one for all frameworks, and is imported by now."""
