@@ -148,6 +148,22 @@ def test_the_gradient_of_an_alltoall_goes_back():
     assert torch.equal(gradient_of(lambda t: hvd.alltoall(t, [1] * size)[0], torch.ones(size)), expected_gradient)
 
 
+def test_a_grouped_reducescatter_is_one_group_with_and_without_gradients_and_compresses_in_both():
+    mine = [torch.full((size,), 1 / 3 + hvd.rank()).requires_grad_(hvd.rank() == 0) for size in (3, 5)]
+    for compression in (hvd.Compression.none, hvd.Compression.fp16):
+        together = hvd.grouped_reducescatter(mine, "together", compression, hvd.Sum)
+        apart = [hvd.reducescatter(each, compression=compression, op=hvd.Sum) for each in mine]
+        assert all(torch.equal(one, other) for one, other in zip(together, apart))
+    for op, factor in [(hvd.Sum, 6.0), (hvd.Average, 6.0 / hvd.size())]:
+        each = [tensor.detach().requires_grad_() for tensor in mine]
+        reduced = hvd.grouped_reducescatter(each, op=op, prescale_factor=2.0, postscale_factor=3.0)
+        sum((1 + hvd.rank()) * tensor.sum() for tensor in reduced).backward()
+        rows = [[(size + hvd.size() - 1 - rank) // hvd.size() for rank in range(hvd.size())] for size in (3, 5)]
+        for tensor, counts in zip(each, rows):
+            expected_gradient = torch.cat([torch.full((count,), 1.0 + rank) for rank, count in enumerate(counts)]) * factor
+            assert torch.allclose(tensor.grad, expected_gradient)
+
+
 @pytest.mark.parametrize("form", [lambda t, op: hvd.reducescatter(t, op=op), lambda t, op: hvd.grouped_reducescatter([t], op=op)[0]])
 def test_the_gradient_of_a_reducescatter_is_gathered(form):
     size = hvd.size()

@@ -111,6 +111,13 @@ def alltoall(tensor: torch.Tensor, splits: Any = None, name: Optional[str] = Non
     return output if splits is None else (output, received)
 
 
+def _gradient_factor(op: int, factor: float, process_set: ProcessSet) -> float:
+    """What the gathered gradient of a reduce-scatter, which multiplied by `factor`, is multiplied with."""
+    if op not in (Average, Sum):
+        raise ValueError("the gradient of a reduce-scatter is defined for Average and Sum")
+    return factor / process_set.size() if op == Average else factor
+
+
 class _Reducescatter(torch.autograd.Function):
     """Every rank's rows hang on every rank's input: the gradient is gathered, with the same factors."""
 
@@ -124,9 +131,7 @@ class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         name, op, factor, process_set = ctx.how
-        if op not in (Average, Sum):
-            raise ValueError("the gradient of a reduce-scatter is defined for Average and Sum")
-        factor = factor / process_set.size() if op == Average else factor
+        factor = _gradient_factor(op, factor, process_set)
         return (allgather(gradient.contiguous(), _of_gradient(name), process_set) * factor, *[None] * 6)
 
 
@@ -144,22 +149,32 @@ def reducescatter(tensor: torch.Tensor, name: Optional[str] = None, compression:
     return compression.decompress(reduced, context)
 
 
+class _GroupedReducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, how: Any, *tensors: torch.Tensor) -> Any:
+        ctx.how, ctx.shapes = how, [tensor.shape for tensor in tensors]
+        name, op, codec, prescale, postscale, process_set = how
+        handle = rows.start_rows_group(operations.REDUCESCATTER, tensors, op, name, process_set, codec, prescale, postscale)
+        return tuple(handle.wait())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        name, op, _, prescale, postscale, process_set = ctx.how
+        factor = _gradient_factor(op, prescale * postscale, process_set)
+        gathered = grouped_allgather(gradients, _of_gradient(name), process_set)
+        return (None, *(each.reshape(shape) * factor for each, shape in zip(gathered, ctx.shapes)))
+
+
 def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] = None, compression: Any = Compression.none,
                           op: int = Average, process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                           postscale_factor: float = 1.0) -> List[torch.Tensor]:
-    """reducescatter() of several tensors, which travel together."""
+    """reducescatter() of several tensors as one group, accepted whole or not at all."""
+    op = operations.reduce_op(None, op)
     codec = codec_of(compression)
-    pairs = [(tensor, None) if codec is not None else compression.compress(tensor) for tensor in tensors]
-    if any(tensor.requires_grad for tensor in tensors) and torch.is_grad_enabled():
-        names = [None if name is None else f"{name}.{number}" for number in range(len(pairs))]
-        codec = getattr(compression, "codec", lib.RUEDA_CODEC_NONE)
-        reduced = [
-            _Reducescatter.apply(small, each, op, codec, prescale_factor, postscale_factor, process_set)
-            for (small, _), each in zip(pairs, names)
-        ]
-    else:
-        small = [tensor for tensor, _ in pairs]
-        reduced = rows.grouped_reducescatter_async(small, name, op, process_set, prescale_factor, postscale_factor).wait()
-    if hasattr(compression, "codec"):
-        return reduced
+    if codec is not None:
+        how = (name, op, codec, prescale_factor, postscale_factor, process_set)
+        return list(_GroupedReducescatter.apply(how, *tensors))
+    pairs = [compression.compress(tensor) for tensor in tensors]
+    how = (name, op, lib.RUEDA_CODEC_NONE, prescale_factor, postscale_factor, process_set)
+    reduced = _GroupedReducescatter.apply(how, *(tensor for tensor, _ in pairs))
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs)]

@@ -58,8 +58,9 @@ def start_rows(kind: int, tensor: torch.Tensor, splits: Optional[Sequence[int]],
     return Handle(session, number, source, finish)
 
 
-def _start_group(kind: int, inputs: Sequence[torch.Tensor], argument: int, name: Optional[str], process_set: ProcessSet,
-                 codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> Handle:
+def start_rows_group(kind: int, inputs: Sequence[torch.Tensor], argument: int, name: Optional[str], process_set: ProcessSet,
+                     codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> Handle:
+    """The same of several tensors as one group; the result is a list."""
     session, sources = current(), [_rows(tensor) for tensor in inputs]
     views = [(source.data_ptr(), tensors.dtype_number(source), source.shape) for source in sources]
     number = operations.start_group(session, kind, views, [0] * len(views), argument, name, id_of(process_set), codec,
@@ -77,7 +78,7 @@ def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
 def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
                             process_set: ProcessSet = global_process_set) -> Handle:
     """allgather_async() of several tensors as one group; the result is a list."""
-    return _start_group(ALLGATHER, tensors, 0, name, process_set)
+    return start_rows_group(ALLGATHER, tensors, 0, name, process_set)
 
 
 def alltoall_async(tensor: torch.Tensor, splits: Any = None, name: Optional[str] = None,
@@ -154,5 +155,5 @@ def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[
                                 process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                                 postscale_factor: float = 1.0) -> Handle:
     """reducescatter_async() of several tensors as one group; the result is a list."""
-    return _start_group(REDUCESCATTER, tensors, operations.reduce_op(None, op), name, process_set, CODEC_NONE,
-                        prescale_factor, postscale_factor)  # fmt: skip
+    return start_rows_group(REDUCESCATTER, tensors, operations.reduce_op(None, op), name, process_set, CODEC_NONE,
+                            prescale_factor, postscale_factor)  # fmt: skip
