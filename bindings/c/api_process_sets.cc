@@ -1,6 +1,7 @@
 // The functions of rueda.h about process sets.
 #include <algorithm>
 
+#include "bindings/c/check_call.h"
 #include "bindings/c/last_error.h"
 #include "bindings/c/session.h"
 
@@ -46,6 +47,7 @@ int32_t rueda_process_set_add(rueda_session* session, size_t count, const int32_
       return core::refused("a process set of " + std::to_string(count) + " ranks: the job has " + std::to_string(size));
     }
     const std::string wanted = name == nullptr ? "" : name;
+    RUEDA_RETURN_IF_ERROR(core::check_name(wanted));
     if (wanted.starts_with(core::kOwnNames)) {
       return core::refused("process set \"" + wanted + "\": names that begin with \"" + std::string(core::kOwnNames) +
                            "\" are the library's own");

@@ -60,9 +60,22 @@ Participant::State::Key& Participant::State::key_of(Set& set, const Request& req
 
 std::string Participant::State::rank_name(int rank) const { return rank_ranges({&rank, 1}, config.hosts); }
 
-Status Participant::State::needs(const Set& set, const std::string& name, OpKind kind) {
+Status Participant::State::needs(const Set& set, const std::string& name, OpKind kind) const {
   const std::string what = name.empty() ? " without a name" : " \"" + name + "\"";
-  return {set.over.code(), set.over.sentence() + "; " + name_of(kind) + what + " needs it", set.over.rank()};
+  std::string why = set.over.sentence() + "; " + name_of(kind) + what + " needs it";
+  const int who = set.over.rank();
+  const bool left_us = who >= 0 && who != config.rank && left[static_cast<size_t>(who)] != 0;
+  if (left_us && ran_before(set, name, kind)) {
+    why += ", and ran before: where ranks have different numbers of steps, those with fewer end with a join";
+  }
+  return {set.over.code(), why, who};
+}
+
+bool Participant::State::ran_before(const Set& set, const std::string& name, OpKind kind) {
+  if (kind == OpKind::kJoin) return false;
+  if (name.empty()) return set.unnamed[static_cast<size_t>(kind)].floor > 0;
+  const auto known = set.named.find(name);
+  return known != set.named.end() && known->second.floor > 0;
 }
 
 Status Participant::State::refusal(std::span<const Request> requests) {

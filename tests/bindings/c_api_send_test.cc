@@ -154,6 +154,8 @@ TEST_CASE("sends use up no numbers of process sets, and no set can be named as t
     expect(after == before + 1, "the sets' numbers");
     expect_code(rueda_process_set_add(session, 2, both.data(), "rueda.send.1.0", &other), RUEDA_INVALID_ARGUMENT,
                 "a set named as the library's own");
+    expect_code(rueda_process_set_add(session, 2, both.data(), "\xff", &other), RUEDA_INVALID_ARGUMENT,
+                "a name that is no text");
     const std::vector<int32_t> many(1000, 0);
     expect_code(rueda_process_set_add(session, many.size(), many.data(), nullptr, &other), RUEDA_INVALID_ARGUMENT,
                 "more ranks than there are");

@@ -41,6 +41,28 @@ TEST_CASE("what needs a rank that has left fails and names it, now and later") {
   CHECK(world.errors(3).front().status.sentence() == "rank 3 (host b) has shut down");
 }
 
+TEST_CASE("what ran before a rank left is told to be a matter of uneven steps") {
+  World world(3);
+  world.submit_all(World::tensor("x"));
+  world.start_all();
+  world.exchange();
+  for (const int rank : {0, 1}) {
+    world.submit(rank, World::tensor("x"));
+    world.submit(rank, World::tensor("new"));
+  }
+  world.participant(2).goodbye();
+  world.exchange();
+  const std::string left = "rank 2 (host a) has shut down; ";
+  for (const int rank : {0, 1}) {
+    REQUIRE(world.errors(rank).size() == 2);
+    CHECK(world.errors(rank)[0].status.sentence() ==
+          left +
+              "allreduce \"x\" needs it, and ran before: where ranks have "
+              "different numbers of steps, those with fewer end with a join");
+    CHECK(world.errors(rank)[1].status.sentence() == left + "allreduce \"new\" needs it");
+  }
+}
+
 TEST_CASE("a goodbye leaves sets without that rank alone") {
   AgreementConfig config = World::config_of(3);
   config.sets.push_back({1, {0, 1}, {2}, true});
