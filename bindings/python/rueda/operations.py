@@ -67,13 +67,14 @@ def start_group(session: Session, kind: int, views: Sequence[View], outputs: Seq
 
 def start_join(session: Session, process_set: int) -> Handle:
     """This rank has no more to give in the set. The result is the rank that joined last."""
-    return Handle(session, lib.rueda_py_start_join(session.pointer, process_set), None, _last_joined)
 
+    def finish(handle: Handle) -> int:
+        session.joins[process_set] += 1
+        last = ffi.new("int32_t*")
+        errors.check(lib.rueda_last_joined(handle.number, last))
+        return last[0]
 
-def _last_joined(handle: Handle) -> int:
-    last = ffi.new("int32_t*")
-    errors.check(lib.rueda_last_joined(handle.number, last))
-    return last[0]
+    return Handle(session, lib.rueda_py_start_join(session.pointer, process_set), None, finish)
 
 
 def check_root(session: Session, root: int) -> None:

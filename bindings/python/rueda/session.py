@@ -83,6 +83,7 @@ class Session:
         self.cross_size = lib.rueda_cross_size(self.pointer)
         self.homogeneous = lib.rueda_is_homogeneous(self.pointer) == 1
         self._name_spaces = collections.defaultdict(itertools.count)
+        self.joins = collections.Counter()  # that have ended, by process set
         self._orphans = collections.deque()
 
     def close(self) -> None:

@@ -5,6 +5,8 @@ import torch
 
 import rueda.torch as hvd
 from helpers import same_on_all_ranks
+from rueda.session import current
+from rueda.torch import sparse
 
 
 def table_and_bias():
@@ -103,3 +105,50 @@ def test_ranks_without_entries_take_part_in_every_dtype(dtype):
     expected = torch.zeros(5, 3, dtype=dtype)
     expected[3] = True if dtype == torch.bool else sum(range(hvd.size()))
     assert result.dtype == dtype and torch.equal(result.to_dense(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int64, torch.int8], ids=str)
+@pytest.mark.parametrize("sparse_dimensions", [1, 2])
+def test_many_entries_go_as_one_table_and_give_the_same(dtype, sparse_dimensions, monkeypatch):
+    started = []
+    for name in ("start_rows", "start_in_place"):
+        start = getattr(sparse, name)
+        monkeypatch.setattr(sparse, name, lambda *rest, start=start, name=name: started.append(name) or start(*rest))
+    shape, history = (4, 3, 8), sparse.History()
+
+    def reduce(dense):
+        handle = sparse.start_sparse(dense.to_sparse(sparse_dimensions), "t", hvd.Sum, hvd.global_process_set, history)
+        return handle.wait()
+
+    full = (torch.arange(96).reshape(shape) % 5 + hvd.rank() + 1).to(dtype)
+    few = torch.zeros_like(full)
+    few[hvd.rank() % 4, 1] = 2
+    for given in (full, full, full, few, few):
+        reduced = reduce(given)
+        every = [(torch.arange(96).reshape(shape) % 5 + rank + 1).to(dtype) for rank in range(hvd.size())]
+        if given is few:
+            every = [torch.zeros_like(full).index_put_((torch.tensor([rank % 4]), torch.tensor([1])), few[hvd.rank() % 4, 1])
+                     for rank in range(hvd.size())]
+        assert reduced.is_coalesced() and reduced.sparse_dim() == sparse_dimensions
+        assert torch.equal(reduced.to_dense(), sum(every[1:], every[0]))
+    row_bytes = (8 if sparse_dimensions == 2 else 24) * full.element_size()
+    fewer = hvd.size() * (8 * sparse_dimensions + row_bytes) > 2 * (row_bytes + full.element_size())
+    enough = fewer and dtype is not torch.int8
+    assert started == ["start_rows", *["start_in_place" if enough else "start_rows"] * 3, "start_rows"]
+
+
+def test_a_row_of_zeros_that_a_rank_has_is_kept_in_a_table_too():
+    history, zeros = sparse.History(), torch.sparse_coo_tensor(torch.arange(6).unsqueeze(0), torch.zeros(6, 4), (6, 4))
+    for _ in range(3):
+        reduced = sparse.start_sparse(zeros, "zeros", hvd.Average, hvd.global_process_set, history).wait()
+        assert reduced.indices().tolist() == [list(range(6))]
+
+
+def test_after_a_join_all_begin_with_entries_again():
+    history, full = sparse.History(), torch.ones(6, 4).to_sparse(1)
+    session = current()
+    for _ in range(2):
+        sparse.start_sparse(full, "joined", hvd.Sum, hvd.global_process_set, history).wait()
+    assert history.goes_dense(full, session, 0)
+    hvd.join()
+    assert not history.goes_dense(full, session, 0)

@@ -15,7 +15,7 @@ from rueda.torch import tensors
 from rueda.torch.asynchronous import grouped_allreduce_async_, start_in_place
 from rueda.torch.compression import codec_of
 from rueda.torch.held import HeldGradients
-from rueda.torch.sparse import empty_like, start_sparse
+from rueda.torch.sparse import History, empty_like, start_sparse
 
 _strided = torch.strided
 
@@ -106,7 +106,7 @@ class GradientReducer(_hooks.Step):
             for member in group.members:
                 member.group = group
         self._finish: List[Tuple[Handle, Callable[[Any], None]]] = []
-        self._sparse: Dict[Member, int] = {}  # whose last gradient was sparse, in so many dimensions
+        self._sparse: Dict[Member, History] = {}  # whose last gradient was sparse
         self._without: List[str] = []  # who got no gradient in this step
         self._units = sum(member.group is None for member in self._members.values()) + sum(bool(g.members) for g in self._groups)
         self._sending = threading.RLock()  # so that what wakes others is enqueued behind what does not
@@ -176,8 +176,8 @@ class GradientReducer(_hooks.Step):
             return
         if how.prescale * how.postscale != 1.0:
             raise ValueError(f"{member.name.decode()!r} is sparse: sparse_as_dense=True is needed to scale it")
-        self._sparse[member] = member.parameter.grad.sparse_dim()
-        member.handle = start_sparse(member.parameter.grad, name, how.op, how.process_set)
+        history = self._sparse.setdefault(member, History())
+        member.handle = start_sparse(member.parameter.grad, name, how.op, how.process_set, history)
 
         def finish(reduced: torch.Tensor) -> None:
             member.parameter.grad = reduced
@@ -270,9 +270,9 @@ class GradientReducer(_hooks.Step):
 
     def _make_zero(self, member: Member) -> None:
         self._without.append(member.name.decode())
-        dimensions = self._sparse.get(member)
+        history = self._sparse.get(member)
         parameter = member.parameter
-        parameter.grad = torch.zeros_like(parameter) if dimensions is None else empty_like(parameter, dimensions)
+        parameter.grad = torch.zeros_like(parameter) if history is None else empty_like(parameter, history.dimensions)
 
     def cleared(self) -> None:
         """The optimizer has zeroed its gradients, or set them to None."""

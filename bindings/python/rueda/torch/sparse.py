@@ -2,9 +2,11 @@
 
     | count of dimensions | dtype | sparse dimensions | entries | extents ... | indices ... | values ... | up to 8 bytes |
 
-all but the values 64-bit integers.
+all but the values 64-bit integers. Where the ranks' entries were so many the last time that an all-reduce of the whole tensor
+moves fewer bytes, it goes as such, with a column more that counts who has an entry.
 """
 
+import math
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
@@ -12,12 +14,40 @@ import torch
 from rueda import errors, operations
 from rueda._native import lib
 from rueda.handles import Handle
-from rueda.operations import ALLGATHER, Average
-from rueda.process_sets import ProcessSet, global_process_set, ranks_of
+from rueda.operations import ALLGATHER, ALLREDUCE, Average
+from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
+from rueda.session import Session, current
 from rueda.torch import tensors
+from rueda.torch.asynchronous import start_in_place
 from rueda.torch.rows import start_rows, take_bytes
 
 _WORD = 8
+_SMALL = (torch.bool, torch.uint8, torch.int8, torch.int16)  # cannot count ranks
+
+
+# Said, because PyTorch warns of what is not said; before 2.0 there was nothing to say.
+_UNCHECKED = {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
+
+
+class History:
+    """What a rank remembers of the reductions of one tensor, so that the next one goes as is fewer bytes. All ranks remember
+    the same: what they decided together, since the last join."""
+
+    def __init__(self) -> None:
+        self.dimensions = 0  # sparse ones
+        self._entries = 0  # of all ranks together, in the last reduction
+        self._joins = -1
+
+    def goes_dense(self, tensor: torch.Tensor, session: Session, process_set: int) -> bool:
+        """Whether an all-reduce of the whole tensor, once there and once back, is fewer bytes than entries as they were."""
+        if self._joins != session.joins[process_set] or tensor.dtype in _SMALL:
+            return False
+        rows = math.prod(tensor.shape[: tensor.sparse_dim()])
+        row_bytes = math.prod(tensor.shape[tensor.sparse_dim() :]) * tensor.element_size()
+        return self._entries * (_WORD * tensor.sparse_dim() + row_bytes) > 2 * rows * (row_bytes + tensor.element_size())
+
+    def note(self, entries: int, session: Session, process_set: int) -> None:
+        self._entries, self._joins = entries, session.joins[process_set]
 
 
 def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: int = Average,
@@ -28,34 +58,76 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: int = 
     Returns a function that waits and returns the reduced sparse tensor; it raises MismatchError, the same on all ranks, where
     shapes, dtypes or numbers of sparse dimensions differ.
     """
-    return start_sparse(tensor, name, op, process_set).wait
+    return start_sparse(tensor, name, op, process_set, History()).wait
 
 
-def start_sparse(tensor: torch.Tensor, name: Optional[str], op: int, process_set: ProcessSet) -> Handle:
+def start_sparse(tensor: torch.Tensor, name: Optional[str], op: int, process_set: ProcessSet, history: History) -> Handle:
     """The same as a handle, whose result is the reduced tensor."""
     if op not in (Average, operations.Sum):
         raise ValueError("a sparse tensor is reduced with Average or Sum")
     if not tensor.is_sparse:
         raise ValueError(f"the tensor's layout is {tensor.layout}; sparse_allreduce_async() reduces sparse ones")
-    ranks = ranks_of(process_set)
+    ranks, entries = ranks_of(process_set), tensor.detach().coalesce()
+    session, number_of_set = current(), id_of(process_set)
+    divisor = len(ranks) if op == Average else 1
+    history.dimensions = tensor.sparse_dim()
+
+    def finish_dense(handle: Handle) -> torch.Tensor:
+        indices, values, count = _entries_of(table, tensor.shape, tensor.sparse_dim())
+        history.note(count, session, number_of_set)
+        return _reduced(indices, values, divisor, tensor.shape, tensor.device)
 
     def finish(handle: Handle) -> torch.Tensor:
         parts = [_Part(piece) for piece in take_bytes(handle, process_set)]
         _require_equal(name, ranks, parts)
-        values = torch.cat([part.values for part in parts])
-        if op == Average and len(ranks) > 1:
-            values = values / len(ranks)
         indices = torch.cat([part.indices for part in parts], dim=1)
-        return torch.sparse_coo_tensor(indices, values, parts[0].shape, device=tensor.device).coalesce()
+        history.note(indices.shape[1], session, number_of_set)
+        values = torch.cat([part.values for part in parts])
+        return _reduced(indices, values, divisor, parts[0].shape, tensor.device)
 
-    return start_rows(ALLGATHER, _packed(tensor.detach().coalesce()), None, 0, name, process_set, finish)
+    if history.goes_dense(tensor, session, number_of_set):
+        table = _table(entries)
+        handle = start_in_place(session, ALLREDUCE, table, operations.Sum, operations.encode_name(name), number_of_set)
+        handle.then(finish_dense)
+        return handle
+    return start_rows(ALLGATHER, _packed(entries), None, 0, name, process_set, finish)
+
+
+def _reduced(indices: torch.Tensor, values: torch.Tensor, divisor: int, shape: Sequence[int], device: Any) -> torch.Tensor:
+    values = values if divisor == 1 else values / divisor
+    return torch.sparse_coo_tensor(indices, values, shape, device=device, **_UNCHECKED).coalesce()
+
+
+def _table(entries: torch.Tensor) -> torch.Tensor:
+    """The entries in rows of a dense tensor on the host, each with a 1 behind it."""
+    dimensions = entries.sparse_dim()
+    extents = torch.tensor(entries.shape[:dimensions])
+    steps = torch.cat([extents[1:].flip(0).cumprod(0).flip(0), torch.ones(1, dtype=torch.int64)])
+    columns = math.prod(entries.shape[dimensions:])
+    table = torch.zeros(math.prod(entries.shape[:dimensions]), columns + 1, dtype=entries.dtype)
+    rows = (entries.indices().cpu() * steps.unsqueeze(1)).sum(0)
+    values = tensors.resolved(entries.values()).cpu()
+    table[rows] = torch.cat([values.reshape(-1, columns), torch.ones(len(values), 1, dtype=entries.dtype)], dim=1)
+    return table
+
+
+def _entries_of(table: torch.Tensor, shape: Sequence[int], dimensions: int) -> Tuple[torch.Tensor, torch.Tensor, int]:
+    """Indices and values of the rows that somebody had, and how many entries the ranks had together."""
+    counts = table[:, -1].real.double() if table.is_complex() else table[:, -1].double()
+    rows = counts.nonzero().squeeze(1)
+    values = table[rows, :-1].reshape(len(rows), *shape[dimensions:])
+    indices = []
+    for extent in reversed(shape[:dimensions]):
+        indices.append(rows % extent)
+        rows = rows // extent
+    return torch.stack(indices[::-1]), values, int(counts.sum())
 
 
 def empty_like(tensor: torch.Tensor, sparse_dimensions: int) -> torch.Tensor:
     """A sparse tensor of this shape without entries."""
     indices = torch.empty(sparse_dimensions, 0, dtype=torch.int64, device=tensor.device)
     values = torch.empty(0, *tensor.shape[sparse_dimensions:], dtype=tensor.dtype, device=tensor.device)
-    return torch.sparse_coo_tensor(indices, values, tensor.shape)
+    return torch.sparse_coo_tensor(indices, values, tensor.shape, **_UNCHECKED)
 
 
 def _packed(entries: torch.Tensor) -> torch.Tensor:
