@@ -12,8 +12,19 @@ from typing import Any, Callable, Optional
 
 import torch
 
-_frames = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
-_mark = getattr(_frames, "set_code_exec_strategy", None)
+
+def _marker() -> Optional[Callable[[types.CodeType], None]]:
+    """Marks code as not to be looked into; None: this PyTorch knows no such mark."""
+    try:
+        frames = torch._C._dynamo.eval_frame
+        mark, skip = frames.set_code_exec_strategy, frames._FrameAction.SKIP
+        strategy = frames._FrameExecStrategy(skip, skip)
+    except (AttributeError, TypeError):
+        return None
+    return lambda code: mark(code, strategy)
+
+
+_mark = _marker()
 
 
 def leave_alone(*places: Any) -> None:
@@ -36,8 +47,7 @@ def _hide(place: Any, name: str, value: Any) -> None:
     if not isinstance(function, types.FunctionType) or not _is_ours(function.__globals__["__name__"]):
         return
     if _mark is not None:
-        skip = _frames._FrameAction.SKIP
-        _mark(function.__code__, _frames._FrameExecStrategy(skip, skip))  # where it is run
+        _mark(function.__code__)  # where it is run
         function._torchdynamo_disable = True  # where a call of it is compiled
     elif function is value:
         setattr(place, name, _disabled(function))
