@@ -177,6 +177,9 @@ class GradientReducer(_hooks.Step):
         if how.prescale * how.postscale != 1.0:
             raise ValueError(f"{member.name.decode()!r} is sparse: sparse_as_dense=True is needed to scale it")
         history = self._sparse.setdefault(member, History())
+        emptied = history.dimensions > 0 and member.parameter.grad._nnz() == 0  # before PyTorch 2, zero_() changes more than that
+        if emptied and member.parameter.grad.sparse_dim() != history.dimensions:
+            member.parameter.grad = empty_like(member.parameter, history.dimensions)
         member.handle = start_sparse(member.parameter.grad, name, how.op, how.process_set, history)
 
         def finish(reduced: torch.Tensor) -> None:
