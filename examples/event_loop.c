@@ -61,7 +61,7 @@ int main(void) {
   int through = 0;
   int32_t completions = -1;
   unsigned long ticks = 0;
-  if (rueda_init(NULL, &session) != RUEDA_OK) return fail("init");
+  if (rueda_init(NULL, &session) != RUEDA_OK) return fail("no job");
   if (rueda_completion_fd(session, &completions) != RUEDA_OK) return fail("completion_fd");
 
   const struct itimerspec every = {{0, 1000000}, {0, 1000000}}; /* a millisecond */

@@ -11,7 +11,7 @@ static int fail(const char* what) {
 
 int main(void) {
   rueda_session* session = NULL;
-  if (rueda_init(NULL, &session) != RUEDA_OK) return fail("init");
+  if (rueda_init(NULL, &session) != RUEDA_OK) return fail("no job");
 
   float value = (float)rueda_rank(session);
   const int64_t shape[] = {1};

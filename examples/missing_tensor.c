@@ -28,7 +28,7 @@ static int reduce(rueda_session* session, const char* name) {
 int main(void) {
   rueda_session* session = NULL;
   if (rueda_init(NULL, &session) != RUEDA_OK) {
-    fprintf(stderr, "init: %s\n", rueda_last_error());
+    fprintf(stderr, "no job: %s\n", rueda_last_error());
     return 1;
   }
   rueda_set_activity_callback(session, say_where, NULL);

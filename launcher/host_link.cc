@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -18,6 +19,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kLeaves{10000};  // a guard or ssh whose agent is gone
 constexpr int kPingsPerSilence = 5;
+constexpr milliseconds kFindsStore{10000};  // an agent that looks for a way to the store says nothing meanwhile
 
 }  // namespace
 
@@ -50,6 +52,7 @@ Status HostLink::start(const std::vector<std::string>& command, const std::strin
 
 void HostLink::send(const Message& message) {
   if (message.type == MessageType::kStart || message.type == MessageType::kEnd) ordered_ = true;
+  if (message.type == MessageType::kStart) starting_ = true;
   if (link_open_) link_->send(message);
 }
 
@@ -64,6 +67,7 @@ void HostLink::receive(const Message& message) {
   heard_ = SteadyClock::now();
   if (!introduction_) return meet(message);
   if (message.type == MessageType::kPong) return;
+  starting_ = false;
   if (message.type == MessageType::kCutOff) return give_up(message.bytes);  // it ends its ranks by itself
   if (message.type == MessageType::kGuardGone) return lose_guard(message.bytes);
   if (message.type == MessageType::kDone && !ordered_) lose("has an agent that left before it was told to");
@@ -91,8 +95,9 @@ void HostLink::watch_silence() {
   if (silence_.count() == 0) return;
   silence_timer_.start(silence_ / kPingsPerSilence, [this] {
     if (!link_open_) return;
-    if (SteadyClock::now() - heard_ > silence_) {
-      return give_up(fmt::format("has been silent for {} s", std::chrono::duration<double>(silence_).count()));
+    const milliseconds limit = starting_ ? std::max(silence_, kFindsStore) : silence_;
+    if (SteadyClock::now() - heard_ > limit) {
+      return give_up(fmt::format("has been silent for {} s", std::chrono::duration<double>(limit).count()));
     }
     ping();
     watch_silence();
@@ -107,6 +112,7 @@ void HostLink::closed(const Status& why) {
   link_open_ = false;
   silence_timer_.cancel();
   if (why.code() != Code::kPeerLost) unread_ = why.sentence();
+  if (!introduction_ && !unread_.empty()) return give_up(explain());
   reap();
   leave_timer_.start(kLeaves, [this] {
     kill(agent_.pid, SIGKILL);

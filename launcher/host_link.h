@@ -82,9 +82,10 @@ class HostLink {
   int64_t owed_ = 0;
   int wait_status_ = 0;
   bool link_open_ = false;
-  bool running_ = false;  // the process that leads there
-  bool ordered_ = false;  // to start its ranks, or to end
-  bool done_ = false;     // the agent said so
+  bool running_ = false;   // the process that leads there
+  bool ordered_ = false;   // to start its ranks, or to end
+  bool starting_ = false;  // it was ordered to start its ranks, and has said nothing since
+  bool done_ = false;      // the agent said so
   bool lost_ = false;
   bool over_ = false;
 };

@@ -159,10 +159,9 @@ int Job::exit_code() const {
 void Job::watch_start() {
   const auto limit = std::chrono::duration_cast<milliseconds>(arguments_.start_timeout);
   if (limit.count() == 0) return;
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
-  start_timer_.start(limit, [this, seconds] {
-    if (!hosts_.answered()) return hosts_.end_waiting(seconds);
-    fail(fmt::format("only {} of {} ranks started within {} s", started_, size(), seconds.count()));
+  start_timer_.start(limit, [this] {
+    if (!hosts_.answered()) return hosts_.end_waiting(arguments_.start_timeout);
+    fail(fmt::format("only {} of {} ranks started within {} s", started_, size(), arguments_.start_timeout.count()));
   });
 }
 
@@ -315,10 +314,12 @@ void Job::pass_sentence(const Failure& failure) {
 }
 
 // SIGTERM says that the job is to end, in the time that schedulers leave: the agents see to it, and another one changes
-// nothing of that. SIGINT may mean less, as in a debugger or a REPL, so its first time is the ranks' to answer.
+// nothing of that. SIGINT may mean less, as in a debugger or a REPL, so its first time is the ranks' to answer. Before
+// there are ranks to take them, signals do what they do to a program that handles none.
 void Job::signalled(int signal) {
+  if (signal == SIGWINCH && !begun_) return;  // ranks will find the window as it is
   const bool asks_to_end = signal == SIGINT || signal == SIGTERM;
-  if (asks_to_end && !begun_) {
+  if (!begun_) {
     if (!std::exchange(asked_to_end_, true)) fault_code_ = 128 + signal;
     hosts_.drop_unanswered();
     return fail(fmt::format("ended by {} before the ranks started", describe_signal(signal)));

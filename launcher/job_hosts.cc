@@ -74,6 +74,7 @@ void JobHosts::settle() {
                        return link->introduction().has_value() && link->open();
                      });
     if (all) {
+      tell_twins();
       events_.all_here();
     } else {
       events_.some_failed(failures_);
@@ -84,7 +85,22 @@ void JobHosts::settle() {
   events_.over();
 }
 
-void JobHosts::end_waiting(std::chrono::seconds waited) {
+/// Two names of one machine are two hosts to everybody.
+void JobHosts::tell_twins() {
+  for (auto link = links_.begin(); link != links_.end(); ++link) {
+    const auto& own = (*link)->introduction()->addresses;
+    const auto same = [&](const auto& other) { return other->introduction()->addresses == own; };
+    const auto twin = std::find_if(links_.begin(), link, same);
+    if (twin == link || own.empty()) continue;
+    events_.say(
+        fmt::format("hosts {} and {} are one machine, with address {}: give all its slots to one name ({}:{}), else "
+                    "its ranks count as on two hosts and share no memory",
+                    (*twin)->name(), (*link)->name(), own.front(), (*twin)->name(),
+                    (*twin)->share().host.slots + (*link)->share().host.slots));
+  }
+}
+
+void JobHosts::end_waiting(std::chrono::duration<double> waited) {
   for (size_t index = 0; index < links_.size(); ++index) {
     if (!settled_[index]) links_[index]->give_up(fmt::format("did not answer within {} s", waited.count()));
   }

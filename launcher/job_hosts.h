@@ -38,7 +38,7 @@ class JobHosts {
   /// Says where `host` is and what it has, as soon as it has answered.
   void describe_hosts() { describe_ = true; }
   /// Time is up: hosts that have not answered have failed.
-  void end_waiting(std::chrono::seconds waited);
+  void end_waiting(std::chrono::duration<double> waited);
   /// The user has no more patience: hosts that have not answered are given up without a sentence.
   void drop_unanswered();
 
@@ -57,6 +57,7 @@ class JobHosts {
   void introduced(size_t host);
   void host_lost(size_t host, const std::string& why);
   void settle();
+  void tell_twins();
 
   EventLoop& loop_;
   Events events_;

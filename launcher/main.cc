@@ -140,8 +140,19 @@ int check(const Arguments& arguments) {
   return placed.ok() ? check_hosts(arguments, plan) : refuse(placed.sentence());
 }
 
+// Flags that nothing comes of. Users of Horovod may have them in their scripts, whose hvdrun chooses MPI by itself.
+void tell_unused(const Arguments& arguments) {
+  const bool for_mpi = !arguments.mpi_args.empty() || !arguments.binding_args.empty() || arguments.tcp;
+  if (!for_mpi || arguments.mpi) return;
+  std::fputs("hvdrun: --mpi-args, --binding-args and --tcp have no effect without --mpi\n", stderr);
+}
+
 int run(const Arguments& arguments) {
   if (arguments.command.empty()) return refuse("no program to run; hvdrun --help says how");
+  tell_unused(arguments);
+  if (const std::string& key = arguments.ssh.identity_file; !key.empty() && access(key.c_str(), R_OK) != 0) {
+    return refuse(fmt::format("--ssh-identity-file {}: {}", key, std::strerror(errno)));
+  }
   JobPlan plan;
   Status ready = place_ranks(arguments.processes, read_hosts(arguments, plan), plan);
   if (ready.ok()) ready = read_own_settings(arguments, plan);

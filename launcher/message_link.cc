@@ -33,7 +33,8 @@ MessageLink::MessageLink(EventLoop& loop, UniqueFd in, UniqueFd out, MessageRead
 void MessageLink::read() {
   std::array<std::byte, kReadBytes> buffer;
   const ssize_t got = ::read(in_.get(), buffer.data(), buffer.size());
-  if (got == 0) return close({Code::kPeerLost, "the other end has closed"});
+  // Reset: it closed while something of ours was on its way to it.
+  if (got == 0 || (got < 0 && errno == ECONNRESET)) return close({Code::kPeerLost, "the other end has closed"});
   if (got < 0 && !try_again(errno)) {
     return close({Code::kSystem, fmt::format("reading from the other end: {}", std::strerror(errno))});
   }

@@ -129,7 +129,11 @@ bool start_rank(const StartOrder& order, const RankOrder& rank, InputFrom input,
   int error = 0;
   if (read(report.read.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
     waitpid(pid, nullptr, 0);
-    const UniqueFd folder(open(order.directory.c_str(), O_PATH | O_CLOEXEC));
+    const UniqueFd folder(open(order.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!folder.valid()) {
+      return fail(failure, errno,
+                  fmt::format("its working folder {}, which hvdrun has on its own host", order.directory));
+    }
     const bool there =
         error == ENOENT && folder.valid() && faccessat(folder.get(), order.program.c_str(), F_OK, 0) == 0;
     return fail(failure, error,

@@ -63,7 +63,12 @@ std::string explain_command_end(const std::string& command, int wait_status, std
   if (last_line.starts_with(prefix)) last_line.remove_prefix(prefix.size());
   const std::string said = last_line.empty() ? "" : fmt::format(": {}", without_controls(last_line));
   const int code = exit_code_of(wait_status);
-  if (code == kSshFailed) return "cannot be reached by " + command + (said.empty() ? ": it says nothing" : said);
+  if (code == kSshFailed) {
+    const bool stranger = last_line.find("Host key verification failed") != std::string_view::npos;
+    return "cannot be reached by " + command + (said.empty() ? ": it says nothing" : said) +
+           (stranger ? " (log in there by hand once, so that ssh knows the host, or see to its key in known_hosts)"
+                     : "");
+  }
   if (code == kNotFound)
     return fmt::format("has no hvdrun that starts, neither {} nor one in the PATH there{}", hvdrun, said);
   return fmt::format("has no agent: {} {} before it answered{}", command, describe_wait_status(wait_status), said);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 
 #include "bindings/c/callback_store.h"
 #include "bindings/c/check_settings.h"
@@ -104,7 +105,9 @@ Result<Deadline> init_deadline(const rueda_init_options& options, const Settings
     return Status(Code::kInvalidArgument, "timeout_seconds is " + std::to_string(options.timeout_seconds) +
                                               "; seconds from 0 (RUEDA_INIT_TIMEOUT_SECONDS) to infinity are allowed");
   }
-  return deadline_in(options.timeout_seconds > 0 ? options.timeout_seconds : settings.init_timeout.count());
+  if (options.timeout_seconds > 0) return deadline_in(options.timeout_seconds);
+  const double seconds = settings.init_timeout.count();
+  return deadline_in(seconds > 0 ? seconds : std::numeric_limits<double>::infinity());
 }
 
 Result<std::unique_ptr<DataPlane>> make_data_plane(const Settings& settings, const Plugins& plugins) {

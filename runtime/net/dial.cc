@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -22,6 +23,10 @@ constexpr auto kFirstDialPause = 10ms;
 constexpr auto kLongestDialPause = 500ms;
 // Rounds in which every address said "connection refused" before the peer counts as gone: about 0.3 s.
 constexpr int kRefusedRounds = 6;
+/// For how long no address of a peer whose data is waited for may connect: where each says why at once, as without a
+/// route, and where some keep silent, as behind a firewall.
+constexpr auto kUnreachable = 5s;
+constexpr auto kSilent = 15s;
 
 /// Waits for a stream operation that reports through `result`; closes the stream if it does not come.
 Status finish(const LoopWait& wait, SecureStream& stream, const std::optional<Status>& result) {
@@ -83,11 +88,13 @@ class Dialling {
     RUEDA_RETURN_IF_ERROR(list_addresses());
     std::chrono::nanoseconds pause = kFirstDialPause;
     for (int refused_rounds = 0;;) {
+      const auto begin = SteadyClock::now();
       auto stream = try_all();
       if (stream.ok()) return stream;
       if (wait_.abort != nullptr && wait_.abort->raised()) return wait_.abort->why();
       refused_rounds = all_refused_ ? refused_rounds + 1 : 0;
       if (refused_rounds == kRefusedRounds) return Status(Code::kPeerLost, complaint(), peer_);
+      if (out_of_reach(begin)) return Status(Code::kPeerLost, complaint());  // and nobody need be dead
       if (wait_.deadline.passed()) return Status(Code::kTimeout, complaint(), peer_);
       const Status paused = wait_.within(pause).until([] { return false; });
       if (paused.code() != Code::kTimeout) return paused;
@@ -96,6 +103,20 @@ class Dialling {
   }
 
  private:
+  /// Whether a peer that others wait for with us has been out of reach long enough. `begin`: of the last round.
+  bool out_of_reach(SteadyClock::time_point begin) {
+    if (connected_) {
+      since_.reset();
+      return false;
+    }
+    if (!since_) {
+      since_ = begin;
+      log(LogLevel::kInfo, "{}; trying again", complaint());
+    }
+    if (purpose_ != HelloPurpose::kData) return false;
+    return wait_.deadline.passed() || SteadyClock::now() - *since_ >= (all_answered_ ? kUnreachable : kSilent);
+  }
+
   /// Those that can be the peer's: a loopback address of another host is our own, and only there if nothing else is.
   Status list_addresses() {
     const PeerAddress& target = epoch_.peer(peer_);
@@ -116,12 +137,15 @@ class Dialling {
     std::vector<size_t> left(addresses_.size());
     std::iota(left.begin(), left.end(), size_t{0});
     all_refused_ = !left.empty();
+    connected_ = false;
     while (!left.empty()) {
       std::vector<SocketAddress> these;
       for (const size_t index : left) these.push_back(addresses_[index]);
       ConnectFailures failures;
       auto connected = connect_first(wait_.within(kTryTime), these, failures);
       if (!connected.ok()) {
+        all_answered_ =
+            std::none_of(failures.reasons.begin(), failures.reasons.end(), std::mem_fn(&std::string::empty));
         // The last round ends with the deadline, and what it did not learn was known before.
         for (size_t i = 0; i < failures.reasons.size(); ++i) {
           if (!failures.reasons[i].empty()) reasons_[left[i]] = failures.reasons[i];
@@ -130,6 +154,7 @@ class Dialling {
         return connected.status();
       }
       all_refused_ = false;
+      connected_ = true;
       const size_t place = connected.value().index;
       auto stream = prove_here(std::move(connected.value().fd), left[place]);
       if (stream.ok() || (wait_.abort != nullptr && wait_.abort->raised())) return stream;
@@ -167,8 +192,11 @@ class Dialling {
   uint32_t number_;
   std::shared_ptr<TlsContext> tls_;
   std::vector<SocketAddress> addresses_;
-  std::vector<std::string> reasons_;  // by address, of the last try
-  bool all_refused_ = false;          // in the last round
+  std::vector<std::string> reasons_;              // by address, of the last try
+  bool all_refused_ = false;                      // in the last round
+  bool all_answered_ = false;                     // likewise: no address kept silent
+  bool connected_ = false;                        // likewise: some address led to somebody
+  std::optional<SteadyClock::time_point> since_;  // since when no address has
 };
 
 }  // namespace

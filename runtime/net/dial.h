@@ -14,9 +14,10 @@ namespace rueda::core {
 /// All of the peer's addresses are tried, the earlier ones first (`connect_first`), and what proves to be the peer is
 /// taken and said at `info`; a round without success is repeated with growing pauses until the deadline. Loopback
 /// addresses of another host are left out, unless it gave no others.
-/// kPeerLost: every address refused connections several times over: nobody listens there any more. kTimeout: anything
-/// else until the deadline. Both name the peer, and every address with its last cause. The abort reason if the epoch
-/// ends.
+/// kPeerLost: every address refused connections several times over: nobody listens there any more; without a rank: no
+/// address of a peer whose data is waited for has connected for 5 s, 15 s where some keep silent, or until the
+/// deadline. kTimeout: anything else until the deadline. All name the peer, and every address with its last cause. The
+/// abort reason if the epoch ends.
 Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const TransportEpoch& epoch, int peer,
                                            HelloPurpose purpose, uint32_t number, std::shared_ptr<TlsContext> tls);
 

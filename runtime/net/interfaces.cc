@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <memory>
+#include <optional>
 #include <span>
 #include <sstream>
 #include <system_error>
@@ -72,28 +73,42 @@ std::span<const unsigned char> bytes_of(const SocketAddress& address) {
   return {reinterpret_cast<const unsigned char*>(&reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr), 4};
 }
 
-/// Whether `address` lies in `network`, as 10.1.0.0/16; false for anything that is no CIDR.
-bool lies_in(const std::string& address, const std::string& network) {
-  const size_t slash = network.find('/');
-  if (slash == std::string::npos) return false;
+/// An address and how many of its first bits count, as 10.1.0.0/16.
+struct Network {
+  SocketAddress base;
   unsigned prefix = 0;
-  const char* const end = network.data() + network.size();
-  const auto parsed = std::from_chars(network.data() + slash + 1, end, prefix);
-  const auto base = SocketAddress::parse(network.substr(0, slash), 0);
+};
+
+/// Nothing: it is no CIDR.
+std::optional<Network> network_of(const std::string& text) {
+  const size_t slash = text.find('/');
+  if (slash == std::string::npos) return std::nullopt;
+  unsigned prefix = 0;
+  const char* const end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data() + slash + 1, end, prefix);
+  const auto base = SocketAddress::parse(text.substr(0, slash), 0);
+  if (parsed.ec != std::errc() || parsed.ptr != end || !base.ok()) return std::nullopt;
+  if (prefix > 8 * bytes_of(base.value()).size()) return std::nullopt;
+  return Network{base.value(), prefix};
+}
+
+bool lies_in(const std::string& address, const Network& network) {
   const auto own = SocketAddress::parse(address, 0);
-  if (parsed.ec != std::errc() || parsed.ptr != end || !base.ok() || !own.ok()) return false;
-  const auto a = bytes_of(base.value()), b = bytes_of(own.value());
-  if (a.size() != b.size() || prefix > 8 * a.size()) return false;
+  if (!own.ok()) return false;
+  const auto a = bytes_of(network.base), b = bytes_of(own.value());
+  if (a.size() != b.size()) return false;
   for (size_t i = 0; i < a.size(); ++i) {
-    const unsigned bits = prefix < 8 * i ? 0 : std::min<unsigned>(8, prefix - static_cast<unsigned>(8 * i));
+    const auto before = static_cast<unsigned>(8 * i);
+    const unsigned bits = network.prefix < before ? 0 : std::min<unsigned>(8, network.prefix - before);
     const unsigned mask = 0xff00u >> bits & 0xffu;
     if (((a[i] ^ b[i]) & mask) != 0) return false;
   }
   return true;
 }
 
-bool matches(const Interface& one, const std::string& wanted) {
-  return one.address == wanted || ::fnmatch(wanted.c_str(), one.name.c_str(), 0) == 0 || lies_in(one.address, wanted);
+bool matches(const Interface& one, const std::string& wanted, const std::optional<Network>& network) {
+  if (network) return lies_in(one.address, *network);
+  return one.address == wanted || ::fnmatch(wanted.c_str(), one.name.c_str(), 0) == 0;
 }
 
 void add(std::vector<std::string>& addresses, const std::string& address) {
@@ -114,8 +129,14 @@ Result<std::vector<std::string>> listen_addresses(const std::string& choice) {
     std::istringstream list(choice);
     bool known = false;
     for (std::string wanted; std::getline(list, wanted, ',');) {
+      const std::optional<Network> network = network_of(wanted);
+      if (!network && wanted.find('/') != std::string::npos) {
+        return Status(Code::kInvalidArgument,
+                      "RUEDA_NETWORK_INTERFACES: \"" + wanted + "\" in \"" + choice +
+                          "\" is no network; one is an address, / and how many of its bits count");
+      }
       for (const Interface& one : found.value()) {
-        if (!matches(one, wanted)) continue;
+        if (!matches(one, wanted, network)) continue;
         known = true;
         if (!one.loopback) add(result, one.address);
       }

@@ -239,7 +239,11 @@ Status Forming::publish_hosts() {
                                       : first_failure(reports);
   std::vector<uint64_t> numbers;
   if (verdict.ok()) {
-    for (const int host : partition(plan.ranks, reports)) numbers.push_back(static_cast<uint64_t>(host));
+    const std::vector<int> hosts = partition(plan.ranks, reports);
+    numbers.assign(hosts.begin(), hosts.end());
+    if (const std::string apart = why_apart(plan.ranks, reports, hosts); !apart.empty()) {
+      log(LogLevel::kWarning, "{}", apart);
+    }
   }
   RUEDA_RETURN_IF_ERROR(store_.set(hosts_key(plan.job, plan.epoch), encode(verdict, numbers)));
   return verdict;

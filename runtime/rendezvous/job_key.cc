@@ -70,6 +70,11 @@ Result<JobKey> key_from_descriptor(const std::string& text) {
   if (error != std::errc() || end != text.data() + text.size() || number < 3) {
     return refuse(variable, "\"" + text + "\" is not allowed; allowed: the number of an open descriptor, 3 or more");
   }
+  if (::fcntl(number, F_GETFD) < 0) {
+    return refuse(variable, "descriptor " + text +
+                                " is closed: a program between the launcher and this one did not pass "
+                                "it on (Python's subprocess does with close_fds=False)");
+  }
   const UniqueFd fd(number);
   auto key = read_key(fd.get(), variable);
   if (key.ok()) once.key = key.value();

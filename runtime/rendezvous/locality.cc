@@ -6,7 +6,10 @@
 #include <bit>
 #include <cerrno>
 #include <map>
+#include <set>
 #include <system_error>
+
+#include "runtime/base/rank_ranges.h"
 
 namespace rueda::core {
 namespace {
@@ -18,6 +21,7 @@ constexpr size_t kLargestSlot = 256 * 1024;
 constexpr size_t kRingBudget = size_t{2} << 20;
 constexpr size_t kLargestRing = 16 * 1024;
 constexpr size_t kSmallestRing = 4096;
+constexpr size_t kMostRangeBytes = 200;
 
 }  // namespace
 
@@ -31,27 +35,48 @@ std::vector<int> neighbours(std::span<const Endpoint> ranks, int rank) {
 }
 
 std::vector<int> partition(std::span<const Endpoint> ranks, std::span<const LocalReport> reports) {
-  std::vector<bool> alone(ranks.size(), false);
+  std::set<std::pair<size_t, size_t>> apart;
   for (size_t rank = 0; rank < reports.size(); ++rank) {
     for (const LocalReport::Failure& failure : reports[rank].failures) {
       const auto other = static_cast<size_t>(failure.rank);
-      if (other >= ranks.size()) continue;
-      alone[rank] = alone[other] = true;
+      if (other < ranks.size()) apart.emplace(std::min(rank, other), std::max(rank, other));
     }
   }
   std::vector<int> host_of(ranks.size());
-  std::map<std::string, int> numbers;
-  int next = 0;
+  std::vector<std::vector<size_t>> hosts;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (alone[rank]) {
-      host_of[rank] = next++;
-      continue;
-    }
-    const auto [place, added] = numbers.try_emplace(ranks[rank].host, next);
-    if (added) ++next;
-    host_of[rank] = place->second;
+    const auto takes = [&](const std::vector<size_t>& members) {
+      return ranks[members.front()].host == ranks[rank].host &&
+             std::none_of(members.begin(), members.end(), [&](size_t each) {
+               return apart.contains({each, rank});
+             });
+    };
+    auto host = std::find_if(hosts.begin(), hosts.end(), takes);
+    if (host == hosts.end()) host = hosts.emplace(hosts.end());
+    host->push_back(rank);
+    host_of[rank] = static_cast<int>(host - hosts.begin());
   }
   return host_of;
+}
+
+std::string why_apart(std::span<const Endpoint> ranks, std::span<const LocalReport> reports,
+                      std::span<const int> host_of) {
+  for (size_t rank = 0; rank < reports.size(); ++rank) {
+    if (reports[rank].failures.empty()) continue;
+    const LocalReport::Failure& failure = reports[rank].failures.front();
+    const std::string& name = ranks[rank].host;
+    std::map<int, std::vector<int>> hosts;
+    for (size_t other = 0; other < ranks.size(); ++other) {
+      if (ranks[other].host == name) hosts[host_of[other]].push_back(static_cast<int>(other));
+    }
+    std::string text = "host " + name + " is " + std::to_string(hosts.size()) + " that share no memory";
+    for (const auto& [number, members] : hosts) {
+      text += (number == hosts.begin()->first ? ": " : " and ") + bounded_rank_ranges(members, {}, kMostRangeBytes);
+    }
+    return text + "; rank " + std::to_string(rank) + " with rank " + std::to_string(failure.rank) + ": " +
+           failure.reason;
+  }
+  return {};
 }
 
 SegmentLayout layout_for(const Settings& settings, int local_size) {

@@ -13,9 +13,13 @@ namespace rueda::core {
 std::vector<int> neighbours(std::span<const Endpoint> ranks, int rank);
 
 /// By rank, the number of its host; hosts are numbered by their lowest rank. Ranks share a host if the launcher gave
-/// them one name and memory passed between them; a rank in any failed pair is a host of its own. `reports` by rank.
-/// Pure.
+/// them one name and memory passed between all of them, whichever of two reported: each rank goes to the first host
+/// that takes it. `reports` by rank. Pure.
 std::vector<int> partition(std::span<const Endpoint> ranks, std::span<const LocalReport> reports);
+/// Where one name stands for several hosts of `host_of`, a sentence that says which ranks each has, and why; else
+/// empty. Pure.
+std::string why_apart(std::span<const Endpoint> ranks, std::span<const LocalReport> reports,
+                      std::span<const int> host_of);
 
 /// What a rank's segment holds on a host of `local_size` ranks: at most 20 MiB whatever the settings.
 SegmentLayout layout_for(const Settings& settings, int local_size);

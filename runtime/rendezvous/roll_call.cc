@@ -66,8 +66,24 @@ Status RollCall::who_is_absent() {
 Status RollCall::missing(const std::vector<int>& ranks) {
   return {Code::kTimeout,
           "init: " + rank_ranges(ranks, {}) + " of " + std::to_string(size_) + " did not come before the deadline" +
-              came_twice(),
+              other_sizes() + came_twice(),
           ranks.empty() ? -1 : ranks.front()};
+}
+
+/// "; rank 1 (host a, pid 7) says that there are 2 ranks", for each rank that came for a job of another size.
+std::string RollCall::other_sizes() {
+  std::string text;
+  for (int rank = 0; rank < size_; ++rank) {
+    const auto total = store_.add(wishes_key(job_, rank), 0);
+    if (!total.ok() || total.value() == 0) continue;
+    const auto bytes = store_.get(wish_key(job_, rank, total.value()), now());
+    const auto wish = bytes.ok() ? decode_wish(bytes.value()) : Result<Wish>(bytes.status());
+    if (!wish.ok() || wish.value().protocol != kProtocolNumber || wish.value().size == size_) continue;
+    const Endpoint& from = wish.value().endpoint;
+    text += "; rank " + std::to_string(rank) + " (host " + from.host + ", pid " + std::to_string(from.pid) +
+            ") says that there are " + std::to_string(wish.value().size) + " ranks";
+  }
+  return text;
 }
 
 /// Who says that they are this rank, in its last few wishes that stand: the latest first, each process once.

@@ -52,6 +52,7 @@ class RollCall {
   Status missing(const std::vector<int>& ranks);
   std::vector<Endpoint> claimants(int rank);
   std::string came_twice();
+  std::string other_sizes();
 
   Store& store_;
   std::string job_;

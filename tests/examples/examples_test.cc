@@ -82,6 +82,17 @@ TEST_CASE("programs that a shell runs one after the other as one rank all join t
   CHECK(rueda::test::all_matches(result.output, "rank ([0-9]) of 2: the ranks add up to 1").size() == 4);
 }
 
+TEST_CASE("a program between that closes the key is told as the reason, and a start without a limit starts") {
+  const std::string hello = RUEDA_TEST_BIN "/hello_allreduce";
+  const Run between =
+      run(RUEDA_TEST_BIN "/hvdrun -np 2 python3 -c \"import subprocess; subprocess.check_call(['" + hello + "'])\"");
+  INFO(between.output);
+  CHECK(between.exit_code != 0);
+  CHECK(between.output.find("is closed: a program between the launcher and this one did not pass it on") !=
+        std::string::npos);
+  CHECK(run(RUEDA_TEST_BIN "/hvdrun --start-timeout 0 -np 2 " + hello).exit_code == 0);
+}
+
 TEST_CASE("ranks that are still joining are told who died meanwhile") {
   const std::string hello = std::string(RUEDA_TEST_BIN) + "/hello_allreduce";
   const Run result = run(std::string(RUEDA_TEST_BIN) +

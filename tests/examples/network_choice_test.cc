@@ -88,3 +88,28 @@ TEST_CASE("where no address leads to a peer each one's reason is told") {
     CHECK_THAT(run.err(), Contains("[" + NetLab::address6(1, network) + "]:"));
   }
 }
+
+TEST_CASE("two hosts that never reached each other are told with each address and its reason") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 3, .networks = 2});
+  for (int network = 0; network < 2; ++network) {
+    static_cast<void>(lab.shell(2, "ip route add unreachable " + NetLab::address(1, network) +
+                                       "; ip -6 route add unreachable " + NetLab::address6(1, network)));
+  }
+  HvdrunProcess run(hello({"-H", "node1,node2,node3"}), lab.on(0));
+  CHECK(run.wait() != 0);
+  INFO(run.err());
+  CHECK_THAT(run.err(), Contains("allreduce \"hello\" failed: rank 2 cannot reach rank 1 (host node2, pid "));
+  CHECK_THAT(run.err(), Contains("rank 2 cannot reach rank 1") && Contains("; trying again"));
+  for (int network = 0; network < 2; ++network) {
+    CHECK_THAT(run.err(), Contains(NetLab::address(1, network) + ":") && Contains("No route to host"));
+  }
+}
+
+TEST_CASE("a network that is none is refused, also beside one that is") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  HvdrunProcess run(hello({"--network-interfaces", "eth0,10.77.0.0/99", "-H", "node1,node2"}), lab.on(0));
+  CHECK(run.wait() == 1);
+  CHECK_THAT(run.err(), Contains("\"10.77.0.0/99\" in \"eth0,10.77.0.0/99\" is no network"));
+}

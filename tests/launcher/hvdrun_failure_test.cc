@@ -213,6 +213,15 @@ TEST_CASE("a working folder that was removed is an error before anything starts"
       "hvdrun: the working folder, in which the ranks are to run, cannot be told: No such file or directory\ncode 1\n");
 }
 
+TEST_CASE("flags that nothing comes of are told, and a key file that is not there is refused") {
+  HvdrunProcess unused({"--tcp", "true"}, {});
+  CHECK(unused.wait() == 2);  // no number of ranks
+  CHECK_THAT(unused.err(), Contains("--tcp have no effect without --mpi"));
+  HvdrunProcess key({"-i", "/nowhere", "-np", "1", "true"});
+  CHECK(key.wait() == 2);
+  CHECK(key.last_error() == "hvdrun: --ssh-identity-file /nowhere: No such file or directory");
+}
+
 TEST_CASE("descriptors 0 to 2 may be closed") {
   for (const std::string closed : {"<&- >&-", "<&- >&- 2>&-", ">&- 2>&-", "<&-"}) {
     INFO(closed);

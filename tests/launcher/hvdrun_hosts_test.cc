@@ -155,7 +155,9 @@ TEST_CASE("a host whose key changed is not trusted") {
                                      "/etc/ssh/ssh_known_hosts"));
   HvdrunProcess run({"-H", "node2:1", "true"}, lab.on(0));
   CHECK(run.wait() == 1);
-  CHECK(run.last_error() == "hvdrun: host node2 cannot be reached by ssh: Host key verification failed.");
+  CHECK(run.last_error() ==
+        "hvdrun: host node2 cannot be reached by ssh: Host key verification failed. (log in there by "
+        "hand once, so that ssh knows the host, or see to its key in known_hosts)");
 }
 
 TEST_CASE("port and key file are those of the flags") {
@@ -200,6 +202,38 @@ TEST_CASE("a host that does not answer in time is named, and so is Ctrl-C before
   broken_off.send_by_name("hvdrun", SIGINT);
   CHECK(broken_off.wait() == 130);
   CHECK(broken_off.last_error() == "hvdrun: ended by signal 2 (Interrupt) before the ranks started");
+}
+
+TEST_CASE("a hangup before the ranks run ends hvdrun, and a new size of the window hides no reason") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  lab.write_file(1, "/etc/ssh/sshrc", "exec sleep 1000\n");
+  HvdrunProcess hung_up({"--verbose", "-H", "node1:1,node2:1", "echo", "ran"}, lab.on(0));
+  hung_up.read_errors_until("host node1 (node1) is this one");
+  hung_up.send_by_name("hvdrun", SIGHUP);
+  CHECK(hung_up.wait() == 129);
+  CHECK(hung_up.last_error() == "hvdrun: ended by signal 1 (Hangup) before the ranks started");
+  HvdrunProcess resized({"--verbose", "-H", "node1:1,10.77.1.77:1", "echo", "ran"}, lab.on(0));
+  resized.read_errors_until("host node1 (node1) is this one");
+  resized.send_by_name("hvdrun", SIGWINCH);
+  CHECK(resized.wait() == 1);
+  CHECK_THAT(resized.last_error(), Contains("host 10.77.1.77 cannot be reached by ssh: connect to host 10.77.1.77"));
+}
+
+TEST_CASE("two names of one machine are told, and a working folder that another host does not have") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  HvdrunProcess twins({"-H", "node1:1,node2:1,localhost:2", "true"}, lab.on(0));
+  CHECK(twins.wait() == 0);
+  CHECK_THAT(twins.err(),
+             Contains("hvdrun: hosts node1 and localhost are one machine, with address 10.77.1.1: give all "
+                      "its slots to one name (node1:3)") &&
+                 !Contains("node2"));
+  auto elsewhere = lab.on(0);
+  elsewhere.insert(elsewhere.end(), {"sh", "-c", "mkdir /run/only && cd /run/only && exec \"$@\"", "sh"});
+  HvdrunProcess folder({"-H", "node1:1,node2:1", "true"}, elsewhere);
+  CHECK(folder.wait() != 0);
+  CHECK_THAT(folder.err(), Contains("its working folder /run/only, which hvdrun has on its own host: No such file"));
 }
 
 TEST_CASE("with --verbose a line for each host says what it has and how it is reached") {

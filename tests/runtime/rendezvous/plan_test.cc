@@ -70,13 +70,28 @@ TEST_CASE("hosts are numbered by their lowest rank") {
   CHECK(neighbours(ranks, 3) == std::vector<int>{1});
 }
 
-TEST_CASE("a rank in a failed pair is a host of its own, so that sharing is a partition") {
+TEST_CASE("ranks of a failed pair are on two hosts, so that sharing is a partition") {
   const auto ranks = endpoints({"a", "a", "a", "a"});
   std::vector<LocalReport> reports(4);
   reports[3].failures.push_back({1, "no memfd"});  // only one side saw it
-  CHECK(partition(ranks, reports) == std::vector<int>{0, 1, 0, 2});
+  const std::vector<int> hosts = {0, 0, 0, 1};
+  CHECK(partition(ranks, reports) == hosts);
+  CHECK(why_apart(ranks, reports, hosts) ==
+        "host a is 2 that share no memory: ranks 0-2 and rank 3; rank 3 with rank 1: no memfd");
   reports[0].failures.push_back({99, "out of range is ignored"});
-  CHECK(partition(ranks, reports) == std::vector<int>{0, 1, 0, 2});
+  CHECK(partition(ranks, reports) == hosts);
+  CHECK(why_apart(ranks, std::vector<LocalReport>(4), std::vector<int>(4)).empty());
+}
+
+TEST_CASE("two machines of one name are two hosts") {
+  const auto ranks = endpoints({"localhost", "localhost", "localhost", "localhost"});
+  std::vector<LocalReport> reports(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    for (const int other : rank < 2 ? std::vector<int>{2, 3} : std::vector<int>{0, 1}) {
+      reports[static_cast<size_t>(rank)].failures.push_back({other, "no answer"});
+    }
+  }
+  CHECK(partition(ranks, reports) == std::vector<int>{0, 0, 1, 1});
 }
 
 TEST_CASE("a layout keeps its budget whatever lanes and ranks") {

@@ -38,6 +38,16 @@ TEST_CASE("processes that say they are one rank are named by whoever misses anot
   CHECK_THAT(first.await_answer("w1/nonce", soon()).status().sentence(), Contains("rank 1 came twice"));
 }
 
+TEST_CASE("ranks that came for a job of another size are named with it") {
+  MemoryStore store;
+  RollCall zero(store, "job", 3), one(store, "job", 2);
+  REQUIRE(zero.leave_wish(wish_of(0, 3, "w0", 10)).ok());
+  REQUIRE(one.leave_wish(wish_of(1, 2, "w1", 11)).ok());
+  CHECK_THAT(
+      zero.gather(soon()).status().sentence(),
+      Contains("rank 2 of 3 did not come before the deadline; rank 1 (host a, pid 11) says that there are 2 ranks"));
+}
+
 TEST_CASE("a process that comes again is one, and so is one whose other wish was withdrawn") {
   MemoryStore store;
   RollCall call(store, "job", 2);
