@@ -21,7 +21,7 @@ constexpr size_t kLargestSlot = 256 * 1024;
 constexpr size_t kRingBudget = size_t{2} << 20;
 constexpr size_t kLargestRing = 16 * 1024;
 constexpr size_t kSmallestRing = 4096;
-constexpr size_t kMostRangeBytes = 200;
+constexpr size_t kMostHostBytes = 200;
 
 }  // namespace
 
@@ -71,7 +71,7 @@ std::string why_apart(std::span<const Endpoint> ranks, std::span<const LocalRepo
     }
     std::string text = "host " + name + " is " + std::to_string(hosts.size()) + " that share no memory";
     for (const auto& [number, members] : hosts) {
-      text += (number == hosts.begin()->first ? ": " : " and ") + bounded_rank_ranges(members, {}, kMostRangeBytes);
+      text += (number == hosts.begin()->first ? ": " : " and ") + bounded_rank_ranges(members, {}, kMostHostBytes);
     }
     return text + "; rank " + std::to_string(rank) + " with rank " + std::to_string(failure.rank) + ": " +
            failure.reason;

@@ -36,6 +36,25 @@ TEST_CASE("in an allocation of Slurm hvdrun takes its hosts, and srun starts the
   CHECK_THAT(run.err(), Contains("host node2 (node2) is reached"));
 }
 
+TEST_CASE("--launcher says who starts the agents, whatever the batch system is") {
+  SlurmLab::skip_without();
+  SlurmLab slurm(2, 4);
+  slurm.lab().write_file(1, "/etc/ssh/sshrc", "touch /run/by_ssh\n");
+  const auto by_ssh = [&] {
+    return slurm.lab().shell(1, "if test -e /run/by_ssh; then rm /run/by_ssh; echo yes; fi") == "yes\n";
+  };
+  HvdrunProcess ssh({"--launcher", "ssh", "hostname"}, in_allocation(slurm));
+  CHECK(ssh.wait() == 0);
+  INFO(ssh.err());
+  CHECK_THAT(ssh.out(), Contains("[3]<stdout>:node2"));
+  CHECK(by_ssh());
+  HvdrunProcess srun({"--launcher", "srun", "-np", "2", "-H", "node1:1,node2:1", "hostname"}, in_allocation(slurm));
+  CHECK(srun.wait() == 0);
+  INFO(srun.err());
+  CHECK_THAT(srun.out(), Contains("[1]<stdout>:node2"));
+  CHECK_FALSE(by_ssh());
+}
+
 TEST_CASE("the first failure in an allocation ends the job on all nodes and is named") {
   SlurmLab::skip_without();
   SlurmLab slurm(2, 4);

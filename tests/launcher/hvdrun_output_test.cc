@@ -138,7 +138,7 @@ TEST_CASE("a rank is told who it is, in our names and in Horovod's, and gets the
                      "echo $RUEDA_RANK $RUEDA_SIZE $RUEDA_LOCAL_RANK $RUEDA_LOCAL_SIZE $RUEDA_CROSS_RANK "
                      "$RUEDA_CROSS_SIZE $HOROVOD_RANK $HOROVOD_SIZE $HOROVOD_LOCAL_RANK $HOROVOD_LOCAL_SIZE "
                      "$HOROVOD_CROSS_RANK $HOROVOD_CROSS_SIZE $RUEDA_HOSTNAME $RUEDA_CACHE_CAPACITY; "
-                     "test ${OMP_NUM_THREADS:-0} -ge 1"});
+                     "test ${OMP_NUM_THREADS:-0} = $(n=$(($(nproc) / 3)); echo $((n > 0 ? n : 1)))"});
   CHECK(run.wait() == 0);
   for (const std::string r : {"0", "1", "2"}) {
     CHECK(HvdrunProcess::lines(run.out(), "[" + r + "]<stdout>:") ==

@@ -67,6 +67,10 @@ def test_every_collective_gives_what_it_should_also_in_a_second_and_third_group(
     assert ended("collectives.py") == 2
 
 
+def test_a_script_of_the_hvd_dialect_runs_under_torchrun():
+    assert sorted(torchrun("dialect.py", ranks=3).split()) == ["rank0of3:3", "rank1of3:3", "rank2of3:3"]
+
+
 def test_three_ranks_make_twenty_groups_one_after_the_other():
     assert torchrun("collectives.py", "20", "few", ranks=3).count("ok") == 3
 
