@@ -35,6 +35,12 @@ TEST_CASE("ranks run on the hosts in their order, as many as each has slots") {
   CHECK(said_by(run, 3) == Lines{"node2 node2 0/1"});
   CHECK(run.err().empty());
   run.wait_for_all_to_end();
+  auto named = lab.on(0);
+  named.insert(named.end(), {"env", "HOSTNAME=mine"});
+  HvdrunProcess told({"-H", "node1:1,node2:1", "sh", "-c", "echo $HOSTNAME"}, named);
+  CHECK(told.wait() == 0);
+  CHECK(said_by(told, 0) == Lines{"mine"});
+  CHECK(said_by(told, 1) == Lines{"node2"});
 }
 
 TEST_CASE("hosts are found by name and by address, also by IPv6 and with a user, and hvdrun's own may be absent") {
