@@ -223,11 +223,7 @@ Status Job::begin() {
 void Job::order_ranks() {
   if (begun_ || !faults_.empty()) return;
   for (size_t host = 0; host < hosts_.count(); ++host) {
-    const HostLink& link = hosts_.host(host);
-    StartOrder order = start_order(arguments_, plan_, link.share(), *store_);
-    for (std::string& variable : order.environment) {  // which tells where it is, and not what the user wants
-      if (!link.share().here && variable.starts_with("HOSTNAME=")) variable = "HOSTNAME=" + link.introduction()->host;
-    }
+    StartOrder order = start_order(arguments_, plan_, hosts_.host(host), *store_);
     for (const auto& address : routes_.of_host[host]) order.stores.push_back(with_port(address, store_->port()));
     hosts_.send(host, {MessageType::kStart, -1, 0, encode(order)});
   }

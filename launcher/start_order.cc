@@ -29,12 +29,16 @@ JobHosts::Command agent_command(const Arguments& arguments, const JobPlan& plan)
   };
 }
 
-StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const HostShare& share, const JobStore& store) {
+StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const HostLink& host, const JobStore& store) {
+  const HostShare& share = host.share();
   StartOrder order;
   order.build = build_id();
   order.program = plan.program;
   order.arguments = arguments.command;
   order.environment = job_environment(process_environment().all(), arguments.variables, store.job(), master_of(plan));
+  for (std::string& variable : order.environment) {  // which tells where it is, and not what the user wants
+    if (!share.here && variable.starts_with("HOSTNAME=")) variable = "HOSTNAME=" + host.introduction()->host;
+  }
   if (!share.here) order.relay_job = store.job();
   order.key = store.key();
   order.grace_ms = std::chrono::milliseconds(arguments.grace).count();

@@ -11,6 +11,6 @@ namespace rueda::core::launcher {
 JobHosts::Command agent_command(const Arguments& arguments, const JobPlan& plan);
 
 /// What the agent of this host is to start; without the ways to the store.
-StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const HostShare& share, const JobStore& store);
+StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const HostLink& host, const JobStore& store);
 
 }  // namespace rueda::core::launcher

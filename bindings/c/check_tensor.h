@@ -5,6 +5,7 @@
 #include "bindings/c/rueda.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/device_table.h"
+#include "runtime/engine/operation.h"
 
 namespace rueda::core {
 
@@ -28,5 +29,8 @@ Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, 
 Status check_output(const CheckedTensor& input, const CheckedTensor& output, std::span<const int64_t> wanted);
 /// kInvalidArgument unless the output begins at `place` (where in the input it may lie) or is disjoint from the input.
 Status check_overlap(const CheckedTensor& input, const CheckedTensor& output, const std::byte* place);
+
+/// The members of a group: no result lies in memory of another member's. kInvalidArgument: names both.
+Status check_apart(const std::vector<Member>& members);
 
 }  // namespace rueda::core

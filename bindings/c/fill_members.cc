@@ -235,7 +235,9 @@ Status fill_members(Operation& operation, const DeviceTable& devices, const Oper
                     const rueda_op_options& options) {
   MemberFiller filler(operation, devices, call, options);
   for (size_t index = 0; index < call.count; ++index) RUEDA_RETURN_IF_ERROR(filler.fill(index));
-  return {};
+  // What is broadcast comes out the same, however often it is written.
+  const bool mixes = reduces(call.kind) || exchanges(call.kind);
+  return call.count > 1 && mixes ? check_apart(operation.members()) : Status();
 }
 
 }  // namespace rueda::core

@@ -280,7 +280,8 @@ RUEDA_API int32_t rueda_intern(rueda_session* session, const char* name, int64_t
  * enqueued and `*handle` is 0:
  *
  *   INVALID_ARGUMENT: bad dtype, op, codec, root, set, shape, name; a name already in flight in the set; output and
- *   input of different shape or dtype, or overlapping without being equal.
+ *   input of different shape or dtype, or overlapping without being equal; of a group that reduces or moves rows, two
+ *   members of which one is written where the other lies (the same tensor twice, say).
  *   NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as named.
  *
  * How it ends (rueda_wait): MISMATCH where ranks differ, the same sentence on all of them; PEER_LOST; SHUT_DOWN;
@@ -399,12 +400,12 @@ RUEDA_API int32_t rueda_barrier_async(rueda_session* session, const rueda_op_opt
  * there with nothing. Sums and averages count it as nothing (an average still divides by all members, unless
  * `average_over` says otherwise); minimum, maximum, product and the bitwise operators ignore it: in all-reduce, reduce
  * and reduce-scatter, whose rows are dealt out as before. Barriers do not wait for it. What has no such contribution (a
- * broadcast, the exchanges, adasum, a prescaled product, a reduce whose root has joined) fails with MISMATCH on the
- * others and names who has joined. Sends are no operations of the set: they go on as before.
- * What this rank submitted before still has its contribution. Until the join ends, whatever this rank submits in that
- * set is refused (INVALID_ARGUMENT). When the last member has joined, it ends on all, and unnamed operations count on
- * from the set's maximum. RUEDA_TIMEOUT_SECONDS does not limit it; rueda_abandon returns TIMEOUT at once and lets it go
- * on. Of the options only `process_set` and the callback count. */
+ * broadcast, the exchanges, adasum, a prescaled product or band, a reduce whose root has joined) fails with MISMATCH on
+ * the others and names who has joined. Sends are no operations of the set: they go on as before. What this rank
+ * submitted before still has its contribution. Until the join ends, whatever this rank submits in that set is refused
+ * (INVALID_ARGUMENT). When the last member has joined, it ends on all, and unnamed operations count on from the set's
+ * maximum. RUEDA_TIMEOUT_SECONDS does not limit it; rueda_abandon returns TIMEOUT at once and lets it go on. Of the
+ * options only `process_set` and the callback count. */
 RUEDA_API int32_t rueda_join_async(rueda_session* session, const rueda_op_options* options, rueda_handle* handle);
 /* Enqueues, waits, releases; `*last_rank`, if not NULL, is the rank (of the job) that joined last. */
 RUEDA_API int32_t rueda_join(rueda_session* session, const rueda_op_options* options, int32_t* last_rank);

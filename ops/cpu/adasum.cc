@@ -1,5 +1,6 @@
 #include "ops/cpu/adasum.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -28,7 +29,29 @@ double weight(double both, double own) { return own > 0 ? 1 - both / (2 * own) :
 /// Exchanges of a batch: the elements, the products of each level, the results.
 int phases_of(int ranks) { return static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1))) + 2; }
 
-/// One run, in the type that combinations are made in.
+/// Products are added up block by block of a tensor, in order, so that they do not depend on what is fused with it, nor
+/// on how many members share it.
+constexpr int64_t kProductBlock = 1024;
+
+struct Block {
+  size_t tensor;
+  int64_t begin;  ///< in the batch
+  int64_t end;
+};
+
+std::vector<Block> blocks_of(std::span<const Slice> tensors) {
+  std::vector<Block> blocks;
+  int64_t begin = 0;
+  for (size_t tensor = 0; tensor < tensors.size(); ++tensor) {
+    const int64_t end = begin + tensors[tensor].count;
+    for (int64_t at = begin; at < end; at += kProductBlock)
+      blocks.push_back({tensor, at, std::min(end, at + kProductBlock)});
+    begin = end;
+  }
+  return blocks;
+}
+
+/// One run, in the type that combinations are made in. Whole blocks belong to one member each.
 template <typename Real>
 class Adasum {
  public:
@@ -37,7 +60,9 @@ class Adasum {
         exchange_(exchange),
         packing_(call),
         size_(call.team->size()),
-        part_(rows_of(call.count, 1, size_, exchange.place())) {}
+        blocks_(blocks_of(call.slices)),
+        own_(blocks_at(exchange.place())),
+        part_(elements_of(exchange.place())) {}
 
   Status run() {
     RUEDA_RETURN_IF_ERROR(scatter());
@@ -52,35 +77,30 @@ class Adasum {
   size_t bytes(int64_t count) const { return static_cast<size_t>(count) * packing_.element_bytes(); }
   Real* vector(int place) { return vectors_.data() + static_cast<size_t>(place * part_.length()); }
 
+  std::span<const Block> blocks_at(int place) const {
+    const ElementRange range = rows_of(static_cast<int64_t>(blocks_.size()), 1, size_, place);
+    return std::span(blocks_).subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.length()));
+  }
+  ElementRange elements_of(int place) const {
+    const std::span<const Block> blocks = blocks_at(place);
+    return blocks.empty() ? ElementRange{0, 0} : ElementRange{blocks.front().begin, blocks.back().end};
+  }
+
   Status scatter();
   Status combine(int stride, int phase);
   Status gather(int phase);
-  void multiply(int first, int second, std::span<Products> by_tensor);
+  void multiply(int first, int second, std::vector<Products>& by_block);
   void add(int first, int second, std::span<const Products> by_tensor);
-  template <typename Visit>
-  void for_tensors(Visit&& visit) const;
 
   const Call& call_;
   const ByteExchange& exchange_;
   Packing packing_;
   int size_;
-  ElementRange part_;
+  std::vector<Block> blocks_;  // of the batch
+  std::span<const Block> own_;
+  ElementRange part_;          // theirs
   std::vector<Real> vectors_;  // the own part of every rank's elements
 };
-
-/// Calls `visit(tensor, begin, end)` for each tensor that the own part has elements of, counted in the part.
-template <typename Real>
-template <typename Visit>
-void Adasum<Real>::for_tensors(Visit&& visit) const {
-  int64_t begin = -part_.begin;
-  for (size_t tensor = 0; tensor < call_.slices.size(); ++tensor) {
-    const int64_t end = begin + call_.slices[tensor].count;
-    const int64_t from = std::max<int64_t>(begin, 0);
-    const int64_t to = std::min(end, part_.length());
-    if (from < to) visit(tensor, from, to);
-    begin = end;
-  }
-}
 
 template <typename Real>
 Status Adasum<Real>::scatter() {
@@ -89,7 +109,7 @@ Status Adasum<Real>::scatter() {
   packing_.pack(cursor, call_.count, packed.data(), StoreHint::kPlain);
   std::vector<int64_t> parts;
   for (int place = 0; place < size_; ++place) {
-    parts.push_back(static_cast<int64_t>(bytes(rows_of(call_.count, 1, size_, place).length())));
+    parts.push_back(static_cast<int64_t>(bytes(elements_of(place).length())));
   }
   std::vector<std::byte> arrived;
   RUEDA_RETURN_IF_ERROR(exchange_.run(0, OpKind::kAlltoall, packed, parts, arrived));
@@ -100,53 +120,60 @@ Status Adasum<Real>::scatter() {
 }
 
 template <typename Real>
-void Adasum<Real>::multiply(int first, int second, std::span<Products> by_tensor) {
-  const Real* const a = vector(first);
-  const Real* const b = vector(second);
-  for_tensors([&](size_t tensor, int64_t begin, int64_t end) {
-    Products& sum = by_tensor[tensor];
-    for (int64_t i = begin; i < end; ++i) {
-      sum.both += double{a[i]} * double{b[i]};
-      sum.first += double{a[i]} * double{a[i]};
-      sum.second += double{b[i]} * double{b[i]};
+void Adasum<Real>::multiply(int first, int second, std::vector<Products>& by_block) {
+  const Real* a = vector(first);
+  const Real* b = vector(second);
+  for (const Block& block : own_) {
+    Products sum;
+    for (int64_t left = block.end - block.begin; left > 0; --left, ++a, ++b) {
+      sum.both += double{*a} * double{*b};
+      sum.first += double{*a} * double{*a};
+      sum.second += double{*b} * double{*b};
     }
-  });
+    by_block.push_back(sum);
+  }
 }
 
 template <typename Real>
 void Adasum<Real>::add(int first, int second, std::span<const Products> by_tensor) {
-  Real* const a = vector(first);
-  const Real* const b = vector(second);
-  for_tensors([&](size_t tensor, int64_t begin, int64_t end) {
-    const Products& sum = by_tensor[tensor];
+  Real* a = vector(first);
+  const Real* b = vector(second);
+  for (const Block& block : own_) {
+    const Products& sum = by_tensor[block.tensor];
     const auto of_a = static_cast<Real>(weight(sum.both, sum.first));
     const auto of_b = static_cast<Real>(weight(sum.both, sum.second));
-    for (int64_t i = begin; i < end; ++i) a[i] = of_a * a[i] + of_b * b[i];
-  });
+    for (int64_t left = block.end - block.begin; left > 0; --left, ++a, ++b) *a = of_a * *a + of_b * *b;
+  }
 }
 
+/// Each member's products, those of its pairs one after the other, arrive in the order of ranks, which is that of
+/// blocks.
 template <typename Real>
 Status Adasum<Real>::combine(int stride, int phase) {
   const size_t tensors = call_.slices.size();
   std::vector<Products> own;
-  for (int first = 0; first + stride < size_; first += 2 * stride) {
-    own.resize(own.size() + tensors);
-    multiply(first, first + stride, std::span(own).last(tensors));
-  }
+  size_t pairs = 0;
+  for (int first = 0; first + stride < size_; first += 2 * stride, ++pairs) multiply(first, first + stride, own);
   std::vector<std::byte> arrived;
   const auto sent = static_cast<int64_t>(own.size() * sizeof(Products));
   RUEDA_RETURN_IF_ERROR(exchange_.run(phase, OpKind::kAllgather, std::as_bytes(std::span(own)), {&sent, 1}, arrived));
-  std::vector<Products> sums(own.size());
-  for (size_t i = 0; i < arrived.size() / sizeof(Products); ++i) {
-    Products part;
-    std::memcpy(&part, arrived.data() + i * sizeof part, sizeof part);
-    Products& sum = sums[i % sums.size()];
-    sum = {sum.both + part.both, sum.first + part.first, sum.second + part.second};
+  std::vector<Products> sums(pairs * tensors);
+  const std::byte* next = arrived.data();
+  for (int place = 0; place < size_; ++place) {
+    for (size_t pair = 0; pair < pairs; ++pair) {
+      for (const Block& block : blocks_at(place)) {
+        Products part;
+        std::memcpy(&part, next, sizeof part);
+        next += sizeof part;
+        Products& sum = sums[pair * tensors + block.tensor];
+        sum = {sum.both + part.both, sum.first + part.first, sum.second + part.second};
+      }
+    }
   }
-  std::span<const Products> next = sums;
+  std::span<const Products> of_pair = sums;
   for (int first = 0; first + stride < size_; first += 2 * stride) {
-    add(first, first + stride, next.first(tensors));
-    next = next.subspan(tensors);
+    add(first, first + stride, of_pair.first(tensors));
+    of_pair = of_pair.subspan(tensors);
   }
   return {};
 }

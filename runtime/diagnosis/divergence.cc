@@ -149,18 +149,27 @@ class Comparison {
     }
     if (first == nullptr) return {};
     const std::set<int> lack = lacking(*first);
-    std::vector<std::string> lines = {fmt::format("first divergence: {}{} was submitted by {}, not by {}",
+    std::set<int> told, silent;
+    for (const int rank : lack) (record_of(rank) != nullptr ? told : silent).insert(rank);
+    std::vector<std::string> lines = {fmt::format("first divergence: {}{} was submitted by {}{}{}",
                                                   first->first->describe(), first->of, names_of(first->have),
-                                                  names_of(lack))};
+                                                  told.empty() ? "" : ", not by " + names_of(told),
+                                                  silent.empty() ? "" : "; nothing is known of " + names_of(silent))};
     for (const int rank : lack) lines.push_back(instead(rank, *first));
     return lines;
   }
 
-  /// What a rank did that has not submitted `awaited`.
-  std::string instead(int rank, const Waiting& awaited) const {
+  /// Null: it gave none.
+  const RankDump* record_of(int rank) const {
     const auto found =
         std::find_if(dumps_.begin(), dumps_.end(), [rank](const RankDump& each) { return each.rank == rank; });
-    if (found == dumps_.end()) return fmt::format("  rank {} does not say: it gave no flight record", rank);
+    return found == dumps_.end() ? nullptr : &*found;
+  }
+
+  /// What a rank did that has not submitted `awaited`.
+  std::string instead(int rank, const Waiting& awaited) const {
+    const RankDump* const found = record_of(rank);
+    if (found == nullptr) return fmt::format("  rank {} does not say: it gave no flight record", rank);
     const RankDump& dump = *found;
     const std::string who = fmt::format("  rank {} (host {}, pid {})", rank, dump.host, dump.pid);
     const std::string activity = dump.activity.empty() ? "" : "; it says: " + dump.activity;

@@ -195,9 +195,11 @@ void Engine::look_for_stopped_peers() {
 void Engine::judge_evidence() {
   if (!baton_.try_take_or_wish()) return;
   drive_quietly();
+  const bool needs_none = faults_.has_left(0) || (faults_.has_left(plan_.rank) && turn_->needed_by_none());
   settle();
-  // Behind rank 0's goodbye only what still runs needs anybody: who came to it late may have said none.
-  if (faults_.has_left(0) && lanes_.idle()) return faults_.forget();
+  // Behind rank 0's goodbye only what still runs needs anybody: who came to it late may have said none. Behind the own
+  // one nothing more is heard of others' goodbyes.
+  if (needs_none && lanes_.idle()) return faults_.forget();
   if (const std::optional<Status> why = faults_.due()) epoch_over(*why);
 }
 

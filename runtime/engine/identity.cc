@@ -99,6 +99,15 @@ std::string why_no_identity(const Metadata& metadata) {
   if (metadata.op == ReduceOp::kProduct && metadata.prescale != 1.0) {
     return "a prescaled product has no contribution that changes nothing";
   }
+  if (metadata.op == ReduceOp::kBand && metadata.prescale != 1.0) {
+    return "a prescaled band has no contribution that changes nothing";
+  }
+  const bool extreme = metadata.op == ReduceOp::kMin || metadata.op == ReduceOp::kMax;
+  if (extreme && metadata.dtype == Dtype::kBool && metadata.prescale <= 0) {
+    return std::string("a ") + name_of(metadata.op) +
+           " of bools that a scale <= 0 changes has no contribution that "
+           "changes nothing";
+  }
   return {};
 }
 

@@ -61,7 +61,8 @@ Participant::State::Key& Participant::State::key_of(Set& set, const Request& req
 std::string Participant::State::rank_name(int rank) const { return rank_ranges({&rank, 1}, config.hosts); }
 
 Status Participant::State::needs(const Set& set, const std::string& name, OpKind kind) const {
-  const std::string what = name.empty() ? " without a name" : " \"" + name + "\"";
+  const bool unnamed = name.empty() && kind != OpKind::kJoin;
+  const std::string what = name.empty() ? (unnamed ? " without a name" : "") : " \"" + name + "\"";
   std::string why = set.over.sentence() + "; " + name_of(kind) + what + " needs it";
   const int who = set.over.rank();
   const bool left_us = who >= 0 && who != config.rank && left[static_cast<size_t>(who)] != 0;

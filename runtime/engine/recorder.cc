@@ -75,8 +75,8 @@ void Recorder::finished(const Batch& batch, const Status& result) {
     bytes += bytes_of(*member);
     (failure_of(*member) == Code::kOk ? counters_.finished : counters_.failed).add(1);
   }
-  if (!result.ok()) return;
-  if (timeline_.on()) timeline_.finished(batch, now);
+  if (!result.ok()) return timeline_.failed(batch);
+  timeline_.finished(batch, now);
   Counters::Kind& kind = counters_.kinds[static_cast<size_t>(batch.call.kind) % Counters::kKinds];
   kind.tensors.add(batch.members.size());
   kind.bytes.add(bytes);

@@ -69,6 +69,7 @@ Status Timeline::start(const std::string& path, bool mark_rounds) {
   });
   mark_rounds_ = mark_rounds;
   told_sets_.clear();
+  open_.clear();
   asks_left_ = kFirstAsks;
   ask_wanted_ = !shares_clock_;
   if (for_all_) switch_ = TimelineSwitch{true, mark_rounds};
@@ -82,11 +83,14 @@ Status Timeline::stop(Deadline deadline) {
   if (path_.empty() || stopping_) return {};
   stopping_ = true;
   on_.store(false);
+  draining_.store(!open_.empty());
   if (for_all_) switch_ = TimelineSwitch{};
   look_due();
-  while (for_all_ && !alone_ && !all_ended() && !deadline.passed()) {
+  const auto waits = [this]() RUEDA_REQUIRES(mutex_) { return draining_ || (for_all_ && !all_ended()); };
+  while (waits() && !alone_ && !deadline.passed()) {
     changed_.wait_for(mutex_, deadline.left(std::chrono::seconds(1)));
   }
+  draining_.store(false);
   flush();
   worker_.post([this] {
     writer_.reset();
@@ -103,7 +107,8 @@ Status Timeline::stop(Deadline deadline) {
 void Timeline::leave(Deadline deadline) {
   if (const Status stopped = stop(deadline); !stopped.ok()) log(LogLevel::kWarning, "{}", stopped.sentence());
   MutexLock lock(mutex_);
-  if (!on_.exchange(false)) return;
+  if (!on_.exchange(false) && !draining_) return;
+  draining_.store(false);
   last_wanted_ = piece_wanted_ = true;
   look_due();
 }
@@ -147,10 +152,32 @@ void Timeline::agreed(const Batch& batch) {
     put(records_, NegotiatedRecord{request.name, request.metadata.kind, batch.set, bytes_of_member(*member),
                                    batch.number, member->operation->submitted, batch.agreed});
   }
+  open_.emplace(batch.set, batch.number);
   appended();
 }
 
+/// Whether the end of the batch is still wanted.
+bool Timeline::close(const Batch& batch) { return open_.erase({batch.set, batch.number}) != 0 || on(); }
+
+void Timeline::look_drained() {
+  if (!draining_ || !open_.empty()) return;
+  draining_.store(false);
+  if (path_.empty()) {
+    last_wanted_ = piece_wanted_ = true;
+    look_due();
+  }
+  changed_.notify_all();
+}
+
+void Timeline::failed(const Batch& batch) {
+  if (!follows()) return;
+  MutexLock lock(mutex_);
+  static_cast<void>(close(batch));
+  look_drained();
+}
+
 void Timeline::finished(const Batch& batch, SteadyClock::time_point now) {
+  if (!follows()) return;
   BatchRecord record;
   record.set = batch.set;
   record.number = batch.number;
@@ -164,14 +191,16 @@ void Timeline::finished(const Batch& batch, SteadyClock::time_point now) {
   record.ended = now;
   if (batch.call.phases != nullptr) record.phases = batch.phases.extents();
   MutexLock lock(mutex_);
-  if (!may_append(1)) return;
-  put(records_, record);
-  appended();
+  if (close(batch) && may_append(1)) {
+    put(records_, record);
+    appended();
+  }
+  look_drained();
 }
 
 /// Whether these records are wanted and there is room for them; what was lost before is told first.
 bool Timeline::may_append(uint64_t records) {
-  if (!on()) return false;
+  if (!follows()) return false;
   if (records_.size() > kMostRecordBytes) {
     lost_ += records;
     return false;
@@ -241,21 +270,27 @@ std::optional<TimelinePiece> Timeline::take_piece() {
   }
   piece_wanted_ = false;
   due_.store(ask_wanted_);
+  if (!path_.empty()) return TimelinePiece{std::exchange(last_wanted_, false), false, own_shift(), {}};
   const bool full = records_.size() >= kTimelinePieceBytes && !last_wanted_;
   return TimelinePiece{std::exchange(last_wanted_, false), full, own_shift(), records_.take()};
 }
 
 void Timeline::switched(const TimelineSwitch& frame) {
   MutexLock lock(mutex_);
-  if (!path_.empty()) return;  // it records for itself
+  if (!path_.empty()) {  // it records for itself, and rank 0 need not wait for it
+    if (!frame.record) last_wanted_ = piece_wanted_ = true;
+    return look_due();
+  }
   mark_rounds_ = frame.mark_rounds;
+  draining_.store(!frame.record && !open_.empty());
   if (frame.record) {
     records_.clear();
     lost_ = 0;
     told_sets_.clear();
+    open_.clear();
     asks_left_ = kFirstAsks;
     ask_wanted_ = !shares_clock_;
-  } else {
+  } else if (open_.empty()) {
     last_wanted_ = piece_wanted_ = true;
   }
   on_.store(frame.record);

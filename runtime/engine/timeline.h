@@ -45,7 +45,9 @@ class Timeline {
   /// Recording; whoever does what is recorded.
   bool on() const { return on_.load(std::memory_order_relaxed); }
   void agreed(const Batch& batch) RUEDA_EXCLUDES(mutex_);
+  /// What was agreed while it recorded is recorded to its end, also where others have stopped since.
   void finished(const Batch& batch, SteadyClock::time_point now) RUEDA_EXCLUDES(mutex_);
+  void failed(const Batch& batch) RUEDA_EXCLUDES(mutex_);
 
   /// Bytes of records that are kept in memory.
   size_t held() RUEDA_EXCLUDES(mutex_);
@@ -66,6 +68,9 @@ class Timeline {
   void end() { worker_.stop(); }
 
  private:
+  bool follows() const { return on() || draining_.load(std::memory_order_relaxed); }
+  bool close(const Batch& batch) RUEDA_REQUIRES(mutex_);
+  void look_drained() RUEDA_REQUIRES(mutex_);
   bool may_append(uint64_t records) RUEDA_REQUIRES(mutex_);
   void appended() RUEDA_REQUIRES(mutex_);
   void flush() RUEDA_REQUIRES(mutex_);
@@ -79,13 +84,15 @@ class Timeline {
   const std::function<const char*(uint8_t)> row_name_;
   const std::function<void()> ring_;
   std::atomic<bool> on_{false};
-  std::atomic<bool> due_{false};   ///< a turn has something to send
-  std::atomic<size_t> queued_{0};  ///< bytes on their way to the worker
+  std::atomic<bool> draining_{false};  ///< nothing new is recorded, and some of what began has not ended
+  std::atomic<bool> due_{false};       ///< a turn has something to send
+  std::atomic<size_t> queued_{0};      ///< bytes on their way to the worker
 
   Mutex mutex_;
   Condition changed_;  ///< `ended_`, `closed_`
   WireWriter records_ RUEDA_GUARDED_BY(mutex_);
-  std::set<SetId> told_sets_ RUEDA_GUARDED_BY(mutex_);  ///< in this recording: what they are called
+  std::set<SetId> told_sets_ RUEDA_GUARDED_BY(mutex_);                  ///< in this recording: what they are called
+  std::set<std::pair<SetId, uint64_t>> open_ RUEDA_GUARDED_BY(mutex_);  ///< batches: set and number
   uint64_t lost_ RUEDA_GUARDED_BY(mutex_) = 0;
   bool mark_rounds_ RUEDA_GUARDED_BY(mutex_) = false;
   bool last_wanted_ RUEDA_GUARDED_BY(mutex_) = false;  ///< the next piece is the last

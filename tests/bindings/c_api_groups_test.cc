@@ -72,6 +72,32 @@ TEST_CASE("a group of reduces gives its root the sums of all members") {
   });
 }
 
+TEST_CASE("members of a group that share memory are refused where one of them is written, and not for a broadcast") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    Tensors tensors([](size_t m) { return static_cast<int64_t>(100 + m); }, static_cast<float>(rank));
+    std::vector<rueda_tensor> twice = {tensors.c[0], tensors.c[1], tensors.c[0]};
+    const rueda_op_options options = named("twice");
+    const auto sum = [&](const rueda_tensor* in, const rueda_tensor* out) {
+      return rueda_grouped_allreduce(session, 3, in, out, nullptr, RUEDA_SUM, &options);
+    };
+    expect_code(sum(twice.data(), twice.data()), RUEDA_INVALID_ARGUMENT, "the same tensor twice, in place");
+    expect(std::string(rueda_last_error()).find("members 0 and 2 of the group") != std::string::npos,
+           rueda_last_error());
+    Tensors other([](size_t m) { return static_cast<int64_t>(100 + m); }, 0);
+    expect_code(sum(twice.data(), std::vector<rueda_tensor>{other.c[0], other.c[1], other.c[0]}.data()),
+                RUEDA_INVALID_ARGUMENT, "two results in one place");
+    std::vector<float> third(tensors.values[0].size());
+    rueda_tensor apart = tensors.c[0];
+    apart.data = third.data();
+    expect_code(sum(twice.data(), std::vector<rueda_tensor>{other.c[0], other.c[1], apart}.data()), RUEDA_OK,
+                "the same tensor read twice");
+    expect(third == other.values[0] && third == std::vector<float>(third.size(), 1), "the sums");
+    expect_code(rueda_grouped_broadcast(session, 3, twice.data(), twice.data(), nullptr, 1, &options), RUEDA_OK,
+                "a tensor with two names");
+    expect(tensors.values[0] == std::vector<float>(third.size(), 1), "the root's");
+  });
+}
+
 TEST_CASE("groups of gathers and scatters move the rows of each member") {
   run_ranks(kGroupedRanks, [](rueda_session* session, int rank) {
     for (int32_t root = 0; root < kGroupedRanks; ++root) {

@@ -109,4 +109,16 @@ TEST_CASE("a sparse all-reduce refuses rows outside its table") {
   });
 }
 
+TEST_CASE("a sparse average of whole numbers is exact where the sum is more than the type holds") {
+  cpp_ranks(3, [](Session& session) {
+    SparseAllreduce<int8_t> mean(session, 2, 2);
+    const std::vector<int64_t> all = {0, 1};
+    const std::vector<int8_t> values = {100, -100, 7, static_cast<int8_t>(-session.rank())};
+    for (int step = 0; step < 2; ++step) {
+      const SparseRows<int8_t> rows = mean.reduce(all, values);
+      expect(rows.indices == all && rows.values == std::vector<int8_t>{100, -100, 7, -1}, "the averages");
+    }
+  });
+}
+
 }  // namespace rueda::test

@@ -43,6 +43,7 @@ std::vector<Submission> tensors() {
     all.back().postscale = 1.1;
     all.push_back(reduction(Kind::kAllreduce, RUEDA_COMPLEX64, count / 4 + 1, RUEDA_PRODUCT));
     all.push_back(reduction(Kind::kAllreduce, RUEDA_F32, count / 5 + 1, RUEDA_ADASUM));
+    all.push_back(reduction(Kind::kAllreduce, RUEDA_F64, count / 3 + 2, RUEDA_ADASUM));
     all.push_back(reduction(Kind::kReducescatter, RUEDA_F32, count / 2 + 3, RUEDA_SUM));
     all.push_back(reduction(Kind::kReduce, RUEDA_F64, count / 4 + 2, RUEDA_AVERAGE));
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -95,6 +96,7 @@ class SparseAllreduce {
   /// Whether the next reduction goes dense: the ranks' rows of the last one, moved as rows, are more bytes than the
   /// table is.
   bool dense() const {
+    if (averages_whole()) return false;  // whose sums may be more than the type holds
     const double row_bytes = static_cast<double>(columns_) * sizeof(T);
     const double moved_dense = 2 * static_cast<double>(rows_) * row_bytes;
     return static_cast<double>(touched_) * (sizeof(int64_t) + row_bytes) > moved_dense;
@@ -143,8 +145,22 @@ class SparseAllreduce {
     const auto indices = handle_.output(0).template elements<int64_t>();
     const auto values = handle_.output(1).template elements<T>();
     touched_ = static_cast<int64_t>(indices.size());
-    SparseRows<T> rows = averaged(coalesced<T>(indices, values, static_cast<size_t>(columns_)));
+    SparseRows<T> rows = averages_whole() ? averaged_exactly(indices, values)
+                                          : averaged(coalesced<T>(indices, values, static_cast<size_t>(columns_)));
     handle_ = Handle();
+    return rows;
+  }
+
+  bool averages_whole() const { return std::is_integral_v<T> && options_.op == ReduceOp::kAverage; }
+
+  /// Towards zero, as an all-reduce does it.
+  SparseRows<T> averaged_exactly(std::span<const int64_t> indices, std::span<const T> values) const {
+    using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+    const std::vector<Wide> wide(values.begin(), values.end());
+    const SparseRows<Wide> sums = coalesced<Wide>(indices, wide, static_cast<size_t>(columns_));
+    const auto ranks = static_cast<Wide>(rueda_process_set_size(session_.c_session(), options_.process_set));
+    SparseRows<T> rows{sums.indices, {}};
+    for (const Wide sum : sums.values) rows.values.push_back(static_cast<T>(sum / ranks));
     return rows;
   }
 

@@ -133,7 +133,7 @@ def test_many_entries_go_as_one_table_and_give_the_same(dtype, sparse_dimensions
         assert torch.equal(reduced.to_dense(), sum(every[1:], every[0]))
     row_bytes = (8 if sparse_dimensions == 2 else 24) * full.element_size()
     fewer = hvd.size() * (8 * sparse_dimensions + row_bytes) > 2 * (row_bytes + full.element_size())
-    enough = fewer and dtype is not torch.int8
+    enough = fewer and (full.is_floating_point() or full.is_complex())
     assert started == ["start_rows", *["start_in_place" if enough else "start_rows"] * 3, "start_rows"]
 
 
@@ -152,3 +152,15 @@ def test_after_a_join_all_begin_with_entries_again():
     assert history.goes_dense(full, session, 0)
     hvd.join()
     assert not history.goes_dense(full, session, 0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int8, torch.int32], ids=str)
+def test_sums_and_averages_are_rounded_as_dense_ones_are(dtype):
+    given = torch.tensor([[100.0, 2.0], [hvd.rank() + 1.0, -3.0 - hvd.rank()]]).to(dtype)
+    if dtype is torch.float16:
+        given[0, 1] = 2048 if hvd.rank() == 0 else 1
+    for op in (hvd.Sum, hvd.Average):
+        history, dense = sparse.History(), hvd.allreduce(given, op=op)
+        for _ in range(3):  # as rows, then as a table
+            reduced = sparse.start_sparse(given.to_sparse(1), f"rounded.{op}", op, hvd.global_process_set, history).wait()
+            assert reduced.dtype == dtype and torch.equal(reduced.to_dense(), dense)

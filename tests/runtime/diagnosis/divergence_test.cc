@@ -59,6 +59,14 @@ TEST_CASE("the first divergence is the earliest operation that some ranks submit
         "train.py:31 in step");
 }
 
+TEST_CASE("of a rank that gave no record nothing is said but that") {
+  const std::vector<RankDump> dumps = {dump_of(0, 4, {op("w", kProposed, 10)}), dump_of(1, 4, {op("x", kProposed, 11)}),
+                                       dump_of(3, 4, {op("w", kProposed, 12)})};
+  const std::vector<std::string> lines = first_divergence(dumps);
+  CHECK_THAT(lines.at(0), Contains("submitted by rank 0, rank 3, not by rank 1; nothing is known of rank 2"));
+  CHECK_THAT(lines.at(2), Contains("rank 2 does not say"));
+}
+
 TEST_CASE("of two sides that wait for each other the one of fewer ranks is said to have left the other") {
   const std::vector<RankDump> dumps = {dump_of(0, 3, {op("w", kProposed, 10)}), dump_of(1, 3, {op("w", kProposed, 10)}),
                                        dump_of(2, 3, {op("x", kProposed, 9)})};
@@ -143,11 +151,11 @@ TEST_CASE("who has joined, whom they wait for and what these do is said where no
                            Contains("it says: train.py:31 in step"));
 }
 
-TEST_CASE("an operation that only ranks without a record lack is said to wait for those") {
+TEST_CASE("an operation that only ranks without a record may lack is told with that") {
   const std::vector<RankDump> dumps = {dump_of(0, 2, {op("w", kProposed, 1)})};
   const std::vector<std::string> lines = first_divergence(dumps);
   REQUIRE(lines.size() == 3);
-  CHECK_THAT(lines[0], Contains("submitted by rank 0, not by rank 1"));
+  CHECK_THAT(lines[0], Contains("submitted by rank 0; nothing is known of rank 1"));
   CHECK_THAT(lines[1], Contains("rank 1 does not say: it gave no flight record"));
 }
 

@@ -198,11 +198,21 @@ TEST_CASE("what has no contribution that changes nothing fails on the others, wh
   for (int rank = 0; rank < 2; ++rank) world.submit(rank, of_kind(OpKind::kBroadcast, "w"));
   Request scaled = with_op("p", ReduceOp::kProduct);
   scaled.metadata.prescale = 0.5;
-  for (int rank = 0; rank < 2; ++rank) world.submit(rank, scaled);
+  Request band = with_op("q", ReduceOp::kBand);
+  band.metadata.dtype = Dtype::kI32;
+  band.metadata.prescale = 0.5;
+  Request least = with_op("r", ReduceOp::kMin);
+  least.metadata.dtype = Dtype::kBool;
+  least.metadata.prescale = -1;
+  for (const Request& each : {band, least, scaled}) {
+    for (int rank = 0; rank < 2; ++rank) world.submit(rank, each);
+  }
   for (int rank = 0; rank < 2; ++rank) world.submit(rank, World::tensor("sum"));
   world.exchange();
   for (int rank = 0; rank < 2; ++rank) {
-    REQUIRE(world.errors(rank).size() == 2);
+    REQUIRE(world.errors(rank).size() == 4);
+    CHECK(world.errors(rank)[1].status.sentence().find("a prescaled band has no") != std::string::npos);
+    CHECK(world.errors(rank)[2].status.sentence().find("a min of bools that a scale <= 0") != std::string::npos);
     CHECK(world.errors(rank).front().status.code() == Code::kMismatch);
     CHECK(world.errors(rank).front().status.sentence() ==
           "broadcast \"w\": rank 2 (host a), rank 3 (host b) have joined, and broadcast needs every member");
@@ -215,7 +225,7 @@ TEST_CASE("what has no contribution that changes nothing fails on the others, wh
   world.exchange();
   world.submit_all(of_kind(OpKind::kBroadcast, "w"));
   world.exchange();
-  CHECK(world.errors(0).size() == 2);
+  CHECK(world.errors(0).size() == 4);
   CHECK(world.batches(3).size() == 2);
   CHECK(world.broken.ok());
 }

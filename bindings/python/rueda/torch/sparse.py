@@ -22,7 +22,7 @@ from rueda.torch.asynchronous import start_in_place
 from rueda.torch.rows import start_rows, take_bytes
 
 _WORD = 8
-_SMALL = (torch.bool, torch.uint8, torch.int8, torch.int16)  # cannot count ranks
+_HALVES = (torch.float16, torch.bfloat16)
 
 
 # Said, because PyTorch warns of what is not said; before 2.0 there was nothing to say.
@@ -40,7 +40,8 @@ class History:
 
     def goes_dense(self, tensor: torch.Tensor, session: Session, process_set: int) -> bool:
         """Whether an all-reduce of the whole tensor, once there and once back, is fewer bytes than entries as they were."""
-        if self._joins != session.joins[process_set] or tensor.dtype in _SMALL:
+        real = tensor.is_floating_point() or tensor.is_complex()  # others cannot count ranks and be averaged exactly
+        if self._joins != session.joins[process_set] or not real:
             return False
         rows = math.prod(tensor.shape[: tensor.sparse_dim()])
         row_bytes = math.prod(tensor.shape[tensor.sparse_dim() :]) * tensor.element_size()
@@ -73,9 +74,9 @@ def start_sparse(tensor: torch.Tensor, name: Optional[str], op: int, process_set
     history.dimensions = tensor.sparse_dim()
 
     def finish_dense(handle: Handle) -> torch.Tensor:
-        indices, values, count = _entries_of(table, tensor.shape, tensor.sparse_dim())
+        indices, values, count = _entries_of(table, tensor.shape, tensor.sparse_dim(), divisor)
         history.note(count, session, number_of_set)
-        return _reduced(indices, values, divisor, tensor.shape, tensor.device)
+        return torch.sparse_coo_tensor(indices, values, tensor.shape, device=tensor.device, **_UNCHECKED).coalesce()
 
     def finish(handle: Handle) -> torch.Tensor:
         parts = [_Part(piece) for piece in take_bytes(handle, process_set)]
@@ -87,15 +88,22 @@ def start_sparse(tensor: torch.Tensor, name: Optional[str], op: int, process_set
 
     if history.goes_dense(tensor, session, number_of_set):
         table = _table(entries)
-        handle = start_in_place(session, ALLREDUCE, table, operations.Sum, operations.encode_name(name), number_of_set)
+        handle = start_in_place(session, ALLREDUCE, table, op, operations.encode_name(name), number_of_set)
         handle.then(finish_dense)
         return handle
     return start_rows(ALLGATHER, _packed(entries), None, 0, name, process_set, finish)
 
 
 def _reduced(indices: torch.Tensor, values: torch.Tensor, divisor: int, shape: Sequence[int], device: Any) -> torch.Tensor:
-    values = values if divisor == 1 else values / divisor
-    return torch.sparse_coo_tensor(indices, values, shape, device=device, **_UNCHECKED).coalesce()
+    """Rounded once, as a dense all-reduce does it; whole numbers are averaged towards zero."""
+    dtype = values.dtype
+    whole = not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
+    wide = torch.float32 if dtype in _HALVES else torch.int64 if whole and divisor > 1 else dtype
+    summed = torch.sparse_coo_tensor(indices, values.to(wide), shape, **_UNCHECKED).coalesce()
+    if divisor > 1:
+        mean = torch.div(summed.values(), divisor, rounding_mode="trunc") if whole else summed.values() / divisor
+        summed = torch.sparse_coo_tensor(summed.indices(), mean, shape, **_UNCHECKED)
+    return summed.to(device=device, dtype=dtype).coalesce()
 
 
 def _table(entries: torch.Tensor) -> torch.Tensor:
@@ -111,9 +119,10 @@ def _table(entries: torch.Tensor) -> torch.Tensor:
     return table
 
 
-def _entries_of(table: torch.Tensor, shape: Sequence[int], dimensions: int) -> Tuple[torch.Tensor, torch.Tensor, int]:
+def _entries_of(table: torch.Tensor, shape: Sequence[int], dimensions: int,
+                divisor: int) -> Tuple[torch.Tensor, torch.Tensor, int]:  # fmt: skip
     """Indices and values of the rows that somebody had, and how many entries the ranks had together."""
-    counts = table[:, -1].real.double() if table.is_complex() else table[:, -1].double()
+    counts = (divisor * (table[:, -1].real if table.is_complex() else table[:, -1]).double()).round()
     rows = counts.nonzero().squeeze(1)
     values = table[rows, :-1].reshape(len(rows), *shape[dimensions:])
     indices = []
