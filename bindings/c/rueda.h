@@ -197,10 +197,10 @@ RUEDA_API int32_t rueda_session_status(const rueda_session* session);
  * (at most 1024 bytes, UTF-8); where it is NULL by the ranks, and the first such set of one member is the first of the
  * others. A name stands for one list of ranks as long as the session: where ranks give two, every operation of these
  * sets fails with MISMATCH on all who asked, now or later. A name can be used again once this rank has removed the set;
- * rank 0 keeps about a kilobyte of each until the session ends. An operation that is abandoned, or times out, while its
- * set waits for a member gives the set up, for all: remove it and add it again. INVALID_ARGUMENT: no ranks, a rank
- * twice or outside the job, a name in use, no UTF-8, or one that begins with "rueda."; RUEDA_DYNAMIC_PROCESS_SETS=0.
- * NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as named. */
+ * rank 0 keeps about a kilobyte of each until the session ends, other ranks 150 bytes. An operation that is abandoned,
+ * or times out, while its set waits for a member gives the set up, for all: remove it and add it again.
+ * INVALID_ARGUMENT: no ranks, a rank twice or outside the job, a name in use, no UTF-8, or one that begins with
+ * "rueda."; RUEDA_DYNAMIC_PROCESS_SETS=0. NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as named. */
 RUEDA_API int32_t rueda_process_set_add(rueda_session* session, size_t count, const int32_t* ranks, const char* name,
                                         int32_t* set);
 /* This rank uses the set no more, and its number is unknown from here on, also where other ranks have shut down or

@@ -106,7 +106,9 @@ class Session {
   /// in a few lines to the log.
   void dump(const std::string& path = {}) const { check(rueda_dump(session_, path.empty() ? nullptr : path.c_str())); }
   /// A timeline of all ranks, or of this one where {rank} is in `path`; see rueda_start_timeline.
-  void start_timeline(const std::string& path) const { check(rueda_start_timeline(session_, path.c_str(), 0)); }
+  void start_timeline(const std::string& path, bool mark_cycles = false) const {
+    check(rueda_start_timeline(session_, path.c_str(), mark_cycles ? 1 : 0));
+  }
   void stop_timeline() const { check(rueda_stop_timeline(session_)); }
 
   /// Reduces `input` of all ranks element by element; every rank receives the same bits in `output`.

@@ -251,7 +251,8 @@ def _leave() -> None:
     """Before the interpreter frees tensors that operations in flight still use.
 
     After an exception that nobody caught the rank has failed and says no goodbye: the others learn that it died, and
-    hvdrun's report names it. What it was lent stays as it is until the process has ended.
+    hvdrun's report names it. What it was lent stays as it is until the process has ended. Whether sys.exit() was called, and with
+    which code, cannot be known here: that is a goodbye, and the code is hvdrun's to tell.
     """
     if getattr(sys, "last_value", None) is not None and _session is not None:
         activity.unwatch(_session.pointer)  # no call of the library into an interpreter that is going

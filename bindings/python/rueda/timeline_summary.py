@@ -31,6 +31,11 @@ def duration(microseconds):
     return f"{microseconds:.3g} us"
 
 
+def printable(name):
+    """A tensor's name in one line."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+
+
 class Rank:
     """What one rank recorded."""
 
@@ -61,6 +66,8 @@ class Timeline:
             events = json.load(file)
         if not isinstance(events, list):
             raise ValueError("it is no list of events")
+        if not all(isinstance(event, dict) for event in events):
+            raise ValueError("one of its events is none")
         self._tensors.clear()
         for event in events:
             self._take(event)
@@ -164,7 +171,7 @@ class Timeline:
                 f"  rank {rank} was the last {times} times ({100 * times / compared:.0f} %), "
                 f"by {duration(waited[rank] / times)} on average and {duration(most[rank])} at most"
             )
-        slowest = ", ".join(f"{name} ({duration(time)})" for name, time in names.most_common(MOST_NAMES))
+        slowest = ", ".join(f"{printable(name)} ({duration(time)})" for name, time in names.most_common(MOST_NAMES))
         return lines + [f"From the first rank to the last most time passed for: {slowest}"]
 
 
@@ -179,7 +186,7 @@ def main(words=None):
         try:
             timeline.read(path)
         except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-            print(f"rueda-timeline: {path} is no timeline of Rueda: {error!r}", file=sys.stderr)
+            print(f"rueda-timeline: {path} is no timeline of Rueda: {error if isinstance(error, (OSError, ValueError)) else repr(error)}", file=sys.stderr)
             return 1
     print("\n".join(timeline.lines()))
     return 0
