@@ -114,7 +114,7 @@ class Dialling {
       log(LogLevel::kInfo, "{}; trying again", complaint());
     }
     if (purpose_ != HelloPurpose::kData) return false;
-    return wait_.deadline.passed() || SteadyClock::now() - *since_ >= (all_answered_ ? kUnreachable : kSilent);
+    return SteadyClock::now() - *since_ >= (all_answered_ ? kUnreachable : kSilent);
   }
 
   /// Those that can be the peer's: a loopback address of another host is our own, and only there if nothing else is.

@@ -15,9 +15,9 @@ namespace rueda::core {
 /// taken and said at `info`; a round without success is repeated with growing pauses until the deadline. Loopback
 /// addresses of another host are left out, unless it gave no others.
 /// kPeerLost: every address refused connections several times over: nobody listens there any more; without a rank: no
-/// address of a peer whose data is waited for has connected for 5 s, 15 s where some keep silent, or until the
-/// deadline. kTimeout: anything else until the deadline. All name the peer, and every address with its last cause. The
-/// abort reason if the epoch ends.
+/// address of a peer whose data is waited for has connected for 5 s, 15 s where some keep silent. kTimeout: anything
+/// else until the deadline. All name the peer, and every address with its last cause. The abort reason if the epoch
+/// ends.
 Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const TransportEpoch& epoch, int peer,
                                            HelloPurpose purpose, uint32_t number, std::shared_ptr<TlsContext> tls);
 
