@@ -202,3 +202,22 @@ def test_a_synchronize_of_gradients_that_were_zeroed_is_none_of_the_next():
         optimizer.step()
     mean = sum(range(hvd.size())) / hvd.size()
     assert torch.allclose(weight.detach(), torch.full((2,), 1 - 0.1 * mean))
+
+
+def test_a_second_distributed_optimizer_takes_the_parameters_over():
+    first, later = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    plain = torch.optim.SGD([first], lr=0.0)
+    before = hvd.DistributedOptimizer(plain, op=hvd.Sum)
+    total = sum(range(1, hvd.size() + 1))
+    (first * (hvd.rank() + 1)).sum().backward()
+    before.step()
+    before.zero_grad()
+    plain.add_param_group({"params": [later]})
+    optimizer = hvd.DistributedOptimizer(plain, op=hvd.Sum)
+    for _ in range(2):
+        ((first + later) * (hvd.rank() + 1)).sum().backward()
+        optimizer.step()
+        assert first.grad.tolist() == later.grad.tolist() == [total] * 3
+        optimizer.zero_grad()
+    with pytest.raises(AssertionError, match="another distributed optimizer"):
+        before.synchronize()

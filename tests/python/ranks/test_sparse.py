@@ -164,3 +164,20 @@ def test_sums_and_averages_are_rounded_as_dense_ones_are(dtype):
         for _ in range(3):  # as rows, then as a table
             reduced = sparse.start_sparse(given.to_sparse(1), f"rounded.{op}", op, hvd.global_process_set, history).wait()
             assert reduced.dtype == dtype and torch.equal(reduced.to_dense(), dense)
+
+
+def test_after_a_dense_gradient_on_one_rank_sparse_ones_are_reduced_again():
+    table, bias = table_and_bias()
+    optimizer = optimizer_of(table, bias, op=hvd.Sum)
+    for step in range(6):
+        optimizer.zero_grad()
+        used = table(torch.arange(5)).sum()
+        if step == 3 and hvd.rank() == 0:
+            used = table.weight.sum()
+        (used + bias.sum()).backward()
+        if step == 3:
+            with pytest.raises(hvd.MismatchError):
+                optimizer.synchronize()
+            continue
+        optimizer.synchronize()
+        assert torch.equal(table.weight.grad.to_dense(), torch.full((5, 2), float(hvd.size())))

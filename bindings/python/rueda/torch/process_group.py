@@ -16,6 +16,7 @@ from rueda import errors, operations, session
 from rueda._native import ffi, lib
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, CODEC_NONE, GATHER, RECV, REDUCESCATTER, SCATTER, SEND
+from rueda.outputs import received_splits
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, id_of, remove_process_set
 from rueda.torch import graphs, monitored_barrier, tensors
 from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
@@ -272,7 +273,8 @@ class RuedaGroup(ProcessGroup):
             received = list(output_splits)
             if received and (len(received) != self._own_size or sum(received) != output.shape[0]):
                 raise ValueError(f"output splits {received}: the group has {self._own_size} ranks, the output {output.shape[0]} rows")
-            return self._rows(ALLTOALL, _matrix(source), _matrix(output), list(input_splits) or None)
+            handle = self._rows(ALLTOALL, _matrix(source), _matrix(output), list(input_splits) or None)
+            return self._expecting(handle, received or [output.shape[0] // self._own_size] * self._own_size)
 
         return self._work(start, [output])
 
@@ -282,8 +284,22 @@ class RuedaGroup(ProcessGroup):
         counts = [source.numel() for source in sources]
         flat = torch.cat([source.detach().reshape(-1) for source in sources])
         received = torch.empty(sum(output.numel() for output in outputs), dtype=flat.dtype)
-        return self._work(lambda: self._rows(ALLTOALL, flat, received, counts), list(outputs),
-                          lambda: _copy_parts(outputs, received))  # fmt: skip
+        sizes = [output.numel() for output in outputs]
+        return self._work(lambda: self._expecting(self._rows(ALLTOALL, flat, received, counts), sizes,
+                                                  lambda: _copy_parts(outputs, received)), list(outputs))  # fmt: skip
+
+    def _expecting(self, handle: Handle, sizes: Sequence[int], then: Callable[[], None] = lambda: None) -> Handle:
+        """The handle of an all-to-all, which fails where other ranks sent other numbers of rows than these; else calls `then`."""
+
+        def finish(handle: Handle) -> None:
+            sent = received_splits(handle.number, self._own_size)
+            if list(sent) != list(sizes):
+                raise ValueError(f"all_to_all: the ranks of the group sent {list(sent)} rows to rank {self._own_rank}, whose output "
+                                 f"has places for {list(sizes)}")  # fmt: skip
+            then()
+
+        handle.then(finish)
+        return handle
 
     def gather(self, outputs: Any, sources: Any, opts: Any) -> RuedaWork:
         source, root = _as_list(sources)[0], opts.rootRank

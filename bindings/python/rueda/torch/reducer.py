@@ -1,6 +1,7 @@
 """Reduces gradients while the backward pass runs."""
 
 import threading
+import weakref
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -111,13 +112,26 @@ class GradientReducer(_hooks.Step):
         self._units = sum(member.group is None for member in self._members.values()) + sum(bool(g.members) for g in self._groups)
         self._sending = threading.RLock()  # so that what wakes others is enqueued behind what does not
         self.restart(self._units)
-        self._keep: List[Any] = [_on_gradient(parameter, member) for parameter, member in self._members.items()]
+        self._hooks: Dict[torch.Tensor, Tuple[Any, ...]] = {}
+        self._superseded = False
+        for parameter, member in self._members.items():
+            _take_over(parameter, self)
+            self._hooks[parameter] = _on_gradient(parameter, member)
 
     def detach(self) -> None:
         """Takes the hooks off."""
-        for hook in self._keep:
+        for hook in self._hooks.values():
             hook[-1].remove()
-        self._keep.clear()
+        self._hooks.clear()
+
+    def give_up(self, parameter: torch.Tensor) -> None:
+        """A later reducer has the parameter now."""
+        hook = self._hooks.pop(parameter, None)
+        if hook is not None:
+            hook[-1].remove()
+        if not self._superseded:
+            self._superseded = True
+            self.forget()
 
     @property
     def in_step(self) -> bool:
@@ -225,7 +239,10 @@ class GradientReducer(_hooks.Step):
 
     def synchronize(self) -> None:
         """Enqueues what is not yet, parameters without a gradient as zeros so that ranks agree, and waits for all. Raises
-        the first error once nothing is in flight; the gradients are then unspecified."""
+        the first error once nothing is in flight; the gradients are then unspecified. AssertionError: another distributed
+        optimizer was made for some of the parameters since."""
+        if self._superseded:
+            raise AssertionError("another distributed optimizer has parameters of this one since it was made: use that one")
         self._enqueue_rest()
         first: Optional[BaseException] = None
         waited = set()
@@ -251,6 +268,8 @@ class GradientReducer(_hooks.Step):
             first.add_note(f"Gradients that are sparse on this rank: {sparse}; none here: {without}. The first of a parameter is to "
                            "be sparse on all ranks or on none; with sparse_as_dense=True all are dense.")  # fmt: skip
         if first is not None:
+            for history in self._sparse.values():  # other ranks may have forgotten theirs
+                history.forget()
             raise first
 
     def _enqueue_rest(self) -> None:
@@ -287,6 +306,18 @@ class GradientReducer(_hooks.Step):
         for group in self._groups:
             group.missing = len(group.members)
         self.restart(self._units)
+
+
+_owners: Dict[int, Tuple[Any, Any]] = {}  # by a parameter's id: it and its reducer, weakly
+
+
+def _take_over(parameter: torch.Tensor, reducer: GradientReducer) -> None:
+    """Notes that the reducer has the parameter, and takes the hook of the one before off."""
+    key = id(parameter)
+    known, before = _owners.get(key, (None, None))
+    if known is not None and known() is parameter and before() is not None:
+        before().give_up(parameter)
+    _owners[key] = (weakref.ref(parameter, lambda _: _owners.pop(key, None)), weakref.ref(reducer))
 
 
 def _on_gradient(parameter: torch.Tensor, ready: Callable[..., None]) -> Tuple[Any, ...]:

@@ -47,6 +47,10 @@ class History:
         row_bytes = math.prod(tensor.shape[tensor.sparse_dim() :]) * tensor.element_size()
         return self._entries * (_WORD * tensor.sparse_dim() + row_bytes) > 2 * rows * (row_bytes + tensor.element_size())
 
+    def forget(self) -> None:
+        """The next one goes as entries."""
+        self._joins = -1
+
     def note(self, entries: int, session: Session, process_set: int) -> None:
         self._entries, self._joins = entries, session.joins[process_set]
 

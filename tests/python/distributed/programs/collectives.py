@@ -63,6 +63,10 @@ def check_edges(rank, size):
         refused(lambda: dist.recv(full(1), other), says)
     refused(lambda: dist.all_to_all_single(torch.zeros(2 * size), torch.zeros(size, 2)), "dimensions")
     refused(lambda: dist.all_to_all_single(torch.zeros(2), torch.zeros(2), [1], [2]), "split")
+    # Places for other numbers of rows than come, of which the sum is right: on every rank.
+    wrong = [1] + [2] * (size - 2) + [3]
+    refused(lambda: dist.all_to_all_single(torch.zeros(2 * size), torch.zeros(2 * size), wrong, [2] * size), "has places for")
+    refused(lambda: dist.all_to_all([torch.zeros(n) for n in wrong], [torch.zeros(2) for _ in range(size)]), "has places for")
     # Rows of a matrix to one rank only, as experts get them.
     mine = torch.full((2, 3), float(rank))
     received = torch.full((2 * size if rank == 0 else 0, 3), -1.0)
