@@ -75,6 +75,7 @@ class Session:
         self.part: List[int] = []  # the ranks of mpirun's that are the job, where it is not all of them
         self.pointer = _Joining(options).wait()
         activity.watch(self.pointer)
+        self.process = os.getpid()
         self.rank = lib.rueda_rank(self.pointer)
         self.size = lib.rueda_size(self.pointer)
         self.local_rank = lib.rueda_local_rank(self.pointer)
@@ -254,6 +255,8 @@ def _leave() -> None:
     hvdrun's report names it. What it was lent stays as it is until the process has ended. Whether sys.exit() was called, and with
     which code, cannot be known here: that is a goodbye, and the code is hvdrun's to tell.
     """
+    if _session is not None and _session.process != os.getpid():
+        return  # forked after init(): no rank, which has nothing to leave
     if getattr(sys, "last_value", None) is not None and _session is not None:
         activity.unwatch(_session.pointer)  # no call of the library into an interpreter that is going
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_session))

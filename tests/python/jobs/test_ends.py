@@ -75,6 +75,19 @@ print(hvd.allreduce(numpy.ones(1), op=hvd.Sum)[0])
     assert job.lines(0) == job.lines(1) == ["child: True", "2.0"]
 
 
+def test_a_forked_child_that_calls_nothing_ends_without_a_word(run_script):
+    job = run_script("""
+import os, sys
+hvd.init()
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+os.waitpid(child, 0)
+hvd.barrier()
+""", imports=NUMPY)
+    assert job.code == 0 and "rueda" not in job.err
+
+
 def test_survivors_of_a_killed_rank_are_told_who_it_was(run_script):
     job = run_script("""
 import os, signal
