@@ -150,7 +150,9 @@ void tell_unused(const Arguments& arguments) {
 int run(const Arguments& arguments) {
   if (arguments.command.empty()) return refuse("no program to run; hvdrun --help says how");
   tell_unused(arguments);
-  if (const std::string& key = arguments.ssh.identity_file; !key.empty() && access(key.c_str(), R_OK) != 0) {
+  const std::string& key = arguments.ssh.identity_file;
+  const bool for_ssh_to_fill_in = key.find_first_of("~%$") != std::string::npos;
+  if (!key.empty() && !for_ssh_to_fill_in && access(key.c_str(), R_OK) != 0) {
     return refuse(fmt::format("--ssh-identity-file {}: {}", key, std::strerror(errno)));
   }
   JobPlan plan;

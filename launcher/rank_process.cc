@@ -134,8 +134,7 @@ bool start_rank(const StartOrder& order, const RankOrder& rank, InputFrom input,
       return fail(failure, errno,
                   fmt::format("its working folder {}, which hvdrun has on its own host", order.directory));
     }
-    const bool there =
-        error == ENOENT && folder.valid() && faccessat(folder.get(), order.program.c_str(), F_OK, 0) == 0;
+    const bool there = error == ENOENT && faccessat(folder.get(), order.program.c_str(), F_OK, 0) == 0;
     return fail(failure, error,
                 fmt::format("running {} in {}{}", order.program, order.directory,
                             there ? ", which is there: it is the interpreter that its first line names" : ""));

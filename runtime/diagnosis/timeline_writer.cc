@@ -17,7 +17,8 @@ void TimelineWriter::name(int rank, uint32_t set, std::string_view of) {
     const Rank& known = ranks_[static_cast<size_t>(rank)];
     json_.name_rank(rank, known.host, known.pid);
   }
-  json_.name_tracks(rank, set, of);
+  const bool untold = of.empty() && set != 0;  // the record that says it was lost
+  json_.name_tracks(rank, set, untold ? fmt::format(" of a process set ({} on rank 0)", set) : std::string(of));
   tracks_.insert(tracks);
 }
 

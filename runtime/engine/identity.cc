@@ -105,8 +105,7 @@ std::string why_no_identity(const Metadata& metadata) {
   const bool extreme = metadata.op == ReduceOp::kMin || metadata.op == ReduceOp::kMax;
   if (extreme && metadata.dtype == Dtype::kBool && metadata.prescale <= 0) {
     return std::string("a ") + name_of(metadata.op) +
-           " of bools that a scale <= 0 changes has no contribution that "
-           "changes nothing";
+           " of bools that a scale <= 0 changes has no contribution that changes nothing";
   }
   return {};
 }

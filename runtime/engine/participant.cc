@@ -61,9 +61,13 @@ Participant::State::Key& Participant::State::key_of(Set& set, const Request& req
 std::string Participant::State::rank_name(int rank) const { return rank_ranges({&rank, 1}, config.hosts); }
 
 Status Participant::State::needs(const Set& set, const std::string& name, OpKind kind) const {
-  const bool unnamed = name.empty() && kind != OpKind::kJoin;
-  const std::string what = name.empty() ? (unnamed ? " without a name" : "") : " \"" + name + "\"";
-  std::string why = set.over.sentence() + "; " + name_of(kind) + what + " needs it";
+  std::string why = set.over.sentence() + "; " + name_of(kind);
+  if (!name.empty()) {
+    why += " \"" + name + "\"";
+  } else if (kind != OpKind::kJoin) {
+    why += " without a name";
+  }
+  why += " needs it";
   const int who = set.over.rank();
   const bool left_us = who >= 0 && who != config.rank && left[static_cast<size_t>(who)] != 0;
   if (left_us && ran_before(set, name, kind)) {

@@ -69,6 +69,7 @@ std::string why_apart(std::span<const Endpoint> ranks, std::span<const LocalRepo
     for (size_t other = 0; other < ranks.size(); ++other) {
       if (ranks[other].host == name) hosts[host_of[other]].push_back(static_cast<int>(other));
     }
+    if (hosts.size() < 2) continue;
     std::string text = "host " + name + " is " + std::to_string(hosts.size()) + " that share no memory";
     for (const auto& [number, members] : hosts) {
       text += (number == hosts.begin()->first ? ": " : " and ") + bounded_rank_ranges(members, {}, kMostHostBytes);

@@ -22,6 +22,14 @@ void expect_hello(HvdrunProcess& run) {
   CHECK_THAT(run.out(), Contains("[1]<stdout>:rank 1 of 2: the ranks add up to 1"));
 }
 
+/// Of a lab with two networks; what the kernel then says is "No route to host".
+void take_route_from_node3_to_node2(const NetLab& lab) {
+  for (int network = 0; network < 2; ++network) {
+    static_cast<void>(lab.shell(2, "ip route add unreachable " + NetLab::address(1, network) +
+                                       "; ip -6 route add unreachable " + NetLab::address6(1, network)));
+  }
+}
+
 }  // namespace
 
 TEST_CASE("a network on which nobody answers is left for one that works, and the path is said") {
@@ -74,10 +82,7 @@ TEST_CASE("an interface that a host does not have is named with those it has") {
 TEST_CASE("where no address leads to a peer each one's reason is told") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3, .networks = 2});
-  for (int network = 0; network < 2; ++network) {
-    static_cast<void>(lab.shell(2, "ip route add unreachable " + NetLab::address(1, network) +
-                                       "; ip -6 route add unreachable " + NetLab::address6(1, network)));
-  }
+  take_route_from_node3_to_node2(lab);
   Words on = lab.on(0);
   on.insert(on.end(), {"env", "RUEDA_INIT_TIMEOUT_SECONDS=15"});
   HvdrunProcess run(hello({"-H", "node2,node3"}), on);
@@ -92,10 +97,7 @@ TEST_CASE("where no address leads to a peer each one's reason is told") {
 TEST_CASE("two hosts that never reached each other are told with each address and its reason") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3, .networks = 2});
-  for (int network = 0; network < 2; ++network) {
-    static_cast<void>(lab.shell(2, "ip route add unreachable " + NetLab::address(1, network) +
-                                       "; ip -6 route add unreachable " + NetLab::address6(1, network)));
-  }
+  take_route_from_node3_to_node2(lab);
   HvdrunProcess run(hello({"-H", "node1,node2,node3"}), lab.on(0));
   CHECK(run.wait() != 0);
   INFO(run.err());

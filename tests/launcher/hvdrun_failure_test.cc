@@ -220,6 +220,8 @@ TEST_CASE("flags that nothing comes of are told, and a key file that is not ther
   HvdrunProcess key({"-i", "/nowhere", "-np", "1", "true"});
   CHECK(key.wait() == 2);
   CHECK(key.last_error() == "hvdrun: --ssh-identity-file /nowhere: No such file or directory");
+  HvdrunProcess home({"-i", "~/.ssh/nowhere", "-np", "1", "true"});  // which ssh knows how to read
+  CHECK(home.wait() == 0);
 }
 
 TEST_CASE("descriptors 0 to 2 may be closed") {

@@ -81,6 +81,9 @@ TEST_CASE("ranks of a failed pair are on two hosts, so that sharing is a partiti
   reports[0].failures.push_back({99, "out of range is ignored"});
   CHECK(partition(ranks, reports) == hosts);
   CHECK(why_apart(ranks, std::vector<LocalReport>(4), std::vector<int>(4)).empty());
+  std::vector<LocalReport> strange(4);
+  strange[0].failures.push_back({99, "out of range"});
+  CHECK(why_apart(ranks, strange, partition(ranks, strange)).empty());
 }
 
 TEST_CASE("two machines of one name are two hosts") {

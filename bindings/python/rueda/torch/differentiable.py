@@ -92,14 +92,19 @@ def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] =
                       compression: Any = Compression.none, op: Optional[int] = None, prescale_factor: float = 1.0,
                       postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
     """allreduce() of several tensors as one group, accepted whole or not at all."""
-    op = operations.reduce_op(average, op)
+    return reduced_as_group(_GroupedAllreduce, tensors, compression, name, operations.reduce_op(average, op), prescale_factor,
+                            postscale_factor, process_set)  # fmt: skip
+
+
+def reduced_as_group(function: Any, tensors: Sequence[torch.Tensor], compression: Any, name: Optional[str], op: int,
+                     prescale: float, postscale: float, process_set: ProcessSet) -> List[torch.Tensor]:
+    """The results of an autograd function that reduces a group: by a codec of ours, or compressed and decompressed here."""
     codec = codec_of(compression)
     if codec is not None:
-        how = (name, op, codec, prescale_factor, postscale_factor, process_set)
-        return list(_GroupedAllreduce.apply(how, *tensors))
+        return list(function.apply((name, op, codec, prescale, postscale, process_set), *tensors))
     pairs = [compression.compress(tensor) for tensor in tensors]
-    how = (name, op, lib.RUEDA_CODEC_NONE, prescale_factor, postscale_factor, process_set)
-    reduced = _GroupedAllreduce.apply(how, *(tensor for tensor, _ in pairs))
+    how = (name, op, lib.RUEDA_CODEC_NONE, prescale, postscale, process_set)
+    reduced = function.apply(how, *(tensor for tensor, _ in pairs))
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs)]
 
 

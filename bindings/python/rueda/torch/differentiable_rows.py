@@ -14,7 +14,7 @@ from rueda.outputs import received_splits
 from rueda.process_sets import ProcessSet, global_process_set, ranks_of
 from rueda.torch import rows
 from rueda.torch.compression import Compression, codec_of
-from rueda.torch.differentiable import allreduce_with
+from rueda.torch.differentiable import allreduce_with, reduced_as_group
 
 
 def _of_gradient(name: Optional[str]) -> Optional[str]:
@@ -169,12 +169,5 @@ def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] =
                           op: int = Average, process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                           postscale_factor: float = 1.0) -> List[torch.Tensor]:
     """reducescatter() of several tensors as one group, accepted whole or not at all."""
-    op = operations.reduce_op(None, op)
-    codec = codec_of(compression)
-    if codec is not None:
-        how = (name, op, codec, prescale_factor, postscale_factor, process_set)
-        return list(_GroupedReducescatter.apply(how, *tensors))
-    pairs = [compression.compress(tensor) for tensor in tensors]
-    how = (name, op, lib.RUEDA_CODEC_NONE, prescale_factor, postscale_factor, process_set)
-    reduced = _GroupedReducescatter.apply(how, *(tensor for tensor, _ in pairs))
-    return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs)]
+    return reduced_as_group(_GroupedReducescatter, tensors, compression, name, operations.reduce_op(None, op), prescale_factor,
+                            postscale_factor, process_set)  # fmt: skip

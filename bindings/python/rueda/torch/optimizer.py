@@ -102,7 +102,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
 
     Each gradient is enqueued when the backward pass has made it; step() waits for all. All ranks make their distributed
     optimizers in the same order. The new optimizer shares parameters and state with `optimizer`, which is not to be used
-    any more.
+    any more. One that is made later takes over the parameters that it shares with an earlier one.
 
     named_parameters: model.named_parameters(); names what errors and the timeline speak of.
     compression: Compression.none, fp16, bf16, or a class with compress() and decompress().
