@@ -28,11 +28,12 @@ Manifest manifest() {
   return {documents[0], documents[1], pod["containers"][0]};
 }
 
-// What a cluster does for the pod: its name, its number, its volume, its variables, its command.
+// What a cluster does for the pod: its name, its number, its volume, temporary files of its own, its variables, its
+// command.
 Words start(const NetLab& lab, const YAML::Node& container, int pod) {
   Words words = lab.on(pod);
   words.insert(words.end(), {"env", "PATH=" RUEDA_TEST_BIN ":/usr/bin:/bin", "HOSTNAME=" + NetLab::name(pod),
-                             "JOB_COMPLETION_INDEX=" + std::to_string(pod)});
+                             "TMPDIR=/run", "JOB_COMPLETION_INDEX=" + std::to_string(pod)});
   for (const YAML::Node& variable : container["env"]) {
     words.push_back(variable["name"].as<std::string>() + "=" + variable["value"].as<std::string>());
   }
