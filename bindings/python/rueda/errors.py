@@ -4,6 +4,8 @@ A call that is wrong as it stands raises ValueError and enqueues nothing: correc
 raises one of the classes below; all are `HorovodInternalError`, the name that scripts catch.
 """
 
+import copy
+
 from rueda._native import ffi, lib
 
 
@@ -64,6 +66,15 @@ def error_of(code: int, sentence: str) -> Exception:
     if code == lib.RUEDA_INVALID_ARGUMENT:
         return ValueError(sentence)
     return _CLASSES.get(code, CollectiveError)(sentence, code)
+
+
+def copy_of(error: Exception) -> Exception:
+    """The same without a traceback, to be raised or kept. Who keeps what was raised keeps the frames it went through, which may
+    hold the keeper: only the garbage collector would end that."""
+    try:
+        return copy.copy(error)
+    except Exception:  # a class that cannot be made of its arguments
+        return CollectiveError(f"{type(error).__name__}: {error}")
 
 
 def of_handle(number: int, code: int) -> Exception:

@@ -55,7 +55,7 @@ class Handle:
             with _ending:  # another thread may still be making the result
                 pass
         if self._error is not None:
-            raise self._error
+            raise errors.copy_of(self._error)
         return self._result
 
     def _wait(self, timeout: Optional[float]) -> None:
@@ -86,7 +86,8 @@ class Handle:
             else:
                 self._result = finish(self)
         except Exception as error:
-            self._error = error
+            self._error = errors.copy_of(error)
+            raise
         finally:
             number = self.surrender()
             if number != 0:

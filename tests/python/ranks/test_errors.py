@@ -1,5 +1,8 @@
 """The table of errors: what raises what, and that the job goes on."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -78,6 +81,63 @@ def test_ranks_that_disagree_get_the_same_sentence_and_go_on(which):
     assert "rank" in str(caught.value)
     assert agreed(str(caught.value))
     assert works()
+
+
+def uneven():
+    return torch.ones(2, 3 if hvd.rank() == 1 else 2)
+
+
+def failing_step():
+    weight = torch.nn.Parameter(uneven())
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.1), [("weight", weight)])
+    weight.sum().backward()
+    optimizer.step()
+
+
+def twice(handle):
+    with pytest.raises(hvd.MismatchError):
+        handle.wait()
+    handle.wait()
+
+
+FAILING = {
+    "allreduce": lambda: hvd.allreduce(uneven()),
+    "of a handle": lambda: hvd.synchronize(hvd.allreduce_async_(uneven())),
+    "the second time": lambda: twice(hvd.allreduce_async(uneven())),
+    "made from the result": lambda: hvd.sparse_allreduce_async(uneven().to_sparse(), "uneven")(),
+    "grouped": lambda: hvd.grouped_allreduce([uneven()]),
+    "step": failing_step,
+}
+
+
+@pytest.mark.parametrize("call", FAILING)
+def test_an_error_is_freed_with_its_last_reference(call):
+    gc.disable()
+    try:
+        try:
+            FAILING[call]()
+        except hvd.MismatchError as error:
+            left = weakref.ref(error)
+        assert left() is None
+    finally:
+        gc.enable()
+
+
+def test_an_error_of_a_class_that_cannot_be_made_anew_is_raised_again_in_words():
+    class Odd(Exception):
+        def __init__(self, first, second):
+            super().__init__(f"{first} and {second}")
+
+    def fail(handle):
+        raise Odd("one", "two")
+
+    handle = hvd.barrier_async()
+    handle.then(fail)
+    with pytest.raises(Odd, match="one and two"):
+        handle.wait()
+    for _ in range(2):
+        with pytest.raises(hvd.HorovodInternalError, match="Odd: one and two"):
+            handle.wait()
 
 
 def test_a_wait_that_times_out_can_be_repeated():

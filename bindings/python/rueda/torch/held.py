@@ -20,7 +20,7 @@ class HeldGradients(_hooks.Batch):
         super().__init__(session)
         self._numbers: Any = None  # of the operations that were enqueued
         self._next: Any = None  # the first that was not waited for
-        self._error: Optional[BaseException] = None  # of the first that failed
+        self._error: Optional[Exception] = None  # of the first that failed
 
     def enqueue(self, more: bool) -> int:
         """Enqueues what is held and returns how many it are; fewer than were held if one could not be. Once.
@@ -52,7 +52,7 @@ class HeldGradients(_hooks.Batch):
                 self._next[0] += 1
                 lib.rueda_release(number)
         if self._error is not None:
-            raise self._error
+            raise errors.copy_of(self._error)
 
     def __del__(self) -> None:
         if self._next is not None:

@@ -270,7 +270,10 @@ class GradientReducer(_hooks.Step):
         if first is not None:
             for history in self._sparse.values():  # other ranks may have forgotten theirs
                 history.forget()
-            raise first
+            try:
+                raise first
+            finally:
+                first = None  # else this frame and the traceback hold each other
 
     def _enqueue_rest(self) -> None:
         self.send_held()
