@@ -72,6 +72,94 @@ def test_zero_grad_between_backward_and_step_is_refused(model):
     optimizer.zero_grad()
 
 
+class Double:
+    @staticmethod
+    def compress(tensor):
+        return tensor.double(), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor.to(ctx)
+
+
+WAYS = {
+    "each": {},
+    "groups": {"num_groups": 1},
+    "buffers": {"gradient_as_buffer_view": True},
+    "compressed by the user": {"compression": Double},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("used", [2, 1], ids="{} of 2 gradients".format)
+def test_a_gradient_that_is_taken_away_before_the_step_is_missed(model, way, used):
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), **WAYS[way])
+    for _ in range(2):  # the first time each gradient is new to its hook
+        backward(model) if used == 2 else model.weight.sum().backward()
+        for parameter in model.parameters():
+            parameter.grad = None
+        with pytest.raises(AssertionError, match="set to None or replaced between backward and step.*weight"):
+            optimizer.step()
+        optimizer.zero_grad()
+    backward(model)
+    optimizer.step()
+    assert torch.equal(model.weight.grad, torch.ones(2, 2))
+
+
+@pytest.mark.parametrize("way", ["each", "groups", "buffers"])
+def test_a_gradient_that_is_replaced_before_the_step_is_missed(model, way):
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), **WAYS[way])
+    for _ in range(2):
+        backward(model)
+        model.bias.grad = model.bias.grad / 2
+        with pytest.raises(AssertionError, match=r"step\(\): \['optimizer.*gradient.bias'\]"):
+            optimizer.step()
+        optimizer.zero_grad()
+
+
+def test_a_gradient_in_memory_of_another_order_is_missed_too():
+    weight = torch.nn.Parameter(torch.ones(2, 3).t())
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=0.1))
+    weight.sum().backward()
+    assert not weight.grad.is_contiguous()
+    weight.grad = weight.grad.to_sparse()
+    with pytest.raises(AssertionError, match="replaced between backward"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_gradients_are_replaced_where_nothing_is_being_reduced(model, way):
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), backward_passes_per_step=2, **WAYS[way])
+
+    def change():
+        for parameter in model.parameters():
+            parameter.grad = parameter.grad * 3
+
+    backward(model)
+    change()
+    backward(model)
+    optimizer.synchronize()
+    assert torch.equal(model.weight.grad, torch.full((2, 2), 4.0))
+    change()
+    with optimizer.skip_synchronize():
+        optimizer.step()
+    assert torch.equal(model.weight.grad, torch.full((2, 2), 12.0))
+    model.zero_grad()
+    backward(model)
+    model.zero_grad(set_to_none=True)  # a window that is given up, as far as it came
+    optimizer.step()
+    assert torch.equal(model.weight.grad, torch.zeros(2, 2))
+
+
+def test_the_same_gradient_as_another_object_is_none_replaced(model):
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    for _ in range(2):
+        backward(model)
+        model.bias.grad = model.bias.grad.detach()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
 def test_more_backward_passes_than_announced_are_refused(model):
     optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
     backward(model)

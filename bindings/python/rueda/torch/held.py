@@ -1,12 +1,19 @@
 """All-reduces of many gradients, enqueued by one call."""
 
-from typing import Any, Optional
+from typing import Any, List, Optional
+
+import torch
 
 from rueda import _hooks, errors
 from rueda._native import ffi, lib
 from rueda.session import Session
 
 _INTERRUPTED, _OK = lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
+
+
+def is_other(gradient: Optional[torch.Tensor], reduced: torch.Tensor) -> bool:
+    """Whether a parameter's gradient is another than the one that is reduced; None is no other."""
+    return gradient is not None and (gradient.layout is not reduced.layout or gradient.data_ptr() != reduced.data_ptr())
 
 
 class HeldGradients(_hooks.Batch):
@@ -37,7 +44,12 @@ class HeldGradients(_hooks.Batch):
         """All but the first `done` are not enqueued."""
         for hook in self.hooks[done:]:
             hook.handle = None
-        self.hooks.clear()
+        del self.hooks[done:]
+
+    def replaced(self) -> List[Any]:
+        """The hooks whose parameters have other gradients by now, in other memory than what is reduced."""
+        return [hook for hook, gradient in zip(self.hooks, self.gradients)
+                if hook.parameter.grad is not gradient and is_other(hook.parameter.grad, gradient)]  # fmt: skip
 
     def wait(self) -> None:
         """Waits for all, and then raises what the first that failed failed with, each time. Signals are handled meanwhile."""

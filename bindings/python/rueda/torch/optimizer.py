@@ -61,7 +61,8 @@ class _Distributed:
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Waits for the reduced gradients and runs the wrapped step. The gradients that a closure makes are reduced before
-        the closure returns. Returns what the wrapped step does."""
+        the closure returns. Returns what the wrapped step does. AssertionError: gradients were set to None, as
+        model.zero_grad() does, or replaced while they were being reduced; such as were zeroed in place are not noticed."""
         if self._synchronized and not self._skipping:
             warnings.warn("step() after synchronize() outside skip_synchronize(): the gradients are reduced a second time; "
                           "put step() within 'with optimizer.skip_synchronize():'", stacklevel=2)  # fmt: skip

@@ -2,7 +2,7 @@
 
 import threading
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -15,7 +15,7 @@ from rueda.session import Session, current, is_current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import grouped_allreduce_async_, start_in_place
 from rueda.torch.compression import codec_of
-from rueda.torch.held import HeldGradients
+from rueda.torch.held import HeldGradients, is_other
 from rueda.torch.sparse import History, empty_like, start_sparse
 
 _strided = torch.strided
@@ -106,6 +106,7 @@ class GradientReducer(_hooks.Step):
             self._groups.append(group)
             for member in group.members:
                 member.group = group
+        self._sent: List[Tuple[Member, torch.Tensor]] = []  # what is reduced in place, where no batch says it
         self._finish: List[Tuple[Handle, Callable[[Any], None]]] = []
         self._sparse: Dict[Member, History] = {}  # whose last gradient was sparse
         self._without: List[str] = []  # who got no gradient in this step
@@ -172,13 +173,15 @@ class GradientReducer(_hooks.Step):
         elif how.codec is not None:
             member.handle = start_in_place(session, ALLREDUCE, gradient.detach(), how.op, member.name, self._set, how.codec,
                                            how.prescale, how.postscale)  # fmt: skip
+            self._sent.append((member, gradient))
         else:
             compressed, context = how.compression.compress(gradient.detach())
             member.handle = start_in_place(session, ALLREDUCE, compressed, how.op, member.name, self._set,
                                            lib.RUEDA_CODEC_NONE, how.prescale, how.postscale)  # fmt: skip
 
             def finish(reduced: torch.Tensor) -> None:
-                member.parameter.grad.detach().copy_(how.compression.decompress(reduced, context))
+                if member.parameter.grad is not None:
+                    member.parameter.grad.detach().copy_(how.compression.decompress(reduced, context))
 
             self._finish.append((member.handle, finish))
 
@@ -214,8 +217,9 @@ class GradientReducer(_hooks.Step):
         gradients = [_shown(member).detach() for member in group.members]
         handle = grouped_allreduce_async_(gradients, None, group.name, how.op, how.prescale, how.postscale, how.process_set,
                                           codec=how.codec)  # fmt: skip
-        for member in group.members:
+        for member, gradient in zip(group.members, gradients):
             member.handle = handle
+            self._sent.append((member, gradient))
 
     def _any_sparse(self, group: Group) -> bool:
         """Whether there is a sparse gradient, once those that are to be dense are."""
@@ -234,34 +238,27 @@ class GradientReducer(_hooks.Step):
             if member.parameter.grad.is_sparse:
                 self._enqueue_sparse(member, name)
             else:
-                member.handle = start_in_place(session, ALLREDUCE, _shown(member).detach(), how.op, name.encode(), self._set,
-                                               how.codec, how.prescale, how.postscale)  # fmt: skip
+                gradient = _shown(member).detach()
+                member.handle = start_in_place(session, ALLREDUCE, gradient, how.op, name.encode(), self._set, how.codec,
+                                               how.prescale, how.postscale)  # fmt: skip
+                self._sent.append((member, gradient))
 
     def synchronize(self) -> None:
         """Enqueues what is not yet, parameters without a gradient as zeros so that ranks agree, and waits for all. Raises
         the first error once nothing is in flight; the gradients are then unspecified. AssertionError: another distributed
-        optimizer was made for some of the parameters since."""
+        optimizer was made for some of the parameters since, or a gradient was taken away or replaced while it was reduced."""
         if self._superseded:
             raise AssertionError("another distributed optimizer has parameters of this one since it was made: use that one")
-        self._enqueue_rest()
-        first: Optional[BaseException] = None
-        waited = set()
-        for member in self._members.values():
-            handle = member.handle
-            if handle is None or id(handle) in waited:
-                continue
-            waited.add(id(handle))
-            try:
-                handle.wait()
-            except Exception as error:  # what a signal's handler raises leaves at once
-                first = first or error
-        finishing, self._finish = self._finish, []
-        for handle, finish in finishing:
-            try:
-                finish(handle.wait())
-            except Exception as error:
-                first = first or error
+        lost = self._enqueue_rest()
+        handles = {id(m.handle): m.handle for m in self._members.values() if m.handle is not None}.values()
+        first = self._wait(handles)
+        lost += [member.name.decode() for member in self._replaced(handles)]
         self.forget()
+        if lost:
+            first = AssertionError(
+                f"gradients that were being reduced were set to None or replaced between backward and step(): {lost}. Call "
+                "optimizer.zero_grad() after step(); what changes gradients goes between synchronize() and a step() within "
+                "skip_synchronize()")  # fmt: skip
         without, self._without = self._without, []
         if isinstance(first, errors.MismatchError) and (self._sparse or without):
             sparse = [member.name.decode() for member in self._sparse]
@@ -275,13 +272,42 @@ class GradientReducer(_hooks.Step):
             finally:
                 first = None  # else this frame and the traceback hold each other
 
-    def _enqueue_rest(self) -> None:
+    def _wait(self, handles: Iterable[Any]) -> Optional[Exception]:
+        """Waits for all, and puts gradients where they belong. The first error."""
+        first: Optional[Exception] = None
+        for handle in handles:
+            try:
+                handle.wait()
+            except Exception as error:  # what a signal's handler raises leaves at once
+                first = first or error
+        finishing, self._finish = self._finish, []
+        for handle, finish in finishing:
+            try:
+                finish(handle.wait())
+            except Exception as error:
+                first = first or error
+        return first
+
+    def _replaced(self, handles: Iterable[Any]) -> List[Member]:
+        """Whose gradients are not in the memory that was reduced."""
+        replaced = [member for member, gradient in self._sent if is_other(member.parameter.grad, gradient)]
+        for handle in handles:
+            if isinstance(handle, HeldGradients):
+                replaced += handle.replaced()
+        return replaced
+
+    def _enqueue_rest(self) -> List[str]:
+        """The names of gradients that are not there any more."""
+        lost = []
         self.send_held()
         for member in [m for m in self._sparse if m.parameter.grad is not None and not m.parameter.grad.is_sparse]:
             del self._sparse[member]
         for member in self._members.values():
             if member.parameter.grad is None:
-                self._make_zero(member)
+                if member.handle is not None or member.passes >= self.passes_per_step:
+                    lost.append(member.name.decode())
+                if member.handle is None:
+                    self._make_zero(member)
             if member.handle is None and member.group is None:
                 self.enqueue(member)
         for group in self._groups:
@@ -292,6 +318,7 @@ class GradientReducer(_hooks.Step):
                 for member in missing:
                     self.enqueue(member)
         self.send_held()
+        return lost
 
     def _make_zero(self, member: Member) -> None:
         self._without.append(member.name.decode())
@@ -306,6 +333,7 @@ class GradientReducer(_hooks.Step):
         """A new step begins: no passes yet."""
         for member in self._members.values():
             member.passes, member.handle = 0, None
+        self._sent.clear()
         for group in self._groups:
             group.missing = len(group.members)
         self.restart(self._units)
