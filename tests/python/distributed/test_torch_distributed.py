@@ -53,7 +53,7 @@ def ended(tmp_path_factory):
     folder = tmp_path_factory.mktemp("together")
     training = [shlex.join(["training.py", wrapper, str(folder)]) for wrapper in ("ddp", "fsdp")]
     piece = shlex.join(["pieces.py", str(GUIDE), "0"])
-    output = torchrun("several.py", "collectives.py 3", *training, "parallelism.py", piece, folder=folder)
+    output = torchrun("several.py", "collectives.py 3", *training, "hooks.py", "parallelism.py", piece, folder=folder)
 
     def count(program):
         found = len(re.findall(f"{program}[^:\n]*: ended", output))  # lines of two ranks may run into each other
@@ -82,6 +82,11 @@ def test_training_gives_the_parameters_that_gloo_gives(ended, wrapper):
 
 def test_optimizers_tensors_and_models_in_parts_and_compiled_ones_give_what_one_process_gives(ended):
     assert ended("parallelism.py") == 2
+
+
+def test_collectives_in_callbacks_meet_those_of_the_same_place_in_whatever_order_they_begin(ended):
+    assert ended("hooks.py") == 2
+    assert torchrun("hooks.py", ranks=3).count("ok") == 3
 
 
 @pytest.mark.parametrize("launcher, wrapper", [(torchrun, "ddp"), (hvdrun, "fsdp")], ids=["torchrun, ddp", "hvdrun, fsdp"])

@@ -6,6 +6,7 @@ what goes wrong travels in them.
 
 import contextlib
 import math
+import threading
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
@@ -15,10 +16,12 @@ from torch._C._distributed_c10d import ProcessGroup, ReduceOp
 from rueda import errors, operations, session
 from rueda._native import ffi, lib
 from rueda.handles import Handle
-from rueda.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, CODEC_NONE, GATHER, RECV, REDUCESCATTER, SCATTER, SEND
+from rueda.operations import (
+    ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, CODEC_NONE, GATHER, RECV, REDUCESCATTER, SCATTER, SEND, encode_name,
+)  # fmt: skip
 from rueda.outputs import received_splits
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, id_of, remove_process_set
-from rueda.torch import graphs, monitored_barrier, tensors
+from rueda.torch import callbacks, graphs, monitored_barrier, tensors
 from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
 from rueda.torch.meeting import join_job, require_alone
 from rueda.torch.messages import start_message
@@ -35,6 +38,7 @@ def create(options: Any) -> "RuedaGroup":
     """The group that torch.distributed asks for; called on its members only."""
     require_alone()
     monitored_barrier.install()
+    callbacks.install()
     ranks = list(options.global_ranks_in_group)
     if ranks != sorted(ranks):
         raise ValueError(f"new_group({ranks}, sort_ranks=False): the ranks of a group of Rueda's stand in ascending order")
@@ -89,6 +93,8 @@ class RuedaGroup(ProcessGroup):
         self._names = {"group_name": "", "group_desc": ""}
         self._owns_session = owns_session
         self._completer = Completer()
+        self._begin = callbacks.Names(identity).begin
+        self._coalesced: Dict[int, List[RuedaWork]] = {}  # by thread, since its _start_coalescing()
         try:
             self._set = add_process_set(ProcessSet(ranks), f"torch.distributed.{identity}")
         except errors.ShutDownError:  # a rank has destroyed the group already; operations say so
@@ -139,9 +145,10 @@ class RuedaGroup(ProcessGroup):
 
     def _start_coalescing(self, device: Any = None) -> None:
         """Operations between this and _end_coalescing() are enqueued one by one: the library fuses what piles up."""
+        self._coalesced[threading.get_ident()] = []
 
     def _end_coalescing(self, device: Any = None) -> RuedaWork:
-        return self._work(lambda: barrier_async(self._set), [])
+        return self._joined(self._coalesced.pop(threading.get_ident(), []), [])
 
     def _set_sequence_number_for_group(self) -> None:
         """Operations are numbered by the library."""
@@ -166,9 +173,15 @@ class RuedaGroup(ProcessGroup):
 
     # ---- Operations ----------------------------------------------------------------------------------------------
 
-    def _work(self, start: Callable[[], Handle], results: List[torch.Tensor], finish: Optional[Callable[[], None]] = None,
-              source: int = -1) -> RuedaWork:
-        return RuedaWork(self._completer, start, results, finish, source)
+    def _work(self, start: Callable[[Optional[str]], Handle], results: List[torch.Tensor],
+              finish: Optional[Callable[[], None]] = None) -> RuedaWork:
+        """The work of an operation that `start` enqueues under a name."""
+        return self._noted(RuedaWork(self._completer, self._begin, start, results, finish))
+
+    def _noted(self, work: RuedaWork) -> RuedaWork:
+        if self._coalesced:
+            self._coalesced.get(threading.get_ident(), []).append(work)
+        return work
 
     def _job_rank(self, rank: int) -> int:
         """The number in the job of the group's rank. ValueError: it has none of this number."""
@@ -176,8 +189,8 @@ class RuedaGroup(ProcessGroup):
             raise ValueError(f"rank {rank} is none of the group's: it has {self._own_size}, 0 to {self._own_size - 1}")
         return self._ranks[rank]
 
-    def _rows(self, kind: int, source: torch.Tensor, output: torch.Tensor, splits: Optional[Sequence[int]] = None,
-              argument: int = 0) -> Handle:
+    def _rows(self, name: Optional[str], kind: int, source: torch.Tensor, output: torch.Tensor,
+              splits: Optional[Sequence[int]] = None, argument: int = 0) -> Handle:
         """Enqueues an operation of rows from one contiguous tensor into another."""
         here = session.current()
         if output.dtype != source.dtype:
@@ -190,17 +203,17 @@ class RuedaGroup(ProcessGroup):
             source = source.clone()
         number = lib.rueda_py_start_rows(
             here.pointer, kind, source.data_ptr(), tensors.dtype_number(source), source.dim(), source.shape, output.data_ptr(),
-            output.shape, splits or ffi.NULL, argument, ffi.NULL, id_of(self._set), CODEC_NONE, 1.0, 1.0)  # fmt: skip
+            output.shape, splits or ffi.NULL, argument, encode_name(name), id_of(self._set), CODEC_NONE, 1.0, 1.0)  # fmt: skip
         return Handle(here, number, (source, output))
 
     def allreduce(self, values: Any, opts: Any = None) -> RuedaWork:
         results = _as_list(values)
 
-        def start() -> Handle:
+        def start(name: Optional[str]) -> Handle:
             op = operations.Sum if opts is None else _operator(opts)
             if len(results) == 1:
-                return start_in_place(session.current(), ALLREDUCE, results[0], op, ffi.NULL, id_of(self._set))
-            return start_group(ALLREDUCE, results, True, op, None, self._set, CODEC_NONE, 1.0, 1.0)
+                return start_in_place(session.current(), ALLREDUCE, results[0], op, encode_name(name), id_of(self._set))
+            return start_group(ALLREDUCE, results, True, op, name, self._set, CODEC_NONE, 1.0, 1.0)
 
         return self._work(start, results)
 
@@ -210,23 +223,23 @@ class RuedaGroup(ProcessGroup):
         results = _as_list(values)
         root = opts if isinstance(opts, int) else getattr(opts, "rootRank", 0)
         return self._work(
-            lambda: start_in_place(session.current(), BROADCAST, results[0], self._job_rank(root), ffi.NULL, id_of(self._set)),
-            results)  # fmt: skip
+            lambda name: start_in_place(session.current(), BROADCAST, results[0], self._job_rank(root), encode_name(name),
+                                        id_of(self._set)), results)  # fmt: skip
 
     def reduce(self, values: Any, opts: Any) -> RuedaWork:
         results = _as_list(values)
 
-        def start() -> Handle:
+        def start(name: Optional[str]) -> Handle:
             here, flat = session.current(), _flat(results[0])
             number = lib.rueda_py_start_reduce(
                 here.pointer, flat.data_ptr(), flat.data_ptr(), tensors.dtype_number(flat), 1, flat.shape, _operator(opts),
-                self._job_rank(opts.rootRank), ffi.NULL, id_of(self._set))  # fmt: skip
+                self._job_rank(opts.rootRank), encode_name(name), id_of(self._set))  # fmt: skip
             return Handle(here, number, flat)
 
         return self._work(start, results)
 
     def all_gather_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> RuedaWork:
-        return self._work(lambda: self._rows(ALLGATHER, _flat(source), _flat(output)), [output])
+        return self._work(lambda name: self._rows(name, ALLGATHER, _flat(source), _flat(output)), [output])
 
     _allgather_base = all_gather_single
 
@@ -234,7 +247,8 @@ class RuedaGroup(ProcessGroup):
         source = _as_list(sources)[0]
         parts = list(outputs) if isinstance(outputs[0], torch.Tensor) else list(outputs[0])
         flat = torch.empty(source.numel() * self._own_size, dtype=source.dtype)
-        return self._work(lambda: self._rows(ALLGATHER, _flat(source), flat), [parts], lambda: _copy_parts(parts, flat))
+        return self._work(lambda name: self._rows(name, ALLGATHER, _flat(source), flat), [parts],
+                          lambda: _copy_parts(parts, flat))  # fmt: skip
 
     def allgather_coalesced(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
         works = [self.allgather([parts], [source]) for parts, source in zip(zip(*outputs), sources)]
@@ -247,11 +261,17 @@ class RuedaGroup(ProcessGroup):
 
     def _joined(self, works: List[RuedaWork], results: Any) -> RuedaWork:
         """One work for several, of which the last is enqueued last and finishes with a wait for all."""
-        last = self._work(lambda: barrier_async(self._set), list(results))
-        return last.behind(works)
+        return self._work(self._barrier, list(results)).behind(works)
+
+    def _barrier(self, name: Optional[str]) -> Handle:
+        """Ends once all have begun it. One without a name also ends behind what all began before."""
+        if name is None:
+            return barrier_async(self._set)
+        return start_in_place(session.current(), ALLREDUCE, torch.zeros(1), operations.Sum, encode_name(name), id_of(self._set))
 
     def reduce_scatter_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> RuedaWork:
-        return self._work(lambda: self._rows(REDUCESCATTER, _flat(source), _flat(output), None, _operator(opts)), [output])
+        return self._work(lambda name: self._rows(name, REDUCESCATTER, _flat(source), _flat(output), None, _operator(opts)),
+                          [output])  # fmt: skip
 
     _reduce_scatter_base = reduce_scatter_single
 
@@ -259,7 +279,7 @@ class RuedaGroup(ProcessGroup):
         output = _as_list(outputs)[0]
         parts = list(sources) if isinstance(sources[0], torch.Tensor) else list(sources[0])
         flat = torch.cat([part.detach().reshape(-1) for part in parts])
-        return self._work(lambda: self._rows(REDUCESCATTER, flat, _flat(output), None, _operator(opts)), [output])
+        return self._work(lambda name: self._rows(name, REDUCESCATTER, flat, _flat(output), None, _operator(opts)), [output])
 
     def reduce_scatter_single_coalesced(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
         works = [self.reduce_scatter_single(output, source, opts) for output, source in zip(outputs, sources)]
@@ -269,11 +289,11 @@ class RuedaGroup(ProcessGroup):
 
     def all_to_all_single(self, output: torch.Tensor, source: torch.Tensor, output_splits: Any = (), input_splits: Any = (),
                           opts: Any = None) -> RuedaWork:
-        def start() -> Handle:
+        def start(name: Optional[str]) -> Handle:
             received = list(output_splits)
             if received and (len(received) != self._own_size or sum(received) != output.shape[0]):
                 raise ValueError(f"output splits {received}: the group has {self._own_size} ranks, the output {output.shape[0]} rows")
-            handle = self._rows(ALLTOALL, _matrix(source), _matrix(output), list(input_splits) or None)
+            handle = self._rows(name, ALLTOALL, _matrix(source), _matrix(output), list(input_splits) or None)
             return self._expecting(handle, received or [output.shape[0] // self._own_size] * self._own_size)
 
         return self._work(start, [output])
@@ -285,7 +305,7 @@ class RuedaGroup(ProcessGroup):
         flat = torch.cat([source.detach().reshape(-1) for source in sources])
         received = torch.empty(sum(output.numel() for output in outputs), dtype=flat.dtype)
         sizes = [output.numel() for output in outputs]
-        return self._work(lambda: self._expecting(self._rows(ALLTOALL, flat, received, counts), sizes,
+        return self._work(lambda name: self._expecting(self._rows(name, ALLTOALL, flat, received, counts), sizes,
                                                   lambda: _copy_parts(outputs, received)), list(outputs))  # fmt: skip
 
     def _expecting(self, handle: Handle, sizes: Sequence[int], then: Callable[[], None] = lambda: None) -> Handle:
@@ -305,7 +325,7 @@ class RuedaGroup(ProcessGroup):
         source, root = _as_list(sources)[0], opts.rootRank
         parts = list(outputs[0]) if root == self._own_rank else []
         flat = torch.empty(source.numel() * len(parts), dtype=source.dtype)
-        return self._work(lambda: self._rows(GATHER, _flat(source), flat, None, self._job_rank(root)), [parts],
+        return self._work(lambda name: self._rows(name, GATHER, _flat(source), flat, None, self._job_rank(root)), [parts],
                           lambda: _copy_parts(parts, flat))  # fmt: skip
 
     def scatter(self, outputs: Any, sources: Any, opts: Any) -> RuedaWork:
@@ -313,10 +333,10 @@ class RuedaGroup(ProcessGroup):
         flat = _flat(output)
         if root == self._own_rank:
             flat = torch.cat([source.detach().reshape(-1) for source in sources[0]])
-        return self._work(lambda: self._rows(SCATTER, flat, _flat(output), None, self._job_rank(root)), [output])
+        return self._work(lambda name: self._rows(name, SCATTER, flat, _flat(output), None, self._job_rank(root)), [output])
 
     def barrier(self, opts: Any = None) -> RuedaWork:
-        return self._work(lambda: barrier_async(self._set), [])
+        return self._work(self._barrier, [])
 
     def monitored_barrier(self, timeout: timedelta, wait_all_ranks: bool = False) -> None:
         """As monitored_barrier.wait_for_all() says; names all who are missing in any case."""
@@ -334,13 +354,16 @@ class RuedaGroup(ProcessGroup):
         name = f"torch.distributed.{self._identity}.{tag}.{number}".encode()
         return start_message(session.current(), kind, _flat(tensor), self._job_rank(peer), name, id_of(self._set))
 
-    def send(self, values: Any, receiver: int, tag: int = 0) -> RuedaWork:
+    def _message_work(self, kind: int, values: Any, peer: int, tag: int, source: int = -1) -> RuedaWork:
         results = _as_list(values)
-        return self._work(lambda: self._message(SEND, results[0], receiver, tag), results)
+        return self._noted(RuedaWork(self._completer, callbacks.message, lambda _: self._message(kind, results[0], peer, tag),
+                                     results, source=source))  # fmt: skip
+
+    def send(self, values: Any, receiver: int, tag: int = 0) -> RuedaWork:
+        return self._message_work(SEND, values, receiver, tag)
 
     def recv(self, values: Any, sender: int, tag: int = 0) -> RuedaWork:
-        results = _as_list(values)
-        return self._work(lambda: self._message(RECV, results[0], sender, tag), results, source=sender)
+        return self._message_work(RECV, values, sender, tag, source=sender)
 
     def recv_anysource(self, values: Any, tag: int = 0) -> RuedaWork:
         raise NotImplementedError("recv() without src: a receiver of Rueda's names its sender")

@@ -9,28 +9,51 @@ import torch
 from torch._C._distributed_c10d import Work
 
 from rueda.handles import Handle
+from rueda.torch import callbacks
+from rueda.torch.callbacks import Begun
 
 
 class Completer:
-    """Completes the futures of one process group, begun in the order in which they were asked for. Its first thread starts
-    with the first, waits outside the GIL, and runs the future's callbacks; as these may wait for other futures, there is
-    always a thread that is in none."""
+    """Completes the futures of one process group. Those of operations that all ranks begin in one order have a thread, which
+    waits for them in that order, outside the GIL, and runs their callbacks; as these may wait for other futures, there is
+    always a thread that is in none. Other futures have a thread each: ranks may begin such operations, and ask for their
+    futures, in different orders, and a wait for one would keep the next from what another rank waits for.
+
+    For any thread; the lock can be taken again by a work that is deleted while it is held.
+    """
 
     def __init__(self) -> None:
         self._works: queue.SimpleQueue = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._free = 0  # threads that are in no callback
+        self._lock = threading.RLock()
+        self._free = 0  # threads of the queue that are in no callback
+        self._stopped = False
 
     def watch(self, work: "RuedaWork", future: torch.futures.Future) -> None:
         """Sets the future once the work has finished, however it ended."""
-        self._works.put((work, future))
         with self._lock:
-            if self._free == 0:
-                self._start()
+            queued = work.begun.in_program_order() and not self._stopped
+            if queued:
+                self._works.put((work, future))
+        if queued:
+            self._keep_one_free()
+        else:
+            self._start(self._complete, work, future)
 
-    def _start(self) -> None:
-        self._free += 1
-        threading.Thread(target=self._run, name="rueda-futures", daemon=True).start()
+    def _keep_one_free(self) -> None:
+        with self._lock:
+            if self._free > 0:
+                return
+            self._free += 1
+        self._start(self._run)
+
+    @staticmethod
+    def _start(run: Callable[..., None], *arguments: Any) -> None:
+        threading.Thread(target=run, args=arguments, name="rueda-futures", daemon=True).start()
+
+    @staticmethod
+    def _complete(work: "RuedaWork", future: torch.futures.Future) -> None:
+        work.exception()
+        future.set_result(None)
 
     def _run(self) -> None:
         while True:
@@ -41,24 +64,27 @@ class Completer:
             work.exception()
             with self._lock:
                 self._free -= 1
-                if self._free == 0:
-                    self._start()
+            self._keep_one_free()
             future.set_result(None)
             with self._lock:
                 self._free += 1
 
     def stop(self) -> None:
-        """Ends the threads behind what they still have to do."""
-        self._works.put((None, None))
+        """Ends the threads of the queue behind what they still have to do."""
+        with self._lock:
+            self._stopped = True
+            self._works.put((None, None))
 
 
 class RuedaWork(Work):
     """One operation of a process group. `tensors` is its result. What went wrong, also at enqueue, is raised by wait(): an
     exception out of the group's method would leave DistributedDataParallel in disorder."""
 
-    def __init__(self, completer: Completer, start: Callable[[], Handle], tensors: List[torch.Tensor],
-                 finish: Optional[Callable[[], None]] = None, source: int = -1):
+    def __init__(self, completer: Completer, begin: Callable[[], Begun], start: Callable[[Optional[str]], Handle],
+                 tensors: List[torch.Tensor], finish: Optional[Callable[[], None]] = None, source: int = -1):
+        """start: enqueues it under a name. source: the rank that a message comes from."""
         super().__init__()
+        self.begun = callbacks.message()
         self._completer = completer
         self._tensors = tensors
         self._source = source
@@ -67,7 +93,8 @@ class RuedaWork(Work):
         self._future: Optional[torch.futures.Future] = None
         self._before: List["RuedaWork"] = []
         try:
-            self._handle = start()
+            self.begun = begin()
+            self._handle = start(self.begun.name)
             if finish is not None:
                 self._handle.then(lambda _: finish())
         except (RuntimeError, ValueError) as error:
@@ -93,7 +120,7 @@ class RuedaWork(Work):
         """Waits, and returns what wait() would raise."""
         try:
             self.wait()
-        except (RuntimeError, ValueError) as error:
+        except Exception as error:
             self._error = error
         return self._error
 
@@ -130,6 +157,7 @@ class RuedaWork(Work):
         if self._future is None:
             finished: torch.futures.Future = torch.futures.Future()
             self._future = finished.then(self._outcome)
+            callbacks.follow(self._future, self.begun)
             self._completer.watch(self, finished)
         return self._future
 
