@@ -195,7 +195,8 @@ Status Job::open_store() {
       judge_again();
     });
   };
-  auto store = JobStore::start(size(), routes_.listen, {began, evidence});
+  const auto left = [this](int rank) { loop_.post([this, rank] { judge_.left(rank); }); };
+  auto store = JobStore::start(size(), routes_.listen, {began, left, evidence});
   if (!store.ok()) return store.status();
   store_ = std::move(store).value();
   dump_desk_ = std::make_unique<DumpDesk>(loop_, *store_, [this] { return running_ranks(); });
@@ -271,7 +272,9 @@ void Job::started(const Message& message) {
 void Job::exited(int rank, int wait_status) {
   if (rank == 0) input_.stop();
   if (arguments_.verbose) output_.say(fmt::format("rank {} {}", rank, describe_wait_status(wait_status)));
-  if (store_->said_goodbye(rank)) judge_.said_goodbye(rank);
+  for (const int one : wait_status == 0 ? std::vector<int>{rank} : running_ranks()) {  // itself among them
+    if (store_->said_goodbye(one)) judge_.said_goodbye(one);
+  }
   if (auto failure = store_->failure_before_shutdown(rank)) judge_.shut_down_after(rank, *failure);
   judge_.exited(rank, wait_status);
   judge_again();
@@ -309,6 +312,7 @@ void Job::pass_sentence(const Failure& failure) {
   const Status told = store_->declare_dead(failure.rank, plan_.placements[at].host, pids_[at], failure.cause);
   if (!told.ok()) output_.say(told.sentence());
   end_timer_.start(kTimeToRaise, [this] {
+    judge_.ending();
     hosts_.send_all({MessageType::kEnd, -1, milliseconds(arguments_.grace).count(), {}});
   });
 }
@@ -361,11 +365,7 @@ void Job::report() {
   }
   if (const auto& failure = judge_.first_failure()) {
     const auto lines = output_.last_errors(failure->rank);
-    const int user = failure->user_signal;
-    const std::string first =
-        user == 0 ? "the first to fail: " : fmt::format("ended by {}; the first to end: ", describe_signal(user));
-    const bool sentence = failure->cause.starts_with("it");  // "it has been stopped", "its host has ..."
-    output_.say(first + name_of(failure->rank) + (sentence ? ": " : " ") + failure->cause);
+    output_.say(describe_failure(*failure, name_of(failure->rank)));
     if (!lines.empty()) output_.say("its last lines on stderr:");
     for (const auto& line : lines) output_.say(fmt::format("  {}", line));
   }

@@ -49,6 +49,7 @@ Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<s
   store->server_ = std::move(server).value();
   for (int rank = 0; rank < ranks; ++rank) {
     store->server_->when_set(wishes_key(store->job_, rank), [began = events.began, rank] { began(rank); });
+    store->server_->each_time(goodbyes_key(store->job_, rank), [left = events.left, rank] { left(rank); });
   }
   store->server_->when_set(evidence_key(store->job_), std::move(events.evidence));
   return store;

@@ -18,6 +18,7 @@ class JobStore {
   /// What ranks do, told on the server's thread.
   struct Events {
     std::function<void(int rank)> began;  ///< once for each rank that begins `init`
+    std::function<void(int rank)> left;   ///< whenever a rank says goodbye
     std::function<void()> evidence;       ///< once, when there is some
   };
   /// Listens on these numeric addresses. kSystem: no randomness, or the store's own sentence.

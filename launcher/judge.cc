@@ -38,12 +38,23 @@ void Judge::exited(int rank, int wait_status) {
   auto& one = ranks_[static_cast<size_t>(rank)];
   one.exited = true;
   one.clean = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
-  if (!one.clean && !first_) {
+  const bool by_itself = WIFEXITED(wait_status) && user_signal_ == 0 && !ending_;
+  if (!one.clean && (!first_ || (one.may_be_why && by_itself))) {
     const bool ended = user_signal_ != 0 && WIFSIGNALED(wait_status) && ends(WTERMSIG(wait_status));
     const int code = ended ? 128 + user_signal_ : exit_code_of(wait_status);
     first_ = Failure{rank, describe_wait_status(wait_status), code, user_signal_};
+    if (by_itself) look_for_earlier_leavers();
   }
   look_for_silent_leavers();
+}
+
+// A rank that a signal killed did not fail of a goodbye.
+void Judge::look_for_earlier_leavers() {
+  const Rank& failed = ranks_[static_cast<size_t>(first_->rank)];
+  for (auto& one : ranks_) {
+    const bool earlier = !failed.goodbye || one.left < failed.left;
+    one.may_be_why = !one.exited && one.goodbye && earlier;
+  }
 }
 
 void Judge::not_started(int rank, int exit_code, std::string why) {
@@ -67,8 +78,16 @@ void Judge::look_for_silent_leavers() {
     const std::string& failure = ranks_[rank].failure;
     const std::string how = failure.empty() ? "without shutdown" : fmt::format("after its job had failed: {}", failure);
     first_ = Failure{static_cast<int>(rank), fmt::format("exited with code 0 {}", how), 1};
-    return;
+    return look_for_earlier_leavers();
   }
+}
+
+std::string describe_failure(const Failure& failure, const std::string& name) {
+  const int user = failure.user_signal;
+  const std::string first =
+      user == 0 ? "the first to fail: " : fmt::format("ended by {}; the first to end: ", describe_signal(user));
+  const bool sentence = failure.cause.starts_with("it");  // "it has been stopped", "its host has ..."
+  return first + name + (sentence ? ": " : " ") + failure.cause;
 }
 
 std::string describe_signal(int signal) {

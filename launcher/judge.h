@@ -22,26 +22,34 @@ struct Failure {
 /// rank had begun `init`, or once any other rank has: that one waits for a peer which will never come. A goodbye after
 /// the epoch had failed is none: who exits with code 0 then has failed all the same, and says of what. A program that
 /// never calls `init` is none of our business.
+///
+/// A rank that leaves in the middle, as a script does that calls sys.exit(3), says goodbye first and exits later;
+/// others fail of its goodbye and may well exit before it. So where a rank had said goodbye before another failed, and
+/// exits by itself with another code than 0 before the job is ended, that one is the first to fail.
 class Judge {
  public:
   explicit Judge(int ranks) : ranks_(static_cast<size_t>(ranks)) {}
 
   /// The rank has begun `init`, again if it had said goodbye.
   void began(int rank);
-  /// The rank's `shutdown` is done.
+  /// A goodbye of the rank's is there, of whichever `init`: by these calls it is known who left before whom.
+  void left(int rank) { ranks_[static_cast<size_t>(rank)].left = ++departures_; }
+  /// The rank's `shutdown` is done, and no `init` has come after it.
   void said_goodbye(int rank);
   /// The rank's `shutdown` is done, but its epoch had failed before, and why.
   void shut_down_after(int rank, std::string failure);
   /// hvdrun was told by this signal to end the job. The first one counts.
   void ended_by_user(int signal);
-  /// waitpid's status of the rank.
+  /// waitpid's status of the rank. Who has said goodbye until now is to be known before.
   void exited(int rank, int wait_status);
+  /// The ranks are told to end: no exit is by itself any more.
+  void ending() { ending_ = true; }
   /// The rank did not start.
   void not_started(int rank, int exit_code, std::string why);
   /// Nobody will ever say how the rank ended. Of no consequence if it had ended before.
   void lost(int rank, std::string why);
 
-  /// Set by the first failure and then the same for ever.
+  /// Set by the first failure, and then the same but for a rank that had left before that one, see above.
   const std::optional<Failure>& first_failure() const { return first_; }
   /// A rank has seen of another, which still runs as far as waitpid goes, that it counts as dead.
   void reported(int rank, std::string how);
@@ -52,17 +60,24 @@ class Judge {
     bool began = false;
     bool goodbye = false;
     bool exited = false;
-    bool clean = false;   // exited with code 0
-    std::string failure;  // what its epoch had failed of when it shut down
+    bool clean = false;       // exited with code 0
+    std::string failure;      // what its epoch had failed of when it shut down
+    int left = 0;             // its last goodbye's number; 0: none
+    bool may_be_why = false;  // it had left before the first failure, and runs
   };
   void look_for_silent_leavers();
+  void look_for_earlier_leavers();
 
   std::vector<Rank> ranks_;
   std::optional<Failure> first_;
   bool any_began_ = false;
   int user_signal_ = 0;
+  int departures_ = 0;
+  bool ending_ = false;
 };
 
+/// hvdrun's last word on a job. `name`: the rank's.
+std::string describe_failure(const Failure& failure, const std::string& name);
 /// "signal 9 (Killed)".
 std::string describe_signal(int signal);
 /// "killed by signal 9 (Killed)" or "exited with code 3".

@@ -46,14 +46,12 @@ Status KeyTable::set(std::string_view key, std::string_view value) {
     values_.emplace(key, value);
   }
   std::vector<Waiter> woken;
-  for (auto it = waiters_.begin(); it != waiters_.end();) {
-    if (it->second.key != key) {
-      ++it;
-      continue;
-    }
+  const auto [first, last] = waiters_.equal_range(key);
+  for (auto it = first; it != last; ++it) {
+    numbers_.erase(it->second.number);
     woken.push_back(std::move(it->second.call));
-    it = waiters_.erase(it);
   }
+  waiters_.erase(first, last);
   const std::string copy(value);  // a waiter may change the table
   for (const Waiter& waiter : woken) waiter(copy);
   return {};
@@ -77,10 +75,16 @@ const std::string* KeyTable::find(std::string_view key) const {
 }
 
 uint64_t KeyTable::wait(std::string_view key, Waiter waiter) {
-  waiters_.emplace(next_waiter_, Waiting{std::string(key), std::move(waiter)});
-  return next_waiter_++;
+  const uint64_t number = next_waiter_++;
+  numbers_.emplace(number, waiters_.emplace(key, Waiting{number, std::move(waiter)}));
+  return number;
 }
 
-void KeyTable::cancel(uint64_t number) { waiters_.erase(number); }
+void KeyTable::cancel(uint64_t number) {
+  const auto found = numbers_.find(number);
+  if (found == numbers_.end()) return;
+  waiters_.erase(found->second);
+  numbers_.erase(found);
+}
 
 }  // namespace rueda::core

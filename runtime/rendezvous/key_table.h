@@ -31,11 +31,13 @@ class KeyTable {
 
  private:
   struct Waiting {
-    std::string key;
+    uint64_t number = 0;
     Waiter call;
   };
+  using Waiters = std::multimap<std::string, Waiting, std::less<>>;  // of a key in the order in which they came
   std::map<std::string, std::string, std::less<>> values_;
-  std::map<uint64_t, Waiting> waiters_;
+  Waiters waiters_;
+  std::map<uint64_t, Waiters::iterator> numbers_;
   uint64_t next_waiter_ = 1;
   size_t bytes_ = 0;
 };

@@ -23,6 +23,13 @@ struct StoreServer::State {
   uint16_t port = 0;
   std::thread thread;
 
+  void watch(const std::string& key, const std::function<void()>& call) {
+    table.wait(key, [this, key, call](const std::string&) {
+      call();
+      watch(key, call);
+    });
+  }
+
   /// Runs `work` on the server's thread and returns what it returns.
   template <typename Work>
   auto on_thread(Work work) {
@@ -80,11 +87,19 @@ Result<std::string> StoreServer::get(std::string_view key, Deadline deadline) {
   return Status(Code::kTimeout, "store: nobody set \"" + std::string(key) + "\" before the deadline");
 }
 
+std::string StoreServer::turned_away() {
+  return state_->on_thread([this] { return state_->listener->turned_away(); });
+}
+
 void StoreServer::when_set(std::string_view key, std::function<void()> call) {
   state_->on_thread([this, key, call = std::move(call)] {
     if (state_->table.find(key) != nullptr) return call();
     state_->table.wait(key, [call](const std::string&) { call(); });
   });
+}
+
+void StoreServer::each_time(std::string_view key, std::function<void()> call) {
+  state_->on_thread([this, key, call = std::move(call)] { state_->watch(std::string(key), call); });
 }
 
 }  // namespace rueda::core

@@ -26,9 +26,12 @@ class StoreServer : public Store {
   Result<std::string> get(std::string_view key, Deadline deadline) override;
   Result<int64_t> add(std::string_view key, int64_t amount) override;
   bool ends_with_process() const override { return true; }
+  std::string turned_away() override;
   /// Calls back once when the key has a value, at once if it has: for an event loop. `call` runs on the server's thread
   /// and may not call the server; it is dropped with the server.
   void when_set(std::string_view key, std::function<void()> call);
+  /// As `when_set`, but calls back whenever a value is given to the key from now on.
+  void each_time(std::string_view key, std::function<void()> call);
 
  private:
   struct State;

@@ -109,6 +109,19 @@ TEST_CASE("ranks that leave in order after their job has failed are told apart f
   CHECK(lines[0].find("\"left\"") != std::string::npos);
 }
 
+TEST_CASE(
+    "a rank that left with a code of its own is named, though another failed of its leaving and exited before it") {
+  const auto fifo = std::filesystem::temp_directory_path() / ("rueda-leave-" + std::to_string(getpid()));
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  HvdrunProcess run({"-np", "2", "sh", "-c",
+                     "if [ $RUEDA_RANK = 1 ]; then $0 begin goodbye; echo left > $1; exec $0 death exit=3; fi;"
+                     "$0 begin; read left < $1; exit 1",
+                     RUEDA_LAUNCHER_RANK, fifo.string()});
+  CHECK(run.wait() == 3);
+  std::filesystem::remove(fifo);
+  CHECK(said(run) == Lines{"the first to fail: rank 1 (host localhost, ) exited with code 3"});
+}
+
 TEST_CASE("a rank that left before another began is found once it begins") {
   HvdrunProcess run({"-np", "2", "sh", "-c", "test $RUEDA_RANK = 0 && exit 0; read go < $1; exec $0 begin death exit=4",
                      RUEDA_LAUNCHER_RANK, "/dev/null"});

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 
 #include <catch2/catch.hpp>
+#include <vector>
 
 using namespace rueda::core::launcher;
 
@@ -152,6 +153,86 @@ TEST_CASE("a goodbye followed by another exit code is still a failure") {
   judge.exited(0, W_EXITCODE(5, 0));
   REQUIRE(judge.first_failure());
   CHECK(judge.first_failure()->exit_code == 5);
+}
+
+namespace {
+
+// Three ranks that have begun; those named have left, in this order.
+Judge after_goodbyes(const std::vector<int>& ranks) {
+  Judge judge(3);
+  for (const int rank : {0, 1, 2}) judge.began(rank);
+  for (const int rank : ranks) {
+    judge.left(rank);
+    judge.said_goodbye(rank);
+  }
+  return judge;
+}
+
+}  // namespace
+
+TEST_CASE("who left before another failed, and exits with a code of its own after it, is the first to fail") {
+  SECTION("the others fail of the goodbye") {
+    Judge judge = after_goodbyes({1});
+    judge.exited(0, W_EXITCODE(1, 0));
+    CHECK(judge.first_failure()->rank == 0);
+    judge.exited(2, W_EXITCODE(1, 0));
+    CHECK(judge.first_failure()->rank == 0);
+    judge.exited(1, W_EXITCODE(3, 0));
+    CHECK(judge.first_failure()->rank == 1);
+    CHECK(judge.first_failure()->exit_code == 3);
+  }
+  SECTION("who fails of a goodbye may say goodbye as well") {
+    Judge judge = after_goodbyes({1, 0});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.exited(1, W_EXITCODE(3, 0));
+    CHECK(judge.first_failure()->exit_code == 3);
+  }
+  SECTION("with code 0 all the same") {
+    Judge judge = after_goodbyes({1});
+    judge.shut_down_after(0, "rank 1 has left");
+    judge.exited(0, 0);
+    judge.exited(1, W_EXITCODE(3, 0));
+    CHECK(judge.first_failure()->exit_code == 3);
+  }
+  SECTION("three in a row") {
+    Judge judge = after_goodbyes({2, 1, 0});
+    for (const int rank : {0, 1, 2}) judge.exited(rank, W_EXITCODE(5 + rank, 0));
+    CHECK(judge.first_failure()->exit_code == 7);
+  }
+}
+
+TEST_CASE("a later exit leaves the first failure as it is") {
+  SECTION("of a rank that left after it") {
+    Judge judge = after_goodbyes({0, 1});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.exited(1, W_EXITCODE(3, 0));
+    CHECK(judge.first_failure()->rank == 0);
+  }
+  SECTION("with code 0") {
+    Judge judge = after_goodbyes({1});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.exited(1, 0);
+    CHECK(judge.first_failure()->rank == 0);
+  }
+  SECTION("by a signal") {
+    Judge judge = after_goodbyes({1});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.exited(1, signal(9));
+    CHECK(judge.first_failure()->rank == 0);
+  }
+  SECTION("of a rank that is told to end") {
+    Judge judge = after_goodbyes({1});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.ending();
+    judge.exited(1, W_EXITCODE(143, 0));
+    CHECK(judge.first_failure()->rank == 0);
+  }
+  SECTION("where a signal killed the first") {
+    Judge judge = after_goodbyes({1});
+    judge.exited(0, signal(11));
+    judge.exited(1, W_EXITCODE(3, 0));
+    CHECK(judge.first_failure()->rank == 0);
+  }
 }
 
 TEST_CASE("a rank that is lost has failed, unless it had ended before") {

@@ -38,6 +38,20 @@ hvd.allreduce(numpy.ones(1))
     assert "KeyError: 'the learning rate of rank 1'" in report
 
 
+def test_the_code_of_who_leaves_in_the_middle_is_the_jobs(run_script):
+    job = run_script("""
+import sys
+hvd.init()
+hvd.barrier()
+if hvd.rank() == 1:
+    sys.exit(3)
+hvd.allreduce(numpy.ones(1))
+""", ranks=3, imports=NUMPY)  # fmt: skip
+    assert job.code == 3, job.err
+    report = job.err[job.err.index("hvdrun: the first to fail") :]
+    assert "rank 1" in report.splitlines()[0] and "exited with code 3" in report.splitlines()[0]
+
+
 def test_an_interrupt_ends_an_init_that_waits_for_others():
     text = """
 import os, signal, threading
