@@ -10,18 +10,6 @@
 #include "runtime/net/socket_address.h"
 
 namespace rueda::core {
-namespace {
-
-using NameCall = int (*)(int, sockaddr*, socklen_t*);
-
-std::string address_of(int fd, NameCall name) {
-  SocketAddress address;
-  address.bytes = sizeof(address.storage);
-  return name(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.bytes) == 0 ? address.text() : "?";
-}
-
-}  // namespace
-
 PathState path_state(int fd) {
   tcp_info info{};
   socklen_t bytes = sizeof(info);
@@ -58,7 +46,7 @@ std::vector<SilentPath> PathWatch::silent(SteadyClock::time_point now, std::chro
     if (!path.silence.seen(path_state(path.fd.get()), now, limit)) continue;
     const auto same = [&path = path](const SilentPath& known) { return known.rank == path.rank; };
     if (std::any_of(found.begin(), found.end(), same)) continue;
-    found.push_back({path.rank, address_of(path.fd.get(), ::getsockname), address_of(path.fd.get(), ::getpeername)});
+    found.push_back({path.rank, own_address(path.fd.get()), peer_address(path.fd.get())});
   }
   return found;
 }

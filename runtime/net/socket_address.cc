@@ -19,6 +19,12 @@ Status failed(const char* call, const SocketAddress& address) {
                 std::string(call) + " on " + address.text() + ": " + std::generic_category().message(errno));
 }
 
+std::string name_of(int fd, int (*name)(int, sockaddr*, socklen_t*)) {
+  SocketAddress address;
+  address.bytes = sizeof(address.storage);
+  return name(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.bytes) == 0 ? address.text() : "?";
+}
+
 }  // namespace
 
 Result<SocketAddress> SocketAddress::parse(const std::string& address, uint16_t port) {
@@ -86,6 +92,10 @@ Result<uint16_t> bound_port(int fd) {
     return failed("getsockname", bound);
   return bound.port();
 }
+
+std::string own_address(int fd) { return name_of(fd, ::getsockname); }
+
+std::string peer_address(int fd) { return name_of(fd, ::getpeername); }
 
 void set_no_delay(int fd) {
   const int on = 1;

@@ -32,6 +32,9 @@ Result<UniqueFd> open_tcp_socket(const SocketAddress& address);
 Result<UniqueFd> listen_on(const SocketAddress& address);
 /// The port a socket is bound to.
 Result<uint16_t> bound_port(int fd);
+/// `text()` of a socket's own address and of its peer's; "?" where the kernel does not say.
+std::string own_address(int fd);
+std::string peer_address(int fd);
 /// Switches Nagle's algorithm off: every send of ours is one a peer waits for.
 void set_no_delay(int fd);
 

@@ -117,6 +117,10 @@ Status read_launcher(const IdentityOptions& options, const Environment& environm
     if (!environment(variable)) continue;
     return {Code::kInvalidArgument, std::string("RUEDA_RANK and RUEDA_SIZE are not set, but ") + variable + " is"};
   }
+  for (const char* variable : {"RUEDA_RANK", "RUEDA_SIZE"}) {  // as by a script whose own variables are not set
+    if (environment.all().count(variable) == 0) continue;
+    return {Code::kInvalidArgument, std::string(variable) + " is set to nothing; unset it for a job of one rank"};
+  }
   return {};
 }
 

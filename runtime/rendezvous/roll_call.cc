@@ -64,9 +64,10 @@ Status RollCall::who_is_absent() {
 }
 
 Status RollCall::missing(const std::vector<int>& ranks) {
+  const std::string away = store_.turned_away();
   return {Code::kTimeout,
           "init: " + rank_ranges(ranks, {}) + " of " + std::to_string(size_) + " did not come before the deadline" +
-              other_sizes() + came_twice(),
+              other_sizes() + came_twice() + (away.empty() ? "" : "; " + away),
           ranks.empty() ? -1 : ranks.front()};
 }
 

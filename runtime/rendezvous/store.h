@@ -25,6 +25,8 @@ class Store {
   virtual Result<int64_t> add(std::string_view key, int64_t amount) = 0;
   /// Whether the values are gone when this process ends.
   virtual bool ends_with_process() const { return false; }
+  /// Who came and was not let in, as a clause for an error: "3 connections to ... ". Empty: nobody, or not known here.
+  virtual std::string turned_away() { return {}; }
 };
 
 }  // namespace rueda::core

@@ -118,15 +118,31 @@ void StoreListener::adopt(UniqueFd socket) {
   const uint64_t number = next_session_++;
   // Without a key there is nothing to prove, and a client that is dropped does not dial again.
   const auto proof = options_.key.present ? options_.proof : options_.silence;
-  const auto ended = [this, number, alive = std::weak_ptr<int>(alive_)] {
-    asio::post(io_, [this, number, alive] {
-      if (!alive.expired()) sessions_.erase(number);
+  const auto ended = [this, number, from = peer_address(socket.get()), alive = std::weak_ptr<int>(alive_)] {
+    asio::post(io_, [this, number, from, alive] {
+      if (alive.expired()) return;
+      const auto found = sessions_.find(number);
+      if (found == sessions_.end()) return;
+      note_end(*found->second, from);
+      sessions_.erase(found);
     });
   };
   auto session = std::make_shared<StoreSession>(io_, std::move(socket), tls_, desk_,
                                                 StoreSession::Rules{proof, options_.silence}, ended);
   sessions_.emplace(number, session);
   session->start();
+}
+
+void StoreListener::note_end(const StoreSession& session, const std::string& from) {
+  if (session.proven() || !options_.key.present) return;
+  ++turned_away_;
+  last_turned_away_ = from;
+}
+
+std::string StoreListener::turned_away() const {
+  if (turned_away_ == 0) return {};
+  return std::to_string(turned_away_) + (turned_away_ == 1 ? " connection" : " connections") +
+         " to this rank's store proved no knowledge of the job's key, the last from " + last_turned_away_;
 }
 
 void StoreListener::drop_oldest_unproven() {

@@ -37,6 +37,8 @@ class StoreListener {
   ~StoreListener();
   /// Any thread.
   uint16_t port() const { return port_; }
+  /// How many clients ended without proof that they know the job's key, and where the last one came from; empty: none.
+  std::string turned_away() const;
 
  private:
   struct Port {
@@ -51,6 +53,7 @@ class StoreListener {
   void accept(Port& from);
   void adopt(UniqueFd socket);
   void drop_oldest_unproven();
+  void note_end(const StoreSession& session, const std::string& from);
 
   boost::asio::io_context& io_;
   StoreDesk& desk_;
@@ -59,6 +62,8 @@ class StoreListener {
   uint16_t port_ = 0;
   std::list<Port> ports_;
   uint64_t next_session_ = 0;
+  uint64_t turned_away_ = 0;
+  std::string last_turned_away_;                                 ///< its address
   std::map<uint64_t, std::shared_ptr<StoreSession>> sessions_;   ///< by age
   const std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< for what is posted
 };
