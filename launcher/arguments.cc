@@ -179,7 +179,12 @@ class Flags {
       case FlagKind::kValue: option = app_.add_option_function<std::string>(name, set, knob.help); break;
       case FlagKind::kMiB:
         option = app_.add_option_function<std::string>(
-            name, [set](const std::string& n) { set(n + "MiB"); }, knob.help);
+            name,
+            [set, name](const std::string& n) {
+              if (n.find_first_not_of("0123456789.") == std::string::npos) return set(n + "MiB");
+              throw CLI::ValidationError(name, fmt::format("\"{}\" is no number of MiB", n));
+            },
+            knob.help);
         break;
       case FlagKind::kSwitch: option = add_switch(name, knob, set, "1", "0"); break;
       case FlagKind::kUnless: option = add_switch(name, knob, set, "0", "1"); break;

@@ -30,9 +30,10 @@ Status unknown(const YAML::Node& at, const std::string& name, const ConfigVocabu
 }
 
 /// A scalar, or a list of them with commas between.
-Result<std::string> text_of(const std::string& name, const YAML::Node& node) {
+Result<std::string> text_of(const YAML::Node& key, const YAML::Node& node) {
+  const auto name = key.as<std::string>();
   if (node.IsScalar()) return node.as<std::string>();
-  if (!node.IsSequence()) return wrong(node, fmt::format("{} needs a value or a list of values", name));
+  if (!node.IsSequence()) return wrong(key, fmt::format("{} needs a value or a list of values", name));
   std::string text;
   for (const auto& item : node) {
     if (!item.IsScalar()) return wrong(node, fmt::format("{} has a list of something else than values", name));
@@ -56,7 +57,7 @@ Result<std::vector<std::string>> entry_words(const YAML::Node& key, const YAML::
   const auto name = key.as<std::string>();
   if (contains(vocabulary.switches, name)) return switch_words(name, value, vocabulary);
   if (!contains(vocabulary.values, name)) return unknown(key, name, vocabulary);
-  auto text = text_of(name, value);
+  auto text = text_of(key, value);
   if (!text.ok()) return text.status();
   return std::vector<std::string>{"--" + name, std::move(text).value()};
 }
@@ -65,8 +66,10 @@ Result<std::vector<std::string>> entry_words(const YAML::Node& key, const YAML::
 
 Result<std::vector<std::string>> config_words(const std::string& yaml, const ConfigVocabulary& vocabulary,
                                               const std::set<std::string>& given) try {
-  const YAML::Node root = YAML::Load(yaml);
+  const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
   std::vector<std::string> words;
+  if (documents.size() > 1) return wrong(documents[1], "a second document begins; a config file is one");
+  const YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
   if (root.IsNull()) return words;
   if (!root.IsMap()) return wrong(root, "it is no map of flags and values, as in `np: 8`");
   std::set<std::string> seen;

@@ -141,15 +141,22 @@ int check(const Arguments& arguments) {
 }
 
 // Flags that nothing comes of. Users of Horovod may have them in their scripts, whose hvdrun chooses MPI by itself.
-void tell_unused(const Arguments& arguments) {
+void tell_unused(const Arguments& arguments, const JobPlan& plan) {
   const bool for_mpi = !arguments.mpi_args.empty() || !arguments.binding_args.empty() || arguments.tcp;
-  if (!for_mpi || arguments.mpi) return;
-  std::fputs("hvdrun: --mpi-args, --binding-args and --tcp have no effect without --mpi\n", stderr);
+  if (for_mpi && !arguments.mpi)
+    std::fputs("hvdrun: --mpi-args, --binding-args and --tcp have no effect without --mpi\n", stderr);
+  const bool user =
+      std::any_of(plan.hosts.begin(), plan.hosts.end(), [](const auto& one) { return !one.host.user.empty(); });
+  if (plan.launcher == Launcher::kSrun && (user || arguments.ssh.port != 0 || !arguments.ssh.identity_file.empty())) {
+    std::fputs(
+        "hvdrun: srun starts the agents, for which users before host names, -p and -i have no effect; with "
+        "--launcher ssh they have\n",
+        stderr);
+  }
 }
 
 int run(const Arguments& arguments) {
   if (arguments.command.empty()) return refuse("no program to run; hvdrun --help says how");
-  tell_unused(arguments);
   const std::string& key = arguments.ssh.identity_file;
   const bool for_ssh_to_fill_in = key.find_first_of("~%$") != std::string::npos;
   if (!key.empty() && !for_ssh_to_fill_in && access(key.c_str(), R_OK) != 0) {
@@ -158,6 +165,7 @@ int run(const Arguments& arguments) {
   JobPlan plan;
   Status ready = place_ranks(arguments.processes, read_hosts(arguments, plan), plan);
   if (ready.ok()) ready = read_own_settings(arguments, plan);
+  tell_unused(arguments, plan);
   if (!ready.ok()) return refuse(ready.sentence());
   if (ready = read_directory(plan); !ready.ok()) return refuse(ready.sentence(), kFailure);
   const char* path = std::getenv("PATH");

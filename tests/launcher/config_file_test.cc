@@ -64,6 +64,8 @@ TEST_CASE("what is wrong in a config file is said with its line") {
   CHECK(complaint("verbose: maybe\n") == "line 1: verbose is true or false");
   CHECK(complaint("np: {a: b}\n") == "line 1: np needs a value or a list of values");
   CHECK(complaint("hosts: [[a], b]\n") == "line 1: hosts has a list of something else than values");
+  CHECK(complaint("verbose: true\nnp:\n") == "line 2: np needs a value or a list of values");
+  CHECK(complaint("np: 2\n---\nnp: 3\n") == "line 3: a second document begins; a config file is one");
   CHECK(complaint("np: 2\nhosts: a:1\nnp: 3\n") == "line 3: np is given twice");
   CHECK(complaint("- np\n") == "line 1: it is no map of flags and values, as in `np: 8`");
   CHECK_THAT(complaint("np: [1\n"), Catch::StartsWith("line "));
