@@ -18,7 +18,6 @@ namespace rueda::core {
 namespace {
 
 constexpr int64_t kFilePage = 4096;
-constexpr int64_t kFirstCapacity = 256 * kFilePage;
 /// Growing copies the file, so that a short one becomes four times as long; a very long one does not take twice its
 /// room.
 constexpr int64_t kQuickGrowth = int64_t{64} << 20;
@@ -66,9 +65,9 @@ bool fill_with_spaces(int file, int64_t begin, int64_t end) {
 
 }  // namespace
 
-Result<std::unique_ptr<TimelineFile>> TimelineFile::create(const std::string& path) {
+Result<std::unique_ptr<TimelineFile>> TimelineFile::create(const std::string& path, int64_t bytes) {
   std::unique_ptr<TimelineFile> file(new TimelineFile(path));
-  RUEDA_RETURN_IF_ERROR(file->replace(kFirstCapacity));
+  RUEDA_RETURN_IF_ERROR(file->replace(bytes));
   return file;
 }
 

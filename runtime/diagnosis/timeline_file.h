@@ -21,8 +21,10 @@ namespace rueda::core {
 /// thread.
 class TimelineFile {
  public:
-  /// Replaces what has this name. kSystem: it cannot be made.
-  static Result<std::unique_ptr<TimelineFile>> create(const std::string& path);
+  /// What there is room for in the beginning: some dozen steps of a large model, in which nothing need be copied.
+  static constexpr int64_t kFirstBytes = 4 << 20;
+  /// Replaces what has this name. `bytes`: whole pages of 4 KiB. kSystem: it cannot be made.
+  static Result<std::unique_ptr<TimelineFile>> create(const std::string& path, int64_t bytes = kFirstBytes);
   /// Takes the spaces out, as far as they fill pages; a failure leaves them, which is as well.
   ~TimelineFile();
   TimelineFile(const TimelineFile&) = delete;

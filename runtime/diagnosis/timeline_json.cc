@@ -1,6 +1,8 @@
 #include "runtime/diagnosis/timeline_json.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cstring>
 
 namespace rueda::core {
 namespace {
@@ -13,6 +15,49 @@ constexpr uint32_t kSortTensors = 1 << 30;
 
 /// Even, and that of a tensor odd.
 uint32_t track_of(uint32_t set, uint32_t track) { return 2 * (set * kTracksOfSet + track + 1); }
+
+std::string arrival_on(uint32_t track) {
+  return "{\"ph\":\"i\",\"pid\":0,\"tid\":" + std::to_string(track) + ",\"name\":\"rank ";
+}
+
+/// Writes an event piece by piece behind a buffer's end. Nothing is checked: together its pieces are shorter than
+/// kMaxEventBytes. The events of which there are most by far are written this way.
+class Event {
+ public:
+  explicit Event(fmt::memory_buffer& text) : text_(text) {
+    text.reserve(text.size() + TimelineJson::kMaxEventBytes);
+    at_ = text.data() + text.size();
+  }
+  ~Event() { text_.resize(static_cast<size_t>(at_ - text_.data())); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  Event& operator<<(std::string_view piece) {
+    std::memcpy(at_, piece.data(), piece.size());
+    at_ += piece.size();
+    return *this;
+  }
+  Event& operator<<(uint64_t value) {
+    at_ = std::to_chars(at_, at_ + kMostDigits, value).ptr;
+    return *this;
+  }
+  Event& operator<<(int rank) { return *this << static_cast<uint64_t>(rank); }
+  /// Microseconds with three decimals.
+  Event& operator<<(std::chrono::nanoseconds time) {
+    if (time.count() < 0) *at_++ = '-';
+    const auto magnitude = static_cast<uint64_t>(std::abs(time.count()));
+    const uint64_t rest = magnitude % 1000;
+    *this << magnitude / 1000;
+    const char decimals[] = {'.', static_cast<char>('0' + rest / 100), static_cast<char>('0' + rest / 10 % 10),
+                             static_cast<char>('0' + rest % 10)};
+    return *this << std::string_view(decimals, sizeof decimals);
+  }
+
+ private:
+  static constexpr size_t kMostDigits = 20;
+  fmt::memory_buffer& text_;
+  char* at_;
+};
 
 std::string_view name_of_tensor(const NegotiatedRecord& record) {
   return record.name.empty() ? std::string_view(name_of(record.kind)) : record.name;
@@ -51,16 +96,7 @@ void TimelineJson::quoted(std::string_view text) {
   letter('"');
 }
 
-/// With three decimals.
-void TimelineJson::micros(int64_t nanoseconds) {
-  if (nanoseconds < 0) letter('-');
-  const auto magnitude = static_cast<uint64_t>(std::abs(nanoseconds));
-  number(magnitude / 1000);
-  const uint64_t rest = magnitude % 1000;
-  const char decimals[] = {'.', static_cast<char>('0' + rest / 100), static_cast<char>('0' + rest / 10 % 10),
-                           static_cast<char>('0' + rest % 10)};
-  literal({decimals, sizeof decimals});
-}
+void TimelineJson::micros(int64_t nanoseconds) { Event(text_) << std::chrono::nanoseconds(nanoseconds); }
 
 void TimelineJson::time(const char* key, SteadyClock::time_point when) {
   literal(key);
@@ -149,20 +185,10 @@ void TimelineJson::add(int rank, const TimelineRecord& record) {
 void TimelineJson::add_negotiated(int rank, const NegotiatedRecord& record) {
   Tensor* const tensor = tensor_of(record);
   if (tensor == nullptr || !takes_thread(*tensor, rank, record)) return add_unthreaded(rank, record);
-  literal("{\"ph\":\"X\",\"pid\":");
-  number(static_cast<uint64_t>(rank));
-  literal(",\"tid\":");
-  number(tensor->track);
-  literal(",\"name\":\"negotiate ");
-  literal(name_of(record.kind));
-  time("\",\"ts\":", record.submitted);
-  duration(",\"dur\":", record.agreed - record.submitted);
-  literal(",\"args\":{\"batch\":");
-  number(record.batch);
-  literal(",\"bytes\":");
-  number(record.bytes);
-  literal("}},\n");
-  if (rank != 0) arrived(rank, tensor->track, record.submitted);
+  Event(text_) << "{\"ph\":\"X\",\"pid\":" << rank << tensor->of_span << record.submitted.time_since_epoch()
+               << ",\"dur\":" << std::max(record.agreed - record.submitted, std::chrono::nanoseconds(0))
+               << ",\"args\":{\"batch\":" << record.batch << ",\"bytes\":" << record.bytes << "}},\n";
+  if (rank != 0) arrived(rank, tensor->of_arrival, record.submitted);
 }
 
 /// Null: this negotiation has no thread.
@@ -173,6 +199,9 @@ TimelineJson::Tensor* TimelineJson::tensor_of(const NegotiatedRecord& record) {
   if (tensor_count_ == kMostTensors) return nullptr;
   Tensor& tensor = known[std::string(record.name)];
   tensor.track = 2 * tensor_count_++ + 1;
+  tensor.of_span = ",\"tid\":" + std::to_string(tensor.track) + ",\"name\":\"negotiate " +
+                   std::string(name_of(record.kind)) + "\",\"ts\":";
+  tensor.of_arrival = arrival_on(tensor.track);
   return &tensor;
 }
 
@@ -224,17 +253,11 @@ void TimelineJson::add_unthreaded(int rank, const NegotiatedRecord& record) {
     }
     end();
   }
-  if (rank != 0) arrived(rank, track, record.submitted);
+  if (rank != 0) arrived(rank, arrival_on(track), record.submitted);
 }
 
-/// On rank 0's track.
-void TimelineJson::arrived(int rank, uint32_t track, SteadyClock::time_point when) {
-  literal("{\"ph\":\"i\",\"pid\":0,\"tid\":");
-  number(track);
-  literal(",\"name\":\"rank ");
-  number(static_cast<uint64_t>(rank));
-  time("\",\"ts\":", when);
-  literal(",\"s\":\"t\"},\n");
+void TimelineJson::arrived(int rank, std::string_view of_arrival, SteadyClock::time_point when) {
+  Event(text_) << of_arrival << rank << "\",\"ts\":" << when.time_since_epoch() << ",\"s\":\"t\"},\n";
 }
 
 void TimelineJson::add_batch(int rank, const BatchRecord& record) {

@@ -39,7 +39,9 @@ class TimelineJson {
  private:
   /// What is known of a named tensor of one set and kind.
   struct Tensor {
-    uint32_t track = 0;                                 ///< its thread in every rank's process
+    uint32_t track = 0;      ///< its thread in every rank's process
+    std::string of_span;     ///< what stands between process and time in an event: the same each time
+    std::string of_arrival;  ///< the same of an instant of rank 0's, up to the name of who came
     std::map<int, SteadyClock::time_point> negotiated;  ///< by rank: until when its last one took
   };
   struct NameHash {
@@ -53,7 +55,7 @@ class TimelineJson {
   bool takes_thread(Tensor& tensor, int rank, const NegotiatedRecord& record);
   void name_tensor(int rank, uint32_t track, const NegotiatedRecord& record);
   void add_unthreaded(int rank, const NegotiatedRecord& record);
-  void arrived(int rank, uint32_t track, SteadyClock::time_point when);
+  void arrived(int rank, std::string_view of_arrival, SteadyClock::time_point when);
   void add_negotiated(int rank, const NegotiatedRecord& record);
   void add_batch(int rank, const BatchRecord& record);
   void instant(int rank, std::string_view what, SteadyClock::time_point when);

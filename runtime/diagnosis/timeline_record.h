@@ -63,7 +63,7 @@ inline constexpr size_t kMaxTimelineNameBytes = 256;
 /// Records as bytes, one behind the other: in a rank's memory, and on their way to rank 0. Times are nanoseconds of the
 /// rank's own steady clock.
 ///
-///   kind u8, then varints and texts in the order of the structs' members
+///   kind u8, then varints, texts, and times as i64, in the order of the structs' members
 void put(WireWriter& writer, const NegotiatedRecord& record);
 void put(WireWriter& writer, const BatchRecord& record);
 void put(WireWriter& writer, const SetRecord& record);

@@ -4,8 +4,9 @@
 
 namespace rueda::core {
 
-Result<std::unique_ptr<TimelineWriter>> TimelineWriter::open(const std::string& path, std::vector<Rank> ranks) {
-  Result<std::unique_ptr<TimelineFile>> file = TimelineFile::create(path);
+Result<std::unique_ptr<TimelineWriter>> TimelineWriter::open(const std::string& path, std::vector<Rank> ranks,
+                                                             int64_t first_bytes) {
+  Result<std::unique_ptr<TimelineFile>> file = TimelineFile::create(path, first_bytes);
   if (!file.ok()) return file.status();
   return std::unique_ptr<TimelineWriter>(new TimelineWriter(std::move(file).value(), std::move(ranks)));
 }

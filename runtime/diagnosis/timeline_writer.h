@@ -21,7 +21,8 @@ class TimelineWriter {
     int64_t pid = 0;
   };
   /// `ranks`: all of the job, by number. As `TimelineFile::create`.
-  static Result<std::unique_ptr<TimelineWriter>> open(const std::string& path, std::vector<Rank> ranks);
+  static Result<std::unique_ptr<TimelineWriter>> open(const std::string& path, std::vector<Rank> ranks,
+                                                      int64_t first_bytes = TimelineFile::kFirstBytes);
   /// `records` as timeline_record.h puts them; `shift` takes the rank's clock to rank 0's. kInvalidArgument: these are
   /// no records; kSystem: the file takes no more.
   Status add(int rank, std::span<const std::byte> records, std::chrono::nanoseconds shift);

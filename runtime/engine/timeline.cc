@@ -205,6 +205,7 @@ bool Timeline::may_append(uint64_t records) {
     lost_ += records;
     return false;
   }
+  records_.reserve(kTimelinePieceBytes + kTimelinePieceBytes / 4);  // does nothing until a piece is taken
   if (lost_ != 0) put(records_, LostRecord{std::exchange(lost_, 0), SteadyClock::now()});
   return true;
 }

@@ -20,6 +20,8 @@ using Catch::Matchers::Contains;
 using Json = nlohmann::ordered_json;
 using test::text_of;
 
+constexpr int64_t kSmallFile = 256 * 4096;
+
 SteadyClock::time_point at(std::chrono::nanoseconds time) { return SteadyClock::time_point(1000s + time); }
 
 NegotiatedRecord negotiated(std::string_view name) { return {name, OpKind::kAllreduce, 3, 400, 7, at(1ms), at(2ms)}; }
@@ -223,7 +225,7 @@ TEST_CASE("a timeline's file is a JSON array after every write, also while it gr
   const std::string path = folder.file("t.json");
   size_t added = 0;
   {
-    Result<std::unique_ptr<TimelineWriter>> writer = TimelineWriter::open(path, two_ranks());
+    Result<std::unique_ptr<TimelineWriter>> writer = TimelineWriter::open(path, two_ranks(), kSmallFile);
     REQUIRE(writer.ok());
     CHECK(Json::parse(text_of(path)).size() == 1);
     for (int round = 0; round < 24; ++round) {
@@ -243,7 +245,7 @@ TEST_CASE("a timeline's file is a JSON array after every write, also while it gr
   size_t events = 0;
   for (const Json& event : Json::parse(text)) events += event.at("ph") != "M";
   CHECK(events == added);
-  CHECK(text.size() > 256 * 4096);  // it grew
+  CHECK(text.size() > static_cast<size_t>(kSmallFile));  // it grew
   CHECK(text.find(std::string(8192, ' ')) == std::string::npos);
   CHECK(std::distance(std::filesystem::directory_iterator(folder.file(".")), {}) == 1);
 }
@@ -258,7 +260,7 @@ TEST_CASE("a timeline's file is a JSON array whenever its process is killed") {
     const pid_t child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-      auto writer = TimelineWriter::open(path, two_ranks());
+      auto writer = TimelineWriter::open(path, two_ranks(), kSmallFile);
       WireWriter records;
       for (int i = 0; i < 10; ++i) put(records, negotiated("tensor " + std::to_string(i)));
       const std::vector<std::byte> some = records.take();
