@@ -18,8 +18,10 @@ using Words = std::vector<std::string>;
 
 namespace {
 
-CommandResult hvdrun(const NetLab& lab, const Words& flags, const Words& program) {
+CommandResult hvdrun(const NetLab& lab, const Words& flags, const Words& program, const Words& variables = {}) {
   Words words = lab.on(0);
+  words.emplace_back("env");
+  words.insert(words.end(), variables.begin(), variables.end());
   words.push_back(std::string(RUEDA_TEST_BIN) + "/hvdrun");
   words.insert(words.end(), flags.begin(), flags.end());
   words.push_back(std::string(RUEDA_TEST_BIN) + "/" + program.front());
@@ -60,6 +62,26 @@ TEST_CASE("the first programs add up the ranks' numbers over two and three uneve
                                      "rank ([0-9]) of " + std::to_string(size) + ": the ranks add up to " + sum)
                 .size() == static_cast<size_t>(size));
     }
+  }
+}
+
+TEST_CASE("in an allocation of PBS or LSF hvdrun takes its hosts and slots, and ssh starts the agents") {
+  NetLab::skip_without();
+  const NetLab lab({.hosts = 2});
+  lab.write_file(0, "/run/nodes", "node1\nnode2\nnode2\n");  // a line for each slot
+  for (const char* variable : {"PBS_NODEFILE=/run/nodes", "LSB_MCPU_HOSTS=node1 1 node2 2"}) {
+    const auto all = hvdrun(lab, {"--verbose"}, {"hello_allreduce"}, {variable});
+    INFO(variable << "\n" << all.out << all.err);
+    CHECK(all.exit_code == 0);
+    CHECK(rueda::test::all_matches(all.out, "rank ([0-9]) of 3: the ranks add up to 3").size() == 3);
+    for (const char* placed : {"rank 0 (host node1, pid", "rank 1 (host node2, pid", "rank 2 (host node2, pid"}) {
+      CHECK_THAT(all.err, Contains(placed));
+    }
+    const auto more = hvdrun(lab, {"-np", "4"}, {"hello_allreduce"}, {variable});
+    CHECK(more.exit_code == 2);
+    CHECK_THAT(more.err, Contains("4 processes do not fit into 3 slots on 2 hosts"));
+    const auto named = hvdrun(lab, {"-H", "node1:2"}, {"hello_allreduce"}, {variable});
+    CHECK_THAT(named.out, Contains("of 2: the ranks add up to 1"));
   }
 }
 
