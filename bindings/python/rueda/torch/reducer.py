@@ -270,7 +270,7 @@ class GradientReducer(_hooks.Step):
             try:
                 raise first
             finally:
-                first = None  # else this frame and the traceback hold each other
+                del first  # as in _wait()
 
     def _wait(self, handles: Iterable[Any]) -> Optional[Exception]:
         """Waits for all, and puts gradients where they belong. The first error."""
@@ -286,7 +286,10 @@ class GradientReducer(_hooks.Step):
                 finish(handle.wait())
             except Exception as error:
                 first = first or error
-        return first
+        try:
+            return first
+        finally:
+            del first  # else this frame and the traceback hold each other
 
     def _replaced(self, handles: Iterable[Any]) -> List[Member]:
         """Whose gradients are not in the memory that was reduced."""
