@@ -54,17 +54,11 @@ from rueda.session import (
 from rueda.timeline import start_timeline, stop_timeline
 from rueda.torch import elastic, graphs
 from rueda.torch.asynchronous import (
-    allreduce_,
     allreduce_async,
-    allreduce_async_,
     barrier,
     barrier_async,
-    broadcast_,
     broadcast_async,
-    broadcast_async_,
-    grouped_allreduce_,
     grouped_allreduce_async,
-    grouped_allreduce_async_,
     join,
     join_async,
     poll,
@@ -78,6 +72,14 @@ from rueda.torch.differentiable_rows import (
     grouped_allgather,
     grouped_reducescatter,
     reducescatter,
+)
+from rueda.torch.in_place import (
+    allreduce_,
+    allreduce_async_,
+    broadcast_,
+    broadcast_async_,
+    grouped_allreduce_,
+    grouped_allreduce_async_,
 )
 from rueda.torch.messages import recv, recv_async, send, send_async
 from rueda.torch.optimizer import DistributedOptimizer

@@ -1,6 +1,6 @@
 """Collectives that return at once, with a handle for `synchronize()`.
 
-Functions whose name ends in `_` change the tensor they are given, the others return a new one. A tensor is lent from the
+They return a new tensor; those that change the tensor they are given are in rueda.torch.in_place. A tensor is lent from the
 call until synchronize() has returned: do not touch it meanwhile. After a failed operation in place its contents are
 unspecified. All ranks of the process set call the same operations with the same names, in any order; operations without
 a name are matched by their kind and order. All raise, with nothing enqueued:
@@ -103,21 +103,6 @@ def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: 
                      id_of(process_set), CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
 
 
-def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
-                     op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                     process_set: ProcessSet = global_process_set) -> Handle:
-    """allreduce_async() in place."""
-    return start_in_place(current(), ALLREDUCE, tensor, operations.reduce_op(average, op), operations.encode_name(name),
-                          id_of(process_set), CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
-
-
-def allreduce_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
-               prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-               process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """allreduce_async_() and synchronize() in one."""
-    return allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set).wait()
-
-
 def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
                             op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                             process_set: ProcessSet = global_process_set) -> Handle:
@@ -126,38 +111,11 @@ def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[b
                         prescale_factor, postscale_factor)  # fmt: skip
 
 
-def grouped_allreduce_async_(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
-                             op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                             process_set: ProcessSet = global_process_set, *, codec: int = CODEC_NONE) -> Handle:
-    """grouped_allreduce_async() in place."""
-    return start_group(ALLREDUCE, tensors, True, operations.reduce_op(average, op), name, process_set, codec,
-                        prescale_factor, postscale_factor)  # fmt: skip
-
-
-def grouped_allreduce_(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
-                       op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                       process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
-    """grouped_allreduce_async_() and synchronize() in one."""
-    return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set).wait()
-
-
 def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
     """Copies the tensor of `root_rank`, a rank of the job also within a process set, to a new tensor on every rank. All
     ranks give a tensor of the root's shape and dtype."""
     return start_new(current(), BROADCAST, tensor, root_rank, operations.encode_name(name), id_of(process_set))
-
-
-def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
-                     process_set: ProcessSet = global_process_set) -> Handle:
-    """broadcast_async() into the tensor itself."""
-    return start_in_place(current(), BROADCAST, tensor, root_rank, operations.encode_name(name), id_of(process_set))
-
-
-def broadcast_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
-               process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """broadcast_async_() and synchronize() in one."""
-    return broadcast_async_(tensor, root_rank, name, process_set).wait()
 
 
 def barrier_async(process_set: ProcessSet = global_process_set) -> Handle:
@@ -206,4 +164,3 @@ def _handle(handle: Any) -> Handle:
     if not isinstance(handle, Handle):
         raise ValueError(f"{handle!r:.60} is no handle, which a function whose name has _async in it returns")
     return handle
-

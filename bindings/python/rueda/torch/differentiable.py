@@ -47,9 +47,13 @@ class _Allreduce(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        name, op, *rest = ctx.how
-        _require_linear(op)
-        return (allreduce_with(gradient, _of_gradient(name), op, *rest), *(None for _ in ctx.how))
+        return (allreduce_gradient(gradient, *ctx.how), *(None for _ in ctx.how))
+
+
+def allreduce_gradient(gradient: torch.Tensor, name: Optional[str], op: int, *rest: Any) -> torch.Tensor:
+    """The gradient of what was all-reduced in this way. ValueError: there is none."""
+    _require_linear(op)
+    return allreduce_with(gradient, _of_gradient(name), op, *rest)
 
 
 def allreduce_with(tensor: torch.Tensor, *how: Any) -> torch.Tensor:
@@ -118,10 +122,13 @@ class _Broadcast(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        root_rank, name, process_set = ctx.how
-        codec = lib.RUEDA_CODEC_NONE
-        reduced = allreduce_with(gradient, _of_gradient(name), Sum, codec, 1.0, 1.0, process_set)
-        return (reduced if current().rank == root_rank else torch.zeros_like(gradient)), None, None, None
+        return broadcast_gradient(gradient, *ctx.how), None, None, None
+
+
+def broadcast_gradient(gradient: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
+    """This rank's gradient of what was broadcast."""
+    reduced = allreduce_with(gradient, _of_gradient(name), Sum, lib.RUEDA_CODEC_NONE, 1.0, 1.0, process_set)
+    return reduced if current().rank == root_rank else torch.zeros_like(gradient)
 
 
 def _broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:

@@ -13,7 +13,7 @@ from rueda.operations import ALLREDUCE
 from rueda.process_sets import ProcessSet, id_of
 from rueda.session import Session, current, is_current
 from rueda.torch import tensors
-from rueda.torch.asynchronous import grouped_allreduce_async_, start_in_place
+from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.compression import codec_of
 from rueda.torch.held import HeldGradients, is_other
 from rueda.torch.sparse import History, empty_like, start_sparse
@@ -215,8 +215,8 @@ class GradientReducer(_hooks.Step):
             self._enqueue_one_by_one(group)
             return
         gradients = [_shown(member).detach() for member in group.members]
-        handle = grouped_allreduce_async_(gradients, None, group.name, how.op, how.prescale, how.postscale, how.process_set,
-                                          codec=how.codec)  # fmt: skip
+        handle = start_group(ALLREDUCE, gradients, True, how.op, group.name, how.process_set, how.codec, how.prescale,
+                             how.postscale)  # fmt: skip
         for member, gradient in zip(group.members, gradients):
             member.handle = handle
             self._sent.append((member, gradient))

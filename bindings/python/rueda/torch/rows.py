@@ -127,8 +127,12 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
                          process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                          postscale_factor: float = 1.0) -> Handle:
     """reducescatter_async() in place: the result is this rank's rows of the contiguous `tensor`, which hold what was reduced;
-    what its other rows hold is unspecified. ValueError: it is not contiguous, has no dimension, or lies on a device."""
+    what its other rows hold is unspecified. ValueError: it is not contiguous, has no dimension, or lies on a device; gradients
+    flow through it."""
     tensors.require_strided(tensor)
+    if tensors.in_graph(tensor):
+        raise ValueError(f"gradients flow through the tensor of shape {list(tensor.shape)}, and none through a reduce-scatter in "
+                         "place: use reducescatter(), or give tensor.detach()")  # fmt: skip
     if tensor.dim() == 0 or not tensor.is_contiguous() or not tensor.is_cpu:
         raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())} on {tensor.device}: a reduce-scatter in "
                          "place needs rows, contiguous and on the host")  # fmt: skip
@@ -141,7 +145,9 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
         session.pointer, REDUCESCATTER, tensor.data_ptr(), tensors.dtype_number(tensor), tensor.dim(), tensor.shape,
         own.data_ptr(), own.shape, ffi.NULL, operations.reduce_op(None, op), operations.encode_name(name), number_of_set,
         CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
-    return Handle(session, number, own)
+    handle = Handle(session, number, own)
+    tensors.count_change(tensor)
+    return handle
 
 
 def reducescatter_(tensor: torch.Tensor, name: Optional[str] = None, op: int = Average,

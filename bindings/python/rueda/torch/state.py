@@ -10,7 +10,7 @@ from rueda.handles import Handle
 from rueda.operations import ALLGATHER
 from rueda.process_sets import ProcessSet, global_process_set, ranks_of
 from rueda.session import current
-from rueda.torch.asynchronous import broadcast_, broadcast_async_
+from rueda.torch.in_place import broadcast_, broadcast_async_
 from rueda.torch.rows import start_rows, take_bytes
 from rueda.torch.tensors import memory_extents
 

@@ -1,6 +1,6 @@
 """PyTorch's tensors as the library sees them: an address, a dtype and extents."""
 
-from typing import Optional, Sequence, Tuple
+from typing import Callable, Optional, Sequence, Tuple
 
 import torch
 
@@ -84,3 +84,21 @@ def require_strided(tensor: torch.Tensor) -> None:
         raise ValueError(f"a torch.Tensor is needed, not a {type(tensor).__name__}")
     if tensor.layout != torch.strided:
         raise ValueError(f"the tensor's layout is {tensor.layout}; sparse_allreduce_async() reduces sparse tensors")
+
+
+def in_graph(tensor: torch.Tensor) -> bool:
+    """Whether autograd is to know what becomes of the tensor: it is neither a leaf nor a view of one, and the result of something
+    through which gradients flow."""
+    if not tensor.requires_grad or not torch.is_grad_enabled():
+        return False
+    return not (tensor if tensor._base is None else tensor._base).is_leaf
+
+
+def _write_nothing(tensor: torch.Tensor) -> None:
+    """An operation in place on no element: the way to count before PyTorch 2.1."""
+    if not tensor.is_inference():
+        tensor.detach().as_strided((0,), (1,)).zero_()
+
+
+# Tells autograd that the tensor's numbers, which others may have saved for a backward pass, are overwritten.
+count_change: Callable[[torch.Tensor], None] = getattr(torch.autograd.graph, "increment_version", _write_nothing)
