@@ -93,6 +93,11 @@ class Handle:
             if number != 0:
                 lib.rueda_release(number)
 
+    @property
+    def is_unmade(self) -> bool:
+        """Whether a wait still has to make the result, which may mean to fill what the caller gave."""
+        return self._number != 0 and self._finish is not None
+
     def then(self, finish: Callable[["Handle"], Any]) -> None:
         """Replaces how the result is made, before anybody waits."""
         self._finish = finish

@@ -164,9 +164,10 @@ class RuedaGroup(ProcessGroup):
         self._completer.stop()
         if self._owns_session and not (session.is_initialized() and session.current().asked_for):
             session.shutdown()
-            return
-        with contextlib.suppress(errors.CollectiveError, ValueError):  # another rank was first, or was not waited for
-            remove_process_set(self._set)
+        else:
+            with contextlib.suppress(errors.CollectiveError, ValueError):  # another rank was first, or was not waited for
+                remove_process_set(self._set)
+        self._completer.settle()
 
     def abort(self) -> None:
         self.shutdown()

@@ -1,9 +1,12 @@
 """Works and futures of torch.distributed over Rueda's handles."""
 
+import collections
+import contextlib
+import functools
 import queue
 import threading
 from datetime import timedelta
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Deque, List, Optional
 
 import torch
 from torch._C._distributed_c10d import Work
@@ -19,25 +22,50 @@ class Completer:
     always a thread that is in none. Other futures have a thread each: ranks may begin such operations, and ask for their
     futures, in different orders, and a wait for one would keep the next from what another rank waits for.
 
+    What nobody holds any more is waited for in the same way where a wait fills the caller's tensors, as those of all_gather().
+
     For any thread; the lock can be taken again by a work that is deleted while it is held.
     """
 
     def __init__(self) -> None:
-        self._works: queue.SimpleQueue = queue.SimpleQueue()
+        self._works: queue.SimpleQueue = queue.SimpleQueue()  # of a wait that raises nothing, and the future to be set
         self._lock = threading.RLock()
         self._free = 0  # threads of the queue that are in no callback
         self._stopped = False
+        self._dropped: Deque[Handle] = collections.deque()
 
     def watch(self, work: "RuedaWork", future: torch.futures.Future) -> None:
         """Sets the future once the work has finished, however it ended."""
+        self._await(work.begun, work.exception, future)
+
+    def keep(self, handle: Handle, begun: Begun) -> None:
+        """Waits for a handle that nobody else holds."""
+        self._dropped.append(handle)
+        self.settle()
+        if handle.is_unmade:
+            self._await(begun, functools.partial(_settle, handle), None)
+
+    def settle(self) -> None:
+        """Ends those handles that nobody else holds whose operations have ended. Does not block."""
+        for _ in range(len(self._dropped)):
+            try:
+                handle = self._dropped.popleft()
+            except IndexError:  # another thread was first
+                return
+            if handle.poll():
+                _settle(handle)
+            else:
+                self._dropped.append(handle)
+
+    def _await(self, begun: Begun, wait: Callable[[], Any], future: Optional[torch.futures.Future]) -> None:
         with self._lock:
-            queued = work.begun.in_program_order() and not self._stopped
+            queued = begun.in_program_order() and not self._stopped
             if queued:
-                self._works.put((work, future))
+                self._works.put((wait, future))
         if queued:
             self._keep_one_free()
         else:
-            self._start(self._complete, work, future)
+            self._start(_complete, wait, future)
 
     def _keep_one_free(self) -> None:
         with self._lock:
@@ -50,22 +78,18 @@ class Completer:
     def _start(run: Callable[..., None], *arguments: Any) -> None:
         threading.Thread(target=run, args=arguments, name="rueda-futures", daemon=True).start()
 
-    @staticmethod
-    def _complete(work: "RuedaWork", future: torch.futures.Future) -> None:
-        work.exception()
-        future.set_result(None)
-
     def _run(self) -> None:
         while True:
-            work, future = self._works.get()
-            if work is None:
+            wait, future = self._works.get()
+            if wait is None:
                 self._works.put((None, None))  # for the next thread
                 return
-            work.exception()
+            wait()
             with self._lock:
                 self._free -= 1
             self._keep_one_free()
-            future.set_result(None)
+            if future is not None:
+                future.set_result(None)
             with self._lock:
                 self._free += 1
 
@@ -74,6 +98,17 @@ class Completer:
         with self._lock:
             self._stopped = True
             self._works.put((None, None))
+
+
+def _complete(wait: Callable[[], Any], future: Optional[torch.futures.Future]) -> None:
+    wait()
+    if future is not None:
+        future.set_result(None)
+
+
+def _settle(handle: Handle) -> None:
+    with contextlib.suppress(Exception):  # as with a work that nobody waits for
+        handle.wait()
 
 
 class RuedaWork(Work):
@@ -114,6 +149,7 @@ class RuedaWork(Work):
             work.wait(timeout)
         seconds = timeout.total_seconds()
         self._handle.wait(seconds if seconds > 0 else None)
+        self._completer.settle()  # what was begun before and is not held: its tensors are full, too
         return True
 
     def exception(self) -> Optional[BaseException]:
@@ -164,3 +200,7 @@ class RuedaWork(Work):
     def _outcome(self, _: Any) -> List[torch.Tensor]:
         self.wait()
         return self._tensors
+
+    def __del__(self) -> None:
+        if self._handle is not None and self._handle.is_unmade:
+            self._completer.keep(self._handle, self.begun)

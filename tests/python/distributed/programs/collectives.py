@@ -115,6 +115,33 @@ def check_rows(rank, size):
     assert [output[0].item() for output in outputs] == list(range(size))
 
 
+def check_works_that_nobody_holds(rank, size):
+    """Lists are filled once something is waited for that began later, and without that, too."""
+    pair = [[torch.zeros(2) for _ in range(size)] for _ in range(2)]
+    at_root, outputs = [torch.zeros(2) for _ in range(size)] if rank == 1 else None, [torch.zeros(1) for _ in range(size)]
+    dist.all_gather(pair[0], full(rank + 1, 2), async_op=True)
+    dist.gather(full(rank + 1, 2), at_root, dst=1, async_op=True)
+    dist.all_to_all(outputs, [full(rank + 1, 1) for _ in range(size)], async_op=True)
+    dist.barrier()
+    for parts in (pair[0], at_root or [], outputs):
+        assert all(part[0] == number + 1 for number, part in enumerate(parts)), parts
+    dist.all_gather(pair[1], full(rank + 1, 2), async_op=True)
+    while pair[1][-1][1] != size:
+        pass
+
+
+def begin_what_outlives_the_group(size):
+    """Returns a check for after destroy_process_group(), which fails what other ranks have not begun yet."""
+    work = dist.all_reduce(full(1), async_op=True)
+    dist.barrier()
+
+    def check():
+        assert work.get_future().then(lambda done: done.value()[0][0].item()).wait() == size
+        assert work.get_future().done()
+
+    return check
+
+
 def check_messages(rank, size):
     received = torch.zeros(3)
     if rank == 0:
@@ -166,9 +193,12 @@ def main():
         if sys.argv[2:] != ["few"]:
             check_rows(rank, size)
             check_edges(rank, size)
+            check_works_that_nobody_holds(rank, size)
             check_messages(rank, size)
             check_the_rest(rank, size)
+        check_after = begin_what_outlives_the_group(size)
         dist.destroy_process_group()
+        check_after()
         assert rueda.is_initialized() == (number == 0), "the job is left by whom it was joined for"
         if number == 0:
             rueda.shutdown()
