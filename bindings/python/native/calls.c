@@ -9,10 +9,11 @@ static int64_t handle_or_code(int32_t code, rueda_handle handle) { return code =
 static rueda_tensor tensor_at(uintptr_t data, int32_t dtype, int32_t dimensions, const int64_t* shape) {
   const rueda_tensor tensor = {.struct_size = sizeof tensor,
                                .data = (void*)data,
-                               .dtype = dtype,
+                               .dtype = dtype & 0xff,
                                .dimensions = dimensions,
                                .shape = shape,
-                               .device = RUEDA_DEVICE_CPU};
+                               .device = RUEDA_DEVICE_CPU,
+                               .element_bytes = (size_t)(dtype >> 8)};
   return tensor;
 }
 

@@ -1,7 +1,8 @@
 /* What the Python package calls: rueda.h with plain numbers for its structs, so that an enqueue from Python is one call
  * that allocates nothing. cffi reads this file too, all of it but the preprocessor's lines.
  *
- * A tensor is an address, a dtype and a shape. As the address of an output, 0 leaves the memory to the library, see
+ * A tensor is an address, a dtype and a shape. Above the low 8 bits of the dtype RUEDA_OPAQUE stand the bytes of an
+ * element. As the address of an output, 0 leaves the memory to the library, see
  * rueda_py_output. `name` may be NULL. Functions that return int64_t return a live handle (> 0), or a negative error
  * code whose sentence is rueda_last_error(). */
 #pragma once

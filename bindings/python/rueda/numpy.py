@@ -28,7 +28,21 @@ from rueda.errors import (
     UnsupportedError,
 )
 from rueda.handles import Handle
-from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE, Adasum, Average, BitAnd, BitOr, BitXor, Max, Min, Product, Sum
+from rueda.operations import (
+    ALLREDUCE,
+    BROADCAST,
+    CODEC_NONE,
+    REDUCTIONS,
+    Adasum,
+    Average,
+    BitAnd,
+    BitOr,
+    BitXor,
+    Max,
+    Min,
+    Product,
+    Sum,
+)
 from rueda.process_sets import (
     ProcessSet,
     add_process_set,
@@ -62,17 +76,22 @@ _DTYPES = {
 }  # fmt: skip
 
 
-def _dtype_number(array: numpy.ndarray) -> int:
-    try:
-        return _DTYPES[array.dtype]
-    except KeyError:
-        raise ValueError(f"dtype {array.dtype} is not supported; {', '.join(map(str, _DTYPES))} are") from None
+def _dtype_number(array: numpy.ndarray, kind: int) -> int:
+    number = _DTYPES.get(array.dtype)
+    if number is not None:
+        return number
+    if array.dtype.hasobject:
+        raise ValueError(f"dtype {array.dtype} is not supported: it holds Python's objects")
+    if kind in REDUCTIONS:
+        names = ", ".join(map(str, _DTYPES))
+        raise ValueError(f"dtype {array.dtype} can be moved, as by a broadcast, but not reduced; {names} can be reduced")
+    return operations.dtype_to_move(str(array.dtype), array.dtype.itemsize)
 
 
 def _start(kind: int, array: numpy.ndarray, output: numpy.ndarray, argument: int, name: Any, process_set: ProcessSet,
            prescale: float = 1.0, postscale: float = 1.0) -> Handle:
     session = current()
-    number = lib.rueda_py_start(session.pointer, kind, array.ctypes.data, output.ctypes.data, _dtype_number(array),
+    number = lib.rueda_py_start(session.pointer, kind, array.ctypes.data, output.ctypes.data, _dtype_number(array, kind),
                                 array.ndim, array.shape, argument, operations.encode_name(name), id_of(process_set),
                                 CODEC_NONE, prescale, postscale)  # fmt: skip
     return Handle(session, number, (output, array), lambda handle: output)
@@ -121,7 +140,8 @@ def allreduce_(array: numpy.ndarray, name: Optional[str] = None, op: Optional[in
 
 def broadcast_async(array: Any, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
-    """Copies the array of rank `root_rank` to a new one on every rank. All ranks give the root's shape and dtype."""
+    """Copies the array of rank `root_rank` to a new one on every rank. All ranks give the root's shape and dtype, which is any
+    without Python's objects: structured ones, text and dates are compared by the size of an element."""
     source, output = _dense(array)
     return _start(BROADCAST, source, output, root_rank, name, process_set)
 

@@ -30,11 +30,24 @@ SCATTER = lib.RUEDA_PY_SCATTER
 SEND = lib.RUEDA_PY_SEND
 RECV = lib.RUEDA_PY_RECV
 
+REDUCTIONS = frozenset((ALLREDUCE, REDUCESCATTER))
+
 CODEC_DEFAULT = lib.RUEDA_CODEC_DEFAULT
 CODEC_NONE = lib.RUEDA_CODEC_NONE
 
 # (address, dtype, extents): what the library needs to know of a tensor.
 View = Tuple[int, int, Sequence[int]]
+
+
+# Bytes of an element that has no dtype of the library's: what rueda_py_start and the others have room for.
+_MOST_ELEMENT_BYTES = (1 << 23) - 1
+
+
+def dtype_to_move(what: str, element_bytes: int) -> int:
+    """The number for elements that the library does not know, and only moves. ValueError, with `what` they are: too large ones."""
+    if not 1 <= element_bytes <= _MOST_ELEMENT_BYTES:
+        raise ValueError(f"dtype {what} has elements of {element_bytes} bytes; 1 to {_MOST_ELEMENT_BYTES} can be moved")
+    return lib.RUEDA_OPAQUE | element_bytes << 8
 
 
 def reduce_op(average: Optional[bool], op: Optional[int]) -> int:

@@ -36,7 +36,7 @@ def start_in_place(session: Session, kind: int, tensor: torch.Tensor, argument: 
     if plain and not tensor.is_conj() and not tensor.is_neg():
         extents = tensor.shape
     else:
-        extents, dtype = tensors.in_place(tensor), tensors.dtype_number(tensor)
+        extents, dtype = tensors.in_place(tensor), tensors.dtype_number(tensor, kind)
         if not tensor.is_cpu:
             return _start_through_host(session, kind, tensor, argument, name, process_set, codec, prescale, postscale)
     address = tensor.data_ptr()
@@ -59,7 +59,7 @@ def start_new(session: Session, kind: int, tensor: torch.Tensor, argument: int, 
     tensors.require_strided(tensor)
     source, extents = tensors.dense(tensor.detach().cpu())
     output = torch.empty_like(source)
-    number = _start(session.pointer, kind, source.data_ptr(), output.data_ptr(), tensors.dtype_number(source),
+    number = _start(session.pointer, kind, source.data_ptr(), output.data_ptr(), tensors.dtype_number(source, kind),
                     len(extents), extents, argument, name, process_set, codec, prescale, postscale)  # fmt: skip
     device = tensor.device
     return Handle(session, number, (source, output), lambda handle: output.to(device))
@@ -79,7 +79,7 @@ def start_group(kind: int, inputs: Sequence[torch.Tensor], replace: bool, argume
             source, extents = tensors.dense(tensor.detach().cpu())
         sources.append(source)
         results.append(source if replace else torch.empty_like(source))
-        views.append((source.data_ptr(), tensors.dtype_number(source), extents))
+        views.append((source.data_ptr(), tensors.dtype_number(source, kind), extents))
     addresses = [result.data_ptr() for result in results]
     number = operations.start_group(session, kind, views, addresses, argument, name, id_of(process_set), codec, prescale,
                                     postscale)  # fmt: skip

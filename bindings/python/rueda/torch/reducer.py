@@ -56,8 +56,8 @@ class Member(_hooks.Hook):
     def prepare(self, session: Session, gradient: torch.Tensor, how: Reduction, process_set: int) -> None:
         """Makes the request for gradients like this one, which is plain."""
         request = lib.rueda_py_prepare(
-            session.pointer, tensors.dtype_number(gradient), gradient.dim(), gradient.shape, how.op, self.name, process_set,
-            how.codec, how.prescale, how.postscale)  # fmt: skip
+            session.pointer, tensors.dtype_number(gradient, ALLREDUCE), gradient.dim(), gradient.shape, how.op, self.name,
+            process_set, how.codec, how.prescale, how.postscale)  # fmt: skip
         if request == ffi.NULL:
             raise errors.last_error(lib.rueda_last_error_code())
         before = self._request  # until expect() it is the one

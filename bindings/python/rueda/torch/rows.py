@@ -52,7 +52,7 @@ def start_rows(kind: int, tensor: torch.Tensor, splits: Optional[Sequence[int]],
     """Enqueues an operation of rows whose output the library makes."""
     session, source = current(), _rows(tensor)
     number = lib.rueda_py_start_rows(
-        session.pointer, kind, source.data_ptr(), tensors.dtype_number(source), source.dim(), source.shape, 0, ffi.NULL,
+        session.pointer, kind, source.data_ptr(), tensors.dtype_number(source, kind), source.dim(), source.shape, 0, ffi.NULL,
         ffi.NULL if splits is None else splits, argument, operations.encode_name(name), id_of(process_set), codec, prescale,
         postscale)  # fmt: skip
     return Handle(session, number, source, finish)
@@ -62,7 +62,7 @@ def start_rows_group(kind: int, inputs: Sequence[torch.Tensor], argument: int, n
                      codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> Handle:
     """The same of several tensors as one group; the result is a list."""
     session, sources = current(), [_rows(tensor) for tensor in inputs]
-    views = [(source.data_ptr(), tensors.dtype_number(source), source.shape) for source in sources]
+    views = [(source.data_ptr(), tensors.dtype_number(source, kind), source.shape) for source in sources]
     number = operations.start_group(session, kind, views, [0] * len(views), argument, name, id_of(process_set), codec,
                                     prescale, postscale)  # fmt: skip
     return Handle(session, number, sources, lambda handle: take(handle, inputs))
@@ -142,7 +142,7 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
     first = place * whole + min(place, extra)
     own = tensor.detach()[first : first + whole + (place < extra)]
     number = lib.rueda_py_start_rows(
-        session.pointer, REDUCESCATTER, tensor.data_ptr(), tensors.dtype_number(tensor), tensor.dim(), tensor.shape,
+        session.pointer, REDUCESCATTER, tensor.data_ptr(), tensors.dtype_number(tensor, REDUCESCATTER), tensor.dim(), tensor.shape,
         own.data_ptr(), own.shape, ffi.NULL, operations.reduce_op(None, op), operations.encode_name(name), number_of_set,
         CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
     handle = Handle(session, number, own)

@@ -146,7 +146,7 @@ def empty_like(tensor: torch.Tensor, sparse_dimensions: int) -> torch.Tensor:
 def _packed(entries: torch.Tensor) -> torch.Tensor:
     indices, values = entries.indices().cpu(), tensors.resolved(entries.values()).cpu()
     shape = list(entries.shape)
-    description = torch.tensor([len(shape), tensors.dtype_number(values), *indices.shape, *shape])
+    description = torch.tensor([len(shape), tensors.dtype_number(values, ALLREDUCE), *indices.shape, *shape])
     parts = [part.contiguous().view(-1).view(torch.uint8) for part in (description, indices, values)]
     return torch.cat([*parts, torch.zeros(-len(parts[2]) % _WORD, dtype=torch.uint8)])
 

@@ -5,6 +5,7 @@ from typing import Callable, Optional, Sequence, Tuple
 import torch
 
 from rueda._native import lib
+from rueda.operations import BROADCAST, REDUCTIONS, dtype_to_move
 
 _PAIRS = [
     ("uint8", lib.RUEDA_U8), ("int8", lib.RUEDA_I8), ("uint16", lib.RUEDA_U16), ("int16", lib.RUEDA_I16),
@@ -21,13 +22,18 @@ def torch_dtype(number: int) -> torch.dtype:
     return _TORCH_DTYPES[number]
 
 
-def dtype_number(tensor: torch.Tensor) -> int:
-    """The number of the tensor's dtype. ValueError: the library does not know it."""
-    try:
-        return DTYPES[tensor.dtype]
-    except KeyError:
+def dtype_number(tensor: torch.Tensor, kind: int = BROADCAST) -> int:
+    """The number of the tensor's dtype for an operation of this kind. One that the library does not know, as float8, is moved by
+    its size: which one it is on other ranks is then not compared. ValueError: it cannot be reduced, or is quantised."""
+    number = DTYPES.get(tensor.dtype)
+    if number is not None:
+        return number
+    if tensor.is_quantized:
+        raise ValueError(f"dtype {tensor.dtype} is not supported: its numbers are nothing without their scale; use int_repr()")
+    if kind in REDUCTIONS:
         names = ", ".join(name for name, _ in _PAIRS)
-        raise ValueError(f"dtype {tensor.dtype} is not supported; {names} are") from None
+        raise ValueError(f"dtype {tensor.dtype} can be moved, as by a broadcast, but not reduced; {names} can be reduced")
+    return dtype_to_move(str(tensor.dtype), tensor.element_size())
 
 
 def memory_extents(tensor: torch.Tensor) -> Optional[Sequence[int]]:
