@@ -53,7 +53,7 @@ def ended(tmp_path_factory):
     folder = tmp_path_factory.mktemp("together")
     training = [shlex.join(["training.py", wrapper, str(folder)]) for wrapper in ("ddp", "fsdp")]
     piece = shlex.join(["pieces.py", str(GUIDE), "0"])
-    output = torchrun("several.py", "collectives.py 3", *training, "hooks.py", "parallelism.py", piece, folder=folder)
+    output = torchrun("several.py", "collectives.py 3", *training, "hooks.py", "data_parallel.py", "parallelism.py", piece, folder=folder)
 
     def count(program):
         found = len(re.findall(f"{program}[^:\n]*: ended", output))  # lines of two ranks may run into each other
@@ -78,6 +78,10 @@ def test_three_ranks_make_twenty_groups_one_after_the_other():
 @pytest.mark.parametrize("wrapper", ["ddp", "fsdp"])
 def test_training_gives_the_parameters_that_gloo_gives(ended, wrapper):
     assert ended("training.py " + wrapper) == 2
+
+
+def test_data_parallel_wrappers_give_what_one_process_gives_whatever_they_are_told(ended):
+    assert ended("data_parallel.py") == 2
 
 
 def test_optimizers_tensors_and_models_in_parts_and_compiled_ones_give_what_one_process_gives(ended):

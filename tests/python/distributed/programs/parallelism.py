@@ -14,23 +14,9 @@ from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
-from training_parts import make_model
+from training_parts import close, loss_of, make_model, part, rows
 
 torch.set_num_threads(1)
-
-
-def rows(seed):
-    """A batch of four rows for each of two ranks, and targets."""
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(8, 8, generator=generator), torch.randn(8, 2, generator=generator)
-
-
-def part(tensor):
-    return tensor.chunk(2)[dist.get_rank()]
-
-
-def loss_of(model, inputs, targets):
-    return torch.nn.functional.mse_loss(model(inputs), targets)
 
 
 def reference(make_optimizer, steps):
@@ -42,10 +28,6 @@ def reference(make_optimizer, steps):
         loss_of(model, *rows(step)).backward()
         optimizer.step()
     return list(model.parameters())
-
-
-def close(first, second):
-    return all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(first, second, strict=True))
 
 
 def check_zero_redundancy():
