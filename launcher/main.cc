@@ -23,6 +23,7 @@
 #include "launcher/job.h"
 #include "launcher/mpirun.h"
 #include "launcher/program.h"
+#include "launcher/ssh.h"
 #include "launcher/standard_streams.h"
 #include "launcher/text_file.h"
 #include "runtime/base/build_id.h"
@@ -117,7 +118,7 @@ int dump(const Arguments& arguments) {
   const Result<std::string> merged = fetch_dump(arguments.dumped);
   if (!merged.ok()) return refuse(merged.status().sentence(), 1);
   const auto json = nlohmann::ordered_json::parse(merged.value());
-  for (const auto& line : json.at("verdict")) fmt::print("{}\n", line.get<std::string>());
+  for (const auto& line : json.at("verdict")) fmt::print("{}\n", without_controls(line.get<std::string>()));
   const auto file = arguments.variables.find("RUEDA_DUMP_FILE");
   if (file == arguments.variables.end()) return 0;
   std::ofstream out(file->second);

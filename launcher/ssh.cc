@@ -14,7 +14,8 @@ constexpr int kNotFound = 127;
 // $0 is the path that hvdrun has on its own host.
 constexpr std::string_view kScript = "if test -x \"$0\"; then exec \"$0\" --agent; else exec hvdrun --agent; fi";
 
-// Control characters of ASCII and those that UTF-8 writes as C2 80 to C2 9F.
+}  // namespace
+
 std::string without_controls(std::string_view line) {
   std::string text;
   for (const char c : line) {
@@ -25,8 +26,6 @@ std::string without_controls(std::string_view line) {
   }
   return text;
 }
-
-}  // namespace
 
 std::string shell_word(std::string_view text) {
   std::string word = "'";
