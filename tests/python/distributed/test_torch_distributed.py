@@ -15,7 +15,8 @@ import torch
 import rueda
 
 HVDRUN = os.path.join(os.path.dirname(rueda.__file__), "bin", "hvdrun")
-GUIDE = pathlib.Path(__file__).parents[3] / "docs" / "guide" / "torch-distributed.md"
+ROOT = pathlib.Path(__file__).parents[3]
+GUIDE = ROOT / "docs" / "guide" / "torch-distributed.md"
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 pytestmark = pytest.mark.skipif(not hasattr(torch, "_is_device_backend_autoload_enabled"),
                                 reason=f"PyTorch {torch.__version__} does not find backends of packages by itself")  # fmt: skip
@@ -53,7 +54,8 @@ def ended(tmp_path_factory):
     folder = tmp_path_factory.mktemp("together")
     training = [shlex.join(["training.py", wrapper, str(folder)]) for wrapper in ("ddp", "fsdp")]
     piece = shlex.join(["pieces.py", str(GUIDE), "0"])
-    output = torchrun("several.py", "collectives.py 3", *training, "hooks.py", "data_parallel.py", "parallelism.py", piece, folder=folder)
+    programs = ["collectives.py 3", *training, "hooks.py", "data_parallel.py", "parallelism.py", piece]
+    output = torchrun("several.py", *programs, folder=folder)
 
     def count(program):
         found = len(re.findall(f"{program}[^:\n]*: ended", output))  # lines of two ranks may run into each other
@@ -132,17 +134,25 @@ def test_the_code_in_the_guide_runs(ended, number, needs, tmp_path):
         assert ended("pieces.py") == 2
 
 
-def test_registration_is_quick_and_loads_nothing_of_rueda():
+def test_importing_torch_registers_the_backend_and_loads_nothing_else_of_rueda():
     text = """
-import time, sys, torch, rueda.torch_backend
-assert "rueda" in torch.distributed.Backend.backend_list
-assert not any(name.startswith("rueda.") and name != "rueda.torch_backend" for name in sys.modules)
-del torch.distributed.Backend.RUEDA
-torch.distributed.Backend.backend_list.remove("rueda")
-torch.distributed.Backend.backend_capability.pop("rueda", None)
-rueda.torch_backend.register()
-assert torch.distributed.Backend.RUEDA == "rueda"
+import sys, torch
+assert torch.distributed.Backend.RUEDA == "rueda" and "rueda" in torch.distributed.Backend.backend_list
+loaded = {name for name in sys.modules if name.split(".")[0] == "rueda"}
+assert loaded == {"rueda", "rueda.torch_backend"}, loaded
+assert not any("librueda" in line for line in open("/proc/self/maps"))
+import rueda.torch_backend
+rueda.torch_backend.register()  # does nothing: it is there
+import rueda.torch
+assert any("librueda" in line for line in open("/proc/self/maps")), "a search in the maps says nothing"
+assert not rueda.is_initialized()
 print("registered")
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert done.stdout == "registered\n", done.stderr
+
+
+def test_the_cost_of_registration_can_be_measured():
+    command = [sys.executable, str(ROOT / "benchmarks" / "registration_cost.py"), "--turns", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert re.fullmatch(r"find +median +[\d.]+ ms, .*\nregister +median +[\d.]+ ms, .*\n", done.stdout), done.stdout + done.stderr
