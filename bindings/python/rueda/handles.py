@@ -80,7 +80,7 @@ class Handle:
         finish = self._finish
         try:
             if code != _OK:
-                self._error = errors.of_handle(self._number, code)
+                self._error = self._session.error_of(self._number, code)
             elif finish is None:
                 self._result = self._loan
             else:

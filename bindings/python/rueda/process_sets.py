@@ -28,7 +28,7 @@ class ProcessSet:
     @property
     def process_set_id(self) -> Optional[int]:
         """Its number in this job, on this rank; None while it belongs to none."""
-        return self._number if self._session is not None and session.is_current(self._session) else None
+        return self._number if self._session is not None and session.is_known(self._session) else None
 
     @property
     def ranks(self) -> Optional[List[int]]:
@@ -143,7 +143,8 @@ def init(comm: Any = None, process_sets: Any = None) -> None:
     process_sets: sets that are part of the job from the start, the same on all ranks; "dynamic" and None: none.
 
     ValueError: a variable RUEDA_... is wrong; names it. A process set is given twice, or has no ranks or such as are not of
-    the job. HorovodInternalError: ranks that never came (TimeoutError), builds, process sets or settings that differ between
+    the job. NotInitializedError: the process was forked from a rank; shutdown() in it is first, and goes for all that are to be
+    another job. HorovodInternalError: ranks that never came (TimeoutError), builds, process sets or settings that differ between
     ranks.
     """
     sets = [] if process_sets is None or process_sets == "dynamic" else list(process_sets)

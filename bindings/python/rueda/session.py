@@ -1,7 +1,8 @@
 """The job that this process is a rank of, and the session that the `hvd` functions share.
 
 `init()` (rueda/process_sets.py) makes the session, `shutdown()` ends it, any number of times. A process that exits without shutdown() ends it by
-itself; one that is forked from a rank is no rank, and every call in it says so.
+itself. One that is forked from a rank is no rank: rank(), size() and the like answer there as in the rank, for the workers of
+data loaders; what would take part in the job raises.
 """
 
 import atexit
@@ -95,6 +96,16 @@ class Session:
             while self._orphans:  # nothing is in flight any more
                 lib.rueda_release(self._orphans.popleft()[0])
 
+    def error_of(self, number: int, code: int) -> Exception:
+        """The exception for the code with which the operation of this number failed; before its release."""
+        return errors.of_handle(number, code) if self.process == os.getpid() else self.forked()
+
+    def forked(self) -> errors.NotInitializedError:
+        """What a process that was forked from this rank is told."""
+        return errors.NotInitializedError(
+            f"process {os.getpid()} was forked from rank {self.rank} (process {self.process}) after init() and is no rank: rank(), "
+            "size() and the like answer in it, operations and init() do not", lib.RUEDA_NOT_INITIALIZED)  # fmt: skip
+
     def next_name_space(self, kind: str, ranks: Sequence[int]) -> str:
         """A prefix for the names of one object of this kind among these ranks, which all make such objects in the same
         order."""
@@ -113,6 +124,18 @@ class Session:
 
 _lock = threading.Lock()
 _session: Optional[Session] = None
+_inherited: Optional[Session] = None  # of the process that this one was forked from
+
+
+def _be_no_rank() -> None:
+    """In a process that was just forked. Its lock may have been held by a thread that it does not have."""
+    global _lock, _session, _inherited
+    _lock, _Joining._last = threading.Lock(), None
+    if _session is not None:
+        _session, _inherited = None, _session
+
+
+os.register_at_fork(after_in_child=_be_no_rank)
 
 
 def join(comm: Any = None, options: Any = None, sets: Sequence[Sequence[int]] = ()) -> bool:
@@ -120,6 +143,8 @@ def join(comm: Any = None, options: Any = None, sets: Sequence[Sequence[int]] = 
     of the others. sets: the ranks of each process set that is there from the start; their numbers are 1, 2, ..."""
     communicator = comm if _is_communicator(comm) else None
     listed = None if comm is None or communicator is not None else _ranks_of(comm) or None
+    if _inherited is not None:
+        raise _inherited.forked()
     with _lock:
         begun = _session is None
         if begun:
@@ -181,10 +206,11 @@ def _open(session: Session) -> None:
 
 
 def shutdown() -> None:
-    """Leaves the job. What all ranks have submitted by then runs to its end. Does nothing without a session."""
-    global _session
+    """Leaves the job. What all ranks have submitted by then runs to its end. Does nothing without a session; in a process that was
+    forked from a rank it ends no more than the answers of rank() and the like."""
+    global _session, _inherited
     with _lock:
-        session, _session = _session, None
+        session, _session, _inherited = _session, None, None
     if session is not None:
         session.close()
 
@@ -194,26 +220,34 @@ def is_current(session: Session) -> bool:
     return session is _session
 
 
+def is_known(session: Session) -> bool:
+    """The same, also in a process that was forked from a rank."""
+    return session is (_session or _inherited)
+
+
 def is_initialized() -> bool:
-    """Whether init() was called, and shutdown() was not."""
-    return _session is not None
+    """Whether init() was called, and shutdown() was not; as of the rank in a process that was forked from one."""
+    return _session is not None or _inherited is not None
 
 
 def current() -> Session:
     """The session of this process. NotInitializedError: there is none."""
     if _session is None:
+        if _inherited is not None:
+            raise _inherited.forked()
         raise errors.NotInitializedError("Rueda is not initialised: call init() first", lib.RUEDA_NOT_INITIALIZED)
     return _session
 
 
 def _query(what: str) -> Any:
-    if _session is None:
+    known = _session or _inherited
+    if known is None:
         raise ValueError("Rueda is not initialised: call init() first")
-    return getattr(_session, what)
+    return getattr(known, what)
 
 
 def size() -> int:
-    """The number of ranks. ValueError before init(), as in all of these."""
+    """The number of ranks. ValueError before init(), as in all of these; a process that was forked from a rank has its answers."""
     return _query("size")
 
 
@@ -255,8 +289,6 @@ def _leave() -> None:
     hvdrun's report names it. What it was lent stays as it is until the process has ended. Whether sys.exit() was called, and with
     which code, cannot be known here: that is a goodbye, and the code is hvdrun's to tell.
     """
-    if _session is not None and _session.process != os.getpid():
-        return  # forked after init(): no rank, which has nothing to leave
     if getattr(sys, "last_value", None) is not None and _session is not None:
         activity.unwatch(_session.pointer)  # no call of the library into an interpreter that is going
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_session))

@@ -25,6 +25,26 @@ def test_workers_of_a_data_loader_are_fine():
     assert total.item() == sum(range(4 * hvd.size()))
 
 
+class RanksOfWorkers(torch.utils.data.Dataset):
+    """What each worker of a data loader knows of its rank."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return torch.tensor([hvd.rank(), hvd.size(), hvd.local_rank(), hvd.global_process_set.rank(), torch.initial_seed()])
+
+
+def test_workers_of_a_data_loader_know_their_rank():
+    def seed(worker):
+        assert hvd.is_initialized()
+        torch.manual_seed(100 * hvd.rank() + worker)
+
+    loader = DataLoader(RanksOfWorkers(), num_workers=2, worker_init_fn=seed, multiprocessing_context="fork")
+    for worker, (row,) in enumerate(loader):
+        assert row.tolist() == [hvd.rank(), hvd.size(), hvd.local_rank(), hvd.rank(), 100 * hvd.rank() + worker]
+
+
 def test_threads_may_reduce_while_another_waits():
     sums = [None] * 4
 

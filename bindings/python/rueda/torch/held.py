@@ -60,7 +60,7 @@ class HeldGradients(_hooks.Batch):
                 break
             if code != _INTERRUPTED:  # else Python has run the signal's handler; what it raised has left this loop
                 number = self._numbers[self._next[0]]
-                self._error = self._error or errors.of_handle(number, code)
+                self._error = self._error or self.session.error_of(number, code)
                 self._next[0] += 1
                 lib.rueda_release(number)
         if self._error is not None:
