@@ -11,6 +11,7 @@ from typing import Any, Callable, Deque, List, Optional
 import torch
 from torch._C._distributed_c10d import Work
 
+from rueda import errors
 from rueda.handles import Handle
 from rueda.torch import callbacks
 from rueda.torch.callbacks import Begun
@@ -133,7 +134,7 @@ class RuedaWork(Work):
             if finish is not None:
                 self._handle.then(lambda _: finish())
         except (RuntimeError, ValueError) as error:
-            self._error = error
+            self._error = errors.copy_of(error)
 
     def behind(self, works: List["RuedaWork"]) -> "RuedaWork":
         """This work, which now finishes with those and fails where one of them does."""
@@ -144,7 +145,7 @@ class RuedaWork(Work):
         """Waits until the tensors are what they are to be. timeout: 0 and less never pass. RuntimeError, ValueError: it
         failed; the sentence is Rueda's."""
         if self._error is not None:
-            raise self._error
+            raise errors.copy_of(self._error)
         for work in self._before:
             work.wait(timeout)
         seconds = timeout.total_seconds()
@@ -157,7 +158,7 @@ class RuedaWork(Work):
         try:
             self.wait()
         except Exception as error:
-            self._error = error
+            self._error = errors.copy_of(error)
         return self._error
 
     def synchronize(self) -> None:

@@ -3,7 +3,9 @@
 Each round makes the default group, uses it and destroys it.
 """
 
+import gc
 import sys
+import weakref
 
 import torch
 import torch.distributed as dist
@@ -115,6 +117,21 @@ def check_rows(rank, size):
     assert [output[0].item() for output in outputs] == list(range(size))
 
 
+def check_failed_works_are_freed_at_once(rank, size):
+    """They hold the error, whose frames would hold them."""
+    gc.disable()
+    works = [dist.all_gather_into_tensor(torch.zeros(size, dtype=torch.float64), torch.zeros(1), async_op=True),
+             dist.all_reduce(torch.zeros(1 + rank), async_op=True)]  # fmt: skip
+    for says in ("dtype", "shape"):
+        work = works.pop(0)
+        refused(work.wait, says)
+        assert says in str(work.exception())
+        freed = weakref.ref(work)
+        del work
+        assert freed() is None, says
+    gc.enable()
+
+
 def check_works_that_nobody_holds(rank, size):
     """Lists are filled once something is waited for that began later, and without that, too."""
     pair = [[torch.zeros(2) for _ in range(size)] for _ in range(2)]
@@ -193,6 +210,7 @@ def main():
         if sys.argv[2:] != ["few"]:
             check_rows(rank, size)
             check_edges(rank, size)
+            check_failed_works_are_freed_at_once(rank, size)
             check_works_that_nobody_holds(rank, size)
             check_messages(rank, size)
             check_the_rest(rank, size)
