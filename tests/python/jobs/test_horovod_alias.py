@@ -7,6 +7,8 @@ import subprocess
 import sys
 import zipfile
 
+import pytest
+
 ALIAS = pathlib.Path(__file__).parents[3] / "bindings" / "python" / "horovod_alias"
 
 
@@ -24,9 +26,75 @@ def test_it_refuses_to_be_imported_or_built_beside_a_real_horovod(tmp_path):
 
 
 def test_the_launcher_is_hvdrun_by_its_module_too():
-    command = [sys.executable, "-m", "horovod.runner.launch", "-np", "1", sys.executable, "-c", "print('started')"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "[0]<stdout>:started\n"), done.stderr
+    for module in ("horovod.runner.launch", "horovod.run"):
+        command = [sys.executable, "-m", module, "-np", "1", sys.executable, "-c", "print('started')"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, "[0]<stdout>:started\n"), done.stderr
+
+
+def test_the_launcher_is_a_function_and_where_older_scripts_look_a_module_too():
+    for text in (
+        "import horovod; print(horovod.run(divmod, (7, 2), np=1))",
+        "import horovod; from horovod.runner import run; assert horovod.run is run; print(run(divmod, (7, 2)))",
+        "import horovod.run; print(horovod.run(divmod, (7, 2)))",
+        "import horovod.run; print(horovod.run.run(divmod, args=(7, 2)))",
+        "from horovod.run import run; print(run(divmod, (7, 2)))",
+    ):
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+        assert done.stdout == "[(3, 1)]\n", done.stderr
+
+
+def test_an_extension_is_there_for_pytorch_alone():
+    import horovod.torch as hvd
+    from horovod.common import util
+
+    assert hvd.check_extension is util.check_extension
+    util.check_extension("horovod.torch", "HOROVOD_WITH_PYTORCH", __file__, "mpi_lib_v2")
+    for framework in ("tensorflow", "mxnet"):
+        with pytest.raises(ImportError, match=f"horovod.{framework}: Rueda serves PyTorch"):
+            util.check_extension(f"horovod.{framework}", "HOROVOD_WITH", __file__)
+    util.check_installed_version("torch", "0.1")
+
+
+def test_small_helpers_are_where_horovod_has_them():
+    from horovod.common import exceptions, util
+    from horovod.torch import mpi_ops
+
+    import rueda.torch
+
+    assert util.gloo_built(verbose=True) and util.mpi_built() == rueda.torch.mpi_built() and util.nccl_built() >= 0
+    assert not util.ddl_built() and not util.ccl_built()
+    assert "torch 1" in exceptions.get_version_mismatch_message("torch", "1", "2")
+    assert mpi_ops.num_rank_is_power_2(8) and not mpi_ops.num_rank_is_power_2(6) and mpi_ops.HorovodInternalError
+    assert mpi_ops.gpu_available("torch") == util.gpu_available("torch")
+    assert util.is_iterable([1]) and not util.is_iterable(1)
+    for version, target, later in [("2.1", "2.1.0", True), ("2.10.0+cpu", "2.9", True), ("1.13.1", "2", False)]:
+        assert util.is_version_greater_equal_than(version, target) == later
+    with pytest.raises(ValueError, match="version 'main'"):
+        util.is_version_greater_equal_than("main", "2")
+
+
+def test_parts_of_horovod_torch_are_there_once_it_is_imported():
+    text = """
+import torch, horovod.torch as hvd
+class Halves(hvd.compression.Compressor):
+    @staticmethod
+    def compress(tensor):
+        return tensor.half(), tensor.dtype
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor.to(ctx)
+hvd.init()
+assert hvd.compression.NoneCompressor is hvd.Compression.none and hvd.compression.FP16Compressor is hvd.Compression.fp16
+print(hvd.mpi_ops.allreduce(torch.ones(2), compression=Halves), hvd.functions.broadcast_object(7), hvd.elastic.run.__name__)
+print(hvd.optimizer.DistributedOptimizer is hvd.DistributedOptimizer, hvd.sync_batch_norm.SyncBatchNorm is hvd.SyncBatchNorm)
+try:
+    hvd.allreduce(torch.ones(2), compression=hvd.compression.Compressor)
+except NotImplementedError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["tensor([1., 1.]) 7 run", "True True", "a compressor has a compress(tensor) of its own"], done.stderr
 
 
 def test_it_builds_a_wheel_with_the_command_horovodrun(tmp_path):
@@ -39,4 +107,4 @@ def test_it_builds_a_wheel_with_the_command_horovodrun(tmp_path):
         names = archive.namelist()
         entries = next(name for name in names if name.endswith("entry_points.txt"))
         assert "horovodrun = rueda.programs:hvdrun" in archive.read(entries).decode()
-        assert "horovod/torch/__init__.py" in names and "beside_horovod.py" not in names
+        assert {"horovod/torch/__init__.py", "horovod/run.py"} <= set(names) and "beside_horovod.py" not in names

@@ -43,9 +43,17 @@ def test_a_function_of_the_main_script_runs_and_a_failing_rank_s_traceback_is_ra
     assert done.stdout.splitlines()[-1] == prints, done.stderr
 
 
-def test_elastic_arguments_are_refused():
-    with pytest.raises(NotImplementedError, match="elastic"):
-        rueda.run(print, num_proc=1, min_num_proc=1)
+@pytest.mark.parametrize("argument", ["min_num_proc", "max_num_proc", "min_np", "max_np", "slots", "host_discovery_script"])
+def test_elastic_arguments_are_refused(argument):
+    with pytest.raises(NotImplementedError, match=f"{argument}=.*elastic"):
+        rueda.run(print, num_proc=1, **{argument: 1})
+
+
+def test_older_names_of_arguments_are_taken():
+    with pytest.deprecated_call():
+        assert rueda.run(divmod, (7, 2), np=2, network_interfaces=["lo", "eth*"]) == [(3, 1)] * 2
+    with pytest.deprecated_call(), pytest.raises(ValueError, match="num_proc=2 and np=3"):
+        rueda.run(divmod, (7, 2), num_proc=2, np=3)
 
 
 @pytest.mark.parametrize("count", [0, -1, 65537, True, 2.0, "2", None])
