@@ -32,6 +32,17 @@ def test_names_tell_messages_apart_whatever_their_order():
         hvd.synchronize(handle)
 
 
+def test_a_backward_pass_that_needs_what_a_message_overwrote_is_refused():
+    following, before = neighbours()
+    leaf, place = torch.ones(2, requires_grad=True), torch.ones(2)
+    loss = (leaf * place).sum()
+    sent = hvd.send_async(torch.zeros(2), following)
+    hvd.recv(place, before)
+    sent.wait()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
 def test_what_has_gaps_can_be_sent_but_not_received_into():
     following, before = neighbours()
     whole = torch.arange(6.0).reshape(2, 3)

@@ -53,6 +53,7 @@ def recv_async(tensor: torch.Tensor, src: int, name: Optional[str] = None,
     tensors.in_place(tensor)
     place = tensor.detach().cpu()
     handle = start_message(current(), RECV, place, src, operations.encode_name(name), id_of(process_set))
+    tensors.count_change(tensor)
     handle.then(lambda _: tensor if tensor.is_cpu else tensor.detach().copy_(place))
     return handle
 
