@@ -195,8 +195,8 @@ Status Job::open_store() {
       judge_again();
     });
   };
-  const auto left = [this](int rank) { loop_.post([this, rank] { judge_.left(rank); }); };
-  auto store = JobStore::start(size(), routes_.listen, {began, left, evidence});
+  const auto leaves = [this](int rank) { loop_.post([this, rank] { judge_.leaves(rank); }); };
+  auto store = JobStore::start(size(), routes_.listen, {began, leaves, evidence});
   if (!store.ok()) return store.status();
   store_ = std::move(store).value();
   dump_desk_ = std::make_unique<DumpDesk>(loop_, *store_, [this] { return running_ranks(); });
@@ -272,11 +272,9 @@ void Job::started(const Message& message) {
 void Job::exited(int rank, int wait_status) {
   if (rank == 0) input_.stop();
   if (arguments_.verbose) output_.say(fmt::format("rank {} {}", rank, describe_wait_status(wait_status)));
-  for (const int one : wait_status == 0 ? std::vector<int>{rank} : running_ranks()) {  // itself among them
-    if (store_->said_goodbye(one)) judge_.said_goodbye(one);
-  }
+  if (store_->said_goodbye(rank)) judge_.said_goodbye(rank);
   if (auto failure = store_->failure_before_shutdown(rank)) judge_.shut_down_after(rank, *failure);
-  judge_.exited(rank, wait_status);
+  judge_.exited(rank, wait_status, sentenced_ ? std::vector<int>{} : store_->away(running_ranks()));
   judge_again();
 }
 

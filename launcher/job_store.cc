@@ -49,7 +49,7 @@ Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<s
   store->server_ = std::move(server).value();
   for (int rank = 0; rank < ranks; ++rank) {
     store->server_->when_set(wishes_key(store->job_, rank), [began = events.began, rank] { began(rank); });
-    store->server_->each_time(goodbyes_key(store->job_, rank), [left = events.left, rank] { left(rank); });
+    store->server_->each_time(leaving_key(store->job_, rank), [leaves = events.leaves, rank] { leaves(rank); });
   }
   store->server_->when_set(evidence_key(store->job_), std::move(events.evidence));
   return store;
@@ -57,10 +57,21 @@ Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<s
 
 std::string JobStore::key() const { return {key_.bytes.begin(), key_.bytes.end()}; }
 
-bool JobStore::said_goodbye(int rank) {
+bool JobStore::said_goodbye(int rank) { return settled(rank, goodbyes_key(job_, rank)); }
+
+std::vector<int> JobStore::away(const std::vector<int>& ranks) {
+  std::vector<int> found;
+  for (const int rank : ranks) {
+    if (settled(rank, leaving_key(job_, rank))) found.push_back(rank);
+  }
+  return found;
+}
+
+/// Whether the counter and the wishes that came to nothing make up for all wishes of the rank.
+bool JobStore::settled(int rank, const std::string& key) {
   const auto now = [] { return Deadline::at(SteadyClock::now()); };
   const int64_t wishes = counter(*server_, wishes_key(job_, rank));
-  int64_t settled = counter(*server_, goodbyes_key(job_, rank));
+  int64_t settled = counter(*server_, key);
   for (int64_t number = 1; number <= wishes && settled < wishes; ++number) {
     const auto wish = server_->get(wish_key(job_, rank, number), now());
     const bool withdrawn = wish.ok() && wish.value().empty();  // that init failed

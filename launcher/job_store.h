@@ -17,9 +17,9 @@ class JobStore {
  public:
   /// What ranks do, told on the server's thread.
   struct Events {
-    std::function<void(int rank)> began;  ///< once for each rank that begins `init`
-    std::function<void(int rank)> left;   ///< whenever a rank says goodbye
-    std::function<void()> evidence;       ///< once, when there is some
+    std::function<void(int rank)> began;   ///< once for each rank that begins `init`
+    std::function<void(int rank)> leaves;  ///< whenever a rank begins to shut down
+    std::function<void()> evidence;        ///< once, when there is some
   };
   /// Listens on these numeric addresses. kSystem: no randomness, or the store's own sentence.
   static Result<std::unique_ptr<JobStore>> start(int ranks, const std::vector<std::string>& addresses, Events events);
@@ -30,6 +30,8 @@ class JobStore {
   /// Whether every `init` of the rank was followed by its goodbye, or failed, or led to an epoch that failed and was
   /// shut down before the next one.
   bool said_goodbye(int rank);
+  /// Those of `ranks` whose every `init` was followed by the beginning of a `shutdown`, or came to nothing as above.
+  std::vector<int> away(const std::vector<int>& ranks);
   /// What a rank has seen of another that waitpid does not tell: a rank, and how it died.
   std::optional<DeathVerdict> evidence();
   /// What the epoch of the rank's last `init` had failed of before its `shutdown`, if that is how it ended.
@@ -44,6 +46,7 @@ class JobStore {
 
  private:
   JobStore() = default;
+  bool settled(int rank, const std::string& key);
   std::string job_;
   JobKey key_;
   int64_t dumps_ = 0;

@@ -23,25 +23,27 @@ struct Failure {
 /// the epoch had failed is none: who exits with code 0 then has failed all the same, and says of what. A program that
 /// never calls `init` is none of our business.
 ///
-/// A rank that leaves in the middle, as a script does that calls sys.exit(3), says goodbye first and exits later;
-/// others fail of its goodbye and may well exit before it. So where a rank had said goodbye before another failed, and
-/// exits by itself with another code than 0 before the job is ended, that one is the first to fail.
+/// A rank that leaves in the middle, as a script does that calls sys.exit(3) or shuts down behind an error, begins its
+/// shutdown first and exits later; others fail of its goodbye and may well exit before it. So where a rank had begun to
+/// leave before another failed, and exits by itself with another code than 0 before the job is ended, that one is the
+/// first to fail.
 class Judge {
  public:
   explicit Judge(int ranks) : ranks_(static_cast<size_t>(ranks)) {}
 
   /// The rank has begun `init`, again if it had said goodbye.
   void began(int rank);
-  /// A goodbye of the rank's is there, of whichever `init`: by these calls it is known who left before whom.
-  void left(int rank) { ranks_[static_cast<size_t>(rank)].left = ++departures_; }
-  /// The rank's `shutdown` is done, and no `init` has come after it.
+  /// A `shutdown` of the rank begins: by these calls it is known who left before whom.
+  void leaves(int rank) { ranks_[static_cast<size_t>(rank)].left = ++departures_; }
+  /// The rank's `shutdown` is done.
   void said_goodbye(int rank);
   /// The rank's `shutdown` is done, but its epoch had failed before, and why.
   void shut_down_after(int rank, std::string failure);
   /// hvdrun was told by this signal to end the job. The first one counts.
   void ended_by_user(int signal);
-  /// waitpid's status of the rank. Who has said goodbye until now is to be known before.
-  void exited(int rank, int wait_status);
+  /// waitpid's status of the rank. `away`: the ranks, this one or others that run, that have begun to leave the epoch
+  /// they were in last; of consequence for a failure only.
+  void exited(int rank, int wait_status, const std::vector<int>& away = {});
   /// The ranks are told to end: no exit is by itself any more.
   void ending() { ending_ = true; }
   /// The rank did not start.
@@ -62,11 +64,11 @@ class Judge {
     bool exited = false;
     bool clean = false;       // exited with code 0
     std::string failure;      // what its epoch had failed of when it shut down
-    int left = 0;             // its last goodbye's number; 0: none
-    bool may_be_why = false;  // it had left before the first failure, and runs
+    int left = 0;             // the number of its last departure; 0: none
+    bool may_be_why = false;  // it had begun to leave before the first failure, and runs
   };
-  void look_for_silent_leavers();
-  void look_for_earlier_leavers();
+  void look_for_silent_leavers(const std::vector<int>& away);
+  void look_for_earlier_leavers(const std::vector<int>& away);
 
   std::vector<Rank> ranks_;
   std::optional<Failure> first_;

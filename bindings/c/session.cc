@@ -194,16 +194,27 @@ Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, M
   return session;
 }
 
+bool ended_well(const Status& end) { return end.ok() || end.code() == Code::kShutDown; }
+
+void look_noted(const Status& noted, int rank) {
+  if (!noted.ok()) log(LogLevel::kInfo, "rank {}: its end could not be noted: {}", rank, noted.sentence());
+}
+
+/// Tells hvdrun that this rank is leaving, before other ranks hear of it and fail of that.
+void note_leaving(Store& store, const std::string& job, int rank) {
+  look_noted(store.add(leaving_key(job, rank), 1).status(), rank);
+}
+
 /// Tells hvdrun that this rank has shut down, and if its epoch had failed by then, why.
 void note_end(Store& store, const std::string& job, int rank, const Status& end) {
   Status noted;
-  if (end.ok() || end.code() == Code::kShutDown) {
+  if (ended_well(end)) {
     noted = store.add(goodbyes_key(job, rank), 1).status();
   } else {
     const Result<int64_t> wishes = store.add(wishes_key(job, rank), 0);
     noted = wishes.ok() ? store.set(failed_key(job, rank, wishes.value()), end.sentence()) : wishes.status();
   }
-  if (!noted.ok()) log(LogLevel::kInfo, "rank {}: its end could not be noted: {}", rank, noted.sentence());
+  look_noted(noted, rank);
 }
 
 /// Who this process is, as far as its environment says, and the plug-ins of the job.
@@ -296,6 +307,7 @@ Status close_session(rueda_session& session) {
   if (engine == nullptr) return {};
   const Status end = engine->status();
   const int rank = engine->plan().rank;
+  if (store != nullptr && ended_well(end)) note_leaving(*store, session.job, rank);
   engine->shutdown(Deadline::after(kShutdownLimit));
   session.completions->close();
   if (store != nullptr) note_end(*store, session.job, rank, end);

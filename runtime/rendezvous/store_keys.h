@@ -15,6 +15,7 @@ namespace rueda::core {
 ///   JOB/EPOCH/world      all endpoints and what was agreed                                (rank 0)
 ///   JOB/EPOCH/local/RANK with whom it shares memory, and with whom not, and why           (the rank)
 ///   JOB/EPOCH/hosts      the partition into hosts, or the error                           (rank 0)
+///   JOB/leaving/RANK     counter: how often its `shutdown` has begun, no failure before it  (the rank adds 1)
 ///   JOB/goodbyes/RANK    counter: how often its `shutdown` has ended well                 (the rank adds 1)
 ///   JOB/evidence         a DeathVerdict without host and pid: what hvdrun cannot see      (any rank)
 ///   JOB/failed/RANK/N    why the epoch of its N-th wish had failed before its `shutdown`  (the rank)
@@ -38,6 +39,7 @@ inline std::string local_key(const std::string& job, uint64_t epoch, int rank) {
 inline std::string hosts_key(const std::string& job, uint64_t epoch) {
   return job + "/" + std::to_string(epoch) + "/hosts";
 }
+inline std::string leaving_key(const std::string& job, int rank) { return job + "/leaving/" + std::to_string(rank); }
 inline std::string goodbyes_key(const std::string& job, int rank) { return job + "/goodbyes/" + std::to_string(rank); }
 inline std::string evidence_key(const std::string& job) { return job + "/evidence"; }
 inline std::string failed_key(const std::string& job, int rank, int64_t number) {

@@ -114,7 +114,7 @@ TEST_CASE(
   const auto fifo = std::filesystem::temp_directory_path() / ("rueda-leave-" + std::to_string(getpid()));
   REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
   HvdrunProcess run({"-np", "2", "sh", "-c",
-                     "if [ $RUEDA_RANK = 1 ]; then $0 begin goodbye; echo left > $1; exec $0 death exit=3; fi;"
+                     "if [ $RUEDA_RANK = 1 ]; then $0 begin leave; echo left > $1; exec $0 death exit=3; fi;"
                      "$0 begin; read left < $1; exit 1",
                      RUEDA_LAUNCHER_RANK, fifo.string()});
   CHECK(run.wait() == 3);

@@ -158,13 +158,10 @@ TEST_CASE("a goodbye followed by another exit code is still a failure") {
 namespace {
 
 // Three ranks that have begun; those named have left, in this order.
-Judge after_goodbyes(const std::vector<int>& ranks) {
+Judge after_departures(const std::vector<int>& ranks) {
   Judge judge(3);
   for (const int rank : {0, 1, 2}) judge.began(rank);
-  for (const int rank : ranks) {
-    judge.left(rank);
-    judge.said_goodbye(rank);
-  }
+  for (const int rank : ranks) judge.leaves(rank);
   return judge;
 }
 
@@ -172,8 +169,8 @@ Judge after_goodbyes(const std::vector<int>& ranks) {
 
 TEST_CASE("who left before another failed, and exits with a code of its own after it, is the first to fail") {
   SECTION("the others fail of the goodbye") {
-    Judge judge = after_goodbyes({1});
-    judge.exited(0, W_EXITCODE(1, 0));
+    Judge judge = after_departures({1});
+    judge.exited(0, W_EXITCODE(1, 0), {1});
     CHECK(judge.first_failure()->rank == 0);
     judge.exited(2, W_EXITCODE(1, 0));
     CHECK(judge.first_failure()->rank == 0);
@@ -181,55 +178,70 @@ TEST_CASE("who left before another failed, and exits with a code of its own afte
     CHECK(judge.first_failure()->rank == 1);
     CHECK(judge.first_failure()->exit_code == 3);
   }
-  SECTION("who fails of a goodbye may say goodbye as well") {
-    Judge judge = after_goodbyes({1, 0});
-    judge.exited(0, W_EXITCODE(1, 0));
+  SECTION("who fails of a goodbye may leave as well") {
+    Judge judge = after_departures({1, 0});
+    judge.exited(0, W_EXITCODE(1, 0), {0, 1});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->exit_code == 3);
   }
-  SECTION("with code 0 all the same") {
-    Judge judge = after_goodbyes({1});
-    judge.shut_down_after(0, "rank 1 has left");
-    judge.exited(0, 0);
+  SECTION("or may have left an earlier epoch before, and be in another") {
+    Judge judge = after_departures({0, 1});
+    judge.exited(0, W_EXITCODE(1, 0), {1});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->exit_code == 3);
   }
   SECTION("three in a row") {
-    Judge judge = after_goodbyes({2, 1, 0});
-    for (const int rank : {0, 1, 2}) judge.exited(rank, W_EXITCODE(5 + rank, 0));
-    CHECK(judge.first_failure()->exit_code == 7);
+    Judge judge = after_departures({1, 2, 0});
+    judge.exited(0, W_EXITCODE(5, 0), {0, 1, 2});
+    judge.exited(1, W_EXITCODE(6, 0));
+    judge.exited(2, W_EXITCODE(7, 0));
+    CHECK(judge.first_failure()->exit_code == 6);
+  }
+  SECTION("with code 0 all the same") {
+    Judge judge = after_departures({1});
+    judge.shut_down_after(0, "rank 1 has left");
+    judge.exited(0, 0, {1});
+    CHECK(judge.first_failure()->rank == 0);
+    judge.exited(1, W_EXITCODE(3, 0));
+    CHECK(judge.first_failure()->exit_code == 3);
   }
 }
 
 TEST_CASE("a later exit leaves the first failure as it is") {
   SECTION("of a rank that left after it") {
-    Judge judge = after_goodbyes({0, 1});
-    judge.exited(0, W_EXITCODE(1, 0));
+    Judge judge = after_departures({0, 1});
+    judge.exited(0, W_EXITCODE(1, 0), {0, 1});
+    judge.exited(1, W_EXITCODE(3, 0));
+    CHECK(judge.first_failure()->rank == 0);
+  }
+  SECTION("of a rank that left an earlier epoch, and is in another") {
+    Judge judge = after_departures({1});
+    judge.exited(0, W_EXITCODE(1, 0), {});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->rank == 0);
   }
   SECTION("with code 0") {
-    Judge judge = after_goodbyes({1});
-    judge.exited(0, W_EXITCODE(1, 0));
+    Judge judge = after_departures({1});
+    judge.exited(0, W_EXITCODE(1, 0), {1});
     judge.exited(1, 0);
     CHECK(judge.first_failure()->rank == 0);
   }
   SECTION("by a signal") {
-    Judge judge = after_goodbyes({1});
-    judge.exited(0, W_EXITCODE(1, 0));
+    Judge judge = after_departures({1});
+    judge.exited(0, W_EXITCODE(1, 0), {1});
     judge.exited(1, signal(9));
     CHECK(judge.first_failure()->rank == 0);
   }
   SECTION("of a rank that is told to end") {
-    Judge judge = after_goodbyes({1});
-    judge.exited(0, W_EXITCODE(1, 0));
+    Judge judge = after_departures({1});
+    judge.exited(0, W_EXITCODE(1, 0), {1});
     judge.ending();
     judge.exited(1, W_EXITCODE(143, 0));
     CHECK(judge.first_failure()->rank == 0);
   }
   SECTION("where a signal killed the first") {
-    Judge judge = after_goodbyes({1});
-    judge.exited(0, signal(11));
+    Judge judge = after_departures({1});
+    judge.exited(0, signal(11), {1});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->rank == 0);
   }

@@ -90,6 +90,8 @@ void act(const std::string& word, Store& store, const JobKey& key) {
     if (!store.set(wish_key(job, rank, wishes), "wish").ok()) give_up("no wish");
   } else if (word == "withdraw") {
     if (!store.set(wish_key(job, rank, wishes), "").ok()) give_up("no withdrawal");
+  } else if (word == "leave") {
+    if (!store.add(leaving_key(job, rank), 1).ok()) give_up("no departure");
   } else if (word == "goodbye") {
     if (!store.add(goodbyes_key(job, rank), 1).ok()) give_up("no goodbye");
   } else if (word == "fail") {

@@ -52,6 +52,21 @@ hvd.allreduce(numpy.ones(1))
     assert "rank 1" in report.splitlines()[0] and "exited with code 3" in report.splitlines()[0]
 
 
+def test_who_shuts_down_behind_an_error_is_named_though_others_fail_of_that_first(run_script):
+    job = run_script("""
+hvd.init()
+try:
+    for step in range(50):
+        hvd.allreduce(numpy.ones(10), name="x")
+        if step == 20 and hvd.rank() == 1:
+            raise ValueError("bad data")
+finally:
+    hvd.shutdown()
+""", ranks=3, imports=NUMPY)  # fmt: skip
+    report = job.err[job.err.index("hvdrun: the first to fail") :]
+    assert "rank 1" in report.splitlines()[0] and "ValueError: bad data" in report, job.err
+
+
 def test_an_interrupt_ends_an_init_that_waits_for_others():
     text = """
 import os, signal, threading
