@@ -67,7 +67,8 @@ Result<std::vector<int>> chosen_ranks(const rueda_init_options& options) {
 /// one.
 Status check_against_launcher(const Identity& told, int size, const std::string& library,
                               const Environment& environment) {
-  const std::string said = fmt::format("MPI ({}) says that the job has {} rank{}", library, size, size == 1 ? "" : "s");
+  const std::string said =
+      fmt::format("MPI ({}) says that it has started {} rank{}", library, size, size == 1 ? "" : "s");
   const auto tasks = environment("SLURM_STEP_NUM_TASKS");
   if (size == 1 && environment("SLURM_STEP_ID") && tasks && *tasks != "1") {
     return {Code::kInvalidArgument,
@@ -103,11 +104,8 @@ Result<std::shared_ptr<Fabric>> join_mpi(const rueda_init_options& options, cons
   if (!fabric.ok()) return fabric;
   const Fabric& joined = *fabric.value();
   const auto library = source.library();
-  const bool whole_world = options.mpi_comm == nullptr && ranks.value().empty();
-  if (whole_world) {
-    RUEDA_RETURN_IF_ERROR(
-        check_against_launcher(identity, joined.size(), library.ok() ? library.value() : "MPI", environment));
-  }
+  RUEDA_RETURN_IF_ERROR(
+      check_against_launcher(identity, joined.world_size(), library.ok() ? library.value() : "MPI", environment));
   identity.rank = joined.rank();
   identity.size = joined.size();
   identity.local_size = joined.local_size();

@@ -16,6 +16,7 @@ class MpiFabric : public core::Fabric {
   int rank() const override { return joined_.rank; }
   int size() const override { return joined_.size; }
   int local_size() const override { return joined_.local_size; }
+  int world_size() const override { return joined_.world_size; }
   const std::string& offer() const override { return joined_.offer; }
   Status status() const override { return thread_.status(); }
   void listen(FabricPort port, Handler handler) override { ports_->listen(port, std::move(handler)); }

@@ -106,6 +106,7 @@ Status Joining::copy(MPI_Comm from) {
   }
   MPI_Comm_rank(joined_.frames, &joined_.rank);
   MPI_Comm_size(joined_.frames, &joined_.size);
+  MPI_Comm_size(MPI_COMM_WORLD, &joined_.world_size);
   return {};
 }
 

@@ -17,6 +17,7 @@ struct Joined {
   int rank = 0;
   int size = 1;
   int local_size = 1;
+  int world_size = 1;
   std::string offer;  ///< rank 0's
 };
 

@@ -44,6 +44,7 @@ class Fabric {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual int local_size() const = 0;  ///< ranks that named the same host
+  virtual int world_size() const = 0;  ///< processes that the library's launcher started together, of the job or not
   virtual const std::string& offer() const = 0;
   virtual Status status() const = 0;
 

@@ -24,14 +24,18 @@ struct Launcher {
   const char* size;
   const char* local_size;
   const char* job;
+  const char* at_work;  ///< set where the launcher itself has set the others; empty: only it does
 };
+constexpr std::string_view kSlurmJobSize = "SLURM_NTASKS";
 constexpr Launcher kLaunchers[] = {
-    {"hvdrun", "", "RUEDA_RANK", "RUEDA_SIZE", "RUEDA_LOCAL_SIZE", ""},
-    {"torchrun", "", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
-    {"Open MPI", "", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
-    {"PMI", "", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_JOBID"},
-    {"Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID"},
-    {"Horovod", "", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE", ""},
+    {"hvdrun", "", "RUEDA_RANK", "RUEDA_SIZE", "RUEDA_LOCAL_SIZE", "", "RUEDA_JOB_KEY_FD"},
+    {"torchrun", "", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RUN_ID"},
+    {"Open MPI", "", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE",
+     ""},
+    {"PMI", "", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_JOBID", ""},
+    {"Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "", "SLURM_JOB_ID", ""},
+    {"Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID", ""},  // which is the job's
+    {"Horovod", "", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE", "", "HOROVOD_GLOO_RENDEZVOUS_ADDR"},
 };
 
 /// What is of use only to a rank: where nothing says which rank this is, something was forgotten.
@@ -89,6 +93,24 @@ Status check_against_slurm(const Launcher& launcher, const Environment& environm
                                       launcher.size};
 }
 
+/// Variables that somebody has set, as a container's, and that say that this process is alone, hide those of the
+/// launcher at work.
+Status check_against_others(const Launcher& launcher, const Environment& environment, const Identity& identity) {
+  if (identity.size != 1 || *launcher.at_work == '\0' || environment(launcher.at_work)) return {};
+  for (const Launcher& other : kLaunchers) {
+    const bool runs = *other.at_work == '\0' && (*other.only_with == '\0' || environment(other.only_with));
+    const auto size = look_up(environment, other.size);
+    if (!runs || !size || !look_up(environment, other.rank)) continue;
+    const auto number = read_number(other.size, *size, 1, kMaxSize);
+    if (!number.ok() || number.value() == 1) continue;
+    return {Code::kInvalidArgument, std::string(launcher.size) + " (of " + launcher.name +
+                                        ") says that the job has 1 rank, " + other.size + " (of " + other.name +
+                                        ") that it has " + *size + ": unset " + launcher.rank + " and " +
+                                        launcher.size + ", or those of " + other.name};
+  }
+  return {};
+}
+
 /// Ranks of this node of a Slurm step; 0: not known.
 int slurm_local_size(const Environment& environment) {
   const auto counts = expand_counts(environment("SLURM_STEP_TASKS_PER_NODE").value_or(""));
@@ -99,16 +121,22 @@ int slurm_local_size(const Environment& environment) {
 
 Status read_launcher(const IdentityOptions& options, const Environment& environment, Identity& identity) {
   for (const Launcher& launcher : kLaunchers) {
-    if (*launcher.only_with != '\0' && !environment(launcher.only_with)) continue;
-    if (*launcher.only_with != '\0' || look_up(environment, launcher.rank) || look_up(environment, launcher.size)) {
+    const bool of_slurm = *launcher.only_with != '\0';
+    if (of_slurm && !environment(launcher.only_with)) continue;
+    const bool has_size = look_up(environment, launcher.size).has_value();
+    if (of_slurm && !has_size && launcher.size != kSlurmJobSize) continue;
+    if (of_slurm || look_up(environment, launcher.rank) || has_size) {
       RUEDA_RETURN_IF_ERROR(read_place(launcher, environment, identity));
-      if (*launcher.only_with != '\0') identity.local_size = slurm_local_size(environment);
+      if (of_slurm) identity.local_size = slurm_local_size(environment);
+      RUEDA_RETURN_IF_ERROR(check_against_others(launcher, environment, identity));
       return check_against_slurm(launcher, environment, identity);
     }
   }
   if (options.mpi_says) return {};
+  // An MPI library that was initialised without a launcher sets them for itself.
+  const bool alone = environment("OMPI_MCA_ess") == "singleton";
   for (const char* variable : {"PMIX_RANK", "PMIX_NAMESPACE"}) {
-    if (!environment(variable)) continue;
+    if (alone || !environment(variable)) continue;
     return {Code::kInvalidArgument, std::string(variable) +
                                         " is set, but nothing says the size of the job; set RUEDA_CONTROLLER=mpi to "
                                         "ask MPI, or RUEDA_RANK and RUEDA_SIZE"};
@@ -117,7 +145,8 @@ Status read_launcher(const IdentityOptions& options, const Environment& environm
     if (!environment(variable)) continue;
     return {Code::kInvalidArgument, std::string("RUEDA_RANK and RUEDA_SIZE are not set, but ") + variable + " is"};
   }
-  for (const char* variable : {"RUEDA_RANK", "RUEDA_SIZE"}) {  // as by a script whose own variables are not set
+  for (const char* variable :
+       {"RUEDA_RANK", "RUEDA_SIZE", "RANK", "WORLD_SIZE"}) {  // as by a script whose own variables are not set
     if (environment.all().count(variable) == 0) continue;
     return {Code::kInvalidArgument, std::string(variable) + " is set to nothing; unset it for a job of one rank"};
   }

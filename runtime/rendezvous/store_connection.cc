@@ -85,7 +85,7 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
     if (!context.ok()) return context.status();
     tls = std::move(context).value();
   }
-  Status last;
+  Status last, met;
   for (auto pause = kFirstStorePause;; pause = std::min(pause * 2, kLongestStorePause)) {
     auto socket = dial_any(where, deadline);
     last = socket.status();
@@ -95,11 +95,15 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
       if (last.ok()) return connection;
       if (last.code() == Code::kSystem)
         return Status(last.code(), "store at " + address_of(where) + ": " + last.sentence());
+      if (last.code() == Code::kPeerLost) met = last;
     }
     if (deadline.passed()) break;
     wait_between_attempts(pause, deadline);
   }
-  return Status(Code::kTimeout, "store at " + address_of(where) + " cannot be reached: " + last.sentence());
+  const std::string sentence = "store at " + address_of(where) + " cannot be reached: ";
+  if (met.ok()) return Status(Code::kTimeout, sentence + last.sentence());
+  return Status(Code::kSystem,
+                sentence + met.sentence() + (where.key.present ? ", each time: it may have no job key" : ""));
 }
 
 Status StoreConnection::introduce(Deadline deadline) {

@@ -134,7 +134,7 @@ void StoreListener::adopt(UniqueFd socket) {
 }
 
 void StoreListener::note_end(const StoreSession& session, const std::string& from) {
-  if (session.proven() || !options_.key.present) return;
+  if (session.proven()) return;
   ++turned_away_;
   last_turned_away_ = from;
 }
@@ -142,7 +142,11 @@ void StoreListener::note_end(const StoreSession& session, const std::string& fro
 std::string StoreListener::turned_away() const {
   if (turned_away_ == 0) return {};
   return std::to_string(turned_away_) + (turned_away_ == 1 ? " connection" : " connections") +
-         " to this rank's store proved no knowledge of the job's key, the last from " + last_turned_away_;
+         " to this rank's store " +
+         (options_.key.present
+              ? "proved no knowledge of the job's key"
+              : "asked for nothing that it knows, as of a rank with a job key, which this one has not") +
+         ", the last from " + last_turned_away_;
 }
 
 void StoreListener::drop_oldest_unproven() {

@@ -37,7 +37,8 @@ class StoreListener {
   ~StoreListener();
   /// Any thread.
   uint16_t port() const { return port_; }
-  /// How many clients ended without proof that they know the job's key, and where the last one came from; empty: none.
+  /// How many clients ended without proof that they know the job's key, or without a key before they had asked for
+  /// anything, and where the last one came from; empty: none.
   std::string turned_away() const;
 
  private:

@@ -17,6 +17,7 @@ class MemoryFabric : public Fabric {
   int rank() const override { return rank_; }
   int size() const override { return hub_.size_; }
   int local_size() const override { return 1; }
+  int world_size() const override { return size(); }
   const std::string& offer() const override { return offer_; }
   Status status() const override {
     const std::lock_guard lock(hub_.mutex_);

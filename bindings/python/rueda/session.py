@@ -196,7 +196,10 @@ class _InitOptions:
 
 def _ranks_of(comm: Any) -> List[int]:
     if isinstance(comm, (list, tuple, range)):
-        return list(comm)
+        for rank in comm:
+            if not hasattr(rank, "__index__"):
+                raise ValueError(f"init(comm={comm!r}): {rank!r} is no rank; a list holds ranks as whole numbers")
+        return [int(rank) for rank in comm]
     raise ValueError(f"init(comm=...): a {type(comm).__name__}; None, a list of ranks or a communicator of mpi4py's")
 
 

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+import rueda
+
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("mpi4py") is None, reason="mpi4py is not installed: scripts/setup does")
 
 SCRIPT = """
@@ -77,3 +79,17 @@ def test_a_list_of_some_ranks_is_a_job_of_its_own():
 def test_a_communicator_that_is_none_is_refused():
     done = mpirun(1, "from mpi4py import MPI\nimport rueda.numpy as hvd\nhvd.init(comm=MPI.COMM_NULL)")
     assert done.returncode != 0 and "MPI_COMM_NULL" in done.stderr, done.stderr
+
+
+def test_a_launcher_that_knows_nothing_of_mpi_makes_no_jobs_of_one():
+    text = "from mpi4py import MPI\nimport rueda.numpy as hvd\nhvd.init(comm=MPI.COMM_WORLD)"
+    hvdrun = os.path.join(os.path.dirname(rueda.__file__), "bin", "hvdrun")
+    done = subprocess.run([hvdrun, "-np", "2", sys.executable, "-c", text], capture_output=True, text=True, timeout=400)
+    assert done.returncode != 0
+    assert "says that it has started 1 rank, the variables of hvdrun say 2" in done.stderr, done.stderr
+
+
+def test_a_process_that_nobody_launched_is_a_job_of_one_with_mpi_imported():
+    text = "from mpi4py import MPI\nimport rueda.numpy as hvd\nhvd.init()\nprint(hvd.size(), MPI.COMM_WORLD.size)"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=400)
+    assert done.stdout == "1 1\n", done.stderr
