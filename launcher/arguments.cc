@@ -111,7 +111,8 @@ class Flags {
     app_.add_option_function<std::string>(
             "--launcher",
             [this](const std::string& name) { arguments_.launcher = name == "ssh" ? Launcher::kSsh : Launcher::kSrun; },
-            "what starts agents on other hosts: ssh, srun (srun in an allocation of Slurm, else ssh)")
+            "what starts agents on other hosts: ssh, srun (srun where the hosts are an allocation's of Slurm, else "
+            "ssh)")
         ->check(CLI::IsMember({"ssh", "srun"}));
     app_.add_option("-p,--ssh-port", arguments_.ssh.port, "where sshd listens on the hosts (as ssh is configured)")
         ->check(CLI::Range(1, 65535));

@@ -17,6 +17,13 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
 /// The switch that says the contrary: "x" and "no-x".
 std::string contrary(const std::string& name) { return name.starts_with("no-") ? name.substr(3) : "no-" + name; }
 
+/// Whether the command line says it, in this form or in another.
+bool is_given(const std::string& name, const std::set<std::string>& given) {
+  const bool hosts = name == "hosts" || name == "hostfile";
+  if (hosts && (given.count("hosts") > 0 || given.count("hostfile") > 0)) return true;
+  return given.count(name) > 0 || given.count(contrary(name)) > 0;
+}
+
 Status wrong(const YAML::Node& at, const std::string& what) {
   return {Code::kInvalidArgument, fmt::format("line {}: {}", at.Mark().line + 1, what)};
 }
@@ -74,12 +81,13 @@ Result<std::vector<std::string>> config_words(const std::string& yaml, const Con
   if (!root.IsMap()) return wrong(root, "it is no map of flags and values, as in `np: 8`");
   std::set<std::string> seen;
   for (const auto& entry : root) {
-    if (!seen.insert(entry.first.as<std::string>()).second)
-      return wrong(entry.first, fmt::format("{} is given twice", entry.first.as<std::string>()));
+    const auto name = entry.first.as<std::string>();
+    if (!seen.insert(name).second) return wrong(entry.first, fmt::format("{} is given twice", name));
+    if (seen.count(contrary(name)) > 0)
+      return wrong(entry.first, fmt::format("{} is given, and {} before it", name, contrary(name)));
     const auto these = entry_words(entry.first, entry.second, vocabulary);
     if (!these.ok()) return these.status();
-    const auto name = entry.first.as<std::string>();
-    if (given.count(name) > 0 || given.count(contrary(name)) > 0) continue;
+    if (is_given(name, given)) continue;
     words.insert(words.end(), these.value().begin(), these.value().end());
   }
   return words;

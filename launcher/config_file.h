@@ -22,7 +22,8 @@ struct ConfigVocabulary {
 ///     verbose: true                    --verbose
 ///     hierarchical-allreduce: false    --no-hierarchical-allreduce (a switch that has no such form: nothing)
 ///
-/// Flags in `given` (long names) were on the command line, in either form, and win: theirs are left out.
+/// Flags in `given` (long names) were on the command line, in either form, and win: theirs are left out. A list of
+/// hosts and a host file are such forms of each other.
 /// kInvalidArgument: the line, what is wrong, and for an unknown name the nearest one.
 Result<std::vector<std::string>> config_words(const std::string& yaml, const ConfigVocabulary& vocabulary,
                                               const std::set<std::string>& given);

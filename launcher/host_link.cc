@@ -146,7 +146,9 @@ void HostLink::lose(std::string why) {
 
 std::string HostLink::explain() const {
   if (!introduction_ && !share_.here && unread_.empty()) {
-    const std::string said = last_error_.empty() ? link_->ungreeted() : last_error_;
+    const std::string out = link_->ungreeted();  // nologin says there why, whatever sshd says before
+    const bool both = !last_error_.empty() && !out.empty();
+    const std::string said = both ? fmt::format("{}; {}", last_error_, out) : last_error_ + out;
     return explain_command_end(command_, wait_status_, said, hvdrun_);
   }
   std::string text = "has lost its agent";

@@ -6,8 +6,11 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 namespace rueda::core::launcher {
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 Result<std::string> read_text_file(const std::string& what, const std::string& path) {
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "re"), std::fclose);
@@ -15,7 +18,7 @@ Result<std::string> read_text_file(const std::string& what, const std::string& p
   char buffer[4096];
   while (file != nullptr) {
     const size_t got = std::fread(buffer, 1, sizeof buffer, file.get());
-    if (got == 0 && std::ferror(file.get()) == 0) return text;
+    if (got == 0 && std::ferror(file.get()) == 0) return text.starts_with(kByteOrderMark) ? text.substr(3) : text;
     if (got == 0) break;
     text.append(buffer, got);
   }

@@ -56,6 +56,7 @@ TEST_CASE("a config file is read as the words of a command line") {
 TEST_CASE("what was given as a flag, in either form, is left out of the file") {
   const std::string yaml = "np: 8\nno-hierarchical-allreduce: true\nverbose: true\n";
   CHECK(config_words(yaml, kVocabulary, {"np", "hierarchical-allreduce"}).value() == Words{"--verbose"});
+  CHECK(config_words("hosts: a:4\n", kVocabulary, {"hostfile"}).value().empty());
 }
 
 TEST_CASE("what is wrong in a config file is said with its line") {
@@ -65,6 +66,8 @@ TEST_CASE("what is wrong in a config file is said with its line") {
   CHECK(complaint("np: {a: b}\n") == "line 1: np needs a value or a list of values");
   CHECK(complaint("hosts: [[a], b]\n") == "line 1: hosts has a list of something else than values");
   CHECK(complaint("verbose: true\nnp:\n") == "line 2: np needs a value or a list of values");
+  CHECK(complaint("hierarchical-allreduce: true\nno-hierarchical-allreduce: true\n") ==
+        "line 2: no-hierarchical-allreduce is given, and hierarchical-allreduce before it");
   CHECK(complaint("np: 2\n---\nnp: 3\n") == "line 3: a second document begins; a config file is one");
   CHECK(complaint("np: 2\nhosts: a:1\nnp: 3\n") == "line 3: np is given twice");
   CHECK(complaint("- np\n") == "line 1: it is no map of flags and values, as in `np: 8`");
