@@ -55,6 +55,7 @@ def _hide(place: Any, name: str, value: Any) -> None:
         setattr(place, name, type(value)(_disabled(function)))
 
 
+@functools.lru_cache(maxsize=None)  # modules that have the same function go on to have the same one
 def _disabled(function: Callable[..., Any]) -> Callable[..., Any]:
     hidden: Optional[Callable[..., Any]] = None
 
