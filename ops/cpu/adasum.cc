@@ -9,6 +9,7 @@
 #include "ops/cpu/direct_exchange.h"
 #include "ops/cpu/shm_exchange.h"
 #include "ops/cpu/shm_slots.h"
+#include "ops/kernels/reduce.h"
 #include "ops/owner_parts.h"
 #include "ops/packing.h"
 
@@ -25,6 +26,15 @@ struct Products {
 
 /// How much of a vector stays, of which `own` is |v|^2.
 double weight(double both, double own) { return own > 0 ? 1 - both / (2 * own) : 1; }
+
+/// What every reduction ends with: the factor, and one NaN for all. `out` may be `in`.
+void finish(Dtype dtype, double factor, const std::byte* in, std::byte* out, int64_t count) {
+  const std::span<const std::byte* const> one(&in, 1);
+  ReduceTask task;
+  task.dtype = dtype;
+  task.postscale = factor;
+  reduce(task, one, out, StoreHint::kPlain, nullptr, count);
+}
 
 /// Exchanges of a batch: the elements, the products of each level, the results.
 int phases_of(int ranks) { return static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1))) + 2; }
@@ -180,9 +190,10 @@ Status Adasum<Real>::combine(int stride, int phase) {
 
 template <typename Real>
 Status Adasum<Real>::gather(int phase) {
+  std::byte* const sum = reinterpret_cast<std::byte*>(vectors_.data());
+  finish(kReal, call_.postscale, sum, sum, part_.length());
   std::vector<std::byte> own(bytes(part_.length()));
-  cast(casts(best_isa()), {.from = kReal, .to = call_.dtype, .factor = call_.postscale},
-       reinterpret_cast<const std::byte*>(vectors_.data()), own.data(), part_.length());
+  cast(casts(best_isa()), {.from = kReal, .to = call_.dtype}, sum, own.data(), part_.length());
   std::vector<std::byte> all;
   const auto sent = static_cast<int64_t>(own.size());
   RUEDA_RETURN_IF_ERROR(exchange_.run(phase, OpKind::kAllgather, own, {&sent, 1}, all));
@@ -221,9 +232,7 @@ Status direct_adasum(const Call& call, Mesh& mesh, Deadline deadline) {
 
 Status local_adasum(const Call& call, Mesh&, Deadline) {
   for (const Slice& slice : call.slices) {
-    if (slice.in == slice.out && call.prescale * call.postscale == 1.0) continue;
-    cast(casts(best_isa()), {.from = call.dtype, .to = call.dtype, .factor = call.prescale * call.postscale}, slice.in,
-         slice.out, slice.count);
+    finish(call.dtype, call.prescale * call.postscale, slice.in, slice.out, slice.count);
   }
   return {};
 }

@@ -1,7 +1,9 @@
 // Adaptive sums against the formula, computed plainly.
+#include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "ops/select.h"
 #include "tests/ops/table_rig.h"
@@ -68,28 +70,40 @@ struct Tensors {
   }
 };
 
-BatchShape shape_of(Dtype dtype, const std::vector<size_t>& counts, int ranks) {
+BatchShape shape_of(Dtype dtype, size_t count, int ranks) {
   BatchShape shape;
   shape.dtype = dtype;
   shape.op = ReduceOp::kAdasum;
-  for (const size_t count : counts) shape.bytes += count * size_of(dtype);
+  shape.bytes = count * size_of(dtype);
   shape.ranks = ranks;
   return shape;
+}
+
+struct Batch {
+  Dtype dtype;
+  std::span<const Slice> tensors;
+  uint64_t stamp;
+  double postscale = 1.0;
+};
+
+Status run_batch(const Algorithm& row, const Team& team, Mesh& mesh, const Batch& batch) {
+  Call call;
+  call.dtype = batch.dtype;
+  call.op = ReduceOp::kAdasum;
+  call.postscale = batch.postscale;
+  call.slices = batch.tensors;
+  for (const Slice& slice : batch.tensors) call.count += slice.count;
+  call.choice = row.plan(shape_of(batch.dtype, static_cast<size_t>(call.count), team.size()));
+  call.stamp = batch.stamp;
+  call.team = &team;
+  return row.run(call, mesh, Deadline::never());
 }
 
 template <typename T>
 Status run_row(const Algorithm& row, const Team& team, Mesh& mesh, const std::vector<size_t>& counts, uint64_t stamp) {
   constexpr Dtype kDtype = sizeof(T) == 4 ? Dtype::kF32 : Dtype::kF64;
   Tensors<T> tensors(team.ranks[static_cast<size_t>(team.index)], counts);
-  Call call;
-  call.dtype = kDtype;
-  call.op = ReduceOp::kAdasum;
-  call.slices = tensors.slices;
-  for (const Slice& slice : tensors.slices) call.count += slice.count;
-  call.choice = row.plan(shape_of(kDtype, counts, team.size()));
-  call.stamp = stamp;
-  call.team = &team;
-  RUEDA_RETURN_IF_ERROR(row.run(call, mesh, Deadline::never()));
+  RUEDA_RETURN_IF_ERROR(run_batch(row, team, mesh, {kDtype, tensors.slices, stamp}));
   for (size_t t = 0; t < counts.size(); ++t) {
     std::vector<Vector> inputs;
     for (int rank = 0; rank < team.size(); ++rank) inputs.push_back(vector_of(rank, t, counts[t]));
@@ -105,6 +119,21 @@ Status run_row(const Algorithm& row, const Team& team, Mesh& mesh, const std::ve
   return {};
 }
 
+/// Not ok: a NaN in the result of `values` is not the positive quiet one, or there are not `nans` of them.
+Status run_to_nan(const Algorithm& row, const Team& team, Mesh& mesh, std::vector<float> values, int64_t nans,
+                  double postscale, uint64_t stamp) {
+  auto* const bytes = reinterpret_cast<std::byte*>(values.data());
+  const Slice slice{bytes, bytes, static_cast<int64_t>(values.size())};
+  RUEDA_RETURN_IF_ERROR(run_batch(row, team, mesh, {Dtype::kF32, {&slice, 1}, stamp, postscale}));
+  for (const float value : values) {
+    if (!std::isnan(value)) continue;
+    --nans;
+    const auto bits = std::bit_cast<uint32_t>(value);
+    if (bits != 0x7fc00000U) return {Code::kSystem, std::string(row.name) + ": a NaN of bits " + std::to_string(bits)};
+  }
+  return nans == 0 ? Status() : Status(Code::kSystem, std::string(row.name) + ": another number of NaNs");
+}
+
 }  // namespace
 
 TEST_CASE("Every adasum row gives the tree's sum of each tensor for any number of ranks") {
@@ -114,7 +143,7 @@ TEST_CASE("Every adasum row gives the tree's sum of each tensor for any number o
     TableRig rig(size);
     uint64_t stamp = 0;
     for (const Algorithm& row : algorithms()) {
-      if (!may_serve(row, shape_of(Dtype::kF32, {1}, size))) continue;
+      if (!may_serve(row, shape_of(Dtype::kF32, 1, size))) continue;
       CHECK(row.adasum);
       for (const std::vector<size_t>& counts : batches) {
         INFO(row.name << " at np " << size);
@@ -130,10 +159,39 @@ TEST_CASE("Every adasum row gives the tree's sum of each tensor for any number o
   }
 }
 
+TEST_CASE("every NaN of an adaptive sum has the same bits, whatever made it") {
+  const auto negative = std::bit_cast<float>(0xffc12345U);
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kLarge = 3e38F;
+  for (const int size : {1, 2, 3}) {
+    TableRig rig(size);
+    uint64_t stamp = 0;
+    for (const Algorithm& row : algorithms()) {
+      if (!row.adasum || row.kind != OpKind::kAllreduce || !row.fits(shape_of(Dtype::kF32, 3, size))) continue;
+      INFO(row.name << " at np " << size);
+      const auto body = [&](int rank, Mesh& mesh) -> Status {
+        const Team team = team_of(size, rank);
+        const bool first = rank == 0;
+        // One NaN makes the weights of its tensor NaN.
+        const std::vector<float> given = {first ? negative : 1, 2, first ? 3 : -kInfinity};
+        RUEDA_RETURN_IF_ERROR(run_to_nan(row, team, mesh, given, size == 1 ? 1 : 3, 1.0, stamp));
+        // Orthogonal, so that they are added: infinity and 0, of which a factor of 0 makes NaN and 0.
+        std::vector<float> added = {rank < 2 ? kLarge : 0, rank < 2 ? kLarge : 0};
+        if (rank == 1) added[1] = -kLarge;
+        if (size == 1) added[0] = kInfinity;
+        const int64_t nans = size == 3 ? 2 : 1;  // the sum of an infinity and 0 is NaN as a whole
+        return run_to_nan(row, team, mesh, added, nans, 0.0, stamp + (uint64_t{1} << 40));
+      };
+      CHECK(rig.lanes().first_failure(body) == "");
+      stamp += uint64_t{1} << 50;
+    }
+  }
+}
+
 TEST_CASE("Adasum has rows of its own, which nothing else uses") {
   int served = 0;
   for (const Algorithm& row : algorithms()) {
-    BatchShape shape = shape_of(Dtype::kF32, {100}, 4);
+    BatchShape shape = shape_of(Dtype::kF32, 100, 4);
     served += may_serve(row, shape) ? 1 : 0;
     CHECK(may_serve(row, shape) ==
           (row.adasum && row.kind == OpKind::kAllreduce && std::strcmp(row.name, "local_adasum") != 0));
