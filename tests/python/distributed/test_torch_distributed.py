@@ -54,7 +54,7 @@ def ended(tmp_path_factory):
     folder = tmp_path_factory.mktemp("together")
     training = [shlex.join(["training.py", wrapper, str(folder)]) for wrapper in ("ddp", "fsdp")]
     piece = shlex.join(["pieces.py", str(GUIDE), "0"])
-    programs = ["collectives.py 3", *training, "hooks.py", "data_parallel.py", "parallelism.py", piece]
+    programs = ["collectives.py 3", *training, "hooks.py", "refusals.py", "data_parallel.py", "parallelism.py", piece]
     output = torchrun("several.py", *programs, folder=folder)
 
     def count(program):
@@ -93,6 +93,10 @@ def test_optimizers_tensors_and_models_in_parts_and_compiled_ones_give_what_one_
 def test_collectives_in_callbacks_meet_those_of_the_same_place_in_whatever_order_they_begin(ended):
     assert ended("hooks.py") == 2
     assert torchrun("hooks.py", ranks=3).count("ok") == 3
+
+
+def test_what_one_rank_alone_is_refused_shifts_nothing_that_follows(ended):
+    assert ended("refusals.py") == 2
 
 
 @pytest.mark.parametrize("launcher, wrapper", [(torchrun, "ddp"), (hvdrun, "fsdp")], ids=["torchrun, ddp", "hvdrun, fsdp"])

@@ -14,12 +14,12 @@ PyTorch's futures cannot be derived from where C++ is to see how they fail, so t
 """
 
 import collections
+import contextlib
 import functools
 import hashlib
-import itertools
 import threading
 import weakref
-from typing import Any, Callable, Counter, List, NamedTuple, Optional
+from typing import Any, Callable, ContextManager, Counter, Hashable, Iterator, List, NamedTuple, Optional
 
 import torch
 
@@ -42,7 +42,30 @@ class Begun(NamedTuple):
         return self.path is not None and self.name is None
 
 
-_MESSAGE = Begun(None, None, "")
+UNMATCHED = Begun(None, None, "")  # of a message, and of what was refused
+
+
+class Turns:
+    """Numbers what is enqueued, from 0 for each key. What is refused leaves no gap, which only this rank would have: its number
+    goes to the next, unless another thread has taken a later one meanwhile. For any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._next: Counter[Hashable] = collections.Counter()
+
+    @contextlib.contextmanager
+    def take(self, key: Hashable) -> Iterator[int]:
+        """The number of what is enqueued meanwhile; an exception says that it was refused."""
+        with self._lock:
+            number = self._next[key]
+            self._next[key] = number + 1
+        try:
+            yield number
+        except BaseException:
+            with self._lock:
+                if self._next[key] == number + 1:
+                    self._next[key] = number
+            raise
 
 
 class _Place:
@@ -50,7 +73,7 @@ class _Place:
 
     def __init__(self, path: Optional[str]):
         self.path = path
-        self.begun: Counter[str] = collections.Counter()  # operations, by group: a rank may be a member of some only
+        self.turns = Turns()  # by group: a rank may be a member of some only
 
 
 class _Followed:
@@ -86,28 +109,30 @@ class Names:
 
     def __init__(self, group: str):
         self._group = group
-        self._numbers = itertools.count()
+        self._turns = Turns()
 
-    def begin(self) -> Begun:
-        """To be called once for each operation that all ranks of the group begin. ValueError: it begins in a callback for
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[Begun]:
+        """Around the enqueueing of each operation that all ranks of the group begin. ValueError: it begins in a callback for
         which ranks have no common path."""
         place = _thread.place
         if place is None:
-            return Begun(f"{self._group}.{next(self._numbers) % _NUMBERS}", None, "")
+            with self._turns.take(self._group) as number:
+                yield Begun(f"{self._group}.{number % _NUMBERS}", None, "")
+            return
         if place.path is None:
             raise ValueError(
                 f"an operation of group {self._group!r} begins in a callback of a future that belongs to no operation of all "
                 "ranks, as a message's or one of the program's own, so that ranks cannot know which one of the others' it is: "
                 "wait for the future, and begin it then")  # fmt: skip
-        number = place.begun[self._group]
-        place.begun[self._group] += 1
-        path = _short(f"{place.path}:{self._group}.{number}")
-        return Begun(path, f"torch.distributed.{path}", place.path)
+        with place.turns.take(self._group) as number:
+            path = _short(f"{place.path}:{self._group}.{number}")
+            yield Begun(path, f"torch.distributed.{path}", place.path)
 
 
-def message() -> Begun:
+def message() -> ContextManager[Begun]:
     """The beginning of a message: matched by its tag and order, in callbacks, too."""
-    return _MESSAGE
+    return contextlib.nullcontext(UNMATCHED)
 
 
 def follow(future: Any, begun: Begun) -> None:
@@ -150,6 +175,8 @@ def install() -> None:
 
     @functools.wraps(then)
     def placed_then(self: Any, callback: Callable[[Any], Any]) -> Any:
+        if not callable(callback):
+            return then(self, callback)  # which says what it is to be
         path = _next_callback(self)
         home = _thread.place
         child = then(self, _placed(callback, path))
@@ -158,6 +185,8 @@ def install() -> None:
 
     @functools.wraps(add_done_callback)
     def placed_done_callback(self: Any, callback: Callable[[Any], Any]) -> None:
+        if not callable(callback):
+            return add_done_callback(self, callback)
         add_done_callback(self, _placed(callback, _next_callback(self)))
 
     @functools.wraps(collect_all)

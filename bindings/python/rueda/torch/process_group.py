@@ -8,7 +8,7 @@ import contextlib
 import math
 import threading
 from datetime import timedelta
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
 from torch._C._distributed_c10d import ProcessGroup, ReduceOp
@@ -99,7 +99,7 @@ class RuedaGroup(ProcessGroup):
             self._set = add_process_set(ProcessSet(ranks), f"torch.distributed.{identity}")
         except errors.ShutDownError:  # a rank has destroyed the group already; operations say so
             self._set = global_process_set
-        self._messages: Dict[Tuple[int, int, int], int] = {}
+        self._messages = callbacks.Turns()  # by kind, peer and tag
         self._barriers = 0
 
     # ---- Who it is -----------------------------------------------------------------------------------------------
@@ -350,10 +350,9 @@ class RuedaGroup(ProcessGroup):
     def _message(self, kind: int, tensor: torch.Tensor, peer: int, tag: int) -> Handle:
         """Enqueues a message. Names belong to two ranks and a direction, so they say which group and tag; they count, because
         several may be in flight."""
-        place = (kind, peer, tag)
-        number = self._messages[place] = self._messages.get(place, 0) + 1
-        name = f"torch.distributed.{self._identity}.{tag}.{number}".encode()
-        return start_message(session.current(), kind, _flat(tensor), self._job_rank(peer), name, id_of(self._set))
+        with self._messages.take((kind, peer, tag)) as number:
+            name = f"torch.distributed.{self._identity}.{tag}.{number}".encode()
+            return start_message(session.current(), kind, _flat(tensor), self._job_rank(peer), name, id_of(self._set))
 
     def _message_work(self, kind: int, values: Any, peer: int, tag: int, source: int = -1) -> RuedaWork:
         results = _as_list(values)

@@ -6,7 +6,7 @@ import functools
 import queue
 import threading
 from datetime import timedelta
-from typing import Any, Callable, Deque, List, Optional
+from typing import Any, Callable, ContextManager, Deque, List, Optional
 
 import torch
 from torch._C._distributed_c10d import Work
@@ -116,11 +116,12 @@ class RuedaWork(Work):
     """One operation of a process group. `tensors` is its result. What went wrong, also at enqueue, is raised by wait(): an
     exception out of the group's method would leave DistributedDataParallel in disorder."""
 
-    def __init__(self, completer: Completer, begin: Callable[[], Begun], start: Callable[[Optional[str]], Handle],
-                 tensors: List[torch.Tensor], finish: Optional[Callable[[], None]] = None, source: int = -1):
+    def __init__(self, completer: Completer, begin: Callable[[], ContextManager[Begun]],
+                 start: Callable[[Optional[str]], Handle], tensors: List[torch.Tensor],
+                 finish: Optional[Callable[[], None]] = None, source: int = -1):
         """start: enqueues it under a name. source: the rank that a message comes from."""
         super().__init__()
-        self.begun = callbacks.message()
+        self.begun = callbacks.UNMATCHED
         self._completer = completer
         self._tensors = tensors
         self._source = source
@@ -129,8 +130,9 @@ class RuedaWork(Work):
         self._future: Optional[torch.futures.Future] = None
         self._before: List["RuedaWork"] = []
         try:
-            self.begun = begin()
-            self._handle = start(self.begun.name)
+            with begin() as begun:
+                self._handle = start(begun.name)
+            self.begun = begun
             if finish is not None:
                 self._handle.then(lambda _: finish())
         except (RuntimeError, ValueError) as error:

@@ -1,0 +1,59 @@
+"""What one rank alone is refused shifts nothing that follows. Usage: torchrun ... refusals.py"""
+
+import torch
+import torch.distributed as dist
+
+torch.set_num_threads(1)
+
+
+def check_refused(call, *arguments, says, **how):
+    """The call raises ValueError with these words."""
+    try:
+        call(*arguments, **how)
+    except ValueError as error:
+        assert all(word in str(error) for word in says), error
+    else:
+        raise AssertionError(f"{call} was not refused")
+
+
+def column():
+    return torch.ones(4, 2)[:, 0]
+
+
+def check_messages_after_refused_ones(rank):
+    received = torch.zeros(4)
+    if rank == 0:
+        check_refused(dist.send, column(), 1, tag=3, says=["not contiguous"])
+        dist.send(torch.full((4,), 5.0), 1, tag=3)
+        dist.send(torch.full((4,), 6.0), 1, tag=3)
+    elif rank == 1:
+        dist.recv(received, 0, tag=3)
+        assert torch.equal(received, torch.full((4,), 5.0))
+        check_refused(dist.recv, column(), 0, tag=3, says=["not contiguous"])
+        dist.recv(received, 0, tag=3)
+        assert torch.equal(received, torch.full((4,), 6.0))
+
+
+def check_callbacks_after_a_refused_operation(rank, size):
+    if rank == 0:
+        check_refused(dist.all_reduce, column(), says=["not contiguous"])
+    future = dist.all_reduce(torch.ones(2), async_op=True).get_future()
+
+    def again(done):
+        if rank == 0:  # in a callback as well
+            check_refused(dist.all_reduce, column(), says=["not contiguous"])
+        return dist.all_reduce(done.value()[0].clone(), async_op=True).get_future().wait()
+
+    assert future.then(again).wait()[0].tolist() == [size * size] * 2
+
+
+def main():
+    dist.init_process_group("rueda")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    check_messages_after_refused_ones(rank)
+    check_callbacks_after_a_refused_operation(rank, size)
+    dist.destroy_process_group()
+    print("ok")
+
+
+main()
