@@ -38,18 +38,16 @@ Arbiter::State::Entry& Arbiter::State::find_or_add(Set& set, std::string_view na
 }
 
 void Arbiter::State::settle(Entry& entry) {
-  size_t settled = 0;
-  while (settled < entry.open.size()) {
-    const Occurrence& occurrence = entry.open[settled];
-    const bool paid = occurrence.stage == Stage::kFailed &&
-                      occurrence.proposed + absent_from(entry, entry.base + settled) == entry.counts.size();
-    if (occurrence.stage != Stage::kSettled && !paid) break;
-    ++settled;
-  }
-  if (settled == 0) return;
-  entry.open.erase(entry.open.begin(), entry.open.begin() + static_cast<std::ptrdiff_t>(settled));
-  entry.base += settled;
-  if (entry.open.empty()) put_to_rest(entry);
+  if (entry.open.empty()) return;
+  do {
+    const Occurrence& oldest_open = entry.open.front();
+    const bool paid = oldest_open.stage == Stage::kFailed &&
+                      oldest_open.proposed + absent_from(entry, entry.base) == entry.counts.size();
+    if (oldest_open.stage != Stage::kSettled && !paid) return;
+    entry.open.pop_front();
+    ++entry.base;
+  } while (!entry.open.empty());
+  put_to_rest(entry);
 }
 
 void Arbiter::State::put_to_rest(Entry& entry) {

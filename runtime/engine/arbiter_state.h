@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runtime/engine/agreement.h"
+#include "runtime/engine/fifo.h"
 #include "runtime/engine/id_map.h"
 #include "runtime/engine/messages.h"
 #include "runtime/engine/metadata_table.h"
@@ -67,7 +68,7 @@ struct Arbiter::State {
     bool announced = false;
     bool evicted = false;  ///< kept until no proposal by this id can be on its way
     uint64_t base = 0;     ///< occurrence number of open[0]
-    std::vector<Occurrence> open;
+    Fifo<Occurrence> open;
     std::vector<uint64_t> counts;  ///< by member
     Entry* older = nullptr;        ///< at rest: the list by last use
     Entry* newer = nullptr;

@@ -14,11 +14,15 @@ class Fifo {
   size_t size() const { return items_.size() - head_; }
   T& front() { return items_[head_]; }
   const T& front() const { return items_[head_]; }
+  /// Counted from the front.
+  T& operator[](size_t index) { return items_[head_ + index]; }
+  const T& operator[](size_t index) const { return items_[head_ + index]; }
   auto begin() { return items_.begin() + static_cast<std::ptrdiff_t>(head_); }
   auto end() { return items_.end(); }
   auto begin() const { return items_.begin() + static_cast<std::ptrdiff_t>(head_); }
   auto end() const { return items_.end(); }
   void push_back(T item) { items_.push_back(std::move(item)); }
+  T& emplace_back() { return items_.emplace_back(); }
   T pop_front() {
     T item = std::move(items_[head_++]);
     close_gap();
