@@ -6,10 +6,13 @@
 ///   auto handle = session.allreduce_async(gradient, {.op = rueda::ReduceOp::kSum, .name = "w2"});
 ///   handle.wait();                                       // throws rueda::Error
 #pragma once
+#include "rueda/activity.hpp"               // IWYU pragma: export
 #include "rueda/distributed_optimizer.hpp"  // IWYU pragma: export
 #include "rueda/error.hpp"                  // IWYU pragma: export
 #include "rueda/groups.hpp"                 // IWYU pragma: export
 #include "rueda/handle.hpp"                 // IWYU pragma: export
+#include "rueda/init.hpp"                   // IWYU pragma: export
+#include "rueda/log.hpp"                    // IWYU pragma: export
 #include "rueda/options.hpp"                // IWYU pragma: export
 #include "rueda/process_set.hpp"            // IWYU pragma: export
 #include "rueda/session.hpp"                // IWYU pragma: export

@@ -87,7 +87,8 @@ class [[nodiscard]] Handle {
     tensor.struct_size = sizeof tensor;
     check(rueda_output(id_, index, &tensor));
     return Tensor(tensor.data, tensor.dtype, std::span(tensor.shape, static_cast<size_t>(tensor.dimensions)),
-                  tensor.element_bytes);
+                  tensor.element_bytes)
+        .on({tensor.device, tensor.device_index});
   }
 
  private:

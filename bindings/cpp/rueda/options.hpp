@@ -45,9 +45,18 @@ struct Completion {
 /// blocking operations throw InvalidArgument. What it throws is caught and logged by the library and otherwise ignored.
 using Callback = std::function<void(const Completion&)>;
 
-/// Called once, on a thread of the library, for the memory of a late output: `bytes` bytes, aligned to 64, or null:
-/// then this rank's operation fails and those of its peers succeed. May throw, which counts as null.
-using Allocate = std::function<void*(size_t bytes)>;
+/// What a late output needs: `bytes` bytes, aligned to 64, on `device`, usable on `stream`. Who has no devices takes it
+/// as a number of bytes.
+struct MemoryRequest {
+  size_t bytes = 0;
+  Device device = {};
+  void* stream = nullptr;
+  operator size_t() const { return bytes; }  // NOLINT(google-explicit-constructor): see above
+};
+
+/// Called once, on a thread of the library, for the memory of a late output, such as `[](size_t bytes) {...}`. Null:
+/// this rank's operation fails, and those of its peers succeed. May throw, which counts as null.
+using Allocate = std::function<void*(const MemoryRequest& request)>;
 
 /// A name as `Session::intern` has numbered it: enqueueing by it does not look at the text.
 struct NameId {
@@ -61,7 +70,9 @@ struct Drain {
 };
 
 /// Zero, `{}` or left out is the default of every field. An empty name keys the operation by kind and call order;
-/// `name_id` stands in for a name.
+/// `name_id` stands in for a name. `more`: others follow at once, so nobody is woken for this one, and it stays here
+/// until this thread or another one enqueues without it, waits, polls or drains, at most for about a second; blocking
+/// forms take no notice.
 struct AllreduceOptions {
   ReduceOp op = ReduceOp::kAverage;
   std::string name = {};
@@ -75,7 +86,7 @@ struct AllreduceOptions {
   Allocate allocate = {};
   NameId name_id = {};
   std::optional<Drain> drain = {};
-  bool more = false;  ///< others follow at once: as in rueda_op_options
+  bool more = false;
 };
 
 struct BroadcastOptions {
@@ -87,6 +98,7 @@ struct BroadcastOptions {
   Allocate allocate = {};
   NameId name_id = {};
   std::optional<Drain> drain = {};
+  bool more = false;
 };
 
 /// Of operations that move rows as they are.
@@ -98,6 +110,7 @@ struct ExchangeOptions {
   Allocate allocate = {};
   NameId name_id = {};
   std::optional<Drain> drain = {};
+  bool more = false;
 };
 
 struct BarrierOptions {
@@ -106,11 +119,13 @@ struct BarrierOptions {
   Callback callback = {};
   NameId name_id = {};
   std::optional<Drain> drain = {};
+  bool more = false;
 };
 
 struct JoinOptions {
   int32_t process_set = RUEDA_GLOBAL_SET;
   Callback callback = {};
+  std::optional<Drain> drain = {};
 };
 
 namespace detail {
@@ -125,9 +140,9 @@ struct Functions {
     const std::unique_ptr<Functions> self(static_cast<Functions*>(context));
     if (self->callback) self->callback({code, code == RUEDA_OK ? "" : rueda_handle_error(handle)});
   }
-  static void* memory(void* context, size_t bytes, int32_t, int32_t, void*) {
+  static void* memory(void* context, size_t bytes, int32_t device, int32_t device_index, void* stream) {
     try {
-      return static_cast<Functions*>(context)->allocate(bytes);
+      return static_cast<Functions*>(context)->allocate({bytes, {device, device_index}, stream});
     } catch (...) {
       return nullptr;  // the documented way to refuse
     }
@@ -144,7 +159,6 @@ class COptions {
     c_.postscale = options.postscale;
     c_.average_over = static_cast<int32_t>(options.over);
     c_.stream = options.stream;
-    c_.more = options.more ? 1 : 0;
   }
   explicit COptions(const BroadcastOptions& options) : COptions(options, options.allocate) {
     c_.stream = options.stream;
@@ -155,7 +169,8 @@ class COptions {
   explicit COptions(const BarrierOptions& options) : COptions(options, Allocate()) {}
 
   explicit COptions(const JoinOptions& options)
-      : COptions(BarrierOptions{.process_set = options.process_set, .callback = options.callback}) {}
+      : COptions(
+            BarrierOptions{.process_set = options.process_set, .callback = options.callback, .drain = options.drain}) {}
 
   /// Enqueues with `call(const rueda_op_options*, rueda_handle*)`. Once it has succeeded the library's callback owns
   /// the functions, and may have freed them by now.
@@ -177,6 +192,7 @@ class COptions {
     c_.name = name_.empty() ? nullptr : name_.c_str();
     c_.process_set = options.process_set;
     c_.name_id = options.name_id.value;
+    c_.more = options.more ? 1 : 0;
     c_.drain = options.drain ? 1 : 0;
     c_.drain_context = options.drain ? options.drain->context : nullptr;
     if (!options.callback && !allocate) return;

@@ -1,34 +1,19 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "rueda/activity.hpp"
+#include "rueda/group_arrays.hpp"
+#include "rueda/init.hpp"
 #include "rueda/options.hpp"
-#include "rueda/store.hpp"
 #include "rueda/text.hpp"
 
 namespace rueda {
-
-/// This process's place in the job.
-struct Place {
-  int32_t rank = 0;
-  int32_t size = 1;
-};
-
-/// A field left out is read from the environment (hvdrun's, or another launcher's).
-struct InitOptions {
-  std::optional<Place> place;
-  Store* store = nullptr;                   ///< borrowed while the session is being made
-  std::string host_name = {};               ///< ranks with the same name try to share memory
-  std::span<const std::byte> job_key = {};  ///< pre-shared, at least 16 bytes
-  Seconds timeout{0};                       ///< how long to wait for all ranks
-  /// Made from the start, the same on all ranks: their numbers are 1, 2, ...
-  std::vector<std::vector<int32_t>> process_sets = {};
-};
 
 /// One rank of one job. Several may live in one process, also as ranks on threads. Move-only. Every const function may
 /// be called from any thread; moving, shutting down and destroying race with nothing.
@@ -40,43 +25,22 @@ class Session {
  public:
   /// Joins the job and waits until all ranks have. Timeout: names the ranks that never came. Mismatch: builds or
   /// settings differ, with a table. Another may be made after a failure.
-  explicit Session(const InitOptions& options = {}) {
-    std::optional<detail::CStore> store;
-    if (options.store != nullptr) store.emplace(*options.store);
-    rueda_init_options c{};
-    c.struct_size = sizeof c;
-    c.has_rank = options.place ? 1 : 0;
-    if (options.place) {
-      c.rank = options.place->rank;
-      c.size = options.place->size;
-    }
-    c.store = store ? store->c_store() : nullptr;
-    c.host_name = options.host_name.empty() ? nullptr : options.host_name.c_str();
-    c.job_key = options.job_key.empty() ? nullptr : options.job_key.data();
-    c.job_key_bytes = options.job_key.size();
-    c.timeout_seconds = options.timeout.count();
-    std::vector<rueda_process_set> sets;
-    for (const auto& ranks : options.process_sets) {
-      sets.push_back({sizeof(rueda_process_set), ranks.data(), ranks.size()});
-    }
-    c.process_sets = sets.data();
-    c.process_set_count = sets.size();
-    const int32_t code = rueda_init(&c, &session_);
-    if (code != RUEDA_OK && store) store->rethrow();
-    check(code);
-  }
+  explicit Session(const InitOptions& options = {}) : session_(detail::CInitOptions(options).init()) {}
   Session(Session&& other) noexcept
-      : session_(std::exchange(other.session_, nullptr)), name_spaces_(other.name_spaces_) {}
+      : session_(std::exchange(other.session_, nullptr)),
+        activity_(std::move(other.activity_)),
+        name_spaces_(other.name_spaces_) {}
   Session& operator=(Session&& other) noexcept {
     if (this != &other) {
-      static_cast<void>(rueda_shutdown(session_));
+      static_cast<void>(end());
       session_ = std::exchange(other.session_, nullptr);
+      activity_ = std::move(other.activity_);
       name_spaces_ = other.name_spaces_;
     }
     return *this;
   }
   /// As `shutdown`, errors unheard.
-  ~Session() { static_cast<void>(rueda_shutdown(session_)); }
+  ~Session() { static_cast<void>(end()); }
 
   /// Leaves the job: what all ranks submitted before runs, then this rank says goodbye. Bounded: 5 seconds. The session
   /// is empty afterwards. InvalidArgument: inside a callback.
@@ -110,6 +74,11 @@ class Session {
     check(rueda_start_timeline(session_, path.c_str(), mark_cycles ? 1 : 0));
   }
   void stop_timeline() const { check(rueda_stop_timeline(session_)); }
+  /// Who says what the program is doing; an empty one: nobody is asked. One that was replaced may still be running, and
+  /// is destroyed behind it; when `shutdown` or the destructor has returned none runs. NotInitialized: it is over.
+  void set_activity_callback(ActivityCallback callback) const {
+    detail::Activity::set(activity_.get(), session_, std::move(callback));
+  }
 
   /// Reduces `input` of all ranks element by element; every rank receives the same bits in `output`.
   Handle allreduce_async(const ConstTensor& input, const Tensor& output, const AllreduceOptions& options = {}) const {
@@ -138,18 +107,10 @@ class Session {
   /// Member i is named `names[i]`, or "<name>.<i>" where `names` is empty.
   Handle grouped_allreduce_async(std::span<const Tensor> tensors, const AllreduceOptions& options = {},
                                  std::span<const std::string> names = {}) const {
-    std::vector<rueda_tensor> c_tensors;
-    for (const Tensor& tensor : tensors) c_tensors.push_back(tensor.c_tensor());
-    std::vector<const char*> c_names;
-    for (const std::string& name : names) c_names.push_back(name.c_str());
-    if (!c_names.empty() && c_names.size() != c_tensors.size()) {
-      throw InvalidArgument(RUEDA_INVALID_ARGUMENT, "grouped allreduce of " + std::to_string(c_tensors.size()) +
-                                                        " tensors with " + std::to_string(c_names.size()) + " names");
-    }
+    const detail::CGroup group(tensors, tensors, names);
     return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
-      return rueda_grouped_allreduce_async(session_, c_tensors.size(), c_tensors.data(), c_tensors.data(),
-                                           c_names.empty() ? nullptr : c_names.data(), static_cast<int32_t>(options.op),
-                                           c, handle);
+      return rueda_grouped_allreduce_async(session_, group.count(), group.inputs(), group.outputs(), group.names(),
+                                           static_cast<int32_t>(options.op), c, handle);
     });
   }
   void grouped_allreduce(std::span<const Tensor> tensors, const AllreduceOptions& options = {},
@@ -234,21 +195,21 @@ class Session {
 
   /// The same for several tensors as one group: see `grouped_allreduce_async`.
   Handle grouped_allgather_async(std::span<const ConstTensor> inputs, const ExchangeOptions& options = {}) const {
-    std::vector<rueda_tensor> c_tensors;
-    for (const ConstTensor& input : inputs) c_tensors.push_back(input.c_tensor());
+    const detail::CTensors in(inputs);
     return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
-      return rueda_grouped_allgather_async(session_, c_tensors.size(), c_tensors.data(), nullptr, nullptr, c, handle);
+      return rueda_grouped_allgather_async(session_, in.count(), in.data(), nullptr, nullptr, c, handle);
     });
   }
 
   /// Rank r gets the next `splits[r]` rows of every rank's input; without splits all get as many.
   Handle alltoall_async(const ConstTensor& input, std::span<const int64_t> splits = {},
                         const ExchangeOptions& options = {}) const {
-    const rueda_tensor in = input.c_tensor();
-    check_splits(splits, options.process_set);
-    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
-      return rueda_alltoall_async(session_, &in, splits.empty() ? nullptr : splits.data(), nullptr, c, handle);
-    });
+    return alltoall_to(input, nullptr, splits, options);
+  }
+  /// Into memory that has just the shape of what arrives, as of `allgather_async`.
+  Handle alltoall_async(const ConstTensor& input, std::span<const int64_t> splits, const Tensor& output,
+                        const ExchangeOptions& options = {}) const {
+    return alltoall_to(input, &output, splits, options);
   }
   template <ElementRange R>
   auto alltoall(const R& range, std::span<const int64_t> splits = {}, const ExchangeOptions& options = {}) const {
@@ -257,10 +218,12 @@ class Session {
 
   /// The rows of all ranks, on `root`; elsewhere the handle has no output.
   Handle gather_async(const ConstTensor& input, int32_t root, const ExchangeOptions& options = {}) const {
-    const rueda_tensor in = input.c_tensor();
-    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
-      return rueda_gather_async(session_, &in, nullptr, root, c, handle);
-    });
+    return gather_to(input, nullptr, root, options);
+  }
+  /// Into memory that has just the shape of what arrives; elsewhere than on `root` it is not looked at.
+  Handle gather_async(const ConstTensor& input, const Tensor& output, int32_t root,
+                      const ExchangeOptions& options = {}) const {
+    return gather_to(input, &output, root, options);
   }
   /// Empty but on the root.
   template <ElementRange R>
@@ -272,11 +235,12 @@ class Session {
   /// `reducescatter`. Elsewhere `input` is looked at for its dtype and the shape of a row only.
   Handle scatter_async(const ConstTensor& input, int32_t root, std::span<const int64_t> splits = {},
                        const ExchangeOptions& options = {}) const {
-    const rueda_tensor in = input.c_tensor();
-    if (rank() == root) check_splits(splits, options.process_set);
-    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
-      return rueda_scatter_async(session_, &in, splits.empty() ? nullptr : splits.data(), nullptr, root, c, handle);
-    });
+    return scatter_to(input, nullptr, root, splits, options);
+  }
+  /// Into memory that has just the shape of what arrives.
+  Handle scatter_async(const ConstTensor& input, int32_t root, std::span<const int64_t> splits, const Tensor& output,
+                       const ExchangeOptions& options = {}) const {
+    return scatter_to(input, &output, root, splits, options);
   }
   template <ElementRange R>
   auto scatter(const R& range, int32_t root, std::span<const int64_t> splits = {},
@@ -353,6 +317,30 @@ class Session {
     if (value < 0) check(rueda_last_error_code());
     return value;
   }
+  /// `output`: null, a late one.
+  Handle alltoall_to(const ConstTensor& input, const Tensor* output, std::span<const int64_t> splits,
+                     const ExchangeOptions& options) const {
+    check_splits(splits, options.process_set);
+    const detail::COneOrNone in(&input), out(output);
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_alltoall_async(session_, in.data(), splits.empty() ? nullptr : splits.data(), out.data(), c, handle);
+    });
+  }
+  Handle gather_to(const ConstTensor& input, const Tensor* output, int32_t root, const ExchangeOptions& options) const {
+    const detail::COneOrNone in(&input), out(output);
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_gather_async(session_, in.data(), out.data(), root, c, handle);
+    });
+  }
+  Handle scatter_to(const ConstTensor& input, const Tensor* output, int32_t root, std::span<const int64_t> splits,
+                    const ExchangeOptions& options) const {
+    if (rank() == root) check_splits(splits, options.process_set);
+    const detail::COneOrNone in(&input), out(output);
+    return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
+      return rueda_scatter_async(session_, in.data(), splits.empty() ? nullptr : splits.data(), out.data(), root, c,
+                                 handle);
+    });
+  }
   void check_splits(std::span<const int64_t> splits, int32_t set) const {
     if (splits.empty()) return;
     const int32_t members = query(rueda_process_set_size(session_, set));
@@ -378,7 +366,15 @@ class Session {
     }
   }
 
+  /// Inside a callback the library refuses, and goes on: what it may call then stays.
+  int32_t end() noexcept {
+    const int32_t code = rueda_shutdown(std::exchange(session_, nullptr));
+    if (code == RUEDA_INVALID_ARGUMENT) static_cast<void>(activity_.release());
+    return code;
+  }
+
   rueda_session* session_ = nullptr;
+  std::unique_ptr<detail::Activity> activity_ = std::make_unique<detail::Activity>();
   int32_t name_spaces_ = 0;
 };
 

@@ -67,6 +67,12 @@ inline constexpr size_t element_bytes(int32_t dtype) {
   return kBytes.at(static_cast<size_t>(dtype));
 }
 
+/// Where a tensor lives: RUEDA_DEVICE_CPU or the number that a plug-in gave out, and which of its devices.
+struct Device {
+  int32_t kind = RUEDA_DEVICE_CPU;
+  int32_t index = 0;
+};
+
 /// A vector, array, span or anything else with contiguous elements of a known dtype.
 template <typename R>
 concept ElementRange = requires(R& range) {
@@ -112,6 +118,13 @@ class ConstTensor {
     return product;
   }
   size_t opaque_bytes() const { return opaque_bytes_; }
+  Device device() const { return device_; }
+  /// The same, where `data` is memory of `device`.
+  ConstTensor on(Device device) const {
+    ConstTensor there = *this;
+    there.device_ = device;
+    return there;
+  }
   size_t bytes() const {
     return static_cast<size_t>(count()) * (dtype_ == RUEDA_OPAQUE ? opaque_bytes_ : element_bytes(dtype_));
   }
@@ -124,7 +137,8 @@ class ConstTensor {
     tensor.dtype = dtype_;
     tensor.dimensions = static_cast<int32_t>(dimensions_);
     tensor.shape = shape_.data();
-    tensor.device = RUEDA_DEVICE_CPU;
+    tensor.device = device_.kind;
+    tensor.device_index = device_.index;
     tensor.element_bytes = opaque_bytes_;
     return tensor;
   }
@@ -134,6 +148,7 @@ class ConstTensor {
   int32_t dtype_;
   size_t dimensions_;
   size_t opaque_bytes_;
+  Device device_;
   std::array<int64_t, kMaxDimensions> shape_{};
 };
 
@@ -150,7 +165,9 @@ class Tensor : public ConstTensor {
       : ConstTensor(data, dtype, shape, opaque_bytes) {}
 
   void* data() const { return const_cast<void*>(ConstTensor::data()); }
-  /// The elements. InvalidArgument where `T` is another dtype.
+  /// The same, where `data` is memory of `device`.
+  Tensor on(Device device) const { return Tensor(ConstTensor::on(device)); }
+  /// The elements, for who may touch the memory. InvalidArgument where `T` is another dtype.
   template <typename T>
   std::span<T> elements() const {
     if (DtypeOf<T>::value != dtype()) {
@@ -160,6 +177,9 @@ class Tensor : public ConstTensor {
     }
     return {static_cast<T*>(data()), static_cast<size_t>(count())};
   }
+
+ private:
+  explicit Tensor(const ConstTensor& writable) : ConstTensor(writable) {}
 };
 
 /// The elements of `range`, which has `product(shape)` of them, as a tensor of that shape.
@@ -183,10 +203,10 @@ Tensor opaque(R&& range) {
   return Tensor(std::data(range), RUEDA_OPAQUE, count, sizeof(Element));
 }
 
-/// An output like `input` whose memory comes from the operation's `allocate`, or is the library's until the handle
-/// goes.
+/// An output like `input`, on its device, whose memory comes from the operation's `allocate`, or is the library's until
+/// the handle goes.
 inline Tensor late_output(const ConstTensor& input) {
-  return Tensor(nullptr, input.dtype(), input.shape(), input.opaque_bytes());
+  return Tensor(nullptr, input.dtype(), input.shape(), input.opaque_bytes()).on(input.device());
 }
 
 }  // namespace rueda
