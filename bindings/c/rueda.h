@@ -405,7 +405,7 @@ RUEDA_API int32_t rueda_barrier_async(rueda_session* session, const rueda_op_opt
  * submitted before still has its contribution. Until the join ends, whatever this rank submits in that set is refused
  * (INVALID_ARGUMENT). When the last member has joined, it ends on all, and unnamed operations count on from the set's
  * maximum. RUEDA_TIMEOUT_SECONDS does not limit it; rueda_abandon returns TIMEOUT at once and lets it go on. Of the
- * options only `process_set` and the callback count. */
+ * options only `process_set`, the callback and `drain` count. */
 RUEDA_API int32_t rueda_join_async(rueda_session* session, const rueda_op_options* options, rueda_handle* handle);
 /* Enqueues, waits, releases; `*last_rank`, if not NULL, is the rank (of the job) that joined last. */
 RUEDA_API int32_t rueda_join(rueda_session* session, const rueda_op_options* options, int32_t* last_rank);
@@ -562,7 +562,8 @@ RUEDA_API const char* rueda_version(void);
 RUEDA_API const char* rueda_build_info(void);
 
 /* Receives every log line at or above RUEDA_LOG_LEVEL instead of stderr; NULL: stderr again. Called on any thread, one
- * line at a time; must not call the library. Holds for the process. */
+ * line at a time; must not call the library. Holds for the process. When rueda_set_log_callback returns, the one before
+ * runs no more. */
 typedef void (*rueda_log_callback)(void* context, int32_t level, const char* line);
 RUEDA_API void rueda_set_log_callback(rueda_log_callback callback, void* context);
 
