@@ -95,7 +95,7 @@ def test_collectives_in_callbacks_meet_those_of_the_same_place_in_whatever_order
     assert torchrun("hooks.py", ranks=3).count("ok") == 3
 
 
-def test_what_one_rank_alone_is_refused_shifts_nothing_that_follows(ended):
+def test_what_one_rank_alone_is_refused_shifts_nothing_and_what_has_no_numbers_is_refused_for_its_device(ended):
     assert ended("refusals.py") == 2
 
 

@@ -21,7 +21,7 @@ from rueda.operations import (
 )  # fmt: skip
 from rueda.outputs import received_splits
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, id_of, remove_process_set
-from rueda.torch import callbacks, graphs, monitored_barrier, tensors
+from rueda.torch import callbacks, devices, graphs, monitored_barrier, tensors
 from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
 from rueda.torch.meeting import join_job, require_alone
 from rueda.torch.messages import start_message
@@ -32,6 +32,8 @@ _OPS = {
     ReduceOp.MIN: operations.Min, ReduceOp.MAX: operations.Max, ReduceOp.BAND: operations.BitAnd,
     ReduceOp.BOR: operations.BitOr, ReduceOp.BXOR: operations.BitXor,
 }  # fmt: skip
+
+_ROWS = {ALLGATHER: "all_gather", REDUCESCATTER: "reduce_scatter", ALLTOALL: "all_to_all", GATHER: "gather", SCATTER: "scatter"}
 
 
 def create(options: Any) -> "RuedaGroup":
@@ -194,6 +196,8 @@ class RuedaGroup(ProcessGroup):
               splits: Optional[Sequence[int]] = None, argument: int = 0) -> Handle:
         """Enqueues an operation of rows from one contiguous tensor into another."""
         here = session.current()
+        for tensor in (source, output):
+            devices.require(_ROWS[kind], tensor)
         if output.dtype != source.dtype:
             raise ValueError(f"the output's dtype is {output.dtype}, the input's {source.dtype}")
         if output.dim() != source.dim():
@@ -212,6 +216,8 @@ class RuedaGroup(ProcessGroup):
 
         def start(name: Optional[str]) -> Handle:
             op = operations.Sum if opts is None else _operator(opts)
+            for tensor in results:
+                devices.require("all_reduce", tensor, by_copy=True)
             if len(results) == 1:
                 return start_in_place(session.current(), ALLREDUCE, results[0], op, encode_name(name), id_of(self._set))
             return start_group(ALLREDUCE, results, True, op, name, self._set, CODEC_NONE, 1.0, 1.0)
@@ -223,15 +229,20 @@ class RuedaGroup(ProcessGroup):
     def broadcast(self, values: Any, opts: Any = None) -> RuedaWork:
         results = _as_list(values)
         root = opts if isinstance(opts, int) else getattr(opts, "rootRank", 0)
-        return self._work(
-            lambda name: start_in_place(session.current(), BROADCAST, results[0], self._job_rank(root), encode_name(name),
-                                        id_of(self._set)), results)  # fmt: skip
+
+        def start(name: Optional[str]) -> Handle:
+            devices.require("broadcast", results[0], by_copy=True)
+            place = self._job_rank(root)
+            return start_in_place(session.current(), BROADCAST, results[0], place, encode_name(name), id_of(self._set))
+
+        return self._work(start, results)
 
     def reduce(self, values: Any, opts: Any) -> RuedaWork:
         results = _as_list(values)
 
         def start(name: Optional[str]) -> Handle:
             here, flat = session.current(), _flat(results[0])
+            devices.require("reduce", flat)
             number = lib.rueda_py_start_reduce(
                 here.pointer, flat.data_ptr(), flat.data_ptr(), tensors.dtype_number(flat), 1, flat.shape, _operator(opts),
                 self._job_rank(opts.rootRank), encode_name(name), id_of(self._set))  # fmt: skip
@@ -331,10 +342,8 @@ class RuedaGroup(ProcessGroup):
 
     def scatter(self, outputs: Any, sources: Any, opts: Any) -> RuedaWork:
         output, root = _as_list(outputs)[0], opts.rootRank
-        flat = _flat(output)
-        if root == self._own_rank:
-            flat = torch.cat([source.detach().reshape(-1) for source in sources[0]])
-        return self._work(lambda name: self._rows(name, SCATTER, flat, _flat(output), None, self._job_rank(root)), [output])
+        whole = torch.cat([source.detach().reshape(-1) for source in sources[0]]) if root == self._own_rank else output
+        return self._work(lambda name: self._rows(name, SCATTER, _flat(whole), _flat(output), None, self._job_rank(root)), [output])
 
     def barrier(self, opts: Any = None) -> RuedaWork:
         return self._work(self._barrier, [])
@@ -351,6 +360,7 @@ class RuedaGroup(ProcessGroup):
         """Enqueues a message. Names belong to two ranks and a direction, so they say which group and tag; they count, because
         several may be in flight."""
         with self._messages.take((kind, peer, tag)) as number:
+            devices.require("send" if kind == SEND else "recv", tensor)
             name = f"torch.distributed.{self._identity}.{tag}.{number}".encode()
             return start_message(session.current(), kind, _flat(tensor), self._job_rank(peer), name, id_of(self._set))
 

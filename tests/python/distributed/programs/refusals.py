@@ -1,4 +1,4 @@
-"""What one rank alone is refused shifts nothing that follows. Usage: torchrun ... refusals.py"""
+"""What is refused says why, and shifts nothing that follows where it is one rank alone. Usage: torchrun ... refusals.py"""
 
 import torch
 import torch.distributed as dist
@@ -47,11 +47,38 @@ def check_callbacks_after_a_refused_operation(rank, size):
     assert future.then(again).wait()[0].tolist() == [size * size] * 2
 
 
+def check_devices(rank, size):
+    """Tensors without numbers are refused for their device, on all ranks here, by whatever takes tensors."""
+    meta, here = torch.empty(2, device="meta"), torch.empty(2)
+    metas, heres = [torch.empty(2, device="meta") for _ in range(size)], [torch.empty(2) for _ in range(size)]
+    first, other = rank == 0, (rank + 1) % size
+    calls = {
+        "all_reduce": [(dist.all_reduce, meta)],
+        "broadcast": [(dist.broadcast, meta, 0)],
+        "reduce": [(dist.reduce, meta, 0)],
+        "all_gather": [(dist.all_gather, heres, meta), (dist.all_gather_into_tensor, torch.empty(2 * size), meta),
+                       (dist.all_gather_into_tensor, torch.empty(2 * size, device="meta"), here)],
+        "reduce_scatter": [(dist.reduce_scatter, here, metas), (dist.reduce_scatter, meta, heres),
+                           (dist.reduce_scatter_tensor, here, torch.empty(2 * size, device="meta"))],
+        "all_to_all": [(dist.all_to_all, heres, metas),
+                       (dist.all_to_all_single, torch.empty(size), torch.empty(size, device="meta"))],
+        "gather": [(dist.gather, meta, heres if first else None)],
+        "scatter": [(dist.scatter, meta, metas if first else None)],
+        "send": [(dist.send, meta, other)],
+        "recv": [(dist.recv, meta, other)],
+    }  # fmt: skip
+    for name, ways in calls.items():
+        for call, *arguments in ways:
+            check_refused(call, *arguments, says=[f"rank {rank}: {name} of a tensor of shape [", "on meta, where it has no numbers"])
+    dist.all_reduce(here)  # nobody is a number ahead
+
+
 def main():
     dist.init_process_group("rueda")
     rank, size = dist.get_rank(), dist.get_world_size()
     check_messages_after_refused_ones(rank)
     check_callbacks_after_a_refused_operation(rank, size)
+    check_devices(rank, size)
     dist.destroy_process_group()
     print("ok")
 
