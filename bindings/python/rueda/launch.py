@@ -1,4 +1,8 @@
-"""run(): a function on ranks that are started for it."""
+"""run(): a function on ranks that are started for it.
+
+FOLDER/call holds three pickles: what a rank is to know of the caller's process before the others, whether functions and classes
+of the main script travel by value, and the call. Ranks answer with FOLDER/result.RANK or FOLDER/failure.RANK.
+"""
 
 import os
 import pickle
@@ -7,13 +11,19 @@ import sys
 import tempfile
 import warnings
 from multiprocessing import spawn
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from rueda.arguments import whole_number
 from rueda.programs import path_of
 
 _ELASTIC = ("min_num_proc", "max_num_proc", "slots", "reset_limit", "cooldown_range", "host_discovery_script", "min_np", "max_np")
 _MOST_RANKS = 65536  # hvdrun's limit
+
+imports_main = False  # whether this process is a rank of run()'s and imports the caller's main script
+
+
+class CalledAgainError(RuntimeError):
+    """A rank that imports the main script has come to its run() once more."""
 
 
 def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dict[str, Any]] = None, num_proc: int = 1,
@@ -26,9 +36,10 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
         max_np: Any = None) -> List[Any]:
     """Starts `num_proc` ranks with hvdrun, calls func(*args, **kwargs) on each and returns what they return, in rank order.
 
-    The function, its arguments and results are pickled (with cloudpickle where it is installed) and travel through a folder
-    that only this user can read, never over a network. A function of the main script needs the script's work to stand behind
-    `if __name__ == "__main__":`, unless cloudpickle is there.
+    The function, its arguments and results are pickled and travel through a folder that only this user can read, never over a
+    network. With cloudpickle, which the ranks need as well then, they may be of the main script, which the ranks do not run.
+    Without it each rank imports the main script first: what the script does stands behind `if __name__ == "__main__":`, and
+    lambdas and functions in functions cannot be pickled.
 
     hosts, hostfile, start_timeout, output_filename, verbose, network_interfaces (or network_interface; text, or a list of it),
     ssh_port, ssh_identity_file and mpi_args are hvdrun's flags. executable: the Python of the ranks, this one if None. np: an
@@ -36,10 +47,15 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
 
     The ranks and the folder go when the caller goes, also if it is killed, and when an exception ends the call.
 
-    RuntimeError: a rank failed; with its traceback. NotImplementedError: min_num_proc and the other arguments of elastic jobs.
+    RuntimeError: a rank failed; with its traceback. A rank's import of the main script came to run(). NotImplementedError: min_num_proc and the other arguments of elastic jobs.
     ValueError: num_proc is no whole number from 1 to 65536, or np says something else.
     """
     del disable_cache, use_gloo
+    if imports_main:
+        raise CalledAgainError(
+            f"run(): rank {os.environ['RUEDA_RANK']} imports the main script for the function that it is to call, and the script "
+            "calls run() again: put what it does behind `if __name__ == \"__main__\":`, or install cloudpickle, with which ranks "
+            "do not run it")  # fmt: skip
     if np is not None:
         warnings.warn("np= is deprecated, use num_proc=", DeprecationWarning, stacklevel=2)
         if num_proc not in (1, np):
@@ -80,16 +96,26 @@ def _run_guarded(folder: str, command: List[str]) -> int:
         raise
 
 
-def _write_call(path: str, call: Any) -> None:
+def pickler() -> Tuple[Any, bool]:
+    """What pickles calls and results here, and whether it does so by value where a function or class is of the main script."""
     try:
-        import cloudpickle as pickler
+        import cloudpickle
     except ImportError:
-        pickler = pickle
-    main_script = spawn.get_preparation_data("rueda-rank")  # what a spawned process needs to find its functions
-    main_script.pop("authkey", None)  # this process's own
+        return pickle, False
+    return cloudpickle, True
+
+
+def _write_call(path: str, call: Any) -> None:
+    module, by_value = pickler()
+    process = spawn.get_preparation_data("rueda-rank")  # what a spawned process needs to find its functions
+    process.pop("authkey", None)  # this process's own
+    if by_value:
+        process.pop("init_main_from_name", None)
+        process.pop("init_main_from_path", None)
     with open(path, "wb") as file:
-        pickle.dump(main_script, file)
-        pickler.dump(call, file)
+        pickle.dump(process, file)
+        pickle.dump(by_value, file)
+        module.dump(call, file)
 
 
 def _failure(folder: str) -> str:

@@ -43,6 +43,65 @@ def test_a_function_of_the_main_script_runs_and_a_failing_rank_s_traceback_is_ra
     assert done.stdout.splitlines()[-1] == prints, done.stderr
 
 
+UNGUARDED = """
+import rueda
+
+def work(base):
+    import rueda
+    rueda.init()
+    return base + rueda.rank(), lambda: base  # functions, too, by value
+
+print("started")
+print("results", [(number, function()) for number, function in rueda.run(work, (10,), num_proc=2)])
+"""
+
+# As much of cloudpickle as UNGUARDED needs.
+BY_VALUE = """
+import io, marshal, pickle, types
+
+def make(code, cells):
+    space = {"__builtins__": __builtins__, "__name__": "__main__"}
+    return types.FunctionType(marshal.loads(code), space, "f", None, tuple(map(types.CellType, cells)))
+
+class Pickler(pickle.Pickler):
+    def reducer_override(self, value):
+        if not isinstance(value, types.FunctionType) or value.__module__ != "__main__":
+            return NotImplemented
+        return make, (marshal.dumps(value.__code__), [cell.cell_contents for cell in value.__closure__ or ()])
+
+def dump(value, file):
+    Pickler(file).dump(value)
+
+def dumps(value):
+    file = io.BytesIO()
+    dump(value, file)
+    return file.getvalue()
+"""
+
+
+def run_unguarded(folder, cloudpickle):
+    """What UNGUARDED does where the text is the module cloudpickle; None: the one that is installed."""
+    (folder / "main.py").write_text(UNGUARDED)
+    if cloudpickle is not None:
+        (folder / "cloudpickle.py").write_text(cloudpickle)
+    return subprocess.run([sys.executable, "main.py"], capture_output=True, text=True, cwd=folder, timeout=120)
+
+
+@pytest.mark.parametrize("cloudpickle", [BY_VALUE, None], ids=["a stand-in", "cloudpickle"])
+def test_with_cloudpickle_ranks_do_not_run_the_main_script_and_send_functions_back(tmp_path, cloudpickle):
+    if cloudpickle is None:
+        pytest.importorskip("cloudpickle")
+    done = run_unguarded(tmp_path, cloudpickle)
+    assert done.stdout == "started\nresults [(10, 10), (11, 10)]\n", done.stdout + done.stderr
+
+
+def test_without_cloudpickle_a_rank_whose_import_calls_run_again_says_what_to_do(tmp_path):
+    done = run_unguarded(tmp_path, "raise ImportError")
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("run(): rank ") and "`if __name__ == \"__main__\":`" in last and "cloudpickle" in last, done.stderr
+    assert done.stderr.count("calls run() again") == 1 and done.returncode == 1, done.stderr
+
+
 @pytest.mark.parametrize("argument", ["min_num_proc", "max_num_proc", "min_np", "max_np", "slots", "host_discovery_script"])
 def test_elastic_arguments_are_refused(argument):
     with pytest.raises(NotImplementedError, match=f"{argument}=.*elastic"):
