@@ -73,6 +73,7 @@ class Session:
     def __init__(self, options: Any = None):
         """options: SessionOptions of rueda/store.py, None for what the environment says."""
         self.asked_for = False  # whether somebody has called init(), and is to call shutdown()
+        self.grouped = False  # whether a process group of torch.distributed's has begun it, and lives
         self.part: List[int] = []  # the ranks of mpirun's that are the job, where it is not all of them
         self.pointer = _Joining(options).wait()
         activity.watch(self.pointer)
@@ -210,7 +211,27 @@ def _open(session: Session) -> None:
 
 def shutdown() -> None:
     """Leaves the job. What all ranks have submitted by then runs to its end. Does nothing without a session; in a process that was
-    forked from a rank it ends no more than the answers of rank() and the like."""
+    forked from a rank it ends no more than the answers of rank() and the like. A job that init_process_group("rueda") began
+    goes on until destroy_process_group()."""
+    with _lock:
+        if _session is not None and _session.grouped:
+            _session.asked_for = False
+            return
+    _end()
+
+
+def end_for_group() -> bool:
+    """Leaves the job that a process group began, unless somebody has called init() since; whether it did."""
+    with _lock:
+        if _session is not None:
+            _session.grouped = False
+            if _session.asked_for:
+                return False
+    _end()
+    return True
+
+
+def _end() -> None:
     global _session, _inherited
     with _lock:
         session, _session, _inherited = _session, None, None
@@ -297,6 +318,6 @@ def _leave() -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_session))
         return
     try:
-        shutdown()
+        _end()
     except errors.CollectiveError as error:
         print(f"rueda: at exit: {error}", file=sys.stderr)

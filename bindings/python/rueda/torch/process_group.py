@@ -101,6 +101,7 @@ class RuedaGroup(ProcessGroup):
             self._set = add_process_set(ProcessSet(ranks), f"torch.distributed.{identity}")
         except errors.ShutDownError:  # a rank has destroyed the group already; operations say so
             self._set = global_process_set
+        session.current().grouped |= owns_session
         self._messages = callbacks.Turns()  # by kind, peer and tag
         self._barriers = 0
 
@@ -164,9 +165,7 @@ class RuedaGroup(ProcessGroup):
     def shutdown(self) -> None:
         """Leaves the group; the default group ends the job, if it began it and nobody has called init() since."""
         self._completer.stop()
-        if self._owns_session and not (session.is_initialized() and session.current().asked_for):
-            session.shutdown()
-        else:
+        if not (self._owns_session and session.end_for_group()):
             with contextlib.suppress(errors.CollectiveError, ValueError):  # another rank was first, or was not waited for
                 remove_process_set(self._set)
         self._completer.settle()
