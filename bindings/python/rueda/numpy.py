@@ -142,6 +142,7 @@ def broadcast_async(array: Any, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
     """Copies the array of rank `root_rank` to a new one on every rank. All ranks give the root's shape and dtype, which is any
     without Python's objects: structured ones, text and dates are compared by the size of an element."""
+    root_rank = operations.root_of(root_rank)
     source, output = _dense(array)
     return _start(BROADCAST, source, output, root_rank, name, process_set)
 
@@ -156,7 +157,7 @@ def broadcast_(array: numpy.ndarray, root_rank: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> numpy.ndarray:
     """broadcast() into the array itself."""
     _in_place(array)
-    return _start(BROADCAST, array, array, root_rank, name, process_set).wait()
+    return _start(BROADCAST, array, array, operations.root_of(root_rank), name, process_set).wait()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:

@@ -1,5 +1,6 @@
 """What the frameworks' functions share: reduce operators, codecs, names, and the calls that enqueue."""
 
+import operator
 import warnings
 from typing import Any, Optional, Sequence, Tuple
 
@@ -65,8 +66,17 @@ def reduce_op(average: Optional[bool], op: Optional[int]) -> int:
 
 
 def encode_name(name: Any) -> Any:
-    """The name as the library takes it; None: matched by kind and order of the calls."""
-    return ffi.NULL if name is None else str(name).encode()
+    """The name as the library takes it; None: matched by kind and order of the calls. ValueError: no UTF-8, or a NUL in it."""
+    if name is None:
+        return ffi.NULL
+    text = str(name)
+    try:
+        encoded = text.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"name={text!r:.60}: character {error.start} is half of a surrogate pair, which UTF-8 does not have") from None
+    if b"\0" in encoded:
+        raise ValueError(f"name={text!r:.60}: character {text.index(chr(0))} is NUL, where names end")
+    return encoded
 
 
 def start_group(session: Session, kind: int, views: Sequence[View], outputs: Sequence[int], argument: int, name: Any,
@@ -90,7 +100,9 @@ def start_join(session: Session, process_set: int) -> Handle:
     return Handle(session, lib.rueda_py_start_join(session.pointer, process_set), None, finish)
 
 
-def check_root(session: Session, root: int) -> None:
-    """ValueError: no rank has this number."""
-    if not 0 <= root < session.size:
-        raise ValueError(f"root_rank={root}: the ranks are 0 to {session.size - 1}")
+def root_of(root: Any) -> int:
+    """The root as an int; whether the set has this rank is the library's to say. ValueError: it is no integer."""
+    try:
+        return operator.index(root)
+    except TypeError:
+        raise ValueError(f"root_rank={root!r:.60}: a {type(root).__name__}, the number of a rank is needed") from None

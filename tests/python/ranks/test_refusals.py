@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import rueda.numpy as hvd_numpy
 import rueda.torch as hvd
 
 ROWS = torch.ones(4)
@@ -22,6 +23,14 @@ FAULTS = {
     "a rank twice": (lambda: hvd.add_process_set([0, 0]), "twice"),
     "a negative rank": (lambda: hvd.add_process_set([-1]), "rank of a process set is -1"),
     "a rank too many": (lambda: hvd.add_process_set([0, 99]), "rank 99 .*0 to"),
+    "broadcast root": (lambda: hvd.broadcast(ROWS, 1.0), "root_rank=1.0: a float, the number of a rank"),
+    "broadcast_object root": (lambda: hvd.broadcast_object(1, None), "root_rank=None: a NoneType, "),
+    "broadcast_parameters root": (lambda: hvd.broadcast_parameters([ROWS], "0"), "root_rank='0': a str, "),
+    "broadcast_optimizer_state root": (lambda: hvd.broadcast_optimizer_state(torch.optim.SGD([ROWS], lr=0.1), 0.0), "root_rank=0.0: "),
+    "numpy broadcast root": (lambda: hvd_numpy.broadcast(ROWS.numpy(), 1.0), "root_rank=1.0: a float, "),
+    "numpy broadcast_ root": (lambda: hvd_numpy.broadcast_(ROWS.numpy(), None), "root_rank=None: "),
+    "name with half a pair": (lambda: hvd.allreduce(ROWS, name="a\ud800"), r"name='a\\ud800': character 1 is half of a surrogate"),
+    "name with a NUL": (lambda: hvd.allreduce_(ROWS.clone(), name="a\0b"), r"name='a\\x00b': character 1 is NUL"),
     "remove_process_set": (lambda: hvd.remove_process_set(None), "ProcessSet is needed"),
 }
 

@@ -141,6 +141,7 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
 
     The gradient is summed on the root and zero elsewhere.
     """
+    root_rank = operations.root_of(root_rank)
     if _wants_gradient(tensor):
         return _Broadcast.apply(tensor, root_rank, name, process_set)
     return _broadcast(tensor, root_rank, name, process_set)

@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 import torch
 
 from rueda.handles import Handle
-from rueda.operations import ALLGATHER
+from rueda.operations import ALLGATHER, root_of
 from rueda.process_sets import ProcessSet, global_process_set, ranks_of
 from rueda.session import current
 from rueda.torch.in_place import broadcast_, broadcast_async_
@@ -51,6 +51,7 @@ def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = 
 
     params: a state_dict(), named_parameters(), or nested dicts and lists of tensors, the same on all ranks.
     """
+    root_rank = root_of(root_rank)
     if not isinstance(params, (dict, list, tuple)):
         params = list(params)
     space = current().next_name_space("broadcast_parameters", ranks_of(process_set))
@@ -76,6 +77,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
 
     ValueError, the same on all ranks: the root's cannot be pickled.
     """
+    root_rank = root_of(root_rank)
     name = name or current().next_name_space("broadcast_object", ranks_of(process_set)) + "object"
     is_root = current().rank == root_rank
     data, failure = _pickled(obj) if is_root else (memoryview(bytearray()), None)
@@ -183,7 +185,7 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     same parameters in the same groups on all ranks. `model` is accepted and not needed.
     """
     del model
-    session = current()
+    session, root_rank = current(), root_of(root_rank)
     state = _optimizer_state(optimizer)
     space = session.next_name_space("broadcast_optimizer_state", ranks_of(process_set))
     bones = broadcast_object(_skeleton(state), root_rank, space + "skeleton", process_set)

@@ -73,12 +73,23 @@ def check_devices(rank, size):
     dist.all_reduce(here)  # nobody is a number ahead
 
 
+def check_callbacks_that_are_none():
+    for attach in (torch.futures.Future().then, torch.futures.Future().add_done_callback):
+        try:
+            attach("x")
+        except TypeError as error:
+            assert "incompatible function arguments" in str(error)
+        else:
+            raise AssertionError(f"{attach} took a string")
+
+
 def main():
     dist.init_process_group("rueda")
     rank, size = dist.get_rank(), dist.get_world_size()
     check_messages_after_refused_ones(rank)
     check_callbacks_after_a_refused_operation(rank, size)
     check_devices(rank, size)
+    check_callbacks_that_are_none()
     dist.destroy_process_group()
     print("ok")
 
