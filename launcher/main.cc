@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -23,11 +24,11 @@
 #include "launcher/job.h"
 #include "launcher/mpirun.h"
 #include "launcher/program.h"
-#include "launcher/ssh.h"
 #include "launcher/standard_streams.h"
 #include "launcher/text_file.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/environment.h"
+#include "runtime/base/printable.h"
 #include "runtime/base/settings.h"
 
 namespace {
@@ -114,11 +115,21 @@ Status read_own_settings(const Arguments& arguments, JobPlan& plan) {
   return {};
 }
 
+// What waits may have waited for a moment only, in a job that is well: then it is asked a second time.
+constexpr std::chrono::milliseconds kSecondLook{700};
+
 int dump(const Arguments& arguments) {
-  const Result<std::string> merged = fetch_dump(arguments.dumped);
+  Result<std::string> merged = fetch_dump(arguments.dumped);
   if (!merged.ok()) return refuse(merged.status().sentence(), 1);
-  const auto json = nlohmann::ordered_json::parse(merged.value());
-  for (const auto& line : json.at("verdict")) fmt::print("{}\n", without_controls(line.get<std::string>()));
+  auto json = nlohmann::ordered_json::parse(merged.value());
+  if (!json.at("settled").get<bool>()) {
+    poll(nullptr, 0, static_cast<int>(kSecondLook.count()));
+    if (auto later = fetch_dump(arguments.dumped); later.ok()) {  // else the job has ended
+      merged = std::move(later);
+      json = nlohmann::ordered_json::parse(merged.value());
+    }
+  }
+  for (const auto& line : json.at("verdict")) fmt::print("{}\n", printable(line.get<std::string>()));
   const auto file = arguments.variables.find("RUEDA_DUMP_FILE");
   if (file == arguments.variables.end()) return 0;
   std::ofstream out(file->second);

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include "launcher/judge.h"
+#include "runtime/base/printable.h"
 
 namespace rueda::core::launcher {
 namespace {
@@ -15,17 +16,6 @@ constexpr int kNotFound = 127;
 constexpr std::string_view kScript = "if test -x \"$0\"; then exec \"$0\" --agent; else exec hvdrun --agent; fi";
 
 }  // namespace
-
-std::string without_controls(std::string_view line) {
-  std::string text;
-  for (const char c : line) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool second = byte >= 0x80 && byte < 0xa0 && text.ends_with('\xc2');
-    if (second) text.pop_back();
-    text += second || byte < 0x20 || byte == 0x7f ? '?' : c;
-  }
-  return text;
-}
 
 std::string shell_word(std::string_view text) {
   std::string word = "'";
@@ -60,7 +50,7 @@ std::string explain_command_end(const std::string& command, int wait_status, std
                                 const std::string& hvdrun) {
   const std::string prefix = command + ": ";  // ssh puts its name before some of its sentences
   if (last_line.starts_with(prefix)) last_line.remove_prefix(prefix.size());
-  const std::string said = last_line.empty() ? "" : fmt::format(": {}", without_controls(last_line));
+  const std::string said = last_line.empty() ? "" : fmt::format(": {}", printable(last_line));
   const int code = exit_code_of(wait_status);
   if (code == kSshFailed) {
     const bool stranger = last_line.find("Host key verification failed") != std::string_view::npos;

@@ -27,10 +27,6 @@ std::vector<std::string> ssh_command(const HostSlots& host, const SshOptions& op
 std::string explain_command_end(const std::string& command, int wait_status, std::string_view last_line,
                                 const std::string& hvdrun);
 
-/// The line with ? for what a terminal would take for a command: control characters of ASCII, and those that UTF-8
-/// writes as C2 80 to C2 9F.
-std::string without_controls(std::string_view line);
-
 /// A word that a POSIX shell, and also csh and fish, reads as `text`.
 std::string shell_word(std::string_view text);
 

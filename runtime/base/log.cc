@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "runtime/base/mutex.h"
+#include "runtime/base/printable.h"
 
 namespace rueda::core {
 namespace {
@@ -59,7 +60,8 @@ void log_line(LogLevel level, const std::string& line) {
     if (log.sink) return log.sink(level, line);
   } catch (...) {  // of a caller in C++, on whatever thread this is; the line is told nevertheless
   }
-  log.to_stderr.log(kLevels[static_cast<int>(level)], "{}", line);
+  // Names of tensors and sets are the program's, and stderr may be a terminal. Tables have lines.
+  log.to_stderr.log(kLevels[static_cast<int>(level)], "{}", printable(line, "\n\t"));
 }
 
 }  // namespace rueda::core

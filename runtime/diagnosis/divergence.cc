@@ -23,8 +23,13 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
+/// Ranks give their records some milliseconds apart, and what others have submitted meanwhile is no divergence: only
+/// what has waited this long.
+constexpr double kMomentSeconds = 0.5;
+
 struct Waiting {
   const DumpedOp* first = nullptr;  ///< the earliest that was submitted; null: a join
+  double seconds = 0;               ///< for which it has waited on the rank that came first
   std::string of;                   ///< its set, for people
   std::string set;
   std::set<int> have;
@@ -94,10 +99,13 @@ class Comparison {
     std::vector<std::string> lines = missing_operation();
     if (lines.empty()) lines = unfinished_batch();
     if (lines.empty()) lines = waiting_join();
-    if (lines.empty()) lines = {"no divergence: all ranks have submitted the same, and nothing runs"};
+    if (lines.empty()) lines = {nothing_waits()};
     if (std::string silent = silent_ranks(); !silent.empty()) lines.push_back(std::move(silent));
     return lines;
   }
+
+  /// Whether what waits has waited too short a time for a verdict, so that a later look may find one.
+  bool settled() const { return !missing_operation().empty() || longest_wait() == 0; }
 
  private:
   void note_join(const RankDump& dump, const DumpedOp& op, const std::string& set) {
@@ -114,6 +122,7 @@ class Comparison {
     const size_t ordinal = seen[{set, name, 0}]++;
     Waiting& waiting = waiting_[{set, name, ordinal}];
     waiting.have.insert(rank);
+    waiting.seconds = std::max(waiting.seconds, dump.taken - enqueued(op));
     if (waiting.first != nullptr && enqueued(op) >= enqueued(*waiting.first)) return;
     waiting.first = &op;
     waiting.of = dump.of_set(op.set);
@@ -144,19 +153,35 @@ class Comparison {
   std::vector<std::string> missing_operation() const {
     const Waiting* first = nullptr;
     for (const auto& [key, waiting] : waiting_) {
-      if (lacking(waiting).empty()) continue;
+      if (waiting.seconds < kMomentSeconds || lacking(waiting).empty()) continue;
       if (first == nullptr || comes_before(waiting, *first)) first = &waiting;
     }
     if (first == nullptr) return {};
     const std::set<int> lack = lacking(*first);
     std::set<int> told, silent;
     for (const int rank : lack) (record_of(rank) != nullptr ? told : silent).insert(rank);
-    std::vector<std::string> lines = {fmt::format("first divergence: {}{} was submitted by {}{}{}",
-                                                  first->first->describe(), first->of, names_of(first->have),
-                                                  told.empty() ? "" : ", not by " + names_of(told),
-                                                  silent.empty() ? "" : "; nothing is known of " + names_of(silent))};
+    std::vector<std::string> lines = {fmt::format(
+        "first divergence: {}{} was submitted by {}{}{}; it has waited for {:.3f} s", first->first->describe(),
+        first->of, names_of(first->have), told.empty() ? "" : ", not by " + names_of(told),
+        silent.empty() ? "" : "; nothing is known of " + names_of(silent), first->seconds)};
     for (const int rank : lack) lines.push_back(instead(rank, *first));
     return lines;
+  }
+
+  /// Of what some ranks have not submitted.
+  double longest_wait() const {
+    double longest = 0;
+    for (const auto& [key, waiting] : waiting_) {
+      if (!lacking(waiting).empty()) longest = std::max(longest, waiting.seconds);
+    }
+    return longest;
+  }
+
+  std::string nothing_waits() const {
+    const double longest = longest_wait();
+    if (longest == 0) return "no divergence: all ranks have submitted the same, and nothing runs";
+    return fmt::format("no divergence: the ranks are under way, and nothing has waited for longer than {:.3f} s",
+                       longest);
   }
 
   /// Null: it gave none.
@@ -176,13 +201,14 @@ class Comparison {
     for (const DumpedOp& op : dump.operations) {
       if (op_is_over(op) || name_of_set(rank, op) != awaited.set) continue;
       return fmt::format("{} has {} instead, {} for {:.3f} s{}", who, op.describe() + dump.of_set(op.set),
-                         name_of(op.state), dump.taken - op.when[static_cast<size_t>(op.state)], activity);
+                         name_of(op.state), std::max(dump.taken - op.when[static_cast<size_t>(op.state)], 0.0),
+                         activity);
     }
     if (dump.operations.empty()) return fmt::format("{} has never submitted anything{}", who, activity);
     const DumpedOp& last = dump.operations.back();
     return fmt::format("{} has nothing of the set in flight; its last was {}, {} {:.3f} s ago{}", who,
                        last.describe() + dump.of_set(last.set), name_of(last.state),
-                       dump.taken - last.when[static_cast<size_t>(last.state)], activity);
+                       std::max(dump.taken - last.when[static_cast<size_t>(last.state)], 0.0), activity);
   }
 
   /// The oldest batch of a set that has not ended everywhere.
@@ -246,7 +272,9 @@ class Comparison {
 std::vector<std::string> first_divergence(std::span<const RankDump> dumps) { return Comparison(dumps).lines(); }
 
 std::string merged_json(std::span<const RankDump> dumps) {
-  nlohmann::ordered_json merged = {{"verdict", first_divergence(dumps)}, {"ranks", nlohmann::ordered_json::array()}};
+  const Comparison comparison(dumps);
+  nlohmann::ordered_json merged = {
+      {"verdict", comparison.lines()}, {"settled", comparison.settled()}, {"ranks", nlohmann::ordered_json::array()}};
   for (const RankDump& dump : dumps) merged["ranks"].push_back(nlohmann::ordered_json::parse(to_json(dump)));
   return merged.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

@@ -9,11 +9,13 @@ namespace rueda::core {
 
 /// Reads the flight records of one job's ranks together, side by side in time: which operation some ranks wait for and
 /// others never submitted, and what those did instead; else which batch some ranks still run; else that nothing is
-/// wrong. Lines for people, the first one the verdict. Pure. `dumps` by rank, each rank at most once; ranks that gave
+/// wrong. What has waited for less than half a second is no divergence: ranks give their records at different moments.
+/// Lines for people, the first one the verdict. Pure. `dumps` by rank, each rank at most once; ranks that gave
 /// none are named.
 std::vector<std::string> first_divergence(std::span<const RankDump> dumps);
 
-/// All dumps and the verdict as one JSON object.
+/// All dumps and the verdict as one JSON object: "verdict", "ranks", and as "settled" whether a look half a second
+/// later can find no divergence that is too young now.
 std::string merged_json(std::span<const RankDump> dumps);
 
 }  // namespace rueda::core

@@ -56,7 +56,7 @@ double unix_now() { return seconds(std::chrono::system_clock::now().time_since_e
 std::string DumpedOp::describe() const {
   std::string text = kind;
   if (!name.empty()) text += fmt::format(" \"{}\"", name);
-  if (!dtype.empty()) text += fmt::format(" ({}, {} elements)", dtype, count);
+  if (!dtype.empty() && kind != name_of(OpKind::kJoin)) text += fmt::format(" ({}, {} elements)", dtype, count);
   return text;
 }
 

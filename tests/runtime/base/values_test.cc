@@ -6,6 +6,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/environment.h"
+#include "runtime/base/printable.h"
 #include "runtime/base/random.h"
 #include "runtime/base/rank_ranges.h"
 #include "runtime/base/reduction.h"
@@ -13,6 +14,12 @@
 
 namespace rueda::core {
 namespace {
+
+TEST_CASE("what a terminal would take for a command is not shown") {
+  CHECK(printable("layer \xc3\xa4.weight") == "layer \xc3\xa4.weight");
+  CHECK(printable("\x1b[2J\x7f\xc2\x9bz\n\t") == "?[2J??z??");
+  CHECK(printable("a\n\tb\r", "\n\t") == "a\n\tb?");
+}
 
 TEST_CASE("every dtype has a size of 1, 2, 4, 8 or 16 bytes and a name of its own") {
   std::set<std::string> names;

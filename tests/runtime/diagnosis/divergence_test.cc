@@ -53,10 +53,26 @@ TEST_CASE("the first divergence is the earliest operation that some ranks submit
   REQUIRE(lines.size() == 2);
   CHECK(lines[0] ==
         "first divergence: allreduce \"w1\" (f32, 10 elements) was submitted by ranks 0-1, not by "
-        "rank 2");
+        "rank 2; it has waited for 40.000 s");
   CHECK(lines[1] ==
         "  rank 2 (host a, pid 102) has allreduce \"x\" (f32, 10 elements) instead, proposed for 30.000 s; it says: "
         "train.py:31 in step");
+}
+
+TEST_CASE("what has waited for a moment only is no divergence, and asks for a second look") {
+  const auto verdict = [](double waits) {
+    return nlohmann::json::parse(
+        merged_json(std::vector<RankDump>{dump_of(0, 2, {op("w", kFinished, 49, 0), op("w", kProposed, 50 - waits)}),
+                                          dump_of(1, 2, {op("w", kFinished, 49, 0)})}));
+  };
+  const auto young = verdict(0.004);
+  CHECK(young.at("verdict").front() ==
+        "no divergence: the ranks are under way, and nothing has waited for longer than 0.004 s");
+  CHECK(young.at("settled") == false);
+  const auto old = verdict(0.7);
+  CHECK_THAT(old.at("verdict").front().get<std::string>(),
+             StartsWith("first divergence: ") && Contains("; it has waited for 0.700 s"));
+  CHECK(old.at("settled") == true);
 }
 
 TEST_CASE("of a rank that gave no record nothing is said but that") {

@@ -1,0 +1,17 @@
+#include "runtime/base/printable.h"
+
+namespace rueda::core {
+
+std::string printable(std::string_view text, std::string_view kept) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool second = byte >= 0x80 && byte < 0xa0 && shown.ends_with('\xc2');
+    const bool control = (byte < 0x20 && kept.find(c) == std::string_view::npos) || byte == 0x7f;
+    if (second) shown.pop_back();
+    shown += second || control ? '?' : c;
+  }
+  return shown;
+}
+
+}  // namespace rueda::core
