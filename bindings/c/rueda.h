@@ -542,10 +542,12 @@ RUEDA_API int32_t rueda_set_activity_callback(rueda_session* session, rueda_acti
  * `rueda-timeline summary`; docs/guide/diagnosis.md says what is in it. With a {rank} in `path` this rank writes its
  * own operations there; else rank 0's call has all ranks record and writes one file, and the calls of other ranks do
  * nothing. `mark_cycles` not 0: with each round of agreement that let a batch go. RUEDA_TIMELINE does the same at init.
- * INVALID_ARGUMENT: no path, or a timeline is being written; SYSTEM: the file cannot be made. */
+ * A rank that records for itself is missing in a file for all. INVALID_ARGUMENT: no path, or a timeline is being
+ * written; SYSTEM: the file cannot be made, or what has this name is no regular file. */
 RUEDA_API int32_t rueda_start_timeline(rueda_session* session, const char* path, int32_t mark_cycles);
 /* Ends it with what all ranks have recorded by now; waits 5 s at most for those that do not answer. Does nothing where
- * this rank writes none. rueda_shutdown does this too. SYSTEM: the file could not be written. */
+ * this rank writes none. rueda_shutdown does this too. SYSTEM: the file could not be written; TIMEOUT: its disk takes
+ * longer, and what is missing still comes as far as the process lives. */
 RUEDA_API int32_t rueda_stop_timeline(rueda_session* session);
 
 /* ---- Errors, build, log -------------------------------------------------------------------------------------- */

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "runtime/diagnosis/replaceable.h"
+
 namespace rueda::core {
 namespace {
 
@@ -61,7 +63,9 @@ std::string dump_path(const std::string& path, int rank) {
 }
 
 Status write_dump(const RankDump& dump, const std::string& path) {
-  const std::string target = dump_path(path, dump.rank);
+  const Result<std::string> place = replaceable("flight record", dump_path(path, dump.rank));
+  if (!place.ok()) return place.status();
+  const std::string& target = place.value();
   const std::string beside = fmt::format("{}.{}.part", target, dump.pid);
   std::ofstream file(beside, std::ios::trunc);
   file << to_json(dump) << '\n';

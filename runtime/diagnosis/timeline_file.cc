@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/diagnosis/replaceable.h"
 #include "runtime/diagnosis/timeline_json.h"
 
 namespace rueda::core {
@@ -66,7 +67,9 @@ bool fill_with_spaces(int file, int64_t begin, int64_t end) {
 }  // namespace
 
 Result<std::unique_ptr<TimelineFile>> TimelineFile::create(const std::string& path, int64_t bytes) {
-  std::unique_ptr<TimelineFile> file(new TimelineFile(path));
+  const Result<std::string> place = replaceable("timeline", path);
+  if (!place.ok()) return place.status();
+  std::unique_ptr<TimelineFile> file(new TimelineFile(place.value()));
   RUEDA_RETURN_IF_ERROR(file->replace(bytes));
   return file;
 }
@@ -120,6 +123,11 @@ Status TimelineFile::append(std::string_view events) {
     length = newline == std::string_view::npos ? 0 : newline + 1;
     const int64_t next = length == 0 ? at + room_in_page : at;
     // The tail's page takes events too, as far as the tail.
+    if (length == 0 && room_in_page == kFilePage) {  // longer than any event may be
+      const size_t end = events.find('\n');
+      events.remove_prefix(end == std::string_view::npos ? events.size() : end + 1);
+      continue;
+    }
     if (next + static_cast<int64_t>(std::max<size_t>(length, TimelineJson::kMaxEventBytes)) >
         capacity_ - std::ssize(kTail)) {
       RUEDA_RETURN_IF_ERROR(write(std::exchange(pages, {})));

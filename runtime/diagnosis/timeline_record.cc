@@ -9,12 +9,21 @@ namespace {
 
 enum class Kind : uint8_t { kNegotiated, kBatch, kSet, kRound, kLost };
 constexpr size_t kMaxRowBytes = 64;
-constexpr size_t kMaxSetBytes = 2048;
+constexpr size_t kMaxSetBytes = 400;  // of which each may take six in JSON
 
 using Time = SteadyClock::time_point;
 
 /// Eight bytes, where a varint would take nine.
 void put_time(WireWriter& writer, Time time) { writer.i64(time.time_since_epoch().count()); }
+
+/// The beginning of a text of more than `most` bytes, whole letters of it.
+std::string cut_end(std::string_view text, size_t most) {
+  if (text.size() <= most) return std::string(text);
+  constexpr std::string_view kMore = "...";
+  size_t end = most - kMore.size();
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return std::string(text.substr(0, end)).append(kMore);
+}
 
 /// What a WireWriter would write, put together on the stack first: of negotiations there are most by far.
 class Draft {
@@ -170,7 +179,7 @@ void put(WireWriter& writer, const BatchRecord& record) {
 void put(WireWriter& writer, const SetRecord& record) {
   writer.u8(static_cast<uint8_t>(Kind::kSet));
   writer.varint(record.set);
-  writer.text(record.words.substr(0, kMaxSetBytes));
+  writer.text(cut_end(record.words, kMaxSetBytes));
 }
 
 void put(WireWriter& writer, const RoundRecord& record) {

@@ -19,6 +19,9 @@ constexpr size_t kTimelinePieceBytes = 64 << 10;
 /// What a rank keeps while nobody takes it, and rank 0 while its disk is slow; beyond, records are counted and dropped.
 constexpr size_t kMostRecordBytes = 8 << 20;
 constexpr int kWorkerNiceness = 10;
+/// What a disk has to close the file, however long other ranks took before, and then to let its thread go.
+constexpr std::chrono::seconds kCloses{1};
+constexpr std::chrono::milliseconds kLetsGo{100};
 /// Questions at the start, of which the quickest answer counts.
 constexpr int kFirstAsks = 8;
 
@@ -58,14 +61,13 @@ Status Timeline::start(const std::string& path, bool mark_rounds) {
   if (!writer.ok()) return writer.status();
   path_ = file;
   for_all_ = !own;
-  failure_ = {};
-  closed_ = false;
   ended_ = left_;
-  worker_.post([this, opened = std::make_shared<std::unique_ptr<TimelineWriter>>(std::move(writer).value())] {
+  scribe_ = std::make_shared<Scribe>();
+  scribe_->writer = std::move(writer).value();
+  worker_.post([] {
     // The file is in no hurry, and the ranks' own threads may have no core to spare.
     ::pthread_setname_np(::pthread_self(), "rueda-timeline");
     static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWorkerNiceness));
-    writer_ = std::move(*opened);
   });
   mark_rounds_ = mark_rounds;
   told_sets_.clear();
@@ -79,30 +81,50 @@ Status Timeline::start(const std::string& path, bool mark_rounds) {
 }
 
 Status Timeline::stop(Deadline deadline) {
-  MutexLock lock(mutex_);
-  if (path_.empty() || stopping_) return {};
-  stopping_ = true;
-  on_.store(false);
-  draining_.store(!open_.empty());
-  if (for_all_) switch_ = TimelineSwitch{};
-  look_due();
-  const auto waits = [this]() RUEDA_REQUIRES(mutex_) { return draining_ || (for_all_ && !all_ended()); };
-  while (waits() && !alone_ && !deadline.passed()) {
-    changed_.wait_for(mutex_, deadline.left(std::chrono::seconds(1)));
+  std::shared_ptr<Scribe> scribe;
+  {
+    MutexLock lock(mutex_);
+    if (path_.empty() || stopping_) return {};
+    stopping_ = true;
+    on_.store(false);
+    draining_.store(!open_.empty());
+    if (for_all_) switch_ = TimelineSwitch{};
+    look_due();
+    const auto waits = [this]() RUEDA_REQUIRES(mutex_) { return draining_ || (for_all_ && !all_ended()); };
+    while (waits() && !alone_ && !deadline.passed()) {
+      changed_.wait_for(mutex_, deadline.left(std::chrono::seconds(1)));
+    }
+    draining_.store(false);
+    flush();
+    scribe = scribe_;
+    worker_.post([scribe] {
+      scribe->writer.reset();
+      MutexLock closing(scribe->mutex);
+      scribe->closed = true;
+      scribe->changed.notify_all();
+    });
   }
-  draining_.store(false);
-  flush();
-  worker_.post([this] {
-    writer_.reset();
-    MutexLock closing(mutex_);
-    closed_ = true;
-    changed_.notify_all();
-  });
-  while (!closed_) changed_.wait(mutex_);
+  Status closed = await_closed(*scribe, deadline.later(Deadline::after(kCloses)));
+  MutexLock lock(mutex_);
+  if (closed.code() == Code::kTimeout) {
+    closed = {Code::kTimeout,
+              fmt::format("rank {}: the timeline {} is not closed yet: its disk takes too long", plan_.rank, path_)};
+  }
   path_.clear();
   stopping_ = false;
-  return std::exchange(failure_, {});
+  return closed;
 }
+
+/// How the file ended; kTimeout: it has not.
+Status Timeline::await_closed(Scribe& scribe, Deadline deadline) {
+  MutexLock lock(scribe.mutex);
+  while (!scribe.closed && !deadline.passed()) {
+    scribe.changed.wait_for(scribe.mutex, deadline.left(std::chrono::seconds(1)));
+  }
+  return scribe.closed ? std::exchange(scribe.failure, {}) : Status(Code::kTimeout, "");
+}
+
+void Timeline::end() { static_cast<void>(worker_.stop(Deadline::after(kLetsGo))); }
 
 void Timeline::leave(Deadline deadline) {
   if (const Status stopped = stop(deadline); !stopped.ok()) log(LogLevel::kWarning, "{}", stopped.sentence());
@@ -227,24 +249,24 @@ void Timeline::flush() {
 
 size_t Timeline::held() {
   MutexLock lock(mutex_);
-  return records_.size() + queued_.load();
+  return records_.size() + scribe_->queued.load();
 }
 
 void Timeline::write(int rank, std::vector<std::byte> records, std::chrono::nanoseconds shift) {
-  if (queued_.load() > kMostRecordBytes) {
+  if (scribe_->queued.load() > kMostRecordBytes) {
     ++lost_;  // a piece of many records
     return;
   }
-  queued_ += records.size();
-  worker_.post([this, rank, shift, records = std::move(records)] {
-    queued_ -= records.size();
-    if (writer_ == nullptr) return;
-    const Status written = writer_->add(rank, records, shift);
+  scribe_->queued += records.size();
+  worker_.post([scribe = scribe_, own = plan_.rank, rank, shift, records = std::move(records)] {
+    scribe->queued -= records.size();
+    if (scribe->writer == nullptr) return;
+    const Status written = scribe->writer->add(rank, records, shift);
     if (written.ok()) return;
-    log(LogLevel::kWarning, "rank {}: {}", plan_.rank, written.sentence());
-    if (written.code() == Code::kSystem) writer_.reset();
-    MutexLock failing(mutex_);
-    failure_ = written;
+    log(LogLevel::kWarning, "rank {}: {}", own, written.sentence());
+    if (written.code() == Code::kSystem) scribe->writer.reset();
+    MutexLock failing(scribe->mutex);
+    scribe->failure = written;
   });
 }
 

@@ -33,7 +33,8 @@ class Timeline {
   /// others nothing happens. kInvalidArgument: one is being written; kSystem: the file cannot be made.
   Status start(const std::string& path, bool mark_rounds) RUEDA_EXCLUDES(mutex_);
   /// Any thread. Ends what `start` of this rank began, with all that ranks have recorded by now, as far as it comes
-  /// before `deadline`. Nothing where nothing was begun. kSystem: the file could not be written.
+  /// before `deadline`. Nothing where nothing was begun. kSystem: the file could not be written; kTimeout: its disk
+  /// takes longer, and what is still to be written is as far as the process lives.
   Status stop(Deadline deadline) RUEDA_EXCLUDES(mutex_);
   /// This rank is about to say goodbye: `stop`, or its last records go to rank 0.
   void leave(Deadline deadline) RUEDA_EXCLUDES(mutex_);
@@ -64,10 +65,20 @@ class Timeline {
   void received(int rank, TimelinePiece piece) RUEDA_EXCLUDES(mutex_);
   /// `rank` has said goodbye: nothing more comes from it.
   void left(int rank) RUEDA_EXCLUDES(mutex_);
-  /// After that no thread of this is left. The engine's owner.
-  void end() { worker_.stop(); }
+  /// After that no thread of this is left but one that a disk holds, which uses nothing of this. The engine's owner.
+  void end();
 
  private:
+  /// The file and what is on its way there: the worker's, which may outlive the timeline.
+  struct Scribe {
+    std::unique_ptr<TimelineWriter> writer;  ///< the worker's thread
+    std::atomic<size_t> queued{0};           ///< bytes on their way to the worker
+    Mutex mutex;
+    Condition changed;
+    bool closed RUEDA_GUARDED_BY(mutex) = false;
+    Status failure RUEDA_GUARDED_BY(mutex);
+  };
+  static Status await_closed(Scribe& scribe, Deadline deadline);
   bool follows() const { return on() || draining_.load(std::memory_order_relaxed); }
   bool close(const Batch& batch) RUEDA_REQUIRES(mutex_);
   void look_drained() RUEDA_REQUIRES(mutex_);
@@ -86,10 +97,9 @@ class Timeline {
   std::atomic<bool> on_{false};
   std::atomic<bool> draining_{false};  ///< nothing new is recorded, and some of what began has not ended
   std::atomic<bool> due_{false};       ///< a turn has something to send
-  std::atomic<size_t> queued_{0};      ///< bytes on their way to the worker
 
   Mutex mutex_;
-  Condition changed_;  ///< `ended_`, `closed_`
+  Condition changed_;  ///< `ended_`
   WireWriter records_ RUEDA_GUARDED_BY(mutex_);
   std::set<SetId> told_sets_ RUEDA_GUARDED_BY(mutex_);                  ///< in this recording: what they are called
   std::set<std::pair<SetId, uint64_t>> open_ RUEDA_GUARDED_BY(mutex_);  ///< batches: set and number
@@ -107,9 +117,7 @@ class Timeline {
   bool alone_ RUEDA_GUARDED_BY(mutex_) = false;       ///< see abandon_others
   std::vector<char> ended_ RUEDA_GUARDED_BY(mutex_);  ///< by rank: its last piece has come
   std::vector<char> left_ RUEDA_GUARDED_BY(mutex_);
-  Status failure_ RUEDA_GUARDED_BY(mutex_);
-  bool closed_ RUEDA_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<TimelineWriter> writer_;  ///< the worker's thread, from `start` to `stop`
+  std::shared_ptr<Scribe> scribe_ RUEDA_GUARDED_BY(mutex_) = std::make_shared<Scribe>();  ///< a new one with `start`
   Worker worker_;
 };
 

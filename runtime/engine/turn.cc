@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/log.h"
 #include "runtime/engine/arriving_rows.h"
 #include "runtime/engine/control_frames.h"
 #include "runtime/engine/end_frame.h"

@@ -3,34 +3,46 @@
 namespace rueda::core {
 
 void Worker::post(std::function<void()> work) {
-  MutexLock lock(mutex_);
-  if (stopping_) return;
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-  queue_.push_back(std::move(work));
-  changed_.notify_one();
+  MutexLock lock(state_->mutex);
+  if (state_->stopping) return;
+  if (!thread_.joinable()) thread_ = std::thread([state = state_] { run(*state); });
+  state_->queue.push_back(std::move(work));
+  state_->changed.notify_all();
 }
 
-void Worker::stop() {
+bool Worker::stop(Deadline deadline) {
   {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    changed_.notify_one();
+    MutexLock lock(state_->mutex);
+    state_->stopping = true;
+    if (!thread_.joinable()) return true;
+    state_->changed.notify_all();
+    while (!state_->ended && !deadline.passed()) {
+      state_->changed.wait_for(state_->mutex, deadline.left(std::chrono::seconds(60)));
+    }
+    if (!state_->ended) {
+      thread_.detach();
+      return false;
+    }
   }
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
+  return true;
 }
 
-void Worker::run() {
+void Worker::run(State& state) {
   for (;;) {
     std::function<void()> work;
     {
-      MutexLock lock(mutex_);
-      while (queue_.empty() && !stopping_) changed_.wait(mutex_);
-      if (stopping_) return;
-      work = std::move(queue_.front());
-      queue_.pop_front();
+      MutexLock lock(state.mutex);
+      while (state.queue.empty() && !state.stopping) state.changed.wait(state.mutex);
+      if (state.stopping) break;
+      work = std::move(state.queue.front());
+      state.queue.pop_front();
     }
     work();
   }
+  MutexLock lock(state.mutex);
+  state.ended = true;
+  state.changed.notify_all();
 }
 
 }  // namespace rueda::core

@@ -1,12 +1,15 @@
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "runtime/diagnosis/timeline_writer.h"
 #include "tests/support/scale.h"
@@ -281,6 +284,46 @@ TEST_CASE("a timeline's file is a JSON array whenever its process is killed") {
     const Json events = Json::parse(text_of(path));
     CHECK(events.size() > 20);
   }
+}
+
+TEST_CASE("a timeline goes where a link leads, and takes no device or pipe away") {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_symlink("far.json", folder.file("link.json"));
+  std::ofstream(folder.file("far.json")) << "old";
+  REQUIRE(TimelineWriter::open(folder.file("link.json"), two_ranks()).ok());
+  CHECK(std::filesystem::is_symlink(folder.file("link.json")));
+  CHECK(Json::parse(text_of(folder.file("far.json"))).size() == 1);
+  REQUIRE(::mkfifo(folder.file("pipe").c_str(), 0600) == 0);
+  for (const std::string& path : {folder.file("pipe"), folder.file(".")}) {
+    const auto writer = TimelineWriter::open(path, two_ranks());
+    REQUIRE_FALSE(writer.ok());
+    CHECK(writer.status().sentence() ==
+          "the timeline " + path + " cannot be made: what has this name is no regular file");
+  }
+  CHECK(std::filesystem::is_fifo(folder.file("pipe")));
+}
+
+TEST_CASE("an event that fits into no page is left out, and the words of a set always fit") {
+  const test::TemporaryFolder folder;
+  const std::string path = folder.file("t.json");
+  {
+    auto file = TimelineFile::create(path, kSmallFile).value();
+    const std::string event = "{\"name\":\"a\"},\n";
+    REQUIRE(file->append("{\"name\":\"" + std::string(5000, 'x') + "\"},\n" + event).ok());
+    REQUIRE(file->append(event).ok());
+  }
+  CHECK(Json::parse(text_of(path)).size() == 3);
+  auto writer = TimelineWriter::open(path, two_ranks(), kSmallFile).value();
+  WireWriter records;
+  put(records, SetRecord{7, std::string(1000, '\x01')});
+  put(records, SetRecord{8, " of process set \"" + std::string(1000, 'n') + "\""});
+  REQUIRE(writer->add(1, records.take(), 0s).ok());
+  std::set<std::string> named;
+  for (const Json& event : Json::parse(text_of(path))) {
+    if (event.at("name") == "thread_name") named.insert(event.at("args").at("name").get<std::string>());
+  }
+  CHECK(named.count("batch" + std::string(397, '\x01') + "...") == 1);
+  CHECK(named.size() == 2 * (2 + kPhases));
 }
 
 TEST_CASE("a timeline that cannot be made is an error that names the file") {
