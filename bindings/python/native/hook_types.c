@@ -96,9 +96,9 @@ static int batch_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
     PyErr_SetString(PyExc_RuntimeError, "a batch is made once");
     return -1;
   }
-  batch->gradients = PyList_New(0);
+  batch->memory = PyList_New(0);
   batch->hooks = PyList_New(0);
-  if (batch->gradients == NULL || batch->hooks == NULL) return -1;
+  if (batch->memory == NULL || batch->hooks == NULL) return -1;
   batch->session = Py_NewRef(session);
   return 0;
 }
@@ -117,7 +117,7 @@ static int batch_traverse(PyObject* self, visitproc visit, void* arg) {
   const Batch* batch = (Batch*)self;
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(batch->session);
-  Py_VISIT(batch->gradients);
+  Py_VISIT(batch->memory);
   Py_VISIT(batch->hooks);
   return 0;
 }
@@ -125,7 +125,7 @@ static int batch_traverse(PyObject* self, visitproc visit, void* arg) {
 static int batch_clear(PyObject* self) {
   Batch* batch = (Batch*)self;
   Py_CLEAR(batch->session);
-  Py_CLEAR(batch->gradients);
+  Py_CLEAR(batch->memory);
   Py_CLEAR(batch->hooks);
   return 0;
 }
@@ -198,7 +198,7 @@ static PyType_Slot group_slots[] = {{Py_tp_members, group_members}, {0, NULL}};
 
 static PyMemberDef batch_members[] = {
     {"session", T_OBJECT, offsetof(Batch, session), READONLY, NULL},
-    {"gradients", T_OBJECT, offsetof(Batch, gradients), READONLY, NULL},
+    {"memory", T_OBJECT, offsetof(Batch, memory), READONLY, NULL},
     {"hooks", T_OBJECT, offsetof(Batch, hooks), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
@@ -293,6 +293,8 @@ static int intern_names(void) {
       {&rueda_hook_names.numel, "numel"},
       {&rueda_hook_names.is_contiguous, "is_contiguous"},
       {&rueda_hook_names.data_ptr, "data_ptr"},
+      {&rueda_hook_names.untyped_storage, "untyped_storage"},
+      {&rueda_hook_names.detach, "detach"},
       {&rueda_hook_names.begin, "_begin"},
       {&rueda_hook_names.send, "_send"},
       {&rueda_hook_names.too_many, "_too_many"},

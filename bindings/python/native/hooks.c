@@ -78,6 +78,15 @@ static int open_batch(Step* step, const Hook* hook) {
   return 1;
 }
 
+/* What keeps the gradient's memory, also where the tensor is given another one: its storage, or before PyTorch 2.0
+ * another tensor. */
+static PyObject* memory_of(PyObject* gradient) {
+  PyObject* memory = PyObject_CallMethodObjArgs(gradient, rueda_hook_names.untyped_storage, NULL);
+  if (memory != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return memory;
+  PyErr_Clear();
+  return PyObject_CallMethodObjArgs(gradient, rueda_hook_names.detach, NULL);
+}
+
 /* Adds the gradient, which the request fits, to what is held: 1. 0: its session is over. -1: an exception. */
 static int hold(Step* step, Hook* hook, PyObject* gradient) {
   const uintptr_t address = ask_address(gradient, rueda_hook_names.data_ptr);
@@ -85,9 +94,12 @@ static int hold(Step* step, Hook* hook, PyObject* gradient) {
   const int open = open_batch(step, hook);
   if (open <= 0) return open;
   Batch* held = step->held;
-  const Py_ssize_t number = PyList_Size(held->gradients);
+  const Py_ssize_t number = PyList_Size(held->memory);
   if (PyList_Append(held->hooks, (PyObject*)hook) < 0) return -1;
-  if (PyList_Append(held->gradients, gradient) < 0) {
+  PyObject* memory = memory_of(gradient);
+  const int added = memory == NULL ? -1 : PyList_Append(held->memory, memory);
+  Py_XDECREF(memory);
+  if (added < 0) {
     PyList_SetSlice(held->hooks, number, number + 1, NULL);
     return -1;
   }

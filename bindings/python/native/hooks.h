@@ -28,8 +28,8 @@ typedef struct {
 typedef struct {
   PyObject ob_base;
   PyObject* session;
-  PyObject* gradients; /* a list, as long as what is held */
-  PyObject* hooks;     /* theirs, in a list */
+  PyObject* memory; /* a list of what keeps that of each gradient */
+  PyObject* hooks;  /* theirs, in a list */
   uintptr_t requests[MOST];
   uintptr_t addresses[MOST];
 } Batch;
@@ -62,7 +62,7 @@ typedef struct {
 
 /* What is looked up: attributes of tensors, and methods of Step's heirs. */
 struct rueda_hook_names {
-  PyObject *grad, *dtype, *layout, *is_cpu, *is_contiguous, *numel, *data_ptr;
+  PyObject *grad, *dtype, *layout, *is_cpu, *is_contiguous, *numel, *data_ptr, *untyped_storage, *detach;
   PyObject *begin, *send, *too_many, *enqueue_unusual, *enqueue_group;
 };
 extern struct rueda_hook_names rueda_hook_names;

@@ -20,14 +20,17 @@ class Handle:
     Any thread may wait for it and poll it.
     """
 
-    __slots__ = ("_number", "_session", "_loan", "_finish", "_result", "_error")
+    __slots__ = ("_number", "_session", "_loan", "_kept", "_finish", "_result", "_error")
 
-    def __init__(self, session: Session, number: int, loan: Any, finish: Optional[Callable[["Handle"], Any]] = None):
+    def __init__(self, session: Session, number: int, loan: Any, finish: Optional[Callable[["Handle"], Any]] = None,
+                 kept: Any = None):
         """number: what rueda_py_start gave. loan: what must live as long as the operation. finish: makes the
-        result of this handle when the operation has succeeded; None: the result is `loan`."""
+        result of this handle when the operation has succeeded; None: the result is `loan`. kept: the memory of a loan that the
+        caller can give other memory."""
         self._number = number
         self._session = session
         self._loan = loan
+        self._kept = kept
         self._finish = finish
         self._error = None
         if number < 0:
@@ -105,9 +108,9 @@ class Handle:
     def surrender(self) -> int:
         """The number of the finished operation, 0 if it was given up before; whoever gets it releases it. For `finish`."""
         number, self._number = self._number, 0
-        self._loan = self._finish = None
+        self._loan = self._kept = self._finish = None
         return number
 
     def __del__(self) -> None:
         if self._number != 0:
-            self._session.adopt(self._number, self._loan)
+            self._session.adopt(self._number, (self._loan, self._kept))

@@ -42,7 +42,7 @@ def start_in_place(session: Session, kind: int, tensor: torch.Tensor, argument: 
     address = tensor.data_ptr()
     number = _start(session.pointer, kind, address, address, dtype, len(extents), extents, argument, name, process_set,
                     codec, prescale, postscale)  # fmt: skip
-    return Handle(session, number, tensor)
+    return Handle(session, number, tensor, None, tensors.memory_of(tensor))
 
 
 def _start_through_host(session: Session, kind: int, tensor: torch.Tensor, *rest: Any) -> Handle:

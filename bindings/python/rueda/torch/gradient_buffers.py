@@ -66,7 +66,7 @@ class BufferedReducer(GradientReducer):
                                 how.prescale, how.postscale)  # fmt: skip
         for member in group.members:
             member.handle = handle
-            self._sent.append((member, self._views[member]))
+            self._sent.append((member, self._views[member].data_ptr()))
 
 
 def _buffers(parameters: List[torch.Tensor], groups: Sequence[Sequence[torch.Tensor]]) -> List[List[torch.Tensor]]:

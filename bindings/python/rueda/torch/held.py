@@ -11,9 +11,9 @@ from rueda.session import Session
 _INTERRUPTED, _OK = lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
 
 
-def is_other(gradient: Optional[torch.Tensor], reduced: torch.Tensor) -> bool:
-    """Whether a parameter's gradient is another than the one that is reduced; None is no other."""
-    return gradient is not None and (gradient.layout is not reduced.layout or gradient.data_ptr() != reduced.data_ptr())
+def is_elsewhere(gradient: Optional[torch.Tensor], address: int) -> bool:
+    """Whether a parameter's gradient lies in other memory than what is reduced, also where it is the same tensor; None does not."""
+    return gradient is not None and (gradient.layout is not torch.strided or gradient.data_ptr() != address)
 
 
 class HeldGradients(_hooks.Batch):
@@ -33,11 +33,11 @@ class HeldGradients(_hooks.Batch):
         """Enqueues what is held and returns how many it are; fewer than were held if one could not be. Once.
 
         more: others follow, so nobody is woken yet."""
-        count = len(self.gradients)
+        count = len(self.memory)
         self._numbers, self._next = ffi.new("int64_t[]", count), ffi.new("size_t*")
         done = lib.rueda_py_start_batch(self.session.pointer, count, ffi.cast("rueda_py_request**", self.requests),
                                         ffi.cast("uintptr_t*", self.addresses), self._numbers, more)  # fmt: skip
-        del self.gradients[done:]  # the others are kept while the operations may touch them
+        del self.memory[done:]  # the others are kept while the operations may touch them
         return done
 
     def release_hooks(self, done: int) -> None:
@@ -48,12 +48,12 @@ class HeldGradients(_hooks.Batch):
 
     def replaced(self) -> List[Any]:
         """The hooks whose parameters have other gradients by now, in other memory than what is reduced."""
-        return [hook for hook, gradient in zip(self.hooks, self.gradients)
-                if hook.parameter.grad is not gradient and is_other(hook.parameter.grad, gradient)]  # fmt: skip
+        addresses = ffi.cast("uintptr_t*", self.addresses)
+        return [hook for number, hook in enumerate(self.hooks) if is_elsewhere(hook.parameter.grad, addresses[number])]
 
     def wait(self) -> None:
         """Waits for all, and then raises what the first that failed failed with, each time. Signals are handled meanwhile."""
-        count = len(self.gradients)
+        count = len(self.memory)
         while True:
             code = lib.rueda_py_wait_batch(count, self._numbers, self._next)
             if code == _OK:
@@ -68,5 +68,5 @@ class HeldGradients(_hooks.Batch):
 
     def __del__(self) -> None:
         if self._next is not None:
-            for index in range(self._next[0], len(self.gradients)):
-                self.session.adopt(self._numbers[index], self.gradients[index])
+            for index in range(self._next[0], len(self.memory)):
+                self.session.adopt(self._numbers[index], self.memory[index])

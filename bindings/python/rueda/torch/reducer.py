@@ -15,7 +15,7 @@ from rueda.session import Session, current, is_current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.compression import codec_of
-from rueda.torch.held import HeldGradients, is_other
+from rueda.torch.held import HeldGradients, is_elsewhere
 from rueda.torch.sparse import History, empty_like, start_sparse
 
 _strided = torch.strided
@@ -106,7 +106,7 @@ class GradientReducer(_hooks.Step):
             self._groups.append(group)
             for member in group.members:
                 member.group = group
-        self._sent: List[Tuple[Member, torch.Tensor]] = []  # what is reduced in place, where no batch says it
+        self._sent: List[Tuple[Member, int]] = []  # and where its gradient is reduced in place, where no batch says it
         self._finish: List[Tuple[Handle, Callable[[Any], None]]] = []
         self._sparse: Dict[Member, History] = {}  # whose last gradient was sparse
         self._without: List[str] = []  # who got no gradient in this step
@@ -173,7 +173,7 @@ class GradientReducer(_hooks.Step):
         elif how.codec is not None:
             member.handle = start_in_place(session, ALLREDUCE, gradient.detach(), how.op, member.name, self._set, how.codec,
                                            how.prescale, how.postscale)  # fmt: skip
-            self._sent.append((member, gradient))
+            self._sent.append((member, gradient.data_ptr()))
         else:
             compressed, context = how.compression.compress(gradient.detach())
             member.handle = start_in_place(session, ALLREDUCE, compressed, how.op, member.name, self._set,
@@ -219,7 +219,7 @@ class GradientReducer(_hooks.Step):
                              how.postscale)  # fmt: skip
         for member, gradient in zip(group.members, gradients):
             member.handle = handle
-            self._sent.append((member, gradient))
+            self._sent.append((member, gradient.data_ptr()))
 
     def _any_sparse(self, group: Group) -> bool:
         """Whether there is a sparse gradient, once those that are to be dense are."""
@@ -241,7 +241,7 @@ class GradientReducer(_hooks.Step):
                 gradient = _shown(member).detach()
                 member.handle = start_in_place(session, ALLREDUCE, gradient, how.op, name.encode(), self._set, how.codec,
                                                how.prescale, how.postscale)  # fmt: skip
-                self._sent.append((member, gradient))
+                self._sent.append((member, gradient.data_ptr()))
 
     def synchronize(self) -> None:
         """Enqueues what is not yet, parameters without a gradient as zeros so that ranks agree, and waits for all. Raises
@@ -293,7 +293,7 @@ class GradientReducer(_hooks.Step):
 
     def _replaced(self, handles: Iterable[Any]) -> List[Member]:
         """Whose gradients are not in the memory that was reduced."""
-        replaced = [member for member, gradient in self._sent if is_other(member.parameter.grad, gradient)]
+        replaced = [member for member, address in self._sent if is_elsewhere(member.parameter.grad, address)]
         for handle in handles:
             if isinstance(handle, HeldGradients):
                 replaced += handle.replaced()

@@ -1,6 +1,6 @@
 """PyTorch's tensors as the library sees them: an address, a dtype and extents."""
 
-from typing import Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple
 
 import torch
 
@@ -105,6 +105,9 @@ def _write_nothing(tensor: torch.Tensor) -> None:
     if not tensor.is_inference():
         tensor.detach().as_strided((0,), (1,)).zero_()
 
+
+# What keeps a tensor's memory, also where `tensor.data = other` gives the tensor another one.
+memory_of: Callable[[torch.Tensor], Any] = getattr(torch.Tensor, "untyped_storage", torch.Tensor.detach)
 
 # Tells autograd that the tensor's numbers, which others may have saved for a backward pass, are overwritten.
 count_change: Callable[[torch.Tensor], None] = getattr(torch.autograd.graph, "increment_version", _write_nothing)
