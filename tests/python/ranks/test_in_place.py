@@ -54,8 +54,7 @@ def test_a_broadcast_of_parameters_is_known_too(give):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("make", [lambda x: 2 * x, lambda x: (2 * x)[1:], lambda x: (2 * x).t(), lambda x: (2 * x).chunk(2)[0]],
-                         ids=["whole", "rows", "transposed", "chunk"])  # fmt: skip
+@pytest.mark.parametrize("make", [lambda x: 2 * x, lambda x: (2 * x)[1:], lambda x: (2 * x).t()], ids=["whole", "rows", "transposed"])
 def test_gradients_flow_through_a_tensor_in_the_middle_of_a_graph_as_if_nothing_had_been_done(form, make):
     leaf = torch.full((3, 3), weight(), requires_grad=True)
     middle = make(leaf)
