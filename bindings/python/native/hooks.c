@@ -87,19 +87,15 @@ static PyObject* memory_of(PyObject* gradient) {
   return PyObject_CallMethodObjArgs(gradient, rueda_hook_names.detach, NULL);
 }
 
-/* Adds the gradient, which the request fits, to what is held: 1. 0: its session is over. -1: an exception. */
-static int hold(Step* step, Hook* hook, PyObject* gradient) {
-  const uintptr_t address = ask_address(gradient, rueda_hook_names.data_ptr);
-  if (address == (uintptr_t)-1 && PyErr_Occurred()) return -1;
+/* Adds a gradient to what is held, by what keeps the gradient's memory and where it lies. From the batch's opening to
+ * the end no Python runs, so that no other thread adds to it meanwhile. */
+static int hold_memory(Step* step, Hook* hook, PyObject* memory, uintptr_t address) {
   const int open = open_batch(step, hook);
   if (open <= 0) return open;
   Batch* held = step->held;
   const Py_ssize_t number = PyList_Size(held->memory);
   if (PyList_Append(held->hooks, (PyObject*)hook) < 0) return -1;
-  PyObject* memory = memory_of(gradient);
-  const int added = memory == NULL ? -1 : PyList_Append(held->memory, memory);
-  Py_XDECREF(memory);
-  if (added < 0) {
+  if (PyList_Append(held->memory, memory) < 0) {
     PyList_SetSlice(held->hooks, number, number + 1, NULL);
     return -1;
   }
@@ -116,6 +112,17 @@ static int hold(Step* step, Hook* hook, PyObject* gradient) {
   }
   Py_XDECREF(before);
   return result < 0 ? -1 : 1;
+}
+
+/* Adds the gradient, which the request fits, to what is held: 1. 0: its session is over. -1: an exception. */
+static int hold(Step* step, Hook* hook, PyObject* gradient) {
+  const uintptr_t address = ask_address(gradient, rueda_hook_names.data_ptr);
+  if (address == (uintptr_t)-1 && PyErr_Occurred()) return -1;
+  PyObject* memory = memory_of(gradient);
+  if (memory == NULL) return -1;
+  const int result = hold_memory(step, hook, memory, address);
+  Py_DECREF(memory);
+  return result;
 }
 
 int rueda_step_enqueue(Step* step, Hook* hook) {
