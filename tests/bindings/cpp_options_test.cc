@@ -1,4 +1,6 @@
 // What the C++ binding hands on besides tensors: options of init and of each operation, functions of the caller's.
+#include <poll.h>
+
 #include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -60,6 +62,8 @@ TEST_CASE("a join is drained like any operation") {
     int mark = 0;
     const Handle join = session.join_async({.drain = Drain{&mark}});
     join.wait();
+    pollfd source{session.completion_fd(), POLLIN, 0};
+    expect(poll(&source, 1, 120'000) == 1, "nothing came for two minutes");
     std::array<rueda_completion, 2> room{};
     const std::span<const rueda_completion> ended = session.drain(room);
     expect(ended.size() == 1 && ended[0].handle == join.id() && ended[0].context == &mark, "the join's end");
