@@ -115,7 +115,7 @@ def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = 
                     process_set: ProcessSet = global_process_set) -> Handle:
     """Copies the tensor of `root_rank`, a rank of the job also within a process set, to a new tensor on every rank. All
     ranks give a tensor of the root's shape and dtype."""
-    return start_new(current(), BROADCAST, tensor, root_rank, operations.encode_name(name), id_of(process_set))
+    return start_new(current(), BROADCAST, tensor, operations.root_of(root_rank), operations.encode_name(name), id_of(process_set))
 
 
 def barrier_async(process_set: ProcessSet = global_process_set) -> Handle:

@@ -62,7 +62,8 @@ def grouped_allreduce_(tensors: Sequence[torch.Tensor], average: Optional[bool] 
 def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Handle:
     """broadcast_async() into the tensor itself."""
-    handle = start_in_place(current(), BROADCAST, tensor, root_rank, operations.encode_name(name), id_of(process_set))
+    handle = start_in_place(current(), BROADCAST, tensor, operations.root_of(root_rank), operations.encode_name(name),
+                            id_of(process_set))  # fmt: skip
     count_change(tensor)
     return handle
 
