@@ -305,6 +305,10 @@ def is_homogeneous() -> bool:
     return _query("homogeneous")
 
 
+# Called when the process has left its job, before the interpreter goes.
+at_exit: List[Any] = []
+
+
 @atexit.register
 def _leave() -> None:
     """Before the interpreter frees tensors that operations in flight still use.
@@ -321,3 +325,5 @@ def _leave() -> None:
         _end()
     except errors.CollectiveError as error:
         print(f"rueda: at exit: {error}", file=sys.stderr)
+    for end in at_exit:
+        end()

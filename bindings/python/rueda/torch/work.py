@@ -13,8 +13,37 @@ from torch._C._distributed_c10d import Work
 
 from rueda import errors
 from rueda.handles import Handle
+from rueda.session import at_exit
 from rueda.torch import callbacks
 from rueda.torch.callbacks import Begun
+
+
+class _Completions:
+    """Futures that threads are completing. Who waits for one goes on before its thread is out of PyTorch's C++, and an interpreter
+    that goes meanwhile would end the process there."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running = 0
+
+    def complete(self, future: torch.futures.Future) -> None:
+        with self._changed:
+            self._running += 1
+        try:
+            future.set_result(None)
+        finally:
+            with self._changed:
+                self._running -= 1
+                self._changed.notify_all()
+
+    def await_all(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._running == 0, timeout=_LAST_CALLBACKS)
+
+
+_LAST_CALLBACKS = 2.0  # seconds that callbacks have at exit
+_completions = _Completions()
+at_exit.append(_completions.await_all)
 
 
 class Completer:
@@ -90,7 +119,7 @@ class Completer:
                 self._free -= 1
             self._keep_one_free()
             if future is not None:
-                future.set_result(None)
+                _completions.complete(future)
             with self._lock:
                 self._free += 1
 
@@ -104,7 +133,7 @@ class Completer:
 def _complete(wait: Callable[[], Any], future: Optional[torch.futures.Future]) -> None:
     wait()
     if future is not None:
-        future.set_result(None)
+        _completions.complete(future)
 
 
 def _settle(handle: Handle) -> None:
