@@ -274,7 +274,7 @@ void Job::exited(int rank, int wait_status) {
   if (arguments_.verbose) output_.say(fmt::format("rank {} {}", rank, describe_wait_status(wait_status)));
   if (store_->said_goodbye(rank)) judge_.said_goodbye(rank);
   if (auto failure = store_->failure_before_shutdown(rank)) judge_.shut_down_after(rank, *failure);
-  judge_.exited(rank, wait_status, sentenced_ ? std::vector<int>{} : store_->away(running_ranks()));
+  judge_.exited(rank, wait_status);
   judge_again();
 }
 
@@ -300,6 +300,7 @@ void Job::host_done(size_t host) {
 void Job::judge_again() {
   if (sentenced_ || !judge_.first_failure()) return;
   sentenced_ = true;
+  judge_.were_away(store_->away(size()));
   pass_sentence(*judge_.first_failure());
 }
 

@@ -59,9 +59,9 @@ std::string JobStore::key() const { return {key_.bytes.begin(), key_.bytes.end()
 
 bool JobStore::said_goodbye(int rank) { return settled(rank, goodbyes_key(job_, rank)); }
 
-std::vector<int> JobStore::away(const std::vector<int>& ranks) {
+std::vector<int> JobStore::away(int ranks) {
   std::vector<int> found;
-  for (const int rank : ranks) {
+  for (int rank = 0; rank < ranks; ++rank) {
     if (settled(rank, leaving_key(job_, rank))) found.push_back(rank);
   }
   return found;

@@ -30,8 +30,9 @@ class JobStore {
   /// Whether every `init` of the rank was followed by its goodbye, or failed, or led to an epoch that failed and was
   /// shut down before the next one.
   bool said_goodbye(int rank);
-  /// Those of `ranks` whose every `init` was followed by the beginning of a `shutdown`, or came to nothing as above.
-  std::vector<int> away(const std::vector<int>& ranks);
+  /// The ranks below `ranks` whose every `init` was followed by the beginning of a `shutdown`, or came to nothing as
+  /// above.
+  std::vector<int> away(int ranks);
   /// What a rank has seen of another that waitpid does not tell: a rank, and how it died.
   std::optional<DeathVerdict> evidence();
   /// What the epoch of the rank's last `init` had failed of before its `shutdown`, if that is how it ended.

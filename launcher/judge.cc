@@ -23,7 +23,7 @@ void Judge::began(int rank) {
   one.goodbye = false;
   one.failure.clear();
   any_began_ = true;
-  look_for_silent_leavers({});
+  look_for_silent_leavers();
 }
 
 void Judge::said_goodbye(int rank) { ranks_[static_cast<size_t>(rank)].goodbye = true; }
@@ -36,7 +36,7 @@ void Judge::ended_by_user(int signal) {
   if (user_signal_ == 0) user_signal_ = signal;
 }
 
-void Judge::exited(int rank, int wait_status, const std::vector<int>& away) {
+void Judge::exited(int rank, int wait_status) {
   auto& one = ranks_[static_cast<size_t>(rank)];
   one.exited = true;
   one.clean = WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0;
@@ -46,19 +46,19 @@ void Judge::exited(int rank, int wait_status, const std::vector<int>& away) {
     const bool ended = user_signal_ != 0 && WIFSIGNALED(wait_status) && ends(WTERMSIG(wait_status));
     const int code = ended ? 128 + user_signal_ : exit_code_of(wait_status);
     first_ = Failure{rank, describe_wait_status(wait_status), code, user_signal_};
-    if (by_itself && !is_why) look_for_earlier_leavers(away);
+    first_by_itself_ = by_itself;
     for (Rank& other : ranks_) other.may_be_why = other.may_be_why && (!is_why || other.left < one.left);
   }
-  look_for_silent_leavers(away);
+  look_for_silent_leavers();
 }
 
-// A rank that a signal killed did not fail of a goodbye.
-void Judge::look_for_earlier_leavers(const std::vector<int>& away) {
-  const auto is_away = [&away](int rank) { return std::find(away.begin(), away.end(), rank) != away.end(); };
-  const int failed = is_away(first_->rank) ? ranks_[static_cast<size_t>(first_->rank)].left : INT_MAX;
-  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-    Rank& one = ranks_[rank];
-    one.may_be_why = !one.exited && is_away(static_cast<int>(rank)) && one.left != 0 && one.left < failed;
+void Judge::were_away(const std::vector<int>& ranks) {
+  if (!first_ || !first_by_itself_) return;  // a rank that a signal killed did not fail of a goodbye
+  const bool failed_away = std::find(ranks.begin(), ranks.end(), first_->rank) != ranks.end();
+  const int failed = failed_away ? ranks_[static_cast<size_t>(first_->rank)].left : INT_MAX;
+  for (const int rank : ranks) {
+    Rank& one = ranks_[static_cast<size_t>(rank)];
+    one.may_be_why = !one.exited && one.left != 0 && one.left < failed;
   }
 }
 
@@ -76,14 +76,15 @@ void Judge::reported(int rank, std::string how) {
   first_ = Failure{rank, std::move(how), 1};
 }
 
-void Judge::look_for_silent_leavers(const std::vector<int>& away) {
+void Judge::look_for_silent_leavers() {
   if (!any_began_ || first_) return;
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (!ranks_[rank].clean || ranks_[rank].goodbye) continue;
     const std::string& failure = ranks_[rank].failure;
     const std::string how = failure.empty() ? "without shutdown" : fmt::format("after its job had failed: {}", failure);
     first_ = Failure{static_cast<int>(rank), fmt::format("exited with code 0 {}", how), 1};
-    return look_for_earlier_leavers(away);
+    first_by_itself_ = true;
+    return;
   }
 }
 

@@ -41,9 +41,10 @@ class Judge {
   void shut_down_after(int rank, std::string failure);
   /// hvdrun was told by this signal to end the job. The first one counts.
   void ended_by_user(int signal);
-  /// waitpid's status of the rank. `away`: the ranks, this one or others that run, that have begun to leave the epoch
-  /// they were in last; of consequence for a failure only.
-  void exited(int rank, int wait_status, const std::vector<int>& away = {});
+  /// waitpid's status of the rank.
+  void exited(int rank, int wait_status);
+  /// The ranks that had begun to leave the epoch they were in last when the first failure came. To be told once, then.
+  void were_away(const std::vector<int>& ranks);
   /// The ranks are told to end: no exit is by itself any more.
   void ending() { ending_ = true; }
   /// The rank did not start.
@@ -67,11 +68,11 @@ class Judge {
     int left = 0;             // the number of its last departure; 0: none
     bool may_be_why = false;  // it had begun to leave before the first failure, and runs
   };
-  void look_for_silent_leavers(const std::vector<int>& away);
-  void look_for_earlier_leavers(const std::vector<int>& away);
+  void look_for_silent_leavers();
 
   std::vector<Rank> ranks_;
   std::optional<Failure> first_;
+  bool first_by_itself_ = false;  // the first to fail exited, of no signal, before any rank was told to end
   bool any_began_ = false;
   int user_signal_ = 0;
   int departures_ = 0;

@@ -170,7 +170,8 @@ Judge after_departures(const std::vector<int>& ranks) {
 TEST_CASE("who left before another failed, and exits with a code of its own after it, is the first to fail") {
   SECTION("the others fail of the goodbye") {
     Judge judge = after_departures({1});
-    judge.exited(0, W_EXITCODE(1, 0), {1});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.were_away({1});
     CHECK(judge.first_failure()->rank == 0);
     judge.exited(2, W_EXITCODE(1, 0));
     CHECK(judge.first_failure()->rank == 0);
@@ -180,19 +181,22 @@ TEST_CASE("who left before another failed, and exits with a code of its own afte
   }
   SECTION("who fails of a goodbye may leave as well") {
     Judge judge = after_departures({1, 0});
-    judge.exited(0, W_EXITCODE(1, 0), {0, 1});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.were_away({0, 1});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->exit_code == 3);
   }
   SECTION("or may have left an earlier epoch before, and be in another") {
     Judge judge = after_departures({0, 1});
-    judge.exited(0, W_EXITCODE(1, 0), {1});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.were_away({1});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->exit_code == 3);
   }
   SECTION("three in a row") {
     Judge judge = after_departures({1, 2, 0});
-    judge.exited(0, W_EXITCODE(5, 0), {0, 1, 2});
+    judge.exited(0, W_EXITCODE(5, 0));
+    judge.were_away({0, 1, 2});
     judge.exited(1, W_EXITCODE(6, 0));
     judge.exited(2, W_EXITCODE(7, 0));
     CHECK(judge.first_failure()->exit_code == 6);
@@ -200,7 +204,8 @@ TEST_CASE("who left before another failed, and exits with a code of its own afte
   SECTION("with code 0 all the same") {
     Judge judge = after_departures({1});
     judge.shut_down_after(0, "rank 1 has left");
-    judge.exited(0, 0, {1});
+    judge.exited(0, 0);
+    judge.were_away({1});
     CHECK(judge.first_failure()->rank == 0);
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->exit_code == 3);
@@ -210,38 +215,44 @@ TEST_CASE("who left before another failed, and exits with a code of its own afte
 TEST_CASE("a later exit leaves the first failure as it is") {
   SECTION("of a rank that left after it") {
     Judge judge = after_departures({0, 1});
-    judge.exited(0, W_EXITCODE(1, 0), {0, 1});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.were_away({0, 1});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->rank == 0);
   }
   SECTION("of a rank that left an earlier epoch, and is in another") {
     Judge judge = after_departures({1});
-    judge.exited(0, W_EXITCODE(1, 0), {});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.were_away({});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->rank == 0);
   }
   SECTION("with code 0") {
     Judge judge = after_departures({1});
-    judge.exited(0, W_EXITCODE(1, 0), {1});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.were_away({1});
     judge.exited(1, 0);
     CHECK(judge.first_failure()->rank == 0);
   }
   SECTION("by a signal") {
     Judge judge = after_departures({1});
-    judge.exited(0, W_EXITCODE(1, 0), {1});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.were_away({1});
     judge.exited(1, signal(9));
     CHECK(judge.first_failure()->rank == 0);
   }
   SECTION("of a rank that is told to end") {
     Judge judge = after_departures({1});
-    judge.exited(0, W_EXITCODE(1, 0), {1});
+    judge.exited(0, W_EXITCODE(1, 0));
+    judge.were_away({1});
     judge.ending();
     judge.exited(1, W_EXITCODE(143, 0));
     CHECK(judge.first_failure()->rank == 0);
   }
   SECTION("where a signal killed the first") {
     Judge judge = after_departures({1});
-    judge.exited(0, signal(11), {1});
+    judge.exited(0, signal(11));
+    judge.were_away({1});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->rank == 0);
   }
