@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "runtime/diagnosis/divergence.h"
 #include "runtime/net/unix_socket.h"
@@ -15,6 +16,7 @@ namespace rueda::core::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience{5000};  // for ranks that do not answer: stopped, or not in the job yet
+constexpr std::chrono::milliseconds kSecondLook{700};
 constexpr size_t kMaxNoteBytes = 64;
 
 std::string name_for(int64_t pid) { return fmt::format("rueda-hvdrun-{}", pid); }
@@ -54,34 +56,47 @@ Status DumpDesk::open() {
   return {};
 }
 
+DumpDesk::~DumpDesk() {
+  if (visitor_.valid() && !first_look_.empty()) answer(first_look_);
+}
+
 void DumpDesk::accept() {
   if (visitor_.valid()) return;  // `answer` arms the watch again
   AcceptedSocket socket = accept_one(listener_.get());
-  if (socket.fd.valid() && check_same_user(socket.fd.get()).ok()) return begin(std::move(socket.fd));
-  watch_->arm([this] { accept(); });
+  if (!socket.fd.valid() || !check_same_user(socket.fd.get()).ok()) return watch_->arm([this] { accept(); });
+  visitor_ = std::move(socket.fd);
+  first_look_.clear();
+  ask();
 }
 
-void DumpDesk::begin(UniqueFd visitor) {
-  visitor_ = std::move(visitor);
+void DumpDesk::ask() {
   answers_ = 0;
   asked_ = expected_();
   number_ = store_.ask_for_dumps(asked_, [this](int64_t number) { loop_.post([this, number] { note(number); }); });
-  if (asked_.empty()) return answer();
-  patience_->start(kPatience, [this] { answer(); });
+  if (asked_.empty()) return look();
+  patience_->start(kPatience, [this] { look(); });
 }
 
 void DumpDesk::note(int64_t number) {
-  if (visitor_.valid() && number == number_ && ++answers_ == asked_.size()) answer();
+  if (visitor_.valid() && number == number_ && ++answers_ == asked_.size()) look();
 }
 
-void DumpDesk::answer() {
+void DumpDesk::look() {
   patience_->cancel();
   std::vector<RankDump> dumps;
-  for (const std::string& json : store_.dumps(number_, asked_)) {
+  for (const std::string& json : store_.dumps(std::exchange(number_, 0), asked_)) {
     Result<RankDump> dump = dump_from_json(json);
     if (dump.ok()) dumps.push_back(std::move(dump).value());
   }
-  const UniqueFd file = file_of(merged_json(dumps));
+  if (dumps.empty() && !first_look_.empty()) return answer(first_look_);
+  MergedDumps merged = merge_dumps(dumps);
+  if (merged.settled || !first_look_.empty()) return answer(merged.json);
+  first_look_ = std::move(merged.json);
+  patience_->start(kSecondLook, [this] { ask(); });
+}
+
+void DumpDesk::answer(const std::string& merged) {
+  const UniqueFd file = file_of(merged);
   const int descriptors[] = {file.get()};
   if (file.valid()) send_packet(visitor_.get(), std::as_bytes(std::span("dump", 4)), descriptors);
   visitor_.reset();

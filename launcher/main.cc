@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -115,20 +114,10 @@ Status read_own_settings(const Arguments& arguments, JobPlan& plan) {
   return {};
 }
 
-// What waits may have waited for a moment only, in a job that is well: then it is asked a second time.
-constexpr std::chrono::milliseconds kSecondLook{700};
-
 int dump(const Arguments& arguments) {
-  Result<std::string> merged = fetch_dump(arguments.dumped);
+  const Result<std::string> merged = fetch_dump(arguments.dumped);
   if (!merged.ok()) return refuse(merged.status().sentence(), 1);
-  auto json = nlohmann::ordered_json::parse(merged.value());
-  if (!json.at("settled").get<bool>()) {
-    poll(nullptr, 0, static_cast<int>(kSecondLook.count()));
-    if (auto later = fetch_dump(arguments.dumped); later.ok()) {  // else the job has ended
-      merged = std::move(later);
-      json = nlohmann::ordered_json::parse(merged.value());
-    }
-  }
+  const auto json = nlohmann::ordered_json::parse(merged.value());
   for (const auto& line : json.at("verdict")) fmt::print("{}\n", printable(line.get<std::string>()));
   const auto file = arguments.variables.find("RUEDA_DUMP_FILE");
   if (file == arguments.variables.end()) return 0;

@@ -104,7 +104,7 @@ class Comparison {
     return lines;
   }
 
-  /// Whether what waits has waited too short a time for a verdict, so that a later look may find one.
+  /// Whether there is a verdict, or nothing that has waited too short a time for one.
   bool settled() const { return !missing_operation().empty() || longest_wait() == 0; }
 
  private:
@@ -271,12 +271,11 @@ class Comparison {
 
 std::vector<std::string> first_divergence(std::span<const RankDump> dumps) { return Comparison(dumps).lines(); }
 
-std::string merged_json(std::span<const RankDump> dumps) {
+MergedDumps merge_dumps(std::span<const RankDump> dumps) {
   const Comparison comparison(dumps);
-  nlohmann::ordered_json merged = {
-      {"verdict", comparison.lines()}, {"settled", comparison.settled()}, {"ranks", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json merged = {{"verdict", comparison.lines()}, {"ranks", nlohmann::ordered_json::array()}};
   for (const RankDump& dump : dumps) merged["ranks"].push_back(nlohmann::ordered_json::parse(to_json(dump)));
-  return merged.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return {merged.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace), comparison.settled()};
 }
 
 }  // namespace rueda::core

@@ -14,8 +14,10 @@ namespace rueda::core {
 /// none are named.
 std::vector<std::string> first_divergence(std::span<const RankDump> dumps);
 
-/// All dumps and the verdict as one JSON object: "verdict", "ranks", and as "settled" whether a look half a second
-/// later can find no divergence that is too young now.
-std::string merged_json(std::span<const RankDump> dumps);
+struct MergedDumps {
+  std::string json;     ///< one object: "verdict", its lines, and "ranks", all dumps
+  bool settled = true;  ///< whether a look half a second later can find no divergence that is too young now
+};
+MergedDumps merge_dumps(std::span<const RankDump> dumps);
 
 }  // namespace rueda::core

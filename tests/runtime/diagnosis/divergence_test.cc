@@ -60,19 +60,18 @@ TEST_CASE("the first divergence is the earliest operation that some ranks submit
 }
 
 TEST_CASE("what has waited for a moment only is no divergence, and asks for a second look") {
-  const auto verdict = [](double waits) {
-    return nlohmann::json::parse(
-        merged_json(std::vector<RankDump>{dump_of(0, 2, {op("w", kFinished, 49, 0), op("w", kProposed, 50 - waits)}),
-                                          dump_of(1, 2, {op("w", kFinished, 49, 0)})}));
+  const auto look = [](double waits) {
+    return merge_dumps(std::vector<RankDump>{dump_of(0, 2, {op("w", kFinished, 49, 0), op("w", kProposed, 50 - waits)}),
+                                             dump_of(1, 2, {op("w", kFinished, 49, 0)})});
   };
-  const auto young = verdict(0.004);
-  CHECK(young.at("verdict").front() ==
+  const auto verdict = [](const MergedDumps& merged) {
+    return nlohmann::json::parse(merged.json).at("verdict").front().get<std::string>();
+  };
+  CHECK(verdict(look(0.004)) ==
         "no divergence: the ranks are under way, and nothing has waited for longer than 0.004 s");
-  CHECK(young.at("settled") == false);
-  const auto old = verdict(0.7);
-  CHECK_THAT(old.at("verdict").front().get<std::string>(),
-             StartsWith("first divergence: ") && Contains("; it has waited for 0.700 s"));
-  CHECK(old.at("settled") == true);
+  CHECK_FALSE(look(0.004).settled);
+  CHECK_THAT(verdict(look(0.7)), StartsWith("first divergence: ") && Contains("; it has waited for 0.700 s"));
+  CHECK(look(0.7).settled);
 }
 
 TEST_CASE("of a rank that gave no record nothing is said but that") {
@@ -191,7 +190,7 @@ TEST_CASE("ranks that gave no record are named, and all of it is one JSON object
   const std::vector<std::string> lines = first_divergence(dumps);
   CHECK_THAT(lines.at(0), StartsWith("no divergence"));
   CHECK(lines.at(1) == "no flight record came from rank 0, ranks 2-3");
-  const nlohmann::ordered_json merged = nlohmann::ordered_json::parse(merged_json(dumps));
+  const nlohmann::ordered_json merged = nlohmann::ordered_json::parse(merge_dumps(dumps).json);
   CHECK(merged.at("verdict").size() == 2);
   CHECK(merged.at("ranks").at(0).at("operations").at(0).at("name") == "w");
 }
