@@ -65,10 +65,7 @@ std::string_view name_of_tensor(const NegotiatedRecord& record) {
 
 }  // namespace
 
-void TimelineJson::number(uint64_t value) {
-  const fmt::format_int digits(value);
-  text_.append(digits.data(), digits.data() + digits.size());
-}
+void TimelineJson::number(uint64_t value) { Event(text_) << value; }
 
 void TimelineJson::quoted(std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";

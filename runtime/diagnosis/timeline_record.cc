@@ -25,33 +25,6 @@ std::string cut_end(std::string_view text, size_t most) {
   return std::string(text.substr(0, end)).append(kMore);
 }
 
-/// What a WireWriter would write, put together on the stack first: of negotiations there are most by far.
-class Draft {
- public:
-  void u8(uint8_t value) { bytes_[size_++] = std::byte{value}; }
-  void varint(uint64_t value) {
-    for (; value >= 0x80; value >>= 7) u8(static_cast<uint8_t>(value | 0x80));
-    u8(static_cast<uint8_t>(value));
-  }
-  void text(std::string_view text) {
-    varint(text.size());
-    copy(text.data(), text.size());
-  }
-  void time(Time time) {
-    const int64_t count = time.time_since_epoch().count();
-    copy(&count, sizeof count);
-  }
-  std::span<const std::byte> view() const { return {bytes_.data(), size_}; }
-
- private:
-  void copy(const void* from, size_t bytes) {
-    std::memcpy(bytes_.data() + size_, from, bytes);
-    size_ += bytes;
-  }
-  std::array<std::byte, kMaxTimelineNameBytes + 80> bytes_;  // not set to anything before
-  size_t size_ = 0;
-};
-
 /// The end of a long name: it tells tensors apart.
 std::string_view cut(std::string_view name) {
   name.remove_prefix(name.size() - std::min(name.size(), kMaxTimelineNameBytes));
@@ -144,16 +117,14 @@ TimelineRecord read_record(Reader& reader) {
 }  // namespace
 
 void put(WireWriter& writer, const NegotiatedRecord& record) {
-  Draft draft;
-  draft.u8(static_cast<uint8_t>(Kind::kNegotiated));
-  draft.text(cut(record.name));
-  draft.u8(static_cast<uint8_t>(record.kind));
-  draft.varint(record.set);
-  draft.varint(record.bytes);
-  draft.varint(record.batch);
-  draft.time(record.submitted);
-  draft.time(record.agreed);
-  writer.raw(draft.view());
+  writer.u8(static_cast<uint8_t>(Kind::kNegotiated));
+  writer.text(cut(record.name));
+  writer.u8(static_cast<uint8_t>(record.kind));
+  writer.varint(record.set);
+  writer.varint(record.bytes);
+  writer.varint(record.batch);
+  put_time(writer, record.submitted);
+  put_time(writer, record.agreed);
 }
 
 void put(WireWriter& writer, const BatchRecord& record) {

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kTimelinePieceBytes = 64 << 10;
 /// What a rank keeps while nobody takes it, and rank 0 while its disk is slow; beyond, records are counted and dropped.
 constexpr size_t kMostRecordBytes = 8 << 20;
-constexpr int kWorkerNiceness = 10;
+constexpr int kWorkerNiceness = 19;
 /// What a disk has to close the file, however long other ranks took before, and then to let its thread go.
 constexpr std::chrono::seconds kCloses{1};
 constexpr std::chrono::milliseconds kLetsGo{100};
