@@ -22,20 +22,20 @@ struct Launcher {
   const char* only_with;  ///< the variables count only if this one is set
   const char* rank;
   const char* size;
+  const char* instead_of_size;  ///< says it where `size` is not set
   const char* local_size;
   const char* job;
   const char* at_work;  ///< set where the launcher itself has set the others; empty: only it does
 };
-constexpr std::string_view kSlurmJobSize = "SLURM_NTASKS";
 constexpr Launcher kLaunchers[] = {
-    {"hvdrun", "", "RUEDA_RANK", "RUEDA_SIZE", "RUEDA_LOCAL_SIZE", "", "RUEDA_JOB_KEY_FD"},
-    {"torchrun", "", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RUN_ID"},
-    {"Open MPI", "", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE",
+    {"hvdrun", "", "RUEDA_RANK", "RUEDA_SIZE", "", "RUEDA_LOCAL_SIZE", "", "RUEDA_JOB_KEY_FD"},
+    {"torchrun", "", "RANK", "WORLD_SIZE", "", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RUN_ID"},
+    {"Open MPI", "", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE",
      ""},
-    {"PMI", "", "PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "PMI_JOBID", ""},
-    {"Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "", "SLURM_JOB_ID", ""},
-    {"Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS", "", "SLURM_JOB_ID", ""},  // which is the job's
-    {"Horovod", "", "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_SIZE", "", "HOROVOD_GLOO_RENDEZVOUS_ADDR"},
+    {"PMI", "", "PMI_RANK", "PMI_SIZE", "", "MPI_LOCALNRANKS", "PMI_JOBID", ""},
+    // SLURM_NTASKS is the job's, of which the step may be a part.
+    {"Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "", "SLURM_JOB_ID", ""},
+    {"Horovod", "", "HOROVOD_RANK", "HOROVOD_SIZE", "", "HOROVOD_LOCAL_SIZE", "", "HOROVOD_GLOO_RENDEZVOUS_ADDR"},
 };
 
 /// What is of use only to a rank: where nothing says which rank this is, something was forgotten.
@@ -45,6 +45,10 @@ constexpr const char* kOnlyForRanks[] = {"RUEDA_STORE_ADDR", "RUEDA_LOCAL_RANK",
 /// The value of a variable, if its launcher has one of that name.
 std::optional<std::string> look_up(const Environment& environment, const char* variable) {
   return *variable == '\0' ? std::nullopt : environment(variable);
+}
+
+const char* size_variable(const Launcher& launcher, const Environment& environment) {
+  return *launcher.instead_of_size == '\0' || environment(launcher.size) ? launcher.size : launcher.instead_of_size;
 }
 
 Result<int> read_number(const std::string& variable, const std::string& text, int least, int most) {
@@ -60,13 +64,14 @@ Result<int> read_number(const std::string& variable, const std::string& text, in
 
 /// Rank and size of one launcher, of which at least one is set.
 Status read_place(const Launcher& launcher, const Environment& environment, Identity& identity) {
+  const char* of_size = size_variable(launcher, environment);
   const auto rank = look_up(environment, launcher.rank);
-  const auto size = look_up(environment, launcher.size);
+  const auto size = look_up(environment, of_size);
   if (!rank || !size) {
-    return {Code::kInvalidArgument, std::string(rank ? launcher.size : launcher.rank) + " is not set, but " +
-                                        (rank ? launcher.rank : launcher.size) + " (of " + launcher.name + ") is"};
+    return {Code::kInvalidArgument, std::string(rank ? of_size : launcher.rank) + " is not set, but " +
+                                        (rank ? launcher.rank : of_size) + " (of " + launcher.name + ") is"};
   }
-  const auto size_number = read_number(launcher.size, *size, 1, kMaxSize);
+  const auto size_number = read_number(of_size, *size, 1, kMaxSize);
   if (!size_number.ok()) return size_number.status();
   const auto rank_number = read_number(launcher.rank, *rank, 0, size_number.value() - 1);
   if (!rank_number.ok()) return rank_number.status();
@@ -99,12 +104,13 @@ Status check_against_others(const Launcher& launcher, const Environment& environ
   if (identity.size != 1 || *launcher.at_work == '\0' || environment(launcher.at_work)) return {};
   for (const Launcher& other : kLaunchers) {
     const bool runs = *other.at_work == '\0' && (*other.only_with == '\0' || environment(other.only_with));
-    const auto size = look_up(environment, other.size);
+    const char* of_size = size_variable(other, environment);
+    const auto size = look_up(environment, of_size);
     if (!runs || !size || !look_up(environment, other.rank)) continue;
-    const auto number = read_number(other.size, *size, 1, kMaxSize);
+    const auto number = read_number(of_size, *size, 1, kMaxSize);
     if (!number.ok() || number.value() == 1) continue;
     return {Code::kInvalidArgument, std::string(launcher.size) + " (of " + launcher.name +
-                                        ") says that the job has 1 rank, " + other.size + " (of " + other.name +
+                                        ") says that the job has 1 rank, " + of_size + " (of " + other.name +
                                         ") that it has " + *size + ": unset " + launcher.rank + " and " +
                                         launcher.size + ", or those of " + other.name};
   }
@@ -123,9 +129,7 @@ Status read_launcher(const IdentityOptions& options, const Environment& environm
   for (const Launcher& launcher : kLaunchers) {
     const bool of_slurm = *launcher.only_with != '\0';
     if (of_slurm && !environment(launcher.only_with)) continue;
-    const bool has_size = look_up(environment, launcher.size).has_value();
-    if (of_slurm && !has_size && launcher.size != kSlurmJobSize) continue;
-    if (of_slurm || look_up(environment, launcher.rank) || has_size) {
+    if (of_slurm || look_up(environment, launcher.rank) || look_up(environment, launcher.size)) {
       RUEDA_RETURN_IF_ERROR(read_place(launcher, environment, identity));
       if (of_slurm) identity.local_size = slurm_local_size(environment);
       RUEDA_RETURN_IF_ERROR(check_against_others(launcher, environment, identity));
