@@ -196,13 +196,13 @@ Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, M
 
 bool ended_well(const Status& end) { return end.ok() || end.code() == Code::kShutDown; }
 
-void look_noted(const Status& noted, int rank) {
+void log_unless_noted(const Status& noted, int rank) {
   if (!noted.ok()) log(LogLevel::kInfo, "rank {}: its end could not be noted: {}", rank, noted.sentence());
 }
 
 /// Tells hvdrun that this rank is leaving, before other ranks hear of it and fail of that.
 void note_leaving(Store& store, const std::string& job, int rank) {
-  look_noted(store.add(leaving_key(job, rank), 1).status(), rank);
+  log_unless_noted(store.add(leaving_key(job, rank), 1).status(), rank);
 }
 
 /// Tells hvdrun that this rank has shut down, and if its epoch had failed by then, why.
@@ -214,7 +214,7 @@ void note_end(Store& store, const std::string& job, int rank, const Status& end)
     const Result<int64_t> wishes = store.add(wishes_key(job, rank), 0);
     noted = wishes.ok() ? store.set(failed_key(job, rank, wishes.value()), end.sentence()) : wishes.status();
   }
-  look_noted(noted, rank);
+  log_unless_noted(noted, rank);
 }
 
 /// Who this process is, as far as its environment says, and the plug-ins of the job.
