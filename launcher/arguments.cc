@@ -249,6 +249,7 @@ Result<Given> take_flags(std::vector<std::string>& words, Flags& flags) {
     taken.push_back(word);
     if (option->get_items_expected_max() == 0 || attached) continue;
     if (next == words.size()) return Status(Code::kInvalidArgument, fmt::format("{} needs a value behind it", typed));
+    if (words[next].empty()) return Status(Code::kInvalidArgument, fmt::format("{} has an empty value", typed));
     taken.push_back(words[next++]);
   }
   if (next < words.size() && words[next] == "--") ++next;

@@ -109,7 +109,7 @@ TEST_CASE("a flag with a value is given once, and the value is not empty") {
   CHECK(parse_arguments({"--verbose", "--verbose", "p"}).ok());
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"-np", "2", "-H", "", "p"}, std::vector<std::string>{"-np", "2", "--hosts=", "p"}}) {
-    CHECK(sentence(words) == (words[2] == "-H" ? "-hosts has an empty value" : "--hosts has an empty value"));
+    CHECK(sentence(words) == (words[2] == "-H" ? "-H has an empty value" : "--hosts has an empty value"));
   }
 }
 
