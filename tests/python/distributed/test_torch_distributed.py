@@ -99,6 +99,10 @@ def test_what_one_rank_alone_is_refused_shifts_nothing_and_what_has_no_numbers_i
     assert ended("refusals.py") == 2
 
 
+def test_tensors_on_a_device_that_no_pointer_reaches_go_by_the_host():
+    assert torchrun("devices.py", ranks=3).count("ok") == 3
+
+
 @pytest.mark.parametrize("launcher, wrapper", [(torchrun, "ddp"), (hvdrun, "fsdp")], ids=["torchrun, ddp", "hvdrun, fsdp"])
 def test_survivors_of_a_killed_rank_get_an_exception_that_names_it(launcher, wrapper):
     output = launcher("killed.py", wrapper, ranks=3, fails=True)

@@ -1,18 +1,58 @@
-"""Which tensors the process groups of torch.distributed reach: those on the host, and some operations others by a copy there."""
+"""Tensors of torch.distributed that do not lie on the host: operations work on copies there."""
+
+from typing import Any, List, Sequence, Tuple
 
 import torch
 
 from rueda import session
+from rueda.handles import Handle
 
 
-def require(what: str, tensor: torch.Tensor, by_copy: bool = False) -> None:
-    """ValueError: the operation does not reach the numbers of the tensor. by_copy: it takes those of devices by way of the host."""
-    if tensor.is_cpu:
-        return
-    who = f"rank {session.current().rank}: {what} of a tensor of shape {list(tensor.shape)} on {tensor.device}"
+def require_numbers(what: str, tensor: torch.Tensor) -> None:
+    """ValueError: the tensor has none, whatever device it is on."""
     if tensor.is_meta:
-        raise ValueError(f"{who}, where it has no numbers: make it on a device that holds some, as by torch.empty_like(tensor, "
-                         "device='cpu')")  # fmt: skip
-    if not by_copy:
-        raise ValueError(f"{who}: of the operations of Rueda's groups only all_reduce and broadcast take tensors that are not on "
-                         "the host; give tensor.cpu(), and copy what comes back")  # fmt: skip
+        raise ValueError(f"rank {session.current().rank}: {what} of a tensor of shape {list(tensor.shape)} on {tensor.device}, where "
+                         "it has no numbers: make it on a device that holds some, as by torch.empty_like(tensor, device='cpu')")  # fmt: skip
+
+
+class Places:
+    """Where on the host the tensors of one operation lie: they themselves, or copies of those on other devices. What their
+    device was to do with one by then is done before its copy is made, and the copy back is done when it returns."""
+
+    def __init__(self, what: str):
+        """what: the operation, as errors say it."""
+        self._what = what
+        self._copies: List[Tuple[torch.Tensor, torch.Tensor]] = []
+
+    def to_read(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The place of one that the operation reads."""
+        require_numbers(self._what, tensor)
+        return tensor.detach().cpu()  # where it lies on the host, it itself
+
+    def to_write(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The place of one that the operation changes, or fills."""
+        place = self.to_read(tensor)
+        if not tensor.is_cpu:
+            self._copies.append((tensor, place))
+        return place
+
+    def filled_by(self, handle: Handle) -> Handle:
+        """The handle of the operation, whose waits copy back."""
+        if self._copies:
+            handle.also(self._copy_back)
+        return handle
+
+    def _copy_back(self, handle: Handle) -> None:
+        for tensor, place in self._copies:
+            tensor.detach().copy_(place)
+
+
+def used_by(results: Sequence[Any]) -> List[torch.device]:
+    """The devices other than the host of tensors in a list, which may hold lists."""
+    found = set()
+    for result in results:
+        if isinstance(result, (list, tuple)):
+            found.update(used_by(result))
+        elif not result.is_cpu:
+            found.add(result.device)
+    return sorted(found, key=str)

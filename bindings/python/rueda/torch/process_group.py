@@ -195,20 +195,20 @@ class RuedaGroup(ProcessGroup):
               splits: Optional[Sequence[int]] = None, argument: int = 0) -> Handle:
         """Enqueues an operation of rows from one contiguous tensor into another."""
         here = session.current()
-        for tensor in (source, output):
-            devices.require(_ROWS[kind], tensor)
         if output.dtype != source.dtype:
             raise ValueError(f"the output's dtype is {output.dtype}, the input's {source.dtype}")
         if output.dim() != source.dim():
             raise ValueError(f"the output's shape {list(output.shape)} has other dimensions than the input's {list(source.shape)}")
         if splits is not None and len(splits) != self._own_size:
             raise ValueError(f"{len(splits)} input splits, the group has {self._own_size} ranks")
+        places = devices.Places(_ROWS[kind])
+        source, output = places.to_read(source), places.to_write(output)
         if _overlap(source, output):  # FSDP gathers from a part of what it gathers into
             source = source.clone()
         number = lib.rueda_py_start_rows(
             here.pointer, kind, source.data_ptr(), tensors.dtype_number(source), source.dim(), source.shape, output.data_ptr(),
             output.shape, splits or ffi.NULL, argument, encode_name(name), id_of(self._set), CODEC_NONE, 1.0, 1.0)  # fmt: skip
-        return Handle(here, number, (source, output))
+        return places.filled_by(Handle(here, number, (source, output)))
 
     def allreduce(self, values: Any, opts: Any = None) -> RuedaWork:
         results = _as_list(values)
@@ -216,7 +216,7 @@ class RuedaGroup(ProcessGroup):
         def start(name: Optional[str]) -> Handle:
             op = operations.Sum if opts is None else _operator(opts)
             for tensor in results:
-                devices.require("all_reduce", tensor, by_copy=True)
+                devices.require_numbers("all_reduce", tensor)
             if len(results) == 1:
                 return start_in_place(session.current(), ALLREDUCE, results[0], op, encode_name(name), id_of(self._set))
             return start_group(ALLREDUCE, results, True, op, name, self._set, CODEC_NONE, 1.0, 1.0)
@@ -230,7 +230,7 @@ class RuedaGroup(ProcessGroup):
         root = opts if isinstance(opts, int) else getattr(opts, "rootRank", 0)
 
         def start(name: Optional[str]) -> Handle:
-            devices.require("broadcast", results[0], by_copy=True)
+            devices.require_numbers("broadcast", results[0])
             place = self._job_rank(root)
             return start_in_place(session.current(), BROADCAST, results[0], place, encode_name(name), id_of(self._set))
 
@@ -240,12 +240,12 @@ class RuedaGroup(ProcessGroup):
         results = _as_list(values)
 
         def start(name: Optional[str]) -> Handle:
-            here, flat = session.current(), _flat(results[0])
-            devices.require("reduce", flat)
+            here, places = session.current(), devices.Places("reduce")
+            flat = places.to_write(_flat(results[0]))
             number = lib.rueda_py_start_reduce(
                 here.pointer, flat.data_ptr(), flat.data_ptr(), tensors.dtype_number(flat), 1, flat.shape, _operator(opts),
                 self._job_rank(opts.rootRank), encode_name(name), id_of(self._set))  # fmt: skip
-            return Handle(here, number, flat)
+            return places.filled_by(Handle(here, number, flat))
 
         return self._work(start, results)
 
@@ -329,7 +329,7 @@ class RuedaGroup(ProcessGroup):
                                  f"has places for {list(sizes)}")  # fmt: skip
             then()
 
-        handle.then(finish)
+        handle.also(finish)
         return handle
 
     def gather(self, outputs: Any, sources: Any, opts: Any) -> RuedaWork:
@@ -359,9 +359,10 @@ class RuedaGroup(ProcessGroup):
         """Enqueues a message. Names belong to two ranks and a direction, so they say which group and tag; they count, because
         several may be in flight."""
         with self._messages.take((kind, peer, tag)) as number:
-            devices.require("send" if kind == SEND else "recv", tensor)
+            places = devices.Places("send" if kind == SEND else "recv")
+            place = (places.to_read if kind == SEND else places.to_write)(_flat(tensor))
             name = f"torch.distributed.{self._identity}.{tag}.{number}".encode()
-            return start_message(session.current(), kind, _flat(tensor), self._job_rank(peer), name, id_of(self._set))
+            return places.filled_by(start_message(session.current(), kind, place, self._job_rank(peer), name, id_of(self._set)))
 
     def _message_work(self, kind: int, values: Any, peer: int, tag: int, source: int = -1) -> RuedaWork:
         results = _as_list(values)

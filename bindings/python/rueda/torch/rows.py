@@ -127,25 +127,26 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
                          process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                          postscale_factor: float = 1.0) -> Handle:
     """reducescatter_async() in place: the result is this rank's rows of the contiguous `tensor`, which hold what was reduced;
-    what its other rows hold is unspecified. ValueError: it is not contiguous, has no dimension, or lies on a device; gradients
-    flow through it."""
+    what its other rows hold is unspecified. ValueError: it is not contiguous, or has no dimension; gradients flow through it."""
     tensors.require_strided(tensor)
     if tensors.in_graph(tensor):
         raise ValueError(f"gradients flow through the tensor of shape {list(tensor.shape)}, and none through a reduce-scatter in "
                          "place: use reducescatter(), or give tensor.detach()")  # fmt: skip
-    if tensor.dim() == 0 or not tensor.is_contiguous() or not tensor.is_cpu:
-        raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())} on {tensor.device}: a reduce-scatter in "
-                         "place needs rows, contiguous and on the host")  # fmt: skip
+    if tensor.dim() == 0 or not tensor.is_contiguous():
+        raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())}: a reduce-scatter in place needs rows, "
+                         "one behind the other in memory")  # fmt: skip
     session, number_of_set = current(), id_of(process_set)
     whole, extra = divmod(tensor.shape[0], process_set.size())
     place = process_set.rank()
     first = place * whole + min(place, extra)
-    own = tensor.detach()[first : first + whole + (place < extra)]
+    last = first + whole + (place < extra)
+    memory, result = tensor.detach().cpu(), tensor.detach()[first:last]
+    own = memory[first:last]
     number = lib.rueda_py_start_rows(
-        session.pointer, REDUCESCATTER, tensor.data_ptr(), tensors.dtype_number(tensor, REDUCESCATTER), tensor.dim(), tensor.shape,
+        session.pointer, REDUCESCATTER, memory.data_ptr(), tensors.dtype_number(tensor, REDUCESCATTER), tensor.dim(), tensor.shape,
         own.data_ptr(), own.shape, ffi.NULL, operations.reduce_op(None, op), operations.encode_name(name), number_of_set,
         CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
-    handle = Handle(session, number, own)
+    handle = Handle(session, number, own, lambda _: result if tensor.is_cpu else result.copy_(own))
     tensors.count_change(tensor)
     return handle
 

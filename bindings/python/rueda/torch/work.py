@@ -14,7 +14,7 @@ from torch._C._distributed_c10d import Work
 from rueda import errors
 from rueda.handles import Handle
 from rueda.session import at_exit
-from rueda.torch import callbacks
+from rueda.torch import callbacks, devices
 from rueda.torch.callbacks import Begun
 
 
@@ -163,7 +163,7 @@ class RuedaWork(Work):
                 self._handle = start(begun.name)
             self.begun = begun
             if finish is not None:
-                self._handle.then(lambda _: finish())
+                self._handle.also(lambda _: finish())
         except (RuntimeError, ValueError) as error:
             self._error = errors.copy_of(error)
 
@@ -193,7 +193,7 @@ class RuedaWork(Work):
         return self._error
 
     def synchronize(self) -> None:
-        """The same as wait(): tensors lie on the host."""
+        """The same as wait(), which leaves nothing for streams to do."""
         self.wait()
 
     def is_completed(self) -> bool:
@@ -223,7 +223,7 @@ class RuedaWork(Work):
     def get_future(self) -> torch.futures.Future:
         """A future of the tensors. One that fails does so in a callback: set_exception() would crash DDP's backward."""
         if self._future is None:
-            finished: torch.futures.Future = torch.futures.Future()
+            finished: torch.futures.Future = torch.futures.Future(devices=devices.used_by(self._tensors))
             self._future = finished.then(self._outcome)
             callbacks.follow(self._future, self.begun)
             self._completer.watch(self, finished)

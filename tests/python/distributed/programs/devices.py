@@ -1,0 +1,124 @@
+"""Tensors on a device go through operations by copies on the host, and come back, in both dialects. Usage: torchrun ... devices.py"""
+
+import rueda.torch as hvd
+import torch
+import torch.distributed as dist
+from stand_in_device import StandIn
+
+torch.set_num_threads(1)
+
+
+def there(*numbers):
+    return torch.tensor(numbers).to("standin")
+
+
+def check(tensor, *numbers):
+    assert isinstance(tensor, StandIn) and tensor.data_ptr() == 0
+    assert tensor.cpu().tolist() == list(numbers), (tensor.cpu().tolist(), numbers)
+
+
+def check_reductions(rank, size):
+    total = float(sum(range(size)))
+    tensor = there(float(rank), 1.0)
+    dist.all_reduce(tensor)
+    check(tensor, total, size)
+    dist.all_reduce_coalesced(both := [there(float(rank)), there(2.0)])
+    check(both[0], total)
+    check(both[1], 2.0 * size)
+    tensor = there(float(rank), 1.0)
+    dist.reduce(tensor, 1)
+    if rank == 1:
+        check(tensor, total, size)
+    tensor = there(-1.0)
+    dist.reduce_scatter_tensor(tensor, there(*(float(rank * part) for part in range(size))))
+    check(tensor, rank * total)
+    dist.reduce_scatter(tensor, [there(float(rank + part)) for part in range(size)], op=dist.ReduceOp.MAX)
+    check(tensor, size - 1.0 + rank)
+
+
+def check_rows(rank, size):
+    ranks = [float(other) for other in range(size)]
+    gathered = there(*[-1.0] * 2 * size)
+    dist.all_gather_into_tensor(gathered, there(float(rank), 7.0))
+    check(gathered, *(number for other in ranks for number in (other, 7.0)))
+    parts = [there(-1.0) for _ in ranks]
+    dist.all_gather(parts, there(float(rank)))
+    for part, other in zip(parts, ranks):
+        check(part, other)
+    whole = there(*[-1.0] * size)
+    whole[rank].copy_(torch.tensor(float(rank)))
+    dist.all_gather_into_tensor(whole, whole[rank : rank + 1])  # as FSDP does: from a part of the output
+    check(whole, *ranks)
+    swapped = there(*[-1.0] * size)
+    dist.all_to_all_single(swapped, there(*(10.0 * rank + other for other in ranks)))
+    check(swapped, *(10.0 * other + rank for other in ranks))
+    received = [there(-1.0) for _ in ranks]
+    dist.all_to_all(received, [there(10.0 * rank + other) for other in ranks])
+    for part, other in zip(received, ranks):
+        check(part, 10.0 * other + rank)
+
+
+def check_roots(rank, size):
+    tensor = there(float(rank))
+    dist.broadcast(tensor, 1)
+    check(tensor, 1.0)
+    parts = [there(-1.0) for _ in range(size)]
+    dist.gather(there(float(rank)), parts if rank == 0 else None)
+    if rank == 0:
+        for other, part in enumerate(parts):
+            check(part, other)
+    dist.scatter(tensor, [there(5.0 + other) for other in range(size)] if rank == 0 else None)
+    check(tensor, 5.0 + rank)
+
+
+def check_messages(rank, size):
+    left, right = (rank - 1) % size, (rank + 1) % size
+    arrived = there(-1.0)
+    works = dist.batch_isend_irecv([dist.P2POp(dist.isend, there(float(rank)), right), dist.P2POp(dist.irecv, arrived, left)])
+    for work in works:
+        work.wait()
+    check(arrived, left)
+
+
+def check_works_that_nobody_waits_for(rank, size):
+    """What is dropped comes to the device behind the next wait, as what a kernel is to do there."""
+    gathered = there(*[-1.0] * size)
+    dist.all_gather_into_tensor(gathered, there(float(rank)), async_op=True)
+    dist.barrier()
+    work = dist.all_reduce(there(1.0), async_op=True)
+    work.wait()
+    check(work.result()[0], size)
+    check(gathered, *range(size))
+
+
+def check_dialect(rank, size):
+    hvd.init()
+    total = float(sum(range(size)))
+    check(hvd.allreduce(there(float(rank)), op=hvd.Sum), total)
+    check(hvd.allreduce_(there(float(rank)), op=hvd.Max), size - 1.0)
+    for tensor in hvd.grouped_allreduce_([there(1.0), there(2.0)], op=hvd.Sum):
+        assert tensor.cpu().item() in (size, 2.0 * size)
+    check(hvd.allgather(there(float(rank))), *range(size))
+    check(hvd.broadcast(there(float(rank)), 1), 1.0)
+    check(hvd.broadcast_(there(float(rank)), 1), 1.0)
+    check(hvd.alltoall(there(*(10.0 * rank + other for other in range(size)))), *(10.0 * other + rank for other in range(size)))
+    tensor = there(*(float(rank * part) for part in range(size)))
+    check(hvd.reducescatter(tensor, op=hvd.Sum), rank * total)
+    check(hvd.reducescatter_(tensor, op=hvd.Sum), rank * total)
+    assert tensor[rank].cpu().item() == rank * total
+    sent = hvd.send_async(there(float(rank)), (rank + 1) % size)
+    check(hvd.recv(there(-1.0), (rank - 1) % size), (rank - 1) % size)
+    hvd.synchronize(sent)
+
+
+def main():
+    dist.init_process_group("rueda")
+    rank, size = dist.get_rank(), dist.get_world_size()
+    for part in (check_reductions, check_rows, check_roots, check_messages, check_works_that_nobody_waits_for,
+                 check_dialect):  # fmt: skip
+        part(rank, size)
+    dist.destroy_process_group()
+    print("ok")
+
+
+main()
