@@ -2,7 +2,7 @@
 
 from typing import Any, List, Optional
 
-from rueda import errors, session
+from rueda import errors, operations, session
 from rueda._native import ffi, lib
 from rueda.arguments import whole_number
 
@@ -102,7 +102,8 @@ def add_process_set(process_set: Any, name: Optional[str] = None) -> ProcessSet:
 
     process_set: a ProcessSet or a list of ranks. All members call this, other ranks may, too; a set without a name stands for
         its ranks, and the first of some ranks on one member is the first on the others.
-    ValueError: no ranks, a rank outside the job or given twice, the set is part of the job already, RUEDA_DYNAMIC_PROCESS_SETS=0.
+    ValueError: no ranks, a rank outside the job or given twice, the set is part of the job already,
+    RUEDA_DYNAMIC_PROCESS_SETS=0; a name that is no UTF-8, or holds a NUL.
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
@@ -110,7 +111,7 @@ def add_process_set(process_set: Any, name: Optional[str] = None) -> ProcessSet:
         raise ValueError(f"{process_set} is part of the job already")
     current = session.current()
     number = ffi.new("int32_t*")
-    label = ffi.NULL if name is None else name.encode()
+    label = operations.encode_name(name)
     ranks = process_set.ranks or []
     errors.check(lib.rueda_process_set_add(current.pointer, len(ranks), ranks, label, number))
     process_set._number, process_set._session = number[0], current
