@@ -29,9 +29,10 @@ class CalledAgainError(RuntimeError):
 def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dict[str, Any]] = None, num_proc: int = 1,
         min_num_proc: Any = None, max_num_proc: Any = None, slots: Any = None, reset_limit: Any = None,
         cooldown_range: Any = None, hosts: Optional[str] = None, hostfile: Optional[str] = None,
-        host_discovery_script: Any = None, start_timeout: Optional[int] = None, ssh_port: Optional[int] = None, ssh_identity_file: Optional[str] = None,
-        disable_cache: Any = None, output_filename: Optional[str] = None, verbose: Any = None, use_gloo: Any = None,
-        use_mpi: Any = None, mpi_args: Optional[str] = None, network_interface: Optional[str] = None,
+        host_discovery_script: Any = None, start_timeout: Optional[int] = None, ssh_port: Optional[int] = None,
+        ssh_identity_file: Optional[str] = None, disable_cache: Any = None, output_filename: Optional[str] = None,
+        verbose: Any = None, use_gloo: Any = None, use_mpi: Any = None, mpi_args: Optional[str] = None,
+        network_interface: Optional[str] = None,
         network_interfaces: Any = None, executable: Optional[str] = None, np: Optional[int] = None, min_np: Any = None,
         max_np: Any = None) -> List[Any]:
     """Starts `num_proc` ranks with hvdrun, calls func(*args, **kwargs) on each and returns what they return, in rank order.
@@ -47,8 +48,9 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
 
     The ranks and the folder go when the caller goes, also if it is killed, and when an exception ends the call.
 
-    RuntimeError: a rank failed; with its traceback. A rank's import of the main script came to run(). NotImplementedError: min_num_proc and the other arguments of elastic jobs.
-    ValueError: num_proc is no whole number from 1 to 65536, or np says something else.
+    RuntimeError: a rank failed; with its traceback. A rank's import of the main script came to run(). NotImplementedError:
+    min_num_proc and the other arguments of elastic jobs. ValueError: num_proc is no whole number from 1 to 65536, or np says
+    something else.
     """
     del disable_cache, use_gloo
     if imports_main:
