@@ -134,7 +134,7 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
                          "place: use reducescatter(), or give tensor.detach()")  # fmt: skip
     if tensor.dim() == 0 or not tensor.is_contiguous():
         raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())}: a reduce-scatter in place needs rows, "
-                         "one behind the other in memory")  # fmt: skip
+                         "and contiguous memory")  # fmt: skip
     session, number_of_set = current(), id_of(process_set)
     whole, extra = divmod(tensor.shape[0], process_set.size())
     place = process_set.rank()
