@@ -40,7 +40,7 @@ class Reader {
   WireReader& wire() { return wire_; }
   Time time() {
     const int64_t count = wire_.i64();
-    if (count < 0 || count > INT64_MAX / 2) wire_.fail();
+    if (count < 0 || count > INT64_MAX / 4) wire_.fail();  // so that a sum is one of times, too
     return count == 0 ? Time{} : Time(std::chrono::nanoseconds(count) + shift_);
   }
   std::string_view text(size_t limit) {

@@ -10,6 +10,7 @@ namespace {
 constexpr uint8_t kRecord = 1;
 constexpr uint8_t kMarkRounds = 2;
 constexpr uint8_t kLast = 1;
+constexpr int64_t kMostNanoseconds = INT64_MAX / 4;  // 73 years: what is added of such stays a number
 
 Status broken_piece(int rank, const char* what) {
   return {Code::kPeerLost, fmt::format("rank {} sent {} that breaks the protocol", rank, what), rank};
@@ -18,7 +19,9 @@ Status broken_piece(int rank, const char* what) {
 void put_moment(WireWriter& writer, SteadyClock::time_point time) { writer.i64(time.time_since_epoch().count()); }
 
 SteadyClock::time_point get_moment(WireReader& reader) {
-  return SteadyClock::time_point(std::chrono::nanoseconds(reader.i64()));
+  const int64_t count = reader.i64();
+  if (count < 0 || count > kMostNanoseconds) reader.fail();
+  return SteadyClock::time_point(std::chrono::nanoseconds(count));
 }
 
 }  // namespace
@@ -63,8 +66,10 @@ Result<TimelinePiece> decode_timeline_piece(std::span<const std::byte> body, int
   const uint8_t flags = reader.u8();
   TimelinePiece piece;
   piece.last = flags == kLast;
-  piece.shift = std::chrono::nanoseconds(reader.i64());
-  if (!reader.ok() || flags > kLast) return broken_piece(rank, "a piece of timeline");
+  const int64_t shift = reader.i64();
+  const bool possible = shift >= -kMostNanoseconds && shift <= kMostNanoseconds;
+  if (!reader.ok() || flags > kLast || !possible) return broken_piece(rank, "a piece of timeline");
+  piece.shift = std::chrono::nanoseconds(shift);
   const std::span<const std::byte> rest = reader.rest();
   piece.records.assign(rest.begin(), rest.end());
   return piece;

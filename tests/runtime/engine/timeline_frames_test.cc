@@ -47,6 +47,13 @@ TEST_CASE("a timeline's frames travel unchanged, and what is cut off is refused 
   CHECK(piece.records == sent.records);
   const std::vector<std::byte> bytes = encode(sent);
   require_whole(std::span(bytes).first(9), decode_timeline_piece);
+  for (const auto impossible : {std::chrono::nanoseconds::max(), std::chrono::nanoseconds::min()}) {
+    sent.shift = impossible;
+    CHECK_THAT(decode_timeline_piece(encode(sent), 3).status().sentence(), Contains("rank 3 sent a piece of timeline"));
+    const SteadyClock::time_point moment{impossible};
+    CHECK_FALSE(decode_clock_ask(encode_clock_ask(moment), 3).ok());
+    CHECK_FALSE(decode_clock_answer(encode(ClockAnswer{kAsked, moment}), 3).ok());
+  }
   std::vector<std::byte> unknown = encode(TimelineSwitch{});
   unknown[0] = std::byte{0x80};
   CHECK_THAT(decode_timeline_switch(unknown, 3).status().sentence(), Contains("rank 3 sent a timeline switch"));
