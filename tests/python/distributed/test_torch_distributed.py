@@ -34,6 +34,12 @@ def torchrun(program, *arguments, **how):
     return launch(launcher, [], program, *arguments, **how)
 
 
+def restarting_torchrun(program, *arguments, **how):
+    """The same, where all ranks are started once more after one has failed."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "1", "--nproc-per-node"]
+    return launch(launcher, [], program, *arguments, **how)
+
+
 def hvdrun(program, *arguments, **how):
     """The same with hvdrun."""
     return launch([HVDRUN, "-np"], [sys.executable], program, *arguments, **how)
@@ -101,6 +107,10 @@ def test_what_one_rank_alone_is_refused_shifts_nothing_and_what_has_no_numbers_i
 
 def test_tensors_on_a_device_that_no_pointer_reaches_go_by_the_host():
     assert torchrun("devices.py", ranks=3).count("ok") == 3
+
+
+def test_ranks_meet_after_a_restart_of_which_one_died_before_it_came():
+    assert restarting_torchrun("restarted.py").splitlines() == ["attempt 1: 2 ranks"] * 2
 
 
 @pytest.mark.parametrize("launcher, wrapper", [(torchrun, "ddp"), (hvdrun, "fsdp")], ids=["torchrun, ddp", "hvdrun, fsdp"])

@@ -3,8 +3,10 @@
 import os
 import secrets
 import sys
+import threading
+import time
 from datetime import timedelta
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 from rueda import session
 from rueda.store import SessionOptions
@@ -50,19 +52,76 @@ def join_job(options: Any) -> bool:
     return began
 
 
+class _Generations:
+    """The jobs that ranks begin through one store, one after the other. It may keep what earlier ones left: of groups that were
+    destroyed, of processes that were started again, of fewer ranks or more. So rank 0 opens a generation, the others sign it, and
+    it begins once all have; one that cannot be ours was signed by our number, or has begun, before we came."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: float):
+        self._store, self._rank, self._size = store, rank, size
+        self._timeout = timeout
+        self._end = time.monotonic() + timeout
+        self._longest_pause = 0.02 + size / 20000  # seconds; thousands of ranks look at one store
+
+    def open(self) -> str:
+        """For rank 0: the prefix of a new generation that all ranks have signed."""
+        number = self._store.add("rueda/generations", 1)
+        for earlier in range(number - 1, 0, -1):  # who waits in one is to look for this one
+            if self._store.check([f"rueda/{earlier}/begun"]):
+                break
+            self._store.set(f"rueda/{earlier}/begun", "never")
+        self._store.set(f"rueda/{number}/open", "yes")
+        self._await([f"rueda/{number}/signed/{rank}" for rank in range(1, self._size)], number)
+        self._store.set(f"rueda/{number}/begun", "yes")
+        return f"rueda/{number}/"
+
+    def sign(self) -> str:
+        """For the others: the prefix of a generation that has begun and is ours."""
+        number = max(self._store.add("rueda/generations", 0), 1)
+        while not self._begins(number):
+            number += 1
+        return f"rueda/{number}/"
+
+    def _begins(self, number: int) -> bool:
+        self._await([f"rueda/{number}/open"], None)
+        begun = f"rueda/{number}/begun"
+        if self._store.check([begun]) or self._store.add(f"rueda/{number}/signed/{self._rank}", 1) > 1:
+            return False
+        self._await([begun], number)
+        return self._store.get(begun) == b"yes"
+
+    def _await(self, keys: List[str], number: Optional[int]) -> None:
+        """TimeoutError: some of the keys never came. number: of the generation that ranks are to sign; None: rank 0 is to open it."""
+        pause = 0.001
+        while keys and not self._store.check(keys):
+            if time.monotonic() >= self._end:
+                raise TimeoutError(f"init_process_group('rueda'): rank {self._rank} of {self._size} waited for {self._timeout} s; "
+                                   f"{self._missing(number)} did not come")  # fmt: skip
+            _never.wait(pause)
+            pause = min(2 * pause, self._longest_pause)
+
+    def _missing(self, number: Optional[int]) -> str:
+        others = range(1, self._size) if number is not None else ()
+        missing = [str(rank) for rank in others if not self._store.check([f"rueda/{number}/signed/{rank}"])] or ["0"]
+        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+        return f"rank{'s' * (len(missing) > 1)} {', '.join(missing[:_MOST_NAMED])}{more}"
+
+
+_never = threading.Event()
+_MOST_NAMED = 16
+
+
 def _meet(options: Any) -> SessionOptions:
-    """How ranks meet through PyTorch's store, which keeps what earlier groups of these processes left in it: each process
-    counts its own turns, and all have the same number."""
-    rank, store = options.group_rank, options.store
-    turn = store.add(f"rueda/turn/{rank}", 1)
-    ours = _TorchStore(store, f"rueda/{turn}/")
+    """How ranks meet through PyTorch's store."""
+    rank, size, timeout = options.group_rank, options.group_size, options.timeout.total_seconds()
+    generations = _Generations(options.store, rank, size, timeout)
+    ours = _TorchStore(options.store, generations.open() if rank == 0 else generations.sign())
     if rank == 0:
         ours.set("key", secrets.token_bytes(32))
-    timeout = options.timeout.total_seconds()
     key = ours.get("key", timeout)
     if key is None:
-        raise TimeoutError(f"init_process_group('rueda'): rank 0 did not come within {timeout} s")
-    return SessionOptions(rank, options.group_size, ours, key, timeout)
+        raise TimeoutError(f"init_process_group('rueda'): rank {rank}: rank 0 has left in the middle")
+    return SessionOptions(rank, size, ours, key, timeout)
 
 
 def require_alone() -> None:

@@ -1,0 +1,67 @@
+"""How ranks of torch.distributed's default group agree on a generation of keys, whatever the store holds of earlier ones."""
+
+import re
+import threading
+
+import pytest
+import torch.distributed as dist
+
+from rueda.torch.meeting import _Generations
+
+
+def meet(store, size):
+    """What ranks that come at the same time agree on."""
+    found = [None] * size
+
+    def come(rank):
+        generations = _Generations(store, rank, size, 60.0)
+        found[rank] = generations.open() if rank == 0 else generations.sign()
+
+    threads = [threading.Thread(target=come, args=(rank,)) for rank in range(size)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 1, found
+    return found[0]
+
+
+def leave_behind(store, size, rank, timeout=0.0):
+    """What a rank does that dies, or gives up, before the others came."""
+    generations = _Generations(store, rank, size, timeout)
+    with pytest.raises(TimeoutError) as caught:
+        generations.open() if rank == 0 else generations.sign()
+    return str(caught.value)
+
+
+def test_ranks_meet_again_and_again_in_a_generation_of_their_own():
+    store = dist.HashStore()
+    assert [meet(store, 3) for _ in range(4)] == [f"rueda/{number}/" for number in (1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize("gone", [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 0, 1]], ids=str)
+def test_ranks_that_were_started_more_often_than_others_meet_them(gone):
+    store = dist.HashStore()
+    for rank in gone:
+        leave_behind(store, 3, rank)
+    meet(store, 3)
+    meet(store, 3)
+
+
+@pytest.mark.parametrize("before, after", [(2, 4), (4, 2), (1, 3), (3, 1)])
+def test_jobs_of_more_and_of_fewer_ranks_follow_one_another(before, after):
+    store = dist.HashStore()
+    meet(store, before)
+    leave_behind(store, before + 1, 0)
+    meet(store, after)
+    meet(store, before)
+
+
+def test_who_is_missing_is_told_by_those_who_waited():
+    store = dist.HashStore()
+    nobody = leave_behind(store, 3, 2)
+    assert nobody == "init_process_group('rueda'): rank 2 of 3 waited for 0.0 s; rank 0 did not come"
+    assert leave_behind(store, 3, 0).endswith("rank 0 of 3 waited for 0.0 s; ranks 1, 2 did not come")
+    assert leave_behind(store, 3, 2).endswith("rank 1 did not come")
+    many = leave_behind(dist.HashStore(), 100, 0)
+    assert re.search(r"ranks 1, 2, .*, 16 and 83 more did not come$", many)
