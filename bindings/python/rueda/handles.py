@@ -105,10 +105,10 @@ class Handle:
         """Replaces how the result is made, before anybody waits."""
         self._finish = finish
 
-    def also(self, finish: Callable[["Handle"], Any]) -> None:
-        """Adds to how the result is made, before anybody waits: `finish` comes last, and makes it."""
-        before = self._finish
-        self._finish = finish if before is None else lambda handle: (before(handle), finish(handle))[1]
+    def also(self, finish: Callable[["Handle", Any], Any]) -> None:
+        """Adds to how the result is made, before anybody waits: `finish` gets what was made by then, and makes it."""
+        before, loan = self._finish, self._loan
+        self._finish = lambda handle: finish(handle, loan if before is None else before(handle))
 
     def surrender(self) -> int:
         """The number of the finished operation, 0 if it was given up before; whoever gets it releases it. For `finish`."""

@@ -47,7 +47,7 @@ def start_in_place(session: Session, kind: int, tensor: torch.Tensor, argument: 
 
 def _start_through_host(session: Session, kind: int, tensor: torch.Tensor, *rest: Any) -> Handle:
     """The same for a tensor on a device that the library does not reach: by a copy on the host, and back."""
-    copy = tensor.detach().cpu()
+    copy = tensors.on_host(tensor)
     handle = start_in_place(session, kind, copy, *rest)
     handle.then(lambda _: tensor.detach().copy_(copy))
     return handle
@@ -57,7 +57,7 @@ def start_new(session: Session, kind: int, tensor: torch.Tensor, argument: int, 
               codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> Handle:
     """Enqueues an operation whose result is a new tensor of the shape of `tensor`."""
     tensors.require_strided(tensor)
-    source, extents = tensors.dense(tensor.detach().cpu())
+    source, extents = tensors.dense(tensors.on_host(tensor))
     output = torch.empty_like(source)
     number = _start(session.pointer, kind, source.data_ptr(), output.data_ptr(), tensors.dtype_number(source, kind),
                     len(extents), extents, argument, name, process_set, codec, prescale, postscale)  # fmt: skip
@@ -74,9 +74,9 @@ def start_group(kind: int, inputs: Sequence[torch.Tensor], replace: bool, argume
     for tensor in inputs:
         tensors.require_strided(tensor)
         if replace:
-            extents, source = tensors.in_place(tensor), tensor.detach().cpu()
+            extents, source = tensors.in_place(tensor), tensors.on_host(tensor)
         else:
-            source, extents = tensors.dense(tensor.detach().cpu())
+            source, extents = tensors.dense(tensors.on_host(tensor))
         sources.append(source)
         results.append(source if replace else torch.empty_like(source))
         views.append((source.data_ptr(), tensors.dtype_number(source, kind), extents))

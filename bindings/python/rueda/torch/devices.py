@@ -29,11 +29,19 @@ class Places:
         require_numbers(self._what, tensor)
         return tensor.detach().cpu()  # where it lies on the host, it itself
 
-    def to_write(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The place of one that the operation changes, or fills."""
+    def to_change(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The place of one that the operation reads and writes."""
         place = self.to_read(tensor)
         if not tensor.is_cpu:
             self._copies.append((tensor, place))
+        return place
+
+    def to_fill(self, tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
+        """The place of one that the operation writes, after what it reads from `source`."""
+        if tensor.is_cpu or tensor.device != source.device or tensor.is_meta:
+            return self.to_change(tensor)
+        place = torch.empty_like(tensor, device="cpu")  # the copy of `source` has waited for the device
+        self._copies.append((tensor, place))
         return place
 
     def filled_by(self, handle: Handle) -> Handle:
@@ -42,7 +50,7 @@ class Places:
             handle.also(self._copy_back)
         return handle
 
-    def _copy_back(self, handle: Handle) -> None:
+    def _copy_back(self, handle: Handle, result: Any) -> None:
         for tensor, place in self._copies:
             tensor.detach().copy_(place)
 

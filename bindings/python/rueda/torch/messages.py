@@ -33,7 +33,7 @@ def send_async(tensor: torch.Tensor, dst: int, name: Optional[str] = None,
 
     ValueError: `dst` is this rank, or none of the set.
     """
-    source, _ = tensors.dense(tensor.detach().cpu())
+    source, _ = tensors.dense(tensors.on_host(tensor))
     handle = start_message(current(), SEND, source, dst, operations.encode_name(name), id_of(process_set))
     handle.then(lambda _: tensor)
     return handle
@@ -51,7 +51,7 @@ def recv_async(tensor: torch.Tensor, src: int, name: Optional[str] = None,
     ValueError: `src` is this rank, or none of the set; memory that is not dense.
     """
     tensors.in_place(tensor)
-    place = tensor.detach().cpu()
+    place = tensors.on_host(tensor)
     handle = start_message(current(), RECV, place, src, operations.encode_name(name), id_of(process_set))
     tensors.count_change(tensor)
     handle.then(lambda _: tensor if tensor.is_cpu else tensor.detach().copy_(place))

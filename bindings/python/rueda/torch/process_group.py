@@ -25,6 +25,7 @@ from rueda.torch import callbacks, devices, graphs, monitored_barrier, tensors
 from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
 from rueda.torch.meeting import join_job, require_alone
 from rueda.torch.messages import start_message
+from rueda.torch.sparse import History, start_sparse
 from rueda.torch.work import Completer, RuedaWork
 
 _OPS = {
@@ -51,9 +52,15 @@ def create(options: Any) -> "RuedaGroup":
     return RuedaGroup(options.group_rank, options.group_size, ranks, "all", options.store, owns_session=began)
 
 
+def _read(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor that is only read as one row of elements."""
+    tensors.require_strided(tensor)
+    return tensors.resolved(tensor.detach()).contiguous().view(-1)
+
+
 def _flat(tensor: torch.Tensor) -> torch.Tensor:
     """A contiguous tensor as one row of elements; ValueError: it is not contiguous."""
-    tensors.require_strided(tensor)
+    tensors.in_place(tensor)
     if not tensor.is_contiguous():
         raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())} is not contiguous")
     return tensor.detach().view(-1)
@@ -75,7 +82,8 @@ def _operator(options: Any) -> int:
     for known, number in _OPS.items():
         if wanted == known:
             return number
-    raise ValueError(f"reduce operator {wanted} is not supported; {', '.join(known.name for known in _OPS)} are")
+    name = next((name for name, other in ReduceOp.RedOpType.__members__.items() if wanted == other), wanted)
+    raise ValueError(f"reduce operator {name} is not supported; {', '.join(known.name for known in _OPS)} are")
 
 
 def _as_list(value: Any) -> List[Any]:
@@ -202,7 +210,7 @@ class RuedaGroup(ProcessGroup):
         if splits is not None and len(splits) != self._own_size:
             raise ValueError(f"{len(splits)} input splits, the group has {self._own_size} ranks")
         places = devices.Places(_ROWS[kind])
-        source, output = places.to_read(source), places.to_write(output)
+        source, output = places.to_read(source), places.to_fill(output, source)
         if _overlap(source, output):  # FSDP gathers from a part of what it gathers into
             source = source.clone()
         number = lib.rueda_py_start_rows(
@@ -217,6 +225,8 @@ class RuedaGroup(ProcessGroup):
             op = operations.Sum if opts is None else _operator(opts)
             for tensor in results:
                 devices.require_numbers("all_reduce", tensor)
+            if len(results) == 1 and results[0].is_sparse:
+                return self._sparse(name, results[0], op)
             if len(results) == 1:
                 return start_in_place(session.current(), ALLREDUCE, results[0], op, encode_name(name), id_of(self._set))
             return start_group(ALLREDUCE, results, True, op, name, self._set, CODEC_NONE, 1.0, 1.0)
@@ -224,6 +234,15 @@ class RuedaGroup(ProcessGroup):
         return self._work(start, results)
 
     allreduce_coalesced = allreduce
+
+    def _sparse(self, name: Optional[str], tensor: torch.Tensor, op: int) -> Handle:
+        def finish(_: Handle, reduced: torch.Tensor) -> None:
+            with torch.no_grad():
+                tensor.copy_(reduced)
+
+        handle = start_sparse(tensor, name, op, self._set, History())
+        handle.also(finish)
+        return handle
 
     def broadcast(self, values: Any, opts: Any = None) -> RuedaWork:
         results = _as_list(values)
@@ -241,7 +260,7 @@ class RuedaGroup(ProcessGroup):
 
         def start(name: Optional[str]) -> Handle:
             here, places = session.current(), devices.Places("reduce")
-            flat = places.to_write(_flat(results[0]))
+            flat = places.to_change(_flat(results[0]))
             number = lib.rueda_py_start_reduce(
                 here.pointer, flat.data_ptr(), flat.data_ptr(), tensors.dtype_number(flat), 1, flat.shape, _operator(opts),
                 self._job_rank(opts.rootRank), encode_name(name), id_of(self._set))  # fmt: skip
@@ -250,7 +269,7 @@ class RuedaGroup(ProcessGroup):
         return self._work(start, results)
 
     def all_gather_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> RuedaWork:
-        return self._work(lambda name: self._rows(name, ALLGATHER, _flat(source), _flat(output)), [output])
+        return self._work(lambda name: self._rows(name, ALLGATHER, _read(source), _flat(output)), [output])
 
     _allgather_base = all_gather_single
 
@@ -258,7 +277,7 @@ class RuedaGroup(ProcessGroup):
         source = _as_list(sources)[0]
         parts = list(outputs) if isinstance(outputs[0], torch.Tensor) else list(outputs[0])
         flat = torch.empty(source.numel() * self._own_size, dtype=source.dtype)
-        return self._work(lambda name: self._rows(name, ALLGATHER, _flat(source), flat), [parts],
+        return self._work(lambda name: self._rows(name, ALLGATHER, _read(source), flat), [parts],
                           lambda: _copy_parts(parts, flat))  # fmt: skip
 
     def allgather_coalesced(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
@@ -281,7 +300,7 @@ class RuedaGroup(ProcessGroup):
         return start_in_place(session.current(), ALLREDUCE, torch.zeros(1), operations.Sum, encode_name(name), id_of(self._set))
 
     def reduce_scatter_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> RuedaWork:
-        return self._work(lambda name: self._rows(name, REDUCESCATTER, _flat(source), _flat(output), None, _operator(opts)),
+        return self._work(lambda name: self._rows(name, REDUCESCATTER, _read(source), _flat(output), None, _operator(opts)),
                           [output])  # fmt: skip
 
     _reduce_scatter_base = reduce_scatter_single
@@ -304,7 +323,7 @@ class RuedaGroup(ProcessGroup):
             received = list(output_splits)
             if received and (len(received) != self._own_size or sum(received) != output.shape[0]):
                 raise ValueError(f"output splits {received}: the group has {self._own_size} ranks, the output {output.shape[0]} rows")
-            handle = self._rows(name, ALLTOALL, _matrix(source), _matrix(output), list(input_splits) or None)
+            handle = self._rows(name, ALLTOALL, _matrix(source, _read), _matrix(output, _flat), list(input_splits) or None)
             return self._expecting(handle, received or [output.shape[0] // self._own_size] * self._own_size)
 
         return self._work(start, [output])
@@ -322,7 +341,7 @@ class RuedaGroup(ProcessGroup):
     def _expecting(self, handle: Handle, sizes: Sequence[int], then: Callable[[], None] = lambda: None) -> Handle:
         """The handle of an all-to-all, which fails where other ranks sent other numbers of rows than these; else calls `then`."""
 
-        def finish(handle: Handle) -> None:
+        def finish(handle: Handle, _: Any) -> None:
             sent = received_splits(handle.number, self._own_size)
             if list(sent) != list(sizes):
                 raise ValueError(f"all_to_all: the ranks of the group sent {list(sent)} rows to rank {self._own_rank}, whose output "
@@ -336,13 +355,13 @@ class RuedaGroup(ProcessGroup):
         source, root = _as_list(sources)[0], opts.rootRank
         parts = list(outputs[0]) if root == self._own_rank else []
         flat = torch.empty(source.numel() * len(parts), dtype=source.dtype)
-        return self._work(lambda name: self._rows(name, GATHER, _flat(source), flat, None, self._job_rank(root)), [parts],
+        return self._work(lambda name: self._rows(name, GATHER, _read(source), flat, None, self._job_rank(root)), [parts],
                           lambda: _copy_parts(parts, flat))  # fmt: skip
 
     def scatter(self, outputs: Any, sources: Any, opts: Any) -> RuedaWork:
         output, root = _as_list(outputs)[0], opts.rootRank
         whole = torch.cat([source.detach().reshape(-1) for source in sources[0]]) if root == self._own_rank else output
-        return self._work(lambda name: self._rows(name, SCATTER, _flat(whole), _flat(output), None, self._job_rank(root)), [output])
+        return self._work(lambda name: self._rows(name, SCATTER, _read(whole), _flat(output), None, self._job_rank(root)), [output])
 
     def barrier(self, opts: Any = None) -> RuedaWork:
         return self._work(self._barrier, [])
@@ -360,7 +379,7 @@ class RuedaGroup(ProcessGroup):
         several may be in flight."""
         with self._messages.take((kind, peer, tag)) as number:
             places = devices.Places("send" if kind == SEND else "recv")
-            place = (places.to_read if kind == SEND else places.to_write)(_flat(tensor))
+            place = (places.to_read if kind == SEND else places.to_change)(_flat(tensor))
             name = f"torch.distributed.{self._identity}.{tag}.{number}".encode()
             return places.filled_by(start_message(session.current(), kind, place, self._job_rank(peer), name, id_of(self._set)))
 
@@ -379,10 +398,9 @@ class RuedaGroup(ProcessGroup):
         raise NotImplementedError("recv() without src: a receiver of Rueda's names its sender")
 
 
-def _matrix(tensor: torch.Tensor) -> torch.Tensor:
-    """A contiguous tensor as rows: its own along dimension 0."""
-    flat = _flat(tensor)
-    return flat.view(tensor.shape[0], math.prod(tensor.shape[1:])) if tensor.dim() > 1 else flat
+def _matrix(tensor: torch.Tensor, flat: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """What `flat` makes of a tensor as rows: its own along dimension 0."""
+    return flat(tensor).view(tensor.shape[0], math.prod(tensor.shape[1:])) if tensor.dim() > 1 else flat(tensor)
 
 
 graphs.leave_alone(RuedaGroup)

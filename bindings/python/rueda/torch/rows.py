@@ -23,7 +23,7 @@ from rueda.torch import tensors
 def _rows(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor on the host, contiguous, with at least one dimension."""
     tensors.require_strided(tensor)
-    source = tensors.resolved(tensor.detach()).cpu().contiguous()
+    source = tensors.resolved(tensors.on_host(tensor)).contiguous()
     return source.reshape(1) if source.dim() == 0 else source
 
 
@@ -140,7 +140,7 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
     place = process_set.rank()
     first = place * whole + min(place, extra)
     last = first + whole + (place < extra)
-    memory, result = tensor.detach().cpu(), tensor.detach()[first:last]
+    memory, result = tensors.on_host(tensor), tensor.detach()[first:last]
     own = memory[first:last]
     number = lib.rueda_py_start_rows(
         session.pointer, REDUCESCATTER, memory.data_ptr(), tensors.dtype_number(tensor, REDUCESCATTER), tensor.dim(), tensor.shape,

@@ -49,9 +49,12 @@ def _broadcast_all(named: Iterable[Tuple[str, torch.Tensor]], root_rank: int, pr
 def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = global_process_set) -> None:
     """Overwrites the parameters of every rank with the root's.
 
-    params: a state_dict(), named_parameters(), or nested dicts and lists of tensors, the same on all ranks.
+    params: a state_dict(), named_parameters(), or nested dicts and lists of tensors, the same on all ranks. ValueError: none of
+    these.
     """
     root_rank = root_of(root_rank)
+    if not isinstance(params, Iterable):
+        raise ValueError(f"params is a {type(params).__name__}; state_dict() or named_parameters() of it is needed")
     if not isinstance(params, (dict, list, tuple)):
         params = list(params)
     space = current().next_name_space("broadcast_parameters", ranks_of(process_set))

@@ -68,6 +68,13 @@ def in_place(tensor: torch.Tensor) -> Sequence[int]:
     return extents
 
 
+def on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor on the host, itself where it lies there, with no history. ValueError: it has no numbers anywhere."""
+    if tensor.is_meta:
+        raise ValueError(f"the tensor of shape {list(tensor.shape)} is on {tensor.device}, where it has no numbers")
+    return tensor.detach().cpu()
+
+
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor with the numbers in its memory that it shows: PyTorch conjugates and negates some only when they are read."""
     return tensor.resolve_conj().resolve_neg() if tensor.is_conj() or tensor.is_neg() else tensor

@@ -163,7 +163,7 @@ class RuedaWork(Work):
                 self._handle = start(begun.name)
             self.begun = begun
             if finish is not None:
-                self._handle.also(lambda _: finish())
+                self._handle.also(lambda *_: finish())
         except (RuntimeError, ValueError) as error:
             self._error = errors.copy_of(error)
 

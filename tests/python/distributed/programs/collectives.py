@@ -175,6 +175,34 @@ def check_messages(rank, size):
     assert torch.equal(received, full((rank - 1) % size))
 
 
+def check_what_is_only_read_may_have_gaps(rank, size):
+    column = torch.stack([full(rank, size), full(-1, size)], dim=1)[:, 0]
+    assert not column.is_contiguous()
+    gathered, parts = full(0, size * size), [full(0, size) for _ in range(size)]
+    dist.all_gather_single(gathered, column) if hasattr(dist, "all_gather_single") else dist.all_gather_into_tensor(gathered, column)
+    dist.all_gather(parts, column)
+    wanted = torch.arange(float(size)).repeat_interleave(size)
+    assert torch.equal(gathered, wanted) and torch.equal(torch.cat(parts), wanted)
+    swapped, own = full(0, size), full(0, 1)
+    dist.all_to_all_single(swapped, column)
+    assert torch.equal(swapped, torch.arange(float(size)))
+    dist._reduce_scatter_base(own, column)
+    assert own == sum(range(size))
+
+
+def check_sparse_tensors(rank, size):
+    """Each rank has two entries, one of which all ranks have."""
+    tensor = torch.sparse_coo_tensor([[0, rank + 1]], [1.0, 10.0], (size + 2,))
+    dist.all_reduce(tensor)
+    assert tensor.to_dense().tolist() == [size] + [10.0] * size + [0.0]
+    tensor = torch.sparse_coo_tensor([[rank]], [[1.0, 2.0]], (size, 2))
+    future = dist.all_reduce(tensor, op=dist.ReduceOp.AVG, async_op=True).get_future()
+    assert torch.allclose(future.wait()[0].to_dense(), torch.tensor([[1.0, 2.0]] * size) / size)
+    refused(lambda: dist.all_reduce(tensor, op=dist.ReduceOp.MAX), "Average or Sum")
+    refused(lambda: dist.broadcast(tensor, 0), "sparse")
+    refused(lambda: dist.all_reduce(full(1), op=dist._make_nccl_premul_sum(2.0)), "operator PREMUL_SUM is not supported")
+
+
 def check_the_rest(rank, size):
     tensor = full(rank)
     dist.broadcast(tensor, src=1)
@@ -217,6 +245,8 @@ def main():
             check_failed_works_are_freed_at_once(rank, size)
             check_works_that_nobody_holds(rank, size)
             check_messages(rank, size)
+            check_what_is_only_read_may_have_gaps(rank, size)
+            check_sparse_tensors(rank, size)
             check_the_rest(rank, size)
         check_after = begin_what_outlives_the_group(size)
         dist.destroy_process_group()

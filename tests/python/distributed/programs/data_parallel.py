@@ -142,6 +142,31 @@ def full(model):
         return [parameter.detach().clone() for parameter in model.parameters()]
 
 
+class Lookup(torch.nn.Module):
+    """Its embedding has sparse gradients, and the layer behind it dense ones."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.table, self.last = torch.nn.Embedding(10, 4, sparse=True), torch.nn.Linear(4, 2)
+
+    def forward(self, words):
+        return self.last(self.table(words)).square().mean()
+
+
+def check_sparse_gradients():
+    words = [torch.tensor([[1, 2, 2], [3, 4, 5]]), torch.tensor([[2, 7, 7], [0, 1, 9]])]
+    rank, plain, ours = dist.get_rank(), Lookup(), DistributedDataParallel(Lookup(), **BUCKETS)
+    for model, parts in ((plain, words), (ours, words[rank : rank + 1])):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            for part in parts:
+                (model(part) / len(parts)).backward()
+            optimizer.step()
+    assert close(ours.parameters(), plain.parameters())
+
+
 def sharded(**how):
     return FullyShardedDataParallel(make_model(), auto_wrap_policy=ModuleWrapPolicy({torch.nn.Linear}), use_orig_params=True,
                                     device_id=torch.device("cpu"), **how)  # fmt: skip
@@ -171,6 +196,7 @@ def main():
     check_gradients_as_views()
     check_compressed()
     check_uneven_inputs()
+    check_sparse_gradients()
     check_sharded()
     check_sharded_norm_and_state()
     check_no_sync(sharded())
