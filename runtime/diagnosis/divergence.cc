@@ -101,6 +101,11 @@ class Comparison {
     if (lines.empty()) lines = waiting_join();
     if (lines.empty()) lines = {nothing_waits()};
     if (std::string silent = silent_ranks(); !silent.empty()) lines.push_back(std::move(silent));
+    for (const RankDump& dump : dumps_) {
+      if (dump.left_out > 0)
+        lines.push_back(
+            fmt::format("rank {} has {} more operations than there was room for", dump.rank, dump.left_out));
+    }
     return lines;
   }
 

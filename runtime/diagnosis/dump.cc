@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/printable.h"
 #include "runtime/diagnosis/set_words.h"
 
 namespace rueda::core {
@@ -55,7 +56,7 @@ double unix_now() { return seconds(std::chrono::system_clock::now().time_since_e
 
 std::string DumpedOp::describe() const {
   std::string text = kind;
-  if (!name.empty()) text += fmt::format(" \"{}\"", name);
+  if (!name.empty()) text += fmt::format(" \"{}\"", printable(name));
   if (!dtype.empty() && kind != name_of(OpKind::kJoin)) text += fmt::format(" ({}, {} elements)", dtype, count);
   return text;
 }
@@ -94,9 +95,9 @@ std::vector<DumpedOp> dumped(std::span<const OpRecord> records, const std::funct
 }
 
 std::string to_json(const RankDump& dump) {
-  Json json = {{"format", kFormat},     {"job", dump.job},          {"epoch", dump.epoch}, {"rank", dump.rank},
-               {"size", dump.size},     {"host", dump.host},        {"pid", dump.pid},     {"taken", dump.taken},
-               {"status", dump.status}, {"activity", dump.activity}};
+  Json json = {{"format", kFormat},     {"job", dump.job},           {"epoch", dump.epoch},      {"rank", dump.rank},
+               {"size", dump.size},     {"host", dump.host},         {"pid", dump.pid},          {"taken", dump.taken},
+               {"status", dump.status}, {"activity", dump.activity}, {"left_out", dump.left_out}};
   json["process_sets"] = Json::array();
   for (const DumpedSet& set : dump.sets) {
     json["process_sets"].push_back({{"number", set.number}, {"name", set.name}, {"ranks", set.ranks}});
@@ -104,6 +105,20 @@ std::string to_json(const RankDump& dump) {
   json["operations"] = Json::array();
   for (const DumpedOp& op : dump.operations) json["operations"].push_back(to_json(op));
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string to_json_within(RankDump dump, size_t most) {
+  std::string json = to_json(dump);
+  while (json.size() > most && !dump.operations.empty()) {
+    const size_t count = dump.operations.size() - dump.operations.size() * most / json.size() / 2;
+    size_t left = count;
+    std::erase_if(dump.operations,
+                  [&left](const DumpedOp& op) { return op.state >= OpState::kFinished && left > 0 && left-- > 0; });
+    dump.operations.resize(dump.operations.size() - left);
+    dump.left_out += count;
+    json = to_json(dump);
+  }
+  return json;
 }
 
 Result<RankDump> dump_from_json(std::string_view text) {
@@ -120,6 +135,7 @@ Result<RankDump> dump_from_json(std::string_view text) {
     dump.taken = json.at("taken").get<double>();
     dump.status = json.at("status").get<std::string>();
     dump.activity = json.at("activity").get<std::string>();
+    dump.left_out = json.at("left_out").get<uint64_t>();
     for (const Json& set : json.at("process_sets")) {
       dump.sets.push_back({set.at("number").get<uint32_t>(), set.at("name").get<std::string>(),
                            set.at("ranks").get<std::vector<int>>()});

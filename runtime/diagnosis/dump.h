@@ -49,6 +49,7 @@ struct RankDump {
   std::string activity;         ///< what the program says it is doing; empty: it was not asked, or did not say
   std::vector<DumpedSet> sets;  ///< by number, without that of all ranks
   std::vector<DumpedOp> operations;
+  uint64_t left_out = 0;  ///< operations that there was no room for, see to_json_within
   /// ` of process set "trio" (ranks 0-2)`; empty for that of all ranks.
   std::string of_set(uint32_t set_number) const;
 };
@@ -59,6 +60,9 @@ std::vector<DumpedOp> dumped(std::span<const OpRecord> records, const std::funct
 double unix_now();
 
 std::string to_json(const RankDump& dump);
+/// As JSON of at most `most` bytes, as far as leaving operations out makes it so: the oldest that are over, then the
+/// youngest in flight.
+std::string to_json_within(RankDump dump, size_t most);
 /// kInvalidArgument: it is no dump.
 Result<RankDump> dump_from_json(std::string_view text);
 

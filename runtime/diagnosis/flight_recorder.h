@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "runtime/base/mutex.h"
@@ -9,10 +10,10 @@
 namespace rueda::core {
 
 /// The last operations of a rank, in memory that is taken once. A new one takes the place of the oldest that is over;
-/// only where all places are held by operations in flight does it take that of the oldest of these. Any thread.
+/// where all places are held by operations in flight it has memory of its own until it is over. Any thread.
 class FlightRecorder {
  public:
-  /// Names a record; one that has lost its place is no longer found.
+  /// Names a record; one whose operation is over, and has lost its place, is no longer found.
   using Id = uint64_t;
   static constexpr size_t kCapacity = 1024;
 
@@ -24,9 +25,11 @@ class FlightRecorder {
   void update(const Range& range, IdOf&& id_of, Change&& change) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     for (const auto& element : range) {
-      const Id id = id_of(element);
-      OpRecord& record = places_[id % places_.size()];
-      if (record.number == id / places_.size()) change(record, element);
+      OpRecord* const record = find(id_of(element));
+      if (record == nullptr) continue;
+      const bool was_over = record->over();
+      change(*record, element);
+      if (!was_over && record->over()) note_over(*record);
     }
   }
   /// What is remembered, in the order of enqueueing.
@@ -38,13 +41,19 @@ class FlightRecorder {
   };
   std::optional<Running> longest_running() const RUEDA_EXCLUDES(mutex_);
   size_t capacity() const { return places_.size(); }
-  size_t bytes() const { return places_.size() * sizeof(OpRecord); }
+  size_t bytes() const RUEDA_EXCLUDES(mutex_);
 
  private:
   size_t free_place() RUEDA_REQUIRES(mutex_);
+  OpRecord* find(Id id) RUEDA_REQUIRES(mutex_);
+  void note_over(OpRecord& record) RUEDA_REQUIRES(mutex_);
+  template <typename Visit>
+  void visit(Visit&& one) const RUEDA_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::vector<OpRecord> places_;  ///< elements under mutex_; the vector itself never changes
+  std::unordered_map<uint64_t, OpRecord> more_ RUEDA_GUARDED_BY(mutex_);  ///< in flight, by number
+  size_t held_ RUEDA_GUARDED_BY(mutex_) = 0;                              ///< places whose operations are in flight
   uint64_t begun_ RUEDA_GUARDED_BY(mutex_) = 0;
   size_t next_ RUEDA_GUARDED_BY(mutex_) = 0;
 };

@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/log.h"
+#include "runtime/base/printable.h"
 #include "runtime/diagnosis/dump_file.h"
 #include "runtime/diagnosis/prometheus.h"
 #include "runtime/engine/engine.h"
+#include "runtime/rendezvous/store.h"
 
 namespace rueda::core {
 namespace {
@@ -180,7 +182,7 @@ void Engine::record_error() {
 }
 
 void Engine::give_dump(int64_t number) {
-  const Status given = dumps_->give(number, to_json(dump()));
+  const Status given = dumps_->give(number, to_json_within(dump(), kMaxValueBytes));
   if (!given.ok())
     log(LogLevel::kInfo, "rank {}: the flight record could not be handed over: {}", plan_.rank, given.sentence());
 }
@@ -220,7 +222,7 @@ void Engine::look_for_late_batch(SteadyClock::time_point now) {
   const std::chrono::nanoseconds age = now - first.when[static_cast<size_t>(OpState::kStarted)];
   if (team == nullptr || !late_watch_.due(first.number, age)) return;
   std::string what = name_of(first.kind);
-  if (first.name_bytes != 0) what += fmt::format(" \"{}\"", first.name());
+  if (first.name_bytes != 0) what += fmt::format(" \"{}\"", printable(first.name()));
   if (running->more != 0) what += fmt::format(" and {} more", running->more);
   what += fmt::format("{}, by {},", sets_.of_set(first.set), executor_->row_name(first.row));
   LateBatch late{team->id, first.batch, age, std::move(what), team->team.ranks};

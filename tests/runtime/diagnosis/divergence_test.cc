@@ -74,6 +74,24 @@ TEST_CASE("what has waited for a moment only is no divergence, and asks for a se
   CHECK(look(0.7).settled);
 }
 
+TEST_CASE("what a record has no room for is counted, and is what is over before what is in flight") {
+  RankDump dump = dump_of(0, 2, {});
+  for (uint64_t i = 0; i < 600; ++i) {
+    dump.operations.push_back(op("w", i % 2 == 0 ? kFinished : kProposed, 10));
+    dump.operations.back().number = i;
+  }
+  const std::string whole = to_json(dump);
+  CHECK(to_json_within(dump, whole.size()) == whole);
+  const std::string json = to_json_within(dump, whole.size() * 2 / 3);
+  CHECK(json.size() <= whole.size() * 2 / 3);
+  const RankDump less = dump_from_json(json).value();
+  CHECK(less.left_out + less.operations.size() == 600);
+  CHECK(less.operations.front().number == 1);
+  CHECK_THAT(first_divergence(std::vector<RankDump>{less, dump_of(1, 2, {})}).back(),
+             Contains("rank 0 has ") && Contains(" more operations than there was room for"));
+  CHECK(dump_from_json(to_json_within(dump, 10)).value().left_out == 600);
+}
+
 TEST_CASE("of a rank that gave no record nothing is said but that") {
   const std::vector<RankDump> dumps = {dump_of(0, 4, {op("w", kProposed, 10)}), dump_of(1, 4, {op("x", kProposed, 11)}),
                                        dump_of(3, 4, {op("w", kProposed, 12)})};

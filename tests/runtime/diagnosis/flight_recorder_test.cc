@@ -63,13 +63,28 @@ TEST_CASE("a new operation takes the place of the oldest that is over, in memory
   CHECK(recorder.bytes() == bytes);
 }
 
-TEST_CASE("where all operations are in flight the oldest loses its record, and is then changed no more") {
+TEST_CASE("operations in flight keep their records where there are more than places, and give the memory back") {
   FlightRecorder recorder(3);
+  const size_t bytes = recorder.bytes();
   std::vector<FlightRecorder::Id> ids;
-  for (const char* name : {"a", "b", "c", "d"}) ids.push_back(recorder.begin(facts_of(name), kNow));
-  CHECK(names(recorder) == std::vector<std::string>{"b", "c", "d"});
-  reach(recorder, ids[0], OpState::kFailed);
-  for (const OpRecord& record : recorder.records()) CHECK(record.state == OpState::kEnqueued);
+  for (const char* name : {"a", "b", "c", "d", "e"}) ids.push_back(recorder.begin(facts_of(name), kNow));
+  CHECK(names(recorder) == std::vector<std::string>{"a", "b", "c", "d", "e"});
+  CHECK(recorder.bytes() > bytes);
+  reach(recorder, ids[3], OpState::kStarted);
+  CHECK(recorder.longest_running()->first.name() == "d");
+  reach(recorder, ids[3], OpState::kFinished);  // no place is free
+  CHECK(names(recorder) == std::vector<std::string>{"a", "b", "c", "e"});
+  reach(recorder, ids[0], OpState::kFinished);
+  CHECK(names(recorder) == std::vector<std::string>{"a", "b", "c", "e"});
+  reach(recorder, ids[4], OpState::kFailed);  // takes the place of what is over
+  CHECK(names(recorder) == std::vector<std::string>{"b", "c", "e"});
+  CHECK(recorder.records().back().state == OpState::kFailed);
+  CHECK(recorder.bytes() == bytes);
+  for (const size_t gone : {0u, 3u, 4u}) reach(recorder, ids[gone], OpState::kEnqueued);
+  CHECK(names(recorder) == std::vector<std::string>{"b", "c", "e"});
+  for (const size_t left : {1u, 2u}) reach(recorder, ids[left], OpState::kFinished);
+  for (const char* name : {"f", "g", "h"}) static_cast<void>(recorder.begin(facts_of(name), kNow));
+  CHECK(names(recorder) == std::vector<std::string>{"f", "g", "h"});
 }
 
 TEST_CASE("many threads record at a time and lose no operation in flight") {
