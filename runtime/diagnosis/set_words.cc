@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "runtime/base/own_names.h"
+#include "runtime/base/printable.h"
 #include "runtime/base/rank_ranges.h"
 
 namespace rueda::core {
@@ -17,7 +18,8 @@ constexpr size_t kMostMemberBytes = 120;
 std::string set_words(std::string_view name, std::vector<int> ranks) {
   std::sort(ranks.begin(), ranks.end());
   const std::string members = bounded_rank_ranges(ranks, {}, kMostMemberBytes);
-  return name.empty() ? "the process set of " + members : fmt::format("process set \"{}\" ({})", name, members);
+  return name.empty() ? "the process set of " + members
+                      : fmt::format("process set \"{}\" ({})", printable(name), members);
 }
 
 std::string of_set(std::string_view name, const std::vector<int>& ranks) {

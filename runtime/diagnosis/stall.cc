@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "runtime/base/rank_ranges.h"
 #include "runtime/diagnosis/set_words.h"
@@ -26,7 +27,11 @@ void find_divergence(StallReport& report, const std::vector<Stalled>& stalled) {
       continue;
     report.divergence = true;
     add_name(report.instead, other.what);
+    std::set_intersection(other.have.begin(), other.have.end(), report.lack.begin(), report.lack.end(),
+                          std::back_inserter(report.elsewhere));
   }
+  std::sort(report.elsewhere.begin(), report.elsewhere.end());
+  report.elsewhere.erase(std::unique(report.elsewhere.begin(), report.elsewhere.end()), report.elsewhere.end());
 }
 
 /// The one of `said` that is the other side of this divergence; null: none.
@@ -101,8 +106,10 @@ std::string describe(const StallReport& report, const std::vector<std::string>& 
           ? who_joined(report.have, report.lack, hosts)
           : fmt::format("submitted by {}, not by {}", rank_ranges(report.have, hosts), rank_ranges(report.lack, hosts));
   if (!report.divergence) return fmt::format("stall for {:.1f} s: {}: {}", seconds, what, who);
-  return fmt::format("divergence for {:.1f} s: {}: {}, which submitted {} instead: each side waits for the other",
-                     seconds, what, who, fmt::join(report.instead, ", "));
+  const bool all = report.elsewhere == report.lack;
+  const std::string these = all ? "which" : fmt::format("of which {}", rank_ranges(report.elsewhere, hosts));
+  return fmt::format("divergence for {:.1f} s: {}: {}, {} submitted {} instead: each side waits for the other", seconds,
+                     what, who, these, fmt::join(report.instead, ", "));
 }
 
 }  // namespace rueda::core

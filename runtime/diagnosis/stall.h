@@ -41,7 +41,8 @@ struct StallReport {
   bool over = false;                ///< it ends the job
   /// Ranks that lack this wait themselves for ranks that have it: they submitted something else.
   bool divergence = false;
-  std::vector<std::string> instead;  ///< what these have submitted
+  std::vector<int> elsewhere;        ///< these, ascending
+  std::vector<std::string> instead;  ///< what they have submitted
 };
 
 struct StallVerdict {

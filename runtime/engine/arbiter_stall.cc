@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/printable.h"
 #include "runtime/base/rank_ranges.h"
 #include "runtime/diagnosis/set_words.h"
 #include "runtime/engine/arbiter_state.h"
@@ -70,7 +71,7 @@ Stalled Arbiter::State::describe_stalled(const Ref& ref, SteadyClock::time_point
   stalled.of = of_set(*entry.set);
   stalled.age = now - occurrence.seen;
   stalled.what = name_of(metadata_of(entry, occurrence).kind);
-  stalled.what += entry.name.empty() ? " #" + std::to_string(ref.occurrence) : " \"" + entry.name + "\"";
+  stalled.what += entry.name.empty() ? " #" + std::to_string(ref.occurrence) : " \"" + printable(entry.name) + "\"";
   for (size_t member = 0; member < entry.counts.size(); ++member) {
     const bool has = entry.counts[member] > ref.occurrence;
     if (!has && entry.set->joined[member] != 0) continue;  // nobody waits for it

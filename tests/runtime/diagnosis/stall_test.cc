@@ -65,6 +65,17 @@ TEST_CASE("ranks that wait for each other have diverged, and are told once what 
       "the other");
 }
 
+TEST_CASE("ranks that submitted nothing are told apart from those that submitted something else") {
+  StallJudge judge_of_three = judge();
+  const StallVerdict verdict = judge_of_three.look(
+      {stalled("a", {0}, {1, 2, 3}, 40s), stalled("b", {2}, {0, 1, 3}, 39s), stalled("c", {2}, {0}, 9s)});
+  REQUIRE(verdict.reports.size() == 1);
+  CHECK(describe(verdict.reports[0], {}) ==
+        "divergence for 40.0 s: a: submitted by rank 0, not by ranks 1-3, of which rank 2 submitted b, c instead: each "
+        "side "
+        "waits for the other");
+}
+
 TEST_CASE("of two sides the one of fewer ranks, else of higher ones, is said to have left the other") {
   StallJudge judge_of_two = judge();
   const StallVerdict odd = judge_of_two.look({stalled("b", {2}, {0, 1}, 41s), stalled("a", {0, 1}, {2}, 40s)});
