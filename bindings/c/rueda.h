@@ -64,7 +64,8 @@ enum {
  * Sum of bool is "or", product is "and"; min and max propagate NaN. Bitwise and, or and xor are for integers and bool;
  * complex numbers have sum, average and product. Adasum is an all-reduce of floats that adds what is orthogonal and
  * averages what is parallel, for each tensor on its own, over a tree of the ranks in their order (Maleki et al.:
- * Scaling Distributed Training with Adaptive Summation, MLSys 2021); codecs do not apply to it. What is not defined is
+ * Scaling Distributed Training with Adaptive Summation, MLSys 2021); codecs do not apply to it, and doubles whose
+ * squares no double can hold become NaN. What is not defined is
  * INVALID_ARGUMENT at enqueue. */
 enum {
   RUEDA_AVERAGE = 0,
@@ -164,14 +165,15 @@ typedef struct rueda_init_options {
 RUEDA_API int32_t rueda_init(const rueda_init_options* options, rueda_session** session);
 
 /* Leaves the job: says goodbye behind everything this rank has submitted. What all ranks have submitted by then runs to
- * its end; what still needs this rank fails with RUEDA_SHUT_DOWN on the others. Bounded: 5 seconds in all, and then as
+ * its end; what still needs this rank fails with RUEDA_SHUT_DOWN on the others. Rank 0 decides what every process set
+ * runs, also those that it is no member of, and all need it: it leaves last. Bounded: 5 seconds in all, and then as
  * long as a callback of the caller's still runs: one that wants a lock which the caller of this holds never ends.
  * Operations of this session still in flight finish with RUEDA_SHUT_DOWN or with their result; their handles stay valid
- * until released. What the session holds is freed but for a shell that lets late calls fail with NOT_INITIALIZED;
- * none may race with this one. NULL is fine.
- * A process that exits with code 0 without this call leaves by itself. One that exits with another code has failed: it
- * ends without a goodbye, and exit handlers that were registered before its first rueda_init do not run.
- * Refused (INVALID_ARGUMENT) inside a callback. */
+ * until released, and keep some memory and a descriptor of the session. What it holds is freed but for a shell that
+ * lets late calls fail with NOT_INITIALIZED; none may race with this one. NULL is fine. A process that exits with code
+ * 0 without this call leaves by itself. One that exits with another code has failed: it ends without a goodbye, and
+ * exit handlers that were registered before its first rueda_init do not run. Refused (INVALID_ARGUMENT) inside a
+ * callback. */
 RUEDA_API int32_t rueda_shutdown(rueda_session* session);
 
 /* Queries: a value, or -1 with RUEDA_NOT_INITIALIZED in rueda_last_error_code(). */

@@ -69,6 +69,7 @@ Status Participant::State::needs(const Set& set, const std::string& name, OpKind
   }
   why += " needs it";
   const int who = set.over.rank();
+  if (who == 0 && !set.contains(0)) why += ", which decides what every set runs";
   const bool left_us = who >= 0 && who != config.rank && left[static_cast<size_t>(who)] != 0;
   if (left_us && ran_before(set, name, kind)) {
     why += ", and ran before: where ranks have different numbers of steps, those with fewer end with a join";
