@@ -38,9 +38,33 @@ constexpr Launcher kLaunchers[] = {
     {"Horovod", "", "HOROVOD_RANK", "HOROVOD_SIZE", "", "HOROVOD_LOCAL_SIZE", "", "HOROVOD_GLOO_RENDEZVOUS_ADDR"},
 };
 
-/// What is of use only to a rank: where nothing says which rank this is, something was forgotten.
-constexpr const char* kOnlyForRanks[] = {"RUEDA_STORE_ADDR", "RUEDA_LOCAL_RANK", "RUEDA_LOCAL_SIZE", "RUEDA_CROSS_RANK",
-                                         "RUEDA_CROSS_SIZE"};
+/// What is of use only to a rank: where nothing says which rank this is, something was forgotten. `alone` is what a job
+/// of one rank may have set.
+struct OnlyForRanks {
+  const char* variable;
+  const char* place;
+  std::string_view alone = {};
+};
+constexpr const char* kOurPlace = "RUEDA_RANK and RUEDA_SIZE";
+constexpr const char* kHorovodPlace = "HOROVOD_RANK and HOROVOD_SIZE";
+constexpr const char* kMpiPlace = "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE";
+constexpr OnlyForRanks kOnlyForRanks[] = {
+    {"RUEDA_STORE_ADDR", kOurPlace},
+    {"RUEDA_LOCAL_RANK", kOurPlace},
+    {"RUEDA_LOCAL_SIZE", kOurPlace},
+    {"RUEDA_CROSS_RANK", kOurPlace},
+    {"RUEDA_CROSS_SIZE", kOurPlace},
+    {"HOROVOD_LOCAL_RANK", kHorovodPlace},
+    {"HOROVOD_LOCAL_SIZE", kHorovodPlace},
+    {"HOROVOD_CROSS_RANK", kHorovodPlace},
+    {"HOROVOD_CROSS_SIZE", kHorovodPlace},
+    {"HOROVOD_GLOO_RENDEZVOUS_ADDR", kHorovodPlace},
+    {"OMPI_COMM_WORLD_LOCAL_RANK", kMpiPlace},
+    {"OMPI_COMM_WORLD_LOCAL_SIZE", kMpiPlace},
+    {"LOCAL_RANK", "RANK and WORLD_SIZE", "0"},
+    {"LOCAL_WORLD_SIZE", "RANK and WORLD_SIZE", "1"},
+    {"PMI_FD", "PMI_RANK and PMI_SIZE"},
+};
 
 /// The value of a variable, if its launcher has one of that name.
 std::optional<std::string> look_up(const Environment& environment, const char* variable) {
@@ -62,11 +86,15 @@ Result<int> read_number(const std::string& variable, const std::string& text, in
   return value;
 }
 
-/// Rank and size of one launcher, of which at least one is set.
+/// Rank and size of one launcher, of which something is set.
 Status read_place(const Launcher& launcher, const Environment& environment, Identity& identity) {
   const char* of_size = size_variable(launcher, environment);
   const auto rank = look_up(environment, launcher.rank);
   const auto size = look_up(environment, of_size);
+  if (!rank && !size) {
+    return {Code::kInvalidArgument, std::string(launcher.rank) + " and " + launcher.size + " are not set, but " +
+                                        launcher.only_with + " (of " + launcher.name + ") is"};
+  }
   if (!rank || !size) {
     return {Code::kInvalidArgument, std::string(rank ? of_size : launcher.rank) + " is not set, but " +
                                         (rank ? launcher.rank : of_size) + " (of " + launcher.name + ") is"};
@@ -145,9 +173,10 @@ Status read_launcher(const IdentityOptions& options, const Environment& environm
                                         " is set, but nothing says the size of the job; set RUEDA_CONTROLLER=mpi to "
                                         "ask MPI, or RUEDA_RANK and RUEDA_SIZE"};
   }
-  for (const char* variable : kOnlyForRanks) {
-    if (!environment(variable)) continue;
-    return {Code::kInvalidArgument, std::string("RUEDA_RANK and RUEDA_SIZE are not set, but ") + variable + " is"};
+  for (const OnlyForRanks& only : kOnlyForRanks) {
+    const auto value = environment(only.variable);
+    if (!value || *value == only.alone) continue;
+    return {Code::kInvalidArgument, std::string(only.place) + " are not set, but " + only.variable + " is"};
   }
   for (const char* variable :
        {"RUEDA_RANK", "RUEDA_SIZE", "RANK", "WORLD_SIZE"}) {  // as by a script whose own variables are not set

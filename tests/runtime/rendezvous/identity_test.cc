@@ -135,6 +135,17 @@ TEST_CASE("half of an environment is an error that names what is missing") {
     CHECK_THAT(failure({{alone, "1"}}),
                Contains("RUEDA_RANK and RUEDA_SIZE are not set, but " + std::string(alone) + " is"));
   }
+  for (const auto& [alone, place] : std::vector<std::pair<std::string, std::string>>{
+           {"LOCAL_RANK", "RANK and WORLD_SIZE"},
+           {"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE"},
+           {"PMI_FD", "PMI_RANK and PMI_SIZE"},
+           {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_RANK and HOROVOD_SIZE"}}) {
+    CHECK(failure({{alone, "1"}}) == place + " are not set, but " + alone + " is");
+  }
+  CHECK_THAT(failure({{"LOCAL_WORLD_SIZE", "2"}}), Contains("RANK and WORLD_SIZE are not set"));
+  CHECK(read({{"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}, {"MASTER_ADDR", "h"}}).ok());
+  CHECK(failure({{"SLURM_STEP_ID", "0"}, {"SLURM_JOB_ID", "5"}}) ==
+        "SLURM_PROCID and SLURM_STEP_NUM_TASKS are not set, but SLURM_STEP_ID (of Slurm) is");
 }
 
 TEST_CASE("an MPI library that knows nothing of its Slurm step is an error that names the plug-in") {
