@@ -18,8 +18,12 @@ using core::Result;
 /// The time that a join may take beyond its deadline: MPI_Init cannot be interrupted.
 constexpr std::chrono::seconds kSlack{2};
 
+/// As much as any MPI library writes of itself: it may be another than the one whose constant this was compiled with.
+constexpr size_t kMostVersionText = 16384;
+static_assert(MPI_MAX_LIBRARY_VERSION_STRING <= kMostVersionText);
+
 Result<Library> find_library() {
-  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  static char text[kMostVersionText];
   int length = 0;
   if (MPI_Get_library_version(text, &length) != MPI_SUCCESS) {
     return Status(Code::kUnsupported, "the MPI library of this process does not say which one it is");

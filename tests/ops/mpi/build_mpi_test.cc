@@ -94,6 +94,16 @@ TEST_CASE("a plug-in of one MPI in a process of another is refused by name and v
   CHECK_THAT(run.err, Contains("the MPI plug-in was built for MPICH 4.") && Contains("and this process has Open MPI "));
 }
 
+TEST_CASE("the plug-in for Open MPI in a process of MPICH is refused likewise, though MPICH says far more of itself") {
+  skip_without_mpich();
+  const Home home;
+  const CommandResult run = home.run({"env", "LD_PRELOAD=libmpich.so.12", "RUEDA_CONTROLLER=mpi", "RUEDA_RANK=0",
+                                      "RUEDA_SIZE=1", kBin + "/mpi_api_rank", "sum"});
+  INFO(run.out << run.err);
+  CHECK(run.exit_code == 1);
+  CHECK_THAT(run.err, Contains("the MPI plug-in was built for Open MPI ") && Contains("and this process has MPICH 4."));
+}
+
 TEST_CASE("ranks that another MPI's mpirun started are told so") {
   skip_without_mpich();
   const Home home;
