@@ -17,6 +17,7 @@
 #include "launcher/introduction.h"
 #include "launcher/message_link.h"
 #include "launcher/output_taps.h"
+#include "launcher/program.h"
 #include "launcher/rank_input.h"
 #include "launcher/rank_process.h"
 #include "launcher/store_route.h"
@@ -28,6 +29,14 @@
 
 namespace rueda::core::launcher {
 namespace {
+
+std::string search_path_of(const std::vector<std::string>& environment) {
+  constexpr std::string_view kPath = "PATH=";
+  for (const std::string& variable : environment) {
+    if (variable.starts_with(kPath)) return variable.substr(kPath.size());
+  }
+  return "/usr/bin:/bin";
+}
 
 using std::chrono::milliseconds;
 
@@ -140,6 +149,11 @@ void Agent::start(const std::string& bytes) {
     return refuse(first, EINVAL, fmt::format("hvdrun is build {}, its agent here build {}", order->build, build_id()));
   }
   grace_ = milliseconds(order->grace_ms);
+  if (order->program.find('/') == std::string::npos) {  // it is not on hvdrun's own host
+    const ProgramFile file = find_program(order->program, search_path_of(order->environment));
+    if (file.exit_code != 0) return refuse(first, file.exit_code == 127 ? ENOENT : EACCES, file.sentence);
+    order->program = file.path;
+  }
   if (const Status found = order->stores.empty() ? Status() : find_store(*order); !found.ok()) {
     return refuse(first, ENETUNREACH, found.sentence());
   }

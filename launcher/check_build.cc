@@ -79,22 +79,28 @@ std::string library_folder() {
   return (self.parent_path() / ".." / RUEDA_LIBRARY_FOLDER).lexically_normal().string();
 }
 
+/// The path of the plug-in for MPI where the user names one.
+std::string named_for_mpi() {
+  const char* path = std::getenv("RUEDA_MPI_PLUGIN");
+  return path == nullptr ? "" : path;
+}
+
 /// What a plug-in that comes with Rueda is for, by its file.
-std::string purpose(const std::string& file) {
-  if (file == "librueda_mpi.so") return "mpi";
+std::string purpose(const std::string& path) {
+  const std::string file = std::filesystem::path(path).filename().string();
+  if (file == "librueda_mpi.so" || path == named_for_mpi()) return "mpi";
   if (file == "librueda_cuda.so") return "cuda, nccl";
   return file;
 }
 
 Finding judge_plugin(const Plugin& plugin) {
-  const std::string file = std::filesystem::path(plugin.path).filename().string();
+  const std::string what = purpose(plugin.path);
   if (!plugin.status.ok()) {
-    const bool mpi = purpose(file) == "mpi";
-    return {purpose(file), false, plugin.status.sentence(),
-            mpi ? "rueda-build-mpi makes one for the mpicc in the PATH; RUEDA_MPI_PLUGIN names its path"
-                : "put one of this build there, or name its path in RUEDA_PLUGINS"};
+    return {what, false, plugin.status.sentence(),
+            what == "mpi" ? "rueda-build-mpi makes one for the mpicc in the PATH; RUEDA_MPI_PLUGIN names its path"
+                          : "put one of this build there, or name its path in RUEDA_PLUGINS"};
   }
-  if (plugin.table->fabric == nullptr) return {purpose(file), true, plugin.path, ""};
+  if (plugin.table->fabric == nullptr) return {what, true, plugin.path, ""};
   const Result<std::string> library = plugin.table->fabric->library();
   const std::string detail = library.ok() ? library.value() + ", " + plugin.path : library.status().sentence();
   return {"mpi", library.ok(), detail, "rueda-build-mpi makes a plug-in for the mpicc in the PATH"};
@@ -103,8 +109,7 @@ Finding judge_plugin(const Plugin& plugin) {
 std::vector<Finding> try_plugins() {
   static const rueda_host host = bare_host();  // plug-ins keep it
   std::vector<Finding> findings;
-  const char* mpi = std::getenv("RUEDA_MPI_PLUGIN");
-  for (const Plugin& plugin : open_standard_plugins(library_folder(), mpi == nullptr ? "" : mpi, host)) {
+  for (const Plugin& plugin : open_standard_plugins(library_folder(), named_for_mpi(), host)) {
     findings.push_back(judge_plugin(plugin));
   }
   const char* listed = std::getenv("RUEDA_PLUGINS");

@@ -171,8 +171,9 @@ int run(const Arguments& arguments) {
   if (ready = read_directory(plan); !ready.ok()) return refuse(ready.sentence(), kFailure);
   const char* path = std::getenv("PATH");
   const ProgramFile file = find_program(arguments.command.front(), path == nullptr ? "/usr/bin:/bin" : path);
-  if (file.exit_code != 0) return refuse(file.sentence, file.exit_code);
-  plan.program = file.path;
+  const bool runs_here = std::any_of(plan.hosts.begin(), plan.hosts.end(), [](const auto& one) { return one.here; });
+  if (file.exit_code != 0 && runs_here) return refuse(file.sentence, file.exit_code);
+  plan.program = file.exit_code == 0 ? file.path : arguments.command.front();
   return arguments.mpi ? run_mpirun(arguments, plan) : run_job(arguments, plan);
 }
 

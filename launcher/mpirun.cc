@@ -20,11 +20,17 @@ constexpr int kUsageExit = 2;
 constexpr int kCannotRunExit = 126;
 
 bool is_told(const std::string& name) {
-  for (const char* other : {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH"}) {
+  for (const char* other : {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "OMP_NUM_THREADS"}) {
     if (name == other) return true;
   }
   return name.starts_with("RUEDA_") || name.starts_with("HOROVOD_");
 }
+
+/// Runs what stands behind it with as many threads as each rank of a host has cores, as hvdrun's own agents do it. Only
+/// the host itself knows, so it is a shell's to say there.
+constexpr const char* kShareCores =
+    "threads=$(($(nproc) / OMPI_COMM_WORLD_LOCAL_SIZE)); export OMP_NUM_THREADS=$((threads > 0 ? threads : 1)); "
+    "exec \"$@\"";
 
 /// Words with blanks between them.
 void append_words(const std::string& text, std::vector<std::string>& words) {
@@ -146,6 +152,7 @@ Result<std::vector<std::string>> mpirun_command(const Arguments& arguments, cons
     if (is_told(name)) words.insert(words.end(), {"-x", name});
   }
   append_words(arguments.mpi_args, words);
+  if (environment.count("OMP_NUM_THREADS") == 0) words.insert(words.end(), {"sh", "-c", kShareCores, "sh"});
   words.push_back(plan.program);
   words.insert(words.end(), arguments.command.begin() + 1, arguments.command.end());
   return words;

@@ -2,7 +2,10 @@
 #include "launcher/mpirun.h"
 
 #include <algorithm>
+#include <array>
 #include <catch2/catch.hpp>
+#include <cstdio>
+#include <memory>
 
 using namespace rueda::core;
 using namespace rueda::core::launcher;
@@ -33,9 +36,26 @@ bool contains(const Words& words, const Words& part) {
 }  // namespace
 
 TEST_CASE("--mpi starts a rank for each slot of the hosts, bound to nothing") {
-  CHECK(command({"--mpi"}, plan_for(6, "node1:4,node2:4")) ==
+  CHECK(command({"--mpi"}, plan_for(6, "node1:4,node2:4"), {{"OMP_NUM_THREADS", "3"}}) ==
         Words{"/usr/bin/mpirun", "-np", "6", "-H", "node1:4,node2:2", "--bind-to", "none", "--map-by", "slot",
-              "--tag-output", "./train", "--epochs", "3"});
+              "--tag-output", "-x", "OMP_NUM_THREADS", "./train", "--epochs", "3"});
+}
+
+TEST_CASE("--mpi has each host share its cores among its ranks where the user says nothing of threads") {
+  const Words words = command({"--mpi"}, plan_for(2, "node1:2"));
+  const auto shell = std::find(words.begin(), words.end(), "sh");
+  REQUIRE(words.end() - shell == 7);
+  CHECK(Words(shell + 3, words.end()) == Words{"sh", "./train", "--epochs", "3"});
+  const auto threads = [&script = shell[2]](const std::string& ranks) {
+    const std::string line = "OMPI_COMM_WORLD_LOCAL_SIZE=" + ranks + " taskset -c 0,1 sh -c '" + script +
+                             "' sh sh -c 'echo $OMP_NUM_THREADS'";
+    const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(line.c_str(), "re"), ::pclose);
+    std::array<char, 64> text{};
+    return std::string(text.data(), std::fread(text.data(), 1, text.size(), pipe.get()));
+  };
+  CHECK(threads("1") == "2\n");
+  CHECK(threads("2") == "1\n");
+  CHECK(threads("9") == "1\n");
 }
 
 TEST_CASE("--mpi passes ssh's options, files, time stamps and further words on") {
@@ -49,7 +69,7 @@ TEST_CASE("--mpi passes ssh's options, files, time stamps and further words on")
   CHECK(contains(words, {"--mca", "btl", "self,vader,tcp"}));
   CHECK(contains(words, {"node1:2", "--bind-to", "core", "--mca", "plm_rsh_args"}));
   CHECK_FALSE(contains(words, {"--map-by"}));
-  CHECK(contains(words, {"--mca", "a", "b", "--report-bindings", "./train"}));
+  CHECK(contains(words, {"--mca", "a", "b", "--report-bindings", "sh"}));
 }
 
 TEST_CASE("--mpi tells other hosts our variables and the paths, and never a value on the command line") {
