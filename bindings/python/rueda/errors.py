@@ -5,8 +5,11 @@ raises one of the classes below; all are `HorovodInternalError`, the name that s
 """
 
 import copy
+from typing import Sequence
 
 from rueda._native import ffi, lib
+
+_MOST_NAMED = 16
 
 
 class CollectiveError(RuntimeError):
@@ -75,6 +78,12 @@ def copy_of(error: Exception) -> Exception:
         return copy.copy(error)
     except Exception:  # a class that cannot be made of its arguments
         return CollectiveError(f"{type(error).__name__}: {error}")
+
+
+def name_ranks(ranks: Sequence[int]) -> str:
+    """"rank 3", "ranks 1, 2", or the first of very many."""
+    more = f" and {len(ranks) - _MOST_NAMED} more" if len(ranks) > _MOST_NAMED else ""
+    return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks[:_MOST_NAMED]))}{more}"
 
 
 def of_handle(number: int, code: int) -> Exception:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, List, Optional
 
 from rueda import session
+from rueda.errors import name_ranks
 from rueda.store import SessionOptions
 
 
@@ -102,13 +103,10 @@ class _Generations:
 
     def _missing(self, number: Optional[int]) -> str:
         others = range(1, self._size) if number is not None else ()
-        missing = [str(rank) for rank in others if not self._store.check([f"rueda/{number}/signed/{rank}"])] or ["0"]
-        more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-        return f"rank{'s' * (len(missing) > 1)} {', '.join(missing[:_MOST_NAMED])}{more}"
+        return name_ranks([rank for rank in others if not self._store.check([f"rueda/{number}/signed/{rank}"])] or [0])
 
 
 _never = threading.Event()
-_MOST_NAMED = 16
 
 
 def _meet(options: Any) -> SessionOptions:

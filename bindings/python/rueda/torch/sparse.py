@@ -7,7 +7,7 @@ moves fewer bytes, it goes as such, with a column more that counts who has an en
 """
 
 import math
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -162,9 +162,6 @@ class _Part:
         self.indices = _elements(piece, first, torch.int64, (sparse_dimensions, entries))
         self.values = _elements(piece, first + count * _WORD, self.dtype, (entries, *self.shape[sparse_dimensions:]))
 
-    def kind(self) -> Tuple[Any, ...]:
-        return self.shape, self.dtype, self.sparse_dimensions
-
     def __str__(self) -> str:
         return f"shape {self.shape} of {self.dtype} with {self.sparse_dimensions} sparse dimensions"
 
@@ -181,7 +178,10 @@ def _elements(piece: memoryview, offset: int, dtype: torch.dtype, shape: Sequenc
 
 
 def _require_equal(name: Optional[str], ranks: Sequence[int], parts: Sequence[_Part]) -> None:
+    givers: Dict[str, List[int]] = {}
     for rank, part in zip(ranks, parts):
-        if part.kind() != parts[0].kind():
-            operation = "sparse all-reduce" if name is None else f'sparse all-reduce "{name}"'
-            raise errors.MismatchError(f"{operation}: rank {ranks[0]} gave {parts[0]}, rank {rank} {part}", lib.RUEDA_MISMATCH)
+        givers.setdefault(str(part), []).append(rank)
+    if len(givers) > 1:
+        operation = "sparse all-reduce" if name is None else f'sparse all-reduce "{name}"'
+        raise errors.MismatchError(f"{operation}: " + ", ".join(f"{errors.name_ranks(who)} gave {what}" for what, who in givers.items()), lib.RUEDA_MISMATCH)
+
