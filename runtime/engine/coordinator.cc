@@ -173,6 +173,11 @@ void Engine::look_for_silent_paths() {
   const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout);
   if (formation_.transport == nullptr || limit.count() <= 0 || abort_.raised()) return;
   for (const SilentPath& path : formation_.transport->silent_paths(limit)) {
+    if (!path.unreachable.empty()) {
+      accuse(path.rank, fmt::format("it has been out of reach for RUEDA_PEER_TIMEOUT_SECONDS ({} s): {}",
+                                    plan_.settings.peer_timeout.count(), path.unreachable));
+      continue;
+    }
     accuse(path.rank, fmt::format("its host has acknowledged nothing that rank {} sent from {} to {} for "
                                   "RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
                                   plan_.rank, path.from, path.to, plan_.settings.peer_timeout.count()));

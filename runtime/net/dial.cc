@@ -23,10 +23,8 @@ constexpr auto kFirstDialPause = 10ms;
 constexpr auto kLongestDialPause = 500ms;
 // Rounds in which every address said "connection refused" before the peer counts as gone: about 0.3 s.
 constexpr int kRefusedRounds = 6;
-/// For how long no address of a peer whose data is waited for may connect: where each says why at once, as without a
-/// route, and where some keep silent, as behind a firewall.
-constexpr auto kUnreachable = 5s;
-constexpr auto kSilent = 15s;
+/// For how long no address of a peer whose data is waited for may connect, where nobody judges earlier by `paths`.
+constexpr auto kUnreachable = 15s;
 
 /// Waits for a stream operation that reports through `result`; closes the stream if it does not come.
 Status finish(const LoopWait& wait, SecureStream& stream, const std::optional<Status>& result) {
@@ -81,8 +79,19 @@ std::string own_end(int fd) {
 class Dialling {
  public:
   Dialling(const LoopWait& wait, const TransportEpoch& epoch, int peer, HelloPurpose purpose, uint32_t number,
-           std::shared_ptr<TlsContext> tls)
-      : wait_(wait), epoch_(epoch), peer_(peer), purpose_(purpose), number_(number), tls_(std::move(tls)) {}
+           std::shared_ptr<TlsContext> tls, PathWatch* paths)
+      : wait_(wait),
+        epoch_(epoch),
+        peer_(peer),
+        purpose_(purpose),
+        number_(number),
+        tls_(std::move(tls)),
+        paths_(paths) {}
+  ~Dialling() {
+    if (paths_ != nullptr) paths_->reached(peer_);
+  }
+  Dialling(const Dialling&) = delete;
+  Dialling& operator=(const Dialling&) = delete;
 
   Result<std::unique_ptr<SecureStream>> run() {
     RUEDA_RETURN_IF_ERROR(list_addresses());
@@ -106,6 +115,7 @@ class Dialling {
   /// Whether a peer that others wait for with us has been out of reach long enough. `begin`: of the last round.
   bool out_of_reach(SteadyClock::time_point begin) {
     if (connected_) {
+      if (paths_ != nullptr) paths_->reached(peer_);
       since_.reset();
       return false;
     }
@@ -113,8 +123,8 @@ class Dialling {
       since_ = begin;
       log(LogLevel::kInfo, "{}; trying again", complaint());
     }
-    if (purpose_ != HelloPurpose::kData) return false;
-    return SteadyClock::now() - *since_ >= (all_answered_ ? kUnreachable : kSilent);
+    if (paths_ != nullptr) paths_->unreachable(peer_, *since_, complaint());
+    return purpose_ == HelloPurpose::kData && SteadyClock::now() - *since_ >= kUnreachable;
   }
 
   /// Those that can be the peer's: a loopback address of another host is our own, and only there if nothing else is.
@@ -144,8 +154,6 @@ class Dialling {
       ConnectFailures failures;
       auto connected = connect_first(wait_.within(kTryTime), these, failures);
       if (!connected.ok()) {
-        all_answered_ =
-            std::none_of(failures.reasons.begin(), failures.reasons.end(), std::mem_fn(&std::string::empty));
         // The last round ends with the deadline, and what it did not learn was known before.
         for (size_t i = 0; i < failures.reasons.size(); ++i) {
           if (!failures.reasons[i].empty()) reasons_[left[i]] = failures.reasons[i];
@@ -191,10 +199,10 @@ class Dialling {
   HelloPurpose purpose_;
   uint32_t number_;
   std::shared_ptr<TlsContext> tls_;
+  PathWatch* paths_;
   std::vector<SocketAddress> addresses_;
   std::vector<std::string> reasons_;              // by address, of the last try
   bool all_refused_ = false;                      // in the last round
-  bool all_answered_ = false;                     // likewise: no address kept silent
   bool connected_ = false;                        // likewise: some address led to somebody
   std::optional<SteadyClock::time_point> since_;  // since when no address has
 };
@@ -220,8 +228,9 @@ Status write_all(const LoopWait& wait, SecureStream& stream, std::span<const std
 }
 
 Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const TransportEpoch& epoch, int peer,
-                                           HelloPurpose purpose, uint32_t number, std::shared_ptr<TlsContext> tls) {
-  return Dialling(wait, epoch, peer, purpose, number, std::move(tls)).run();
+                                           HelloPurpose purpose, uint32_t number, std::shared_ptr<TlsContext> tls,
+                                           PathWatch* paths) {
+  return Dialling(wait, epoch, peer, purpose, number, std::move(tls), paths).run();
 }
 
 }  // namespace rueda::core

@@ -4,6 +4,7 @@
 #include "runtime/base/status.h"
 #include "runtime/net/hello.h"
 #include "runtime/net/loop_wait.h"
+#include "runtime/net/path_watch.h"
 #include "runtime/net/secure_stream.h"
 #include "runtime/net/transport_epoch.h"
 
@@ -14,12 +15,13 @@ namespace rueda::core {
 /// All of the peer's addresses are tried, the earlier ones first (`connect_first`), and what proves to be the peer is
 /// taken and said at `info`; a round without success is repeated with growing pauses until the deadline. Loopback
 /// addresses of another host are left out, unless it gave no others.
+/// `paths`, where there is one, is told while no address connects.
 /// kPeerLost: every address refused connections several times over: nobody listens there any more; without a rank: no
-/// address of a peer whose data is waited for has connected for 5 s, 15 s where some keep silent. kTimeout: anything
-/// else until the deadline. All name the peer, and every address with its last cause. The abort reason if the epoch
-/// ends.
+/// address of a peer whose data is waited for has connected for 15 s. kTimeout: anything else until the deadline. All
+/// name the peer, and every address with its last cause. The abort reason if the epoch ends.
 Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const TransportEpoch& epoch, int peer,
-                                           HelloPurpose purpose, uint32_t number, std::shared_ptr<TlsContext> tls);
+                                           HelloPurpose purpose, uint32_t number, std::shared_ptr<TlsContext> tls,
+                                           PathWatch* paths = nullptr);
 
 /// Blocking forms of the stream's operations for straight-line exchanges. After a failure the stream is closed.
 Status handshake(const LoopWait& wait, SecureStream& stream);

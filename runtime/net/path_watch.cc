@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "runtime/net/socket_address.h"
 
@@ -36,17 +37,31 @@ void PathWatch::remove(uint64_t number) {
   paths_.erase(number);
 }
 
+void PathWatch::unreachable(int rank, SteadyClock::time_point since, std::string why) {
+  MutexLock lock(mutex_);
+  unreached_[rank] = {since, std::move(why)};
+}
+
+void PathWatch::reached(int rank) {
+  MutexLock lock(mutex_);
+  unreached_.erase(rank);
+}
+
 std::vector<SilentPath> PathWatch::silent(SteadyClock::time_point now, std::chrono::nanoseconds limit) {
   MutexLock lock(mutex_);
   const bool slept = now - last_look_ > limit / 2;
   last_look_ = now;
   std::vector<SilentPath> found;
+  for (auto& [rank, unreached] : unreached_) {
+    if (slept) unreached.since = now;
+    if (now - unreached.since >= limit) found.push_back({rank, {}, {}, unreached.why});
+  }
   for (auto& [number, path] : paths_) {
     if (slept) path.silence.start_over();
     if (!path.silence.seen(path_state(path.fd.get()), now, limit)) continue;
     const auto same = [&path = path](const SilentPath& known) { return known.rank == path.rank; };
     if (std::any_of(found.begin(), found.end(), same)) continue;
-    found.push_back({path.rank, own_address(path.fd.get()), peer_address(path.fd.get())});
+    found.push_back({path.rank, own_address(path.fd.get()), peer_address(path.fd.get()), {}});
   }
   return found;
 }

@@ -75,7 +75,7 @@ TcpChannelSet::~TcpChannelSet() {
 
 Result<UniqueFd> TcpChannelSet::connect(int rank, uint32_t socket, const LoopWait& wait) {
   if (epoch_.rank > rank) {
-    auto stream = dial(wait, epoch_, rank, HelloPurpose::kData, data_number(lane_, socket), nullptr);
+    auto stream = dial(wait, epoch_, rank, HelloPurpose::kData, data_number(lane_, socket), nullptr, &paths_);
     if (!stream.ok()) return stream.status();
     return stream.value()->release();
   }

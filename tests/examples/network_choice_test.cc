@@ -101,7 +101,12 @@ TEST_CASE("two hosts that never reached each other are told with each address an
   HvdrunProcess run(hello({"-H", "node1,node2,node3"}), lab.on(0));
   CHECK(run.wait() != 0);
   INFO(run.err());
-  CHECK_THAT(run.err(), Contains("allreduce \"hello\" failed: rank 2 cannot reach rank 1 (host node2, pid "));
+  const std::string why = "it has been out of reach for RUEDA_PEER_TIMEOUT_SECONDS (5 s): rank 2 cannot reach rank 1 ";
+  CHECK_THAT(run.err(), Contains("first to fail: rank 1 (host node2, pid ") && Contains(why + "(host node2, pid "));
+  for (const char* rank : {"0", "1", "2"}) {
+    CHECK_THAT(run.err(),
+               Contains("[" + std::string(rank) + "]<stderr>:allreduce: allreduce \"hello\" failed: rank 1 "));
+  }
   CHECK_THAT(run.err(), Contains("rank 2 cannot reach rank 1") && Contains("; trying again"));
   for (int network = 0; network < 2; ++network) {
     CHECK_THAT(run.err(), Contains(NetLab::address(1, network) + ":") && Contains("No route to host"));

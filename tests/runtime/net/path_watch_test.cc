@@ -102,5 +102,22 @@ TEST_CASE("a watch outlives what it watches, and names nobody without a reason")
   CHECK(watch.silent(SteadyClock::now(), kLimit).empty());
 }
 
+TEST_CASE("a rank that no connection reaches is told with its reasons, once it has been so for the limit") {
+  PathWatch watch;
+  const auto begin = SteadyClock::now();
+  CHECK(watch.silent(begin, kLimit).empty());
+  watch.unreachable(3, begin, "no route");
+  for (const int second : {1, 2, 3, 4}) CHECK(watch.silent(begin + seconds(second), kLimit).empty());
+  const std::vector<SilentPath> found = watch.silent(begin + kLimit, kLimit);
+  REQUIRE(found.size() == 1);
+  CHECK(found.front().rank == 3);
+  CHECK(found.front().unreachable == "no route");
+  CHECK(watch.silent(begin + 3 * kLimit, kLimit).empty());  // who slept itself judges nobody
+  watch.reached(3);
+  for (int second = 0; second <= 5; ++second) {
+    CHECK(watch.silent(begin + 3 * kLimit + seconds(second), kLimit).empty());
+  }
+}
+
 }  // namespace
 }  // namespace rueda::core
