@@ -23,18 +23,18 @@ class Store(Protocol):
 class SessionOptions:
     """rueda_init_options for a rank that meets the others through `store`. Alive as long as the session is being made.
 
-    job_key: at least 16 bytes that all ranks have and nobody else.
+    job_key: at least 16 bytes that all ranks have and nobody else; None: what RUEDA_JOB_KEY_FILE says.
     """
 
-    def __init__(self, rank: int, size: int, store: Store, job_key: bytes, timeout: float):
+    def __init__(self, rank: int, size: int, store: Store, job_key: Optional[bytes], timeout: float):
         self._context = ffi.new_handle(store)
         self._table = ffi.new("rueda_store*", {
             "struct_size": ffi.sizeof("rueda_store"), "context": self._context, "set": lib.rueda_py_store_set,
             "get": lib.rueda_py_store_get, "add": lib.rueda_py_store_add})  # fmt: skip
-        self._key = ffi.new("char[]", job_key)
+        self._key = ffi.NULL if job_key is None else ffi.new("char[]", job_key)
         self.pointer = ffi.new("rueda_init_options*", {
             "struct_size": ffi.sizeof("rueda_init_options"), "has_rank": 1, "rank": rank, "size": size,
-            "store": self._table, "job_key": self._key, "job_key_bytes": len(job_key), "timeout_seconds": timeout})  # fmt: skip
+            "store": self._table, "job_key": self._key, "job_key_bytes": len(job_key or b""), "timeout_seconds": timeout})  # fmt: skip
 
 
 def _failed(kind: Any, error: Any, trace: Any) -> None:

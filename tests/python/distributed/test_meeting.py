@@ -1,6 +1,9 @@
 """How ranks of torch.distributed's default group agree on a generation of keys, whatever the store holds of earlier ones."""
 
+import os
 import re
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -65,3 +68,22 @@ def test_who_is_missing_is_told_by_those_who_waited():
     assert leave_behind(store, 3, 2).endswith("rank 1 did not come")
     many = leave_behind(dist.HashStore(), 100, 0)
     assert re.search(r"ranks 1, 2, .*, 16 and 83 more did not come$", many)
+
+
+def test_a_key_file_is_the_jobs_key_also_where_torch_has_the_store(tmp_path):
+    script = """
+import torch.distributed as dist
+dist.init_process_group("rueda", store=dist.HashStore(), rank=0, world_size=1)
+print("joined")
+"""
+
+    def run(path):
+        surroundings = {name: text for name, text in os.environ.items() if not name.startswith("RUEDA_")}
+        surroundings["RUEDA_JOB_KEY_FILE"] = str(path)
+        return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=surroundings)
+
+    key = tmp_path / "key"
+    assert f"RUEDA_JOB_KEY_FILE: {key}" in run(key).stderr
+    key.write_bytes(bytes(32))
+    key.chmod(0o600)
+    assert run(key).stdout == "joined\n"

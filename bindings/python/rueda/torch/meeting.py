@@ -5,6 +5,7 @@ import secrets
 import sys
 import threading
 import time
+import warnings
 from datetime import timedelta
 from typing import Any, List, Optional
 
@@ -46,6 +47,7 @@ def join_job(options: Any) -> bool:
         session.join()
     elif began:
         session.join(options=_meet(options))
+        _warn_of_key(session.current())
     here = session.current()
     if (here.rank, here.size) != (rank, size):
         raise ValueError(f"init_process_group('rueda'): rank {rank} of {size}, but this process is rank {here.rank} of {here.size} "
@@ -109,17 +111,31 @@ class _Generations:
 _never = threading.Event()
 
 
+def _warn_of_key(here: session.Session) -> None:
+    if here.rank == 0 and here.local_size < here.size and not _user_says_key():
+        warnings.warn("init_process_group('rueda'): the job's key went through PyTorch's store, which lets anybody on the network in; "
+                      "RUEDA_JOB_KEY_FILE names a file with a key on every host", RuntimeWarning, stacklevel=2)  # fmt: skip
+
+
 def _meet(options: Any) -> SessionOptions:
     """How ranks meet through PyTorch's store."""
     rank, size, timeout = options.group_rank, options.group_size, options.timeout.total_seconds()
     generations = _Generations(options.store, rank, size, timeout)
     ours = _TorchStore(options.store, generations.open() if rank == 0 else generations.sign())
+    if _user_says_key():
+        return SessionOptions(rank, size, ours, None, timeout)
     if rank == 0:
         ours.set("key", secrets.token_bytes(32))
     key = ours.get("key", timeout)
     if key is None:
         raise TimeoutError(f"init_process_group('rueda'): rank {rank}: rank 0 has left in the middle")
     return SessionOptions(rank, size, ours, key, timeout)
+
+
+def _user_says_key() -> bool:
+    """Whether the user says who is to be let into the job. Else a key goes through PyTorch's store, which lets anybody in who
+    reaches it."""
+    return bool(os.environ.get("RUEDA_JOB_KEY_FILE") or os.environ.get("RUEDA_INSECURE", "0") not in ("", "0"))
 
 
 def require_alone() -> None:
