@@ -54,6 +54,14 @@ void RankOutput::take(int rank, int number, std::string_view bytes) {
   } else {
     from.cutter.feed(bytes, print_piece);
   }
+  tell_of_loss();
+}
+
+void RankOutput::tell_of_loss() {
+  const std::string what = told_of_loss_ ? "" : lost();
+  if (what.empty()) return;
+  told_of_loss_ = true;
+  say(fmt::format("output is being lost: {}; the job goes on", what));
 }
 
 void RankOutput::print(int rank, int number, const LinePiece& piece) {
@@ -83,6 +91,7 @@ std::string RankOutput::lost() const {
   const auto because = [](const Outlet& outlet) { return std::string(std::strerror(outlet.error())); };
   if (stdout_.error() != 0) return "stdout: " + because(stdout_);
   if (stderr_.error() != 0) return "stderr: " + because(stderr_);
+  if (streams_.empty() || streams_.front().file == nullptr) return {};
   for (size_t i = 0; i < streams_.size(); ++i) {
     if (streams_[i].file == nullptr || streams_[i].file->error() == 0) continue;
     return fmt::format("rank.{}/{}: {}", i / 2, i % 2 == 0 ? "stdout" : "stderr", because(*streams_[i].file));

@@ -25,7 +25,8 @@ class RankOutput {
 
   /// Makes DIR/rank.N/stdout and stderr for all ranks. kSystem names the file or folder that could not be made.
   Status open_files(const std::string& directory);
-  /// `stream`: 1 or 2. No bytes: the stream has ended, and what is left of it is a line.
+  /// `stream`: 1 or 2. No bytes: the stream has ended, and what is left of it is a line. Says once that output is being
+  /// lost, where it is.
   void take(int rank, int stream, std::string_view bytes);
   /// A line of hvdrun's own on stderr.
   void say(std::string_view line);
@@ -47,6 +48,7 @@ class RankOutput {
   Stream& stream(int rank, int stream) { return streams_[static_cast<size_t>(rank * 2 + stream - 1)]; }
   void print(int rank, int stream, const LinePiece& piece);
   std::string now() const;
+  void tell_of_loss();
 
   EventLoop& loop_;
   Timestamps timestamps_;
@@ -55,6 +57,7 @@ class RankOutput {
   Outlet stderr_;
   std::vector<Stream> streams_;
   std::vector<std::deque<std::string>> last_errors_;
+  bool told_of_loss_ = false;
 };
 
 }  // namespace rueda::core::launcher

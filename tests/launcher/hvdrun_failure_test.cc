@@ -267,6 +267,11 @@ TEST_CASE("output that cannot be written is a failure") {
   CHECK(full.find("hvdrun: output was lost: stdout: No space left on device") != std::string::npos);
   CHECK(full.ends_with("code 1\n"));
   CHECK(by_shell(":", "-np 2 sh -c \"echo hello; exit 3\" >/dev/full").ends_with("code 3\n"));
+  const std::string at_once = by_shell(":", "-np 1 seq 500000 >/dev/full");
+  const std::string loss = "hvdrun: output is being lost: stdout: No space left on device; the job goes on";
+  INFO(at_once);
+  CHECK(at_once.find(loss) != std::string::npos);
+  CHECK(at_once.find(loss) == at_once.rfind(loss));
   CHECK(by_shell(":", "-np 2 sh -c \"echo hello >&2\" 2>/dev/full").ends_with("code 1\n"));
   for (const char* words : {"--help", "--version", "--check-build", "--completion bash"}) {
     CHECK(by_shell(":", std::string(words) + " >/dev/full").ends_with("code 1\n"));
