@@ -19,14 +19,20 @@ void add_name(std::vector<std::string>& names, const std::string& name) {
   if (names.size() < StallJudge::kMostNames) names.push_back(name);
 }
 
-/// What the ranks that `report` waits for have submitted, while those it has come from have not.
+/// As a report of another set tells of it.
+std::string name_beside(const StallReport& report, const Stalled& other) {
+  if (other.set == report.set) return other.what;
+  return other.what + (other.of.empty() ? " of all ranks" : other.of);
+}
+
+/// What the ranks that `report` waits for have submitted, in this set or another one, while those it has come from have
+/// not.
 void find_divergence(StallReport& report, const std::vector<Stalled>& stalled) {
   for (const Stalled& other : stalled) {
-    if (other.kind > StallKind::kSet || other.set != report.set || !overlap(other.have, report.lack) ||
-        !overlap(other.lack, report.have))
+    if (other.kind > StallKind::kSet || !overlap(other.have, report.lack) || !overlap(other.lack, report.have))
       continue;
     report.divergence = true;
-    add_name(report.instead, other.what);
+    add_name(report.instead, name_beside(report, other));
     std::set_intersection(other.have.begin(), other.have.end(), report.lack.begin(), report.lack.end(),
                           std::back_inserter(report.elsewhere));
   }
@@ -37,7 +43,7 @@ void find_divergence(StallReport& report, const std::vector<Stalled>& stalled) {
 /// The one of `said` that is the other side of this divergence; null: none.
 StallReport* other_side(const StallReport& report, std::vector<StallReport>& said) {
   const auto found = std::find_if(said.begin(), said.end(), [&report](const StallReport& other) {
-    return report.divergence && other.divergence && other.set == report.set && overlap(other.have, report.lack) &&
+    return report.divergence && other.divergence && overlap(other.have, report.lack) &&
            overlap(other.lack, report.have);
   });
   return found == said.end() ? nullptr : &*found;

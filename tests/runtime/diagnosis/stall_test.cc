@@ -87,15 +87,32 @@ TEST_CASE("of two sides the one of fewer ranks, else of higher ones, is said to 
   CHECK(verdict.reports[0].lack == std::vector<int>{1});
 }
 
-TEST_CASE("ranks that are behind in the same order, or in another set, have not diverged") {
+TEST_CASE("ranks that are behind in the same order have not diverged") {
   StallJudge judge_of_two = judge();
   const StallVerdict behind = judge_of_two.look({stalled("a", {0}, {1, 2}, 40s), stalled("b", {0, 1}, {2}, 40s)});
   for (const StallReport& report : behind.reports) CHECK_FALSE(report.divergence);
-  StallJudge another = judge();
+  StallJudge of_sets = judge();
   for (const StallReport& report :
-       another.look({stalled("a", {0}, {1}, 40s, 1), stalled("b", {1}, {0}, 40s, 2)}).reports) {
+       of_sets.look({stalled("a", {0}, {1, 2}, 40s, 1), stalled("b", {0, 1}, {2}, 40s, 2)}).reports) {
     CHECK_FALSE(report.divergence);
   }
+}
+
+TEST_CASE("ranks that wait for each other in two sets have diverged, too") {
+  Stalled in_pair = stalled("b", {1}, {0}, 39s, 2);
+  in_pair.of = " of process set \"pair\" (ranks 0-1)";
+  StallJudge judge_of_sets = judge();
+  const StallVerdict verdict = judge_of_sets.look({stalled("a", {0, 2}, {1}, 40s), in_pair});
+  REQUIRE(verdict.reports.size() == 1);
+  CHECK(
+      describe(verdict.reports[0], {}) ==
+      "divergence for 40.0 s: a: submitted by rank 0, rank 2, not by rank 1, which submitted b of process set \"pair\" "
+      "(ranks 0-1) instead: each side waits for the other");
+  in_pair.age = 41s;
+  StallJudge other_way = judge();
+  const StallVerdict likewise = other_way.look({stalled("a", {0, 2}, {1}, 40s), in_pair});
+  REQUIRE(likewise.reports.size() == 1);
+  CHECK(likewise.reports[0].instead == std::vector<std::string>{"b of process set \"pair\" (ranks 0-1)"});
 }
 
 TEST_CASE("a stall in a set is told with what names the set, not with its number") {
