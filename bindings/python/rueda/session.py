@@ -12,7 +12,7 @@ import itertools
 import os
 import sys
 import threading
-from typing import Any, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from rueda import activity, errors
 from rueda._native import ffi, lib
@@ -74,6 +74,7 @@ class Session:
         """options: SessionOptions of rueda/store.py, None for what the environment says."""
         self.asked_for = False  # whether somebody has called init(), and is to call shutdown()
         self.grouped = False  # whether a process group of torch.distributed's has begun it, and lives
+        self.sparse: Dict[Any, Any] = {}  # what is remembered of sparse all-reduces, by process set and name
         self.part: List[int] = []  # the ranks of mpirun's that are the job, where it is not all of them
         self.pointer = _Joining(options).wait()
         activity.watch(self.pointer)
@@ -94,6 +95,7 @@ class Session:
         try:
             errors.check(lib.rueda_shutdown(self.pointer))
         finally:
+            self.sparse.clear()
             while self._orphans:  # nothing is in flight any more
                 lib.rueda_release(self._orphans.popleft()[0])
 

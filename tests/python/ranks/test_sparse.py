@@ -107,6 +107,24 @@ def test_ranks_without_entries_take_part_in_every_dtype(dtype):
     assert result.dtype == dtype and torch.equal(result.to_dense(), expected)
 
 
+def test_those_of_one_name_go_as_a_table_once_the_last_had_many_entries_whoever_waited_for_it(monkeypatch):
+    started = []
+    for name in ("start_rows", "start_in_place"):
+        start = getattr(sparse, name)
+        monkeypatch.setattr(sparse, name, lambda *rest, start=start, name=name: started.append(name) or start(*rest))
+    mine, few = torch.ones(40, 2).to_sparse(1), torch.sparse_coo_tensor([[0]], [[1.0, 1.0]], (40, 2))
+    for tensor in (mine, mine, few, few):
+        reduced = hvd.sparse_allreduce_async(tensor, "again", hvd.Sum)
+        if hvd.rank() != 1:
+            assert torch.equal(reduced().to_dense(), tensor.to_dense() * hvd.size())
+        else:
+            while not reduced.__self__.poll():
+                pass
+    if hvd.rank() == 1:
+        assert torch.equal(reduced().to_dense(), few.to_dense() * hvd.size())
+    assert started == ["start_rows", "start_in_place", "start_in_place", "start_rows"]
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64, torch.int64, torch.int8], ids=str)
 @pytest.mark.parametrize("sparse_dimensions", [1, 2])
 def test_many_entries_go_as_one_table_and_give_the_same(dtype, sparse_dimensions, monkeypatch):

@@ -55,15 +55,48 @@ class History:
         self._entries, self._joins = entries, session.joins[process_set]
 
 
+class _Named:
+    """The reductions of one name: their history, and the last one until its result is made. No rank may begin the next without
+    that, since ranks decide by the history."""
+
+    def __init__(self) -> None:
+        self.history = History()
+        self._last: Optional[Handle] = None
+
+    def settle(self) -> None:
+        """Makes the result of the last one, if the operation is over; else its name is in flight, and begins no other."""
+        if self._last is None or not self._last.poll():
+            return
+        try:
+            self._last.wait()
+        except Exception:  # which is whoever waits for it to see
+            self.history.forget()
+        self._last = None
+
+    def begun(self, handle: Handle) -> None:
+        def made(_: Handle, result: torch.Tensor) -> torch.Tensor:
+            self._last = None
+            return result
+
+        self._last = handle
+        handle.also(made)
+
+
 def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: int = Average,
                            process_set: ProcessSet = global_process_set) -> Callable[[], torch.Tensor]:
-    """Adds up sparse tensors of one shape and dtype: gathers the entries of all ranks, of which some may have none. op: Average
-    or Sum.
+    """Adds up sparse tensors of one shape and dtype: gathers the entries of all ranks, of which some may have none; or, where those
+    of the last one of this name were so many that it is fewer bytes, all-reduces a dense table. op: Average or Sum.
 
     Returns a function that waits and returns the reduced sparse tensor; it raises MismatchError, the same on all ranks, where
     shapes, dtypes or numbers of sparse dimensions differ.
     """
-    return start_sparse(tensor, name, op, process_set, History()).wait
+    if name is None:
+        return start_sparse(tensor, None, op, process_set, History()).wait
+    known = current().sparse.setdefault((id_of(process_set), name), _Named())
+    known.settle()
+    handle = start_sparse(tensor, name, op, process_set, known.history)
+    known.begun(handle)
+    return handle.wait
 
 
 def start_sparse(tensor: torch.Tensor, name: Optional[str], op: int, process_set: ProcessSet, history: History) -> Handle:
