@@ -29,6 +29,7 @@ class FlightRecorder {
       if (record == nullptr) continue;
       const bool was_over = record->over();
       change(*record, element);
+      if (was_over && !record->over()) ++held_;  // failed with its epoch while its batch was about to begin
       if (!was_over && record->over()) note_over(*record);
     }
   }

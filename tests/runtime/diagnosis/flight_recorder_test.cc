@@ -87,6 +87,18 @@ TEST_CASE("operations in flight keep their records where there are more than pla
   CHECK(names(recorder) == std::vector<std::string>{"f", "g", "h"});
 }
 
+TEST_CASE("an operation that failed and begins all the same holds its place again") {
+  FlightRecorder recorder(2);
+  std::vector<FlightRecorder::Id> ids;
+  for (const char* name : {"a", "b"}) ids.push_back(recorder.begin(facts_of(name), kNow));
+  for (const OpState state : {OpState::kFailed, OpState::kStarted}) reach(recorder, ids[0], state);
+  static_cast<void>(recorder.begin(facts_of("c"), kNow));
+  CHECK(names(recorder) == std::vector<std::string>{"a", "b", "c"});
+  reach(recorder, ids[0], OpState::kFinished);
+  static_cast<void>(recorder.begin(facts_of("d"), kNow));
+  CHECK(names(recorder) == std::vector<std::string>{"b", "c", "d"});
+}
+
 TEST_CASE("many threads record at a time and lose no operation in flight") {
   constexpr int kThreads = 4;
   constexpr int kEach = 2000;
