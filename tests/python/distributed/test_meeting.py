@@ -7,9 +7,13 @@ import sys
 import threading
 
 import pytest
+import torch
 import torch.distributed as dist
 
 from rueda.torch.meeting import _Generations
+
+pytestmark = pytest.mark.skipif(not hasattr(torch, "_is_device_backend_autoload_enabled"),
+                                reason=f"PyTorch {torch.__version__} does not find backends of packages by itself")  # fmt: skip
 
 
 def meet(store, size):
