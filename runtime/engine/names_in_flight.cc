@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runtime/engine/set_members.h"
+
 namespace rueda::core {
 namespace {
 

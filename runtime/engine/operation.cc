@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <climits>
 
+#include "runtime/engine/engine.h"
+
 namespace rueda::core {
 
 std::string describe(const Member& member) {

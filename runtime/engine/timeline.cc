@@ -10,6 +10,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/diagnosis/dump_file.h"
+#include "runtime/engine/teams.h"
 
 namespace rueda::core {
 namespace {
