@@ -32,9 +32,8 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
         host_discovery_script: Any = None, start_timeout: Optional[int] = None, ssh_port: Optional[int] = None,
         ssh_identity_file: Optional[str] = None, disable_cache: Any = None, output_filename: Optional[str] = None,
         verbose: Any = None, use_gloo: Any = None, use_mpi: Any = None, mpi_args: Optional[str] = None,
-        network_interface: Optional[str] = None,
-        network_interfaces: Any = None, executable: Optional[str] = None, np: Optional[int] = None, min_np: Any = None,
-        max_np: Any = None) -> List[Any]:
+        network_interface: Optional[str] = None, network_interfaces: Any = None, executable: Optional[str] = None,
+        np: Optional[int] = None, min_np: Any = None, max_np: Any = None) -> List[Any]:
     """Starts `num_proc` ranks with hvdrun, calls func(*args, **kwargs) on each and returns what they return, in rank order.
 
     The function, its arguments and results are pickled and travel through a folder that only this user can read, never over a

@@ -216,5 +216,6 @@ def _require_equal(name: Optional[str], ranks: Sequence[int], parts: Sequence[_P
         givers.setdefault(str(part), []).append(rank)
     if len(givers) > 1:
         operation = "sparse all-reduce" if name is None else f'sparse all-reduce "{name}"'
-        raise errors.MismatchError(f"{operation}: " + ", ".join(f"{errors.name_ranks(who)} gave {what}" for what, who in givers.items()), lib.RUEDA_MISMATCH)
+        who_gave_what = ", ".join(f"{errors.name_ranks(who)} gave {what}" for what, who in givers.items())
+        raise errors.MismatchError(f"{operation}: {who_gave_what}", lib.RUEDA_MISMATCH)
 
