@@ -105,10 +105,6 @@ def test_what_one_rank_alone_is_refused_shifts_nothing_and_what_has_no_numbers_i
     assert ended("refusals.py") == 2
 
 
-def test_tensors_on_a_device_that_no_pointer_reaches_go_by_the_host():
-    assert torchrun("devices.py", ranks=3).count("ok") == 3
-
-
 def test_ranks_meet_after_a_restart_of_which_one_died_before_it_came():
     assert restarting_torchrun("restarted.py").splitlines() == ["attempt 1: 2 ranks"] * 2
 

@@ -1,20 +1,32 @@
 """Tensors on a device go through operations by copies on the host, and come back, in both dialects. Usage: torchrun ... devices.py"""
 
 import rueda.torch as hvd
+import stand_in_device
 import torch
 import torch.distributed as dist
-from stand_in_device import StandIn
 
 torch.set_num_threads(1)
 
 
 def there(*numbers):
-    return torch.tensor(numbers).to("standin")
+    return torch.tensor(numbers, device=stand_in_device.NAME)
 
 
 def check(tensor, *numbers):
-    assert isinstance(tensor, StandIn) and tensor.data_ptr() == 0
+    assert tensor.device.type == stand_in_device.NAME
     assert tensor.cpu().tolist() == list(numbers), (tensor.cpu().tolist(), numbers)
+
+
+def check_that_nothing_is_done_unasked():
+    """The device itself: who reads without waiting for a stream gets what was there before."""
+    numbers, stream, event = there(1.0), torch.standin.Stream(), torch.standin.Event()
+    stream.wait_stream(torch.standin.current_stream())
+    with torch.standin.stream(stream):
+        numbers.add_(1.0)
+        event.record()
+    check(numbers, 1.0)
+    torch.standin.current_stream().wait_event(event)
+    check(numbers, 2.0)
 
 
 def check_reductions(rank, size):
@@ -114,6 +126,8 @@ def check_dialect(rank, size):
 def main():
     dist.init_process_group("rueda")
     rank, size = dist.get_rank(), dist.get_world_size()
+    torch.standin.set_device(rank)
+    check_that_nothing_is_done_unasked()
     for part in (check_reductions, check_rows, check_roots, check_messages, check_works_that_nobody_waits_for,
                  check_dialect):  # fmt: skip
         part(rank, size)

@@ -1,51 +1,65 @@
-"""A device whose memory no pointer reaches: its tensors have none, and PyTorch's operations on them run on tensors of the host that
-stand for their memory. Importing it brings the device "standin" into the process."""
+"""Brings the device "standin" into the process that imports it: one whose memory no address of the host reaches, and whose
+streams do nothing until somebody waits for them. It is written in stand_in_device.cc."""
+
+import contextlib
+import functools
+import os
+import pathlib
 
 import torch
-from torch.utils._pytree import tree_map_only
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+from torch.utils import cpp_extension
+
+NAME = "standin"
 
 
-class StandIn(torch.Tensor):
-    """A tensor on the device. numbers: what stands for its memory; views share it."""
+class _Device:
+    """What torch.cuda is for GPUs."""
 
-    __torch_function__ = torch._C._disabled_torch_function_impl
+    Event = functools.partial(torch.Event, NAME)
+    is_available = is_initialized = staticmethod(lambda: True)
+    is_bf16_supported = staticmethod(lambda: True)
+    device_count = staticmethod(lambda: 4)  # as in stand_in_device.cc
+    current_device = staticmethod(torch.accelerator.current_device_index)
+    set_device = staticmethod(torch.accelerator.set_device_index)
+    synchronize = staticmethod(torch.accelerator.synchronize)
+    current_stream = staticmethod(torch.accelerator.current_stream)
+    set_stream = staticmethod(torch.accelerator.set_stream)
+    get_amp_supported_dtype = staticmethod(lambda: [torch.float16, torch.bfloat16])
+    _is_in_bad_fork = staticmethod(lambda: False)
+    manual_seed_all = staticmethod(lambda seed: None)  # its random numbers are the host's
 
     @staticmethod
-    def __new__(cls, numbers):
-        made = torch._C._acc.create_empty_tensor(tuple(numbers.shape), numbers.dtype)
-        made.__class__ = cls
-        return made
+    def device(place):
+        return torch.accelerator.device_index(torch.device(place).index)
 
-    def __init__(self, numbers):
-        self.numbers = numbers
+    @staticmethod
+    def Stream(device=None, priority=0):  # noqa: N802
+        return torch.Stream(device=NAME if device is None else device, priority=priority)
 
-    def detach(self):
-        return StandIn(self.numbers.detach())
-
-
-def _on_host(operation, *arguments, **keywords):
-    if keywords.get("device") is not None:
-        keywords["device"] = "cpu"
-    given = {}
-
-    def host(tensor):
-        given[id(tensor.numbers)] = tensor
-        return tensor.numbers
-
-    arguments, keywords = tree_map_only(StandIn, host, (arguments, keywords))
-    result = operation(*arguments, **keywords)
-    return tree_map_only(torch.Tensor, lambda numbers: given[id(numbers)] if id(numbers) in given else StandIn(numbers), result)
+    @staticmethod
+    @contextlib.contextmanager
+    def stream(stream):
+        before = torch.accelerator.current_stream()
+        torch.accelerator.set_stream(before if stream is None else stream)
+        try:
+            yield
+        finally:
+            torch.accelerator.set_stream(before)
 
 
-def _copy_from(source, target, non_blocking=False):
-    numbers = target.numbers if isinstance(target, StandIn) else target
-    numbers.copy_(source.numbers if isinstance(source, StandIn) else source)
-    return target
+def build(folder):
+    """Compiles the device once for all processes that name this folder in STAND_IN_DEVICE."""
+    source = pathlib.Path(__file__).with_suffix(".cc")
+    cpp_extension.load(NAME, [str(source)], ["-w", "-O1"], build_directory=str(folder), is_python_module=False)
+    return pathlib.Path(folder, f"{NAME}.so")
 
 
-_setup_privateuseone_for_python_backend("standin")
-_library = torch.library.Library("_", "IMPL")
-_library.fallback(_on_host, "PrivateUse1")
-_aten = torch.library.Library("aten", "IMPL")
-_aten.impl("_copy_from", _copy_from, "PrivateUse1")
+def _bring():
+    torch.ops.load_library(os.environ["STAND_IN_DEVICE"])
+    torch.utils.rename_privateuse1_backend(NAME)
+    torch._register_device_module(NAME, _Device)
+    torch.utils.generate_methods_for_privateuse1_backend(for_module=True, for_storage=True)
+
+
+if "STAND_IN_DEVICE" in os.environ:
+    _bring()
