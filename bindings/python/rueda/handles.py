@@ -38,6 +38,11 @@ class Handle:
             raise errors.last_error(-number)
 
     @property
+    def session(self) -> Session:
+        """In which it was enqueued."""
+        return self._session
+
+    @property
     def number(self) -> int:
         """The library's number of the operation; 0 once it was given up."""
         return self._number

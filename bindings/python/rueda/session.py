@@ -241,9 +241,14 @@ def _end() -> None:
         session.close()
 
 
-def is_current(session: Session) -> bool:
-    """Whether this is the session of the process, and not one that has ended."""
-    return session is _session
+def current_or_none() -> Optional[Session]:
+    """The session of this process, where there is one."""
+    return _session
+
+
+def is_current(session: Optional[Session]) -> bool:
+    """Whether this is the session of the process, and not one that has ended. None never is."""
+    return session is not None and session is _session
 
 
 def is_known(session: Session) -> bool:

@@ -91,6 +91,22 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("sent", [True, False], ids=["sent", "not yet sent"])
+def test_zero_grad_forgets_a_step_whose_session_is_over(model, way, sent):
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), backward_passes_per_step=1 if sent else 2, **WAYS[way])
+    backward(model)
+    hvd.barrier()
+    hvd.shutdown()
+    hvd.init()
+    optimizer.zero_grad()
+    backward(model)
+    with pytest.raises(AssertionError, match="zero_grad"):  # this one is of the session that is there
+        optimizer.zero_grad()
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("used", [2, 1], ids="{} of 2 gradients".format)
 def test_a_gradient_that_is_taken_away_before_the_step_is_missed(model, way, used):
     optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters(), **WAYS[way])

@@ -84,12 +84,16 @@ class _Distributed:
         return evaluate
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
-        """Forgets the gradients. AssertionError: between a backward pass and step() or synchronize()."""
-        if self._reducer is not None and self._reducer.in_step:
+        """Forgets the gradients. AssertionError: between a backward pass and step() or synchronize(), unless shutdown() was
+        called since that pass."""
+        stale = self._reducer is not None and self._reducer.is_stale
+        if self._reducer is not None and self._reducer.in_step and not stale:
             raise AssertionError("zero_grad() between backward and step(): gradients that are being reduced would be lost; "
                                  "call step() or synchronize() first")  # fmt: skip
         super().zero_grad(*args, **kwargs)
         self._synchronized = False
+        if stale:
+            self._reducer.forget()
         if self._reducer is not None:
             self._reducer.cleared()
 

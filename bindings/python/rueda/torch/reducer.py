@@ -11,7 +11,7 @@ from rueda._native import ffi, lib
 from rueda.handles import Handle
 from rueda.operations import ALLREDUCE
 from rueda.process_sets import ProcessSet, id_of
-from rueda.session import Session, current, is_current
+from rueda.session import Session, current, current_or_none, is_current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.compression import codec_of
@@ -112,6 +112,7 @@ class GradientReducer(_hooks.Step):
         self._without: List[str] = []  # who got no gradient in this step
         self._units = sum(member.group is None for member in self._members.values()) + sum(bool(g.members) for g in self._groups)
         self._sending = threading.RLock()  # so that what wakes others is enqueued behind what does not
+        self._session: Optional[Session] = current()  # in which the step began
         self.restart(self._units)
         self._hooks: Dict[torch.Tensor, Tuple[Any, ...]] = {}
         self._superseded = False
@@ -138,6 +139,12 @@ class GradientReducer(_hooks.Step):
     def in_step(self) -> bool:
         """Whether a gradient was added to since the last step."""
         return any(member.passes > 0 for member in self._members.values())
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the step began in a session that is over, and nothing of it is in flight in another."""
+        handles = [member.handle for member in self._members.values() if member.handle is not None]
+        return not is_current(self._session) and not any(is_current(handle.session) for handle in handles)
 
     def _too_many(self, member: Member) -> None:
         raise AssertionError(
@@ -253,13 +260,13 @@ class GradientReducer(_hooks.Step):
         handles = {id(m.handle): m.handle for m in self._members.values() if m.handle is not None}.values()
         first = self._wait(handles)
         lost += [member.name.decode() for member in self._replaced(handles)]
+        without = list(self._without)
         self.forget()
         if lost:
             first = AssertionError(
                 f"gradients that were being reduced were set to None or replaced between backward and step(): {lost}. Call "
                 "optimizer.zero_grad() after step(); what changes gradients goes between synchronize() and a step() within "
                 "skip_synchronize()")  # fmt: skip
-        without, self._without = self._without, []
         if isinstance(first, errors.MismatchError) and (self._sparse or without):
             sparse = [member.name.decode() for member in self._sparse]
             first.add_note(f"Gradients that are sparse on this rank: {sparse}; none here: {without}. The first of a parameter is to "
@@ -336,9 +343,11 @@ class GradientReducer(_hooks.Step):
         """A new step begins: no passes yet."""
         for member in self._members.values():
             member.passes, member.handle = 0, None
-        self._sent.clear()
+        for kept in (self._sent, self._finish, self._without):
+            kept.clear()
         for group in self._groups:
             group.missing = len(group.members)
+        self._session = current_or_none()
         self.restart(self._units)
 
 
