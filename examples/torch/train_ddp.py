@@ -17,8 +17,8 @@ from torch.utils.data.distributed import DistributedSampler
 from perceptron import make_images, make_model
 
 
-def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def parse(description, arguments):
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backend", default="rueda", help="of torch.distributed")
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch", type=int, default=32, help="images per rank")
@@ -63,7 +63,7 @@ def train_epoch(model, optimizer, loader):
 
 
 def main(arguments=None):
-    options = parse(arguments)
+    options = parse(__doc__, arguments)
     dist.init_process_group(options.backend)
     images = make_images(options.images)
     sampler = DistributedSampler(images)

@@ -50,7 +50,7 @@ def resume(path, model, optimizer):
 
 
 def main(arguments=None):
-    options = parse(arguments)
+    options = parse(__doc__, arguments)
     dist.init_process_group(options.backend)
     images = make_images(options.images)
     sampler = DistributedSampler(images)

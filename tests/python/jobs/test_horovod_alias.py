@@ -25,6 +25,24 @@ def test_it_refuses_to_be_imported_or_built_beside_a_real_horovod(tmp_path):
     assert done.returncode == 1 and "Horovod 0.28.1 is installed" in done.stderr
 
 
+def test_what_it_builds_is_not_taken_for_a_real_horovod(tmp_path):
+    """pip from 25.0 to 26.2 adds a finder that looks at no name, for the folder in which the build has put its own metadata."""
+    metadata = tmp_path / "rueda_horovod_alias.egg-info"
+    metadata.mkdir()
+    (metadata / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: rueda-horovod-alias\nVersion: 1.0.0\n")
+    finder = f"""
+import importlib.metadata, pathlib, sys
+class Finder(importlib.metadata.DistributionFinder):
+    def find_spec(self, *_): return None
+    def find_distributions(self, context): return [importlib.metadata.PathDistribution(pathlib.Path({str(metadata)!r}))]
+sys.meta_path.append(Finder())
+import beside_horovod
+beside_horovod.build_wheel({str(tmp_path)!r})
+"""
+    done = subprocess.run([sys.executable, "-c", finder], capture_output=True, text=True, cwd=shutil.copytree(ALIAS, tmp_path / "alias"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_launcher_is_hvdrun_by_its_module_too():
     for module in ("horovod.runner.launch", "horovod.run"):
         command = [sys.executable, "-m", module, "-np", "1", sys.executable, "-c", "print('started')"]
