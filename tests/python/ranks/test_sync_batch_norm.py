@@ -52,9 +52,11 @@ def test_in_evaluation_it_uses_what_it_has_learnt():
     assert torch.allclose(ours(rows), expected)
 
 
-def test_half_precision_stays_half():
-    ours = hvd.SyncBatchNorm(2)
-    assert ours(torch.randn(4, 2).bfloat16()).dtype == torch.bfloat16
+def test_half_precision_stays_half_and_the_backward_pass_needs_no_wider_copy_of_the_batch():
+    ours, batch, kept = hvd.SyncBatchNorm(2), torch.randn(4, 2).bfloat16().requires_grad_(), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: kept.append(tensor) or tensor, lambda tensor: tensor):
+        assert ours(batch).dtype == torch.bfloat16
+    assert [tensor.data_ptr() for tensor in kept if tensor.numel() >= batch.numel()] == [batch.data_ptr()]
 
 
 @pytest.mark.parametrize(

@@ -38,19 +38,19 @@ class _Normalize(torch.autograd.Function):
         centred = wide - mean.view(column)
         variance = _sum((centred * centred).sum(places), process_set) / count
         scale = torch.rsqrt(variance + eps)
-        normalised = centred * scale.view(column)
-        output = normalised
+        output = normalised = centred * scale.view(column)
         if weight is not None and bias is not None:
             output = normalised * weight.to(wide.dtype).view(column) + bias.to(wide.dtype).view(column)
-        ctx.save_for_backward(normalised, weight, scale, count)
+        ctx.save_for_backward(tensor, weight, mean, scale, count)  # the input is there anyway, and narrower than `normalised`
         ctx.places, ctx.column, ctx.process_set = places, column, process_set
         ctx.mark_non_differentiable(mean, variance, count)
         return output.to(tensor.dtype), mean, variance, count
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor, *_: Any) -> Any:
-        normalised, weight, scale, count = ctx.saved_tensors
-        wide = gradient.to(normalised.dtype)
+        tensor, weight, mean, scale, count = ctx.saved_tensors
+        wide = gradient.to(mean.dtype)
+        normalised = (tensor.to(mean.dtype) - mean.view(ctx.column)) * scale.view(ctx.column)
         bias_gradient = wide.sum(ctx.places)
         weight_gradient = (wide * normalised).sum(ctx.places)
         features = bias_gradient.numel()
