@@ -14,7 +14,7 @@ from torch._C._distributed_c10d import Work
 from rueda import errors
 from rueda.handles import Handle
 from rueda.session import at_exit
-from rueda.torch import callbacks, devices
+from rueda.torch import callbacks, devices, interrupts
 from rueda.torch.callbacks import Begun
 
 
@@ -26,11 +26,11 @@ class _Completions:
         self._changed = threading.Condition()
         self._running = 0
 
-    def complete(self, future: torch.futures.Future) -> None:
+    def run(self, complete: Callable[[], None]) -> None:
         with self._changed:
             self._running += 1
         try:
-            future.set_result(None)
+            complete()
         finally:
             with self._changed:
                 self._running -= 1
@@ -58,15 +58,16 @@ class Completer:
     """
 
     def __init__(self) -> None:
-        self._works: queue.SimpleQueue = queue.SimpleQueue()  # of a wait that raises nothing, and the future to be set
+        self._works: queue.SimpleQueue = queue.SimpleQueue()  # of a wait that raises nothing, and what completes a future
         self._lock = threading.RLock()
         self._free = 0  # threads of the queue that are in no callback
         self._stopped = False
         self._dropped: Deque[Handle] = collections.deque()
+        interrupts.watch.enter()
 
-    def watch(self, work: "RuedaWork", future: torch.futures.Future) -> None:
-        """Sets the future once the work has finished, however it ended."""
-        self._await(work.begun, work.exception, future)
+    def watch(self, work: "RuedaWork") -> None:
+        """Completes the work's future once it has finished, however it ended."""
+        self._await(work.begun, work.exception, work.complete)
 
     def keep(self, handle: Handle, begun: Begun) -> None:
         """Waits for a handle that nobody else holds."""
@@ -87,30 +88,30 @@ class Completer:
             else:
                 self._dropped.append(handle)
 
-    def _await(self, begun: Begun, wait: Callable[[], Any], future: Optional[torch.futures.Future]) -> None:
+    def _await(self, begun: Begun, wait: Callable[[], Any], complete: Optional[Callable[[], None]]) -> None:
         with self._lock:
             queued = begun.in_program_order() and not self._stopped
             if queued:
-                self._works.put((wait, future))
+                self._works.put((wait, complete))
         if queued:
             self._keep_one_free()
         else:
-            self._start(_complete, wait, future)
+            self.start(_finish, wait, complete)
 
     def _keep_one_free(self) -> None:
         with self._lock:
             if self._free > 0:
                 return
             self._free += 1
-        self._start(self._run)
+        self.start(self._run)
 
     @staticmethod
-    def _start(run: Callable[..., None], *arguments: Any) -> None:
+    def start(run: Callable[..., None], *arguments: Any) -> None:
         threading.Thread(target=run, args=arguments, name="rueda-futures", daemon=True).start()
 
     def _run(self) -> None:
         while True:
-            wait, future = self._works.get()
+            wait, complete = self._works.get()
             if wait is None:
                 self._works.put((None, None))  # for the next thread
                 return
@@ -118,22 +119,24 @@ class Completer:
             with self._lock:
                 self._free -= 1
             self._keep_one_free()
-            if future is not None:
-                _completions.complete(future)
+            if complete is not None:
+                _completions.run(complete)
             with self._lock:
                 self._free += 1
 
     def stop(self) -> None:
         """Ends the threads of the queue behind what they still have to do."""
         with self._lock:
-            self._stopped = True
-            self._works.put((None, None))
+            if not self._stopped:
+                self._stopped = True
+                self._works.put((None, None))
+                interrupts.watch.leave()
 
 
-def _complete(wait: Callable[[], Any], future: Optional[torch.futures.Future]) -> None:
+def _finish(wait: Callable[[], Any], complete: Optional[Callable[[], None]]) -> None:
     wait()
-    if future is not None:
-        _completions.complete(future)
+    if complete is not None:
+        _completions.run(complete)
 
 
 def _settle(handle: Handle) -> None:
@@ -157,6 +160,8 @@ class RuedaWork(Work):
         self._error: Optional[BaseException] = None
         self._handle: Optional[Handle] = None
         self._future: Optional[torch.futures.Future] = None
+        self._finished: Optional[torch.futures.Future] = None  # completes the other
+        self._broken_off = False
         self._before: List["RuedaWork"] = []
         try:
             with begin() as begun:
@@ -223,13 +228,30 @@ class RuedaWork(Work):
     def get_future(self) -> torch.futures.Future:
         """A future of the tensors. One that fails does so in a callback: set_exception() would crash DDP's backward."""
         if self._future is None:
-            finished: torch.futures.Future = torch.futures.Future(devices=devices.used_by(self._tensors))
-            self._future = finished.then(self._outcome)
+            self._finished = torch.futures.Future(devices=devices.used_by(self._tensors))
+            self._future = self._finished.then(self._outcome)
             callbacks.follow(self._future, self.begun)
-            self._completer.watch(self, finished)
+            interrupts.expect(self._future, self)
+            self._completer.watch(self)
         return self._future
 
+    def complete(self) -> None:
+        """Completes the future, which somebody has asked for, unless it was broken off. Runs its callbacks."""
+        if interrupts.claim(self._future) is not None:
+            self._finish()
+
+    def break_off(self) -> None:
+        """Makes the future fail, which the caller has claimed, and runs its callbacks on a thread: they may wait for other
+        futures. The operation goes on."""
+        self._broken_off = True
+        self._completer.start(_completions.run, self._finish)
+
+    def _finish(self) -> None:
+        self._finished.set_result(None)
+
     def _outcome(self, _: Any) -> List[torch.Tensor]:
+        if self._broken_off:
+            raise RuntimeError("an interrupt (Ctrl-C) has ended the wait for an operation, which goes on")
         self.wait()
         return self._tensors
 
