@@ -21,7 +21,7 @@ from rueda.operations import (
 )  # fmt: skip
 from rueda.outputs import received_splits
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, id_of, remove_process_set
-from rueda.torch import callbacks, devices, graphs, monitored_barrier, tensors
+from rueda.torch import callbacks, devices, graphs, monitored_barrier, older, tensors
 from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
 from rueda.torch.meeting import join_job, require_alone
 from rueda.torch.messages import start_message
@@ -40,8 +40,8 @@ _ROWS = {ALLGATHER: "all_gather", REDUCESCATTER: "reduce_scatter", ALLTOALL: "al
 def create(options: Any) -> "RuedaGroup":
     """The group that torch.distributed asks for; called on its members only."""
     require_alone()
-    monitored_barrier.install()
-    callbacks.install()
+    for part in (monitored_barrier, callbacks, older):
+        part.install()
     ranks = list(options.global_ranks_in_group)
     if ranks != sorted(ranks):
         raise ValueError(f"new_group({ranks}, sort_ranks=False): the ranks of a group of Rueda's stand in ascending order")

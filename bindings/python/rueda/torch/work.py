@@ -14,7 +14,7 @@ from torch._C._distributed_c10d import Work
 from rueda import errors
 from rueda.handles import Handle
 from rueda.session import at_exit
-from rueda.torch import callbacks, devices, interrupts
+from rueda.torch import callbacks, devices, interrupts, older
 from rueda.torch.callbacks import Begun
 
 
@@ -171,6 +171,9 @@ class RuedaWork(Work):
                 self._handle.also(lambda *_: finish())
         except (RuntimeError, ValueError) as error:
             self._error = errors.copy_of(error)
+        if older.kept is not None:
+            older.kept.add(self)
+            self._fill_unasked()
 
     def behind(self, works: List["RuedaWork"]) -> "RuedaWork":
         """This work, which now finishes with those and fails where one of them does."""
@@ -180,6 +183,8 @@ class RuedaWork(Work):
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Waits until the tensors are what they are to be. timeout: 0 and less never pass. RuntimeError, ValueError: it
         failed; the sentence is Rueda's."""
+        if older.kept is not None:
+            older.kept.remove(self)
         if self._error is not None:
             raise errors.copy_of(self._error)
         for work in self._before:
@@ -255,6 +260,10 @@ class RuedaWork(Work):
         self.wait()
         return self._tensors
 
-    def __del__(self) -> None:
+    def _fill_unasked(self) -> None:
+        """Has the caller's tensors filled also where nobody waits for this."""
         if self._handle is not None and self._handle.is_unmade:
             self._completer.keep(self._handle, self.begun)
+
+    def __del__(self) -> None:
+        self._fill_unasked()

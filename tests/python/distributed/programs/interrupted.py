@@ -30,7 +30,6 @@ def step():
     (future if kind == "wait" else future.then(lambda ended: ended.value())).wait()
 
 
-# The last frames of a thread that has an unfinished future and is in no function of Python's any more.
 # The last frame of a thread that is in no function of Python's any more if it has an unfinished future, or all but in PyTorch's.
 PLACES = {"_engine_run_backward", "interruptible_wait"}
 
