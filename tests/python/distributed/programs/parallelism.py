@@ -125,7 +125,8 @@ def check_functional():
 
 def check_monitored_barrier():
     dist.monitored_barrier()
-    told = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False)
+    with_libuv = os.environ.get("USE_LIBUV") != "0"  # which Debian's PyTorch is built without
+    told = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), is_master=False, use_libuv=with_libuv)
     if dist.get_rank() == 0:
         try:
             dist.monitored_barrier(timeout=timedelta(seconds=1))
