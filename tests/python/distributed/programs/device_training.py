@@ -177,8 +177,8 @@ def check_ddp(rank, size):
 def check_fsdp(rank, size):
     whole = perceptron()
     train(whole, sgd(whole), size)
-    model = FullyShardedDataParallel(perceptron().to(stand_in_device.NAME), auto_wrap_policy=ModuleWrapPolicy({torch.nn.Linear}), device_id=rank,
-                                     use_orig_params=True)  # fmt: skip
+    model = FullyShardedDataParallel(perceptron().to(stand_in_device.NAME), auto_wrap_policy=ModuleWrapPolicy({torch.nn.Linear}),
+                                     device_id=torch.accelerator.current_device_index(), use_orig_params=True)  # fmt: skip
     train(model, sgd(model), size, rank)
     with FullyShardedDataParallel.summon_full_params(model):
         check_equal(model.parameters(), whole.parameters())
@@ -224,7 +224,7 @@ def check_errors(rank, size):
 def main():
     dist.init_process_group("rueda")
     rank, size = dist.get_rank(), dist.get_world_size()
-    torch.standin.set_device(rank)
+    stand_in_device.choose(rank)
     hvd.init()
     for check in (check_normalization, check_gradients_of_collectives, check_distributed_optimizer, check_optimizer_state, check_scaled_and_clipped_gradients, check_ddp,
                   check_fsdp, check_tensor_parallel, check_errors):  # fmt: skip

@@ -126,8 +126,9 @@ def check_dialect(rank, size):
 def main():
     dist.init_process_group("rueda")
     rank, size = dist.get_rank(), dist.get_world_size()
-    torch.standin.set_device(rank)
-    check_that_nothing_is_done_unasked()
+    stand_in_device.choose(rank)
+    if stand_in_device.NAME == "standin":
+        check_that_nothing_is_done_unasked()
     for part in (check_reductions, check_rows, check_roots, check_messages, check_works_that_nobody_waits_for,
                  check_dialect):  # fmt: skip
         part(rank, size)

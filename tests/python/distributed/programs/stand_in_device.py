@@ -1,5 +1,6 @@
 """Brings the device "standin" into the process that imports it: one whose memory no address of the host reaches, and whose
-streams do nothing until somebody waits for them. It is written in stand_in_device.cc."""
+streams do nothing until somebody waits for them. It is written in stand_in_device.cc. RUEDA_TEST_DEVICE=cuda: nothing is
+brought, and programs that use NAME run on GPUs."""
 
 import contextlib
 import functools
@@ -9,7 +10,7 @@ import pathlib
 import torch
 from torch.utils import cpp_extension
 
-NAME = "standin"
+NAME = os.environ.get("RUEDA_TEST_DEVICE", "standin")
 
 
 class _Device:
@@ -59,6 +60,11 @@ def _bring():
     torch.utils.rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, _Device)
     torch.utils.generate_methods_for_privateuse1_backend(for_module=True, for_storage=True)
+
+
+def choose(rank):
+    """Has the process use the device for this rank."""
+    torch.accelerator.set_device_index(rank % torch.accelerator.device_count())
 
 
 if "STAND_IN_DEVICE" in os.environ:
