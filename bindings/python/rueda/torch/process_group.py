@@ -26,6 +26,7 @@ from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
 from rueda.torch.meeting import join_job, require_alone
 from rueda.torch.messages import start_message
 from rueda.torch.sparse import History, start_sparse
+from rueda.torch.tensors import dtype_number
 from rueda.torch.work import Completer, RuedaWork
 
 _OPS = {
@@ -78,7 +79,8 @@ def _copy_parts(parts: Sequence[torch.Tensor], flat: torch.Tensor) -> None:
 
 
 def _operator(options: Any) -> int:
-    wanted = options if isinstance(options, ReduceOp.RedOpType) else getattr(options, "reduceOp", options)
+    """options: PyTorch's, an operator, or nothing for a sum."""
+    wanted = getattr(options, "reduceOp", ReduceOp.SUM if options is None else options)
     for known, number in _OPS.items():
         if wanted == known:
             return number
@@ -86,14 +88,30 @@ def _operator(options: Any) -> int:
     raise ValueError(f"reduce operator {name} is not supported; {', '.join(known.name for known in _OPS)} are")
 
 
+def _root(options: Any) -> int:
+    """options: PyTorch's, a rank of the group, or nothing for its first one."""
+    return options if isinstance(options, int) else getattr(options, "rootRank", 0)
+
+
+def _given(value: Any, other: Any) -> Any:
+    return other if value is None else value
+
+
 def _as_list(value: Any) -> List[Any]:
     return [value] if isinstance(value, torch.Tensor) else list(value)
+
+
+def _lists(value: Any) -> List[Any]:
+    """One list of tensors, also where it is the only one of a list."""
+    return list(value) if not value or isinstance(value[0], torch.Tensor) else list(value[0])
 
 
 class RuedaGroup(ProcessGroup):
     """A process group of Rueda's. Ranks in arguments are the group's own; `ranks` are those of the job.
 
-    Tensors are contiguous, as torch.distributed has it, and lent until the work has finished.
+    Tensors are contiguous, as torch.distributed has it, and lent until the work has finished. Methods take what their overloads
+    in C++ do, which they hide: lists of tensors with options, or one tensor (or list) with an operator, a root and a timeout,
+    which is accepted and limits nothing.
     """
 
     def __init__(self, rank: int, size: int, ranks: List[int], identity: str, store: Any, owns_session: bool):
@@ -214,15 +232,16 @@ class RuedaGroup(ProcessGroup):
         if _overlap(source, output):  # FSDP gathers from a part of what it gathers into
             source = source.clone()
         number = lib.rueda_py_start_rows(
-            here.pointer, kind, source.data_ptr(), tensors.dtype_number(source), source.dim(), source.shape, output.data_ptr(),
+            here.pointer, kind, source.data_ptr(), dtype_number(source), source.dim(), source.shape, output.data_ptr(),
             output.shape, splits or ffi.NULL, argument, encode_name(name), id_of(self._set), CODEC_NONE, 1.0, 1.0)  # fmt: skip
         return places.filled_by(Handle(here, number, (source, output)))
 
-    def allreduce(self, values: Any, opts: Any = None) -> RuedaWork:
-        results = _as_list(values)
+    def allreduce(self, tensors: Any = None, opts: Any = None, timeout: Any = None, *, tensor: Any = None,
+                  op: Any = None) -> RuedaWork:  # fmt: skip
+        results, wanted = _as_list(_given(tensors, tensor)), _given(opts, op)
 
         def start(name: Optional[str]) -> Handle:
-            op = operations.Sum if opts is None else _operator(opts)
+            op = _operator(wanted)
             for tensor in results:
                 devices.require_numbers("all_reduce", tensor)
             if len(results) == 1 and results[0].is_sparse:
@@ -244,9 +263,9 @@ class RuedaGroup(ProcessGroup):
         handle.also(finish)
         return handle
 
-    def broadcast(self, values: Any, opts: Any = None) -> RuedaWork:
-        results = _as_list(values)
-        root = opts if isinstance(opts, int) else getattr(opts, "rootRank", 0)
+    def broadcast(self, tensors: Any = None, opts: Any = None, timeout: Any = None, *, tensor: Any = None,
+                  root: Any = None) -> RuedaWork:  # fmt: skip
+        results, root = _as_list(_given(tensors, tensor)), _root(_given(opts, root))
 
         def start(name: Optional[str]) -> Handle:
             devices.require_numbers("broadcast", results[0])
@@ -255,37 +274,39 @@ class RuedaGroup(ProcessGroup):
 
         return self._work(start, results)
 
-    def reduce(self, values: Any, opts: Any) -> RuedaWork:
-        results = _as_list(values)
+    def reduce(self, tensors: Any = None, opts: Any = None, op: Any = None, timeout: Any = None, *, tensor: Any = None,
+               root: Any = None) -> RuedaWork:  # fmt: skip
+        results, root = _as_list(_given(tensors, tensor)), _root(_given(opts, root))
+        wanted = opts if hasattr(opts, "reduceOp") else op
 
         def start(name: Optional[str]) -> Handle:
             here, places = session.current(), devices.Places("reduce")
             flat = places.to_change(_flat(results[0]))
             number = lib.rueda_py_start_reduce(
-                here.pointer, flat.data_ptr(), flat.data_ptr(), tensors.dtype_number(flat), 1, flat.shape, _operator(opts),
-                self._job_rank(opts.rootRank), encode_name(name), id_of(self._set))  # fmt: skip
+                here.pointer, flat.data_ptr(), flat.data_ptr(), dtype_number(flat), 1, flat.shape, _operator(wanted),
+                self._job_rank(root), encode_name(name), id_of(self._set))  # fmt: skip
             return places.filled_by(Handle(here, number, flat))
 
         return self._work(start, results)
 
-    def all_gather_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> RuedaWork:
-        return self._work(lambda name: self._rows(name, ALLGATHER, _read(source), _flat(output)), [output])
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> RuedaWork:
+        return self._work(lambda name: self._rows(name, ALLGATHER, _read(input), _flat(output)), [output])
 
     _allgather_base = all_gather_single
 
-    def allgather(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
-        source = _as_list(sources)[0]
-        parts = list(outputs) if isinstance(outputs[0], torch.Tensor) else list(outputs[0])
+    def allgather(self, output_tensors: Any, input_tensors: Any = None, opts: Any = None, *, input_tensor: Any = None,
+                  timeout: Any = None) -> RuedaWork:  # fmt: skip
+        source, parts = _as_list(_given(input_tensors, input_tensor))[0], _lists(output_tensors)
         flat = torch.empty(source.numel() * self._own_size, dtype=source.dtype)
         return self._work(lambda name: self._rows(name, ALLGATHER, _read(source), flat), [parts],
                           lambda: _copy_parts(parts, flat))  # fmt: skip
 
-    def allgather_coalesced(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
-        works = [self.allgather([parts], [source]) for parts, source in zip(zip(*outputs), sources)]
-        return self._joined(works, outputs)
+    def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> RuedaWork:
+        works = [self.allgather([parts], [source]) for parts, source in zip(zip(*output_lists), input_list)]
+        return self._joined(works, output_lists)
 
-    def all_gather_single_coalesced(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
-        return self._joined([self.all_gather_single(output, source) for output, source in zip(outputs, sources)], outputs)
+    def all_gather_single_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> RuedaWork:
+        return self._joined([self.all_gather_single(*pair) for pair in zip(output_lists, input_list)], output_lists)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
@@ -299,38 +320,45 @@ class RuedaGroup(ProcessGroup):
             return barrier_async(self._set)
         return start_in_place(session.current(), ALLREDUCE, torch.zeros(1), operations.Sum, encode_name(name), id_of(self._set))
 
-    def reduce_scatter_single(self, output: torch.Tensor, source: torch.Tensor, opts: Any = None) -> RuedaWork:
-        return self._work(lambda name: self._rows(name, REDUCESCATTER, _read(source), _flat(output), None, _operator(opts)),
-                          [output])  # fmt: skip
+    def reduce_scatter_single(self, outputTensor: torch.Tensor, inputTensor: torch.Tensor,  # noqa: N803
+                              opts: Any = None) -> RuedaWork:  # fmt: skip
+        return self._work(lambda name: self._rows(name, REDUCESCATTER, _read(inputTensor), _flat(outputTensor), None,
+                                                  _operator(opts)), [outputTensor])  # fmt: skip
 
     _reduce_scatter_base = reduce_scatter_single
 
-    def reduce_scatter(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
-        output = _as_list(outputs)[0]
-        parts = list(sources) if isinstance(sources[0], torch.Tensor) else list(sources[0])
-        flat = torch.cat([part.detach().reshape(-1) for part in parts])
-        return self._work(lambda name: self._rows(name, REDUCESCATTER, flat, _flat(output), None, _operator(opts)), [output])
+    def reduce_scatter(self, output_tensors: Any, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
+                       input_tensor: Any = None, op: Any = None) -> RuedaWork:  # fmt: skip
+        output, wanted = _as_list(output_tensors)[0], _given(opts, op)
+        flat = torch.cat([part.detach().reshape(-1) for part in _lists(_given(input_tensors, input_tensor))])
+        return self._work(lambda name: self._rows(name, REDUCESCATTER, flat, _flat(output), None, _operator(wanted)), [output])
 
-    def reduce_scatter_single_coalesced(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
-        works = [self.reduce_scatter_single(output, source, opts) for output, source in zip(outputs, sources)]
-        return self._joined(works, outputs)
+    def reduce_scatter_single_coalesced(self, outputTensors: Any, inputTensors: Any,  # noqa: N803
+                                        opts: Any = None) -> RuedaWork:  # fmt: skip
+        works = [self.reduce_scatter_single(*pair, opts) for pair in zip(outputTensors, inputTensors)]
+        return self._joined(works, outputTensors)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
-    def all_to_all_single(self, output: torch.Tensor, source: torch.Tensor, output_splits: Any = (), input_splits: Any = (),
-                          opts: Any = None) -> RuedaWork:
+    def all_to_all_single(self, output: Any = None, input: Any = None, output_split_sizes: Any = (), input_split_sizes: Any = (),
+                          opts: Any = None, *, output_tensor: Any = None, input_tensor: Any = None,
+                          timeout: Any = None) -> RuedaWork:  # fmt: skip
+        output, source = _given(output, output_tensor), _given(input, input_tensor)
+
         def start(name: Optional[str]) -> Handle:
-            received = list(output_splits)
+            received = list(output_split_sizes)
             if received and (len(received) != self._own_size or sum(received) != output.shape[0]):
                 raise ValueError(f"output splits {received}: the group has {self._own_size} ranks, the output {output.shape[0]} rows")
-            handle = self._rows(name, ALLTOALL, _matrix(source, _read), _matrix(output, _flat), list(input_splits) or None)
+            handle = self._rows(name, ALLTOALL, _matrix(source, _read), _matrix(output, _flat), list(input_split_sizes) or None)
             return self._expecting(handle, received or [output.shape[0] // self._own_size] * self._own_size)
 
         return self._work(start, [output])
 
     alltoall_base = all_to_all_single
 
-    def alltoall(self, outputs: Any, sources: Any, opts: Any = None) -> RuedaWork:
+    def alltoall(self, output_tensor: Any = None, input_tensor: Any = None, opts: Any = None, *, output: Any = None,
+                 input: Any = None, timeout: Any = None) -> RuedaWork:  # fmt: skip
+        outputs, sources = _given(output_tensor, output), _given(input_tensor, input)
         counts = [source.numel() for source in sources]
         flat = torch.cat([source.detach().reshape(-1) for source in sources])
         received = torch.empty(sum(output.numel() for output in outputs), dtype=flat.dtype)
@@ -351,19 +379,21 @@ class RuedaGroup(ProcessGroup):
         handle.also(finish)
         return handle
 
-    def gather(self, outputs: Any, sources: Any, opts: Any) -> RuedaWork:
-        source, root = _as_list(sources)[0], opts.rootRank
-        parts = list(outputs[0]) if root == self._own_rank else []
+    def gather(self, output_tensors: Any, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
+               input_tensor: Any = None, root: Any = None) -> RuedaWork:  # fmt: skip
+        source, root = _as_list(_given(input_tensors, input_tensor))[0], _root(_given(opts, root))
+        parts = _lists(output_tensors) if root == self._own_rank else []
         flat = torch.empty(source.numel() * len(parts), dtype=source.dtype)
         return self._work(lambda name: self._rows(name, GATHER, _read(source), flat, None, self._job_rank(root)), [parts],
                           lambda: _copy_parts(parts, flat))  # fmt: skip
 
-    def scatter(self, outputs: Any, sources: Any, opts: Any) -> RuedaWork:
-        output, root = _as_list(outputs)[0], opts.rootRank
-        whole = torch.cat([source.detach().reshape(-1) for source in sources[0]]) if root == self._own_rank else output
+    def scatter(self, output_tensors: Any = None, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
+                output_tensor: Any = None, root: Any = None) -> RuedaWork:  # fmt: skip
+        output, root = _as_list(_given(output_tensors, output_tensor))[0], _root(_given(opts, root))
+        whole = torch.cat([part.detach().reshape(-1) for part in _lists(input_tensors)]) if root == self._own_rank else output
         return self._work(lambda name: self._rows(name, SCATTER, _read(whole), _flat(output), None, self._job_rank(root)), [output])
 
-    def barrier(self, opts: Any = None) -> RuedaWork:
+    def barrier(self, opts: Any = None, *, timeout: Any = None) -> RuedaWork:
         return self._work(self._barrier, [])
 
     def monitored_barrier(self, timeout: timedelta, wait_all_ranks: bool = False) -> None:
@@ -388,13 +418,13 @@ class RuedaGroup(ProcessGroup):
         return self._noted(RuedaWork(self._completer, callbacks.message, lambda _: self._message(kind, results[0], peer, tag),
                                      results, source=source))  # fmt: skip
 
-    def send(self, values: Any, receiver: int, tag: int = 0) -> RuedaWork:
-        return self._message_work(SEND, values, receiver, tag)
+    def send(self, tensors: Any, dstRank: int, tag: int = 0) -> RuedaWork:  # noqa: N803
+        return self._message_work(SEND, tensors, dstRank, tag)
 
-    def recv(self, values: Any, sender: int, tag: int = 0) -> RuedaWork:
-        return self._message_work(RECV, values, sender, tag, source=sender)
+    def recv(self, tensors: Any, srcRank: int, tag: int = 0) -> RuedaWork:  # noqa: N803
+        return self._message_work(RECV, tensors, srcRank, tag, source=srcRank)
 
-    def recv_anysource(self, values: Any, tag: int = 0) -> RuedaWork:
+    def recv_anysource(self, tensors: Any, tag: int = 0) -> RuedaWork:
         raise NotImplementedError("recv() without src: a receiver of Rueda's names its sender")
 
 

@@ -6,6 +6,7 @@ Each round makes the default group, uses it and destroys it.
 import gc
 import sys
 import weakref
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -228,6 +229,37 @@ def check_the_rest(rank, size):
     assert torch.equal(first, full(size)) and torch.equal(second, full(2 * size))
 
 
+def check_calls_of_the_groups_own_methods(rank, size):
+    """In the forms that the methods have in C++."""
+    group, soon, op = dist.group.WORLD, timedelta(seconds=60), dist.ReduceOp.MAX
+    mine, every = rank + 1, [float(number) for number in range(1, size + 1)]
+    ones, total = [1] * size, [sum(every)]
+
+    def rows(count):
+        return [full(mine, 1) for _ in range(count)]
+
+    for begin, expected in [
+        (lambda t: group.allreduce(t), total),
+        (lambda t: group.allreduce([t], op, soon), [size]),
+        (lambda t: group.allreduce(tensor=t, op=op, timeout=soon), [size]),
+        (lambda t: group.broadcast(t, 1, soon), [2]),
+        (lambda t: group.broadcast(tensor=t, root=1), [2]),
+        (lambda t: group.reduce(t, 1), total if rank == 1 else None),
+        (lambda t: group.reduce(t, root=1, op=op, timeout=soon), [size] if rank == 1 else None),
+        (lambda t: group.allgather(list(t.split(1)), full(mine, 1)), every),
+        (lambda t: group.gather(list(t.split(1)) if rank == 1 else [], full(mine, 1), 1, soon), every if rank == 1 else None),
+        (lambda t: group.scatter(t, [full(7 + n, 1) for n in every] if rank == 1 else [], root=1), [7 + mine]),
+        (lambda t: group.reduce_scatter(t, rows(size)), total),
+        (lambda t: group.reduce_scatter(t, rows(size), op, soon), [size]),
+        (lambda t: group.all_to_all_single(t, full(mine, size), ones, ones, soon), every),
+        (lambda t: group.alltoall(list(t.split(1)), rows(size)), every),
+        (lambda t: group.barrier(timeout=soon), None),
+    ]:
+        tensor = full(mine, 1 if expected is None else len(expected))
+        begin(tensor).wait()
+        assert expected is None or tensor.tolist() == expected, (tensor, expected)
+
+
 def main():
     for number in range(int(sys.argv[1])):
         dist.init_process_group("rueda")
@@ -248,6 +280,7 @@ def main():
             check_what_is_only_read_may_have_gaps(rank, size)
             check_sparse_tensors(rank, size)
             check_the_rest(rank, size)
+            check_calls_of_the_groups_own_methods(rank, size)
         check_after = begin_what_outlives_the_group(size)
         dist.destroy_process_group()
         check_after()
