@@ -6,6 +6,7 @@
 
 #include "bindings/c/check_call.h"
 #include "bindings/c/copy_in.h"
+#include "bindings/c/deadline_in.h"
 #include "bindings/c/fill_members.h"
 #include "bindings/c/wrong.h"
 
@@ -27,6 +28,9 @@ Status check_options(const rueda_op_options& options) {
   if (options.name_id != 0 && options.name != nullptr) {
     return wrong(
         fmt::format("name \"{}\" and name_id {} are both given: one of them is", options.name, options.name_id));
+  }
+  if (!(options.timeout_seconds >= 0)) {
+    return wrong(fmt::format("timeout_seconds is {}; it is a number from 0, or infinity", options.timeout_seconds));
   }
   for (const auto& [field, value] : {std::pair("more", options.more), std::pair("drain", options.drain)}) {
     if (value != 0 && value != 1) return wrong(fmt::format("rueda_op_options.{} is {}; it is 0 or 1", field, value));
@@ -53,6 +57,7 @@ OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options
   }
   spec.stream = options.stream;
   spec.more = options.more != 0;
+  if (options.timeout_seconds > 0) spec.timeout = timeout_of(options.timeout_seconds);
   if (options.drain != 0 && call.completions != nullptr) {
     spec.announce = [queue = call.completions, context = options.drain_context, handle](Code code) {
       queue->add({handle->load(), context, static_cast<int32_t>(code), 0});

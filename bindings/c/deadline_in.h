@@ -1,16 +1,24 @@
 #pragma once
+#include <algorithm>
 #include <chrono>
 
 #include "runtime/base/deadline.h"
 
 namespace rueda::core {
 
-/// So many seconds from now, 0 or more. A century and what is longer, infinity too, is never: a moment so far off does
-/// not fit the clock.
-inline Deadline deadline_in(double seconds) {
+/// So many seconds, 0 or more, as a time to wait. Zero stands for a century and what is longer, infinity too: a moment so
+/// far off does not fit the clock.
+inline std::chrono::nanoseconds timeout_of(double seconds) {
   constexpr double kCentury = 100.0 * 366 * 86400;
-  if (seconds >= kCentury) return Deadline::never();
-  return Deadline::after(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
+  constexpr std::chrono::nanoseconds kLeast{1};
+  if (seconds >= kCentury) return std::chrono::nanoseconds(0);
+  return std::max(kLeast, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
+}
+
+/// So many seconds from now; where `timeout_of` is zero, never.
+inline Deadline deadline_in(double seconds) {
+  const std::chrono::nanoseconds timeout = timeout_of(seconds);
+  return timeout.count() == 0 ? Deadline::never() : Deadline::after(timeout);
 }
 
 }  // namespace rueda::core

@@ -261,7 +261,12 @@ typedef struct rueda_op_options {
   void* drain_context; /* handed back in rueda_completion */
   int32_t drain;       /* 1: rueda_drain tells when it has finished; the blocking forms take no notice */
   int32_t more;        /* 1: others follow at once, see below; the blocking forms take no notice */
+  double timeout_seconds; /* how long it may take, above 0, infinity: for ever; 0: RUEDA_TIMEOUT_SECONDS. See below */
 } rueda_op_options;
+
+/* An operation that not all ranks have submitted within its limit of time on one of them fails with TIMEOUT on all; one
+ * that runs for longer ends the job's epoch. Ranks may give different limits. Looked at about once a second. A join has
+ * none. */
 
 /* `more` saves waking a thread of the library for each of many small operations, as MSG_MORE saves packets: what is
  * enqueued with it may stay here until this thread or another one enqueues without it, waits, polls or drains (a

@@ -128,12 +128,11 @@ void Engine::tick() {
   look_for_stopped_peers();
   next_tick_ = now + (stopped_.watching() ? kWatchfulTick : usual_tick());
   timeline_.tick();
-  const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout);
   if (!baton_.try_take()) {
     next_tick_ = now + kBusyTick;
     return;
   }
-  if (limit.count() > 0) turn_->expire(now - limit, limit);
+  turn_->expire(now);
   turn_->release_held();
   const std::vector<int> silent = turn_->look_for_silence(now);
   look_for_late_batch(now);
@@ -252,8 +251,7 @@ Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {
     whom = "some of " + rank_ranges(others, {});
   }
   return {Code::kTimeout,
-          fmt::format("rank {}: {} ran longer than RUEDA_TIMEOUT_SECONDS ({} s); it waited for {}", plan_.rank, what,
-                      plan_.settings.timeout.count(), whom),
+          fmt::format("rank {}: {} ran longer than {}; it waited for {}", plan_.rank, what, describe(batch.limit), whom),
           known ? awaited : plan_.rank};
 }
 

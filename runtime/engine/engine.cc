@@ -66,7 +66,8 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
   turn_ = std::make_unique<Turn>(
       Turn::Parts{config, make_links(), plan_.size > 1 ? control_peers(plan_) : std::vector<int>(),
                   control_upstream(plan_), relay_config(plan_, config.sets), make_heartbeats(), inbox_, lanes_, teams_,
-                  *executor_, *this, signals_, abort_, recorder_, answers_, timeline_});
+                  *executor_, *this, signals_, abort_, recorder_, answers_, timeline_,
+                  TimeLimit{std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout)}});
 }
 
 Engine::~Engine() { shutdown(Deadline::after(std::chrono::seconds(5))); }
@@ -127,10 +128,9 @@ std::unique_ptr<Lane> Engine::make_lane(int lane) {
   if (formation_.transport != nullptr) channels = formation_.transport->channel_set(lane, abort_);
   auto mesh = std::make_unique<Mesh>(plan_.rank, lane, std::move(segments), std::move(channels), abort_, style_);
   const std::vector<int>& chosen = plan_.settings.thread_affinity;
-  const auto timeout = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout);
   LaneObserver& observer = *this;
   return std::make_unique<Lane>(
-      std::move(mesh), *executor_, observer, timeout,
+      std::move(mesh), *executor_, observer,
       Lane::Placement{fmt::format("rueda-lane-{}", lane), chosen.empty() ? claim_.cores() : chosen});
 }
 

@@ -33,13 +33,8 @@ Status until_passed(Mesh& mesh, const DeviceRow& device, uint64_t token, Deadlin
 
 }  // namespace
 
-Lane::Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, std::chrono::nanoseconds timeout,
-           Placement placement)
-    : mesh_(std::move(mesh)),
-      executor_(executor),
-      observer_(observer),
-      timeout_(timeout),
-      placement_(std::move(placement)) {}
+Lane::Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, Placement placement)
+    : mesh_(std::move(mesh)), executor_(executor), observer_(observer), placement_(std::move(placement)) {}
 
 void Lane::submit(std::unique_ptr<Batch> batch) {
   {
@@ -178,7 +173,7 @@ Status Lane::execute(Batch& batch) {
     observer_.batch_started(batch);
   }
   mesh_->note_waits(batch.call.phases);
-  const Deadline deadline = timeout_.count() > 0 ? Deadline::after(timeout_) : Deadline::never();
+  const Deadline deadline = batch.limit.time.count() > 0 ? Deadline::after(batch.limit.time) : Deadline::never();
   RUEDA_RETURN_IF_ERROR(prepare(batch, deadline));
   LateOutputs late;
   RUEDA_RETURN_IF_ERROR(late.place(batch));

@@ -26,6 +26,7 @@ struct Batch {
   std::vector<size_t> places;                 ///< by member: its slice in `storage`
   std::unique_ptr<const AbsentInput> absent;  ///< what the other slices lie in: this rank has joined
   std::unique_ptr<Arrivals> arrivals;
+  TimeLimit limit;          ///< from its start to its end
   bool inline_row = false;  ///< may run inside a turn
   bool started = false;
   StepState step;
@@ -55,9 +56,8 @@ class Lane {
     std::string name;
     std::vector<int> cores;
   };
-  /// `executor` and `observer` outlive the lane. `timeout` limits one batch; zero: none.
-  Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, std::chrono::nanoseconds timeout,
-       Placement placement);
+  /// `executor` and `observer` outlive the lane.
+  Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, Placement placement);
   ~Lane() { stop(); }
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -92,7 +92,6 @@ class Lane {
   const std::unique_ptr<Mesh> mesh_;
   Executor& executor_;
   LaneObserver& observer_;
-  const std::chrono::nanoseconds timeout_;
   const Placement placement_;
   std::unique_ptr<Batch> inline_;  ///< the baton's holder
 

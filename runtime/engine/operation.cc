@@ -1,5 +1,6 @@
 #include "runtime/engine/operation.h"
 
+#include <fmt/format.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,6 +18,11 @@ std::string describe(const Member& member) {
   std::string text = name_of(request.metadata.kind);
   if (!request.name.empty()) text += " \"" + request.name + "\"";
   return text;
+}
+
+std::string describe(const TimeLimit& limit) {
+  const double seconds = std::chrono::duration<double>(limit.time).count();
+  return fmt::format("{} ({} s)", limit.is_own ? "its timeout" : "RUEDA_TIMEOUT_SECONDS", seconds);
 }
 
 Operation::Operation(std::shared_ptr<Engine> engine, OperationSpec spec, size_t members)
@@ -39,6 +45,11 @@ void Operation::own_output(size_t index, std::byte* memory, size_t bytes, Owners
   const bool counts = ownership == Ownership::kLibrary && engine_ != nullptr;
   if (counts) engine_->output_bytes().fetch_add(bytes, std::memory_order_relaxed);
   members_[index].slice.out = memory;
+}
+
+TimeLimit Operation::limit() const {
+  if (spec_.timeout) return {*spec_.timeout, true};
+  return {std::chrono::duration_cast<std::chrono::nanoseconds>(engine_->plan().settings.timeout), false};
 }
 
 bool Operation::owns_outputs() const {

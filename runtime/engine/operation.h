@@ -1,8 +1,10 @@
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,6 +53,14 @@ struct Member {
 /// `allreduce "w1"`, or `allreduce` where the caller gave no name: for error sentences.
 std::string describe(const Member& member);
 
+/// How long an operation may take, first until it is agreed and then while it runs.
+struct TimeLimit {
+  std::chrono::nanoseconds time{0};  ///< zero: none
+  bool is_own = false;               ///< the operation's; else RUEDA_TIMEOUT_SECONDS
+};
+/// `RUEDA_TIMEOUT_SECONDS (600 s)`, or `its timeout (5 s)` of an operation that has one: for error sentences.
+std::string describe(const TimeLimit& limit);
+
 /// What the caller said about one operation. Copied in at enqueue.
 struct OperationSpec {
   std::function<void(Code)> callback;           ///< empty: none
@@ -60,6 +70,7 @@ struct OperationSpec {
   int32_t device_index = 0;
   void* stream = nullptr;
   bool more = false;  ///< nobody need be woken for it: see Engine::submit
+  std::optional<std::chrono::nanoseconds> timeout = std::nullopt;  ///< zero: endless; none: RUEDA_TIMEOUT_SECONDS
 };
 
 /// Whose memory an output is that the caller gave no place for.
@@ -81,6 +92,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   const std::vector<Member>& members() const { return members_; }
   const OperationSpec& spec() const { return spec_; }
   Engine& engine() const { return *engine_; }
+  TimeLimit limit() const;
   SetId set() const { return members_.empty() ? kGlobalSet : members_.front().request.set; }
   /// Of the first tensor; an all-reduce where there is none.
   OpKind kind() const { return members_.empty() ? OpKind::kAllreduce : members_.front().request.metadata.kind; }

@@ -12,6 +12,13 @@ namespace {
 
 Member& member_of(uint64_t ticket) { return *reinterpret_cast<Member*>(ticket); }
 
+/// A batch may take as long as any of its operations.
+void allow_for(Batch& batch, const TimeLimit& limit) {
+  const bool first = batch.members.empty();
+  const bool longer = limit.time.count() == 0 || (batch.limit.time.count() != 0 && limit.time > batch.limit.time);
+  if (first || longer) batch.limit = limit;
+}
+
 }  // namespace
 
 Turn::Turn(Parts parts)
@@ -275,6 +282,7 @@ void Turn::start_batch(const BatchEvent& event) {
     Member& member = member_of(event.tickets[i]);
     unlink(member);
     member.operation->enter_batch(runner);
+    allow_for(*batch, member.operation->limit());
     batch->members.push_back(&member);
     batch->places.push_back(batch->storage.size());
     batch->storage.push_back(member.slice);
@@ -296,22 +304,24 @@ void Turn::start_batch(const BatchEvent& event) {
   for (int index = 0; index < team.team.size(); ++index) {
     if (team.team.ranks[static_cast<size_t>(index)] == metadata.root) call.root = index;
   }
+  if (batch->members.empty()) batch->limit = parts_.limit;
   parts_.recorder.agreed(*batch);
   parts_.lanes.of(event.set).submit(std::move(batch));
 }
 
-void Turn::expire(SteadyClock::time_point before, std::chrono::nanoseconds limit) {
-  for (Member* member = oldest_; member != nullptr && member->operation->submitted < before; member = member->next) {
+void Turn::expire(SteadyClock::time_point now) {
+  for (Member* member = oldest_; member != nullptr; member = member->next) {
     // A join waits for others who are at work.
     if (member->operation->abandoned || member->request.metadata.kind == OpKind::kJoin) continue;
+    const TimeLimit limit = member->operation->limit();
+    if (limit.time.count() <= 0 || now - member->operation->submitted <= limit.time) continue;
     member->operation->abandoned = true;
     urgent_ = true;
-    const double seconds = std::chrono::duration<double>(limit).count();
     const std::string of = participant_.of_set(member->operation->set());
     for (Member& each : member->operation->members()) {
       participant_.abandon(reinterpret_cast<uint64_t>(&each),
-                           fmt::format("{}{}: not all ranks submitted it within RUEDA_TIMEOUT_SECONDS ({} s)",
-                                       describe(each), of, seconds));
+                           fmt::format("{}{}: not all ranks submitted it within {}", describe(each), of,
+                                       describe(limit)));
     }
   }
 }

@@ -65,6 +65,7 @@ class Turn {
     Recorder& recorder;
     Answers& answers;
     Timeline& timeline;
+    TimeLimit limit;  ///< of what has none of its own
   };
   explicit Turn(Parts parts);
   ~Turn();
@@ -82,8 +83,8 @@ class Turn {
   bool told_peers() const { return told_peers_; }
   /// Whether operations are in agreement.
   bool expecting() const { return oldest_ != nullptr; }
-  /// Asks for error verdicts for what was submitted before `before` and is in no batch yet.
-  void expire(SteadyClock::time_point before, std::chrono::nanoseconds limit);
+  /// Asks for error verdicts for what is in no batch yet and was submitted longer ago than its limit.
+  void expire(SteadyClock::time_point now);
   /// Whether this rank passes on nothing that others still need: a leader of the tree stays until all below have left.
   bool needed_by_none() const { return !relay_ || relay_->all_left(); }
   /// Says goodbye for all below that have not left.

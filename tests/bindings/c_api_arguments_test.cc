@@ -67,6 +67,20 @@ TEST_CASE("an unknown codec is refused with its number") {
       "44");
 }
 
+TEST_CASE("a timeout that is no number from 0 is refused") {
+  for (const double timeout : {-1.0, std::numeric_limits<double>::quiet_NaN()}) {
+    each_rank_is_refused(
+        [timeout](rueda_session* session, rueda_handle* handle) {
+          std::vector<float> values(4);
+          const CTensor tensor(values, RUEDA_F32);
+          rueda_op_options options = named("w");
+          options.timeout_seconds = timeout;
+          return reduce(session, tensor.get(), RUEDA_SUM, &options, handle);
+        },
+        "timeout_seconds is");
+  }
+}
+
 TEST_CASE("a process set that does not exist is refused with its number") {
   each_rank_is_refused(
       [](rueda_session* session, rueda_handle* handle) {

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -54,6 +55,24 @@ TEST_CASE("every operation says that others follow, and goes off with the first 
     barrier.wait();
     gathered.wait();
     expect(values[0] == 1 && sum[0] == 2 && gathered.output().count() == 2, "a result");
+  });
+}
+
+TEST_CASE("an operation's timeout is its own, and others go on") {
+  cpp_ranks(2, [](Session& session) {
+    std::vector<int32_t> values = {1};
+    if (session.rank() == 0) {
+      try {
+        session.allreduce(values, {.name = "late", .timeout = Seconds(0.01)});
+        expect(false, "nobody else submits it");
+      } catch (const Error& error) {
+        expect(contains(error.what(), "within its timeout (0.01 s)"), error.what());
+      }
+    }
+    session.barrier({.timeout = Seconds(std::numeric_limits<double>::infinity())});
+    std::vector<int32_t> root = {session.rank()};
+    session.broadcast(root, {.root = 1, .name = "b", .timeout = Seconds(300)});
+    expect(root[0] == 1, "the root's value");
   });
 }
 

@@ -72,7 +72,8 @@ struct Drain {
 /// Zero, `{}` or left out is the default of every field. An empty name keys the operation by kind and call order;
 /// `name_id` stands in for a name. `more`: others follow at once, so nobody is woken for this one, and it stays here
 /// until this thread or another one enqueues without it, waits, polls or drains, at most for about a second; blocking
-/// forms take no notice.
+/// forms take no notice. `timeout`: how long it may take, as rueda.h says of `timeout_seconds`; zero:
+/// RUEDA_TIMEOUT_SECONDS.
 struct AllreduceOptions {
   ReduceOp op = ReduceOp::kAverage;
   std::string name = {};
@@ -87,6 +88,7 @@ struct AllreduceOptions {
   NameId name_id = {};
   std::optional<Drain> drain = {};
   bool more = false;
+  Seconds timeout{0};
 };
 
 struct BroadcastOptions {
@@ -99,6 +101,7 @@ struct BroadcastOptions {
   NameId name_id = {};
   std::optional<Drain> drain = {};
   bool more = false;
+  Seconds timeout{0};
 };
 
 /// Of operations that move rows as they are.
@@ -111,6 +114,7 @@ struct ExchangeOptions {
   NameId name_id = {};
   std::optional<Drain> drain = {};
   bool more = false;
+  Seconds timeout{0};
 };
 
 struct BarrierOptions {
@@ -120,6 +124,7 @@ struct BarrierOptions {
   NameId name_id = {};
   std::optional<Drain> drain = {};
   bool more = false;
+  Seconds timeout{0};
 };
 
 struct JoinOptions {
@@ -195,6 +200,7 @@ class COptions {
     c_.more = options.more ? 1 : 0;
     c_.drain = options.drain ? 1 : 0;
     c_.drain_context = options.drain ? options.drain->context : nullptr;
+    c_.timeout_seconds = options.timeout.count();
     if (!options.callback && !allocate) return;
     functions_ = std::make_unique<Functions>(Functions{options.callback, allocate});
     c_.callback = &Functions::finished;

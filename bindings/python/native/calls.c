@@ -17,6 +17,10 @@ static rueda_tensor tensor_at(uintptr_t data, int32_t dtype, int32_t dimensions,
   return tensor;
 }
 
+static _Thread_local double limit_seconds = 0;
+
+void rueda_py_limit(double timeout_seconds) { limit_seconds = timeout_seconds; }
+
 static rueda_op_options options_of(const char* name, int32_t process_set, int32_t codec, double prescale,
                                    double postscale) {
   const rueda_op_options options = {.struct_size = sizeof options,
@@ -25,7 +29,8 @@ static rueda_op_options options_of(const char* name, int32_t process_set, int32_
                                     .codec = codec,
                                     .has_scale = prescale != 1.0 || postscale != 1.0,
                                     .prescale = prescale,
-                                    .postscale = postscale};
+                                    .postscale = postscale,
+                                    .timeout_seconds = limit_seconds};
   return options;
 }
 
@@ -113,7 +118,7 @@ int64_t rueda_py_start_group(rueda_session* session, int32_t kind, size_t count,
 }
 
 int64_t rueda_py_start_barrier(rueda_session* session, int32_t process_set) {
-  const rueda_op_options options = {.struct_size = sizeof options, .process_set = process_set};
+  const rueda_op_options options = options_of(NULL, process_set, RUEDA_CODEC_DEFAULT, 1.0, 1.0);
   rueda_handle handle = 0;
   const int32_t code = rueda_barrier_async(session, &options, &handle);
   return handle_or_code(code, handle);

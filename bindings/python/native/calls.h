@@ -25,6 +25,9 @@ enum {
   RUEDA_PY_RECV
 };
 
+/* How long operations that this thread enqueues from here on may take, as rueda_op_options.timeout_seconds. */
+void rueda_py_limit(double timeout_seconds);
+
 /* Enqueues. `argument` is the reduce operator of a reduction, the root of a broadcast. */
 int64_t rueda_py_start(rueda_session* session, int32_t kind, uintptr_t input, uintptr_t output, int32_t dtype,
                        int32_t dimensions, const int64_t* shape, int32_t argument, const char* name,

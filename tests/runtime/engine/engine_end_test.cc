@@ -1,6 +1,8 @@
 // How operations and epochs end before their time: abandoned, timed out, a rank that leaves, rank 0 that leaves.
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <latch>
+#include <optional>
 #include <thread>
 
 #include "tests/runtime/engine/engine_ranks.h"
@@ -45,12 +47,16 @@ TEST_CASE("to abandon what has finished, or is about to, returns its result") {
 /// A batch that rank 1 holds up, inside its allocation callback, until the test lets it go.
 class HeldBatch {
  public:
-  std::shared_ptr<Operation> start(Engine& engine, int rank, std::vector<float>& in, std::vector<float>& out) {
-    return start_sum(engine, {"held", {&in}, nullptr, [this, rank, &out](size_t) -> void* {
+  std::shared_ptr<Operation> start(Engine& engine, int rank, std::vector<float>& in, std::vector<float>& out,
+                                   std::optional<std::chrono::nanoseconds> timeout = std::nullopt) {
+    return start_sum(engine, {.name = "held",
+                              .tensors = {&in},
+                              .allocate = [this, rank, &out](size_t) -> void* {
                                 if (rank == 0) running_.count_down();
                                 if (rank == 1) go_.wait();
                                 return out.data();
-                              }});
+                              },
+                              .timeout = timeout});
   }
   /// Until rank 0's part of the batch runs.
   void await_running() { running_.wait(); }
@@ -128,6 +134,47 @@ TEST_CASE("what one rank never submits ends in TIMEOUT on those who did, and the
       timed_out.count_down();
     }
     timed_out.wait();
+    require_usable(engine, "after");
+  });
+}
+
+TEST_CASE("what runs longer than its own timeout ends the epoch") {
+  HeldBatch held;
+  EngineRanks::run({.size = 2}, [&held](Engine& engine, int rank) {
+    std::vector<float> in = {1}, out(1);
+    const std::chrono::nanoseconds timeout = rank == 0 ? std::chrono::milliseconds(300) : std::chrono::minutes(5);
+    auto operation = held.start(engine, rank, in, out, timeout);
+    if (rank == 0) {
+      require_failure(finish(*operation), Code::kTimeout, "ran longer than its timeout (0.3 s)");
+      held.let_go();
+    }
+    static_cast<void>(finish(*operation));
+    std::vector<float> values = {1};
+    require_failure(sum_now(engine, "w", values), Code::kTimeout, "rank 0");
+  });
+}
+
+TEST_CASE("an operation's own timeout, shorter or longer, counts in place of RUEDA_TIMEOUT_SECONDS") {
+  Settings settings;
+  settings.timeout = std::chrono::milliseconds(300);
+  std::latch timed_out(1);
+  EngineRanks::run({.size = 2, .settings = settings}, [&timed_out](Engine& engine, int rank) {
+    std::vector<float> patient = {1}, endless = {2}, others = {3}, hasty = {4};
+    const auto start = [&engine](const char* name, std::vector<float>& values, std::optional<std::chrono::nanoseconds> limit) {
+      return start_sum(engine, {.name = name, .tensors = {&values}, .timeout = limit});
+    };
+    if (rank == 1) timed_out.wait();
+    auto with_patience = start("patient", patient, std::chrono::minutes(5));
+    auto without_end = start("endless", endless, std::chrono::nanoseconds(0));
+    if (rank == 0) {
+      auto default_one = start("others", others, std::nullopt);
+      require_failure(finish(*default_one), Code::kTimeout, "within RUEDA_TIMEOUT_SECONDS (0.3 s)");
+      auto hasty_one = start("hasty", hasty, std::chrono::milliseconds(10));
+      require_failure(finish(*hasty_one), Code::kTimeout, "within its timeout (0.01 s)");
+      timed_out.count_down();
+    }
+    require(finish(*with_patience).ok() && finish(*without_end).ok(), "an operation that had more time");
+    require(patient[0] == 2.0f && endless[0] == 4.0f, "wrong sums");
     require_usable(engine, "after");
   });
 }

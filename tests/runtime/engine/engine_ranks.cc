@@ -91,6 +91,7 @@ std::shared_ptr<Operation> make_sum(Engine& engine, const Sum& sum) {
   spec.callback = sum.callback;
   spec.allocate = sum.allocate;
   spec.more = sum.more;
+  spec.timeout = sum.timeout;
   auto operation = std::make_shared<Operation>(engine.shared_from_this(), std::move(spec), sum.tensors.size());
   for (size_t i = 0; i < sum.tensors.size(); ++i) {
     Member& member = operation->members()[i];

@@ -1,6 +1,8 @@
 #pragma once
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +45,7 @@ struct Sum {
   std::function<void(core::Code)> callback = nullptr;
   std::function<void*(size_t bytes)> allocate = nullptr;  ///< where given, outputs come from it
   bool more = false;                                      ///< as in OperationSpec
+  std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
 };
 std::shared_ptr<core::Operation> make_sum(core::Engine& engine, const Sum& sum);
 /// Enqueues; requires that it was taken.

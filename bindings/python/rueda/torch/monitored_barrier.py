@@ -16,10 +16,13 @@ import torch.distributed.distributed_c10d as c10d
 
 from rueda import errors
 from rueda._native import lib
-from rueda.operations import RECV, SEND
+from rueda.operations import RECV, SEND, limited
 from rueda.process_sets import ProcessSet, id_of
 from rueda.session import current
 from rueda.torch.messages import start_message
+
+
+_LEAST_LIMIT = 600.0  # seconds that messages wait for a rank that is late
 
 
 def install() -> None:
@@ -51,15 +54,8 @@ def wait_for_all(name: str, process_set: ProcessSet, seconds: float) -> None:
     """
     ranks = process_set.ranks or []
     caller = ranks[0]
-    if current().rank == caller:
-        late = _missing(name, process_set, time.monotonic() + seconds)
-        verdict = torch.tensor([rank in late for rank in ranks], dtype=torch.uint8)
-        answers = [_message(SEND, verdict, rank, name + ".missing", process_set) for rank in ranks[1:]]
-        for rank, answer in zip(ranks[1:], answers):
-            if rank not in late:
-                answer.wait()
-    else:
-        late = _ask(name, process_set, caller, seconds)
+    with limited(max(_LEAST_LIMIT, 4 * seconds)):
+        late = _hear(name, process_set, seconds) if current().rank == caller else _ask(name, process_set, caller, seconds)
     if late:
         raise errors.CollectiveTimeoutError(f"monitored_barrier: of the ranks {ranks} of this group {late} did not come within "
                                             f"{seconds:g} s of rank {caller}", lib.RUEDA_TIMEOUT)  # fmt: skip
@@ -67,6 +63,18 @@ def wait_for_all(name: str, process_set: ProcessSet, seconds: float) -> None:
 
 def _message(kind: int, tensor: torch.Tensor, peer: int, name: str, process_set: ProcessSet) -> Any:
     return start_message(current(), kind, tensor, peer, name.encode(), id_of(process_set))
+
+
+def _hear(name: str, process_set: ProcessSet, seconds: float) -> List[int]:
+    """Hears from the others who is here, and tells them all who is not."""
+    ranks = process_set.ranks or []
+    late = _missing(name, process_set, time.monotonic() + seconds)
+    verdict = torch.tensor([rank in late for rank in ranks], dtype=torch.uint8)
+    answers = [_message(SEND, verdict, rank, name + ".missing", process_set) for rank in ranks[1:]]
+    for rank, answer in zip(ranks[1:], answers):
+        if rank not in late:
+            answer.wait()
+    return late
 
 
 def _missing(name: str, process_set: ProcessSet, deadline: float) -> List[int]:

@@ -5,13 +5,12 @@ what goes wrong travels in them.
 """
 
 import contextlib
-import math
 import threading
 from datetime import timedelta
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
-from torch._C._distributed_c10d import ProcessGroup, ReduceOp
+from torch._C._distributed_c10d import ProcessGroup
 
 from rueda import errors, operations, session
 from rueda._native import ffi, lib
@@ -21,19 +20,14 @@ from rueda.operations import (
 )  # fmt: skip
 from rueda.outputs import received_splits
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, id_of, remove_process_set
-from rueda.torch import callbacks, devices, graphs, monitored_barrier, older, tensors
+from rueda.torch import callbacks, devices, graphs, monitored_barrier, older
+from rueda.torch import group_arguments as arguments
 from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
 from rueda.torch.meeting import join_job, require_alone
 from rueda.torch.messages import start_message
 from rueda.torch.sparse import History, start_sparse
 from rueda.torch.tensors import dtype_number
 from rueda.torch.work import Completer, RuedaWork
-
-_OPS = {
-    ReduceOp.SUM: operations.Sum, ReduceOp.AVG: operations.Average, ReduceOp.PRODUCT: operations.Product,
-    ReduceOp.MIN: operations.Min, ReduceOp.MAX: operations.Max, ReduceOp.BAND: operations.BitAnd,
-    ReduceOp.BOR: operations.BitOr, ReduceOp.BXOR: operations.BitXor,
-}  # fmt: skip
 
 _ROWS = {ALLGATHER: "all_gather", REDUCESCATTER: "reduce_scatter", ALLTOALL: "all_to_all", GATHER: "gather", SCATTER: "scatter"}
 
@@ -47,63 +41,9 @@ def create(options: Any) -> "RuedaGroup":
     if ranks != sorted(ranks):
         raise ValueError(f"new_group({ranks}, sort_ranks=False): the ranks of a group of Rueda's stand in ascending order")
     if ranks:
-        return RuedaGroup(options.group_rank, options.group_size, ranks, options.group_id, options.store, owns_session=False)
+        return RuedaGroup(options, ranks, options.group_id, owns_session=False)
     began = join_job(options)
-    ranks = list(range(options.group_size))
-    return RuedaGroup(options.group_rank, options.group_size, ranks, "all", options.store, owns_session=began)
-
-
-def _read(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor that is only read as one row of elements."""
-    tensors.require_strided(tensor)
-    return tensors.resolved(tensor.detach()).contiguous().view(-1)
-
-
-def _flat(tensor: torch.Tensor) -> torch.Tensor:
-    """A contiguous tensor as one row of elements; ValueError: it is not contiguous."""
-    tensors.in_place(tensor)
-    if not tensor.is_contiguous():
-        raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())} is not contiguous")
-    return tensor.detach().view(-1)
-
-
-def _overlap(first: torch.Tensor, second: torch.Tensor) -> bool:
-    """Whether two contiguous tensors share memory."""
-    begin, other = first.data_ptr(), second.data_ptr()
-    return begin < other + second.numel() * second.element_size() and other < begin + first.numel() * first.element_size()
-
-
-def _copy_parts(parts: Sequence[torch.Tensor], flat: torch.Tensor) -> None:
-    for part, piece in zip(parts, flat.split([part.numel() for part in parts])):
-        part.detach().copy_(piece.view(part.shape))
-
-
-def _operator(options: Any) -> int:
-    """options: PyTorch's, an operator, or nothing for a sum."""
-    wanted = getattr(options, "reduceOp", ReduceOp.SUM if options is None else options)
-    for known, number in _OPS.items():
-        if wanted == known:
-            return number
-    name = next((name for name, other in ReduceOp.RedOpType.__members__.items() if wanted == other), wanted)
-    raise ValueError(f"reduce operator {name} is not supported; {', '.join(known.name for known in _OPS)} are")
-
-
-def _root(options: Any) -> int:
-    """options: PyTorch's, a rank of the group, or nothing for its first one."""
-    return options if isinstance(options, int) else getattr(options, "rootRank", 0)
-
-
-def _given(value: Any, other: Any) -> Any:
-    return other if value is None else value
-
-
-def _as_list(value: Any) -> List[Any]:
-    return [value] if isinstance(value, torch.Tensor) else list(value)
-
-
-def _lists(value: Any) -> List[Any]:
-    """One list of tensors, also where it is the only one of a list."""
-    return list(value) if not value or isinstance(value[0], torch.Tensor) else list(value[0])
+    return RuedaGroup(options, list(range(options.group_size)), "all", owns_session=began)
 
 
 class RuedaGroup(ProcessGroup):
@@ -111,13 +51,15 @@ class RuedaGroup(ProcessGroup):
 
     Tensors are contiguous, as torch.distributed has it, and lent until the work has finished. Methods take what their overloads
     in C++ do, which they hide: lists of tensors with options, or one tensor (or list) with an operator, a root and a timeout,
-    which is accepted and limits nothing.
+    which is the operation's own, in place of the group's.
     """
 
-    def __init__(self, rank: int, size: int, ranks: List[int], identity: str, store: Any, owns_session: bool):
-        super().__init__(rank, size)
-        self._own_rank, self._own_size, self._ranks, self._identity = rank, size, ranks, identity
-        self._store = store
+    def __init__(self, options: Any, ranks: List[int], identity: str, owns_session: bool):
+        """options: PyTorch's, with the rank, the size, the store and the timeout."""
+        super().__init__(options.group_rank, options.group_size)
+        self._own_rank, self._own_size, self._ranks, self._identity = options.group_rank, options.group_size, ranks, identity
+        self._store = options.store
+        self.set_timeout(options.timeout)
         self._names = {"group_name": "", "group_desc": ""}
         self._owns_session = owns_session
         self._completer = Completer()
@@ -186,7 +128,11 @@ class RuedaGroup(ProcessGroup):
         return 0
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Accepted; RUEDA_TIMEOUT_SECONDS is the limit of an operation."""
+        """Limits operations that begin from here on: what not all ranks have begun by then fails on all, and what runs for longer
+        ends the job. RUEDA_TIMEOUT_SECONDS, where it is set to less, limits them instead."""
+        self._limit = arguments.allowed(timeout)
+
+    _set_default_timeout = set_timeout
 
     def shutdown(self) -> None:
         """Leaves the group; the default group ends the job, if it began it and nobody has called init() since."""
@@ -202,9 +148,10 @@ class RuedaGroup(ProcessGroup):
     # ---- Operations ----------------------------------------------------------------------------------------------
 
     def _work(self, start: Callable[[Optional[str]], Handle], results: List[torch.Tensor],
-              finish: Optional[Callable[[], None]] = None) -> RuedaWork:
-        """The work of an operation that `start` enqueues under a name."""
-        return self._noted(RuedaWork(self._completer, self._begin, start, results, finish))
+              finish: Optional[Callable[[], None]] = None, given: Sequence[Any] = ()) -> RuedaWork:
+        """The work of an operation that `start` enqueues under a name. given: what may say its timeout."""
+        limit = arguments.seconds_of(*given, otherwise=self._limit)
+        return self._noted(RuedaWork(self._completer, self._begin, start, results, finish, limit=limit))
 
     def _noted(self, work: RuedaWork) -> RuedaWork:
         if self._coalesced:
@@ -229,7 +176,7 @@ class RuedaGroup(ProcessGroup):
             raise ValueError(f"{len(splits)} input splits, the group has {self._own_size} ranks")
         places = devices.Places(_ROWS[kind])
         source, output = places.to_read(source), places.to_fill(output, source)
-        if _overlap(source, output):  # FSDP gathers from a part of what it gathers into
+        if arguments.overlap(source, output):  # FSDP gathers from a part of what it gathers into
             source = source.clone()
         number = lib.rueda_py_start_rows(
             here.pointer, kind, source.data_ptr(), dtype_number(source), source.dim(), source.shape, output.data_ptr(),
@@ -238,10 +185,10 @@ class RuedaGroup(ProcessGroup):
 
     def allreduce(self, tensors: Any = None, opts: Any = None, timeout: Any = None, *, tensor: Any = None,
                   op: Any = None) -> RuedaWork:  # fmt: skip
-        results, wanted = _as_list(_given(tensors, tensor)), _given(opts, op)
+        results, wanted = arguments.as_list(arguments.given(tensors, tensor)), arguments.given(opts, op)
 
         def start(name: Optional[str]) -> Handle:
-            op = _operator(wanted)
+            op = arguments.operator(wanted)
             for tensor in results:
                 devices.require_numbers("all_reduce", tensor)
             if len(results) == 1 and results[0].is_sparse:
@@ -250,7 +197,7 @@ class RuedaGroup(ProcessGroup):
                 return start_in_place(session.current(), ALLREDUCE, results[0], op, encode_name(name), id_of(self._set))
             return start_group(ALLREDUCE, results, True, op, name, self._set, CODEC_NONE, 1.0, 1.0)
 
-        return self._work(start, results)
+        return self._work(start, results, given=(opts, timeout))
 
     allreduce_coalesced = allreduce
 
@@ -265,54 +212,55 @@ class RuedaGroup(ProcessGroup):
 
     def broadcast(self, tensors: Any = None, opts: Any = None, timeout: Any = None, *, tensor: Any = None,
                   root: Any = None) -> RuedaWork:  # fmt: skip
-        results, root = _as_list(_given(tensors, tensor)), _root(_given(opts, root))
+        results, root = arguments.as_list(arguments.given(tensors, tensor)), arguments.root_of(arguments.given(opts, root))
 
         def start(name: Optional[str]) -> Handle:
             devices.require_numbers("broadcast", results[0])
             place = self._job_rank(root)
             return start_in_place(session.current(), BROADCAST, results[0], place, encode_name(name), id_of(self._set))
 
-        return self._work(start, results)
+        return self._work(start, results, given=(opts, timeout))
 
     def reduce(self, tensors: Any = None, opts: Any = None, op: Any = None, timeout: Any = None, *, tensor: Any = None,
                root: Any = None) -> RuedaWork:  # fmt: skip
-        results, root = _as_list(_given(tensors, tensor)), _root(_given(opts, root))
+        results, root = arguments.as_list(arguments.given(tensors, tensor)), arguments.root_of(arguments.given(opts, root))
         wanted = opts if hasattr(opts, "reduceOp") else op
 
         def start(name: Optional[str]) -> Handle:
             here, places = session.current(), devices.Places("reduce")
-            flat = places.to_change(_flat(results[0]))
+            flat = places.to_change(arguments.flat(results[0]))
             number = lib.rueda_py_start_reduce(
-                here.pointer, flat.data_ptr(), flat.data_ptr(), dtype_number(flat), 1, flat.shape, _operator(wanted),
+                here.pointer, flat.data_ptr(), flat.data_ptr(), dtype_number(flat), 1, flat.shape, arguments.operator(wanted),
                 self._job_rank(root), encode_name(name), id_of(self._set))  # fmt: skip
             return places.filled_by(Handle(here, number, flat))
 
-        return self._work(start, results)
+        return self._work(start, results, given=(opts, timeout))
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> RuedaWork:
-        return self._work(lambda name: self._rows(name, ALLGATHER, _read(input), _flat(output)), [output])
+        return self._work(lambda name: self._rows(name, ALLGATHER, arguments.read(input), arguments.flat(output)), [output],
+                          given=(opts,))  # fmt: skip
 
     _allgather_base = all_gather_single
 
     def allgather(self, output_tensors: Any, input_tensors: Any = None, opts: Any = None, *, input_tensor: Any = None,
                   timeout: Any = None) -> RuedaWork:  # fmt: skip
-        source, parts = _as_list(_given(input_tensors, input_tensor))[0], _lists(output_tensors)
+        source, parts = arguments.as_list(arguments.given(input_tensors, input_tensor))[0], arguments.lists(output_tensors)
         flat = torch.empty(source.numel() * self._own_size, dtype=source.dtype)
-        return self._work(lambda name: self._rows(name, ALLGATHER, _read(source), flat), [parts],
-                          lambda: _copy_parts(parts, flat))  # fmt: skip
+        return self._work(lambda name: self._rows(name, ALLGATHER, arguments.read(source), flat), [parts],
+                          lambda: arguments.copy_parts(parts, flat), (opts, timeout))  # fmt: skip
 
     def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> RuedaWork:
-        works = [self.allgather([parts], [source]) for parts, source in zip(zip(*output_lists), input_list)]
-        return self._joined(works, output_lists)
+        works = [self.allgather([parts], [source], opts) for parts, source in zip(zip(*output_lists), input_list)]
+        return self._joined(works, output_lists, opts)
 
     def all_gather_single_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> RuedaWork:
-        return self._joined([self.all_gather_single(*pair) for pair in zip(output_lists, input_list)], output_lists)
+        return self._joined([self.all_gather_single(*pair, opts) for pair in zip(output_lists, input_list)], output_lists, opts)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
-    def _joined(self, works: List[RuedaWork], results: Any) -> RuedaWork:
+    def _joined(self, works: List[RuedaWork], results: Any, opts: Any = None) -> RuedaWork:
         """One work for several, of which the last is enqueued last and finishes with a wait for all."""
-        return self._work(self._barrier, list(results)).behind(works)
+        return self._work(self._barrier, list(results), given=(opts,)).behind(works)
 
     def _barrier(self, name: Optional[str]) -> Handle:
         """Ends once all have begun it. One without a name also ends behind what all began before."""
@@ -322,49 +270,59 @@ class RuedaGroup(ProcessGroup):
 
     def reduce_scatter_single(self, outputTensor: torch.Tensor, inputTensor: torch.Tensor,  # noqa: N803
                               opts: Any = None) -> RuedaWork:  # fmt: skip
-        return self._work(lambda name: self._rows(name, REDUCESCATTER, _read(inputTensor), _flat(outputTensor), None,
-                                                  _operator(opts)), [outputTensor])  # fmt: skip
+        def start(name: Optional[str]) -> Handle:
+            source, output = arguments.read(inputTensor), arguments.flat(outputTensor)
+            return self._rows(name, REDUCESCATTER, source, output, None, arguments.operator(opts))
+
+        return self._work(start, [outputTensor], given=(opts,))
 
     _reduce_scatter_base = reduce_scatter_single
 
     def reduce_scatter(self, output_tensors: Any, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
                        input_tensor: Any = None, op: Any = None) -> RuedaWork:  # fmt: skip
-        output, wanted = _as_list(output_tensors)[0], _given(opts, op)
-        flat = torch.cat([part.detach().reshape(-1) for part in _lists(_given(input_tensors, input_tensor))])
-        return self._work(lambda name: self._rows(name, REDUCESCATTER, flat, _flat(output), None, _operator(wanted)), [output])
+        output, wanted = arguments.as_list(output_tensors)[0], arguments.given(opts, op)
+        whole = arguments.joined(arguments.lists(arguments.given(input_tensors, input_tensor)))
+        return self._work(
+            lambda name: self._rows(name, REDUCESCATTER, whole, arguments.flat(output), None, arguments.operator(wanted)), [output],
+            given=(opts, timeout))  # fmt: skip
 
     def reduce_scatter_single_coalesced(self, outputTensors: Any, inputTensors: Any,  # noqa: N803
                                         opts: Any = None) -> RuedaWork:  # fmt: skip
         works = [self.reduce_scatter_single(*pair, opts) for pair in zip(outputTensors, inputTensors)]
-        return self._joined(works, outputTensors)
+        return self._joined(works, outputTensors, opts)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def all_to_all_single(self, output: Any = None, input: Any = None, output_split_sizes: Any = (), input_split_sizes: Any = (),
                           opts: Any = None, *, output_tensor: Any = None, input_tensor: Any = None,
                           timeout: Any = None) -> RuedaWork:  # fmt: skip
-        output, source = _given(output, output_tensor), _given(input, input_tensor)
+        output, source = arguments.given(output, output_tensor), arguments.given(input, input_tensor)
 
         def start(name: Optional[str]) -> Handle:
             received = list(output_split_sizes)
             if received and (len(received) != self._own_size or sum(received) != output.shape[0]):
                 raise ValueError(f"output splits {received}: the group has {self._own_size} ranks, the output {output.shape[0]} rows")
-            handle = self._rows(name, ALLTOALL, _matrix(source, _read), _matrix(output, _flat), list(input_split_sizes) or None)
+            rows, place = arguments.matrix(source, arguments.read), arguments.matrix(output, arguments.flat)
+            handle = self._rows(name, ALLTOALL, rows, place, list(input_split_sizes) or None)
             return self._expecting(handle, received or [output.shape[0] // self._own_size] * self._own_size)
 
-        return self._work(start, [output])
+        return self._work(start, [output], given=(opts, timeout))
 
     alltoall_base = all_to_all_single
 
     def alltoall(self, output_tensor: Any = None, input_tensor: Any = None, opts: Any = None, *, output: Any = None,
                  input: Any = None, timeout: Any = None) -> RuedaWork:  # fmt: skip
-        outputs, sources = _given(output_tensor, output), _given(input_tensor, input)
+        outputs, sources = arguments.given(output_tensor, output), arguments.given(input_tensor, input)
         counts = [source.numel() for source in sources]
-        flat = torch.cat([source.detach().reshape(-1) for source in sources])
+        flat = arguments.joined(sources)
         received = torch.empty(sum(output.numel() for output in outputs), dtype=flat.dtype)
         sizes = [output.numel() for output in outputs]
-        return self._work(lambda name: self._expecting(self._rows(name, ALLTOALL, flat, received, counts), sizes,
-                                                  lambda: _copy_parts(outputs, received)), list(outputs))  # fmt: skip
+
+        def start(name: Optional[str]) -> Handle:
+            handle = self._rows(name, ALLTOALL, flat, received, counts)
+            return self._expecting(handle, sizes, lambda: arguments.copy_parts(outputs, received))
+
+        return self._work(start, list(outputs), given=(opts, timeout))
 
     def _expecting(self, handle: Handle, sizes: Sequence[int], then: Callable[[], None] = lambda: None) -> Handle:
         """The handle of an all-to-all, which fails where other ranks sent other numbers of rows than these; else calls `then`."""
@@ -381,20 +339,26 @@ class RuedaGroup(ProcessGroup):
 
     def gather(self, output_tensors: Any, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
                input_tensor: Any = None, root: Any = None) -> RuedaWork:  # fmt: skip
-        source, root = _as_list(_given(input_tensors, input_tensor))[0], _root(_given(opts, root))
-        parts = _lists(output_tensors) if root == self._own_rank else []
+        source = arguments.as_list(arguments.given(input_tensors, input_tensor))[0]
+        root = arguments.root_of(arguments.given(opts, root))
+        parts = arguments.lists(output_tensors) if root == self._own_rank else []
         flat = torch.empty(source.numel() * len(parts), dtype=source.dtype)
-        return self._work(lambda name: self._rows(name, GATHER, _read(source), flat, None, self._job_rank(root)), [parts],
-                          lambda: _copy_parts(parts, flat))  # fmt: skip
+        return self._work(lambda name: self._rows(name, GATHER, arguments.read(source), flat, None, self._job_rank(root)), [parts],
+                          lambda: arguments.copy_parts(parts, flat), (opts, timeout))  # fmt: skip
 
     def scatter(self, output_tensors: Any = None, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
                 output_tensor: Any = None, root: Any = None) -> RuedaWork:  # fmt: skip
-        output, root = _as_list(_given(output_tensors, output_tensor))[0], _root(_given(opts, root))
-        whole = torch.cat([part.detach().reshape(-1) for part in _lists(input_tensors)]) if root == self._own_rank else output
-        return self._work(lambda name: self._rows(name, SCATTER, _read(whole), _flat(output), None, self._job_rank(root)), [output])
+        output = arguments.as_list(arguments.given(output_tensors, output_tensor))[0]
+        root = arguments.root_of(arguments.given(opts, root))
+        whole = arguments.joined(arguments.lists(input_tensors)) if root == self._own_rank else output
+
+        def start(name: Optional[str]) -> Handle:
+            return self._rows(name, SCATTER, arguments.read(whole), arguments.flat(output), None, self._job_rank(root))
+
+        return self._work(start, [output], given=(opts, timeout))
 
     def barrier(self, opts: Any = None, *, timeout: Any = None) -> RuedaWork:
-        return self._work(self._barrier, [])
+        return self._work(self._barrier, [], given=(opts, timeout))
 
     def monitored_barrier(self, timeout: timedelta, wait_all_ranks: bool = False) -> None:
         """As monitored_barrier.wait_for_all() says; names all who are missing in any case."""
@@ -409,14 +373,14 @@ class RuedaGroup(ProcessGroup):
         several may be in flight."""
         with self._messages.take((kind, peer, tag)) as number:
             places = devices.Places("send" if kind == SEND else "recv")
-            place = (places.to_read if kind == SEND else places.to_change)(_flat(tensor))
+            place = (places.to_read if kind == SEND else places.to_change)(arguments.flat(tensor))
             name = f"torch.distributed.{self._identity}.{tag}.{number}".encode()
             return places.filled_by(start_message(session.current(), kind, place, self._job_rank(peer), name, id_of(self._set)))
 
     def _message_work(self, kind: int, values: Any, peer: int, tag: int, source: int = -1) -> RuedaWork:
-        results = _as_list(values)
+        results = arguments.as_list(values)
         return self._noted(RuedaWork(self._completer, callbacks.message, lambda _: self._message(kind, results[0], peer, tag),
-                                     results, source=source))  # fmt: skip
+                                     results, source=source, limit=self._limit))  # fmt: skip
 
     def send(self, tensors: Any, dstRank: int, tag: int = 0) -> RuedaWork:  # noqa: N803
         return self._message_work(SEND, tensors, dstRank, tag)
@@ -426,11 +390,6 @@ class RuedaGroup(ProcessGroup):
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> RuedaWork:
         raise NotImplementedError("recv() without src: a receiver of Rueda's names its sender")
-
-
-def _matrix(tensor: torch.Tensor, flat: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """What `flat` makes of a tensor as rows: its own along dimension 0."""
-    return flat(tensor).view(tensor.shape[0], math.prod(tensor.shape[1:])) if tensor.dim() > 1 else flat(tensor)
 
 
 graphs.leave_alone(RuedaGroup)

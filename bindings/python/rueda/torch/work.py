@@ -13,6 +13,7 @@ from torch._C._distributed_c10d import Work
 
 from rueda import errors
 from rueda.handles import Handle
+from rueda.operations import limited
 from rueda.session import at_exit
 from rueda.torch import callbacks, devices, interrupts, older
 from rueda.torch.callbacks import Begun
@@ -150,8 +151,9 @@ class RuedaWork(Work):
 
     def __init__(self, completer: Completer, begin: Callable[[], ContextManager[Begun]],
                  start: Callable[[Optional[str]], Handle], tensors: List[torch.Tensor],
-                 finish: Optional[Callable[[], None]] = None, source: int = -1):
-        """start: enqueues it under a name. source: the rank that a message comes from."""
+                 finish: Optional[Callable[[], None]] = None, source: int = -1, limit: float = 0.0):
+        """start: enqueues it under a name. source: the rank that a message comes from. limit: seconds it may take, as `limited`
+        has it."""
         super().__init__()
         self.begun = callbacks.UNMATCHED
         self._completer = completer
@@ -164,7 +166,7 @@ class RuedaWork(Work):
         self._broken_off = False
         self._before: List["RuedaWork"] = []
         try:
-            with begin() as begun:
+            with limited(limit), begin() as begun:
                 self._handle = start(begun.name)
             self.begun = begun
             if finish is not None:

@@ -144,6 +144,31 @@ def check_monitored_barrier():
     dist.monitored_barrier(wait_all_ranks=True)
 
 
+def check_timeouts():
+    """One rank begins what the other never does."""
+    ones = torch.ones(1)
+    hasty = dist.new_group(timeout=timedelta(milliseconds=100))
+    for begin in (lambda: dist.all_reduce(ones, group=hasty), lambda: dist.recv(ones, 1, group=hasty),
+                  lambda: dist.group.WORLD.allreduce(ones, timeout=timedelta(milliseconds=100)).wait()):  # fmt: skip
+        if dist.get_rank() == 0:
+            try:
+                begin()
+                raise AssertionError("rank 1 never begins it")
+            except RuntimeError as error:
+                assert "within its timeout (0.1 s)" in str(error), error
+    hasty.set_timeout(timedelta(minutes=5))
+    dist.barrier()  # after what has failed
+    if dist.get_rank() == 1:
+        for end in (lambda: dist.all_reduce(ones, group=hasty), lambda: dist.send(ones, 0, group=hasty), lambda: dist.all_reduce(ones)):
+            try:
+                end()
+                raise AssertionError("rank 0 has given it up")
+            except RuntimeError as error:
+                assert "within its timeout (0.1 s)" in str(error), error
+    dist.all_reduce(ones, group=hasty)
+    assert ones.item() == 2, ones
+
+
 def main():
     dist.init_process_group("rueda")
     mesh = init_device_mesh("cpu", (2,))
@@ -155,6 +180,7 @@ def main():
     check_coalesced()
     check_functional()
     check_monitored_barrier()
+    check_timeouts()
     try:
         dist.new_group([1, 0], sort_ranks=False)
         raise AssertionError("groups in another order are not refused")
