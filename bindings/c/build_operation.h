@@ -24,6 +24,10 @@ struct OperationCall {
   std::shared_ptr<CompletionQueue> completions = nullptr;  ///< for calls that ask to be drained; null: a blocking call
 };
 
+inline bool receives_from_any(const OperationCall& call) {
+  return call.kind == OpKind::kSend && call.root == RUEDA_ANY_SOURCE;
+}
+
 /// Checks everything that can be checked without the other ranks and copies it: afterwards only the data is borrowed.
 /// `handle` is what the callback will be told, 0: none yet (see `set_handle`). kInvalidArgument says what is wrong.
 /// On a device with streams the mark after which the inputs are ready is set here, on the calling thread.

@@ -6,8 +6,8 @@
 
 namespace rueda::core {
 
-/// So many seconds, 0 or more, as a time to wait. Zero stands for a century and what is longer, infinity too: a moment so
-/// far off does not fit the clock.
+/// So many seconds, 0 or more, as a time to wait. Zero stands for a century and what is longer, infinity too: a moment
+/// so far off does not fit the clock.
 inline std::chrono::nanoseconds timeout_of(double seconds) {
   constexpr double kCentury = 100.0 * 366 * 86400;
   constexpr std::chrono::nanoseconds kLeast{1};

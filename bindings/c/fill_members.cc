@@ -159,7 +159,7 @@ class MemberFiller {
   }
 
   Status fill_kind(Metadata& metadata) const {
-    if (has_root(call_.kind)) {
+    if (has_root(call_.kind) && !receives_from_any(call_)) {
       if (call_.root < 0 || call_.root >= plan().size) {
         return wrong(fmt::format("{} root {} is no rank of this job: 0 to {} are", name_of(call_.kind), call_.root,
                                  plan().size - 1));

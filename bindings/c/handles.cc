@@ -51,6 +51,22 @@ int32_t rueda_abandon(rueda_handle handle, double timeout_seconds) {
   });
 }
 
+int32_t rueda_source(rueda_handle handle, int32_t* rank) {
+  return core::guarded([&]() -> core::Status {
+    const auto operation = core::find(handle);
+    if (!operation.ok()) return operation.status();
+    const auto wrong = [&](const char* why) {
+      return core::Status(core::Code::kInvalidArgument, fmt::format("handle {} {}", handle, why));
+    };
+    if (rank == nullptr) return core::Status(core::Code::kInvalidArgument, "rank is NULL");
+    if (operation.value()->kind() != core::OpKind::kSend) return wrong("is of no send or receive");
+    if (!operation.value()->done()) return wrong("is of one in flight; wait for it");
+    const int known = operation.value()->members().front().request.metadata.root;
+    *rank = known >= 0 ? known : operation.value()->source;
+    return *rank >= 0 ? core::Status() : wrong("is of a receive from any rank that has failed before there was one");
+  });
+}
+
 int32_t rueda_last_joined(rueda_handle handle, int32_t* rank) {
   return core::guarded([&]() -> core::Status {
     const auto operation = core::find(handle);

@@ -102,6 +102,9 @@ enum {
 /* The process set of all ranks. */
 enum { RUEDA_GLOBAL_SET = 0 };
 
+/* The peer of a receive: whoever sends. */
+enum { RUEDA_ANY_SOURCE = -1 };
+
 /* ---- Sessions ------------------------------------------------------------------------------------------------ */
 
 typedef struct rueda_session rueda_session;
@@ -257,10 +260,10 @@ typedef struct rueda_op_options {
   void* callback_context;
   rueda_allocate allocate; /* used where the output's data is NULL; NULL: the library owns the memory until release */
   void* allocate_context;
-  int64_t name_id;     /* from rueda_intern, instead of `name`; 0: none */
-  void* drain_context; /* handed back in rueda_completion */
-  int32_t drain;       /* 1: rueda_drain tells when it has finished; the blocking forms take no notice */
-  int32_t more;        /* 1: others follow at once, see below; the blocking forms take no notice */
+  int64_t name_id;        /* from rueda_intern, instead of `name`; 0: none */
+  void* drain_context;    /* handed back in rueda_completion */
+  int32_t drain;          /* 1: rueda_drain tells when it has finished; the blocking forms take no notice */
+  int32_t more;           /* 1: others follow at once, see below; the blocking forms take no notice */
   double timeout_seconds; /* how long it may take, above 0, infinity: for ever; 0: RUEDA_TIMEOUT_SECONDS. See below */
 } rueda_op_options;
 
@@ -386,12 +389,20 @@ RUEDA_API int32_t rueda_grouped_scatter_async(rueda_session* session, size_t cou
 
 /* Sends `input` to rank `peer` of the job, which receives it under the same name with a tensor of the same dtype and
  * shape, else both get MISMATCH; nobody else takes part. Names belong to the two ranks and the direction, whatever the
- * process set, of which both must be members; without names the first send meets the first receive. The data of the
- * received tensor may be NULL, see rueda_output. INVALID_ARGUMENT: the peer is this rank or no member. */
+ * process set, of which both must be members. Several of one name may be in flight: the first send meets the first
+ * receive; so do those without a name. The data of the received tensor may be NULL, see rueda_output.
+ * INVALID_ARGUMENT: the peer is this rank or no member.
+ *
+ * A receive from RUEDA_ANY_SOURCE takes what any other member of the process set sends under the name, a round trip to
+ * rank 0 later; senders that wait take turns. Receives of one name keep their order: those behind it, from whomever,
+ * begin once it has a sender. It fails with SHUT_DOWN when all others have shut down. INVALID_ARGUMENT: as a group. */
 RUEDA_API int32_t rueda_send_async(rueda_session* session, const rueda_tensor* input, int32_t peer,
                                    const rueda_op_options* options, rueda_handle* handle);
 RUEDA_API int32_t rueda_recv_async(rueda_session* session, const rueda_tensor* output, int32_t peer,
                                    const rueda_op_options* options, rueda_handle* handle);
+/* Who sent what a finished operation received, a rank of the job; of a send this rank. INVALID_ARGUMENT: no such
+ * handle, of another kind, in flight, or a receive from any rank that failed before anybody had sent. */
+RUEDA_API int32_t rueda_source(rueda_handle handle, int32_t* rank);
 /* As a group, see rueda_grouped_allreduce_async, to or from one peer. */
 RUEDA_API int32_t rueda_grouped_send_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
                                            const char* const* names, int32_t peer, const rueda_op_options* options,

@@ -19,9 +19,21 @@ struct Transfer {
   const char* const* names = nullptr;
 };
 
-/// The call in the set of the two, with `options` a copy of the caller's that says so.
-Result<OperationCall> call_between(rueda_session* session, const Transfer& transfer, const rueda_op_options* given,
-                                   rueda_op_options& options) {
+enum class Form { kSingle, kGroup };
+
+Status check_from_any(const Engine& engine, SetId set, Form form) {
+  if (form == Form::kGroup) {
+    return Status(Code::kInvalidArgument, "a group is received from one rank, not from RUEDA_ANY_SOURCE");
+  }
+  const Result<std::vector<int>> ranks = engine.process_sets().ranks(set);
+  if (!ranks.ok()) return ranks.status();
+  if (ranks.value().size() > 1) return {};
+  return {Code::kInvalidArgument, fmt::format("process set {} has no other rank that could send", set)};
+}
+
+/// The call in the set of the two, with `options` a copy of the caller's that says so. From any rank: in the set given.
+Result<OperationCall> call_between(rueda_session* session, const Transfer& transfer, Form form,
+                                   const rueda_op_options* given, rueda_op_options& options) {
   const Result<std::shared_ptr<Engine>> found = engine_of(session);
   if (!found.ok()) return found.status();
   Engine& engine = *found.value();
@@ -32,6 +44,17 @@ Result<OperationCall> call_between(rueda_session* session, const Transfer& trans
   if (given_set >= kFirstPairSet) return ProcessSets::unknown(given_set);
   RUEDA_RETURN_IF_ERROR(engine.process_sets().check_member(given_set));
   const int own = engine.plan().rank;
+  OperationCall call{.kind = OpKind::kSend,
+                     .root = RUEDA_ANY_SOURCE,
+                     .count = transfer.count,
+                     .inputs = transfer.tensors,
+                     .outputs = transfer.tensors,
+                     .names = transfer.names,
+                     .options = &options};
+  if (transfer.side == Side::kReceives && transfer.peer == RUEDA_ANY_SOURCE) {
+    RUEDA_RETURN_IF_ERROR(check_from_any(engine, given_set, form));
+    return call;
+  }
   if (!engine.process_sets().contains(given_set, transfer.peer) || transfer.peer == own) {
     return Status(Code::kInvalidArgument,
                   fmt::format("peer {} is not another member of process set {}", transfer.peer, options.process_set));
@@ -40,16 +63,9 @@ Result<OperationCall> call_between(rueda_session* session, const Transfer& trans
   const Result<SetId> set = engine.pair_set(sender, transfer.side == Side::kSends ? transfer.peer : own);
   if (!set.ok()) return set.status();
   options.process_set = static_cast<int32_t>(set.value());
-  return OperationCall{.kind = OpKind::kSend,
-                       .root = sender,
-                       .count = transfer.count,
-                       .inputs = transfer.tensors,
-                       .outputs = transfer.tensors,
-                       .names = transfer.names,
-                       .options = &options};
+  call.root = sender;
+  return call;
 }
-
-enum class Form { kSingle, kGroup };
 
 /// Calls `enqueue(call)` with the call in the set of the two.
 template <typename Enqueue>
@@ -58,7 +74,7 @@ int32_t with_peer(rueda_session* session, const Transfer& transfer, Form form, c
   rueda_op_options options{};
   OperationCall call;
   const int32_t code = guarded([&]() -> Status {
-    Result<OperationCall> made = call_between(session, transfer, given, options);
+    Result<OperationCall> made = call_between(session, transfer, form, given, options);
     if (!made.ok()) return made.status();
     call = std::move(made).value();
     if (form == Form::kGroup) call = as_group(session, std::move(call));

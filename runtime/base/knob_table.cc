@@ -74,7 +74,7 @@ const Knob kKnobs[] = {
     knob("DETERMINISTIC", kSwitch, "deterministic", kMustMatch, kOurs, kSwitchValue<&S::deterministic>,
          "1: only rows that add in the canonical order (0)"),
     knob("TIMEOUT_SECONDS", kValue, "timeout-seconds", kRankZero, kOurs, kSecondsValue<&S::timeout>,
-         "hard limit of one operation; 0: none (600)"),
+         "limit of an operation that has none of its own; 0: none (600)"),
     knob("INIT_TIMEOUT_SECONDS", kValue, "start-timeout", kNo, kOurs, kSecondsValue<&S::init_timeout>,
          "how long init waits for all ranks; 0: for ever (30)"),
     knob("PEER_TIMEOUT_SECONDS", kValue, "peer-timeout-seconds", kRankZero, kOurs, kSecondsValue<&S::peer_timeout>,

@@ -64,7 +64,12 @@ struct LevelEvent {
   std::string name;
   OpKind kind = OpKind::kAllreduce;  ///< of one without a name
 };
-using Event = std::variant<BatchEvent, ErrorEvent, GoodbyeEvent, SetEvent, JoinEvent, LevelEvent>;
+/// A receive from any rank is one from `source` now.
+struct SourceEvent {
+  uint64_t ticket = 0;
+  int source = -1;
+};
+using Event = std::variant<BatchEvent, ErrorEvent, GoodbyeEvent, SetEvent, JoinEvent, LevelEvent, SourceEvent>;
 
 struct AgreementConfig {
   uint64_t epoch = 0;
@@ -99,6 +104,9 @@ class Participant {
   ///
   /// A request of kind kJoin, by itself: until all members have joined, this rank contributes nothing to the set's
   /// operations and every other request for the set comes back (kInvalidArgument).
+  ///
+  /// A request of kind kSend without a root, by itself: this rank receives from any other member of the set, and a
+  /// SourceEvent says from whom once that is known. Receives of one name, which belong to no group, keep their order.
   void submit(std::span<const Request> requests);
   /// Asks for a process set of `ranks` (ascending, at least one) that this rank calls `number`, which it never used
   /// before. Requests for it may follow at once and wait until rank 0 has matched all members' lists. Members match by

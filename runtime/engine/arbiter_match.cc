@@ -22,6 +22,7 @@ bool Arbiter::State::accept(int rank, Entry& entry, uint32_t number, std::unique
   if (entry.set->joined[static_cast<size_t>(entry.set->index[static_cast<size_t>(rank)])] != 0) return false;
   if (sender.group.empty() && metadata.group_size == 0) {
     const Ref ref = count_proposal(rank, entry, number, std::move(own));
+    look_for_probe(rank, entry);
     complete_if_full(ref);
     return true;
   }
@@ -83,7 +84,10 @@ void Arbiter::State::accept_group(int rank) {
   }
   if (!alive.empty()) link(alive);
   if (!failed.ok() && !alive.empty()) fail(alive.front(), failed);
-  for (const Ref& ref : members) complete_if_full(ref);
+  for (const Ref& ref : members) {
+    look_for_probe(rank, *ref.entry);
+    complete_if_full(ref);
+  }
 }
 
 Arbiter::State::Group& Arbiter::State::new_group() {

@@ -41,6 +41,8 @@ bool Arbiter::State::take_record(int rank, WireReader& reader) {
     case ProposalKind::kGoodbye: leave(rank); return true;
     case ProposalKind::kMakeSet: return take_make_set(rank, reader);
     case ProposalKind::kGiveUpSet: return take_give_up_set(rank, reader);
+    case ProposalKind::kProbe: return take_probe(rank, reader);
+    case ProposalKind::kDropProbe: return take_drop_probe(rank, reader);
     default: break;
   }
   Set* set = find_set(word >> 6);

@@ -27,7 +27,7 @@ bool Arbiter::State::take_make_set(int rank, WireReader& reader) {
   const auto pair = pair_of(asked.first);
   if (pair &&
       asked.second == std::vector<int>{std::min(pair->first, pair->second), std::max(pair->first, pair->second)}) {
-    if (member) make_pair(asked);
+    if (member) make_pair(asked, pair->first, pair->second);
     return true;
   }
   const bool spoiled = spoils(rank, asked);  // whoever asks for another list later has to hear of this one
@@ -45,10 +45,15 @@ bool Arbiter::State::take_make_set(int rank, WireReader& reader) {
 }
 
 /// At once, for both, when the first of them asks.
-void Arbiter::State::make_pair(const NameAndRanks& asked) {
+void Arbiter::State::make_pair(const NameAndRanks& asked, int sender, int receiver) {
   const auto has_left = [this](int each) { return ranks[static_cast<size_t>(each)].left; };
   if (std::any_of(asked.second.begin(), asked.second.end(), has_left)) return;
-  if (pairs.insert(asked.first).second) make(asked, 0);
+  std::map<int, SetId>& pairs = incoming[receiver].pairs;
+  if (pairs.count(sender) != 0) return;
+  Set& set = make(asked, 0);
+  set.sender = sender;
+  set.receiver = receiver;
+  pairs.emplace(sender, set.members.id);
 }
 
 uint64_t Arbiter::State::count_asking(int rank, const NameAndRanks& asked) {
@@ -113,7 +118,7 @@ void Arbiter::State::put_asking(const NameAndRanks& asked, uint64_t number) {
   record.varint(number);
 }
 
-void Arbiter::State::make(const NameAndRanks& asked, uint64_t number) {
+Arbiter::State::Set& Arbiter::State::make(const NameAndRanks& asked, uint64_t number) {
   Set& set = add_set(arrange_set(next_set, asked.second, config.host_of));
   set.name = asked.first;
   record.clear();
@@ -121,6 +126,7 @@ void Arbiter::State::make(const NameAndRanks& asked, uint64_t number) {
   record.varint(set.members.id);
   put_asking(asked, number);
   tell(set, 0);
+  return set;
 }
 
 void Arbiter::State::tell_refusal(int rank, const NameAndRanks& asked, uint64_t number, const Status& why) {
@@ -128,8 +134,7 @@ void Arbiter::State::tell_refusal(int rank, const NameAndRanks& asked, uint64_t 
   record.u8(static_cast<uint8_t>(VerdictKind::kNoSet));
   put_asking(asked, number);
   put_failure(record, why);
-  if (config.relayed) return address(static_cast<uint64_t>(rank) * 2 + 2, 0);
-  ranks[static_cast<size_t>(rank)].frames.reserve(record.size(), 0).raw(record.view());
+  tell_one(rank);
 }
 
 /// An open one. Who has asked for it is told now, who asks later then.

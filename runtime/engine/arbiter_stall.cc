@@ -21,6 +21,7 @@ std::vector<Stalled> Arbiter::stalled(SteadyClock::time_point now) {
   }
   state_->find_stalled_joins(now, found);
   state_->find_stalled_sets(now, found);
+  state_->find_stalled_probes(now, found);
   return found;
 }
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -100,6 +99,8 @@ struct Arbiter::State {
     std::vector<char> joined;    ///< by member: it proposes nothing until all have joined
     size_t joined_count = 0;
     int last_joined = 0;
+    int sender = -1;  ///< of a pair
+    int receiver = -1;
     uint64_t decided = 0;                 ///< operations agreed or failed, and joins
     uint64_t decided_before = 0;          ///< of the last look for stalls
     SteadyClock::time_point quiet_since;  ///< when a look first found nothing decided since the one before
@@ -127,6 +128,19 @@ struct Arbiter::State {
     };
     std::vector<Given> lists;
     Status spoiled;  ///< not ok: there were two
+  };
+  /// A receive from any of these ranks, for which nobody has sent anything yet.
+  struct Probe {
+    uint64_t number = 0;
+    std::string name;
+    std::vector<int> ranks;        ///< ascending
+    SteadyClock::time_point seen;  ///< when a look for stalls first found it
+  };
+  /// What is sent to one rank.
+  struct Incoming {
+    std::map<int, SetId> pairs;  ///< by sender
+    std::deque<Probe> probes;
+    int last_sender = -1;  ///< of what answered a probe
   };
   /// A proposal that waits for the rest of its group.
   struct Proposal {
@@ -178,7 +192,7 @@ struct Arbiter::State {
   void spoil(const std::string& name);
   void ask_for(int rank, const NameAndRanks& asked, uint64_t number);
   uint64_t count_asking(int rank, const NameAndRanks& asked);
-  void make(const NameAndRanks& asked, uint64_t number);
+  Set& make(const NameAndRanks& asked, uint64_t number);
   void refuse(const NameAndRanks& asked, SetKey& key, uint64_t number, const Status& why);
   void put_asking(const NameAndRanks& asked, uint64_t number);
   void tell_refusal(int rank, const NameAndRanks& asked, uint64_t number, const Status& why);
@@ -187,7 +201,16 @@ struct Arbiter::State {
   void forget_set(Set& set);
   void forget_entry(Entry& entry);
   void drop_makings_with(int rank);
-  void make_pair(const NameAndRanks& asked);
+  void make_pair(const NameAndRanks& asked, int sender, int receiver);
+
+  // arbiter_probes.cc: receives from any rank.
+  bool take_probe(int rank, WireReader& reader);
+  bool take_drop_probe(int rank, WireReader& reader);
+  bool has_unreceived(Set& pair, const std::string& name) const;
+  int sender_for(const Incoming& own, int rank, const Probe& probe);
+  void answer(Incoming& own, int rank, const Probe& probe, int sender);
+  void look_for_probe(int rank, const Entry& entry);
+  void find_stalled_probes(SteadyClock::time_point now, std::vector<Stalled>& found);
 
   // arbiter_entries.cc: keys, ids, what is at rest.
   Entry* find_key(Set& set, std::string_view name, OpKind kind) const;
@@ -222,6 +245,7 @@ struct Arbiter::State {
   void announce(Entry& entry, uint32_t home);
   uint32_t define(Set& set, const Metadata& metadata);
   void tell(const Set& set, size_t requests);
+  void tell_one(int rank);
   void leave(int rank);
   OperationRef reference(const Ref& ref) const;
 
@@ -237,7 +261,7 @@ struct Arbiter::State {
   SetId next_set = 1;
   std::map<NameAndRanks, SetKey> set_keys;
   std::map<std::string, SetName> set_names;
-  std::set<std::string> pairs;  ///< names of those that are made
+  std::map<int, Incoming> incoming;  ///< by receiver
   std::deque<Rank> ranks;
   FrameQueue addressed;
   int relayed_from = 0;  ///< whose record of a relayed frame is at hand

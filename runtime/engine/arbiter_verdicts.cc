@@ -44,6 +44,11 @@ void Arbiter::State::tell(const Set& set, size_t requests) {
   }
 }
 
+void Arbiter::State::tell_one(int rank) {
+  if (config.relayed) return address(static_cast<uint64_t>(rank) * 2 + 2, 0);
+  ranks[static_cast<size_t>(rank)].frames.reserve(record.size(), 0).raw(record.view());
+}
+
 uint32_t Arbiter::State::define(Set& set, const Metadata& metadata) {
   uint32_t number = set.metadata.find(metadata);
   if (number != kNoMetadata) return number;

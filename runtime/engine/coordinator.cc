@@ -250,9 +250,10 @@ Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {
   } else if (awaited == Mesh::kOthers) {
     whom = "some of " + rank_ranges(others, {});
   }
-  return {Code::kTimeout,
-          fmt::format("rank {}: {} ran longer than {}; it waited for {}", plan_.rank, what, describe(batch.limit), whom),
-          known ? awaited : plan_.rank};
+  return {
+      Code::kTimeout,
+      fmt::format("rank {}: {} ran longer than {}; it waited for {}", plan_.rank, what, describe(batch.limit), whom),
+      known ? awaited : plan_.rank};
 }
 
 void Engine::fail_lane(const Batch& batch, const Status& result) {

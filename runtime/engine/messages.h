@@ -51,6 +51,9 @@ enum class ProposalKind : uint8_t {
   kJoin = 9,       ///< this rank proposes nothing to the set until all members have joined
   kRemoveSet = 7,  ///< this rank uses the set no more
   kGiveUpSet = 8,  ///< (set 0) asking, failure
+  kProbe =
+      10,  ///< (set 0) number, name, ranks: who of these has sent this rank under the name what it did not receive?
+  kDropProbe = 11,  ///< (set 0) number
 };
 
 enum class VerdictKind : uint8_t {
@@ -67,6 +70,7 @@ enum class VerdictKind : uint8_t {
   kEndSet = 9,      ///< set, failure: what needs it fails from here on
   kJoinEnd = 11,    ///< set, the rank that joined last
   kForgetSet = 10,  ///< set: all members have removed it
+  kProbed = 12,     ///< number of the probe, rank: it has
 };
 
 /// An id with a distance: in a list of operations the occurrence, counted from the oldest without a verdict.

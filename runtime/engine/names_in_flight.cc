@@ -68,6 +68,10 @@ uint32_t NamesInFlight::number_of(const Request& request) const {
   return known == numbers_.end() ? 0 : known->second;
 }
 
+bool NamesInFlight::is_single(const Request& request) {
+  return !request.name.empty() && (request.metadata.kind != OpKind::kSend || request.group != 0);
+}
+
 bool NamesInFlight::enter(const Request& request) {
   const uint32_t number = number_of(request);
   return number != 0 ? numbered_.insert(key_of(number, request.set)).second
@@ -89,9 +93,9 @@ Status NamesInFlight::reserve(Operation& operation) {
     Request& request = members[i].request;
     if (request.name.empty()) continue;
     request.number = number_of(request);
-    if (enter(request)) continue;
+    if (!is_single(request) || enter(request)) continue;
     for (size_t undo = 0; undo < i; ++undo) {
-      if (!members[undo].request.name.empty()) leave(members[undo].request);
+      if (is_single(members[undo].request)) leave(members[undo].request);
     }
     return refuse(members, i);
   }
@@ -101,7 +105,7 @@ Status NamesInFlight::reserve(Operation& operation) {
 void NamesInFlight::release(const Operation& operation) {
   MutexLock lock(mutex_);
   for (const Member& member : operation.members()) {
-    if (!member.request.name.empty()) leave(member.request);
+    if (is_single(member.request)) leave(member.request);
   }
 }
 

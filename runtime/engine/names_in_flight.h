@@ -11,8 +11,9 @@
 
 namespace rueda::core {
 
-/// The names of operations between enqueue and completion: one name at a time may be in flight in a set. A name that
-/// comes again can be given a number, by which it is kept without a look at its text. Any thread.
+/// The names of operations between enqueue and completion: one name at a time may be in flight in a set, but for sends,
+/// of which those of one name keep their order. A name that comes again can be given a number, by which it is kept
+/// without a look at its text. Any thread.
 class NamesInFlight {
  public:
   /// The number of `name`, from 1 on, the same each time; for good.
@@ -25,6 +26,8 @@ class NamesInFlight {
   void release(const Operation& operation) RUEDA_EXCLUDES(mutex_);
 
  private:
+  /// Whether a second one of its name is refused.
+  static bool is_single(const Request& request);
   uint32_t number_of(const Request& request) const RUEDA_REQUIRES(mutex_);
   bool enter(const Request& request) RUEDA_REQUIRES(mutex_);
   void leave(const Request& request) RUEDA_REQUIRES(mutex_);

@@ -69,7 +69,7 @@ struct OperationSpec {
   const DeviceRow* device = nullptr;            ///< null: the cpu's
   int32_t device_index = 0;
   void* stream = nullptr;
-  bool more = false;  ///< nobody need be woken for it: see Engine::submit
+  bool more = false;                                               ///< nobody need be woken for it: see Engine::submit
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;  ///< zero: endless; none: RUEDA_TIMEOUT_SECONDS
 };
 
@@ -128,6 +128,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   uint64_t token = 0;                    ///< the device's mark at enqueue; 0: none
   SteadyClock::time_point submitted;     ///< when it entered the inbox
   int last_joined = -1;                  ///< of a join that has ended well: who joined last
+  int source = -1;                       ///< of a receive: from whom, once that is known
   bool abandoned = false;                ///< an error verdict was asked for; the baton's holder
   std::shared_ptr<Operation> in_flight;  ///< itself, from submission to completion
 

@@ -103,7 +103,7 @@ Status Participant::State::refusal(std::span<const Request> requests) {
     return {Code::kInvalidArgument,
             rank_name(config.rank) + " is no member of process set " + std::to_string(first.set)};
   }
-  if (set->joined) {
+  if (set->joined && first.metadata.kind != OpKind::kSend) {
     return {Code::kInvalidArgument, rank_name(config.rank) + " has joined process set " + std::to_string(first.set) +
                                         " and takes no other part in it until all members have"};
   }
@@ -196,17 +196,19 @@ void Participant::submit(std::span<const Request> requests) {
     state_->events.push_back(std::move(refused));
     return;
   }
+  if (state_->hold_receive(requests.front())) return;
   State::Set& set = *state_->find_number(requests.front().set);
   if (requests.front().metadata.kind == OpKind::kJoin) set.joined = true;
-  if (set.id == kNoSetId && set.over.ok()) {
-    if (requests.front().group != 0) {
-      set.waiting.push_back({{requests.begin(), requests.end()}, {}});
-    } else {
-      for (const Request& request : requests) set.waiting.push_back({{request}, {}});
-    }
-    return;
+  state_->enter(set, requests);
+}
+
+void Participant::State::enter(Set& set, std::span<const Request> requests) {
+  if (set.id != kNoSetId || !set.over.ok()) return propose_all(set, requests);
+  if (requests.front().group != 0) {
+    set.waiting.push_back({{requests.begin(), requests.end()}, {}});
+  } else {
+    for (const Request& request : requests) set.waiting.push_back({{request}, {}});
   }
-  state_->propose_all(set, requests);
 }
 
 void Participant::State::ask_abandon(const Key& key, const Operation& operation, const std::string& sentence) {
@@ -223,7 +225,7 @@ void Participant::State::ask_abandon(const Key& key, const Operation& operation,
 }
 
 void Participant::abandon(uint64_t ticket, const std::string& sentence) {
-  if (state_->abandon_waiting(ticket, sentence)) return;
+  if (state_->abandon_receive(ticket, sentence) || state_->abandon_waiting(ticket, sentence)) return;
   for (auto& [number, set] : state_->sets) {
     state_->for_each_key(set, [&](const State::Key& key) {
       for (const State::Operation& operation : key.pending) {
@@ -255,6 +257,7 @@ void Participant::end(const Status& why) {
     }
     set.waiting.clear();
   }
+  for (const Request& request : state_->take_receives()) ended.tickets.push_back(request.ticket);
   std::sort(ended.tickets.begin(), ended.tickets.end());
   if (!ended.tickets.empty()) state_->events.push_back(std::move(ended));
   state_->over = why;
@@ -303,6 +306,11 @@ std::vector<std::string> Participant::pending_names(size_t at_most) const {
       for (const Request& request : waiting.requests) {
         found.emplace_back(request.ticket, !request.name.empty() ? request.name : name_of(request.metadata.kind));
       }
+    }
+  }
+  for (const auto& [name, own] : state_->receives) {
+    for (const Request& request : own.waiting) {
+      found.emplace_back(request.ticket, !name.empty() ? name : name_of(request.metadata.kind));
     }
   }
   std::sort(found.begin(), found.end());

@@ -40,6 +40,7 @@ bool Participant::State::take_verdict(WireReader& reader) {
     case VerdictKind::kNoSet: return take_no_set(reader);
     case VerdictKind::kEndSet: return take_end_set(reader);
     case VerdictKind::kForgetSet: return take_forget_set(reader);
+    case VerdictKind::kProbed: return take_probed(reader);
   }
   return false;
 }
@@ -243,6 +244,14 @@ bool Participant::State::take_goodbye(WireReader& reader) {
     if (ends_epoch || set.contains(rank)) end_set(set, why);
   }
   if (ends_epoch && over.ok()) over = why;
+  if (ends_epoch) {
+    for (const Request& request : take_receives()) {
+      events.emplace_back(
+          ErrorEvent{{request.ticket}, needs(sets.at(request.set), request.name, request.metadata.kind)});
+    }
+  } else {
+    review_receives();
+  }
   events.emplace_back(GoodbyeEvent{rank});
   return true;
 }

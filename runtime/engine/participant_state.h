@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -59,6 +60,11 @@ struct Participant::State {
     std::vector<uint64_t> missed;
     bool grouped = false;  ///< this rank has proposed some of it as a group
   };
+  /// Receives of one name that are not proposed yet, in order; the front one is from any rank.
+  struct Receives {
+    std::deque<Request> waiting;
+    uint64_t probe = 0;  ///< by which rank 0 was asked for the sender of the front one
+  };
   struct Set;
   struct Key {
     Set* set = nullptr;
@@ -114,6 +120,8 @@ struct Participant::State {
 
   /// Empty if this span may be proposed, else why all of it fails.
   Status refusal(std::span<const Request> requests);
+  /// Proposes what may be proposed, now or once its set is made.
+  void enter(Set& set, std::span<const Request> requests);
   void propose(Set& set, const Request& request);
   void encode(Key& key, const Request& request);
   /// What is proposed together: one operation, or a group.
@@ -163,6 +171,16 @@ struct Participant::State {
   bool abandon_waiting(uint64_t ticket, const std::string& sentence);
   void end_set(Set& set, const Status& why);
   void erase(Set& set);
+
+  // participant_receives.cc: what is received from any rank, and what waits behind it.
+  bool hold_receive(const Request& request);
+  void advance(const std::string& name);
+  void probe(Receives& own, const Request& receive);
+  Status why_from_nobody(const Request& receive) const;
+  bool take_probed(WireReader& reader);
+  bool abandon_receive(uint64_t ticket, const std::string& sentence);
+  void review_receives();
+  std::vector<Request> take_receives();
   template <typename Visit>
   void for_each_key(Set& set, Visit visit);
 
@@ -170,7 +188,9 @@ struct Participant::State {
   std::map<SetId, Set> sets;                                           ///< by number
   std::unordered_map<SetId, Set*> made;                                ///< by id
   std::map<std::pair<std::string, std::vector<int>>, uint64_t> asked;  ///< how often, by name and ranks
-  std::vector<char> left;                                              ///< by rank: it has said goodbye
+  std::map<std::string, Receives> receives;                            ///< by name
+  uint64_t next_probe = 1;
+  std::vector<char> left;  ///< by rank: it has said goodbye
   IdMap<Key> by_id;
   ProposalWriter proposals;
   std::vector<Event> events;
@@ -179,7 +199,7 @@ struct Participant::State {
   std::vector<uint64_t> paid;            ///< failures of which the proposals at hand got their errors
   Status over;                           ///< not ok: every request fails with this
   bool leaving = false;
-  bool freed = false;  ///< since the last frame, something was proposed that had waited for its set
+  bool freed = false;  ///< since the last frame, something was proposed that had waited, or asked of rank 0
   ProposalCounts counts;
 };
 

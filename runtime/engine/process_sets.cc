@@ -96,15 +96,17 @@ Status ProcessSets::has_joined(SetId number) const {
 
 Status ProcessSets::enter(SetId number, OpKind kind) {
   const bool joins = kind == OpKind::kJoin;
+  const bool sends = kind == OpKind::kSend;  // which is no operation of the set, as long as it has no pair either
   if (number == kGlobalSet) {
+    if (sends) return {};
     const bool joined = joins ? all_joined_.exchange(true) : all_joined_.load();
     return joined ? has_joined(number) : Status();
   }
   MutexLock lock(mutex_);
   const auto found = sets_.find(number);
-  if (found == sets_.end() || (number >= kFirstPairSet && kind != OpKind::kSend)) return unknown(number);
+  if (found == sets_.end() || (number >= kFirstPairSet && !sends)) return unknown(number);
   if (!found->second.member) return no_member(number);
-  if (found->second.joined) return has_joined(number);
+  if (found->second.joined && !sends) return has_joined(number);
   found->second.joined = joins;
   ++found->second.in_flight;
   return {};

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "runtime/base/own_names.h"
 #include "runtime/engine/relay_state.h"
 
 namespace rueda::core {
@@ -31,10 +32,17 @@ bool Relay::State::concerns(const Child& child, uint64_t audience) const {
 
 bool Relay::State::learn_set(WireReader& verdict) {
   const auto id = static_cast<SetId>(verdict.varint(UINT32_MAX));
-  static_cast<void>(verdict.text(kMaxNameBytes));
+  const std::string name = verdict.text(kMaxNameBytes);
   const std::vector<int> ranks = get_ranks(verdict, config.size);
   if (!verdict.ok() || sets.count(id) != 0) return false;
   add_set(id, ranks);
+  const auto pair = pair_of(name);
+  const bool is_pair = pair && std::binary_search(ranks.begin(), ranks.end(), pair->second);
+  if (!is_pair) return true;
+  Set& set = sets.at(id);
+  set.receiver = pair->second;
+  const int place = place_of[static_cast<size_t>(pair->second)];
+  set.probed = place >= 0 && probing[static_cast<size_t>(place)] != 0;
   return true;
 }
 
@@ -84,7 +92,10 @@ bool Relay::State::learn(WireReader& verdict) {
   const auto kind = static_cast<VerdictKind>(verdict.u8());
   if (kind == VerdictKind::kSet) return learn_set(verdict);
   if (kind == VerdictKind::kGoodbye) return learn_goodbye(verdict);
-  if (kind == VerdictKind::kBatch || kind == VerdictKind::kError || kind == VerdictKind::kNoSet) return verdict.ok();
+  if (kind == VerdictKind::kBatch || kind == VerdictKind::kError || kind == VerdictKind::kNoSet ||
+      kind == VerdictKind::kProbed) {
+    return verdict.ok();
+  }
   const auto found = sets.find(static_cast<SetId>(verdict.varint(UINT32_MAX)));
   if (!verdict.ok() || found == sets.end()) return false;
   Set& set = found->second;

@@ -44,7 +44,9 @@ struct Relay::State {
     std::vector<uint64_t> seen;    ///< evictions, by place
     bool joining = false;          ///< somebody has joined, and nobody waits for the others
     bool ended = false;            ///< nothing proposed to it has an effect
-    bool holds() const { return !joining && !ended; }
+    int receiver = -1;             ///< of a pair
+    bool probed = false;           ///< of a pair: the receiver waits for whoever sends first
+    bool holds() const { return !joining && !ended && !probed; }
   };
   struct Child {
     RelayConfig::Child::Kind kind;
@@ -69,6 +71,7 @@ struct Relay::State {
   bool take_steps(const std::vector<int>& from, uint64_t word, WireReader& reader, std::span<const std::byte> bytes,
                   uint64_t& next_id);
   bool note_record(const std::vector<int>& from, uint64_t word, WireReader& record);
+  void note_probe(const std::vector<int>& from);
   bool note_evictions_seen(const std::vector<int>& from, Set& set, uint64_t count);
   void append(const std::vector<int>& from, std::span<const std::byte> records);
   void append_goodbye(int place);
@@ -109,6 +112,7 @@ struct Relay::State {
   bool unacknowledged = false;
   size_t held = 0;
   std::vector<size_t> held_of;  ///< by place
+  std::vector<char> probing;    ///< by place: it has asked who sends to it
   std::vector<char> left;       ///< by place: its goodbye has its place in the order
   size_t left_count = 0;
   bool over = false;  ///< rank 0 has left

@@ -34,6 +34,12 @@ void skip_record(WireReader& reader, ProposalKind kind, int size) {
       static_cast<void>(reader.varint());
       static_cast<void>(get_failure(reader, size));
       return;
+    case ProposalKind::kProbe:
+      static_cast<void>(reader.varint());
+      static_cast<void>(reader.text(kMaxNameBytes));
+      static_cast<void>(get_ranks(reader, size));
+      return;
+    case ProposalKind::kDropProbe: static_cast<void>(reader.varint()); return;
     case ProposalKind::kGoodbye:
     case ProposalKind::kRemoveSet:
     case ProposalKind::kJoin: return;
@@ -82,6 +88,7 @@ Relay::State::State(const RelayConfig& given) : config(given), place_of(static_c
     for (const int rank : child.ranks) added.places.push_back(place_of[static_cast<size_t>(rank)]);
   }
   held_of.assign(below.size(), 0);
+  probing.assign(below.size(), 0);
   left.assign(below.size(), 0);
   for (const SetMembers& set : config.sets) add_set(set.id, set.ranks);
 }
@@ -131,6 +138,7 @@ bool Relay::State::take_steps(const std::vector<int>& from, uint64_t word, WireR
 bool Relay::State::note_record(const std::vector<int>& from, uint64_t word, WireReader& record) {
   const auto kind = static_cast<ProposalKind>((word >> 2) & 15);
   const auto known = word >> 6 > UINT32_MAX ? sets.end() : sets.find(static_cast<SetId>(word >> 6));
+  if (kind == ProposalKind::kProbe) note_probe(from);
   const bool of_set = kind == ProposalKind::kFull || kind == ProposalKind::kEvictions || kind == ProposalKind::kJoin;
   if (!of_set) return true;
   if (known == sets.end()) return false;
@@ -145,6 +153,18 @@ bool Relay::State::note_record(const std::vector<int>& from, uint64_t word, Wire
     release_of(set.places);
   }
   return true;
+}
+
+/// Nothing that is sent to these ranks waits for them from now on: they wait for it themselves.
+void Relay::State::note_probe(const std::vector<int>& from) {
+  for (const int place : from) {
+    if (std::exchange(probing[static_cast<size_t>(place)], char{1}) != 0) continue;
+    for (auto& [id, set] : sets) {
+      if (set.receiver != below[static_cast<size_t>(place)]) continue;
+      set.probed = true;
+      release_of(set.places);
+    }
+  }
 }
 
 bool Relay::State::note_evictions_seen(const std::vector<int>& from, Set& set, uint64_t count) {

@@ -44,7 +44,7 @@ bool Turn::run() {
   const bool credits = report_credits();
   const bool own = moved || credits || urgent_;
   moved |= relay_ ? exchange_as_leader(own) : arbiter_ ? exchange_as_rank_zero(own) : exchange_with_upstream();
-  if (moved || credits) act();
+  if (moved || own) act();
   moved |= parts_.lanes.step_inline();
   moved |= send_answers();
   flush();
@@ -112,7 +112,9 @@ void Turn::submit(Operation& operation) {
     member.request.ticket = reinterpret_cast<uint64_t>(&member);
   }
   const TeamState* team = parts_.teams.find_number(operation.set());
-  if (team == nullptr || !team->with_upstream) urgent_ = true;
+  const Metadata& first = operation.members().front().request.metadata;
+  const bool asks = first.kind == OpKind::kSend && first.root < 0;  // who sends
+  if (team == nullptr || !team->with_upstream || asks) urgent_ = true;
   parts_.recorder.proposed(operation);
   const std::vector<Member>& members = operation.members();
   if (members.size() == 1 && members.front().request.group == 0) {
@@ -250,6 +252,8 @@ void Turn::act() {
       parts_.observer.member_finished(member, {});
     } else if (const auto* set = std::get_if<SetEvent>(&event)) {
       parts_.teams.add(set->number, set->members, participant_.of_set(set->number));
+    } else if (const auto* received = std::get_if<SourceEvent>(&event)) {
+      member_of(received->ticket).operation->source = received->source;
     } else if (const auto* level = std::get_if<LevelEvent>(&event)) {
       log(LogLevel::kDebug, "rank {} counts as having submitted {} \"{}\", which its own group does not name",
           parts_.config.rank, name_of(level->kind), level->name);
@@ -319,9 +323,8 @@ void Turn::expire(SteadyClock::time_point now) {
     urgent_ = true;
     const std::string of = participant_.of_set(member->operation->set());
     for (Member& each : member->operation->members()) {
-      participant_.abandon(reinterpret_cast<uint64_t>(&each),
-                           fmt::format("{}{}: not all ranks submitted it within {}", describe(each), of,
-                                       describe(limit)));
+      participant_.abandon(reinterpret_cast<uint64_t>(&each), fmt::format("{}{}: not all ranks submitted it within {}",
+                                                                          describe(each), of, describe(limit)));
     }
   }
 }

@@ -19,7 +19,7 @@ def functions(header):
 
 def constants(header):
     """Name and value of each constant of the header's text."""
-    return {name: int(value) for name, value in re.findall(r"\b(RUEDA_[A-Z0-9_]+) = (\d+)", header)}
+    return {name: int(value) for name, value in re.findall(r"\b(RUEDA_[A-Z0-9_]+) = (-?\d+)", header)}
 
 
 def empty_library(header, folder, cc="cc"):

@@ -116,13 +116,86 @@ TEST_CASE("nobody sends to itself or beyond the ranks") {
   run_ranks(2, [](rueda_session* session, int rank) {
     std::vector<float> values(3);
     const CTensor tensor(values, RUEDA_F32);
-    for (const int peer : {rank, 2, -1}) {
+    for (const int peer : {rank, 2, -1, -2}) {
       rueda_handle handle = 1;
       expect_code(rueda_send_async(session, tensor.get(), peer, nullptr, &handle), RUEDA_INVALID_ARGUMENT, "send");
+      if (peer == RUEDA_ANY_SOURCE) continue;
       expect_code(rueda_recv_async(session, tensor.get(), peer, nullptr, &handle), RUEDA_INVALID_ARGUMENT, "receive");
       expect(handle == 0, "a handle was given out");
     }
     expect_usable(session, "afterwards");
+  });
+}
+
+TEST_CASE("several messages of one name are in flight, and arrive in their order") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    std::vector<std::vector<float>> values(20, std::vector<float>(100));
+    std::vector<rueda_handle> handles;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (rank == 0) values[i].assign(100, static_cast<float>(i));
+      handles.push_back(rank == 0 ? send(session, values[i], 1, "w") : recv(session, values[i], 0, "w"));
+    }
+    for (const rueda_handle handle : handles) expect_finished(handle);
+    for (size_t i = 0; i < values.size(); ++i)
+      expect(values[i][99] == static_cast<float>(i), "message " + std::to_string(i));
+  });
+}
+
+TEST_CASE("a rank receives from whoever sends, and is told who it was") {
+  run_ranks(4, [](rueda_session* session, int rank) {
+    constexpr int kMessages = 10;
+    std::vector<float> values(50, static_cast<float>(rank));
+    if (rank != 2) {
+      for (int i = 0; i < kMessages; ++i) expect_finished(send(session, values, 2, i % 2 == 0 ? "m" : nullptr));
+    } else {
+      std::vector<int> heard(4);
+      std::vector<std::vector<float>> got(3 * kMessages, std::vector<float>(50));
+      std::vector<rueda_handle> handles;
+      for (size_t i = 0; i < got.size(); ++i) {
+        handles.push_back(recv(session, got[i], RUEDA_ANY_SOURCE, i % 2 == 0 ? "m" : nullptr));
+      }
+      int32_t source = -1;
+      for (size_t i = 0; i < got.size(); ++i) {
+        expect_code(rueda_wait(handles[i], -1), RUEDA_OK, "wait");
+        expect_code(rueda_source(handles[i], &source), RUEDA_OK, "source");
+        ++heard.at(static_cast<size_t>(source));
+        expect(got[i] == std::vector<float>(50, static_cast<float>(source)), "a message of another rank than is said");
+        rueda_release(handles[i]);
+      }
+      expect(heard == std::vector<int>{kMessages, kMessages, 0, kMessages}, "how many each has sent");
+    }
+    expect_usable(session, "all of them");
+  });
+}
+
+TEST_CASE("a receive from any rank ends with its timeout, with the others' goodbye, and not as a group or alone") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    std::vector<float> values(4, 1), got(4);
+    const CTensor tensor(got, RUEDA_F32);
+    rueda_handle handle = 0;
+    int32_t source = -1;
+    if (rank == 0) {
+      rueda_op_options hasty = named("hasty");
+      hasty.timeout_seconds = 0.01;
+      expect_code(rueda_recv(session, tensor.get(), RUEDA_ANY_SOURCE, &hasty), RUEDA_TIMEOUT, "nobody sends");
+      const std::string why = rueda_last_error();
+      expect(why.find("within its timeout (0.01 s): no rank has sent it") != std::string::npos, why);
+      expect_code(rueda_grouped_recv_async(session, 1, tensor.get(), nullptr, RUEDA_ANY_SOURCE, nullptr, &handle),
+                  RUEDA_INVALID_ARGUMENT, "a group");
+      const int32_t self = 0;
+      rueda_op_options alone = named("alone");
+      expect_code(rueda_process_set_add(session, 1, &self, nullptr, &alone.process_set), RUEDA_OK, "a set");
+      expect_code(rueda_recv_async(session, tensor.get(), RUEDA_ANY_SOURCE, &alone, &handle), RUEDA_INVALID_ARGUMENT,
+                  "in a set of one");
+    }
+    expect_finished(rank == 0 ? recv(session, got, RUEDA_ANY_SOURCE, "next") : send(session, values, 0, "next"));
+    expect(rank == 1 || got == values, "the values");
+    if (rank == 1) return;
+    const rueda_handle endless = recv(session, got, RUEDA_ANY_SOURCE, "never");
+    expect_code(rueda_source(endless, &source), RUEDA_INVALID_ARGUMENT, "the source of what is in flight");
+    expect_code(rueda_wait(endless, -1), RUEDA_SHUT_DOWN, "rank 1 has left");
+    expect_code(rueda_source(endless, &source), RUEDA_INVALID_ARGUMENT, "the source of what never came");
+    rueda_release(endless);
   });
 }
 

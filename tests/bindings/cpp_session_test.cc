@@ -105,7 +105,11 @@ TEST_CASE("exchanges hand vectors round") {
     expect(value[0] == (rank == 1 ? 3 : 1), "the reduce");
     std::vector<float> passed = {static_cast<float>(rank)};
     if (rank == 0) session.send(passed, 1, {.name = "s"});
-    if (rank == 1) session.recv(passed, 0, {.name = "s"});
+    if (rank == 1) {
+      const Handle received = session.recv_async(passed, RUEDA_ANY_SOURCE, {.name = "s"});
+      received.wait();
+      expect(received.source() == 0, "the sender");
+    }
     expect(passed[0] == 0, "the send");
     const std::vector<int64_t> one = {1};
     try {

@@ -149,10 +149,55 @@ void make_added_sets(Random& random, Job& job, bool wrong) {
   }
 }
 
+/// What ranks send to one of them, which receives most of it from any: so the same number of messages as all have sent
+/// together, or some more or fewer.
+void make_posts(Random& random, Job& job, std::vector<std::vector<std::vector<Step>>>& ranks) {
+  const auto size = static_cast<size_t>(job.config.size);
+  const size_t receiver = random.below(size);
+  const std::string name = random.once_in(2) ? "m" : "";
+  core::Request message{0, core::kGlobalSet, name, {}, 0};
+  message.metadata.kind = OpKind::kSend;
+  message.metadata.shape = {random.between(0, 9)};
+  std::vector<Step> received;
+  std::vector<Step> asked;
+  for (size_t sender = 0; sender < size; ++sender) {
+    AddedSet set;
+    set.name = core::pair_name(static_cast<int>(sender), static_cast<int>(receiver));
+    const auto same = [&set](const AddedSet& other) { return other.name == set.name; };
+    if (sender == receiver || random.once_in(4) || std::any_of(job.added.begin(), job.added.end(), same)) continue;
+    set.posts = true;
+    set.members.id = kFirstAdded + static_cast<core::SetId>(job.added.size());
+    set.members.ranks = {static_cast<int>(std::min(sender, receiver)), static_cast<int>(std::max(sender, receiver))};
+    job.added.push_back(set);
+    message.metadata.root = static_cast<int>(sender);
+    message.set = set.members.id;
+    const Step add{Step::Kind::kAddSet, set.members.id, {}, set.members.ranks};
+    std::vector<Step> sent = {add};
+    const bool knows = random.once_in(2);
+    if (knows) asked.push_back(add);
+    for (size_t i = 1 + random.below(4); i > 0; --i) {
+      sent.push_back({Step::Kind::kSubmit, message.set, {message}, {}});
+      core::Request own = message;
+      if (!knows || random.once_in(2)) {
+        own.set = core::kGlobalSet;
+        own.metadata.root = -1;
+      }
+      received.push_back({Step::Kind::kSubmit, own.set, {own}, {}});
+    }
+    ranks[sender].push_back(std::move(sent));
+  }
+  random.shuffle(received);
+  if (!received.empty() && random.once_in(4)) received.pop_back();
+  if (!received.empty() && random.once_in(4)) received.push_back(received.front());
+  received.insert(received.begin(), asked.begin(), asked.end());
+  ranks[receiver].push_back(std::move(received));
+}
+
 /// A list without a name matches by order, so all ranks add those first; the others come as they come.
 void add_sets(Random& random, Job& job, int rank, std::vector<std::vector<Step>>& threads) {
   std::vector<Step> first;
   for (const AddedSet& set : job.added) {
+    if (set.posts) continue;
     std::vector<int> ranks = set.members.ranks;
     const bool member = std::binary_search(ranks.begin(), ranks.end(), rank);
     if (!member && (set.name.empty() || core::pair_of(set.name) || random.once_in(2))) continue;
@@ -260,6 +305,7 @@ Job make_job(uint64_t seed, int ranks) {
              thread);
     ++thread;
   }
+  if (random.once_in(3)) make_posts(random, job, threads);
   // Ranks that wait for each operation and take sets in different orders wait for each other.
   const bool interleave = job.window > 100 || random.once_in(4);
   for (size_t rank = 0; rank < size; ++rank) {

@@ -24,6 +24,7 @@ struct AddedSet {
   core::SetMembers members;  ///< `id` is the number
   std::string name;
   bool spoiled = false;  ///< some rank gives another list
+  bool posts = false;    ///< nothing but messages, of which the receiver may take some from any rank
 };
 
 /// Who passes on whose frames, in a job whose frames travel in a tree. Hosts are numbered by their lowest rank, which

@@ -31,7 +31,7 @@ class Joints {
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       std::map<uint64_t, Occurrence> first_of_unit;
       for (const auto& [id, ticket] : ranks[rank].tickets) {
-        if (ticket.refused) continue;
+        if (ticket.refused || ticket.held) continue;
         const Occurrence self{key_of(ticket.request), ticket.occurrence};
         Joint& joint = joints_.try_emplace(self, Joint{ticket.request.set, {}, self, 0}).first->second;
         joint.tickets.emplace_back(static_cast<int>(rank), &ticket);
@@ -289,11 +289,20 @@ std::string check_sets(const Job& job, const std::vector<RankRecord>& ranks) {
   return {};
 }
 
+/// Why a receive that was never proposed may have ended so, or the sentence that says that it may not.
+std::string check_held(const Ticket& ticket) {
+  if (!ticket.held || !ticket.outcome) return {};
+  const Code code = ticket.outcome->error.code();
+  const bool may = (code == Code::kTimeout && ticket.abandoned) || code == Code::kShutDown || code == Code::kPeerLost;
+  return may && ticket.outcome->batch_set < 0 ? "" : "a receive without a sender has ended";
+}
+
 std::string check_outcomes(const Job& job, const std::vector<RankRecord>& ranks) {
   const bool death = std::any_of(ranks.begin(), ranks.end(), [](const RankRecord& each) { return each.dead; });
   for (const RankRecord& record : ranks) {
     for (const auto& [id, ticket] : record.tickets) {
       if (!ticket.outcome && !record.dead) return "ticket " + std::to_string(id) + " never ended";
+      if (std::string why = check_held(ticket); !why.empty()) return why;
     }
     std::vector<int> goodbyes = record.goodbyes;
     std::sort(goodbyes.begin(), goodbyes.end());

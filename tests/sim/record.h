@@ -22,6 +22,7 @@ struct Ticket {
   uint64_t occurrence = 0;  ///< of its key on this rank since the beginning
   bool refused = false;     ///< at submission, as shut down: it never took a number
   bool abandoned = false;
+  bool held = false;  ///< a receive that is not proposed, for want of a sender or behind one that has none
   uint64_t unit = 0;  ///< the submission it belongs to
   std::optional<Outcome> outcome;
 };

@@ -105,7 +105,7 @@ bool Simulation::may_step(size_t rank) const {
   if (next.kind == Step::Kind::kRemoveSet) return !uses(rank, next.set);
   if (self.pending >= job_.window) return false;
   return std::none_of(next.unit.begin(), next.unit.end(), [&self](const core::Request& request) {
-    return !request.name.empty() &&
+    return !request.name.empty() && request.metadata.kind != core::OpKind::kSend &&
            std::find(self.in_flight.begin(), self.in_flight.end(), key_of(request)) != self.in_flight.end();
   });
 }
@@ -149,8 +149,7 @@ void Simulation::submit(size_t rank, Unit unit) {
   self.participant->submit(unit);
   take_events(rank, first);
   for (uint64_t id = first; id < next_ticket_; ++id) {
-    Ticket& ticket = records_[rank].tickets[id];
-    if (!ticket.refused) ticket.occurrence = records_[rank].submitted[key_of(ticket.request)]++;
+    if (!records_[rank].tickets[id].refused && !hold(rank, id)) number(rank, id);
   }
   skip_levelled(rank);
 }
@@ -211,6 +210,7 @@ void Simulation::take_events(size_t rank, uint64_t submitted_from) {
         const bool over = error->status.code() == core::Code::kShutDown || records_[rank].ended;
         ticket.refused = over && id >= submitted_from;
         say(rank, "ticket " + std::to_string(id) + " fails: " + error->status.sentence());
+        drop_receive(rank, id);
         complete(rank, id, {-1, 0, error->status});
         release_name(rank, ticket);
       }
@@ -222,6 +222,8 @@ void Simulation::take_events(size_t rank, uint64_t submitted_from) {
       say(rank, "set " + std::to_string(number) + " has id " + std::to_string(set->members.id));
       records_[rank].made[number] = set->members.id;
       if (set->members.ranks != members_of(job_, number).ranks) fail("a set was made with other ranks");
+    } else if (const auto* source = std::get_if<core::SourceEvent>(&event)) {
+      bind(rank, *source);
     } else if (const auto* level = std::get_if<core::LevelEvent>(&event)) {
       core::Request request;
       request.set = number_in_job(rank, level->set);
@@ -322,6 +324,7 @@ bool Simulation::abandon_one(size_t rank) {
   ticket.abandoned = true;
   ranks_[rank].participant->abandon(id, sentence);
   ranks_[rank].dirty = true;
+  take_events(rank, next_ticket_);
   return true;
 }
 
@@ -366,6 +369,7 @@ void Simulation::end(size_t rank) {
 bool Simulation::unstick() {
   if (release_held()) return true;
   if (dead_ < 0) check_stalled();
+  if (dead_ < 0) check_receives();
   if (std::string lost = check_nothing_lost(job_, records_); !lost.empty()) fail(lost);
   if (dead_ < 0 && arbiter_.out_of_credit()) fail("a credit was lost: rank 0 waits for one and nothing runs");
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -384,15 +388,6 @@ bool Simulation::unstick() {
     if (stuck) fail("rank " + std::to_string(rank) + " is stuck");
   }
   return all_say_goodbye();
-}
-
-bool Simulation::all_say_goodbye() {
-  bool any = false;
-  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-    any = any || (!ranks_[rank].said_goodbye && !records_[rank].dead);
-    goodbye(rank);
-  }
-  return any;
 }
 
 }  // namespace rueda::sim

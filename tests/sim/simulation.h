@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ class Simulation {
     std::deque<Frame> down;
     std::vector<std::deque<Running>> lanes;
     size_t next_step = 0;
-    std::vector<std::string> in_flight;  ///< names, with their set
+    std::vector<std::string> in_flight;                    ///< names, with their set
+    std::map<std::string, std::deque<uint64_t>> receives;  ///< tickets by name: from any rank, and behind such
     size_t pending = 0;
     bool said_goodbye = false;
     bool dirty = false;  ///< the participant has something to send
@@ -72,6 +74,15 @@ class Simulation {
   void goodbye(size_t rank);
   void take_events(size_t rank, uint64_t submitted_from);
   void skip_levelled(size_t rank);
+
+  // simulation_receives.cc: messages from any rank.
+  void number(size_t rank, uint64_t ticket);
+  bool hold(size_t rank, uint64_t ticket);
+  void release(size_t rank, const std::string& name);
+  void bind(size_t rank, const core::SourceEvent& event);
+  void drop_receive(size_t rank, uint64_t ticket);
+  void check_receives();
+  std::set<std::string> receives_without_sender() const;
   core::SetId own_number(size_t rank, core::SetId set) const;
   core::SetId number_in_job(size_t rank, core::SetId own) const;
   void take_batch(size_t rank, const core::BatchEvent& given);

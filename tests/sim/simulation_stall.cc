@@ -15,8 +15,9 @@ void Simulation::check_stalled() {
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].said_goodbye) return;
     for (const auto& [id, ticket] : records_[rank].tickets) {
-      if (!ticket.outcome && !ticket.request.name.empty()) {
-        pending[key_of(ticket.request)].push_back(static_cast<int>(rank));
+      if (!ticket.outcome && !ticket.request.name.empty() && !ticket.held) {
+        std::vector<int>& waiting = pending[key_of(ticket.request)];  // a send may be there several times
+        if (waiting.empty() || waiting.back() != static_cast<int>(rank)) waiting.push_back(static_cast<int>(rank));
       }
     }
   }
@@ -24,11 +25,16 @@ void Simulation::check_stalled() {
   std::set<std::string> named;  // in the set of all ranks
   std::vector<int> joined;      // as rank 0 says of it
   bool waits = false;           // an operation of it
+  std::set<std::string> asking = receives_without_sender();
   for (const core::Stalled& each : arbiter_.stalled(clock_)) {
     if (each.lack.empty()) fail(each.what + " is called stalled, but every member has proposed it");
     if (each.kind == core::StallKind::kJoin && each.set == core::kGlobalSet) joined = each.have;
     if (each.set == core::kGlobalSet && each.kind == core::StallKind::kOperation) waits = true;
     if (each.kind != core::StallKind::kOperation) continue;
+    if (each.what.find(" from any rank to rank ") != std::string::npos) {
+      if (asking.erase(each.what) == 0) fail(each.what + " is called stalled, but that rank waits for none");
+      continue;
+    }
     const size_t quote = each.what.find('"');
     if (quote == std::string::npos) continue;  // unnamed
     const std::string name = each.what.substr(quote + 1, each.what.size() - quote - 2);
@@ -38,6 +44,7 @@ void Simulation::check_stalled() {
     if (!known) fail(each.what + " is called stalled, but not these ranks wait for it");
     if (each.set == core::kGlobalSet) named.insert("0/" + name);
   }
+  if (!asking.empty()) fail(*asking.begin() + ": rank 0 does not say that it waits");
   std::vector<int> joining;
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     if (is_joined(records_[rank], core::kGlobalSet)) joining.push_back(static_cast<int>(rank));

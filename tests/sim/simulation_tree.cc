@@ -168,4 +168,13 @@ void Simulation::check_relays() {
   }
 }
 
+bool Simulation::all_say_goodbye() {
+  bool any = false;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    any = any || (!ranks_[rank].said_goodbye && !records_[rank].dead);
+    goodbye(rank);
+  }
+  return any;
+}
+
 }  // namespace rueda::sim

@@ -74,6 +74,12 @@ class [[nodiscard]] Handle {
     check(rueda_received_splits(id_, splits.data(), splits.size(), &count));
     return splits;
   }
+  /// Who sent what a finished operation received, a rank of the job. InvalidArgument: it received nothing.
+  int32_t source() const {
+    int32_t rank = -1;
+    check(rueda_source(id_, &rank));
+    return rank;
+  }
   /// The rank that joined last, of a join that has finished well. InvalidArgument: it is none.
   int32_t last_joined() const {
     int32_t rank = -1;

@@ -258,6 +258,8 @@ class Session {
   void send(const ConstTensor& input, int32_t peer, const ExchangeOptions& options = {}) const {
     wait_out(send_async(input, peer, options));
   }
+  /// From rank `peer`, or from whichever other member of the set sends first, RUEDA_ANY_SOURCE: `Handle::source` says
+  /// who.
   Handle recv_async(const Tensor& output, int32_t peer, const ExchangeOptions& options = {}) const {
     const rueda_tensor out = output.c_tensor();
     return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {

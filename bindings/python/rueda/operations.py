@@ -104,6 +104,13 @@ def start_group(session: Session, kind: int, views: Sequence[View], outputs: Seq
         process_set, codec, prescale, postscale)  # fmt: skip
 
 
+def source_of(handle: Handle) -> int:
+    """The rank of the job that sent what a handle has just received. For use in a handle's `finish`."""
+    rank = ffi.new("int32_t*")
+    errors.check(lib.rueda_source(handle.number, rank))
+    return rank[0]
+
+
 def start_join(session: Session, process_set: int) -> Handle:
     """This rank has no more to give in the set. The result is the rank that joined last."""
 

@@ -160,7 +160,8 @@ TEST_CASE("an operation's own timeout, shorter or longer, counts in place of RUE
   std::latch timed_out(1);
   EngineRanks::run({.size = 2, .settings = settings}, [&timed_out](Engine& engine, int rank) {
     std::vector<float> patient = {1}, endless = {2}, others = {3}, hasty = {4};
-    const auto start = [&engine](const char* name, std::vector<float>& values, std::optional<std::chrono::nanoseconds> limit) {
+    const auto start = [&engine](const char* name, std::vector<float>& values,
+                                 std::optional<std::chrono::nanoseconds> limit) {
       return start_sum(engine, {.name = name, .tensors = {&values}, .timeout = limit});
     };
     if (rank == 1) timed_out.wait();

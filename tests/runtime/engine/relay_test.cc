@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "runtime/engine/agreement.h"
+#include "runtime/engine/set_members.h"
 #include "runtime/rendezvous/control_tree.h"
 #include "tests/runtime/engine/agreement_world.h"
 #include "tests/sim/random.h"
@@ -303,4 +304,37 @@ TEST_CASE("a tree of 512 hosts has three levels and nobody more than sixteen con
   CHECK(uneven.children(1).empty());
   CHECK(uneven.peers(3, 1) == std::vector<int>{0});
   CHECK(ControlTree({0}).depth() == 0);
+}
+
+TEST_CASE("what is sent to a rank that receives from any is not held for it, from then on") {
+  TwoHosts job;
+  Request sent = World::tensor("m");
+  sent.metadata.kind = OpKind::kSend;
+  sent.metadata.root = 2;
+  const auto in_pair = [&sent](int rank) {
+    Request request = sent;
+    request.set = pair_number(rank, 2, 3);
+    return request;
+  };
+  for (const int rank : {2, 3}) {
+    job.at(rank).add_set(pair_number(rank, 2, 3), {2, 3}, pair_name(2, 3));
+    job.submit(rank, in_pair(rank));
+  }
+  job.exchange();
+  job.submit(2, in_pair(2));  // by its id
+  job.exchange();
+  CHECK(job.leaf->held() == 1);
+  Request any = sent;
+  any.metadata.root = -1;
+  job.submit(3, any);
+  job.exchange();
+  CHECK(job.leaf->held() == 0);
+  job.submit(3, any);
+  job.exchange();
+  job.submit(2, in_pair(2));
+  job.exchange();
+  CHECK(job.leaf->held() == 0);
+  CHECK(job.all<SourceEvent>(3).size() == 2);
+  CHECK(job.all<BatchEvent>(3).size() == 2);  // the third waits for a credit, which nobody gives here
+  CHECK(job.broken.ok());
 }

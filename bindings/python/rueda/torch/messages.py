@@ -1,6 +1,6 @@
 """Tensors from one rank to another; no other rank takes part.
 
-A message meets the one of the same name between the two ranks in that direction, messages without a name meet in their
+A message meets the one of the same name between the two ranks in that direction, those of one name, or without one, in their
 order; names do not belong to process sets. Both sides give tensors of one shape and dtype, else both get
 HorovodInternalError. What rueda.torch.asynchronous says about loans and errors holds here too.
 """

@@ -70,7 +70,6 @@ class RuedaGroup(ProcessGroup):
         except errors.ShutDownError:  # a rank has destroyed the group already; operations say so
             self._set = global_process_set
         session.current().grouped |= owns_session
-        self._messages = callbacks.Turns()  # by kind, peer and tag
         self._barriers = 0
 
     # ---- Who it is -----------------------------------------------------------------------------------------------
@@ -368,28 +367,32 @@ class RuedaGroup(ProcessGroup):
 
     # ---- Between two ---------------------------------------------------------------------------------------------
 
-    def _message(self, kind: int, tensor: torch.Tensor, peer: int, tag: int) -> Handle:
-        """Enqueues a message. Names belong to two ranks and a direction, so they say which group and tag; they count, because
-        several may be in flight."""
-        with self._messages.take((kind, peer, tag)) as number:
+    def _message(self, kind: int, values: Any, peer: Optional[int], tag: int) -> RuedaWork:
+        """The work of a send, or of a receive from a rank of the group or, without a peer, from any. Names belong to two ranks and
+        a direction, so they say which group and tag; messages of one name keep their order."""
+        tensor, senders = arguments.as_list(values)[0], [] if peer is None else [peer]
+
+        def start(_: Optional[str]) -> Handle:
             places = devices.Places("send" if kind == SEND else "recv")
             place = (places.to_read if kind == SEND else places.to_change)(arguments.flat(tensor))
-            name = f"torch.distributed.{self._identity}.{tag}.{number}".encode()
-            return places.filled_by(start_message(session.current(), kind, place, self._job_rank(peer), name, id_of(self._set)))
+            name = f"torch.distributed.{self._identity}.{tag}".encode()
+            job_rank = lib.RUEDA_ANY_SOURCE if peer is None else self._job_rank(peer)
+            handle = places.filled_by(start_message(session.current(), kind, place, job_rank, name, id_of(self._set)))
+            if peer is None:
+                handle.also(lambda received, _: senders.append(self._ranks.index(operations.source_of(received))))
+            return handle
 
-    def _message_work(self, kind: int, values: Any, peer: int, tag: int, source: int = -1) -> RuedaWork:
-        results = arguments.as_list(values)
-        return self._noted(RuedaWork(self._completer, callbacks.message, lambda _: self._message(kind, results[0], peer, tag),
-                                     results, source=source, limit=self._limit))  # fmt: skip
+        return self._noted(RuedaWork(self._completer, callbacks.message, start, [tensor], limit=self._limit, senders=senders))
 
     def send(self, tensors: Any, dstRank: int, tag: int = 0) -> RuedaWork:  # noqa: N803
-        return self._message_work(SEND, tensors, dstRank, tag)
+        return self._message(SEND, tensors, dstRank, tag)
 
     def recv(self, tensors: Any, srcRank: int, tag: int = 0) -> RuedaWork:  # noqa: N803
-        return self._message_work(RECV, tensors, srcRank, tag, source=srcRank)
+        return self._message(RECV, tensors, srcRank, tag)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> RuedaWork:
-        raise NotImplementedError("recv() without src: a receiver of Rueda's names its sender")
+        """Receives what any other rank of the group sends with the tag; the work's source_rank() says which."""
+        return self._message(RECV, tensors, None, tag)
 
 
 graphs.leave_alone(RuedaGroup)

@@ -6,7 +6,7 @@ import functools
 import queue
 import threading
 from datetime import timedelta
-from typing import Any, Callable, ContextManager, Deque, List, Optional
+from typing import Any, Callable, ContextManager, Deque, List, Optional, Sequence
 
 import torch
 from torch._C._distributed_c10d import Work
@@ -151,14 +151,14 @@ class RuedaWork(Work):
 
     def __init__(self, completer: Completer, begin: Callable[[], ContextManager[Begun]],
                  start: Callable[[Optional[str]], Handle], tensors: List[torch.Tensor],
-                 finish: Optional[Callable[[], None]] = None, source: int = -1, limit: float = 0.0):
-        """start: enqueues it under a name. source: the rank that a message comes from. limit: seconds it may take, as `limited`
-        has it."""
+                 finish: Optional[Callable[[], None]] = None, limit: float = 0.0, senders: Sequence[int] = ()):
+        """start: enqueues it under a name. limit: seconds it may take, as `limited` has it. senders: the rank that a message comes
+        from, at the latest once it is there."""
         super().__init__()
         self.begun = callbacks.UNMATCHED
         self._completer = completer
         self._tensors = tensors
-        self._source = source
+        self._senders = senders
         self._error: Optional[BaseException] = None
         self._handle: Optional[Handle] = None
         self._future: Optional[torch.futures.Future] = None
@@ -227,8 +227,8 @@ class RuedaWork(Work):
         return self._tensors
 
     def source_rank(self) -> int:
-        """Who sent what was received."""
-        return self._source
+        """Who sent what was received, a rank of the group; -1 before that is known."""
+        return self._senders[0] if self._senders else -1
 
     _source_rank = source_rank
 

@@ -174,6 +174,28 @@ def check_messages(rank, size):
     for work in dist.batch_isend_irecv(operations):
         work.wait()
     assert torch.equal(received, full((rank - 1) % size))
+    check_messages_from_any(rank, size)
+
+
+def check_messages_from_any(rank, size):
+    """Each rank sends two messages with a tag and one without to the last one, which asks for them in another order."""
+    last = size - 1
+    if rank != last:
+        works = [dist.isend(full(rank), last, tag=5), dist.isend(full(rank, 2), last), dist.isend(full(rank + 100), last, tag=5)]
+        for work in works:
+            work.wait()
+        return
+    short, received = full(-1, 2), full(-1)
+    untagged = [dist.irecv(torch.empty_like(short)) for _ in range(last)]
+    heard = []
+    for _ in range(2 * last):
+        sender = dist.recv(received, tag=5)
+        assert torch.equal(received, full(sender + 100 * heard.count(sender))), (sender, received)
+        heard.append(sender)
+    for work in untagged:
+        work.wait()
+        assert torch.equal(work.result()[0], full(work._source_rank(), 2))
+    assert sorted(heard + [work._source_rank() for work in untagged]) == sorted(3 * list(range(last)))
 
 
 def check_what_is_only_read_may_have_gaps(rank, size):
