@@ -69,7 +69,8 @@ Workload::Workload(const Job& job, const Arguments& arguments, Form form, const 
                     &member.in_count,
                     RUEDA_DEVICE_CPU,
                     0,
-                    0};
+                    0,
+                    nullptr};
     member.output = member.input;
     member.output.shape = &member.out_count;
   }

@@ -48,6 +48,27 @@ Status count_elements(const char* what, CheckedTensor& checked) {
   return {};
 }
 
+Status check_order(const char* what, CheckedTensor& checked) {
+  const rueda_tensor& tensor = checked.tensor;
+  if (tensor.order == nullptr) return {};
+  std::vector<uint8_t> ones;
+  std::vector<uint8_t> others;
+  std::vector<char> seen(static_cast<size_t>(tensor.dimensions));
+  for (const int64_t dimension : std::span(tensor.order, seen.size())) {
+    if (dimension < 0 || dimension >= tensor.dimensions || seen[static_cast<size_t>(dimension)] != 0) {
+      return wrong_tensor(what, fmt::format("order does not name each of the {} dimensions once: it has {}",
+                                            tensor.dimensions, dimension));
+    }
+    seen[static_cast<size_t>(dimension)] = 1;
+    (tensor.shape[dimension] == 1 ? ones : others).push_back(static_cast<uint8_t>(dimension));
+  }
+  if (checked.count == 0 || std::is_sorted(others.begin(), others.end())) return {};
+  std::sort(ones.begin(), ones.end());
+  checked.order = std::move(ones);
+  checked.order.insert(checked.order.end(), others.begin(), others.end());
+  return {};
+}
+
 }  // namespace
 
 std::vector<int64_t> CheckedTensor::agreed_shape() const {
@@ -61,7 +82,7 @@ Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, 
   if (given == nullptr) return wrong_tensor(what, "the tensor is NULL");
   const Result<rueda_tensor> copy = copy_in(given, what);
   if (!copy.ok()) return copy.status();
-  CheckedTensor checked{copy.value(), 0, 0, nullptr};
+  CheckedTensor checked{copy.value(), 0, 0, nullptr, {}};
   const rueda_tensor& tensor = checked.tensor;
   if (!valid(static_cast<Dtype>(tensor.dtype))) {
     return wrong_tensor(what,
@@ -72,6 +93,7 @@ Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, 
   }
   if (tensor.dimensions > 0 && tensor.shape == nullptr) return wrong_tensor(what, "shape is NULL");
   RUEDA_RETURN_IF_ERROR(count_elements(what, checked));
+  RUEDA_RETURN_IF_ERROR(check_order(what, checked));
   const auto unit = size_of(part_of(static_cast<Dtype>(tensor.dtype)));
   if (checked.count > 0 && tensor.data == nullptr && place == Place::kRequired)
     return wrong_tensor(what, "data is NULL");
@@ -99,6 +121,7 @@ Status check_output(const CheckedTensor& input, const CheckedTensor& output, std
     return wrong_tensor("output", fmt::format("it lies on device {} number {}, the input on device {} number {}",
                                               out.device, out.device_index, in.device, in.device_index));
   }
+  if (input.order != output.order) return wrong_tensor("output", "its order in memory is not the input's");
   const std::span<const int64_t> shape(out.shape, static_cast<size_t>(out.dimensions));
   if (!std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end()))
     return wrong_tensor(

@@ -17,6 +17,8 @@ struct CheckedTensor {
   const DeviceRow* device = nullptr;
   /// The shape as ranks agree on it: with an opaque element's bytes as one more dimension.
   std::vector<int64_t> agreed_shape() const;
+  /// As in Metadata.
+  std::vector<uint8_t> order;
 };
 
 /// kInvalidArgument: dtype, dimensions, an extent, element or size over 2^47 bytes, alignment, device. `what` begins

@@ -133,6 +133,7 @@ class MemberFiller {
           check_tensor(element_of(call_.outputs, index), "output", Place::kOptional, devices_);
       if (!checked.ok()) return checked.status();
       output = std::move(checked).value();
+      RUEDA_RETURN_IF_ERROR(check_order(*output));
     }
     const CheckedTensor* const given = output ? &*output : nullptr;
     if (!exchanges(call_.kind)) return fill_result(member, index, input.value(), given);
@@ -140,6 +141,11 @@ class MemberFiller {
     CheckedTensor nothing = input.value();  // what it described was looked at for its dtype and the shape of its rows
     nothing.bytes = 0;
     return fill_exchange(member, call_, set_, index, nothing, given);
+  }
+
+  Status check_order(const CheckedTensor& tensor) const {
+    if (tensor.order.empty() || keeps_places(call_.kind)) return {};
+    return wrong(fmt::format("{}: its tensors are row-major, so `order` is for other operations", name_of(call_.kind)));
   }
 
   Status fill_input(Member& member, const CheckedTensor& input, size_t index) const {
@@ -153,6 +159,8 @@ class MemberFiller {
     metadata.device = tensor.device == RUEDA_DEVICE_CPU ? -1 : tensor.device;
     metadata.dtype = static_cast<Dtype>(tensor.dtype);
     metadata.shape = input.agreed_shape();
+    RUEDA_RETURN_IF_ERROR(check_order(input));
+    metadata.order = input.order;
     member.slice.in = static_cast<const std::byte*>(tensor.data);
     member.slice.count = input.count;
     return {};

@@ -222,7 +222,10 @@ RUEDA_API int32_t rueda_process_set_ranks(const rueda_session* session, int32_t 
 
 /* ---- Operations ---------------------------------------------------------------------------------------------- */
 
-/* Where and what the data is. Dense, row-major; `shape` has `dimensions` (0..16) entries, copied at enqueue. */
+/* Where and what the data is. Dense; `shape` has `dimensions` (0..16) entries, copied at enqueue. Row-major, unless
+ * `order` says otherwise: for all-reduce, broadcast, reduce, send and receive it lists the dimensions from the
+ * outermost in memory to the innermost, so that [0, 2, 3, 1] is an image whose channels lie together. It is agreed on
+ * like the shape: where ranks differ, all get MISMATCH. An output lies as its input does. */
 typedef struct rueda_tensor {
   size_t struct_size;
   void* data; /* aligned to its element; may be NULL if the tensor has no elements */
@@ -232,6 +235,7 @@ typedef struct rueda_tensor {
   int32_t device;       /* RUEDA_DEVICE_CPU or a plug-in's */
   int32_t device_index;
   size_t element_bytes; /* with RUEDA_OPAQUE: at least 1, the same on all ranks; any alignment. Else not looked at */
+  const int64_t* order; /* `dimensions` entries, each dimension once; NULL: row-major. Copied at enqueue */
 } rueda_tensor;
 
 /* Memory for an output whose place the caller did not give. Called once, on a thread of the library that runs nothing

@@ -83,6 +83,10 @@ bool exchanges(OpKind kind) {
   return kind == OpKind::kAllgather || kind == OpKind::kAlltoall || kind == OpKind::kGather || kind == OpKind::kScatter;
 }
 
+bool keeps_places(OpKind kind) {
+  return kind == OpKind::kAllreduce || kind == OpKind::kBroadcast || kind == OpKind::kReduce || kind == OpKind::kSend;
+}
+
 bool has_root(OpKind kind) {
   return kind == OpKind::kBroadcast || kind == OpKind::kGather || kind == OpKind::kScatter || kind == OpKind::kReduce ||
          kind == OpKind::kSend;

@@ -75,6 +75,9 @@ bool reduces(OpKind kind);
 /// Whether the kind moves as many rows as each rank has: dimension 0 is then not agreed on, and a result's size is
 /// known only once the rows of all have come.
 bool exchanges(OpKind kind);
+/// Whether what a rank receives lies as what it gave, element by element, so that any order in memory will do that all
+/// have.
+bool keeps_places(OpKind kind);
 /// Whether one rank is the root, which all must agree on.
 bool has_root(OpKind kind);
 

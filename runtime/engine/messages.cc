@@ -13,6 +13,7 @@ constexpr uint8_t kHasPrescale = 1;
 constexpr uint8_t kHasPostscale = 2;
 constexpr uint8_t kHasGroup = 4;
 constexpr uint8_t kOverContributors = 8;
+constexpr uint8_t kHasOrder = 16;
 
 template <typename Enum>
 Enum get_enum(WireReader& reader, Enum last) {
@@ -46,6 +47,16 @@ bool dimensions_fit(const Metadata& metadata) {
   return sized && metadata.dimensions().size() <= kMaxDims;
 }
 
+/// Each dimension once, or nothing.
+bool orders_dimensions(const Metadata& metadata) {
+  const size_t count = metadata.dimensions().size();
+  std::vector<char> seen(count);
+  for (const uint8_t dimension : metadata.order) {
+    if (dimension >= count || std::exchange(seen[dimension], char{1}) != 0) return false;
+  }
+  return metadata.order.empty() || metadata.order.size() == count;
+}
+
 }  // namespace
 
 void put_metadata(WireWriter& writer, const Metadata& metadata) {
@@ -58,7 +69,8 @@ void put_metadata(WireWriter& writer, const Metadata& metadata) {
   const bool grouped = metadata.group_size != 0 || metadata.group_hash != 0;
   writer.u8(static_cast<uint8_t>((metadata.prescale != 1.0 ? kHasPrescale : 0) |
                                  (metadata.postscale != 1.0 ? kHasPostscale : 0) | (grouped ? kHasGroup : 0) |
-                                 (metadata.over == AverageOver::kContributors ? kOverContributors : 0)));
+                                 (metadata.over == AverageOver::kContributors ? kOverContributors : 0) |
+                                 (!metadata.order.empty() ? kHasOrder : 0)));
   if (metadata.prescale != 1.0) writer.f64(metadata.prescale);
   if (metadata.postscale != 1.0) writer.f64(metadata.postscale);
   if (grouped) {
@@ -67,6 +79,7 @@ void put_metadata(WireWriter& writer, const Metadata& metadata) {
   }
   writer.varint(metadata.shape.size());
   for (const int64_t dimension : metadata.shape) writer.varint(static_cast<uint64_t>(dimension));
+  for (const uint8_t dimension : metadata.order) writer.u8(dimension);
 }
 
 Metadata get_metadata(WireReader& reader) {
@@ -78,7 +91,7 @@ Metadata get_metadata(WireReader& reader) {
   metadata.device = get_signed(reader);
   metadata.root = get_signed(reader);
   const uint8_t has = reader.u8();
-  if (has > (kHasPrescale | kHasPostscale | kHasGroup | kOverContributors)) reader.fail();
+  if (has > (kHasPrescale | kHasPostscale | kHasGroup | kOverContributors | kHasOrder)) reader.fail();
   if ((has & kOverContributors) != 0) metadata.over = AverageOver::kContributors;
   if ((has & kHasPrescale) != 0) metadata.prescale = reader.f64();
   if ((has & kHasPostscale) != 0) metadata.postscale = reader.f64();
@@ -90,6 +103,10 @@ Metadata get_metadata(WireReader& reader) {
   metadata.shape.resize(reader.varint(kMaxDims + 1));
   for (int64_t& dimension : metadata.shape) dimension = static_cast<int64_t>(reader.varint(kMaxTensorBytes));
   if (!dimensions_fit(metadata) || !size_fits(metadata)) reader.fail();
+  if ((has & kHasOrder) == 0 || !reader.ok()) return metadata;
+  metadata.order.resize(metadata.dimensions().size());
+  for (uint8_t& dimension : metadata.order) dimension = reader.u8();
+  if (metadata.order.empty() || !orders_dimensions(metadata)) reader.fail();
   return metadata;
 }
 
@@ -105,6 +122,7 @@ std::string why_not_valid(const Request& request) {
   }
   if (!dimensions_fit(metadata)) return "an opaque tensor does not say how many bytes an element has";
   if (!size_fits(metadata)) return "a tensor's dimensions must not be negative, and its size at most 2^47 bytes";
+  if (!orders_dimensions(metadata)) return "the order in memory does not name each dimension once";
   if (std::isnan(metadata.prescale) || std::isnan(metadata.postscale)) return "a scale factor is not a number";
   return {};
 }

@@ -24,6 +24,13 @@ std::string print_shape(const Metadata& metadata) {
   return text + "]";
 }
 
+std::string print_order(const Metadata& metadata) {
+  if (metadata.order.empty()) return "row-major";
+  std::string text;
+  for (const uint8_t dimension : metadata.order) text += (text.empty() ? "[" : ", ") + std::to_string(dimension);
+  return text + "]";
+}
+
 std::string print_element_bytes(const Metadata& metadata) {
   return metadata.dtype == Dtype::kOpaque ? std::to_string(metadata.element_bytes()) : "those of its dtype";
 }
@@ -45,6 +52,7 @@ constexpr Field kFields[] = {
     {"kind", [](const Metadata& m) -> std::string { return name_of(m.kind); }},
     {"dtype", [](const Metadata& m) -> std::string { return name_of(m.dtype); }},
     {"shape", print_shape},
+    {"order of dimensions in memory", print_order},
     {"element bytes", print_element_bytes},
     {"op", [](const Metadata& m) -> std::string { return name_of(m.op); }},
     {"codec", [](const Metadata& m) -> std::string { return name_of(m.codec); }},

@@ -17,7 +17,8 @@ bool from_any(const Request& request) { return request.metadata.root < 0; }
 
 /// Keeps a receive that is from any rank, or behind one. False: it is to be proposed now.
 bool Participant::State::hold_receive(const Request& request) {
-  if (request.metadata.kind != OpKind::kSend || request.group != 0 || request.metadata.root == config.rank) return false;
+  if (request.metadata.kind != OpKind::kSend || request.group != 0 || request.metadata.root == config.rank)
+    return false;
   const auto known = receives.find(request.name);
   if (known == receives.end() && !from_any(request)) return false;
   Receives& own = receives[request.name];

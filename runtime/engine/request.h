@@ -29,6 +29,9 @@ struct Metadata {
   /// At most 16 dimensions; opaque: and one more, the bytes of an element, at least 1. Of a kind that exchanges rows
   /// the first is 0.
   std::vector<int64_t> shape;
+  /// Dimensions from the outermost in memory to the innermost; empty: row-major. Those of extent 1, which lie nowhere,
+  /// come first, in ascending order.
+  std::vector<uint8_t> order;
   uint64_t group_hash = 0;  ///< hash of the group's ordered names; 0 when not in a group
   uint32_t group_size = 0;  ///< members of the group; 0 when not in a group
   bool operator==(const Metadata&) const = default;

@@ -290,7 +290,7 @@ TEST_CASE("tensors of a group lie as far apart as the caller's header says") {
     Longer longer[2] = {};
     Earlier earlier[2] = {};
     for (size_t i = 0; i < 2; ++i) {
-      longer[i].tensor = {sizeof(Longer), &values[i], RUEDA_F32, 1, shape, RUEDA_DEVICE_CPU, 0, 0};
+      longer[i].tensor = {sizeof(Longer), &values[i], RUEDA_F32, 1, shape, RUEDA_DEVICE_CPU, 0, 0, nullptr};
       earlier[i] = {sizeof(Earlier), &values[i], RUEDA_F32, 1, shape, RUEDA_DEVICE_CPU, 0};
     }
     for (const rueda_tensor* tensors :

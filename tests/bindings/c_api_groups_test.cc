@@ -22,7 +22,7 @@ struct Tensors {
     for (size_t m = 0; m < kMembers; ++m) {
       shapes[m] = {rows(m), static_cast<int64_t>(m) + 1};
       values[m].assign(static_cast<size_t>(rows(m)) * (m + 1), value + static_cast<float>(m));
-      c[m] = {sizeof(rueda_tensor), values[m].data(), RUEDA_F32, 2, shapes[m].data(), RUEDA_DEVICE_CPU, 0, 0};
+      c[m] = {sizeof(rueda_tensor), values[m].data(), RUEDA_F32, 2, shapes[m].data(), RUEDA_DEVICE_CPU, 0, 0, nullptr};
     }
   }
 };

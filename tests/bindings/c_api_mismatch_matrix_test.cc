@@ -101,6 +101,14 @@ void run_cell(rueda_session* session, const Submission& usual, const Field& fiel
   expect(again.code == RUEDA_OK, cell + ", the same name afterwards: " + again.sentence);
 }
 
+void expect_refused(rueda_session* session, const Submission& submission, const std::string& words) {
+  std::vector<float> values(8);
+  rueda_handle handle = 0;
+  const int32_t code = enqueue(session, submission, values.data(), named("refused"), &handle);
+  expect(code == RUEDA_INVALID_ARGUMENT && std::string(rueda_last_error()).find(words) != std::string::npos,
+         std::string(name_of(submission.kind)) + ": " + rueda_last_error());
+}
+
 /// How this rank has proposed so far: by number, and in full.
 struct Cache {
   uint64_t hits = 0;
@@ -179,6 +187,45 @@ TEST_CASE("elements of another size differ, of every collective that moves them 
     expect_usable(session, "at the end");
   });
   CHECK(sentences.count() == 2 * (5 * kMatrixRanks + 2));
+}
+
+TEST_CASE(
+    "another order of the dimensions in memory differs, of every collective in which elements keep their places") {
+  Sentences sentences;
+  run_ranks(kMatrixRanks, [&](rueda_session* session, int) {
+    const Field field{"order of dimensions in memory", has_tensor, [](Submission& s) { s.order = {2, 0, 1, 3}; }};
+    for (const Kind kind : kAllKinds) {
+      Submission usual{.kind = kind, .shape = {2, 2, 2, 1}, .order = {0, 2, 1, 3}};
+      if (kind == Kind::kBarrier) continue;
+      if (!usual.keeps_places()) {
+        expect_refused(session, usual, "row-major");
+        continue;
+      }
+      for (const Names names : {Names::kFresh, Names::kCached}) {
+        const std::string cell = std::string(name_of(kind)) + (names == Names::kCached ? ".cached" : "");
+        run_cell(session, usual, field, names, 1, cell, sentences);
+      }
+    }
+    expect_usable(session, "at the end");
+  });
+  CHECK(sentences.count() == 2 * (3 * kMatrixRanks + 2));
+}
+
+TEST_CASE("orders that come to the same are the same: where dimensions of extent 1 stand, and of no elements at all") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    const auto sum = [&](std::vector<int64_t> shape, std::vector<int64_t> order) {
+      const Submission submission{.shape = std::move(shape), .order = std::move(order)};
+      const Ending ending = run(session, submission, "w");
+      expect(ending.code == RUEDA_OK, ending.sentence);
+    };
+    sum({1, 2, 2}, rank == 0 ? std::vector<int64_t>{2, 1, 0} : std::vector<int64_t>{0, 2, 1});
+    sum({2, 1, 2}, rank == 0 ? std::vector<int64_t>{1, 0, 2} : std::vector<int64_t>{});
+    sum({0, 2}, rank == 0 ? std::vector<int64_t>{1, 0} : std::vector<int64_t>{});
+    for (const std::vector<int64_t>& order : {std::vector<int64_t>{0, 0}, {0, 2}, {-1, 0}}) {
+      const Submission wrong{.shape = {2, 2}, .order = order};
+      expect_refused(session, wrong, "each of the 2 dimensions once");
+    }
+  });
 }
 
 TEST_CASE("a group on one rank and a single tensor on the others are one mismatch") {

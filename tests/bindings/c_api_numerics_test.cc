@@ -245,7 +245,8 @@ TEST_CASE("large groups and large tensors give every element its sum") {
     for (size_t i = 0; i < kTensors; ++i) {
       shapes[i] = static_cast<int64_t>(i % 7 == 0 ? 70000 : i);
       values.emplace_back(static_cast<size_t>(shapes[i]), static_cast<float>(static_cast<size_t>(rank) + i));
-      tensors.push_back({sizeof(rueda_tensor), values[i].data(), RUEDA_F32, 1, &shapes[i], RUEDA_DEVICE_CPU, 0, 0});
+      tensors.push_back(
+          {sizeof(rueda_tensor), values[i].data(), RUEDA_F32, 1, &shapes[i], RUEDA_DEVICE_CPU, 0, 0, nullptr});
     }
     const rueda_op_options options = named("g");
     for (int step = 0; step < 2; ++step) {

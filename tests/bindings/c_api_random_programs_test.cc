@@ -237,7 +237,8 @@ class Runner {
     part->in_shape = {rows, op.row};
     part->out_shape = part->in_shape;
     part->in.resize(part->in.size() + 1);  // so that there is a place for no elements, too
-    part->input = {sizeof(rueda_tensor), part->in.data(), op.dtype, 2, part->in_shape.data(), RUEDA_DEVICE_CPU, 0, 0};
+    part->input = {
+        sizeof(rueda_tensor), part->in.data(), op.dtype, 2, part->in_shape.data(), RUEDA_DEVICE_CPU, 0, 0, nullptr};
     if (op.dtype == RUEDA_OPAQUE) part->input.element_bytes = kOpaqueBytes;
     part->output = part->input;
     const bool dealt = op.kind >= Kind::kAllgather && op.kind <= Kind::kScatter;

@@ -32,11 +32,15 @@ struct Submission {
   size_t element_bytes = 0;
   int32_t over = RUEDA_OVER_MEMBERS;
   int32_t device = RUEDA_DEVICE_CPU;
+  std::vector<int64_t> order = {};  ///< in memory; empty: row-major
 
   bool reduces() const { return kind == Kind::kAllreduce || kind == Kind::kReducescatter || kind == Kind::kReduce; }
   bool exchanges() const { return kind >= Kind::kAllgather && kind <= Kind::kScatter; }
   bool has_root() const {
     return kind == Kind::kBroadcast || kind == Kind::kReduce || kind == Kind::kGather || kind == Kind::kScatter;
+  }
+  bool keeps_places() const {
+    return kind == Kind::kAllreduce || kind == Kind::kBroadcast || kind == Kind::kReduce || kind == Kind::kSend;
   }
   int receiver() const { return root == 0 ? 1 : 0; }
   /// Whether the rank has a part in it.
@@ -62,6 +66,7 @@ inline int32_t enqueue(rueda_session* session, const Submission& submission, voi
   CTensor tensor(data, submission.dtype, submission.shape);
   tensor->element_bytes = submission.element_bytes;
   tensor->device = submission.device;
+  tensor->order = submission.order.empty() ? nullptr : submission.order.data();
   options.codec = submission.codec;
   options.has_scale = 1;
   options.prescale = submission.prescale;

@@ -44,7 +44,8 @@ void Simulation::release(size_t rank, const std::string& name) {
 void Simulation::bind(size_t rank, const core::SourceEvent& event) {
   Ticket& ticket = records_[rank].tickets[event.ticket];
   auto& waiting = ranks_[rank].receives[ticket.request.name];
-  if (waiting.empty() || waiting.front() != event.ticket) return fail("a receive that was not the next one has a source");
+  if (waiting.empty() || waiting.front() != event.ticket)
+    return fail("a receive that was not the next one has a source");
   say(rank, "ticket " + std::to_string(event.ticket) + " is from rank " + std::to_string(event.source));
   waiting.pop_front();
   ticket.request.metadata.root = event.source;
@@ -98,7 +99,8 @@ void Simulation::check_receives() {
           const auto found = records_[each].submitted.find(key_of(sent));
           return found == records_[each].submitted.end() ? 0 : found->second;
         };
-        if (added.posts && count(sender) > count(rank)) fail("rank " + std::to_string(rank) + " waits for what was sent");
+        if (added.posts && count(sender) > count(rank))
+          fail("rank " + std::to_string(rank) + " waits for what was sent");
       }
     }
   }

@@ -85,7 +85,7 @@ concept WritableRange =
     ElementRange<R> && !std::is_const_v<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
 
 /// Elements that an operation reads: a view, which owns nothing. The memory is lent to the library from enqueue until
-/// the handle has finished. Dense, row-major; a bare range has one dimension. A value: any thread.
+/// the handle has finished. Dense, row-major unless `ordered`; a bare range has one dimension. A value: any thread.
 class ConstTensor {
  public:
   static constexpr size_t kMaxDimensions = 16;
@@ -125,11 +125,23 @@ class ConstTensor {
     there.device_ = device;
     return there;
   }
+  /// The same, where the dimensions lie in memory in this order, outermost first: see rueda_tensor. InvalidArgument:
+  /// not as many as there are dimensions.
+  ConstTensor ordered(std::span<const int64_t> dimensions) const {
+    if (dimensions.size() != dimensions_) {
+      throw InvalidArgument(RUEDA_INVALID_ARGUMENT, "ordered(): " + std::to_string(dimensions.size()) +
+                                                        " dimensions, the tensor has " + std::to_string(dimensions_));
+    }
+    ConstTensor other = *this;
+    other.is_ordered_ = true;
+    std::copy(dimensions.begin(), dimensions.end(), other.order_.begin());
+    return other;
+  }
   size_t bytes() const {
     return static_cast<size_t>(count()) * (dtype_ == RUEDA_OPAQUE ? opaque_bytes_ : element_bytes(dtype_));
   }
 
-  /// As rueda.h wants it; `shape` in it points into this object.
+  /// As rueda.h wants it; `shape` and `order` in it point into this object.
   rueda_tensor c_tensor() const {
     rueda_tensor tensor{};
     tensor.struct_size = sizeof tensor;
@@ -140,6 +152,7 @@ class ConstTensor {
     tensor.device = device_.kind;
     tensor.device_index = device_.index;
     tensor.element_bytes = opaque_bytes_;
+    tensor.order = is_ordered_ ? order_.data() : nullptr;
     return tensor;
   }
 
@@ -150,6 +163,8 @@ class ConstTensor {
   size_t opaque_bytes_;
   Device device_;
   std::array<int64_t, kMaxDimensions> shape_{};
+  bool is_ordered_ = false;
+  std::array<int64_t, kMaxDimensions> order_{};
 };
 
 /// Elements that an operation may write.
@@ -167,6 +182,8 @@ class Tensor : public ConstTensor {
   void* data() const { return const_cast<void*>(ConstTensor::data()); }
   /// The same, where `data` is memory of `device`.
   Tensor on(Device device) const { return Tensor(ConstTensor::on(device)); }
+  /// As ConstTensor::ordered.
+  Tensor ordered(std::span<const int64_t> dimensions) const { return Tensor(ConstTensor::ordered(dimensions)); }
   /// The elements, for who may touch the memory. InvalidArgument where `T` is another dtype.
   template <typename T>
   std::span<T> elements() const {

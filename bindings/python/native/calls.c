@@ -6,14 +6,17 @@
 /* A live handle, or the error code below zero. */
 static int64_t handle_or_code(int32_t code, rueda_handle handle) { return code == RUEDA_OK ? handle : -(int64_t)code; }
 
-static rueda_tensor tensor_at(uintptr_t data, int32_t dtype, int32_t dimensions, const int64_t* shape) {
+static rueda_tensor tensor_at(uintptr_t data, int32_t dtype, int32_t extents, const int64_t* shape) {
+  int32_t dimensions = 0;
+  while (shape != NULL && dimensions < extents && shape[dimensions] != RUEDA_PY_ORDER) ++dimensions;
   const rueda_tensor tensor = {.struct_size = sizeof tensor,
                                .data = (void*)data,
                                .dtype = dtype & 0xff,
                                .dimensions = dimensions,
                                .shape = shape,
                                .device = RUEDA_DEVICE_CPU,
-                               .element_bytes = (size_t)(dtype >> 8)};
+                               .element_bytes = (size_t)(dtype >> 8),
+                               .order = shape != NULL && dimensions < extents ? shape + dimensions + 1 : NULL};
   return tensor;
 }
 

@@ -1,15 +1,18 @@
 /* What the Python package calls: rueda.h with plain numbers for its structs, so that an enqueue from Python is one call
  * that allocates nothing. cffi reads this file too, all of it but the preprocessor's lines.
  *
- * A tensor is an address, a dtype and a shape. Above the low 8 bits of the dtype RUEDA_OPAQUE stand the bytes of an
- * element. As the address of an output, 0 leaves the memory to the library, see
- * rueda_py_output. `name` may be NULL. Functions that return int64_t return a live handle (> 0), or a negative error
- * code whose sentence is rueda_last_error(). */
+ * A tensor is an address, a dtype and a shape, behind which RUEDA_PY_ORDER and the order of the dimensions in memory
+ * may stand, all of which `dimensions` counts: see rueda_tensor.order. Above the low 8 bits of the dtype RUEDA_OPAQUE
+ * stand the bytes of an element. As the address of an output, 0 leaves the memory to the library, see rueda_py_output.
+ * `name` may be NULL. Functions that return int64_t return a live handle (> 0), or a negative error code whose sentence
+ * is rueda_last_error(). */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
 
 #include "rueda.h"
+
+enum { RUEDA_PY_ORDER = -1 };
 
 /* Kinds of operation: those whose output has the input's shape, and those that move or reduce rows. */
 enum {

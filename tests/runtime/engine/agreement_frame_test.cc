@@ -187,6 +187,8 @@ TEST_CASE("metadata and lists of operations survive the wire") {
     if (random.once_in(2)) sent.group_size = 3;
     sent.group_hash = sent.group_size != 0 ? random.next() : 0;
     for (size_t i = random.below(kMaxDims + 1); i > 0; --i) sent.shape.push_back(random.between(0, 4));
+    for (size_t i = 0; i < sent.shape.size() && round % 3 == 0; ++i) sent.order.push_back(static_cast<uint8_t>(i));
+    random.shuffle(sent.order);
     if (sent.dtype == Dtype::kOpaque) sent.shape.push_back(random.between(1, 9));
     std::vector<OperationRef> list;
     for (size_t i = random.below(50); i > 0; --i) {

@@ -37,11 +37,8 @@ def dtype_number(tensor: torch.Tensor, kind: int = BROADCAST) -> int:
 
 
 def memory_extents(tensor: torch.Tensor) -> Optional[Sequence[int]]:
-    """The extents of a dense tensor in the order of its memory; None where elements overlap or leave gaps.
-
-    Two tensors of one shape and different strides have different extents, so that a mismatch between ranks is found: where
-    the order of the extents alone would not tell, an extent 1 is added.
-    """
+    """The extents of a dense tensor, and where it is not row-major behind them how its dimensions lie in memory, as the library
+    takes it (calls.h); None where elements overlap or leave gaps. Ranks whose strides differ get a mismatch."""
     if tensor.is_contiguous():
         return tensor.shape
     order = sorted(range(tensor.dim()), key=lambda d: (-tensor.stride(d), d))
@@ -51,8 +48,7 @@ def memory_extents(tensor: torch.Tensor) -> Optional[Sequence[int]]:
             if tensor.stride(dimension) != expected:
                 return None
             expected *= tensor.shape[dimension]
-    extents = tuple(tensor.shape[dimension] for dimension in order)
-    return extents if extents != tuple(tensor.shape) else (*extents, 1)
+    return (*tensor.shape, lib.RUEDA_PY_ORDER, *order)
 
 
 def in_place(tensor: torch.Tensor) -> Sequence[int]:
