@@ -80,3 +80,72 @@ def test_sparse_gradients_become_dense_in_them():
     expected = torch.ones(5, 2)
     expected[: hvd.size()] -= 1.0 / hvd.size()
     assert torch.allclose(table.weight.data, expected)
+
+
+def to_channels_last(model):
+    model.to(memory_format=torch.channels_last)
+
+
+def to_single(model):
+    model.float()
+
+
+def convolution():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Conv2d(4, 2, 3)).double()
+
+
+def own(rows):
+    return rows[2 * hvd.rank() : 2 * hvd.rank() + 2]
+
+
+def images(step):
+    return torch.randn(hvd.size() * 2, 3, 6, 6, generator=torch.Generator().manual_seed(step), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("change", [to_channels_last, to_single])
+def test_a_model_that_is_given_other_memory_after_the_optimizer_was_made_trains_as_before(change):
+    model, plain = convolution(), convolution()
+    optimizer, other = distributed(model), sgd(plain.parameters())
+    for step in range(4):
+        if step == 2:
+            change(model)
+            change(plain)
+        optimizer.zero_grad()
+        other.zero_grad()
+        rows = images(step).to(next(plain.parameters()).dtype)
+        model(own(rows)).square().mean().backward()
+        plain(rows).square().mean().backward()
+        optimizer.step()
+        other.step()
+    assert all(same_on_all_ranks(parameter) for parameter in model.parameters())
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(model.parameters(), plain.parameters()))
+
+
+def test_strides_that_differ_between_ranks_are_a_mismatch_and_training_goes_on():
+    model = convolution()
+    if hvd.rank() == 0:
+        to_channels_last(model)
+    optimizer = distributed(model)
+    for _ in range(2):
+        model(own(images(0))).square().mean().backward()
+        with pytest.raises(hvd.MismatchError, match="order of dimensions in memory differs"):
+            optimizer.step()
+        optimizer.zero_grad()
+    to_channels_last(model)
+    optimizer = distributed(model)
+    model(own(images(0))).square().mean().backward()
+    optimizer.step()
+    assert all(same_on_all_ranks(parameter) for parameter in model.parameters())
+
+
+def test_a_rank_that_joined_before_its_first_step_meets_the_others_in_the_next():
+    model = make_model()
+    optimizer = distributed(model)
+    for number in range(2):
+        if number == 1 or hvd.rank() != 0:
+            train(model, optimizer, steps=1)
+        last = hvd.join()
+        hvd.broadcast_parameters(model.state_dict(), root_rank=last)
+        optimizer.zero_grad()
+    assert all(same_on_all_ranks(parameter) for parameter in model.parameters())

@@ -1,12 +1,13 @@
 """Gradients as views of the tensors that are reduced: one operation for many, and nothing to gather or to put back."""
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import torch
 
+from rueda.handles import Handle
 from rueda.operations import ALLREDUCE, Adasum
 from rueda.session import current
-from rueda.torch.asynchronous import start_in_place
+from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.reducer import GradientReducer, Group, Member, Reduction
 from rueda.torch.tensors import memory_extents
 
@@ -18,8 +19,9 @@ class BufferedReducer(GradientReducer):
     """A reducer whose gradients are views of one tensor per group. Parameters in no group are put into some, in the order in
     which a backward pass usually makes gradients: the last first.
 
-    Between steps a gradient may be anything: what is not the view, because somebody set it to None or to another tensor, is
-    copied into it.
+    Between steps a gradient may be anything: what is not the view, because somebody set it to None or to another tensor, or gave
+    it other memory as model.to() does, is copied into it. The first time that a buffer is reduced its views go as a group, so
+    that ranks whose views lie otherwise get a MismatchError; again after each join, in which a rank may have missed that.
     """
 
     def __init__(self, named: Sequence[Tuple[str, torch.Tensor]], groups: Sequence[Sequence[torch.Tensor]], how: Reduction,
@@ -30,43 +32,91 @@ class BufferedReducer(GradientReducer):
             raise ValueError("gradient_as_buffer_view needs another op than Adasum, which looks at each gradient by itself")
         super().__init__(named, _buffers([parameter for _, parameter in named], groups), how, passes_per_step)
         self._memory: Dict[Group, torch.Tensor] = {}
+        self._places: Dict[Member, _Place] = {}
         self._views: Dict[Member, torch.Tensor] = {}
+        self._compared: Dict[Group, Any] = {}  # when all ranks were found to lay it out alike: the session, and joins before
         for group in self._groups:
             self._lay_out(group)
         self.cleared()
 
     def _lay_out(self, group: Group) -> None:
-        like = group.members[0].parameter
-        sizes = [member.parameter.numel() for member in group.members]
-        memory = self._memory[group] = torch.zeros(sum(sizes), dtype=like.dtype, device=like.device)
-        for member, piece in zip(group.members, memory.split(sizes)):
+        begin = 0
+        for member in group.members:
             parameter = member.parameter
             dense = memory_extents(parameter) is not None
-            self._views[member] = piece.as_strided(parameter.shape, parameter.stride()) if dense else piece.view(parameter.shape)
+            strides = parameter.stride() if dense else torch.empty(parameter.shape, device="meta").stride()
+            self._places[member] = _Place(begin, parameter.shape, strides)
+            begin += parameter.numel()
+        self._make_memory(group, begin)
+
+    def _make_memory(self, group: Group, count: int) -> torch.Tensor:
+        like = group.members[0].parameter
+        memory = self._memory[group] = torch.zeros(count, dtype=like.dtype, device=like.device)
+        return memory
+
+    def _memory_of(self, group: Group) -> torch.Tensor:
+        """The buffer, of the dtype and on the device that its parameters have now. ValueError: they differ."""
+        memory = self._memory[group]
+        kinds = {(member.parameter.dtype, member.parameter.device) for member in group.members}
+        if kinds == {(memory.dtype, memory.device)}:
+            return memory
+        if len(kinds) > 1:
+            raise ValueError(f"gradient_as_buffer_view: the parameters of one buffer have become of different kinds, {kinds}; wrap "
+                             "the optimizer anew")  # fmt: skip
+        return self._make_memory(group, memory.numel())
+
+    def _view_of(self, member: Member, memory: torch.Tensor) -> torch.Tensor:
+        """The member's part of its buffer: the same tensor as the last time, unless somebody has given that other memory."""
+        place, view = self._places[member], self._views.get(member)
+        address = memory.data_ptr() + place.begin * memory.element_size()
+        if view is None or view.data_ptr() != address or view.dtype != memory.dtype or view.stride() != place.strides:
+            view = self._views[member] = memory.as_strided(place.shape, place.strides, place.begin)
+        return view
 
     def cleared(self) -> None:
-        for memory in self._memory.values():
-            memory.zero_()
-        for member, view in self._views.items():
-            member.parameter.grad = view
+        for group in self._groups:
+            memory = self._memory_of(group).zero_()
+            for member in group.members:
+                member.parameter.grad = self._view_of(member, memory)
 
     def _make_zero(self, member: Member) -> None:
-        view = self._views[member]
-        member.parameter.grad = view.zero_()
+        if member not in self._places:
+            return super()._make_zero(member)
+        self._without.append(member.name.decode())
+        member.parameter.grad = self._view_of(member, self._memory_of(member.group)).zero_()
 
     def _enqueue_group(self, group: Group) -> None:
         group.missing = 0
+        memory = self._memory_of(group)
         for member in group.members:
-            gradient, view = member.parameter.grad, self._views[member]
-            if gradient is not view:
+            gradient, known = member.parameter.grad, self._views[member]
+            view = self._view_of(member, memory)
+            if gradient is not view or view is not known:
                 view.copy_(gradient.detach().to_dense() if gradient.is_sparse else gradient.detach())
                 member.parameter.grad = view
-        how = self._how
-        handle = start_in_place(current(), ALLREDUCE, self._memory[group], how.op, group.name.encode(), self._set, how.codec,
-                                how.prescale, how.postscale)  # fmt: skip
+        handle = self._start(group)
         for member in group.members:
             member.handle = handle
             self._sent.append((member, self._views[member].data_ptr()))
+
+    def _start(self, group: Group) -> Handle:
+        here, how = current(), self._how
+        now = (here, here.joins[self._set])
+        if self._compared.get(group) == now:
+            return start_in_place(here, ALLREDUCE, self._memory[group], how.op, group.name.encode(), self._set, how.codec,
+                                  how.prescale, how.postscale)  # fmt: skip
+        views = [self._views[member] for member in group.members]
+        handle = start_group(ALLREDUCE, views, True, how.op, group.name, how.process_set, how.codec, how.prescale, how.postscale)
+        handle.also(lambda *_: self._compared.update({group: now}))
+        return handle
+
+
+class _Place(NamedTuple):
+    """A gradient's part of a buffer: from an element on, as its parameter lay when the optimizer was made."""
+
+    begin: int
+    shape: Sequence[int]
+    strides: Sequence[int]
 
 
 def _buffers(parameters: List[torch.Tensor], groups: Sequence[Sequence[torch.Tensor]]) -> List[List[torch.Tensor]]:
