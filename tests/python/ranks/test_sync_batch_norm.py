@@ -82,3 +82,25 @@ def test_one_value_per_channel_on_all_ranks_together_is_refused_on_all():
     assert ours(torch.ones(0, 2)).shape == (0, 2)  # none at all
     assert ours.running_mean.tolist() == [0.0, 0.0] and ours.num_batches_tracked == 0
     assert ours(torch.ones(1, 2)).shape == (1, 2)
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_a_penalty_on_gradients_goes_through_it_as_through_batch_norm(affine):
+    every = [batch - 50 for batch in batches((4, 3), uneven=True)]
+    first = sum(len(batch) for batch in every[: hvd.rank()])
+    rows = slice(first, first + len(every[hvd.rank()]))
+    found = {}
+    for name, layer, given in (("joined", torch.nn.BatchNorm1d(3, affine=affine), torch.cat(every)),
+                               ("ours", hvd.SyncBatchNorm(3, affine=affine), every[hvd.rank()])):  # fmt: skip
+        torch.manual_seed(7)
+        critic = torch.nn.Sequential(torch.nn.Linear(3, 3), layer, torch.nn.Tanh(), torch.nn.Linear(3, 1)).double()
+        given = given.clone().requires_grad_()
+        (slope,) = torch.autograd.grad(critic(given).sum(), given, create_graph=True)
+        penalty = ((slope.norm(dim=1) - 1) ** 2).sum()
+        penalty.backward()
+        found[name] = penalty, slope, given.grad, [parameter.grad for parameter in critic.parameters() if parameter.grad is not None]
+    assert torch.allclose(hvd.allreduce(found["ours"][0].detach(), op=hvd.Sum), found["joined"][0])
+    for which in (1, 2):
+        assert torch.allclose(found["ours"][which], found["joined"][which][rows], atol=1e-8)
+    for mine, joined in zip(found["ours"][3], found["joined"][3]):
+        assert torch.allclose(hvd.allreduce(mine, op=hvd.Sum), joined, atol=1e-8)

@@ -1,6 +1,6 @@
 """Batch normalisation over the joined batch of all ranks."""
 
-from typing import Any, Optional, Tuple
+from typing import Any, List, Optional, Tuple
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -15,18 +15,36 @@ def _sum(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
     return allreduce_with(tensor, None, Sum, lib.RUEDA_CODEC_NONE, 1.0, 1.0, process_set)
 
 
+def _normalized(tensor: torch.Tensor, weight: Optional[torch.Tensor], bias: Optional[torch.Tensor], count: torch.Tensor,
+                eps: float, process_set: ProcessSet) -> torch.Tensor:
+    """What _Normalize gives, of operations that can be differentiated as often as one likes."""
+    places, column = _layout(tensor)
+    wide = tensor.to(count.dtype)
+    centred = wide - (_sum(wide.sum(places), process_set) / count).view(column)
+    variance = _sum((centred * centred).sum(places), process_set) / count
+    output = centred * torch.rsqrt(variance + eps).view(column)
+    if weight is not None and bias is not None:
+        output = output * weight.to(wide.dtype).view(column) + bias.to(wide.dtype).view(column)
+    return output.to(tensor.dtype)
+
+
+def _layout(tensor: torch.Tensor) -> Tuple[List[int], List[int]]:
+    """The dimensions that are summed over, and the shape of a value per channel beside the tensor."""
+    return [dimension for dimension in range(tensor.dim()) if dimension != 1], [1, -1] + [1] * (tensor.dim() - 2)
+
+
 class _Normalize(torch.autograd.Function):
     """(input - mean) / sqrt(variance + eps) * weight + bias with the mean and variance of all ranks' inputs.
 
     Two sums travel forward, the values' and then the squared distances' from the mean, so that nothing cancels; two
-    travel backward, the gradients' and their products with the normalised input.
+    travel backward, the gradients' and their products with the normalised input. Where the backward pass is to be differentiated
+    itself, as for a penalty on gradients, it runs through _normalized().
     """
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, weight: Optional[torch.Tensor], bias: Optional[torch.Tensor], eps: float,
                 process_set: ProcessSet) -> Tuple[torch.Tensor, ...]:
-        places = [dimension for dimension in range(tensor.dim()) if dimension != 1]
-        column = [1, -1] + [1] * (tensor.dim() - 2)
+        places, column = _layout(tensor)
         wide = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
         own = wide.new_tensor([tensor.numel() / max(1, tensor.shape[1])])
         totals = _sum(torch.cat([wide.sum(places), own]), process_set)
@@ -41,14 +59,20 @@ class _Normalize(torch.autograd.Function):
         output = normalised = centred * scale.view(column)
         if weight is not None and bias is not None:
             output = normalised * weight.to(wide.dtype).view(column) + bias.to(wide.dtype).view(column)
-        ctx.save_for_backward(tensor, weight, mean, scale, count)  # the input is there anyway, and narrower than `normalised`
-        ctx.places, ctx.column, ctx.process_set = places, column, process_set
+        # The input is there anyway, and narrower than `normalised`.
+        ctx.save_for_backward(tensor, weight, bias, mean, scale, count)
+        ctx.places, ctx.column, ctx.eps, ctx.process_set = places, column, eps, process_set
         ctx.mark_non_differentiable(mean, variance, count)
         return output.to(tensor.dtype), mean, variance, count
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor, *_: Any) -> Any:
-        tensor, weight, mean, scale, count = ctx.saved_tensors
+        tensor, weight, bias, mean, scale, count = ctx.saved_tensors
+        if torch.is_grad_enabled():  # by create_graph=True, on all ranks
+            output = _normalized(tensor, weight, bias, count, ctx.eps, ctx.process_set)
+            wanted = [each for each, needs in zip((tensor, weight, bias), ctx.needs_input_grad) if needs]
+            found = iter(torch.autograd.grad(output, wanted, gradient, create_graph=True))
+            return (*(next(found) if needs else None for needs in ctx.needs_input_grad[:3]), None, None)
         wide = gradient.to(mean.dtype)
         normalised = (tensor.to(mean.dtype) - mean.view(ctx.column)) * scale.view(ctx.column)
         bias_gradient = wide.sum(ctx.places)
