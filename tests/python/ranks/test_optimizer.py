@@ -183,6 +183,29 @@ def test_a_parameter_that_some_ranks_do_not_use_is_reduced_with_zeros():
     assert torch.allclose(rare.data, torch.full((2,), 1.0 - 1.0 / hvd.size()))
 
 
+@pytest.mark.parametrize("options", [{}, {"num_groups": 2}, {"gradient_as_buffer_view": True}, {"backward_passes_per_step": 2}], ids=str)
+def test_parameters_that_were_frozen_are_reduced_once_they_are_not(options):
+    model, plain = make_model(), make_model()
+    passes = options.get("backward_passes_per_step", 1)
+    for each in (model, plain):
+        next(each.parameters()).requires_grad_(False)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(), **options)
+    other = torch.optim.SGD(plain.parameters(), lr=0.1)
+    for step in range(4):
+        if step == 2:
+            for each in (model, plain):
+                next(each.parameters()).requires_grad_(True)
+        optimizer.zero_grad()
+        other.zero_grad()
+        rows, targets = data(step)
+        for _ in range(passes):
+            loss_of(model, part(rows), part(targets)).backward()
+            loss_of(plain, rows, targets).backward()
+        optimizer.step()
+        other.step()
+    assert close(model.parameters(), plain.parameters())
+
+
 def test_shared_parameters_checkpointing_and_frozen_ones_are_fine():
     from torch.utils.checkpoint import checkpoint
 

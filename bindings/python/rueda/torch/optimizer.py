@@ -139,7 +139,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
         raise ValueError("average_accumulated needs op=Average or op=Sum")
     id_of(process_set)
     size()
-    named = _trainable(optimizer, named_parameters)
+    every_named = _named(optimizer, named_parameters)
+    named = [(name, parameter) for name, parameter in every_named if parameter.requires_grad]
     every = {parameter for group in optimizer.param_groups for parameter in group["params"]}
     chosen = _groups([parameter for _, parameter in named], every, num_groups, groups)
     passes = backward_passes_per_step if average_accumulated else 1
@@ -154,14 +155,15 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
     if process_set.included():
         reducer = BufferedReducer if gradient_as_buffer_view else GradientReducer
         distributed._reducer = reducer(named, chosen, how, backward_passes_per_step)
+        distributed._reducer.await_unfreezing([pair for pair in every_named if not pair[1].requires_grad])
     return distributed
 
 
-def _trainable(optimizer: torch.optim.Optimizer, named_parameters: Any) -> List[Tuple[str, torch.Tensor]]:
-    """The optimizer's parameters that get gradients, in its order, with their names."""
+def _named(optimizer: torch.optim.Optimizer, named_parameters: Any) -> List[Tuple[str, torch.Tensor]]:
+    """The optimizer's parameters, in its order, with their names."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if named_parameters is None:
-        return [(str(number), parameter) for number, parameter in enumerate(parameters) if parameter.requires_grad]
+        return [(str(number), parameter) for number, parameter in enumerate(parameters)]
     pairs = list(named_parameters) if isinstance(named_parameters, Iterable) else [None]
     if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
         raise ValueError("named_parameters is to give pairs (name, parameter), as model.named_parameters() does")
@@ -173,7 +175,7 @@ def _trainable(optimizer: torch.optim.Optimizer, named_parameters: Any) -> List[
     unnamed = [number for number, parameter in enumerate(parameters) if parameter not in name_of]
     if unnamed:
         raise ValueError(f"named_parameters has no name for the optimizer's parameters number {unnamed}")
-    return [(name_of[parameter], parameter) for parameter in parameters if parameter.requires_grad]
+    return [(name_of[parameter], parameter) for parameter in parameters]
 
 
 def _groups(parameters: List[torch.Tensor], every: Set[torch.Tensor], num_groups: int,

@@ -98,8 +98,9 @@ class GradientReducer(_hooks.Step):
         self._how = how
         self._set = id_of(how.process_set)
         self.passes_per_step = passes_per_step
-        space = current().next_name_space("optimizer", how.process_set.ranks)
+        space = self._space = current().next_name_space("optimizer", how.process_set.ranks)
         self._members: Dict[torch.Tensor, Member] = {p: Member(self, p, f"{space}gradient.{name}") for name, p in named}
+        self._frozen: List[Tuple[str, torch.Tensor]] = []
         self._groups: List[Group] = []
         for number, parameters in enumerate(groups):
             group = Group(f"{space}group.{number}", [self._members[p] for p in parameters if p in self._members])
@@ -117,8 +118,22 @@ class GradientReducer(_hooks.Step):
         self._hooks: Dict[torch.Tensor, Tuple[Any, ...]] = {}
         self._superseded = False
         for parameter, member in self._members.items():
-            _take_over(parameter, self)
-            self._hooks[parameter] = _on_gradient(parameter, member)
+            self._attach(parameter, member)
+
+    def _attach(self, parameter: torch.Tensor, member: Member) -> None:
+        _take_over(parameter, self)
+        self._hooks[parameter] = _on_gradient(parameter, member)
+
+    def await_unfreezing(self, named: Sequence[Tuple[str, torch.Tensor]]) -> None:
+        """Parameters that want no gradient now. From the step on in which they do, they are reduced, each by itself."""
+        self._frozen = list(named)
+
+    def _adopt_unfrozen(self) -> None:
+        for name, parameter in [pair for pair in self._frozen if pair[1].requires_grad]:
+            member = self._members[parameter] = Member(self, parameter, f"{self._space}gradient.{name}")
+            self._attach(parameter, member)
+            self._units += 1
+            self._frozen = [pair for pair in self._frozen if pair[1] is not parameter]
 
     def detach(self) -> None:
         """Takes the hooks off."""
@@ -309,6 +324,7 @@ class GradientReducer(_hooks.Step):
     def _enqueue_rest(self) -> List[str]:
         """The names of gradients that are not there any more."""
         lost = []
+        self._adopt_unfrozen()
         self.send_held()
         for member in [m for m in self._sparse if m.parameter.grad is not None and not m.parameter.grad.is_sparse]:
             del self._sparse[member]
