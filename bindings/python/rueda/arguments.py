@@ -1,7 +1,19 @@
 """Checks of what callers give."""
 
 import numbers
-from typing import Any, Optional
+import sys
+import warnings
+from typing import Any, Optional, Type
+
+_OURS = ("rueda", "torch", "horovod")  # packages, between whose functions a call may go to and fro
+
+
+def warn_user(text: str, kind: Type[Warning]) -> None:
+    """Warns at the line of the user's that led here, however deep that is."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, kind, stacklevel=level)
 
 
 def whole_number(what: str, value: Any, least: int, most: Optional[int] = None) -> int:

@@ -1,11 +1,11 @@
 """What the frameworks' functions share: reduce operators, codecs, names, and the calls that enqueue."""
 
 import operator
-import warnings
 from typing import Any, Optional, Sequence, Tuple
 
 from rueda import errors
 from rueda._native import ffi, lib
+from rueda.arguments import warn_user
 from rueda.handles import Handle
 from rueda.session import Session
 
@@ -56,7 +56,7 @@ def reduce_op(average: Optional[bool], op: Optional[int]) -> int:
     if average is not None:
         if op is not None:
             raise ValueError("average= and op= are both given; op= alone says it")
-        warnings.warn("average= is deprecated, use op=Average or op=Sum", DeprecationWarning, stacklevel=4)
+        warn_user("average= is deprecated, use op=Average or op=Sum", DeprecationWarning)
         return Average if average else Sum
     if op is None:
         return Average

@@ -1,5 +1,7 @@
 """Each collective, for each dtype and form, gives what the formula says."""
 
+import warnings
+
 import pytest
 import torch
 
@@ -174,6 +176,16 @@ def test_average_is_deprecated_and_means_what_it_says():
         assert torch.equal(hvd.allreduce(mine, average=True), expected((4,), torch.float32, hvd.Average))
     with pytest.deprecated_call():
         assert torch.equal(hvd.allreduce_(mine.clone(), average=False), expected((4,), torch.float32, hvd.Sum))
+
+
+@pytest.mark.parametrize("call", [hvd.allreduce, hvd.allreduce_, lambda t, average: hvd.allreduce_async(t, average).wait(),
+                                  lambda t, average: hvd.grouped_allreduce([t], average),
+                                  lambda t, average: hvd.grouped_allreduce_([t], average)])  # fmt: skip
+def test_what_is_deprecated_is_told_of_the_line_that_says_it(call):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        call(torch.ones(1), average=True)
+    assert [warning.filename for warning in told if warning.category is DeprecationWarning] == [__file__]
 
 
 def test_numbers_are_those_that_a_lazily_conjugated_or_negated_tensor_shows():
