@@ -1,5 +1,6 @@
 """The package that makes Horovod's imports mean Rueda's."""
 
+import importlib
 import os
 import pathlib
 import shutil
@@ -85,6 +86,8 @@ def test_small_helpers_are_where_horovod_has_them():
     assert "torch 1" in exceptions.get_version_mismatch_message("torch", "1", "2")
     assert mpi_ops.num_rank_is_power_2(8) and not mpi_ops.num_rank_is_power_2(6) and mpi_ops.HorovodInternalError
     assert mpi_ops.gpu_available("torch") == util.gpu_available("torch")
+    assert mpi_ops._basics.is_initialized() == rueda.torch.is_initialized()
+    assert callable(importlib.import_module("horovod.torch.optimizer")._DistributedOptimizer)
     assert util.is_iterable([1]) and not util.is_iterable(1)
     for version, target, later in [("2.1", "2.1.0", True), ("2.10.0+cpu", "2.9", True), ("1.13.1", "2", False)]:
         assert util.is_version_greater_equal_than(version, target) == later

@@ -42,6 +42,15 @@ def test_of_a_compressed_allreduce():
 
 
 @pytest.mark.parametrize("root", [0, 1])
+def test_twice_of_a_broadcast(root):
+    given = torch.full((2,), float(hvd.rank() + 1), requires_grad=True)
+    (slope,) = torch.autograd.grad(hvd.broadcast(given, root).pow(3).sum(), given, create_graph=True)
+    slope.square().sum().backward()  # of (size * 3 * x * x) ** 2 on the root
+    wanted = 4 * (hvd.size() * 3) ** 2 * float(root + 1) ** 3 if hvd.rank() == root else 0.0
+    assert torch.allclose(given.grad, torch.full((2,), wanted))
+
+
+@pytest.mark.parametrize("root", [0, 1])
 def test_of_a_broadcast(root):
     expected = total_of_weights() if hvd.rank() == root else torch.zeros(6, dtype=torch.float64)
     assert torch.allclose(gradient_of(lambda t: hvd.broadcast(t, root)), expected)

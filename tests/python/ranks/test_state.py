@@ -63,6 +63,13 @@ class Unwilling:
         raise RuntimeError("not this one")
 
 
+@pytest.mark.skipif(torch.__version__ < (2,), reason="before 2.0 the host is the default device")
+def test_objects_travel_whatever_the_default_device_is():
+    with torch.device("meta"):
+        assert hvd.broadcast_object({"from": hvd.rank()}, 1) == {"from": 1}
+        assert hvd.allgather_object(hvd.rank()) == list(range(hvd.size()))
+
+
 @pytest.mark.parametrize("what", [Unwilling, lambda: (value for value in ())], ids=["RuntimeError", "TypeError"])
 def test_an_object_that_cannot_be_pickled_is_told_on_all_ranks(what):
     bad = what()

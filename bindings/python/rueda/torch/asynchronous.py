@@ -71,6 +71,7 @@ def start_group(kind: int, inputs: Sequence[torch.Tensor], replace: bool, argume
     session = current()
     sources: List[torch.Tensor] = []
     views, results = [], []
+    inputs = tensors.listed(inputs)
     for tensor in inputs:
         tensors.require_strided(tensor)
         if replace:

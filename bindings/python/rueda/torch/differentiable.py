@@ -15,6 +15,7 @@ from rueda.session import current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import start_group, start_new
 from rueda.torch.compression import Compression, codec_of
+from rueda.torch.tensors import listed
 
 
 def _wants_gradient(tensor: torch.Tensor) -> bool:
@@ -103,6 +104,7 @@ def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] =
 def reduced_as_group(function: Any, tensors: Sequence[torch.Tensor], compression: Any, name: Optional[str], op: int,
                      prescale: float, postscale: float, process_set: ProcessSet) -> List[torch.Tensor]:
     """The results of an autograd function that reduces a group: by a codec of ours, or compressed and decompressed here."""
+    tensors = listed(tensors)
     codec = codec_of(compression)
     if codec is not None:
         return list(function.apply((name, op, codec, prescale, postscale, process_set), *tensors))
@@ -128,7 +130,8 @@ class _Broadcast(torch.autograd.Function):
 def broadcast_gradient(gradient: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
     """This rank's gradient of what was broadcast."""
     reduced = allreduce_with(gradient, _of_gradient(name), Sum, lib.RUEDA_CODEC_NONE, 1.0, 1.0, process_set)
-    return reduced if current().rank == root_rank else torch.zeros_like(gradient)
+    # Zeros that hang on the sum: a second backward pass needs all ranks there.
+    return reduced if current().rank == root_rank else reduced.masked_fill(reduced.new_ones((), dtype=torch.bool), 0)
 
 
 def _broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:

@@ -15,6 +15,7 @@ from rueda.process_sets import ProcessSet, global_process_set, ranks_of
 from rueda.torch import rows
 from rueda.torch.compression import Compression, codec_of
 from rueda.torch.differentiable import allreduce_with, reduced_as_group
+from rueda.torch.tensors import listed
 
 
 def _of_gradient(name: Optional[str]) -> Optional[str]:
@@ -75,7 +76,7 @@ class _GroupedAllgather(torch.autograd.Function):
 def grouped_allgather(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
                       process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
     """allgather() of several tensors as one group, accepted whole or not at all."""
-    return list(_GroupedAllgather.apply(name, process_set, *tensors))
+    return list(_GroupedAllgather.apply(name, process_set, *listed(tensors)))
 
 
 class _Alltoall(torch.autograd.Function):

@@ -20,7 +20,7 @@ from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import current
 from rueda.torch.asynchronous import start_group, start_in_place
-from rueda.torch.tensors import count_change
+from rueda.torch.tensors import count_change, listed
 
 
 def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
@@ -45,7 +45,7 @@ def grouped_allreduce_async_(tensors: Sequence[torch.Tensor], average: Optional[
                              op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                              process_set: ProcessSet = global_process_set) -> Handle:
     """grouped_allreduce_async() in place."""
-    op, changed = operations.reduce_op(average, op), list(tensors)
+    op, changed = operations.reduce_op(average, op), listed(tensors)
     handle = start_group(ALLREDUCE, changed, True, op, name, process_set, CODEC_NONE, prescale_factor, postscale_factor)
     for tensor in changed:
         count_change(tensor)

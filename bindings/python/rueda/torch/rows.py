@@ -61,6 +61,7 @@ def start_rows(kind: int, tensor: torch.Tensor, splits: Optional[Sequence[int]],
 def start_rows_group(kind: int, inputs: Sequence[torch.Tensor], argument: int, name: Optional[str], process_set: ProcessSet,
                      codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> Handle:
     """The same of several tensors as one group; the result is a list."""
+    inputs = tensors.listed(inputs)
     session, sources = current(), [_rows(tensor) for tensor in inputs]
     views = [(source.data_ptr(), tensors.dtype_number(source, kind), source.shape) for source in sources]
     number = operations.start_group(session, kind, views, [0] * len(views), argument, name, id_of(process_set), codec,

@@ -84,7 +84,7 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
     name = name or current().next_name_space("broadcast_object", ranks_of(process_set)) + "object"
     is_root = current().rank == root_rank
     data, failure = _pickled(obj) if is_root else (memoryview(bytearray()), None)
-    length = torch.tensor([len(data) if failure is None else -len(data)])
+    length = torch.tensor([len(data) if failure is None else -len(data)], device="cpu")  # whatever the default is
     length = int(broadcast_(length, root_rank, name + ".bytes", process_set))
     if not is_root:
         data = memoryview(bytearray(abs(length)))

@@ -1,6 +1,6 @@
 """PyTorch's tensors as the library sees them: an address, a dtype and extents."""
 
-from typing import Any, Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -85,6 +85,13 @@ def dense(tensor: torch.Tensor) -> Tuple[torch.Tensor, Sequence[int]]:
         return tensor, extents
     copy = tensor.contiguous()
     return copy, copy.shape
+
+
+def listed(tensors: Any) -> List[torch.Tensor]:
+    """The tensors of a group. ValueError: a single tensor, or nothing that holds some."""
+    if isinstance(tensors, torch.Tensor) or not isinstance(tensors, Iterable):
+        raise ValueError(f"a list of torch.Tensor is needed, not a {type(tensors).__name__}")
+    return list(tensors)
 
 
 def require_strided(tensor: torch.Tensor) -> None:
