@@ -83,6 +83,15 @@ def test_three_ranks_make_twenty_groups_one_after_the_other():
     assert torchrun("collectives.py", "20", "few", ranks=3).count("ok") == 3
 
 
+def test_a_group_follows_another_at_once_under_hvdrun_and_by_hand():
+    assert hvdrun("rounds.py", ranks=3).count("ok") == 3
+    here = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    command = [sys.executable, str(PROGRAMS / "rounds.py")]
+    ranks = [subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ, OMP_NUM_THREADS="1", RANK=str(rank), **here))
+             for rank in range(2)]  # fmt: skip
+    assert [rank.communicate(timeout=240)[0] for rank in ranks] == [b"ok\n"] * 2
+
+
 @pytest.mark.parametrize("wrapper", ["ddp", "fsdp"])
 def test_training_gives_the_parameters_that_gloo_gives(ended, wrapper):
     assert ended("training.py " + wrapper) == 2

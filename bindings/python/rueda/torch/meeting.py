@@ -1,13 +1,17 @@
 """How the ranks of torch.distributed's default group meet, and what of its requests can be served."""
 
+import contextlib
 import os
 import secrets
+import socket
 import sys
 import threading
 import time
 import warnings
 from datetime import timedelta
-from typing import Any, List, Optional
+from typing import Any, Iterator, List, Optional
+
+from torch.distributed import TCPStore
 
 from rueda import session
 from rueda.errors import name_ranks
@@ -138,12 +142,53 @@ def _user_says_key() -> bool:
     return bool(os.environ.get("RUEDA_JOB_KEY_FILE") or os.environ.get("RUEDA_INSECURE", "0") not in ("", "0"))
 
 
+_LAST_SECONDS = 5.0  # that a rank has for the end of rank 0's store, as the library has to shut down
+
+
+class StoreOfRankZero:
+    """The store by which env:// and tcp:// have ranks meet, if rank 0 of the default group serves it: it ends when rank 0 has
+    destroyed its group. Who begins another group before that would meet rank 0 in the old store, which then goes.
+
+    PyTorch's client tells of a store that ends at length, so a connection of our own, which asks for nothing, waits for it.
+    """
+
+    def __init__(self, options: Any):
+        frame = _frame_of("init_process_group")
+        store = options.store
+        while hasattr(store, "underlying_store"):
+            store = store.underlying_store
+        made = frame is not None and frame.f_locals.get("rendezvous_iterator") is not None
+        agents = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+        served = made and not agents and isinstance(store, TCPStore)
+        self._address = (store.host, store.port) if served and options.group_rank != 0 else None
+
+    @contextlib.contextmanager
+    def outlived(self) -> Iterator[None]:
+        """Around what a rank does to leave, for which rank 0 waits: ends when the store has, after some seconds at most."""
+        address, self._address = self._address, None
+        connection = None
+        if address is not None:
+            with contextlib.suppress(OSError):  # it has ended
+                connection = socket.create_connection(address, timeout=_LAST_SECONDS)
+        with contextlib.nullcontext() if connection is None else connection:
+            yield
+            if connection is not None:
+                with contextlib.suppress(OSError):
+                    connection.recv(1)
+
+
+def _frame_of(function: str) -> Any:
+    """The innermost call of PyTorch's function that is under way on this thread; None: there is none."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != function:
+        frame = frame.f_back
+    return frame
+
+
 def require_alone() -> None:
     """ValueError: torch.distributed is making a group of this backend and another one, as "cpu:gloo,cuda:rueda" asks for. A
     group in Python takes the place of the whole, so the other would never be used."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_name != "_new_process_group_helper":
-        frame = frame.f_back
+    frame = _frame_of("_new_process_group_helper")
     config = None if frame is None else frame.f_locals.get("backend_config")
     backends = {} if config is None else config.get_device_backend_map()
     if set(backends.values()) - {"rueda"}:

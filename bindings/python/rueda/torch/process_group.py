@@ -23,7 +23,7 @@ from rueda.process_sets import ProcessSet, add_process_set, global_process_set, 
 from rueda.torch import callbacks, devices, graphs, monitored_barrier, older
 from rueda.torch import group_arguments as arguments
 from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
-from rueda.torch.meeting import join_job, require_alone
+from rueda.torch.meeting import StoreOfRankZero, join_job, require_alone
 from rueda.torch.messages import start_message
 from rueda.torch.sparse import History, start_sparse
 from rueda.torch.tensors import dtype_number
@@ -41,9 +41,9 @@ def create(options: Any) -> "RuedaGroup":
     if ranks != sorted(ranks):
         raise ValueError(f"new_group({ranks}, sort_ranks=False): the ranks of a group of Rueda's stand in ascending order")
     if ranks:
-        return RuedaGroup(options, ranks, options.group_id, owns_session=False)
+        return RuedaGroup(options, ranks, options.group_id)
     began = join_job(options)
-    return RuedaGroup(options, list(range(options.group_size)), "all", owns_session=began)
+    return RuedaGroup(options, list(range(options.group_size)), "all", began, StoreOfRankZero(options))
 
 
 class RuedaGroup(ProcessGroup):
@@ -54,7 +54,8 @@ class RuedaGroup(ProcessGroup):
     which is the operation's own, in place of the group's.
     """
 
-    def __init__(self, options: Any, ranks: List[int], identity: str, owns_session: bool):
+    def __init__(self, options: Any, ranks: List[int], identity: str, owns_session: bool = False,
+                 meeting: Optional[StoreOfRankZero] = None):
         """options: PyTorch's, with the rank, the size, the store and the timeout."""
         super().__init__(options.group_rank, options.group_size)
         self._own_rank, self._own_size, self._ranks, self._identity = options.group_rank, options.group_size, ranks, identity
@@ -62,6 +63,7 @@ class RuedaGroup(ProcessGroup):
         self.set_timeout(options.timeout)
         self._names = {"group_name": "", "group_desc": ""}
         self._owns_session = owns_session
+        self._meeting = meeting
         self._completer = Completer()
         self._begin = callbacks.Names(identity).begin
         self._coalesced: Dict[int, List[RuedaWork]] = {}  # by thread, since its _start_coalescing()
@@ -71,6 +73,7 @@ class RuedaGroup(ProcessGroup):
             self._set = global_process_set
         session.current().grouped |= owns_session
         self._barriers = 0
+        self._begun = 0  # for those who look for a rank that is behind
 
     # ---- Who it is -----------------------------------------------------------------------------------------------
 
@@ -121,10 +124,11 @@ class RuedaGroup(ProcessGroup):
         return self._joined(self._coalesced.pop(threading.get_ident(), []), [])
 
     def _set_sequence_number_for_group(self) -> None:
-        """Operations are numbered by the library."""
+        """Operations are numbered from the beginning."""
 
     def _get_sequence_number_for_group(self) -> int:
-        return 0
+        """How many operations of all ranks this one has begun."""
+        return self._begun
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Limits operations that begin from here on: what not all ranks have begun by then fails on all, and what runs for longer
@@ -135,14 +139,17 @@ class RuedaGroup(ProcessGroup):
 
     def shutdown(self) -> None:
         """Leaves the group; the default group ends the job, if it began it and nobody has called init() since."""
+        with contextlib.nullcontext() if self._meeting is None else self._meeting.outlived():
+            self.abort()
+
+    def abort(self) -> None:
+        """The same, and waits for nobody."""
+        self._store = None
         self._completer.stop()
         if not (self._owns_session and session.end_for_group()):
             with contextlib.suppress(errors.CollectiveError, ValueError):  # another rank was first, or was not waited for
                 remove_process_set(self._set)
         self._completer.settle()
-
-    def abort(self) -> None:
-        self.shutdown()
 
     # ---- Operations ----------------------------------------------------------------------------------------------
 
@@ -150,6 +157,7 @@ class RuedaGroup(ProcessGroup):
               finish: Optional[Callable[[], None]] = None, given: Sequence[Any] = ()) -> RuedaWork:
         """The work of an operation that `start` enqueues under a name. given: what may say its timeout."""
         limit = arguments.seconds_of(*given, otherwise=self._limit)
+        self._begun += 1
         return self._noted(RuedaWork(self._completer, self._begin, start, results, finish, limit=limit))
 
     def _noted(self, work: RuedaWork) -> RuedaWork:
@@ -246,7 +254,17 @@ class RuedaGroup(ProcessGroup):
         source, parts = arguments.as_list(arguments.given(input_tensors, input_tensor))[0], arguments.lists(output_tensors)
         flat = torch.empty(source.numel() * self._own_size, dtype=source.dtype)
         return self._work(lambda name: self._rows(name, ALLGATHER, arguments.read(source), flat), [parts],
-                          lambda: arguments.copy_parts(parts, flat), (opts, timeout))  # fmt: skip
+                          lambda: self._fill("all_gather", parts, source, flat), (opts, timeout))  # fmt: skip
+
+    def _fill(self, what: str, parts: List[torch.Tensor], source: torch.Tensor, flat: torch.Tensor) -> None:
+        """Copies what came into the caller's tensors. ValueError, for this rank alone: they are not as many as ranks, and each like
+        the input."""
+        wrong = [number for number, part in enumerate(parts) if part.shape != source.shape]
+        if len(parts) != self._own_size or wrong:
+            said = f"output {wrong[0]} has shape {list(parts[wrong[0]].shape)}" if wrong else f"there are {len(parts)} outputs"
+            raise ValueError(f"{what}: rank {self._own_rank} of the group: {said}; {self._own_size} of shape {list(source.shape)}, "
+                             "as the input's, are needed")  # fmt: skip
+        arguments.copy_parts(parts, flat)
 
     def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> RuedaWork:
         works = [self.allgather([parts], [source], opts) for parts, source in zip(zip(*output_lists), input_list)]
@@ -271,6 +289,7 @@ class RuedaGroup(ProcessGroup):
                               opts: Any = None) -> RuedaWork:  # fmt: skip
         def start(name: Optional[str]) -> Handle:
             source, output = arguments.read(inputTensor), arguments.flat(outputTensor)
+            self._require_share("reduce_scatter", source, output)
             return self._rows(name, REDUCESCATTER, source, output, None, arguments.operator(opts))
 
         return self._work(start, [outputTensor], given=(opts,))
@@ -281,9 +300,18 @@ class RuedaGroup(ProcessGroup):
                        input_tensor: Any = None, op: Any = None) -> RuedaWork:  # fmt: skip
         output, wanted = arguments.as_list(output_tensors)[0], arguments.given(opts, op)
         whole = arguments.joined(arguments.lists(arguments.given(input_tensors, input_tensor)))
-        return self._work(
-            lambda name: self._rows(name, REDUCESCATTER, whole, arguments.flat(output), None, arguments.operator(wanted)), [output],
-            given=(opts, timeout))  # fmt: skip
+
+        def start(name: Optional[str]) -> Handle:
+            self._require_share("reduce_scatter", whole, arguments.flat(output))
+            return self._rows(name, REDUCESCATTER, whole, arguments.flat(output), None, arguments.operator(wanted))
+
+        return self._work(start, [output], given=(opts, timeout))
+
+    def _require_share(self, what: str, whole: torch.Tensor, share: torch.Tensor) -> None:
+        """ValueError: the whole is not as much for each rank of the group."""
+        if whole.numel() != self._own_size * share.numel():
+            raise ValueError(f"{what}: rank {self._own_rank} of the group: {whole.numel()} elements are to be shared out to "
+                             f"{self._own_size} ranks, whose outputs have {share.numel()}")  # fmt: skip
 
     def reduce_scatter_single_coalesced(self, outputTensors: Any, inputTensors: Any,  # noqa: N803
                                         opts: Any = None) -> RuedaWork:  # fmt: skip
@@ -340,10 +368,11 @@ class RuedaGroup(ProcessGroup):
                input_tensor: Any = None, root: Any = None) -> RuedaWork:  # fmt: skip
         source = arguments.as_list(arguments.given(input_tensors, input_tensor))[0]
         root = arguments.root_of(arguments.given(opts, root))
-        parts = arguments.lists(output_tensors) if root == self._own_rank else []
-        flat = torch.empty(source.numel() * len(parts), dtype=source.dtype)
+        is_root = root == self._own_rank
+        parts = arguments.lists(output_tensors) if is_root else []
+        flat = torch.empty(source.numel() * self._own_size if is_root else 0, dtype=source.dtype)
         return self._work(lambda name: self._rows(name, GATHER, arguments.read(source), flat, None, self._job_rank(root)), [parts],
-                          lambda: arguments.copy_parts(parts, flat), (opts, timeout))  # fmt: skip
+                          lambda: self._fill("gather", parts, source, flat) if is_root else None, (opts, timeout))  # fmt: skip
 
     def scatter(self, output_tensors: Any = None, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
                 output_tensor: Any = None, root: Any = None) -> RuedaWork:  # fmt: skip
@@ -352,6 +381,8 @@ class RuedaGroup(ProcessGroup):
         whole = arguments.joined(arguments.lists(input_tensors)) if root == self._own_rank else output
 
         def start(name: Optional[str]) -> Handle:
+            if root == self._own_rank:
+                self._require_share("scatter", whole, output)
             return self._rows(name, SCATTER, arguments.read(whole), arguments.flat(output), None, self._job_rank(root))
 
         return self._work(start, [output], given=(opts, timeout))
