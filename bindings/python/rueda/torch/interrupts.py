@@ -22,6 +22,7 @@ _PATIENCE = 0.5  # seconds in which a main thread that is in Python, or soon is 
 _COMPUTES = 0.1  # of that time on a processor: it is in no wait
 
 _wait, _add_done_callback = torch._C.Future.wait, torch._C.Future.add_done_callback  # callbacks.py counts what others attach
+plain_wait = _wait  # which looks at no signal: for what is about to be complete
 _unfinished: Dict[Any, Any] = {}  # works by the futures that they gave out; who takes one out completes it
 
 

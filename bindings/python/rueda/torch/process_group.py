@@ -20,7 +20,7 @@ from rueda.operations import (
 )  # fmt: skip
 from rueda.outputs import received_splits
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, id_of, remove_process_set
-from rueda.torch import callbacks, devices, graphs, monitored_barrier, older
+from rueda.torch import callbacks, devices, forward_works, graphs, monitored_barrier, older
 from rueda.torch import group_arguments as arguments
 from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
 from rueda.torch.meeting import StoreOfRankZero, join_job, require_alone
@@ -35,7 +35,7 @@ _ROWS = {ALLGATHER: "all_gather", REDUCESCATTER: "reduce_scatter", ALLTOALL: "al
 def create(options: Any) -> "RuedaGroup":
     """The group that torch.distributed asks for; called on its members only."""
     require_alone()
-    for part in (monitored_barrier, callbacks, older):
+    for part in (monitored_barrier, callbacks, forward_works, older):
         part.install()
     ranks = list(options.global_ranks_in_group)
     if ranks != sorted(ranks):

@@ -68,7 +68,7 @@ class Completer:
 
     def watch(self, work: "RuedaWork") -> None:
         """Completes the work's future once it has finished, however it ended."""
-        self._await(work.begun, work.exception, work.complete)
+        self._await(work.begun, work.await_end, work.complete)
 
     def keep(self, handle: Handle, begun: Begun) -> None:
         """Waits for a handle that nobody else holds."""
@@ -183,8 +183,16 @@ class RuedaWork(Work):
         return self
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Waits until the tensors are what they are to be. timeout: 0 and less never pass. RuntimeError, ValueError: it
-        failed; the sentence is Rueda's."""
+        """Waits until the tensors are what they are to be, and the future that was asked for is complete. timeout: 0 and less
+        never pass. RuntimeError, ValueError: it failed; the sentence is Rueda's."""
+        try:
+            return self._wait(timeout)
+        finally:
+            if self._future is not None and self._has_ended():
+                self._complete_now()
+
+    def _wait(self, timeout: timedelta = timedelta(0)) -> bool:
+        """The same but for the future."""
         if older.kept is not None:
             older.kept.remove(self)
         if self._error is not None:
@@ -196,13 +204,19 @@ class RuedaWork(Work):
         self._completer.settle()  # what was begun before and is not held: its tensors are full, too
         return True
 
-    def exception(self) -> Optional[BaseException]:
-        """Waits, and returns what wait() would raise."""
+    def await_end(self) -> None:
+        """Waits until it has ended, and keeps what went wrong."""
         try:
-            self.wait()
+            self._wait()
         except Exception as error:
             self._error = errors.copy_of(error)
-        return self._error
+
+    def _has_ended(self) -> bool:
+        return all(work._has_ended() for work in self._before) and (self._error is not None or self._handle.poll())
+
+    def exception(self) -> Optional[BaseException]:
+        """What wait() would raise; None as long as it has not finished."""
+        return self._error if self.is_completed() else None
 
     def synchronize(self) -> None:
         """The same as wait(), which leaves nothing for streams to do."""
@@ -210,11 +224,11 @@ class RuedaWork(Work):
 
     def is_completed(self) -> bool:
         """Whether wait() would not block, and the tensors are what they are to be."""
-        if not all(work.is_completed() for work in self._before):
+        if not self._has_ended():
             return False
-        if self._error is None and not self._handle.poll():
-            return False
-        self.exception()  # lists of tensors are filled by a wait, which does not block here
+        self.await_end()  # lists of tensors are filled by a wait, which does not block here
+        if self._future is not None:
+            self._complete_now()
         return True
 
     def is_success(self) -> bool:
@@ -224,7 +238,7 @@ class RuedaWork(Work):
     def result(self) -> List[torch.Tensor]:
         """The tensors, once finished."""
         self.wait()
-        return self._tensors
+        return [tensor for each in self._tensors for tensor in (each if isinstance(each, list) else [each])]
 
     def source_rank(self) -> int:
         """Who sent what was received, a rank of the group; -1 before that is known."""
@@ -239,13 +253,23 @@ class RuedaWork(Work):
             self._future = self._finished.then(self._outcome)
             callbacks.follow(self._future, self.begun)
             interrupts.expect(self._future, self)
-            self._completer.watch(self)
+            if self._has_ended():
+                self.complete()
+            else:
+                self._completer.watch(self)
         return self._future
 
     def complete(self) -> None:
         """Completes the future, which somebody has asked for, unless it was broken off. Runs its callbacks."""
         if interrupts.claim(self._future) is not None:
             self._finish()
+
+    def _complete_now(self) -> None:
+        """The same, or until the thread that does has done so. Callbacks that another one attached may still run."""
+        if not self._future.done():
+            self.complete()
+            with contextlib.suppress(Exception):
+                interrupts.plain_wait(self._future)
 
     def break_off(self) -> None:
         """Makes the future fail, which the caller has claimed, and runs its callbacks on a thread: they may wait for other
@@ -259,7 +283,7 @@ class RuedaWork(Work):
     def _outcome(self, _: Any) -> List[torch.Tensor]:
         if self._broken_off:
             raise RuntimeError("an interrupt (Ctrl-C) has ended the wait for an operation, which goes on")
-        self.wait()
+        self._wait()
         return self._tensors
 
     def _fill_unasked(self) -> None:

@@ -148,6 +148,48 @@ def check_works_that_nobody_holds(rank, size):
         pass
 
 
+def check_future_after_wait(rank, size):
+    """It is complete once the work has been waited for, or is seen to have ended, in whichever order it was asked for."""
+    for early in (True, False):
+        for look in (dist.Work.wait, lambda work: [None for _ in iter(work.is_completed, True)]):
+            work = dist.all_reduce(full(rank + 1), async_op=True)
+            future = work.get_future() if early else None
+            look(work)
+            future = future or work.get_future()
+            assert future.done() and torch.equal(future.value()[0], full(size * (size + 1) // 2)), (early, look)
+    failed = dist.all_reduce(full(1, rank + 1), async_op=True)
+    future = failed.get_future()
+    refused(failed.wait, "shape differs")
+    assert future.done() and failed.is_completed() and "shape differs" in str(failed.exception())
+
+
+def check_looks_that_do_not_wait(rank, size):
+    waiting = dist.all_gather([full(0) for _ in range(size)], full(rank), async_op=True) if rank == 0 else None
+    if rank == 0:
+        assert waiting.exception() is None and not waiting.is_success()
+    dist.barrier(group=dist.new_group(list(range(size))))
+    if rank != 0:
+        waiting = dist.all_gather([full(0) for _ in range(size)], full(rank), async_op=True)
+    waiting.wait()
+    assert [part[0].item() for part in waiting.result()] == list(range(size))
+
+
+def check_outputs_of_a_wrong_size(rank, size):
+    """Are told of here alone where others are not concerned, and nothing else is disturbed."""
+    short = [full(0, 2 if number == rank else 3) for number in range(size)]
+    for parts in (short, short[:-1]):
+        refused(lambda: dist.all_gather(parts, full(rank)), f"all_gather: rank {rank} of the group: ")
+    wanted = short if rank == 1 else None
+    if rank == 1:
+        refused(lambda: dist.gather(full(rank), wanted, dst=1), "gather: rank 1 of the group: output 1 has shape [2]")
+    else:
+        dist.gather(full(rank), None, dst=1)
+    refused(lambda: dist.reduce_scatter(full(0), [full(1, 2) for _ in range(size)]), "elements are to be shared out")
+    flat = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+    refused(lambda: flat(full(0), full(1, 3 * size + 1)), f"{3 * size + 1} elements are to be shared out to {size} ranks")
+    dist.barrier()
+
+
 def begin_what_outlives_the_group(size):
     """Returns a check for after destroy_process_group(), which fails what other ranks have not begun yet."""
     work = dist.all_reduce(full(1), async_op=True)
@@ -298,6 +340,9 @@ def main():
             check_edges(rank, size)
             check_failed_works_are_freed_at_once(rank, size)
             check_works_that_nobody_holds(rank, size)
+            check_future_after_wait(rank, size)
+            check_looks_that_do_not_wait(rank, size)
+            check_outputs_of_a_wrong_size(rank, size)
             check_messages(rank, size)
             check_what_is_only_read_may_have_gaps(rank, size)
             check_sparse_tensors(rank, size)

@@ -113,17 +113,18 @@ def check_compressed():
 
 
 def check_uneven_inputs():
-    """Rank 0 has three batches, rank 1 five: the last two count as half."""
+    """Rank 0 has three batches, rank 1 five: the last two count as half, or whole."""
+    for divisor in (2, 1):
 
-    def theirs(model, step):
-        for rank, (inputs, targets) in enumerate(parts_of(step)):
-            if step < 3 or rank == 1:
-                (loss_of(model, inputs, targets) / 2).backward()
+        def theirs(model, step):
+            for rank, (inputs, targets) in enumerate(parts_of(step)):
+                if step < 3 or rank == 1:
+                    (loss_of(model, inputs, targets) / (2 if step < 3 else divisor)).backward()
 
-    ddp = DistributedDataParallel(make_model(), **BUCKETS)
-    with Join([ddp]):
-        train(ddp, own, steps=3 + 2 * dist.get_rank())
-    assert close(ddp.parameters(), train(make_model(), theirs, steps=5).parameters())
+        ddp = DistributedDataParallel(make_model(), **BUCKETS)
+        with ddp.join(divide_by_initial_world_size=divisor == 2):
+            train(ddp, own, steps=3 + 2 * dist.get_rank())
+        assert close(ddp.parameters(), train(make_model(), theirs, steps=5).parameters())
     told = ""
     try:
         with Join([ddp], throw_on_early_termination=True):
