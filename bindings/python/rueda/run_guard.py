@@ -1,43 +1,24 @@
-"""Runs hvdrun for run(), so that neither it nor run()'s folder outlives the caller, however that ends: the kernel tells.
+"""Becomes hvdrun for run(), which then does not outlive the caller, however that ends: the kernel tells it by SIGTERM.
 
-Usage: run_guard.py CALLER_PID FOLDER COMMAND...   The exit code is the command's.
+Usage: run_guard.py CALLER_PID COMMAND...
 """
 
 import ctypes
 import os
-import shutil
 import signal
-import subprocess
 import sys
-from typing import Any, List, Optional
+from typing import List
 
 _PR_SET_PDEATHSIG = 1
 
 
-def main(caller: int, folder: str, command: List[str]) -> int:
-    job: Optional[subprocess.Popen] = None
-    ending = False
-
-    def end(*_: Any) -> None:
-        nonlocal ending
-        ending = True
-        if job is not None:
-            job.terminate()
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGHUP, end)
-    signal.signal(signal.SIGINT, lambda *_: None)  # of a terminal, which hvdrun gets as well
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    code = 0
-    if not ending and os.getppid() == caller:
-        job = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-        if ending:
-            end()
-        code = job.wait()
-    if os.getppid() != caller:
-        shutil.rmtree(folder, ignore_errors=True)
-    return code if code >= 0 else 128 - code
+def main(caller: int, command: List[str]) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # which holds beyond execv
+    if os.getppid() != caller:  # it ended before the line above
+        sys.exit(1)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and mpirun would inherit that
+    os.execv(command[0], command)
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), sys.argv[2], sys.argv[3:]))
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,5 +1,7 @@
 """run() calls a function on ranks and returns what they return."""
 
+import contextlib
+import io
 import os
 import signal
 import subprocess
@@ -142,14 +144,156 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("how, number", [("no", signal.SIGTERM), ("no", signal.SIGKILL), ("handler", signal.SIGTERM)])
-def test_the_ranks_and_the_folder_go_with_the_caller(tmp_path, how, number):
+def test_the_ranks_go_with_the_caller_and_leave_no_file(tmp_path, how, number):
     (tmp_path / "main.py").write_text(WAITING)
     (tmp_path / "temporary").mkdir()
     environment = dict(os.environ, TMPDIR=str(tmp_path / "temporary"))
-    caller = subprocess.Popen([sys.executable, "main.py", how], stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
+    caller = subprocess.Popen([sys.executable, "main.py", how], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              cwd=tmp_path, env=environment)  # fmt: skip
     with caller:
         assert "here" in caller.stdout.readline() and "here" in caller.stdout.readline()
-        assert os.listdir(tmp_path / "temporary")
         caller.send_signal(number)
-        caller.stdout.read()  # to its end: nobody is left who could write
+        caller.stdout.read()  # to its end: hvdrun, which has it as its stderr, leaves when no rank is left
     assert os.listdir(tmp_path / "temporary") == []
+
+
+def test_large_calls_and_results_travel_whole():
+    text = bytes(range(256)) * 40_000
+    assert rueda.run(bytes.__add__, (text, b"end"), num_proc=2) == [text + b"end"] * 2
+
+
+@pytest.mark.parametrize("leave, cause", [(sys.exit, "SystemExit: 0\n"), (os._exit, "ended before it returned")])
+def test_a_rank_that_ends_with_code_0_before_it_returns_is_named(leave, cause):
+    with pytest.raises(RuntimeError, match="rank 0 ended before it returned") as raised:
+        rueda.run(leave, (0,), num_proc=1)
+    assert str(raised.value).endswith(cause)
+
+
+def test_a_rank_that_a_signal_kills_is_an_error():
+    with pytest.raises(RuntimeError, match="hvdrun ended with code 137"):
+        rueda.run(signal.raise_signal, (signal.SIGKILL,), num_proc=2)
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_what_ranks_print_comes_to_the_caller_s_sys_stdout(capfd, verbose):
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        print("before")
+        assert rueda.run(print, ("caf\u00e9",), num_proc=1, verbose=verbose) == [None]
+    assert printed.getvalue() == "before\n[0]<stdout>:caf\u00e9\n"
+    assert capfd.readouterr().out == ""
+
+
+def test_the_job_goes_on_where_the_caller_s_stdout_takes_nothing(capfd):
+    class Full:
+        def write(self, text):
+            raise OSError("no space left")
+
+    with contextlib.redirect_stdout(Full()):
+        assert rueda.run(print, ("lost",), num_proc=2) == [None] * 2
+    assert capfd.readouterr().err == "run(): the ranks' output is being lost: no space left; the job goes on\n"
+
+
+PRINTING = """
+import os
+import sys
+import rueda
+
+def work(how):
+    print("a line")
+    os.write(1, b"bytes \\xff\\n")
+    sys.stdout.write("no end")
+    if how == "closed":
+        sys.stdout.close()
+    elif how == "elsewhere":
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    elif how == "long":
+        sys.stdout.write("." * (64 * 1024 - 7))
+    elif how == "not blocking":
+        os.set_blocking(1, False)
+    return how * 10000
+
+if __name__ == "__main__":
+    assert rueda.run(work, (sys.argv[1],), num_proc=1, output_filename="files") == [sys.argv[1] * 10000]
+"""
+
+
+@pytest.mark.parametrize("how", ["open", "closed", "elsewhere", "long", "not blocking"])
+def test_output_stays_as_the_function_leaves_it_and_does_not_meet_the_result(tmp_path, how):
+    (tmp_path / "main.py").write_text(PRINTING)
+    done = subprocess.run([sys.executable, "main.py", how], capture_output=True, cwd=tmp_path)
+    left = b"no end" + b"." * (64 * 1024 - 7 if how == "long" else 0)
+    file = (tmp_path / "files/rank.0/stdout").read_bytes()
+    assert done.returncode == 0 and file == b"a line\nbytes \xff\n" + left + b"\n", done.stderr
+    if how != "long":  # that one hvdrun cuts, in the middle of the end of the line
+        assert done.stdout == b"[0]<stdout>:a line\n[0]<stdout>:bytes \xff\n[0]<stdout>:no end\n"
+
+
+# What hvdrun would have of ssh: a shell for the last word, with other temporary files.
+SSH = """#!/bin/sh
+for command; do :; done
+exec unshare {flags} sh -c 'mount -t tmpfs none "$TMPDIR" && exec sh -c "$0"' "$command"
+"""
+
+ACROSS = """
+import os
+import sys
+import numpy
+import rueda
+import rueda.numpy as hvd
+
+def work(fails):
+    hvd.init()
+    hosts = int(hvd.allreduce(numpy.array([hvd.cross_size()]), op=hvd.Max)[0])
+    if fails == hvd.rank():
+        raise ValueError("not on " + os.environ["RUEDA_HOSTNAME"])
+    return os.environ["RUEDA_HOSTNAME"], hosts, os.listdir(os.environ["TMPDIR"])
+
+if __name__ == "__main__":
+    open(os.path.join(os.environ["TMPDIR"], "of-the-caller"), "w").close()
+    where = {sys.argv[1]: sys.argv[2]}
+    try:
+        print("results", rueda.run(work, (int(sys.argv[3]),), num_proc=2, **where))
+    except RuntimeError as error:
+        print("failed", str(error).splitlines()[-1])
+"""
+
+
+@pytest.fixture
+def run_across(tmp_path):
+    """Runs ACROSS where the host "another" is a mount namespace of this one, in which TMPDIR is another folder."""
+    flags = ["--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--mount"]
+    if subprocess.run(["unshare", *flags, "true"]).returncode != 0:
+        pytest.skip("no mount namespaces here")
+    if not subprocess.run(["hostname", "-I"], capture_output=True).stdout.split():
+        pytest.skip("no address but loopback, at which another host could find a job")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ssh").write_text(SSH.format(flags=" ".join(flags)))
+    (tmp_path / "bin/ssh").chmod(0o755)
+    (tmp_path / "temporary").mkdir()
+    (tmp_path / "main.py").write_text(ACROSS)
+    (tmp_path / "hosts.txt").write_text("localhost\nanother\n")
+    environment = dict(os.environ, TMPDIR=str(tmp_path / "temporary"), PATH=f"{tmp_path}/bin:{os.environ['PATH']}")
+
+    def run(*words):
+        command = [sys.executable, "main.py", *words]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=120)
+
+    return run
+
+
+HERE, THERE = ("localhost", 2, ["of-the-caller"]), ("another", 2, [])
+
+
+@pytest.mark.parametrize("flag, hosts, places", [
+    ("hosts", "localhost:1,another:1", [HERE, THERE]),
+    ("hosts", "another:1,localhost:1", [THERE, HERE]),
+    ("hostfile", "hosts.txt", [HERE, THERE]),
+])  # fmt: skip
+def test_ranks_of_other_hosts_need_no_folder_of_the_caller_s(run_across, flag, hosts, places):
+    done = run_across(flag, hosts, "-1")
+    assert done.stdout == f"results {places}\n", done.stderr
+
+
+def test_the_traceback_of_a_rank_on_another_host_is_raised(run_across):
+    done = run_across("hosts", "localhost:1,another:1", "1")
+    assert done.stdout == "failed ValueError: not on another\n", done.stderr
