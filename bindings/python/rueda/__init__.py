@@ -8,7 +8,7 @@ are loaded when they are first asked for.
 """
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, List
 
 __version__ = "1.0.0"
 
@@ -31,16 +31,19 @@ _PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
 __all__ = sorted(_PLACE_OF)
 
 if TYPE_CHECKING:
-    from rueda.diagnosis import dump, stats
+    # `as`: what type checkers take for ours to give on.
+    from rueda.diagnosis import dump as dump
+    from rueda.diagnosis import stats as stats
     from rueda.errors import *
-    from rueda.handles import Handle
-    from rueda.launch import run
+    from rueda.handles import Handle as Handle
+    from rueda.launch import run as run
     from rueda.process_sets import *
     from rueda.session import *
-    from rueda.timeline import start_timeline, stop_timeline
+    from rueda.timeline import start_timeline as start_timeline
+    from rueda.timeline import stop_timeline as stop_timeline
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name not in _PLACE_OF:
         raise AttributeError(f"module 'rueda' has no attribute {name!r}")
     value = getattr(importlib.import_module(_PLACE_OF[name]), name)
@@ -48,5 +51,5 @@ def __getattr__(name: str):
     return value
 
 
-def __dir__():
+def __dir__() -> List[str]:
     return sorted(set(globals()) | set(__all__))

@@ -65,6 +65,15 @@ from rueda.session import (
 )
 from rueda.timeline import start_timeline, stop_timeline
 
+__all__ = [
+    "Adasum", "Average", "BitAnd", "BitOr", "BitXor", "CollectiveError", "CollectiveTimeoutError", "Handle",
+    "HorovodInternalError", "HostsUpdatedInterrupt", "Max", "Min", "MismatchError", "NotInitializedError", "PeerLostError",
+    "ProcessSet", "Product", "ShutDownError", "Sum", "UnsupportedError", "add_process_set", "allreduce", "allreduce_",
+    "allreduce_async", "allreduce_async_", "barrier", "broadcast", "broadcast_", "broadcast_async", "cross_rank",
+    "cross_size", "dump", "global_process_set", "init", "is_homogeneous", "is_initialized", "join", "local_rank",
+    "local_size", "rank", "remove_process_set", "shutdown", "size", "start_timeline", "stats", "stop_timeline",
+]  # fmt: skip
+
 _DTYPES = {
     numpy.dtype(name): number
     for name, number in [

@@ -96,4 +96,21 @@ from rueda.torch.sparse import sparse_allreduce_async
 from rueda.torch.state import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from rueda.torch.sync_batch_norm import SyncBatchNorm
 
+__all__ = [
+    "Adasum", "Average", "BitAnd", "BitOr", "BitXor", "CollectiveError", "CollectiveTimeoutError", "Compression",
+    "DistributedOptimizer", "Handle", "HorovodInternalError", "HostsUpdatedInterrupt", "Max", "Min", "MismatchError",
+    "NotInitializedError", "PeerLostError", "ProcessSet", "Product", "ShutDownError", "Sum", "SyncBatchNorm",
+    "UnsupportedError", "add_process_set", "allgather", "allgather_async", "allgather_object", "allreduce", "allreduce_",
+    "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async", "barrier", "barrier_async", "broadcast",
+    "broadcast_", "broadcast_async", "broadcast_async_", "broadcast_object", "broadcast_optimizer_state",
+    "broadcast_parameters", "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "dump", "elastic",
+    "global_process_set", "gloo_built", "gloo_enabled", "grouped_allgather", "grouped_allgather_async", "grouped_allreduce",
+    "grouped_allreduce_", "grouped_allreduce_async", "grouped_allreduce_async_", "grouped_reducescatter",
+    "grouped_reducescatter_async", "init", "is_homogeneous", "is_initialized", "join", "join_async", "local_rank",
+    "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "poll", "rank", "recv", "recv_async",
+    "reducescatter", "reducescatter_", "reducescatter_async", "reducescatter_async_", "remove_process_set", "rocm_built",
+    "send", "send_async", "shutdown", "size", "sparse_allreduce_async", "start_timeline", "stats", "stop_timeline",
+    "synchronize",
+]  # fmt: skip
+
 graphs.leave_alone(*(module for name, module in tuple(sys.modules.items()) if name.startswith(("rueda.torch", "rueda.handles"))))
