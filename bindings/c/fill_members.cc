@@ -161,6 +161,7 @@ class MemberFiller {
     metadata.shape = input.agreed_shape();
     RUEDA_RETURN_IF_ERROR(check_order(input));
     metadata.order = input.order;
+    member.order.assign(input.order.begin(), input.order.end());
     member.slice.in = static_cast<const std::byte*>(tensor.data);
     member.slice.count = input.count;
     return {};

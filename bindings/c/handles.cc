@@ -135,6 +135,7 @@ int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
     tensor.dtype = static_cast<int32_t>(metadata.dtype);
     tensor.dimensions = static_cast<int32_t>(member.output_shape().size());
     tensor.shape = member.output_shape().data();
+    tensor.order = member.order.empty() ? nullptr : member.order.data();
     tensor.device = operation.spec().device->kind;
     tensor.device_index = operation.spec().device_index;
     if (metadata.dtype == core::Dtype::kOpaque) tensor.element_bytes = metadata.element_bytes();

@@ -32,24 +32,30 @@ bool Arbiter::State::take_drop_probe(int rank, WireReader& reader) {
   return true;
 }
 
-/// Whether the sender of a pair has submitted under the name what the receiver has not.
-bool Arbiter::State::has_unreceived(Set& pair, const std::string& name) const {
-  const Entry* entry = pair.ended ? nullptr : find_key(pair, name, OpKind::kSend);
-  if (entry == nullptr) return false;
+/// What the sender of a pair has submitted under the name and the receiver has not.
+Arbiter::State::Unreceived Arbiter::State::unreceived(Set& pair, const std::string& name) const {
+  Entry* entry = pair.ended ? nullptr : find_key(pair, name, OpKind::kSend);
+  if (entry == nullptr) return Unreceived::kNothing;
   const auto count = [&](int rank) {
     return entry->counts[static_cast<size_t>(pair.index[static_cast<size_t>(rank)])];
   };
-  return count(pair.sender) > count(pair.receiver);
+  if (count(pair.sender) <= count(pair.receiver)) return Unreceived::kNothing;
+  return entry->at(count(pair.receiver)).stage == Stage::kFailed ? Unreceived::kFailure : Unreceived::kMessage;
 }
 
-/// Who has something for the probe; -1: nobody. Senders take turns.
+/// Who has something for the probe; -1: nobody. Senders take turns, those behind who have given theirs up.
 int Arbiter::State::sender_for(const Incoming& own, int rank, const Probe& probe) {
+  const int sender = sender_of(Unreceived::kMessage, own, rank, probe);
+  return sender >= 0 ? sender : sender_of(Unreceived::kFailure, own, rank, probe);
+}
+
+int Arbiter::State::sender_of(Unreceived what, const Incoming& own, int rank, const Probe& probe) {
   const auto first = own.pairs.upper_bound(own.last_sender);
   for (const bool behind : {true, false}) {
     for (auto each = behind ? first : own.pairs.begin(); each != (behind ? own.pairs.end() : first); ++each) {
       Set* pair = find_set(each->second);
       const bool asked = std::binary_search(probe.ranks.begin(), probe.ranks.end(), each->first) && each->first != rank;
-      if (asked && pair != nullptr && has_unreceived(*pair, probe.name)) return each->first;
+      if (asked && pair != nullptr && unreceived(*pair, probe.name) == what) return each->first;
     }
   }
   return -1;
@@ -69,7 +75,7 @@ void Arbiter::State::look_for_probe(int rank, const Entry& entry) {
   Set& set = *entry.set;
   if (set.sender != rank) return;
   const auto found = incoming.find(set.receiver);
-  if (found == incoming.end() || !has_unreceived(set, entry.name)) return;
+  if (found == incoming.end() || unreceived(set, entry.name) == Unreceived::kNothing) return;
   std::deque<Probe>& probes = found->second.probes;
   const auto probe = std::find_if(probes.begin(), probes.end(), [&](const Probe& each) {
     return each.name == entry.name && std::binary_search(each.ranks.begin(), each.ranks.end(), rank);

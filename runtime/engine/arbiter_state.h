@@ -206,7 +206,9 @@ struct Arbiter::State {
   // arbiter_probes.cc: receives from any rank.
   bool take_probe(int rank, WireReader& reader);
   bool take_drop_probe(int rank, WireReader& reader);
-  bool has_unreceived(Set& pair, const std::string& name) const;
+  enum class Unreceived { kNothing, kMessage, kFailure };
+  Unreceived unreceived(Set& pair, const std::string& name) const;
+  int sender_of(Unreceived what, const Incoming& own, int rank, const Probe& probe);
   int sender_for(const Incoming& own, int rank, const Probe& probe);
   void answer(Incoming& own, int rank, const Probe& probe, int sender);
   void look_for_probe(int rank, const Entry& entry);

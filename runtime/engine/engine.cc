@@ -66,8 +66,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
   turn_ = std::make_unique<Turn>(
       Turn::Parts{config, make_links(), plan_.size > 1 ? control_peers(plan_) : std::vector<int>(),
                   control_upstream(plan_), relay_config(plan_, config.sets), make_heartbeats(), inbox_, lanes_, teams_,
-                  *executor_, *this, signals_, abort_, recorder_, answers_, timeline_,
-                  TimeLimit{std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout)}});
+                  *executor_, *this, signals_, abort_, recorder_, answers_, timeline_});
 }
 
 Engine::~Engine() { shutdown(Deadline::after(std::chrono::seconds(5))); }

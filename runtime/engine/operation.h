@@ -35,6 +35,7 @@ struct Member {
   std::unique_ptr<OutputShape> output;  ///< null: the result has the request's shape
   /// Exchanges: the own rows, or those for each rank of the set. `slice.parts` points here.
   std::vector<int64_t> parts;
+  std::vector<int64_t> order;     ///< as in rueda_tensor; empty: row-major
   std::vector<int64_t> received;  ///< exchanges: rows from each rank of the set, once they have come
   bool arrives = false;           ///< the result's size is not known before it comes
   Status failure;                 ///< of this rank alone: its peers succeeded

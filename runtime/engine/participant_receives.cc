@@ -2,7 +2,8 @@
 //
 //   receive from any ──probe──▶ rank 0 ──probed: sender──▶ proposal in the set of the two
 //
-// Receives of one name keep their order, so those behind it wait until it is proposed, whoever they are from.
+// Receives of one name that one message could be for keep their order. What is behind one from any rank waits until
+// that is proposed; and a probe waits for receives whose set is still to be made, since rank 0 counts what it knows.
 #include <algorithm>
 #include <utility>
 
@@ -15,16 +16,37 @@ bool from_any(const Request& request) { return request.metadata.root < 0; }
 
 }  // namespace
 
-/// Keeps a receive that is from any rank, or behind one. False: it is to be proposed now.
+/// Keeps a receive that is from any rank, or behind one that may take its message. False: it is to be proposed now.
 bool Participant::State::hold_receive(const Request& request) {
-  if (request.metadata.kind != OpKind::kSend || request.group != 0 || request.metadata.root == config.rank)
-    return false;
-  const auto known = receives.find(request.name);
-  if (known == receives.end() && !from_any(request)) return false;
+  const bool single = request.metadata.kind == OpKind::kSend && request.group == 0;
+  if (!single || request.metadata.root == config.rank) return false;
+  if (!from_any(request)) {
+    const auto known = receives.find(request.name);
+    if (known == receives.end() || !concerns(known->second, request.metadata.root)) return false;
+  }
   Receives& own = receives[request.name];
   own.waiting.push_back(request);
   if (own.waiting.size() == 1) advance(request.name);
   return true;
+}
+
+/// Whether a message of the sender's may be for one of them.
+bool Participant::State::concerns(const Receives& own, int sender) const {
+  return std::any_of(own.waiting.begin(), own.waiting.end(), [&](const Request& request) {
+    return from_any(request) ? sets.at(request.set).contains(sender) : request.metadata.root == sender;
+  });
+}
+
+/// Whether a receive of this name is known here alone, as its set is not made yet.
+bool Participant::State::is_unproposed(const std::string& name) const {
+  const auto is_one = [&name](const Request& request) {
+    return request.metadata.kind == OpKind::kSend && request.name == name;
+  };
+  return std::any_of(sets.begin(), sets.end(), [&is_one](const auto& each) {
+    return std::any_of(each.second.waiting.begin(), each.second.waiting.end(), [&is_one](const Waiting& waiting) {
+      return std::any_of(waiting.requests.begin(), waiting.requests.end(), is_one);
+    });
+  });
 }
 
 /// Proposes what stands at the front, up to the next one from any rank, and asks for a sender of that.
@@ -36,9 +58,11 @@ void Participant::State::advance(const std::string& name) {
       freed = true;
       enter(*find_number(front.set), {&front, 1});
     } else if (Status why = why_from_nobody(front); !why.ok()) {
+      drop_probe(own);
       events.emplace_back(ErrorEvent{{front.ticket}, std::move(why)});
     } else {
-      return probe(own, front);
+      if (own.probe == 0 && !is_unproposed(name)) probe(own, front);
+      return;
     }
     own.waiting.pop_front();
   }
@@ -55,6 +79,10 @@ void Participant::State::probe(Receives& own, const Request& receive) {
   put_ranks(record, ranks);
   proposals.record(kGlobalSet, ProposalKind::kProbe, record.size() + kMaxRecordBytes).raw(record.view());
   freed = true;
+}
+
+void Participant::State::drop_probe(Receives& own) {
+  if (own.probe != 0) proposals.record(kGlobalSet, ProposalKind::kDropProbe).varint(std::exchange(own.probe, 0));
 }
 
 /// Ok while some other member of the set is there to send.
@@ -100,7 +128,7 @@ bool Participant::State::abandon_receive(uint64_t ticket, const std::string& sen
     events.emplace_back(ErrorEvent{{ticket}, {Code::kTimeout, bounded_sentence(sentence + why), config.rank}});
     own.waiting.erase(found);
     if (!asking) return true;
-    proposals.record(kGlobalSet, ProposalKind::kDropProbe).varint(std::exchange(own.probe, 0));
+    drop_probe(own);
     advance(std::string(name));
     return true;
   }
@@ -109,14 +137,22 @@ bool Participant::State::abandon_receive(uint64_t ticket, const std::string& sen
 
 /// Somebody has left: receives that nobody is there to send to fail.
 void Participant::State::review_receives() {
+  for (auto& [name, own] : receives) {
+    std::erase_if(own.waiting, [this](const Request& request) {
+      const Set& set = sets.at(request.set);
+      if (from_any(request) || set.over.ok()) return false;
+      events.emplace_back(ErrorEvent{{request.ticket}, needs(set, request.name, request.metadata.kind)});
+      return true;
+    });
+  }
+  advance_all();
+}
+
+/// A set was made, or nobody is left there: what is at the front may have waited for that.
+void Participant::State::advance_all() {
   std::vector<std::string> names;
-  for (const auto& [name, own] : receives) {
-    if (!why_from_nobody(own.waiting.front()).ok()) names.push_back(name);
-  }
-  for (const std::string& name : names) {
-    proposals.record(kGlobalSet, ProposalKind::kDropProbe).varint(std::exchange(receives.at(name).probe, 0));
-    advance(name);
-  }
+  for (const auto& [name, own] : receives) names.push_back(name);
+  for (const std::string& name : names) advance(name);
 }
 
 /// What of them has not been proposed, in order of submission within a name; none is left.

@@ -96,6 +96,7 @@ bool Participant::State::take_set(WireReader& reader) {
   }
   events.emplace_back(SetEvent{set->number, arrange_set(id, set->ranks, config.host_of)});
   start(*set);
+  advance_all();
   return true;
 }
 

@@ -60,7 +60,7 @@ struct Participant::State {
     std::vector<uint64_t> missed;
     bool grouped = false;  ///< this rank has proposed some of it as a group
   };
-  /// Receives of one name that are not proposed yet, in order; the front one is from any rank.
+  /// Receives of one name that wait for one from any rank, which is the front one, in order.
   struct Receives {
     std::deque<Request> waiting;
     uint64_t probe = 0;  ///< by which rank 0 was asked for the sender of the front one
@@ -174,7 +174,11 @@ struct Participant::State {
 
   // participant_receives.cc: what is received from any rank, and what waits behind it.
   bool hold_receive(const Request& request);
+  bool concerns(const Receives& own, int sender) const;
+  bool is_unproposed(const std::string& name) const;
   void advance(const std::string& name);
+  void advance_all();
+  void drop_probe(Receives& own);
   void probe(Receives& own, const Request& receive);
   Status why_from_nobody(const Request& receive) const;
   bool take_probed(WireReader& reader);

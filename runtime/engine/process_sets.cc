@@ -107,7 +107,7 @@ Status ProcessSets::enter(SetId number, OpKind kind) {
   if (found == sets_.end() || (number >= kFirstPairSet && !sends)) return unknown(number);
   if (!found->second.member) return no_member(number);
   if (found->second.joined && !sends) return has_joined(number);
-  found->second.joined = joins;
+  if (joins) found->second.joined = true;
   ++found->second.in_flight;
   return {};
 }

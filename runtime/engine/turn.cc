@@ -12,7 +12,8 @@ namespace {
 
 Member& member_of(uint64_t ticket) { return *reinterpret_cast<Member*>(ticket); }
 
-/// A batch may take as long as any of its operations.
+/// A batch may take as long as any of its operations; where this rank has joined and has none, as long as the others
+/// let it.
 void allow_for(Batch& batch, const TimeLimit& limit) {
   const bool first = batch.members.empty();
   const bool longer = limit.time.count() == 0 || (batch.limit.time.count() != 0 && limit.time > batch.limit.time);
@@ -308,7 +309,6 @@ void Turn::start_batch(const BatchEvent& event) {
   for (int index = 0; index < team.team.size(); ++index) {
     if (team.team.ranks[static_cast<size_t>(index)] == metadata.root) call.root = index;
   }
-  if (batch->members.empty()) batch->limit = parts_.limit;
   parts_.recorder.agreed(*batch);
   parts_.lanes.of(event.set).submit(std::move(batch));
 }

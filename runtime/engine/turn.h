@@ -65,7 +65,6 @@ class Turn {
     Recorder& recorder;
     Answers& answers;
     Timeline& timeline;
-    TimeLimit limit;  ///< of what has none of its own
   };
   explicit Turn(Parts parts);
   ~Turn();

@@ -52,6 +52,29 @@ bool is_integer(int32_t dtype) { return dtype <= RUEDA_I64; }
 
 }  // namespace
 
+TEST_CASE("who has joined a set still receives from any of it, and nothing else enters") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    const std::vector<int32_t> both{0, 1};
+    rueda_op_options options = named("m");
+    expect_code(rueda_process_set_add(session, 2, both.data(), "both", &options.process_set), RUEDA_OK, "a set");
+    std::vector<float> values(4, static_cast<float>(rank));
+    const CTensor tensor(values, RUEDA_F32);
+    rueda_handle joined = 0, other = 0;
+    if (rank == 0) {
+      expect_code(rueda_join_async(session, &options, &joined), RUEDA_OK, "join");
+      expect_code(rueda_recv(session, tensor.get(), RUEDA_ANY_SOURCE, &options), RUEDA_OK, "receive");
+      expect(values[3] == 1, "what rank 1 sent");
+      expect_code(rueda_allreduce_async(session, tensor.get(), tensor.get(), RUEDA_SUM, &options, &other),
+                  RUEDA_INVALID_ARGUMENT, "an all-reduce after the join");
+    } else {
+      expect_code(rueda_send(session, tensor.get(), 0, &options), RUEDA_OK, "send");
+      expect_code(rueda_join_async(session, &options, &joined), RUEDA_OK, "join");
+    }
+    expect_code(rueda_wait(joined, -1), RUEDA_OK, "the join");
+    expect_code(rueda_release(joined), RUEDA_OK, "release");
+  });
+}
+
 TEST_CASE("uneven steps: sums of named, unnamed and grouped tensors go on among those that have not joined") {
   constexpr int kSize = 3;
   const bool first_rank_first = GENERATE(true, false);

@@ -112,6 +112,27 @@ TEST_CASE("a received tensor may lie in the library's memory") {
   });
 }
 
+TEST_CASE("what is received into the library's memory is told with the order of its dimensions") {
+  run_ranks(2, [](rueda_session* session, int rank) {
+    std::vector<float> values = {1, 2, 3, 4, 5, 6};
+    const std::vector<int64_t> by_columns = {1, 0};
+    CTensor tensor(rank == 0 ? values.data() : nullptr, RUEDA_F32, {2, 3});
+    tensor->order = by_columns.data();
+    const rueda_op_options options = named("w");
+    rueda_handle handle = 0;
+    const int32_t code = rank == 0 ? rueda_send_async(session, tensor.get(), 1, &options, &handle)
+                                   : rueda_recv_async(session, tensor.get(), 0, &options, &handle);
+    expect_code(code, RUEDA_OK, "enqueue");
+    expect_code(rueda_wait(handle, -1), RUEDA_OK, "wait");
+    rueda_tensor output{};
+    output.struct_size = sizeof output;
+    expect_code(rueda_output(handle, 0, &output), RUEDA_OK, "output");
+    expect(output.order != nullptr && output.order[0] == 1 && output.order[1] == 0, "the order");
+    expect(static_cast<const float*>(output.data)[5] == 6, "the values");
+    expect_code(rueda_release(handle), RUEDA_OK, "release");
+  });
+}
+
 TEST_CASE("nobody sends to itself or beyond the ranks") {
   run_ranks(2, [](rueda_session* session, int rank) {
     std::vector<float> values(3);

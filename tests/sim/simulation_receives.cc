@@ -51,6 +51,10 @@ void Simulation::bind(size_t rank, const core::SourceEvent& event) {
   ticket.request.metadata.root = event.source;
   ticket.request.set =
       number_in_job(rank, core::pair_number(static_cast<int>(rank), event.source, static_cast<int>(rank)));
+  const std::string key = key_of(ticket.request);
+  const auto& sent = records_[static_cast<size_t>(event.source)].submitted;
+  const auto found = sent.find(key);
+  if (found == sent.end() || found->second <= records_[rank].submitted[key]) fail(key + ": a source without a message");
   number(rank, event.ticket);
   release(rank, ticket.request.name);
 }

@@ -92,9 +92,10 @@ class [[nodiscard]] Handle {
     rueda_tensor tensor{};
     tensor.struct_size = sizeof tensor;
     check(rueda_output(id_, index, &tensor));
-    return Tensor(tensor.data, tensor.dtype, std::span(tensor.shape, static_cast<size_t>(tensor.dimensions)),
-                  tensor.element_bytes)
-        .on({tensor.device, tensor.device_index});
+    const auto dimensions = static_cast<size_t>(tensor.dimensions);
+    const Tensor output = Tensor(tensor.data, tensor.dtype, std::span(tensor.shape, dimensions), tensor.element_bytes)
+                              .on({tensor.device, tensor.device_index});
+    return tensor.order == nullptr ? output : output.ordered(std::span(tensor.order, dimensions));
   }
 
  private:

@@ -105,6 +105,64 @@ TEST_CASE("receives of one name keep their order, from any rank or from one") {
   CHECK(world.broken.ok());
 }
 
+TEST_CASE("a receive from any rank waits for one before it whose set is not made yet") {
+  World world(4);
+  send(world, 1, 2, "m");
+  world.up();
+  world.arbiter.plan();  // the set is made, and rank 2 has not heard of it
+  const uint64_t from_one = receive(world, 2, 1, "m");
+  const uint64_t any = receive_any(world, 2, "m");
+  world.exchange();
+  CHECK(sources(world, 2).empty());
+  send(world, 3, 2, "m");
+  world.exchange();
+  CHECK(sources(world, 2) == std::vector<int>{3});
+  std::vector<uint64_t> order;
+  for (const BatchEvent& batch : world.batches(2))
+    order.insert(order.end(), batch.tickets.begin(), batch.tickets.end());
+  CHECK(order == std::vector<uint64_t>{from_one, any});
+  CHECK(world.broken.ok());
+}
+
+TEST_CASE("a receive from a rank is not held by one from others, and fails with its sender where it is held") {
+  AgreementConfig config = World::config_of(4);
+  config.sets.push_back({1, {0, 2}, {2}, true});
+  World world(config);
+  Request any = message("m", -1);
+  any.set = 1;
+  world.submit(2, any);
+  const uint64_t free = receive(world, 2, 1, "m");  // rank 1 is no member of that set
+  send(world, 1, 2, "m");
+  world.exchange();
+  REQUIRE(world.batches(2).size() == 1);
+  CHECK(world.batches(2).front().tickets == std::vector<uint64_t>{free});
+  receive_any(world, 2, "m");
+  const uint64_t held = receive(world, 2, 3, "m");
+  world.participant(3).goodbye();
+  world.exchange();
+  REQUIRE(world.errors(2).size() == 1);
+  CHECK(world.errors(2).front().tickets == std::vector<uint64_t>{held});
+  CHECK(world.errors(2).front().status.code() == Code::kShutDown);
+  CHECK(world.broken.ok());
+}
+
+TEST_CASE("who has given up what it sent comes behind those who have not") {
+  World world(4);
+  const uint64_t given_up = send(world, 1, 2, "m");
+  world.exchange();
+  world.participant(1).abandon(given_up, "given up");
+  send(world, 3, 2, "m");
+  world.exchange();
+  for (int i = 0; i < 2; ++i) {
+    receive_any(world, 2, "m");
+    world.exchange();
+  }
+  CHECK(sources(world, 2) == std::vector<int>{3, 1});
+  REQUIRE(world.errors(2).size() == 1);
+  CHECK(world.errors(2).front().status.sentence().starts_with("given up"));
+  CHECK(world.broken.ok());
+}
+
 TEST_CASE("senders that wait take turns") {
   World world(4);
   for (int i = 0; i < 2; ++i) {
