@@ -65,22 +65,6 @@ def reduce_op(average: Optional[bool], op: Optional[int]) -> int:
     return op
 
 
-class limited:  # noqa: N801
-    """Operations that this thread enqueues meanwhile may take so many seconds, instead of RUEDA_TIMEOUT_SECONDS; infinity: as long
-    as it takes; 0: RUEDA_TIMEOUT_SECONDS."""
-
-    __slots__ = ("_seconds",)
-
-    def __init__(self, seconds: float):
-        self._seconds = seconds
-
-    def __enter__(self) -> None:
-        lib.rueda_py_limit(self._seconds)
-
-    def __exit__(self, *_: Any) -> None:
-        lib.rueda_py_limit(0.0)
-
-
 def encode_name(name: Any) -> Any:
     """The name as the library takes it; None: matched by kind and order of the calls. ValueError: no UTF-8, or a NUL in it."""
     if name is None:

@@ -98,6 +98,7 @@ class _Thread(threading.local):
 
 _thread = _Thread()
 _followed: Any = weakref.WeakKeyDictionary()  # by future
+_pathless: Any = weakref.WeakSet()  # futures of messages, and what became of them
 
 
 def _short(path: str) -> str:
@@ -137,8 +138,16 @@ def message() -> ContextManager[Begun]:
 
 def follow(future: Any, begun: Begun) -> None:
     """Operations that begin in callbacks of the future are from now on named after this one."""
-    if begun.path is not None:
+    if begun.path is None:
+        _pathless.add(future)
+    else:
         _followed[future] = _Followed(begun.path, begun.home)
+
+
+def _follow_from(parents: List[Any], child: Any, path: Optional[str], home: Optional[_Place]) -> None:
+    """The same for what was made of futures: of one without a path only where it comes from a message."""
+    if path is not None or any(parent in _pathless for parent in parents):
+        follow(child, Begun(path, None, "" if home is None else home.path or ""))
 
 
 def _next_callback(future: Any) -> Optional[str]:
@@ -149,14 +158,16 @@ def _next_callback(future: Any) -> Optional[str]:
     return known.next_callback("" if place is None or place.path is None else place.path)
 
 
-def _placed(callback: Callable[[Any], Any], path: Optional[str]) -> Callable[[Any], Any]:
+def _placed(callback: Callable[[Any], Any], path: Optional[str], parent: Any) -> Callable[[Any], Any]:
     """The callback, run in a place of this path. One without a path that runs where it was attached, in the same callback or
-    outside of all, begins operations in the order of the program: it stays in that place."""
+    outside of all, begins operations in the order of the program: it stays in that place. Not so those of messages: whether these
+    have arrived by then is chance."""
     attached, token = _thread.place, _thread.token
+    chance = parent in _pathless
 
     def run(future: Any) -> Any:
         before = _thread.place
-        if path is not None or before is not attached or _thread.token is not token:
+        if path is not None or chance or before is not attached or _thread.token is not token:
             _thread.place = _Place(path)
         try:
             return callback(future)
@@ -179,15 +190,15 @@ def install() -> None:
             return then(self, callback)  # which says what it is to be
         path = _next_callback(self)
         home = _thread.place
-        child = then(self, _placed(callback, path))
-        follow(child, Begun(path, None, "" if home is None else home.path or ""))
+        child = then(self, _placed(callback, path, self))
+        _follow_from([self], child, path, home)
         return child
 
     @functools.wraps(add_done_callback)
     def placed_done_callback(self: Any, callback: Callable[[Any], Any]) -> None:
         if not callable(callback):
             return add_done_callback(self, callback)
-        add_done_callback(self, _placed(callback, _next_callback(self)))
+        add_done_callback(self, _placed(callback, _next_callback(self), self))
 
     @functools.wraps(collect_all)
     def placed_collect_all(futures: List[Any]) -> Any:
@@ -196,7 +207,9 @@ def install() -> None:
         if paths and None not in paths:
             home = _thread.place
             path = _short("(" + ",".join(str(path) for path in paths) + ")")
-            follow(collected, Begun(path, None, "" if home is None else home.path or ""))
+            _follow_from(futures, collected, path, home)
+        else:
+            _follow_from(futures, collected, None, None)
         return collected
 
     placed_then.serves_rueda = True

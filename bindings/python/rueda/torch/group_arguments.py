@@ -82,7 +82,7 @@ def matrix(tensor: torch.Tensor, flat: Callable[[torch.Tensor], torch.Tensor]) -
 
 
 def seconds_of(*given: Any, otherwise: float) -> float:
-    """The limit of an operation, as `limited` has it. given: PyTorch's options, times, or nothing; those that set no time, as -1 ms
+    """The limit of an operation in seconds, 0 for RUEDA_TIMEOUT_SECONDS. given: PyTorch's options, times, or nothing; those that set no time, as -1 ms
     and 0, count for nothing."""
     for each in given:
         time = getattr(each, "timeout", each)

@@ -16,7 +16,7 @@ import torch.distributed.distributed_c10d as c10d
 
 from rueda import errors
 from rueda._native import lib
-from rueda.operations import RECV, SEND, limited
+from rueda.operations import RECV, SEND
 from rueda.process_sets import ProcessSet, id_of
 from rueda.session import current
 from rueda.torch.messages import start_message
@@ -54,8 +54,11 @@ def wait_for_all(name: str, process_set: ProcessSet, seconds: float) -> None:
     """
     ranks = process_set.ranks or []
     caller = ranks[0]
-    with limited(max(_LEAST_LIMIT, 4 * seconds)):
+    try:
+        lib.rueda_py_limit(max(_LEAST_LIMIT, 4 * seconds))
         late = _hear(name, process_set, seconds) if current().rank == caller else _ask(name, process_set, caller, seconds)
+    finally:
+        lib.rueda_py_limit(0.0)
     if late:
         raise errors.CollectiveTimeoutError(f"monitored_barrier: of the ranks {ranks} of this group {late} did not come within "
                                             f"{seconds:g} s of rank {caller}", lib.RUEDA_TIMEOUT)  # fmt: skip

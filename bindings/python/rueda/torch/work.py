@@ -12,8 +12,8 @@ import torch
 from torch._C._distributed_c10d import Work
 
 from rueda import errors
+from rueda._native import lib
 from rueda.handles import Handle
-from rueda.operations import limited
 from rueda.session import at_exit
 from rueda.torch import callbacks, devices, interrupts, older
 from rueda.torch.callbacks import Begun
@@ -152,7 +152,7 @@ class RuedaWork(Work):
     def __init__(self, completer: Completer, begin: Callable[[], ContextManager[Begun]],
                  start: Callable[[Optional[str]], Handle], tensors: List[torch.Tensor],
                  finish: Optional[Callable[[], None]] = None, limit: float = 0.0, senders: Sequence[int] = ()):
-        """start: enqueues it under a name. limit: seconds it may take, as `limited` has it. senders: the rank that a message comes
+        """start: enqueues it under a name. limit: seconds it may take, 0 for RUEDA_TIMEOUT_SECONDS. senders: the rank that a message comes
         from, at the latest once it is there."""
         super().__init__()
         self.begun = callbacks.UNMATCHED
@@ -166,13 +166,16 @@ class RuedaWork(Work):
         self._broken_off = False
         self._before: List["RuedaWork"] = []
         try:
-            with limited(limit), begin() as begun:
+            lib.rueda_py_limit(limit)
+            with begin() as begun:
                 self._handle = start(begun.name)
             self.begun = begun
             if finish is not None:
                 self._handle.also(lambda *_: finish())
         except (RuntimeError, ValueError) as error:
             self._error = errors.copy_of(error)
+        finally:
+            lib.rueda_py_limit(0.0)
         if older.kept is not None:
             older.kept.add(self)
             self._fill_unasked()
@@ -265,11 +268,14 @@ class RuedaWork(Work):
             self._finish()
 
     def _complete_now(self) -> None:
-        """The same, or until the thread that does has done so. Callbacks that another one attached may still run."""
-        if not self._future.done():
-            self.complete()
-            with contextlib.suppress(Exception):
-                interrupts.plain_wait(self._future)
+        """The same by a thread, which may already be at it, and waits for that, but not for callbacks: those of the program are to
+        run on none of its threads, where they would keep it, and where Ctrl-C would be theirs."""
+        if self._future.done():
+            return
+        if interrupts.claim(self._future) is not None:
+            self._completer.start(_completions.run, self._finish)
+        with contextlib.suppress(Exception):
+            interrupts.plain_wait(self._future)
 
     def break_off(self) -> None:
         """Makes the future fail, which the caller has claimed, and runs its callbacks on a thread: they may wait for other
