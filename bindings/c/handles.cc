@@ -34,6 +34,21 @@ int32_t waiting(rueda_handle handle, double seconds, Wait&& wait) {
   });
 }
 
+Status wrong_handle(rueda_handle handle, const std::string& why) {
+  return {Code::kInvalidArgument, fmt::format("handle {} {}", handle, why)};
+}
+
+/// The finished operation of this kind, of which a rank is to be told in `*rank`.
+Result<std::shared_ptr<Operation>> find_finished(rueda_handle handle, OpKind kind, const char* what,
+                                                 const int32_t* rank) {
+  Result<std::shared_ptr<Operation>> operation = find(handle);
+  if (!operation.ok()) return operation.status();
+  if (rank == nullptr) return Status(Code::kInvalidArgument, "rank is NULL");
+  if (operation.value()->kind() != kind) return wrong_handle(handle, fmt::format("is of no {}", what));
+  if (!operation.value()->done()) return wrong_handle(handle, fmt::format("is of a {} in flight; wait for it", what));
+  return operation;
+}
+
 }  // namespace
 }  // namespace rueda::core
 
@@ -53,31 +68,20 @@ int32_t rueda_abandon(rueda_handle handle, double timeout_seconds) {
 
 int32_t rueda_source(rueda_handle handle, int32_t* rank) {
   return core::guarded([&]() -> core::Status {
-    const auto operation = core::find(handle);
+    const auto operation = core::find_finished(handle, core::OpKind::kSend, "message", rank);
     if (!operation.ok()) return operation.status();
-    const auto wrong = [&](const char* why) {
-      return core::Status(core::Code::kInvalidArgument, fmt::format("handle {} {}", handle, why));
-    };
-    if (rank == nullptr) return core::Status(core::Code::kInvalidArgument, "rank is NULL");
-    if (operation.value()->kind() != core::OpKind::kSend) return wrong("is of no send or receive");
-    if (!operation.value()->done()) return wrong("is of one in flight; wait for it");
     const int known = operation.value()->members().front().request.metadata.root;
     *rank = known >= 0 ? known : operation.value()->source;
-    return *rank >= 0 ? core::Status() : wrong("is of a receive from any rank that has failed before there was one");
+    return *rank >= 0 ? core::Status()
+                      : core::wrong_handle(handle, "is of a receive that failed before anybody had sent");
   });
 }
 
 int32_t rueda_last_joined(rueda_handle handle, int32_t* rank) {
   return core::guarded([&]() -> core::Status {
-    const auto operation = core::find(handle);
+    const auto operation = core::find_finished(handle, core::OpKind::kJoin, "join", rank);
     if (!operation.ok()) return operation.status();
-    const auto wrong = [&](const char* why) {
-      return core::Status(core::Code::kInvalidArgument, fmt::format("handle {} {}", handle, why));
-    };
-    if (rank == nullptr) return core::Status(core::Code::kInvalidArgument, "rank is NULL");
-    if (operation.value()->kind() != core::OpKind::kJoin) return wrong("is of no join");
-    if (!operation.value()->done()) return wrong("is of a join in flight; wait for it");
-    if (operation.value()->last_joined < 0) return wrong("is of a join that failed");
+    if (operation.value()->last_joined < 0) return core::wrong_handle(handle, "is of a join that failed");
     *rank = operation.value()->last_joined;
     return {};
   });

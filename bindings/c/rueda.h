@@ -399,7 +399,8 @@ RUEDA_API int32_t rueda_grouped_scatter_async(rueda_session* session, size_t cou
  *
  * A receive from RUEDA_ANY_SOURCE takes what any other member of the process set sends under the name, a round trip to
  * rank 0 later; senders that wait take turns. Receives of one name keep their order where one message could be for
- * either, whatever their sets: those behind it begin once it has a sender. It fails with SHUT_DOWN when all others have shut down. INVALID_ARGUMENT: as a group. */
+ * either, whatever their sets: those behind it begin once it has a sender. It fails with SHUT_DOWN when all others have
+ * shut down. INVALID_ARGUMENT: as a group. */
 RUEDA_API int32_t rueda_send_async(rueda_session* session, const rueda_tensor* input, int32_t peer,
                                    const rueda_op_options* options, rueda_handle* handle);
 RUEDA_API int32_t rueda_recv_async(rueda_session* session, const rueda_tensor* output, int32_t peer,
