@@ -28,7 +28,7 @@ constexpr std::chrono::nanoseconds kBusyTick = std::chrono::milliseconds(100);
 constexpr std::chrono::milliseconds kLeastSleep{1};
 /// How long a lane whose stream broke waits for a verdict about the peer before it reports what it saw itself: longer
 /// than that evidence is held back.
-constexpr std::chrono::milliseconds kEvidenceLimit{1000};
+constexpr std::chrono::milliseconds kEvidenceLimit{2500};
 
 void drain(int fd) {
   uint64_t count = 0;

@@ -12,6 +12,9 @@ namespace {
 /// How long a survivor waits for the judge's verdict, which knows the cause, before its own evidence counts: a data
 /// connection ends also where a survivor has heard the verdict sooner, which on a crowded machine may be much sooner.
 constexpr std::chrono::milliseconds kVerdictGrace{800};
+/// The same of a rank on another host under a launcher. Where a host is cut off its ranks may notice first, and close
+/// what others then see end, while the launcher still counts the seconds in which it heard nothing of the host.
+constexpr std::chrono::milliseconds kLostHostGrace{2000};
 /// Where the evidence itself is the verdict: long enough for a goodbye that is already on its way to be read.
 constexpr std::chrono::milliseconds kGoodbyeGrace{20};
 
@@ -29,9 +32,15 @@ bool Faults::cut_off_by(int rank) const { return rank == upstream_ && !has_left(
 
 void Faults::observe(int rank, const std::string& how) {
   if (has_left(rank) && !cut_off_by(rank)) return;
+  const auto host = [this](int of) { return plan_.host_of[static_cast<size_t>(of)]; };
   const bool direct = judge_ == Judge::kRankZero && linked_[static_cast<size_t>(rank)] != 0;
+  const bool elsewhere = judge_ == Judge::kLauncher && host(rank) != host(plan_.rank);
   MutexLock lock(mutex_);
-  evidence_.push_back({rank, Deadline::after(direct ? kGoodbyeGrace : kVerdictGrace), how});
+  evidence_.push_back({rank,
+                       Deadline::after(direct      ? kGoodbyeGrace
+                                       : elsewhere ? kLostHostGrace
+                                                   : kVerdictGrace),
+                       how});
 }
 
 Deadline Faults::next() const {

@@ -32,6 +32,7 @@ EpochPlan plan_of(int size, int rank) {
     endpoint.host = "host" + std::to_string(r);
     endpoint.pid = 100 + r;
     plan.ranks.push_back(endpoint);
+    plan.host_of.push_back(r);
   }
   return plan;
 }
