@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/diagnosis/set_words.h"
 #include "runtime/engine/participant_state.h"
 
 namespace rueda::core {
