@@ -47,12 +47,11 @@ enum class ProposalKind : uint8_t {
   kAbandonId = 3,   ///< id, age, sentence; age: this rank's later proposals of the key
   kAbandonKey = 4,  ///< op kind (u8), name, age, sentence
   kGoodbye = 5,
-  kMakeSet = 6,    ///< (set 0) name, ranks
-  kJoin = 9,       ///< this rank proposes nothing to the set until all members have joined
-  kRemoveSet = 7,  ///< this rank uses the set no more
-  kGiveUpSet = 8,  ///< (set 0) asking, failure
-  kProbe =
-      10,  ///< (set 0) number, name, ranks: who of these has sent this rank under the name what it did not receive?
+  kMakeSet = 6,     ///< (set 0) name, ranks
+  kJoin = 9,        ///< this rank proposes nothing to the set until all members have joined
+  kRemoveSet = 7,   ///< this rank uses the set no more
+  kGiveUpSet = 8,   ///< (set 0) asking, failure
+  kProbe = 10,      ///< (set 0) number, name, ranks: who of these has an unreceived send of the name to this rank?
   kDropProbe = 11,  ///< (set 0) number
 };
 
