@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import signal
+import tempfile
 import threading
 
 import pytest
@@ -119,7 +120,8 @@ def test_horovods_helpers_do_what_theirs_do(monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(torch.amp, "GradScaler"), reason="the guide speaks of a PyTorch with torch.amp.GradScaler")
-def test_every_piece_of_code_in_the_guide_runs():
+def test_every_piece_of_code_in_the_guide_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # one makes a folder, for its reader to keep
     pieces = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.M | re.S)
     assert len(pieces) >= 9
     for piece in pieces:
