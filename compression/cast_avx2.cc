@@ -1,5 +1,5 @@
-#include "compression/cast_lanes.h"
-#include "runtime/base/lanes_avx2.h"
+#include "compression/cast_vectors.h"
+#include "runtime/base/vectors_avx2.h"
 
 namespace rueda::core {
 

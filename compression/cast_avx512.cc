@@ -1,5 +1,5 @@
-#include "compression/cast_lanes.h"
-#include "runtime/base/lanes_avx512.h"
+#include "compression/cast_vectors.h"
+#include "runtime/base/vectors_avx512.h"
 
 namespace rueda::core {
 

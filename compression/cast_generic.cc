@@ -1,5 +1,5 @@
-#include "compression/cast_lanes.h"
-#include "runtime/base/lanes_generic.h"
+#include "compression/cast_vectors.h"
+#include "runtime/base/vectors_generic.h"
 
 namespace rueda::core {
 

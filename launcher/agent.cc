@@ -25,7 +25,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/usable_cores.h"
 #include "runtime/net/interfaces.h"
-#include "runtime/rendezvous/store_relay.h"
+#include "runtime/store/store_relay.h"
 
 namespace rueda::core::launcher {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <span>
 
-#include "runtime/rendezvous/store_keys.h"
+#include "runtime/store/store_keys.h"
 
 namespace rueda::core::launcher {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "runtime/base/status.h"
-#include "runtime/rendezvous/death.h"
-#include "runtime/rendezvous/store_server.h"
+#include "runtime/store/death.h"
+#include "runtime/store/store_server.h"
 
 namespace rueda::core::launcher {
 

@@ -11,7 +11,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/net/socket_address.h"
-#include "runtime/rendezvous/store_client.h"
+#include "runtime/store/store_client.h"
 
 namespace rueda::core::launcher {
 namespace {

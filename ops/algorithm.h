@@ -16,7 +16,7 @@ struct Algorithm {
   /// Whether the row can serve the shape at all. Pure.
   bool (*fits)(const BatchShape& shape);
   /// The chunk plan for a shape that fits. Pure; `row` is filled in by the selector.
-  RowChoice (*plan)(const BatchShape& shape);
+  AlgorithmChoice (*plan)(const BatchShape& shape);
   Status (*run)(const Call& call, Mesh& mesh, Deadline deadline);
   /// Non-null for rows that may run inside a turn: posts, checks, returns, never blocks.
   Result<StepResult> (*step)(const Call& call, Mesh& mesh, StepState& state);
@@ -24,7 +24,8 @@ struct Algorithm {
   bool adasum = false;
 };
 
-/// All rows, the same on every rank of a build; an index in it is `RowChoice::row`. Plug-ins append theirs at load.
+/// All rows, the same on every rank of a build; an index in it is `AlgorithmChoice::row`. Plug-ins append theirs at
+/// load.
 std::span<const Algorithm> algorithms();
 
 }  // namespace rueda::core

@@ -21,15 +21,15 @@ struct Chunks {
 };
 
 /// The plan for `wire_bytes` cut into chunks of `chunk_bytes`: one stamp a chunk and two to spare.
-inline RowChoice plan_chunks(uint64_t wire_bytes, uint32_t chunk_bytes) {
-  RowChoice choice;
+inline AlgorithmChoice plan_chunks(uint64_t wire_bytes, uint32_t chunk_bytes) {
+  AlgorithmChoice choice;
   choice.chunk_bytes = chunk_bytes;
   choice.stamps = std::max<uint64_t>(1, (wire_bytes + chunk_bytes - 1) / chunk_bytes) + 2;
   return choice;
 }
 
 /// Whether the batch is a single chunk.
-inline bool is_one_chunk(const RowChoice& choice) { return choice.stamps <= 3; }
+inline bool is_one_chunk(const AlgorithmChoice& choice) { return choice.stamps <= 3; }
 
 struct ElementRange {
   int64_t begin;

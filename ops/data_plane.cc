@@ -12,9 +12,9 @@ namespace rueda::core {
 
 namespace {
 
-Status unknown_row(const RowChoice& choice, size_t rows) {
-  return Status(Code::kInvalidArgument,
-                "a batch names row " + std::to_string(choice.row) + " of a table of " + std::to_string(rows) + " rows");
+Status unknown_algorithm(const AlgorithmChoice& choice, size_t rows) {
+  return Status(Code::kInvalidArgument, "a batch names row " + std::to_string(choice.algorithm) + " of a table of " +
+                                            std::to_string(rows) + " rows");
 }
 
 }  // namespace
@@ -37,32 +37,32 @@ Status DataPlane::add_rows(std::span<const Algorithm> rows) {
   return {};
 }
 
-Result<RowChoice> DataPlane::select(const BatchShape& shape) const {
-  const auto choice = select_row(rows_, settings_, shape);
-  if (choice.ok() && !told_[choice.value().row].load(std::memory_order_relaxed)) tell(choice.value(), shape);
+Result<AlgorithmChoice> DataPlane::select(const BatchShape& shape) const {
+  const auto choice = select_algorithm(rows_, settings_, shape);
+  if (choice.ok() && !told_[choice.value().algorithm].load(std::memory_order_relaxed)) tell(choice.value(), shape);
   return choice;
 }
 
-void DataPlane::tell(const RowChoice& choice, const BatchShape& shape) const {
-  if (told_[choice.row].exchange(true)) return;
+void DataPlane::tell(const AlgorithmChoice& choice, const BatchShape& shape) const {
+  if (told_[choice.algorithm].exchange(true)) return;
   log(LogLevel::kInfo, "{} of {} bytes takes row {} (ranks: {}, hosts: {}; a row's first time is told)",
-      name_of(shape.kind), shape.bytes, row_name(choice.row), shape.ranks, shape.hosts);
+      name_of(shape.kind), shape.bytes, algorithm_name(choice.algorithm), shape.ranks, shape.hosts);
 }
 
-bool DataPlane::runs_inline(const RowChoice& choice) const {
-  return choice.row < rows_.size() && rows_[choice.row].step != nullptr && is_one_chunk(choice);
+bool DataPlane::runs_inline(const AlgorithmChoice& choice) const {
+  return choice.algorithm < rows_.size() && rows_[choice.algorithm].step != nullptr && is_one_chunk(choice);
 }
 
-const char* DataPlane::row_name(uint8_t row) const { return row < rows_.size() ? rows_[row].name : "unknown"; }
+const char* DataPlane::algorithm_name(uint8_t row) const { return row < rows_.size() ? rows_[row].name : "unknown"; }
 
 Result<StepResult> DataPlane::step(const Call& call, Mesh& mesh, StepState& state) {
-  if (!runs_inline(call.choice)) return unknown_row(call.choice, rows_.size());
-  return rows_[call.choice.row].step(call, mesh, state);
+  if (!runs_inline(call.choice)) return unknown_algorithm(call.choice, rows_.size());
+  return rows_[call.choice.algorithm].step(call, mesh, state);
 }
 
 Status DataPlane::run(const Call& call, Mesh& mesh, Deadline deadline) {
-  if (call.choice.row >= rows_.size()) return unknown_row(call.choice, rows_.size());
-  return rows_[call.choice.row].run(call, mesh, deadline);
+  if (call.choice.algorithm >= rows_.size()) return unknown_algorithm(call.choice, rows_.size());
+  return rows_[call.choice.algorithm].run(call, mesh, deadline);
 }
 
 std::unique_ptr<Executor> make_executor(const Settings& settings) { return std::make_unique<DataPlane>(settings); }

@@ -9,9 +9,9 @@
 
 namespace rueda::core {
 
-/// The executor over the table: names a row by `select_row`, runs it by its functions, and tells the log (at info) of
-/// each row's first choice. Immutable but for that once the epoch forms, so `select`, `runs_inline` and `row_name` may
-/// be called on any thread.
+/// The executor over the table: names a row by `select_algorithm`, runs it by its functions, and tells the log (at
+/// info) of each row's first choice. Immutable but for that once the epoch forms, so `select`, `runs_inline` and
+/// `algorithm_name` may be called on any thread.
 class DataPlane : public Executor {
  public:
   explicit DataPlane(const Settings& settings);
@@ -21,22 +21,22 @@ class DataPlane : public Executor {
   Status add_rows(std::span<const Algorithm> rows);
   std::span<const Algorithm> rows() const { return rows_; }
 
-  Result<RowChoice> select(const BatchShape& shape) const override;
-  bool runs_inline(const RowChoice& choice) const override;
-  const char* row_name(uint8_t row) const override;
+  Result<AlgorithmChoice> select(const BatchShape& shape) const override;
+  bool runs_inline(const AlgorithmChoice& choice) const override;
+  const char* algorithm_name(uint8_t row) const override;
   Result<StepResult> step(const Call& call, Mesh& mesh, StepState& state) override;
   Status run(const Call& call, Mesh& mesh, Deadline deadline) override;
 
  private:
-  void tell(const RowChoice& choice, const BatchShape& shape) const;
+  void tell(const AlgorithmChoice& choice, const BatchShape& shape) const;
 
   Settings settings_;
   std::vector<Algorithm> rows_;
   mutable std::array<std::atomic<bool>, 256> told_{};  ///< by row
 };
 
-/// The data plane of this build with the given settings. `check_forced_rows` (ops/select.h) says at init whether the
-/// rows they force exist.
+/// The data plane of this build with the given settings. `check_forced_algorithms` (ops/select.h) says at init whether
+/// the rows they force exist.
 std::unique_ptr<Executor> make_executor(const Settings& settings);
 
 }  // namespace rueda::core

@@ -50,12 +50,12 @@ Pieces Pieces::of(const Call& call, const OwnerParts& parts, size_t element_byte
   return {length, std::max<int64_t>(1, (parts.longest() + length - 1) / length), one_owner};
 }
 
-RowChoice plan_pieces(const BatchShape& shape, uint32_t chunk_bytes) {
+AlgorithmChoice plan_pieces(const BatchShape& shape, uint32_t chunk_bytes) {
   const size_t element = wire_element_bytes(shape);
   const auto piece =
       static_cast<uint32_t>(piece_length(chunk_bytes, element, shape.kind == OpKind::kReduce ? 1 : shape.ranks)) *
       element;
-  RowChoice choice = plan_chunks(wire_bytes(shape), static_cast<uint32_t>(piece));
+  AlgorithmChoice choice = plan_chunks(wire_bytes(shape), static_cast<uint32_t>(piece));
   choice.chunk_bytes = chunk_bytes;
   return choice;
 }

@@ -52,6 +52,6 @@ struct Pieces {
 };
 
 /// The plan for a shape in chunks of `chunk_bytes`, however unevenly the members share it.
-RowChoice plan_pieces(const BatchShape& shape, uint32_t chunk_bytes);
+AlgorithmChoice plan_pieces(const BatchShape& shape, uint32_t chunk_bytes);
 
 }  // namespace rueda::core

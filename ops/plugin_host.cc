@@ -30,7 +30,7 @@ void combine(int32_t dtype, int32_t op, const void* first, const void* second, v
 
 rueda_host host_with_rows() {
   rueda_host host = bare_host();
-  host.find_row = find_host_row;
+  host.find_algorithm = find_host_row;
   host.combine = combine;
   return host;
 }

@@ -19,7 +19,7 @@ constexpr uint64_t kDoublingBytes = 16 * 1024;
 /// From here on two levels, which cost two more synchronisations, save more on the network than they cost.
 constexpr uint64_t kHierarchicalBytes = 64 * 1024;
 
-const std::string* forced_row(const Settings& settings, OpKind kind) {
+const std::string* forced_algorithm(const Settings& settings, OpKind kind) {
   switch (kind) {
     case OpKind::kAllreduce: return &settings.allreduce_algorithm;
     case OpKind::kBroadcast: return &settings.broadcast_algorithm;
@@ -49,7 +49,7 @@ Status check_reduction(const BatchShape& shape) {
   return why.empty() ? Status() : Status(Code::kInvalidArgument, kind + ": " + why);
 }
 
-int find_row(std::span<const Algorithm> rows, OpKind kind, std::string_view name) {
+int find_algorithm(std::span<const Algorithm> rows, OpKind kind, std::string_view name) {
   for (size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].kind == kind && rows[i].name == name) return static_cast<int>(i);
   }
@@ -64,15 +64,15 @@ std::string names_of(std::span<const Algorithm> rows, OpKind kind) {
   return names;
 }
 
-Status no_such_row(std::span<const Algorithm> rows, OpKind kind, const std::string& name) {
+Status no_such_algorithm(std::span<const Algorithm> rows, OpKind kind, const std::string& name) {
   return Status(Code::kInvalidArgument, "RUEDA_" + std::string(kind == OpKind::kBroadcast ? "BROADCAST" : "ALLREDUCE") +
                                             "_ALGORITHM=" + name + ": there is no such " + name_of(kind) +
                                             " row; there are " + names_of(rows, kind));
 }
 
-RowChoice choose(std::span<const Algorithm> rows, int index, const BatchShape& shape) {
-  RowChoice choice = rows[static_cast<size_t>(index)].plan(shape);
-  choice.row = static_cast<uint8_t>(index);
+AlgorithmChoice choose(std::span<const Algorithm> rows, int index, const BatchShape& shape) {
+  AlgorithmChoice choice = rows[static_cast<size_t>(index)].plan(shape);
+  choice.algorithm = static_cast<uint8_t>(index);
   return choice;
 }
 
@@ -81,7 +81,8 @@ bool serves(std::span<const Algorithm> rows, int index, const BatchShape& shape,
 }
 
 /// The row to try first: the fastest where several can serve a shape. Empty: the first of the table that fits.
-std::string_view preferred_row(std::span<const Algorithm> rows, const BatchShape& shape, const Settings& settings) {
+std::string_view preferred_algorithm(std::span<const Algorithm> rows, const BatchShape& shape,
+                                     const Settings& settings) {
   if (shape.kind == OpKind::kAllgather) return kGatherByHost;  // nobody knows its size before it runs
   if (shape.kind != OpKind::kAllreduce) return {};
   if (shape.one_host) {
@@ -90,25 +91,25 @@ std::string_view preferred_row(std::span<const Algorithm> rows, const BatchShape
   }
   if (settings.hierarchical_allreduce == Choice::kForce || wire_bytes(shape) >= kHierarchicalBytes) {
     for (const std::string_view name : {kByHostNarrow, kByHost}) {
-      if (serves(rows, find_row(rows, shape.kind, name), shape, settings)) return name;
+      if (serves(rows, find_algorithm(rows, shape.kind, name), shape, settings)) return name;
     }
   }
   return wire_bytes(shape) <= kDoublingBytes ? "doubling" : "";
 }
 
-Result<RowChoice> choose_forced(std::span<const Algorithm> rows, const Settings& settings, const BatchShape& shape,
-                                const std::string& name) {
-  const int index = find_row(rows, shape.kind, name);
-  if (index < 0) return no_such_row(rows, shape.kind, name);
+Result<AlgorithmChoice> choose_forced(std::span<const Algorithm> rows, const Settings& settings,
+                                      const BatchShape& shape, const std::string& name) {
+  const int index = find_algorithm(rows, shape.kind, name);
+  if (index < 0) return no_such_algorithm(rows, shape.kind, name);
   const std::string reason = obstacle(rows[static_cast<size_t>(index)], shape, settings);
   if (reason.empty()) return choose(rows, index, shape);
   return Status(Code::kInvalidArgument, std::string(name_of(shape.kind)) + " row \"" + name + "\" " + reason);
 }
 
 Status check_forced(std::span<const Algorithm> rows, const Settings& settings, OpKind kind) {
-  const std::string& name = *forced_row(settings, kind);
-  if (name == kAuto || find_row(rows, kind, name) >= 0) return {};
-  return no_such_row(rows, kind, name);
+  const std::string& name = *forced_algorithm(settings, kind);
+  if (name == kAuto || find_algorithm(rows, kind, name) >= 0) return {};
+  return no_such_algorithm(rows, kind, name);
 }
 
 }  // namespace
@@ -135,12 +136,13 @@ std::string obstacle(const Algorithm& row, const BatchShape& shape, const Settin
          (shape.device < 0 ? "" : " in device memory");
 }
 
-Result<RowChoice> select_row(std::span<const Algorithm> rows, const Settings& settings, const BatchShape& shape) {
+Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> rows, const Settings& settings,
+                                         const BatchShape& shape) {
   RUEDA_RETURN_IF_ERROR(check_reduction(shape));
-  const std::string* forced = forced_row(settings, shape.kind);
+  const std::string* forced = forced_algorithm(settings, shape.kind);
   const bool has_choice = shape.ranks > 1 && shape.op != ReduceOp::kAdasum;
   if (forced != nullptr && *forced != kAuto && has_choice) return choose_forced(rows, settings, shape, *forced);
-  const int preferred = find_row(rows, shape.kind, preferred_row(rows, shape, settings));
+  const int preferred = find_algorithm(rows, shape.kind, preferred_algorithm(rows, shape, settings));
   if (serves(rows, preferred, shape, settings)) return choose(rows, preferred, shape);
   for (int i = 0; i < static_cast<int>(rows.size()); ++i) {
     if (serves(rows, i, shape, settings)) return choose(rows, i, shape);
@@ -151,7 +153,7 @@ Result<RowChoice> select_row(std::span<const Algorithm> rows, const Settings& se
                                         (shape.device < 0 ? "" : " in device memory"));
 }
 
-Status check_forced_rows(std::span<const Algorithm> rows, const Settings& settings) {
+Status check_forced_algorithms(std::span<const Algorithm> rows, const Settings& settings) {
   RUEDA_RETURN_IF_ERROR(check_forced(rows, settings, OpKind::kAllreduce));
   return check_forced(rows, settings, OpKind::kBroadcast);
 }

@@ -16,9 +16,10 @@ std::string obstacle(const Algorithm& row, const BatchShape& shape, const Settin
 ///
 /// kInvalidArgument: the shape cannot be reduced at all (an average of bool, an operator without kernels), or the
 /// forced row cannot serve it; the sentence names the row and why. kUnsupported: no row of the table can.
-Result<RowChoice> select_row(std::span<const Algorithm> rows, const Settings& settings, const BatchShape& shape);
+Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> rows, const Settings& settings,
+                                         const BatchShape& shape);
 
 /// For init: kInvalidArgument if the settings force a row that the table does not have; names variable, value and rows.
-Status check_forced_rows(std::span<const Algorithm> rows, const Settings& settings);
+Status check_forced_algorithms(std::span<const Algorithm> rows, const Settings& settings);
 
 }  // namespace rueda::core

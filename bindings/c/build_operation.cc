@@ -7,7 +7,7 @@
 #include "bindings/c/check_call.h"
 #include "bindings/c/copy_in.h"
 #include "bindings/c/deadline_in.h"
-#include "bindings/c/fill_members.h"
+#include "bindings/c/fill_tensors.h"
 #include "bindings/c/wrong.h"
 
 namespace rueda::core {
@@ -42,7 +42,7 @@ bool has_tensors(const OperationCall& call) {
   return call.kind != OpKind::kBarrier && call.kind != OpKind::kJoin && call.count > 0;
 }
 
-/// The device of the first tensor is the operation's: `fill_members` refuses a group on several.
+/// The device of the first tensor is the operation's: `fill_tensors` refuses a group on several.
 OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options, const DeviceTable& devices,
                       const std::shared_ptr<std::atomic<rueda_handle>>& handle) {
   OperationSpec spec;
@@ -102,7 +102,7 @@ Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>
     return wrong(
         fmt::format("{}: {} is NULL", name_of(call.kind), call.inputs == nullptr ? "the input" : "the output"));
   auto operation = std::make_shared<Operation>(engine, spec_of(call, options.value(), devices, handle), call.count);
-  RUEDA_RETURN_IF_ERROR(fill_members(*operation, devices, call, options.value()));
+  RUEDA_RETURN_IF_ERROR(fill_tensors(*operation, devices, call, options.value()));
   RUEDA_RETURN_IF_ERROR(operation->mark_inputs());
   return operation;
 }

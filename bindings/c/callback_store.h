@@ -1,6 +1,6 @@
 #pragma once
 #include "bindings/c/rueda.h"
-#include "runtime/rendezvous/store.h"
+#include "runtime/store/store.h"
 
 namespace rueda::core {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "runtime/engine/messages.h"
+#include "runtime/agreement/messages.h"
 
 namespace rueda::core {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "bindings/c/plugins.h"
 #include "runtime/base/knob_values.h"
-#include "runtime/engine/placement.h"
+#include "runtime/engine/core_claim.h"
 
 namespace rueda::core {
 namespace {

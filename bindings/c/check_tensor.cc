@@ -146,16 +146,16 @@ namespace {
 struct Memory {
   const std::byte* begin;
   const std::byte* end;
-  size_t member;
+  size_t tensor;
   bool written;
 };
 
-void add_memory(const Member& member, size_t index, std::vector<Memory>& all) {
-  const size_t element = size_of(member.request.metadata.dtype);
-  const std::byte* const in = member.slice.in;
-  const std::byte* const out = member.slice.out;
-  const std::byte* const in_end = in == nullptr ? in : in + static_cast<size_t>(member.slice.count) * element;
-  const std::byte* const out_end = out == nullptr ? out : out + static_cast<size_t>(member.output_count()) * element;
+void add_memory(const TensorPart& tensor, size_t index, std::vector<Memory>& all) {
+  const size_t element = size_of(tensor.request.metadata.dtype);
+  const std::byte* const in = tensor.slice.in;
+  const std::byte* const out = tensor.slice.out;
+  const std::byte* const in_end = in == nullptr ? in : in + static_cast<size_t>(tensor.slice.count) * element;
+  const std::byte* const out_end = out == nullptr ? out : out + static_cast<size_t>(tensor.output_count()) * element;
   const bool in_place = in < out_end && out < in_end;
   if (in_place) return all.push_back({std::min(in, out), std::max(in_end, out_end), index, true});
   if (in < in_end) all.push_back({in, in_end, index, false});
@@ -164,10 +164,10 @@ void add_memory(const Member& member, size_t index, std::vector<Memory>& all) {
 
 }  // namespace
 
-Status check_apart(const std::vector<Member>& members) {
+Status check_apart(const std::vector<TensorPart>& tensors) {
   std::vector<Memory> all;
-  all.reserve(2 * members.size());
-  for (size_t index = 0; index < members.size(); ++index) add_memory(members[index], index, all);
+  all.reserve(2 * tensors.size());
+  for (size_t index = 0; index < tensors.size(); ++index) add_memory(tensors[index], index, all);
   std::sort(all.begin(), all.end(), [](const Memory& a, const Memory& b) { return a.begin < b.begin; });
   const Memory* longest = nullptr;          // of what began before
   const Memory* longest_written = nullptr;  // likewise
@@ -175,9 +175,9 @@ Status check_apart(const std::vector<Member>& members) {
     const Memory* const before = each.written ? longest : longest_written;
     if (before != nullptr && each.begin < before->end) {
       return wrong_tensor("output",
-                          fmt::format("members {} and {} of the group lie in the same memory, and one of them "
+                          fmt::format("tensors {} and {} of the group lie in the same memory, and one of them "
                                       "is written there",
-                                      std::min(before->member, each.member), std::max(before->member, each.member)));
+                                      std::min(before->tensor, each.tensor), std::max(before->tensor, each.tensor)));
     }
     if (longest == nullptr || each.end > longest->end) longest = &each;
     if (each.written && (longest_written == nullptr || each.end > longest_written->end)) longest_written = &each;

@@ -32,7 +32,7 @@ Status check_output(const CheckedTensor& input, const CheckedTensor& output, std
 /// kInvalidArgument unless the output begins at `place` (where in the input it may lie) or is disjoint from the input.
 Status check_overlap(const CheckedTensor& input, const CheckedTensor& output, const std::byte* place);
 
-/// The members of a group: no result lies in memory of another member's. kInvalidArgument: names both.
-Status check_apart(const std::vector<Member>& members);
+/// The tensors of a group: no result may lie in another tensor's memory. kInvalidArgument: names both.
+Status check_apart(const std::vector<TensorPart>& tensors);
 
 }  // namespace rueda::core

@@ -38,11 +38,11 @@ Status received_splits(const Operation& operation, int64_t* splits, size_t capac
   if (!operation.done()) return Status(Code::kInvalidArgument, "the operation is still in flight");
   RUEDA_RETURN_IF_ERROR(operation.status());
   *count = 0;
-  for (const Member& member : operation.members()) *count += member.received.size();
+  for (const TensorPart& tensor : operation.tensors()) *count += tensor.received.size();
   if (*count > capacity) return {};
   if (*count > 0 && splits == nullptr) return Status(Code::kInvalidArgument, "splits is NULL");
-  for (const Member& member : operation.members()) {
-    splits = std::copy(member.received.begin(), member.received.end(), splits);
+  for (const TensorPart& tensor : operation.tensors()) {
+    splits = std::copy(tensor.received.begin(), tensor.received.end(), splits);
   }
   return {};
 }

@@ -29,7 +29,7 @@ Result<int64_t> row_elements(const Metadata& metadata) {
   return row;
 }
 
-Status take_splits(Member& member, std::span<const int64_t> splits, int64_t rows) {
+Status take_splits(TensorPart& tensor, std::span<const int64_t> splits, int64_t rows) {
   int64_t left = rows;
   for (size_t i = 0; i < splits.size(); ++i) {
     if (splits[i] < 0 || splits[i] > left) {
@@ -38,54 +38,54 @@ Status take_splits(Member& member, std::span<const int64_t> splits, int64_t rows
     left -= splits[i];
   }
   if (left != 0) return wrong(fmt::format("splits: they add up to {}, the input has {} rows", rows - left, rows));
-  member.parts.assign(splits.begin(), splits.end());
+  tensor.parts.assign(splits.begin(), splits.end());
   return {};
 }
 
-Status split_evenly(Member& member, int64_t rows, int size) {
-  if (member.request.metadata.kind == OpKind::kAlltoall && rows % size != 0) {
+Status split_evenly(TensorPart& tensor, int64_t rows, int size) {
+  if (tensor.request.metadata.kind == OpKind::kAlltoall && rows % size != 0) {
     return wrong(fmt::format("splits: without them {} rows must be a multiple of the {} ranks", rows, size));
   }
-  for (int place = 0; place < size; ++place) member.parts.push_back(rows_of(rows, 1, size, place).length());
+  for (int place = 0; place < size; ++place) tensor.parts.push_back(rows_of(rows, 1, size, place).length());
   return {};
 }
 
-Status fill_parts(Member& member, const OperationCall& call, SetPlace set, size_t index, int64_t rows) {
-  const OpKind kind = member.request.metadata.kind;
+Status fill_parts(TensorPart& tensor, const OperationCall& call, SetPlace set, size_t index, int64_t rows) {
+  const OpKind kind = tensor.request.metadata.kind;
   if (kind == OpKind::kAllgather || kind == OpKind::kGather) {
-    member.parts = {rows};
-  } else if (kind == OpKind::kAlltoall || call.root == member.operation->engine().plan().rank) {
+    tensor.parts = {rows};
+  } else if (kind == OpKind::kAlltoall || call.root == tensor.operation->engine().plan().rank) {
     const int64_t* const splits = call.splits != nullptr ? call.splits[index] : nullptr;
     const auto size = static_cast<size_t>(set.size);
-    RUEDA_RETURN_IF_ERROR(splits != nullptr ? take_splits(member, {splits, size}, rows)
-                                            : split_evenly(member, rows, set.size));
+    RUEDA_RETURN_IF_ERROR(splits != nullptr ? take_splits(tensor, {splits, size}, rows)
+                                            : split_evenly(tensor, rows, set.size));
   }
-  member.slice.parts = member.parts.data();
+  tensor.slice.parts = tensor.parts.data();
   return {};
 }
 
 }  // namespace
 
-Status fill_exchange(Member& member, const OperationCall& call, SetPlace set, size_t index, const CheckedTensor& input,
-                     const CheckedTensor* output) {
-  Metadata& metadata = member.request.metadata;
+Status fill_exchange(TensorPart& tensor, const OperationCall& call, SetPlace set, size_t index,
+                     const CheckedTensor& input, const CheckedTensor* output) {
+  Metadata& metadata = tensor.request.metadata;
   if (metadata.dimensions().empty()) {
     return wrong(fmt::format("input: {} moves rows of dimension 0; the tensor has no dimensions", name_of(call.kind)));
   }
   const Result<int64_t> row = row_elements(metadata);
   if (!row.ok()) return row.status();
-  member.slice.row = row.value();
-  RUEDA_RETURN_IF_ERROR(fill_parts(member, call, set, index, std::exchange(metadata.shape[0], 0)));
-  member.output = std::make_unique<OutputShape>(OutputShape{metadata.shape, 0});
-  if (call.kind == OpKind::kGather && call.root != member.operation->engine().plan().rank) return {};
-  member.arrives = true;
+  tensor.slice.row = row.value();
+  RUEDA_RETURN_IF_ERROR(fill_parts(tensor, call, set, index, std::exchange(metadata.shape[0], 0)));
+  tensor.output = std::make_unique<OutputShape>(OutputShape{metadata.shape, 0});
+  if (call.kind == OpKind::kGather && call.root != tensor.operation->engine().plan().rank) return {};
+  tensor.arrives = true;
   if (output == nullptr) return {};
   std::vector<int64_t> shape = metadata.shape;
   if (output->tensor.dimensions > 0) shape[0] = output->tensor.shape[0];
   RUEDA_RETURN_IF_ERROR(check_output(input, *output, std::span(shape).first(metadata.dimensions().size())));
   RUEDA_RETURN_IF_ERROR(check_overlap(input, *output, nullptr));
-  member.slice.out = static_cast<std::byte*>(output->tensor.data);
-  *member.output = OutputShape{std::move(shape), output->count};
+  tensor.slice.out = static_cast<std::byte*>(output->tensor.data);
+  *tensor.output = OutputShape{std::move(shape), output->count};
   return {};
 }
 

@@ -10,10 +10,10 @@ struct SetPlace {
   int place = 0;
 };
 
-/// Fills a member of an operation that exchanges rows, whose request and input have been filled: the rows for each
+/// Fills a tensor of an operation that exchanges rows, whose request and input have been filled: the rows for each
 /// rank, and where the rows of the others may go. `output` is null where the caller gave none. kInvalidArgument: no
 /// dimension 0, splits, an output of another kind or one that overlaps the input.
-Status fill_exchange(Member& member, const OperationCall& call, SetPlace set, size_t index, const CheckedTensor& input,
-                     const CheckedTensor* output);
+Status fill_exchange(TensorPart& tensor, const OperationCall& call, SetPlace set, size_t index,
+                     const CheckedTensor& input, const CheckedTensor* output);
 
 }  // namespace rueda::core

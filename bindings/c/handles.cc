@@ -70,7 +70,7 @@ int32_t rueda_source(rueda_handle handle, int32_t* rank) {
   return core::guarded([&]() -> core::Status {
     const auto operation = core::find_finished(handle, core::OpKind::kSend, "message", rank);
     if (!operation.ok()) return operation.status();
-    const int known = operation.value()->members().front().request.metadata.root;
+    const int known = operation.value()->tensors().front().request.metadata.root;
     *rank = known >= 0 ? known : operation.value()->source;
     return *rank >= 0 ? core::Status()
                       : core::wrong_handle(handle, "is of a receive that failed before anybody had sent");
@@ -127,19 +127,19 @@ int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
     if (given < sizeof given) return core::Status(core::Code::kInvalidArgument, "output->struct_size is not set");
     if (!operation.done()) return core::Status(core::Code::kInvalidArgument, "the operation is still in flight");
     if (!operation.status().ok()) return operation.status();
-    if (index >= operation.members().size()) {
+    if (index >= operation.tensors().size()) {
       return core::Status(core::Code::kInvalidArgument,
-                          fmt::format("output {} of an operation that has {}", index, operation.members().size()));
+                          fmt::format("output {} of an operation that has {}", index, operation.tensors().size()));
     }
-    const core::Member& member = operation.members()[index];
-    const core::Metadata& metadata = member.request.metadata;
+    const core::TensorPart& part = operation.tensors()[index];
+    const core::Metadata& metadata = part.request.metadata;
     rueda_tensor tensor{};
     tensor.struct_size = std::min(given, sizeof tensor);
-    tensor.data = member.slice.out;
+    tensor.data = part.slice.out;
     tensor.dtype = static_cast<int32_t>(metadata.dtype);
-    tensor.dimensions = static_cast<int32_t>(member.output_shape().size());
-    tensor.shape = member.output_shape().data();
-    tensor.order = member.order.empty() ? nullptr : member.order.data();
+    tensor.dimensions = static_cast<int32_t>(part.output_shape().size());
+    tensor.shape = part.output_shape().data();
+    tensor.order = part.order.empty() ? nullptr : part.order.data();
     tensor.device = operation.spec().device->kind;
     tensor.device_index = operation.spec().device_index;
     if (metadata.dtype == core::Dtype::kOpaque) tensor.element_bytes = metadata.element_bytes();

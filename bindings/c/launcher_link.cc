@@ -1,7 +1,7 @@
 #include "bindings/c/launcher_link.h"
 
-#include "runtime/rendezvous/death.h"
-#include "runtime/rendezvous/store_keys.h"
+#include "runtime/store/death.h"
+#include "runtime/store/store_keys.h"
 
 namespace rueda::core {
 namespace {

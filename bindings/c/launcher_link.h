@@ -3,7 +3,7 @@
 
 #include "runtime/engine/dump_source.h"
 #include "runtime/engine/verdict_source.h"
-#include "runtime/rendezvous/store_client.h"
+#include "runtime/store/store_client.h"
 
 namespace rueda::core {
 

@@ -24,13 +24,13 @@
 #include "runtime/base/log.h"
 #include "runtime/base/rank_ranges.h"
 #include "runtime/base/unread_variables.h"
-#include "runtime/engine/placement.h"
-#include "runtime/rendezvous/fabric_store.h"
+#include "runtime/engine/core_claim.h"
 #include "runtime/rendezvous/form.h"
 #include "runtime/rendezvous/identity.h"
 #include "runtime/rendezvous/open_store.h"
-#include "runtime/rendezvous/store_client.h"
-#include "runtime/rendezvous/store_keys.h"
+#include "runtime/store/fabric_store.h"
+#include "runtime/store/store_client.h"
+#include "runtime/store/store_keys.h"
 
 namespace rueda::core {
 namespace {
@@ -118,7 +118,7 @@ Result<std::unique_ptr<DataPlane>> make_data_plane(const Settings& settings, con
 
 Status check_rows(const Settings& settings, const Plugins& plugins) {
   const Result<std::unique_ptr<DataPlane>> plane = make_data_plane(settings, plugins);
-  return plane.ok() ? check_forced_rows(plane.value()->rows(), settings) : plane.status();
+  return plane.ok() ? check_forced_algorithms(plane.value()->rows(), settings) : plane.status();
 }
 
 /// The same for the same sets, whatever the order of their ranks: "ranks 0-2; ranks 1-2".

@@ -7,7 +7,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/engine/device_table.h"
 #include "runtime/engine/engine.h"
-#include "runtime/rendezvous/store.h"
+#include "runtime/store/store.h"
 
 /// What a `rueda_session*` points to. The shell outlives its shutdown (it is small and never freed), so that a late
 /// call gets an error instead of freed memory. Any thread.

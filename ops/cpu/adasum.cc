@@ -210,7 +210,7 @@ bool fits(const BatchShape& shape) {
   return shape.op == ReduceOp::kAdasum && is_float(shape.dtype) && shape.device < 0 && shape.ranks > 1;
 }
 
-RowChoice all_phases(RowChoice one, int ranks) {
+AlgorithmChoice all_phases(AlgorithmChoice one, int ranks) {
   one.stamps *= static_cast<uint64_t>(phases_of(ranks));
   return one;
 }
@@ -220,8 +220,10 @@ RowChoice all_phases(RowChoice one, int ranks) {
 bool shm_adasum_fits(const BatchShape& shape) { return fits(shape) && shm_fits(shape); }
 bool direct_adasum_fits(const BatchShape& shape) { return fits(shape); }
 
-RowChoice shm_adasum_plan(const BatchShape& shape) { return all_phases(shm_exchange_plan(shape), shape.ranks); }
-RowChoice direct_adasum_plan(const BatchShape& shape) { return all_phases(direct_exchange_plan(shape), shape.ranks); }
+AlgorithmChoice shm_adasum_plan(const BatchShape& shape) { return all_phases(shm_exchange_plan(shape), shape.ranks); }
+AlgorithmChoice direct_adasum_plan(const BatchShape& shape) {
+  return all_phases(direct_exchange_plan(shape), shape.ranks);
+}
 
 Status shm_adasum(const Call& call, Mesh& mesh, Deadline deadline) {
   return run_over(call, ByteExchange(call, mesh, deadline, phases_of(call.team->size()), shm_exchange));

@@ -31,7 +31,7 @@ Status direct_adasum(const Call& call, Mesh& mesh, Deadline deadline);
 Status local_adasum(const Call& call, Mesh& mesh, Deadline deadline);
 bool shm_adasum_fits(const BatchShape& shape);
 bool direct_adasum_fits(const BatchShape& shape);
-RowChoice shm_adasum_plan(const BatchShape& shape);
-RowChoice direct_adasum_plan(const BatchShape& shape);
+AlgorithmChoice shm_adasum_plan(const BatchShape& shape);
+AlgorithmChoice direct_adasum_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

@@ -130,7 +130,7 @@ class TreeRun {
 
 bool broadcast_tree_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
-RowChoice broadcast_tree_plan(const BatchShape& shape) { return plan_chunks(wire_bytes(shape), kTreeChunkBytes); }
+AlgorithmChoice broadcast_tree_plan(const BatchShape& shape) { return plan_chunks(wire_bytes(shape), kTreeChunkBytes); }
 
 Status broadcast_tree(const Call& call, Mesh& mesh, Deadline deadline) { return TreeRun(call, mesh, deadline).run(); }
 

@@ -21,6 +21,6 @@ namespace rueda::core {
 /// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
 Status broadcast_tree(const Call& call, Mesh& mesh, Deadline deadline);
 bool broadcast_tree_fits(const BatchShape& shape);
-RowChoice broadcast_tree_plan(const BatchShape& shape);
+AlgorithmChoice broadcast_tree_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

@@ -6,8 +6,8 @@ namespace rueda::core {
 
 bool channel_barrier_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
-RowChoice channel_barrier_plan(const BatchShape&) {
-  RowChoice choice;
+AlgorithmChoice channel_barrier_plan(const BatchShape&) {
+  AlgorithmChoice choice;
   choice.stamps = 3;
   return choice;
 }

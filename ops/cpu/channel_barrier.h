@@ -13,6 +13,6 @@ namespace rueda::core {
 /// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
 Status channel_barrier(const Call& call, Mesh& mesh, Deadline deadline);
 bool channel_barrier_fits(const BatchShape& shape);
-RowChoice channel_barrier_plan(const BatchShape& shape);
+AlgorithmChoice channel_barrier_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

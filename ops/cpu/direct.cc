@@ -171,7 +171,7 @@ class DirectRun {
 
 bool direct_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
-RowChoice direct_plan(const BatchShape& shape) {
+AlgorithmChoice direct_plan(const BatchShape& shape) {
   const uint32_t chunk = std::min(kMostChunkBytes, kSliceBytes * static_cast<uint32_t>(shape.ranks));
   return plan_chunks(wire_bytes(shape), chunk);
 }

@@ -23,6 +23,6 @@ namespace rueda::core {
 /// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
 Status direct(const Call& call, Mesh& mesh, Deadline deadline);
 bool direct_fits(const BatchShape& shape);
-RowChoice direct_plan(const BatchShape& shape);
+AlgorithmChoice direct_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

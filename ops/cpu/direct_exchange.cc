@@ -106,8 +106,8 @@ class DirectExchange {
 
 bool direct_exchange_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
-RowChoice direct_exchange_plan(const BatchShape&) {
-  RowChoice choice;
+AlgorithmChoice direct_exchange_plan(const BatchShape&) {
+  AlgorithmChoice choice;
   choice.stamps = 3;
   return choice;
 }

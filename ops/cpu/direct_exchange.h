@@ -15,6 +15,6 @@ namespace rueda::core {
 /// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
 Status direct_exchange(const Call& call, Mesh& mesh, Deadline deadline);
 bool direct_exchange_fits(const BatchShape& shape);
-RowChoice direct_exchange_plan(const BatchShape& shape);
+AlgorithmChoice direct_exchange_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

@@ -96,7 +96,7 @@ class DirectReduceScatter {
 
 bool direct_reducescatter_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
-RowChoice direct_reducescatter_plan(const BatchShape& shape) {
+AlgorithmChoice direct_reducescatter_plan(const BatchShape& shape) {
   if (shape.kind == OpKind::kReduce) return plan_pieces(shape, kOneOwnerBytes);
   return plan_pieces(shape, std::min(kMostPiecesBytes, kPieceBytes * static_cast<uint32_t>(shape.ranks)));
 }

@@ -12,6 +12,6 @@ namespace rueda::core {
 /// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
 Status direct_reducescatter(const Call& call, Mesh& mesh, Deadline deadline);
 bool direct_reducescatter_fits(const BatchShape& shape);
-RowChoice direct_reducescatter_plan(const BatchShape& shape);
+AlgorithmChoice direct_reducescatter_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

@@ -126,7 +126,7 @@ class DoublingRun {
 
 bool doubling_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
-RowChoice doubling_plan(const BatchShape& shape) { return plan_chunks(wire_bytes(shape), kDoublingChunkBytes); }
+AlgorithmChoice doubling_plan(const BatchShape& shape) { return plan_chunks(wire_bytes(shape), kDoublingChunkBytes); }
 
 Status doubling(const Call& call, Mesh& mesh, Deadline deadline) {
   if (!partials_serve(call)) return direct(call, mesh, deadline);

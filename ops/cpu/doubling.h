@@ -23,6 +23,6 @@ namespace rueda::core {
 /// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
 Status doubling(const Call& call, Mesh& mesh, Deadline deadline);
 bool doubling_fits(const BatchShape& shape);
-RowChoice doubling_plan(const BatchShape& shape);
+AlgorithmChoice doubling_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

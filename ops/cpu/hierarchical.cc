@@ -253,7 +253,7 @@ bool hierarchical_narrow_fits(const BatchShape& shape) {
   return hierarchical_fits(shape) && sums && is_float(shape.dtype) && wire_element_bytes(shape) == 2;
 }
 
-RowChoice hierarchical_plan(const BatchShape& shape) {
+AlgorithmChoice hierarchical_plan(const BatchShape& shape) {
   return plan_chunks(wire_bytes(shape), static_cast<uint32_t>(shape.slot_bytes));
 }
 

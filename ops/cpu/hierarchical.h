@@ -29,6 +29,6 @@ Status hierarchical(const Call& call, Mesh& mesh, Deadline deadline);
 bool hierarchical_fits(const BatchShape& shape);
 Status hierarchical_narrow(const Call& call, Mesh& mesh, Deadline deadline);
 bool hierarchical_narrow_fits(const BatchShape& shape);
-RowChoice hierarchical_plan(const BatchShape& shape);
+AlgorithmChoice hierarchical_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

@@ -19,7 +19,7 @@ constexpr uint32_t kInlineBytes = 256 * 1024;
 
 bool local_fits(const BatchShape& shape) { return shape.ranks == 1 && shape.device < 0; }
 
-RowChoice local_plan(const BatchShape& shape) { return plan_chunks(shape.bytes, kInlineBytes); }
+AlgorithmChoice local_plan(const BatchShape& shape) { return plan_chunks(shape.bytes, kInlineBytes); }
 
 Status local_allreduce(const Call& call, Mesh&, Deadline) {
   const Packing packing(call);

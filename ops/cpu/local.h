@@ -10,6 +10,6 @@ Status local_broadcast(const Call& call, Mesh& mesh, Deadline deadline);
 Status local_exchange(const Call& call, Mesh& mesh, Deadline deadline);
 Status local_barrier(const Call& call, Mesh& mesh, Deadline deadline);
 bool local_fits(const BatchShape& shape);
-RowChoice local_plan(const BatchShape& shape);
+AlgorithmChoice local_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

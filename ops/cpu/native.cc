@@ -122,7 +122,7 @@ Status native_broadcast(const Call& call, Mesh& mesh, Deadline deadline) {
 
 bool native_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
-RowChoice native_plan(const BatchShape& shape) { return plan_chunks(wire_bytes(shape), kNativeChunkBytes); }
+AlgorithmChoice native_plan(const BatchShape& shape) { return plan_chunks(wire_bytes(shape), kNativeChunkBytes); }
 
 constexpr std::array kNativeRows = {
     Algorithm{"native", OpKind::kAllreduce, false, native_fits, native_plan, native_allreduce, nullptr},

@@ -134,7 +134,7 @@ class RingRun {
 
 bool ring_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
-RowChoice ring_plan(const BatchShape& shape) {
+AlgorithmChoice ring_plan(const BatchShape& shape) {
   const uint32_t chunk = std::min(kMostRingChunkBytes, kPartBytes * static_cast<uint32_t>(shape.ranks));
   return plan_chunks(wire_bytes(shape), chunk);
 }

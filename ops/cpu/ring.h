@@ -22,6 +22,6 @@ namespace rueda::core {
 /// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
 Status ring(const Call& call, Mesh& mesh, Deadline deadline);
 bool ring_fits(const BatchShape& shape);
-RowChoice ring_plan(const BatchShape& shape);
+AlgorithmChoice ring_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

@@ -14,8 +14,8 @@ enum BarrierPhase { kArrive, kAllIn };
 
 bool shm_barrier_fits(const BatchShape& shape) { return shm_fits(shape); }
 
-RowChoice shm_barrier_plan(const BatchShape&) {
-  RowChoice choice;
+AlgorithmChoice shm_barrier_plan(const BatchShape&) {
+  AlgorithmChoice choice;
   choice.stamps = 3;
   return choice;
 }

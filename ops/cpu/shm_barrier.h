@@ -9,6 +9,6 @@ Result<StepResult> shm_barrier_step(const Call& call, Mesh& mesh, StepState& sta
 /// Blocks the lane until all ranks have come. kPeerLost: the epoch is over. kTimeout: the same.
 Status shm_barrier(const Call& call, Mesh& mesh, Deadline deadline);
 bool shm_barrier_fits(const BatchShape& shape);
-RowChoice shm_barrier_plan(const BatchShape& shape);
+AlgorithmChoice shm_barrier_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

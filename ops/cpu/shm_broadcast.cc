@@ -67,7 +67,7 @@ StepResult Broadcast::collect(int64_t chunk) {
 
 bool shm_broadcast_fits(const BatchShape& shape) { return shm_fits(shape); }
 
-RowChoice shm_broadcast_plan(const BatchShape& shape) {
+AlgorithmChoice shm_broadcast_plan(const BatchShape& shape) {
   return plan_chunks(shape.bytes, static_cast<uint32_t>(shape.slot_bytes));
 }
 

@@ -13,6 +13,6 @@ Status shm_broadcast(const Call& call, Mesh& mesh, Deadline deadline);
 /// A batch of one chunk, without blocking.
 Result<StepResult> shm_broadcast_step(const Call& call, Mesh& mesh, StepState& state);
 bool shm_broadcast_fits(const BatchShape& shape);
-RowChoice shm_broadcast_plan(const BatchShape& shape);
+AlgorithmChoice shm_broadcast_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

@@ -184,8 +184,8 @@ void ShmExchange::copy_out(int sender, size_t chunk) {
 
 bool shm_exchange_fits(const BatchShape& shape) { return shm_fits(shape); }
 
-RowChoice shm_exchange_plan(const BatchShape& shape) {
-  RowChoice choice;
+AlgorithmChoice shm_exchange_plan(const BatchShape& shape) {
+  AlgorithmChoice choice;
   choice.chunk_bytes = static_cast<uint32_t>(shape.slot_bytes);
   choice.stamps = kLongestStreamBytes / shape.slot_bytes;
   return choice;

@@ -16,6 +16,6 @@ namespace rueda::core {
 /// Blocks the lane. kPeerLost: the epoch is over. kTimeout: the same, and some peer may still be running.
 Status shm_exchange(const Call& call, Mesh& mesh, Deadline deadline);
 bool shm_exchange_fits(const BatchShape& shape);
-RowChoice shm_exchange_plan(const BatchShape& shape);
+AlgorithmChoice shm_exchange_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

@@ -56,7 +56,9 @@ bool collect(const Call& call, const Packing& packing, LaneView& view) {
 
 bool shm_one_shot_fits(const BatchShape& shape) { return shm_fits(shape) && wire_bytes(shape) <= shape.slot_bytes; }
 
-RowChoice shm_one_shot_plan(const BatchShape& shape) { return plan_chunks(0, static_cast<uint32_t>(shape.slot_bytes)); }
+AlgorithmChoice shm_one_shot_plan(const BatchShape& shape) {
+  return plan_chunks(0, static_cast<uint32_t>(shape.slot_bytes));
+}
 
 Result<StepResult> shm_one_shot_step(const Call& call, Mesh& mesh, StepState& state) {
   const Packing packing(call);

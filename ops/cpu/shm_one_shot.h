@@ -16,6 +16,6 @@ Result<StepResult> shm_one_shot_step(const Call& call, Mesh& mesh, StepState& st
 Status shm_one_shot(const Call& call, Mesh& mesh, Deadline deadline);
 /// One host, and no more bytes than an input slot holds.
 bool shm_one_shot_fits(const BatchShape& shape);
-RowChoice shm_one_shot_plan(const BatchShape& shape);
+AlgorithmChoice shm_one_shot_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

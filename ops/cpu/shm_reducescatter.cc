@@ -92,7 +92,7 @@ enum ScatterPhase { kScatterPost, kScatterFold };
 
 bool shm_reducescatter_fits(const BatchShape& shape) { return shm_fits(shape); }
 
-RowChoice shm_reducescatter_plan(const BatchShape& shape) {
+AlgorithmChoice shm_reducescatter_plan(const BatchShape& shape) {
   return plan_pieces(shape, static_cast<uint32_t>(shape.slot_bytes));
 }
 

@@ -18,6 +18,6 @@ Status shm_reducescatter(const Call& call, Mesh& mesh, Deadline deadline);
 /// A batch of one chunk, without blocking.
 Result<StepResult> shm_reducescatter_step(const Call& call, Mesh& mesh, StepState& state);
 bool shm_reducescatter_fits(const BatchShape& shape);
-RowChoice shm_reducescatter_plan(const BatchShape& shape);
+AlgorithmChoice shm_reducescatter_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

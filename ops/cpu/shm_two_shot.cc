@@ -174,7 +174,7 @@ Status TwoShot::unpack(int64_t chunk) {
 
 bool shm_two_shot_fits(const BatchShape& shape) { return shm_fits(shape); }
 
-RowChoice shm_two_shot_plan(const BatchShape& shape) {
+AlgorithmChoice shm_two_shot_plan(const BatchShape& shape) {
   const uint64_t bytes = wire_bytes(shape);
   const uint64_t slot = shape.slot_bytes;
   const uint64_t share = (bytes / kChunksInFlight + 4095) / 4096 * 4096;

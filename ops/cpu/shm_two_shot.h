@@ -17,6 +17,6 @@ namespace rueda::core {
 /// kPeerLost: the epoch is over. kTimeout: the same, and some peer may still be running.
 Status shm_two_shot(const Call& call, Mesh& mesh, Deadline deadline);
 bool shm_two_shot_fits(const BatchShape& shape);
-RowChoice shm_two_shot_plan(const BatchShape& shape);
+AlgorithmChoice shm_two_shot_plan(const BatchShape& shape);
 
 }  // namespace rueda::core

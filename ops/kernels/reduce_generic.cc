@@ -1,5 +1,5 @@
-#include "ops/kernels/fold_lanes.h"
-#include "runtime/base/lanes_generic.h"
+#include "ops/kernels/fold_vectors.h"
+#include "runtime/base/vectors_generic.h"
 
 namespace rueda::core {
 

@@ -79,7 +79,7 @@ class MpiSource : public core::FabricSource {
 std::vector<Algorithm> named_rows(const rueda_host* host) {
   std::vector<Algorithm> rows;
   for (const OpKind kind : {OpKind::kAllreduce, OpKind::kBroadcast}) {
-    const Algorithm* row = host->find_row(static_cast<int32_t>(kind), "native");
+    const Algorithm* row = host->find_algorithm(static_cast<int32_t>(kind), "native");
     if (row == nullptr) continue;
     rows.push_back(*row);
     rows.back().name = "mpi_native";

@@ -7,8 +7,8 @@
 
 namespace rueda::core {
 
-/// The host's table without rows: memory, clock, log, abort, and a `find_row` that finds none. Enough to look at a
-/// plug-in; `plugin_host` of ops has the rows.
+/// The host's table without rows: memory, clock, log, abort, and a `find_algorithm` that finds none. Enough to look at
+/// a plug-in; `plugin_host` of ops has the rows.
 rueda_host bare_host();
 
 /// Opens the library at `path` for as long as the process lives and asks for its table; again and again gives the same.

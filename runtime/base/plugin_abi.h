@@ -33,9 +33,9 @@ struct rueda_host {
   int32_t (*aborted)(const rueda::core::Abort* abort);
   /// A row of the host's own table by kind (OpKind) and name, to run over other channels; null: there is none. Those
   /// that need a library's collectives, which no table of the host has, are called "native".
-  const rueda::core::Algorithm* (*find_row)(int32_t kind, const char* name);
+  const rueda::core::Algorithm* (*find_algorithm)(int32_t kind, const char* name);
   /// out[i] = first[i] (op) second[i] by the host's kernels (Dtype, ReduceOp); `out` may be either. No averages, no
-  /// Adasum, nothing that is not defined for the dtype. Null where `find_row` finds nothing.
+  /// Adasum, nothing that is not defined for the dtype. Null where `find_algorithm` finds nothing.
   void (*combine)(int32_t dtype, int32_t op, const void* first, const void* second, void* out, int64_t count);
 };
 

@@ -68,7 +68,8 @@ std::string RankDump::of_set(uint32_t set_number) const {
   return found != sets.end() ? core::of_set(found->name, found->ranks) : " of a process set that was removed";
 }
 
-std::vector<DumpedOp> dumped(std::span<const OpRecord> records, const std::function<std::string(uint8_t)>& row_name) {
+std::vector<DumpedOp> dumped(std::span<const OpRecord> records,
+                             const std::function<std::string(uint8_t)>& algorithm_name) {
   const double offset = unix_now() - seconds(SteadyClock::now().time_since_epoch());
   std::vector<DumpedOp> ops;
   ops.reserve(records.size());
@@ -84,7 +85,7 @@ std::vector<DumpedOp> dumped(std::span<const OpRecord> records, const std::funct
     if (record.error != Code::kOk) op.error = code_name(record.error);
     if (record.batch != OpRecord::kNoBatch) {
       op.batch = record.batch;
-      op.row = row_name(record.row);
+      op.row = algorithm_name(record.row);
     }
     for (size_t state = 0; state < op.when.size(); ++state) {
       const auto since_epoch = record.when[state].time_since_epoch();

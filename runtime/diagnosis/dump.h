@@ -54,8 +54,9 @@ struct RankDump {
   std::string of_set(uint32_t set_number) const;
 };
 
-/// `row_name` names a row of the algorithm table. Takes the time now.
-std::vector<DumpedOp> dumped(std::span<const OpRecord> records, const std::function<std::string(uint8_t)>& row_name);
+/// `algorithm_name` names a row of the algorithm table. Takes the time now.
+std::vector<DumpedOp> dumped(std::span<const OpRecord> records,
+                             const std::function<std::string(uint8_t)>& algorithm_name);
 /// Seconds since 1970.
 double unix_now();
 

@@ -37,13 +37,14 @@ void add_family(Page& page, const Counted& counted, Label&& label, Value&& value
 
 }  // namespace
 
-std::string prometheus_text(const Counters& counters, int rank, const std::function<std::string(uint8_t)>& row_name,
+std::string prometheus_text(const Counters& counters, int rank,
+                            const std::function<std::string(uint8_t)>& algorithm_name,
                             const std::map<std::string, uint64_t>& memory) {
   Page page(rank);
   const auto kind = [](size_t i) { return fmt::format("kind=\"{}\"", name_of(static_cast<OpKind>(i))); };
   // Rows of several kinds have one name, so the number tells them apart.
   const auto row = [&](size_t i) {
-    return fmt::format("row=\"{}\",algorithm=\"{}\"", i, row_name(static_cast<uint8_t>(i)));
+    return fmt::format("row=\"{}\",algorithm=\"{}\"", i, algorithm_name(static_cast<uint8_t>(i)));
   };
   page.metric("tensors_submitted_total", "Tensors taken from the caller.");
   page.sample(counters.submitted.value());

@@ -22,28 +22,28 @@ std::string arrival_on(uint32_t track) {
 
 /// Writes an event piece by piece behind a buffer's end. Nothing is checked: together its pieces are shorter than
 /// kMaxEventBytes. The events of which there are most by far are written this way.
-class Event {
+class EventText {
  public:
-  explicit Event(fmt::memory_buffer& text) : text_(text) {
+  explicit EventText(fmt::memory_buffer& text) : text_(text) {
     text.reserve(text.size() + TimelineJson::kMaxEventBytes);
     at_ = text.data() + text.size();
   }
-  ~Event() { text_.resize(static_cast<size_t>(at_ - text_.data())); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
+  ~EventText() { text_.resize(static_cast<size_t>(at_ - text_.data())); }
+  EventText(const EventText&) = delete;
+  EventText& operator=(const EventText&) = delete;
 
-  Event& operator<<(std::string_view piece) {
+  EventText& operator<<(std::string_view piece) {
     std::memcpy(at_, piece.data(), piece.size());
     at_ += piece.size();
     return *this;
   }
-  Event& operator<<(uint64_t value) {
+  EventText& operator<<(uint64_t value) {
     at_ = std::to_chars(at_, at_ + kMostDigits, value).ptr;
     return *this;
   }
-  Event& operator<<(int rank) { return *this << static_cast<uint64_t>(rank); }
+  EventText& operator<<(int rank) { return *this << static_cast<uint64_t>(rank); }
   /// Microseconds with three decimals.
-  Event& operator<<(std::chrono::nanoseconds time) {
+  EventText& operator<<(std::chrono::nanoseconds time) {
     if (time.count() < 0) *at_++ = '-';
     const auto magnitude = static_cast<uint64_t>(std::abs(time.count()));
     const uint64_t rest = magnitude % 1000;
@@ -65,7 +65,7 @@ std::string_view name_of_tensor(const NegotiatedRecord& record) {
 
 }  // namespace
 
-void TimelineJson::number(uint64_t value) { Event(text_) << value; }
+void TimelineJson::number(uint64_t value) { EventText(text_) << value; }
 
 void TimelineJson::quoted(std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";
@@ -93,7 +93,7 @@ void TimelineJson::quoted(std::string_view text) {
   letter('"');
 }
 
-void TimelineJson::micros(int64_t nanoseconds) { Event(text_) << std::chrono::nanoseconds(nanoseconds); }
+void TimelineJson::micros(int64_t nanoseconds) { EventText(text_) << std::chrono::nanoseconds(nanoseconds); }
 
 void TimelineJson::time(const char* key, SteadyClock::time_point when) {
   literal(key);
@@ -182,7 +182,7 @@ void TimelineJson::add(int rank, const TimelineRecord& record) {
 void TimelineJson::add_negotiated(int rank, const NegotiatedRecord& record) {
   Tensor* const tensor = tensor_of(record);
   if (tensor == nullptr || !takes_thread(*tensor, rank, record)) return add_unthreaded(rank, record);
-  Event(text_) << "{\"ph\":\"X\",\"pid\":" << rank << tensor->of_span << record.submitted.time_since_epoch()
+  EventText(text_) << "{\"ph\":\"X\",\"pid\":" << rank << tensor->of_span << record.submitted.time_since_epoch()
                << ",\"dur\":" << std::max(record.agreed - record.submitted, std::chrono::nanoseconds(0))
                << ",\"args\":{\"batch\":" << record.batch << ",\"bytes\":" << record.bytes << "}},\n";
   if (rank != 0) arrived(rank, tensor->of_arrival, record.submitted);
@@ -254,7 +254,7 @@ void TimelineJson::add_unthreaded(int rank, const NegotiatedRecord& record) {
 }
 
 void TimelineJson::arrived(int rank, std::string_view of_arrival, SteadyClock::time_point when) {
-  Event(text_) << of_arrival << rank << "\",\"ts\":" << when.time_since_epoch() << ",\"s\":\"t\"},\n";
+  EventText(text_) << of_arrival << rank << "\",\"ts\":" << when.time_since_epoch() << ",\"s\":\"t\"},\n";
 }
 
 void TimelineJson::add_batch(int rank, const BatchRecord& record) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/engine/identity.h"
+#include "runtime/agreement/neutral.h"
 
 namespace rueda::core {
 
@@ -12,7 +12,7 @@ AbsentInput::AbsentInput(const Metadata& metadata, int members)
   const size_t bytes = static_cast<size_t>(block_count_) * size_of(metadata.dtype);
   identity_.resize((bytes + sizeof(Line) - 1) / sizeof(Line));
   sink_.resize(identity_.size());
-  fill_identity(metadata, {identity_.front().bytes, bytes});
+  fill_neutral(metadata, {identity_.front().bytes, bytes});
 }
 
 /// Whole rows go round the members evenly as long as a slice has a multiple of their number; only the last slice of

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "runtime/agreement/request.h"
 #include "runtime/engine/executor.h"
-#include "runtime/engine/request.h"
 
 namespace rueda::core {
 

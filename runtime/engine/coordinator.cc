@@ -9,9 +9,9 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/rank_ranges.h"
+#include "runtime/engine/core_claim.h"
 #include "runtime/engine/drive.h"
 #include "runtime/engine/engine.h"
-#include "runtime/engine/placement.h"
 #include "runtime/net/process_state.h"
 #include "runtime/net/transport.h"
 #include "runtime/rendezvous/control_tree.h"
@@ -258,8 +258,8 @@ Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {
 
 void Engine::fail_lane(const Batch& batch, const Status& result) {
   const std::string what =
-      !batch.members.empty()
-          ? describe(*batch.members.front()) + sets_.of_set(batch.team->number)
+      !batch.tensors.empty()
+          ? describe(*batch.tensors.front()) + sets_.of_set(batch.team->number)
           : fmt::format("{}{} after this rank had joined", name_of(batch.call.kind), sets_.of_set(batch.team->number));
   if (result.code() == Code::kPeerLost && result.rank() >= 0) {
     faults_.observe(result.rank(), result.sentence());

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
+#include "runtime/agreement/messages.h"
 #include "runtime/base/log.h"
 #include "runtime/base/usable_cores.h"
+#include "runtime/engine/core_claim.h"
 #include "runtime/engine/drive.h"
-#include "runtime/engine/messages.h"
-#include "runtime/engine/placement.h"
 #include "runtime/net/shm_control_link.h"
 #include "runtime/net/transport.h"
 #include "runtime/rendezvous/control_tree.h"
@@ -49,11 +49,11 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       segment_bytes_(formation_.segment->layout().total_bytes()),
       claim_(plan_.settings.thread_affinity.empty() ? share_of_cores(plan_.local_rank(), plan_.local_size())
                                                     : std::vector<int>()),
-      faults_(plan_, verdicts_ ? Judge::kLauncher : Judge::kRankZero),
+      faults_(plan_, verdicts_ ? JudgedBy::kLauncher : JudgedBy::kRankZero),
       sets_(plan_.rank, plan_.size),
       timeline_(
           plan_, plan_.host_of[0] == plan_.host_of[static_cast<size_t>(plan_.rank)],
-          [this](uint8_t row) { return executor_->row_name(row); }, [this] { ring_coordinator(); }),
+          [this](uint8_t row) { return executor_->algorithm_name(row); }, [this] { ring_coordinator(); }),
       recorder_(timeline_),
       teams_(plan_.rank, control_upstream(plan_), global_set(plan_)),
       lanes_(plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }),
@@ -130,7 +130,7 @@ std::unique_ptr<Lane> Engine::make_lane(int lane) {
   LaneObserver& observer = *this;
   return std::make_unique<Lane>(
       std::move(mesh), *executor_, observer,
-      Lane::Placement{fmt::format("rueda-lane-{}", lane), chosen.empty() ? claim_.cores() : chosen});
+      Lane::ThreadSetup{fmt::format("rueda-lane-{}", lane), chosen.empty() ? claim_.cores() : chosen});
 }
 
 Result<uint32_t> Engine::intern(std::string_view name) {
@@ -148,7 +148,7 @@ bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered)
   if (!entered.ok()) return false;
   entered = sets_.enter(operation->set(), operation->kind());
   if (!entered.ok()) return false;
-  if (operation->members().empty()) {
+  if (operation->tensors().empty()) {
     sets_.leave(operation->set(), operation->kind());
     operation->complete();
     if (operation->spec().callback) completer_.post(operation);
@@ -274,7 +274,7 @@ Status Engine::abandon(const std::shared_ptr<Operation>& operation, Deadline dea
     epoch_over(Status(Code::kPeerLost,
                       fmt::format("rank {} (host {}, pid {}) ended the job: it abandoned {}, which {}", plan_.rank,
                                   plan_.ranks[static_cast<size_t>(plan_.rank)].host, ::getpid(),
-                                  describe(operation->members().front()), state),
+                                  describe(operation->tensors().front()), state),
                       plan_.rank));
   }
   while (!operation->done()) static_cast<void>(operation->sleep(Deadline::never()));
@@ -297,21 +297,21 @@ void Engine::batch_finished(Batch& batch, const Status& result) {
   if (!result.ok() && !abort_.raised()) fail_lane(batch, result);
   const Status final_result = !result.ok() && abort_.raised() ? abort_.why() : result;
   recorder_.finished(batch, final_result);
-  for (Member* member : batch.members) finish(*member, final_result.ok() ? member->failure : final_result);
+  for (TensorPart* tensor : batch.tensors) finish(*tensor, final_result.ok() ? tensor->failure : final_result);
 }
 
-void Engine::member_finished(Member& member, const Status& status) {
-  recorder_.ended(member, status);
-  finish(member, status);
+void Engine::tensor_finished(TensorPart& tensor, const Status& status) {
+  recorder_.ended(tensor, status);
+  finish(tensor, status);
 }
 
-void Engine::finish(Member& member, const Status& status) {
-  Operation& operation = *member.operation;
+void Engine::finish(TensorPart& tensor, const Status& status) {
+  Operation& operation = *tensor.operation;
   const bool names_it =
-      status.ok() || status.code() == Code::kMismatch || status.sentence().find(describe(member)) != std::string::npos;
+      status.ok() || status.code() == Code::kMismatch || status.sentence().find(describe(tensor)) != std::string::npos;
   const Status named =
-      names_it ? status : Status(status.code(), describe(member) + " failed: " + status.sentence(), status.rank());
-  if (!operation.finish_member(named)) return;
+      names_it ? status : Status(status.code(), describe(tensor) + " failed: " + status.sentence(), status.rank());
+  if (!operation.finish_tensor(named)) return;
   names_.release(operation);
   sets_.leave(operation.set(), operation.kind());
   const std::shared_ptr<Operation> self = std::move(operation.in_flight);

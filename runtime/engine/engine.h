@@ -8,13 +8,13 @@
 #include "runtime/engine/activity.h"
 #include "runtime/engine/baton.h"
 #include "runtime/engine/completer.h"
+#include "runtime/engine/core_claim.h"
 #include "runtime/engine/dump_signal.h"
 #include "runtime/engine/dump_source.h"
 #include "runtime/engine/faults.h"
 #include "runtime/engine/lanes.h"
 #include "runtime/engine/names_in_flight.h"
 #include "runtime/engine/operation.h"
-#include "runtime/engine/placement.h"
 #include "runtime/engine/process_sets.h"
 #include "runtime/engine/recorder.h"
 #include "runtime/engine/stopped_peers.h"
@@ -94,7 +94,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
 
   void batch_started(Batch& batch) override;
   void batch_finished(Batch& batch, const Status& result) override;
-  void member_finished(Member& member, const Status& status) override;
+  void tensor_finished(TensorPart& tensor, const Status& status) override;
   void rank_left(int rank) override;
   void link_lost(int rank, const Status& how) override;
   void epoch_over(const Status& why) override;
@@ -115,7 +115,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   void settle() RUEDA_ATTRIBUTE(release_capability(baton_));
   bool enter(const std::shared_ptr<Operation>& operation, Status& entered);
   void ring_coordinator();
-  void finish(Member& member, const Status& status);
+  void finish(TensorPart& tensor, const Status& status);
   void fail_lane(const Batch& batch, const Status& result);
   Status ran_too_long(const Batch& batch, const std::string& what) const;
   void serve_metrics();

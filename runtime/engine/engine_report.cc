@@ -11,7 +11,7 @@
 #include "runtime/diagnosis/dump_file.h"
 #include "runtime/diagnosis/prometheus.h"
 #include "runtime/engine/engine.h"
-#include "runtime/rendezvous/store.h"
+#include "runtime/store/store.h"
 
 namespace rueda::core {
 namespace {
@@ -36,7 +36,7 @@ Json rows_of(const Counters& counters, const Executor& executor) {
     const Counters::Row& counted = counters.rows[row];
     if (counted.batches.value() == 0) continue;
     rows.push_back({{"row", row},
-                    {"name", executor.row_name(static_cast<uint8_t>(row))},
+                    {"name", executor.algorithm_name(static_cast<uint8_t>(row))},
                     {"batches", counted.batches.value()},
                     {"bytes", counted.bytes.value()},
                     {"seconds", counted.time.seconds()}});
@@ -101,7 +101,7 @@ void Engine::serve_metrics() {
   const int port = settings.metrics_port + plan_.local_rank();
   const auto page = [this] {
     return prometheus_text(
-        recorder_.counters(), plan_.rank, [this](uint8_t row) { return executor_->row_name(row); }, memory());
+        recorder_.counters(), plan_.rank, [this](uint8_t row) { return executor_->algorithm_name(row); }, memory());
   };
   Result<std::unique_ptr<HttpPage>> served =
       HttpPage::start(settings.metrics_address, static_cast<uint16_t>(port), page);
@@ -155,7 +155,8 @@ RankDump Engine::record() const {
   dump.status = abort_.raised() ? abort_.why().sentence() : "ok";
   dump.taken = unix_now();
   dump.sets = sets_.list();
-  dump.operations = dumped(recorder_.flight().records(), [this](uint8_t row) { return executor_->row_name(row); });
+  dump.operations =
+      dumped(recorder_.flight().records(), [this](uint8_t row) { return executor_->algorithm_name(row); });
   return dump;
 }
 
@@ -224,7 +225,7 @@ void Engine::look_for_late_batch(SteadyClock::time_point now) {
   std::string what = name_of(first.kind);
   if (first.name_bytes != 0) what += fmt::format(" \"{}\"", printable(first.name()));
   if (running->more != 0) what += fmt::format(" and {} more", running->more);
-  what += fmt::format("{}, by {},", sets_.of_set(first.set), executor_->row_name(first.row));
+  what += fmt::format("{}, by {},", sets_.of_set(first.set), executor_->algorithm_name(first.row));
   LateBatch late{team->id, first.batch, age, std::move(what), team->team.ranks};
   std::sort(late.ranks.begin(), late.ranks.end());
   turn_->tell_late(late);

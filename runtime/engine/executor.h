@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/agreement/batch_shape.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/phase_log.h"
@@ -45,29 +46,6 @@ class Arrivals {
   virtual std::byte* place(size_t tensor, std::span<const int64_t> rows) = 0;
 };
 
-/// What `select` may look at: equal on all ranks, because rank 0 alone asks and the verdict carries the answer.
-struct BatchShape {
-  OpKind kind = OpKind::kAllreduce;
-  Dtype dtype = Dtype::kF32;
-  ReduceOp op = ReduceOp::kSum;
-  CodecId codec = CodecId::kNone;
-  int32_t device = -1;  ///< -1: host memory
-  uint64_t bytes = 0;   ///< of all tensors together, before the codec
-  int ranks = 1;
-  bool one_host = true;
-  int hosts = 1;                                     ///< on which the ranks lie
-  int largest_host = 1;                              ///< ranks on the host that has most of them
-  uint64_t slot_bytes = SegmentLayout{}.slot_bytes;  ///< of the lanes' shared memory: no chunk is longer
-  bool deterministic = false;
-};
-
-/// A row of the table and its plan, as they travel in a verdict.
-struct RowChoice {
-  uint8_t row = 0;
-  uint32_t chunk_bytes = 0;  ///< on the wire, after the codec; 0 where the row has no chunks
-  uint64_t stamps = 2;       ///< how many stamps the batch takes: its chunks plus 2
-};
-
 /// One batch as a lane runs it: the fused tensors of one verdict, in the verdict's order.
 struct Call {
   OpKind kind = OpKind::kAllreduce;
@@ -80,7 +58,7 @@ struct Call {
   int root = 0;         ///< index in the team
   std::span<const Slice> slices;
   int64_t count = 0;  ///< elements of all slices together
-  RowChoice choice;
+  AlgorithmChoice choice;
   uint64_t stamp = 0;  ///< first of the batch's stamps; chunk k uses stamp + k
   const Team* team = nullptr;
   Arrivals* arrivals = nullptr;  ///< of a batch that exchanges rows
@@ -99,9 +77,9 @@ class Executor {
  public:
   virtual ~Executor() = default;
   /// kInvalidArgument if a forced row cannot serve this shape.
-  virtual Result<RowChoice> select(const BatchShape& shape) const = 0;
-  virtual bool runs_inline(const RowChoice& choice) const = 0;
-  virtual const char* row_name(uint8_t row) const = 0;
+  virtual Result<AlgorithmChoice> select(const BatchShape& shape) const = 0;
+  virtual bool runs_inline(const AlgorithmChoice& choice) const = 0;
+  virtual const char* algorithm_name(uint8_t row) const = 0;
   /// Never blocks: posts what can be posted, checks, returns. Called again until done.
   virtual Result<StepResult> step(const Call& call, Mesh& mesh, StepState& state) = 0;
   /// Runs the batch to its end. kPeerLost, kTimeout: the epoch is over.

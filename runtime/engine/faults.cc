@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kGoodbyeGrace{20};
 
 }  // namespace
 
-Faults::Faults(const EpochPlan& plan, Judge judge)
+Faults::Faults(const EpochPlan& plan, JudgedBy judge)
     : plan_(plan), judge_(judge), linked_(static_cast<size_t>(plan.size)), left_(static_cast<size_t>(plan.size)) {
   if (plan.size == 1) return;
   for (const int peer : control_peers(plan)) linked_[static_cast<size_t>(peer)] = 1;
@@ -33,8 +33,8 @@ bool Faults::cut_off_by(int rank) const { return rank == upstream_ && !has_left(
 void Faults::observe(int rank, const std::string& how) {
   if (has_left(rank) && !cut_off_by(rank)) return;
   const auto host = [this](int of) { return plan_.host_of[static_cast<size_t>(of)]; };
-  const bool direct = judge_ == Judge::kRankZero && linked_[static_cast<size_t>(rank)] != 0;
-  const bool elsewhere = judge_ == Judge::kLauncher && host(rank) != host(plan_.rank);
+  const bool direct = judge_ == JudgedBy::kRankZero && linked_[static_cast<size_t>(rank)] != 0;
+  const bool elsewhere = judge_ == JudgedBy::kLauncher && host(rank) != host(plan_.rank);
   MutexLock lock(mutex_);
   evidence_.push_back({rank,
                        Deadline::after(direct      ? kGoodbyeGrace

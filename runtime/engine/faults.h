@@ -14,7 +14,7 @@
 namespace rueda::core {
 
 /// Who judges deaths in this epoch.
-enum class Judge { kLauncher, kRankZero };
+enum class JudgedBy { kLauncher, kRankZero };
 
 /// Turns evidence of a death (a pidfd, the end of a socket, a broken stream) into one reason for the end of the epoch.
 /// The judge's verdict wins when it comes within the grace; otherwise the first evidence becomes the reason. A rank
@@ -23,7 +23,7 @@ enum class Judge { kLauncher, kRankZero };
 class Faults {
  public:
   /// `plan` outlives it.
-  Faults(const EpochPlan& plan, Judge judge);
+  Faults(const EpochPlan& plan, JudgedBy judge);
 
   /// `rank` seems gone; `how` completes "rank 1 (host a, pid 7) died: ...", or begins with the rank as `who` names it.
   void observe(int rank, const std::string& how) RUEDA_EXCLUDES(mutex_);
@@ -45,7 +45,7 @@ class Faults {
     std::string how;
   };
   const EpochPlan& plan_;
-  const Judge judge_;
+  const JudgedBy judge_;
   std::vector<char> linked_;  ///< by rank: control frames go between it and this one
   int upstream_ = -1;         ///< in the tree, where it is not rank 0
   std::vector<std::atomic<bool>> left_;

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "runtime/agreement/request.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/diagnosis/stall.h"
-#include "runtime/engine/request.h"
 #include "runtime/net/mesh.h"
 
 namespace rueda::core {

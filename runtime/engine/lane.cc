@@ -5,19 +5,19 @@
 #include <system_error>
 
 #include "runtime/base/float_mode.h"
+#include "runtime/engine/core_claim.h"
 #include "runtime/engine/late_output.h"
-#include "runtime/engine/placement.h"
 
 namespace rueda::core {
 namespace {
 
 bool needs_thread(const Batch& batch) {
-  for (const Member* member : batch.members) {
-    const OperationSpec& spec = member->operation->spec();
-    const bool calls_back = needs_output(*member) || (member->arrives && spec.allocate != nullptr);
+  for (const TensorPart* tensor : batch.tensors) {
+    const OperationSpec& spec = tensor->operation->spec();
+    const bool calls_back = needs_output(*tensor) || (tensor->arrives && spec.allocate != nullptr);
     if (spec.device->kind != cpu_device().kind || calls_back) return true;
   }
-  return !batch.inline_row;
+  return !batch.inline_algorithm;
 }
 
 /// Nobody rings for a device, so it is asked again after each of these.
@@ -33,8 +33,8 @@ Status until_passed(Mesh& mesh, const DeviceRow& device, uint64_t token, Deadlin
 
 }  // namespace
 
-Lane::Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, Placement placement)
-    : mesh_(std::move(mesh)), executor_(executor), observer_(observer), placement_(std::move(placement)) {}
+Lane::Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, ThreadSetup setup)
+    : mesh_(std::move(mesh)), executor_(executor), observer_(observer), setup_(std::move(setup)) {}
 
 void Lane::submit(std::unique_ptr<Batch> batch) {
   {
@@ -143,7 +143,7 @@ void Lane::look_at_queue() {
 }
 
 void Lane::run() {
-  place_thread(placement_.name, placement_.cores);
+  place_thread(setup_.name, setup_.cores);
   for (;;) {
     std::unique_ptr<Batch> batch;
     {
@@ -178,7 +178,8 @@ Status Lane::execute(Batch& batch) {
   LateOutputs late;
   RUEDA_RETURN_IF_ERROR(late.place(batch));
   batch.call.slices = batch.storage;
-  const Status result = batch.inline_row ? run_steps(batch, deadline) : executor_.run(batch.call, *mesh_, deadline);
+  const Status result =
+      batch.inline_algorithm ? run_steps(batch, deadline) : executor_.run(batch.call, *mesh_, deadline);
   return mesh_->abort().raised() ? mesh_->abort().why() : result;
 }
 
@@ -194,8 +195,8 @@ Status Lane::run_steps(Batch& batch, Deadline deadline) {
 }
 
 Status Lane::prepare(Batch& batch, Deadline deadline) {
-  for (Member* member : batch.members) {
-    Operation& operation = *member->operation;
+  for (TensorPart* tensor : batch.tensors) {
+    Operation& operation = *tensor->operation;
     const DeviceRow& device = *operation.spec().device;
     if (operation.token == 0) continue;
     if (device.order_after(device.context, operation.token, nullptr) != 0) {

@@ -22,12 +22,12 @@ struct Batch {
   TeamState* team = nullptr;
   Call call;  ///< `slices` points into `storage`
   std::vector<Slice> storage;
-  std::vector<Member*> members;               ///< in the verdict's order
-  std::vector<size_t> places;                 ///< by member: its slice in `storage`
+  std::vector<TensorPart*> tensors;           ///< in the verdict's order
+  std::vector<size_t> places;                 ///< by tensor: its slice in `storage`
   std::unique_ptr<const AbsentInput> absent;  ///< what the other slices lie in: this rank has joined
   std::unique_ptr<Arrivals> arrivals;
-  TimeLimit limit;          ///< from its start to its end
-  bool inline_row = false;  ///< may run inside a turn
+  TimeLimit limit;                ///< from its start to its end
+  bool inline_algorithm = false;  ///< may run inside a turn
   bool started = false;
   StepState step;
   SteadyClock::time_point agreed;  ///< set by the recorder, as is `begun`
@@ -52,12 +52,12 @@ class LaneObserver {
 class Lane {
  public:
   /// How the lane's thread is set up when it starts: its name and the cores it stays on (empty: all).
-  struct Placement {
+  struct ThreadSetup {
     std::string name;
     std::vector<int> cores;
   };
   /// `executor` and `observer` outlive the lane.
-  Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, Placement placement);
+  Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, ThreadSetup setup);
   ~Lane() { stop(); }
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -92,7 +92,7 @@ class Lane {
   const std::unique_ptr<Mesh> mesh_;
   Executor& executor_;
   LaneObserver& observer_;
-  const Placement placement_;
+  const ThreadSetup setup_;
   std::unique_ptr<Batch> inline_;  ///< the baton's holder
 
   mutable Mutex mutex_;

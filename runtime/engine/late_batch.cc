@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/agreement/messages.h"
 #include "runtime/base/wire.h"
-#include "runtime/engine/messages.h"
 
 namespace rueda::core {
 namespace {

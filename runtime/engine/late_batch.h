@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/agreement/request.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/status.h"
 #include "runtime/diagnosis/stall.h"
-#include "runtime/engine/request.h"
 
 namespace rueda::core {
 

@@ -4,9 +4,9 @@
 
 namespace rueda::core {
 
-bool needs_output(const Member& member) {
-  return !member.arrives && member.slice.out == nullptr && member.output_count() > 0 &&
-         member.operation->spec().allocate != nullptr;
+bool needs_output(const TensorPart& tensor) {
+  return !tensor.arrives && tensor.slice.out == nullptr && tensor.output_count() > 0 &&
+         tensor.operation->spec().allocate != nullptr;
 }
 
 LateOutputs::~LateOutputs() {
@@ -21,20 +21,20 @@ std::byte* LateOutputs::make_sink(const OperationSpec& spec, size_t bytes) {
 }
 
 Status LateOutputs::place(Batch& batch) {
-  for (size_t i = 0; i < batch.members.size(); ++i) {
-    Member& member = *batch.members[i];
-    if (!needs_output(member)) continue;
-    const size_t bytes = static_cast<size_t>(member.output_count()) * size_of(member.request.metadata.dtype);
-    auto* memory = static_cast<std::byte*>(member.operation->spec().allocate(bytes));
+  for (size_t i = 0; i < batch.tensors.size(); ++i) {
+    TensorPart& tensor = *batch.tensors[i];
+    if (!needs_output(tensor)) continue;
+    const size_t bytes = static_cast<size_t>(tensor.output_count()) * size_of(tensor.request.metadata.dtype);
+    auto* memory = static_cast<std::byte*>(tensor.operation->spec().allocate(bytes));
     if (memory != nullptr) {
-      member.operation->own_output(static_cast<size_t>(&member - member.operation->members().data()), memory, bytes,
+      tensor.operation->own_output(static_cast<size_t>(&tensor - tensor.operation->tensors().data()), memory, bytes,
                                    Ownership::kCaller);
     } else {
-      member.failure =
+      tensor.failure =
           Status(Code::kSystem,
-                 fmt::format("the allocation callback gave no {} bytes for the output of {}", bytes, describe(member)));
-      memory = make_sink(member.operation->spec(), bytes);
-      if (memory == nullptr) return member.failure;
+                 fmt::format("the allocation callback gave no {} bytes for the output of {}", bytes, describe(tensor)));
+      memory = make_sink(tensor.operation->spec(), bytes);
+      if (memory == nullptr) return tensor.failure;
     }
     Slice& slice = batch.storage[batch.places[i]];
     slice.out = memory;

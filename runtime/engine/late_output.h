@@ -6,11 +6,11 @@
 
 namespace rueda::core {
 
-/// Whether the member's output is to come from the caller's allocation callback.
-bool needs_output(const Member& member);
+/// Whether the tensor's output is to come from the caller's allocation callback.
+bool needs_output(const TensorPart& tensor);
 
 /// Outputs that the caller's callbacks place, called once each, on the lane's thread, just before the batch runs. Where
-/// a callback has no memory, this rank takes part with a sink, so that its peers succeed, and the member carries the
+/// a callback has no memory, this rank takes part with a sink, so that its peers succeed, and the tensor carries the
 /// failure. Lives while the batch runs.
 class LateOutputs {
  public:

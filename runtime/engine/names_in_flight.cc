@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "runtime/engine/set_members.h"
+#include "runtime/agreement/set_members.h"
 
 namespace rueda::core {
 namespace {
@@ -19,19 +19,19 @@ std::string key_of(std::string_view name, SetId set) {
 
 uint64_t key_of(uint32_t number, SetId set) { return uint64_t{set} << 32 | number; }
 
-// The member before `index` that has its name, or `index`.
-size_t first_of_name(const std::vector<Member>& members, size_t index) {
-  const auto same = [&](const Member& member) { return member.request.name == members[index].request.name; };
-  return static_cast<size_t>(std::find_if(members.begin(), members.end(), same) - members.begin());
+// The tensor before `index` that has its name, or `index`.
+size_t first_of_name(const std::vector<TensorPart>& tensors, size_t index) {
+  const auto same = [&](const TensorPart& tensor) { return tensor.request.name == tensors[index].request.name; };
+  return static_cast<size_t>(std::find_if(tensors.begin(), tensors.end(), same) - tensors.begin());
 }
 
-Status refuse(const std::vector<Member>& members, size_t index) {
-  const Request& request = members[index].request;
+Status refuse(const std::vector<TensorPart>& tensors, size_t index) {
+  const Request& request = tensors[index].request;
   const std::string what = fmt::format("{} \"{}\"", name_of(request.metadata.kind), request.name);
-  const size_t twin = first_of_name(members, index);
+  const size_t twin = first_of_name(tensors, index);
   if (twin != index) {
     return {Code::kInvalidArgument,
-            fmt::format("{}: this name is twice in the group, as its members {} and {}", what, twin, index)};
+            fmt::format("{}: this name is twice in the group, as its tensors {} and {}", what, twin, index)};
   }
   return {Code::kInvalidArgument, fmt::format("{}: this name is already in flight {}; wait for it or use another", what,
                                               print_place(request.set))};
@@ -88,24 +88,24 @@ void NamesInFlight::leave(const Request& request) {
 
 Status NamesInFlight::reserve(Operation& operation) {
   MutexLock lock(mutex_);
-  std::vector<Member>& members = operation.members();
-  for (size_t i = 0; i < members.size(); ++i) {
-    Request& request = members[i].request;
+  std::vector<TensorPart>& tensors = operation.tensors();
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Request& request = tensors[i].request;
     if (request.name.empty()) continue;
     request.number = number_of(request);
     if (!is_single(request) || enter(request)) continue;
     for (size_t undo = 0; undo < i; ++undo) {
-      if (is_single(members[undo].request)) leave(members[undo].request);
+      if (is_single(tensors[undo].request)) leave(tensors[undo].request);
     }
-    return refuse(members, i);
+    return refuse(tensors, i);
   }
   return {};
 }
 
 void NamesInFlight::release(const Operation& operation) {
   MutexLock lock(mutex_);
-  for (const Member& member : operation.members()) {
-    if (is_single(member.request)) leave(member.request);
+  for (const TensorPart& tensor : operation.tensors()) {
+    if (is_single(tensor.request)) leave(tensor.request);
   }
 }
 

@@ -13,8 +13,8 @@
 
 namespace rueda::core {
 
-std::string describe(const Member& member) {
-  const Request& request = member.request;
+std::string describe(const TensorPart& tensor) {
+  const Request& request = tensor.request;
   std::string text = name_of(request.metadata.kind);
   if (!request.name.empty()) text += " \"" + request.name + "\"";
   return text;
@@ -25,10 +25,10 @@ std::string describe(const TimeLimit& limit) {
   return fmt::format("{} ({} s)", limit.is_own ? "its timeout" : "RUEDA_TIMEOUT_SECONDS", seconds);
 }
 
-Operation::Operation(std::shared_ptr<Engine> engine, OperationSpec spec, size_t members)
-    : engine_(std::move(engine)), spec_(std::move(spec)), members_(members), remaining_(members) {
+Operation::Operation(std::shared_ptr<Engine> engine, OperationSpec spec, size_t tensors)
+    : engine_(std::move(engine)), spec_(std::move(spec)), tensors_(tensors), remaining_(tensors) {
   if (spec_.device == nullptr) spec_.device = &cpu_device();
-  for (Member& member : members_) member.operation = this;
+  for (TensorPart& tensor : tensors_) tensor.operation = this;
 }
 
 Operation::~Operation() {
@@ -44,7 +44,7 @@ void Operation::own_output(size_t index, std::byte* memory, size_t bytes, Owners
   outputs_.push_back({memory, bytes, ownership});
   const bool counts = ownership == Ownership::kLibrary && engine_ != nullptr;
   if (counts) engine_->output_bytes().fetch_add(bytes, std::memory_order_relaxed);
-  members_[index].slice.out = memory;
+  tensors_[index].slice.out = memory;
 }
 
 TimeLimit Operation::limit() const {
@@ -53,10 +53,10 @@ TimeLimit Operation::limit() const {
 }
 
 bool Operation::owns_outputs() const {
-  const auto arrives = [this](const Member& member) {
-    return member.arrives && member.slice.out == nullptr && !spec_.allocate;
+  const auto arrives = [this](const TensorPart& tensor) {
+    return tensor.arrives && tensor.slice.out == nullptr && !spec_.allocate;
   };
-  return std::any_of(members_.begin(), members_.end(), arrives) ||
+  return std::any_of(tensors_.begin(), tensors_.end(), arrives) ||
          std::any_of(outputs_.begin(), outputs_.end(),
                      [](const Output& output) { return output.ownership == Ownership::kLibrary; });
 }
@@ -85,7 +85,7 @@ void Operation::free_token() {
   token = 0;
 }
 
-bool Operation::finish_member(const Status& status) {
+bool Operation::finish_tensor(const Status& status) {
   if (!status.ok()) {
     MutexLock lock(failure_mutex_);
     if (status_.ok()) status_ = status;

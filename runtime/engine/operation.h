@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "runtime/agreement/request.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/device.h"
 #include "runtime/engine/executor.h"
-#include "runtime/engine/request.h"
 
 namespace rueda::core {
 
@@ -28,20 +28,20 @@ struct OutputShape {
 };
 
 /// One tensor of an operation: what agreement knows as a ticket (its address).
-struct Member {
+struct TensorPart {
   Operation* operation = nullptr;
   Request request;
   Slice slice{};
   std::unique_ptr<OutputShape> output;  ///< null: the result has the request's shape
   /// Exchanges: the own rows, or those for each rank of the set. `slice.parts` points here.
   std::vector<int64_t> parts;
-  std::vector<int64_t> order;     ///< as in rueda_tensor; empty: row-major
-  std::vector<int64_t> received;  ///< exchanges: rows from each rank of the set, once they have come
-  bool arrives = false;           ///< the result's size is not known before it comes
-  Status failure;                 ///< of this rank alone: its peers succeeded
-  uint64_t record = 0;            ///< its place in the flight record
-  Member* previous = nullptr;     ///< the engine's list of members that agreement holds; the baton's holder
-  Member* next = nullptr;
+  std::vector<int64_t> order;      ///< as in rueda_tensor; empty: row-major
+  std::vector<int64_t> received;   ///< exchanges: rows from each rank of the set, once they have come
+  bool arrives = false;            ///< the result's size is not known before it comes
+  Status failure;                  ///< of this rank alone: its peers succeeded
+  uint64_t record = 0;             ///< its place in the flight record
+  TensorPart* previous = nullptr;  ///< the engine's list of tensors in agreement; the baton's holder
+  TensorPart* next = nullptr;
   int64_t output_count() const { return output != nullptr ? output->count : slice.count; }
   /// Without the bytes of an opaque element.
   std::span<const int64_t> output_shape() const {
@@ -52,7 +52,7 @@ struct Member {
 };
 
 /// `allreduce "w1"`, or `allreduce` where the caller gave no name: for error sentences.
-std::string describe(const Member& member);
+std::string describe(const TensorPart& tensor);
 
 /// How long an operation may take, first until it is agreed and then while it runs.
 struct TimeLimit {
@@ -81,29 +81,30 @@ enum class Ownership { kLibrary, kCaller };
 enum class BatchRunner { kTurns, kLane };
 
 /// An operation in flight or finished: one tensor or a group. Shared by its handle and, until it completes, by the
-/// engine. Members are fixed before submission. `finish_member` is called once per member; the last one completes it.
+/// engine. Its tensors are fixed before submission. `finish_tensor` is called once per tensor; the last call completes
+/// the operation.
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
-  Operation(std::shared_ptr<Engine> engine, OperationSpec spec, size_t members);
+  Operation(std::shared_ptr<Engine> engine, OperationSpec spec, size_t tensors);
   ~Operation();
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 
-  std::vector<Member>& members() { return members_; }
-  const std::vector<Member>& members() const { return members_; }
+  std::vector<TensorPart>& tensors() { return tensors_; }
+  const std::vector<TensorPart>& tensors() const { return tensors_; }
   const OperationSpec& spec() const { return spec_; }
   Engine& engine() const { return *engine_; }
   TimeLimit limit() const;
-  SetId set() const { return members_.empty() ? kGlobalSet : members_.front().request.set; }
+  SetId set() const { return tensors_.empty() ? kGlobalSet : tensors_.front().request.set; }
   /// Of the first tensor; an all-reduce where there is none.
-  OpKind kind() const { return members_.empty() ? OpKind::kAllreduce : members_.front().request.metadata.kind; }
+  OpKind kind() const { return tensors_.empty() ? OpKind::kAllreduce : tensors_.front().request.metadata.kind; }
 
   /// Any thread. Acquires: after true, `status` and the output may be read.
   bool done() const { return state_.load(std::memory_order_acquire) == kDone; }
   /// Only once done.
   const Status& status() const { return status_; }
 
-  /// The output of member `index` has this place now; the library's memory is freed with the operation.
+  /// The output of tensor `index` lies at `memory` from now on; the library's memory is freed with the operation.
   void own_output(size_t index, std::byte* memory, size_t bytes, Ownership ownership);
   /// Whether any output lies, or will lie, in memory of the library's. Before submission.
   bool owns_outputs() const;
@@ -111,9 +112,9 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// Marks the point in the caller's stream after which the inputs are ready. The caller's thread, before submission.
   /// kSystem: the device cannot.
   Status mark_inputs();
-  /// A member has finished; whoever ran it calls, no lock held. The first failure is the operation's status. True for
+  /// A tensor has finished; whoever ran it calls, no lock held. The first failure is the operation's status. True for
   /// the call that finished the last one: the caller then calls `complete`.
-  bool finish_member(const Status& status);
+  bool finish_tensor(const Status& status);
   /// Orders the caller's stream after the outputs, which have been written (a device that cannot: kSystem), publishes
   /// the result and wakes all waiters. Once.
   void complete();
@@ -121,7 +122,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   Status sleep(Deadline deadline);
   /// The same for who abandons it, and returns as well once a batch has it.
   Status sleep_until_decided(Deadline deadline);
-  /// A member is in a batch from now on, one that turns step or one for its lane's thread. The baton's holder.
+  /// A tensor is in a batch from now on, one that turns step or one for its lane's thread. The baton's holder.
   void enter_batch(BatchRunner runner);
   bool in_batch() const { return state_.load() != kPending; }
   bool on_lane() const { return state_.load(std::memory_order_relaxed) == kOnLane; }
@@ -142,7 +143,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   std::shared_ptr<Engine> engine_;
   OperationSpec spec_;
-  std::vector<Member> members_;
+  std::vector<TensorPart> tensors_;
   struct Output {
     std::byte* memory;
     size_t bytes;

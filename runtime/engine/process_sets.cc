@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/agreement/messages.h"
+#include "runtime/agreement/set_members.h"
 #include "runtime/diagnosis/set_words.h"
-#include "runtime/engine/messages.h"
-#include "runtime/engine/set_members.h"
 
 namespace rueda::core {
 namespace {

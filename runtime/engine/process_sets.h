@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/agreement/request.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/diagnosis/dump.h"
-#include "runtime/engine/request.h"
 
 namespace rueda::core {
 

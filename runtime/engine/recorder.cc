@@ -3,48 +3,48 @@
 namespace rueda::core {
 namespace {
 
-uint64_t bytes_of(const Member& member) {
-  return static_cast<uint64_t>(member.slice.count) * size_of(member.request.metadata.dtype);
+uint64_t bytes_of(const TensorPart& tensor) {
+  return static_cast<uint64_t>(tensor.slice.count) * size_of(tensor.request.metadata.dtype);
 }
 
-FlightRecorder::Id record_of(const Member& member) { return member.record; }
-FlightRecorder::Id record_of_pointer(const Member* member) { return member->record; }
+FlightRecorder::Id record_of(const TensorPart& tensor) { return tensor.record; }
+FlightRecorder::Id record_of_pointer(const TensorPart* tensor) { return tensor->record; }
 
 }  // namespace
 
 void Recorder::enqueued(Operation& operation) {
   operation.submitted = SteadyClock::now();
-  for (Member& member : operation.members()) {
-    const Request& request = member.request;
+  for (TensorPart& tensor : operation.tensors()) {
+    const Request& request = tensor.request;
     const OpFacts facts{request.name,           request.set,        request.metadata.kind,
-                        request.metadata.dtype, member.slice.count, bytes_of(member)};
-    member.record = flight_.begin(facts, operation.submitted);
+                        request.metadata.dtype, tensor.slice.count, bytes_of(tensor)};
+    tensor.record = flight_.begin(facts, operation.submitted);
   }
-  counters_.submitted.add(operation.members().size());
+  counters_.submitted.add(operation.tensors().size());
 }
 
 void Recorder::refused(Operation& operation, const Status& why) {
-  for (const Member& member : operation.members()) ended(member, why);
+  for (const TensorPart& tensor : operation.tensors()) ended(tensor, why);
 }
 
 void Recorder::proposed(const Operation& operation) {
   const auto now = SteadyClock::now();
-  flight_.update(operation.members(), record_of,
-                 [now](OpRecord& record, const Member&) { record.reach(OpState::kProposed, now); });
+  flight_.update(operation.tensors(), record_of,
+                 [now](OpRecord& record, const TensorPart&) { record.reach(OpState::kProposed, now); });
 }
 
 void Recorder::agreed(Batch& batch) {
   batch.agreed = SteadyClock::now();
-  flight_.update(batch.members, record_of_pointer, [&batch](OpRecord& record, const Member*) {
+  flight_.update(batch.tensors, record_of_pointer, [&batch](OpRecord& record, const TensorPart*) {
     record.reach(OpState::kAgreed, batch.agreed);
     record.batch = batch.number;
-    record.row = batch.call.choice.row;
+    record.row = batch.call.choice.algorithm;
   });
   if (timeline_.on()) timeline_.agreed(batch);
   counters_.batches.add(1);
-  counters_.batched.add(batch.members.size());
-  for (const Member* member : batch.members) {
-    const auto took = batch.agreed - member->operation->submitted;
+  counters_.batched.add(batch.tensors.size());
+  for (const TensorPart* tensor : batch.tensors) {
+    const auto took = batch.agreed - tensor->operation->submitted;
     counters_.negotiation.add(took);
     counters_.longest_negotiation.see(took);
   }
@@ -56,41 +56,41 @@ void Recorder::started(Batch& batch) {
     batch.phases.start();
     batch.call.phases = &batch.phases;
   }
-  flight_.update(batch.members, record_of_pointer,
-                 [&batch](OpRecord& record, const Member*) { record.reach(OpState::kStarted, batch.begun); });
+  flight_.update(batch.tensors, record_of_pointer,
+                 [&batch](OpRecord& record, const TensorPart*) { record.reach(OpState::kStarted, batch.begun); });
   counters_.queue.add(batch.begun - batch.agreed);
 }
 
 void Recorder::finished(const Batch& batch, const Status& result) {
   const auto now = SteadyClock::now();
-  const auto failure_of = [&result](const Member& member) {
-    return result.ok() ? member.failure.code() : result.code();
+  const auto failure_of = [&result](const TensorPart& tensor) {
+    return result.ok() ? tensor.failure.code() : result.code();
   };
-  flight_.update(batch.members, record_of_pointer, [&](OpRecord& record, const Member* member) {
-    record.error = failure_of(*member);
+  flight_.update(batch.tensors, record_of_pointer, [&](OpRecord& record, const TensorPart* tensor) {
+    record.error = failure_of(*tensor);
     record.reach(record.error == Code::kOk ? OpState::kFinished : OpState::kFailed, now);
   });
   uint64_t bytes = 0;
-  for (const Member* member : batch.members) {
-    bytes += bytes_of(*member);
-    (failure_of(*member) == Code::kOk ? counters_.finished : counters_.failed).add(1);
+  for (const TensorPart* tensor : batch.tensors) {
+    bytes += bytes_of(*tensor);
+    (failure_of(*tensor) == Code::kOk ? counters_.finished : counters_.failed).add(1);
   }
   if (!result.ok()) return timeline_.failed(batch);
   timeline_.finished(batch, now);
   Counters::Kind& kind = counters_.kinds[static_cast<size_t>(batch.call.kind) % Counters::kKinds];
-  kind.tensors.add(batch.members.size());
+  kind.tensors.add(batch.tensors.size());
   kind.bytes.add(bytes);
-  Counters::Row& row = counters_.rows[batch.call.choice.row];
+  Counters::Row& row = counters_.rows[batch.call.choice.algorithm];
   row.batches.add(1);
   row.bytes.add(bytes);
   row.time.add(now - batch.begun);
   counters_.run.add(now - batch.begun);
 }
 
-void Recorder::ended(const Member& member, const Status& how) {
+void Recorder::ended(const TensorPart& tensor, const Status& how) {
   const auto now = SteadyClock::now();
-  const Member* const one[] = {&member};
-  flight_.update(one, record_of_pointer, [&](OpRecord& record, const Member*) {
+  const TensorPart* const one[] = {&tensor};
+  flight_.update(one, record_of_pointer, [&](OpRecord& record, const TensorPart*) {
     record.error = how.code();
     record.reach(how.ok() ? OpState::kFinished : OpState::kFailed, now);
   });

@@ -16,7 +16,7 @@ class Recorder {
  public:
   /// `timeline` outlives it.
   explicit Recorder(Timeline& timeline) : timeline_(timeline) {}
-  /// The caller's thread, before the inbox: sets `submitted` and names the members' records.
+  /// The caller's thread, before the inbox: sets `submitted` and names the tensors' records.
   void enqueued(Operation& operation);
   /// The inbox did not take it.
   void refused(Operation& operation, const Status& why);
@@ -29,7 +29,7 @@ class Recorder {
   /// Whoever ran its last step, before anybody is told.
   void finished(const Batch& batch, const Status& result);
   /// An end without a batch: an error, or that of a join.
-  void ended(const Member& member, const Status& how);
+  void ended(const TensorPart& tensor, const Status& how);
   /// A caller has waited, since then.
   void waited(SteadyClock::time_point since);
   /// Proposals so far: by id, and in full.

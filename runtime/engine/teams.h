@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine/agreement.h"
+#include "runtime/agreement/agreement.h"
 #include "runtime/engine/executor.h"
 #include "runtime/rendezvous/epoch_plan.h"
 

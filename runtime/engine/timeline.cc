@@ -28,8 +28,8 @@ constexpr int kFirstAsks = 8;
 
 bool has_rank_in(const std::string& path) { return path.find("{rank}") != std::string::npos; }
 
-uint64_t bytes_of_member(const Member& member) {
-  return static_cast<uint64_t>(member.slice.count) * size_of(member.request.metadata.dtype);
+uint64_t tensor_bytes(const TensorPart& tensor) {
+  return static_cast<uint64_t>(tensor.slice.count) * size_of(tensor.request.metadata.dtype);
 }
 
 std::vector<TimelineWriter::Rank> ranks_of(const EpochPlan& plan) {
@@ -40,11 +40,11 @@ std::vector<TimelineWriter::Rank> ranks_of(const EpochPlan& plan) {
 
 }  // namespace
 
-Timeline::Timeline(const EpochPlan& plan, bool shares_clock, std::function<const char*(uint8_t)> row_name,
+Timeline::Timeline(const EpochPlan& plan, bool shares_clock, std::function<const char*(uint8_t)> algorithm_name,
                    std::function<void()> ring)
     : plan_(plan),
       shares_clock_(shares_clock),
-      row_name_(std::move(row_name)),
+      algorithm_name_(std::move(algorithm_name)),
       ring_(std::move(ring)),
       ended_(static_cast<size_t>(plan.size)),
       left_(ended_) {}
@@ -165,15 +165,15 @@ void Timeline::look_due() {
 
 void Timeline::agreed(const Batch& batch) {
   MutexLock lock(mutex_);
-  if (!may_append(batch.members.size())) return;
+  if (!may_append(batch.tensors.size())) return;
   if (mark_rounds_) put(records_, RoundRecord{batch.agreed});
   if (!batch.team->of.empty() && told_sets_.insert(batch.set).second) {
     put(records_, SetRecord{batch.set, batch.team->of});
   }
-  for (const Member* member : batch.members) {
-    const Request& request = member->request;
-    put(records_, NegotiatedRecord{request.name, request.metadata.kind, batch.set, bytes_of_member(*member),
-                                   batch.number, member->operation->submitted, batch.agreed});
+  for (const TensorPart* tensor : batch.tensors) {
+    const Request& request = tensor->request;
+    put(records_, NegotiatedRecord{request.name, request.metadata.kind, batch.set, tensor_bytes(*tensor), batch.number,
+                                   tensor->operation->submitted, batch.agreed});
   }
   open_.emplace(batch.set, batch.number);
   appended();
@@ -204,11 +204,11 @@ void Timeline::finished(const Batch& batch, SteadyClock::time_point now) {
   BatchRecord record;
   record.set = batch.set;
   record.number = batch.number;
-  record.row = row_name_(batch.call.choice.row);
+  record.row = algorithm_name_(batch.call.choice.algorithm);
   record.kind = batch.call.kind;
-  if (!batch.members.empty()) record.first = batch.members.front()->request.name;
-  record.tensors = batch.members.size();
-  for (const Member* member : batch.members) record.bytes += bytes_of_member(*member);
+  if (!batch.tensors.empty()) record.first = batch.tensors.front()->request.name;
+  record.tensors = batch.tensors.size();
+  for (const TensorPart* tensor : batch.tensors) record.bytes += tensor_bytes(*tensor);
   record.agreed = batch.agreed;
   record.begun = batch.begun;
   record.ended = now;

@@ -26,7 +26,7 @@ namespace rueda::core {
 class Timeline {
  public:
   /// `shares_clock`: rank 0 runs on this host. `ring` wakes whoever runs the next turn.
-  Timeline(const EpochPlan& plan, bool shares_clock, std::function<const char*(uint8_t)> row_name,
+  Timeline(const EpochPlan& plan, bool shares_clock, std::function<const char*(uint8_t)> algorithm_name,
            std::function<void()> ring);
 
   /// Any thread. `path` with a {rank} in it: this rank records for itself. Else rank 0 has all ranks record, and on
@@ -92,7 +92,7 @@ class Timeline {
 
   const EpochPlan& plan_;
   const bool shares_clock_;
-  const std::function<const char*(uint8_t)> row_name_;
+  const std::function<const char*(uint8_t)> algorithm_name_;
   const std::function<void()> ring_;
   std::atomic<bool> on_{false};
   std::atomic<bool> draining_{false};  ///< nothing new is recorded, and some of what began has not ended

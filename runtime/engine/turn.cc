@@ -10,12 +10,12 @@
 namespace rueda::core {
 namespace {
 
-Member& member_of(uint64_t ticket) { return *reinterpret_cast<Member*>(ticket); }
+TensorPart& tensor_of(uint64_t ticket) { return *reinterpret_cast<TensorPart*>(ticket); }
 
 /// A batch may take as long as any of its operations; where this rank has joined and has none, as long as the others
 /// let it.
 void allow_for(Batch& batch, const TimeLimit& limit) {
-  const bool first = batch.members.empty();
+  const bool first = batch.tensors.empty();
   const bool longer = limit.time.count() == 0 || (batch.limit.time.count() != 0 && limit.time > batch.limit.time);
   if (first || longer) batch.limit = limit;
 }
@@ -98,31 +98,31 @@ void Turn::take(const InboxItem& item) {
 }
 
 void Turn::abandon(Operation& operation) {
-  if (operation.done() || operation.members().front().request.metadata.kind == OpKind::kJoin) return;
-  for (Member& member : operation.members()) {
-    const std::string sentence = fmt::format("{}{} was abandoned by rank {}", describe(member),
+  if (operation.done() || operation.tensors().front().request.metadata.kind == OpKind::kJoin) return;
+  for (TensorPart& tensor : operation.tensors()) {
+    const std::string sentence = fmt::format("{}{} was abandoned by rank {}", describe(tensor),
                                              participant_.of_set(operation.set()), parts_.config.rank);
-    participant_.abandon(reinterpret_cast<uint64_t>(&member), sentence);
+    participant_.abandon(reinterpret_cast<uint64_t>(&tensor), sentence);
     urgent_ = true;
   }
 }
 
 void Turn::submit(Operation& operation) {
-  for (Member& member : operation.members()) {
-    append(member);
-    member.request.ticket = reinterpret_cast<uint64_t>(&member);
+  for (TensorPart& tensor : operation.tensors()) {
+    append(tensor);
+    tensor.request.ticket = reinterpret_cast<uint64_t>(&tensor);
   }
   const TeamState* team = parts_.teams.find_number(operation.set());
-  const Metadata& first = operation.members().front().request.metadata;
+  const Metadata& first = operation.tensors().front().request.metadata;
   const bool asks = first.kind == OpKind::kSend && first.root < 0;  // who sends
   if (team == nullptr || !team->with_upstream || asks) urgent_ = true;
   parts_.recorder.proposed(operation);
-  const std::vector<Member>& members = operation.members();
-  if (members.size() == 1 && members.front().request.group == 0) {
-    participant_.submit({&members.front().request, 1});
+  const std::vector<TensorPart>& tensors = operation.tensors();
+  if (tensors.size() == 1 && tensors.front().request.group == 0) {
+    participant_.submit({&tensors.front().request, 1});
   } else {
     requests_.clear();
-    for (const Member& member : members) requests_.push_back(member.request);
+    for (const TensorPart& tensor : tensors) requests_.push_back(tensor.request);
     describe_group(requests_);
     participant_.submit(requests_);
   }
@@ -243,18 +243,18 @@ void Turn::act() {
       start_batch(*batch);
     } else if (const auto* error = std::get_if<ErrorEvent>(&event)) {
       for (const uint64_t ticket : error->tickets) {
-        unlink(member_of(ticket));
-        parts_.observer.member_finished(member_of(ticket), error->status);
+        unlink(tensor_of(ticket));
+        parts_.observer.tensor_finished(tensor_of(ticket), error->status);
       }
     } else if (const auto* join = std::get_if<JoinEvent>(&event)) {
-      Member& member = member_of(join->ticket);
-      member.operation->last_joined = join->last;
-      unlink(member);
-      parts_.observer.member_finished(member, {});
+      TensorPart& tensor = tensor_of(join->ticket);
+      tensor.operation->last_joined = join->last;
+      unlink(tensor);
+      parts_.observer.tensor_finished(tensor, {});
     } else if (const auto* set = std::get_if<SetEvent>(&event)) {
       parts_.teams.add(set->number, set->members, participant_.of_set(set->number));
     } else if (const auto* received = std::get_if<SourceEvent>(&event)) {
-      member_of(received->ticket).operation->source = received->source;
+      tensor_of(received->ticket).operation->source = received->source;
     } else if (const auto* level = std::get_if<LevelEvent>(&event)) {
       log(LogLevel::kDebug, "rank {} counts as having submitted {} \"{}\", which its own group does not name",
           parts_.config.rank, name_of(level->kind), level->name);
@@ -273,8 +273,8 @@ void Turn::start_batch(const BatchEvent& event) {
   batch->set = event.set;
   batch->number = event.number;
   batch->team = &team;
-  batch->inline_row = parts_.executor.runs_inline(event.choice);
-  const BatchRunner runner = batch->inline_row ? BatchRunner::kTurns : BatchRunner::kLane;
+  batch->inline_algorithm = parts_.executor.runs_inline(event.choice);
+  const BatchRunner runner = batch->inline_algorithm ? BatchRunner::kTurns : BatchRunner::kLane;
   const Metadata& metadata = event.metadata;
   Call& call = batch->call;
   for (size_t i = 0; i < event.tickets.size(); ++i) {
@@ -284,14 +284,14 @@ void Turn::start_batch(const BatchEvent& event) {
       call.count += event.counts[i];
       continue;
     }
-    Member& member = member_of(event.tickets[i]);
-    unlink(member);
-    member.operation->enter_batch(runner);
-    allow_for(*batch, member.operation->limit());
-    batch->members.push_back(&member);
+    TensorPart& tensor = tensor_of(event.tickets[i]);
+    unlink(tensor);
+    tensor.operation->enter_batch(runner);
+    allow_for(*batch, tensor.operation->limit());
+    batch->tensors.push_back(&tensor);
     batch->places.push_back(batch->storage.size());
-    batch->storage.push_back(member.slice);
-    call.count += member.slice.count;
+    batch->storage.push_back(tensor.slice);
+    call.count += tensor.slice.count;
   }
   if (metadata.over == AverageOver::kContributors) call.divisor = event.contributors;
   call.kind = metadata.kind;
@@ -302,7 +302,7 @@ void Turn::start_batch(const BatchEvent& event) {
   call.postscale = metadata.postscale;
   call.slices = batch->storage;
   call.choice = event.choice;
-  if (exchanges(metadata.kind)) batch->arrivals = std::make_unique<ArrivingRows>(batch->members);
+  if (exchanges(metadata.kind)) batch->arrivals = std::make_unique<ArrivingRows>(batch->tensors);
   call.arrivals = batch->arrivals.get();
   call.stamp = event.stamp;
   call.team = &team.team;
@@ -314,15 +314,15 @@ void Turn::start_batch(const BatchEvent& event) {
 }
 
 void Turn::expire(SteadyClock::time_point now) {
-  for (Member* member = oldest_; member != nullptr; member = member->next) {
+  for (TensorPart* tensor = oldest_; tensor != nullptr; tensor = tensor->next) {
     // A join waits for others who are at work.
-    if (member->operation->abandoned || member->request.metadata.kind == OpKind::kJoin) continue;
-    const TimeLimit limit = member->operation->limit();
-    if (limit.time.count() <= 0 || now - member->operation->submitted <= limit.time) continue;
-    member->operation->abandoned = true;
+    if (tensor->operation->abandoned || tensor->request.metadata.kind == OpKind::kJoin) continue;
+    const TimeLimit limit = tensor->operation->limit();
+    if (limit.time.count() <= 0 || now - tensor->operation->submitted <= limit.time) continue;
+    tensor->operation->abandoned = true;
     urgent_ = true;
-    const std::string of = participant_.of_set(member->operation->set());
-    for (Member& each : member->operation->members()) {
+    const std::string of = participant_.of_set(tensor->operation->set());
+    for (TensorPart& each : tensor->operation->tensors()) {
       participant_.abandon(reinterpret_cast<uint64_t>(&each), fmt::format("{}{}: not all ranks submitted it within {}",
                                                                           describe(each), of, describe(limit)));
     }
@@ -334,7 +334,7 @@ bool Turn::fail_all(const Status& why) {
   parts_.inbox.take(taken_);
   for (const InboxItem& item : taken_) {
     if (item.kind != InboxItem::Kind::kSubmit) continue;
-    for (Member& member : item.operation->members()) append(member);
+    for (TensorPart& tensor : item.operation->tensors()) append(tensor);
   }
   taken_.clear();
   if (!told_peers_) {
@@ -342,9 +342,9 @@ bool Turn::fail_all(const Status& why) {
     tell_peers(why);
   }
   while (oldest_ != nullptr) {
-    Member& member = *oldest_;
-    unlink(member);
-    parts_.observer.member_finished(member, why);
+    TensorPart& tensor = *oldest_;
+    unlink(tensor);
+    parts_.observer.tensor_finished(tensor, why);
     moved = true;
   }
   moved |= parts_.lanes.step_inline();
@@ -358,16 +358,16 @@ void Turn::tell_peers(const Status& why) {
   for (const int rank : parts_.peers) send(rank, frame, kEndFrame, Urgency::kRing);
 }
 
-void Turn::append(Member& member) {
-  member.previous = newest_;
-  member.next = nullptr;
-  (newest_ != nullptr ? newest_->next : oldest_) = &member;
-  newest_ = &member;
+void Turn::append(TensorPart& tensor) {
+  tensor.previous = newest_;
+  tensor.next = nullptr;
+  (newest_ != nullptr ? newest_->next : oldest_) = &tensor;
+  newest_ = &tensor;
 }
 
-void Turn::unlink(Member& member) {
-  (member.previous != nullptr ? member.previous->next : oldest_) = member.next;
-  (member.next != nullptr ? member.next->previous : newest_) = member.previous;
+void Turn::unlink(TensorPart& tensor) {
+  (tensor.previous != nullptr ? tensor.previous->next : oldest_) = tensor.next;
+  (tensor.next != nullptr ? tensor.next->previous : newest_) = tensor.previous;
 }
 
 }  // namespace rueda::core

@@ -4,18 +4,19 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/agreement/agreement.h"
+#include "runtime/agreement/relay.h"
 #include "runtime/base/abort.h"
-#include "runtime/engine/agreement.h"
 #include "runtime/engine/heartbeats.h"
 #include "runtime/engine/inbox.h"
 #include "runtime/engine/inquiry.h"
 #include "runtime/engine/lanes.h"
 #include "runtime/engine/late_batch.h"
 #include "runtime/engine/recorder.h"
-#include "runtime/engine/relay.h"
 #include "runtime/engine/teams.h"
 #include "runtime/engine/timeline.h"
 #include "runtime/net/control_link.h"
+#include "runtime/rendezvous/epoch_plan.h"
 
 namespace rueda::core {
 
@@ -23,7 +24,7 @@ namespace rueda::core {
 class TurnObserver {
  public:
   virtual ~TurnObserver() = default;
-  virtual void member_finished(Member& member, const Status& status) = 0;
+  virtual void tensor_finished(TensorPart& tensor, const Status& status) = 0;
   /// `rank` said goodbye and has its place in the order.
   virtual void rank_left(int rank) = 0;
   /// The link to `rank` closed or broke without a goodbye: evidence, not yet a verdict.
@@ -131,8 +132,8 @@ class Turn {
   void act();
   void start_batch(const BatchEvent& event);
   void tell_peers(const Status& why);
-  void append(Member& member);
-  void unlink(Member& member);
+  void append(TensorPart& tensor);
+  void unlink(TensorPart& tensor);
 
   Parts parts_;
   Participant participant_;
@@ -141,12 +142,12 @@ class Turn {
   std::vector<int> child_of_;       ///< by rank: its number as a child of the relay, or -1
   std::vector<InboxItem> taken_;
   std::vector<Request> requests_;
-  std::vector<char> lost_;      ///< by rank: its link was reported, or it needs nothing any more
-  std::vector<char> left_;      ///< by rank: it has said goodbye
-  uint64_t passed_up_ = 0;      ///< relayed frames
-  uint64_t passed_before_ = 0;  ///< of the last `release_held`
-  Member* oldest_ = nullptr;    ///< members in agreement, in order of submission
-  Member* newest_ = nullptr;
+  std::vector<char> lost_;        ///< by rank: its link was reported, or it needs nothing any more
+  std::vector<char> left_;        ///< by rank: it has said goodbye
+  uint64_t passed_up_ = 0;        ///< relayed frames
+  uint64_t passed_before_ = 0;    ///< of the last `release_held`
+  TensorPart* oldest_ = nullptr;  ///< tensors in agreement, in order of submission
+  TensorPart* newest_ = nullptr;
   bool said_goodbye_ = false;
   bool dismissed_ = false;  ///< all below
   bool told_peers_ = false;
@@ -155,5 +156,9 @@ class Turn {
   bool flushed_ = true;
   bool flushed_to_leavers_ = true;
 };
+
+/// The configuration of this rank's relay in the control tree. The first child is the rank itself, then come the other
+/// ranks of its host, then the hosts below. Empty if this rank leads no host or the job has no tree. Pure.
+std::optional<RelayConfig> relay_config(const EpochPlan& plan, const std::vector<SetMembers>& sets);
 
 }  // namespace rueda::core

@@ -4,20 +4,16 @@
 #include <span>
 #include <vector>
 
+#include "runtime/base/frame.h"
 #include "runtime/base/status.h"
 
 namespace rueda::core {
-
-/// A control frame's bytes, without the length that delimits it on the way.
-using Frame = std::vector<std::byte>;
 
 /// Whether a frame is worth waking a peer that looks at nothing just now.
 enum class Urgency {
   kRing,          ///< wakes it
   kWithNextTurn,  ///< wakes it only if it expects something; otherwise it reads the frame when it has cause to look
 };
-
-inline constexpr size_t kMaxFrameBytes = 16u << 20;
 
 /// An ordered, reliable stream of frames between two ranks. Used by the baton's holder; never blocks.
 /// A link does not survive its epoch.

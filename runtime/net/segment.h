@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "runtime/base/slot.h"
 #include "runtime/base/status.h"
 #include "runtime/base/unique_fd.h"
 #include "runtime/net/doorbell.h"
@@ -16,10 +17,10 @@ namespace rueda::core {
 struct SegmentLayout {
   int local_size = 1;
   int lanes = 4;
-  int rings = 1;                  ///< outgoing control rings: one per local rank, so that any rank can lead
-  size_t ring_bytes = 16 << 10;   ///< a power of two
-  int slots = 4;                  ///< input slots, and as many result slots, of each lane
-  size_t slot_bytes = 256 << 10;  ///< capacity of one slot; a chunk is never longer
+  int rings = 1;                          ///< outgoing control rings: one per local rank, so that any rank can lead
+  size_t ring_bytes = 16 << 10;           ///< a power of two
+  int slots = 4;                          ///< input slots, and as many result slots, of each lane
+  size_t slot_bytes = kDefaultSlotBytes;  ///< capacity of one slot; a chunk is never longer
 
   size_t ring_offset(int ring) const;
   size_t lane_offset(int lane) const;

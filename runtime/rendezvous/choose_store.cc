@@ -2,9 +2,9 @@
 #include <string_view>
 
 #include "runtime/rendezvous/identity.h"
-#include "runtime/rendezvous/job_key.h"
 #include "runtime/rendezvous/node_list.h"
-#include "runtime/rendezvous/store_client.h"
+#include "runtime/store/job_key.h"
+#include "runtime/store/store_client.h"
 
 namespace rueda::core {
 namespace {

@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -7,12 +6,6 @@
 #include "runtime/base/settings.h"
 
 namespace rueda::core {
-
-/// The job's pre-shared key; never printed, never on a command line. Empty only with RUEDA_INSECURE=1.
-struct JobKey {
-  std::array<uint8_t, 32> bytes{};
-  bool present = false;
-};
 
 /// How one rank can be reached.
 struct Endpoint {

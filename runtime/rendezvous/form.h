@@ -11,7 +11,7 @@
 #include "runtime/net/transport.h"
 #include "runtime/rendezvous/epoch_plan.h"
 #include "runtime/rendezvous/identity.h"
-#include "runtime/rendezvous/store.h"
+#include "runtime/store/store.h"
 
 namespace rueda::core {
 

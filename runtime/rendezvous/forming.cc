@@ -9,9 +9,9 @@
 #include "runtime/net/interfaces.h"
 #include "runtime/rendezvous/admission.h"
 #include "runtime/rendezvous/control_tree.h"
-#include "runtime/rendezvous/job_key.h"
 #include "runtime/rendezvous/locality.h"
-#include "runtime/rendezvous/store_keys.h"
+#include "runtime/store/job_key.h"
+#include "runtime/store/store_keys.h"
 
 namespace rueda::core {
 namespace {

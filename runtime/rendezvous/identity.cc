@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "runtime/base/random.h"
-#include "runtime/rendezvous/job_key.h"
 #include "runtime/rendezvous/node_list.h"
+#include "runtime/store/job_key.h"
 
 namespace rueda::core {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "runtime/base/environment.h"
 #include "runtime/rendezvous/epoch_plan.h"
+#include "runtime/store/job_key.h"
 
 namespace rueda::core {
 

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "runtime/base/mutex.h"
-#include "runtime/rendezvous/shared_store.h"
-#include "runtime/rendezvous/store_server.h"
+#include "runtime/store/shared_store.h"
+#include "runtime/store/store_server.h"
 
 namespace rueda::core {
 namespace {

@@ -2,7 +2,7 @@
 #include <memory>
 
 #include "runtime/rendezvous/identity.h"
-#include "runtime/rendezvous/store_client.h"
+#include "runtime/store/store_client.h"
 
 namespace rueda::core {
 

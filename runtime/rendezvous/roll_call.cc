@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "runtime/base/rank_ranges.h"
-#include "runtime/rendezvous/store_keys.h"
+#include "runtime/store/store_keys.h"
 
 namespace rueda::core {
 namespace {

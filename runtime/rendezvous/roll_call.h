@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/rendezvous/store.h"
 #include "runtime/rendezvous/wish.h"
+#include "runtime/store/store.h"
 
 namespace rueda::core {
 

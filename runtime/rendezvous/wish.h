@@ -6,6 +6,7 @@
 
 #include "runtime/base/status.h"
 #include "runtime/rendezvous/epoch_plan.h"
+#include "runtime/store/job_key.h"
 
 namespace rueda::core {
 

@@ -81,7 +81,7 @@ TEST_CASE("members of a group that share memory are refused where one of them is
       return rueda_grouped_allreduce(session, 3, in, out, nullptr, RUEDA_SUM, &options);
     };
     expect_code(sum(twice.data(), twice.data()), RUEDA_INVALID_ARGUMENT, "the same tensor twice, in place");
-    expect(std::string(rueda_last_error()).find("members 0 and 2 of the group") != std::string::npos,
+    expect(std::string(rueda_last_error()).find("tensors 0 and 2 of the group") != std::string::npos,
            rueda_last_error());
     Tensors other([](size_t m) { return static_cast<int64_t>(100 + m); }, 0);
     expect_code(sum(twice.data(), std::vector<rueda_tensor>{other.c[0], other.c[1], other.c[0]}.data()),

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "rueda.hpp"
-#include "runtime/rendezvous/memory_store.h"
+#include "runtime/store/memory_store.h"
 #include "tests/support/rank_threads.h"
 
 namespace rueda::test {

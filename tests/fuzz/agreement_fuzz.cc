@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "runtime/engine/agreement.h"
+#include "runtime/agreement/agreement.h"
 
 namespace {
 
@@ -18,8 +18,8 @@ AgreementConfig make_config() {
   config.cache_capacity = 2;
   config.hosts = {"a", "a"};
   config.sets = {{0, {0, 1}, {2}, true}, {1, {1, 0}, {2}, true}};
-  config.select = [](const rueda::core::BatchShape&) -> rueda::core::Result<rueda::core::RowChoice> {
-    return rueda::core::RowChoice{};
+  config.select = [](const rueda::core::BatchShape&) -> rueda::core::Result<rueda::core::AlgorithmChoice> {
+    return rueda::core::AlgorithmChoice{};
   };
   return config;
 }

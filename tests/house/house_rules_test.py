@@ -18,6 +18,14 @@ class Rules(unittest.TestCase):
         files = {"ops/row.h": "", "runtime/engine/turn.cc": '#include "ops/row.h"\n'}
         self.assertEqual(len(house_rules.layers(files)), 1)
 
+    def test_agreement_is_pure_because_it_sees_no_engine_and_no_network(self):
+        files = {"runtime/net/link.h": "", "runtime/engine/turn.h": "", "runtime/base/wire.h": "", "runtime/diagnosis/stall.h": ""}
+        files["runtime/agreement/arbiter.cc"] = '#include "runtime/base/wire.h"\n#include "runtime/diagnosis/stall.h"\n'
+        self.assertEqual(house_rules.layers(files), [])
+        for forbidden in ["runtime/net/link.h", "runtime/engine/turn.h"]:
+            files["runtime/agreement/arbiter.cc"] = f'#include "{forbidden}"\n'
+            self.assertEqual(len(house_rules.layers(files)), 1, forbidden)
+
     def test_an_example_sees_the_binding_by_its_installed_name(self):
         files = {"bindings/c/rueda.h": "", "runtime/base/a.h": "", "examples/a.c": '#include "rueda.h"\n'}
         self.assertEqual(house_rules.layers(files), [])

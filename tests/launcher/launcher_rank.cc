@@ -17,9 +17,9 @@
 #include <memory>
 #include <string>
 
-#include "runtime/rendezvous/death.h"
-#include "runtime/rendezvous/store_client.h"
-#include "runtime/rendezvous/store_keys.h"
+#include "runtime/store/death.h"
+#include "runtime/store/store_client.h"
+#include "runtime/store/store_keys.h"
 
 using namespace rueda::core;
 

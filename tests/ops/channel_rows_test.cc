@@ -50,8 +50,8 @@ BatchShape shape_on_hosts(uint64_t bytes, ReduceOp op, Dtype dtype) {
 }
 
 std::string row_for(const BatchShape& shape, const Settings& settings) {
-  const auto choice = select_row(algorithms(), settings, shape);
-  return choice.ok() ? algorithms()[choice.value().row].name : choice.status().sentence();
+  const auto choice = select_algorithm(algorithms(), settings, shape);
+  return choice.ok() ? algorithms()[choice.value().algorithm].name : choice.status().sentence();
 }
 
 /// Bytes that each rank sends for `test`, by the memory channels' count.
@@ -110,12 +110,13 @@ TEST_CASE("The bandwidth-optimal rows send 2 (N-1)/N of the batch from every ran
   test.counts = {1 << 18};
   const uint64_t all = uint64_t{4} << 18;
   const std::vector<uint64_t> optimal(size, 2 * all * (size - 1) / size);
-  CHECK(bytes_sent(row_named("direct"), test, size) == optimal);
-  CHECK(bytes_sent(row_named("ring"), test, size) == optimal);
+  CHECK(bytes_sent(algorithm_named("direct"), test, size) == optimal);
+  CHECK(bytes_sent(algorithm_named("ring"), test, size) == optimal);
   test.codec = CodecId::kFp16;
-  CHECK(bytes_sent(row_named("direct"), test, size) == std::vector<uint64_t>(size, optimal[0] / 2));
+  CHECK(bytes_sent(algorithm_named("direct"), test, size) == std::vector<uint64_t>(size, optimal[0] / 2));
   // Partial sums travel in fp32, results in fp16.
-  CHECK(bytes_sent(row_named("ring"), test, size) == std::vector<uint64_t>(size, optimal[0] / 2 + optimal[0] / 4));
+  CHECK(bytes_sent(algorithm_named("ring"), test, size) ==
+        std::vector<uint64_t>(size, optimal[0] / 2 + optimal[0] / 4));
 }
 
 TEST_CASE("A reduce-scatter over channels sends (N-1)/N of the batch from every rank") {
@@ -123,19 +124,20 @@ TEST_CASE("A reduce-scatter over channels sends (N-1)/N of the batch from every 
   test.kind = OpKind::kReducescatter;
   test.counts = {1 << 18};
   const uint64_t optimal = (uint64_t{4} << 18) * 3 / 4;
-  CHECK(bytes_sent(row_named("direct_reducescatter"), test, 4) == std::vector<uint64_t>(4, optimal));
+  CHECK(bytes_sent(algorithm_named("direct_reducescatter"), test, 4) == std::vector<uint64_t>(4, optimal));
   test.codec = CodecId::kFp16;
-  CHECK(bytes_sent(row_named("direct_reducescatter"), test, 4) == std::vector<uint64_t>(4, optimal / 2));
+  CHECK(bytes_sent(algorithm_named("direct_reducescatter"), test, 4) == std::vector<uint64_t>(4, optimal / 2));
 }
 
 TEST_CASE("Doubling sends the batch log2(N) times, and a tree N-1 times in all") {
   CollectiveCase test;
   test.counts = {100};
-  CHECK(bytes_sent(row_named("doubling"), test, 8) == std::vector<uint64_t>(8, 3 * 400));
+  CHECK(bytes_sent(algorithm_named("doubling"), test, 8) == std::vector<uint64_t>(8, 3 * 400));
   // Of 5 members one hands its input over and gets the result back.
-  CHECK(bytes_sent(row_named("doubling"), test, 5) == std::vector<uint64_t>{400, 1200, 800, 800, 800});
+  CHECK(bytes_sent(algorithm_named("doubling"), test, 5) == std::vector<uint64_t>{400, 1200, 800, 800, 800});
   test.kind = OpKind::kBroadcast;
-  CHECK(bytes_sent(row_named("broadcast_tree"), test, 8) == std::vector<uint64_t>{1200, 0, 400, 0, 800, 0, 400, 0});
+  CHECK(bytes_sent(algorithm_named("broadcast_tree"), test, 8) ==
+        std::vector<uint64_t>{1200, 0, 400, 0, 800, 0, 400, 0});
 }
 
 TEST_CASE("A postscaled sum of integers is exact before it is scaled, whatever row was asked for") {

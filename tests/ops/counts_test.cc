@@ -5,8 +5,8 @@
 #include "ops/chunks.h"
 #include "ops/cpu/channel_team.h"
 #include "ops/slice_cursor.h"
-#include "runtime/engine/messages.h"
-#include "runtime/engine/planner.h"
+#include "runtime/agreement/messages.h"
+#include "runtime/agreement/planner.h"
 #include "tests/support/collective_case.h"
 #include "tests/support/lane_ranks.h"
 #include "tests/support/memory_channels.h"
@@ -25,7 +25,7 @@ bool plans_for_the_worst(OpKind kind) {
   return kind != OpKind::kAllreduce && kind != OpKind::kBroadcast && kind != OpKind::kSend;
 }
 
-std::string difference(const Chunks& chunks, const Algorithm& row, const RowChoice& choice) {
+std::string difference(const Chunks& chunks, const Algorithm& row, const AlgorithmChoice& choice) {
   const int64_t last = chunks.number() - 1;
   if (last * chunks.length + chunks.length_of(last) != chunks.count) return "the chunks do not add up to the batch";
   const uint64_t stamps = static_cast<uint64_t>(chunks.number()) + 2;

@@ -119,7 +119,7 @@ TEST_CASE("Two-level rows give the formula's result on even and uneven hosts") {
     HostsRig rig(hosts);
     const int size = size_of_job(hosts);
     for (const char* name : kRows) {
-      const Algorithm& row = row_named(name);
+      const Algorithm& row = algorithm_named(name);
       for (const Dtype dtype :
            {Dtype::kU8, Dtype::kI32, Dtype::kF16, Dtype::kBf16, Dtype::kF32, Dtype::kF64, Dtype::kBool}) {
         for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kProduct}) {
@@ -141,7 +141,7 @@ TEST_CASE("Two-level rows are right wherever chunks and slices end") {
         CollectiveCase test = reduction(Dtype::kF32, ReduceOp::kAverage, {count});
         test.codec = CodecId::kFp16;
         INFO(name << ", " << count << " elements");
-        CHECK(rig.run(row_named(name), test, 65536) == "");
+        CHECK(rig.run(algorithm_named(name), test, 65536) == "");
       }
     }
   }
@@ -156,7 +156,7 @@ TEST_CASE("The two-level sum has the bits of the flat canonical one") {
       test.prescale = 1.0 / 3.0;
       test.postscale = 1.7;
       INFO(test.text());
-      CHECK(rig.bits(row_named("hierarchical"), test) == rig.bits(row_named("direct"), test));
+      CHECK(rig.bits(algorithm_named("hierarchical"), test) == rig.bits(algorithm_named("direct"), test));
     }
   }
 }
@@ -166,29 +166,29 @@ TEST_CASE("Sums of 16 bits that travel narrow do not overflow on the way") {
   HostsRig rig({4, 4});
   CollectiveCase test = reduction(Dtype::kF16, ReduceOp::kAverage, {5000});
   test.prescale = 1024;
-  CHECK(rig.run(row_named("hierarchical_narrow"), test) == "");
+  CHECK(rig.run(algorithm_named("hierarchical_narrow"), test) == "");
 }
 
 TEST_CASE("Each host sends its part of the batch once, whatever its ranks, and half of it in 16 bits") {
   const CollectiveCase plain = reduction(Dtype::kF32, ReduceOp::kSum, {1 << 18});
   const uint64_t bytes = uint64_t{4} << 18;
   HostsRig rig({2, 2});
-  CHECK(rig.run(row_named("hierarchical"), plain) == "");
+  CHECK(rig.run(algorithm_named("hierarchical"), plain) == "");
   CHECK(rig.sent_across() == 2 * bytes);  // of two hosts, 2 (H-1)/H each
   CollectiveCase half = plain;
   half.codec = CodecId::kFp16;
   HostsRig narrow({2, 2});
-  CHECK(narrow.run(row_named("hierarchical_narrow"), half) == "");
+  CHECK(narrow.run(algorithm_named("hierarchical_narrow"), half) == "");
   CHECK(narrow.sent_across() == bytes);
   HostsRig exact({2, 2});
-  CHECK(exact.run(row_named("hierarchical"), half) == "");
+  CHECK(exact.run(algorithm_named("hierarchical"), half) == "");
   CHECK(exact.sent_across() == bytes + bytes / 2);  // sums in fp32, results in fp16
 }
 
 TEST_CASE("The two-level all-gather puts rows in the order of ranks, on even and uneven hosts") {
   for (const Hosts& hosts : {Hosts{2, 2}, Hosts{3, 1}, Hosts{1, 4}, Hosts{2, 2, 2}, Hosts{4, 3, 1}, Hosts{2, 5}}) {
     HostsRig rig(hosts);
-    const Algorithm& row = row_named("hierarchical_allgather");
+    const Algorithm& row = algorithm_named("hierarchical_allgather");
     for (const uint32_t chunk_bytes : {0u, 64u, 4096u}) {  // 64: counts alone fill several
       for (const std::vector<int64_t>& counts :
            {std::vector<int64_t>{0}, {1}, {100, 0, 7}, {5, 5, 5, 5, 5, 5, 5, 5, 5}, {scaled_down(3001)}}) {
@@ -208,7 +208,7 @@ TEST_CASE("In a two-level all-gather each rank's rows cross to another host once
     rows += exchange_input(test, team, rank, 0).bytes.size();
   }
   HostsRig by_host({3, 3});
-  CHECK(by_host.run(row_named("hierarchical_allgather"), test) == "");
+  CHECK(by_host.run(algorithm_named("hierarchical_allgather"), test) == "");
   CHECK(by_host.sent_across() == rows + 6 * sizeof(int64_t));
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("A rank that wants nothing of an all-gather still carries it for its h
   options.wake_channels = [&] { hub.wake_all(); };
   LaneRanks lanes(5, options);
   const CollectiveCase test = gathering(Dtype::kF64, 1, {9000, 2});
-  const Algorithm& row = row_named("hierarchical_allgather");
+  const Algorithm& row = algorithm_named("hierarchical_allgather");
   CHECK(lanes.first_failure([&](int rank, Mesh& mesh) -> Status {
     const Team team = team_on(hosts, rank);
     const CaseTensors tensors(test, team);
@@ -242,7 +242,7 @@ TEST_CASE("A two-level row whose peer dies ends with the reason, whatever it wai
   const bool gathers = GENERATE(false, true);
   const CollectiveCase test =
       gathers ? gathering(Dtype::kF32, 1, {1 << 18}) : reduction(Dtype::kF32, ReduceOp::kSum, {1 << 20});
-  const Algorithm& row = row_named(gathers ? "hierarchical_allgather" : "hierarchical");
+  const Algorithm& row = algorithm_named(gathers ? "hierarchical_allgather" : "hierarchical");
   const auto results = lanes.run([&](int rank, Mesh& mesh) -> Status {
     if (rank == 3) return Status(Code::kPeerLost, "rank 3 was killed", 3);
     uint64_t stamp = 0;
@@ -266,10 +266,10 @@ TEST_CASE("Two-level rows run over TCP, where both kinds of wait have to wake ea
     for (int64_t round = 0; round < 20; ++round) {
       for (const char* name : kRows) {
         CollectiveCase test = reduction(Dtype::kBf16, ReduceOp::kSum, {round * 7919, 3, scaled_down(round * 40'000)});
-        RUEDA_RETURN_IF_ERROR(run_case(row_named(name), test, team, mesh, stamp, 65536));
+        RUEDA_RETURN_IF_ERROR(run_case(algorithm_named(name), test, team, mesh, stamp, 65536));
       }
       const CollectiveCase gather = gathering(Dtype::kF32, 1, {round * 1009, 3, scaled_down(round * 9'000)});
-      RUEDA_RETURN_IF_ERROR(run_case(row_named("hierarchical_allgather"), gather, team, mesh, stamp, 65536));
+      RUEDA_RETURN_IF_ERROR(run_case(algorithm_named("hierarchical_allgather"), gather, team, mesh, stamp, 65536));
     }
     return {};
   }) == "");
@@ -280,8 +280,8 @@ TEST_CASE("From 64 KiB on, batches of several ranks on several hosts go by host,
   const auto row_for = [&](const CollectiveCase& test, const Hosts& hosts) {
     BatchShape shape = shape_on(hosts, test);
     shape.deterministic = settings.deterministic;
-    const auto choice = select_row(algorithms(), settings, shape);
-    return choice.ok() ? std::string(algorithms()[choice.value().row].name) : choice.status().sentence();
+    const auto choice = select_algorithm(algorithms(), settings, shape);
+    return choice.ok() ? std::string(algorithms()[choice.value().algorithm].name) : choice.status().sentence();
   };
   const CollectiveCase large = reduction(Dtype::kF32, ReduceOp::kSum, {1 << 16});
   const CollectiveCase small = reduction(Dtype::kF32, ReduceOp::kSum, {16});
@@ -307,8 +307,8 @@ TEST_CASE("All-gathers go by host wherever one has several ranks, unless forbidd
   Settings settings;
   const auto row_for = [&](const Hosts& hosts) {
     const BatchShape shape = shape_on(hosts, gathering(Dtype::kF32, 1, {1}));
-    const auto choice = select_row(algorithms(), settings, shape);
-    return choice.ok() ? std::string(algorithms()[choice.value().row].name) : choice.status().sentence();
+    const auto choice = select_algorithm(algorithms(), settings, shape);
+    return choice.ok() ? std::string(algorithms()[choice.value().algorithm].name) : choice.status().sentence();
   };
   CHECK(row_for({2, 2}) == "hierarchical_allgather");
   CHECK(row_for({1, 3}) == "hierarchical_allgather");

@@ -23,10 +23,10 @@ const std::vector<std::vector<int>> kSets = {{0, 1, 2, 3}, {0, 1}, {1, 2}, {0, 2
 
 /// A fixed mixture of tiny and large one-shots, pipelined two-shots, broadcasts and barriers over all sets.
 std::vector<Turn> mixture(int64_t turns) {
-  const Algorithm* const one_shot = &row_named("shm_one_shot");
-  const Algorithm* const two_shot = &row_named("shm_two_shot");
-  const Algorithm* const broadcast = &row_named("shm_broadcast");
-  const Algorithm* const barrier = &row_named("shm_barrier");
+  const Algorithm* const one_shot = &algorithm_named("shm_one_shot");
+  const Algorithm* const two_shot = &algorithm_named("shm_two_shot");
+  const Algorithm* const broadcast = &algorithm_named("shm_broadcast");
+  const Algorithm* const barrier = &algorithm_named("shm_barrier");
   std::vector<Turn> order;
   uint32_t random = 12345;
   const auto next = [&](uint32_t below) {
@@ -133,7 +133,7 @@ TEST_CASE("A chunk that does not fit the slots is refused with both numbers") {
     uint64_t stamp = 0;
     CollectiveCase test;
     test.counts = {5000};
-    return run_case(row_named("shm_two_shot"), test, team_of(2, rank), mesh, stamp, 8192);
+    return run_case(algorithm_named("shm_two_shot"), test, team_of(2, rank), mesh, stamp, 8192);
   });
   CHECK(results[0].code() == Code::kInvalidArgument);
   CHECK(results[0].sentence().find("8192") != std::string::npos);

@@ -36,7 +36,7 @@ Bytes reference(const CollectiveCase& test, const Bracket& bracket) {
   for (int member = 0; member < bracket.size; ++member) {
     const Team team = team_of(bracket.size, member, bracket.group);
     const CaseTensors tensors(test, team);
-    const Call call = tensors.call(RowChoice(), 0);
+    const Call call = tensors.call(AlgorithmChoice(), 0);
     const Packing packing(call);
     SliceCursor cursor = packing.cursor();
     wire.emplace_back(static_cast<size_t>(call.count) * packing.element_bytes());
@@ -45,7 +45,7 @@ Bytes reference(const CollectiveCase& test, const Bracket& bracket) {
   for (const Bytes& bytes : wire) inputs.push_back(bytes.data());
   const Team team = team_of(bracket.size, 0, bracket.group);
   const CaseTensors tensors(test, team);
-  const Call call = tensors.call(RowChoice(), 0);
+  const Call call = tensors.call(AlgorithmChoice(), 0);
   const Packing packing(call);
   reduce(packing.task(), inputs, wire[0].data(), StoreHint::kPlain, nullptr, call.count);
   SliceCursor cursor = packing.cursor();

@@ -17,8 +17,8 @@ BatchShape allreduce_of(uint64_t bytes, int ranks) {
 }
 
 std::string chosen(const BatchShape& shape, const Settings& settings = Settings()) {
-  const auto choice = select_row(algorithms(), settings, shape);
-  return choice.ok() ? algorithms()[choice.value().row].name : choice.status().sentence();
+  const auto choice = select_algorithm(algorithms(), settings, shape);
+  return choice.ok() ? algorithms()[choice.value().algorithm].name : choice.status().sentence();
 }
 
 Settings forced(const std::string& row) {
@@ -32,7 +32,7 @@ const Algorithm kPartialSums = {"partial",
                                 OpKind::kAllreduce,
                                 false,
                                 [](const BatchShape&) { return true; },
-                                [](const BatchShape&) { return RowChoice(); },
+                                [](const BatchShape&) { return AlgorithmChoice(); },
                                 [](const Call&, Mesh&, Deadline) { return Status(); },
                                 nullptr};
 
@@ -59,19 +59,19 @@ TEST_CASE("A forced row is taken where it can serve") {
 }
 
 TEST_CASE("A forced row that cannot serve is refused with its name and the reason") {
-  const auto choice = select_row(algorithms(), forced("shm_one_shot"), allreduce_of(64u << 20, 2));
+  const auto choice = select_algorithm(algorithms(), forced("shm_one_shot"), allreduce_of(64u << 20, 2));
   REQUIRE_FALSE(choice.ok());
   CHECK(choice.status().code() == Code::kInvalidArgument);
   CHECK_THAT(choice.status().sentence(), Contains("shm_one_shot") && Contains("67108864 bytes"));
 }
 
 TEST_CASE("A forced row that does not exist is refused with the rows there are") {
-  const Status status = check_forced_rows(algorithms(), forced("circle"));
+  const Status status = check_forced_algorithms(algorithms(), forced("circle"));
   CHECK(status.code() == Code::kInvalidArgument);
   CHECK_THAT(status.sentence(), Contains("circle") && Contains("shm_one_shot, ") && Contains("shm_two_shot"));
-  CHECK(select_row(algorithms(), forced("circle"), allreduce_of(4, 2)).status().code() == Code::kInvalidArgument);
-  CHECK(check_forced_rows(algorithms(), forced("shm_two_shot")).ok());
-  CHECK(check_forced_rows(algorithms(), Settings()).ok());
+  CHECK(select_algorithm(algorithms(), forced("circle"), allreduce_of(4, 2)).status().code() == Code::kInvalidArgument);
+  CHECK(check_forced_algorithms(algorithms(), forced("shm_two_shot")).ok());
+  CHECK(check_forced_algorithms(algorithms(), Settings()).ok());
 }
 
 TEST_CASE("Deterministic mode allows only rows in canonical order") {
@@ -95,24 +95,24 @@ TEST_CASE("Rows that move partial sums refuse an average of integers") {
 TEST_CASE("What a dtype or a kind does not define is invalid on every row") {
   BatchShape shape = allreduce_of(4, 2);
   shape.op = ReduceOp::kAdasum;
-  CHECK(select_row(algorithms(), Settings(), shape).ok());
+  CHECK(select_algorithm(algorithms(), Settings(), shape).ok());
   shape.kind = OpKind::kReducescatter;
-  CHECK(select_row(algorithms(), Settings(), shape).status().code() == Code::kInvalidArgument);
+  CHECK(select_algorithm(algorithms(), Settings(), shape).status().code() == Code::kInvalidArgument);
   shape.kind = OpKind::kAllreduce;
   shape.dtype = Dtype::kI32;
-  CHECK(select_row(algorithms(), Settings(), shape).status().code() == Code::kInvalidArgument);
+  CHECK(select_algorithm(algorithms(), Settings(), shape).status().code() == Code::kInvalidArgument);
   shape.op = ReduceOp::kAverage;
   shape.dtype = Dtype::kBool;
-  CHECK(select_row(algorithms(), Settings(), shape).status().code() == Code::kInvalidArgument);
+  CHECK(select_algorithm(algorithms(), Settings(), shape).status().code() == Code::kInvalidArgument);
   shape.op = ReduceOp::kMin;
   shape.dtype = Dtype::kC64;
-  CHECK_THAT(select_row(algorithms(), Settings(), shape).status().sentence(), Contains("no order"));
+  CHECK_THAT(select_algorithm(algorithms(), Settings(), shape).status().sentence(), Contains("no order"));
 }
 
 TEST_CASE("Device memory has no row in a table of host rows") {
   BatchShape shape = allreduce_of(4, 2);
   shape.device = 1;
-  const auto choice = select_row(algorithms(), Settings(), shape);
+  const auto choice = select_algorithm(algorithms(), Settings(), shape);
   CHECK(choice.status().code() == Code::kUnsupported);
   CHECK_THAT(choice.status().sentence(), Contains("device memory"));
 }
@@ -126,7 +126,7 @@ TEST_CASE("Every plan fits the slots and has stamps for its chunks, whatever the
         shape.kind = row.kind;
         shape.codec = codec;
         if (!row.fits(shape)) continue;
-        const RowChoice choice = row.plan(shape);
+        const AlgorithmChoice choice = row.plan(shape);
         INFO(row.name << " " << shape.bytes);
         CHECK(choice.stamps >= 2);
         if (std::string(row.name).rfind("shm_", 0) == 0) CHECK(choice.chunk_bytes <= shape.slot_bytes);
@@ -139,7 +139,7 @@ TEST_CASE("A data plane takes a plug-in's rows behind its own and refuses a name
   DataPlane plane{Settings()};
   const size_t own = plane.rows().size();
   CHECK(plane.add_rows({&kPartialSums, 1}).ok());
-  CHECK(plane.row_name(static_cast<uint8_t>(own)) == std::string("partial"));
+  CHECK(plane.algorithm_name(static_cast<uint8_t>(own)) == std::string("partial"));
   CHECK(plane.add_rows({&kPartialSums, 1}).code() == Code::kInvalidArgument);
 }
 
@@ -159,8 +159,8 @@ TEST_CASE("Only single chunks of rows with a step run inline") {
 
 TEST_CASE("A batch that names a row which is not in the table is refused, not run") {
   const auto plane = make_executor(Settings());
-  RowChoice choice;
-  choice.row = 250;
+  AlgorithmChoice choice;
+  choice.algorithm = 250;
   CHECK_FALSE(plane->runs_inline(choice));
-  CHECK(plane->row_name(250) == std::string("unknown"));
+  CHECK(plane->algorithm_name(250) == std::string("unknown"));
 }

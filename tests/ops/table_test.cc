@@ -10,7 +10,7 @@ using namespace rueda::core;
 
 namespace {
 
-using Placement = CollectiveCase::Placement;
+using Buffers = CollectiveCase::Buffers;
 
 /// Runs the cases one after the other on the same lanes: what one leaves behind, the next one meets.
 struct Cases {
@@ -104,9 +104,9 @@ TEST_CASE("Every all-reduce row takes batches of many tensors, empty ones among 
     std::vector<int64_t> counts;
     for (int64_t i = 0; i < scaled_down(200); ++i) counts.push_back(i % 7 == 3 ? 0 : (i * i * 37) % 900);
     for (const std::vector<int64_t>& batch : {counts, std::vector<int64_t>{0, 0, 0}, {70001, 0, 1, 13}}) {
-      for (const Placement placement : {Placement::kInPlace, Placement::kOutOfPlace}) {
+      for (const Buffers buffers : {Buffers::kInPlace, Buffers::kOutOfPlace}) {
         CollectiveCase test = reduction(Dtype::kF32, ReduceOp::kAverage, batch);
-        test.placement = placement;
+        test.buffers = buffers;
         cases.tests.push_back(test);
         test.dtype = Dtype::kI8;
         cases.tests.push_back(test);
@@ -124,7 +124,7 @@ TEST_CASE("Every all-reduce row applies codecs and scales") {
       for (const Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kF16, Dtype::kI32, Dtype::kBool, Dtype::kC64}) {
         CollectiveCase test = reduction(dtype, ReduceOp::kSum, {3, 5000, 77, scaled_down(20000)});
         test.codec = codec;
-        test.placement = Placement::kOutOfPlace;
+        test.buffers = Buffers::kOutOfPlace;
         cases.tests.push_back(test);
         test.prescale = 0.5;
         test.postscale = 4.0;
@@ -177,7 +177,7 @@ TEST_CASE("Every reduce-scatter row cuts chunks, applies codecs and scales, and 
           CollectiveCase test = dealt(reduction(dtype, ReduceOp::kSum, counts), 3);
           test.codec = codec;
           cases.tests.push_back(test);
-          test.placement = Placement::kOutOfPlace;
+          test.buffers = Buffers::kOutOfPlace;
           test.prescale = 0.5;
           test.postscale = 4.0;
           cases.tests.push_back(test);
@@ -199,7 +199,7 @@ TEST_CASE("Every reduce row gives the root the formula's result, and the others 
           test.kind = OpKind::kReduce;
           test.root = root;
           cases.tests.push_back(test);
-          test.placement = Placement::kOutOfPlace;
+          test.buffers = Buffers::kOutOfPlace;
           test.codec = CodecId::kFp16;
           cases.tests.push_back(test);
         }
@@ -223,7 +223,7 @@ TEST_CASE("Every broadcast row hands the root's bits to all, from every root") {
         test.codec = CodecId::kFp16;
         for (const std::vector<int64_t>& counts : {std::vector<int64_t>{0}, {1}, {1000}, {4096, 0, 3, 9001}}) {
           test.counts = counts;
-          test.placement = counts.size() > 1 ? Placement::kOutOfPlace : Placement::kInPlace;
+          test.buffers = counts.size() > 1 ? Buffers::kOutOfPlace : Buffers::kInPlace;
           cases.tests.push_back(test);
         }
       }

@@ -8,6 +8,7 @@ namespace {
 
 constexpr core::SetId kFirstAdded = 100;
 
+using core::AlgorithmChoice;
 using core::BatchShape;
 using core::CodecId;
 using core::Dtype;
@@ -16,18 +17,17 @@ using core::OpKind;
 using core::ReduceOp;
 using core::Request;
 using core::Result;
-using core::RowChoice;
 
 const std::vector<OpKind> kOtherKinds = {OpKind::kBroadcast,     OpKind::kBroadcast, OpKind::kAllgather,
                                          OpKind::kReducescatter, OpKind::kAlltoall,  OpKind::kReduce,
                                          OpKind::kGather,        OpKind::kScatter};
 constexpr OpKind kRooted[] = {OpKind::kBroadcast, OpKind::kReduce, OpKind::kGather, OpKind::kScatter};
 
-Result<RowChoice> select_row(const BatchShape& shape) {
+Result<AlgorithmChoice> select_algorithm(const BatchShape& shape) {
   if (shape.dtype == Dtype::kU8 && shape.op == ReduceOp::kProduct) {
     return core::Status(core::Code::kInvalidArgument, "the forced row cannot multiply u8");
   }
-  return RowChoice{static_cast<uint8_t>(shape.bytes > 256 ? 1 : 0), 128, 2 + shape.bytes / 128};
+  return AlgorithmChoice{static_cast<uint8_t>(shape.bytes > 256 ? 1 : 0), 128, 2 + shape.bytes / 128};
 }
 
 core::AgreementConfig make_config(Random& random, int ranks) {
@@ -36,7 +36,7 @@ core::AgreementConfig make_config(Random& random, int ranks) {
   config.size = ranks != 0 ? ranks : random.between(1, 6);
   config.fusion_threshold_bytes = random.pick<uint64_t>({0, 64, 700, 1u << 20});
   config.cache_capacity = random.pick<uint64_t>({0, 1, 4, 1000});
-  config.select = select_row;
+  config.select = select_algorithm;
   const int per_host = random.between(1, 3);
   std::vector<int> all;
   for (int rank = 0; rank < config.size; ++rank) {

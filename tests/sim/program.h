@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine/agreement.h"
+#include "runtime/agreement/agreement.h"
 #include "tests/sim/random.h"
 
 namespace rueda::sim {

@@ -4,8 +4,8 @@
 #include <functional>
 #include <set>
 
-#include "runtime/engine/identity.h"
-#include "runtime/engine/planner.h"
+#include "runtime/agreement/neutral.h"
+#include "runtime/agreement/planner.h"
 
 namespace rueda::sim {
 namespace {
@@ -77,7 +77,7 @@ bool differs(const Joint& joint) {
 /// Whether a member had joined that has nothing to contribute, or may be the only one to receive anything.
 bool unfit_for_joined(const Joint& joint) {
   const Metadata& metadata = joint.tickets.front().second->request.metadata;
-  return joint.excused != 0 && (!core::why_no_identity(metadata).empty() || metadata.root >= 0);
+  return joint.excused != 0 && (!core::why_no_neutral(metadata).empty() || metadata.root >= 0);
 }
 
 bool abandoned(const Joint& joint) {
@@ -265,7 +265,7 @@ std::string check_batches(const Job& job, const std::vector<RankRecord>& ranks) 
       const core::BatchEvent& a = seen.event;
       const core::BatchEvent& b = other.event;
       const bool same = same_operations(seen, other) && a.contributors == b.contributors && a.counts == b.counts &&
-                        a.stamp == b.stamp && a.choice.row == b.choice.row &&
+                        a.stamp == b.stamp && a.choice.algorithm == b.choice.algorithm &&
                         a.choice.chunk_bytes == b.choice.chunk_bytes && a.choice.stamps == b.choice.stamps;
       if (!same)
         return "batch " + std::to_string(a.number) + " of set " + std::to_string(a.set) + " differs on two ranks";

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "runtime/engine/turn.h"
 #include "tests/sim/scale_run.h"
 
 namespace rueda::sim {
@@ -42,7 +43,9 @@ void Scale::make() {
   std::iota(all.begin(), all.end(), 0);
   for (const int host : host_of_) config_.hosts.push_back("h" + std::to_string(host));
   config_.sets = {core::arrange_set(core::kGlobalSet, all, host_of_)};
-  config_.select = [](const core::BatchShape&) -> core::Result<core::RowChoice> { return core::RowChoice{}; };
+  config_.select = [](const core::BatchShape&) -> core::Result<core::AlgorithmChoice> {
+    return core::AlgorithmChoice{};
+  };
   arbiter_ = std::make_unique<core::Arbiter>(config_);
   for (int number = 0; number < tree_.hosts(); ++number) {
     ScaleHost& made = hosts_.emplace_back();

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/engine/agreement.h"
-#include "runtime/engine/relay.h"
+#include "runtime/agreement/agreement.h"
+#include "runtime/agreement/relay.h"
 #include "runtime/rendezvous/control_tree.h"
 #include "tests/sim/random.h"
 #include "tests/sim/scale.h"

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine/agreement.h"
-#include "runtime/engine/relay.h"
+#include "runtime/agreement/agreement.h"
+#include "runtime/agreement/relay.h"
 #include "tests/sim/program.h"
 #include "tests/sim/random.h"
 #include "tests/sim/record.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/engine/set_members.h"
+#include "runtime/agreement/set_members.h"
 #include "tests/sim/simulation.h"
 
 namespace rueda::sim {

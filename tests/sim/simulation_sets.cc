@@ -2,7 +2,7 @@
 #include <optional>
 #include <utility>
 
-#include "runtime/engine/set_members.h"
+#include "runtime/agreement/set_members.h"
 #include "tests/sim/simulation.h"
 
 namespace rueda::sim {

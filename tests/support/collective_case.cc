@@ -17,7 +17,7 @@ namespace {
 
 using Number = std::complex<double>;
 using Values = CollectiveCase::Values;
-using Placement = CollectiveCase::Placement;
+using Buffers = CollectiveCase::Buffers;
 
 template <typename T>
 void put(std::byte* at, T value) {
@@ -182,8 +182,8 @@ class Pattern {
 };
 
 /// A row's plan with another chunk length.
-RowChoice plan_with(const Algorithm& row, const BatchShape& shape, uint32_t chunk_bytes) {
-  RowChoice choice = row.plan(shape);
+AlgorithmChoice plan_with(const Algorithm& row, const BatchShape& shape, uint32_t chunk_bytes) {
+  AlgorithmChoice choice = row.plan(shape);
   if (shape.kind == OpKind::kReducescatter || shape.kind == OpKind::kReduce) return plan_pieces(shape, chunk_bytes);
   if (!exchanges(shape.kind)) return plan_chunks(wire_bytes(shape), chunk_bytes);
   choice.chunk_bytes = std::min(choice.chunk_bytes, chunk_bytes);
@@ -215,7 +215,7 @@ std::string CollectiveCase::text() const {
   return std::string(name_of(kind)) + " " + name_of(op) + " of " + std::to_string(counts.size()) + " tensors, " +
          std::to_string(count()) + " " + name_of(dtype) + " in rows of " + std::to_string(row) + ", codec " +
          name_of(codec) + ", scales " + std::to_string(prescale) + " and " + std::to_string(postscale) + ", root " +
-         std::to_string(root) + (placement == Placement::kInPlace ? ", in place" : ", out of place");
+         std::to_string(root) + (buffers == Buffers::kInPlace ? ", in place" : ", out of place");
 }
 
 CollectiveCase reduction(Dtype dtype, ReduceOp op, std::vector<int64_t> counts) {
@@ -226,7 +226,7 @@ CollectiveCase reduction(Dtype dtype, ReduceOp op, std::vector<int64_t> counts) 
   return test;
 }
 
-const Algorithm& row_named(std::string_view name) {
+const Algorithm& algorithm_named(std::string_view name) {
   for (const Algorithm& row : algorithms()) {
     if (row.name == name) return row;
   }
@@ -259,7 +259,7 @@ CaseTensors::CaseTensors(const CollectiveCase& test, const Team& team) : case_(t
   for (size_t t = 0; t < inputs_.size(); ++t) {
     const ElementRange range = result_range(t);
     std::byte* out = inputs_[t].data() + static_cast<size_t>(range.begin) * bytes;
-    if (test.placement == Placement::kOutOfPlace) {
+    if (test.buffers == Buffers::kOutOfPlace) {
       out = outputs_.emplace_back(static_cast<size_t>(range.length()) * bytes).data();
     }
     slices_.push_back({inputs_[t].data(), out, test.counts[t], test.row});
@@ -306,7 +306,7 @@ void CaseTensors::fill() {
   }
 }
 
-Call CaseTensors::call(const RowChoice& choice, uint64_t stamp) const {
+Call CaseTensors::call(const AlgorithmChoice& choice, uint64_t stamp) const {
   Call call;
   call.kind = case_.kind;
   call.dtype = case_.dtype;
@@ -363,7 +363,7 @@ std::vector<std::byte> CaseTensors::results() const {
 Status run_case(const Algorithm& row, const CollectiveCase& test, const Team& team, Mesh& mesh, uint64_t& stamp,
                 uint32_t chunk_bytes) {
   const BatchShape shape = test.shape(team.size());
-  const RowChoice choice = chunk_bytes == 0 ? row.plan(shape) : plan_with(row, shape, chunk_bytes);
+  const AlgorithmChoice choice = chunk_bytes == 0 ? row.plan(shape) : plan_with(row, shape, chunk_bytes);
   const CollectiveCase salted = test.salted(stamp);
   const CaseTensors tensors(salted, team);
   const Call call = tensors.call(choice, stamp);

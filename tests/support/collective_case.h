@@ -12,7 +12,7 @@ namespace rueda::core {
 
 /// What one test batch does. A value.
 struct CollectiveCase {
-  enum class Placement { kInPlace, kOutOfPlace };
+  enum class Buffers { kInPlace, kOutOfPlace };
   /// kExact: small whole numbers, whose sums every order and type gives exactly. kRounding: numbers of full precision.
   enum class Values { kExact, kRounding };
 
@@ -25,7 +25,7 @@ struct CollectiveCase {
   int root = 0;
   std::vector<int64_t> counts = {1};  ///< elements of each tensor
   int64_t row = 1;  ///< elements of a row: counts are multiples of it where rows are dealt out, rows where exchanged
-  Placement placement = Placement::kInPlace;
+  Buffers buffers = Buffers::kInPlace;
   Values values = Values::kExact;
   /// Moves the formula along, so that what an earlier batch left in a slot is not right by accident.
   int64_t salt = 0;
@@ -47,7 +47,7 @@ inline constexpr ReduceOp kAllOps[] = {ReduceOp::kSum,     ReduceOp::kAverage, R
                                        ReduceOp::kProduct, ReduceOp::kBand,    ReduceOp::kBor, ReduceOp::kBxor};
 
 /// The row of the algorithm table. Throws where there is none.
-const Algorithm& row_named(std::string_view name);
+const Algorithm& algorithm_named(std::string_view name);
 
 /// The team of ranks 0 to size-1 as rank `index` sees it, in groups of at most `group`.
 Team team_of(int size, int index, int group = 1 << 30);
@@ -59,7 +59,7 @@ class CaseTensors {
  public:
   CaseTensors(const CollectiveCase& test, const Team& team);
   /// Borrows the tensors and the team.
-  Call call(const RowChoice& choice, uint64_t stamp) const;
+  Call call(const AlgorithmChoice& choice, uint64_t stamp) const;
   /// Not ok if an element of a result is not what the formula says: names the case, the member, the index and both
   /// values. Only for exact values.
   Status check() const;

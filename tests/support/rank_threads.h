@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bindings/c/rueda.h"
-#include "runtime/rendezvous/memory_store.h"
+#include "runtime/store/memory_store.h"
 
 namespace rueda::test {
 

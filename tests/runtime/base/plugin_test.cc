@@ -93,7 +93,7 @@ TEST_CASE("the host's memory is aligned to 64, its clock goes forward, its abort
   }
   const int64_t before = host.now_nanoseconds();
   CHECK(host.now_nanoseconds() >= before);
-  CHECK(host.find_row(0, "ring") == nullptr);
+  CHECK(host.find_algorithm(0, "ring") == nullptr);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Party {
   auto operator<=>(const Party&) const = default;
 };
 
-struct World {
+struct ModelWorld {
   std::vector<uint32_t> words;  ///< of the baton, by order of construction
   uint32_t input = 0;           ///< items that no turn has taken
   uint32_t rung = 0;            ///< the engine's `rung_`
@@ -27,7 +27,7 @@ struct World {
   uint32_t turns_running = 0;
   bool overlapped = false;  ///< two turns ran at once
   std::vector<Party> parties;
-  auto operator<=>(const World&) const = default;
+  auto operator<=>(const ModelWorld&) const = default;
 };
 
 /// Ends a replay after its one new step.
@@ -35,7 +35,7 @@ struct Paused {};
 
 /// The one step of one party that is being run.
 struct Step {
-  World* world = nullptr;
+  ModelWorld* world = nullptr;
   size_t party = 0;
   size_t replayed = 0;
   bool taken = false;
@@ -81,27 +81,27 @@ class ModelAtomic {
 
 using ModelBaton = BasicBaton<ModelAtomic>;
 
-uint32_t step(const std::function<uint32_t(World&)>& operation) {
+uint32_t step(const std::function<uint32_t(ModelWorld&)>& operation) {
   return current->run([&] { return operation(*current->world); });
 }
 
 /// A turn takes what waits. Two steps, so that another one beside it would be seen.
 void turn() {
-  step([](World& world) {
+  step([](ModelWorld& world) {
     if (world.turns_running++ > 0) world.overlapped = true;
     return world.input = 0;
   });
-  step([](World& world) { return --world.turns_running; });
+  step([](ModelWorld& world) { return --world.turns_running; });
 }
 
 bool input_waiting() {
-  return step([](World& world) { return world.input; }) != 0;
+  return step([](ModelWorld& world) { return world.input; }) != 0;
 }
 
 /// As Engine::ring_coordinator.
 void ring_coordinator() {
-  if (step([](World& world) { return std::exchange(world.rung, 1); }) != 0) return;
-  step([](World& world) { return world.bell = 1; });
+  if (step([](ModelWorld& world) { return std::exchange(world.rung, 1); }) != 0) return;
+  step([](ModelWorld& world) { return world.bell = 1; });
 }
 
 /// How the engine puts its baton down, and how its coordinator takes it; other ways show that the enumeration sees
@@ -115,7 +115,7 @@ struct Protocol {
 void put_down(ModelBaton& baton) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
   baton.put_down([] { return Rest::kIdle; }, input_waiting,
                  [] {
-                   step([](World& world) { return world.rung = 0; });
+                   step([](ModelWorld& world) { return world.rung = 0; });
                    turn();
                  });
 }
@@ -125,20 +125,20 @@ Protocol real_protocol() {
 }
 
 void hold(ModelBaton& baton, const Protocol& protocol) {
-  step([](World& world) { return world.rung = 0; });
+  step([](ModelWorld& world) { return world.rung = 0; });
   turn();
   protocol.put_down(baton);
 }
 
 /// A caller that enqueues and goes.
 void produce(ModelBaton& baton) {
-  step([](World& world) { return ++world.input; });
+  step([](ModelWorld& world) { return ++world.input; });
   if (baton.nobody_looks()) ring_coordinator();
 }
 
 /// A caller that enqueues holding the baton, or without it, and then sleeps.
 void produce_and_wait(ModelBaton& baton, const Protocol& protocol) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
-  step([](World& world) { return ++world.input; });
+  step([](ModelWorld& world) { return ++world.input; });
   if (baton.nobody_looks()) ring_coordinator();
   if (baton.try_take()) hold(baton, protocol);
 }
@@ -146,7 +146,7 @@ void produce_and_wait(ModelBaton& baton, const Protocol& protocol) RUEDA_ATTRIBU
 /// One round of the coordinator thread.
 void coordinate(ModelBaton& baton, const Protocol& protocol) {
   if (protocol.coordinator_takes(baton)) hold(baton, protocol);
-  step([](World& world) {
+  step([](ModelWorld& world) {
     if (world.bell == 0) current->world->parties[current->party].blocked = true;
     return std::exchange(world.bell, 0);
   });
@@ -159,7 +159,7 @@ class Enumeration {
  public:
   explicit Enumeration(std::vector<Role> roles, Protocol protocol = real_protocol())
       : roles_(std::move(roles)), protocol_(std::move(protocol)) {
-    World world;
+    ModelWorld world;
     world.parties.resize(roles_.size());
     visit(std::move(world));
   }
@@ -171,11 +171,11 @@ class Enumeration {
 
  private:
   /// Depth first, with a stack of its own: histories are long.
-  void visit(World first) {
-    std::vector<World> stack;
+  void visit(ModelWorld first) {
+    std::vector<ModelWorld> stack;
     stack.push_back(std::move(first));
     while (!stack.empty()) {
-      const World world = std::move(stack.back());
+      const ModelWorld world = std::move(stack.back());
       stack.pop_back();
       if (!seen_.insert(world).second) continue;
       bool moved = false;
@@ -192,7 +192,7 @@ class Enumeration {
     }
   }
 
-  World stepped(World world, size_t party) const {
+  ModelWorld stepped(ModelWorld world, size_t party) const {
     Party& self = world.parties[party];
     if (self.blocked) {
       // The bell woke it: a new round, which remembers nothing.
@@ -227,7 +227,7 @@ class Enumeration {
 
   const std::vector<Role> roles_;
   const Protocol protocol_;
-  std::set<World> seen_;
+  std::set<ModelWorld> seen_;
   size_t ends_ = 0;
   size_t lost_ = 0;
   bool overlapped_ = false;

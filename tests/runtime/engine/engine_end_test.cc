@@ -313,7 +313,7 @@ TEST_CASE("a frame, a segment and a hello of an older epoch are refused in the n
   config.rank = 1;
   config.hosts = {"a", "a"};
   config.sets = {SetMembers{kGlobalSet, {0, 1}, {2}, true}};
-  config.select = [](const BatchShape&) { return RowChoice{}; };
+  config.select = [](const BatchShape&) { return AlgorithmChoice{}; };
   config.epoch = 1;
   Participant old_rank(config);
   Request request;

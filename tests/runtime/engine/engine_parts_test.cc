@@ -19,7 +19,7 @@ std::shared_ptr<Operation> operation_of(const std::vector<std::string>& names,
   OperationSpec spec;
   spec.callback = std::move(callback);
   auto operation = std::make_shared<Operation>(nullptr, std::move(spec), names.size());
-  for (size_t i = 0; i < names.size(); ++i) operation->members()[i].request.name = names[i];
+  for (size_t i = 0; i < names.size(); ++i) operation->tensors()[i].request.name = names[i];
   return operation;
 }
 
@@ -111,7 +111,7 @@ TEST_CASE("a completer runs callbacks in the order of posting, on one thread of 
       threads.push_back(std::this_thread::get_id());
       if (!Completer::in_callback()) inside = false;
     });
-    static_cast<void>(operation->finish_member({}));
+    static_cast<void>(operation->finish_tensor({}));
     operation->complete();
     completer.post(operation);
   }
@@ -151,7 +151,7 @@ TEST_CASE("what is posted to a stopped completer runs at once on the caller's th
 
 TEST_CASE("evidence becomes the reason after its grace, naming rank, host, pid and cause") {
   const EpochPlan plan = plan_of(3, 1);
-  const Judge judge = GENERATE(Judge::kLauncher, Judge::kRankZero);
+  const JudgedBy judge = GENERATE(JudgedBy::kLauncher, JudgedBy::kRankZero);
   Faults faults(plan, judge);
   CHECK(faults.next().is_never());
   CHECK_FALSE(faults.due().has_value());
@@ -166,7 +166,7 @@ TEST_CASE("evidence becomes the reason after its grace, naming rank, host, pid a
 
 TEST_CASE("evidence that names its rank itself is the whole sentence") {
   const EpochPlan plan = plan_of(3, 1);
-  Faults faults(plan, Judge::kRankZero);
+  Faults faults(plan, JudgedBy::kRankZero);
   faults.observe(2, "rank 2 (host host2, pid 102) closed its control connection without a goodbye");
   const auto why = await_due(faults);
   REQUIRE(why.has_value());
@@ -174,23 +174,23 @@ TEST_CASE("evidence that names its rank itself is the whole sentence") {
 }
 
 TEST_CASE("the grace is the judge's 800 ms, and short where this rank is the judge or sees the judge die") {
-  const auto grace_of = [](int own, Judge judge, int seen) {
+  const auto grace_of = [](int own, JudgedBy judge, int seen) {
     const EpochPlan plan = plan_of(3, own);
     Faults faults(plan, judge);
     const auto before = SteadyClock::now();
     faults.observe(seen, "x");
     return faults.next().when() - before;
   };
-  CHECK(grace_of(1, Judge::kRankZero, 2) >= std::chrono::milliseconds(800));
-  CHECK(grace_of(0, Judge::kLauncher, 2) >= std::chrono::milliseconds(800));
+  CHECK(grace_of(1, JudgedBy::kRankZero, 2) >= std::chrono::milliseconds(800));
+  CHECK(grace_of(0, JudgedBy::kLauncher, 2) >= std::chrono::milliseconds(800));
   // Upper limits would judge the machine; that one is a tenth of the other says enough.
-  CHECK(grace_of(0, Judge::kRankZero, 2) >= std::chrono::milliseconds(20));
-  CHECK(grace_of(1, Judge::kRankZero, 0) >= std::chrono::milliseconds(20));
+  CHECK(grace_of(0, JudgedBy::kRankZero, 2) >= std::chrono::milliseconds(20));
+  CHECK(grace_of(1, JudgedBy::kRankZero, 0) >= std::chrono::milliseconds(20));
 }
 
 TEST_CASE("a rank that said goodbye does not die, whether before its evidence or after") {
   const EpochPlan plan = plan_of(3, 1);
-  Faults faults(plan, Judge::kRankZero);
+  Faults faults(plan, JudgedBy::kRankZero);
   faults.left(0);
   faults.observe(0, "its process has closed the connection");
   CHECK(faults.next().is_never());
@@ -211,7 +211,7 @@ EpochPlan tree_of(int rank) {
 TEST_CASE("in the tree, whoever has an edge to the dead judges, and the others wait for it") {
   const auto grace_of = [](int own, int seen) {
     const EpochPlan plan = tree_of(own);
-    Faults faults(plan, Judge::kRankZero);
+    Faults faults(plan, JudgedBy::kRankZero);
     const auto before = SteadyClock::now();
     faults.observe(seen, "x");
     return faults.next().when() - before;
@@ -228,7 +228,7 @@ TEST_CASE("in the tree, whoever has an edge to the dead judges, and the others w
 TEST_CASE("a rank whose leader has gone with a goodbye is cut off, unless it or rank 0 has left too") {
   const EpochPlan plan = tree_of(3);
   for (const int left : {-1, 0, 3}) {
-    Faults faults(plan, Judge::kRankZero);
+    Faults faults(plan, JudgedBy::kRankZero);
     faults.left(2);
     if (left >= 0) faults.left(left);
     faults.observe(2, "its process has ended");
@@ -251,7 +251,7 @@ TEST_CASE("a name is in flight once in a set, and free again after its release")
   CHECK_THAT(refused.sentence(), Contains("\"a\"") && Contains("already in flight"));
   CHECK(names.reserve(*unnamed).ok());
   CHECK(names.reserve(*unnamed).ok());
-  second->members()[0].request.set = 1;
+  second->tensors()[0].request.set = 1;
   CHECK(names.reserve(*second).ok());
   names.release(*first);
   CHECK(names.reserve(*first).ok());
@@ -269,9 +269,9 @@ TEST_CASE("a group reserves all its names or none") {
 
 TEST_CASE("the first failure of a group's members is the operation's status") {
   const auto operation = operation_of({"a", "b", "c"});
-  CHECK_FALSE(operation->finish_member({}));
-  CHECK_FALSE(operation->finish_member(Status(Code::kMismatch, "first")));
-  CHECK(operation->finish_member(Status(Code::kSystem, "second")));
+  CHECK_FALSE(operation->finish_tensor({}));
+  CHECK_FALSE(operation->finish_tensor(Status(Code::kMismatch, "first")));
+  CHECK(operation->finish_tensor(Status(Code::kSystem, "second")));
   CHECK_FALSE(operation->done());
   operation->complete();
   CHECK(operation->done());
@@ -288,7 +288,7 @@ TEST_CASE("all sleepers wake when an operation completes, a sleeper with a deadl
       if (operation->sleep(Deadline::never()).ok() && operation->done()) ++woken;
     });
   }
-  static_cast<void>(operation->finish_member({}));
+  static_cast<void>(operation->finish_tensor({}));
   operation->complete();
   for (auto& thread : threads) thread.join();
   CHECK(woken == 3);

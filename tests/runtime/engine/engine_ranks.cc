@@ -94,12 +94,12 @@ std::shared_ptr<Operation> make_sum(Engine& engine, const Sum& sum) {
   spec.timeout = sum.timeout;
   auto operation = std::make_shared<Operation>(engine.shared_from_this(), std::move(spec), sum.tensors.size());
   for (size_t i = 0; i < sum.tensors.size(); ++i) {
-    Member& member = operation->members()[i];
-    member.request.name = sum.tensors.size() > 1 ? sum.name + "." + std::to_string(i) : sum.name;
-    member.request.group = sum.tensors.size() > 1 ? 1 : 0;
-    member.request.metadata.shape = {static_cast<int64_t>(sum.tensors[i]->size())};
+    TensorPart& tensor = operation->tensors()[i];
+    tensor.request.name = sum.tensors.size() > 1 ? sum.name + "." + std::to_string(i) : sum.name;
+    tensor.request.group = sum.tensors.size() > 1 ? 1 : 0;
+    tensor.request.metadata.shape = {static_cast<int64_t>(sum.tensors[i]->size())};
     auto* data = reinterpret_cast<std::byte*>(sum.tensors[i]->data());
-    member.slice = {data, sum.allocate ? nullptr : data, static_cast<int64_t>(sum.tensors[i]->size())};
+    tensor.slice = {data, sum.allocate ? nullptr : data, static_cast<int64_t>(sum.tensors[i]->size())};
   }
   return operation;
 }

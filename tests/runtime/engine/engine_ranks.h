@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/engine/engine.h"
-#include "runtime/rendezvous/memory_store.h"
+#include "runtime/store/memory_store.h"
 
 namespace rueda::test {
 

@@ -37,7 +37,7 @@ void require_sum(Engine& engine, const std::string& name, float sum) {
 /// Of this rank's number for a set.
 Status sum_in(Engine& engine, SetId set, const std::string& name, std::vector<float>& values) {
   auto operation = make_sum(engine, {name, {&values}});
-  for (Member& member : operation->members()) member.request.set = set;
+  for (TensorPart& tensor : operation->tensors()) tensor.request.set = set;
   Status entered;
   const Status status = engine.submit_and_wait(operation, entered);
   return entered.ok() ? status : entered;

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
-#include "runtime/rendezvous/fabric_store.h"
 #include "runtime/rendezvous/form.h"
+#include "runtime/store/fabric_store.h"
 #include "tests/support/memory_fabric.h"
 
 namespace rueda::core {

@@ -10,11 +10,11 @@
 #include <set>
 #include <thread>
 
-#include "runtime/rendezvous/memory_store.h"
-#include "runtime/rendezvous/store_client.h"
-#include "runtime/rendezvous/store_keys.h"
-#include "runtime/rendezvous/store_server.h"
-#include "tests/runtime/rendezvous/deadlines.h"
+#include "runtime/store/memory_store.h"
+#include "runtime/store/store_client.h"
+#include "runtime/store/store_keys.h"
+#include "runtime/store/store_server.h"
+#include "tests/support/deadlines.h"
 
 namespace rueda::core {
 namespace {

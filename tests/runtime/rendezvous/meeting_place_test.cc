@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "runtime/rendezvous/identity.h"
-#include "runtime/rendezvous/job_key.h"
 #include "runtime/rendezvous/open_store.h"
-#include "runtime/rendezvous/store_server.h"
+#include "runtime/store/job_key.h"
+#include "runtime/store/store_server.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rueda::core {

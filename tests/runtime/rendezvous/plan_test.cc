@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/rendezvous/admission.h"
-#include "runtime/rendezvous/death.h"
 #include "runtime/rendezvous/locality.h"
 #include "runtime/rendezvous/wish.h"
+#include "runtime/store/death.h"
 
 namespace rueda::core {
 namespace {

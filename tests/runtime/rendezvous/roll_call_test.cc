@@ -3,9 +3,9 @@
 #include <catch2/catch.hpp>
 
 #include "runtime/rendezvous/admission.h"
-#include "runtime/rendezvous/job_key.h"
-#include "runtime/rendezvous/memory_store.h"
-#include "tests/runtime/rendezvous/deadlines.h"
+#include "runtime/store/job_key.h"
+#include "runtime/store/memory_store.h"
+#include "tests/support/deadlines.h"
 
 namespace rueda::core {
 namespace {

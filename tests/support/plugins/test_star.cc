@@ -99,7 +99,7 @@ bool fits(const core::BatchShape& shape) {
          shape.codec == core::CodecId::kNone && (shape.device < 0 || shape.device == kFakeDevice);
 }
 
-core::RowChoice plan(const core::BatchShape&) { return {}; }
+core::AlgorithmChoice plan(const core::BatchShape&) { return {}; }
 
 }  // namespace
 

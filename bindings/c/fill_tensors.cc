@@ -1,0 +1,252 @@
+#include "bindings/c/fill_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "bindings/c/check_call.h"
+#include "bindings/c/check_tensor.h"
+#include "bindings/c/copy_in.h"
+#include "bindings/c/fill_exchange.h"
+#include "bindings/c/wrong.h"
+#include "ops/owner_parts.h"
+#include "runtime/base/reduction.h"
+
+namespace rueda::core {
+namespace {
+
+Status check_op(int32_t op, Dtype dtype) {
+  const bool known = op >= RUEDA_AVERAGE && op <= RUEDA_BXOR;
+  if (!known) {
+    return wrong(fmt::format(
+        "reduce op {} is unknown; average 0, sum 1, adasum 2, min 3, max 4, product 5, band 6, bor 7, bxor 8 exist",
+        op));
+  }
+  std::string why = why_undefined(static_cast<ReduceOp>(op), dtype);
+  return why.empty() ? Status() : wrong(std::move(why));
+}
+
+CodecId codec_of(const rueda_op_options& options, Dtype dtype, const Settings& settings) {
+  if (dtype != Dtype::kF32 && dtype != Dtype::kF64) return CodecId::kNone;
+  switch (options.codec) {
+    case RUEDA_CODEC_NONE: return CodecId::kNone;
+    case RUEDA_CODEC_FP16: return CodecId::kFp16;
+    case RUEDA_CODEC_BF16: return CodecId::kBf16;
+    default: return settings.compression;
+  }
+}
+
+/// The text behind `options.name_id`; empty where that is 0.
+Result<std::string_view> interned_name(const Engine& engine, const rueda_op_options& options) {
+  if (options.name_id == 0) return std::string_view();
+  const std::string_view text = engine.interned(options.name_id);
+  if (!text.empty()) return text;
+  return wrong(fmt::format("name_id {} was not given out by rueda_intern in this session", options.name_id));
+}
+
+Result<std::string> tensor_name(const OperationCall& call, const rueda_op_options& options, size_t index) {
+  std::string name;
+  if (call.names != nullptr) {
+    if (call.names[index] == nullptr) return wrong(fmt::format("names[{}] is NULL", index));
+    name = call.names[index];
+  } else if (options.name != nullptr) {
+    name = call.group != 0 ? fmt::format("{}.{}", options.name, index) : options.name;
+  }
+  RUEDA_RETURN_IF_ERROR(check_name(name));
+  return name;
+}
+
+/// Gives a known output memory of the library's where nobody else has a place for it.
+Status place_output(Operation& operation, size_t index, size_t bytes) {
+  const TensorPart& tensor = operation.tensors()[index];
+  if (tensor.slice.out != nullptr || bytes == 0 || operation.spec().allocate != nullptr) return {};
+  const DeviceRow& device = *operation.spec().device;
+  auto* memory = static_cast<std::byte*>(
+      device.allocate(device.context, operation.spec().device_index, bytes, operation.spec().stream));
+  if (memory == nullptr) return Status(Code::kSystem, fmt::format("no memory for an output of {} bytes", bytes));
+  operation.own_output(index, memory, bytes, Ownership::kLibrary);
+  return {};
+}
+
+/// The set is known to have this rank as a member.
+SetPlace place_in_set(const Engine& engine, SetId set) {
+  const Result<std::vector<int>> ranks = engine.process_sets().ranks(set);
+  if (!ranks.ok()) return {};
+  const auto own = std::find(ranks.value().begin(), ranks.value().end(), engine.plan().rank);
+  return {static_cast<int>(ranks.value().size()), static_cast<int>(own - ranks.value().begin())};
+}
+
+/// Fills one tensor after the other.
+class TensorFiller {
+ public:
+  TensorFiller(Operation& operation, const DeviceTable& devices, const OperationCall& call,
+               const rueda_op_options& options)
+      : operation_(operation),
+        devices_(devices),
+        call_(call),
+        options_(options),
+        set_(place_in_set(operation.engine(), static_cast<SetId>(options.process_set))) {}
+
+  Status fill(size_t index) {
+    TensorPart& tensor = operation_.tensors()[index];
+    tensor.request.set = static_cast<SetId>(options_.process_set);
+    tensor.request.metadata.kind = call_.kind;
+    if (call_.kind == OpKind::kJoin) return {};
+    RUEDA_RETURN_IF_ERROR(fill_name(tensor.request, index));
+    tensor.request.group = call_.group;
+    return call_.kind == OpKind::kBarrier ? Status() : fill_data(tensor, index);
+  }
+
+ private:
+  const EpochPlan& plan() const { return operation_.engine().plan(); }
+
+  Status fill_name(Request& request, size_t index) const {
+    const Result<std::string_view> interned = interned_name(operation_.engine(), options_);
+    if (!interned.ok()) return interned.status();
+    if (call_.group == 0 && !interned.value().empty()) {
+      request.name = interned.value();
+      request.number = static_cast<uint32_t>(options_.name_id);
+      return {};
+    }
+    rueda_op_options named = options_;
+    if (!interned.value().empty()) named.name = interned.value().data();
+    Result<std::string> name = tensor_name(call_, named, index);
+    if (!name.ok()) return name.status();
+    request.name = std::move(name).value();
+    return {};
+  }
+
+  Status fill_data(TensorPart& tensor, size_t index) {
+    const bool from_root = call_.kind == OpKind::kScatter || call_.kind == OpKind::kSend;
+    const bool sends = !from_root || call_.root == plan().rank;
+    const rueda_tensor* const like = element_of(call_.inputs != nullptr ? call_.inputs : call_.outputs, index);
+    const Result<CheckedTensor> input =
+        check_tensor(like, "input", sends ? Place::kRequired : Place::kOptional, devices_);
+    if (!input.ok()) return input.status();
+    RUEDA_RETURN_IF_ERROR(fill_input(tensor, input.value(), index));
+    RUEDA_RETURN_IF_ERROR(fill_kind(tensor.request.metadata));
+    std::optional<CheckedTensor> output;
+    const bool only_root_receives = call_.kind == OpKind::kReduce || call_.kind == OpKind::kGather;
+    if (call_.outputs != nullptr && (!only_root_receives || call_.root == plan().rank)) {
+      Result<CheckedTensor> checked =
+          check_tensor(element_of(call_.outputs, index), "output", Place::kOptional, devices_);
+      if (!checked.ok()) return checked.status();
+      output = std::move(checked).value();
+      RUEDA_RETURN_IF_ERROR(check_order(*output));
+    }
+    const CheckedTensor* const given = output ? &*output : nullptr;
+    if (!exchanges(call_.kind)) return fill_result(tensor, index, input.value(), given);
+    if (sends) return fill_exchange(tensor, call_, set_, index, input.value(), given);
+    CheckedTensor nothing = input.value();  // what it described was looked at for its dtype and the shape of its rows
+    nothing.bytes = 0;
+    return fill_exchange(tensor, call_, set_, index, nothing, given);
+  }
+
+  Status check_order(const CheckedTensor& tensor) const {
+    if (tensor.order.empty() || keeps_places(call_.kind)) return {};
+    return wrong(fmt::format("{}: its tensors are row-major, so `order` is for other operations", name_of(call_.kind)));
+  }
+
+  Status fill_input(TensorPart& part, const CheckedTensor& input, size_t index) const {
+    const rueda_tensor& tensor = input.tensor;
+    const OperationSpec& spec = operation_.spec();
+    if (tensor.device != spec.device->kind || tensor.device_index != spec.device_index) {
+      return wrong(fmt::format("tensor {} of the group lies on device {} number {}, the first on device {} number {}",
+                               index, tensor.device, tensor.device_index, spec.device->kind, spec.device_index));
+    }
+    Metadata& metadata = part.request.metadata;
+    metadata.device = tensor.device == RUEDA_DEVICE_CPU ? -1 : tensor.device;
+    metadata.dtype = static_cast<Dtype>(tensor.dtype);
+    metadata.shape = input.agreed_shape();
+    RUEDA_RETURN_IF_ERROR(check_order(input));
+    metadata.order = input.order;
+    part.order.assign(input.order.begin(), input.order.end());
+    part.slice.in = static_cast<const std::byte*>(tensor.data);
+    part.slice.count = input.count;
+    return {};
+  }
+
+  Status fill_kind(Metadata& metadata) const {
+    if (has_root(call_.kind) && !receives_from_any(call_)) {
+      if (call_.root < 0 || call_.root >= plan().size) {
+        return wrong(fmt::format("{} root {} is no rank of this job: 0 to {} are", name_of(call_.kind), call_.root,
+                                 plan().size - 1));
+      }
+      if (!operation_.engine().process_sets().contains(static_cast<SetId>(options_.process_set), call_.root)) {
+        return wrong(fmt::format("{} root {} is no member of process set {}", name_of(call_.kind), call_.root,
+                                 options_.process_set));
+      }
+      metadata.root = call_.root;
+    }
+    if (!reduces(call_.kind)) return {};
+    RUEDA_RETURN_IF_ERROR(check_op(call_.op, metadata.dtype));
+    if (call_.op == RUEDA_ADASUM && call_.kind != OpKind::kAllreduce) {
+      return wrong(fmt::format("{}: adasum is an all-reduce's operator", name_of(call_.kind)));
+    }
+    metadata.op = static_cast<ReduceOp>(call_.op);
+    const bool fewer = options_.average_over == RUEDA_OVER_CONTRIBUTORS && metadata.op == ReduceOp::kAverage;
+    metadata.over = fewer ? AverageOver::kContributors : AverageOver::kMembers;
+    if (call_.op != RUEDA_ADASUM) metadata.codec = codec_of(options_, metadata.dtype, plan().settings);
+    if (options_.has_scale != 0) {
+      metadata.prescale = options_.prescale;
+      metadata.postscale = options_.postscale;
+    }
+    return {};
+  }
+
+  Status fill_result(TensorPart& tensor, size_t index, const CheckedTensor& input, const CheckedTensor* output) {
+    if (call_.kind == OpKind::kReducescatter) RUEDA_RETURN_IF_ERROR(deal_rows(tensor));
+    if (call_.kind == OpKind::kReduce && call_.root != plan().rank) {
+      tensor.output = std::make_unique<OutputShape>(OutputShape{{0}, 0});
+      return {};
+    }
+    if (output != nullptr) {
+      RUEDA_RETURN_IF_ERROR(check_output(input, *output, tensor.output_shape()));
+      RUEDA_RETURN_IF_ERROR(check_overlap(input, *output, place_in_input(tensor)));
+      tensor.slice.out = static_cast<std::byte*>(output->tensor.data);
+    }
+    const size_t element = size_of(tensor.request.metadata.dtype);
+    RUEDA_RETURN_IF_ERROR(place_output(operation_, index, static_cast<size_t>(tensor.output_count()) * element));
+    if (tensor.slice.in == nullptr) tensor.slice.in = tensor.slice.out;  // a receiver has no other input
+    return {};
+  }
+
+  /// The own rows of a reduce-scatter: the shape of its result.
+  Status deal_rows(TensorPart& tensor) const {
+    std::vector<int64_t> shape = tensor.request.metadata.shape;
+    if (shape.empty()) return wrong("input: a reducescatter deals out dimension 0; the tensor has no dimensions");
+    if (tensor.slice.count > 0) tensor.slice.row = tensor.slice.count / shape[0];
+    const ElementRange own = rows_of(shape[0], 1, set_.size, set_.place);
+    shape[0] = own.length();
+    const int64_t count = tensor.slice.count > 0 ? own.length() * tensor.slice.row : 0;
+    tensor.output = std::make_unique<OutputShape>(OutputShape{std::move(shape), count});
+    return {};
+  }
+
+  /// Where in its input the result may lie.
+  const std::byte* place_in_input(const TensorPart& tensor) const {
+    if (call_.kind != OpKind::kReducescatter || tensor.slice.count == 0) return tensor.slice.in;
+    const ElementRange own = rows_of(tensor.slice.count, tensor.slice.row, set_.size, set_.place);
+    return tensor.slice.in + static_cast<size_t>(own.begin) * size_of(tensor.request.metadata.dtype);
+  }
+
+  Operation& operation_;
+  const DeviceTable& devices_;
+  const OperationCall& call_;
+  const rueda_op_options& options_;
+  const SetPlace set_;
+};
+
+}  // namespace
+
+Status fill_tensors(Operation& operation, const DeviceTable& devices, const OperationCall& call,
+                    const rueda_op_options& options) {
+  TensorFiller filler(operation, devices, call, options);
+  for (size_t index = 0; index < call.count; ++index) RUEDA_RETURN_IF_ERROR(filler.fill(index));
+  // What is broadcast comes out the same, however often it is written.
+  const bool mixes = reduces(call.kind) || exchanges(call.kind);
+  return call.count > 1 && mixes ? check_apart(operation.tensors()) : Status();
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,202 @@
+#include <algorithm>
+#include <utility>
+
+#include "runtime/agreement/arbiter_state.h"
+#include "runtime/agreement/mismatch.h"
+
+namespace rueda::core {
+
+const Metadata& Arbiter::State::metadata_of(const Entry& entry, const Occurrence& occurrence) const {
+  return occurrence.number != kNoMetadata ? entry.set->metadata.at(occurrence.number) : *occurrence.own;
+}
+
+/// A proposal outside a group is matched at once, one of a group when the group is whole. False: what should belong to
+/// a group does not.
+bool Arbiter::State::accept(int rank, Entry& entry, uint32_t number, std::unique_ptr<Metadata> own) {
+  if (own != nullptr) {
+    number = entry.set->metadata.find(*own);
+    if (number != kNoMetadata) own.reset();
+  }
+  const Metadata& metadata = own != nullptr ? *own : entry.set->metadata.at(number);
+  Rank& sender = ranks[static_cast<size_t>(rank)];
+  if (entry.set->joined[static_cast<size_t>(entry.set->index[static_cast<size_t>(rank)])] != 0) return false;
+  if (sender.group.empty() && metadata.group_size == 0) {
+    const Ref ref = count_proposal(rank, entry, number, std::move(own));
+    look_for_probe(rank, entry);
+    complete_if_full(ref);
+    return true;
+  }
+  if (sender.group.empty()) {
+    sender.group_size = metadata.group_size;
+  } else if (sender.group_size != metadata.group_size || sender.group.front().entry->set != entry.set) {
+    return false;
+  }
+  sender.group.push_back({&entry, number, std::move(own)});
+  if (sender.group.size() == sender.group_size) accept_group(rank);
+  return true;
+}
+
+Arbiter::State::Ref Arbiter::State::count_proposal(int rank, Entry& entry, uint32_t number,
+                                                   std::unique_ptr<Metadata> own) {
+  const auto member = static_cast<size_t>(entry.set->index[static_cast<size_t>(rank)]);
+  const uint64_t occurrence = entry.counts[member]++;
+  if (entry.open.empty()) take_from_rest(entry);
+  if (occurrence - entry.base == entry.open.size()) entry.open.emplace_back();
+  Occurrence& open = entry.at(occurrence);
+  if (open.proposed++ == 0) {
+    open.number = number;
+    open.own = std::move(own);
+    return {&entry, occurrence};
+  }
+  // The table holds each content once, so numbers compare as contents do. What has no number is compared in full.
+  const MetadataTable& table = entry.set->metadata;
+  const bool numbered = open.number != kNoMetadata && number != kNoMetadata;
+  const Metadata& sent = own != nullptr ? *own : table.at(number);
+  const bool equal = numbered ? open.number == number : sent == metadata_of(entry, open);
+  if (!equal) {
+    if (open.differing == nullptr) open.differing = std::make_unique<std::vector<Differing>>();
+    open.differing->push_back({rank, sent});
+  }
+  return {&entry, occurrence};
+}
+
+void Arbiter::State::accept_group(int rank) {
+  Rank& sender = ranks[static_cast<size_t>(rank)];
+  std::vector<Ref> members;
+  members.reserve(sender.group.size());
+  for (Proposal& proposal : sender.group) {
+    Entry& entry = *proposal.entry;
+    // A group that comes in several frames can see an id of its beginning evicted before its end is here.
+    if (entry.evicted) proposal.entry = &find_or_add(*entry.set, entry.name, entry.kind);
+    members.push_back(count_proposal(rank, *proposal.entry, proposal.number, std::move(proposal.own)));
+  }
+  sender.group.clear();
+  Status failed;
+  std::vector<Ref> alive;
+  alive.reserve(members.size());
+  for (const Ref& ref : members) {
+    const Occurrence& occurrence = ref.entry->at(ref.occurrence);
+    if (occurrence.stage != Stage::kFailed) {
+      alive.push_back(ref);
+    } else if (failed.ok()) {
+      failed = occurrence.error;
+    }
+  }
+  if (!alive.empty()) link(alive);
+  if (!failed.ok() && !alive.empty()) fail(alive.front(), failed);
+  for (const Ref& ref : members) {
+    look_for_probe(rank, *ref.entry);
+    complete_if_full(ref);
+  }
+}
+
+Arbiter::State::Group& Arbiter::State::new_group() {
+  if (free_groups.empty()) return groups.emplace_back();
+  Group& group = *free_groups.back();
+  free_groups.pop_back();
+  return group;
+}
+
+void Arbiter::State::release(Group& group) {
+  group.members.clear();
+  group.not_agreed = 0;
+  free_groups.push_back(&group);
+}
+
+void Arbiter::State::merge(Group& into, Group& from) {
+  for (const Ref& ref : from.members) ref.entry->at(ref.occurrence).group = &into;
+  into.members.insert(into.members.end(), from.members.begin(), from.members.end());
+  into.not_agreed += from.not_agreed;
+  release(from);
+}
+
+/// Joins what one rank sent as a group to what others did. In the good case all ranks named the same members, and only
+/// the first rank's group has anything to do here.
+void Arbiter::State::link(std::span<const Ref> members) {
+  Group* group = members.front().entry->at(members.front().occurrence).group;
+  for (const Ref& ref : members) {
+    Occurrence& occurrence = ref.entry->at(ref.occurrence);
+    if (group == nullptr) group = occurrence.group != nullptr ? occurrence.group : &new_group();
+    if (occurrence.group == group) continue;
+    if (occurrence.group != nullptr) {
+      merge(*group, *occurrence.group);
+      continue;
+    }
+    occurrence.group = group;
+    group->members.push_back(ref);
+    ++group->not_agreed;
+  }
+}
+
+void Arbiter::State::complete_if_full(const Ref& ref) {
+  if (ref.occurrence < ref.entry->base) return;  // settled with its group
+  Occurrence& occurrence = ref.entry->at(ref.occurrence);
+  const uint32_t absent = absent_from(*ref.entry, ref.occurrence);
+  if (occurrence.proposed + absent != ref.entry->counts.size()) return;
+  if (occurrence.stage == Stage::kFailed) return settle(*ref.entry);
+  if (occurrence.stage != Stage::kCollecting) return;
+  occurrence.absent = absent;
+  if (occurrence.differing != nullptr) return fail(ref, mismatch(ref));
+  if (Status why = no_neutral(ref); !why.ok()) return fail(ref, why);
+  agree(ref);
+}
+
+void Arbiter::State::agree(const Ref& ref) {
+  Occurrence& occurrence = ref.entry->at(ref.occurrence);
+  occurrence.stage = Stage::kAgreed;
+  ++ref.entry->set->decided;
+  if (occurrence.group == nullptr || --occurrence.group->not_agreed == 0) push(ref);
+}
+
+Status Arbiter::State::mismatch(const Ref& ref) const {
+  const Entry& entry = *ref.entry;
+  const Occurrence& occurrence = ref.entry->at(ref.occurrence);
+  std::vector<Sent> sent;
+  for (size_t member = 0; member < entry.counts.size(); ++member) {
+    if (entry.counts[member] <= ref.occurrence) continue;  // it has joined
+    sent.push_back({entry.set->members.ranks[member], &metadata_of(entry, occurrence)});
+  }
+  std::sort(sent.begin(), sent.end(), [](const Sent& a, const Sent& b) { return a.rank < b.rank; });
+  for (const Differing& differing : *occurrence.differing) {
+    const auto at = std::lower_bound(sent.begin(), sent.end(), differing.rank,
+                                     [](const Sent& a, int rank) { return a.rank < rank; });
+    at->metadata = &differing.metadata;
+  }
+  const std::string what = entry.name.empty() ? "#" + std::to_string(ref.occurrence) : "\"" + entry.name + "\"";
+  return {Code::kMismatch, mismatch_sentence(what + of_set(*entry.set), sent, config.hosts)};
+}
+
+/// One error verdict for the occurrence and everything that shares a group with it. Nothing happens once it was cut.
+void Arbiter::State::fail(const Ref& ref, const Status& why) {
+  Group* group = ref.entry->at(ref.occurrence).group;
+  std::vector<Ref> failed{ref};
+  if (group != nullptr) {
+    failed.swap(group->members);
+    release(*group);
+  }
+  Set& set = *ref.entry->set;
+  ++set.decided;
+  for (const Ref& each : failed) {
+    Occurrence& occurrence = each.entry->at(each.occurrence);
+    if (occurrence.stage == Stage::kReady) set.planner.remove(each.entry->id, each.occurrence);
+    occurrence.group = nullptr;
+    occurrence.error = why;
+    announce(*each.entry, kNoMetadata);
+  }
+  for (size_t begin = 0; begin < failed.size(); begin += kMaxRequests) {
+    operations.clear();
+    record.clear();
+    record.u8(static_cast<uint8_t>(VerdictKind::kError));
+    record.u8(failed.size() - begin > kMaxRequests ? 1 : 0);
+    put_failure(record, why);
+    for (size_t i = begin; i < std::min(failed.size(), begin + kMaxRequests); ++i) {
+      operations.push_back(reference(failed[i]));
+      failed[i].entry->at(failed[i].occurrence).stage = Stage::kFailed;
+    }
+    put_operations(record, operations);
+    tell(set, operations.size());
+  }
+  for (const Ref& each : failed) settle(*each.entry);
+}
+
+}  // namespace rueda::core

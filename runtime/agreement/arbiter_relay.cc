@@ -1,0 +1,72 @@
+#include "runtime/agreement/arbiter_state.h"
+
+namespace rueda::core {
+
+/// The scratch record, once, with whom it is for: see `Relay`.
+void Arbiter::State::address(uint64_t audience, size_t requests) {
+  WireWriter& writer = addressed.reserve(record.size() + kMaxAudienceBytes, requests);
+  writer.varint(audience);
+  writer.bytes(record.view());
+}
+
+std::vector<std::byte> Arbiter::take_addressed() { return state_->addressed.take(); }
+
+Status Arbiter::receive_relayed(std::span<const std::byte> frame) {
+  WireReader reader(frame);
+  bool taken = frame.size() <= kMaxFrameBytes && reader.varint() == state_->config.epoch && reader.ok();
+  while (taken && reader.left() != 0) taken = state_->take_relayed(reader) && reader.ok();
+  if (taken) return {};
+  const int sender = state_->relayed_from;
+  return {Code::kPeerLost,
+          "what " + state_->rank_name(sender) + " proposed does not belong to this epoch or breaks the protocol",
+          sender};
+}
+
+/// A step by ids that all members below have made: each for the members of its set.
+bool Arbiter::State::take_merged_step(WireReader& reader, uint64_t& next) {
+  const uint64_t word = reader.varint();
+  const uint64_t first = next + unzigzag(word >> 2);
+  const uint64_t more = (word & 3) == 1 ? reader.varint(kMaxRequests) : 0;
+  if (!reader.ok() || (word & 3) > 1) return false;
+  next = first + more + 1;
+  for (uint64_t id = first; id != next; ++id) {
+    const Entry* entry = by_id.find(id);
+    if (entry == nullptr) return false;
+    for (const int rank : entry->set->members.ranks) {
+      relayed_from = rank;
+      if (!take_by_id(rank, id)) return false;
+    }
+  }
+  return true;
+}
+
+bool Arbiter::State::take_relayed(WireReader& reader) {
+  WireReader ahead = reader;
+  std::vector<int> from;
+  const bool merged = ahead.varint() == 0;
+  if (merged) {
+    reader = ahead;
+  } else {
+    from = get_ranks(reader, config.size);
+  }
+  const std::span<const std::byte> records = reader.bytes(kMaxFrameBytes);
+  if (!reader.ok()) return false;
+  if (merged) {
+    WireReader steps(records);
+    for (uint64_t next = 0; steps.left() != 0;) {
+      if (!take_merged_step(steps, next) || !steps.ok()) return false;
+    }
+    return true;
+  }
+  for (const int rank : from) {
+    WireReader own(records);
+    relayed_from = rank;
+    ranks[static_cast<size_t>(rank)].next_id = 0;
+    while (own.left() != 0) {
+      if (!take_record(rank, own) || !own.ok()) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace rueda::core

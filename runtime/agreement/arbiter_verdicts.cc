@@ -1,0 +1,212 @@
+#include <algorithm>
+#include <utility>
+
+#include "runtime/agreement/arbiter_state.h"
+
+namespace rueda::core {
+namespace {
+
+/// A barrier moves none.
+int64_t elements_of(const Metadata& metadata) { return metadata.kind == OpKind::kBarrier ? 0 : metadata.count(); }
+
+/// What a member that has joined needs to take part: it may never have seen the tensor.
+void put_extent(WireWriter& writer, const Metadata& metadata) {
+  const int64_t elements = elements_of(metadata);
+  writer.varint(static_cast<uint64_t>(elements));
+  if (metadata.kind != OpKind::kReducescatter) return;
+  const bool has_rows = elements != 0 && !metadata.shape.empty();
+  writer.varint(static_cast<uint64_t>(has_rows ? elements / metadata.shape.front() : 1));
+}
+
+uint64_t bytes_of(const Metadata& metadata) {
+  return static_cast<uint64_t>(metadata.count()) * size_of(metadata.dtype);
+}
+
+}  // namespace
+
+/// What is told is counted from the oldest occurrence without a verdict.
+OperationRef Arbiter::State::reference(const Ref& ref) const {
+  const Entry& entry = *ref.entry;
+  uint64_t floor = 0;
+  while (floor < entry.open.size() &&
+         (entry.open[floor].stage == Stage::kFailed || entry.open[floor].stage == Stage::kSettled)) {
+    ++floor;
+  }
+  return {entry.id, ref.occurrence - entry.base - floor};
+}
+
+/// Sends the scratch record to all members.
+void Arbiter::State::tell(const Set& set, size_t requests) {
+  if (config.relayed) return address(uint64_t{set.members.id} * 2 + 1, requests);
+  for (const int rank : set.members.ranks) {
+    Rank& member = ranks[static_cast<size_t>(rank)];
+    member.frames.reserve(record.size(), requests).raw(record.view());
+  }
+}
+
+void Arbiter::State::tell_one(int rank) {
+  if (config.relayed) return address(static_cast<uint64_t>(rank) * 2 + 2, 0);
+  ranks[static_cast<size_t>(rank)].frames.reserve(record.size(), 0).raw(record.view());
+}
+
+uint32_t Arbiter::State::define(Set& set, const Metadata& metadata) {
+  uint32_t number = set.metadata.find(metadata);
+  if (number != kNoMetadata) return number;
+  number = set.metadata.add(metadata);
+  if (number == kNoMetadata) return number;
+  record.clear();
+  record.u8(static_cast<uint8_t>(VerdictKind::kDefine));
+  record.varint(set.members.id);
+  put_metadata(record, metadata);
+  tell(set, 0);
+  return number;
+}
+
+void Arbiter::State::announce(Entry& entry, uint32_t home) {
+  if (entry.announced) return;
+  entry.announced = true;
+  entry.home = home;
+  record.clear();
+  record.u8(static_cast<uint8_t>(VerdictKind::kAssign));
+  record.varint(entry.set->members.id);
+  record.varint(entry.id);
+  record.text(entry.name);
+  if (entry.name.empty()) record.u8(static_cast<uint8_t>(entry.kind));
+  record.varint(home == kNoMetadata ? 0 : uint64_t{home} + 1);
+  tell(*entry.set, 0);
+}
+
+/// Hands an agreed occurrence, or the group that it made whole, to the planner.
+void Arbiter::State::push(const Ref& ref) {
+  Set& set = *ref.entry->set;
+  const auto planned = [this](const Ref& each) {
+    Occurrence& occurrence = each.entry->at(each.occurrence);
+    occurrence.stage = Stage::kReady;
+    return PlannedTensor{each.entry->id, each.occurrence, bytes_of(metadata_of(*each.entry, occurrence))};
+  };
+  const Occurrence& first = ref.entry->at(ref.occurrence);
+  const auto key_of = [this](const Ref& each) {
+    const Occurrence& occurrence = each.entry->at(each.occurrence);
+    return FuseKey(metadata_of(*each.entry, occurrence), occurrence.absent);
+  };
+  if (first.group == nullptr) return set.planner.push(key_of(ref), planned(ref));
+  std::vector<FuseKey> keys;
+  std::vector<PlannedTensor> tensors;
+  for (const Ref& each : first.group->members) {
+    keys.push_back(key_of(each));
+    tensors.push_back(planned(each));
+  }
+  first.group->not_issued = tensors.size();
+  set.planner.push_group(keys, tensors);
+}
+
+Result<AlgorithmChoice> Arbiter::State::choose(Set& set, std::span<const PlannedTensor> tensors) {
+  Entry& entry = *by_id.find(tensors.front().id);
+  const Metadata& metadata = metadata_of(entry, entry.at(tensors.front().occurrence));
+  BatchShape shape;
+  shape.kind = metadata.kind;
+  shape.dtype = metadata.dtype;
+  shape.op = metadata.op;
+  shape.codec = metadata.codec;
+  shape.device = metadata.device;
+  for (const PlannedTensor& tensor : tensors) shape.bytes += tensor.bytes;
+  shape.ranks = static_cast<int>(set.members.ranks.size());
+  shape.one_host = set.members.one_host;
+  const std::vector<int>& hosts = set.members.hosts;
+  shape.hosts = std::max(1, static_cast<int>(hosts.size()));
+  shape.largest_host = hosts.empty() ? shape.ranks : *std::max_element(hosts.begin(), hosts.end());
+  shape.slot_bytes = config.slot_bytes;
+  shape.deterministic = config.deterministic;
+  return config.select(shape);
+}
+
+/// Names the rows of the next cut. If one cannot be named, all of the cut fails before any of it has left.
+void Arbiter::State::cut_next(Set& set) {
+  set.planner.next(cut);
+  std::vector<Piece> pieces;
+  size_t begin = 0;
+  for (const size_t end : cut.ends) {
+    const std::span<const PlannedTensor> tensors(cut.tensors.data() + begin, end - begin);
+    Result<AlgorithmChoice> choice = choose(set, tensors);
+    if (!choice.ok()) {
+      const Status why(Code::kInvalidArgument, choice.status().sentence());
+      for (const PlannedTensor& tensor : cut.tensors) {
+        const Ref ref{by_id.find(tensor.id), tensor.occurrence};
+        if (ref.occurrence >= ref.entry->base && ref.entry->at(ref.occurrence).stage == Stage::kReady) fail(ref, why);
+      }
+      return;
+    }
+    if (cut.ends.size() == 1) return issue(set, tensors, choice.value());
+    pieces.push_back({{tensors.begin(), tensors.end()}, choice.value()});
+    begin = end;
+  }
+  for (const PlannedTensor& tensor : cut.tensors) by_id.find(tensor.id)->at(tensor.occurrence).stage = Stage::kCut;
+  for (Piece& piece : pieces) set.cut.push_back(std::move(piece));
+}
+
+void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, const AlgorithmChoice& choice) {
+  for (const PlannedTensor& tensor : tensors) {
+    Entry& entry = *by_id.find(tensor.id);
+    Occurrence& occurrence = entry.at(tensor.occurrence);
+    if (occurrence.number == kNoMetadata) occurrence.number = define(set, *occurrence.own);
+    announce(entry, occurrence.number);
+  }
+  WireWriter extents;
+  operations.clear();
+  record.clear();
+  record.u8(static_cast<uint8_t>(VerdictKind::kBatch));
+  record.varint(set.members.id);
+  record.varint(std::exchange(next_stamp, next_stamp + choice.stamps));
+  record.u8(choice.algorithm);
+  record.varint(choice.chunk_bytes);
+  record.varint(choice.stamps);
+  Entry& first = *by_id.find(tensors.front().id);
+  const Occurrence& lead = first.at(tensors.front().occurrence);
+  const bool from_all = lead.absent == 0;
+  record.varint(from_all ? 0 : set.members.ranks.size() - lead.absent);
+  record.varint(lead.number == kNoMetadata ? 0 : uint64_t{lead.number} + 1);
+  if (lead.number == kNoMetadata) put_metadata(record, *lead.own);
+  for (const PlannedTensor& tensor : tensors) {
+    Entry& entry = *by_id.find(tensor.id);
+    operations.push_back(reference({&entry, tensor.occurrence}));
+    Occurrence& occurrence = entry.at(tensor.occurrence);
+    if (!from_all) put_extent(extents, metadata_of(entry, occurrence));
+    if (occurrence.group != nullptr && --occurrence.group->not_issued == 0) release(*occurrence.group);
+    occurrence.stage = Stage::kSettled;
+    settle(entry);
+  }
+  put_operations(record, operations);
+  record.raw(extents.view());
+  tell(set, operations.size());
+  ++set.issued;
+}
+
+void Arbiter::State::issue_next(Set& set) {
+  if (set.cut.empty()) cut_next(set);
+  if (set.cut.empty()) return;
+  const Piece piece = std::move(set.cut.front());
+  set.cut.pop_front();
+  issue(set, piece.tensors, piece.choice);
+}
+
+void Arbiter::State::leave(int rank) {
+  Rank& leaver = ranks[static_cast<size_t>(rank)];
+  if (leaver.left) return;
+  leaver.left = true;
+  if (!ended) {
+    ended = rank == 0;
+    for (auto& [id, set] : sets) {
+      if (ended || set.index[static_cast<size_t>(rank)] >= 0) end_set(set);
+    }
+    drop_ended_from_rest();
+    drop_makings_with(rank);
+  }
+  // Behind rank 0's as well: who lets go of the others' connections now has not died.
+  record.clear();
+  record.u8(static_cast<uint8_t>(VerdictKind::kGoodbye));
+  record.varint(static_cast<uint64_t>(rank));
+  if (config.relayed) return address(0, 0);
+  for (Rank& each : ranks) each.frames.reserve(record.size(), 0).raw(record.view());
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,33 @@
+#pragma once
+#include <cstdint>
+
+#include "runtime/base/dtype.h"
+#include "runtime/base/slot.h"
+
+namespace rueda::core {
+
+/// A batch as the selector sees it. Only rank 0 selects, and its verdict carries the answer, so each field is one that
+/// rank 0 knows for all ranks.
+struct BatchShape {
+  OpKind kind = OpKind::kAllreduce;
+  Dtype dtype = Dtype::kF32;
+  ReduceOp op = ReduceOp::kSum;
+  CodecId codec = CodecId::kNone;
+  int32_t device = -1;  ///< -1: host memory
+  uint64_t bytes = 0;   ///< of all tensors together, before the codec
+  int ranks = 1;
+  bool one_host = true;                     ///< all ranks share memory
+  int hosts = 1;                            ///< number of hosts that the ranks lie on
+  int largest_host = 1;                     ///< number of ranks on the host that has most of them
+  uint64_t slot_bytes = kDefaultSlotBytes;  ///< of the lanes' shared memory; no chunk is longer
+  bool deterministic = false;
+};
+
+/// The algorithm that a batch runs with, and its plan, as they travel in a verdict.
+struct AlgorithmChoice {
+  uint8_t algorithm = 0;     ///< index in the table of algorithms
+  uint32_t chunk_bytes = 0;  ///< on the wire, after the codec; 0 if the algorithm has no chunks
+  uint64_t stamps = 2;       ///< number of stamps the batch takes: its chunks plus 2
+};
+
+}  // namespace rueda::core

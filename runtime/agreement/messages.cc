@@ -1,0 +1,294 @@
+#include "runtime/agreement/messages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "runtime/agreement/metadata_table.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr uint8_t kHasPrescale = 1;
+constexpr uint8_t kHasPostscale = 2;
+constexpr uint8_t kHasGroup = 4;
+constexpr uint8_t kOverContributors = 8;
+constexpr uint8_t kHasOrder = 16;
+
+template <typename Enum>
+Enum get_enum(WireReader& reader, Enum last) {
+  const uint8_t value = reader.u8();
+  if (value > static_cast<uint8_t>(last)) reader.fail();
+  return reader.ok() ? static_cast<Enum>(value) : Enum{};
+}
+
+int32_t get_signed(WireReader& reader) {
+  const auto value = static_cast<int64_t>(unzigzag(reader.varint()));
+  if (value < INT32_MIN || value > INT32_MAX) reader.fail();
+  return reader.ok() ? static_cast<int32_t>(value) : 0;
+}
+
+/// False if the tensor has a negative dimension or more bytes than the wire's limit.
+bool size_fits(const Metadata& metadata) {
+  uint64_t bytes = size_of(metadata.dtype);
+  const bool empty = std::find(metadata.shape.begin(), metadata.shape.end(), 0) != metadata.shape.end();
+  for (const int64_t dimension : metadata.shape) {
+    if (dimension < 0) return false;
+    const auto factor = empty ? 1 : static_cast<uint64_t>(dimension);
+    if (static_cast<uint64_t>(dimension) > kMaxTensorBytes || factor > kMaxTensorBytes / bytes) return false;
+    bytes *= factor;
+  }
+  return true;
+}
+
+/// False if there are more dimensions than the limit, or an opaque tensor does not say its element's bytes.
+bool dimensions_fit(const Metadata& metadata) {
+  const bool sized = metadata.dtype != Dtype::kOpaque || (!metadata.shape.empty() && metadata.shape.back() > 0);
+  return sized && metadata.dimensions().size() <= kMaxDims;
+}
+
+/// Each dimension once, or nothing.
+bool orders_dimensions(const Metadata& metadata) {
+  const size_t count = metadata.dimensions().size();
+  std::vector<char> seen(count);
+  for (const uint8_t dimension : metadata.order) {
+    if (dimension >= count || std::exchange(seen[dimension], char{1}) != 0) return false;
+  }
+  return metadata.order.empty() || metadata.order.size() == count;
+}
+
+}  // namespace
+
+void put_metadata(WireWriter& writer, const Metadata& metadata) {
+  writer.u8(static_cast<uint8_t>(metadata.kind));
+  writer.u8(static_cast<uint8_t>(metadata.dtype));
+  writer.u8(static_cast<uint8_t>(metadata.op));
+  writer.u8(static_cast<uint8_t>(metadata.codec));
+  writer.varint(zigzag(static_cast<uint64_t>(static_cast<int64_t>(metadata.device))));
+  writer.varint(zigzag(static_cast<uint64_t>(static_cast<int64_t>(metadata.root))));
+  const bool grouped = metadata.group_size != 0 || metadata.group_hash != 0;
+  writer.u8(static_cast<uint8_t>((metadata.prescale != 1.0 ? kHasPrescale : 0) |
+                                 (metadata.postscale != 1.0 ? kHasPostscale : 0) | (grouped ? kHasGroup : 0) |
+                                 (metadata.over == AverageOver::kContributors ? kOverContributors : 0) |
+                                 (!metadata.order.empty() ? kHasOrder : 0)));
+  if (metadata.prescale != 1.0) writer.f64(metadata.prescale);
+  if (metadata.postscale != 1.0) writer.f64(metadata.postscale);
+  if (grouped) {
+    writer.u64(metadata.group_hash);
+    writer.varint(metadata.group_size);
+  }
+  writer.varint(metadata.shape.size());
+  for (const int64_t dimension : metadata.shape) writer.varint(static_cast<uint64_t>(dimension));
+  for (const uint8_t dimension : metadata.order) writer.u8(dimension);
+}
+
+Metadata get_metadata(WireReader& reader) {
+  Metadata metadata;
+  metadata.kind = get_enum(reader, static_cast<OpKind>(kOpKindCount - 1));
+  metadata.dtype = get_enum(reader, Dtype::kOpaque);
+  metadata.op = get_enum(reader, ReduceOp::kBxor);
+  metadata.codec = get_enum(reader, CodecId::kBf16);
+  metadata.device = get_signed(reader);
+  metadata.root = get_signed(reader);
+  const uint8_t has = reader.u8();
+  if (has > (kHasPrescale | kHasPostscale | kHasGroup | kOverContributors | kHasOrder)) reader.fail();
+  if ((has & kOverContributors) != 0) metadata.over = AverageOver::kContributors;
+  if ((has & kHasPrescale) != 0) metadata.prescale = reader.f64();
+  if ((has & kHasPostscale) != 0) metadata.postscale = reader.f64();
+  if (std::isnan(metadata.prescale) || std::isnan(metadata.postscale)) reader.fail();
+  if ((has & kHasGroup) != 0) {
+    metadata.group_hash = reader.u64();
+    metadata.group_size = static_cast<uint32_t>(reader.varint(kMaxGroupSize));
+  }
+  metadata.shape.resize(reader.varint(kMaxDims + 1));
+  for (int64_t& dimension : metadata.shape) dimension = static_cast<int64_t>(reader.varint(kMaxTensorBytes));
+  if (!dimensions_fit(metadata) || !size_fits(metadata)) reader.fail();
+  if ((has & kHasOrder) == 0 || !reader.ok()) return metadata;
+  metadata.order.resize(metadata.dimensions().size());
+  for (uint8_t& dimension : metadata.order) dimension = reader.u8();
+  if (metadata.order.empty() || !orders_dimensions(metadata)) reader.fail();
+  return metadata;
+}
+
+std::string why_not_valid(const Request& request) {
+  const Metadata& metadata = request.metadata;
+  if (request.name.size() > kMaxNameBytes) {
+    return "a name of " + std::to_string(request.name.size()) + " bytes exceeds the limit of " +
+           std::to_string(kMaxNameBytes);
+  }
+  if (metadata.dimensions().size() > kMaxDims) {
+    return "a tensor of " + std::to_string(metadata.dimensions().size()) + " dimensions exceeds the limit of " +
+           std::to_string(kMaxDims);
+  }
+  if (!dimensions_fit(metadata)) return "an opaque tensor does not say how many bytes an element has";
+  if (!size_fits(metadata)) return "a tensor's dimensions must not be negative, and its size at most 2^47 bytes";
+  if (!orders_dimensions(metadata)) return "the order in memory does not name each dimension once";
+  if (std::isnan(metadata.prescale) || std::isnan(metadata.postscale)) return "a scale factor is not a number";
+  return {};
+}
+
+std::string bounded_sentence(std::string sentence) {
+  if (sentence.size() > kMaxSentenceBytes) {
+    sentence.resize(kMaxSentenceBytes - 3);
+    sentence += "...";
+  }
+  return sentence;
+}
+
+void put_operations(WireWriter& writer, const std::vector<OperationRef>& operations) {
+  writer.varint(operations.size());
+  uint64_t next = 0;
+  for (size_t i = 0; i < operations.size();) {
+    const OperationRef first = operations[i];
+    const uint64_t step = zigzag(first.id - next) << 2;
+    size_t end = i + 1;
+    if (first.ahead == 0) {
+      while (end < operations.size() && operations[end].ahead == 0 && operations[end].id == first.id + (end - i)) ++end;
+    }
+    const uint64_t more = end - i - 1;
+    writer.varint(step | (first.ahead != 0 ? 2 : more != 0 ? 1 : 0));
+    if (first.ahead != 0) writer.varint(first.ahead);
+    if (more != 0) writer.varint(more);
+    next = first.id + more + 1;
+    i = end;
+  }
+}
+
+void get_operations(WireReader& reader, std::vector<OperationRef>& operations) {
+  const uint64_t count = reader.varint(kMaxRequests);
+  uint64_t next = 0;
+  for (uint64_t got = 0; got < count && reader.ok();) {
+    const uint64_t word = reader.varint();
+    const uint64_t tag = word & 3;
+    uint64_t id = next + unzigzag(word >> 2);
+    const uint64_t ahead = tag == 2 ? reader.varint() : 0;
+    const uint64_t more = tag == 1 ? reader.varint(kMaxRequests) : 0;
+    if (tag == 3 || more >= count - got) reader.fail();
+    if (!reader.ok()) return;
+    got += more + 1;
+    next = id + more + 1;
+    for (; id != next; ++id) operations.push_back({id, ahead});
+  }
+}
+
+void put_ranks(WireWriter& writer, const std::vector<int>& ranks) {
+  WireWriter ranges;
+  uint64_t count = 0;
+  int next = 0;
+  for (size_t i = 0; i < ranks.size(); ++count) {
+    size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    ranges.varint(static_cast<uint64_t>(ranks[i] - next));
+    ranges.varint(end - i - 1);
+    next = ranks[end - 1] + 1;
+    i = end;
+  }
+  writer.varint(count);
+  writer.raw(ranges.view());
+}
+
+std::vector<int> get_ranks(WireReader& reader, int size) {
+  std::vector<int> ranks;
+  int next = 0;
+  for (size_t left = reader.count(2); left != 0 && reader.ok(); --left) {
+    const auto room = static_cast<uint64_t>(size - next);
+    const uint64_t gap = reader.varint(room);
+    const uint64_t more = reader.varint(room);
+    if (gap + more >= room) reader.fail();
+    for (uint64_t i = 0; i <= more && reader.ok(); ++i) ranks.push_back(next + static_cast<int>(gap + i));
+    if (reader.ok()) next = ranks.back() + 1;
+  }
+  if (ranks.empty()) reader.fail();
+  return ranks;
+}
+
+void put_failure(WireWriter& writer, const Status& why) {
+  writer.u8(static_cast<uint8_t>(why.code()));
+  writer.varint(static_cast<uint64_t>(why.rank() + 1));
+  writer.text(bounded_sentence(why.sentence()));
+}
+
+Status get_failure(WireReader& reader, int size) {
+  const auto code = static_cast<Code>(reader.u8());
+  const auto rank = static_cast<int>(reader.varint(static_cast<uint64_t>(size))) - 1;
+  std::string sentence = reader.text(kMaxSentenceBytes);
+  if (code == Code::kOk || code > Code::kUnsupported) reader.fail();
+  return reader.ok() ? Status(code, std::move(sentence), rank) : Status();
+}
+
+WireWriter& FrameQueue::reserve(size_t bytes, size_t requests) {
+  if (current_.size() + bytes > kMaxFrameBytes || requests_ + requests > kMaxRequests) {
+    full_.push_back(current_.take());
+    requests_ = 0;
+  }
+  if (current_.empty()) {
+    current_.reserve(64);
+    current_.varint(epoch_);
+  }
+  requests_ += requests;
+  return current_;
+}
+
+std::vector<std::byte> FrameQueue::take() {
+  if (!full_.empty()) {
+    std::vector<std::byte> frame = std::move(full_.front());
+    full_.pop_front();
+    return frame;
+  }
+  requests_ = 0;
+  return current_.take();
+}
+
+void ProposalWriter::step(WireWriter& writer, uint64_t id, uint64_t tag) {
+  writer.varint(zigzag(id - next_id_) << 2 | tag);
+  next_id_ = id + 1;
+}
+
+void ProposalWriter::end_run() {
+  if (run_count_ == 0) return;
+  WireWriter& writer = frames_.reserve(kMaxRecordBytes, run_count_);
+  step(writer, run_first_, run_count_ > 1 ? 1 : 0);
+  if (run_count_ > 1) writer.varint(run_count_ - 1);
+  next_id_ = run_first_ + run_count_;
+  run_count_ = 0;
+}
+
+void ProposalWriter::cached(uint64_t id) {
+  if (run_count_ != 0 && id == run_first_ + run_count_ && run_count_ < kMaxRequests) {
+    ++run_count_;
+    return;
+  }
+  end_run();
+  run_first_ = id;
+  run_count_ = 1;
+}
+
+void ProposalWriter::cached(uint64_t id, uint32_t number, const Metadata& metadata) {
+  end_run();
+  WireWriter& writer = frames_.reserve(kMaxRecordBytes, 1);
+  step(writer, id, 2);
+  writer.varint(number == kNoMetadata ? 0 : uint64_t{number} + 1);
+  if (number == kNoMetadata) put_metadata(writer, metadata);
+}
+
+void ProposalWriter::full(SetId set, const std::string& name, const Metadata& metadata) {
+  end_run();
+  WireWriter& writer = frames_.reserve(kMaxRecordBytes, 1);
+  writer.varint((uint64_t{set} << 4 | static_cast<uint64_t>(ProposalKind::kFull)) << 2 | 3);
+  writer.text(name);
+  put_metadata(writer, metadata);
+}
+
+WireWriter& ProposalWriter::record(SetId set, ProposalKind kind, size_t bytes) {
+  end_run();
+  WireWriter& writer = frames_.reserve(bytes, 0);
+  writer.varint((uint64_t{set} << 4 | static_cast<uint64_t>(kind)) << 2 | 3);
+  return writer;
+}
+
+std::vector<std::byte> ProposalWriter::take() {
+  end_run();
+  return frames_.take();
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,97 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/agreement/fifo.h"
+#include "runtime/agreement/request.h"
+
+namespace rueda::core {
+
+/// Tensors with equal keys may share a batch.
+struct FuseKey {
+  /// `absent`: how many members contribute nothing.
+  explicit FuseKey(const Metadata& metadata, uint32_t absent = 0);
+  OpKind kind;
+  Dtype dtype;
+  ReduceOp op;
+  CodecId codec;
+  int32_t device;
+  int32_t root;
+  double prescale;
+  double postscale;
+  AverageOver over;
+  uint32_t absent;
+  bool operator==(const FuseKey&) const = default;
+};
+
+/// One agreed occurrence, as the planner moves it about.
+struct PlannedTensor {
+  uint64_t id = 0;
+  uint64_t occurrence = 0;
+  uint64_t bytes = 0;
+};
+
+/// What leaves together: one batch, or the consecutive batches of a group that does not fit in one. Batch i ends before
+/// `tensors[ends[i]]`.
+struct Cut {
+  std::vector<PlannedTensor> tensors;
+  std::vector<size_t> ends;
+};
+
+/// What one process set has agreed on and not yet run, in the order of readiness, and how it is cut into batches: the
+/// oldest unit (a tensor or a group) and those behind it that may share its batch, up to the threshold. Units of other
+/// dtypes or ops in between are passed, barriers are not. Pure; owned by the arbiter.
+///
+///   ready ─▶ buckets by FuseKey ─▶ cut oldest head's bucket       barrier: ends the buckets, leaves alone
+class Planner {
+ public:
+  /// `threshold_bytes` 0: no fusion.
+  explicit Planner(uint64_t threshold_bytes) : threshold_(threshold_bytes) {}
+  void push(const FuseKey& key, const PlannedTensor& tensor);
+  /// A group, whole, in its order.
+  void push_group(std::span<const FuseKey> keys, std::span<const PlannedTensor> tensors);
+  /// Takes out the unit with this occurrence, if it is here.
+  void remove(uint64_t id, uint64_t occurrence);
+  bool empty() const { return waiting_ == 0; }
+  /// The next cut, into `cut` whose memory is reused. There must be one.
+  void next(Cut& cut);
+
+ private:
+  struct Group {
+    std::vector<PlannedTensor> tensors;
+    std::vector<FuseKey> keys;  ///< empty when all are equal
+  };
+  struct Unit {
+    uint64_t order = 0;
+    FuseKey key;  ///< of the first tensor
+    PlannedTensor first;
+    uint64_t bytes = 0;
+    std::unique_ptr<const Group> group;  ///< null: a single tensor
+  };
+  struct Bucket {
+    FuseKey key;
+    Fifo<Unit> units;
+  };
+  void add(Unit unit);
+  Bucket& bucket_for(const FuseKey& key);
+  Bucket* oldest();
+  static size_t size_of_unit(const Unit& unit) { return unit.group == nullptr ? 1 : unit.group->tensors.size(); }
+  static bool holds(const Unit& unit, uint64_t id, uint64_t occurrence);
+  bool fits_one_batch(const Unit& unit) const;
+  void split(const Unit& unit, Cut& cut) const;
+  void take_barrier(Cut& cut);
+  void release_behind();
+
+  uint64_t threshold_;
+  uint64_t orders_ = 0;
+  size_t waiting_ = 0;
+  std::vector<Bucket> buckets_;
+  std::optional<Unit> barrier_;
+  Fifo<Unit> behind_;  ///< what became ready after the barrier
+};
+
+}  // namespace rueda::core

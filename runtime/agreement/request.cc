@@ -1,0 +1,35 @@
+#include "runtime/agreement/request.h"
+
+#include <string_view>
+
+namespace rueda::core {
+
+int64_t Metadata::count() const {
+  int64_t product = 1;
+  for (const int64_t dimension : shape) product *= dimension;
+  return product;
+}
+
+std::span<const int64_t> Metadata::dimensions() const {
+  const size_t inner = dtype == Dtype::kOpaque && !shape.empty() ? 1 : 0;
+  return {shape.data(), shape.size() - inner};
+}
+
+size_t Metadata::element_bytes() const {
+  return dtype == Dtype::kOpaque && !shape.empty() ? static_cast<size_t>(shape.back()) : size_of(dtype);
+}
+
+void describe_group(std::span<Request> requests) {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, 64 bits
+  const auto mix = [&hash](std::string_view bytes) {
+    for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3u;
+    hash = (hash ^ 0xff) * 0x100000001b3u;  // an end that no name in UTF-8 contains
+  };
+  for (const Request& request : requests) mix(request.name);
+  for (Request& request : requests) {
+    request.metadata.group_hash = hash;
+    request.metadata.group_size = static_cast<uint32_t>(requests.size());
+  }
+}
+
+}  // namespace rueda::core

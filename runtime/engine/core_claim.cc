@@ -1,0 +1,79 @@
+#include "runtime/engine/core_claim.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "runtime/base/usable_cores.h"
+
+namespace rueda::core {
+namespace {
+
+/// Far from where anybody else would lock the file.
+constexpr off_t kFirstByte = off_t{0x7275656461} << 16;
+
+bool taken(int file, int core) {
+  struct flock byte {};
+  byte.l_type = F_WRLCK;
+  byte.l_whence = SEEK_SET;
+  byte.l_start = kFirstByte + core;
+  byte.l_len = 1;
+  return ::fcntl(file, F_OFD_SETLK, &byte) != 0 && (errno == EAGAIN || errno == EACCES);
+}
+
+}  // namespace
+
+std::vector<int> allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(static_cast<size_t>(core), &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+std::vector<int> share_of_cores(int local_rank, int local_size) {
+  const std::vector<int> cores = allowed_cores();
+  const auto count = static_cast<int>(cores.size());
+  if (usable_cores() < local_size || count < ::sysconf(_SC_NPROCESSORS_ONLN)) return {};
+  const int begin = count * local_rank / local_size;
+  const int end = count * (local_rank + 1) / local_size;
+  if (end - begin == count) return {};
+  return {cores.begin() + begin, cores.begin() + end};
+}
+
+CoreClaim::CoreClaim(const std::vector<int>& cores, const char* file) : cores_(cores) {
+  if (cores.empty()) return;
+  fd_ = UniqueFd(::open(file, O_RDWR | O_CLOEXEC));
+  if (std::none_of(cores.begin(), cores.end(), [&](int core) { return taken(fd_.get(), core); })) return;
+  fd_.reset();
+  cores_.clear();
+}
+
+std::string confined_sentence(int rank) {
+  const std::vector<int> cores = allowed_cores();
+  const long all = ::sysconf(_SC_NPROCESSORS_ONLN);
+  if (cores.size() != 1 || all < 2) return {};
+  return fmt::format(
+      "rank {} may use one core only, {} of {}: its computing and its communication take turns there. Start it unbound "
+      "(mpirun --bind-to none, srun --cpu-bind=none) or with more cores (srun --cpus-per-task)",
+      rank, cores.front(), all);
+}
+
+void place_thread(const std::string& name, const std::vector<int>& cores) {
+  ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
+  if (cores.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(static_cast<size_t>(core), &set);
+  ::pthread_setaffinity_np(::pthread_self(), sizeof set, &set);
+}
+
+}  // namespace rueda::core

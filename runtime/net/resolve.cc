@@ -1,0 +1,28 @@
+#include "runtime/net/resolve.h"
+
+#include <netdb.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace rueda::core {
+
+Result<std::vector<SocketAddress>> resolve(const std::string& host, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  if (error != 0) return Status(Code::kSystem, "host \"" + host + "\": " + ::gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, ::freeaddrinfo);
+  std::vector<SocketAddress> addresses;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    SocketAddress address;
+    address.bytes = std::min<socklen_t>(entry->ai_addrlen, sizeof(address.storage));
+    std::copy_n(reinterpret_cast<const char*>(entry->ai_addr), address.bytes,
+                reinterpret_cast<char*>(&address.storage));
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,42 @@
+#include "runtime/store/death.h"
+
+#include "runtime/base/wire.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr uint32_t kMark = 0x44454144;  // "DAED" as bytes
+constexpr size_t kMaxTextBytes = 4096;
+
+}  // namespace
+
+Status DeathVerdict::status() const {
+  const std::string process = pid == 0 ? "" : ", pid " + std::to_string(pid);
+  return {Code::kPeerLost, "rank " + std::to_string(rank) + " (host " + host + process + ") died: " + cause, rank};
+}
+
+std::string encode(const DeathVerdict& verdict) {
+  WireWriter writer;
+  writer.u32(kMark);
+  writer.u64(verdict.epoch);
+  writer.i32(verdict.rank);
+  writer.i64(verdict.pid);
+  writer.text(verdict.host.substr(0, kMaxTextBytes));
+  writer.text(verdict.cause.substr(0, kMaxTextBytes));
+  return writer.take_text();
+}
+
+std::optional<DeathVerdict> decode_death(std::string_view bytes) {
+  WireReader reader(bytes);
+  DeathVerdict verdict;
+  const uint32_t mark = reader.u32();
+  verdict.epoch = reader.u64();
+  verdict.rank = reader.i32();
+  verdict.pid = reader.i64();
+  verdict.host = reader.text(kMaxTextBytes);
+  verdict.cause = reader.text(kMaxTextBytes);
+  if (!reader.finished() || mark != kMark || verdict.rank < 0) return std::nullopt;
+  return verdict;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,90 @@
+#include "runtime/store/key_table.h"
+
+#include <charconv>
+#include <optional>
+#include <vector>
+
+#include "runtime/store/store.h"
+
+namespace rueda::core {
+namespace {
+
+Status check_sizes(std::string_view key, size_t value_bytes) {
+  if (key.empty() || key.size() > kMaxKeyBytes) {
+    return {Code::kInvalidArgument, "store: a key has " + std::to_string(key.size()) + " bytes, allowed are 1 to " +
+                                        std::to_string(kMaxKeyBytes)};
+  }
+  if (value_bytes > kMaxValueBytes) {
+    return {Code::kInvalidArgument, "store: the value for \"" + std::string(key) + "\" has " +
+                                        std::to_string(value_bytes) + " bytes, allowed are " +
+                                        std::to_string(kMaxValueBytes)};
+  }
+  return {};
+}
+
+std::optional<int64_t> whole_number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+Status KeyTable::set(std::string_view key, std::string_view value) {
+  RUEDA_RETURN_IF_ERROR(check_sizes(key, value.size()));
+  const auto old = values_.find(key);
+  const size_t freed = old == values_.end() ? 0 : old->second.size() + key.size();
+  if (bytes_ - freed + key.size() + value.size() > kMaxTotalBytes) {
+    return {Code::kSystem,
+            "store: full, " + std::to_string(bytes_) + " bytes are held; \"" + std::string(key) + "\" was not written"};
+  }
+  bytes_ += key.size() + value.size() - freed;
+  if (old != values_.end()) {
+    old->second = value;
+  } else {
+    values_.emplace(key, value);
+  }
+  std::vector<Waiter> woken;
+  const auto [first, last] = waiters_.equal_range(key);
+  for (auto it = first; it != last; ++it) {
+    numbers_.erase(it->second.number);
+    woken.push_back(std::move(it->second.call));
+  }
+  waiters_.erase(first, last);
+  const std::string copy(value);  // a waiter may change the table
+  for (const Waiter& waiter : woken) waiter(copy);
+  return {};
+}
+
+Result<int64_t> KeyTable::add(std::string_view key, int64_t amount) {
+  const std::string* held = find(key);
+  const auto before = held == nullptr ? 0 : whole_number(*held);
+  int64_t sum = 0;
+  if (!before || __builtin_add_overflow(*before, amount, &sum)) {
+    return Status(Code::kInvalidArgument, "store: \"" + std::string(key) + "\" holds no number to which " +
+                                              std::to_string(amount) + " can be added");
+  }
+  RUEDA_RETURN_IF_ERROR(set(key, std::to_string(sum)));
+  return sum;
+}
+
+const std::string* KeyTable::find(std::string_view key) const {
+  const auto found = values_.find(key);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+uint64_t KeyTable::wait(std::string_view key, Waiter waiter) {
+  const uint64_t number = next_waiter_++;
+  numbers_.emplace(number, waiters_.emplace(key, Waiting{number, std::move(waiter)}));
+  return number;
+}
+
+void KeyTable::cancel(uint64_t number) {
+  const auto found = numbers_.find(number);
+  if (found == numbers_.end()) return;
+  waiters_.erase(found->second);
+  numbers_.erase(found);
+}
+
+}  // namespace rueda::core

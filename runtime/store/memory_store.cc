@@ -1,0 +1,34 @@
+#include "runtime/store/memory_store.h"
+
+namespace rueda::core {
+
+Status MemoryStore::set(std::string_view key, std::string_view value) {
+  MutexLock lock(mutex_);
+  const Status status = table_.set(key, value);
+  changed_.notify_all();
+  return status;
+}
+
+Result<std::string> MemoryStore::get(std::string_view key, Deadline deadline) {
+  MutexLock lock(mutex_);
+  for (;;) {
+    if (const std::string* value = table_.find(key)) return *value;
+    if (deadline.passed()) {
+      return Status(Code::kTimeout, "store: nobody set \"" + std::string(key) + "\" before the deadline");
+    }
+    if (deadline.is_never()) {
+      changed_.wait(mutex_);
+    } else {
+      changed_.wait_until(mutex_, deadline.when());
+    }
+  }
+}
+
+Result<int64_t> MemoryStore::add(std::string_view key, int64_t amount) {
+  MutexLock lock(mutex_);
+  const auto sum = table_.add(key, amount);
+  changed_.notify_all();
+  return sum;
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,96 @@
+#include "runtime/store/store_desk.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "runtime/store/death.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr std::chrono::milliseconds kLongestWait = std::chrono::hours(24 * 365);
+
+StoreReply failed(Status status) {
+  StoreReply reply;
+  reply.status = std::move(status);
+  return reply;
+}
+
+StoreReply holding(const std::string& value) {
+  StoreReply reply;
+  reply.value = value;
+  return reply;
+}
+
+Status death_status(const std::string& value) {
+  const auto verdict = decode_death(value);
+  return verdict ? verdict->status() : Status(Code::kPeerLost, "the job has ended");
+}
+
+}  // namespace
+
+StoreReply change(KeyTable& table, const StoreRequest& request) {
+  if (request.operation == StoreOperation::kSet) return failed(table.set(request.key, request.value));
+  if (request.operation != StoreOperation::kAdd) return failed({Code::kSystem, "store: this request is none"});
+  const auto sum = table.add(request.key, request.number);
+  StoreReply reply = failed(sum.status());
+  if (sum.ok()) reply.number = sum.value();
+  return reply;
+}
+
+TableDesk::TableDesk(boost::asio::io_context& io, KeyTable& table, std::string end_key)
+    : io_(io), table_(table), end_key_(std::move(end_key)) {}
+
+TableDesk::~TableDesk() {
+  while (!waiting_.empty()) cancel(waiting_.begin()->first);
+}
+
+uint64_t TableDesk::ask(const StoreRequest& request, Answer answer) {
+  const uint64_t number = ++asked_;
+  if (request.operation != StoreOperation::kGet) {
+    answer(change(table_, request));
+  } else if (const std::string* value = table_.find(request.key)) {
+    answer(holding(*value));
+  } else {
+    start_waiting(number, request, std::move(answer));
+  }
+  return number;
+}
+
+void TableDesk::start_waiting(uint64_t number, const StoreRequest& request, Answer answer) {
+  const bool ends = !end_key_.empty() && request.key != end_key_;
+  if (const std::string* end = ends ? table_.find(end_key_) : nullptr) return answer(failed(death_status(*end)));
+  Waiting& waiting =
+      waiting_.emplace(number, Waiting{std::move(answer), boost::asio::steady_timer(io_), 0, 0}).first->second;
+  waiting.value =
+      table_.wait(request.key, [this, number](const std::string& value) { finish(number, holding(value)); });
+  if (ends) {
+    waiting.end =
+        table_.wait(end_key_, [this, number](const std::string& end) { finish(number, failed(death_status(end))); });
+  }
+  if (request.number < 0) return;
+  waiting.limit.expires_after(std::min(std::chrono::milliseconds(request.number), kLongestWait));
+  waiting.limit.async_wait([this, number, key = request.key](const boost::system::error_code& error) {
+    if (error) return;
+    finish(number, failed({Code::kTimeout, "store: nobody set \"" + key + "\" before the deadline"}));
+  });
+}
+
+void TableDesk::finish(uint64_t number, StoreReply reply) {
+  const auto found = waiting_.find(number);
+  if (found == waiting_.end()) return;  // cancelled, while the news was on its way
+  const Answer answer = std::move(found->second.answer);
+  cancel(number);
+  answer(std::move(reply));
+}
+
+void TableDesk::cancel(uint64_t number) {
+  const auto found = waiting_.find(number);
+  if (found == waiting_.end()) return;
+  table_.cancel(found->second.value);
+  table_.cancel(found->second.end);
+  waiting_.erase(found);
+}
+
+}  // namespace rueda::core

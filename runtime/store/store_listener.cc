@@ -1,0 +1,173 @@
+#include "runtime/store/store_listener.h"
+
+#include <boost/asio/post.hpp>
+#include <cerrno>
+#include <system_error>
+
+#include "runtime/base/log.h"
+#include "runtime/net/resolve.h"
+#include "runtime/net/socket_address.h"
+
+namespace rueda::core {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+/// The kernel chooses a port for the first address; it may be taken on another one.
+constexpr int kListenTries = 16;
+
+/// On the first address of the name that this machine has.
+Result<UniqueFd> listen_at(const std::string& name, uint16_t port) {
+  const auto addresses = resolve(name, port);
+  if (!addresses.ok()) return Status(Code::kInvalidArgument, "store: " + addresses.status().sentence());
+  Status last;
+  for (const SocketAddress& address : addresses.value()) {
+    auto socket = listen_on(address);
+    if (socket.ok()) return socket;
+    last = socket.status();
+  }
+  return last;
+}
+
+Result<int> family_of(int fd) {
+  int family = AF_INET;
+  socklen_t bytes = sizeof(family);
+  if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) == 0) return family;
+  return Status(Code::kSystem, "store: getsockopt: " + std::generic_category().message(errno));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StoreListener>> StoreListener::start(asio::io_context& io, StoreDesk& desk,
+                                                            const StoreListenOptions& options) {
+  std::unique_ptr<StoreListener> listener(new StoreListener(io, desk, options));
+  if (options.key.present) {
+    auto tls = TlsContext::create(options.job, options.key.bytes);
+    if (!tls.ok()) return tls.status();
+    listener->tls_ = std::move(tls).value();
+  }
+  RUEDA_RETURN_IF_ERROR(listener->listen());
+  for (Port& port : listener->ports_) listener->accept(port);
+  return listener;
+}
+
+StoreListener::~StoreListener() {
+  boost::system::error_code ignored;
+  for (Port& port : ports_) {
+    keep_in_child(port.acceptor.native_handle());
+    port.acceptor.close(ignored);
+  }
+}
+
+/// On all addresses, with the port that the first of them got.
+Result<std::vector<UniqueFd>> StoreListener::listen_once() {
+  std::vector<UniqueFd> sockets;
+  port_ = options_.port;
+  for (const std::string& name : options_.addresses) {
+    auto socket = listen_at(name, port_);
+    if (!socket.ok()) return socket.status();
+    sockets.push_back(std::move(socket).value());
+    const auto bound = bound_port(sockets.back().get());
+    if (!bound.ok()) return bound.status();
+    port_ = bound.value();
+  }
+  return sockets;
+}
+
+Status StoreListener::listen() {
+  auto sockets = listen_once();
+  const int tries = options_.port == 0 && options_.addresses.size() > 1 ? kListenTries : 1;
+  for (int attempt = 1; !sockets.ok() && attempt < tries; ++attempt) sockets = listen_once();
+  if (!sockets.ok()) return sockets.status();
+  for (UniqueFd& socket : sockets.value()) {
+    const auto family = family_of(socket.get());
+    if (!family.ok()) return family.status();
+    boost::system::error_code error;
+    Port& made = ports_.emplace_back(io_);
+    made.acceptor.assign(family.value() == AF_INET6 ? tcp::v6() : tcp::v4(), socket.get(), error);
+    if (error) return {Code::kSystem, "store: cannot accept on port " + std::to_string(port_) + ": " + error.message()};
+    close_in_child(socket.release());
+  }
+  return {};
+}
+
+void StoreListener::accept(Port& from) {
+  from.acceptor.async_accept(
+      [this, &from, alive = std::weak_ptr<int>(alive_)](const boost::system::error_code& error, tcp::socket socket) {
+        if (error == asio::error::operation_aborted || alive.expired()) return;
+        if (!error) {
+          boost::system::error_code refused;
+          const int fd = socket.release(refused);
+          if (!refused) adopt(UniqueFd(fd));
+          return accept(from);
+        }
+        log(LogLevel::kWarning, "store: accept on port {} failed: {}; trying again in 100 ms", port_, error.message());
+        from.pause.expires_after(std::chrono::milliseconds(100));
+        from.pause.async_wait([this, &from, alive](const boost::system::error_code& stopped) {
+          if (!stopped && !alive.expired()) accept(from);
+        });
+      });
+}
+
+void StoreListener::adopt(UniqueFd socket) {
+  if (sessions_.size() >= options_.max_sessions) return;
+  drop_oldest_unproven();
+  set_no_delay(socket.get());
+  const uint64_t number = next_session_++;
+  // Without a key there is nothing to prove, and a client that is dropped does not dial again.
+  const auto proof = options_.key.present ? options_.proof : options_.silence;
+  const auto ended = [this, number, from = peer_address(socket.get()), alive = std::weak_ptr<int>(alive_)] {
+    asio::post(io_, [this, number, from, alive] {
+      if (alive.expired()) return;
+      const auto found = sessions_.find(number);
+      if (found == sessions_.end()) return;
+      note_end(*found->second, from);
+      sessions_.erase(found);
+    });
+  };
+  auto session = std::make_shared<StoreSession>(io_, std::move(socket), tls_, desk_,
+                                                StoreSession::Rules{proof, options_.silence}, ended);
+  sessions_.emplace(number, session);
+  session->start();
+}
+
+void StoreListener::note_end(const StoreSession& session, const std::string& from) {
+  if (session.proven()) return;
+  ++turned_away_;
+  last_turned_away_ = from;
+}
+
+std::string StoreListener::turned_away() const {
+  if (turned_away_ == 0) return {};
+  return std::to_string(turned_away_) + (turned_away_ == 1 ? " connection" : " connections") +
+         " to this rank's store " +
+         (options_.key.present
+              ? "proved no knowledge of the job's key"
+              : "asked for nothing that it knows, as of a rank with a job key, which this one has not") +
+         ", the last from " + last_turned_away_;
+}
+
+void StoreListener::drop_oldest_unproven() {
+  size_t unproven = 0;
+  auto oldest = sessions_.end();
+  for (auto it = sessions_.begin(); it != sessions_.end(); ++it) {
+    if (it->second->proven()) continue;
+    if (unproven++ == 0) oldest = it;
+  }
+  if (unproven >= options_.max_unproven) sessions_.erase(oldest);
+}
+
+void run_store_loop(asio::io_context& io) {
+  for (;;) {
+    try {
+      io.run();
+      return;
+    } catch (const std::exception& error) {
+      log(LogLevel::kError, "store: {}", error.what());
+    }
+  }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,75 @@
+#pragma once
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/store/job_key.h"
+#include "runtime/store/store_session.h"
+
+namespace rueda::core {
+
+struct StoreListenOptions {
+  /// Numeric, or names of this host, at least one; it listens on these alone, with one port.
+  std::vector<std::string> addresses = {"127.0.0.1"};
+  uint16_t port = 0;                          ///< 0: the kernel chooses
+  std::string job = "job";                    ///< the identity of TLS's key: clients name the same
+  JobKey key;                                 ///< not present: plain, for RUEDA_INSECURE=1
+  std::chrono::milliseconds proof{2'000};     ///< see StoreSession; without a key: `silence`
+  std::chrono::milliseconds silence{10'000};  ///< the same
+  size_t max_unproven = 64;                   ///< when one more comes, the oldest of them is dropped
+  size_t max_sessions = 16384;                ///< when one more comes, it is dropped
+};
+
+/// Lets clients of a store in and brings what they ask to a desk. Belongs to the thread that runs its loop.
+class StoreListener {
+ public:
+  /// `io` and `desk` outlive it. kSystem: an address cannot be listened on (which, and errno), or OpenSSL refused.
+  /// kInvalidArgument: no such host.
+  static Result<std::unique_ptr<StoreListener>> start(boost::asio::io_context& io, StoreDesk& desk,
+                                                      const StoreListenOptions& options);
+  /// Drops all clients; they see the stream end.
+  ~StoreListener();
+  /// Any thread.
+  uint16_t port() const { return port_; }
+  /// How many clients ended without proof that they know the job's key, or without a key before they had asked for
+  /// anything, and where the last one came from; empty: none.
+  std::string turned_away() const;
+
+ private:
+  struct Port {
+    explicit Port(boost::asio::io_context& io) : acceptor(io), pause(io) {}
+    boost::asio::ip::tcp::acceptor acceptor;
+    boost::asio::steady_timer pause;  ///< after an accept failed for want of descriptors
+  };
+  StoreListener(boost::asio::io_context& io, StoreDesk& desk, const StoreListenOptions& options)
+      : io_(io), desk_(desk), options_(options) {}
+  Status listen();
+  Result<std::vector<UniqueFd>> listen_once();
+  void accept(Port& from);
+  void adopt(UniqueFd socket);
+  void drop_oldest_unproven();
+  void note_end(const StoreSession& session, const std::string& from);
+
+  boost::asio::io_context& io_;
+  StoreDesk& desk_;
+  const StoreListenOptions options_;
+  std::shared_ptr<TlsContext> tls_;
+  uint16_t port_ = 0;
+  std::list<Port> ports_;
+  uint64_t next_session_ = 0;
+  uint64_t turned_away_ = 0;
+  std::string last_turned_away_;                                 ///< its address
+  std::map<uint64_t, std::shared_ptr<StoreSession>> sessions_;   ///< by age
+  const std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< for what is posted
+};
+
+/// Runs the loop until it is stopped, whatever its handlers throw.
+void run_store_loop(boost::asio::io_context& io);
+
+}  // namespace rueda::core

@@ -1,0 +1,89 @@
+#include "runtime/store/store_protocol.h"
+
+#include "runtime/base/wire.h"
+#include "runtime/net/secure_stream.h"
+
+namespace rueda::core {
+namespace {
+
+constexpr uint8_t kRequestMark = 0xC6;
+constexpr uint8_t kReplyMark = 0x6C;
+constexpr int32_t kHighestCode = static_cast<int32_t>(Code::kUnsupported);
+
+std::vector<std::byte> with_length(const WireWriter& body) {
+  WireWriter frame;
+  frame.u32(static_cast<uint32_t>(body.size()));
+  frame.raw(body.view());
+  return frame.take();
+}
+
+}  // namespace
+
+std::vector<std::byte> encode(const StoreRequest& request) {
+  WireWriter body;
+  body.u8(kRequestMark);
+  body.u8(static_cast<uint8_t>(request.operation));
+  body.u32(request.id);
+  body.text(request.key);
+  body.i64(request.number);
+  body.text(request.value);
+  return with_length(body);
+}
+
+std::vector<std::byte> encode(const StoreReply& reply) {
+  WireWriter body;
+  body.u8(kReplyMark);
+  body.u32(reply.id);
+  body.i32(static_cast<int32_t>(reply.status.code()));
+  body.i64(reply.number);
+  body.text(reply.status.ok() ? reply.value : reply.status.sentence());
+  return with_length(body);
+}
+
+std::optional<StoreRequest> decode_request(std::span<const std::byte> body) {
+  WireReader reader(body);
+  StoreRequest request;
+  if (reader.u8() != kRequestMark) return std::nullopt;
+  const uint8_t operation = reader.u8();
+  request.id = reader.u32();
+  request.key = reader.text(kMaxKeyBytes);
+  request.number = reader.i64();
+  request.value = reader.text(kMaxValueBytes);
+  if (!reader.finished() || operation < 1 || operation > 4) return std::nullopt;
+  request.operation = static_cast<StoreOperation>(operation);
+  if (request.key.empty() != (request.operation == StoreOperation::kCancel)) return std::nullopt;
+  return request;
+}
+
+std::optional<StoreReply> decode_reply(std::span<const std::byte> body) {
+  WireReader reader(body);
+  StoreReply reply;
+  if (reader.u8() != kReplyMark) return std::nullopt;
+  reply.id = reader.u32();
+  const int32_t code = reader.i32();
+  reply.number = reader.i64();
+  reply.value = reader.text(kMaxValueBytes);
+  if (!reader.finished() || code < 0 || code > kHighestCode) return std::nullopt;
+  if (code != 0) reply.status = Status(static_cast<Code>(code), std::exchange(reply.value, {}));
+  return reply;
+}
+
+void StoreFrameReader::read(SecureStream& stream, size_t most_bytes, std::function<void()> started, Done done) {
+  stream.read(length_, [this, &stream, most_bytes, started = std::move(started), done = std::move(done)](
+                           const Status& status, size_t) {
+    if (!status.ok()) return done(status, {});
+    const uint32_t length = WireReader(std::span<const std::byte>(length_)).u32();
+    if (length == 0 || length > most_bytes) {
+      return done(Status(Code::kPeerLost, "a frame of " + std::to_string(length) + " bytes came, allowed are 1 to " +
+                                              std::to_string(most_bytes)),
+                  {});
+    }
+    if (started) started();
+    body_.resize(length);
+    stream.read(body_, [this, done](const Status& body_status, size_t) {
+      done(body_status, body_status.ok() ? std::span<const std::byte>(body_) : std::span<const std::byte>());
+    });
+  });
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,78 @@
+#include "runtime/store/store_relay.h"
+
+#include <boost/asio/post.hpp>
+#include <thread>
+#include <utility>
+
+#include "runtime/store/store_connection.h"
+#include "runtime/store/store_listener.h"
+
+namespace rueda::core {
+namespace {
+
+/// Asks the server, and says whom it was that no longer answers.
+class RelayDesk : public StoreDesk {
+ public:
+  RelayDesk(StorePipe& server, std::string name) : server_(server), name_(std::move(name)) {}
+  uint64_t ask(const StoreRequest& request, Answer answer) override {
+    return server_.ask(request, [this, answer = std::move(answer)](StoreReply reply) {
+      if (const Status& broken = server_.broken(); !broken.ok()) {
+        reply.status = Status(Code::kSystem, name_ + ": " + broken.sentence());
+      }
+      answer(std::move(reply));
+    });
+  }
+  void cancel(uint64_t number) override { server_.cancel(number); }
+
+ private:
+  StorePipe& server_;
+  const std::string name_;
+};
+
+}  // namespace
+
+/// All but the port belongs to the relay's thread.
+struct StoreRelay::State {
+  State(std::unique_ptr<StoreConnection> opened, std::string name)
+      : server(std::move(opened)), desk(server->pipe(), std::move(name)) {}
+  std::unique_ptr<StoreConnection> server;  ///< and the loop of all
+  RelayDesk desk;
+  std::unique_ptr<StoreListener> listener;
+  uint16_t port = 0;
+  std::thread thread;
+};
+
+StoreRelay::StoreRelay(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<StoreRelay>> StoreRelay::start(const StoreLocation& where,
+                                                      const std::vector<std::string>& addresses, std::string whose,
+                                                      Deadline deadline) try {
+  auto server = StoreConnection::open(where, deadline);
+  if (!server.ok()) return server.status();
+  const std::string name = std::move(whose) + " has lost the store at " + where.host + ":" + std::to_string(where.port);
+  auto state = std::make_unique<State>(std::move(server).value(), name);
+  StoreListenOptions options;
+  options.addresses = addresses;
+  options.job = where.job;
+  options.key = where.key;
+  auto listener = StoreListener::start(state->server->io(), state->desk, options);
+  if (!listener.ok()) return listener.status();
+  state->listener = std::move(listener).value();
+  state->port = state->listener->port();
+  state->thread = std::thread([raw = state.get()] { run_store_loop(raw->server->io()); });
+  return std::unique_ptr<StoreRelay>(new StoreRelay(std::move(state)));
+} catch (const std::exception& error) {
+  return Status(Code::kSystem, std::string("store: cannot be relayed: ") + error.what());
+}
+
+StoreRelay::~StoreRelay() {
+  boost::asio::post(state_->server->io(), [state = state_.get()] {
+    state->listener.reset();
+    state->server->io().stop();
+  });
+  state_->thread.join();
+}
+
+uint16_t StoreRelay::port() const { return state_->port; }
+
+}  // namespace rueda::core

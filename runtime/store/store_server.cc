@@ -1,0 +1,105 @@
+#include "runtime/store/store_server.h"
+
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <future>
+#include <thread>
+
+#include "runtime/store/store_desk.h"
+
+namespace rueda::core {
+
+namespace asio = boost::asio;
+
+/// Everything but `io.post` and the port belongs to the server's thread.
+struct StoreServer::State {
+  explicit State(const std::string& end_key) : desk(io, table, end_key) {}
+  asio::io_context io{1};
+  asio::executor_work_guard<asio::io_context::executor_type> guard{io.get_executor()};
+  KeyTable table;
+  TableDesk desk;
+  std::unique_ptr<StoreListener> listener;
+  uint16_t port = 0;
+  std::thread thread;
+
+  void watch(const std::string& key, const std::function<void()>& call) {
+    table.wait(key, [this, key, call](const std::string&) {
+      call();
+      watch(key, call);
+    });
+  }
+
+  /// Runs `work` on the server's thread and returns what it returns.
+  template <typename Work>
+  auto on_thread(Work work) {
+    std::packaged_task<std::invoke_result_t<Work>()> task(std::move(work));
+    auto result = task.get_future();
+    asio::post(io, std::move(task));
+    return result.get();
+  }
+};
+
+StoreServer::StoreServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<StoreServer>> StoreServer::start(const StoreServerOptions& options) try {
+  auto state = std::make_unique<State>(options.end_key);
+  auto listener = StoreListener::start(state->io, state->desk, options);
+  if (!listener.ok()) return listener.status();
+  state->listener = std::move(listener).value();
+  state->port = state->listener->port();
+  state->thread = std::thread([raw = state.get()] { run_store_loop(raw->io); });
+  return std::unique_ptr<StoreServer>(new StoreServer(std::move(state)));
+} catch (const std::exception& error) {
+  return Status(Code::kSystem, std::string("store: cannot serve: ") + error.what());
+}
+
+StoreServer::~StoreServer() {
+  asio::post(state_->io, [state = state_.get()] {
+    state->listener.reset();
+    state->io.stop();
+  });
+  state_->thread.join();
+}
+
+uint16_t StoreServer::port() const { return state_->port; }
+
+Status StoreServer::set(std::string_view key, std::string_view value) {
+  return state_->on_thread([this, key, value] { return state_->table.set(key, value); });
+}
+
+Result<int64_t> StoreServer::add(std::string_view key, int64_t amount) {
+  return state_->on_thread([this, key, amount] { return state_->table.add(key, amount); });
+}
+
+Result<std::string> StoreServer::get(std::string_view key, Deadline deadline) {
+  auto arrived = std::make_shared<std::promise<std::string>>();
+  auto value = arrived->get_future();
+  const uint64_t waiter = state_->on_thread([this, key, arrived]() -> uint64_t {
+    const std::string* held = state_->table.find(key);
+    if (held == nullptr) return state_->table.wait(key, [arrived](const std::string& set) { arrived->set_value(set); });
+    arrived->set_value(*held);
+    return 0;
+  });
+  if (deadline.is_never() || value.wait_until(deadline.when()) == std::future_status::ready) return value.get();
+  state_->on_thread([this, waiter] { state_->table.cancel(waiter); });
+  if (value.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return value.get();
+  return Status(Code::kTimeout, "store: nobody set \"" + std::string(key) + "\" before the deadline");
+}
+
+std::string StoreServer::turned_away() {
+  return state_->on_thread([this] { return state_->listener->turned_away(); });
+}
+
+void StoreServer::when_set(std::string_view key, std::function<void()> call) {
+  state_->on_thread([this, key, call = std::move(call)] {
+    if (state_->table.find(key) != nullptr) return call();
+    state_->table.wait(key, [call](const std::string&) { call(); });
+  });
+}
+
+void StoreServer::each_time(std::string_view key, std::function<void()> call) {
+  state_->on_thread([this, key, call = std::move(call)] { state_->watch(std::string(key), call); });
+}
+
+}  // namespace rueda::core

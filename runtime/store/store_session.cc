@@ -1,0 +1,110 @@
+#include "runtime/store/store_session.h"
+
+#include <utility>
+
+namespace rueda::core {
+namespace {
+
+/// A client with as much to take is asked for nothing more.
+constexpr size_t kMostUntaken = 2 * kMaxStoreFrameBytes;
+constexpr size_t kMostAsked = 1 << 16;
+
+}  // namespace
+
+StoreSession::StoreSession(boost::asio::io_context& io, UniqueFd socket, std::shared_ptr<TlsContext> tls,
+                           StoreDesk& desk, Rules rules, std::function<void()> ended)
+    : desk_(desk),
+      rules_(rules),
+      ended_(std::move(ended)),
+      stream_(io, std::move(socket), std::move(tls), StreamSide::kListener),
+      read_timer_(io),
+      write_timer_(io) {}
+
+StoreSession::~StoreSession() {
+  for (const auto& [id, number] : asked_) desk_.cancel(number);
+}
+
+void StoreSession::start() {
+  arm(read_timer_, rules_.proof);
+  stream_.handshake([this](const Status& status) { status.ok() ? read_on() : end(); });
+}
+
+void StoreSession::arm(boost::asio::steady_timer& timer, std::chrono::milliseconds limit) {
+  timer.expires_after(limit);
+  timer.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+    if (const auto self = weak.lock(); self && !error) self->end();
+  });
+}
+
+/// Also while a get waits: the end of the stream ends the wait.
+void StoreSession::read_on() {
+  if (over_ || reading_ || out_bytes_ > kMostUntaken) return;
+  reading_ = true;
+  const auto begun = [this] {
+    if (proven_) arm(read_timer_, rules_.silence);
+  };
+  reader_.read(stream_, proven_ ? kMaxStoreFrameBytes : kMaxFirstFrameBytes, begun,
+               [this](const Status& status, std::span<const std::byte> body) {
+                 reading_ = false;
+                 status.ok() ? on_request(body) : end();
+               });
+}
+
+void StoreSession::on_request(std::span<const std::byte> body) {
+  const auto request = decode_request(body);
+  if (!request) return end();
+  read_timer_.cancel();
+  proven_ = true;
+  request->operation == StoreOperation::kCancel ? cancel(request->id) : ask(*request);
+  read_on();
+}
+
+void StoreSession::ask(const StoreRequest& request) {
+  const uint32_t id = request.id;
+  if (asked_.size() >= kMostAsked || !asked_.emplace(id, 0).second) return end();
+  const uint64_t number = desk_.ask(request, [weak = weak_from_this(), id](StoreReply reply) {
+    const auto self = weak.lock();
+    if (!self) return;
+    self->asked_.erase(id);
+    reply.id = id;
+    self->send(reply);
+  });
+  if (const auto waits = asked_.find(id); waits != asked_.end()) waits->second = number;
+}
+
+void StoreSession::cancel(uint32_t id) {
+  const auto found = asked_.find(id);
+  if (found == asked_.end()) return;
+  desk_.cancel(found->second);
+  asked_.erase(found);
+}
+
+void StoreSession::send(const StoreReply& reply) {
+  if (over_) return;
+  out_.push_back(encode(reply));
+  out_bytes_ += out_.back().size();
+  if (out_.size() == 1) write();
+}
+
+void StoreSession::write() {
+  arm(write_timer_, rules_.silence);
+  stream_.write(out_.front(), [this](const Status& status, size_t) {
+    if (!status.ok()) return end();
+    write_timer_.cancel();
+    out_bytes_ -= out_.front().size();
+    out_.pop_front();
+    if (!out_.empty()) write();
+    read_on();
+  });
+}
+
+void StoreSession::end() {
+  over_ = true;
+  for (const auto& [id, number] : std::exchange(asked_, {})) desk_.cancel(number);
+  read_timer_.cancel();
+  write_timer_.cancel();
+  stream_.close();
+  if (const auto ended = std::exchange(ended_, nullptr)) ended();
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,58 @@
+#pragma once
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "runtime/net/secure_stream.h"
+#include "runtime/store/store_desk.h"
+#include "runtime/store/store_protocol.h"
+
+namespace rueda::core {
+
+/// One client of a StoreListener. Belongs to the listener's thread. Whoever connects has `proof` and 1 KiB (TLS apart)
+/// for its handshake and first whole request, and later `silence` for each frame begun and each answer to be taken; a
+/// client that waits in a `get`, or has nothing to ask, may be silent for ever. Bytes that are no request, and a
+/// request whose id another one has, end the session: no answer.
+class StoreSession : public std::enable_shared_from_this<StoreSession> {
+ public:
+  struct Rules {
+    std::chrono::milliseconds proof;
+    std::chrono::milliseconds silence;
+  };
+  /// `desk` outlives the session. `ended` is called at most once, when the session is over; drop it then, not inside.
+  StoreSession(boost::asio::io_context& io, UniqueFd socket, std::shared_ptr<TlsContext> tls, StoreDesk& desk,
+               Rules rules, std::function<void()> ended);
+  ~StoreSession();
+  void start();
+  /// It has sent a whole request, and with a key has proven that it knows it.
+  bool proven() const { return proven_; }
+
+ private:
+  void arm(boost::asio::steady_timer& timer, std::chrono::milliseconds limit);
+  void read_on();
+  void on_request(std::span<const std::byte> body);
+  void ask(const StoreRequest& request);
+  void cancel(uint32_t id);
+  void send(const StoreReply& reply);
+  void write();
+  void end();
+
+  StoreDesk& desk_;
+  const Rules rules_;
+  std::function<void()> ended_;
+  StoreFrameReader reader_;
+  std::deque<std::vector<std::byte>> out_;
+  size_t out_bytes_ = 0;
+  SecureStream stream_;
+  boost::asio::steady_timer read_timer_;
+  boost::asio::steady_timer write_timer_;
+  std::map<uint32_t, uint64_t> asked_;  ///< the desk's number by the client's id; 0 until the desk has told it
+  bool reading_ = false;
+  bool proven_ = false;
+  bool over_ = false;
+};
+
+}  // namespace rueda::core
