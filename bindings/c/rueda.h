@@ -1,17 +1,16 @@
 /* Rueda: collective communication for data-parallel training. The C API.
  *
- * A session is one rank of one job. Several may live in one process, also as ranks on threads. Every function may be
- * called from any thread, unless it says otherwise. No function exits, prints (logging apart), changes the environment,
- * installs a signal handler (unless the user names a signal in RUEDA_DUMP_SIGNAL) or touches the caller's CPU affinity;
- * what happens to a process that fails with a session open stands at rueda_shutdown. No C++ exception leaves the
- * library.
+ * A session is one rank of one job. One process may hold several sessions, for example one on each of its threads. Any
+ * thread may call any function unless the function says otherwise. No function exits, prints (the log apart), changes
+ * the environment, installs a signal handler (unless RUEDA_DUMP_SIGNAL names a signal) or touches the CPU affinity of
+ * the caller's threads. rueda_shutdown says what happens to a process that exits with a session open. No C++ exception
+ * leaves the library.
  *
- * Results: a function that can fail returns an error code, RUEDA_OK (0) on success. The sentence for the calling
- * thread's last failure is `rueda_last_error()`; that of an operation is `rueda_handle_error()`.
+ * Results: a function that can fail returns RUEDA_OK (0) or an error code. rueda_last_error() is the sentence for the
+ * calling thread's last failure; rueda_handle_error() is the sentence for an operation.
  *
- * Structs begin with `struct_size`, to be set to sizeof by the caller, so that fields can be added at their end.
- * Zero-initialise a struct, set `struct_size`, then the fields you need: zero is the default of every field.
- */
+ * Structs begin with `struct_size`, which the caller sets to sizeof, so that fields can be added at their end. Fill a
+ * struct with zeros, set `struct_size`, then the fields you need: zero is the default of every field. */
 #ifndef RUEDA_H
 #define RUEDA_H
 
@@ -26,16 +25,16 @@ extern "C" {
 
 /* ---- Constants. Their values never change. ------------------------------------------------------------------- */
 
-/* Error codes: each asks something else of the caller. */
+/* Error codes. Each asks the caller for a different reaction. */
 enum {
   RUEDA_OK = 0,
-  RUEDA_NOT_INITIALIZED = 1,  /* the session is NULL, not yet initialised, or was shut down before the call */
-  RUEDA_INVALID_ARGUMENT = 2, /* the call is wrong as it stands; nothing was enqueued, no number was taken */
+  RUEDA_NOT_INITIALIZED = 1,  /* the session is NULL or was shut down before the call */
+  RUEDA_INVALID_ARGUMENT = 2, /* the call itself is wrong; nothing was enqueued */
   RUEDA_MISMATCH = 3,         /* ranks submitted different things under one name; the session stays usable */
   RUEDA_PEER_LOST = 4,        /* a rank died; this session can only be shut down (and initialised again) */
-  RUEDA_SHUT_DOWN = 5,        /* this rank or one the operation needs has shut down */
-  RUEDA_TIMEOUT = 6,     /* a wait's timeout passed (the operation is still in flight) or an operation's limit did */
-  RUEDA_INTERRUPTED = 7, /* a signal arrived while waiting; the operation is still in flight: wait again */
+  RUEDA_SHUT_DOWN = 5,        /* this rank, or a rank that the operation needs, has shut down */
+  RUEDA_TIMEOUT = 6,     /* a wait timed out (the operation is still in flight), or an operation exceeded its limit */
+  RUEDA_INTERRUPTED = 7, /* a signal arrived during a wait; the operation is still in flight, so wait again */
   RUEDA_SYSTEM = 8,      /* memory, descriptors or the network failed; the sentence says which */
   RUEDA_UNSUPPORTED = 9  /* this build or machine cannot do it; the sentence says what is missing */
 };
@@ -57,16 +56,16 @@ enum {
   RUEDA_BOOL = 12,       /* one byte, 0 or 1 */
   RUEDA_COMPLEX64 = 13,  /* two binary32: real part, imaginary part; aligned like one of them */
   RUEDA_COMPLEX128 = 14, /* two binary64 */
-  RUEDA_OPAQUE = 15      /* anything of rueda_tensor.element_bytes bytes: for operations that only move elements */
+  RUEDA_OPAQUE = 15      /* elements of rueda_tensor.element_bytes bytes, for operations that only move elements */
 };
 
-/* Reduction operators. Average divides the exact sum by the number of ranks; on integers it truncates toward zero.
- * Sum of bool is "or", product is "and"; min and max propagate NaN. Bitwise and, or and xor are for integers and bool;
- * complex numbers have sum, average and product. Adasum is an all-reduce of floats that adds what is orthogonal and
- * averages what is parallel, for each tensor on its own, over a tree of the ranks in their order (Maleki et al.:
- * Scaling Distributed Training with Adaptive Summation, MLSys 2021); codecs do not apply to it, and doubles whose
- * squares no double can hold become NaN. What is not defined is
- * INVALID_ARGUMENT at enqueue. */
+/* Reduction operators. Average divides the exact sum by the number of ranks; for integers it truncates toward zero.
+ * The sum of bools is "or", their product is "and". Min and max propagate NaN. Bitwise and, or and xor accept integers
+ * and bool. Complex numbers have sum, average and product. Adasum accepts floats in an all-reduce: it adds the parts of
+ * gradients that are orthogonal and averages the parts that are parallel, for each tensor separately, over a tree of
+ * the ranks in rank order (Maleki et al.: Scaling Distributed Training with Adaptive Summation, MLSys 2021). Codecs do
+ * not apply to Adasum. Its result is NaN if the square of an input overflows a double. An undefined combination of
+ * operator and type is refused at enqueue with INVALID_ARGUMENT. */
 enum {
   RUEDA_AVERAGE = 0,
   RUEDA_SUM = 1,
@@ -79,15 +78,15 @@ enum {
   RUEDA_BXOR = 8
 };
 
-/* What an average divides by while ranks have joined: the number of the set's members, or of those that contributed. */
+/* The divisor of an average while some ranks have joined: the number of members, or the number of contributors. */
 enum { RUEDA_OVER_MEMBERS = 0, RUEDA_OVER_CONTRIBUTORS = 1 };
 
-/* Codecs: what elements travel as. A codec applies to f32 and f64 tensors (others travel as they are). The default is
- * RUEDA_COMPRESSION, else none. */
+/* Codecs: the type in which elements travel. A codec applies to f32 and f64 tensors; all others travel as they are.
+ * RUEDA_CODEC_DEFAULT means RUEDA_COMPRESSION if that is set, else none. */
 enum { RUEDA_CODEC_DEFAULT = 0, RUEDA_CODEC_NONE = 1, RUEDA_CODEC_FP16 = 2, RUEDA_CODEC_BF16 = 3 };
 
-/* Where a tensor lives. */
-enum { RUEDA_DEVICE_CPU = 0 /* further values are given out by device plug-ins */ };
+/* The kind of memory that holds a tensor. */
+enum { RUEDA_DEVICE_CPU = 0 /* device plug-ins add further values */ };
 
 /* Log levels. */
 enum {
@@ -102,7 +101,7 @@ enum {
 /* The process set of all ranks. */
 enum { RUEDA_GLOBAL_SET = 0 };
 
-/* The peer of a receive: whoever sends. */
+/* The peer of a receive that accepts a message from any rank. */
 enum { RUEDA_ANY_SOURCE = -1 };
 
 /* ---- Sessions ------------------------------------------------------------------------------------------------ */
@@ -112,120 +111,135 @@ typedef struct rueda_session rueda_session;
 /* An operation in flight or finished: a number, never 0 for a live one, never reused within a process. */
 typedef int64_t rueda_handle;
 
-/* Through which ranks meet: a key-value store of the caller's. Functions return RUEDA_OK or an error code, may block
- * and are called on the thread that runs rueda_init, one at a time. `context` is handed back. */
+/* A key-value store of the caller's, through which the ranks find each other. The functions return RUEDA_OK or an error
+ * code. They may block. The library calls them on the thread that runs rueda_init, one at a time, with `context` as
+ * their first argument. */
 typedef struct rueda_store {
   size_t struct_size;
   void* context;
-  /* Writes `bytes` of `value` under `key` (NUL-terminated), replacing what was there. */
+  /* Writes `bytes` bytes of `value` under `key` (NUL-terminated) and replaces an earlier value. */
   int32_t (*set)(void* context, const char* key, const void* value, size_t bytes);
-  /* Waits until `key` has a value, at most `timeout_seconds`; writes at most `capacity` bytes of it to `value` and its
-   * full length to `*bytes`; RUEDA_TIMEOUT when it never came. Called again with a larger buffer if `*bytes` >
-   * `capacity`. */
+  /* Waits until `key` has a value, at most `timeout_seconds`. Writes at most `capacity` bytes of it to `value` and its
+   * full length to `*bytes`. Returns RUEDA_TIMEOUT if no value came. The library calls again with a larger buffer if
+   * `*bytes` exceeds `capacity`. */
   int32_t (*get)(void* context, const char* key, void* value, size_t capacity, size_t* bytes, double timeout_seconds);
-  /* Adds `amount` to the counter `key` (0 when absent) and writes the sum to `*sum`, atomically. */
+  /* Atomically adds `amount` to the counter `key` (0 if absent) and writes the sum to `*sum`. */
   int32_t (*add)(void* context, const char* key, int64_t amount, int64_t* sum);
 } rueda_store;
 
 /* The ranks of a process set, in any order. */
 typedef struct rueda_process_set {
   size_t struct_size;
-  const int32_t* ranks; /* `count` of them, each once */
+  const int32_t* ranks; /* `count` ranks of the job, each once */
   size_t count;         /* at least 1 */
 } rueda_process_set;
 
-/* What rueda_init may be told; a field left 0 or NULL is read from the environment (hvdrun's, or another launcher's).
- * A process that finds nothing there is a job of one rank. */
+/* Options of rueda_init. A field left 0 or NULL takes its value from the environment that hvdrun or another launcher
+ * has set. A process with no such environment is a job of one rank. */
 typedef struct rueda_init_options {
   size_t struct_size;
-  int32_t has_rank;         /* 1: `rank` and `size` below hold */
+  int32_t has_rank;         /* 1: `rank` and `size` below apply */
   int32_t rank;             /* 0 .. size-1 */
   int32_t size;             /* at least 1 */
   const rueda_store* store; /* NULL: the store at RUEDA_STORE_ADDR */
-  const char* host_name;    /* ranks with the same name try to share memory; NULL: RUEDA_HOSTNAME, else the machine's */
-  const void* job_key;      /* pre-shared key, `job_key_bytes` (at least 16) of it; NULL: RUEDA_JOB_KEY_FD, _FILE */
+  const char* host_name;    /* ranks with equal names try to share memory; NULL: RUEDA_HOSTNAME, else the machine's */
+  const void* job_key;      /* pre-shared key of `job_key_bytes` (at least 16) bytes; NULL: RUEDA_JOB_KEY_FD, _FILE */
   size_t job_key_bytes;
-  double timeout_seconds; /* how long to wait for all ranks; infinity: for ever; 0: RUEDA_INIT_TIMEOUT_SECONDS, 30 */
-  const rueda_process_set* process_sets; /* made from the start: their numbers are 1, 2, ...; where ranks give others,
-                                            or in another order, rueda_init fails with MISMATCH on all of them */
+  double timeout_seconds; /* time to wait for all ranks; infinity: no limit; 0: RUEDA_INIT_TIMEOUT_SECONDS, 30 */
+  const rueda_process_set* process_sets; /* sets that exist from the start, numbered 1, 2, ...; rueda_init
+                                          * fails with MISMATCH on all ranks if their lists differ */
   size_t process_set_count;
-  /* With one of these MPI says who is in the job (docs/guide/under-mpirun.md), and has_rank and store are 0. All ranks
-   * give the same. */
-  const void* mpi_comm; /* where an MPI_Comm lies: its ranks are the job's; read during the call. From Python: the
-                           address that mpi4py's MPI._addressof(comm) gives. NULL: all that mpirun has started */
-  const int32_t*
-      ranks;         /* only these of them, `rank_count` ranks of the communicator in the order they have in the job */
-  size_t rank_count; /* 0: all */
+  /* If one of the next three fields is set, MPI says which ranks form the job (docs/guide/under-mpirun.md); has_rank
+   * and store must be 0. All ranks give the same values. */
+  const void* mpi_comm; /* address of an MPI_Comm; its ranks form the job. Read during the call only. From Python,
+                         * MPI._addressof(comm) of mpi4py. NULL: all ranks that mpirun has started */
+  /* Only these `rank_count` ranks of the communicator, in the order of their ranks in the job. NULL: all. */
+  const int32_t* ranks;
+  size_t rank_count; /* 0: all ranks */
 } rueda_init_options;
 
-/* Joins the job and waits until all ranks have. On success `*session` is to be ended with rueda_shutdown. On failure
- * `*session` is NULL and rueda_init may be called again. `options` may be NULL. Blocks.
- * INVALID_ARGUMENT: options or a RUEDA_ variable; names it and its value. UNSUPPORTED: a plug-in that the settings ask
- * for is not there. TIMEOUT: names the ranks that never came. MISMATCH: builds or settings differ, with a table of who
- * has what. PEER_LOST: a rank of the job died meanwhile, as hvdrun saw it. SYSTEM: sockets, memory.
- * Over MPI it initialises MPI where nobody has, and finalises that at exit; where the program has, it wants
- * MPI_THREAD_MULTIPLE, and rueda_shutdown before MPI_Finalize. */
+/* Joins the job and waits until all ranks have joined it. Blocks. On success, end `*session` with rueda_shutdown. On
+ * failure `*session` is NULL, and rueda_init may be called again. `options` may be NULL.
+ *
+ *   INVALID_ARGUMENT: an option or a RUEDA_ variable is wrong; the sentence names it and its value.
+ *   UNSUPPORTED: a plug-in that the settings ask for is missing.
+ *   TIMEOUT: ranks never came; the sentence names them.
+ *   MISMATCH: builds or settings differ; the sentence has a table of each rank's values.
+ *   PEER_LOST: a rank of the job died meanwhile, as hvdrun reported.
+ *   SYSTEM: sockets or memory failed.
+ *
+ * Over MPI, rueda_init initialises MPI if the program has not, and finalises MPI at exit. If the program has, MPI must
+ * provide MPI_THREAD_MULTIPLE, and rueda_shutdown must come before MPI_Finalize. */
 RUEDA_API int32_t rueda_init(const rueda_init_options* options, rueda_session** session);
 
-/* Leaves the job: says goodbye behind everything this rank has submitted. What all ranks have submitted by then runs to
- * its end; what still needs this rank fails with RUEDA_SHUT_DOWN on the others. Rank 0 decides what every process set
- * runs, also those that it is no member of, and all need it: it leaves last. Bounded: 5 seconds in all, and then as
- * long as a callback of the caller's still runs: one that wants a lock which the caller of this holds never ends.
- * Operations of this session still in flight finish with RUEDA_SHUT_DOWN or with their result; their handles stay valid
- * until released, and keep some memory and a descriptor of the session. What it holds is freed but for a shell that
- * lets late calls fail with NOT_INITIALIZED; none may race with this one. NULL is fine. A process that exits with code
- * 0 without this call leaves by itself. One that exits with another code has failed: it ends without a goodbye, and
- * exit handlers that were registered before its first rueda_init do not run. Refused (INVALID_ARGUMENT) inside a
- * callback. */
+/* Leaves the job. The goodbye is queued behind everything this rank has submitted: operations that all ranks have
+ * submitted by then run to their end, and operations that still need this rank fail with SHUT_DOWN on the others. Rank
+ * 0 decides what runs in every process set, so it leaves last. NULL is allowed.
+ *
+ * Takes 5 seconds at most, plus the time that a running callback of the caller's takes. Deadlocks if that callback
+ * waits for a lock that the calling thread holds. No other call on the session may run at the same time.
+ *
+ * Operations still in flight finish with SHUT_DOWN or with their result. Their handles stay valid until released, and
+ * hold some memory and a descriptor of the session until then. A small shell of the session remains, so that late calls
+ * fail with NOT_INITIALIZED.
+ *
+ * A process that exits with code 0 without this call leaves in the same way. A process that exits with another code has
+ * failed: it ends without a goodbye, and exit handlers that were registered before its first rueda_init do not run.
+ * INVALID_ARGUMENT: called inside a callback. */
 RUEDA_API int32_t rueda_shutdown(rueda_session* session);
 
-/* Queries: a value, or -1 with RUEDA_NOT_INITIALIZED in rueda_last_error_code(). */
+/* Queries. Each returns -1 if the session is not initialised; rueda_last_error_code() is then NOT_INITIALIZED. */
 RUEDA_API int32_t rueda_rank(const rueda_session* session);
 RUEDA_API int32_t rueda_size(const rueda_session* session);
 RUEDA_API int32_t rueda_local_rank(const rueda_session* session);
 RUEDA_API int32_t rueda_local_size(const rueda_session* session);
 RUEDA_API int32_t rueda_cross_rank(const rueda_session* session);
 RUEDA_API int32_t rueda_cross_size(const rueda_session* session);
-/* 1 if all hosts have the same number of ranks, else 0. */
+/* Returns 1 if all hosts have the same number of ranks, else 0. */
 RUEDA_API int32_t rueda_is_homogeneous(const rueda_session* session);
-/* Ok while the session can take operations, else why it cannot (PEER_LOST, SHUT_DOWN, ...). */
+/* Returns RUEDA_OK while the session accepts operations, else the reason (PEER_LOST, SHUT_DOWN, ...). */
 RUEDA_API int32_t rueda_session_status(const rueda_session* session);
 
 /* ---- Process sets -------------------------------------------------------------------------------------------- */
 
-/* A process set is some of the job's ranks. An operation runs among the members of `rueda_op_options.process_set`; sets
- * may overlap, and disjoint ones get on at the same time. A set's number is this rank's own: it is not the same on all
- * ranks unless all make the same sets in the same order.
+/* A process set is a subset of the job's ranks. An operation runs among the members of
+ * `rueda_op_options.process_set`. Sets may overlap; disjoint sets make progress independently. A set's number belongs
+ * to this rank: ranks share numbers only if all of them make the same sets in the same order.
  *
- * Makes the set of `count` ranks. Called by its members alone or by all ranks, in any order among sets; never blocks.
- * `*set` can be used at once: operations wait until every member has asked for the same ranks. Members match by `name`
- * (at most 1024 bytes, UTF-8); where it is NULL by the ranks, and the first such set of one member is the first of the
- * others. A name stands for one list of ranks as long as the session: where ranks give two, every operation of these
- * sets fails with MISMATCH on all who asked, now or later. A name can be used again once this rank has removed the set;
- * rank 0 keeps about a kilobyte of each until the session ends, other ranks 150 bytes. An operation that is abandoned,
- * or times out, while its set waits for a member gives the set up, for all: remove it and add it again.
- * INVALID_ARGUMENT: no ranks, a rank twice or outside the job, a name in use, no UTF-8, or one that begins with
- * "rueda."; RUEDA_DYNAMIC_PROCESS_SETS=0. NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as named. */
+ * Makes the set of `count` ranks and writes its number to `*set`. Never blocks. Members alone may call it, or all
+ * ranks, with the sets in any order. The set can be used at once: its operations wait until every member has asked for
+ * it. Members match by `name` (at most 1024 bytes, UTF-8), or by the list of ranks if `name` is NULL; then the first
+ * such set of one member is the first of the others.
+ *
+ * A name stands for one list of ranks as long as the session lives. If ranks give two lists, every operation of these
+ * sets fails with MISMATCH on all ranks that asked, now and later. This rank may use a name again once it has removed
+ * the set. Rank 0 keeps about a kilobyte for each name until the session ends, the other ranks 150 bytes. If an
+ * operation is abandoned or times out while its set waits for a member, the set is given up for all ranks: remove it
+ * and add it again.
+ *
+ *   INVALID_ARGUMENT: no ranks; a rank twice or outside the job; a name that is in use, is not UTF-8 or begins with
+ *   "rueda."; RUEDA_DYNAMIC_PROCESS_SETS=0.
+ *   NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as the error codes say. */
 RUEDA_API int32_t rueda_process_set_add(rueda_session* session, size_t count, const int32_t* ranks, const char* name,
                                         int32_t* set);
-/* This rank uses the set no more, and its number is unknown from here on, also where other ranks have shut down or
- * died. Never blocks. What other members have submitted and needs this rank fails with MISMATCH. INVALID_ARGUMENT:
- * unknown, RUEDA_GLOBAL_SET, or operations of this rank are in flight in it. */
+/* This rank stops using the set; its number is unknown from here on, even if other ranks have shut down or died. Never
+ * blocks. Operations that other members have submitted and that need this rank fail with MISMATCH.
+ * INVALID_ARGUMENT: the set is unknown or RUEDA_GLOBAL_SET, or operations of this rank are in flight in it. */
 RUEDA_API int32_t rueda_process_set_remove(rueda_session* session, int32_t set);
-/* How many members the set has, and this rank's place among them in ascending order; -1 with INVALID_ARGUMENT in
- * rueda_last_error_code() where the set is unknown, or this rank no member. */
+/* The number of members, and this rank's position among them in ascending order. Each returns -1 if the set is unknown
+ * or this rank is not a member; rueda_last_error_code() is then INVALID_ARGUMENT. */
 RUEDA_API int32_t rueda_process_set_size(const rueda_session* session, int32_t set);
 RUEDA_API int32_t rueda_process_set_rank(const rueda_session* session, int32_t set);
-/* Writes at most `capacity` of the members, ascending, to `ranks`, and how many there are to `*count`. */
+/* Writes the members in ascending order to `ranks`, at most `capacity` of them, and their number to `*count`. */
 RUEDA_API int32_t rueda_process_set_ranks(const rueda_session* session, int32_t set, int32_t* ranks, size_t capacity,
                                           size_t* count);
 
 /* ---- Operations ---------------------------------------------------------------------------------------------- */
 
-/* Where and what the data is. Dense; `shape` has `dimensions` (0..16) entries, copied at enqueue. Row-major, unless
- * `order` says otherwise: for all-reduce, broadcast, reduce, send and receive it lists the dimensions from the
- * outermost in memory to the innermost, so that [0, 2, 3, 1] is an image whose channels lie together. It is agreed on
- * like the shape: where ranks differ, all get MISMATCH. An output lies as its input does. */
+/* A dense tensor. `shape` has `dimensions` (0 to 16) entries and is copied at enqueue. The elements lie row-major
+ * unless `order` is given: for all-reduce, broadcast, reduce, send and receive it lists the dimensions from the
+ * outermost in memory to the innermost, so [0, 2, 3, 1] is an image with its channels innermost (channels-last). Ranks
+ * agree on the order as on the shape: if they differ, all get MISMATCH. An output has the order of its input. */
 typedef struct rueda_tensor {
   size_t struct_size;
   void* data; /* aligned to its element; may be NULL if the tensor has no elements */
@@ -234,89 +248,90 @@ typedef struct rueda_tensor {
   const int64_t* shape; /* may be NULL if `dimensions` is 0 (one element) */
   int32_t device;       /* RUEDA_DEVICE_CPU or a plug-in's */
   int32_t device_index;
-  size_t element_bytes; /* with RUEDA_OPAQUE: at least 1, the same on all ranks; any alignment. Else not looked at */
+  size_t element_bytes; /* RUEDA_OPAQUE only: at least 1, equal on all ranks; any alignment */
   const int64_t* order; /* `dimensions` entries, each dimension once; NULL: row-major. Copied at enqueue */
 } rueda_tensor;
 
-/* Memory for an output whose place the caller did not give. Called once, on a thread of the library that runs nothing
- * else of the caller's; returns `bytes` bytes on `device`, usable on `stream`, aligned to 64, or NULL: then this rank's
- * operation fails with RUEDA_SYSTEM and the other ranks' succeed. */
+/* Allocates an output for which the caller gave no data. Called once for each, on a library thread that runs nothing
+ * else of the caller's. Returns `bytes` bytes on `device`, usable on `stream` and aligned to 64, or NULL: this rank's
+ * operation then fails with SYSTEM, and succeeds on the other ranks. */
 typedef void* (*rueda_allocate)(void* context, size_t bytes, int32_t device, int32_t device_index, void* stream);
 
-/* Called exactly once when an operation has finished, on the session's completer thread, one at a time, with no lock
- * held. `code` is the result; the error sentence is rueda_handle_error(handle) where the handle was not yet released.
- * Inside, enqueue, poll and release are allowed; wait, shutdown and blocking operations are refused with
- * INVALID_ARGUMENT. A C++ exception must not leave it; one that does is caught, logged and otherwise ignored. */
+/* Called exactly once when an operation has finished, on the session's completer thread, one callback at a time, with
+ * no lock held. `code` is the result; rueda_handle_error(handle) is the sentence if the handle is not yet released. A
+ * callback may enqueue, poll and release. Waits, shutdown and blocking operations inside it are refused with
+ * INVALID_ARGUMENT. No C++ exception may leave a callback; the library catches and logs one that does. */
 typedef void (*rueda_callback)(void* context, rueda_handle handle, int32_t code);
 
-/* Options of one operation. NULL in their place means all defaults. */
+/* Options of one operation. A NULL pointer to this struct means all defaults. */
 typedef struct rueda_op_options {
   size_t struct_size;
-  const char* name;     /* the same on all ranks; at most 1024 bytes, UTF-8; NULL: keyed by set, kind and call order */
-  int32_t process_set;  /* RUEDA_GLOBAL_SET or one that this rank has made */
-  int32_t codec;        /* RUEDA_CODEC_... */
-  int32_t has_scale;    /* 1: the two factors below hold; else both are 1 */
-  int32_t average_over; /* RUEDA_OVER_MEMBERS */
-  double prescale;      /* multiplies the input; on integers in double, truncated */
-  double postscale;     /* multiplies the sum */
-  void* stream;         /* device tensors: the input is ready and the output used in this stream's order */
+  const char* name;        /* equal on all ranks; at most 1024 bytes, UTF-8; NULL: keyed by set, kind and call order */
+  int32_t process_set;     /* RUEDA_GLOBAL_SET, or a set that this rank has made */
+  int32_t codec;           /* RUEDA_CODEC_... */
+  int32_t has_scale;       /* 1: the two factors below apply; 0: both are 1 */
+  int32_t average_over;    /* RUEDA_OVER_MEMBERS */
+  double prescale;         /* multiplies the input; for integers in double precision, truncated */
+  double postscale;        /* multiplies the sum */
+  void* stream;            /* device tensors: the input is ready, and the output is used, in this stream's order */
   rueda_callback callback; /* NULL: none */
   void* callback_context;
-  rueda_allocate allocate; /* used where the output's data is NULL; NULL: the library owns the memory until release */
+  rueda_allocate allocate; /* used if the output's data is NULL; NULL: the library owns the memory until release */
   void* allocate_context;
   int64_t name_id;        /* from rueda_intern, instead of `name`; 0: none */
-  void* drain_context;    /* handed back in rueda_completion */
-  int32_t drain;          /* 1: rueda_drain tells when it has finished; the blocking forms take no notice */
-  int32_t more;           /* 1: others follow at once, see below; the blocking forms take no notice */
-  double timeout_seconds; /* how long it may take, above 0, infinity: for ever; 0: RUEDA_TIMEOUT_SECONDS. See below */
+  void* drain_context;    /* returned in rueda_completion */
+  int32_t drain;          /* 1: rueda_drain reports its end; blocking forms ignore this */
+  int32_t more;           /* 1: more operations follow at once, see below; blocking forms ignore this */
+  double timeout_seconds; /* its limit, above 0; infinity: no limit; 0: RUEDA_TIMEOUT_SECONDS. See below */
 } rueda_op_options;
 
-/* An operation that not all ranks have submitted within its limit of time on one of them fails with TIMEOUT on all; one
- * that runs for longer ends the job's epoch. Ranks may give different limits. Looked at about once a second. A join has
- * none. */
+/* An operation fails with TIMEOUT on all ranks if not all of them have submitted it within its limit on one of them. An
+ * operation that runs longer than its limit ends the job's epoch. Ranks may give different limits. The library checks
+ * limits about once a second. A join has no limit. */
 
-/* `more` saves waking a thread of the library for each of many small operations, as MSG_MORE saves packets: what is
- * enqueued with it may stay here until this thread or another one enqueues without it, waits, polls or drains (a
- * look at the completion descriptor is no drain), and at most for about a second. It goes off earlier where the library
- * is awake anyway. Until then it is not submitted: wait for it, or enqueue without `more`, before rueda_shutdown. */
+/* `more` saves the wake-up of a library thread for each of many small operations, as MSG_MORE saves packets. An
+ * operation enqueued with it may stay on this rank until any thread enqueues without it, waits, polls or drains
+ * (looking at the completion descriptor does not count), for about a second at most. It leaves earlier if the library
+ * is awake anyway. Until it leaves it is not submitted: wait for it, or enqueue without `more`, before rueda_shutdown.
+ */
 
-/* A number that stands for `name` in `rueda_op_options.name_id`, at least 1 and the same each time: enqueueing by it
- * neither measures, checks nor hashes the name. The name may still be given as text as well; other ranks need not
- * intern it. Numbers belong to the session and are kept until its end: intern the names that come again.
- * INVALID_ARGUMENT: an empty name, one of more than 1024 bytes, or no UTF-8. */
+/* Writes to `*id` a number (at least 1, equal for equal names) that stands for `name` in `rueda_op_options.name_id`. An
+ * enqueue by number does not measure, check or hash the name. The text may still be given as well, and other ranks need
+ * not intern it. The session keeps the numbers until its end, so intern only names that recur.
+ * INVALID_ARGUMENT: the name is empty, longer than 1024 bytes, or not UTF-8. */
 RUEDA_API int32_t rueda_intern(rueda_session* session, const char* name, int64_t* id);
 
-/* The loan. Tensor data is lent to the library from enqueue until the handle completes, and a handle, failed or not,
- * completes only once the library does not touch the data any more. Structs, names and shapes are copied at enqueue.
- * After a failed in-place operation the contents are unspecified.
+/* The loan. The library borrows tensor data from enqueue until the handle completes. A handle, failed or not, completes
+ * only once the library no longer touches the data. Structs, names and shapes are copied at enqueue. After a failed
+ * in-place operation the contents are unspecified.
  *
- * Every enqueue: on success `*handle` is a live handle, to be given to rueda_release once. On failure nothing was
- * enqueued and `*handle` is 0:
+ * Every enqueue: on success `*handle` is a live handle; give it to rueda_release once. On failure nothing was enqueued,
+ * and `*handle` is 0:
  *
- *   INVALID_ARGUMENT: bad dtype, op, codec, root, set, shape, name; a name already in flight in the set; output and
- *   input of different shape or dtype, or overlapping without being equal; of a group that reduces or moves rows, two
- *   members of which one is written where the other lies (the same tensor twice, say).
- *   NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as named.
+ *   INVALID_ARGUMENT: a bad dtype, op, codec, root, set, shape or name; a name already in flight in the set; an output
+ *   that differs from the input in shape or dtype, or overlaps it without being equal; in a group that reduces or moves
+ *   rows, an output that lies in the memory of another tensor of the group (for example, the same tensor twice).
+ *   NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as the error codes say.
  *
- * How it ends (rueda_wait): MISMATCH where ranks differ, the same sentence on all of them; PEER_LOST; SHUT_DOWN;
- * TIMEOUT where RUEDA_TIMEOUT_SECONDS passed. */
+ * The result of an operation (rueda_wait): MISMATCH if ranks differ, with the same sentence on all of them; PEER_LOST;
+ * SHUT_DOWN; TIMEOUT if its limit passed. */
 
-/* Reduces `input` of all ranks, element by element, with `op`; every rank receives the same bits in `output`.
+/* Reduces the `input` of all ranks element by element with `op`; every rank receives the same bits in `output`.
  * `output` may be the same tensor as `input` (in place). Its data may be NULL, see rueda_output. */
 RUEDA_API int32_t rueda_allreduce_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                         int32_t op, const rueda_op_options* options, rueda_handle* handle);
 
 /* The same for `count` tensors as one group: accepted whole or not at all, reduced together, one handle.
- * `options->name` names the group: member i is "<name>.<i>"; `names`, if not NULL, gives each member's name instead.
- * Zero members are fine and complete at once; the most are 1048576. */
+ * `options->name` names the group, and its tensor i is "<name>.<i>", unless `names` gives each tensor's name. A group
+ * of zero tensors is allowed and completes at once; the limit is 1048576. */
 RUEDA_API int32_t rueda_grouped_allreduce_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
                                                 const rueda_tensor* outputs, const char* const* names, int32_t op,
                                                 const rueda_op_options* options, rueda_handle* handle);
 
-/* Reduces `input` of all ranks as rueda_allreduce does and gives each rank its rows of the result (dimension 0, which
- * there must be): dealt out in the order of ranks, as evenly as possible, the first ranks one row more. `output` has
- * the shape of the own rows and may be the place where they lie in `input` (in place). It may be NULL, or its data, see
- * rueda_output. */
+/* Reduces the `input` of all ranks as rueda_allreduce does and gives each rank its rows of the result. The rows (steps
+ * of dimension 0, which must exist) are dealt out in rank order, as evenly as possible; the first ranks get one row
+ * more. `output` has the shape of this rank's rows and may be the slice of `input` that holds them (in place).
+ * `output`, or its data, may be NULL, see rueda_output. */
 RUEDA_API int32_t rueda_reducescatter_async(rueda_session* session, const rueda_tensor* input,
                                             const rueda_tensor* output, int32_t op, const rueda_op_options* options,
                                             rueda_handle* handle);
@@ -325,8 +340,8 @@ RUEDA_API int32_t rueda_grouped_reducescatter_async(rueda_session* session, size
                                                     const rueda_tensor* outputs, const char* const* names, int32_t op,
                                                     const rueda_op_options* options, rueda_handle* handle);
 
-/* Copies `input` of `root` (a rank of the job, and a member) to `output` of all members of the set. On the root
- * `output` may equal `input`; elsewhere `input` is only looked at for its shape and dtype and may equal `output`. */
+/* Copies the `input` of `root` (a rank of the job and a member of the set) to the `output` of all members. On the root
+ * `output` may equal `input`. On the others only the shape and dtype of `input` are read, and `output` may equal it. */
 RUEDA_API int32_t rueda_broadcast_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                         int32_t root, const rueda_op_options* options, rueda_handle* handle);
 
@@ -335,8 +350,9 @@ RUEDA_API int32_t rueda_grouped_broadcast_async(rueda_session* session, size_t c
                                                 const rueda_tensor* outputs, const char* const* names, int32_t root,
                                                 const rueda_op_options* options, rueda_handle* handle);
 
-/* Reduces `input` of all ranks as rueda_allreduce does, into `output` of `root`, which there may be the same tensor.
- * Elsewhere `output` is not looked at and may be NULL; on the root it may be too, or its data, see rueda_output. */
+/* Reduces the `input` of all ranks as rueda_allreduce does, into the `output` of `root`, which may be its `input`. On
+ * the other ranks `output` is ignored and may be NULL. On the root `output`, or its data, may be NULL, see
+ * rueda_output. */
 RUEDA_API int32_t rueda_reduce_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                      int32_t op, int32_t root, const rueda_op_options* options, rueda_handle* handle);
 /* As a group, see rueda_grouped_allreduce_async; `outputs` may be NULL. */
@@ -344,14 +360,14 @@ RUEDA_API int32_t rueda_grouped_reduce_async(rueda_session* session, size_t coun
                                              const rueda_tensor* outputs, const char* const* names, int32_t op,
                                              int32_t root, const rueda_op_options* options, rueda_handle* handle);
 
-/* The exchanges below move rows (steps of dimension 0, which there must be; all others are the same on all ranks) and
- * no rank needs to know how many the others have. What arrives lies in the order of ranks. `output` may be NULL, or its
- * data (dimension 0 is then not looked at): the memory comes from `options->allocate` or is the library's, and
- * rueda_output says where it is and how large. Given memory must not overlap the input and have just the shape that
- * arrives, else this rank's operation fails with INVALID_ARGUMENT, and its peers' succeed. Any dtype; the bits pass
- * unchanged; codec and scales do not apply. */
+/* The exchanges below move rows (steps of dimension 0, which must exist). All other dimensions are equal on all ranks.
+ * No rank needs to know the number of rows of the others. Rows arrive in rank order. `output`, or its data, may be NULL
+ * (dimension 0 is then ignored): the memory comes from `options->allocate` or belongs to the library, and rueda_output
+ * gives its address and shape. Memory that the caller gives must not overlap the input and must have exactly the shape
+ * that arrives; otherwise this rank's operation fails with INVALID_ARGUMENT and succeeds on its peers. Any dtype; the
+ * bits are unchanged; codecs and scales do not apply. */
 
-/* The rows of all ranks, on all ranks. */
+/* Gathers the rows of all ranks on all ranks. */
 RUEDA_API int32_t rueda_allgather_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                         const rueda_op_options* options, rueda_handle* handle);
 /* As a group, see rueda_grouped_allreduce_async; `outputs` may be NULL. */
@@ -359,19 +375,19 @@ RUEDA_API int32_t rueda_grouped_allgather_async(rueda_session* session, size_t c
                                                 const rueda_tensor* outputs, const char* const* names,
                                                 const rueda_op_options* options, rueda_handle* handle);
 
-/* Rank r of the set gets the next `splits[r]` rows of every rank's input. `splits` has an entry for each rank and adds
- * up to the rows, else INVALID_ARGUMENT; NULL: the same for all, and the rows must be a multiple of the ranks.
- * rueda_received_splits says how many came from each rank. */
+/* Rank r of the set receives the next `splits[r]` rows of every rank's input. `splits` has one entry for each rank and
+ * adds up to the number of rows, else INVALID_ARGUMENT. NULL: equal parts, and the number of rows must be a multiple of
+ * the number of ranks. rueda_received_splits gives the number of rows that came from each rank. */
 RUEDA_API int32_t rueda_alltoall_async(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
                                        const rueda_tensor* output, const rueda_op_options* options,
                                        rueda_handle* handle);
-/* As a group; `splits` and each list in it may be NULL, and `outputs` too. */
+/* As a group; `splits`, each list in it and `outputs` may be NULL. */
 RUEDA_API int32_t rueda_grouped_alltoall_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
                                                const int64_t* const* splits, const rueda_tensor* outputs,
                                                const char* const* names, const rueda_op_options* options,
                                                rueda_handle* handle);
 
-/* The rows of all ranks, on `root`. Elsewhere there is no output, and `output` is not looked at. */
+/* Gathers the rows of all ranks on `root`. The other ranks have no output; their `output` is ignored. */
 RUEDA_API int32_t rueda_gather_async(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                      int32_t root, const rueda_op_options* options, rueda_handle* handle);
 /* As a group; `outputs` may be NULL. */
@@ -379,34 +395,36 @@ RUEDA_API int32_t rueda_grouped_gather_async(rueda_session* session, size_t coun
                                              const rueda_tensor* outputs, const char* const* names, int32_t root,
                                              const rueda_op_options* options, rueda_handle* handle);
 
-/* Rank r of the set gets the next `splits[r]` rows of the root's input; NULL: dealt out as in rueda_reducescatter.
- * Elsewhere `splits` is not looked at, and `input`, or `output` where that is NULL, only for the dtype and the shape
- * beyond dimension 0. */
+/* Rank r of the set receives the next `splits[r]` rows of the root's input. NULL: dealt out as in rueda_reducescatter.
+ * On the other ranks `splits` is ignored, and `input` (or `output` if that is NULL) is read only for the dtype and for
+ * the shape beyond dimension 0. */
 RUEDA_API int32_t rueda_scatter_async(rueda_session* session, const rueda_tensor* input, const int64_t* splits,
                                       const rueda_tensor* output, int32_t root, const rueda_op_options* options,
                                       rueda_handle* handle);
-/* As a group; `splits` and each list in it may be NULL, and elsewhere than on the root `inputs` or `outputs` too. */
+/* As a group; `splits` and each list in it may be NULL. On the other ranks `inputs` or `outputs` may be NULL as well.
+ */
 RUEDA_API int32_t rueda_grouped_scatter_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
                                               const int64_t* const* splits, const rueda_tensor* outputs,
                                               const char* const* names, int32_t root, const rueda_op_options* options,
                                               rueda_handle* handle);
 
-/* Sends `input` to rank `peer` of the job, which receives it under the same name with a tensor of the same dtype and
- * shape, else both get MISMATCH; nobody else takes part. Names belong to the two ranks and the direction, whatever the
- * process set, of which both must be members. Several of one name may be in flight: the first send meets the first
- * receive; so do those without a name. The data of the received tensor may be NULL, see rueda_output.
- * INVALID_ARGUMENT: the peer is this rank or no member.
+/* Sends `input` to rank `peer` of the job, which receives it under the same name into a tensor of the same dtype and
+ * shape; otherwise both get MISMATCH. No other rank takes part. A name belongs to the two ranks and the direction,
+ * whatever the process set; both ranks must be members of that. Several messages of one name, or without a name, may be
+ * in flight: the first send meets the first receive. The data of the received tensor may be NULL, see rueda_output.
+ * INVALID_ARGUMENT: the peer is this rank or is not a member.
  *
- * A receive from RUEDA_ANY_SOURCE takes what any other member of the process set sends under the name, a round trip to
- * rank 0 later; senders that wait take turns. Receives of one name keep their order where one message could be for
- * either, whatever their sets: those behind it begin once it has a sender. It fails with SHUT_DOWN when all others have
- * shut down. INVALID_ARGUMENT: as a group. */
+ * A receive from RUEDA_ANY_SOURCE takes a message of this name from any other member of the process set, at the price
+ * of one more round trip to rank 0. If several senders wait, they take turns. Receives of one name keep their order if
+ * one message could go to either of them, whatever their sets: a later one starts once the earlier one has a sender. It
+ * fails with SHUT_DOWN when all others have shut down. INVALID_ARGUMENT: from any source as a group. */
 RUEDA_API int32_t rueda_send_async(rueda_session* session, const rueda_tensor* input, int32_t peer,
                                    const rueda_op_options* options, rueda_handle* handle);
 RUEDA_API int32_t rueda_recv_async(rueda_session* session, const rueda_tensor* output, int32_t peer,
                                    const rueda_op_options* options, rueda_handle* handle);
-/* Who sent what a finished operation received, a rank of the job; of a send this rank. INVALID_ARGUMENT: no such
- * handle, of another kind, in flight, or a receive from any rank that failed before anybody had sent. */
+/* Writes to `*rank` the rank of the job that sent the message of a finished receive; for a send, this rank.
+ * INVALID_ARGUMENT: no such handle, another kind of operation, still in flight, or a receive from any rank that failed
+ * before a message came. */
 RUEDA_API int32_t rueda_source(rueda_handle handle, int32_t* rank);
 /* As a group, see rueda_grouped_allreduce_async, to or from one peer. */
 RUEDA_API int32_t rueda_grouped_send_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
@@ -416,28 +434,30 @@ RUEDA_API int32_t rueda_grouped_recv_async(rueda_session* session, size_t count,
                                            const char* const* names, int32_t peer, const rueda_op_options* options,
                                            rueda_handle* handle);
 
-/* Completes on each rank after all members have called it and everything agreed before it in its set has run. */
+/* Completes on each rank once all members have called it and every operation that was agreed before it in its set has
+ * run. */
 RUEDA_API int32_t rueda_barrier_async(rueda_session* session, const rueda_op_options* options, rueda_handle* handle);
 
-/* This rank has no more to give: until all members of the set have joined, it takes part in the others' operations
- * there with nothing. Sums and averages count it as nothing (an average still divides by all members, unless
- * `average_over` says otherwise); minimum, maximum, product and the bitwise operators ignore it: in all-reduce, reduce
- * and reduce-scatter, whose rows are dealt out as before. Barriers do not wait for it. What has no such contribution (a
- * broadcast, the exchanges, adasum, a prescaled product or band, a reduce whose root has joined) fails with MISMATCH on
- * the others and names who has joined. Sends are no operations of the set: they go on as before. What this rank
- * submitted before still has its contribution. Until the join ends, whatever this rank submits in that set is refused
- * (INVALID_ARGUMENT). When the last member has joined, it ends on all, and unnamed operations count on from the set's
- * maximum. RUEDA_TIMEOUT_SECONDS does not limit it; rueda_abandon returns TIMEOUT at once and lets it go on. Of the
- * options only `process_set`, the callback and `drain` count. */
+/* This rank has no more data. Until all members of the set have joined, it takes part in the others' operations with a
+ * neutral contribution: in all-reduce, reduce and reduce-scatter, sums and averages count it as nothing (an average
+ * still divides by all members unless `average_over` says otherwise), and minimum, maximum, product and the bitwise
+ * operators ignore it. Barriers do not wait for it. Operations without a neutral contribution (a broadcast, the
+ * exchanges, Adasum, a prescaled product or band, a reduce to a root that has joined) fail with MISMATCH on the others;
+ * the sentence names the ranks that have joined. Messages (send, receive) do not belong to the set and go on.
+ *
+ * What this rank submitted before the join still counts. Until the join ends, other operations of this rank in the set
+ * are refused (INVALID_ARGUMENT). The join ends on all members when the last one has joined; unnamed operations then
+ * count on from the set's maximum. No limit applies to a join; rueda_abandon returns TIMEOUT at once and lets it go on.
+ * Of the options only `process_set`, the callback and `drain` count. */
 RUEDA_API int32_t rueda_join_async(rueda_session* session, const rueda_op_options* options, rueda_handle* handle);
-/* Enqueues, waits, releases; `*last_rank`, if not NULL, is the rank (of the job) that joined last. */
+/* Enqueues, waits and releases; writes to `*last_rank`, if not NULL, the rank of the job that joined last. */
 RUEDA_API int32_t rueda_join(rueda_session* session, const rueda_op_options* options, int32_t* last_rank);
-/* The rank that joined last, of a finished join. INVALID_ARGUMENT: no such handle, no join, in flight, or failed. */
+/* Writes to `*rank` the rank that joined last. INVALID_ARGUMENT: no such handle, not a join, in flight, or failed. */
 RUEDA_API int32_t rueda_last_joined(rueda_handle handle, int32_t* rank);
 
-/* Blocking forms: enqueue, wait, release in one; the fastest way for one small tensor. Interrupted by a signal they
- * wait on. A callback in `options` is called as well. Outputs that the library would own are refused: nothing would
- * keep them. */
+/* Blocking forms: enqueue, wait and release in one call; the fastest way for one small tensor. They continue to wait
+ * after a signal. A callback in `options` is called as well. INVALID_ARGUMENT: the library would own an output, which
+ * this call would release at once. */
 RUEDA_API int32_t rueda_allreduce(rueda_session* session, const rueda_tensor* input, const rueda_tensor* output,
                                   int32_t op, const rueda_op_options* options);
 RUEDA_API int32_t rueda_grouped_allreduce(rueda_session* session, size_t count, const rueda_tensor* inputs,
@@ -490,105 +510,105 @@ RUEDA_API int32_t rueda_barrier(rueda_session* session, const rueda_op_options* 
 
 /* ---- Handles ------------------------------------------------------------------------------------------------- */
 
-/* Waits until the operation has finished and its output can be used on its stream; returns its result. May be called
- * any number of times, from several threads. `timeout_seconds` < 0: no timeout; 0: looks once.
+/* Waits until the operation has finished and its output can be used on its stream, and returns its result. May be
+ * called any number of times, from several threads. `timeout_seconds` < 0: no timeout; 0: does not wait.
  *
- *   TIMEOUT with rueda_poll still 0: the wait's timeout passed, the operation is in flight and can be waited for again.
- *   INTERRUPTED: a signal handler ran.
- *   INVALID_ARGUMENT: no such handle, or called inside a callback. */
+ *   TIMEOUT while rueda_poll still returns 0: this wait timed out; the operation is in flight and can be waited for
+ * again. INTERRUPTED: a signal handler ran. INVALID_ARGUMENT: no such handle, or called inside a callback. */
 RUEDA_API int32_t rueda_wait(rueda_handle handle, double timeout_seconds);
-/* 1: finished, 0: in flight, -1: no such handle. Never blocks, never runs the engine. */
+/* Returns 1 if the operation has finished, 0 if it is in flight, -1 if there is no such handle. Never blocks and never
+ * runs the engine. */
 RUEDA_API int32_t rueda_poll(rueda_handle handle);
-/* Gives the handle up. The operation, if still in flight, goes on, and the loan lasts until it has finished; its
- * callback still fires exactly once. INVALID_ARGUMENT: no such handle (released before). */
+/* Gives the handle up. An operation in flight goes on, its loan lasts until it has finished, and its callback still
+ * runs exactly once. INVALID_ARGUMENT: no such handle (or released before). */
 RUEDA_API int32_t rueda_release(rueda_handle handle);
-/* Gets the data back early: returns once the library does not touch it any more. An operation that is in no batch yet
- * fails with RUEDA_TIMEOUT on all ranks; one that is running is waited for, and after `timeout_seconds` the job's epoch
- * is ended (PEER_LOST on all ranks). The handle is still to be released. Returns what rueda_wait would. */
+/* Ends the loan early: returns once the library no longer touches the data. An operation that is in no batch yet fails
+ * with TIMEOUT on all ranks. The call waits for an operation that is running; after `timeout_seconds` it ends the job's
+ * epoch (PEER_LOST on all ranks). The handle must still be released. Returns what rueda_wait would. */
 RUEDA_API int32_t rueda_abandon(rueda_handle handle, double timeout_seconds);
-/* The error sentence of a finished operation, "" if it succeeded or is in flight; valid until the handle's release. */
+/* The error sentence of a finished operation; "" if it succeeded or is in flight. Valid until the handle is released.
+ */
 RUEDA_API const char* rueda_handle_error(rueda_handle handle);
-/* The output of member `index` (0 unless grouped) of a finished operation, as the library or `allocate` placed it.
- * Memory the library owns is valid until the handle is released. `shape` in it is too. Set `output->struct_size`
- * before. */
+/* Fills `output` with the output of tensor `index` (0 unless grouped) of a finished operation. Memory that the library
+ * owns, and `shape` in any case, are valid until the handle is released. Set `output->struct_size` before the call. */
 RUEDA_API int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output);
 
-/* The rows that a finished exchange received from each rank of the set, in the order of ranks; of a group those of all
- * its members, one after the other; nothing where it received none by its kind. `*count` says how many there are;
- * `splits` is written only where they fit its `capacity`. */
+/* Writes the numbers of rows that a finished exchange received from each rank of the set, in rank order; for a group,
+ * those of all its tensors one after the other; none for a kind of operation that receives no rows. `*count` is their
+ * number. `splits` is written only if they fit into `capacity`. */
 RUEDA_API int32_t rueda_received_splits(rueda_handle handle, int64_t* splits, size_t capacity, size_t* count);
 
 /* ---- Completions in an event loop of the caller's ------------------------------------------------------------- */
 
-/* The end of an operation that was enqueued with `drain`. `handle` is live, and still to be released. */
+/* The end of an operation that was enqueued with `drain`. `handle` is live and must still be released. */
 typedef struct rueda_completion {
   rueda_handle handle;
   void* context; /* the operation's `drain_context` */
-  int32_t code;  /* what rueda_wait would return */
+  int32_t code;  /* the result, as rueda_wait would return it */
   int32_t reserved;
 } rueda_completion;
 
-/* A descriptor for poll, select or epoll: readable while there is something to drain, level-triggered. Do not read or
- * close it. The session's, the same each time, closed by rueda_shutdown: take it out of your loop before.
- * SYSTEM: no descriptor is left. */
+/* A descriptor for poll, select or epoll. It is readable (level-triggered) while there is something to drain. Do not
+ * read or close it. It belongs to the session, is the same each time, and is closed by rueda_shutdown: remove it from
+ * your loop before. SYSTEM: no descriptor is left. */
 RUEDA_API int32_t rueda_completion_fd(rueda_session* session, int32_t* fd);
 
-/* Moves at most `capacity` ends to `out`, in the order in which the operations finished, and their number to `*count`.
- * Never blocks; allowed inside a callback. Each operation's end is told once, when its output may be read.
+/* Moves at most `capacity` completions to `out`, in the order in which the operations finished, and writes their number
+ * to `*count`. Never blocks. Allowed inside a callback. Each completion is reported once, when its output may be read.
  *
- * A handle that is released is not told, whether its operation has finished or not: so `out` holds live handles only,
- * and a session whose completions nobody drains keeps no more of them than it has unreleased handles.
- * rueda_shutdown drops what was not drained; the handles stay valid, and rueda_wait still gives their results. */
+ * A released handle is not reported, whether its operation has finished or not. So `out` holds live handles only, and a
+ * session that is never drained keeps no more completions than it has unreleased handles. rueda_shutdown drops
+ * completions that were not drained; the handles stay valid, and rueda_wait still gives their results. */
 RUEDA_API int32_t rueda_drain(rueda_session* session, rueda_completion* out, size_t capacity, size_t* count);
 
 /* ---- Diagnosis ----------------------------------------------------------------------------------------------- */
 
-/* What this rank has done since rueda_init, as a JSON object: tensors, bytes, batches, fusion factor, times, cache
- * hits, algorithms, memory held; docs/guide/diagnosis.md lists the fields. Cheap; counts what has happened by now.
- * `*bytes`: what the text takes with its NUL. It is written if `capacity` suffices, else nothing is: call again with a
- * larger buffer. `json` may be NULL where `capacity` is 0. */
+/* Writes a JSON object with the counters of this rank since rueda_init: tensors, bytes, batches, fusion factor, times,
+ * cache hits, algorithms, memory held. docs/guide/diagnosis.md lists the fields. Cheap. `*bytes` is the length of the
+ * text with its NUL. Nothing is written if `capacity` is smaller: call again with a larger buffer. `json` may be NULL
+ * if `capacity` is 0. */
 RUEDA_API int32_t rueda_stats(const rueda_session* session, char* json, size_t capacity, size_t* bytes);
 
-/* The flight record: the last 1024 tensors of this rank, with how far each has come and when. As JSON to `path` (every
- * {rank} in it replaced; else ".<rank>" is put behind it), or, where `path` is NULL, in a few lines to the log. Works
- * in every state of the session, also while other threads hang in it. SYSTEM: the file cannot be written. */
+/* Writes the flight record, the last 1024 tensors of this rank with their progress and times, as JSON to `path`. Every
+ * {rank} in `path` is replaced by the rank; without one, ".<rank>" is appended. If `path` is NULL a few lines go to the
+ * log. Works in every state of the session, even while other threads hang in it. SYSTEM: the file cannot be written. */
 RUEDA_API int32_t rueda_dump(rueda_session* session, const char* path);
 
-/* Says what the program is doing, for dumps and stall reports of any rank: writes a NUL-terminated text of at most
- * `capacity` bytes, such as "train.py:31 in load_batch". Called on a thread of the library, while other threads may be
- * stuck; must not call the library. Who wants to know waits for 1 s at most. NULL: nobody is asked. One that was
- * replaced may still be running; rueda_shutdown waits for it. */
+/* Tells what the program is doing, for dumps and stall reports of any rank: writes a NUL-terminated text of at most
+ * `capacity` bytes, such as "train.py:31 in load_batch". Called on a library thread while other threads may be stuck.
+ * It must not call the library, and its answer is awaited for 1 s at most. Setting NULL removes the callback. A
+ * callback that was replaced may still be running; rueda_shutdown waits for it. */
 typedef void (*rueda_activity_callback)(void* context, char* text, size_t capacity);
 RUEDA_API int32_t rueda_set_activity_callback(rueda_session* session, rueda_activity_callback callback, void* context);
 
-/* Begins to write a timeline: Chrome's trace format, a JSON array at every moment, for ui.perfetto.dev and for
- * `rueda-timeline summary`; docs/guide/diagnosis.md says what is in it. With a {rank} in `path` this rank writes its
- * own operations there; else rank 0's call has all ranks record and writes one file, and the calls of other ranks do
- * nothing. `mark_cycles` not 0: with each round of agreement that let a batch go. RUEDA_TIMELINE does the same at init.
- * A rank that records for itself is missing in a file for all. INVALID_ARGUMENT: no path, or a timeline is being
- * written; SYSTEM: the file cannot be made, or what has this name is no regular file. */
+/* Starts a timeline in Chrome's trace format, for ui.perfetto.dev and `rueda-timeline summary`; the file is a valid
+ * JSON array at every moment. docs/guide/diagnosis.md describes its contents. If `path` contains {rank}, this rank
+ * writes its own operations there. Otherwise rank 0's call makes all ranks record and writes one file, and calls of
+ * other ranks do nothing; a rank that records for itself is missing from that file. If `mark_cycles` is not 0, each
+ * round of agreement that released a batch is marked. RUEDA_TIMELINE does the same at init. INVALID_ARGUMENT: no path,
+ * or a timeline is already being written. SYSTEM: the file cannot be made, or the path is not a regular file. */
 RUEDA_API int32_t rueda_start_timeline(rueda_session* session, const char* path, int32_t mark_cycles);
-/* Ends it with what all ranks have recorded by now; waits 5 s at most for those that do not answer. Does nothing where
- * this rank writes none. rueda_shutdown does this too. SYSTEM: the file could not be written; TIMEOUT: its disk takes
- * longer, and what is missing still comes as far as the process lives. */
+/* Ends the timeline with all that ranks have recorded by now; waits at most 5 s for ranks that do not answer. Does
+ * nothing if this rank writes no timeline. rueda_shutdown calls it too. SYSTEM: the file could not be written. TIMEOUT:
+ * the disk is too slow; the rest is still written while the process lives. */
 RUEDA_API int32_t rueda_stop_timeline(rueda_session* session);
 
 /* ---- Errors, build, log -------------------------------------------------------------------------------------- */
 
-/* Code and sentence of the calling thread's last failed call; valid until its next call. Never NULL. */
+/* Code and sentence of the calling thread's last failed call; valid until the thread's next call. Never NULL. */
 RUEDA_API int32_t rueda_last_error_code(void);
 RUEDA_API const char* rueda_last_error(void);
-/* "PEER_LOST" and so on; "?" for other numbers. */
+/* The name of a code, such as "PEER_LOST"; "?" for any other number. */
 RUEDA_API const char* rueda_error_name(int32_t code);
 
-/* "1.0.0", and a JSON object: version, build id, compiler, protocol, kernels, rows, plug-ins found and why others were
- * not. */
+/* The version, such as "1.0.0", and a JSON object with version, build id, compiler, protocol, kernels, algorithms, and
+ * the plug-ins that were found or the reasons that they were not. */
 RUEDA_API const char* rueda_version(void);
 RUEDA_API const char* rueda_build_info(void);
 
-/* Receives every log line at or above RUEDA_LOG_LEVEL instead of stderr; NULL: stderr again. Called on any thread, one
- * line at a time; must not call the library. Holds for the process. When rueda_set_log_callback returns, the one before
- * runs no more. */
+/* Receives every log line at or above RUEDA_LOG_LEVEL instead of stderr; NULL restores stderr. Applies to the whole
+ * process. Called on any thread, one line at a time; it must not call the library. After rueda_set_log_callback
+ * returns, the previous callback no longer runs. */
 typedef void (*rueda_log_callback)(void* context, int32_t level, const char* line);
 RUEDA_API void rueda_set_log_callback(rueda_log_callback callback, void* context);
 
