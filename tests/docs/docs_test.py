@@ -85,7 +85,16 @@ class Documents(unittest.TestCase):
                     target = os.path.join(os.path.dirname(self.path(document)), link)
                     self.assertTrue(os.path.exists(target), f"{document} links to {link}")
 
-    def test_every_variable_in_a_document_is_read_by_somebody(self):
+    def test_every_source_in_the_overview_exists(self):
+        overview = self.read("docs/overview.md")
+        for path in re.findall(r"`((?:runtime|ops|bindings|compression|launcher|tests|docs)/[\w./-]+)`", overview):
+            if "NAME" not in path:
+                self.assertTrue(os.path.exists(self.path(path)), f"the overview names {path}")
+        sources = [self.read(os.path.relpath(path, self.root)) for path in glob.glob(self.path("runtime/**/*.cc"), recursive=True)]
+        for function in re.findall(r"`(\w+(?:::\w+)+)(?:\(\))?`", overview):
+            self.assertTrue(any(f"{function}(" in source for source in sources), f"the overview names {function}")
+
+    def test_every_variable_in_a_document_is_read(self):
         places = [self.read(name) for name in ("bindings/c/rueda.h", "bindings/c/librueda.map", "CMakeLists.txt")]
         known = set(re.findall(r"RUEDA_[A-Z_0-9]+", self.output("print_settings") + "".join(places)))
         for document in self.documents():
@@ -101,7 +110,7 @@ class Documents(unittest.TestCase):
 
     def test_every_test_of_the_lessons_exists(self):
         sources = glob.glob(self.path("tests/**/*_test.cc"), recursive=True) + glob.glob(self.path("tests/**/*_test.py"), recursive=True)
-        texts = [open(path, encoding="utf-8").read() for path in sources]
+        texts = [self.read(os.path.relpath(path, self.root)) for path in sources]
         tests = {name for text in texts for name in re.findall(r'TEST_CASE\("([^"]+)"', text) + re.findall(r"def (test_\w+)", text)}
         rows = re.findall(r"^\| .*? \| (`.*`) \|$", self.read("tests/LESSONS.md"), re.M)
         self.assertGreater(len(rows), 20)
