@@ -17,11 +17,12 @@
 
 namespace rueda::core {
 
-/// Agreement as two pure state machines: no sockets, no threads, no clock. Every rank has a `Participant`; rank 0 has
-/// an `Arbiter` besides. Frames go participant -> arbiter (proposals, credits, goodbye) and arbiter -> participant
+/// Agreement as two pure state machines: no sockets, no threads, no clock. Every rank has a `Participant`; rank 0 also
+/// has an `Arbiter`. Frames go participant -> arbiter (proposals, credits, goodbye) and arbiter -> participant
 /// (verdicts), each pair of ranks in order. Rank 0's own participant exchanges frames with its arbiter like any other.
+/// The README.md beside this file tells the whole way.
 ///
-///   submit ─▶ Participant ──proposal frame──▶ Arbiter: match, fuse, name row ──verdict frame──▶ Participant ─▶ events
+///   submit ─▶ Participant ──proposal──▶ Arbiter: match, fuse, choose the algorithm ──verdict──▶ Participant ─▶ events
 
 /// A batch that this rank must run now, in this order among all batches of its sets.
 struct BatchEvent {
@@ -30,41 +31,41 @@ struct BatchEvent {
   uint64_t stamp = 0;      ///< first of its stamps, growing over all sets
   AlgorithmChoice choice;
   Metadata metadata;              ///< shape is that of the first tensor
-  std::vector<uint64_t> tickets;  ///< this rank's operations, in the verdict's order; kNoTicket: it has joined
-  int contributors = 0;           ///< how many members contribute to each; 0: all
-  std::vector<int64_t> counts;    ///< elements of each operation, where not all contribute
-  std::vector<int64_t> rows;      ///< elements of a row of each, where besides rows are dealt out
+  std::vector<uint64_t> tickets;  ///< this rank's operations, in the verdict's order; kNoTicket if it has joined
+  int contributors = 0;           ///< number of members that contribute to each operation; 0: all
+  std::vector<int64_t> counts;    ///< elements of each operation; empty if all members contribute
+  std::vector<int64_t> rows;      ///< elements of a row of each operation; only in a reduce-scatter with `counts`
 };
-/// What a rank that has joined has in the place of an operation.
+/// The ticket of an operation that this rank has not submitted, because it has joined.
 inline constexpr uint64_t kNoTicket = 0;
 /// These operations failed for all ranks with one sentence; the runtime stays usable.
 struct ErrorEvent {
   std::vector<uint64_t> tickets;
   Status status;
 };
-/// `rank` has said goodbye and has its place in the order: everything agreed before ran. `rank` 0 or the own rank: the
-/// epoch is over for this process. Operations that needed it come as ErrorEvents (kShutDown).
+/// `rank` has left, at this point of the order: everything agreed before it runs. If `rank` is 0 or this rank, the
+/// epoch is over for this process. Operations that need the rank come as ErrorEvents (kShutDown).
 struct GoodbyeEvent {
   int rank = 0;
 };
-/// The set that this rank asked for under `number` exists: its batches come under `members.id`.
+/// The set that this rank asked for under `number` exists. Its batches carry `members.id`.
 struct SetEvent {
   SetId number = kGlobalSet;
   SetMembers members;
 };
-/// All members have joined, `last` as the last of them: the set's counters are equal again.
+/// All members have joined, `last` as the last one. The set's counters are equal again.
 struct JoinEvent {
   uint64_t ticket = 0;
   int last = -1;
 };
-/// This rank counts as having submitted an operation that it never will: it failed with groups that disagree, of which
-/// this rank's own did not name it.
+/// Rank 0 counts an operation as submitted by this rank, which never will: it failed because the groups of the ranks
+/// disagree, and this rank's own group does not name it.
 struct LevelEvent {
   SetId set = kGlobalSet;  ///< this rank's number for it
   std::string name;
-  OpKind kind = OpKind::kAllreduce;  ///< of one without a name
+  OpKind kind = OpKind::kAllreduce;  ///< of an operation without a name
 };
-/// A receive from any rank is one from `source` now.
+/// The sender of a receive from any rank is known: it is a receive from `source` now.
 struct SourceEvent {
   uint64_t ticket = 0;
   int source = -1;
@@ -79,66 +80,70 @@ struct AgreementConfig {
   uint64_t cache_capacity = 65536;              ///< ids at rest; 0: none
   bool deterministic = false;
   bool relayed = false;                     ///< frames travel through relays, in a tree: see `Relay`
-  int upstream = 0;                         ///< through whom this rank reaches rank 0, for sentences
+  int upstream = 0;                         ///< rank through which this one reaches rank 0, for sentences
   uint64_t slot_bytes = kDefaultSlotBytes;  ///< as in `BatchShape`
   std::vector<std::string> hosts;           ///< by rank, for sentences
-  std::vector<int> host_of;                 ///< by rank: who shares memory, for new sets; empty: all
+  std::vector<int> host_of;                 ///< by rank: number of its host, for new sets; empty: all on one
   std::vector<SetMembers> sets;             ///< at least the global set; each rank's numbers for these are their ids
-  /// Names the row of a batch. Pure. Only the arbiter calls it.
+  /// Chooses the algorithm of a batch. Pure. Only the arbiter calls it. If it returns an error, the operations of the
+  /// batch fail on all ranks with kInvalidArgument and its sentence.
   std::function<Result<AlgorithmChoice>(const BatchShape&)> select;
 };
 
-/// How a rank has proposed so far: with an id that all know, or in full.
+/// How often a rank has proposed so far: with an id that all members know, or in full.
 struct ProposalCounts {
   uint64_t by_id = 0;
   uint64_t in_full = 0;
 };
 
-/// A rank's half. Owned by the engine; used by the baton's holder.
+/// A rank's half. Owned by the engine's `Turn`; used by the holder of the baton only. No function blocks.
 class Participant {
  public:
   explicit Participant(const AgreementConfig& config);
   ~Participant();
-  /// Takes one request, or a whole group: all have the same non-zero `group`. After `goodbye` was called or received
-  /// from rank 0, every request comes back as an ErrorEvent (kShutDown).
+  /// Takes one request, or a whole group: all have the same non-zero `group`. Copies what it needs. A request that
+  /// cannot be proposed comes back as an ErrorEvent: kInvalidArgument if it is malformed, its set unknown or joined;
+  /// kShutDown after `goodbye` was called, or received from rank 0.
   ///
-  /// A request of kind kJoin, by itself: until all members have joined, this rank contributes nothing to the set's
-  /// operations and every other request for the set comes back (kInvalidArgument).
+  /// A request of kind kJoin comes alone. Until all members have joined, this rank contributes nothing to the set's
+  /// operations, and every other request for the set comes back (kInvalidArgument).
   ///
-  /// A request of kind kSend without a root, by itself: this rank receives from any other member of the set, and a
-  /// SourceEvent says from whom once that is known. Receives of one name, which belong to no group, keep their order.
+  /// A request of kind kSend without a root comes alone: this rank receives from any other member of the set, and a
+  /// SourceEvent names the sender once it is known. Receives of one name outside groups keep their order.
   void submit(std::span<const Request> requests);
-  /// Asks for a process set of `ranks` (ascending, at least one) that this rank calls `number`, which it never used
-  /// before. Requests for it may follow at once and wait until rank 0 has matched all members' lists. Members match by
-  /// `name`, or by the list where that is empty, and by their order of asking. A name stands for one list of ranks as
-  /// long as the epoch: where two differ, every operation of its sets fails (kMismatch), now and later.
+  /// Asks for a process set of `ranks` (ascending, at least one) under `number`, which this rank never used before.
+  /// Requests for the set may follow at once; they wait until rank 0 has matched the lists of all members. Members
+  /// match by `name`, or by the list if the name is empty, and by their order of asking. A name stands for one list of
+  /// ranks as long as the epoch: if ranks give it two, every operation of its sets fails (kMismatch), now and later.
   void add_set(SetId number, const std::vector<int>& ranks, const std::string& name);
-  /// This rank, with no operation in flight there, uses the set no more. Operations of other members that need it fail
-  /// (kMismatch).
+  /// Ends this rank's use of the set. It must have no operation in flight there. Operations of other members that need
+  /// this rank fail (kMismatch).
   void remove_set(SetId number);
-  /// Asks for an error verdict (kTimeout with `sentence`) for a ticket that is in no batch yet, on all ranks.
-  /// Nothing happens if a batch or an error for it is already on its way.
+  /// Asks rank 0 to fail the operation of `ticket` on all ranks (kTimeout with `sentence`). Nothing happens if the
+  /// operation is in a batch, or if a verdict on it is already on its way.
   void abandon(uint64_t ticket, const std::string& sentence);
-  /// Announces that this rank leaves, behind everything submitted so far.
+  /// Announces that this rank leaves, after everything submitted so far.
   void goodbye();
-  /// This rank, the lowest member of `set`, has started the batch with this number (a credit). Numbers grow.
+  /// Returns a credit: this rank, the lowest member of `set`, has started the batch with this number. Numbers grow.
+  /// Nothing happens on other ranks.
   void started(SetId set, uint64_t number);
-  /// A frame from rank 0. kPeerLost if it does not parse or breaks the protocol: the epoch is over.
+  /// Takes a frame from rank 0. Returns kPeerLost if it does not parse or breaks the protocol: the epoch is over.
   Status receive(std::span<const std::byte> frame);
-  /// The epoch is over for a reason from outside: what is pending comes as one ErrorEvent, every later request too.
+  /// Ends the epoch for a reason from outside. What is pending comes as one ErrorEvent; every later request fails with
+  /// `why` too.
   void end(const Status& why);
-  /// The frame to send to rank 0, everything since the last call; empty when there is nothing. What exceeds the limit
-  /// of one frame comes in several: call until empty.
+  /// Returns the frame to send to rank 0, with everything since the last call; empty if there is nothing. What exceeds
+  /// the limit of one frame comes in several, so call until empty.
   std::vector<std::byte> take_frame();
-  /// Whether the next frame holds what `receive` set free, operations that had waited for their set: nobody else rings
-  /// for them.
+  /// Whether the next frame must wake rank 0: it holds operations that had waited for their set or their sender and
+  /// that `receive` set free, so no submission rings for them.
   bool must_ring() const;
   /// Events in order since the last call.
   std::vector<Event> take_events();
   /// Operations submitted and in no event yet, for reports: names or "allreduce #4".
   std::vector<std::string> pending_names(size_t at_most) const;
   ProposalCounts counts() const;
-  /// ` of process set "trio" (ranks 0-2)`, for sentences; empty for the set of all ranks, or one that is gone.
+  /// Returns ` of process set "trio" (ranks 0-2)`, for sentences; empty for the set of all ranks or a removed one.
   std::string of_set(SetId number) const;
 
  private:
@@ -146,26 +151,30 @@ class Participant {
   std::unique_ptr<State> state_;
 };
 
-/// Rank 0's half: matches proposals, plans batches, spends credit. Owned by rank 0's engine; used by the baton's
-/// holder.
+/// Rank 0's half: matches proposals, plans batches, spends credit. Owned by the `Turn` of rank 0's engine; used by the
+/// holder of the baton only. No function blocks.
 class Arbiter {
  public:
   explicit Arbiter(const AgreementConfig& config);
   ~Arbiter();
-  /// A frame from `rank` (0 included). kPeerLost, naming the rank, if it does not parse or breaks the protocol.
+  /// Takes a frame from `rank` (0 included). Returns kPeerLost, naming the rank, if it does not parse or breaks the
+  /// protocol: the epoch is over.
   Status receive(int rank, std::span<const std::byte> frame);
-  /// A relayed frame from rank 0's own relay, where `relayed` is set: the proposals of many ranks as one.
+  /// Takes a frame from rank 0's own relay, if `relayed` is set: the proposals of many ranks as one. Returns kPeerLost
+  /// like `receive`.
   Status receive_relayed(std::span<const std::byte> frame);
-  /// The addressed frame for rank 0's own relay, as `take_frame`.
+  /// Returns the addressed frame for rank 0's own relay; empty if there is nothing. Call until empty.
   std::vector<std::byte> take_addressed();
-  /// Plans what can be planned now: call after every receive was taken.
+  /// Turns what is agreed into batches, as far as the sets have credit. Call it once after all frames that have arrived
+  /// were received: more proposals make fuller batches.
   void plan();
-  /// The frame to send to `rank`; empty when there is nothing. Call until empty, as above.
+  /// Returns the frame to send to `rank`; empty if there is nothing. Call until empty.
   std::vector<std::byte> take_frame(int rank);
-  /// Whether a credit for some set would let a batch go: who holds one should ring.
+  /// Whether a credit for some set would let a batch go. A rank that returns one should then wake rank 0.
   bool out_of_credit() const;
-  /// What some members have proposed and others not. Ages count from the first call that saw the operation so, those of
-  /// joins from the first that saw nothing agreed since the one before; `now` never goes back.
+  /// Returns what some members have proposed and others not. The age of an operation counts from the first call that
+  /// saw it so; that of a join from the first call that saw nothing decided since the call before. `now` never goes
+  /// back.
   std::vector<Stalled> stalled(SteadyClock::time_point now);
 
  private:

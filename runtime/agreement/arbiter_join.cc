@@ -1,3 +1,10 @@
+// Joins. A member that has run out of data joins its set: until all members have joined, the others go on alone, and
+// the joined member contributes the neutral element (neutral.h) to each of their operations. For the arbiter a joined
+// member is *absent*: an occurrence is complete when proposals plus absent members make up the set.
+//
+//   take_join        the member counts as absent in every occurrence it has not proposed; some are complete at once
+//   no_neutral       an operation that needs every member fails, because an absent one has nothing to contribute
+//   end_join_if_all  all have joined: the counters are made equal, and everyone starts afresh
 #include <algorithm>
 #include <utility>
 
@@ -18,6 +25,8 @@ uint32_t Arbiter::State::absent_from(const Entry& entry, uint64_t occurrence) {
   return absent;
 }
 
+/// Ok, or the mismatch of an operation that an absent member cannot take part in. The reduction itself may have no
+/// neutral element; or the result would go to a root that has joined, so no rank would ever receive it.
 Status Arbiter::State::no_neutral(const Ref& ref) const {
   const Entry& entry = *ref.entry;
   const Occurrence& occurrence = ref.entry->at(ref.occurrence);
@@ -40,23 +49,26 @@ Status Arbiter::State::no_neutral(const Ref& ref) const {
           absent.front()};
 }
 
-/// What waited for this rank only is complete now; the errors that it was owed are paid.
+/// Completes what waited for this rank only. A failed occurrence that only this rank had yet to propose is settled.
 bool Arbiter::State::take_join(int rank, Set& set) {
   const auto member = static_cast<size_t>(set.index[static_cast<size_t>(rank)]);
   const std::vector<Proposal>& group = ranks[static_cast<size_t>(rank)].group;
   if (set.ended) return true;
+  // A rank joins once, and not in the middle of a group: both would break the protocol.
   if (set.joined[member] != 0 || (!group.empty() && group.front().entry->set == &set)) return false;
   set.joined[member] = 1;
   ++set.joined_count;
+  // A join is progress: the stall report counts the quiet time of a set from the last decision.
   ++set.decided;
   set.last_joined = rank;
+  // Collected first, because completing one settles others and changes the `open` of their entries.
   std::vector<Ref> open;
   const auto collect = [&open](Entry* entry) {
     for (size_t i = 0; entry != nullptr && i < entry->open.size(); ++i) open.push_back({entry, entry->base + i});
   };
   for (Entry* entry : set.unnamed) collect(entry);
   for (const auto& [name, entry] : set.named) collect(entry);
-  // By id: what is complete at once has one order, whatever the tables look like.
+  // By id, so that what completes together has one order, whatever the order of the hash table.
   std::sort(open.begin(), open.end(), [](const Ref& a, const Ref& b) {
     return a.entry->id != b.entry->id ? a.entry->id < b.entry->id : a.occurrence < b.occurrence;
   });
@@ -64,7 +76,9 @@ bool Arbiter::State::take_join(int rank, Set& set) {
   return true;
 }
 
-/// Nobody can propose, and everything that somebody proposed has left: all counters go to the maximum.
+/// When all members have joined, none can propose, and everything that any of them proposed has left in a batch. Every
+/// member's count of each key then goes to the maximum over the members, so that the next proposal of each member is
+/// the same occurrence. The participants do the same with their floors when they read the verdict (`take_join_end`).
 void Arbiter::State::end_join_if_all(Set& set) {
   if (set.ended || set.joined_count != set.joined.size() || set.waiting()) return;
   const auto level = [](Entry* entry) {

@@ -1,3 +1,7 @@
+// What is missing, for the stall report: occurrences, joins, process sets and probes that some ranks have asked for and
+// others not. The engine calls `stalled` about once a second. Nothing on the way of a proposal reads a clock: the age
+// of a thing counts from the first call that saw it, which is exact enough for limits of seconds and costs agreement
+// nothing.
 #include <algorithm>
 #include <utility>
 
@@ -11,9 +15,12 @@ namespace rueda::core {
 std::vector<Stalled> Arbiter::stalled(SteadyClock::time_point now) {
   std::vector<Stalled> found;
   for (State::Entry& entry : state_->entries) {
+    // Entries are recycled, so free ones are skipped: they have nothing open.
     if (entry.open.empty() || entry.evicted || entry.set->ended) continue;
     for (size_t i = 0; i < entry.open.size(); ++i) {
       State::Occurrence& occurrence = entry.open[i];
+      // Only these wait for a rank. An agreed one waits for the rest of its group, which is reported itself, and a
+      // ready one for credit.
       if (occurrence.stage != State::Stage::kCollecting) continue;
       if (occurrence.seen == SteadyClock::time_point{}) occurrence.seen = now;
       found.push_back(state_->describe_stalled({&entry, entry.base + i}, now));
@@ -25,9 +32,10 @@ std::vector<Stalled> Arbiter::stalled(SteadyClock::time_point now) {
   return found;
 }
 
-/// Ranks with more data go on while others wait, so a join is stalled only while nothing happens in its set. Where an
-/// operation of the set waits, that says better who is missing.
+/// Ranks with more data go on while others wait in a join, so a join is stalled only while nothing is decided in its
+/// set. If an operation of the set waits too, its report names the missing ranks better, and the join is not reported.
 void Arbiter::State::find_stalled_joins(SteadyClock::time_point now, std::vector<Stalled>& found) {
+  // Joins are compared with the operations found before them, not with each other.
   const size_t count = found.size();
   for (auto& [id, set] : sets) {
     const bool moved = std::exchange(set.decided_before, set.decided) != set.decided;
@@ -47,6 +55,7 @@ void Arbiter::State::find_stalled_joins(SteadyClock::time_point now, std::vector
   }
 }
 
+/// Sets that some members have asked for and others not: nearly always a call that one rank skips.
 void Arbiter::State::find_stalled_sets(SteadyClock::time_point now, std::vector<Stalled>& found) {
   for (auto& [asked, key] : set_keys) {
     const auto& [name, members] = asked;
@@ -56,6 +65,7 @@ void Arbiter::State::find_stalled_sets(SteadyClock::time_point now, std::vector<
       Stalled& stalled = found.emplace_back();
       stalled.kind = StallKind::kSet;
       stalled.age = now - key.open[i].seen;
+      // A set in the making has no id yet, so it is named by its list.
       stalled.what = "the making of " + set_words(name, members);
       for (size_t member = 0; member < members.size(); ++member) {
         (key.counts[member] > key.base + i ? stalled.have : stalled.lack).push_back(members[member]);
@@ -75,7 +85,7 @@ Stalled Arbiter::State::describe_stalled(const Ref& ref, SteadyClock::time_point
   stalled.what += entry.name.empty() ? " #" + std::to_string(ref.occurrence) : " \"" + printable(entry.name) + "\"";
   for (size_t member = 0; member < entry.counts.size(); ++member) {
     const bool has = entry.counts[member] > ref.occurrence;
-    if (!has && entry.set->joined[member] != 0) continue;  // nobody waits for it
+    if (!has && entry.set->joined[member] != 0) continue;  // absent: it is not waited for
     (has ? stalled.have : stalled.lack).push_back(entry.set->members.ranks[member]);
   }
   std::sort(stalled.have.begin(), stalled.have.end());
@@ -83,7 +93,7 @@ Stalled Arbiter::State::describe_stalled(const Ref& ref, SteadyClock::time_point
   return stalled;
 }
 
-/// Behind the name of an operation; nothing where it is of the set of all ranks.
+/// Stands behind the name of an operation. Empty for the set of all ranks, which a reader takes for granted.
 std::string Arbiter::State::of_set(const Set& set) {
   return set.members.id == kGlobalSet ? "" : core::of_set(set.name, set.members.ranks);
 }

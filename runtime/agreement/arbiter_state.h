@@ -22,13 +22,15 @@
 
 namespace rueda::core {
 
-/// What rank 0 knows. An `Entry` is an id: a key of a set, with a row of counts that says how often each member has
-/// proposed it, and its open occurrences. An occurrence goes
+/// What rank 0 knows. An `Entry` is an id: a key of a set, with the counts that say how often each member has proposed
+/// it, and its open occurrences. An occurrence goes
 ///
 ///   collecting ─all members, equal─▶ agreed ─group whole─▶ ready ─cut─▶ cut ─batch verdict─▶ settled
-///       └── mismatch, abandoned, row refused ──▶ failed ──all members have proposed it──▶ settled
+///       └── mismatch, abandoned, no algorithm ──▶ failed ──all members have proposed it──▶ settled
 ///
+/// A batch that leaves alone goes from ready to settled at once; `cut` are the pieces of a group that wait for credit.
 /// Settled occurrences leave `open`. An entry with none open is at rest: all counts are equal, and it may be evicted.
+/// Owned by the Arbiter; used by the holder of rank 0's baton.
 struct Arbiter::State {
   enum class Stage : uint8_t { kCollecting, kAgreed, kReady, kCut, kFailed, kSettled };
   struct Entry;
@@ -51,9 +53,9 @@ struct Arbiter::State {
     Stage stage = Stage::kCollecting;
     uint32_t proposed = 0;                              ///< by how many members
     uint32_t absent = 0;                                ///< members that had joined when it was agreed
-    uint32_t number = kNoMetadata;                      ///< of what the first one sent
-    std::unique_ptr<Metadata> own;                      ///< where that has no number
-    std::unique_ptr<std::vector<Differing>> differing;  ///< who sent something else
+    uint32_t number = kNoMetadata;                      ///< of the metadata that the first member sent
+    std::unique_ptr<Metadata> own;                      ///< that metadata, if it has no number
+    std::unique_ptr<std::vector<Differing>> differing;  ///< members that sent something else; null if none did
     Group* group = nullptr;
     Status error;
     SteadyClock::time_point seen;  ///< when a look for stalls first found it collecting
@@ -87,23 +89,24 @@ struct Arbiter::State {
     std::unordered_map<std::string_view, Entry*> named;  ///< keys are the entries' names
     std::array<Entry*, kOpKindCount> unnamed{};
     Planner planner;
-    std::deque<Piece> cut;  ///< of a group that leaves in several batches
+    std::deque<Piece> cut;  ///< batches of a group that leaves in several, still to go
     uint64_t issued = 0;
     uint64_t started = 0;
     std::deque<Entry*> evicted;  ///< oldest first
     uint64_t forgotten = 0;      ///< evictions that all members have seen
     std::vector<uint64_t> seen;  ///< evictions, by member
     bool ended = false;          ///< a member has left or removed it, or its name stands for two lists
-    std::string name;            ///< under which its members asked for it
+    std::string name;            ///< that its members gave when they asked for it
     std::vector<char> removed;   ///< by member: it uses the set no more
     std::vector<char> joined;    ///< by member: it proposes nothing until all have joined
     size_t joined_count = 0;
     int last_joined = 0;
-    int sender = -1;  ///< of a pair
+    int sender = -1;  ///< of a pair; -1 in other sets
     int receiver = -1;
     uint64_t decided = 0;                 ///< operations agreed or failed, and joins
-    uint64_t decided_before = 0;          ///< of the last look for stalls
+    uint64_t decided_before = 0;          ///< `decided` at the last look for stalls
     SteadyClock::time_point quiet_since;  ///< when a look first found nothing decided since the one before
+    /// The last batch that has started, and at most one behind it, may be outstanding.
     bool has_credit() const { return issued - (started > 0 ? started - 1 : 0) < 2; }
     bool waiting() const { return !planner.empty() || !cut.empty(); }
   };
@@ -120,7 +123,7 @@ struct Arbiter::State {
     std::deque<Making> open;
   };
   using NameAndRanks = std::pair<std::string, std::vector<int>>;
-  /// What ranks gave for a name, members of the set or not. A name stands for one list as long as the epoch.
+  /// The lists that ranks, members or not, gave for a name. A name stands for one list as long as the epoch.
   struct SetName {
     struct Given {
       std::vector<int> ranks;
@@ -129,7 +132,7 @@ struct Arbiter::State {
     std::vector<Given> lists;
     Status spoiled;  ///< not ok: there were two
   };
-  /// A receive from any of these ranks, for which nobody has sent anything yet.
+  /// A receive from any of these ranks, none of which has sent anything for it yet.
   struct Probe {
     uint64_t number = 0;
     std::string name;
@@ -140,9 +143,9 @@ struct Arbiter::State {
   struct Incoming {
     std::map<int, SetId> pairs;  ///< by sender
     std::deque<Probe> probes;
-    int last_sender = -1;  ///< of what answered a probe
+    int last_sender = -1;  ///< named by the last answer to a probe
   };
-  /// A proposal that waits for the rest of its group.
+  /// A proposal that waits for the rest of its group to arrive.
   struct Proposal {
     Entry* entry;
     uint32_t number;
@@ -251,7 +254,7 @@ struct Arbiter::State {
   void leave(int rank);
   OperationRef reference(const Ref& ref) const;
 
-  // arbiter_stall.cc: who waits for whom.
+  // arbiter_stall.cc: which ranks wait for which.
   void find_stalled_joins(SteadyClock::time_point now, std::vector<Stalled>& found);
   void find_stalled_sets(SteadyClock::time_point now, std::vector<Stalled>& found);
   Stalled describe_stalled(const Ref& ref, SteadyClock::time_point now) const;
@@ -266,7 +269,7 @@ struct Arbiter::State {
   std::map<int, Incoming> incoming;  ///< by receiver
   std::deque<Rank> ranks;
   FrameQueue addressed;
-  int relayed_from = 0;  ///< whose record of a relayed frame is at hand
+  int relayed_from = 0;  ///< rank that sent the record of a relayed frame that is at hand
   IdMap<Entry> by_id;
   std::deque<Entry> entries;
   std::vector<Entry*> free_entries;
@@ -277,7 +280,7 @@ struct Arbiter::State {
   Entry* oldest = nullptr;  ///< at rest, least recently used
   Entry* newest = nullptr;
   uint64_t at_rest = 0;
-  bool ended = false;  ///< rank 0 has left
+  bool ended = false;  ///< rank 0 has left: nothing is planned any more
   WireWriter record;   ///< scratch of one record
   std::vector<OperationRef> operations;
   std::vector<Ref> refs;

@@ -1,3 +1,11 @@
+// Verdicts: ready occurrences become batches, and members are told. All verdicts go through `tell`, so every member of
+// a set reads the same records in the same order: that order is what makes the batches of all ranks the same.
+//
+//   push ─▶ Planner ─▶ cut_next ─▶ choose the algorithm ─▶ issue ─▶ tell ─▶ frames of all members
+//                         └▶ a group in several batches: `cut`, one piece for each credit ─▶ issue
+//
+// In front of a batch its members may need two other records, in this order: kDefine gives metadata a number, kAssign
+// gives a key its id and its home metadata by that number. Each is sent once, before its first use.
 #include <algorithm>
 #include <utility>
 
@@ -6,7 +14,7 @@
 namespace rueda::core {
 namespace {
 
-/// A barrier moves none.
+/// A barrier moves no elements, whatever its metadata says.
 int64_t elements_of(const Metadata& metadata) { return metadata.kind == OpKind::kBarrier ? 0 : metadata.count(); }
 
 /// What a member that has joined needs to take part: it may never have seen the tensor.
@@ -14,6 +22,8 @@ void put_extent(WireWriter& writer, const Metadata& metadata) {
   const int64_t elements = elements_of(metadata);
   writer.varint(static_cast<uint64_t>(elements));
   if (metadata.kind != OpKind::kReducescatter) return;
+  // A reduce-scatter deals out rows, and a joined member has to know where they end. 1 stands for a tensor without
+  // rows.
   const bool has_rows = elements != 0 && !metadata.shape.empty();
   writer.varint(static_cast<uint64_t>(has_rows ? elements / metadata.shape.front() : 1));
 }
@@ -24,9 +34,12 @@ uint64_t bytes_of(const Metadata& metadata) {
 
 }  // namespace
 
-/// What is told is counted from the oldest occurrence without a verdict.
+/// Counts the occurrence from the oldest without a verdict, a point that every member knows: verdicts reach all in one
+/// order. The distance is nearly always 0 and then takes no byte.
 OperationRef Arbiter::State::reference(const Ref& ref) const {
   const Entry& entry = *ref.entry;
+  // Failed and settled occurrences at the front have their verdicts, and are open only for slower members to count
+  // past.
   uint64_t floor = 0;
   while (floor < entry.open.size() &&
          (entry.open[floor].stage == Stage::kFailed || entry.open[floor].stage == Stage::kSettled)) {
@@ -44,14 +57,17 @@ void Arbiter::State::tell(const Set& set, size_t requests) {
   }
 }
 
+/// Sends the scratch record to one rank. For answers that mean nothing to the other members.
 void Arbiter::State::tell_one(int rank) {
   if (config.relayed) return address(static_cast<uint64_t>(rank) * 2 + 2, 0);
   ranks[static_cast<size_t>(rank)].frames.reserve(record.size(), 0).raw(record.view());
 }
 
+/// Returns the set's number for the metadata, and tells the members when the number is new.
 uint32_t Arbiter::State::define(Set& set, const Metadata& metadata) {
   uint32_t number = set.metadata.find(metadata);
   if (number != kNoMetadata) return number;
+  // When the table is full the metadata travels in full with each batch: slower, never wrong.
   number = set.metadata.add(metadata);
   if (number == kNoMetadata) return number;
   record.clear();
@@ -62,6 +78,8 @@ uint32_t Arbiter::State::define(Set& set, const Metadata& metadata) {
   return number;
 }
 
+/// Gives the key's id to all members, with the metadata that a proposal by id alone means from now on. A key that
+/// changes its shape keeps its home; such proposals carry their metadata's number.
 void Arbiter::State::announce(Entry& entry, uint32_t home) {
   if (entry.announced) return;
   entry.announced = true;
@@ -96,10 +114,13 @@ void Arbiter::State::push(const Ref& ref) {
     keys.push_back(key_of(each));
     tensors.push_back(planned(each));
   }
+  // From here on the group is counted down by batches, and released with the last.
   first.group->not_issued = tensors.size();
   set.planner.push_group(keys, tensors);
 }
 
+/// Only rank 0 selects, and the choice travels in the verdict: the ranks then agree on the algorithm even if their
+/// settings or their versions of the table differ.
 Result<AlgorithmChoice> Arbiter::State::choose(Set& set, std::span<const PlannedTensor> tensors) {
   Entry& entry = *by_id.find(tensors.front().id);
   const Metadata& metadata = metadata_of(entry, entry.at(tensors.front().occurrence));
@@ -112,6 +133,7 @@ Result<AlgorithmChoice> Arbiter::State::choose(Set& set, std::span<const Planned
   for (const PlannedTensor& tensor : tensors) shape.bytes += tensor.bytes;
   shape.ranks = static_cast<int>(set.members.ranks.size());
   shape.one_host = set.members.one_host;
+  // Sizes of the hosts tell the selector whether two levels pay: few ranks on many hosts, or many on few.
   const std::vector<int>& hosts = set.members.hosts;
   shape.hosts = std::max(1, static_cast<int>(hosts.size()));
   shape.largest_host = hosts.empty() ? shape.ranks : *std::max_element(hosts.begin(), hosts.end());
@@ -120,7 +142,8 @@ Result<AlgorithmChoice> Arbiter::State::choose(Set& set, std::span<const Planned
   return config.select(shape);
 }
 
-/// Names the rows of the next cut. If one cannot be named, all of the cut fails before any of it has left.
+/// Chooses the algorithms of the next cut. If one batch has none, all of the cut fails before any of it has left: a
+/// group runs whole or not at all. Several pieces wait in `set.cut`, so that each takes a credit of its own.
 void Arbiter::State::cut_next(Set& set) {
   set.planner.next(cut);
   std::vector<Piece> pieces;
@@ -132,6 +155,7 @@ void Arbiter::State::cut_next(Set& set) {
       const Status why(Code::kInvalidArgument, choice.status().sentence());
       for (const PlannedTensor& tensor : cut.tensors) {
         const Ref ref{by_id.find(tensor.id), tensor.occurrence};
+        // A failure takes the whole group with it, so later tensors of the cut may have failed or settled already.
         if (ref.occurrence >= ref.entry->base && ref.entry->at(ref.occurrence).stage == Stage::kReady) fail(ref, why);
       }
       return;
@@ -144,13 +168,18 @@ void Arbiter::State::cut_next(Set& set) {
   for (Piece& piece : pieces) set.cut.push_back(std::move(piece));
 }
 
+/// Writes one batch verdict. Definitions and ids come first because `define` and `announce` use the scratch record too.
+/// Each operation is settled right after its reference was taken, because a reference counts from the oldest occurrence
+/// without a verdict, and participants move that point operation by operation too.
 void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, const AlgorithmChoice& choice) {
   for (const PlannedTensor& tensor : tensors) {
     Entry& entry = *by_id.find(tensor.id);
     Occurrence& occurrence = entry.at(tensor.occurrence);
+    // The first batch with this metadata. From now on its number stands for it, here and in proposals.
     if (occurrence.number == kNoMetadata) occurrence.number = define(set, *occurrence.own);
     announce(entry, occurrence.number);
   }
+  // One record: where and when it runs, with which algorithm, the metadata, the operations, and then their extents.
   WireWriter extents;
   operations.clear();
   record.clear();
@@ -162,6 +191,7 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
   record.varint(choice.stamps);
   Entry& first = *by_id.find(tensors.front().id);
   const Occurrence& lead = first.at(tensors.front().occurrence);
+  // The number of absent members is part of `FuseKey`, so it is the same for all operations of a batch.
   const bool from_all = lead.absent == 0;
   record.varint(from_all ? 0 : set.members.ranks.size() - lead.absent);
   record.varint(lead.number == kNoMetadata ? 0 : uint64_t{lead.number} + 1);
@@ -181,6 +211,7 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
   ++set.issued;
 }
 
+/// Issues one batch: the next piece of a group that was cut, or the next cut. A cut that fails issues none.
 void Arbiter::State::issue_next(Set& set) {
   if (set.cut.empty()) cut_next(set);
   if (set.cut.empty()) return;
@@ -189,6 +220,8 @@ void Arbiter::State::issue_next(Set& set) {
   issue(set, piece.tensors, piece.choice);
 }
 
+/// A goodbye has its position in the order of verdicts: what was agreed before it runs everywhere, and what needs the
+/// rank afterwards fails everywhere. The sets of the leaver end; with rank 0 all of them end.
 void Arbiter::State::leave(int rank) {
   Rank& leaver = ranks[static_cast<size_t>(rank)];
   if (leaver.left) return;
@@ -201,7 +234,7 @@ void Arbiter::State::leave(int rank) {
     drop_ended_from_rest();
     drop_makings_with(rank);
   }
-  // Behind rank 0's as well: who lets go of the others' connections now has not died.
+  // Also after rank 0's own goodbye: a rank that closes its connections now must not be taken for dead.
   record.clear();
   record.u8(static_cast<uint8_t>(VerdictKind::kGoodbye));
   record.varint(static_cast<uint64_t>(rank));

@@ -5,7 +5,7 @@
 
 namespace rueda::core {
 
-/// A queue in one vector, whose memory is kept: what is taken from the front leaves a gap that closes when the queue
+/// A queue in one vector that keeps its memory. Items taken from the front leave a gap, which closes when the queue
 /// runs empty or the gap is the larger half. Not shared between threads.
 template <typename T>
 class Fifo {
@@ -32,7 +32,7 @@ class Fifo {
     items_.clear();
     head_ = 0;
   }
-  /// Removes what `matches`, and says how many that were.
+  /// Removes the items that `matches` accepts. Returns how many there were.
   template <typename Matches>
   size_t remove_if(Matches matches) {
     items_.erase(items_.begin(), begin());

@@ -24,7 +24,8 @@ class IdMap {
     ++used_;
     place({id, value});
   }
-  /// Does nothing if there is no such id. Moves later slots of the probe sequence back, so that no marks stay behind.
+  /// Does nothing if there is no such id. Moves later slots of the probe sequence back, so that no tombstone remains
+  /// (Knuth, The Art of Computer Programming, vol. 3, 6.4, algorithm R).
   void erase(uint64_t id) {
     if (find(id) == nullptr) return;
     size_t hole = home_of(id);

@@ -1,3 +1,15 @@
+// The wire format that messages.h draws: metadata, lists of operations and ranks, failures, and the queue of frames.
+//
+// A getter checks every value against its limit and fails its reader instead of returning something odd, so callers
+// look at `reader.ok()` once, before they use what they read. Lists are run-length coded: a training step proposes the
+// same ids in the same order, and a run of them takes two or three bytes however long it is. All values of a record are
+// written in the same order as they are read; put_ and get_ functions stand side by side for that reason.
+//
+// Ids 7, 8, 9 and 12, proposed with their home metadata at the start of a link, are three varints of one byte each:
+//
+//   zigzag(7) << 2 | 1     an id 7 past 0, and a number of ids that follow it
+//   2                      two follow: 8 and 9
+//   zigzag(2) << 2 | 0     an id 2 past the next one, 10: 12, alone
 #include "runtime/agreement/messages.h"
 
 #include <algorithm>
@@ -9,6 +21,7 @@
 namespace rueda::core {
 namespace {
 
+/// Bits of the byte that says which fields of metadata follow.
 constexpr uint8_t kHasPrescale = 1;
 constexpr uint8_t kHasPostscale = 2;
 constexpr uint8_t kHasGroup = 4;
@@ -28,7 +41,9 @@ int32_t get_signed(WireReader& reader) {
   return reader.ok() ? static_cast<int32_t>(value) : 0;
 }
 
-/// False if the tensor has a negative dimension or more bytes than the wire's limit.
+/// Returns false if the tensor has a negative dimension or more bytes than the wire's limit. Divides instead of
+/// multiplying, because the product of hostile dimensions overflows. With a dimension of 0 the others are still
+/// bounded.
 bool size_fits(const Metadata& metadata) {
   uint64_t bytes = size_of(metadata.dtype);
   const bool empty = std::find(metadata.shape.begin(), metadata.shape.end(), 0) != metadata.shape.end();
@@ -41,13 +56,13 @@ bool size_fits(const Metadata& metadata) {
   return true;
 }
 
-/// False if there are more dimensions than the limit, or an opaque tensor does not say its element's bytes.
+/// Returns false if there are more dimensions than the limit, or an opaque tensor does not say its element's bytes.
 bool dimensions_fit(const Metadata& metadata) {
   const bool sized = metadata.dtype != Dtype::kOpaque || (!metadata.shape.empty() && metadata.shape.back() > 0);
   return sized && metadata.dimensions().size() <= kMaxDims;
 }
 
-/// Each dimension once, or nothing.
+/// Returns whether the order names each dimension once, or is empty.
 bool orders_dimensions(const Metadata& metadata) {
   const size_t count = metadata.dimensions().size();
   std::vector<char> seen(count);
@@ -67,6 +82,7 @@ void put_metadata(WireWriter& writer, const Metadata& metadata) {
   writer.varint(zigzag(static_cast<uint64_t>(static_cast<int64_t>(metadata.device))));
   writer.varint(zigzag(static_cast<uint64_t>(static_cast<int64_t>(metadata.root))));
   const bool grouped = metadata.group_size != 0 || metadata.group_hash != 0;
+  // Usual values take no bytes: one byte of flags says which fields follow.
   writer.u8(static_cast<uint8_t>((metadata.prescale != 1.0 ? kHasPrescale : 0) |
                                  (metadata.postscale != 1.0 ? kHasPostscale : 0) | (grouped ? kHasGroup : 0) |
                                  (metadata.over == AverageOver::kContributors ? kOverContributors : 0) |
@@ -95,11 +111,13 @@ Metadata get_metadata(WireReader& reader) {
   if ((has & kOverContributors) != 0) metadata.over = AverageOver::kContributors;
   if ((has & kHasPrescale) != 0) metadata.prescale = reader.f64();
   if ((has & kHasPostscale) != 0) metadata.postscale = reader.f64();
+  // A NaN equals nothing, itself included, so ranks that sent the same would differ for ever.
   if (std::isnan(metadata.prescale) || std::isnan(metadata.postscale)) reader.fail();
   if ((has & kHasGroup) != 0) {
     metadata.group_hash = reader.u64();
     metadata.group_size = static_cast<uint32_t>(reader.varint(kMaxGroupSize));
   }
+  // One more than a caller may give: opaque tensors carry an element's bytes as the last one.
   metadata.shape.resize(reader.varint(kMaxDims + 1));
   for (int64_t& dimension : metadata.shape) dimension = static_cast<int64_t>(reader.varint(kMaxTensorBytes));
   if (!dimensions_fit(metadata) || !size_fits(metadata)) reader.fail();
@@ -110,6 +128,8 @@ Metadata get_metadata(WireReader& reader) {
   return metadata;
 }
 
+/// The same limits as `get_metadata`, as sentences for the caller on this rank: what passes here is never refused
+/// there.
 std::string why_not_valid(const Request& request) {
   const Metadata& metadata = request.metadata;
   if (request.name.size() > kMaxNameBytes) {
@@ -127,6 +147,7 @@ std::string why_not_valid(const Request& request) {
   return {};
 }
 
+/// A sentence that lists thousands of ranks must not make a record that its reader refuses.
 std::string bounded_sentence(std::string sentence) {
   if (sentence.size() > kMaxSentenceBytes) {
     sentence.resize(kMaxSentenceBytes - 3);
@@ -135,11 +156,14 @@ std::string bounded_sentence(std::string sentence) {
   return sentence;
 }
 
+/// Ids are steps from one past the last id, zigzag coded because groups may go back. The two low bits say what follows:
+/// a number of further ids in a row, or the occurrence's distance from the oldest without a verdict.
 void put_operations(WireWriter& writer, const std::vector<OperationRef>& operations) {
   writer.varint(operations.size());
   uint64_t next = 0;
   for (size_t i = 0; i < operations.size();) {
     const OperationRef first = operations[i];
+    // A run of occurrences that are each the oldest without a verdict: ids that follow each other, `ahead` 0.
     const uint64_t step = zigzag(first.id - next) << 2;
     size_t end = i + 1;
     if (first.ahead == 0) {
@@ -163,6 +187,7 @@ void get_operations(WireReader& reader, std::vector<OperationRef>& operations) {
     uint64_t id = next + unzigzag(word >> 2);
     const uint64_t ahead = tag == 2 ? reader.varint() : 0;
     const uint64_t more = tag == 1 ? reader.varint(kMaxRequests) : 0;
+    // Never more than was announced: a short frame must not make a long list.
     if (tag == 3 || more >= count - got) reader.fail();
     if (!reader.ok()) return;
     got += more + 1;
@@ -171,6 +196,8 @@ void get_operations(WireReader& reader, std::vector<OperationRef>& operations) {
   }
 }
 
+/// Ranges, because a set is usually a run of ranks or a few: 4,096 ranks take four bytes. The number of ranges comes
+/// first but is known last, so the ranges are written aside.
 void put_ranks(WireWriter& writer, const std::vector<int>& ranks) {
   WireWriter ranges;
   uint64_t count = 0;
@@ -191,6 +218,7 @@ std::vector<int> get_ranks(WireReader& reader, int size) {
   std::vector<int> ranks;
   int next = 0;
   for (size_t left = reader.count(2); left != 0 && reader.ok(); --left) {
+    // Each range must end below `size`, so a frame of few bytes cannot name more ranks than there are.
     const auto room = static_cast<uint64_t>(size - next);
     const uint64_t gap = reader.varint(room);
     const uint64_t more = reader.varint(room);
@@ -202,6 +230,7 @@ std::vector<int> get_ranks(WireReader& reader, int size) {
   return ranks;
 }
 
+/// The rank is written plus one, so that -1, "no rank", needs no sign.
 void put_failure(WireWriter& writer, const Status& why) {
   writer.u8(static_cast<uint8_t>(why.code()));
   writer.varint(static_cast<uint64_t>(why.rank() + 1));
@@ -216,6 +245,8 @@ Status get_failure(WireReader& reader, int size) {
   return reader.ok() ? Status(code, std::move(sentence), rank) : Status();
 }
 
+/// Closes the current frame if the record might not fit in it. Records are never cut in two, so a reader needs no state
+/// between frames.
 WireWriter& FrameQueue::reserve(size_t bytes, size_t requests) {
   if (current_.size() + bytes > kMaxFrameBytes || requests_ + requests > kMaxRequests) {
     full_.push_back(current_.take());
@@ -229,6 +260,7 @@ WireWriter& FrameQueue::reserve(size_t bytes, size_t requests) {
   return current_;
 }
 
+/// Full frames first: they are older than the current one.
 std::vector<std::byte> FrameQueue::take() {
   if (!full_.empty()) {
     std::vector<std::byte> frame = std::move(full_.front());
@@ -244,6 +276,8 @@ void ProposalWriter::step(WireWriter& writer, uint64_t id, uint64_t tag) {
   next_id_ = id + 1;
 }
 
+/// Writes the run of ids that was collected. Every other record ends the run first, because the order of records is the
+/// order of a rank's proposals.
 void ProposalWriter::end_run() {
   if (run_count_ == 0) return;
   WireWriter& writer = frames_.reserve(kMaxRecordBytes, run_count_);
@@ -253,6 +287,7 @@ void ProposalWriter::end_run() {
   run_count_ = 0;
 }
 
+/// Extends the run, or begins one. A run is written when something ends it: one id costs nothing until then.
 void ProposalWriter::cached(uint64_t id) {
   if (run_count_ != 0 && id == run_first_ + run_count_ && run_count_ < kMaxRequests) {
     ++run_count_;
@@ -279,6 +314,7 @@ void ProposalWriter::full(SetId set, const std::string& name, const Metadata& me
   put_metadata(writer, metadata);
 }
 
+/// The set and the kind share one number with the tag, so a record of the global set begins with one byte.
 WireWriter& ProposalWriter::record(SetId set, ProposalKind kind, size_t bytes) {
   end_run();
   WireWriter& writer = frames_.reserve(bytes, 0);

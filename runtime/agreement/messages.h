@@ -44,24 +44,24 @@ enum class ProposalKind : uint8_t {
   kFull = 0,        ///< name, metadata: no id is known yet
   kCredit = 1,      ///< how many more batches of the set have started
   kEvictions = 2,   ///< how many more evictions of the set this rank has seen
-  kAbandonId = 3,   ///< id, age, sentence; age: this rank's later proposals of the key
+  kAbandonId = 3,   ///< id, age, sentence; age: how often this rank has proposed the key since
   kAbandonKey = 4,  ///< op kind (u8), name, age, sentence
   kGoodbye = 5,
   kMakeSet = 6,     ///< (set 0) name, ranks
   kJoin = 9,        ///< this rank proposes nothing to the set until all members have joined
   kRemoveSet = 7,   ///< this rank uses the set no more
   kGiveUpSet = 8,   ///< (set 0) asking, failure
-  kProbe = 10,      ///< (set 0) number, name, ranks: who of these has an unreceived send of the name to this rank?
+  kProbe = 10,      ///< (set 0) number, name, ranks: which of these has an unreceived send of the name to this rank?
   kDropProbe = 11,  ///< (set 0) number
 };
 
 enum class VerdictKind : uint8_t {
   kAssign = 1,  ///< set, id, name, op kind (u8, unnamed only), home metadata + 1 (0: none)
   kDefine = 2,  ///< set, metadata: it gets the set's next number
-  /// set, stamp, row (u8), chunk bytes, stamps, contributors (0: all members), metadata + 1 (0: in full behind it),
-  /// operations; where not all contribute, each one's elements, and in a reduce-scatter the elements of its rows
+  /// set, stamp, algorithm (u8), chunk bytes, stamps, contributors (0: all members), metadata + 1 (0: in full behind
+  /// it), operations; if not all contribute, the elements of each operation, and in a reduce-scatter those of its rows
   kBatch = 3,
-  kError = 4,       ///< more (u8): the next one is of the same failure; failure, operations
+  kError = 4,       ///< more (u8; 1: the next one is of the same failure), failure, operations
   kEvict = 5,       ///< set, operations (only the ids count)
   kGoodbye = 6,     ///< rank
   kSet = 7,         ///< id, asking
@@ -72,7 +72,7 @@ enum class VerdictKind : uint8_t {
   kProbed = 12,     ///< number of the probe, rank: it has
 };
 
-/// An id with a distance: in a list of operations the occurrence, counted from the oldest without a verdict.
+/// An operation in a list: its id, and its occurrence counted from the oldest without a verdict.
 struct OperationRef {
   uint64_t id = 0;
   uint64_t ahead = 0;
@@ -81,13 +81,13 @@ struct OperationRef {
 void put_metadata(WireWriter& writer, const Metadata& metadata);
 /// Fails the reader on values that no rank can have sent: unknown enumerators, too many dimensions, too large a tensor.
 Metadata get_metadata(WireReader& reader);
-/// Empty if agreement can carry this request, else the sentence that says why not.
+/// Returns empty if agreement can carry this request, else the sentence that says why not.
 std::string why_not_valid(const Request& request);
-/// `sentence`, cut to the wire's limit.
+/// Returns `sentence`, cut to kMaxSentenceBytes.
 std::string bounded_sentence(std::string sentence);
 
 void put_operations(WireWriter& writer, const std::vector<OperationRef>& operations);
-/// Appends at most kMaxRequests operations to `operations`, else fails the reader.
+/// Appends to `operations`. Fails the reader if there are more than kMaxRequests.
 void get_operations(WireReader& reader, std::vector<OperationRef>& operations);
 
 /// `ranks` ascending.
@@ -101,13 +101,15 @@ Status get_failure(WireReader& reader, int size);
 inline uint64_t zigzag(uint64_t difference) { return (difference << 1) ^ (difference >> 63 != 0 ? UINT64_MAX : 0); }
 inline uint64_t unzigzag(uint64_t value) { return (value >> 1) ^ ((value & 1) != 0 ? UINT64_MAX : 0); }
 
-/// Frames on their way out of a machine, each within the limits. Owned by the machine.
+/// Frames on their way out of a machine, each at most kMaxFrameBytes with kMaxRequests operations. Owned by the
+/// machine.
 class FrameQueue {
  public:
   explicit FrameQueue(uint64_t epoch) : epoch_(epoch) {}
-  /// The writer of a frame that has room for so much more.
+  /// Returns the writer of a frame that has room for one record of `bytes` with `requests` operations. Valid until the
+  /// next call.
   WireWriter& reserve(size_t bytes, size_t requests);
-  /// The oldest frame, empty when there is none.
+  /// Returns the oldest frame; empty if there is none.
   std::vector<std::byte> take();
   bool empty() const { return full_.empty() && current_.empty(); }
 
@@ -124,10 +126,10 @@ class ProposalWriter {
   explicit ProposalWriter(uint64_t epoch) : frames_(epoch) {}
   /// The next occurrence of `id` with its home metadata.
   void cached(uint64_t id);
-  /// With metadata number `number`, or with `metadata` in full when that is kNoMetadata.
+  /// The same with metadata number `number`, or with `metadata` in full if `number` is kNoMetadata.
   void cached(uint64_t id, uint32_t number, const Metadata& metadata);
   void full(SetId set, const std::string& name, const Metadata& metadata);
-  /// Begins another record; the caller writes the rest, at most so many bytes.
+  /// Begins another record; the caller writes the rest, at most `bytes`.
   WireWriter& record(SetId set, ProposalKind kind, size_t bytes = kMaxRecordBytes);
   std::vector<std::byte> take();
   bool empty() const { return run_count_ == 0 && frames_.empty(); }

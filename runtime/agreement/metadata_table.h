@@ -14,14 +14,15 @@ struct MetadataHash {
   size_t operator()(const Metadata& metadata) const;
 };
 
-/// Metadata by number: rank 0 adds what a set agreed on and tells all members, who add it in the same order. Entries
-/// stay for the epoch, so a number in flight never dangles. Owned by one machine of agreement.
+/// Metadata by number. Rank 0 adds what a set agreed on and tells all members, which add it in the same order. Entries
+/// stay for the epoch, so a number in flight always has its entry. Owned by one machine of agreement.
 class MetadataTable {
  public:
   /// Holds at most `capacity` entries; what comes later has no number and travels in full each time.
   explicit MetadataTable(size_t capacity) : capacity_(capacity) {}
+  /// Returns kNoMetadata if it has no number.
   uint32_t find(const Metadata& metadata) const;
-  /// The number of an entry that `find` does not know; kNoMetadata when full.
+  /// Adds metadata that `find` does not know. Returns its number, or kNoMetadata if the table is full.
   uint32_t add(const Metadata& metadata);
   const Metadata& at(uint32_t number) const { return *entries_[number]; }
   size_t size() const { return entries_.size(); }

@@ -1,3 +1,10 @@
+// The sentence of a mismatch. It has to answer "which rank is wrong?" at first reading, so it prints only the fields
+// that differ, groups the ranks by what they sent, and writes the ranks as ranges:
+//
+//   allreduce "w1": shape differs: ranks 0-2 (host a) sent [12], rank 3 (host b) sent [10]
+//
+// A field is a row of `kFields`: a name and a function that prints it. Values are compared as printed, so what looks
+// equal to the reader is never reported as different.
 #include "runtime/agreement/mismatch.h"
 
 #include <cstdio>
@@ -8,6 +15,7 @@
 namespace rueda::core {
 namespace {
 
+/// 17 digits tell any two doubles apart, so two scales that differ never print alike.
 std::string print_number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.17g", value);
@@ -18,6 +26,7 @@ std::string print_shape(const Metadata& metadata) {
   std::string text = "[";
   const std::span<const int64_t> dimensions = metadata.dimensions();
   for (size_t i = 0; i < dimensions.size(); ++i) {
+    // Ranks may bring different numbers of rows to an exchange, so dimension 0 is not compared.
     const bool free = i == 0 && exchanges(metadata.kind);
     text += (i == 0 ? "" : ", ") + (free ? "*" : std::to_string(dimensions[i]));
   }
@@ -35,6 +44,7 @@ std::string print_element_bytes(const Metadata& metadata) {
   return metadata.dtype == Dtype::kOpaque ? std::to_string(metadata.element_bytes()) : "those of its dtype";
 }
 
+/// Groups are known by a hash, so their names cannot be listed; unequal hashes still show that names or order differ.
 std::string print_group(const Metadata& metadata) {
   if (metadata.group_size == 0) return "no group";
   char text[64];
@@ -69,11 +79,12 @@ constexpr Field kFields[] = {
     {"group", print_group},
 };
 
-/// Of thousands of ranks only the first, so that what the others sent has its place in the sentence too.
+/// Of thousands of ranks only the first are listed, so that the sentence has room for what the others sent.
 constexpr size_t kMostRangeBytes = 400;
 
-/// "ranks 0-2 (host a) sent [12], rank 3 (host b) sent [10]", or nothing when all sent the same.
+/// "ranks 0-2 (host a) sent [12], rank 3 (host b) sent [10]", or empty if all sent the same.
 std::string who_sent_what(const Field& field, std::span<const Sent> sent, std::span<const std::string> hosts) {
+  // In order of first appearance, so that the lowest rank's value comes first in the sentence.
   std::vector<std::pair<std::string, std::vector<int>>> values;
   for (const Sent& each : sent) {
     const std::string value = field.print(*each.metadata);
@@ -98,6 +109,7 @@ std::string mismatch_sentence(const std::string& what, std::span<const Sent> sen
     const std::string who = who_sent_what(field, sent, hosts);
     if (!who.empty()) fields += (fields.empty() ? "" : "; ") + std::string(field.name) + " differs: " + who;
   }
+  // If even the kinds differ, no kind can stand at the head of the sentence.
   bool one_kind = true;
   for (const Sent& each : sent) one_kind = one_kind && each.metadata->kind == sent.front().metadata->kind;
   const std::string kind = one_kind ? name_of(sent.front().metadata->kind) : "tensor";

@@ -14,10 +14,11 @@ struct Sent {
   const Metadata* metadata;
 };
 
-/// The sentence of a mismatch: for each field that differs, who sent what:
-/// `allreduce "w1": shape differs: ranks 0-2 (host a) sent [12], rank 3 (host b) sent [10]`. `sent` ascending by rank,
-/// not empty. `what` names the tensor: `"w1"` or `#4`, and its
-/// set. At most kMaxSentenceBytes.
+/// Returns the sentence of a mismatch, at most kMaxSentenceBytes: for each field that differs, which ranks sent what.
+///
+///   allreduce "w1": shape differs: ranks 0-2 (host a) sent [12], rank 3 (host b) sent [10]
+///
+/// `what` names the tensor and its set: `"w1"` or `#4`. `sent` is ascending by rank and not empty.
 std::string mismatch_sentence(const std::string& what, std::span<const Sent> sent, std::span<const std::string> hosts);
 
 }  // namespace rueda::core

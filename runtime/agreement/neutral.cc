@@ -1,3 +1,10 @@
+// What a joined rank contributes: for each reduction and type the input that leaves the others' result as it is, bit by
+// bit. Two steps: `neutral_of` names the value in the abstract, considering how the operation scales its inputs, and
+// `fill_neutral` writes it in the tensor's type. Zeros for everything, the usual answer, are wrong for minimum, maximum
+// and product, and turn a sum of -0 into +0. The reasons are in docs/decisions/0013-joining.md.
+//
+//   sum, average   -0             min   the largest value, +infinity for floats      band        all ones
+//   product         1             max   the smallest value, -infinity for floats     bor, bxor   0
 #include "runtime/agreement/neutral.h"
 
 #include <cstring>
@@ -12,17 +19,19 @@ constexpr uint16_t kHalfSign = 0x8000;
 
 enum class Neutral { kZero, kMinusZero, kOne, kLowest, kHighest, kAllOnes };
 
-/// A minimum's neutral input is the largest, but a negative scale turns the order round, and a scale of 0 would make an
-/// infinity a NaN.
+/// The neutral input of a minimum is the largest value. A negative scale turns the order round. With a scale of 0 every
+/// scaled input is 0, and 0 times infinity would be a NaN.
 Neutral extreme(const Metadata& metadata) {
   if (metadata.prescale == 0) return Neutral::kZero;
   const bool highest = (metadata.op == ReduceOp::kMin) == (metadata.prescale > 0);
   return highest ? Neutral::kHighest : Neutral::kLowest;
 }
 
+/// Names the neutral value of the reduction. Reductions without one were refused by `why_no_neutral`.
 Neutral neutral_of(const Metadata& metadata) {
   switch (metadata.op) {
     case ReduceOp::kAverage:
+    // -0 plus x is x for every x, -0 included. A negative scale makes it from +0.
     case ReduceOp::kSum: return metadata.prescale < 0 ? Neutral::kZero : Neutral::kMinusZero;
     case ReduceOp::kMin:
     case ReduceOp::kMax: return extreme(metadata);
@@ -53,6 +62,7 @@ void fill_float(Neutral value, std::span<std::byte> elements) {
   }
 }
 
+/// Half types have no arithmetic in C++: their values are written as bits.
 void fill_half(Neutral value, uint16_t one, uint16_t infinity, std::span<std::byte> elements) {
   switch (value) {
     case Neutral::kMinusZero: return repeat(kHalfSign, elements);
@@ -74,7 +84,7 @@ void fill_integer(Neutral value, std::span<std::byte> elements) {
   }
 }
 
-/// Only sums and products.
+/// Sums and products only; complex numbers have no order. A product's 1 has the imaginary part 0.
 template <typename Part>
 void fill_complex(Neutral value, std::span<std::byte> elements) {
   fill_float<Part>(value, elements);
@@ -84,6 +94,7 @@ void fill_complex(Neutral value, std::span<std::byte> elements) {
   }
 }
 
+/// Bools are bytes of 0 and 1, so "all ones" is 1 and the largest value is 1.
 void fill_bool(Neutral value, std::span<std::byte> elements) {
   const bool set = value == Neutral::kOne || value == Neutral::kHighest || value == Neutral::kAllOnes;
   repeat(static_cast<uint8_t>(set ? 1 : 0), elements);
@@ -93,9 +104,11 @@ void fill_bool(Neutral value, std::span<std::byte> elements) {
 
 std::string why_no_neutral(const Metadata& metadata) {
   if (metadata.kind == OpKind::kBarrier) return {};
+  // A broadcast or an exchange moves each member's own data; nothing can stand for it.
   if (!reduces(metadata.kind)) return std::string(name_of(metadata.kind)) + " needs every member";
   if (metadata.device >= 0) return "in device memory there is no contribution that changes nothing";
   if (metadata.op == ReduceOp::kAdasum) return "adasum weighs each tensor of every member";
+  // The scale multiplies each rank's input: no value times the scale is 1 in every type.
   if (metadata.op == ReduceOp::kProduct && metadata.prescale != 1.0) {
     return "a prescaled product has no contribution that changes nothing";
   }

@@ -1,3 +1,13 @@
+// What a rank proposes. Requests go in, a frame for rank 0 comes out:
+//
+//   submit ─refusal─▶ hold_receive ─▶ enter ─set made─▶ propose ─▶ encode ─▶ take_frame
+//             │            │            └ not yet: wait in the set, `start` proposes them
+//             │            └ a receive from any rank waits for its sender (participant_receives.cc)
+//             └ back at once, as an ErrorEvent
+//
+// A request is refused here only for what this rank alone can know. Everything that concerns other ranks is rank 0's to
+// judge, so that all ranks hear the same sentence. Every ticket comes back in exactly one event: `pending`, `waiting`,
+// `join_ticket` and `receives` hold the tickets that have none yet.
 #include <utility>
 
 #include "runtime/agreement/participant_state.h"
@@ -18,6 +28,7 @@ Participant::State::Set::Set(SetId own_number, std::vector<int> members, const A
   }
 }
 
+/// The sets of the start are made already: their numbers are their ids on every rank.
 Participant::State::State(const AgreementConfig& given)
     : config(given), left(static_cast<size_t>(given.size)), proposals(given.epoch) {
   for (const SetMembers& members : config.sets) {
@@ -32,11 +43,13 @@ Participant::State::Set* Participant::State::find_set(SetId id) {
   return found == made.end() ? nullptr : found->second;
 }
 
+/// By this rank's own number, as calls of the application give it. A removed set is gone for them.
 Participant::State::Set* Participant::State::find_number(SetId number) {
   const auto found = sets.find(number);
   return found == sets.end() || found->second.gone ? nullptr : &found->second;
 }
 
+/// Unnamed operations have one key for each kind: they match in the order of their calls.
 Participant::State::Key& Participant::State::find_or_add(Set& set, std::string_view name, OpKind kind) {
   if (name.empty()) return set.unnamed[static_cast<size_t>(kind)];
   const auto found = set.named.find(name);
@@ -48,6 +61,7 @@ Participant::State::Key& Participant::State::find_or_add(Set& set, std::string_v
 }
 
 Participant::State::Key& Participant::State::key_of(Set& set, const Request& request) {
+  // A name with a number is looked up once; later steps hash no string.
   if (request.number == 0) return find_or_add(set, request.name, request.metadata.kind);
   if (request.number >= set.numbered.size()) set.numbered.resize(size_t{request.number} + 1);
   Key*& known = set.numbered[request.number];
@@ -60,6 +74,8 @@ Participant::State::Key& Participant::State::key_of(Set& set, const Request& req
 
 std::string Participant::State::rank_name(int rank) const { return rank_ranges({&rank, 1}, config.hosts); }
 
+/// The sentence of an operation that fails because its set is over. It says what ended the set, what needed the set,
+/// and, if steps seem to be uneven, what to do about that.
 Status Participant::State::needs(const Set& set, const std::string& name, OpKind kind) const {
   std::string why = set.over.sentence() + "; " + name_of(kind);
   if (!name.empty()) {
@@ -77,6 +93,7 @@ Status Participant::State::needs(const Set& set, const std::string& name, OpKind
   return {set.over.code(), why, who};
 }
 
+/// Whether the key has had a verdict. Then a rank that left has run fewer steps, and a join is what the user wants.
 bool Participant::State::ran_before(const Set& set, const std::string& name, OpKind kind) {
   if (kind == OpKind::kJoin) return false;
   if (name.empty()) return set.unnamed[static_cast<size_t>(kind)].floor > 0;
@@ -84,6 +101,8 @@ bool Participant::State::ran_before(const Set& set, const std::string& name, OpK
   return known != set.named.end() && known->second.floor > 0;
 }
 
+/// A malformed request must not reach the wire: there it would end the epoch as a broken frame. So everything that rank
+/// 0 would take for a broken protocol is checked here first.
 Status Participant::State::refusal(std::span<const Request> requests) {
   if (!over.ok()) return over;
   const Request& first = requests.front();
@@ -110,14 +129,19 @@ Status Participant::State::refusal(std::span<const Request> requests) {
   return {};
 }
 
+/// Chooses the shortest form: by id alone if the metadata is the id's home, by id and number, by id and metadata in
+/// full, or by name as long as rank 0 has given no id.
 void Participant::State::encode(Key& key, const Request& request) {
   ++(key.id == 0 ? counts.in_full : counts.by_id);
   if (key.id == 0) return proposals.full(key.set->id, request.name, request.metadata);
+  // Compared by content: the caller's metadata carries no number.
   const MetadataTable& table = key.set->metadata;
   if (key.home != kNoMetadata && table.at(key.home) == request.metadata) return proposals.cached(key.id);
   proposals.cached(key.id, table.find(request.metadata), request.metadata);
 }
 
+/// Proposes one request to a set that is made, or fails it if the set is over. Where this rank was owed an error for
+/// the occurrence, the request gets that at once.
 void Participant::State::propose(Set& set, const Request& request) {
   if (!set.over.ok()) {
     set.joined = false;
@@ -127,6 +151,7 @@ void Participant::State::propose(Set& set, const Request& request) {
   if (request.metadata.kind == OpKind::kJoin) return join(set, request.ticket);
   Key& key = key_of(set, request);
   encode(key, request);
+  // The proposal is sent even if the verdict is known to be an error: rank 0 counts it, and settles the failure.
   const uint64_t occurrence = key.count++;
   const auto owed = std::find_if(key.owed.begin(), key.owed.end(),
                                  [occurrence](const Owed& error) { return error.occurrence == occurrence; });
@@ -139,6 +164,8 @@ void Participant::State::propose(Set& set, const Request& request) {
   key.owed.erase(owed);
 }
 
+/// Counts an error of the failure as delivered. If this rank delivers it to a member of a group of its own, the rest of
+/// the failure is levelled once the whole group is proposed: `propose_all` goes on then.
 void Participant::State::pay(Set& set, const Owed& owed, bool grouped) {
   const auto failure = set.failures.find(owed.failure);
   if (failure == set.failures.end()) return;
@@ -158,7 +185,9 @@ void Participant::State::propose_all(Set& set, std::span<const Request> requests
   }
 }
 
-/// Proposes, for nobody, what of the failure this rank would have to propose next. What it owes more of stays owed.
+/// Proposes, without a ticket, each key of the failure that this rank would have to propose next. A key that is more
+/// than one proposal behind keeps its error until then. Rank 0 ignores what is proposed to a failed occurrence, so the
+/// metadata may be empty.
 void Participant::State::level(std::span<const uint64_t> ids, uint64_t failure) {
   for (const uint64_t id : ids) {
     Key* key = by_id.find(id);
@@ -177,7 +206,8 @@ void Participant::State::level(std::span<const uint64_t> ids, uint64_t failure) 
   }
 }
 
-/// Errors that wait for this rank to propose them have nobody to go to: when the join ends, its counters pass them.
+/// Errors that this rank is still owed are dropped: it proposes nothing until the join ends, and then its counters are
+/// past them.
 void Participant::State::join(Set& set, uint64_t ticket) {
   set.join_ticket = ticket;
   for_each_key(set, [](Key& key) { key.owed.clear(); });
@@ -198,12 +228,14 @@ void Participant::submit(std::span<const Request> requests) {
   }
   if (state_->hold_receive(requests.front())) return;
   State::Set& set = *state_->find_number(requests.front().set);
+  // Now and not with the proposal: a set that is still to be made refuses later requests as well.
   if (requests.front().metadata.kind == OpKind::kJoin) set.joined = true;
   state_->enter(set, requests);
 }
 
 void Participant::State::enter(Set& set, std::span<const Request> requests) {
   if (set.id != kNoSetId || !set.over.ok()) return propose_all(set, requests);
+  // One entry for each thing that can be abandoned: a group as a whole, others one by one.
   if (requests.front().group != 0) {
     set.waiting.push_back({{requests.begin(), requests.end()}, {}});
   } else {
@@ -211,6 +243,7 @@ void Participant::State::enter(Set& set, std::span<const Request> requests) {
   }
 }
 
+/// Names the operation by id, or by its key as long as rank 0 has given no id that this rank knows of.
 void Participant::State::ask_abandon(const Key& key, const Operation& operation, const std::string& sentence) {
   WireWriter& writer =
       proposals.record(key.set->id, key.id != 0 ? ProposalKind::kAbandonId : ProposalKind::kAbandonKey);
@@ -220,10 +253,13 @@ void Participant::State::ask_abandon(const Key& key, const Operation& operation,
     writer.u8(static_cast<uint8_t>(key.kind));
     writer.text(key.name);
   }
+  // The distance to the latest proposal means the same on both ends, whatever settles while the record travels.
   writer.varint(key.count - 1 - operation.occurrence);
   writer.text(bounded_sentence(sentence));
 }
 
+/// Operations that rank 0 does not know yet are settled here. All others need a verdict, because other ranks may have
+/// proposed them: the batch, or an error for all, whichever rank 0 decides first.
 void Participant::abandon(uint64_t ticket, const std::string& sentence) {
   if (state_->abandon_receive(ticket, sentence) || state_->abandon_waiting(ticket, sentence)) return;
   for (auto& [number, set] : state_->sets) {
@@ -235,15 +271,18 @@ void Participant::abandon(uint64_t ticket, const std::string& sentence) {
   }
 }
 
+/// Everything submitted so far stays in agreement and ends with its own verdict; only later requests fail.
 void Participant::goodbye() {
   if (state_->leaving) return;
   state_->leaving = true;
-  state_->proposals.record(kGlobalSet, ProposalKind::kGoodbye);  // also behind rank 0's, which may still listen
+  state_->proposals.record(kGlobalSet, ProposalKind::kGoodbye);  // also after rank 0's goodbye: it may still listen
   if (!state_->over.ok()) return;
   state_->over =
       Status(Code::kShutDown, state_->rank_name(state_->config.rank) + " has shut down", state_->config.rank);
 }
 
+/// No verdict will come any more, so every ticket that waits comes back now. Tickets are sorted, so that the event does
+/// not depend on the order of hash tables.
 void Participant::end(const Status& why) {
   ErrorEvent ended{{}, why};
   for (auto& [number, set] : state_->sets) {
@@ -263,6 +302,8 @@ void Participant::end(const Status& why) {
   state_->over = why;
 }
 
+/// Credits are sent as the number of batches since the last one, and only by the lowest member: one record for the set
+/// is enough, since all members run its batches in the same order.
 void Participant::started(SetId id, uint64_t number) {
   State::Set* set = state_->find_set(id);
   if (set == nullptr || set->gone || !set->lowest || number < set->started) return;
@@ -291,6 +332,7 @@ std::string Participant::of_set(SetId number) const {
 
 std::vector<Event> Participant::take_events() { return std::exchange(state_->events, {}); }
 
+/// In the order of tickets, with the same "kind #occurrence" for unnamed operations as in rank 0's sentences.
 std::vector<std::string> Participant::pending_names(size_t at_most) const {
   std::vector<std::pair<uint64_t, std::string>> found;
   for (auto& [number, set] : state_->sets) {

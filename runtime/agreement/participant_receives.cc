@@ -1,9 +1,11 @@
-// What is received from any rank. Which one is rank 0's to say: a receive is proposed once its sender is known.
+// Receives from any rank. Only rank 0 knows which rank has sent, so such a receive is proposed once rank 0 has named
+// its sender. See docs/decisions/0024-any-source.md.
 //
 //   receive from any ──probe──▶ rank 0 ──probed: sender──▶ proposal in the set of the two
 //
-// Receives of one name that one message could be for keep their order. What is behind one from any rank waits until
-// that is proposed; and a probe waits for receives whose set is still to be made, since rank 0 counts what it knows.
+// Receives of one name keep their order if one message could be for either. So a receive from a certain rank waits
+// behind one from any rank until that one is proposed. A probe in turn waits for receives whose set is still to be
+// made: rank 0 counts only what it knows, and would promise their message to the probe.
 #include <algorithm>
 #include <utility>
 
@@ -17,7 +19,8 @@ bool from_any(const Request& request) { return request.metadata.root < 0; }
 
 }  // namespace
 
-/// Keeps a receive that is from any rank, or behind one that may take its message. False: it is to be proposed now.
+/// Keeps a receive that is from any rank, or behind one that may take its message. Returns false if the request is to
+/// be proposed now.
 bool Participant::State::hold_receive(const Request& request) {
   const bool single = request.metadata.kind == OpKind::kSend && request.group == 0;
   if (!single || request.metadata.root == config.rank) return false;
@@ -31,14 +34,14 @@ bool Participant::State::hold_receive(const Request& request) {
   return true;
 }
 
-/// Whether a message of the sender's may be for one of them.
+/// Returns whether a message from `sender` may be for one of the waiting receives.
 bool Participant::State::concerns(const Receives& own, int sender) const {
   return std::any_of(own.waiting.begin(), own.waiting.end(), [&](const Request& request) {
     return from_any(request) ? sets.at(request.set).contains(sender) : request.metadata.root == sender;
   });
 }
 
-/// Whether a receive of this name is known here alone, as its set is not made yet.
+/// Returns whether this rank has a receive of the name that rank 0 does not know of, because its set is not made yet.
 bool Participant::State::is_unproposed(const std::string& name) const {
   const auto is_one = [&name](const Request& request) {
     return request.metadata.kind == OpKind::kSend && request.name == name;
@@ -50,7 +53,9 @@ bool Participant::State::is_unproposed(const std::string& name) const {
   });
 }
 
-/// Proposes what stands at the front, up to the next one from any rank, and asks for a sender of that.
+/// Proposes what stands at the front, up to the next one from any rank, and asks for a sender of that one. Sets
+/// `freed`, so that the next frame rings: no later submission of the application need follow that carries these
+/// proposals.
 void Participant::State::advance(const std::string& name) {
   Receives& own = receives.at(name);
   while (!own.waiting.empty()) {
@@ -70,6 +75,7 @@ void Participant::State::advance(const std::string& name) {
   receives.erase(name);
 }
 
+/// Asks rank 0 for a sender, among all members of the set that the application named.
 void Participant::State::probe(Receives& own, const Request& receive) {
   own.probe = next_probe++;
   std::vector<int> ranks = find_number(receive.set)->ranks;
@@ -86,7 +92,7 @@ void Participant::State::drop_probe(Receives& own) {
   if (own.probe != 0) proposals.record(kGlobalSet, ProposalKind::kDropProbe).varint(std::exchange(own.probe, 0));
 }
 
-/// Ok while some other member of the set is there to send.
+/// Ok while some other member of the set has not shut down.
 Status Participant::State::why_from_nobody(const Request& receive) const {
   const Set& set = sets.at(receive.set);
   const auto is_there = [this](int rank) { return rank != config.rank && left[static_cast<size_t>(rank)] == 0; };
@@ -95,7 +101,8 @@ Status Participant::State::why_from_nobody(const Request& receive) const {
                                ", and a receive from any of them needs one"};
 }
 
-/// A receive that was given up meanwhile is not asked for again: what was sent is for the next one.
+/// The answer to a probe. If the receive was given up meanwhile, nothing is done: the message stays for the next
+/// receive.
 bool Participant::State::take_probed(WireReader& reader) {
   const uint64_t number = reader.varint();
   const auto sender = static_cast<int>(reader.varint(static_cast<uint64_t>(config.size - 1)));
@@ -103,6 +110,7 @@ bool Participant::State::take_probed(WireReader& reader) {
   const auto asking = std::find_if(receives.begin(), receives.end(),
                                    [number](const auto& each) { return each.second.probe == number; });
   if (asking == receives.end()) return true;
+  // The pair is made: the sender has proposed in it, and its kSet came before this verdict.
   Set* pair = find_number(pair_number(config.rank, sender, config.rank));
   if (pair == nullptr) return false;
   Receives& own = asking->second;
@@ -118,7 +126,7 @@ bool Participant::State::take_probed(WireReader& reader) {
   return true;
 }
 
-/// Nobody else knows of a receive that is not proposed: it fails here alone.
+/// No other rank knows of a receive that is not proposed, so it fails here alone and needs no verdict.
 bool Participant::State::abandon_receive(uint64_t ticket, const std::string& sentence) {
   for (auto& [name, own] : receives) {
     const auto found = std::find_if(own.waiting.begin(), own.waiting.end(),
@@ -136,7 +144,7 @@ bool Participant::State::abandon_receive(uint64_t ticket, const std::string& sen
   return false;
 }
 
-/// Somebody has left: receives that nobody is there to send to fail.
+/// Called when a rank has left. Receives from that rank fail now; those from any rank fail if it was the last one.
 void Participant::State::review_receives() {
   for (auto& [name, own] : receives) {
     std::erase_if(own.waiting, [this](const Request& request) {
@@ -149,14 +157,15 @@ void Participant::State::review_receives() {
   advance_all();
 }
 
-/// A set was made, or nobody is left there: what is at the front may have waited for that.
+/// Called when a set was made or a rank has left: the receive at the front of any name may have waited for that. Copies
+/// the names first, because `advance` erases.
 void Participant::State::advance_all() {
   std::vector<std::string> names;
   for (const auto& [name, own] : receives) names.push_back(name);
   for (const std::string& name : names) advance(name);
 }
 
-/// What of them has not been proposed, in order of submission within a name; none is left.
+/// Takes all receives that have not been proposed, in order of submission within a name.
 std::vector<Request> Participant::State::take_receives() {
   std::vector<Request> all;
   for (auto& [name, own] : std::exchange(receives, {})) all.insert(all.end(), own.waiting.begin(), own.waiting.end());

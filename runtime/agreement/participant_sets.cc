@@ -1,3 +1,12 @@
+// Process sets as a rank sees them. The rank numbers its sets itself, so requests may follow `add_set` at once; rank
+// 0's id comes with the kSet verdict, and what waited is proposed then.
+//
+//   add_set ─▶ asked ─kSet─▶ made ─▶ start: what waited ─▶ in use ─kEndSet, goodbye─▶ over ─kForgetSet─▶ erased
+//                └─ kNoSet, give_up ─▶ over
+//
+// A set that is over fails everything with one sentence (`needs`), now and later. `remove_set` marks it as gone, and it
+// is kept until rank 0 says that all members have removed it, because verdicts that name its id may still be on their
+// way.
 #include <utility>
 
 #include "runtime/agreement/participant_state.h"
@@ -11,15 +20,16 @@ Participant::State::Set& Participant::State::add_set(SetId number, const std::ve
 
 void Participant::add_set(SetId number, const std::vector<int>& ranks, const std::string& name) {
   if (!state_->over.ok()) return;
-  if (number >= kFirstPairSet && state_->sets.count(number) != 0) return;  // the other one has asked for it
+  if (number >= kFirstPairSet && state_->sets.count(number) != 0) return;  // the other rank of the pair has asked first
   State::Set& set = state_->add_set(number, ranks);
   set.name = name;
+  // A set with a rank that has left is over before it is asked for: rank 0 would never make it.
   for (const int rank : ranks) {
     if (state_->left[static_cast<size_t>(rank)] == 0) continue;
     set.over = Status(Code::kShutDown, state_->rank_name(rank) + " has shut down", rank);
     return;
   }
-  // A list without a name says nothing to those who are not in it.
+  // A list without a name concerns its members only: there is no name that two lists could share.
   if (!set.member && name.empty()) return;
   set.asking = state_->asked[{name, ranks}]++;
   WireWriter record;
@@ -28,6 +38,8 @@ void Participant::add_set(SetId number, const std::vector<int>& ranks, const std
   state_->proposals.record(kGlobalSet, ProposalKind::kMakeSet, record.size() + kMaxRecordBytes).raw(record.view());
 }
 
+/// Three cases: a set that is made is removed at rank 0; one that will never be made here is erased; one that is still
+/// in the making is given up, and erased with rank 0's refusal.
 void Participant::remove_set(SetId number) {
   State::Set* set = state_->find_number(number);
   if (set == nullptr) return;
@@ -42,7 +54,7 @@ void Participant::remove_set(SetId number) {
   }
 }
 
-/// Rank 0 is asked to refuse what it has not made yet.
+/// Asks rank 0 to refuse the set if it has not made it yet. The members that wait for this rank then hear why.
 void Participant::State::give_up(const Set& set, const Status& why) {
   WireWriter record;
   record.text(set.name);
@@ -60,7 +72,7 @@ Participant::State::Asking Participant::State::get_asking(WireReader& reader) co
   return asking;
 }
 
-/// The set that an answer is about; null if there is none that waits for one.
+/// Returns the set that an answer is about, or null if none waits for it.
 Participant::State::Set* Participant::State::asked_for(const Asking& asking) {
   for (auto& [number, set] : sets) {
     const bool waits = set.id == kNoSetId && set.over.ok() && set.member;
@@ -69,7 +81,8 @@ Participant::State::Set* Participant::State::asked_for(const Asking& asking) {
   return nullptr;
 }
 
-/// That of two ranks is there for both when one has asked for it.
+/// Adds the set of a pair that the other rank has asked for. Returns null if the verdict is about no pair of this rank,
+/// or one that it has already.
 Participant::State::Set* Participant::State::add_pair(const Asking& asking) {
   const auto pair = pair_of(asking.name);
   if (!pair || (pair->first != config.rank && pair->second != config.rank)) return nullptr;
@@ -89,6 +102,7 @@ bool Participant::State::take_set(WireReader& reader) {
   if (set == nullptr) return false;
   set->id = id;
   made.emplace(id, set);
+  // Removed before it was made. The other members have it now, and must hear of the removal.
   if (set->gone) {
     proposals.record(id, ProposalKind::kRemoveSet);
     freed = true;
@@ -100,7 +114,8 @@ bool Participant::State::take_set(WireReader& reader) {
   return true;
 }
 
-/// What waited is proposed, and what of it was abandoned meanwhile is asked for its verdict.
+/// Proposes what has waited. What was abandoned meanwhile is proposed too, since other members may wait for it, and
+/// then abandoned at rank 0.
 void Participant::State::start(Set& set) {
   for (const Waiting& waiting : std::exchange(set.waiting, {})) {
     freed = true;
@@ -112,6 +127,7 @@ void Participant::State::start(Set& set) {
   }
 }
 
+/// The set as a whole is given up: its operations wait for the set, and the set for a member that did not ask.
 bool Participant::State::abandon_waiting(uint64_t ticket, const std::string& sentence) {
   for (auto& [number, set] : sets) {
     for (Waiting& waiting : set.waiting) {
@@ -126,6 +142,7 @@ bool Participant::State::abandon_waiting(uint64_t ticket, const std::string& sen
   return false;
 }
 
+/// The set will never be made. What waited for it fails with rank 0's sentence.
 bool Participant::State::take_no_set(WireReader& reader) {
   const Asking asking = get_asking(reader);
   const Status why = get_failure(reader, config.size);
@@ -144,6 +161,7 @@ bool Participant::State::take_end_set(WireReader& reader) {
   return true;
 }
 
+/// All members have removed the set, so rank 0 names its id no more.
 bool Participant::State::take_forget_set(WireReader& reader) {
   Set* set = find_set(static_cast<SetId>(reader.varint(UINT32_MAX)));
   if (!reader.ok() || set == nullptr || !set->gone) return false;
@@ -151,9 +169,12 @@ bool Participant::State::take_forget_set(WireReader& reader) {
   return true;
 }
 
+/// Fails everything that the set has in agreement on this rank; each member does so when it reads the verdict. Batches
+/// that came before it are on their way to the lanes and run.
 void Participant::State::end_set(Set& set, const Status& why) {
   if (!set.over.ok()) return;
   set.over = why;
+  // Collected and sorted by ticket, so that the order of failures does not depend on the order of a hash table.
   std::vector<std::pair<uint64_t, Status>> failed;
   for_each_key(set, [&](Key& key) {
     for (const Operation& operation : key.pending) {

@@ -31,13 +31,13 @@ struct NameHash {
 /// What a participant knows. Occurrences of a key are counted from 0 since its id was given, on every rank alike:
 ///
 ///   occurrence  0 .. floor-1     have a verdict
-///               floor ..         have none, but for those in `ahead`
-///               .. count-1       proposed by this rank; those without a verdict are in `pending`
+///               floor ..         have none, except those in `ahead`
+///               .. count-1       are proposed by this rank; those without a verdict are in `pending`
 ///               in `owed`        have an error verdict and wait for this rank to propose them
 ///
-/// What failed together because ranks do not agree who belongs to a group is named by none of them in full. A rank
-/// whose own group was part of it will not propose the rest, so it does that by itself (`level`): else it would stay
-/// behind by one for good.
+/// If ranks disagree on the members of a group, everything that any of them named fails together. A rank whose own
+/// group was part of that will not propose the rest, so the participant proposes it by itself (`level`). Without that
+/// the rank would stay one occurrence behind for good. Owned by the Participant; used by the holder of the baton.
 struct Participant::State {
   struct Operation {
     uint64_t ticket;
@@ -48,31 +48,31 @@ struct Participant::State {
   struct Owed {
     uint64_t occurrence;
     Status status;
-    uint64_t failure;  ///< the number of the failure that it is of
+    uint64_t failure;  ///< number of the failure that it belongs to
   };
   struct OwedFailure {
     std::vector<uint64_t> ids;  ///< of the keys
-    size_t left = 0;            ///< errors not yet paid
+    size_t left = 0;            ///< number of errors not yet given to an operation
   };
-  /// What failed together and was not proposed by this rank: ids of keys that owe it an error.
+  /// A failure, as far as this rank has not proposed it: ids of the keys that owe it an error.
   struct Failure {
     uint64_t number = 0;
     std::vector<uint64_t> missed;
     bool grouped = false;  ///< this rank has proposed some of it as a group
   };
-  /// Receives of one name that wait for one from any rank, which is the front one, in order.
+  /// Receives of one name, in order. The front one is from any rank; the others wait for it.
   struct Receives {
     std::deque<Request> waiting;
-    uint64_t probe = 0;  ///< by which rank 0 was asked for the sender of the front one
+    uint64_t probe = 0;  ///< number of the probe for the sender of the front one; 0: none sent
   };
   struct Set;
   struct Key {
     Set* set = nullptr;
     std::string name;                  ///< empty: unnamed
     OpKind kind = OpKind::kAllreduce;  ///< of an unnamed key
-    uint32_t number = 0;               ///< by which its requests find it; 0: by name
+    uint32_t number = 0;               ///< number that its requests carry; 0: they carry the name only
     uint64_t id = 0;                   ///< 0: none yet
-    uint32_t home = kNoMetadata;       ///< the metadata that a proposal by id means when it says nothing
+    uint32_t home = kNoMetadata;       ///< the metadata that a proposal by id alone means
     uint64_t count = 0;
     uint64_t floor = 0;
     std::vector<uint64_t> ahead;
@@ -82,27 +82,27 @@ struct Participant::State {
   /// An operation, or a whole group, that waits for its set to be made.
   struct Waiting {
     std::vector<Request> requests;
-    std::string abandoned;  ///< the sentence, if it was
+    std::string abandoned;  ///< the sentence; empty if it was not abandoned
   };
   struct Set {
     Set(SetId own_number, std::vector<int> members, const AgreementConfig& config);
-    const SetId number;            ///< what this rank calls it
-    SetId id = kNoSetId;           ///< what rank 0 calls it, once it is made
-    std::string name;              ///< under which it was asked for
-    uint64_t asking = 0;           ///< how many of this name and these ranks were asked for before
+    const SetId number;            ///< given by this rank
+    SetId id = kNoSetId;           ///< given by rank 0 when it is made
+    std::string name;              ///< that it was asked for by
+    uint64_t asking = 0;           ///< number of sets with this name and these ranks that were asked for before
     const std::vector<int> ranks;  ///< in any order
     const bool member;             ///< whether this rank is one
-    const bool lowest;             ///< the one that returns credits
+    const bool lowest;             ///< whether this rank is the member that returns credits
     MetadataTable metadata;
     std::unordered_map<std::string, Key, NameHash, std::equal_to<>> named;
     std::vector<Key*> numbered;  ///< keys in `named` by a request's number; null: not looked up yet
     std::array<Key, kOpKindCount> unnamed;
     std::vector<Waiting> waiting;              ///< until it is made
-    std::map<uint64_t, OwedFailure> failures;  ///< by number: those of several keys, of which errors are owed
-    uint64_t batches = 0;                      ///< numbers used
+    std::map<uint64_t, OwedFailure> failures;  ///< by number: failures of several keys with errors still owed
+    uint64_t batches = 0;                      ///< number of batches so far
     uint64_t started = 0;                      ///< batches reported as started
     uint64_t evictions = 0;                    ///< seen and not yet reported
-    Status over;                               ///< not ok: what needs it fails, because of this
+    Status over;                               ///< not ok: operations that need the set fail with this reason
     bool joined = false;                       ///< until all members have
     uint64_t join_ticket = kNoTicket;
     bool gone = false;  ///< removed by this rank, and kept until all members have
@@ -114,17 +114,17 @@ struct Participant::State {
   Set* find_set(SetId id);
   Set* find_number(SetId number);
   Key& find_or_add(Set& set, std::string_view name, OpKind kind);
-  /// The same for a request, whose number saves the look-up.
+  /// The same for a request: its number saves the look-up.
   Key& key_of(Set& set, const Request& request);
   std::string rank_name(int rank) const;
 
-  /// Empty if this span may be proposed, else why all of it fails.
+  /// Ok if this span may be proposed, else why all of it fails.
   Status refusal(std::span<const Request> requests);
-  /// Proposes what may be proposed, now or once its set is made.
+  /// Proposes the requests now, or once their set is made.
   void enter(Set& set, std::span<const Request> requests);
   void propose(Set& set, const Request& request);
   void encode(Key& key, const Request& request);
-  /// What is proposed together: one operation, or a group.
+  /// Proposes one operation, or a group.
   void propose_all(Set& set, std::span<const Request> requests);
   void pay(Set& set, const Owed& owed, bool grouped);
   void level(std::span<const uint64_t> ids, uint64_t failure);
@@ -146,14 +146,15 @@ struct Participant::State {
   bool take_operation(Set& set, const OperationRef& operation, uint64_t& ticket);
   bool take_evictions(WireReader& reader);
   bool take_goodbye(WireReader& reader);
-  /// Notes the verdict on an occurrence; its number since the id was given, or false if it has one already.
+  /// Notes that an occurrence has its verdict, and finds its number since the id was given. Returns false if it has one
+  /// already.
   static bool resolve(Key& key, uint64_t ahead, uint64_t& occurrence);
   static bool remove_pending(Key& key, uint64_t occurrence, Operation& removed);
   bool evict(Set& set, uint64_t id);
 
   // participant_sets.cc: sets made, refused, ended, forgotten.
   Set& add_set(SetId number, const std::vector<int>& ranks);
-  /// What an answer about a set says of it.
+  /// How an answer of rank 0 names the request for a set.
   struct Asking {
     std::string name;
     std::vector<int> ranks;
@@ -172,7 +173,7 @@ struct Participant::State {
   void end_set(Set& set, const Status& why);
   void erase(Set& set);
 
-  // participant_receives.cc: what is received from any rank, and what waits behind it.
+  // participant_receives.cc: receives from any rank, and receives that wait behind one.
   bool hold_receive(const Request& request);
   bool concerns(const Receives& own, int sender) const;
   bool is_unproposed(const std::string& name) const;
@@ -191,7 +192,7 @@ struct Participant::State {
   const AgreementConfig config;
   std::map<SetId, Set> sets;                                           ///< by number
   std::unordered_map<SetId, Set*> made;                                ///< by id
-  std::map<std::pair<std::string, std::vector<int>>, uint64_t> asked;  ///< how often, by name and ranks
+  std::map<std::pair<std::string, std::vector<int>>, uint64_t> asked;  ///< number of requests, by name and ranks
   std::map<std::string, Receives> receives;                            ///< by name
   uint64_t next_probe = 1;
   std::vector<char> left;  ///< by rank: it has said goodbye
@@ -199,11 +200,11 @@ struct Participant::State {
   ProposalWriter proposals;
   std::vector<Event> events;
   std::vector<OperationRef> operations;  ///< scratch of one verdict
-  Failure failing;                       ///< the latest, while more of it follows
-  std::vector<uint64_t> paid;            ///< failures of which the proposals at hand got their errors
+  Failure failing;                       ///< the one at hand, while more of it follows
+  std::vector<uint64_t> paid;            ///< failures that the proposals at hand got errors of
   Status over;                           ///< not ok: every request fails with this
   bool leaving = false;
-  bool freed = false;  ///< since the last frame, something was proposed that had waited, or asked of rank 0
+  bool freed = false;  ///< since the last frame, something that had waited was proposed, or rank 0 was asked
   ProposalCounts counts;
 };
 

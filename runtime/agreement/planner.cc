@@ -1,3 +1,13 @@
+// How what is agreed is cut into batches. Units (a tensor or a group) wait in buckets of equal `FuseKey`, in order of
+// readiness. The oldest unit of all buckets leads the next batch, and younger units of its bucket fill it up to the
+// threshold:
+//
+//   bucket f32 sum   1 2 . 4 5        cut: 1 2 4 5, past 3
+//   bucket i64 max   . . 3 . .        next cut: 3
+//
+// Passing units of other keys is what makes mixed dtypes fuse; leading with the oldest is what keeps any from starving.
+// A barrier orders what is around it, so it empties the buckets first, leaves alone, and what became ready after it
+// waits in `behind_`.
 #include "runtime/agreement/planner.h"
 
 #include <algorithm>
@@ -24,10 +34,12 @@ void Planner::push(const FuseKey& key, const PlannedTensor& tensor) {
   add(Unit{orders_++, key, tensor, tensor.bytes, nullptr});
 }
 
+/// A group is one unit: it leaves whole, at the position of its readiness.
 void Planner::push_group(std::span<const FuseKey> keys, std::span<const PlannedTensor> tensors) {
   ++waiting_;
   auto group = std::make_unique<Group>();
   group->tensors.assign(tensors.begin(), tensors.end());
+  // Equal keys are the usual case and are not stored a second time.
   const bool mixed = std::any_of(keys.begin(), keys.end(), [&](const FuseKey& key) { return key != keys.front(); });
   if (mixed) group->keys.assign(keys.begin(), keys.end());
   uint64_t bytes = 0;
@@ -46,6 +58,7 @@ void Planner::add(Unit unit) {
   }
 }
 
+/// A linear search: a job has a handful of keys. Empty buckets are used again, since their queues keep their memory.
 Planner::Bucket& Planner::bucket_for(const FuseKey& key) {
   Bucket* spare = nullptr;
   for (Bucket& bucket : buckets_) {
@@ -57,6 +70,7 @@ Planner::Bucket& Planner::bucket_for(const FuseKey& key) {
   return *spare;
 }
 
+/// The bucket with the oldest unit at its front, or null if all are empty.
 Planner::Bucket* Planner::oldest() {
   Bucket* found = nullptr;
   for (Bucket& bucket : buckets_) {
@@ -72,6 +86,8 @@ bool Planner::holds(const Unit& unit, uint64_t id, uint64_t occurrence) {
   return std::any_of(unit.group->tensors.begin(), unit.group->tensors.end(), is_it);
 }
 
+/// Takes out a unit that has failed. If that was the barrier, what waited behind it goes on. A group leaves as a whole
+/// with the first of its tensors, so the calls for its other tensors find nothing.
 void Planner::remove(uint64_t id, uint64_t occurrence) {
   const auto is_it = [&](const Unit& unit) { return holds(unit, id, occurrence); };
   size_t removed = behind_.remove_if(is_it);
@@ -83,20 +99,24 @@ void Planner::remove(uint64_t id, uint64_t occurrence) {
   release_behind();
 }
 
-/// What waited for a barrier goes on, up to the next one.
+/// Lets units behind the barrier go on, up to the next barrier.
 void Planner::release_behind() {
   while (!behind_.empty() && !barrier_) add(behind_.pop_front());
 }
 
+/// A group of several keys or above the threshold takes several batches: it is split, and fuses with nothing else.
 bool Planner::fits_one_batch(const Unit& unit) const {
   if (unit.group == nullptr) return true;
   return unit.group->keys.empty() && unit.key.kind != OpKind::kBarrier && unit.bytes <= threshold_ && threshold_ != 0 &&
          unit.group->tensors.size() <= kMaxRequests;
 }
 
+/// Cuts a group into batches of one key each, in the group's order, none above the threshold unless a single tensor is.
+/// All of them belong to one cut, so the arbiter can refuse them together.
 void Planner::split(const Unit& unit, Cut& cut) const {
   const Group& group = *unit.group;
   std::vector<bool> taken(group.tensors.size(), false);
+  // One round for each key of the group; a round takes all tensors of the key of the first one that is left.
   for (size_t first = 0; first < taken.size(); ++first) {
     if (taken[first]) continue;
     uint64_t bytes = 0;
@@ -105,6 +125,7 @@ void Planner::split(const Unit& unit, Cut& cut) const {
     for (size_t i = first; i < taken.size(); ++i) {
       if (taken[i] || key_of(i) != key_of(first)) continue;
       const size_t count = cut.tensors.size() - begin;
+      // Without fusion, and for a barrier, each tensor is a batch.
       const bool alone = threshold_ == 0 || key_of(i).kind == OpKind::kBarrier || count >= kMaxRequests;
       if (count != 0 && (alone || bytes + group.tensors[i].bytes > threshold_)) {
         cut.ends.push_back(cut.tensors.size());
@@ -127,10 +148,12 @@ void Planner::take_barrier(Cut& cut) {
   release_behind();
 }
 
+/// Fills one batch from the bucket of the oldest unit, or splits that unit if it does not fit in one batch.
 void Planner::next(Cut& cut) {
   cut.tensors.clear();
   cut.ends.clear();
   Bucket* bucket = oldest();
+  // Barriers come only when the buckets are empty: everything ready before one leaves before it.
   if (bucket == nullptr) return take_barrier(cut);
   Fifo<Unit>& units = bucket->units;
   if (!fits_one_batch(units.front())) {
@@ -141,6 +164,7 @@ void Planner::next(Cut& cut) {
   uint64_t bytes = 0;
   while (!units.empty() && fits_one_batch(units.front())) {
     const Unit& unit = units.front();
+    // The first unit always fits, or a tensor above the threshold would never leave.
     const bool full =
         threshold_ == 0 || bytes + unit.bytes > threshold_ || cut.tensors.size() + size_of_unit(unit) > kMaxRequests;
     if (!cut.tensors.empty() && full) break;

@@ -13,7 +13,7 @@ namespace rueda::core {
 
 /// Tensors with equal keys may share a batch.
 struct FuseKey {
-  /// `absent`: how many members contribute nothing.
+  /// `absent` is the number of members that contribute nothing.
   explicit FuseKey(const Metadata& metadata, uint32_t absent = 0);
   OpKind kind;
   Dtype dtype;
@@ -28,42 +28,42 @@ struct FuseKey {
   bool operator==(const FuseKey&) const = default;
 };
 
-/// One agreed occurrence, as the planner moves it about.
+/// One agreed occurrence, as the planner knows it.
 struct PlannedTensor {
   uint64_t id = 0;
   uint64_t occurrence = 0;
   uint64_t bytes = 0;
 };
 
-/// What leaves together: one batch, or the consecutive batches of a group that does not fit in one. Batch i ends before
-/// `tensors[ends[i]]`.
+/// The result of one step of the planner: one batch, or the consecutive batches of a group that does not fit in one.
+/// Batch i ends before `tensors[ends[i]]`.
 struct Cut {
   std::vector<PlannedTensor> tensors;
   std::vector<size_t> ends;
 };
 
-/// What one process set has agreed on and not yet run, in the order of readiness, and how it is cut into batches: the
-/// oldest unit (a tensor or a group) and those behind it that may share its batch, up to the threshold. Units of other
-/// dtypes or ops in between are passed, barriers are not. Pure; owned by the arbiter.
+/// Holds what one process set has agreed on and not yet run, in the order of readiness, and cuts it into batches. A
+/// batch is the oldest unit (a tensor or a group) and the units behind it that may share its batch, up to the
+/// threshold. It passes units of other dtypes or ops, but no barrier. Pure; owned by the arbiter.
 ///
 ///   ready ─▶ buckets by FuseKey ─▶ cut oldest head's bucket       barrier: ends the buckets, leaves alone
 class Planner {
  public:
-  /// `threshold_bytes` 0: no fusion.
+  /// Without fusion if `threshold_bytes` is 0.
   explicit Planner(uint64_t threshold_bytes) : threshold_(threshold_bytes) {}
   void push(const FuseKey& key, const PlannedTensor& tensor);
-  /// A group, whole, in its order.
+  /// Adds a group as one unit, in its order. `keys` and `tensors` have the same size.
   void push_group(std::span<const FuseKey> keys, std::span<const PlannedTensor> tensors);
   /// Takes out the unit with this occurrence, if it is here.
   void remove(uint64_t id, uint64_t occurrence);
   bool empty() const { return waiting_ == 0; }
-  /// The next cut, into `cut` whose memory is reused. There must be one.
+  /// Takes out the next cut. Reuses the memory of `cut`. Must not be called if `empty()`.
   void next(Cut& cut);
 
  private:
   struct Group {
     std::vector<PlannedTensor> tensors;
-    std::vector<FuseKey> keys;  ///< empty when all are equal
+    std::vector<FuseKey> keys;  ///< empty if all are equal
   };
   struct Unit {
     uint64_t order = 0;

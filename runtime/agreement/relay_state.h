@@ -12,50 +12,50 @@
 
 namespace rueda::core {
 
-/// What a relay knows: of every key of a set, how often each rank below has proposed it, and how often that has gone
-/// up. Ranks are counted by their place among those below (`place`).
+/// What a relay knows: for every key of a set, how often each rank below has proposed it, and how many of these
+/// proposals have gone up. A rank's `position` is its index among the ranks below, in ascending order.
 ///
-///   level   the most that has gone up of any rank: whoever is behind it is not held but follows at once
-///   ready   ranks that have proposed more than the level: when all members below have, the next occurrence leaves as
-///           one
+///   level   the most proposals of any rank that have gone up; a rank behind the level is not held but follows at once
+///   ready   number of ranks that have proposed more than the level; when all members below have, the next occurrence
+///           leaves as one
 ///
-/// What is held of a key was proposed by the key's present id.
+/// All held proposals of a key were made by the key's present id.
 struct Relay::State {
   struct Set;
-  using KeyName = std::pair<std::string, uint8_t>;  ///< the name; where it is empty, the kind of operation
+  using KeyName = std::pair<std::string, uint8_t>;  ///< the name; if it is empty, the kind of operation
   struct Key {
     Set* set = nullptr;
     const KeyName* name = nullptr;
-    std::vector<uint64_t> proposed;  ///< by place
-    std::vector<uint64_t> sent;      ///< by place
+    std::vector<uint64_t> proposed;  ///< by position
+    std::vector<uint64_t> sent;      ///< by position
     uint64_t level = 0;
     size_t ready = 0;
     uint64_t id = 0;       ///< 0: none yet
-    bool grouped = false;  ///< its home metadata is a group's
+    bool grouped = false;  ///< its home metadata belongs to a group
   };
   struct Set {
-    std::vector<int> ranks;     ///< all members, ascending
-    std::vector<int> places;    ///< of its members below
-    std::vector<char> has;      ///< by place
-    std::vector<char> grouped;  ///< by metadata number: it belongs to a group, whose members must not be parted
+    std::vector<int> ranks;      ///< all members, ascending
+    std::vector<int> positions;  ///< its members below
+    std::vector<char> has;       ///< by position
+    std::vector<char> grouped;   ///< by metadata number: it belongs to a group, which must not be parted
     std::map<KeyName, Key> keys;
     std::deque<uint64_t> evicted;  ///< ids, oldest first, whose eviction not all members below have seen
     uint64_t forgotten = 0;        ///< evictions that all have seen
-    std::vector<uint64_t> seen;    ///< evictions, by place
-    bool joining = false;          ///< somebody has joined, and nobody waits for the others
+    std::vector<uint64_t> seen;    ///< evictions, by position
+    bool joining = false;          ///< a member has joined: occurrences are complete without it
     bool ended = false;            ///< nothing proposed to it has an effect
     int receiver = -1;             ///< of a pair
-    bool probed = false;           ///< of a pair: the receiver waits for whoever sends first
+    bool probed = false;           ///< of a pair: the receiver has received from any rank
     bool holds() const { return !joining && !ended && !probed; }
   };
   struct Child {
     RelayConfig::Child::Kind kind;
     std::vector<int> ranks;
-    std::vector<int> places;
+    std::vector<int> positions;
     uint64_t next_id = 0;  ///< of a rank's steps
     FrameQueue down;
   };
-  /// Something on its way up, in order: a proposal by id, or other records. No ranks: all members below.
+  /// A proposal by id, or other records, on its way up, in order. `ranks` is empty for all members below.
   struct Upward {
     std::vector<int> ranks;
     uint64_t id = 0;
@@ -74,15 +74,15 @@ struct Relay::State {
   void note_probe(const std::vector<int>& from);
   bool note_evictions_seen(const std::vector<int>& from, Set& set, uint64_t count);
   void append(const std::vector<int>& from, std::span<const std::byte> records);
-  void append_goodbye(int place);
+  void append_goodbye(int position);
 
-  // relay_hold.cc: what waits for others, and what does not.
+  // relay_hold.cc: proposals that wait for other ranks.
   bool propose(const std::vector<int>& from, uint64_t id);
-  void propose_held(Key& key, size_t place);
+  void propose_held(Key& key, size_t position);
   void merge_if_ready(Key& key);
   void count_direct(Key& key, const std::vector<int>& from);
   void catch_up(Key& key);
-  void send_held(Key& key, size_t place);
+  void send_held(Key& key, size_t position);
   void release_of(const std::vector<int>& from);
   void release_key(Key& key);
   void push_up(int rank, uint64_t id);
@@ -103,17 +103,17 @@ struct Relay::State {
   bool concerns(const Child& child, uint64_t audience) const;
 
   const RelayConfig config;
-  std::vector<int> below;     ///< all ranks, ascending
-  std::vector<int> place_of;  ///< by rank; -1: not below
+  std::vector<int> below;        ///< all ranks, ascending
+  std::vector<int> position_of;  ///< by rank; -1: not below
   std::vector<Child> children;
   std::map<SetId, Set> sets;
   IdMap<Key> by_id;
   std::vector<Upward> upward;
   bool unacknowledged = false;
   size_t held = 0;
-  std::vector<size_t> held_of;  ///< by place
-  std::vector<char> probing;    ///< by place: it has asked who sends to it
-  std::vector<char> left;       ///< by place: its goodbye has its place in the order
+  std::vector<size_t> held_of;  ///< by position
+  std::vector<char> probing;    ///< by position: it has received from any rank
+  std::vector<char> left;       ///< by position: its goodbye has come back from rank 0
   size_t left_count = 0;
   bool over = false;  ///< rank 0 has left
 };

@@ -1,3 +1,5 @@
+// What metadata derives from its fields, and the identity of a group. Ranks compare groups by a hash of the ordered
+// names and by size: a name list of thousands of tensors would be too long to send with each proposal.
 #include "runtime/agreement/request.h"
 
 #include <string_view>
@@ -11,6 +13,7 @@ int64_t Metadata::count() const {
 }
 
 std::span<const int64_t> Metadata::dimensions() const {
+  // The last dimension of an opaque tensor is the size of its element, which the caller does not see as a dimension.
   const size_t inner = dtype == Dtype::kOpaque && !shape.empty() ? 1 : 0;
   return {shape.data(), shape.size() - inner};
 }
@@ -19,6 +22,7 @@ size_t Metadata::element_bytes() const {
   return dtype == Dtype::kOpaque && !shape.empty() ? static_cast<size_t>(shape.back()) : size_of(dtype);
 }
 
+/// The order of names is part of the hash: ranks that submit a group in different orders would cut it differently.
 void describe_group(std::span<Request> requests) {
   uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a, 64 bits
   const auto mix = [&hash](std::string_view bytes) {

@@ -11,7 +11,7 @@ namespace rueda::core {
 using SetId = uint32_t;
 inline constexpr SetId kGlobalSet = 0;
 
-/// What an average divides by, where some members of the set have joined.
+/// What an average divides by if some members of the set have joined.
 enum class AverageOver : uint8_t { kMembers = 0, kContributors = 1 };
 
 /// What all ranks must agree on for one occurrence of a tensor; interned by rank 0 as a metadata id. Compared field by
@@ -22,20 +22,20 @@ struct Metadata {
   ReduceOp op = ReduceOp::kSum;
   CodecId codec = CodecId::kNone;
   int32_t device = -1;  ///< -1 host memory; else the device kind (ranks may use different ordinals)
-  int32_t root = -1;    ///< rank of the epoch; -1 where there is none
+  int32_t root = -1;    ///< rank of the epoch; -1: no root
   double prescale = 1.0;
   double postscale = 1.0;
   AverageOver over = AverageOver::kMembers;
-  /// At most 16 dimensions; opaque: and one more, the bytes of an element, at least 1. Of a kind that exchanges rows
-  /// the first is 0.
+  /// At most 16 dimensions. An opaque tensor has one more: the bytes of an element, at least 1. Of a kind that
+  /// exchanges rows the first is 0, because ranks may bring different numbers of them.
   std::vector<int64_t> shape;
-  /// Dimensions from the outermost in memory to the innermost; empty: row-major. Those of extent 1, which lie nowhere,
-  /// come first, in ascending order.
+  /// Dimensions from the outermost in memory to the innermost; empty: row-major. Those of extent 1 have no stride that
+  /// matters and come first, in ascending order.
   std::vector<uint8_t> order;
   uint64_t group_hash = 0;  ///< hash of the group's ordered names; 0 when not in a group
   uint32_t group_size = 0;  ///< members of the group; 0 when not in a group
   bool operator==(const Metadata&) const = default;
-  int64_t count() const;  ///< product of the dimensions: of opaque tensors the bytes
+  int64_t count() const;  ///< product of all of `shape`: for opaque tensors the bytes
   /// The caller's shape, without an opaque element's bytes.
   std::span<const int64_t> dimensions() const;
   /// Bytes of one element as the caller counts them.
@@ -50,7 +50,7 @@ struct Request {
   std::string name;  ///< empty: keyed by (set, kind) and call order
   Metadata metadata;
   uint64_t group = 0;  ///< this rank's number of the group instance, 0: none; members are submitted together
-  /// What this rank calls the name for itself, so that nobody looks it up; 0: nothing.
+  /// This rank's own number for the name, which saves the look-up; 0: none.
   uint32_t number = 0;
 };
 

@@ -17,17 +17,18 @@ struct SetMembers {
   std::vector<int> hosts = {};  ///< as in `Team`
 };
 
-/// The set of these ranks in canonical order, by host, then by rank, with the bracket of its sums: one group a host,
-/// and of a host with more than 16 of its ranks one a 16. `ranks` ascending; `host_of` by rank, empty: one host. Pure.
+/// Arranges these ranks in canonical order, by host, then by rank, with the bracket of their sums: one group for each
+/// host, or one for every 16 ranks of a host that has more. `ranks` is ascending; `host_of` is by rank, and empty if
+/// all are on one host. Pure.
 SetMembers arrange_set(SetId id, std::span<const int> ranks, std::span<const int> host_of);
 
-/// What is sent from one rank to another runs in a set of the two, one for each direction, which is there as soon as
-/// one of them asks: so that the other may come late, or never, without harm to what follows. It has a name that no set
-/// of a user's can have (own_names.h), and on either rank a number that follows from the other one's.
+/// Messages from one rank to another run in a set of the two, one for each direction, that is made as soon as one of
+/// them asks. So the other may come late, or never, without harm to later messages. The set has a name that no set of a
+/// user can have (own_names.h), and on each of the two a number that follows from the rank of the other.
 inline constexpr SetId kFirstPairSet = 1u << 30;
-/// What `rank`, one of the two, calls the set.
+/// Returns the number that `rank`, one of the two, gives the set.
 SetId pair_number(int rank, int sender, int receiver);
-/// Where an operation runs, as the rank that calls it `number` says it: "in process set 3", "to rank 1".
+/// Says where an operation runs, for the rank that gave the set this number: "in process set 3", "to rank 1".
 std::string print_place(SetId number);
 
 }  // namespace rueda::core
