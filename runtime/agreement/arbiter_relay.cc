@@ -25,8 +25,7 @@ Status Arbiter::receive_relayed(std::span<const std::byte> frame) {
   // The relays check what they merge, so the rank at hand is the best that can be named here.
   const int sender = state_->relayed_from;
   return {Code::kPeerLost,
-          "what " + state_->rank_name(sender) + " proposed does not belong to this epoch or breaks the protocol",
-          sender};
+          state_->rank_name(sender) + " sent proposals that do not belong to this epoch or break the protocol", sender};
 }
 
 /// Takes a step by ids that all ranks below have made, once for each member of the id's set. Steps with other metadata

@@ -106,19 +106,18 @@ std::string why_no_neutral(const Metadata& metadata) {
   if (metadata.kind == OpKind::kBarrier) return {};
   // A broadcast or an exchange moves each member's own data; nothing can stand for it.
   if (!reduces(metadata.kind)) return std::string(name_of(metadata.kind)) + " needs every member";
-  if (metadata.device >= 0) return "in device memory there is no contribution that changes nothing";
-  if (metadata.op == ReduceOp::kAdasum) return "adasum weighs each tensor of every member";
+  if (metadata.device >= 0) return "a reduction in device memory has no neutral element";
+  if (metadata.op == ReduceOp::kAdasum) return "adasum needs the tensor of every member";
   // The scale multiplies each rank's input: no value times the scale is 1 in every type.
   if (metadata.op == ReduceOp::kProduct && metadata.prescale != 1.0) {
-    return "a prescaled product has no contribution that changes nothing";
+    return "a prescaled product has no neutral element";
   }
   if (metadata.op == ReduceOp::kBand && metadata.prescale != 1.0) {
-    return "a prescaled band has no contribution that changes nothing";
+    return "a prescaled band has no neutral element";
   }
   const bool extreme = metadata.op == ReduceOp::kMin || metadata.op == ReduceOp::kMax;
   if (extreme && metadata.dtype == Dtype::kBool && metadata.prescale <= 0) {
-    return std::string("a ") + name_of(metadata.op) +
-           " of bools that a scale <= 0 changes has no contribution that changes nothing";
+    return std::string("a ") + name_of(metadata.op) + " of bools that a scale <= 0 changes has no neutral element";
   }
   return {};
 }

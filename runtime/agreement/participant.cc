@@ -88,7 +88,7 @@ Status Participant::State::needs(const Set& set, const std::string& name, OpKind
   if (who == 0 && !set.contains(0)) why += ", which decides what every set runs";
   const bool left_us = who >= 0 && who != config.rank && left[static_cast<size_t>(who)] != 0;
   if (left_us && ran_before(set, name, kind)) {
-    why += ", and ran before: where ranks have different numbers of steps, those with fewer end with a join";
+    why += ", and ran before: if ranks have different numbers of steps, those with fewer end with a join";
   }
   return {set.over.code(), why, who};
 }
@@ -124,7 +124,7 @@ Status Participant::State::refusal(std::span<const Request> requests) {
   }
   if (set->joined && first.metadata.kind != OpKind::kSend) {
     return {Code::kInvalidArgument, rank_name(config.rank) + " has joined process set " + std::to_string(first.set) +
-                                        " and takes no other part in it until all members have"};
+                                        " and can submit nothing else to it until all members have joined"};
   }
   return {};
 }

@@ -97,8 +97,8 @@ Status Participant::State::why_from_nobody(const Request& receive) const {
   const Set& set = sets.at(receive.set);
   const auto is_there = [this](int rank) { return rank != config.rank && left[static_cast<size_t>(rank)] == 0; };
   if (std::any_of(set.ranks.begin(), set.ranks.end(), is_there)) return {};
-  return {Code::kShutDown, "all other ranks have shut down" + core::of_set(set.name, set.ranks) +
-                               ", and a receive from any of them needs one"};
+  return {Code::kShutDown, "all other ranks" + core::of_set(set.name, set.ranks) +
+                               " have shut down, so none can send to a receive from any rank"};
 }
 
 /// The answer to a probe. If the receive was given up meanwhile, nothing is done: the message stays for the next
@@ -133,7 +133,8 @@ bool Participant::State::abandon_receive(uint64_t ticket, const std::string& sen
                                     [ticket](const Request& request) { return request.ticket == ticket; });
     if (found == own.waiting.end()) continue;
     const bool asking = found == own.waiting.begin();
-    const char* why = from_any(*found) ? ": no rank has sent it" : ": receives from any rank before it have none";
+    const char* why =
+        from_any(*found) ? ": no rank has sent it" : ": an earlier receive from any rank has no message yet";
     events.emplace_back(ErrorEvent{{ticket}, {Code::kTimeout, bounded_sentence(sentence + why), config.rank}});
     own.waiting.erase(found);
     if (!asking) return true;

@@ -57,7 +57,7 @@ TEST_CASE("what ran before a rank left is told to be a matter of uneven steps") 
     REQUIRE(world.errors(rank).size() == 2);
     CHECK(world.errors(rank)[0].status.sentence() ==
           left +
-              "allreduce \"x\" needs it, and ran before: where ranks have "
+              "allreduce \"x\" needs it, and ran before: if ranks have "
               "different numbers of steps, those with fewer end with a join");
     CHECK(world.errors(rank)[1].status.sentence() == left + "allreduce \"new\" needs it");
   }

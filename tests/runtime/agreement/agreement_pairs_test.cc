@@ -242,7 +242,7 @@ TEST_CASE("the last sender's goodbye fails a receive from any rank of a set, and
   world.exchange();
   REQUIRE(world.errors(2).size() == 1);
   CHECK(world.errors(2).front().status.sentence() ==
-        "all other ranks have shut down of the process set of ranks 1-2, and a receive from any of them needs one");
+        "all other ranks of the process set of ranks 1-2 have shut down, so none can send to a receive from any rank");
   world.participant(2).end(Status(Code::kPeerLost, "rank 3 died", 3));
   world.collect(2);
   REQUIRE(world.errors(2).size() == 2);
