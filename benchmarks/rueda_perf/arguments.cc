@@ -54,14 +54,22 @@ std::vector<core::Dtype> dtypes() {
   return all;
 }
 
+std::vector<core::OpKind> kinds() {
+  std::vector<core::OpKind> all;
+  for (const core::OpKindFacts& facts : core::kOpKinds) all.push_back(facts.kind);
+  return all;
+}
+
+std::string kind_names() {
+  std::string names;
+  for (const core::OpKindFacts& facts : core::kOpKinds) names += (names.empty() ? "" : ", ") + std::string(facts.name);
+  return names;
+}
+
 void add_what(CLI::App& app, Arguments& a) {
-  using core::OpKind, core::ReduceOp, core::CodecId;
-  add_choice(
-      app, "collective", a.collective,
-      {OpKind::kAllreduce, OpKind::kReducescatter, OpKind::kReduce, OpKind::kAllgather, OpKind::kAlltoall,
-       OpKind::kGather, OpKind::kScatter, OpKind::kBroadcast, OpKind::kSend, OpKind::kBarrier},
-      "allreduce, reducescatter, reduce, allgather, alltoall, gather, scatter, broadcast, send (each rank to the "
-      "next, at once) or barrier (allreduce)");
+  using core::ReduceOp, core::CodecId;
+  add_choice(app, "collective", a.collective, kinds(),
+             kind_names() + " (allreduce); send: each rank to the next, at once");
   add_choice(app, "--dtype", a.dtype, dtypes(), "element type (f32)");
   add_choice(app, "--op", a.op,
              {ReduceOp::kAverage, ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax, ReduceOp::kProduct, ReduceOp::kBand,

@@ -144,7 +144,7 @@ class TensorFiller {
   }
 
   Status check_order(const CheckedTensor& tensor) const {
-    if (tensor.order.empty() || keeps_places(call_.kind)) return {};
+    if (tensor.order.empty() || keeps_positions(call_.kind)) return {};
     return wrong(fmt::format("{}: its tensors are row-major, so `order` is for other operations", name_of(call_.kind)));
   }
 

@@ -26,6 +26,14 @@ constexpr std::array<DtypeRow, kDtypeCount> kDtypes{{{"u8", 1},
                                                      {"c128", 16},
                                                      {"opaque", 1}}};
 
+constexpr bool kinds_are_in_order() {
+  for (int number = 0; number < kOpKindCount; ++number) {
+    if (static_cast<int>(kOpKinds[number].kind) != number) return false;
+  }
+  return true;
+}
+static_assert(kinds_are_in_order(), "a kind is found by its number");
+
 }  // namespace
 
 bool valid(Dtype dtype) { return static_cast<int32_t>(dtype) >= 0 && static_cast<int32_t>(dtype) < kDtypeCount; }
@@ -49,23 +57,6 @@ const char* name_of(ReduceOp op) {
   return "?";
 }
 
-const char* name_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::kAllreduce: return "allreduce";
-    case OpKind::kBroadcast: return "broadcast";
-    case OpKind::kBarrier: return "barrier";
-    case OpKind::kReducescatter: return "reducescatter";
-    case OpKind::kAllgather: return "allgather";
-    case OpKind::kAlltoall: return "alltoall";
-    case OpKind::kGather: return "gather";
-    case OpKind::kScatter: return "scatter";
-    case OpKind::kReduce: return "reduce";
-    case OpKind::kSend: return "send";
-    case OpKind::kJoin: return "join";
-  }
-  return "?";
-}
-
 const char* name_of(CodecId codec) {
   switch (codec) {
     case CodecId::kNone: return "none";
@@ -73,23 +64,6 @@ const char* name_of(CodecId codec) {
     case CodecId::kBf16: return "bf16";
   }
   return "?";
-}
-
-bool reduces(OpKind kind) {
-  return kind == OpKind::kAllreduce || kind == OpKind::kReducescatter || kind == OpKind::kReduce;
-}
-
-bool exchanges(OpKind kind) {
-  return kind == OpKind::kAllgather || kind == OpKind::kAlltoall || kind == OpKind::kGather || kind == OpKind::kScatter;
-}
-
-bool keeps_places(OpKind kind) {
-  return kind == OpKind::kAllreduce || kind == OpKind::kBroadcast || kind == OpKind::kReduce || kind == OpKind::kSend;
-}
-
-bool has_root(OpKind kind) {
-  return kind == OpKind::kBroadcast || kind == OpKind::kGather || kind == OpKind::kScatter || kind == OpKind::kReduce ||
-         kind == OpKind::kSend;
 }
 
 bool is_float(Dtype dtype) {

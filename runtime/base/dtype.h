@@ -21,7 +21,7 @@ enum class Dtype : int32_t {
   kBool = 12,
   kC64 = 13,     ///< two f32: real part, imaginary part
   kC128 = 14,    ///< two f64
-  kOpaque = 15,  ///< bytes that only move: as many as the shape's last dimension says make an element of the caller's
+  kOpaque = 15,  ///< bytes that are only moved; the shape's last dimension is the size of the caller's element
 };
 inline constexpr int kDtypeCount = 16;
 
@@ -38,7 +38,7 @@ enum class ReduceOp : int32_t {
   kBxor = 8
 };
 
-/// Kinds of operation, as they travel in proposals.
+/// Kinds of operation, as they travel in proposals. `kOpKinds` says what is true of each.
 enum class OpKind : int32_t {
   kAllreduce = 0,
   kBroadcast = 1,
@@ -52,33 +52,63 @@ enum class OpKind : int32_t {
   kSend = 9,    ///< from its root to the other member of a set of two
   kJoin = 100,  ///< proposed as such and never as a tensor: no proposal carries its number
 };
-inline constexpr int kOpKindCount = 10;
 
-/// Codecs by number, as they travel in proposals and stand in `rueda.h`.
+/// What is true of a kind of operation.
+struct OpKindFacts {
+  OpKind kind;
+  const char* name;
+  /// Adds up elements of all ranks: operator, codec and scales mean something.
+  bool reduces = false;
+  /// Moves as many rows as each rank has: dimension 0 is then not agreed on, and a result's size is known only once the
+  /// rows of all ranks have come.
+  bool exchanges = false;
+  /// A rank receives each element at the position at which it gave one, so any order in memory will do that all ranks
+  /// have.
+  bool keeps_positions = false;
+  /// One rank is the root, which all ranks must agree on.
+  bool has_root = false;
+};
+/// All kinds that have tensors, and the barrier, by number. The one list of them: tests and tools loop over it.
+inline constexpr OpKindFacts kOpKinds[] = {
+    {.kind = OpKind::kAllreduce, .name = "allreduce", .reduces = true, .keeps_positions = true},
+    {.kind = OpKind::kBroadcast, .name = "broadcast", .keeps_positions = true, .has_root = true},
+    {.kind = OpKind::kBarrier, .name = "barrier"},
+    {.kind = OpKind::kReducescatter, .name = "reducescatter", .reduces = true},
+    {.kind = OpKind::kAllgather, .name = "allgather", .exchanges = true},
+    {.kind = OpKind::kAlltoall, .name = "alltoall", .exchanges = true},
+    {.kind = OpKind::kGather, .name = "gather", .exchanges = true, .has_root = true},
+    {.kind = OpKind::kScatter, .name = "scatter", .exchanges = true, .has_root = true},
+    {.kind = OpKind::kReduce, .name = "reduce", .reduces = true, .keeps_positions = true, .has_root = true},
+    {.kind = OpKind::kSend, .name = "send", .keeps_positions = true, .has_root = true},
+};
+inline constexpr int kOpKindCount = sizeof kOpKinds / sizeof kOpKinds[0];
+/// The facts of any kind; of the join its name only, and of a number that is no kind the name "?".
+constexpr OpKindFacts facts_of(OpKind kind) {
+  const auto number = static_cast<int32_t>(kind);
+  if (number >= 0 && number < kOpKindCount) return kOpKinds[number];
+  return {.kind = kind, .name = kind == OpKind::kJoin ? "join" : "?"};
+}
+constexpr const char* name_of(OpKind kind) { return facts_of(kind).name; }
+constexpr bool reduces(OpKind kind) { return facts_of(kind).reduces; }
+constexpr bool exchanges(OpKind kind) { return facts_of(kind).exchanges; }
+constexpr bool keeps_positions(OpKind kind) { return facts_of(kind).keeps_positions; }
+constexpr bool has_root(OpKind kind) { return facts_of(kind).has_root; }
+
+/// Codecs by number, as in proposals and in `rueda.h`.
 enum class CodecId : int32_t { kNone = 0, kFp16 = 1, kBf16 = 2 };
 
+/// Whether the number is that of a dtype.
 bool valid(Dtype dtype);
-/// Bytes of one element: 1, 2, 4, 8 or 16; of opaque tensors 1.
+/// Bytes of one element: 1, 2, 4, 8 or 16; 1 for opaque tensors.
 size_t size_of(Dtype dtype);
 /// "f32", "bf16", ... as in rueda-perf and in error sentences.
 const char* name_of(Dtype dtype);
 const char* name_of(ReduceOp op);
-const char* name_of(OpKind kind);
 const char* name_of(CodecId codec);
 bool is_float(Dtype dtype);
 bool is_complex(Dtype dtype);
-/// The float that a complex number has two of; any other dtype itself.
+/// The float type of the parts of a complex type; any other dtype itself.
 Dtype part_of(Dtype dtype);
 bool is_bitwise(ReduceOp op);
-/// Whether the kind adds up elements of all ranks: operator, codec and scales mean something.
-bool reduces(OpKind kind);
-/// Whether the kind moves as many rows as each rank has: dimension 0 is then not agreed on, and a result's size is
-/// known only once the rows of all have come.
-bool exchanges(OpKind kind);
-/// Whether what a rank receives lies as what it gave, element by element, so that any order in memory will do that all
-/// have.
-bool keeps_places(OpKind kind);
-/// Whether one rank is the root, which all must agree on.
-bool has_root(OpKind kind);
 
 }  // namespace rueda::core

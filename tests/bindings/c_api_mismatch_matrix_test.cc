@@ -197,7 +197,7 @@ TEST_CASE(
     for (const Kind kind : kAllKinds) {
       Submission usual{.kind = kind, .shape = {2, 2, 2, 1}, .order = {0, 2, 1, 3}};
       if (kind == Kind::kBarrier) continue;
-      if (!usual.keeps_places()) {
+      if (!usual.keeps_positions()) {
         expect_refused(session, usual, "row-major");
         continue;
       }

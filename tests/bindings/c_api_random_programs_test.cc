@@ -264,7 +264,8 @@ class Runner {
       case Kind::kGather: return rueda_gather_async(session_, in, nullptr, op.root, &options, handle);
       case Kind::kScatter: return rueda_scatter_async(session_, in, splits, nullptr, op.root, &options, handle);
       case Kind::kBarrier: return rueda_barrier_async(session_, &options, handle);
-      case Kind::kSend: break;
+      case Kind::kSend:
+      case Kind::kJoin: break;
     }
     if (rank_ == op.root) return rueda_send_async(session_, in, op.peer, &options, handle);
     return rueda_recv_async(session_, out, op.root, &options, handle);

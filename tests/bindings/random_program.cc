@@ -25,8 +25,6 @@ int place_of(const std::vector<int32_t>& members, int rank) {
   return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
 }
 
-bool reduces(Kind kind) { return kind == Kind::kAllreduce || kind == Kind::kReducescatter || kind == Kind::kReduce; }
-
 /// Whole numbers so small that sums, products and maxima of a few are exact in every dtype.
 double element(const ProgramOp& op, int rank, int64_t index) {
   Random random(op.salt * 1000003 + static_cast<uint64_t>(rank) * 8191 + static_cast<uint64_t>(index % kPeriod));

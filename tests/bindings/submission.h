@@ -3,24 +3,16 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/dtype.h"
 #include "tests/bindings/operations.h"
 
 namespace rueda::test {
 
 /// One rank's call of some collective.
 struct Submission {
-  enum class Kind {
-    kAllreduce,
-    kBroadcast,
-    kBarrier,
-    kReducescatter,
-    kReduce,
-    kAllgather,
-    kAlltoall,
-    kGather,
-    kScatter,
-    kSend  ///< from the root to rank 0, or 1 where that is the root; other ranks have no part in it
-  };
+  /// As in the runtime. A send goes from the root to rank 0, or to rank 1 if the root is 0; other ranks have no part in
+  /// it.
+  using Kind = core::OpKind;
   Kind kind = Kind::kAllreduce;
   int32_t dtype = RUEDA_F32;
   std::vector<int64_t> shape = {4};
@@ -34,30 +26,21 @@ struct Submission {
   int32_t device = RUEDA_DEVICE_CPU;
   std::vector<int64_t> order = {};  ///< in memory; empty: row-major
 
-  bool reduces() const { return kind == Kind::kAllreduce || kind == Kind::kReducescatter || kind == Kind::kReduce; }
-  bool exchanges() const { return kind >= Kind::kAllgather && kind <= Kind::kScatter; }
-  bool has_root() const {
-    return kind == Kind::kBroadcast || kind == Kind::kReduce || kind == Kind::kGather || kind == Kind::kScatter;
-  }
-  bool keeps_places() const {
-    return kind == Kind::kAllreduce || kind == Kind::kBroadcast || kind == Kind::kReduce || kind == Kind::kSend;
-  }
+  bool reduces() const { return core::reduces(kind); }
+  bool exchanges() const { return core::exchanges(kind); }
+  /// Whether the call names a root. A send says who receives instead.
+  bool has_root() const { return core::has_root(kind) && kind != Kind::kSend; }
+  bool keeps_positions() const { return core::keeps_positions(kind); }
   int receiver() const { return root == 0 ? 1 : 0; }
   /// Whether the rank has a part in it.
   bool concerns(int rank) const { return kind != Kind::kSend || rank == root || rank == receiver(); }
 };
 
-inline constexpr std::array kAllKinds = {Submission::Kind::kAllreduce,     Submission::Kind::kBroadcast,
-                                         Submission::Kind::kBarrier,       Submission::Kind::kReduce,
-                                         Submission::Kind::kReducescatter, Submission::Kind::kAllgather,
-                                         Submission::Kind::kAlltoall,      Submission::Kind::kGather,
-                                         Submission::Kind::kScatter,       Submission::Kind::kSend};
-
-inline const char* name_of(Submission::Kind kind) {
-  static constexpr std::array kNames = {"allreduce", "broadcast", "barrier", "reducescatter", "reduce",
-                                        "allgather", "alltoall",  "gather",  "scatter",       "send"};
-  return kNames[static_cast<size_t>(kind)];
-}
+inline constexpr auto kAllKinds = [] {
+  std::array<Submission::Kind, core::kOpKindCount> all{};
+  for (size_t i = 0; i < all.size(); ++i) all[i] = core::kOpKinds[i].kind;
+  return all;
+}();
 
 /// Enqueues on `data`, which holds the tensor: what has a result of the same shape puts it there, the rest into memory
 /// of the library's. `options` with the submission's codec and scales.
@@ -85,7 +68,8 @@ inline int32_t enqueue(rueda_session* session, const Submission& submission, voi
     case Submission::Kind::kGather: return rueda_gather_async(session, t, nullptr, root, &options, handle);
     case Submission::Kind::kScatter: return rueda_scatter_async(session, t, nullptr, nullptr, root, &options, handle);
     case Submission::Kind::kBarrier: return rueda_barrier_async(session, &options, handle);
-    case Submission::Kind::kSend: break;
+    case Submission::Kind::kSend:
+    case Submission::Kind::kJoin: break;
   }
   if (rueda_rank(session) == root) return rueda_send_async(session, t, submission.receiver(), &options, handle);
   return rueda_recv_async(session, t, root, &options, handle);

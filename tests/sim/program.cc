@@ -65,7 +65,7 @@ Metadata make_metadata(Random& random) {
   for (size_t i = random.below(3); i > 0; --i) metadata.shape.push_back(random.between(0, 12));
   if (metadata.shape.size() == 2 && random.once_in(4)) metadata.order = {1, 0};
   // How many rows a rank has is its own affair.
-  if (!core::keeps_places(metadata.kind)) metadata.order.clear();
+  if (!core::keeps_positions(metadata.kind)) metadata.order.clear();
   if (core::exchanges(metadata.kind)) metadata.shape.insert(metadata.shape.begin(), 0);
   return metadata;
 }
