@@ -20,6 +20,7 @@
 #include "launcher/store_route.h"
 #include "launcher/terminal_input.h"
 #include "launcher/ways_to_rank_zero.h"
+#include "runtime/base/rank_ranges.h"
 #include "runtime/net/interfaces.h"
 
 namespace rueda::core::launcher {
@@ -354,8 +355,7 @@ void Job::finish() {
 
 std::string Job::name_of(int rank) const {
   const auto at = static_cast<size_t>(rank);
-  const std::string process = pids_[at] == 0 ? "" : fmt::format(", pid {}", pids_[at]);
-  return fmt::format("rank {} (host {}{})", rank, plan_.placements[at].host, process);
+  return core::rank_name(rank, plan_.placements[at].host, pids_[at]);
 }
 
 void Job::report() {

@@ -4,6 +4,13 @@
 
 namespace rueda::core {
 
+std::string rank_name(int rank, std::string_view host, int64_t pid) {
+  std::string text = "rank " + std::to_string(rank) + " (host ";
+  text += host;
+  if (pid != 0) text += ", pid " + std::to_string(pid);
+  return text + ")";
+}
+
 std::string rank_ranges(std::span<const int> ranks, std::span<const std::string> hosts) {
   const auto host_of = [hosts](int rank) {
     return static_cast<size_t>(rank) < hosts.size() ? hosts[static_cast<size_t>(rank)] : std::string();

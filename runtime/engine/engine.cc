@@ -272,8 +272,7 @@ Status Engine::abandon(const std::shared_ptr<Operation>& operation, Deadline dea
     const char* state =
         operation->in_batch() ? "was still running at the timeout" : "had no answer from rank 0 in time";
     epoch_over(Status(Code::kPeerLost,
-                      fmt::format("rank {} (host {}, pid {}) ended the job: it abandoned {}, which {}", plan_.rank,
-                                  plan_.ranks[static_cast<size_t>(plan_.rank)].host, ::getpid(),
+                      fmt::format("{} ended the job: it abandoned {}, which {}", plan_.name_of(plan_.rank),
                                   describe(operation->tensors().front()), state),
                       plan_.rank));
   }

@@ -74,9 +74,6 @@ void Faults::forget() {
   evidence_.clear();
 }
 
-std::string who(const EpochPlan& plan, int rank) {
-  const Endpoint& endpoint = plan.ranks[static_cast<size_t>(rank)];
-  return fmt::format("rank {} (host {}, pid {})", rank, endpoint.host, endpoint.pid);
-}
+std::string who(const EpochPlan& plan, int rank) { return plan.name_of(rank); }
 
 }  // namespace rueda::core

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/rank_ranges.h"
 #include "runtime/net/hello.h"
 
 namespace rueda::core {
@@ -31,10 +32,7 @@ struct TransportEpoch {
   const PeerAddress& peer(int other) const { return ranks[static_cast<size_t>(other)]; }
   HelloScope hello_scope() const { return {job, epoch, rank, size(), keyed ? key : std::array<uint8_t, 32>{}}; }
   /// "rank 3 (host b, pid 77)"
-  std::string name_of(int other) const {
-    return "rank " + std::to_string(other) + " (host " + peer(other).host + ", pid " + std::to_string(peer(other).pid) +
-           ")";
-  }
+  std::string name_of(int other) const { return rank_name(other, peer(other).host, peer(other).pid); }
 };
 
 /// The first byte of every connection: what follows it.

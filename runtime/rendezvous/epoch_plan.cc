@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "runtime/base/rank_ranges.h"
+
 namespace rueda::core {
 namespace {
 
@@ -50,7 +52,7 @@ int EpochPlan::cross_size() const {
 
 std::string EpochPlan::name_of(int other) const {
   const Endpoint& endpoint = ranks[static_cast<size_t>(other)];
-  return "rank " + std::to_string(other) + " (host " + endpoint.host + ", pid " + std::to_string(endpoint.pid) + ")";
+  return rank_name(other, endpoint.host, endpoint.pid);
 }
 
 bool EpochPlan::homogeneous() const {

@@ -81,8 +81,8 @@ std::string RollCall::other_sizes() {
     const auto wish = bytes.ok() ? decode_wish(bytes.value()) : Result<Wish>(bytes.status());
     if (!wish.ok() || wish.value().protocol != kProtocolNumber || wish.value().size == size_) continue;
     const Endpoint& from = wish.value().endpoint;
-    text += "; rank " + std::to_string(rank) + " (host " + from.host + ", pid " + std::to_string(from.pid) +
-            ") says that there are " + std::to_string(wish.value().size) + " ranks";
+    text += "; " + rank_name(rank, from.host, from.pid) + " says that there are " + std::to_string(wish.value().size) +
+            " ranks";
   }
   return text;
 }

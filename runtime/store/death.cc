@@ -1,5 +1,6 @@
 #include "runtime/store/death.h"
 
+#include "runtime/base/rank_ranges.h"
 #include "runtime/base/wire.h"
 
 namespace rueda::core {
@@ -10,10 +11,7 @@ constexpr size_t kMaxTextBytes = 4096;
 
 }  // namespace
 
-Status DeathVerdict::status() const {
-  const std::string process = pid == 0 ? "" : ", pid " + std::to_string(pid);
-  return {Code::kPeerLost, "rank " + std::to_string(rank) + " (host " + host + process + ") died: " + cause, rank};
-}
+Status DeathVerdict::status() const { return {Code::kPeerLost, rank_name(rank, host, pid) + " died: " + cause, rank}; }
 
 std::string encode(const DeathVerdict& verdict) {
   WireWriter writer;
