@@ -37,12 +37,12 @@ class Greatest {
 /// by any thread.
 struct Counters {
   static constexpr size_t kKinds = 32;  ///< room for more kinds of operation than there are
-  static constexpr size_t kRows = 256;
+  static constexpr size_t kAlgorithms = 256;
   struct Kind {
     Sum tensors;
     Sum bytes;
   };
-  struct Row {
+  struct Algorithm {
     Sum batches;
     Sum bytes;
     Sum time;
@@ -50,8 +50,8 @@ struct Counters {
   Sum submitted;  ///< tensors
   Sum finished;
   Sum failed;
-  std::array<Kind, kKinds> kinds;  ///< finished, by OpKind
-  std::array<Row, kRows> rows;     ///< by row of the table
+  std::array<Kind, kKinds> kinds;                 ///< finished, by OpKind
+  std::array<Algorithm, kAlgorithms> algorithms;  ///< by index in the table of algorithms
   Sum batches;
   Sum batched;      ///< tensors that were in a batch
   Sum negotiation;  ///< from enqueue to agreement, of all tensors

@@ -201,7 +201,7 @@ class Comparison {
     const RankDump* const found = record_of(rank);
     if (found == nullptr) return fmt::format("  rank {} does not say: it gave no flight record", rank);
     const RankDump& dump = *found;
-    const std::string who = fmt::format("  rank {} (host {}, pid {})", rank, dump.host, dump.pid);
+    const std::string who = "  " + rank_name(rank, dump.host, dump.pid);
     const std::string activity = dump.activity.empty() ? "" : "; it says: " + dump.activity;
     for (const DumpedOp& op : dump.operations) {
       if (op_is_over(op) || name_of_set(rank, op) != awaited.set) continue;
@@ -240,7 +240,7 @@ class Comparison {
     }
     std::vector<std::string> lines = {
         fmt::format("no divergence in what ranks submitted; batch {}{} is under way ({}, {})", *first->batch, of,
-                    first->row, first->describe())};
+                    first->algorithm, first->describe())};
     for (const auto& [state, who] : ranks) lines.push_back(fmt::format("  {}: {}", name_of(state), names_of(who)));
     return lines;
   }

@@ -23,7 +23,7 @@ Json to_json(const DumpedOp& op) {
   json["state"] = name_of(op.state);
   if (!op.error.empty()) json["error"] = op.error;
   if (op.batch) json["batch"] = *op.batch;
-  if (op.batch) json["algorithm"] = op.row;
+  if (op.batch) json["algorithm"] = op.algorithm;
   for (int state = 0; state < kOpStates; ++state) {
     const double when = op.when[static_cast<size_t>(state)];
     if (when > 0) json[name_of(static_cast<OpState>(state))] = when;
@@ -41,7 +41,7 @@ DumpedOp op_from_json(const Json& json) {
   op.count = json.at("count").get<int64_t>();
   op.error = json.value("error", "");
   if (json.contains("batch")) op.batch = json.at("batch").get<uint64_t>();
-  op.row = json.value("algorithm", "");
+  op.algorithm = json.value("algorithm", "");
   for (int state = 0; state < kOpStates; ++state) {
     const char* name = name_of(static_cast<OpState>(state));
     op.when[static_cast<size_t>(state)] = json.value(name, 0.0);
@@ -85,7 +85,7 @@ std::vector<DumpedOp> dumped(std::span<const OpRecord> records,
     if (record.error != Code::kOk) op.error = code_name(record.error);
     if (record.batch != OpRecord::kNoBatch) {
       op.batch = record.batch;
-      op.row = algorithm_name(record.row);
+      op.algorithm = algorithm_name(record.algorithm);
     }
     for (size_t state = 0; state < op.when.size(); ++state) {
       const auto since_epoch = record.when[state].time_since_epoch();

@@ -23,7 +23,7 @@ struct DumpedOp {
   OpState state = OpState::kEnqueued;
   std::string error;              ///< code of a failure, else empty
   std::optional<uint64_t> batch;  ///< its number in the set, once agreed
-  std::string row;                ///< that the batch runs
+  std::string algorithm;          ///< of its batch; empty until it has one
   std::array<double, kOpStates> when{};
   /// `allreduce "w" (f32, 10 elements)`.
   std::string describe() const;
@@ -54,7 +54,7 @@ struct RankDump {
   std::string of_set(uint32_t set_number) const;
 };
 
-/// `algorithm_name` names a row of the algorithm table. Takes the time now.
+/// `algorithm_name` names an algorithm by its index in the table. Takes the time now.
 std::vector<DumpedOp> dumped(std::span<const OpRecord> records,
                              const std::function<std::string(uint8_t)>& algorithm_name);
 /// Seconds since 1970.

@@ -44,7 +44,7 @@ struct OpRecord {
   Dtype dtype = Dtype::kF32;
   OpState state = OpState::kEnqueued;
   Code error = Code::kOk;
-  uint8_t row = 0;  ///< of the batch
+  uint8_t algorithm = 0;  ///< index in the table of algorithms; meaningful once it is in a batch
   uint8_t name_bytes = 0;
   int64_t count = 0;
   uint64_t bytes = 0;

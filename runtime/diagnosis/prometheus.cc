@@ -42,8 +42,8 @@ std::string prometheus_text(const Counters& counters, int rank,
                             const std::map<std::string, uint64_t>& memory) {
   Page page(rank);
   const auto kind = [](size_t i) { return fmt::format("kind=\"{}\"", name_of(static_cast<OpKind>(i))); };
-  // Rows of several kinds have one name, so the number tells them apart.
-  const auto row = [&](size_t i) {
+  // Algorithms of several kinds of operation share a name, so the number in the table tells them apart.
+  const auto algorithm = [&](size_t i) {
     return fmt::format("row=\"{}\",algorithm=\"{}\"", i, algorithm_name(static_cast<uint8_t>(i)));
   };
   page.metric("tensors_submitted_total", "Tensors taken from the caller.");
@@ -55,11 +55,14 @@ std::string prometheus_text(const Counters& counters, int rank,
   page.metric("bytes_total", "Bytes of these tensors on this rank.");
   add_family(page, counters.kinds, kind, [](const Counters::Kind& counted) { return counted.bytes.value(); });
   page.metric("batches_total", "Batches that ended well, by algorithm.");
-  add_family(page, counters.rows, row, [](const Counters::Row& counted) { return counted.batches.value(); });
+  add_family(page, counters.algorithms, algorithm,
+             [](const Counters::Algorithm& counted) { return counted.batches.value(); });
   page.metric("batch_bytes_total", "Bytes of these batches.");
-  add_family(page, counters.rows, row, [](const Counters::Row& counted) { return counted.bytes.value(); });
+  add_family(page, counters.algorithms, algorithm,
+             [](const Counters::Algorithm& counted) { return counted.bytes.value(); });
   page.metric("run_seconds_total", "Time in which these batches ran.");
-  add_family(page, counters.rows, row, [](const Counters::Row& counted) { return counted.time.seconds(); });
+  add_family(page, counters.algorithms, algorithm,
+             [](const Counters::Algorithm& counted) { return counted.time.seconds(); });
   page.metric("batched_tensors_total", "Tensors that got into a batch; over the batches: the fusion factor.");
   page.sample(counters.batched.value());
   page.metric("negotiation_seconds_total", "From enqueue to agreement, of all tensors together.");

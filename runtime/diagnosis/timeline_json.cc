@@ -183,8 +183,8 @@ void TimelineJson::add_negotiated(int rank, const NegotiatedRecord& record) {
   Tensor* const tensor = tensor_of(record);
   if (tensor == nullptr || !takes_thread(*tensor, rank, record)) return add_unthreaded(rank, record);
   EventText(text_) << "{\"ph\":\"X\",\"pid\":" << rank << tensor->of_span << record.submitted.time_since_epoch()
-               << ",\"dur\":" << std::max(record.agreed - record.submitted, std::chrono::nanoseconds(0))
-               << ",\"args\":{\"batch\":" << record.batch << ",\"bytes\":" << record.bytes << "}},\n";
+                   << ",\"dur\":" << std::max(record.agreed - record.submitted, std::chrono::nanoseconds(0))
+                   << ",\"args\":{\"batch\":" << record.batch << ",\"bytes\":" << record.bytes << "}},\n";
   if (rank != 0) arrived(rank, tensor->of_arrival, record.submitted);
 }
 
@@ -267,7 +267,7 @@ void TimelineJson::add_batch(int rank, const BatchRecord& record) {
     time(",\"ts\":", phase == 'b' ? record.agreed : record.begun);
     end();
   }
-  begin('X', rank, track, record.row);
+  begin('X', rank, track, record.algorithm);
   time(",\"ts\":", record.begun);
   duration(",\"dur\":", record.ended - record.begun);
   literal(",\"args\":{\"op\":\"");

@@ -8,7 +8,7 @@ namespace rueda::core {
 namespace {
 
 enum class Kind : uint8_t { kNegotiated, kBatch, kSet, kRound, kLost };
-constexpr size_t kMaxRowBytes = 64;
+constexpr size_t kMaxAlgorithmBytes = 64;
 constexpr size_t kMaxSetBytes = 400;  // of which each may take six in JSON
 
 using Time = SteadyClock::time_point;
@@ -75,7 +75,7 @@ BatchRecord read_batch(Reader& reader) {
   WireReader& wire = reader.wire();
   record.set = static_cast<uint32_t>(wire.varint(UINT32_MAX));
   record.number = wire.varint();
-  record.row = reader.text(kMaxRowBytes);
+  record.algorithm = reader.text(kMaxAlgorithmBytes);
   record.kind = reader.kind();
   record.first = reader.text(kMaxTimelineNameBytes);
   record.tensors = wire.varint();
@@ -131,7 +131,7 @@ void put(WireWriter& writer, const BatchRecord& record) {
   writer.u8(static_cast<uint8_t>(Kind::kBatch));
   writer.varint(record.set);
   writer.varint(record.number);
-  writer.text(record.row.substr(0, kMaxRowBytes));
+  writer.text(record.algorithm.substr(0, kMaxAlgorithmBytes));
   writer.u8(static_cast<uint8_t>(record.kind));
   writer.text(cut(record.first));
   writer.varint(record.tensors);

@@ -27,7 +27,7 @@ struct NegotiatedRecord {
 struct BatchRecord {
   uint32_t set = 0;
   uint64_t number = 0;
-  std::string_view row;  ///< of the algorithm table; borrowed, as is `first`
+  std::string_view algorithm;  ///< its name; borrowed, as is `first`
   OpKind kind = OpKind::kAllreduce;
   std::string_view first;  ///< name of its first tensor
   uint64_t tensors = 0;

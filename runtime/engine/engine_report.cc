@@ -32,11 +32,11 @@ Json kinds_of(const Counters& counters) {
 
 Json rows_of(const Counters& counters, const Executor& executor) {
   Json rows = Json::array();
-  for (size_t row = 0; row < counters.rows.size(); ++row) {
-    const Counters::Row& counted = counters.rows[row];
+  for (size_t algorithm = 0; algorithm < counters.algorithms.size(); ++algorithm) {
+    const Counters::Algorithm& counted = counters.algorithms[algorithm];
     if (counted.batches.value() == 0) continue;
-    rows.push_back({{"row", row},
-                    {"name", executor.algorithm_name(static_cast<uint8_t>(row))},
+    rows.push_back({{"row", algorithm},
+                    {"name", executor.algorithm_name(static_cast<uint8_t>(algorithm))},
                     {"batches", counted.batches.value()},
                     {"bytes", counted.bytes.value()},
                     {"seconds", counted.time.seconds()}});
@@ -101,7 +101,8 @@ void Engine::serve_metrics() {
   const int port = settings.metrics_port + plan_.local_rank();
   const auto page = [this] {
     return prometheus_text(
-        recorder_.counters(), plan_.rank, [this](uint8_t row) { return executor_->algorithm_name(row); }, memory());
+        recorder_.counters(), plan_.rank, [this](uint8_t number) { return executor_->algorithm_name(number); },
+        memory());
   };
   Result<std::unique_ptr<HttpPage>> served =
       HttpPage::start(settings.metrics_address, static_cast<uint16_t>(port), page);
@@ -156,7 +157,7 @@ RankDump Engine::record() const {
   dump.taken = unix_now();
   dump.sets = sets_.list();
   dump.operations =
-      dumped(recorder_.flight().records(), [this](uint8_t row) { return executor_->algorithm_name(row); });
+      dumped(recorder_.flight().records(), [this](uint8_t number) { return executor_->algorithm_name(number); });
   return dump;
 }
 
@@ -225,7 +226,7 @@ void Engine::look_for_late_batch(SteadyClock::time_point now) {
   std::string what = name_of(first.kind);
   if (first.name_bytes != 0) what += fmt::format(" \"{}\"", printable(first.name()));
   if (running->more != 0) what += fmt::format(" and {} more", running->more);
-  what += fmt::format("{}, by {},", sets_.of_set(first.set), executor_->algorithm_name(first.row));
+  what += fmt::format("{}, by {},", sets_.of_set(first.set), executor_->algorithm_name(first.algorithm));
   LateBatch late{team->id, first.batch, age, std::move(what), team->team.ranks};
   std::sort(late.ranks.begin(), late.ranks.end());
   turn_->tell_late(late);

@@ -38,7 +38,7 @@ void Recorder::agreed(Batch& batch) {
   flight_.update(batch.tensors, record_of_pointer, [&batch](OpRecord& record, const TensorPart*) {
     record.reach(OpState::kAgreed, batch.agreed);
     record.batch = batch.number;
-    record.row = batch.call.choice.algorithm;
+    record.algorithm = batch.call.choice.algorithm;
   });
   if (timeline_.on()) timeline_.agreed(batch);
   counters_.batches.add(1);
@@ -80,10 +80,10 @@ void Recorder::finished(const Batch& batch, const Status& result) {
   Counters::Kind& kind = counters_.kinds[static_cast<size_t>(batch.call.kind) % Counters::kKinds];
   kind.tensors.add(batch.tensors.size());
   kind.bytes.add(bytes);
-  Counters::Row& row = counters_.rows[batch.call.choice.algorithm];
-  row.batches.add(1);
-  row.bytes.add(bytes);
-  row.time.add(now - batch.begun);
+  Counters::Algorithm& algorithm = counters_.algorithms[batch.call.choice.algorithm];
+  algorithm.batches.add(1);
+  algorithm.bytes.add(bytes);
+  algorithm.time.add(now - batch.begun);
   counters_.run.add(now - batch.begun);
 }
 

@@ -204,7 +204,7 @@ void Timeline::finished(const Batch& batch, SteadyClock::time_point now) {
   BatchRecord record;
   record.set = batch.set;
   record.number = batch.number;
-  record.row = algorithm_name_(batch.call.choice.algorithm);
+  record.algorithm = algorithm_name_(batch.call.choice.algorithm);
   record.kind = batch.call.kind;
   if (!batch.tensors.empty()) record.first = batch.tensors.front()->request.name;
   record.tensors = batch.tensors.size();

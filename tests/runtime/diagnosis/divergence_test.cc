@@ -21,7 +21,7 @@ DumpedOp op(const std::string& name, OpState state, double enqueued, std::option
   made.count = 10;
   made.state = state;
   made.batch = batch;
-  made.row = batch ? "ring" : "";
+  made.algorithm = batch ? "ring" : "";
   made.when[0] = kStart + enqueued;
   made.when[static_cast<size_t>(state)] = kStart + enqueued;
   return made;

@@ -23,7 +23,7 @@ RankDump example() {
         record.reach(OpState::kProposed, now);
         record.reach(OpState::kAgreed, now);
         record.batch = 7;
-        record.row = 3;
+        record.algorithm = 3;
         record.error = Code::kPeerLost;
         record.reach(OpState::kFailed, now);
       });
@@ -38,7 +38,7 @@ RankDump example() {
   dump.activity = "train.py:31 in step";
   dump.taken = unix_now();
   dump.sets = {{2, "a \"quoted\" set", {0, 1}}, {5, "", {1, 2}}};
-  dump.operations = dumped(recorder.records(), [](uint8_t row) { return "row" + std::to_string(row); });
+  dump.operations = dumped(recorder.records(), [](uint8_t number) { return "algorithm" + std::to_string(number); });
   return dump;
 }
 
@@ -56,7 +56,7 @@ TEST_CASE("a dump goes through JSON unchanged, whatever is in a name") {
   CHECK(failed.state == OpState::kFailed);
   CHECK(failed.error == "PEER_LOST");
   CHECK(failed.batch == 7u);
-  CHECK(failed.row == "row3");
+  CHECK(failed.algorithm == "algorithm3");
   CHECK(failed.when[static_cast<size_t>(OpState::kStarted)] == 0);
   CHECK_FALSE(read.value().operations[0].batch.has_value());
 }

@@ -9,7 +9,7 @@ namespace {
 
 using Catch::Matchers::Contains;
 
-std::string algorithm_name(uint8_t row) { return "row" + std::to_string(row); }
+std::string algorithm_name(uint8_t number) { return "name" + std::to_string(number); }
 
 }  // namespace
 
@@ -17,14 +17,14 @@ TEST_CASE("counters become samples with the rank, and families with one sample f
   Counters counters;
   counters.submitted.add(uint64_t{5});
   counters.kinds[0].tensors.add(uint64_t{3});
-  counters.rows[2].batches.add(uint64_t{2});
-  counters.rows[2].time.add(std::chrono::milliseconds(1500));
+  counters.algorithms[2].batches.add(uint64_t{2});
+  counters.algorithms[2].time.add(std::chrono::milliseconds(1500));
   const std::string page = prometheus_text(counters, 7, algorithm_name, {{"outputs", 4096}});
   CHECK_THAT(page,
              Contains("# TYPE rueda_tensors_submitted_total counter\nrueda_tensors_submitted_total{rank=\"7\"} 5\n"));
   CHECK_THAT(page, Contains("rueda_tensors_finished_total{rank=\"7\",kind=\"allreduce\"} 3\n"));
-  CHECK_THAT(page, Contains("rueda_batches_total{rank=\"7\",row=\"2\",algorithm=\"row2\"} 2\n"));
-  CHECK_THAT(page, Contains("rueda_run_seconds_total{rank=\"7\",row=\"2\",algorithm=\"row2\"} 1.5\n"));
+  CHECK_THAT(page, Contains("rueda_batches_total{rank=\"7\",row=\"2\",algorithm=\"name2\"} 2\n"));
+  CHECK_THAT(page, Contains("rueda_run_seconds_total{rank=\"7\",row=\"2\",algorithm=\"name2\"} 1.5\n"));
   CHECK_THAT(page, !Contains("row=\"3\""));
   CHECK_THAT(page, Contains("# TYPE rueda_memory_bytes gauge\nrueda_memory_bytes{rank=\"7\",of=\"outputs\"} 4096\n"));
 }

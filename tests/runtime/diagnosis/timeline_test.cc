@@ -33,7 +33,7 @@ BatchRecord batch() {
   BatchRecord record;
   record.set = 3;
   record.number = 7;
-  record.row = "ring";
+  record.algorithm = "ring";
   record.first = "w0";
   record.tensors = 12;
   record.bytes = 4800;
@@ -76,7 +76,7 @@ TEST_CASE("records go through bytes unchanged, with their times moved to another
   CHECK(tensor.submitted == at(251ms));
   CHECK(tensor.agreed == at(252ms));
   const auto& ran = std::get<BatchRecord>(seen[1]);
-  CHECK(ran.row == "ring");
+  CHECK(ran.algorithm == "ring");
   CHECK(ran.first == "w0");
   CHECK(ran.tensors == 12);
   CHECK(ran.ended == at(259ms));
@@ -187,7 +187,7 @@ TEST_CASE("tensors of one name that differ in set or kind, and names by the thou
   }
 }
 
-TEST_CASE("a batch is a span for its queue, its row and each phase that ran") {
+TEST_CASE("a batch is a span for its queue, its algorithm and each phase that ran") {
   TimelineJson json;
   json.add(0, batch());
   const Json events = events_of(json);
