@@ -10,8 +10,8 @@
 #include "compression/cast.h"
 #include "ops/kernels/reduce.h"
 
-/// The kernels alone, on one thread: every set, chunks as the shared-memory rows use them. Bytes per second count every
-/// buffer once, read or written. `--benchmark_filter=f32` picks by name; --help has the rest.
+/// The kernels alone, on one thread: every set, chunks as the shared-memory algorithms use them. Bytes per second count
+/// every buffer once, read or written. `--benchmark_filter=f32` picks by name; --help has the rest.
 namespace rueda::core {
 namespace {
 

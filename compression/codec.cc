@@ -2,20 +2,20 @@
 
 #include <cstdlib>
 
-#include "compression/rows.h"
+#include "compression/all_codecs.h"
 
 namespace rueda::core {
 
 const Codec& codec(CodecId id) {
-  for (const Codec& row : codecs()) {
-    if (row.id == id) return row;
+  for (const Codec& known : codecs()) {
+    if (known.id == id) return known;
   }
   std::abort();
 }
 
 std::span<const Codec> codecs() {
-  static const Codec rows[] = {kNoneCodec, kFp16Codec, kBf16Codec};
-  return rows;
+  static const Codec all[] = {kNoneCodec, kFp16Codec, kBf16Codec};
+  return all;
 }
 
 }  // namespace rueda::core

@@ -8,9 +8,9 @@
 
 namespace rueda::core {
 
-/// How values travel: a row of a table. A codec changes f32 and f64 only; every other type travels as it is. Codecs
-/// know no ranks, hold no state and may be used by any thread. Adding one: its own file, a line in `codec.cc`, a
-/// `CodecId`, a line in the build; tests and benchmarks loop over the table.
+/// How values travel: an entry of a table. A codec changes f32 and f64 only; every other type travels as it is. Codecs
+/// know no ranks, hold no state and may be used by any thread. To add one, write its own file, a declaration in
+/// `all_codecs.h`, a line in `codec.cc`, a `CodecId` and a line in the build; tests and benchmarks loop over the table.
 struct Codec {
   CodecId id;
   const char* name;
@@ -24,7 +24,7 @@ struct Codec {
   void (*decode)(Dtype to, const std::byte* in, std::byte* out, int64_t count, StoreHint hint);
 };
 
-/// The row of `id`; an id that is not in the table is a bug of the caller and ends the process.
+/// The codec of `id`; an id that is not in the table is a bug of the caller and ends the process.
 const Codec& codec(CodecId id);
 
 /// All codecs, in the order of their ids.

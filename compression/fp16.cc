@@ -1,8 +1,8 @@
+#include "compression/all_codecs.h"
 #include "compression/half_codec.h"
-#include "compression/rows.h"
 
 namespace rueda::core {
 
-const Codec kFp16Codec = HalfCodec<Dtype::kF16>::row(CodecId::kFp16, "fp16");
+const Codec kFp16Codec = HalfCodec<Dtype::kF16>::named(CodecId::kFp16, "fp16");
 
 }  // namespace rueda::core

@@ -4,7 +4,7 @@
 
 namespace rueda::core {
 
-/// The row of a codec that sends every wide float as `kWire`, a 16-bit one.
+/// A codec that sends every wide float as `kWire`, a 16-bit one.
 template <Dtype kWire>
 struct HalfCodec {
   static Dtype wire(Dtype from) { return from == Dtype::kF32 || from == Dtype::kF64 ? kWire : from; }
@@ -17,7 +17,7 @@ struct HalfCodec {
     cast(casts(best_isa()), CastTask{wire(to), to, 1.0, hint}, in, out, count);
   }
 
-  static constexpr Codec row(CodecId id, const char* name) { return {id, name, &wire, &encode, &decode}; }
+  static constexpr Codec named(CodecId id, const char* name) { return {id, name, &wire, &encode, &decode}; }
 };
 
 }  // namespace rueda::core

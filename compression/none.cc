@@ -1,5 +1,5 @@
+#include "compression/all_codecs.h"
 #include "compression/cast.h"
-#include "compression/rows.h"
 
 namespace rueda::core {
 namespace {

@@ -5,27 +5,29 @@
 
 namespace rueda::core {
 
-/// A row of the data plane's table. Adding one: its own file, a line in `ops/cpu/table.cc`, a line in the build; tests
-/// and benchmarks loop over the table.
+/// One way to run one kind of operation: an entry of the data plane's table. To add one, write its own file, a line in
+/// `ops/cpu/table.cc` and a line in the build; tests and benchmarks loop over the table.
 struct Algorithm {
   const char* name;  ///< as in RUEDA_ALLREDUCE_ALGORITHM, rueda-perf and the timeline
   OpKind kind;
-  /// Moves inputs and adds in the team's bracket (true), or moves partial sums (false: refused when deterministic, and
-  /// for integer averages).
+  /// True if it moves inputs and adds them in the team's bracket. False if it moves partial sums: the selector refuses
+  /// it in deterministic mode and for averages of integers.
   bool canonical;
-  /// Whether the row can serve the shape at all. Pure.
+  /// Whether the algorithm can serve the shape at all. Pure.
   bool (*fits)(const BatchShape& shape);
-  /// The chunk plan for a shape that fits. Pure; `row` is filled in by the selector.
+  /// The chunk plan for a shape that fits. Pure; the selector fills in `AlgorithmChoice::algorithm`.
   AlgorithmChoice (*plan)(const BatchShape& shape);
+  /// Runs a batch to its end on this rank's lane. All members of the team run it with the same plan and stamp.
   Status (*run)(const Call& call, Mesh& mesh, Deadline deadline);
-  /// Non-null for rows that may run inside a turn: posts, checks, returns, never blocks.
+  /// Null unless the algorithm may run inside a turn: posts what it can, checks, returns, never blocks. Called again
+  /// until it returns kDone.
   Result<StepResult> (*step)(const Call& call, Mesh& mesh, StepState& state);
-  /// Computes adaptive sums, and nothing else does; all other rows compute all other operators.
+  /// True if it computes adaptive sums and no other operator; all other algorithms compute all other operators.
   bool adasum = false;
 };
 
-/// All rows, the same on every rank of a build; an index in it is `AlgorithmChoice::row`. Plug-ins append theirs at
-/// load.
+/// All algorithms of this build, the same on every rank; an index in it is `AlgorithmChoice::algorithm`. A data plane
+/// appends those of plug-ins to its own copy.
 std::span<const Algorithm> algorithms();
 
 }  // namespace rueda::core

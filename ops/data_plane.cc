@@ -12,57 +12,61 @@ namespace rueda::core {
 
 namespace {
 
-Status unknown_algorithm(const AlgorithmChoice& choice, size_t rows) {
-  return Status(Code::kInvalidArgument, "a batch names row " + std::to_string(choice.algorithm) + " of a table of " +
-                                            std::to_string(rows) + " rows");
+Status unknown_algorithm(const AlgorithmChoice& choice, size_t size) {
+  return Status(Code::kInvalidArgument, "a batch names algorithm " + std::to_string(choice.algorithm) +
+                                            ", but this rank's table ends at " + std::to_string(size - 1));
 }
 
 }  // namespace
 
-DataPlane::DataPlane(const Settings& settings) : settings_(settings), rows_(algorithms().begin(), algorithms().end()) {}
+DataPlane::DataPlane(const Settings& settings)
+    : settings_(settings), table_(algorithms().begin(), algorithms().end()) {}
 
-Status DataPlane::add_rows(std::span<const Algorithm> rows) {
-  for (const Algorithm& row : rows) {
-    if (rows_.size() >= std::numeric_limits<uint8_t>::max()) {
-      return Status(Code::kInvalidArgument, std::string("row \"") + row.name + "\": the table holds at most 255 rows");
+Status DataPlane::add_algorithms(std::span<const Algorithm> more) {
+  for (const Algorithm& algorithm : more) {
+    if (table_.size() >= std::numeric_limits<uint8_t>::max()) {
+      return Status(Code::kInvalidArgument,
+                    std::string("algorithm \"") + algorithm.name + "\" is one too many: the table holds at most 255");
     }
-    for (const Algorithm& known : rows_) {
-      if (known.kind == row.kind && std::string_view(known.name) == row.name) {
-        return Status(Code::kInvalidArgument,
-                      std::string(name_of(row.kind)) + " row \"" + row.name + "\" is already in the table");
+    for (const Algorithm& known : table_) {
+      if (known.kind == algorithm.kind && std::string_view(known.name) == algorithm.name) {
+        return Status(Code::kInvalidArgument, std::string(name_of(algorithm.kind)) + " algorithm \"" + algorithm.name +
+                                                  "\" is already in the table");
       }
     }
-    rows_.push_back(row);
+    table_.push_back(algorithm);
   }
   return {};
 }
 
 Result<AlgorithmChoice> DataPlane::select(const BatchShape& shape) const {
-  const auto choice = select_algorithm(rows_, settings_, shape);
+  const auto choice = select_algorithm(table_, settings_, shape);
   if (choice.ok() && !told_[choice.value().algorithm].load(std::memory_order_relaxed)) tell(choice.value(), shape);
   return choice;
 }
 
 void DataPlane::tell(const AlgorithmChoice& choice, const BatchShape& shape) const {
   if (told_[choice.algorithm].exchange(true)) return;
-  log(LogLevel::kInfo, "{} of {} bytes takes row {} (ranks: {}, hosts: {}; a row's first time is told)",
+  log(LogLevel::kInfo, "{} of {} bytes takes algorithm {} (ranks: {}, hosts: {}; told once for each algorithm)",
       name_of(shape.kind), shape.bytes, algorithm_name(choice.algorithm), shape.ranks, shape.hosts);
 }
 
 bool DataPlane::runs_inline(const AlgorithmChoice& choice) const {
-  return choice.algorithm < rows_.size() && rows_[choice.algorithm].step != nullptr && is_one_chunk(choice);
+  return choice.algorithm < table_.size() && table_[choice.algorithm].step != nullptr && is_one_chunk(choice);
 }
 
-const char* DataPlane::algorithm_name(uint8_t row) const { return row < rows_.size() ? rows_[row].name : "unknown"; }
+const char* DataPlane::algorithm_name(uint8_t algorithm) const {
+  return algorithm < table_.size() ? table_[algorithm].name : "unknown";
+}
 
 Result<StepResult> DataPlane::step(const Call& call, Mesh& mesh, StepState& state) {
-  if (!runs_inline(call.choice)) return unknown_algorithm(call.choice, rows_.size());
-  return rows_[call.choice.algorithm].step(call, mesh, state);
+  if (!runs_inline(call.choice)) return unknown_algorithm(call.choice, table_.size());
+  return table_[call.choice.algorithm].step(call, mesh, state);
 }
 
 Status DataPlane::run(const Call& call, Mesh& mesh, Deadline deadline) {
-  if (call.choice.algorithm >= rows_.size()) return unknown_algorithm(call.choice, rows_.size());
-  return rows_[call.choice.algorithm].run(call, mesh, deadline);
+  if (call.choice.algorithm >= table_.size()) return unknown_algorithm(call.choice, table_.size());
+  return table_[call.choice.algorithm].run(call, mesh, deadline);
 }
 
 std::unique_ptr<Executor> make_executor(const Settings& settings) { return std::make_unique<DataPlane>(settings); }

@@ -9,21 +9,21 @@
 
 namespace rueda::core {
 
-/// The executor over the table: names a row by `select_algorithm`, runs it by its functions, and tells the log (at
-/// info) of each row's first choice. Immutable but for that once the epoch forms, so `select`, `runs_inline` and
-/// `algorithm_name` may be called on any thread.
+/// The executor over the table of algorithms: chooses by `select_algorithm`, runs an algorithm by its functions, and
+/// logs (at info) the first choice of each. Nothing else in it changes once the epoch forms, so any thread may call
+/// `select`, `runs_inline` and `algorithm_name`; `step` and `run` belong to the holder of the mesh's token.
 class DataPlane : public Executor {
  public:
   explicit DataPlane(const Settings& settings);
-  /// Appends a plug-in's rows; what they point to outlives the executor. Before the executor is used, on one thread,
-  /// and the same rows in the same order on all ranks. kInvalidArgument: a name of the same kind is taken, or there are
-  /// more than 255 rows.
-  Status add_rows(std::span<const Algorithm> rows);
-  std::span<const Algorithm> rows() const { return rows_; }
+  /// Appends a plug-in's algorithms, the same in the same order on all ranks; what they point to outlives the executor.
+  /// One thread calls it before the executor is used. Returns kInvalidArgument if the table has that name for the same
+  /// kind already, or would grow beyond 255 algorithms.
+  Status add_algorithms(std::span<const Algorithm> more);
+  std::span<const Algorithm> table() const { return table_; }
 
   Result<AlgorithmChoice> select(const BatchShape& shape) const override;
   bool runs_inline(const AlgorithmChoice& choice) const override;
-  const char* algorithm_name(uint8_t row) const override;
+  const char* algorithm_name(uint8_t algorithm) const override;
   Result<StepResult> step(const Call& call, Mesh& mesh, StepState& state) override;
   Status run(const Call& call, Mesh& mesh, Deadline deadline) override;
 
@@ -31,12 +31,12 @@ class DataPlane : public Executor {
   void tell(const AlgorithmChoice& choice, const BatchShape& shape) const;
 
   Settings settings_;
-  std::vector<Algorithm> rows_;
-  mutable std::array<std::atomic<bool>, 256> told_{};  ///< by row
+  std::vector<Algorithm> table_;
+  mutable std::array<std::atomic<bool>, 256> told_{};  ///< by index in the table
 };
 
 /// The data plane of this build with the given settings. `check_forced_algorithms` (ops/select.h) says at init whether
-/// the rows they force exist.
+/// the algorithms they force exist.
 std::unique_ptr<Executor> make_executor(const Settings& settings);
 
 }  // namespace rueda::core

@@ -10,12 +10,12 @@
 namespace rueda::core {
 namespace {
 
-const Algorithm* find_host_row(int32_t kind, const char* name) {
-  for (const Algorithm& row : algorithms()) {
-    if (static_cast<int32_t>(row.kind) == kind && row.name == std::string_view(name)) return &row;
+const Algorithm* find_host_algorithm(int32_t kind, const char* name) {
+  for (const Algorithm& algorithm : algorithms()) {
+    if (static_cast<int32_t>(algorithm.kind) == kind && algorithm.name == std::string_view(name)) return &algorithm;
   }
-  for (const Algorithm& row : native_rows()) {
-    if (static_cast<int32_t>(row.kind) == kind && row.name == std::string_view(name)) return &row;
+  for (const Algorithm& algorithm : native_algorithms()) {
+    if (static_cast<int32_t>(algorithm.kind) == kind && algorithm.name == std::string_view(name)) return &algorithm;
   }
   return nullptr;
 }
@@ -28,9 +28,9 @@ void combine(int32_t dtype, int32_t op, const void* first, const void* second, v
   reduce(task, inputs, static_cast<std::byte*>(out), StoreHint::kPlain, nullptr, count);
 }
 
-rueda_host host_with_rows() {
+rueda_host host_with_algorithms() {
   rueda_host host = bare_host();
-  host.find_algorithm = find_host_row;
+  host.find_algorithm = find_host_algorithm;
   host.combine = combine;
   return host;
 }
@@ -38,7 +38,7 @@ rueda_host host_with_rows() {
 }  // namespace
 
 const rueda_host& plugin_host() {
-  static const rueda_host host = host_with_rows();
+  static const rueda_host host = host_with_algorithms();
   return host;
 }
 

@@ -27,16 +27,16 @@ const std::string* forced_algorithm(const Settings& settings, OpKind kind) {
   }
 }
 
-/// The two-level rows, which RUEDA_HIERARCHICAL_ALLREDUCE and RUEDA_HIERARCHICAL_ALLGATHER are about.
+/// The two-level algorithms, which RUEDA_HIERARCHICAL_ALLREDUCE and RUEDA_HIERARCHICAL_ALLGATHER force or forbid.
 constexpr std::string_view kByHost = "hierarchical";
 constexpr std::string_view kByHostNarrow = "hierarchical_narrow";
 
 constexpr std::string_view kGatherByHost = "hierarchical_allgather";
 
-/// The setting that a two-level row is under; of other rows kAuto.
-Choice by_host_choice(std::string_view row, const Settings& settings) {
-  if (row == kByHost || row == kByHostNarrow) return settings.hierarchical_allreduce;
-  return row == kGatherByHost ? settings.hierarchical_allgather : Choice::kAuto;
+/// The setting that applies to the algorithm of this name; kAuto if it is not a two-level one.
+Choice by_host_choice(std::string_view name, const Settings& settings) {
+  if (name == kByHost || name == kByHostNarrow) return settings.hierarchical_allreduce;
+  return name == kGatherByHost ? settings.hierarchical_allgather : Choice::kAuto;
 }
 
 Status check_reduction(const BatchShape& shape) {
@@ -49,39 +49,40 @@ Status check_reduction(const BatchShape& shape) {
   return why.empty() ? Status() : Status(Code::kInvalidArgument, kind + ": " + why);
 }
 
-int find_algorithm(std::span<const Algorithm> rows, OpKind kind, std::string_view name) {
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].kind == kind && rows[i].name == name) return static_cast<int>(i);
+int find_algorithm(std::span<const Algorithm> table, OpKind kind, std::string_view name) {
+  for (size_t i = 0; i < table.size(); ++i) {
+    if (table[i].kind == kind && table[i].name == name) return static_cast<int>(i);
   }
   return -1;
 }
 
-std::string names_of(std::span<const Algorithm> rows, OpKind kind) {
+std::string names_of(std::span<const Algorithm> table, OpKind kind) {
   std::string names;
-  for (const Algorithm& row : rows) {
-    if (row.kind == kind) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  for (const Algorithm& algorithm : table) {
+    if (algorithm.kind == kind) names += (names.empty() ? "" : ", ") + std::string(algorithm.name);
   }
   return names;
 }
 
-Status no_such_algorithm(std::span<const Algorithm> rows, OpKind kind, const std::string& name) {
+Status no_such_algorithm(std::span<const Algorithm> table, OpKind kind, const std::string& name) {
   return Status(Code::kInvalidArgument, "RUEDA_" + std::string(kind == OpKind::kBroadcast ? "BROADCAST" : "ALLREDUCE") +
                                             "_ALGORITHM=" + name + ": there is no such " + name_of(kind) +
-                                            " row; there are " + names_of(rows, kind));
+                                            " algorithm; choose auto or one of " + names_of(table, kind));
 }
 
-AlgorithmChoice choose(std::span<const Algorithm> rows, int index, const BatchShape& shape) {
-  AlgorithmChoice choice = rows[static_cast<size_t>(index)].plan(shape);
+AlgorithmChoice choose(std::span<const Algorithm> table, int index, const BatchShape& shape) {
+  AlgorithmChoice choice = table[static_cast<size_t>(index)].plan(shape);
   choice.algorithm = static_cast<uint8_t>(index);
   return choice;
 }
 
-bool serves(std::span<const Algorithm> rows, int index, const BatchShape& shape, const Settings& settings) {
-  return index >= 0 && obstacle(rows[static_cast<size_t>(index)], shape, settings).empty();
+bool serves(std::span<const Algorithm> table, int index, const BatchShape& shape, const Settings& settings) {
+  return index >= 0 && obstacle(table[static_cast<size_t>(index)], shape, settings).empty();
 }
 
-/// The row to try first: the fastest where several can serve a shape. Empty: the first of the table that fits.
-std::string_view preferred_algorithm(std::span<const Algorithm> rows, const BatchShape& shape,
+/// The algorithm to try first: the fastest if several can serve a shape. Empty if the first of the table that fits will
+/// do.
+std::string_view preferred_algorithm(std::span<const Algorithm> table, const BatchShape& shape,
                                      const Settings& settings) {
   if (shape.kind == OpKind::kAllgather) return kGatherByHost;  // nobody knows its size before it runs
   if (shape.kind != OpKind::kAllreduce) return {};
@@ -91,71 +92,71 @@ std::string_view preferred_algorithm(std::span<const Algorithm> rows, const Batc
   }
   if (settings.hierarchical_allreduce == Choice::kForce || wire_bytes(shape) >= kHierarchicalBytes) {
     for (const std::string_view name : {kByHostNarrow, kByHost}) {
-      if (serves(rows, find_algorithm(rows, shape.kind, name), shape, settings)) return name;
+      if (serves(table, find_algorithm(table, shape.kind, name), shape, settings)) return name;
     }
   }
   return wire_bytes(shape) <= kDoublingBytes ? "doubling" : "";
 }
 
-Result<AlgorithmChoice> choose_forced(std::span<const Algorithm> rows, const Settings& settings,
+Result<AlgorithmChoice> choose_forced(std::span<const Algorithm> table, const Settings& settings,
                                       const BatchShape& shape, const std::string& name) {
-  const int index = find_algorithm(rows, shape.kind, name);
-  if (index < 0) return no_such_algorithm(rows, shape.kind, name);
-  const std::string reason = obstacle(rows[static_cast<size_t>(index)], shape, settings);
-  if (reason.empty()) return choose(rows, index, shape);
-  return Status(Code::kInvalidArgument, std::string(name_of(shape.kind)) + " row \"" + name + "\" " + reason);
+  const int index = find_algorithm(table, shape.kind, name);
+  if (index < 0) return no_such_algorithm(table, shape.kind, name);
+  const std::string reason = obstacle(table[static_cast<size_t>(index)], shape, settings);
+  if (reason.empty()) return choose(table, index, shape);
+  return Status(Code::kInvalidArgument, std::string(name_of(shape.kind)) + " algorithm \"" + name + "\" " + reason);
 }
 
-Status check_forced(std::span<const Algorithm> rows, const Settings& settings, OpKind kind) {
+Status check_forced(std::span<const Algorithm> table, const Settings& settings, OpKind kind) {
   const std::string& name = *forced_algorithm(settings, kind);
-  if (name == kAuto || find_algorithm(rows, kind, name) >= 0) return {};
-  return no_such_algorithm(rows, kind, name);
+  if (name == kAuto || find_algorithm(table, kind, name) >= 0) return {};
+  return no_such_algorithm(table, kind, name);
 }
 
 }  // namespace
 
-std::string obstacle(const Algorithm& row, const BatchShape& shape, const Settings& settings) {
-  if (row.kind != shape.kind) return std::string("is no row for ") + name_of(shape.kind);
-  if (row.adasum != (shape.op == ReduceOp::kAdasum)) {
-    return row.adasum ? "computes adasum only" : "does not compute adasum";
+std::string obstacle(const Algorithm& algorithm, const BatchShape& shape, const Settings& settings) {
+  if (algorithm.kind != shape.kind) return std::string("is not an algorithm for ") + name_of(shape.kind);
+  if (algorithm.adasum != (shape.op == ReduceOp::kAdasum)) {
+    return algorithm.adasum ? "computes adasum only" : "does not compute adasum";
   }
-  const bool partial_sums = reduces(row.kind) && !row.canonical;
+  const bool partial_sums = reduces(algorithm.kind) && !algorithm.canonical;
   if (partial_sums && (shape.deterministic || settings.deterministic)) {
     return "adds in an order of its own, which deterministic mode does not allow";
   }
   if (partial_sums && shape.op == ReduceOp::kAverage && !is_float(part_of(shape.dtype))) {
     return std::string("moves partial sums and cannot average ") + name_of(shape.dtype) + " exactly";
   }
-  if (by_host_choice(row.name, settings) == Choice::kForbid) {
+  if (by_host_choice(algorithm.name, settings) == Choice::kForbid) {
     return std::string("is forbidden by RUEDA_HIERARCHICAL_") +
-           (row.kind == OpKind::kAllgather ? "ALLGATHER=0" : "ALLREDUCE=0");
+           (algorithm.kind == OpKind::kAllgather ? "ALLGATHER=0" : "ALLREDUCE=0");
   }
-  if (row.fits(shape)) return {};
+  if (algorithm.fits(shape)) return {};
   return "cannot serve " + std::to_string(shape.bytes) + " bytes of " + name_of(shape.dtype) + " on " +
          std::to_string(shape.ranks) + (shape.one_host ? " ranks of one host" : " ranks of several hosts") +
          (shape.device < 0 ? "" : " in device memory");
 }
 
-Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> rows, const Settings& settings,
+Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> table, const Settings& settings,
                                          const BatchShape& shape) {
   RUEDA_RETURN_IF_ERROR(check_reduction(shape));
   const std::string* forced = forced_algorithm(settings, shape.kind);
   const bool has_choice = shape.ranks > 1 && shape.op != ReduceOp::kAdasum;
-  if (forced != nullptr && *forced != kAuto && has_choice) return choose_forced(rows, settings, shape, *forced);
-  const int preferred = find_algorithm(rows, shape.kind, preferred_algorithm(rows, shape, settings));
-  if (serves(rows, preferred, shape, settings)) return choose(rows, preferred, shape);
-  for (int i = 0; i < static_cast<int>(rows.size()); ++i) {
-    if (serves(rows, i, shape, settings)) return choose(rows, i, shape);
+  if (forced != nullptr && *forced != kAuto && has_choice) return choose_forced(table, settings, shape, *forced);
+  const int preferred = find_algorithm(table, shape.kind, preferred_algorithm(table, shape, settings));
+  if (serves(table, preferred, shape, settings)) return choose(table, preferred, shape);
+  for (int i = 0; i < static_cast<int>(table.size()); ++i) {
+    if (serves(table, i, shape, settings)) return choose(table, i, shape);
   }
-  return Status(Code::kUnsupported, std::string("no row of this build can serve ") + name_of(shape.kind) + " of " +
-                                        std::to_string(shape.bytes) + " bytes of " + name_of(shape.dtype) + " on " +
-                                        std::to_string(shape.ranks) + " ranks" +
+  return Status(Code::kUnsupported, std::string("no algorithm of this build can serve ") + name_of(shape.kind) +
+                                        " of " + std::to_string(shape.bytes) + " bytes of " + name_of(shape.dtype) +
+                                        " on " + std::to_string(shape.ranks) + " ranks" +
                                         (shape.device < 0 ? "" : " in device memory"));
 }
 
-Status check_forced_algorithms(std::span<const Algorithm> rows, const Settings& settings) {
-  RUEDA_RETURN_IF_ERROR(check_forced(rows, settings, OpKind::kAllreduce));
-  return check_forced(rows, settings, OpKind::kBroadcast);
+Status check_forced_algorithms(std::span<const Algorithm> table, const Settings& settings) {
+  RUEDA_RETURN_IF_ERROR(check_forced(table, settings, OpKind::kAllreduce));
+  return check_forced(table, settings, OpKind::kBroadcast);
 }
 
 }  // namespace rueda::core

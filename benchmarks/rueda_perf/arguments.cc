@@ -77,8 +77,7 @@ void add_what(CLI::App& app, Arguments& a) {
              "sum, average, min, max, product, band, bor, bxor (sum)");
   add_choice(app, "--codec", a.codec, {CodecId::kNone, CodecId::kFp16, CodecId::kBf16},
              "what f32 and f64 travel as: none, fp16, bf16 (none)");
-  app.add_option("--algorithm", a.algorithm,
-                 "row of the table for every operation: auto, shm_two_shot, ring, ... (auto)");
+  app.add_option("--algorithm", a.algorithm, "algorithm for every operation: auto, shm_two_shot, ring, ... (auto)");
 }
 
 // An option whose value is bytes as RUEDA_FUSION_THRESHOLD takes them.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "benchmarks/rueda_perf/algorithms_run.h"
 #include "benchmarks/rueda_perf/resnet50.h"
-#include "benchmarks/rueda_perf/rows_run.h"
 #include "benchmarks/rueda_perf/timing.h"
 #include "benchmarks/rueda_perf/workload.h"
 
@@ -43,9 +43,9 @@ Row measure_row(const Job& job, Neighbours& neighbours, const Arguments& argumen
   row.iterations = warm_up(job, arguments, workload);
   row.before = neighbours.measure();
   job.wait_for_all();
-  const RowsRun before = rows_run(job.session());
+  const AlgorithmsRun before = algorithms_run(job.session());
   std::vector<double> times = time_steps(row.iterations, [&](size_t turn) { workload.step(turn); });
-  row.algorithm = busiest_row(before, rows_run(job.session()));
+  row.algorithm = busiest_algorithm(before, algorithms_run(job.session()));
   row.after = neighbours.measure();
   row.correct = workload.step_is_correct() && row.correct;
   row.correct = job.all(row.correct);

@@ -112,13 +112,13 @@ Result<Deadline> init_deadline(const rueda_init_options& options, const Settings
 
 Result<std::unique_ptr<DataPlane>> make_data_plane(const Settings& settings, const Plugins& plugins) {
   auto plane = std::make_unique<DataPlane>(settings);
-  for (const std::span<const Algorithm> rows : plugins.rows) RUEDA_RETURN_IF_ERROR(plane->add_rows(rows));
+  for (const std::span<const Algorithm> rows : plugins.rows) RUEDA_RETURN_IF_ERROR(plane->add_algorithms(rows));
   return plane;
 }
 
 Status check_rows(const Settings& settings, const Plugins& plugins) {
   const Result<std::unique_ptr<DataPlane>> plane = make_data_plane(settings, plugins);
-  return plane.ok() ? check_forced_algorithms(plane.value()->rows(), settings) : plane.status();
+  return plane.ok() ? check_forced_algorithms(plane.value()->table(), settings) : plane.status();
 }
 
 /// The same for the same sets, whatever the order of their ranks: "ranks 0-2; ranks 1-2".

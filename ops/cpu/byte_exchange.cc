@@ -21,12 +21,12 @@ class IntoVector : public Arrivals {
 
 }  // namespace
 
-ByteExchange::ByteExchange(const Call& call, Mesh& mesh, Deadline deadline, int phases, Run row)
+ByteExchange::ByteExchange(const Call& call, Mesh& mesh, Deadline deadline, int phases, Run exchange)
     : call_(call),
       mesh_(mesh),
       deadline_(deadline),
       stamps_(call.choice.stamps / static_cast<uint64_t>(phases)),
-      run_(row),
+      run_(exchange),
       place_(static_cast<int>(std::count_if(call.team->ranks.begin(), call.team->ranks.end(), [&](int rank) {
         return rank < call.team->ranks[static_cast<size_t>(call.team->index)];
       }))) {}

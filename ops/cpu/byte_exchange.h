@@ -11,8 +11,8 @@ namespace rueda::core {
 class ByteExchange {
  public:
   using Run = Status (*)(const Call& call, Mesh& mesh, Deadline deadline);
-  /// `row` exchanges rows; `phases` of its runs share the call's stamps.
-  ByteExchange(const Call& call, Mesh& mesh, Deadline deadline, int phases, Run row);
+  /// `exchange` is an algorithm that exchanges rows; `phases` runs of it share the call's stamps.
+  ByteExchange(const Call& call, Mesh& mesh, Deadline deadline, int phases, Run exchange);
 
   /// This member's place in the order of ranks.
   int place() const { return place_; }

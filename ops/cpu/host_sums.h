@@ -7,7 +7,7 @@
 namespace rueda::core {
 
 /// The two folds of a hierarchical all-reduce: a host's inputs to its sum, and the hosts' sums to the result. "Sum" is
-/// whatever the operator does. Owned by one run of a row; borrows the packing.
+/// whatever the operator does. Owned by one run of an algorithm; borrows the packing.
 ///
 ///   exact    a host's sum travels in the accumulator: fp32 for 16-bit wire types, else the wire type. The two folds
 ///            are then the canonical bracket, to the bit.

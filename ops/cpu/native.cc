@@ -124,13 +124,13 @@ bool native_fits(const BatchShape& shape) { return shape.device < 0 && shape.ran
 
 AlgorithmChoice native_plan(const BatchShape& shape) { return plan_chunks(wire_bytes(shape), kNativeChunkBytes); }
 
-constexpr std::array kNativeRows = {
+constexpr std::array kNativeAlgorithms = {
     Algorithm{"native", OpKind::kAllreduce, false, native_fits, native_plan, native_allreduce, nullptr},
     Algorithm{"native", OpKind::kBroadcast, true, native_fits, native_plan, native_broadcast, nullptr},
 };
 
 }  // namespace
 
-std::span<const Algorithm> native_rows() { return kNativeRows; }
+std::span<const Algorithm> native_algorithms() { return kNativeAlgorithms; }
 
 }  // namespace rueda::core

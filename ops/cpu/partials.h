@@ -3,8 +3,9 @@
 
 namespace rueda::core {
 
-/// How rows that move partial results carry them: sums of 16-bit types in fp32, so that no hop rounds; every other type
-/// as it travels. Inputs and results go through the batch's codec like everywhere. A value; borrows the packing.
+/// How algorithms that move partial results carry them: sums of 16-bit types in fp32, so that no hop rounds; every
+/// other type as it travels. Inputs and results go through the batch's codec like everywhere. A value; borrows the
+/// packing.
 class Partials {
  public:
   Partials(const Call& call, const Packing& packing);
@@ -30,7 +31,7 @@ class Partials {
 };
 
 /// Whether partial results of this call lead to the promised bits: a postscaled sum of integers must be exact before it
-/// is scaled, and a partial sum has wrapped by then. Rows run `direct` for the others.
+/// is scaled, and a partial sum has wrapped by then. Algorithms run `direct` for the others.
 bool partials_serve(const Call& call);
 
 }  // namespace rueda::core

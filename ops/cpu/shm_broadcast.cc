@@ -15,7 +15,7 @@ namespace {
 using Word = LaneView::Word;
 using Area = LaneView::Area;
 
-/// One run or step of the row.
+/// One run or step of the algorithm.
 class Broadcast {
  public:
   Broadcast(const Call& call, Mesh& mesh)

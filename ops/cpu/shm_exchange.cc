@@ -26,7 +26,7 @@ struct Incoming {
   StretchCursor to;
 };
 
-/// One run of the row.
+/// One run of the algorithm.
 class ShmExchange {
  public:
   ShmExchange(const Call& call, Mesh& mesh, Deadline deadline);

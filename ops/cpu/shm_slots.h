@@ -4,7 +4,7 @@
 
 namespace rueda::core {
 
-/// What all rows over shared memory ask of a batch: one host, more than one rank, host memory.
+/// What all algorithms over shared memory ask of a batch: one host, more than one rank, host memory.
 inline bool shm_fits(const BatchShape& shape) { return shape.one_host && shape.ranks > 1 && shape.device < 0; }
 
 /// How a writer stores what its peers will read. Far or unknown: past the cache, because pulling dirty lines across is

@@ -31,28 +31,28 @@ Result<StepResult> at_once(const Call& call, Mesh& mesh, StepState&) {
 
 using enum OpKind;
 
-constexpr Algorithm local_reduction_row(OpKind kind) {
+constexpr Algorithm local_reduction_algorithm(OpKind kind) {
   return {"local", kind, true, local_fits, local_plan, local_allreduce, at_once<local_allreduce>};
 }
-constexpr Algorithm shm_reducescatter_row(OpKind kind, const char* name) {
+constexpr Algorithm shm_reducescatter_algorithm(OpKind kind, const char* name) {
   return {name, kind, true, shm_reducescatter_fits, shm_reducescatter_plan, shm_reducescatter, shm_reducescatter_step};
 }
-constexpr Algorithm direct_reducescatter_row(OpKind kind, const char* name) {
+constexpr Algorithm direct_reducescatter_algorithm(OpKind kind, const char* name) {
   return {name, kind, true, direct_reducescatter_fits, direct_reducescatter_plan, direct_reducescatter, nullptr};
 }
-constexpr Algorithm local_exchange_row(OpKind kind) {
+constexpr Algorithm local_exchange_algorithm(OpKind kind) {
   return {"local", kind, true, local_fits, local_plan, local_exchange, at_once<local_exchange>};
 }
-constexpr Algorithm shm_exchange_row(OpKind kind, const char* name) {
+constexpr Algorithm shm_exchange_algorithm(OpKind kind, const char* name) {
   return {name, kind, true, shm_exchange_fits, shm_exchange_plan, shm_exchange, nullptr};
 }
-constexpr Algorithm direct_exchange_row(OpKind kind, const char* name) {
+constexpr Algorithm direct_exchange_algorithm(OpKind kind, const char* name) {
   return {name, kind, true, direct_exchange_fits, direct_exchange_plan, direct_exchange, nullptr};
 }
 
-// name, kind, canonical, fits, plan, run, step. Of several rows that fit, the first of its kind is the default where
-// `select.cc` prefers none.
-constexpr std::array kRows = {
+// name, kind, canonical, fits, plan, run, step. If several fit, the first of its kind is the default unless `select.cc`
+// prefers another.
+constexpr std::array kAlgorithms = {
     Algorithm{"local", kAllreduce, true, local_fits, local_plan, local_allreduce, at_once<local_allreduce>},
     Algorithm{"shm_two_shot", kAllreduce, true, shm_two_shot_fits, shm_two_shot_plan, shm_two_shot, nullptr},
     Algorithm{"shm_one_shot", kAllreduce, true, shm_one_shot_fits, shm_one_shot_plan, shm_one_shot, shm_one_shot_step},
@@ -74,30 +74,30 @@ constexpr std::array kRows = {
     Algorithm{"channel_barrier", kBarrier, true, channel_barrier_fits, channel_barrier_plan, channel_barrier, nullptr},
     Algorithm{"shm_send", kSend, true, shm_broadcast_fits, shm_broadcast_plan, shm_broadcast, shm_broadcast_step},
     Algorithm{"channel_send", kSend, true, broadcast_tree_fits, broadcast_tree_plan, broadcast_tree, nullptr},
-    local_reduction_row(kReducescatter),
-    shm_reducescatter_row(kReducescatter, "shm_reducescatter"),
-    direct_reducescatter_row(kReducescatter, "direct_reducescatter"),
-    local_reduction_row(kReduce),
-    shm_reducescatter_row(kReduce, "shm_reduce"),
-    direct_reducescatter_row(kReduce, "direct_reduce"),
-    local_exchange_row(kAllgather),
-    shm_exchange_row(kAllgather, "shm_allgather"),
-    direct_exchange_row(kAllgather, "direct_allgather"),
+    local_reduction_algorithm(kReducescatter),
+    shm_reducescatter_algorithm(kReducescatter, "shm_reducescatter"),
+    direct_reducescatter_algorithm(kReducescatter, "direct_reducescatter"),
+    local_reduction_algorithm(kReduce),
+    shm_reducescatter_algorithm(kReduce, "shm_reduce"),
+    direct_reducescatter_algorithm(kReduce, "direct_reduce"),
+    local_exchange_algorithm(kAllgather),
+    shm_exchange_algorithm(kAllgather, "shm_allgather"),
+    direct_exchange_algorithm(kAllgather, "direct_allgather"),
     Algorithm{"hierarchical_allgather", kAllgather, true, hierarchical_allgather_fits, shm_exchange_plan,
               hierarchical_allgather, nullptr},
-    local_exchange_row(kAlltoall),
-    shm_exchange_row(kAlltoall, "shm_alltoall"),
-    direct_exchange_row(kAlltoall, "direct_alltoall"),
-    local_exchange_row(kGather),
-    shm_exchange_row(kGather, "shm_gather"),
-    direct_exchange_row(kGather, "direct_gather"),
-    local_exchange_row(kScatter),
-    shm_exchange_row(kScatter, "shm_scatter"),
-    direct_exchange_row(kScatter, "direct_scatter"),
+    local_exchange_algorithm(kAlltoall),
+    shm_exchange_algorithm(kAlltoall, "shm_alltoall"),
+    direct_exchange_algorithm(kAlltoall, "direct_alltoall"),
+    local_exchange_algorithm(kGather),
+    shm_exchange_algorithm(kGather, "shm_gather"),
+    direct_exchange_algorithm(kGather, "direct_gather"),
+    local_exchange_algorithm(kScatter),
+    shm_exchange_algorithm(kScatter, "shm_scatter"),
+    direct_exchange_algorithm(kScatter, "direct_scatter"),
 };
 
 }  // namespace
 
-std::span<const Algorithm> algorithms() { return kRows; }
+std::span<const Algorithm> algorithms() { return kAlgorithms; }
 
 }  // namespace rueda::core

@@ -159,59 +159,59 @@ void fold_bits(const FoldRun& run) {
 
 /// Sums and products of integers are taken in the unsigned type, where overflow wraps.
 template <class Vectors, class Compared, class Added = Compared>
-constexpr void fill_row(KernelSet& set, Dtype dtype) {
-  FoldFn* row = set.fold[static_cast<size_t>(dtype)];
-  row[static_cast<size_t>(Fold::kSum)] = &fold<Vectors, Added, SumStep>;
-  row[static_cast<size_t>(Fold::kMin)] = &fold<Vectors, Compared, MinStep>;
-  row[static_cast<size_t>(Fold::kMax)] = &fold<Vectors, Compared, MaxStep>;
-  row[static_cast<size_t>(Fold::kProduct)] = &fold<Vectors, Added, ProductStep>;
+constexpr void fill_folds(KernelSet& set, Dtype dtype) {
+  FoldFn* folds = set.fold[static_cast<size_t>(dtype)];
+  folds[static_cast<size_t>(Fold::kSum)] = &fold<Vectors, Added, SumStep>;
+  folds[static_cast<size_t>(Fold::kMin)] = &fold<Vectors, Compared, MinStep>;
+  folds[static_cast<size_t>(Fold::kMax)] = &fold<Vectors, Compared, MaxStep>;
+  folds[static_cast<size_t>(Fold::kProduct)] = &fold<Vectors, Added, ProductStep>;
 }
 
 template <class Vectors, class Compared, class Added = Compared>
-constexpr void fill_integer_row(KernelSet& set, Dtype dtype) {
-  fill_row<Vectors, Compared, Added>(set, dtype);
-  FoldFn* row = set.fold[static_cast<size_t>(dtype)];
-  row[static_cast<size_t>(Fold::kAnd)] = &fold_bits<Vectors, AndStep, sizeof(Added)>;
-  row[static_cast<size_t>(Fold::kOr)] = &fold_bits<Vectors, OrStep, sizeof(Added)>;
-  row[static_cast<size_t>(Fold::kXor)] = &fold_bits<Vectors, XorStep, sizeof(Added)>;
+constexpr void fill_integer_folds(KernelSet& set, Dtype dtype) {
+  fill_folds<Vectors, Compared, Added>(set, dtype);
+  FoldFn* folds = set.fold[static_cast<size_t>(dtype)];
+  folds[static_cast<size_t>(Fold::kAnd)] = &fold_bits<Vectors, AndStep, sizeof(Added)>;
+  folds[static_cast<size_t>(Fold::kOr)] = &fold_bits<Vectors, OrStep, sizeof(Added)>;
+  folds[static_cast<size_t>(Fold::kXor)] = &fold_bits<Vectors, XorStep, sizeof(Added)>;
 }
 
 template <class Vectors, class Part>
-constexpr void fill_complex_row(KernelSet& set, Dtype dtype) {
-  FoldFn* row = set.fold[static_cast<size_t>(dtype)];
-  row[static_cast<size_t>(Fold::kSum)] = &fold<Vectors, Complex<Part>, SumStep>;
-  row[static_cast<size_t>(Fold::kProduct)] = &fold<Vectors, Complex<Part>, ComplexProductStep>;
+constexpr void fill_complex_folds(KernelSet& set, Dtype dtype) {
+  FoldFn* folds = set.fold[static_cast<size_t>(dtype)];
+  folds[static_cast<size_t>(Fold::kSum)] = &fold<Vectors, Complex<Part>, SumStep>;
+  folds[static_cast<size_t>(Fold::kProduct)] = &fold<Vectors, Complex<Part>, ComplexProductStep>;
 }
 
 template <class Vectors>
-constexpr void fill_truth_row(KernelSet& set) {
-  FoldFn* row = set.fold[static_cast<size_t>(Dtype::kBool)];
+constexpr void fill_truth_folds(KernelSet& set) {
+  FoldFn* folds = set.fold[static_cast<size_t>(Dtype::kBool)];
   for (const Fold any : {Fold::kSum, Fold::kMax, Fold::kOr})
-    row[static_cast<size_t>(any)] = &fold<Vectors, Bool, MaxStep>;
+    folds[static_cast<size_t>(any)] = &fold<Vectors, Bool, MaxStep>;
   for (const Fold all : {Fold::kProduct, Fold::kMin, Fold::kAnd}) {
-    row[static_cast<size_t>(all)] = &fold<Vectors, Bool, MinStep>;
+    folds[static_cast<size_t>(all)] = &fold<Vectors, Bool, MinStep>;
   }
-  row[static_cast<size_t>(Fold::kXor)] = &fold<Vectors, Bool, XorStep>;
+  folds[static_cast<size_t>(Fold::kXor)] = &fold<Vectors, Bool, XorStep>;
 }
 
 template <class Vectors>
 constexpr KernelSet make_kernels(Isa isa) {
   KernelSet set{isa, {}};
-  fill_integer_row<Vectors, uint8_t>(set, Dtype::kU8);
-  fill_integer_row<Vectors, int8_t, uint8_t>(set, Dtype::kI8);
-  fill_integer_row<Vectors, uint16_t>(set, Dtype::kU16);
-  fill_integer_row<Vectors, int16_t, uint16_t>(set, Dtype::kI16);
-  fill_integer_row<Vectors, uint32_t>(set, Dtype::kU32);
-  fill_integer_row<Vectors, int32_t, uint32_t>(set, Dtype::kI32);
-  fill_integer_row<Vectors, uint64_t>(set, Dtype::kU64);
-  fill_integer_row<Vectors, int64_t, uint64_t>(set, Dtype::kI64);
-  fill_row<Vectors, F16>(set, Dtype::kF16);
-  fill_row<Vectors, Bf16>(set, Dtype::kBf16);
-  fill_row<Vectors, float>(set, Dtype::kF32);
-  fill_row<Vectors, double>(set, Dtype::kF64);
-  fill_truth_row<Vectors>(set);
-  fill_complex_row<Vectors, float>(set, Dtype::kC64);
-  fill_complex_row<Vectors, double>(set, Dtype::kC128);
+  fill_integer_folds<Vectors, uint8_t>(set, Dtype::kU8);
+  fill_integer_folds<Vectors, int8_t, uint8_t>(set, Dtype::kI8);
+  fill_integer_folds<Vectors, uint16_t>(set, Dtype::kU16);
+  fill_integer_folds<Vectors, int16_t, uint16_t>(set, Dtype::kI16);
+  fill_integer_folds<Vectors, uint32_t>(set, Dtype::kU32);
+  fill_integer_folds<Vectors, int32_t, uint32_t>(set, Dtype::kI32);
+  fill_integer_folds<Vectors, uint64_t>(set, Dtype::kU64);
+  fill_integer_folds<Vectors, int64_t, uint64_t>(set, Dtype::kI64);
+  fill_folds<Vectors, F16>(set, Dtype::kF16);
+  fill_folds<Vectors, Bf16>(set, Dtype::kBf16);
+  fill_folds<Vectors, float>(set, Dtype::kF32);
+  fill_folds<Vectors, double>(set, Dtype::kF64);
+  fill_truth_folds<Vectors>(set);
+  fill_complex_folds<Vectors, float>(set, Dtype::kC64);
+  fill_complex_folds<Vectors, double>(set, Dtype::kC128);
   return set;
 }
 

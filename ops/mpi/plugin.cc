@@ -1,4 +1,5 @@
-// What the host sees of the plug-in: rows over MPI's own collectives, and a way to join the ranks that mpirun started.
+// What the host sees of the plug-in: algorithms over MPI's own collectives, and a way to join the ranks that mpirun
+// started.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -75,16 +76,16 @@ class MpiSource : public core::FabricSource {
   const rueda_host* const host_;
 };
 
-/// The host's rows over a library's collectives, under our name; none where the host has no rows to show.
-std::vector<Algorithm> named_rows(const rueda_host* host) {
-  std::vector<Algorithm> rows;
+/// The host's algorithms over a library's collectives, under our name; none if the host shows none.
+std::vector<Algorithm> named_algorithms(const rueda_host* host) {
+  std::vector<Algorithm> named;
   for (const OpKind kind : {OpKind::kAllreduce, OpKind::kBroadcast}) {
-    const Algorithm* row = host->find_algorithm(static_cast<int32_t>(kind), "native");
-    if (row == nullptr) continue;
-    rows.push_back(*row);
-    rows.back().name = "mpi_native";
+    const Algorithm* algorithm = host->find_algorithm(static_cast<int32_t>(kind), "native");
+    if (algorithm == nullptr) continue;
+    named.push_back(*algorithm);
+    named.back().name = "mpi_native";
   }
-  return rows;
+  return named;
 }
 
 }  // namespace
@@ -92,14 +93,14 @@ std::vector<Algorithm> named_rows(const rueda_host* host) {
 
 extern "C" __attribute__((visibility("default"))) const rueda_plugin_table* rueda_plugin(const rueda_host* host) {
   if (host->abi != rueda::core::kPluginAbi || host->struct_size != sizeof(rueda_host)) return nullptr;
-  static const std::vector<rueda::core::Algorithm> rows = rueda::mpi::named_rows(host);
+  static const std::vector<rueda::core::Algorithm> algorithms = rueda::mpi::named_algorithms(host);
   static rueda::mpi::MpiSource source(host);
   static const rueda_plugin_table table{sizeof(rueda_plugin_table),
                                         rueda::core::kPluginAbi,
                                         rueda::core::build_id(),
                                         "mpi",
-                                        rows.data(),
-                                        rows.size(),
+                                        algorithms.data(),
+                                        algorithms.size(),
                                         nullptr,
                                         0,
                                         &source};

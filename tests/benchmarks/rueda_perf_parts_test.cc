@@ -8,11 +8,11 @@
 #include <numeric>
 #include <thread>
 
+#include "benchmarks/rueda_perf/algorithms_run.h"
 #include "benchmarks/rueda_perf/buffers.h"
 #include "benchmarks/rueda_perf/meeting.h"
 #include "benchmarks/rueda_perf/pattern.h"
 #include "benchmarks/rueda_perf/resnet50.h"
-#include "benchmarks/rueda_perf/rows_run.h"
 #include "benchmarks/rueda_perf/timing.h"
 
 using namespace rueda::perf;
@@ -99,12 +99,12 @@ TEST_CASE("after a broadcast everyone holds what the root had") {
   CHECK_FALSE(elsewhere.holds(std::as_bytes(std::span(other)), 0));
 }
 
-TEST_CASE("the row of a run is the one that moved most of its bytes, or ran most of its batches") {
-  const RowsRun before = {{1, {"one", 10, 1000}}, {2, {"two", 5, 50}}};
-  CHECK(busiest_row(before, before) == "none");
-  CHECK(busiest_row(before, {{1, {"one", 11, 1100}}, {2, {"two", 50, 149}}}) == "one");
-  CHECK(busiest_row(before, {{1, {"one", 11, 1000}}, {2, {"two", 7, 50}}, {3, {"barrier", 1, 0}}}) == "two");
-  CHECK(busiest_row({}, {{3, {"barrier", 1, 0}}}) == "barrier");
+TEST_CASE("the algorithm of a run is the one that moved most of its bytes, or ran most of its batches") {
+  const AlgorithmsRun before = {{1, {"one", 10, 1000}}, {2, {"two", 5, 50}}};
+  CHECK(busiest_algorithm(before, before) == "none");
+  CHECK(busiest_algorithm(before, {{1, {"one", 11, 1100}}, {2, {"two", 50, 149}}}) == "one");
+  CHECK(busiest_algorithm(before, {{1, {"one", 11, 1000}}, {2, {"two", 7, 50}}, {3, {"barrier", 1, 0}}}) == "two");
+  CHECK(busiest_algorithm({}, {{3, {"barrier", 1, 0}}}) == "barrier");
 }
 
 TEST_CASE("quantiles are those of the nearest rank") {

@@ -52,7 +52,7 @@ TEST_CASE("a sweep has a row for each size, in place and out of place, with ever
   }
 }
 
-TEST_CASE("every dtype, op, codec and row it is asked for stands in the result") {
+TEST_CASE("every dtype, op, codec and algorithm it is asked for stands in the result") {
   const std::string common = " --bytes 64K --iters 2 --warmup 1 --in-place";
   for (const char* flags : {"--dtype bf16 --op average", "--dtype i32 --op max", "--dtype u8 --op product",
                             "--dtype f64 --codec fp16", "--algorithm ring"}) {

@@ -120,7 +120,7 @@ TEST_CASE("the choice of the hierarchical row shows in the log and in the timeli
                             {"train_digits", "--epochs", "1"});
     INFO(run.out << run.err);
     CHECK(run.exit_code == 0);
-    CHECK((run.err.find(" takes row hierarchical (ranks: 4, hosts: 2;") != std::string::npos) == hierarchical);
+    CHECK((run.err.find(" takes algorithm hierarchical (ranks: 4, hosts: 2;") != std::string::npos) == hierarchical);
     const std::string timeline = rueda::test::text_of(folder.file("line"));
     CHECK((timeline.find("\"name\":\"hierarchical\"") != std::string::npos) == hierarchical);
   }

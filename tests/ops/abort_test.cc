@@ -22,34 +22,34 @@ CollectiveCase case_of(OpKind kind) {
   return test;
 }
 
-/// Rows that can serve the case, with a chunk length that gives several chunks where the row has chunks.
+/// Algorithms that can serve the case, with a chunk length that gives several chunks where the algorithm has chunks.
 template <typename Body>
-void for_rows(Body&& body) {
-  for (const Algorithm& row : algorithms()) {
-    CollectiveCase test = case_of(row.kind);
-    if (!may_serve(row, test.shape(kSize))) test.counts = {100};
-    if (!may_serve(row, test.shape(kSize))) continue;
-    INFO(name_of(row.kind) << " row " << row.name);
-    body(row, test);
+void for_algorithms(Body&& body) {
+  for (const Algorithm& algorithm : algorithms()) {
+    CollectiveCase test = case_of(algorithm.kind);
+    if (!may_serve(algorithm, test.shape(kSize))) test.counts = {100};
+    if (!may_serve(algorithm, test.shape(kSize))) continue;
+    INFO(name_of(algorithm.kind) << " algorithm " << algorithm.name);
+    body(algorithm, test);
   }
 }
 
-Status run_until(const Algorithm& row, const CollectiveCase& test, int rank, Mesh& mesh, Deadline deadline) {
+Status run_until(const Algorithm& algorithm, const CollectiveCase& test, int rank, Mesh& mesh, Deadline deadline) {
   const Team team = team_of(kSize, rank);
   const CaseTensors tensors(test, team);
-  return row.run(tensors.call(row.plan(test.shape(kSize)), 5000), mesh, deadline);
+  return algorithm.run(tensors.call(algorithm.plan(test.shape(kSize)), 5000), mesh, deadline);
 }
 
 }  // namespace
 
 TEST_CASE("A rank that never joins a batch ends it on all others with the reason of the abort") {
-  for_rows([](const Algorithm& row, const CollectiveCase& test) {
+  for_algorithms([](const Algorithm& algorithm, const CollectiveCase& test) {
     TableRig rig(kSize);
     const Status reason(Code::kPeerLost, "rank 3 (host a, pid 7) was killed", kLost);
     const auto results = rig.lanes().run([&](int rank, Mesh& mesh) -> Status {
       uint64_t stamp = 0;
-      RUEDA_RETURN_IF_ERROR(run_case(row, test, team_of(kSize, rank), mesh, stamp));
-      if (rank != kLost) return run_until(row, test, rank, mesh, Deadline::never());
+      RUEDA_RETURN_IF_ERROR(run_case(algorithm, test, team_of(kSize, rank), mesh, stamp));
+      if (rank != kLost) return run_until(algorithm, test, rank, mesh, Deadline::never());
       rig.lanes().abort_all(reason);
       return {};
     });
@@ -63,12 +63,12 @@ TEST_CASE("A rank that never joins a batch ends it on all others with the reason
 }
 
 TEST_CASE("A wait for a rank that does not come ends at the deadline") {
-  for_rows([](const Algorithm& row, const CollectiveCase& test) {
+  for_algorithms([](const Algorithm& algorithm, const CollectiveCase& test) {
     TableRig rig(kSize);
     std::atomic<int> left{0};
     const auto results = rig.lanes().run([&](int rank, Mesh& mesh) -> Status {
       if (rank == kLost) return {};
-      Status result = run_until(row, test, rank, mesh, Deadline::after(std::chrono::milliseconds(20)));
+      Status result = run_until(algorithm, test, rank, mesh, Deadline::after(std::chrono::milliseconds(20)));
       left.fetch_add(1);
       return result;
     });
@@ -79,12 +79,12 @@ TEST_CASE("A wait for a rank that does not come ends at the deadline") {
 }
 
 TEST_CASE("A rank that gives up in the middle of a batch leaves nobody waiting") {
-  for_rows([](const Algorithm& row, const CollectiveCase& test) {
+  for_algorithms([](const Algorithm& algorithm, const CollectiveCase& test) {
     TableRig rig(kSize);
     const auto results = rig.lanes().run([&](int rank, Mesh& mesh) -> Status {
       uint64_t stamp = 0;
       for (int batch = 0; batch < 1000; ++batch) {
-        RUEDA_RETURN_IF_ERROR(run_case(row, test, team_of(kSize, rank), mesh, stamp));
+        RUEDA_RETURN_IF_ERROR(run_case(algorithm, test, team_of(kSize, rank), mesh, stamp));
         if (rank == kLost && batch == 2) return Status(Code::kSystem, "gives up");
       }
       return {};

@@ -86,24 +86,25 @@ struct Batch {
   double postscale = 1.0;
 };
 
-Status run_batch(const Algorithm& row, const Team& team, Mesh& mesh, const Batch& batch) {
+Status run_batch(const Algorithm& algorithm, const Team& team, Mesh& mesh, const Batch& batch) {
   Call call;
   call.dtype = batch.dtype;
   call.op = ReduceOp::kAdasum;
   call.postscale = batch.postscale;
   call.slices = batch.tensors;
   for (const Slice& slice : batch.tensors) call.count += slice.count;
-  call.choice = row.plan(shape_of(batch.dtype, static_cast<size_t>(call.count), team.size()));
+  call.choice = algorithm.plan(shape_of(batch.dtype, static_cast<size_t>(call.count), team.size()));
   call.stamp = batch.stamp;
   call.team = &team;
-  return row.run(call, mesh, Deadline::never());
+  return algorithm.run(call, mesh, Deadline::never());
 }
 
 template <typename T>
-Status run_row(const Algorithm& row, const Team& team, Mesh& mesh, const std::vector<size_t>& counts, uint64_t stamp) {
+Status run_algorithm(const Algorithm& algorithm, const Team& team, Mesh& mesh, const std::vector<size_t>& counts,
+                     uint64_t stamp) {
   constexpr Dtype kDtype = sizeof(T) == 4 ? Dtype::kF32 : Dtype::kF64;
   Tensors<T> tensors(team.ranks[static_cast<size_t>(team.index)], counts);
-  RUEDA_RETURN_IF_ERROR(run_batch(row, team, mesh, {kDtype, tensors.slices, stamp}));
+  RUEDA_RETURN_IF_ERROR(run_batch(algorithm, team, mesh, {kDtype, tensors.slices, stamp}));
   for (size_t t = 0; t < counts.size(); ++t) {
     std::vector<Vector> inputs;
     for (int rank = 0; rank < team.size(); ++rank) inputs.push_back(vector_of(rank, t, counts[t]));
@@ -111,7 +112,7 @@ Status run_row(const Algorithm& row, const Team& team, Mesh& mesh, const std::ve
     for (size_t i = 0; i < counts[t]; ++i) {
       const double got = static_cast<double>(tensors.values[t][i]);
       if (std::abs(got - expected[i]) <= 1e-5 * (1 + std::abs(expected[i]))) continue;
-      return Status(Code::kSystem, std::string(row.name) + ": rank " + std::to_string(team.index) + ", tensor " +
+      return Status(Code::kSystem, std::string(algorithm.name) + ": rank " + std::to_string(team.index) + ", tensor " +
                                        std::to_string(t) + ", element " + std::to_string(i) + " is " +
                                        std::to_string(got) + ", not " + std::to_string(expected[i]));
     }
@@ -120,37 +121,38 @@ Status run_row(const Algorithm& row, const Team& team, Mesh& mesh, const std::ve
 }
 
 /// Not ok: a NaN in the result of `values` is not the positive quiet one, or there are not `nans` of them.
-Status run_to_nan(const Algorithm& row, const Team& team, Mesh& mesh, std::vector<float> values, int64_t nans,
+Status run_to_nan(const Algorithm& algorithm, const Team& team, Mesh& mesh, std::vector<float> values, int64_t nans,
                   double postscale, uint64_t stamp) {
   auto* const bytes = reinterpret_cast<std::byte*>(values.data());
   const Slice slice{bytes, bytes, static_cast<int64_t>(values.size())};
-  RUEDA_RETURN_IF_ERROR(run_batch(row, team, mesh, {Dtype::kF32, {&slice, 1}, stamp, postscale}));
+  RUEDA_RETURN_IF_ERROR(run_batch(algorithm, team, mesh, {Dtype::kF32, {&slice, 1}, stamp, postscale}));
   for (const float value : values) {
     if (!std::isnan(value)) continue;
     --nans;
     const auto bits = std::bit_cast<uint32_t>(value);
-    if (bits != 0x7fc00000U) return {Code::kSystem, std::string(row.name) + ": a NaN of bits " + std::to_string(bits)};
+    if (bits != 0x7fc00000U)
+      return {Code::kSystem, std::string(algorithm.name) + ": a NaN of bits " + std::to_string(bits)};
   }
-  return nans == 0 ? Status() : Status(Code::kSystem, std::string(row.name) + ": another number of NaNs");
+  return nans == 0 ? Status() : Status(Code::kSystem, std::string(algorithm.name) + ": another number of NaNs");
 }
 
 }  // namespace
 
-TEST_CASE("Every adasum row gives the tree's sum of each tensor for any number of ranks") {
+TEST_CASE("Every adasum algorithm gives the tree's sum of each tensor for any number of ranks") {
   const std::vector<std::vector<size_t>> batches = {
       {1}, {0}, {5, 0, 700, 3}, {static_cast<size_t>(scaled_down(100'000))}};
   for (const int size : {1, 2, 3, 4, 5, 7, 8}) {
     TableRig rig(size);
     uint64_t stamp = 0;
-    for (const Algorithm& row : algorithms()) {
-      if (!may_serve(row, shape_of(Dtype::kF32, 1, size))) continue;
-      CHECK(row.adasum);
+    for (const Algorithm& algorithm : algorithms()) {
+      if (!may_serve(algorithm, shape_of(Dtype::kF32, 1, size))) continue;
+      CHECK(algorithm.adasum);
       for (const std::vector<size_t>& counts : batches) {
-        INFO(row.name << " at np " << size);
+        INFO(algorithm.name << " at np " << size);
         const auto body = [&](int rank, Mesh& mesh) -> Status {
           const Team team = team_of(size, rank);
-          RUEDA_RETURN_IF_ERROR(run_row<float>(row, team, mesh, counts, stamp));
-          return run_row<double>(row, team, mesh, counts, stamp + (uint64_t{1} << 40));
+          RUEDA_RETURN_IF_ERROR(run_algorithm<float>(algorithm, team, mesh, counts, stamp));
+          return run_algorithm<double>(algorithm, team, mesh, counts, stamp + (uint64_t{1} << 40));
         };
         CHECK(rig.lanes().first_failure(body) == "");
         stamp += uint64_t{1} << 50;
@@ -166,21 +168,22 @@ TEST_CASE("every NaN of an adaptive sum has the same bits, whatever made it") {
   for (const int size : {1, 2, 3}) {
     TableRig rig(size);
     uint64_t stamp = 0;
-    for (const Algorithm& row : algorithms()) {
-      if (!row.adasum || row.kind != OpKind::kAllreduce || !row.fits(shape_of(Dtype::kF32, 3, size))) continue;
-      INFO(row.name << " at np " << size);
+    for (const Algorithm& algorithm : algorithms()) {
+      if (!algorithm.adasum || algorithm.kind != OpKind::kAllreduce || !algorithm.fits(shape_of(Dtype::kF32, 3, size)))
+        continue;
+      INFO(algorithm.name << " at np " << size);
       const auto body = [&](int rank, Mesh& mesh) -> Status {
         const Team team = team_of(size, rank);
         const bool first = rank == 0;
         // One NaN makes the weights of its tensor NaN.
         const std::vector<float> given = {first ? negative : 1, 2, first ? 3 : -kInfinity};
-        RUEDA_RETURN_IF_ERROR(run_to_nan(row, team, mesh, given, size == 1 ? 1 : 3, 1.0, stamp));
+        RUEDA_RETURN_IF_ERROR(run_to_nan(algorithm, team, mesh, given, size == 1 ? 1 : 3, 1.0, stamp));
         // Orthogonal, so that they are added: infinity and 0, of which a factor of 0 makes NaN and 0.
         std::vector<float> added = {rank < 2 ? kLarge : 0, rank < 2 ? kLarge : 0};
         if (rank == 1) added[1] = -kLarge;
         if (size == 1) added[0] = kInfinity;
         const int64_t nans = size == 3 ? 2 : 1;  // the sum of an infinity and 0 is NaN as a whole
-        return run_to_nan(row, team, mesh, added, nans, 0.0, stamp + (uint64_t{1} << 40));
+        return run_to_nan(algorithm, team, mesh, added, nans, 0.0, stamp + (uint64_t{1} << 40));
       };
       CHECK(rig.lanes().first_failure(body) == "");
       stamp += uint64_t{1} << 50;
@@ -188,15 +191,15 @@ TEST_CASE("every NaN of an adaptive sum has the same bits, whatever made it") {
   }
 }
 
-TEST_CASE("Adasum has rows of its own, which nothing else uses") {
+TEST_CASE("Adasum has algorithms of its own, which nothing else uses") {
   int served = 0;
-  for (const Algorithm& row : algorithms()) {
+  for (const Algorithm& algorithm : algorithms()) {
     BatchShape shape = shape_of(Dtype::kF32, 100, 4);
-    served += may_serve(row, shape) ? 1 : 0;
-    CHECK(may_serve(row, shape) ==
-          (row.adasum && row.kind == OpKind::kAllreduce && std::strcmp(row.name, "local_adasum") != 0));
+    served += may_serve(algorithm, shape) ? 1 : 0;
+    CHECK(may_serve(algorithm, shape) == (algorithm.adasum && algorithm.kind == OpKind::kAllreduce &&
+                                          std::strcmp(algorithm.name, "local_adasum") != 0));
     shape.op = ReduceOp::kSum;
-    if (row.adasum) CHECK_FALSE(may_serve(row, shape));
+    if (algorithm.adasum) CHECK_FALSE(may_serve(algorithm, shape));
   }
   CHECK(served == 2);
 }

@@ -20,17 +20,17 @@ constexpr uint64_t kMost = uint64_t{1} << 47;
 /// Memory that nobody may look at: somewhere to count from.
 std::byte* nowhere() { return reinterpret_cast<std::byte*>(uintptr_t{1} << 12); }
 
-/// Rows whose members can have parts of any size plan for the worst of them; all others for just their chunks.
+/// Algorithms whose members can have parts of any size plan for the worst of them; all others for just their chunks.
 bool plans_for_the_worst(OpKind kind) {
   return kind != OpKind::kAllreduce && kind != OpKind::kBroadcast && kind != OpKind::kSend;
 }
 
-std::string difference(const Chunks& chunks, const Algorithm& row, const AlgorithmChoice& choice) {
+std::string difference(const Chunks& chunks, const Algorithm& algorithm, const AlgorithmChoice& choice) {
   const int64_t last = chunks.number() - 1;
   if (last * chunks.length + chunks.length_of(last) != chunks.count) return "the chunks do not add up to the batch";
   const uint64_t stamps = static_cast<uint64_t>(chunks.number()) + 2;
   if (choice.stamps < stamps) return "a chunk has no stamp";
-  if (choice.stamps > stamps && !plans_for_the_worst(row.kind)) return "there are stamps without a chunk";
+  if (choice.stamps > stamps && !plans_for_the_worst(algorithm.kind)) return "there are stamps without a chunk";
   const ChunkCut cut(last, chunks.length_of(last), 1, 4);
   int64_t covered = 0;
   for (int i = 0; i < cut.owners(); ++i) covered += cut.slice(i).length();
@@ -63,24 +63,24 @@ TEST_CASE("a tensor of 2^47 bytes is agreed on, planned and cut without losing a
   CHECK_FALSE(why_not_valid(request) == "");
 }
 
-TEST_CASE("every row plans 2^47 bytes in chunks that add up") {
-  for (const Algorithm& row : algorithms()) {
+TEST_CASE("every algorithm plans 2^47 bytes in chunks that add up") {
+  for (const Algorithm& algorithm : algorithms()) {
     for (const int hosts : {1, 2}) {
       BatchShape shape;
-      shape.kind = row.kind;
+      shape.kind = algorithm.kind;
       shape.dtype = Dtype::kU8;
       shape.bytes = kMost;
       shape.ranks = 4;
       shape.one_host = hosts == 1;
       shape.hosts = hosts;
       shape.largest_host = 4 / hosts;
-      if (row.kind == OpKind::kBarrier || !row.fits(shape)) continue;
+      if (algorithm.kind == OpKind::kBarrier || !algorithm.fits(shape)) continue;
       Call call;
       call.count = static_cast<int64_t>(kMost);
-      call.choice = row.plan(shape);
+      call.choice = algorithm.plan(shape);
       if (call.choice.chunk_bytes == 0) continue;
-      INFO(row.name << " on " << hosts << " hosts");
-      CHECK(difference(Chunks::of(call, 1), row, call.choice) == "");
+      INFO(algorithm.name << " on " << hosts << " hosts");
+      CHECK(difference(Chunks::of(call, 1), algorithm, call.choice) == "");
     }
   }
 }

@@ -50,24 +50,25 @@ class HostsRig {
   explicit HostsRig(Hosts hosts) : hosts_(std::move(hosts)), lanes_(size_of_job(hosts_), options()) {}
 
   /// Runs the case on all ranks; "" or the first failure.
-  std::string run(const Algorithm& row, const CollectiveCase& test, uint32_t chunk_bytes = 0) {
+  std::string run(const Algorithm& algorithm, const CollectiveCase& test, uint32_t chunk_bytes = 0) {
     const uint64_t first = stamp_;
     stamp_ += 1 << 16;
     return lanes_.first_failure([&](int rank, Mesh& mesh) {
       const Team team = team_on(hosts_, rank);
       uint64_t stamp = first;
-      return run_case(row, test, team, mesh, stamp, chunk_bytes);
+      return run_case(algorithm, test, team, mesh, stamp, chunk_bytes);
     });
   }
   /// The bits that every rank ends with; a failure names the first rank with others.
-  std::vector<std::byte> bits(const Algorithm& row, const CollectiveCase& test) {
+  std::vector<std::byte> bits(const Algorithm& algorithm, const CollectiveCase& test) {
     const uint64_t first = stamp_;
     stamp_ += 1 << 16;
     std::vector<std::vector<std::byte>> results(static_cast<size_t>(lanes_.size()));
     CHECK(lanes_.first_failure([&](int rank, Mesh& mesh) {
       const Team team = team_on(hosts_, rank);
       const CaseTensors tensors(test, team);
-      const Status status = row.run(tensors.call(row.plan(shape_on(hosts_, test)), first), mesh, Deadline::never());
+      const Status status =
+          algorithm.run(tensors.call(algorithm.plan(shape_on(hosts_, test)), first), mesh, Deadline::never());
       results[static_cast<size_t>(rank)] = tensors.results();
       return status;
     }) == "");
@@ -95,7 +96,7 @@ class HostsRig {
   uint64_t stamp_ = 0;
 };
 
-constexpr const char* kRows[] = {"hierarchical", "hierarchical_narrow"};
+constexpr const char* kTwoLevel[] = {"hierarchical", "hierarchical_narrow"};
 
 CollectiveCase gathering(Dtype dtype, int64_t row, std::vector<int64_t> counts) {
   CollectiveCase test;
@@ -114,29 +115,29 @@ class Nowhere : public Arrivals {
 
 }  // namespace
 
-TEST_CASE("Two-level rows give the formula's result on even and uneven hosts") {
+TEST_CASE("Two-level algorithms give the formula's result on even and uneven hosts") {
   for (const Hosts& hosts : {Hosts{2, 2}, Hosts{3, 1}, Hosts{1, 4}, Hosts{2, 2, 2}, Hosts{4, 3, 1}}) {
     HostsRig rig(hosts);
     const int size = size_of_job(hosts);
-    for (const char* name : kRows) {
-      const Algorithm& row = algorithm_named(name);
+    for (const char* name : kTwoLevel) {
+      const Algorithm& algorithm = algorithm_named(name);
       for (const Dtype dtype :
            {Dtype::kU8, Dtype::kI32, Dtype::kF16, Dtype::kBf16, Dtype::kF32, Dtype::kF64, Dtype::kBool}) {
         for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMax, ReduceOp::kProduct}) {
           const CollectiveCase test = reduction(dtype, op, {0, 1, size, 1000, 40000});
-          if (!row.fits(shape_on(hosts, test))) continue;
+          if (!algorithm.fits(shape_on(hosts, test))) continue;
           INFO(name << " on " << hosts.size() << " hosts, " << size << " ranks: " << test.text());
-          CHECK(rig.run(row, test) == "");
+          CHECK(rig.run(algorithm, test) == "");
         }
       }
     }
   }
 }
 
-TEST_CASE("Two-level rows are right wherever chunks and slices end") {
+TEST_CASE("Two-level algorithms are right wherever chunks and slices end") {
   for (const Hosts& hosts : {Hosts{2, 2}, Hosts{3, 2}}) {
     HostsRig rig(hosts);
-    for (const char* name : kRows) {
+    for (const char* name : kTwoLevel) {
       for (const int64_t count : {int64_t{0}, int64_t{16383}, int64_t{16384}, int64_t{16385}, scaled_down(400'003)}) {
         CollectiveCase test = reduction(Dtype::kF32, ReduceOp::kAverage, {count});
         test.codec = CodecId::kFp16;
@@ -188,13 +189,13 @@ TEST_CASE("Each host sends its part of the batch once, whatever its ranks, and h
 TEST_CASE("The two-level all-gather puts rows in the order of ranks, on even and uneven hosts") {
   for (const Hosts& hosts : {Hosts{2, 2}, Hosts{3, 1}, Hosts{1, 4}, Hosts{2, 2, 2}, Hosts{4, 3, 1}, Hosts{2, 5}}) {
     HostsRig rig(hosts);
-    const Algorithm& row = algorithm_named("hierarchical_allgather");
+    const Algorithm& algorithm = algorithm_named("hierarchical_allgather");
     for (const uint32_t chunk_bytes : {0u, 64u, 4096u}) {  // 64: counts alone fill several
       for (const std::vector<int64_t>& counts :
            {std::vector<int64_t>{0}, {1}, {100, 0, 7}, {5, 5, 5, 5, 5, 5, 5, 5, 5}, {scaled_down(3001)}}) {
         const CollectiveCase test = gathering(counts.size() % 2 == 0 ? Dtype::kI64 : Dtype::kU8, 3, counts);
         INFO(hosts.size() << " hosts, chunks of " << chunk_bytes << ": " << test.text());
-        CHECK(rig.run(row, test, chunk_bytes) == "");
+        CHECK(rig.run(algorithm, test, chunk_bytes) == "");
       }
     }
   }
@@ -220,19 +221,19 @@ TEST_CASE("A rank that wants nothing of an all-gather still carries it for its h
   options.wake_channels = [&] { hub.wake_all(); };
   LaneRanks lanes(5, options);
   const CollectiveCase test = gathering(Dtype::kF64, 1, {9000, 2});
-  const Algorithm& row = algorithm_named("hierarchical_allgather");
+  const Algorithm& algorithm = algorithm_named("hierarchical_allgather");
   CHECK(lanes.first_failure([&](int rank, Mesh& mesh) -> Status {
     const Team team = team_on(hosts, rank);
     const CaseTensors tensors(test, team);
     Nowhere nowhere;
-    Call call = tensors.call(row.plan(shape_on(hosts, test)), 0);
+    Call call = tensors.call(algorithm.plan(shape_on(hosts, test)), 0);
     if (rank == 0 || rank == 3) call.arrivals = &nowhere;
-    RUEDA_RETURN_IF_ERROR(row.run(call, mesh, Deadline::never()));
+    RUEDA_RETURN_IF_ERROR(algorithm.run(call, mesh, Deadline::never()));
     return call.arrivals == &nowhere ? Status() : tensors.check();
   }) == "");
 }
 
-TEST_CASE("A two-level row whose peer dies ends with the reason, whatever it waits for") {
+TEST_CASE("A two-level algorithm whose peer dies ends with the reason, whatever it waits for") {
   HostsRig rig({2, 2});
   LaneRanks::Options options = on_hosts({2, 2});
   MemoryHub hub;
@@ -242,16 +243,16 @@ TEST_CASE("A two-level row whose peer dies ends with the reason, whatever it wai
   const bool gathers = GENERATE(false, true);
   const CollectiveCase test =
       gathers ? gathering(Dtype::kF32, 1, {1 << 18}) : reduction(Dtype::kF32, ReduceOp::kSum, {1 << 20});
-  const Algorithm& row = algorithm_named(gathers ? "hierarchical_allgather" : "hierarchical");
+  const Algorithm& algorithm = algorithm_named(gathers ? "hierarchical_allgather" : "hierarchical");
   const auto results = lanes.run([&](int rank, Mesh& mesh) -> Status {
     if (rank == 3) return Status(Code::kPeerLost, "rank 3 was killed", 3);
     uint64_t stamp = 0;
-    return run_case(row, test, team_on({2, 2}, rank), mesh, stamp);
+    return run_case(algorithm, test, team_on({2, 2}, rank), mesh, stamp);
   });
   for (const Status& result : results) CHECK(result.sentence() == "rank 3 was killed");
 }
 
-TEST_CASE("Two-level rows run over TCP, where both kinds of wait have to wake each other") {
+TEST_CASE("Two-level algorithms run over TCP, where both kinds of wait have to wake each other") {
   const Hosts hosts{2, 2};
   TcpRanks tcp(4);
   LaneRanks::Options options = on_hosts(hosts);
@@ -264,7 +265,7 @@ TEST_CASE("Two-level rows run over TCP, where both kinds of wait have to wake ea
     const Team team = team_on(hosts, rank);
     uint64_t stamp = 0;
     for (int64_t round = 0; round < 20; ++round) {
-      for (const char* name : kRows) {
+      for (const char* name : kTwoLevel) {
         CollectiveCase test = reduction(Dtype::kBf16, ReduceOp::kSum, {round * 7919, 3, scaled_down(round * 40'000)});
         RUEDA_RETURN_IF_ERROR(run_case(algorithm_named(name), test, team, mesh, stamp, 65536));
       }
@@ -277,7 +278,7 @@ TEST_CASE("Two-level rows run over TCP, where both kinds of wait have to wake ea
 
 TEST_CASE("From 64 KiB on, batches of several ranks on several hosts go by host, unless forbidden or forced") {
   Settings settings;
-  const auto row_for = [&](const CollectiveCase& test, const Hosts& hosts) {
+  const auto algorithm_for = [&](const CollectiveCase& test, const Hosts& hosts) {
     BatchShape shape = shape_on(hosts, test);
     shape.deterministic = settings.deterministic;
     const auto choice = select_algorithm(algorithms(), settings, shape);
@@ -287,32 +288,32 @@ TEST_CASE("From 64 KiB on, batches of several ranks on several hosts go by host,
   const CollectiveCase small = reduction(Dtype::kF32, ReduceOp::kSum, {16});
   CollectiveCase half = large;
   half.codec = CodecId::kFp16;
-  CHECK(row_for(large, {2, 2}) == "hierarchical");
-  CHECK(row_for(half, {2, 2}) == "hierarchical_narrow");
-  CHECK(row_for(large, {1, 1}) == "direct");
-  CHECK(row_for(small, {2, 2}) == "doubling");
+  CHECK(algorithm_for(large, {2, 2}) == "hierarchical");
+  CHECK(algorithm_for(half, {2, 2}) == "hierarchical_narrow");
+  CHECK(algorithm_for(large, {1, 1}) == "direct");
+  CHECK(algorithm_for(small, {2, 2}) == "doubling");
   settings.hierarchical_allreduce = Choice::kForce;
-  CHECK(row_for(small, {2, 2}) == "hierarchical");
+  CHECK(algorithm_for(small, {2, 2}) == "hierarchical");
   settings.hierarchical_allreduce = Choice::kForbid;
-  CHECK(row_for(large, {2, 2}) == "direct");
+  CHECK(algorithm_for(large, {2, 2}) == "direct");
   settings.allreduce_algorithm = "hierarchical";
-  CHECK_THAT(row_for(large, {2, 2}), Catch::Contains("RUEDA_HIERARCHICAL_ALLREDUCE=0"));
+  CHECK_THAT(algorithm_for(large, {2, 2}), Catch::Contains("RUEDA_HIERARCHICAL_ALLREDUCE=0"));
   settings = Settings();
   settings.deterministic = true;
-  CHECK(row_for(half, {2, 2}) == "hierarchical");
-  CHECK(row_for(large, {17, 2}) == "direct");
+  CHECK(algorithm_for(half, {2, 2}) == "hierarchical");
+  CHECK(algorithm_for(large, {17, 2}) == "direct");
 }
 
 TEST_CASE("All-gathers go by host wherever one has several ranks, unless forbidden") {
   Settings settings;
-  const auto row_for = [&](const Hosts& hosts) {
+  const auto algorithm_for = [&](const Hosts& hosts) {
     const BatchShape shape = shape_on(hosts, gathering(Dtype::kF32, 1, {1}));
     const auto choice = select_algorithm(algorithms(), settings, shape);
     return choice.ok() ? std::string(algorithms()[choice.value().algorithm].name) : choice.status().sentence();
   };
-  CHECK(row_for({2, 2}) == "hierarchical_allgather");
-  CHECK(row_for({1, 3}) == "hierarchical_allgather");
-  CHECK(row_for({1, 1}) == "direct_allgather");
+  CHECK(algorithm_for({2, 2}) == "hierarchical_allgather");
+  CHECK(algorithm_for({1, 3}) == "hierarchical_allgather");
+  CHECK(algorithm_for({1, 1}) == "direct_allgather");
   settings.hierarchical_allgather = Choice::kForbid;
-  CHECK(row_for({2, 2}) == "direct_allgather");
+  CHECK(algorithm_for({2, 2}) == "direct_allgather");
 }

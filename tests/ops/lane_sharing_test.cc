@@ -10,10 +10,10 @@ using namespace rueda::core;
 
 namespace {
 
-/// One batch of the total order: which set, which row, what.
+/// One batch of the total order: which set, which algorithm, what.
 struct Turn {
   std::vector<int> members;
-  const Algorithm* row;
+  const Algorithm* algorithm;
   CollectiveCase test;
   uint32_t chunk_bytes;
 };
@@ -37,12 +37,12 @@ std::vector<Turn> mixture(int64_t turns) {
     Turn turn{kSets[next(static_cast<uint32_t>(kSets.size()))], one_shot, {}, 0};
     const uint32_t choice = next(8);
     turn.test.counts = {choice < 3 ? 1 + static_cast<int64_t>(next(14)) : 400 + static_cast<int64_t>(next(300)), 2};
-    if (choice == 4 || choice == 5) turn.row = two_shot;
+    if (choice == 4 || choice == 5) turn.algorithm = two_shot;
     if (choice == 5) turn.chunk_bytes = 512;
-    if (choice == 6) turn.row = broadcast;
+    if (choice == 6) turn.algorithm = broadcast;
     if (choice == 6) turn.chunk_bytes = next(2) * 512;
-    if (choice == 7) turn.row = barrier;
-    turn.test.kind = turn.row->kind;
+    if (choice == 7) turn.algorithm = barrier;
+    turn.test.kind = turn.algorithm->kind;
     turn.test.root = static_cast<int>(next(static_cast<uint32_t>(turn.members.size())));
     if (choice == 7) turn.test.counts.clear();
     order.push_back(std::move(turn));
@@ -58,10 +58,10 @@ bool contains(const std::vector<int>& ranks, int rank) {
 Status step_case(const Turn& turn, const Team& team, Mesh& mesh, uint64_t stamp) {
   const CollectiveCase salted = turn.test.salted(stamp);
   const CaseTensors tensors(salted, team);
-  const Call call = tensors.call(turn.row->plan(turn.test.shape(team.size())), stamp);
+  const Call call = tensors.call(turn.algorithm->plan(turn.test.shape(team.size())), stamp);
   StepState state;
   for (;;) {
-    const Result<StepResult> result = turn.row->step(call, mesh, state);
+    const Result<StepResult> result = turn.algorithm->step(call, mesh, state);
     if (!result.ok()) return result.status();
     if (result.value() == StepResult::kDone) return tensors.check();
     if (mesh.abort().raised()) return mesh.abort().why();
@@ -71,10 +71,10 @@ Status step_case(const Turn& turn, const Team& team, Mesh& mesh, uint64_t stamp)
 
 uint64_t stamps_of(const Turn& turn) {
   const BatchShape shape = turn.test.shape(static_cast<int>(turn.members.size()));
-  return (turn.chunk_bytes == 0 ? turn.row->plan(shape) : plan_chunks(shape.bytes, turn.chunk_bytes)).stamps;
+  return (turn.chunk_bytes == 0 ? turn.algorithm->plan(shape) : plan_chunks(shape.bytes, turn.chunk_bytes)).stamps;
 }
 
-/// Runs this rank's part of the order; `stepped(i)` says which batches it runs in steps where the row can.
+/// Runs this rank's part of the order; `stepped(i)` says which batches it runs in steps where the algorithm can.
 template <typename Stepped>
 Status run_order(const std::vector<Turn>& order, int rank, Mesh& mesh, Stepped&& stepped) {
   uint64_t stamp = 0;
@@ -83,9 +83,9 @@ Status run_order(const std::vector<Turn>& order, int rank, Mesh& mesh, Stepped&&
     uint64_t next = stamp;
     if (contains(turn.members, rank)) {
       const Team team = team_of(turn.members, rank);
-      const bool in_steps = turn.row->step != nullptr && turn.chunk_bytes == 0 && stepped(i);
+      const bool in_steps = turn.algorithm->step != nullptr && turn.chunk_bytes == 0 && stepped(i);
       RUEDA_RETURN_IF_ERROR(in_steps ? step_case(turn, team, mesh, stamp)
-                                     : run_case(*turn.row, turn.test, team, mesh, next, turn.chunk_bytes));
+                                     : run_case(*turn.algorithm, turn.test, team, mesh, next, turn.chunk_bytes));
     }
     stamp += stamps_of(turn);
   }
@@ -118,8 +118,8 @@ TEST_CASE("A lane with two slots is enough") {
   CHECK(lanes.first_failure([&](int rank, Mesh& mesh) {
     uint64_t stamp = 0;
     for (const Turn& turn : order) {
-      if (turn.row->kind != OpKind::kAllreduce) continue;
-      RUEDA_RETURN_IF_ERROR(run_case(*turn.row, turn.test, team_of(4, rank), mesh, stamp, 512));
+      if (turn.algorithm->kind != OpKind::kAllreduce) continue;
+      RUEDA_RETURN_IF_ERROR(run_case(*turn.algorithm, turn.test, team_of(4, rank), mesh, stamp, 512));
     }
     return Status();
   }) == "");

@@ -21,13 +21,13 @@ std::string chosen(const BatchShape& shape, const Settings& settings = Settings(
   return choice.ok() ? algorithms()[choice.value().algorithm].name : choice.status().sentence();
 }
 
-Settings forced(const std::string& row) {
+Settings forced(const std::string& algorithm) {
   Settings settings;
-  settings.allreduce_algorithm = row;
+  settings.allreduce_algorithm = algorithm;
   return settings;
 }
 
-/// A table of one row that adds in an order of its own.
+/// A table of one algorithm that adds in an order of its own.
 const Algorithm kPartialSums = {"partial",
                                 OpKind::kAllreduce,
                                 false,
@@ -48,24 +48,24 @@ TEST_CASE("On one host small batches go in one shot and large ones in two") {
   CHECK(chosen(allreduce_of(64u << 20, 2)) == "shm_two_shot");
 }
 
-TEST_CASE("A set of one rank stays local even if a row is forced") {
+TEST_CASE("A set of one rank stays local even if an algorithm is forced") {
   CHECK(chosen(allreduce_of(4, 1)) == "local");
   CHECK(chosen(allreduce_of(4, 1), forced("shm_two_shot")) == "local");
 }
 
-TEST_CASE("A forced row is taken where it can serve") {
+TEST_CASE("A forced algorithm is taken where it can serve") {
   CHECK(chosen(allreduce_of(4, 2), forced("shm_two_shot")) == "shm_two_shot");
   CHECK(chosen(allreduce_of(100000, 4), forced("shm_one_shot")) == "shm_one_shot");
 }
 
-TEST_CASE("A forced row that cannot serve is refused with its name and the reason") {
+TEST_CASE("A forced algorithm that cannot serve is refused with its name and the reason") {
   const auto choice = select_algorithm(algorithms(), forced("shm_one_shot"), allreduce_of(64u << 20, 2));
   REQUIRE_FALSE(choice.ok());
   CHECK(choice.status().code() == Code::kInvalidArgument);
   CHECK_THAT(choice.status().sentence(), Contains("shm_one_shot") && Contains("67108864 bytes"));
 }
 
-TEST_CASE("A forced row that does not exist is refused with the rows there are") {
+TEST_CASE("A forced algorithm that does not exist is refused with the algorithms there are") {
   const Status status = check_forced_algorithms(algorithms(), forced("circle"));
   CHECK(status.code() == Code::kInvalidArgument);
   CHECK_THAT(status.sentence(), Contains("circle") && Contains("shm_one_shot, ") && Contains("shm_two_shot"));
@@ -74,7 +74,7 @@ TEST_CASE("A forced row that does not exist is refused with the rows there are")
   CHECK(check_forced_algorithms(algorithms(), Settings()).ok());
 }
 
-TEST_CASE("Deterministic mode allows only rows in canonical order") {
+TEST_CASE("Deterministic mode allows only algorithms in canonical order") {
   BatchShape shape = allreduce_of(4, 2);
   CHECK(refusal(shape) == "");
   shape.deterministic = true;
@@ -84,7 +84,7 @@ TEST_CASE("Deterministic mode allows only rows in canonical order") {
   CHECK_THAT(refusal(allreduce_of(4, 2), settings), Contains("deterministic"));
 }
 
-TEST_CASE("Rows that move partial sums refuse an average of integers") {
+TEST_CASE("Algorithms that move partial sums refuse an average of integers") {
   BatchShape shape = allreduce_of(4, 2);
   shape.op = ReduceOp::kAverage;
   CHECK(refusal(shape) == "");
@@ -92,7 +92,7 @@ TEST_CASE("Rows that move partial sums refuse an average of integers") {
   CHECK_THAT(refusal(shape), Contains("i32"));
 }
 
-TEST_CASE("What a dtype or a kind does not define is invalid on every row") {
+TEST_CASE("What a dtype or a kind does not define is invalid on every algorithm") {
   BatchShape shape = allreduce_of(4, 2);
   shape.op = ReduceOp::kAdasum;
   CHECK(select_algorithm(algorithms(), Settings(), shape).ok());
@@ -109,7 +109,7 @@ TEST_CASE("What a dtype or a kind does not define is invalid on every row") {
   CHECK_THAT(select_algorithm(algorithms(), Settings(), shape).status().sentence(), Contains("no order"));
 }
 
-TEST_CASE("Device memory has no row in a table of host rows") {
+TEST_CASE("Device memory has no algorithm in a table of host algorithms") {
   BatchShape shape = allreduce_of(4, 2);
   shape.device = 1;
   const auto choice = select_algorithm(algorithms(), Settings(), shape);
@@ -118,32 +118,32 @@ TEST_CASE("Device memory has no row in a table of host rows") {
 }
 
 TEST_CASE("Every plan fits the slots and has stamps for its chunks, whatever the size") {
-  for (const Algorithm& row : algorithms()) {
+  for (const Algorithm& algorithm : algorithms()) {
     for (const CodecId codec : {CodecId::kNone, CodecId::kFp16}) {
       for (uint64_t bytes = 0; bytes <= (1u << 30); bytes = bytes * 3 + 4) {
         BatchShape shape = allreduce_of(bytes / 4 * 4, 4);
         shape.slot_bytes = bytes % 2 == 0 ? 256 * 1024 : 128 * 1024;
-        shape.kind = row.kind;
+        shape.kind = algorithm.kind;
         shape.codec = codec;
-        if (!row.fits(shape)) continue;
-        const AlgorithmChoice choice = row.plan(shape);
-        INFO(row.name << " " << shape.bytes);
+        if (!algorithm.fits(shape)) continue;
+        const AlgorithmChoice choice = algorithm.plan(shape);
+        INFO(algorithm.name << " " << shape.bytes);
         CHECK(choice.stamps >= 2);
-        if (std::string(row.name).rfind("shm_", 0) == 0) CHECK(choice.chunk_bytes <= shape.slot_bytes);
+        if (std::string(algorithm.name).rfind("shm_", 0) == 0) CHECK(choice.chunk_bytes <= shape.slot_bytes);
       }
     }
   }
 }
 
-TEST_CASE("A data plane takes a plug-in's rows behind its own and refuses a name that is taken") {
+TEST_CASE("A data plane takes a plug-in's algorithms behind its own and refuses a name that is taken") {
   DataPlane plane{Settings()};
-  const size_t own = plane.rows().size();
-  CHECK(plane.add_rows({&kPartialSums, 1}).ok());
+  const size_t own = plane.table().size();
+  CHECK(plane.add_algorithms({&kPartialSums, 1}).ok());
   CHECK(plane.algorithm_name(static_cast<uint8_t>(own)) == std::string("partial"));
-  CHECK(plane.add_rows({&kPartialSums, 1}).code() == Code::kInvalidArgument);
+  CHECK(plane.add_algorithms({&kPartialSums, 1}).code() == Code::kInvalidArgument);
 }
 
-TEST_CASE("Only single chunks of rows with a step run inline") {
+TEST_CASE("Only single chunks of algorithms with a step run inline") {
   const auto plane = make_executor(Settings());
   const auto small = plane->select(allreduce_of(4, 2));
   const auto large = plane->select(allreduce_of(64u << 20, 2));
@@ -157,7 +157,7 @@ TEST_CASE("Only single chunks of rows with a step run inline") {
   CHECK_FALSE(plane->runs_inline(plane->select(broadcast).value()));
 }
 
-TEST_CASE("A batch that names a row which is not in the table is refused, not run") {
+TEST_CASE("A batch that names an algorithm which is not in the table is refused, not run") {
   const auto plane = make_executor(Settings());
   AlgorithmChoice choice;
   choice.algorithm = 250;

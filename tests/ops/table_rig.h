@@ -6,7 +6,7 @@
 
 namespace rueda::core {
 
-/// Ranks as threads on one host with everything that a row of the table may ask for.
+/// Ranks as threads on one host with everything that an algorithm of the table may ask for.
 class TableRig {
  public:
   explicit TableRig(int size) : lanes_(size, options()) {}
@@ -23,9 +23,9 @@ class TableRig {
   LaneRanks lanes_;
 };
 
-/// Whether the selector would let the row serve the shape.
-inline bool may_serve(const Algorithm& row, const BatchShape& shape) {
-  return obstacle(row, shape, Settings()).empty();
+/// Whether the selector would let the algorithm serve the shape.
+inline bool may_serve(const Algorithm& algorithm, const BatchShape& shape) {
+  return obstacle(algorithm, shape, Settings()).empty();
 }
 
 }  // namespace rueda::core

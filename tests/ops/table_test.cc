@@ -14,7 +14,7 @@ using Buffers = CollectiveCase::Buffers;
 
 /// Runs the cases one after the other on the same lanes: what one leaves behind, the next one meets.
 struct Cases {
-  const Algorithm* row = nullptr;
+  const Algorithm* algorithm = nullptr;
   std::vector<CollectiveCase> tests;
   std::vector<uint32_t> chunk_bytes = {0};
   int group = 1 << 30;
@@ -23,22 +23,23 @@ struct Cases {
     const Team team = team_of(mesh.size(), rank, group);
     uint64_t stamp = first_stamp;
     for (const CollectiveCase& test : tests) {
-      if (!may_serve(*row, test.shape(team.size()))) continue;
-      for (const uint32_t bytes : chunk_bytes) RUEDA_RETURN_IF_ERROR(run_case(*row, test, team, mesh, stamp, bytes));
+      if (!may_serve(*algorithm, test.shape(team.size()))) continue;
+      for (const uint32_t bytes : chunk_bytes)
+        RUEDA_RETURN_IF_ERROR(run_case(*algorithm, test, team, mesh, stamp, bytes));
     }
     return {};
   }
 };
 
-/// Every row of a kind in turn on the same lanes.
-void check_rows(int size, OpKind kind, Cases cases) {
+/// Every algorithm of a kind in turn on the same lanes.
+void check_algorithms(int size, OpKind kind, Cases cases) {
   TableRig rig(size);
   uint64_t stamp = 0;
   cases.tests = thinned(cases.tests, static_cast<size_t>(size));
-  for (const Algorithm& row : algorithms()) {
-    if (row.kind != kind) continue;
-    cases.row = &row;
-    INFO("row " << row.name << " at np " << size);
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.kind != kind) continue;
+    cases.algorithm = &algorithm;
+    INFO("algorithm " << algorithm.name << " at np " << size);
     CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) { return cases.run_on(rank, mesh, stamp); }) == "");
     stamp += uint64_t{1} << 50;
   }
@@ -54,7 +55,7 @@ CollectiveCase dealt(CollectiveCase test, int64_t row) {
 
 }  // namespace
 
-TEST_CASE("Every all-reduce row gives the formula's result for every type and operator") {
+TEST_CASE("Every all-reduce algorithm gives the formula's result for every type and operator") {
   for (const int size : {1, 2, 3, 4, 7, 8}) {
     Cases cases;
     for (const Dtype dtype : kAllDtypes) {
@@ -63,11 +64,11 @@ TEST_CASE("Every all-reduce row gives the formula's result for every type and op
         for (const int64_t count : edge_counts(size)) cases.tests.push_back(reduction(dtype, op, {count}));
       }
     }
-    check_rows(size, OpKind::kAllreduce, cases);
+    check_algorithms(size, OpKind::kAllreduce, cases);
   }
 }
 
-TEST_CASE("Every all-reduce row is right at one chunk, one element less and one more") {
+TEST_CASE("Every all-reduce algorithm is right at one chunk, one element less and one more") {
   for (const int size : {1, 2, 3, 4, 7, 8}) {
     Cases cases;
     cases.chunk_bytes = {4096};
@@ -82,22 +83,23 @@ TEST_CASE("Every all-reduce row is right at one chunk, one element less and one 
       const auto chunk = static_cast<int64_t>(4096 / size_of(dtype));
       cases.tests.push_back(reduction(dtype, ReduceOp::kSum, {11 * chunk + 3}));
     }
-    check_rows(size, OpKind::kAllreduce, cases);
+    check_algorithms(size, OpKind::kAllreduce, cases);
   }
 }
 
-TEST_CASE("Every all-reduce row is right at the chunk it plans, one element less and one more") {
+TEST_CASE("Every all-reduce algorithm is right at the chunk it plans, one element less and one more") {
   for (const int size : {2, 4, 7}) {
     Cases cases;
     const auto chunk = static_cast<int64_t>(SegmentLayout{}.slot_bytes / size_of(Dtype::kF32));
     for (const int64_t count : {chunk - 1, chunk, chunk + 1, (kThorough ? 9 : 2) * chunk + 5}) {
       cases.tests.push_back(reduction(Dtype::kF32, ReduceOp::kSum, {count}));
     }
-    check_rows(size, OpKind::kAllreduce, cases);
+    check_algorithms(size, OpKind::kAllreduce, cases);
   }
 }
 
-TEST_CASE("Every all-reduce row takes batches of many tensors, empty ones among them, in place and out of place") {
+TEST_CASE(
+    "Every all-reduce algorithm takes batches of many tensors, empty ones among them, in place and out of place") {
   for (const int size : {1, 2, 3, 4}) {
     Cases cases;
     cases.chunk_bytes = {0, 4096, 65536};
@@ -112,11 +114,11 @@ TEST_CASE("Every all-reduce row takes batches of many tensors, empty ones among 
         cases.tests.push_back(test);
       }
     }
-    check_rows(size, OpKind::kAllreduce, cases);
+    check_algorithms(size, OpKind::kAllreduce, cases);
   }
 }
 
-TEST_CASE("Every all-reduce row applies codecs and scales") {
+TEST_CASE("Every all-reduce algorithm applies codecs and scales") {
   for (const int size : {1, 2, 3, 8}) {
     Cases cases;
     cases.chunk_bytes = {0, 8192};
@@ -133,11 +135,11 @@ TEST_CASE("Every all-reduce row applies codecs and scales") {
         cases.tests.push_back(test);
       }
     }
-    check_rows(size, OpKind::kAllreduce, cases);
+    check_algorithms(size, OpKind::kAllreduce, cases);
   }
 }
 
-TEST_CASE("Every all-reduce row serves 16 and 33 ranks in groups of 16") {
+TEST_CASE("Every all-reduce algorithm serves 16 and 33 ranks in groups of 16") {
   for (const int size : {16, 33}) {
     Cases cases;
     cases.group = 16;
@@ -145,11 +147,12 @@ TEST_CASE("Every all-reduce row serves 16 and 33 ranks in groups of 16") {
       cases.tests.push_back(reduction(Dtype::kF32, ReduceOp::kAverage, {count}));
       cases.tests.push_back(reduction(Dtype::kBf16, ReduceOp::kMax, {count, 7}));
     }
-    check_rows(size, OpKind::kAllreduce, cases);
+    check_algorithms(size, OpKind::kAllreduce, cases);
   }
 }
 
-TEST_CASE("Every reduce-scatter row gives each rank its rows of the formula's result for every type and operator") {
+TEST_CASE(
+    "Every reduce-scatter algorithm gives each rank its rows of the formula's result for every type and operator") {
   for (const int size : {1, 2, 3, 4, 7, 8}) {
     Cases cases;
     for (const Dtype dtype : kAllDtypes) {
@@ -161,11 +164,12 @@ TEST_CASE("Every reduce-scatter row gives each rank its rows of the formula's re
         }
       }
     }
-    check_rows(size, OpKind::kReducescatter, cases);
+    check_algorithms(size, OpKind::kReducescatter, cases);
   }
 }
 
-TEST_CASE("Every reduce-scatter row cuts chunks, applies codecs and scales, and works in place and out of place") {
+TEST_CASE(
+    "Every reduce-scatter algorithm cuts chunks, applies codecs and scales, and works in place and out of place") {
   for (const int size : {1, 2, 3, 8, 33}) {
     Cases cases;
     cases.chunk_bytes = {0, 16384};
@@ -184,11 +188,11 @@ TEST_CASE("Every reduce-scatter row cuts chunks, applies codecs and scales, and 
         }
       }
     }
-    check_rows(size, OpKind::kReducescatter, cases);
+    check_algorithms(size, OpKind::kReducescatter, cases);
   }
 }
 
-TEST_CASE("Every reduce row gives the root the formula's result, and the others nothing") {
+TEST_CASE("Every reduce algorithm gives the root the formula's result, and the others nothing") {
   for (const int size : {1, 2, 3, 4, 7}) {
     Cases cases;
     cases.chunk_bytes = {0, 4096};
@@ -205,11 +209,11 @@ TEST_CASE("Every reduce row gives the root the formula's result, and the others 
         }
       }
     }
-    check_rows(size, OpKind::kReduce, cases);
+    check_algorithms(size, OpKind::kReduce, cases);
   }
 }
 
-TEST_CASE("Every broadcast row hands the root's bits to all, from every root") {
+TEST_CASE("Every broadcast algorithm hands the root's bits to all, from every root") {
   for (const int size : {1, 2, 3, 4, 7, 8, 33}) {
     Cases cases;
     cases.chunk_bytes = {0, 4096};
@@ -228,11 +232,11 @@ TEST_CASE("Every broadcast row hands the root's bits to all, from every root") {
         }
       }
     }
-    check_rows(size, OpKind::kBroadcast, cases);
+    check_algorithms(size, OpKind::kBroadcast, cases);
   }
 }
 
-TEST_CASE("Every row that exchanges rows puts them in the order of ranks, however many each rank has") {
+TEST_CASE("Every algorithm that exchanges rows puts them in the order of ranks, however many each rank has") {
   for (const OpKind kind : {OpKind::kAllgather, OpKind::kAlltoall, OpKind::kGather, OpKind::kScatter}) {
     for (const int size : {1, 2, 3, 4, 7, 33}) {
       Cases cases;
@@ -246,31 +250,31 @@ TEST_CASE("Every row that exchanges rows puts them in the order of ranks, howeve
         for (const Dtype dtype : {Dtype::kU8, Dtype::kF32, Dtype::kI64}) {
           test.dtype = dtype;
           const int64_t many = size > 8 ? 301 : scaled_down(3001);
-          for (const std::vector<int64_t>& rows : {std::vector<int64_t>{0}, {1}, {100, 0, 7}, {many}}) {
-            test.counts = rows;
+          for (const std::vector<int64_t>& counts : {std::vector<int64_t>{0}, {1}, {100, 0, 7}, {many}}) {
+            test.counts = counts;
             cases.tests.push_back(test);
           }
         }
       }
-      check_rows(size, kind, cases);
+      check_algorithms(size, kind, cases);
     }
   }
 }
 
 TEST_CASE("Rows lie in the order of ranks where a team has another") {
   const std::vector<int> hosts_first = {0, 2, 1, 3};
-  for (const Algorithm& row : algorithms()) {
-    if (!exchanges(row.kind) && row.kind != OpKind::kReducescatter) continue;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (!exchanges(algorithm.kind) && algorithm.kind != OpKind::kReducescatter) continue;
     CollectiveCase test;
-    test.kind = row.kind;
+    test.kind = algorithm.kind;
     test.counts = {50, 9};
     test.root = 1;
     TableRig rig(4);
-    INFO(name_of(row.kind) << " row " << row.name);
-    if (!may_serve(row, test.shape(4))) continue;
+    INFO(name_of(algorithm.kind) << " algorithm " << algorithm.name);
+    if (!may_serve(algorithm, test.shape(4))) continue;
     CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) {
       uint64_t stamp = 0;
-      return run_case(row, test, team_of(hosts_first, rank), mesh, stamp);
+      return run_case(algorithm, test, team_of(hosts_first, rank), mesh, stamp);
     }) == "");
   }
 }
@@ -284,11 +288,11 @@ TEST_CASE("A long exchange reuses its slots many times") {
     test.dtype = Dtype::kF64;
     test.counts = {scaled_down(700'000), 5};
     cases.tests = {test, test};
-    check_rows(3, kind, cases);
+    check_algorithms(3, kind, cases);
   }
 }
 
-TEST_CASE("Every send row hands the root's bits to the other rank") {
+TEST_CASE("Every send algorithm hands the root's bits to the other rank") {
   Cases cases;
   cases.chunk_bytes = {0, 4096};
   for (const int root : {0, 1}) {
@@ -301,31 +305,31 @@ TEST_CASE("Every send row hands the root's bits to the other rank") {
       cases.tests.push_back(test);
     }
   }
-  check_rows(2, OpKind::kSend, cases);
+  check_algorithms(2, OpKind::kSend, cases);
 }
 
 TEST_CASE("No rank leaves a barrier before all have come") {
   for (const int size : {1, 2, 3, 4, 7, 8, 33}) {
     TableRig rig(size);
     uint64_t first = 0;
-    for (const Algorithm& row : algorithms()) {
-      if (row.kind != OpKind::kBarrier) continue;
+    for (const Algorithm& algorithm : algorithms()) {
+      if (algorithm.kind != OpKind::kBarrier) continue;
       CollectiveCase test;
       test.kind = OpKind::kBarrier;
       test.counts = {};
-      if (!may_serve(row, test.shape(size))) continue;
+      if (!may_serve(algorithm, test.shape(size))) continue;
       std::atomic<int> came{0};
       const auto body = [&](int rank, Mesh& mesh) -> Status {
         const Team team = team_of(size, rank);
         uint64_t stamp = first;
         for (int round = 1; round <= 50; ++round) {
           came.fetch_add(1);
-          RUEDA_RETURN_IF_ERROR(run_case(row, test, team, mesh, stamp));
+          RUEDA_RETURN_IF_ERROR(run_case(algorithm, test, team, mesh, stamp));
           if (came.load() < round * size) return Status(Code::kSystem, "rank " + std::to_string(rank) + " left early");
         }
         return {};
       };
-      INFO("row " << row.name << " at np " << size);
+      INFO("algorithm " << algorithm.name << " at np " << size);
       CHECK(rig.lanes().first_failure(body) == "");
       first += 1000;
     }

@@ -181,9 +181,9 @@ class Pattern {
   std::vector<std::byte> bytes_;
 };
 
-/// A row's plan with another chunk length.
-AlgorithmChoice plan_with(const Algorithm& row, const BatchShape& shape, uint32_t chunk_bytes) {
-  AlgorithmChoice choice = row.plan(shape);
+/// An algorithm's plan with another chunk length.
+AlgorithmChoice plan_with(const Algorithm& algorithm, const BatchShape& shape, uint32_t chunk_bytes) {
+  AlgorithmChoice choice = algorithm.plan(shape);
   if (shape.kind == OpKind::kReducescatter || shape.kind == OpKind::kReduce) return plan_pieces(shape, chunk_bytes);
   if (!exchanges(shape.kind)) return plan_chunks(wire_bytes(shape), chunk_bytes);
   choice.chunk_bytes = std::min(choice.chunk_bytes, chunk_bytes);
@@ -227,10 +227,23 @@ CollectiveCase reduction(Dtype dtype, ReduceOp op, std::vector<int64_t> counts) 
 }
 
 const Algorithm& algorithm_named(std::string_view name) {
-  for (const Algorithm& row : algorithms()) {
-    if (row.name == name) return row;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.name == name) return algorithm;
   }
-  throw std::runtime_error("no row " + std::string(name));
+  throw std::runtime_error("no algorithm " + std::string(name));
+}
+
+std::vector<const Algorithm*> channel_algorithms() {
+  std::vector<const Algorithm*> found;
+  for (const Algorithm& algorithm : algorithms()) {
+    BatchShape shape;
+    shape.kind = algorithm.kind;
+    shape.bytes = 1024;
+    shape.ranks = shape.hosts = 2;
+    shape.one_host = false;
+    if (algorithm.fits(shape)) found.push_back(&algorithm);
+  }
+  return found;
 }
 
 Team team_of(int size, int index, int group) {
@@ -360,19 +373,19 @@ std::vector<std::byte> CaseTensors::results() const {
   return all;
 }
 
-Status run_case(const Algorithm& row, const CollectiveCase& test, const Team& team, Mesh& mesh, uint64_t& stamp,
+Status run_case(const Algorithm& algorithm, const CollectiveCase& test, const Team& team, Mesh& mesh, uint64_t& stamp,
                 uint32_t chunk_bytes) {
   const BatchShape shape = test.shape(team.size());
-  const AlgorithmChoice choice = chunk_bytes == 0 ? row.plan(shape) : plan_with(row, shape, chunk_bytes);
+  const AlgorithmChoice choice = chunk_bytes == 0 ? algorithm.plan(shape) : plan_with(algorithm, shape, chunk_bytes);
   const CollectiveCase salted = test.salted(stamp);
   const CaseTensors tensors(salted, team);
   const Call call = tensors.call(choice, stamp);
   stamp += choice.stamps;
-  Status result = row.run(call, mesh, Deadline::after(std::chrono::minutes(5)));
+  Status result = algorithm.run(call, mesh, Deadline::after(std::chrono::minutes(5)));
   if (!result.ok()) return result;
   if (result = tensors.check_inputs(); !result.ok()) return result;
   result = tensors.check();
-  return result.ok() ? result : Status(result.code(), std::string(row.name) + ": " + result.sentence());
+  return result.ok() ? result : Status(result.code(), std::string(algorithm.name) + ": " + result.sentence());
 }
 
 }  // namespace rueda::core

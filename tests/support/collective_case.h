@@ -46,8 +46,12 @@ inline constexpr Dtype kAllDtypes[] = {Dtype::kU8,  Dtype::kI8,  Dtype::kU16,  D
 inline constexpr ReduceOp kAllOps[] = {ReduceOp::kSum,     ReduceOp::kAverage, ReduceOp::kMin, ReduceOp::kMax,
                                        ReduceOp::kProduct, ReduceOp::kBand,    ReduceOp::kBor, ReduceOp::kBxor};
 
-/// The row of the algorithm table. Throws where there is none.
+/// The algorithm of this name in the table. Throws if the table has none.
 const Algorithm& algorithm_named(std::string_view name);
+
+/// The algorithms that serve ranks which share no memory with each other: all that move data over channels alone,
+/// adasum's apart.
+std::vector<const Algorithm*> channel_algorithms();
 
 /// The team of ranks 0 to size-1 as rank `index` sees it, in groups of at most `group`.
 Team team_of(int size, int index, int group = 1 << 30);
@@ -83,9 +87,9 @@ class CaseTensors {
   mutable Arrived arrived_;               ///< instead of outputs
 };
 
-/// Runs one batch of a row on a member: its plan with `chunk_bytes` (0: as planned), the row, the check. Salted by the
-/// stamp, which moves on.
-Status run_case(const Algorithm& row, const CollectiveCase& test, const Team& team, Mesh& mesh, uint64_t& stamp,
+/// Runs one batch of an algorithm on a member: its plan with `chunk_bytes` (0: as planned), the algorithm, the check.
+/// Salted by the stamp, which moves on.
+Status run_case(const Algorithm& algorithm, const CollectiveCase& test, const Team& team, Mesh& mesh, uint64_t& stamp,
                 uint32_t chunk_bytes = 0);
 
 }  // namespace rueda::core

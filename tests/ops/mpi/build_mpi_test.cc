@@ -61,10 +61,10 @@ TEST_CASE("rueda-build-mpi builds a plug-in for the PATH's MPI into the user's f
   skip_without_mpich();
   const Home& home = home_with_plugin();
   const std::string named = "RUEDA_MPI_PLUGIN=" + home.plugin();
-  for (const std::string row : {"auto", "ring", "mpi_native"}) {
-    INFO(row);
+  for (const std::string algorithm : {"auto", "ring", "mpi_native"}) {
+    INFO(algorithm);
     const CommandResult run = home.run({"env", named, "RUEDA_CONTROLLER=mpi", "RUEDA_CPU_OPERATIONS=mpi",
-                                        "RUEDA_ALLREDUCE_ALGORITHM=" + row, kMpirun, "-np", "2", "sh", "-c",
+                                        "RUEDA_ALLREDUCE_ALGORITHM=" + algorithm, kMpirun, "-np", "2", "sh", "-c",
                                         "RUEDA_HOSTNAME=host$PMI_RANK exec \"$0\" sum", kBin + "/mpi_api_rank"});
     INFO(run.out << run.err);
     CHECK(run.exit_code == 0);

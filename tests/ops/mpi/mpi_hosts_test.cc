@@ -40,9 +40,9 @@ void check_sums(const CommandResult& run) {
 TEST_CASE("hvdrun --mpi starts ranks on two hosts that talk over MPI alone, flat and by two levels") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
-  for (const std::string row : {"auto", "ring", "hierarchical", "mpi_native"}) {
-    INFO(row);
-    check_sums(hvdrun_mpi(lab, {"RUEDA_ALLREDUCE_ALGORITHM=" + row}, {"mpi_api_rank", "sum"}));
+  for (const std::string algorithm : {"auto", "ring", "hierarchical", "mpi_native"}) {
+    INFO(algorithm);
+    check_sums(hvdrun_mpi(lab, {"RUEDA_ALLREDUCE_ALGORITHM=" + algorithm}, {"mpi_api_rank", "sum"}));
   }
 }
 

@@ -38,28 +38,30 @@ TEST_CASE("a job under mpirun sums, shuts down and sums again, whatever of it go
   }
 }
 
-TEST_CASE("rows that a setting names run over MPI") {
-  for (const std::string row : {"direct", "ring", "doubling", "hierarchical", "mpi_native"}) {
-    INFO(row);
-    check_sums(4, Hosts::kPairs, with(kAllMpi, "RUEDA_ALLREDUCE_ALGORITHM=" + row));
+TEST_CASE("algorithms that a setting names run over MPI") {
+  for (const std::string algorithm : {"direct", "ring", "doubling", "hierarchical", "mpi_native"}) {
+    INFO(algorithm);
+    check_sums(4, Hosts::kPairs, with(kAllMpi, "RUEDA_ALLREDUCE_ALGORITHM=" + algorithm));
   }
 }
 
 TEST_CASE("a tensor of 2^31 + 1001 elements crosses MPI right to the last one", "[.][long]") {
-  for (const std::string row : {"auto", "ring", "mpi_native"}) {
+  for (const std::string algorithm : {"auto", "ring", "mpi_native"}) {
     const CommandResult run =
-        mpirun(2, Hosts::kAlone, with(kAllMpi, "RUEDA_ALLREDUCE_ALGORITHM=" + row), {"mpi_api_rank", "large"});
-    INFO(row << "\n" << run.out << run.err);
+        mpirun(2, Hosts::kAlone, with(kAllMpi, "RUEDA_ALLREDUCE_ALGORITHM=" + algorithm), {"mpi_api_rank", "large"});
+    INFO(algorithm << "\n" << run.out << run.err);
     CHECK(run.exit_code == 0);
     CHECK(count_of(run.out, "2^31 + 1001 elements are right") == 2);
   }
 }
 
-TEST_CASE("where MPI does not move the data there is no row of its own") {
+TEST_CASE("where MPI does not move the data MPI brings no algorithm of its own") {
   const CommandResult run =
       mpirun(2, Hosts::kTogether, {"RUEDA_CONTROLLER=mpi", "RUEDA_ALLREDUCE_ALGORITHM=mpi_native"}, {"mpi_api_rank"});
   CHECK(run.exit_code != 0);
-  CHECK_THAT(run.err, Contains("RUEDA_ALLREDUCE_ALGORITHM=mpi_native: there is no such allreduce row"));
+  CHECK_THAT(
+      run.err,
+      Contains("RUEDA_ALLREDUCE_ALGORITHM=mpi_native: there is no such allreduce algorithm; choose auto or one of"));
 }
 
 TEST_CASE("a rank that exits without a shutdown leaves MPI in order") {

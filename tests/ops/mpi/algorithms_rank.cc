@@ -1,6 +1,5 @@
-// A rank that runs rows over MPI and checks every result: mpirun -np 4 mpi_rows_rank PLUGIN
+// A rank that runs algorithms over MPI and checks every result: mpirun -np 4 mpi_algorithms_rank PLUGIN
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 #include "ops/algorithm.h"
@@ -15,17 +14,6 @@ using namespace rueda::core;
 
 namespace {
 
-constexpr const char* kChannelRows[] = {"direct",          "ring",          "doubling",         "broadcast_tree",
-                                        "channel_barrier", "direct_gather", "direct_scatter",   "direct_reducescatter",
-                                        "direct_reduce",   "channel_send",  "direct_allgather", "direct_alltoall"};
-
-bool over_channels(const Algorithm& row) {
-  for (const char* name : kChannelRows) {
-    if (std::strcmp(name, row.name) == 0) return true;
-  }
-  return false;
-}
-
 /// This rank's mesh: memory of its own, MPI to everybody else.
 class Rank {
  public:
@@ -35,11 +23,11 @@ class Rank {
     mesh_ =
         std::make_unique<Mesh>(fabric.rank(), 0, segments, fabric.channel_set(0, abort_), abort_, WaitStyle::kYield);
   }
-  Status run(const Algorithm& row, CollectiveCase test, uint32_t chunk_bytes = 0) {
+  Status run(const Algorithm& algorithm, CollectiveCase test, uint32_t chunk_bytes = 0) {
     const Team team = team_of(fabric_.size(), fabric_.rank());
-    if (!obstacle(row, test.shape(fabric_.size()), Settings()).empty()) return {};
+    if (!obstacle(algorithm, test.shape(fabric_.size()), Settings()).empty()) return {};
     ++cases;
-    return run_case(row, test, team, *mesh_, stamp_, chunk_bytes);
+    return run_case(algorithm, test, team, *mesh_, stamp_, chunk_bytes);
   }
   int cases = 0;
 
@@ -59,21 +47,21 @@ class Rank {
   uint64_t stamp_ = 0;
 };
 
-Status run_shapes(Rank& rank, const Algorithm& row, int size) {
+Status run_shapes(Rank& rank, const Algorithm& algorithm, int size) {
   CollectiveCase test;
-  test.kind = row.kind;
-  test.root = has_root(row.kind) ? size - 1 : 0;
-  if (row.kind == OpKind::kSend && size != 2) return {};
+  test.kind = algorithm.kind;
+  test.root = has_root(algorithm.kind) ? size - 1 : 0;
+  if (algorithm.kind == OpKind::kSend && size != 2) return {};
   for (const std::vector<int64_t>& counts : {std::vector<int64_t>{1}, {0}, {1000, 3}, {200'003}, {3'000'000}}) {
-    test.counts = row.kind == OpKind::kBarrier ? std::vector<int64_t>{} : counts;
-    RUEDA_RETURN_IF_ERROR(rank.run(row, test));
-    RUEDA_RETURN_IF_ERROR(rank.run(row, test, 65'536));
+    test.counts = algorithm.kind == OpKind::kBarrier ? std::vector<int64_t>{} : counts;
+    RUEDA_RETURN_IF_ERROR(rank.run(algorithm, test));
+    RUEDA_RETURN_IF_ERROR(rank.run(algorithm, test, 65'536));
   }
   return {};
 }
 
-Status run_types(Rank& rank, const Algorithm& row) {
-  if (row.kind != OpKind::kAllreduce) return {};
+Status run_types(Rank& rank, const Algorithm& algorithm) {
+  if (algorithm.kind != OpKind::kAllreduce) return {};
   CollectiveCase test;
   test.counts = {1, 70'001};
   for (const Dtype dtype : kAllDtypes) {
@@ -81,19 +69,19 @@ Status run_types(Rank& rank, const Algorithm& row) {
       if (!why_undefined(op, dtype).empty()) continue;
       test.dtype = dtype;
       test.op = op;
-      RUEDA_RETURN_IF_ERROR(rank.run(row, test));
+      RUEDA_RETURN_IF_ERROR(rank.run(algorithm, test));
     }
   }
   test = CollectiveCase();
   test.counts = {100'000};
   for (const CodecId codec : {CodecId::kFp16, CodecId::kBf16}) {
     test.codec = codec;
-    RUEDA_RETURN_IF_ERROR(rank.run(row, test));
+    RUEDA_RETURN_IF_ERROR(rank.run(algorithm, test));
   }
   test.codec = CodecId::kNone;
   test.prescale = 2;
   test.postscale = 0.5;
-  return rank.run(row, test);
+  return rank.run(algorithm, test);
 }
 
 int fail(const Status& status) {
@@ -110,16 +98,16 @@ int main(int, char** argv) {
   if (!fabric.ok()) return fail(fabric.status());
   Rank rank(*fabric.value());
   const int size = fabric.value()->size();
-  std::vector<Algorithm> rows;
-  for (const Algorithm& row : algorithms()) {
-    if (over_channels(row)) rows.push_back(row);
+  std::vector<Algorithm> tested;
+  for (const Algorithm* algorithm : channel_algorithms()) tested.push_back(*algorithm);
+  tested.insert(tested.end(), plugin.table->rows, plugin.table->rows + plugin.table->row_count);
+  for (const Algorithm& algorithm : tested) {
+    Status status = run_shapes(rank, algorithm, size);
+    if (status.ok()) status = run_types(rank, algorithm);
+    if (!status.ok()) return fail(Status(status.code(), std::string(algorithm.name) + ": " + status.sentence()));
   }
-  rows.insert(rows.end(), plugin.table->rows, plugin.table->rows + plugin.table->row_count);
-  for (const Algorithm& row : rows) {
-    Status status = run_shapes(rank, row, size);
-    if (status.ok()) status = run_types(rank, row);
-    if (!status.ok()) return fail(Status(status.code(), std::string(row.name) + ": " + status.sentence()));
-  }
-  std::printf("rank %d of %d: %zu rows, %d cases\n", fabric.value()->rank(), size, rows.size(), rank.cases);
+  std::string names;
+  for (const Algorithm& algorithm : tested) names += std::string(" ") + algorithm.name;
+  std::printf("rank %d of %d ran%s, %d cases\n", fabric.value()->rank(), size, names.c_str(), rank.cases);
   return 0;
 }

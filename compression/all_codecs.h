@@ -3,7 +3,7 @@
 
 namespace rueda::core {
 
-/// The rows of `codecs()`, each defined in the file of its name.
+/// The entries of `codecs()`, each defined in the file of its name.
 extern const Codec kNoneCodec;
 extern const Codec kFp16Codec;
 extern const Codec kBf16Codec;

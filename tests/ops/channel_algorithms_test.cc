@@ -1,5 +1,5 @@
 #include <catch2/catch.hpp>
-#include <cstring>
+#include <set>
 
 #include "ops/select.h"
 #include "tests/support/collective_case.h"
@@ -11,25 +11,14 @@ using namespace rueda::core;
 
 namespace {
 
-constexpr const char* kChannelRows[] = {"direct",           "ring",
-                                        "doubling",         "broadcast_tree",
-                                        "channel_barrier",  "direct_reducescatter",
-                                        "direct_allgather", "direct_alltoall",
-                                        "direct_gather",    "direct_scatter",
-                                        "direct_reduce",    "channel_send"};
-
 constexpr OpKind kKinds[] = {OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kBarrier, OpKind::kReducescatter,
                              OpKind::kAllgather, OpKind::kAlltoall,  OpKind::kGather,  OpKind::kScatter,
                              OpKind::kReduce,    OpKind::kSend};
 
-std::vector<const Algorithm*> channel_rows(OpKind kind) {
-  std::vector<const Algorithm*> rows;
-  for (const Algorithm& row : algorithms()) {
-    const auto same_name = [&](const char* name) { return std::strcmp(name, row.name) == 0; };
-    if (row.kind == kind && std::any_of(std::begin(kChannelRows), std::end(kChannelRows), same_name))
-      rows.push_back(&row);
-  }
-  return rows;
+std::vector<const Algorithm*> channel_algorithms_of(OpKind kind) {
+  std::vector<const Algorithm*> tested = channel_algorithms();
+  std::erase_if(tested, [kind](const Algorithm* one) { return one->kind != kind; });
+  return tested;
 }
 
 /// Every rank a host of its own.
@@ -49,13 +38,13 @@ BatchShape shape_on_hosts(uint64_t bytes, ReduceOp op, Dtype dtype) {
   return shape;
 }
 
-std::string row_for(const BatchShape& shape, const Settings& settings) {
+std::string algorithm_for(const BatchShape& shape, const Settings& settings) {
   const auto choice = select_algorithm(algorithms(), settings, shape);
   return choice.ok() ? algorithms()[choice.value().algorithm].name : choice.status().sentence();
 }
 
 /// Bytes that each rank sends for `test`, by the memory channels' count.
-std::vector<uint64_t> bytes_sent(const Algorithm& row, const CollectiveCase& test, int size) {
+std::vector<uint64_t> bytes_sent(const Algorithm& algorithm, const CollectiveCase& test, int size) {
   MemoryHub hub;
   LaneRanks::Options options = apart(size);
   options.channels = [&](int rank, const Abort& abort) { return hub.channel_set(rank, abort); };
@@ -63,7 +52,7 @@ std::vector<uint64_t> bytes_sent(const Algorithm& row, const CollectiveCase& tes
   LaneRanks lanes(size, options);
   CHECK(lanes.first_failure([&](int rank, Mesh& mesh) {
     uint64_t stamp = 0;
-    return run_case(row, test, team_of(size, rank), mesh, stamp);
+    return run_case(algorithm, test, team_of(size, rank), mesh, stamp);
   }) == "");
   std::vector<uint64_t> sent(static_cast<size_t>(size));
   for (int from = 0; from < size; ++from) {
@@ -74,7 +63,23 @@ std::vector<uint64_t> bytes_sent(const Algorithm& row, const CollectiveCase& tes
 
 }  // namespace
 
-TEST_CASE("Channel rows give the formula's results over TCP") {
+TEST_CASE(
+    "The table has an algorithm over channels for every kind of operation, among them those that every build has") {
+  for (const OpKind kind : kKinds) {
+    INFO(name_of(kind));
+    CHECK_FALSE(channel_algorithms_of(kind).empty());
+  }
+  std::set<std::string> names;
+  for (const Algorithm* algorithm : channel_algorithms()) names.insert(algorithm->name);
+  for (const char* known : {"direct", "ring", "doubling", "broadcast_tree", "channel_barrier", "channel_send",
+                            "direct_reducescatter", "direct_allgather"}) {
+    INFO(known);
+    CHECK(names.count(known) == 1);
+  }
+  CHECK(names.count("shm_two_shot") + names.count("hierarchical") + names.count("local") == 0);
+}
+
+TEST_CASE("Channel algorithms give the formula's results over TCP") {
   for (const int size : {2, 3, 4}) {
     TcpRanks tcp(size);
     LaneRanks::Options options = apart(size);
@@ -84,8 +89,8 @@ TEST_CASE("Channel rows give the formula's results over TCP") {
     };
     LaneRanks lanes(size, options);
     for (const OpKind kind : kKinds) {
-      for (const Algorithm* row : channel_rows(kind)) {
-        INFO("row " << row->name << " at np " << size);
+      for (const Algorithm* algorithm : channel_algorithms_of(kind)) {
+        INFO("algorithm " << algorithm->name << " at np " << size);
         CHECK(lanes.first_failure([&](int rank, Mesh& mesh) -> Status {
           const Team team = team_of(size, rank);
           uint64_t stamp = 0;
@@ -94,8 +99,8 @@ TEST_CASE("Channel rows give the formula's results over TCP") {
           test.root = kind == OpKind::kBroadcast || kind == OpKind::kSend ? size - 1 : 0;
           for (const std::vector<int64_t>& counts : {std::vector<int64_t>{1}, {0}, {1000, 3}, {200'003}}) {
             test.counts = kind == OpKind::kBarrier ? std::vector<int64_t>{} : counts;
-            RUEDA_RETURN_IF_ERROR(run_case(*row, test, team, mesh, stamp));
-            RUEDA_RETURN_IF_ERROR(run_case(*row, test, team, mesh, stamp, 65'536));
+            RUEDA_RETURN_IF_ERROR(run_case(*algorithm, test, team, mesh, stamp));
+            RUEDA_RETURN_IF_ERROR(run_case(*algorithm, test, team, mesh, stamp, 65'536));
           }
           return {};
         }) == "");
@@ -104,7 +109,8 @@ TEST_CASE("Channel rows give the formula's results over TCP") {
   }
 }
 
-TEST_CASE("The bandwidth-optimal rows send 2 (N-1)/N of the batch from every rank, and codecs halve what they may") {
+TEST_CASE(
+    "The bandwidth-optimal algorithms send 2 (N-1)/N of the batch from every rank, and codecs halve what they may") {
   CollectiveCase test;
   const int size = 4;
   test.counts = {1 << 18};
@@ -140,36 +146,36 @@ TEST_CASE("Doubling sends the batch log2(N) times, and a tree N-1 times in all")
         std::vector<uint64_t>{1200, 0, 400, 0, 800, 0, 400, 0});
 }
 
-TEST_CASE("A postscaled sum of integers is exact before it is scaled, whatever row was asked for") {
+TEST_CASE("A postscaled sum of integers is exact before it is scaled, whatever algorithm was asked for") {
   CollectiveCase test;
   test.dtype = Dtype::kI8;
   test.counts = {100};
   test.prescale = 60;
   test.postscale = 0.25;
-  for (const Algorithm* row : channel_rows(OpKind::kAllreduce)) bytes_sent(*row, test, 3);
+  for (const Algorithm* algorithm : channel_algorithms_of(OpKind::kAllreduce)) bytes_sent(*algorithm, test, 3);
 }
 
 TEST_CASE("On several hosts short batches double, long and deterministic ones go direct") {
   Settings settings;
-  CHECK(row_for(shape_on_hosts(1024, ReduceOp::kSum, Dtype::kF32), settings) == "doubling");
-  CHECK(row_for(shape_on_hosts(1 << 20, ReduceOp::kSum, Dtype::kF32), settings) == "direct");
-  CHECK(row_for(shape_on_hosts(1024, ReduceOp::kAverage, Dtype::kI32), settings) == "direct");
+  CHECK(algorithm_for(shape_on_hosts(1024, ReduceOp::kSum, Dtype::kF32), settings) == "doubling");
+  CHECK(algorithm_for(shape_on_hosts(1 << 20, ReduceOp::kSum, Dtype::kF32), settings) == "direct");
+  CHECK(algorithm_for(shape_on_hosts(1024, ReduceOp::kAverage, Dtype::kI32), settings) == "direct");
   settings.deterministic = true;
-  CHECK(row_for(shape_on_hosts(1024, ReduceOp::kSum, Dtype::kF32), settings) == "direct");
+  CHECK(algorithm_for(shape_on_hosts(1024, ReduceOp::kSum, Dtype::kF32), settings) == "direct");
   settings.deterministic = false;
   settings.allreduce_algorithm = "ring";
-  CHECK(row_for(shape_on_hosts(1024, ReduceOp::kSum, Dtype::kF32), settings) == "ring");
+  CHECK(algorithm_for(shape_on_hosts(1024, ReduceOp::kSum, Dtype::kF32), settings) == "ring");
 }
 
-TEST_CASE("A channel row on a lane without channels says so") {
+TEST_CASE("A channel algorithm on a lane without channels says so") {
   LaneRanks lanes(2);
   for (const OpKind kind : kKinds) {
-    for (const Algorithm* row : channel_rows(kind)) {
+    for (const Algorithm* algorithm : channel_algorithms_of(kind)) {
       CollectiveCase test;
       test.kind = kind;
       const auto results = lanes.run([&](int rank, Mesh& mesh) {
         uint64_t stamp = 0;
-        return run_case(*row, test, team_of(2, rank), mesh, stamp);
+        return run_case(*algorithm, test, team_of(2, rank), mesh, stamp);
       });
       CHECK(results[0].code() == Code::kUnsupported);
     }

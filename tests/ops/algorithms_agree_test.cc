@@ -29,7 +29,8 @@ CollectiveCase rounding(Dtype dtype, CodecId codec, std::vector<int64_t> counts)
   return test;
 }
 
-/// What every canonical row must give: all inputs encoded, reduced by one kernel call in the team's bracket, decoded.
+/// What every canonical algorithm must give: all inputs encoded, reduced by one kernel call in the team's bracket,
+/// decoded.
 Bytes reference(const CollectiveCase& test, const Bracket& bracket) {
   std::vector<Bytes> wire;
   std::vector<const std::byte*> inputs;
@@ -53,22 +54,23 @@ Bytes reference(const CollectiveCase& test, const Bracket& bracket) {
   return tensors.results();
 }
 
-/// Runs a row and compares each rank's bits with the reference's.
-std::string compare(LaneRanks& lanes, const Algorithm& row, const CollectiveCase& test, const Bracket& bracket,
+/// Runs an algorithm and compares each rank's bits with the reference's.
+std::string compare(LaneRanks& lanes, const Algorithm& algorithm, const CollectiveCase& test, const Bracket& bracket,
                     uint64_t stamp, const Bytes& expected) {
   return lanes.first_failure([&](int rank, Mesh& mesh) -> Status {
     const Team team = team_of(bracket.size, rank, bracket.group);
     const CaseTensors tensors(test, team);
-    RUEDA_RETURN_IF_ERROR(row.run(tensors.call(row.plan(test.shape(bracket.size)), stamp), mesh, Deadline::never()));
+    RUEDA_RETURN_IF_ERROR(
+        algorithm.run(tensors.call(algorithm.plan(test.shape(bracket.size)), stamp), mesh, Deadline::never()));
     if (tensors.results() == expected) return {};
     return Status(Code::kSystem,
-                  std::string(row.name) + ": rank " + std::to_string(rank) + " differs in " + test.text());
+                  std::string(algorithm.name) + ": rank " + std::to_string(rank) + " differs in " + test.text());
   });
 }
 
 }  // namespace
 
-TEST_CASE("All canonical rows give all ranks the same bits, whoever owns a slice and wherever tensors end") {
+TEST_CASE("All canonical algorithms give all ranks the same bits, whoever owns a slice and wherever tensors end") {
   for (const Bracket bracket :
        {Bracket{1, 1}, Bracket{2, 2}, Bracket{4, 2}, Bracket{7, 3}, Bracket{16, 16}, Bracket{33, 16}}) {
     TableRig rig(bracket.size);
@@ -79,9 +81,9 @@ TEST_CASE("All canonical rows give all ranks the same bits, whoever owns a slice
         for (const std::vector<int64_t>& counts : {std::vector<int64_t>{5}, {3, 9001, 0, 17, 1, scaled_down(20000)}}) {
           const CollectiveCase test = rounding(dtype, codec, counts);
           const Bytes expected = reference(test, bracket);
-          for (const Algorithm& row : algorithms()) {
-            if (!row.canonical || !may_serve(row, test.shape(bracket.size))) continue;
-            CHECK(compare(rig.lanes(), row, test, bracket, stamp, expected) == "");
+          for (const Algorithm& algorithm : algorithms()) {
+            if (!algorithm.canonical || !may_serve(algorithm, test.shape(bracket.size))) continue;
+            CHECK(compare(rig.lanes(), algorithm, test, bracket, stamp, expected) == "");
             stamp += 1000;
           }
         }
@@ -98,14 +100,14 @@ TEST_CASE("A reduce-scatter gives each rank the bits that an all-reduce would ha
       CollectiveCase test = rounding(Dtype::kF32, codec, {20'001});
       const Bytes expected = reference(test, bracket);
       test.kind = OpKind::kReducescatter;
-      for (const Algorithm& row : algorithms()) {
-        if (!may_serve(row, test.shape(bracket.size))) continue;
-        INFO(row.name);
+      for (const Algorithm& algorithm : algorithms()) {
+        if (!may_serve(algorithm, test.shape(bracket.size))) continue;
+        INFO(algorithm.name);
         CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) -> Status {
           const Team team = team_of(bracket.size, rank, bracket.group);
           const CaseTensors tensors(test, team);
           RUEDA_RETURN_IF_ERROR(
-              row.run(tensors.call(row.plan(test.shape(bracket.size)), stamp), mesh, Deadline::never()));
+              algorithm.run(tensors.call(algorithm.plan(test.shape(bracket.size)), stamp), mesh, Deadline::never()));
           const ElementRange own = rows_of(20'001, 1, bracket.size, rank);
           const Bytes part(expected.begin() + own.begin * 4, expected.begin() + own.end * 4);
           if (tensors.results() == part) return {};
@@ -122,18 +124,19 @@ TEST_CASE("The bracket of the groups shows in the last bits of a sum") {
   CHECK(reference(test, {8, 8}) != reference(test, {8, 2}));
 }
 
-TEST_CASE("Rows that add in an order of their own still give all ranks the same bits") {
+TEST_CASE("Algorithms that add in an order of their own still give all ranks the same bits") {
   for (const int size : {2, 3, 4, 7, 8}) {
     TableRig rig(size);
     uint64_t stamp = 0;
-    for (const Algorithm& row : algorithms()) {
+    for (const Algorithm& algorithm : algorithms()) {
       const CollectiveCase test = rounding(Dtype::kF32, CodecId::kNone, {3, 9001, 0, 17});
-      if (row.canonical || !may_serve(row, test.shape(size))) continue;
+      if (algorithm.canonical || !may_serve(algorithm, test.shape(size))) continue;
       std::vector<Bytes> results(static_cast<size_t>(size));
       CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) -> Status {
         const Team team = team_of(size, rank);
         const CaseTensors tensors(test, team);
-        RUEDA_RETURN_IF_ERROR(row.run(tensors.call(row.plan(test.shape(size)), stamp), mesh, Deadline::never()));
+        RUEDA_RETURN_IF_ERROR(
+            algorithm.run(tensors.call(algorithm.plan(test.shape(size)), stamp), mesh, Deadline::never()));
         results[static_cast<size_t>(rank)] = tensors.results();
         return {};
       }) == "");
