@@ -1,3 +1,4 @@
+// f32 and f64 travel as bf16: half or a quarter of the bytes, 8 bits of precision, the range of fp32.
 #include "compression/all_codecs.h"
 #include "compression/half_codec.h"
 

@@ -1,3 +1,9 @@
+// One pass over memory: convert, scale, or both.
+//
+//   same type, factor 1       the bits are copied, NaN payloads and all
+//   integers with a factor    multiplied in fp64, cut off toward zero, held at the ends of the range: in blocks
+//   floats                    a kernel for each pair of types, built per instruction set (cast_vectors.h)
+//   complex                   as twice as many of its parts
 #include "compression/cast.h"
 
 #include <algorithm>
@@ -10,6 +16,7 @@
 namespace rueda::core {
 namespace {
 
+/// Plain copies are memcpy's, which knows the processor better; only stores past the cache need a pass of ours.
 void copy(const CastSet& set, const CastRun& run, size_t element_bytes) {
   const size_t bytes = static_cast<size_t>(run.count) * element_bytes;
   if (run.hint == StoreHint::kPlain) {
@@ -59,7 +66,7 @@ void cast(const CastSet& set, const CastTask& task, const std::byte* in, std::by
     const Dtype part = part_of(task.from);
     return cast(set, CastTask{part, part, task.factor, task.hint}, in, out, 2 * count);
   }
-  const FloatMode mode;
+  const FloatMode mode;  // the caller's rounding and denormal modes must not show in the result
   if (task.from == task.to) {
     if (task.factor == 1.0) return copy(set, run, size_of(task.from));
     if (!is_float(task.from)) return scale(set, task.from, run);

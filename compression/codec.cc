@@ -1,3 +1,5 @@
+// The table of codecs, in the order of their ids. `codec` searches by id instead of indexing, so that an id which is
+// not there ends the process instead of reading past the end.
 #include "compression/codec.h"
 
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// Every type travels as it is. Still a pass: it scales, and it stores past the cache if the writer asks for it.
 #include "compression/all_codecs.h"
 #include "compression/cast.h"
 

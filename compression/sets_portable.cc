@@ -1,3 +1,4 @@
+// A build for other processors than x86 has one set of passes.
 #include "compression/cast.h"
 
 namespace rueda::core {

@@ -1,3 +1,4 @@
+// A build for x86 has three sets of passes; the processor it runs on decides how far up it may go.
 #include "compression/cast.h"
 
 namespace rueda::core {

@@ -1,3 +1,10 @@
+// The executor that the engine calls: rank 0 selects, every rank runs what the verdict names.
+//
+//   rank 0     shape of a batch ─select─▶ choice: index in the table, chunk bytes, stamps ─ verdict ─▶ all ranks
+//   all ranks  choice ─▶ table[index].step in a turn, if the batch is one chunk and the algorithm has steps
+//                     ─▶ table[index].run on a lane, else
+//
+// The choice comes over the wire from another process, so an index beyond this rank's table is an error and not a bug.
 #include "ops/data_plane.h"
 
 #include <limits>
@@ -24,6 +31,7 @@ DataPlane::DataPlane(const Settings& settings)
 
 Status DataPlane::add_algorithms(std::span<const Algorithm> more) {
   for (const Algorithm& algorithm : more) {
+    // A verdict carries the index in one byte.
     if (table_.size() >= std::numeric_limits<uint8_t>::max()) {
       return Status(Code::kInvalidArgument,
                     std::string("algorithm \"") + algorithm.name + "\" is one too many: the table holds at most 255");
@@ -45,6 +53,7 @@ Result<AlgorithmChoice> DataPlane::select(const BatchShape& shape) const {
   return choice;
 }
 
+/// Any thread may select; `exchange` lets one of them log.
 void DataPlane::tell(const AlgorithmChoice& choice, const BatchShape& shape) const {
   if (told_[choice.algorithm].exchange(true)) return;
   log(LogLevel::kInfo, "{} of {} bytes takes algorithm {} (ranks: {}, hosts: {}; told once for each algorithm)",

@@ -1,3 +1,13 @@
+// The bookkeeping of an exchange of rows, the same for shared memory and channels: which rows of a tensor go to each
+// member, and which memory each sender's rows arrive in.
+//
+//   input of a sender        rows for rank 0 | for rank 1 | for rank 2        an all-to-all or scatter: cut by `parts`
+//                            all rows for every receiver                      an all-gather or gather
+//   result of a receiver     rows of rank 0 | of rank 1 | of rank 2           in the order of ranks
+//
+// Members are counted in the team's order (by host), but rows lie in the order of ranks; `by_rank_` leads from one to
+// the other. Counts come from another process: one that no tensor can have ends the epoch instead of reaching an
+// allocation.
 #include "ops/exchange.h"
 
 #include <algorithm>
@@ -9,7 +19,7 @@ namespace rueda::core {
 
 namespace {
 
-/// As agreement limits a tensor.
+/// The limit that agreement sets for a tensor: 128 TiB.
 constexpr uint64_t kMostBytes = uint64_t{1} << 47;
 
 }  // namespace
@@ -19,13 +29,13 @@ Exchange::Exchange(const Call& call)
       team_(*call.team),
       element_(size_of(call.dtype)),
       by_rank_(team_.ranks.size()),
-      place_of_(team_.ranks.size()),
+      position_of_(team_.ranks.size()),
       counts_(team_.ranks.size() * call.slices.size()),
       arriving_(counts_.size()) {
   std::iota(by_rank_.begin(), by_rank_.end(), 0);
   std::sort(by_rank_.begin(), by_rank_.end(),
             [this](int a, int b) { return team_.ranks[static_cast<size_t>(a)] < team_.ranks[static_cast<size_t>(b)]; });
-  for (size_t place = 0; place < by_rank_.size(); ++place) place_of_[static_cast<size_t>(by_rank_[place])] = place;
+  for (size_t i = 0; i < by_rank_.size(); ++i) position_of_[static_cast<size_t>(by_rank_[i])] = i;
   const std::vector<int64_t> own = counts_to(index());
   std::copy(own.begin(), own.end(), counts_.begin() + static_cast<std::ptrdiff_t>(at(index(), 0)));
 }
@@ -36,11 +46,12 @@ bool Exchange::receives(int member) const { return call_.kind != OpKind::kGather
 
 bool Exchange::same_for_all() const { return call_.kind == OpKind::kAllgather || call_.kind == OpKind::kGather; }
 
+/// What this member sends `member` of one tensor, in rows. `slice.parts` is in the order of ranks.
 Exchange::Part Exchange::part_for(const Slice& slice, int member) const {
   if (!sends(index()) || !receives(member)) return {0, 0};
   if (same_for_all()) return {0, slice.parts[0]};
-  const size_t place = place_of_[static_cast<size_t>(member)];
-  return {std::accumulate(slice.parts, slice.parts + place, int64_t{0}), slice.parts[place]};
+  const size_t position = position_of_[static_cast<size_t>(member)];
+  return {std::accumulate(slice.parts, slice.parts + position, int64_t{0}), slice.parts[position]};
 }
 
 std::vector<int64_t> Exchange::counts_to(int member) const {
@@ -78,11 +89,12 @@ Status Exchange::learn(int from, std::span<const int64_t> counts) {
 void Exchange::place() {
   if (!receives(index())) return;
   const PhaseScope unpacking(call_.phases, WorkPhase::kUnpack);
-  std::vector<int64_t> by_place(by_rank_.size());
+  std::vector<int64_t> by_position(by_rank_.size());
   for (size_t tensor = 0; tensor < tensors(); ++tensor) {
     const auto count_from = [&](int member) { return counts_[at(member, tensor)]; };
-    std::transform(by_rank_.begin(), by_rank_.end(), by_place.begin(), count_from);
-    std::byte* next = call_.arrivals->place(tensor, by_place);
+    std::transform(by_rank_.begin(), by_rank_.end(), by_position.begin(), count_from);
+    // The caller learns all counts at once and answers with one block; null if it wants nothing of this tensor.
+    std::byte* next = call_.arrivals->place(tensor, by_position);
     for (const int member : by_rank_) {
       arriving_[at(member, tensor)] = next;
       if (next != nullptr) next += static_cast<size_t>(count_from(member)) * row_bytes(tensor);

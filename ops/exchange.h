@@ -8,16 +8,17 @@
 
 namespace rueda::core {
 
-/// Who sends what to whom in a batch that exchanges rows. Only a sender knows how many it has: its counts travel ahead
-/// of its rows, so rank 0 never hears of them, and only when all have come does a receiver ask where the rows go.
+/// What each member sends to each other in a batch that exchanges rows. Only a sender knows how many rows it has, and
+/// rank 0 never hears of it: the counts travel ahead of the rows. A receiver asks for memory once it has the counts of
+/// all.
 ///
 ///   counts_to(m), outgoing(m) ─▶ m         learn(sender, counts) of all ─▶ place() ─▶ incoming(sender)
 ///
-/// Members are named by their place in the team; what arrives lies in the order of ranks. Lives as long as the batch;
-/// borrows the call.
+/// Members are named by their index in the team; what arrives lies in the order of ranks. Used by the lane thread;
+/// lives as long as the batch; borrows the call.
 class Exchange {
  public:
-  /// Bytes of a tensor; `data` null: they are dropped.
+  /// Bytes of a tensor. `data` is null if the receiver drops them.
   struct Stretch {
     std::byte* data;
     size_t bytes;
@@ -40,11 +41,13 @@ class Exchange {
   /// Those rows, one tensor after the other; to be read only.
   Stretches outgoing(int member) const;
 
-  /// What `from` sends this member of each tensor. kPeerLost: no tensors are like that.
+  /// Notes how many rows of each tensor `from` sends this member. Returns kPeerLost if a count is beyond any tensor's
+  /// limit: the stream is broken.
   Status learn(int from, std::span<const int64_t> counts);
-  /// Once all senders are learnt: asks for the places, and copies what this member sends itself.
+  /// Asks the caller's `Arrivals` for memory and copies what this member sends itself. Called once, after the counts of
+  /// all senders are learnt.
   void place();
-  /// Where what `from` sends goes, in its order. Once placed.
+  /// The destinations of what `from` sends, in the order in which it sends. After `place`.
   Stretches incoming(int from) const;
 
  private:
@@ -59,9 +62,9 @@ class Exchange {
   const Team& team_;
   size_t element_;
   std::vector<int> by_rank_;          ///< members in the order of ranks
-  std::vector<size_t> place_of_;      ///< where a member comes in that order
+  std::vector<size_t> position_of_;   ///< a member's position in that order
   std::vector<int64_t> counts_;       ///< rows that each member sends this one of each tensor
-  std::vector<std::byte*> arriving_;  ///< the same: where it goes; null: dropped
+  std::vector<std::byte*> arriving_;  ///< by member and tensor: the destination; null if dropped
 };
 
 }  // namespace rueda::core

@@ -1,3 +1,10 @@
+// Cuts a batch by owner. A reduce-scatter deals rows of dimension 0 out in the order of ranks, whatever order the team
+// has:
+//
+//   tensor of 7 rows, 3 ranks      rank 0: rows 0 1 2      rank 1: rows 3 4      rank 2: rows 5 6
+//
+// A chunk has one piece for each owner, all of one length, so every member finds the piece of any owner by a
+// multiplication. Parts that are longer than others go on alone in the last chunks.
 #include "ops/owner_parts.h"
 
 #include <algorithm>
@@ -8,6 +15,7 @@ namespace rueda::core {
 
 namespace {
 
+/// An even share of the chunk, cut down to whole cache lines, so that two owners never write one line.
 int64_t piece_length(uint32_t chunk_bytes, size_t element_bytes, int members) {
   const int64_t line = std::max<int64_t>(1, 64 / static_cast<int64_t>(element_bytes));
   const int64_t share = std::max<int64_t>(1, static_cast<int64_t>(chunk_bytes / element_bytes) / members);
@@ -16,12 +24,12 @@ int64_t piece_length(uint32_t chunk_bytes, size_t element_bytes, int members) {
 
 }  // namespace
 
-ElementRange rows_of(int64_t count, int64_t row, int size, int place) {
+ElementRange rows_of(int64_t count, int64_t row, int size, int position) {
   const int64_t rows = count / row;
   const int64_t each = rows / size;
   const int64_t longer = rows % size;
   const auto begin_of = [&](int64_t at) { return (at * each + std::min(at, longer)) * row; };
-  return {begin_of(place), begin_of(place + 1)};
+  return {begin_of(position), begin_of(position + 1)};
 }
 
 OwnerParts::OwnerParts(const Call& call)
@@ -31,10 +39,10 @@ OwnerParts::OwnerParts(const Call& call)
   slices_.reserve(tensors_ * counts_.size());
   for (size_t owner = 0; owner < counts_.size(); ++owner) {
     const int rank = team.ranks[owner];
-    const auto place = static_cast<int>(
+    const auto position = static_cast<int>(
         std::count_if(team.ranks.begin(), team.ranks.end(), [rank](int other) { return other < rank; }));
     for (const Slice& slice : call.slices) {
-      ElementRange range = rows_of(slice.count, slice.row, team.size(), place);
+      ElementRange range = rows_of(slice.count, slice.row, team.size(), position);
       if (call.kind == OpKind::kReduce) range = {0, static_cast<int>(owner) == call.root ? slice.count : 0};
       slices_.push_back({slice.in + range.begin * element, slice.out, range.length()});
       counts_[owner] += range.length();
@@ -50,6 +58,8 @@ Pieces Pieces::of(const Call& call, const OwnerParts& parts, size_t element_byte
   return {length, std::max<int64_t>(1, (parts.longest() + length - 1) / length), one_owner};
 }
 
+/// One member may own the whole batch, so there are stamps for a part as long as all of it; the plan cannot know the
+/// rows.
 AlgorithmChoice plan_pieces(const BatchShape& shape, uint32_t chunk_bytes) {
   const size_t element = wire_element_bytes(shape);
   const auto piece =

@@ -8,9 +8,9 @@
 
 namespace rueda::core {
 
-/// The elements of a tensor of `count` that belong to the member at `place` of `size`: whole rows, dealt out as evenly
-/// as possible, the first members one row more.
-ElementRange rows_of(int64_t count, int64_t row, int size, int place);
+/// The elements of a tensor of `count` that belong to the member at `position` of `size`: whole rows, dealt out as
+/// evenly as possible, the first members one row more.
+ElementRange rows_of(int64_t count, int64_t row, int size, int position);
 
 /// Which member of a team reduces what of a batch: an owner's part is the run of its elements of all tensors. In a
 /// reduce-scatter every member owns its rows, in the order of ranks whatever the team's; in a reduce the root owns all.
@@ -40,7 +40,7 @@ class OwnerParts {
 struct Pieces {
   int64_t length;  ///< elements of a full piece
   int64_t number;  ///< chunks; at least 1
-  bool one_owner;  ///< whose pieces have chunks for themselves
+  bool one_owner;  ///< one member owns everything, and its pieces fill whole chunks
 
   static Pieces of(const Call& call, const OwnerParts& parts, size_t element_bytes);
   /// Where in a chunk an owner's piece begins.

@@ -1,3 +1,11 @@
+// Every pass between a caller's tensors and what travels: encode with prescale, decode, and the reductions that write
+// straight into tensors. Algorithms see only wire elements and a cursor.
+//
+//   tensors  | t0 | t1 |   t2   |        a chunk may begin and end anywhere in any of them
+//   wire     |      chunk k      |       one stretch of wire elements
+//
+// Results that are decoded on their way go through a block in the first-level cache: reduce a block, decode it, next
+// block. One pass over memory, where reducing first and decoding then would be two.
 #include "ops/packing.h"
 
 #include <algorithm>
@@ -12,9 +20,10 @@ constexpr size_t kShortestStreamBytes = 4096;
 /// A block of results on its way through the wire type: stays in the first-level cache.
 constexpr size_t kBlockBytes = 4096;
 
-/// Only reductions change bits; other operations move them as they are.
+/// The codec that applies: only reductions change bits, other operations move them as they are.
 CodecId codec_of(OpKind kind, CodecId codec) { return reduces(kind) ? codec : CodecId::kNone; }
 
+/// A call may bring a divisor of its own; 0 means the team's size.
 ReduceTask task_of(const Call& call, Dtype wire) {
   ReduceTask task;
   task.dtype = wire;
@@ -59,6 +68,7 @@ void Packing::unpack(SliceCursor& cursor, int64_t count, const std::byte* from) 
 }
 
 void Packing::fold(SliceCursor& cursor, int64_t count, std::span<const std::byte* const> inputs) const {
+  // Inputs advance together, stretch by stretch, as the cursor does.
   std::vector<const std::byte*> at(inputs.begin(), inputs.end());
   if (decodes()) return fold_decoding(cursor, count, at);
   const PhaseScope reducing(call_.phases, WorkPhase::kReduce);  // of all pieces together
@@ -73,7 +83,7 @@ void Packing::fold_with_own(SliceCursor& cursor, int64_t count, std::span<const 
   std::vector<const std::byte*> at(inputs.begin(), inputs.end());
   const PhaseScope reducing(call_.phases, WorkPhase::kReduce);
   cursor.take(count, [&](const std::byte* in, std::byte* out, int64_t length) {
-    at[self] = in;
+    at[self] = in;  // at its position in the bracket: the order of the sum does not change
     reduce(task_, at, out, StoreHint::kPlain, nullptr, length);
     advance_all(at, static_cast<size_t>(length) * element_bytes());
   });

@@ -1,3 +1,5 @@
+// What a plug-in may call. It links nothing of this build: it finds the algorithms that it wants to offer under its own
+// name by kind and name, and the kernels behind one function of two inputs, which MPI's reduction operators need.
 #include "ops/plugin_host.h"
 
 #include <string_view>
@@ -20,6 +22,7 @@ const Algorithm* find_host_algorithm(int32_t kind, const char* name) {
   return nullptr;
 }
 
+/// No codec, no scale, no divisor: two values of one dtype, as MPI combines them.
 void combine(int32_t dtype, int32_t op, const void* first, const void* second, void* out, int64_t count) {
   ReduceTask task;
   task.dtype = static_cast<Dtype>(dtype);

@@ -1,3 +1,14 @@
+// Chooses the algorithm of a batch. Only rank 0 does, and its verdict carries the answer; so every input of the choice
+// is something that rank 0 knows for all ranks.
+//
+//   forced by a setting?  ─yes─▶ may it serve? ─no─▶ error with the reason
+//           │ no
+//   preferred for this shape: may it serve? ─yes─▶ take it
+//           │ no
+//   the first of the table that may serve ─none─▶ error
+//
+// Whether an algorithm may serve is decided in one function, `obstacle`, which names the reason: for a forced algorithm
+// the reason is the error sentence.
 #include "ops/select.h"
 
 #include <string_view>
@@ -11,10 +22,10 @@ namespace {
 
 constexpr std::string_view kAuto = "auto";
 
-/// Every rank of a one-shot reads all inputs, of a two-shot two slices' worth, at the price of one more
-/// synchronisation.
+/// Inputs of all ranks together up to which a one-shot is faster. Each of its ranks reads all inputs, one of a two-shot
+/// only two slices' worth, at the price of one more synchronisation.
 constexpr uint64_t kOneShotInputBytes = 128 * 1024;
-/// Over channels a short batch is all latency, and doubling has the fewest steps.
+/// Up to here a batch over channels is all latency, and doubling has the fewest steps.
 constexpr uint64_t kDoublingBytes = 16 * 1024;
 /// From here on two levels, which cost two more synchronisations, save more on the network than they cost.
 constexpr uint64_t kHierarchicalBytes = 64 * 1024;
@@ -39,6 +50,7 @@ Choice by_host_choice(std::string_view name, const Settings& settings) {
   return name == kGatherByHost ? settings.hierarchical_allgather : Choice::kAuto;
 }
 
+/// What no algorithm could compute is an error of the caller, whatever else would be chosen.
 Status check_reduction(const BatchShape& shape) {
   if (!reduces(shape.kind)) return {};
   const std::string kind = name_of(shape.kind);
@@ -84,12 +96,13 @@ bool serves(std::span<const Algorithm> table, int index, const BatchShape& shape
 /// do.
 std::string_view preferred_algorithm(std::span<const Algorithm> table, const BatchShape& shape,
                                      const Settings& settings) {
-  if (shape.kind == OpKind::kAllgather) return kGatherByHost;  // nobody knows its size before it runs
+  if (shape.kind == OpKind::kAllgather) return kGatherByHost;  // only its senders know its size
   if (shape.kind != OpKind::kAllreduce) return {};
   if (shape.one_host) {
     return wire_bytes(shape) * static_cast<uint64_t>(shape.ranks) <= kOneShotInputBytes ? "shm_one_shot"
                                                                                         : "shm_two_shot";
   }
+  // The narrow one first: it fits 16-bit sums only, and moves half the bytes.
   if (settings.hierarchical_allreduce == Choice::kForce || wire_bytes(shape) >= kHierarchicalBytes) {
     for (const std::string_view name : {kByHostNarrow, kByHost}) {
       if (serves(table, find_algorithm(table, shape.kind, name), shape, settings)) return name;
@@ -141,6 +154,7 @@ Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> table, const
                                          const BatchShape& shape) {
   RUEDA_RETURN_IF_ERROR(check_reduction(shape));
   const std::string* forced = forced_algorithm(settings, shape.kind);
+  // A set of one rank and adasum have algorithms of their own: a setting meant for other sums must not stop them.
   const bool has_choice = shape.ranks > 1 && shape.op != ReduceOp::kAdasum;
   if (forced != nullptr && *forced != kAuto && has_choice) return choose_forced(table, settings, shape, *forced);
   const int preferred = find_algorithm(table, shape.kind, preferred_algorithm(table, shape, settings));

@@ -1,3 +1,17 @@
+// The adaptive sum as a sequence of exchanges of bytes (ops/cpu/byte_exchange.h). The same code runs over shared memory
+// and over channels; Maleki et al., MLSys 2021, have the formula, adasum.h shows the tree.
+//
+//   phase 0        all-to-all   member m receives its blocks of every rank's vector        v0 v1 v2 v3
+//   phase 1        all-gather   products of the pairs (0,1) and (2,3); each member then    v0 <- v0+v1,  v2 <- v2+v3
+//                               combines its blocks of both pairs
+//   phase 2        all-gather   products of the pair (0,2), in which 0 stands for 01       v0 <- v0+v2
+//   last phase     all-gather   the combined blocks, scaled and rounded once               the result on every member
+//
+// The factors of a pair need the products of the whole vectors, so no element can be combined before all members'
+// products have arrived: one exchange a level, shared by all its pairs. Every member works on all pairs of a level, in
+// its own blocks, so that no rank idles at the upper levels, as it would if pairs of ranks exchanged whole vectors.
+//
+// Cost for B bytes and N ranks: ceil(log2(N)) + 2 exchanges; the first and the last move B (N-1)/N each.
 #include "ops/cpu/adasum.h"
 
 #include <algorithm>
@@ -24,10 +38,12 @@ struct Products {
   double second = 0;
 };
 
-/// How much of a vector stays, of which `own` is |v|^2.
+/// The factor of a vector v with |v|^2 = `own` and the product a.b = `both`. A vector of zeros has no direction to take
+/// out of the other one, and 0/0 must not spread.
 double weight(double both, double own) { return own > 0 ? 1 - both / (2 * own) : 1; }
 
-/// What every reduction ends with: the factor, and one NaN for all. `out` may be `in`.
+/// Ends the operation as every reduction ends: multiplies by `factor` and gives every NaN the same bits. `out` may be
+/// `in`. A reduction of one input does exactly that.
 void finish(Dtype dtype, double factor, const std::byte* in, std::byte* out, int64_t count) {
   const std::span<const std::byte* const> one(&in, 1);
   ReduceTask task;
@@ -36,11 +52,11 @@ void finish(Dtype dtype, double factor, const std::byte* in, std::byte* out, int
   reduce(task, one, out, StoreHint::kPlain, nullptr, count);
 }
 
-/// Exchanges of a batch: the elements, the products of each level, the results.
+/// The number of exchanges: the elements, the products of each level of the tree, the results.
 int phases_of(int ranks) { return static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1))) + 2; }
 
-/// Products are added up block by block of a tensor, in order, so that they do not depend on what is fused with it, nor
-/// on how many members share it.
+/// Products are added up block by block of a tensor, in order. So the bits of a tensor's result depend neither on the
+/// tensors that share its batch nor on the number of members that share the work.
 constexpr int64_t kProductBlock = 1024;
 
 struct Block {
@@ -61,7 +77,8 @@ std::vector<Block> blocks_of(std::span<const Slice> tensors) {
   return blocks;
 }
 
-/// One run, in the type that combinations are made in. Whole blocks belong to one member each.
+/// One run, with combinations computed in `Real`. Each block belongs to one member as a whole, so that one member adds
+/// up its products.
 template <typename Real>
 class Adasum {
  public:
@@ -71,8 +88,8 @@ class Adasum {
         packing_(call),
         size_(call.team->size()),
         blocks_(blocks_of(call.slices)),
-        own_(blocks_at(exchange.place())),
-        part_(elements_of(exchange.place())) {}
+        own_(blocks_at(exchange.position())),
+        part_(elements_of(exchange.position())) {}
 
   Status run() {
     RUEDA_RETURN_IF_ERROR(scatter());
@@ -85,14 +102,14 @@ class Adasum {
   static constexpr Dtype kReal = sizeof(Real) == 4 ? Dtype::kF32 : Dtype::kF64;
 
   size_t bytes(int64_t count) const { return static_cast<size_t>(count) * packing_.element_bytes(); }
-  Real* vector(int place) { return vectors_.data() + static_cast<size_t>(place * part_.length()); }
+  Real* vector(int position) { return vectors_.data() + static_cast<size_t>(position * part_.length()); }
 
-  std::span<const Block> blocks_at(int place) const {
-    const ElementRange range = rows_of(static_cast<int64_t>(blocks_.size()), 1, size_, place);
+  std::span<const Block> blocks_at(int position) const {
+    const ElementRange range = rows_of(static_cast<int64_t>(blocks_.size()), 1, size_, position);
     return std::span(blocks_).subspan(static_cast<size_t>(range.begin), static_cast<size_t>(range.length()));
   }
-  ElementRange elements_of(int place) const {
-    const std::span<const Block> blocks = blocks_at(place);
+  ElementRange elements_of(int position) const {
+    const std::span<const Block> blocks = blocks_at(position);
     return blocks.empty() ? ElementRange{0, 0} : ElementRange{blocks.front().begin, blocks.back().end};
   }
 
@@ -114,15 +131,17 @@ class Adasum {
 
 template <typename Real>
 Status Adasum<Real>::scatter() {
+  // `rows_of` deals whole blocks out in the order of ranks, so member m's elements are one stretch of the batch.
   std::vector<std::byte> packed(bytes(call_.count));
   SliceCursor cursor = packing_.cursor();
   packing_.pack(cursor, call_.count, packed.data(), StoreHint::kPlain);
   std::vector<int64_t> parts;
-  for (int place = 0; place < size_; ++place) {
-    parts.push_back(static_cast<int64_t>(bytes(elements_of(place).length())));
+  for (int position = 0; position < size_; ++position) {
+    parts.push_back(static_cast<int64_t>(bytes(elements_of(position).length())));
   }
   std::vector<std::byte> arrived;
   RUEDA_RETURN_IF_ERROR(exchange_.run(0, OpKind::kAlltoall, packed, parts, arrived));
+  // What arrived lies in the order of ranks: vector r is the part that rank r sent.
   vectors_.resize(static_cast<size_t>(part_.length() * size_));
   cast(casts(best_isa()), {.from = call_.dtype, .to = kReal}, arrived.data(),
        reinterpret_cast<std::byte*>(vectors_.data()), part_.length() * size_);
@@ -156,8 +175,9 @@ void Adasum<Real>::add(int first, int second, std::span<const Products> by_tenso
   }
 }
 
-/// Each member's products, those of its pairs one after the other, arrive in the order of ranks, which is that of
-/// blocks.
+/// One level of the tree: pairs (first, first + stride). Each member sends the products of its blocks, pair after pair;
+/// they arrive in the order of ranks, which is the order of blocks. All members add the same numbers in the same order,
+/// so all compute the same factors.
 template <typename Real>
 Status Adasum<Real>::combine(int stride, int phase) {
   const size_t tensors = call_.slices.size();
@@ -167,11 +187,12 @@ Status Adasum<Real>::combine(int stride, int phase) {
   std::vector<std::byte> arrived;
   const auto sent = static_cast<int64_t>(own.size() * sizeof(Products));
   RUEDA_RETURN_IF_ERROR(exchange_.run(phase, OpKind::kAllgather, std::as_bytes(std::span(own)), {&sent, 1}, arrived));
+  // From here on every member does the same additions, tensor by tensor.
   std::vector<Products> sums(pairs * tensors);
   const std::byte* next = arrived.data();
-  for (int place = 0; place < size_; ++place) {
+  for (int position = 0; position < size_; ++position) {
     for (size_t pair = 0; pair < pairs; ++pair) {
-      for (const Block& block : blocks_at(place)) {
+      for (const Block& block : blocks_at(position)) {
         Products part;
         std::memcpy(&part, next, sizeof part);
         next += sizeof part;
@@ -190,6 +211,7 @@ Status Adasum<Real>::combine(int stride, int phase) {
 
 template <typename Real>
 Status Adasum<Real>::gather(int phase) {
+  // The root of the tree is vector 0. Scaling in `Real` and converting afterwards rounds a 16-bit result once.
   std::byte* const sum = reinterpret_cast<std::byte*>(vectors_.data());
   finish(kReal, call_.postscale, sum, sum, part_.length());
   std::vector<std::byte> own(bytes(part_.length()));
@@ -210,6 +232,7 @@ bool fits(const BatchShape& shape) {
   return shape.op == ReduceOp::kAdasum && is_float(shape.dtype) && shape.device < 0 && shape.ranks > 1;
 }
 
+/// Phases run one after the other within the stamps of one batch, each with as many as an exchange takes.
 AlgorithmChoice all_phases(AlgorithmChoice one, int ranks) {
   one.stamps *= static_cast<uint64_t>(phases_of(ranks));
   return one;

@@ -1,3 +1,14 @@
+// Broadcast down a binomial tree, pipelined in chunks. broadcast_tree.h shows the tree and its cost; this is a member's
+// work on chunk k, with the memory of four chunks in four slots:
+//
+//                     chunk k-1          chunk k                     chunk k+1, k+2    chunk k+3
+//   from the parent   has arrived        wait until it is here       expected          expect it, in the slot of k-1
+//   to each child     wait: has left     send it
+//   own tensors       has been unpacked  unpack it, once it is sent
+//
+// Step k waits until chunk k-1 has left for all children, because chunk k+3 is received in its slot and a channel
+// borrows what it sends until then. Three receives are always queued, so the channel writes the next chunks straight to
+// their destinations while this member still sends. The root receives nothing: it sends from its tensors.
 #include "ops/cpu/broadcast_tree.h"
 
 #include <array>
@@ -10,6 +21,7 @@ namespace rueda::core {
 
 namespace {
 
+/// Long enough that system calls weigh little, short enough that every level of the tree is at work in a long batch.
 constexpr uint32_t kTreeChunkBytes = 256 * 1024;
 constexpr int64_t kInFlight = 4;
 
@@ -26,6 +38,8 @@ class TreeRun {
         scratch_(chunk_bytes_ * static_cast<size_t>(std::min(kInFlight, chunks_.number()))) {
     const int size = team_.size();
     const int distance = (team_.index() - call.root + size) % size;
+    // The lowest set bit of the distance leads to the parent, every lower bit to a child; the root has all bits below
+    // size.
     int bit = 1;
     while (bit < size && (distance & bit) == 0) bit *= 2;
     if (distance != 0) parent_ = (team_.index() - bit + size) % size;
@@ -40,7 +54,7 @@ class TreeRun {
     if (parent_ >= 0) RUEDA_RETURN_IF_ERROR(team_.connect(parent_));
     for (const int child : children_) RUEDA_RETURN_IF_ERROR(team_.connect(child));
     const int64_t number = chunks_.number();
-    // One place is always free for the chunk that comes next.
+    // One slot stays free for the chunk that each step expects.
     for (int64_t chunk = 0; chunk < std::min(kInFlight - 1, number); ++chunk) expect(chunk);
     for (int64_t chunk = 0; chunk < number; ++chunk) {
       const int64_t coming = chunk + kInFlight - 1;
@@ -48,6 +62,7 @@ class TreeRun {
       if (coming < number) expect(coming);
       RUEDA_RETURN_IF_ERROR(pass_on(chunk));
     }
+    // The last chunks leave from memory of this run or of the caller: both are theirs again only after this.
     return team_.until([&] {
       for (const int child : children_) {
         if (!team_.peer(child).idle()) return false;
@@ -57,22 +72,23 @@ class TreeRun {
   }
 
  private:
-  static size_t place(int64_t chunk) { return static_cast<size_t>(chunk % kInFlight); }
-  std::byte* scratch(int64_t chunk) const { return scratch_.at(place(chunk) * chunk_bytes_); }
+  static size_t slot(int64_t chunk) { return static_cast<size_t>(chunk % kInFlight); }
+  std::byte* scratch(int64_t chunk) const { return scratch_.at(slot(chunk) * chunk_bytes_); }
   size_t bytes(int64_t chunk) const { return static_cast<size_t>(chunks_.length_of(chunk)) * packing_.element_bytes(); }
 
-  /// A chunk within one tensor is received there, and passed on from there.
+  /// Queues the receive of a chunk. A chunk that lies within one tensor is received in the tensor and passed on from
+  /// there: no copy. One that spans tensors goes through its slot of the scratch memory.
   void expect(int64_t chunk) {
     if (parent_ < 0) return;
     const int64_t length = chunks_.length_of(chunk);
     std::byte* tensor = expect_.stretch(length).out;
     expect_.skip(length);
     std::byte* into = tensor != nullptr ? tensor : scratch(chunk);
-    here_[place(chunk)] = into;
-    received_[place(chunk)] = team_.peer(parent_).receive({into, bytes(chunk)});
+    here_[slot(chunk)] = into;
+    received_[slot(chunk)] = team_.peer(parent_).receive({into, bytes(chunk)});
   }
 
-  /// The root's own, from where its tensor has it in one piece.
+  /// The root's bytes of a chunk: in its tensor if one tensor has all of them, else packed into the slot.
   const std::byte* own(int64_t chunk) {
     const int64_t length = chunks_.length_of(chunk);
     const std::byte* tensor = pack_.stretch(length).in;
@@ -84,9 +100,9 @@ class TreeRun {
     return scratch(chunk);
   }
 
-  /// The place of `chunk` holds nothing that a child still waits for.
+  /// Waits until the slot of `chunk` holds nothing that still has to leave for a child.
   Status until_sent(int64_t chunk) {
-    const std::vector<uint64_t>& marks = sent_[place(chunk)];
+    const std::vector<uint64_t>& marks = sent_[slot(chunk)];
     return team_.until([&] {
       for (size_t i = 0; i < children_.size(); ++i) {
         if (!team_.peer(children_[i]).sent(marks[i])) return false;
@@ -97,14 +113,15 @@ class TreeRun {
 
   Status pass_on(int64_t chunk) {
     const int64_t length = chunks_.length_of(chunk);
-    const std::byte*& here = here_[place(chunk)];
+    const std::byte*& here = here_[slot(chunk)];
     if (parent_ < 0) {
       here = own(chunk);
     } else {
-      RUEDA_RETURN_IF_ERROR(team_.until([&] { return team_.peer(parent_).received(received_[place(chunk)]); }));
+      RUEDA_RETURN_IF_ERROR(team_.until([&] { return team_.peer(parent_).received(received_[slot(chunk)]); }));
     }
+    // Children first, own tensors second: the subtrees wait for these bytes, and the copy runs while they move.
     for (size_t i = 0; i < children_.size(); ++i)
-      sent_[place(chunk)][i] = team_.peer(children_[i]).send({here, bytes(chunk)});
+      sent_[slot(chunk)][i] = team_.peer(children_[i]).send({here, bytes(chunk)});
     if (unpack_.stretch(length).out == here) {
       unpack_.skip(length);
     } else {
@@ -119,11 +136,11 @@ class TreeRun {
   SliceCursor pack_, expect_, unpack_;
   size_t chunk_bytes_;
   Scratch scratch_;
-  std::array<const std::byte*, kInFlight> here_{};  // the chunk of each place
+  std::array<const std::byte*, kInFlight> here_{};  // the chunk of each slot
   int parent_ = -1;                                 // -1: the root
   std::vector<int> children_;                       // the one with the largest subtree first
-  std::vector<uint64_t> received_;                  // marks, by place
-  std::vector<std::vector<uint64_t>> sent_;         // marks, by place and child
+  std::vector<uint64_t> received_;                  // marks, by slot
+  std::vector<std::vector<uint64_t>> sent_;         // marks, by slot and child
 };
 
 }  // namespace

@@ -1,3 +1,10 @@
+// Runs an exchange (`shm_exchange` or `direct_exchange`) as one phase of a larger batch, on bytes instead of tensors.
+//
+//   stamps of the whole batch   | phase 0 | phase 1 | phase 2 | ...      each as many as one exchange takes
+//
+// To the exchange a phase looks like a batch of its own: one tensor of u8 with rows of one byte, the same team, its own
+// range of stamps. The ranges must not overlap: a peer may still be in the phase before, and only a larger stamp tells
+// its words of that phase from those of this one.
 #include "ops/cpu/byte_exchange.h"
 
 #include <algorithm>
@@ -7,6 +14,7 @@ namespace rueda::core {
 
 namespace {
 
+/// Makes room for what arrives; with one tensor there is one call.
 class IntoVector : public Arrivals {
  public:
   explicit IntoVector(std::vector<std::byte>& bytes) : bytes_(bytes) {}
@@ -27,12 +35,13 @@ ByteExchange::ByteExchange(const Call& call, Mesh& mesh, Deadline deadline, int 
       deadline_(deadline),
       stamps_(call.choice.stamps / static_cast<uint64_t>(phases)),
       run_(exchange),
-      place_(static_cast<int>(std::count_if(call.team->ranks.begin(), call.team->ranks.end(), [&](int rank) {
+      position_(static_cast<int>(std::count_if(call.team->ranks.begin(), call.team->ranks.end(), [&](int rank) {
         return rank < call.team->ranks[static_cast<size_t>(call.team->index)];
       }))) {}
 
 Status ByteExchange::run(int phase, OpKind kind, std::span<const std::byte> bytes, std::span<const int64_t> parts,
                          std::vector<std::byte>& arrived) const {
+  // Rows of one byte: `parts` then counts bytes for each member, in the order of ranks.
   const Slice slice{bytes.data(), nullptr, static_cast<int64_t>(bytes.size()), 1, parts.data()};
   IntoVector arrivals(arrived);
   Call call;

@@ -1,3 +1,19 @@
+// All-reduce in which every input goes straight to the member that reduces it. direct.h shows the exchange; this is its
+// pipeline over chunks:
+//
+//   step s:   scatter chunk s        slice i of the own inputs ─▶ member i;  expect the own slice's inputs of all
+//             reduce chunk s-1       own slice: N inputs ─kernel─▶ result ─▶ all;  expect the other slices' results
+//             unpack chunk s-2       results ─decode─▶ tensors
+//
+//   bytes on every channel, in both directions:   scatter 0, scatter 1, gather 0, scatter 2, gather 1, ...
+//
+// A channel is a byte stream without headers, so all members must queue sends and receives in exactly this order. Two
+// chunks are in flight in two sets of memory; chunk s reuses the set of chunk s-2 although that is unpacked only later
+// in the same step. This is safe: its inputs were used up when it was reduced, and its results lie in memory that
+// scatter does not touch.
+//
+// Cost for B bytes and N members: 2 latencies, 2 B (N-1)/N bytes out and in (Thakur, Rabenseifner, Gropp, 2005, section
+// 4).
 #include "ops/cpu/direct.h"
 
 #include <array>
@@ -14,7 +30,7 @@ namespace {
 constexpr uint32_t kSliceBytes = 256 * 1024;
 constexpr uint32_t kMostChunkBytes = 4 << 20;
 
-/// One chunk on its way.
+/// One chunk on its way. A mark says how far a member's stream must have moved for a step to be through.
 struct InFlight {
   InFlight(size_t slice_bytes, int members)
       : inputs(slice_bytes * static_cast<size_t>(members)),
@@ -25,7 +41,7 @@ struct InFlight {
 
   const std::byte* own = nullptr;                                        // own inputs of the whole chunk
   std::byte* results = nullptr;                                          // of the whole chunk
-  std::unique_ptr<Scratch> packed, unpacked;                             // theirs, where the tensor cannot be
+  std::unique_ptr<Scratch> packed, unpacked;                             // their memory, if the tensor cannot be used
   Scratch inputs;                                                        // of the own slice, by member
   std::vector<uint64_t> scatter_sent, scattered, gather_sent, gathered;  // marks, by member
 };
@@ -49,10 +65,12 @@ class DirectRun {
       if (step >= 1 && step - 1 < number) RUEDA_RETURN_IF_ERROR(reduce_and_gather(step - 1));
       if (step >= 2) RUEDA_RETURN_IF_ERROR(unpack(step - 2));
     }
+    // The last results leave from the caller's tensors or from memory of this run.
     return team_.until([&] { return all([&](int member) { return team_.peer(member).idle(); }); });
   }
 
  private:
+  /// Whether the condition holds for every other member.
   template <typename Condition>
   bool all(Condition&& condition) {
     for (int member = 0; member < team_.size(); ++member) {
@@ -80,16 +98,17 @@ class DirectRun {
     return scratch->at(0);
   }
   InFlight& in_flight(int64_t chunk) {
-    auto& place = in_flight_[static_cast<size_t>(chunk % 2)];
-    if (place == nullptr) {
+    auto& slot = in_flight_[static_cast<size_t>(chunk % 2)];
+    if (slot == nullptr) {
       // A short last chunk has fewer owners, and its slices may be the longer ones.
       const int64_t slice = std::max(cut(0).slice(0).length(), cut(chunks_.number() - 1).slice(0).length());
-      place = std::make_unique<InFlight>(bytes(slice), team_.size());
+      slot = std::make_unique<InFlight>(bytes(slice), team_.size());
     }
-    return *place;
+    return *slot;
   }
 
-  /// A chunk within one tensor is sent from there, and below received there.
+  /// The own inputs of a chunk. If one tensor has all of them and they travel as they are, they are sent from the
+  /// tensor.
   const std::byte* own(InFlight& one, int64_t length) {
     const std::byte* tensor = packing_.as_is() ? pack_.stretch(length).in : nullptr;
     if (tensor != nullptr) {
@@ -99,6 +118,8 @@ class DirectRun {
     packing_.pack(pack_, length, memory(one.packed), StoreHint::kPlain);
     return memory(one.packed);
   }
+  /// The memory for a chunk's results: the tensor itself if one tensor has the whole chunk and nothing is to be
+  /// decoded.
   std::byte* results(InFlight& one, int64_t length) {
     std::byte* tensor = packing_.decodes() ? nullptr : gather_.stretch(length).out;
     gather_.skip(length);
@@ -107,11 +128,12 @@ class DirectRun {
 
   Status scatter(int64_t chunk) {
     InFlight& one = in_flight(chunk);
+    // The packed inputs of chunk s-2 must have left before this chunk is packed over them.
     RUEDA_RETURN_IF_ERROR(all_sent(one.scatter_sent));
     one.own = own(one, chunks_.length_of(chunk));
     const ChunkCut slices = cut(chunk);
     const size_t own = bytes(slices.slice_of(team_.index()).length());
-    // Beginning behind the own place, so that the members do not all send to the first one at once.
+    // Each member begins with its next neighbour, so that not all send to the first member at once.
     for (int step = 1; step < team_.size(); ++step) {
       const int member = team_.neighbour(step);
       const auto at = static_cast<size_t>(member);
@@ -124,13 +146,16 @@ class DirectRun {
   Status reduce_and_gather(int64_t chunk) {
     InFlight& one = in_flight(chunk);
     RUEDA_RETURN_IF_ERROR(all_received(one.scattered));
-    RUEDA_RETURN_IF_ERROR(all_sent(one.scatter_sent));  // what comes now may lie where that lay
+    // In place, results are received in the tensor that the inputs were sent from: those must have left before. And the
+    // results of chunk s-2 must have left before these are written over them.
+    RUEDA_RETURN_IF_ERROR(all_sent(one.scatter_sent));
     RUEDA_RETURN_IF_ERROR(all_sent(one.gather_sent));
     const ChunkCut slices = cut(chunk);
     const ElementRange range = slices.slice_of(team_.index());
     one.results = results(one, chunks_.length_of(chunk));
     const auto result = part(one.results, range);
     if (range.length() > 0) {
+      // In the team's order, the own input among them: the bracket is the same whoever owns the slice.
       std::vector<const std::byte*> inputs;
       for (int member = 0; member < team_.size(); ++member) {
         inputs.push_back(member == team_.index() ? part(one.own, range).data()
@@ -154,7 +179,7 @@ class DirectRun {
     if (one.unpacked != nullptr && one.results == one.unpacked->at(0)) {
       packing_.unpack(unpack_, length, one.results);
     } else {
-      unpack_.skip(length);
+      unpack_.skip(length);  // the channels and the kernel have written the tensor itself
     }
     return {};
   }
@@ -171,6 +196,7 @@ class DirectRun {
 
 bool direct_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
+/// A chunk has a slice of `kSliceBytes` for each rank, until scratch memory would grow too large.
 AlgorithmChoice direct_plan(const BatchShape& shape) {
   const uint32_t chunk = std::min(kMostChunkBytes, kSliceBytes * static_cast<uint32_t>(shape.ranks));
   return plan_chunks(wire_bytes(shape), chunk);

@@ -1,3 +1,14 @@
+// All-gather, all-to-all, gather and scatter in one step over channels: every sender sends to every receiver at once.
+//
+//   channel from a sender to a receiver:   | counts, 8 bytes a tensor | elements of tensor 0 | of tensor 1 | ...
+//
+//   1  every member queues counts and elements for each receiver, and expects the counts of each sender
+//   2  it waits for the counts of all senders: only then does it know how much memory the results need, and where in it
+//      each sender's rows belong (the order of ranks)
+//   3  it asks for that memory and expects the elements there: no copy, whatever their number
+//
+// Senders do not wait for step 3 of the receivers: what has no destination yet waits in the stream. 1 latency; no bytes
+// but those that have to move, and the counts.
 #include "ops/cpu/direct_exchange.h"
 
 #include "ops/cpu/channel_team.h"
@@ -7,7 +18,7 @@ namespace rueda::core {
 
 namespace {
 
-/// Where bytes go that have no place.
+/// Rows that the caller does not want still come through the stream; they are received here, over and over.
 constexpr size_t kDropBytes = 64 << 10;
 
 class DirectExchange {
@@ -22,7 +33,7 @@ class DirectExchange {
 
   Status run() {
     RUEDA_RETURN_IF_ERROR(connect());
-    // Beginning behind the own place, so that the members do not all send to the first one at once.
+    // Each member begins with its next neighbour, so that not all send to the first member at once.
     for (int step = 1; step < team_.size(); ++step) {
       if (sends_to(team_.neighbour(step))) send(team_.neighbour(step));
       if (receives_from(team_.neighbour(-step))) expect_counts(team_.neighbour(-step));
@@ -31,7 +42,7 @@ class DirectExchange {
     for (int from = 0; from < team_.size(); ++from) {
       if (receives_from(from)) RUEDA_RETURN_IF_ERROR(exchange_.learn(from, counts_[static_cast<size_t>(from)]));
     }
-    exchange_.place();
+    exchange_.place();  // the own rows are copied here, while the others' are on their way
     for (int step = 1; step < team_.size(); ++step) {
       if (receives_from(team_.neighbour(-step))) receive(team_.neighbour(-step));
     }
@@ -53,6 +64,7 @@ class DirectExchange {
     return {};
   }
 
+  /// The stream borrows counts and tensors until it is idle, so the counts live as long as the run.
   void send(int to) {
     std::vector<int64_t>& counts = own_counts_[static_cast<size_t>(to)];
     counts = exchange_.counts_to(to);
@@ -106,6 +118,7 @@ class DirectExchange {
 
 bool direct_exchange_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
+/// No chunks and no slots: stamps only keep this batch apart from the next one.
 AlgorithmChoice direct_exchange_plan(const BatchShape&) {
   AlgorithmChoice choice;
   choice.stamps = 3;

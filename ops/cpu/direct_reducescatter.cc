@@ -1,3 +1,15 @@
+// Reduction over channels after which every member has its own part: the first half of `direct`, with slices cut by
+// owner.
+//
+//   step s:   send chunk s       a piece of each peer's part ─encode─▶ that peer;  expect N-1 pieces of the own part
+//             fold chunk s-1     N pieces of the own part ─kernel─▶ own rows of the tensors
+//
+//   member 0, chunk k:    | piece for 0 | piece for 1 | piece for 2 |
+//                           stays         ─▶ 1          ─▶ 2             from 1 and 2: their pieces for 0
+//
+// In a reduce the root owns everything and the others nothing: their pieces are empty, and so are the messages for
+// them. Two chunks are in flight in two sets of memory, so that the network moves one while the kernel folds the other.
+// 1 latency; B (N-1)/N bytes out and in for each member, the minimum.
 #include "ops/cpu/direct_reducescatter.h"
 
 #include <array>
@@ -10,6 +22,7 @@ namespace rueda::core {
 
 namespace {
 
+/// One piece: large enough that its system calls weigh little. The pieces of a chunk together stay in the outer caches.
 constexpr uint32_t kPieceBytes = 256 * 1024;
 constexpr uint32_t kMostPiecesBytes = 4 << 20;
 /// A reduce's root holds a piece of each member at once.
@@ -28,6 +41,7 @@ class DirectReduceScatter {
     for (int owner = 0; owner < team_.size(); ++owner) packed_.push_back(packing_.cursor(parts_.of(owner)));
   }
 
+  /// Chunk s-1 is folded after chunk s is on its way.
   Status run() {
     RUEDA_RETURN_IF_ERROR(team_.connect_all());
     for (int64_t step = 0; step <= pieces_.number; ++step) {
@@ -55,9 +69,10 @@ class DirectReduceScatter {
 
   Status send(int64_t chunk) {
     InFlight& one = in_flight(chunk);
+    // The pieces of chunk s-2 must have left before this chunk is packed over them.
     RUEDA_RETURN_IF_ERROR(team_.until([&] { return team_.all_sent(one.sent); }));
     const size_t own = bytes(piece(team_.index(), chunk));
-    // Beginning behind the own place, so that the members do not all send to the first one at once.
+    // Each member begins with itself and goes round, so that not all send to the first member at once.
     for (int step = 0; step < team_.size(); ++step) {
       const int owner = team_.neighbour(step);
       const auto at = static_cast<size_t>(owner);
@@ -73,6 +88,7 @@ class DirectReduceScatter {
   Status fold(int64_t chunk) {
     InFlight& one = in_flight(chunk);
     RUEDA_RETURN_IF_ERROR(team_.until([&] { return team_.all_received(one.received); }));
+    // In the team's order, the own piece among them: the bits are those of an all-reduce.
     std::vector<const std::byte*> inputs;
     for (int member = 0; member < team_.size(); ++member) {
       const size_t offset = static_cast<size_t>(member) * piece_bytes_;

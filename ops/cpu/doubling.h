@@ -9,7 +9,7 @@ namespace rueda::core {
 ///
 ///   5 members, of which 4 = 2^2 take part; the lower of the first pairs hands its input over and gets the result back
 ///
-///   member   0 ──▶ 1     2     3     4          place   0     1     2     3
+///   member   0 ──▶ 1     2     3     4       position   0     1     2     3
 ///   step 1         ╰──▶◀─╯     ╰──▶◀─╯                  0+1   0+1   2+3   2+3
 ///   step 2         ╰─────────▶◀┘ and so on              all   all   all   all
 ///   member   0 ◀── 1
@@ -17,8 +17,8 @@ namespace rueda::core {
 /// Cost for B bytes and N members: log2(N) latencies (two more if N is no power of two) and B log2(N) bytes out and in
 /// per member: the fewest steps, so for messages whose time is latency. A longer batch goes chunk by chunk. Partial
 /// sums, so not canonical: in fp32 for 16-bit types and codecs. All members get the same bits: both partners add the
-/// same two values with the lower place first, so by induction all places of a block hold equal bits. Scratch: two
-/// chunks in the partial type and one in the wire type.
+/// same two values with the lower position first, so by induction all positions of a block hold equal bits. Scratch:
+/// two chunks in the partial type and one in the wire type.
 ///
 /// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
 Status doubling(const Call& call, Mesh& mesh, Deadline deadline);

@@ -1,3 +1,22 @@
+// All-reduce in two levels, as a pipeline over chunks. hierarchical.h shows how the data moves; this is the order of
+// the work:
+//
+//   step s:   pack     chunk s      own inputs ─▶ own shared input slot              waits until the slot is free
+//             fold     chunk s-1    the host's inputs of an owned slice ─▶ host sum    ... all local inputs are posted
+//                                   parts of the sum ─▶ owners on the other hosts
+//             finish   chunk s-2    parts of all hosts ─kernel─▶ result part           ... the parts are here
+//                                   result part ─▶ the same owners
+//             publish  chunk s-3    tells the own host: the result slot is whole       ... all parts have come and left
+//             unpack   chunk s-4    result slots of the host ─▶ tensors                ... the owners have published
+//
+// Every stage uses what another rank did one step earlier, so that the network and both cores of a pair have work at
+// the same time. A wait for shared memory moves channel bytes meanwhile: a peer on another host may need ours before
+// its host, and then ours, can go on.
+//
+// Two sets of memory serve the three chunks between fold and publish. Chunk s-1 takes the set of chunk s-3 in the step
+// in which that is published: its sums and incoming parts were used up when it was finished, and its gather marks stay.
+//
+// Cost for B bytes and H hosts: 2 B (H-1)/H out and in per host (Cho et al., BlueConnect, 2019).
 #include "ops/cpu/hierarchical.h"
 
 #include <array>
@@ -20,10 +39,10 @@ namespace {
 using Word = LaneView::Word;
 using Area = LaneView::Area;
 
-/// A group of the canonical bracket holds so many ranks of a host; a larger host is several groups.
+/// The canonical bracket puts at most this many ranks of a host into one group; a larger host is several groups.
 constexpr int kRanksInGroup = 16;
 
-/// What a chunk has on the channels: members, and how far their streams must have moved.
+/// What a chunk waits for on the channels: members, and how far their streams must have moved.
 using Marks = std::vector<std::pair<int, uint64_t>>;
 
 /// One chunk between its fold and its end.
@@ -80,25 +99,26 @@ class HierarchicalRun {
     return {std::min(slice.length(), host * each), std::min(slice.length(), (host + 1) * each)};
   }
   HostChunk& in_flight(int64_t chunk) {
-    auto& place = in_flight_[static_cast<size_t>(chunk % 2)];
-    if (place == nullptr) {
+    auto& slot = in_flight_[static_cast<size_t>(chunk % 2)];
+    if (slot == nullptr) {
       // A short last chunk has fewer owners, and its slices may be the longer ones.
       const int64_t slice = std::max(cut(0).slice(0).length(), cut(chunks_.number() - 1).slice(0).length());
-      place = std::make_unique<HostChunk>(owned_.size(), sum_bytes(slice), sum_bytes(part({0, slice}, 0).length()),
-                                          map_.hosts());
+      slot = std::make_unique<HostChunk>(owned_.size(), sum_bytes(slice), sum_bytes(part({0, slice}, 0).length()),
+                                         map_.hosts());
       longest_slice_ = slice;
     }
-    return *place;
+    return *slot;
   }
   std::byte* sum_at(HostChunk& one, size_t owned) const { return one.sums.at(owned * sum_bytes(longest_slice_)); }
   std::byte* incoming_at(HostChunk& one, size_t owned, int host) const {
-    const size_t place = owned * static_cast<size_t>(map_.hosts()) + static_cast<size_t>(host);
-    return one.incoming.at(place * sum_bytes(part({0, longest_slice_}, 0).length()));
+    const size_t index = owned * static_cast<size_t>(map_.hosts()) + static_cast<size_t>(host);
+    return one.incoming.at(index * sum_bytes(part({0, longest_slice_}, 0).length()));
   }
   std::byte* result_at(int64_t chunk, ElementRange slice) const {
     return view_.result(view_.index(), chunk) + wire_bytes(slice.begin);
   }
-  /// Every other host, beginning behind the own one, so that not all send to the first at once.
+  /// Calls `each` for every other host. Each host begins with its next neighbour, so that not all send to the first
+  /// one.
   template <typename Each>
   void for_other_hosts(Each&& each) const {
     for (int step = 1; step < map_.hosts(); ++step) each((map_.own_host() + step) % map_.hosts());
@@ -139,7 +159,8 @@ class HierarchicalRun {
   std::array<std::unique_ptr<HostChunk>, 2> in_flight_;
 };
 
-/// Lower members first: they are dialled, and nobody waits for a dial of somebody who waits.
+/// Connects in ascending order of members. A member that waits for member p can only be kept waiting by p's connection
+/// to a member lower than itself: waits lead downward and never in a circle.
 Status HierarchicalRun::connect() {
   std::set<int> peers;
   for (const int slice : owned_) for_other_hosts([&](int host) { peers.insert(map_.owner(host, slice)); });
@@ -147,6 +168,7 @@ Status HierarchicalRun::connect() {
   return {};
 }
 
+/// All inputs of the chunk go through shared memory, the own slices too: with several ranks on a host each has few.
 Status HierarchicalRun::pack(int64_t chunk) {
   const int slot = view_.slot(chunk);
   RUEDA_RETURN_IF_ERROR(view_.wait_free(Area::kInput, slot, deadline_));
@@ -159,6 +181,7 @@ Status HierarchicalRun::pack(int64_t chunk) {
 Status HierarchicalRun::fold(int64_t chunk) {
   HostChunk& one = in_flight(chunk);
   RUEDA_RETURN_IF_ERROR(view_.wait_all(Word::kPosted, view_.value(chunk), deadline_));
+  // The sums of chunk s-3 must have left before these are written over them.
   RUEDA_RETURN_IF_ERROR(until_sent(one.scatter_sent));
   one.scatter_sent.clear();
   one.scattered.clear();
@@ -183,6 +206,8 @@ Status HierarchicalRun::fold(int64_t chunk) {
   return {};
 }
 
+/// Adds the own part of all hosts' sums in the order of hosts, straight into the result slot that the own host reads,
+/// and expects the other parts of the slice there: one slot is assembled by this rank and the channels together.
 Status HierarchicalRun::finish(int64_t chunk) {
   HostChunk& one = in_flight(chunk);
   RUEDA_RETURN_IF_ERROR(until_received(one.scattered));
@@ -212,7 +237,7 @@ Status HierarchicalRun::finish(int64_t chunk) {
   return {};
 }
 
-/// The result slot is the channels' until all of it has left and come.
+/// Until all parts have come and the own one has left, the channels use the result slot; only then may readers.
 Status HierarchicalRun::publish(int64_t chunk) {
   const HostChunk& one = in_flight(chunk);
   RUEDA_RETURN_IF_ERROR(until_received(one.gathered));
@@ -223,6 +248,7 @@ Status HierarchicalRun::publish(int64_t chunk) {
 }
 
 Status HierarchicalRun::unpack(int64_t chunk) {
+  // Slices in their order, since the cursor walks the tensors forward only.
   const ChunkCut slices = cut(chunk);
   for (int i = 0; i < slices.owners(); ++i) {
     const int owner = map_.local_owner(slices.member(i));
@@ -233,6 +259,7 @@ Status HierarchicalRun::unpack(int64_t chunk) {
   return {};
 }
 
+/// A call whose partial sums would not be exact runs `direct`: all ranks decide alike, from the same call.
 Status run_by_host(const Call& call, Mesh& mesh, Deadline deadline, HostSums::Width width) {
   if (!partials_serve(call)) return direct(call, mesh, deadline);
   if (!mesh.has_channels()) return Status(Code::kUnsupported, "this lane has no channels to other ranks");
@@ -243,6 +270,8 @@ Status run_by_host(const Call& call, Mesh& mesh, Deadline deadline, HostSums::Wi
 }  // namespace
 
 bool hierarchical_fits(const BatchShape& shape) {
+  // A host's sum is a partial sum: it cannot carry an exact average of integers, and on a host of several groups it is
+  // not the bracket's.
   const bool exact_average = shape.op == ReduceOp::kAverage && !is_float(part_of(shape.dtype));
   const bool own_order = shape.largest_host > kRanksInGroup && shape.deterministic;
   return shape.device < 0 && shape.hosts > 1 && shape.largest_host > 1 && !exact_average && !own_order;
@@ -253,6 +282,7 @@ bool hierarchical_narrow_fits(const BatchShape& shape) {
   return hierarchical_fits(shape) && sums && is_float(shape.dtype) && wire_element_bytes(shape) == 2;
 }
 
+/// A chunk fills a slot: a short one would cost the network a latency for few bytes.
 AlgorithmChoice hierarchical_plan(const BatchShape& shape) {
   return plan_chunks(wire_bytes(shape), static_cast<uint32_t>(shape.slot_bytes));
 }

@@ -1,3 +1,17 @@
+// All-gather in two levels. Rows cross to each other host once, to one rank there, the carrier, which shows them to its
+// host.
+//
+//   host a: ranks 0 1 | host b: ranks 2 3 4
+//
+//   send        2, 4 ─▶ 0    3 ─▶ 1    0 ─▶ 2    1 ─▶ 3       counts first, then rows
+//   counts      each rank posts its own counts and those it carries; all read all        shared memory
+//   place       now every rank knows all counts: it asks for memory, and where each rank's rows belong in it
+//   post        own rows, then carried ones as they come  ─▶ own input slots             chunk j
+//   collect     chunk j-1 of every rank of the host       ─▶ its final memory
+//
+// The counts have chunks of their own in front: until all of them are known, no row has a destination. Carried rows are
+// received where this rank wants them itself, and copied from there into the slots for its host.
+// B (H-1) bytes out of a rank with B bytes on H hosts; `direct_exchange` sends B to every rank of the other hosts.
 #include "ops/cpu/hierarchical_allgather.h"
 
 #include <cstring>
@@ -20,7 +34,7 @@ using Counts = std::vector<int64_t>;
 
 /// A rank of the own host as a source of chunks.
 struct LocalSender {
-  int local = 0;  ///< its place on the host
+  int local = 0;  ///< its index on the host
   Counts counts;  ///< of all tensors, for each of those whose rows it posts
   StretchCursor to = {};
   size_t bytes = 0;  ///< of the rows it posts
@@ -65,6 +79,8 @@ class HierarchicalAllgather {
     RUEDA_RETURN_IF_ERROR(share_counts());
     exchange_.place();
     lay_out();
+    // Streams of a host have different lengths: a rank posts as long as it has chunks, and reads as long as any peer
+    // has.
     size_t reading = 0;
     for (const LocalSender& sender : senders_) reading = std::max(reading, chunks_of(sender.bytes));
     const size_t posting = chunks_of(posted_bytes_);
@@ -128,7 +144,8 @@ class HierarchicalAllgather {
   std::vector<std::unique_ptr<Scratch>> dropped_;  // rows that are carried, and wanted by others only
 };
 
-/// Lower members first: they are dialled, and nobody waits for a dial of somebody who waits.
+/// Connects in ascending order of members. A member that waits for member p can only be kept waiting by p's connection
+/// to a member lower than itself: waits lead downward and never in a circle.
 Status HierarchicalAllgather::connect() {
   for (int host = 0; host < map_.hosts(); ++host) {
     if (host != map_.own_host()) peers_.insert(map_.owner(host, view_.index()));
@@ -139,7 +156,7 @@ Status HierarchicalAllgather::connect() {
 }
 
 void HierarchicalAllgather::send_to_carriers() {
-  // Beginning behind the own host, so that not all send to the first at once.
+  // Each host begins with its next neighbour, so that not all send to the first one at once.
   for (int step = 1; step < map_.hosts(); ++step) {
     PeerStream& carrier = team_.peer(map_.owner((map_.own_host() + step) % map_.hosts(), view_.index()));
     carrier.send(std::as_bytes(std::span(own_counts_)));
@@ -147,6 +164,8 @@ void HierarchicalAllgather::send_to_carriers() {
   }
 }
 
+/// The counts of those whose rows this rank carries. Their rows follow in the same streams, and wait there until
+/// `lay_out` gives them a destination.
 Status HierarchicalAllgather::hear_counts() {
   for (Carried& one : carried_) {
     one.mark = team_.peer(one.from).receive(std::as_writable_bytes(std::span(one.counts)));
@@ -157,7 +176,8 @@ Status HierarchicalAllgather::hear_counts() {
   });
 }
 
-/// Everybody's counts fill chunks of their own: what comes behind them has no place before all are known.
+/// Each rank of the host posts its own counts and those it carries, in chunks that hold nothing else; ranks carry
+/// different numbers of members, so a short one posts empty chunks to keep step.
 Status HierarchicalAllgather::share_counts() {
   Counts all = own_counts_;
   for (const Carried& one : carried_) all.insert(all.end(), one.counts.begin(), one.counts.end());
@@ -186,8 +206,9 @@ Status HierarchicalAllgather::share_counts() {
   return {};
 }
 
-/// Where this rank's stream comes from and those of the others go, once places are known.
+/// Lays out, once destinations are known, where this rank's stream comes from and where those of the others go.
 void HierarchicalAllgather::lay_out() {
+  // In the order of `members_of`, which readers derive for themselves.
   Exchange::Stretches posted = exchange_.outgoing(exchange_.index());
   posted_bytes_ = bytes_of(own_counts_);
   for (Carried& one : carried_) {
@@ -207,6 +228,8 @@ void HierarchicalAllgather::lay_out() {
   }
 }
 
+/// Queues the receives of one member's rows. Rows that this rank drops still have to be shown to its host: they get
+/// memory for the length of the run.
 Exchange::Stretches HierarchicalAllgather::receive(Carried& one) {
   Exchange::Stretches stretches = exchange_.incoming(one.from);
   for (Exchange::Stretch& stretch : stretches) {
@@ -241,6 +264,7 @@ Status HierarchicalAllgather::post_bytes(size_t chunk, size_t bytes, StretchCurs
 Status HierarchicalAllgather::post(size_t chunk) {
   const size_t begin = chunk * chunk_bytes_;
   const size_t end = std::min(begin + chunk_bytes_, posted_bytes_);
+  // Carried rows are the tail of the stream; own rows are posted without waiting for the network.
   if (!arrived(end)) RUEDA_RETURN_IF_ERROR(team_.until([&] { return arrived(end); }));
   return post_bytes(count_chunks_ + chunk, end - begin, posted_);
 }

@@ -1,3 +1,13 @@
+// The two folds of a hierarchical all-reduce, and what a host's sum looks like between them.
+//
+//   host's inputs ─▶ fold in the accumulator ─▶ host sum ─ network ─▶ fold over hosts, finish ─▶ result, wire type
+//                                               exact:  fp32 for 16-bit types, else the wire type
+//                                               narrow: the wire type; fp16 scaled by 2^-k
+//
+// With exact sums the two folds are the canonical bracket, a group for each host, and the result is rounded once. With
+// narrow ones a host's sum is rounded to 16 bits on its way. fp16 ends at 65504: a sum of up to 2^k inputs could
+// overflow although an average over all ranks would not. So it is multiplied by 2^-k on the host and by 2^k in the
+// finish, both exact but for numbers that become subnormal. bf16 has the range of fp32 and needs no such step.
 #include "ops/cpu/host_sums.h"
 
 #include <algorithm>
@@ -23,10 +33,12 @@ HostSums::HostSums(const Call& call, const Packing& packing, Width width)
     : wire_(packing.task().dtype), dtype_(wire_), all_(packing.task()) {
   const bool half = wire_ == Dtype::kF16 || wire_ == Dtype::kBf16;
   if (half && width == Width::kExact) dtype_ = Dtype::kF32;
+  // The average's divisor belongs to the second fold, which sees the inputs of all ranks.
   host_.dtype = dtype_;
   host_.op = call.op == ReduceOp::kAverage ? ReduceOp::kSum : call.op;
   all_.dtype = dtype_;
   all_.groups = {};
+  // The largest host's shift on every host: the second fold adds sums of one scale.
   if (dtype_ == Dtype::kF16 && host_.op == ReduceOp::kSum) {
     const int largest = *std::max_element(call.team->hosts.begin(), call.team->hosts.end());
     const int shift = static_cast<int>(std::bit_width(static_cast<unsigned>(largest - 1)));
@@ -35,6 +47,7 @@ HostSums::HostSums(const Call& call, const Packing& packing, Width width)
   }
 }
 
+/// Widens a block of all inputs, folds it, and goes on to the next: the wide copies never leave the cache.
 void HostSums::of_host(std::span<const std::byte* const> inputs, std::byte* sum, int64_t count) {
   if (dtype_ == wire_) return reduce(host_, inputs, sum, StoreHint::kPlain, nullptr, count);
   block_.resize(inputs.size() * kBlockElements * element_bytes());
@@ -50,6 +63,7 @@ void HostSums::of_host(std::span<const std::byte* const> inputs, std::byte* sum,
   }
 }
 
+/// The same the other way round: folds a block of sums, then narrows the result.
 void HostSums::of_all(std::span<const std::byte* const> sums, std::byte* out, int64_t count) {
   if (dtype_ == wire_) return reduce(all_, sums, out, StoreHint::kPlain, nullptr, count);
   block_.resize(std::max(block_.size(), kBlockElements * element_bytes()));

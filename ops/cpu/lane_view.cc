@@ -1,3 +1,15 @@
+// What a rank says to the others of its host, and how it learns what they say: three words that only grow.
+//
+//   a batch of two chunks with stamp 100: chunk k is through a stage once the word of that stage is at least 101 + k
+//
+//   posted    100 ─▶ 101 ─▶ 102       inputs of chunk 0, then of chunk 1, may be read
+//   reduced   100 ───▶ 101 ──▶ 102    the own result slice may be read; and the inputs have been read
+//   done      100 ─────▶ 101 ──▶ 102  nothing of the peers is read any more
+//
+// Rank 0 gives every batch of the epoch a larger range of stamps than the last, so a word is never reset and one
+// comparison ("at least") answers whether a peer is far enough, whatever batch it is in. The ledger remembers who read
+// an area last and what value its `done` must reach before the area may be written again; no rank waits for its readers
+// at the end of a batch.
 #include "ops/cpu/lane_view.h"
 
 #include <algorithm>
@@ -26,7 +38,8 @@ uint64_t& seen_of(SlotLedger::Seen& seen, Word word) {
   return seen.done;
 }
 
-/// A member that has published in the batch that starts at `stamp` is through with all earlier ones.
+/// A member that has published in the batch that starts at `stamp` is through with all earlier ones, because lanes run
+/// their batches in order. So one look can free slots of batches in which its other words were never read.
 void note_arrival(SlotLedger::Seen& seen, uint64_t stamp) {
   seen.reduced = std::max(seen.reduced, stamp);
   seen.done = std::max(seen.done, stamp);
@@ -34,10 +47,12 @@ void note_arrival(SlotLedger::Seen& seen, uint64_t stamp) {
 
 }  // namespace
 
+/// Stamps are the same on all ranks, so all compute the same slot without a word about it.
 int LaneView::slot(int64_t chunk) const {
   return static_cast<int>((call_.stamp + static_cast<uint64_t>(chunk)) % static_cast<uint64_t>(mesh_.layout().slots));
 }
 
+/// The store comes before the bells: a peer that a bell wakes must find the word.
 void LaneView::publish(Word word, uint64_t value) {
   word_of(mesh_.words(mesh_.rank()), word).store(value);
   ring_all();
@@ -54,6 +69,8 @@ void LaneView::ring_all() {
   }
 }
 
+/// Words only grow, so a value seen earlier may answer without touching the peer's cache line, which costs a round trip
+/// between the cores.
 bool LaneView::rank_seen(int rank, Word word, uint64_t value) {
   SlotLedger::Seen& seen = mesh_.ledger().seen(rank);
   uint64_t& last = seen_of(seen, word);
@@ -77,6 +94,7 @@ bool LaneView::all_seen(Word word, uint64_t value) {
 bool LaneView::all_tiny_seen() {
   for (int i = 0; i < size(); ++i) {
     if (i == index()) continue;
+    // Equal is enough: a peer does not reuse the line before this rank is done with it.
     if (tiny(i).stamp.load() != value(0)) {
       mesh_.waits_for(rank_of(i));
       return false;
@@ -90,7 +108,7 @@ bool LaneView::free(Area area, int slot) {
   const SlotLedger::Use& use = mesh_.ledger().use(area, slot);
   for (const int rank : use.readers) {
     if (rank == mesh_.rank()) continue;
-    // Who has reduced a chunk has read all inputs of it, before it is done with the results.
+    // A rank that has reduced a chunk has read all its inputs, some time before it is done with the results.
     const bool through =
         rank_seen(rank, Word::kDone, use.value) || (area == Area::kInput && rank_seen(rank, Word::kReduced, use.value));
     if (!through) return false;

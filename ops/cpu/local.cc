@@ -1,3 +1,9 @@
+// A set of one rank: no data moves, but scales, codec and rounding leave the same bits as on a set of any size.
+//
+//   as it is      input ─kernel of one input: scale, round, one NaN─▶ output
+//   else          input ─prescale, encode─▶ block in the cache ─fold, decode─▶ output     block after block of 8 KiB
+//
+// With a codec the value goes through its wire type and back, since a rank among others gets back what travelled.
 #include "ops/cpu/local.h"
 
 #include <cstring>
@@ -12,7 +18,7 @@ namespace {
 
 /// An encoded block between two passes over it: stays in the first-level cache.
 constexpr size_t kLocalBlockBytes = 8192;
-/// Above this a turn would hold the baton for too long; a lane runs it.
+/// A turn runs batches up to this size itself. A longer one would hold the baton for too long, so a lane runs it.
 constexpr uint32_t kInlineBytes = 256 * 1024;
 
 }  // namespace
@@ -52,6 +58,7 @@ Status local_broadcast(const Call& call, Mesh&, Deadline) {
   return {};
 }
 
+/// The exchange knows the own counts from the start, and copies the own rows when it places them.
 Status local_exchange(const Call& call, Mesh&, Deadline) {
   Exchange(call).place();
   return {};

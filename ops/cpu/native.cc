@@ -1,3 +1,13 @@
+// All-reduce and broadcast by a library's own collectives (MPI_Iallreduce, MPI_Ibcast), pipelined over chunks.
+//
+//   step s:   start  chunk s        pack ─▶ memory of slot s mod 3 ─▶ the library
+//             finish chunk s-2      wait for the library ─▶ average, scale, round ─▶ unpack
+//
+//   slots     | s-2: comes back | s-1: travels | s: is packed |
+//
+// The library reduces partial sums in place and in its own order, so 16-bit types travel as fp32, and what a partial
+// sum cannot carry runs `direct`. All ranks start the same collectives in the same order, which is why a batch of some
+// ranks only cannot come here. Cost: as the library's algorithm, plus one pass to pack and one to unpack.
 #include "ops/native.h"
 
 #include <array>
@@ -19,13 +29,14 @@ namespace {
 constexpr uint32_t kNativeChunkBytes = 4u << 20;
 constexpr int64_t kNativeInFlight = 3;
 
-/// The collectives that serve the call; null: it is not one of all ranks.
+/// The collectives that serve the call. Null if the lane has none, or the call is not one of all ranks.
 Collectives* collectives_for(const Call& call, Mesh& mesh) {
   if (!mesh.has_channels() || call.team->size() != mesh.size()) return nullptr;
   return mesh.channels().collectives();
 }
 
-/// Chunks in memory of their own: while some travel, the next is packed and the first to come back is unpacked.
+/// One run. A chunk has memory of its own, because the library works on it in place while others are packed and
+/// unpacked.
 class NativeRun {
  public:
   NativeRun(const Call& call, Mesh& mesh, Deadline deadline, Collectives& collectives)
@@ -42,12 +53,12 @@ class NativeRun {
     if (reduces(call.kind)) result_ = std::make_unique<Scratch>(longest * packing_.element_bytes());
     const size_t bytes = longest * (reduces(call.kind) ? partials_.element_bytes() : packing_.element_bytes());
     for (int64_t i = 0; i < std::min(kNativeInFlight, chunks_.number()); ++i) {
-      places_[static_cast<size_t>(i)].memory = std::make_unique<Scratch>(bytes);
+      slots_[static_cast<size_t>(i)].memory = std::make_unique<Scratch>(bytes);
     }
   }
 
   Status run() {
-    if (call_.count == 0) return {};
+    if (call_.count == 0) return {};  // on every rank alike: no rank starts a collective
     const int64_t number = chunks_.number();
     for (int64_t step = 0; step < number + kNativeInFlight - 1; ++step) {
       if (step < number) start(step);
@@ -58,14 +69,15 @@ class NativeRun {
   }
 
  private:
-  struct Place {
+  struct Slot {
     std::unique_ptr<Scratch> memory;
     uint64_t ticket = 0;
   };
-  Place& place(int64_t chunk) { return places_[static_cast<size_t>(chunk % kNativeInFlight)]; }
+  Slot& slot(int64_t chunk) { return slots_[static_cast<size_t>(chunk % kNativeInFlight)]; }
 
+  /// The slot is free: chunk - 3 was finished in the step before.
   void start(int64_t chunk) {
-    Place& here = place(chunk);
+    Slot& here = slot(chunk);
     const int64_t length = chunks_.length_of(chunk);
     if (reduces(call_.kind)) {
       partials_.load(pack_, length, here.memory->at(0));
@@ -79,8 +91,9 @@ class NativeRun {
   }
 
   Status finish(int64_t chunk) {
-    Place& here = place(chunk);
+    Slot& here = slot(chunk);
     const int64_t length = chunks_.length_of(chunk);
+    // Only the library knows which rank it waits for.
     mesh_.waits_for(Mesh::kOthers);
     {
       const PhaseScope moving(mesh_.phases(), WorkPhase::kTransfer);
@@ -104,7 +117,7 @@ class NativeRun {
   Partials partials_;
   Chunks chunks_;
   SliceCursor pack_, unpack_;
-  std::array<Place, kNativeInFlight> places_;
+  std::array<Slot, kNativeInFlight> slots_;
   std::unique_ptr<Scratch> result_;  // of a reduction: a chunk as it is unpacked
 };
 

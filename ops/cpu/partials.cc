@@ -1,3 +1,10 @@
+// Partial sums on their way from rank to rank (ring, doubling, native):
+//
+//   tensors ─prescale, encode─▶ wire type ─▶ partial type ── + ── + ──▶ finish ─▶ wire type ─decode─▶ tensors
+//                                            16-bit types as fp32       divides, scales, rounds once
+//
+// The codec is applied although nothing travels in its type in the first half, so that every algorithm gives the
+// results of the same inputs: those that a codec has rounded.
 #include "ops/cpu/partials.h"
 
 #include "compression/cast.h"
@@ -11,6 +18,8 @@ bool is_half(Dtype dtype) { return dtype == Dtype::kF16 || dtype == Dtype::kBf16
 
 }  // namespace
 
+/// Floats: rounding is part of the promise for partial sums. Bool and all but sums: nothing can be lost. Integer sums
+/// wrap, which is right only if nothing divides or scales them afterwards.
 bool partials_serve(const Call& call) {
   const bool sums = call.op == ReduceOp::kSum || call.op == ReduceOp::kAverage;
   return is_float(part_of(call.dtype)) || call.dtype == Dtype::kBool || !sums ||
@@ -22,6 +31,7 @@ Partials::Partials(const Call& call, const Packing& packing)
       wire_(packing.task().dtype),
       dtype_(is_half(wire_) ? Dtype::kF32 : wire_),
       finish_(packing.task()) {
+  // Sums on the way; the divisor and the scale come once, in `finish`, over one input and so without groups.
   combine_.dtype = dtype_;
   combine_.op = call.op == ReduceOp::kAverage ? ReduceOp::kSum : call.op;
   finish_.dtype = dtype_;
@@ -30,7 +40,7 @@ Partials::Partials(const Call& call, const Packing& packing)
 
 void Partials::load(SliceCursor& cursor, int64_t count, std::byte* to) const {
   if (dtype_ == wire_) return packing_.pack(cursor, count, to, StoreHint::kPlain);
-  // Through a block that stays in the first-level cache.
+  // Encode a block, widen it, go on: the encoded copy never leaves the first-level cache.
   constexpr int64_t kBlock = 2048;
   alignas(64) std::byte block[kBlock * 2];
   while (count > 0) {

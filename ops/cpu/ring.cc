@@ -1,3 +1,18 @@
+// All-reduce round a ring; Patarasuk and Yuan, 2009. Member m only sends to m+1 and receives from m-1.
+//
+//   3 members; what member m has of the three parts after each step (sums of which members)
+//
+//   step                  m = 0              m = 1              m = 2
+//   start                 0    0    0        1    1    1        2    2    2
+//   0   sends part m      0    0    02       01   1    1        2    12   2
+//   1   sends part m-1    0    012  02       01   1    012      012  12   2       member m finishes part m+1
+//   2   sends part m+1    R    R    -        -    R    R        R    -    R       the results go round
+//   3   sends part m      R    R    R        R    R    R        R    R    R
+//
+// Step t waits for what step t-1 brought, because it sends just that on: the sum with the own input added, or the
+// result. That wait is a latency in which nothing would move, so two chunks go round at the same time: while one is on
+// its way, the other is added up. 2 (N-1) steps; 2 B (N-1)/N bytes out and in per member, the minimum, over two
+// sockets.
 #include "ops/cpu/ring.h"
 
 #include <array>
@@ -33,6 +48,7 @@ class RingRun {
     }
   }
 
+  /// Chunks in pairs. The last one may go round alone.
   Status run() {
     RUEDA_RETURN_IF_ERROR(team_.connect(next()));
     if (next() != previous()) RUEDA_RETURN_IF_ERROR(team_.connect(previous()));
@@ -47,7 +63,7 @@ class RingRun {
     InFlight(size_t partial_bytes, size_t wire_bytes, size_t part_bytes)
         : partials(partial_bytes), results(wire_bytes), incoming(part_bytes) {}
     Scratch partials;  // own inputs, then sums of more and more members
-    Scratch results;   // in the wire type, where the tensor cannot be
+    Scratch results;   // in the wire type, if the tensor cannot be used
     std::byte* result = nullptr;
     Scratch incoming;  // one part, to be added
     uint64_t received = 0;
@@ -58,7 +74,7 @@ class RingRun {
   int previous() const { return team_.neighbour(-1); }
   int steps() const { return team_.size() - 1; }
   int64_t part_length(int64_t length) const { return (length + team_.size() - 1) / team_.size(); }
-  /// Part `number`, counted round the ring in either direction.
+  /// Part `number`, counted round the ring in either direction: `number` may be negative.
   ElementRange part(const InFlight& one, int number) const {
     const int64_t each = part_length(one.length);
     const int64_t index = (number % team_.size() + team_.size()) % team_.size();
@@ -69,11 +85,13 @@ class RingRun {
             static_cast<size_t>(range.length()) * element_bytes};
   }
 
-  /// `count` chunks from `first` on, step by step in turn: each moves while the others are worked on.
+  /// Takes `count` chunks from `first` on round the ring, step by step in turn: each moves while the others are worked
+  /// on.
   Status go_round(int64_t first, int64_t count) {
     for (int64_t i = 0; i < count; ++i) {
       InFlight& one = *in_flight_[static_cast<size_t>(i)];
       one.length = chunks_.length_of(first + i);
+      // Inputs are loaded into scratch first, so that the tensor, input too if in place, is free for the results.
       std::byte* tensor = packing_.decodes() ? nullptr : load_.stretch(one.length).out;
       one.result = tensor != nullptr ? tensor : one.results.at(0);
       partials_.load(load_, one.length, one.partials.at(0));
@@ -94,14 +112,16 @@ class RingRun {
         unpack_.skip(one.length);  // it was received in the tensor
       }
     }
+    // The next pair of chunks is loaded over what still leaves.
     return team_.until([&] { return team_.peer(next()).idle(); });
   }
 
-  /// Waits for what the step before brought, and adds or finishes it.
+  /// Waits for what step - 1 brought. In the first half adds the own input to it; the last sum of that half is whole
+  /// and is finished here, by this member alone, so that all members get the same bits.
   Status take_in(InFlight& one, int step) {
     if (step == 0) return {};
     RUEDA_RETURN_IF_ERROR(team_.until([&] { return team_.peer(previous()).received(one.received); }));
-    if (step > steps()) return {};
+    if (step > steps()) return {};  // a result: it was received where it belongs
     const ElementRange range = part(one, team_.index() - step);
     std::byte* own = bytes(one.partials.at(0), range, partials_.element_bytes()).data();
     partials_.combine(one.incoming.at(0), own, own, range.length());
@@ -111,6 +131,7 @@ class RingRun {
     return {};
   }
 
+  /// Sends the part that `take_in` left ready and expects the next. `incoming` is free again: it has just been added.
   void send_on(InFlight& one, int step) {
     const bool scatters = step < steps();
     std::byte* from = scatters ? one.partials.at(0) : one.result;
@@ -134,6 +155,7 @@ class RingRun {
 
 bool ring_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
+/// A chunk has a part of `kPartBytes` for each rank, until scratch memory would grow too large.
 AlgorithmChoice ring_plan(const BatchShape& shape) {
   const uint32_t chunk = std::min(kMostRingChunkBytes, kPartBytes * static_cast<uint32_t>(shape.ranks));
   return plan_chunks(wire_bytes(shape), chunk);

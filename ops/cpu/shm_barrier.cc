@@ -1,3 +1,10 @@
+// Barrier on one host: every rank raises its word, then looks at all the others'.
+//
+//   rank 0   posted = v ─┐
+//   rank 1   posted = v ─┼─▶ each returns once it has seen v in all words
+//   rank 2   posted = v ─┘
+//
+// One store and one ring of bells per rank, N-1 loads. It uses no slot, so no reader has to be waited for afterwards.
 #include "ops/cpu/shm_barrier.h"
 
 #include "ops/cpu/lane_view.h"
@@ -22,6 +29,7 @@ AlgorithmChoice shm_barrier_plan(const BatchShape&) {
 
 Result<StepResult> shm_barrier_step(const Call& call, Mesh& mesh, StepState& state) {
   LaneView view(call, mesh);
+  // Called again until all have come: the word is raised in the first call only.
   if (state.phase == kArrive) {
     view.publish(LaneView::Word::kPosted, view.value(0));
     state.phase = kAllIn;

@@ -1,3 +1,11 @@
+// Broadcast on one host, chunk by chunk through the root's input slots.
+//
+//   root     wait: slot free ─▶ pack chunk k into slot k mod slots ─▶ posted = k ─▶ own output, if it is another buffer
+//   others   wait: posted ≥ k ─▶ unpack chunk k from the root's slot ─▶ done = k
+//
+// The root runs ahead of its readers by as many chunks as there are slots; with the last chunk posted it is finished,
+// and the ledger keeps the slots until their readers are done. Each byte is written once and read N-1 times. The root
+// posts before it copies to its own output: the others wait for the slot.
 #include "ops/cpu/shm_broadcast.h"
 
 #include <cstring>
@@ -27,7 +35,7 @@ class Broadcast {
         cursor_(packing_.cursor()) {}
 
   int64_t number() const { return chunks_.number(); }
-  /// Chunks in order; a chunk again until it is done.
+  /// Does one chunk if it can do so without waiting. Chunks come in order; a chunk that was pending comes again.
   StepResult step(int64_t chunk) { return view_.index() == call_.root ? post(chunk) : collect(chunk); }
 
  private:
@@ -46,7 +54,7 @@ StepResult Broadcast::post(int64_t chunk) {
   const int slot = view_.slot(chunk);
   if (!view_.free(Area::kInput, slot)) return StepResult::kPending;
   const int64_t length = chunks_.length_of(chunk);
-  SliceCursor copied = cursor_;
+  SliceCursor copied = cursor_;  // the same elements once more, for the own output
   packing_.pack(cursor_, length, view_.input(view_.index(), chunk), hint_);
   view_.claim(Area::kInput, slot, view_.value(chunk));
   view_.publish(Word::kPosted, view_.value(chunk));
@@ -56,6 +64,7 @@ StepResult Broadcast::post(int64_t chunk) {
   return StepResult::kDone;
 }
 
+/// Bits pass unchanged: without a codec, packing and unpacking are copies.
 StepResult Broadcast::collect(int64_t chunk) {
   if (!view_.seen(call_.root, Word::kPosted, view_.value(chunk))) return StepResult::kPending;
   packing_.unpack(cursor_, chunks_.length_of(chunk), view_.input(call_.root, chunk));

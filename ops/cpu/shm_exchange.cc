@@ -1,3 +1,16 @@
+// All-gather, all-to-all, gather and scatter on one host: every sender has one stream, which passes through its input
+// slots.
+//
+//   stream of sender 1    | counts of all receivers | elements for 0 | for 2 | for 3 |        (its own are not in it)
+//                         | counts | elements |                                               once, if all get the same
+//   chunks                |   0    |   1    |   2    |   3    | ...
+//
+//   step j:   post chunk j ─▶ own slot j mod slots, posted = j        collect chunk j-1 of every sender, done = j
+//
+// Every receiver reads all counts of a stream, not only its own: they tell it where in the stream its elements lie and
+// how long the stream is. With the last chunk of counts every receiver knows all it needs, asks for memory for the
+// results and copies straight into it. Two copies for an element, one for a rank's own. Chunk j-1 is collected after
+// chunk j is posted, so that peers read the next chunk while this rank reads theirs.
 #include "ops/cpu/shm_exchange.h"
 
 #include <cstring>
@@ -14,10 +27,10 @@ namespace {
 using Word = LaneView::Word;
 using Area = LaneView::Area;
 
-/// A tensor's limit and, generously, the counts.
+/// The longest stream there can be: a tensor's limit of 2^47 bytes and, generously, the counts.
 constexpr uint64_t kLongestStreamBytes = uint64_t{1} << 48;
 
-/// What is known of a sender's stream: its counts as they arrive, then which of its bytes are for this member.
+/// What this member knows of a sender's stream: its counts as they arrive, then which of its bytes are for this member.
 struct Incoming {
   std::vector<int64_t> counts;
   size_t begin = 0;  ///< of the bytes for this member
@@ -104,6 +117,7 @@ void ShmExchange::lay_out_stream(std::span<const int> receivers) {
   stream_ = StretchCursor(std::move(stretches));
 }
 
+/// Only receivers hold the slot: in a gather the root alone, so the others need not come before it is reused.
 Status ShmExchange::post(size_t chunk) {
   const int slot = view_.slot(static_cast<int64_t>(chunk));
   RUEDA_RETURN_IF_ERROR(view_.wait_free(Area::kInput, slot, deadline_));
@@ -116,6 +130,8 @@ Status ShmExchange::post(size_t chunk) {
   return {};
 }
 
+/// `reading`, the number of chunks to collect, is that of the counts at first; it grows to the longest stream once all
+/// counts are known.
 Status ShmExchange::collect(size_t chunk, size_t& reading) {
   const size_t count_chunks = chunks_of(counts_bytes_);
   for (const int sender : senders_) {
@@ -124,6 +140,7 @@ Status ShmExchange::collect(size_t chunk, size_t& reading) {
     if (chunk < count_chunks) keep_counts(sender, chunk);
   }
   if (chunk + 1 == count_chunks) RUEDA_RETURN_IF_ERROR(place_all(reading));
+  // The last chunk of counts may hold the first elements behind them.
   if (chunk + 1 >= count_chunks) {
     for (const int sender : senders_) copy_out(sender, chunk);
   }
@@ -149,6 +166,8 @@ Status ShmExchange::place_all(size_t& reading) {
   return {};
 }
 
+/// Walks a sender's counts, receiver by receiver, and adds up how far into the stream this member's elements begin and
+/// end.
 Status ShmExchange::learn(int sender) {
   Incoming& from = incoming(sender);
   const size_t tensors = exchange_.tensors();

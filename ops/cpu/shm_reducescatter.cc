@@ -1,3 +1,14 @@
+// Reduction on one host after which every member has its own part: the first half of a two-shot, with slices cut by
+// owner.
+//
+//   rank r, chunk j    input slot | piece for 0 | piece for 1 | piece for 2 |
+//                                   read by 0     read by 1     read by 2       the own piece is read from the tensor
+//
+//   step j:   post chunk j, posted = j        fold piece r of chunk j-1 from all slots ─▶ own rows, reduced = j
+//
+// There are no results for others, so nothing is posted a second time: `reduced` says that the inputs have been read,
+// which is what frees their slots. Fold j-1 comes after post j, so that peers fold while this rank packs. Every byte is
+// written once and read once.
 #include "ops/cpu/shm_reducescatter.h"
 
 #include <vector>
@@ -30,7 +41,7 @@ class ReduceScatter {
   }
 
   int64_t number() const { return pieces_.number; }
-  /// Each takes chunks in order; a chunk again until it is done.
+  /// Each does one chunk if it can do so without waiting. Chunks come in order; one that was pending comes again.
   StepResult post(int64_t chunk);
   StepResult fold(int64_t chunk);
 
@@ -60,7 +71,7 @@ StepResult ReduceScatter::post(int64_t chunk) {
     SliceCursor& from = packed_[static_cast<size_t>(owner)];
     if (owner != view_.index()) {
       packing_.pack(from, length, input + piece_offset(owner), hint_);
-    } else if (!packing_.as_is()) {
+    } else if (!packing_.as_is()) {  // the fold needs the own piece encoded, too
       packing_.pack(from, length, input + piece_offset(owner), StoreHint::kPlain);
     }
   }
@@ -102,7 +113,7 @@ Result<StepResult> shm_reducescatter_step(const Call& call, Mesh& mesh, StepStat
     if (ReduceScatter(call, mesh).post(0) == StepResult::kPending) return StepResult::kPending;
     state.phase = kScatterFold;
   }
-  // Before anything is laid out again: this is asked many times.
+  // Looks before it lays out the parts again: a turn asks many times.
   LaneView view(call, mesh);
   if (!view.all_seen(Word::kPosted, view.value(0))) return StepResult::kPending;
   return ReduceScatter(call, mesh).fold(0);

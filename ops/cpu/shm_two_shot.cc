@@ -1,3 +1,17 @@
+// All-reduce of a large batch on one host: reduce-scatter and all-gather through shared memory, pipelined over chunks.
+//
+//   2 ranks, chunk k        rank 0                                    rank 1
+//   pack                    slice 1 ─▶ own input slot, posted         slice 0 ─▶ own input slot, posted
+//   reduce, one step later  slice 0: own tensor + slot of 1           slice 1: slot of 0 + own tensor
+//                           ─▶ own result slot and tensor, reduced    ─▶ own result slot and tensor, reduced
+//   unpack, two later       slice 1 ◀─ result slot of 1, done         slice 0 ◀─ result slot of 0, done
+//
+//   step j:   pack chunk j | reduce own slice of chunk j-1 | unpack chunk j-2
+//
+// Each stage waits for what the peers did one step before, and they did it while this rank was in its other two stages;
+// so with equal ranks no wait is long. Three chunks are in work at a time: with slots that fit the cache, data written
+// in one step is read from there in the next. A tensor is read once and written once; (N-1)/N of it passes the own
+// input slots.
 #include "ops/cpu/shm_two_shot.h"
 
 #include <vector>
@@ -81,7 +95,8 @@ class TwoShot {
   std::vector<const std::byte*> inputs_;
 };
 
-/// Between the first two chunks, where all members meet anyway: a probe needs both sides at the same time.
+/// Measures how far the cores are apart, between the first two chunks, when all members are here anyway: a probe needs
+/// both sides at the same time.
 Status TwoShot::learn_distance() {
   if (call_.count * static_cast<int64_t>(element_bytes_) < kProbedBytes) return {};
   RUEDA_RETURN_IF_ERROR(view_.wait_all(Word::kPosted, view_.value(0), deadline_));
@@ -90,6 +105,8 @@ Status TwoShot::learn_distance() {
   return {};
 }
 
+/// Stores for peers go past the cache unless the cores are known to be near; the own slice, which only this rank reads
+/// again, never does.
 Status TwoShot::pack(int64_t chunk) {
   const int slot = view_.slot(chunk);
   RUEDA_RETURN_IF_ERROR(view_.wait_free(Area::kInput, slot, deadline_));
@@ -107,6 +124,7 @@ Status TwoShot::pack(int64_t chunk) {
   return {};
 }
 
+/// Publishes even if this rank owns no slice: `reduced` also says that it no longer reads inputs.
 Status TwoShot::reduce_own(int64_t chunk) {
   const ElementRange own = cut_of(chunk).slice_of(view_.index());
   reduced_.skip(own.begin);
@@ -131,6 +149,7 @@ void TwoShot::gather_inputs(int64_t chunk, int64_t begin) {
   for (int i = 0; i < view_.size(); ++i) inputs_[static_cast<size_t>(i)] = view_.input(i, chunk) + bytes(begin);
 }
 
+/// The own input is read from its tensor and the result goes to the result slot and the tensor in the same pass.
 void TwoShot::reduce_in_place(std::byte* out, int64_t count) {
   const auto self = static_cast<size_t>(view_.index());
   const PhaseScope reducing(call_.phases, WorkPhase::kReduce);  // of all pieces together
@@ -142,8 +161,8 @@ void TwoShot::reduce_in_place(std::byte* out, int64_t count) {
   });
 }
 
-/// The own input lies encoded in the own input slot, where no peer reads it; the result takes its place there and goes
-/// from it into the tensors, while it is in cache.
+/// The own input lies encoded in the own input slot, in the slice that no peer reads. The result replaces it there and
+/// goes on into the tensors while it is in the cache; peers get theirs from the result slot.
 void TwoShot::reduce_gathered(int64_t chunk, ElementRange own) {
   std::byte* const result = view_.result(view_.index(), chunk) + bytes(own.begin);
   std::byte* const kept = view_.input(view_.index(), chunk) + bytes(own.begin);
@@ -153,7 +172,7 @@ void TwoShot::reduce_gathered(int64_t chunk, ElementRange own) {
 
 Status TwoShot::unpack(int64_t chunk) {
   const ChunkCut cut = cut_of(chunk);
-  // Everybody starts with the slice after its own, so that not all read the same one first.
+  // Each rank starts with the slice after its own, so that not all read the same one first.
   const int start = cut.index_of(view_.index()) + 1;
   for (int i = 0; i < cut.owners(); ++i) {
     const int slice = (start + i) % cut.owners();
@@ -174,6 +193,7 @@ Status TwoShot::unpack(int64_t chunk) {
 
 bool shm_two_shot_fits(const BatchShape& shape) { return shm_fits(shape); }
 
+/// A quarter of the batch in whole pages: four chunks in flight, each long enough to be worth a synchronisation.
 AlgorithmChoice shm_two_shot_plan(const BatchShape& shape) {
   const uint64_t bytes = wire_bytes(shape);
   const uint64_t slot = shape.slot_bytes;

@@ -1,3 +1,6 @@
+// Copies between stretches of memory and a slot. The copy into a slot can go past the cache, by the `none` codec, which
+// has the non-temporal stores and their fence; writes into the caller's memory stay in the cache, for the caller will
+// read it.
 #include "ops/cpu/stretch_cursor.h"
 
 #include <cstring>

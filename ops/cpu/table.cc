@@ -1,3 +1,6 @@
+// The table of algorithms: one line for each way to run one kind of operation. Its order matters twice: an index in it
+// travels in verdicts, so it is the same on every rank of a build, and the first algorithm of a kind that fits is the
+// default, so cheap ones come first (local before shared memory before channels).
 #include <array>
 
 #include "ops/algorithm.h"
@@ -23,6 +26,7 @@ namespace rueda::core {
 
 namespace {
 
+/// A local algorithm as a step: it never waits, so it is done at once.
 template <Status (*kRun)(const Call&, Mesh&, Deadline)>
 Result<StepResult> at_once(const Call& call, Mesh& mesh, StepState&) {
   RUEDA_RETURN_IF_ERROR(kRun(call, mesh, Deadline::never()));
@@ -53,6 +57,7 @@ constexpr Algorithm direct_exchange_algorithm(OpKind kind, const char* name) {
 // name, kind, canonical, fits, plan, run, step. If several fit, the first of its kind is the default unless `select.cc`
 // prefers another.
 constexpr std::array kAlgorithms = {
+    // All-reduce. `auto` takes two_shot or one_shot on one host, the two-level ones or doubling between hosts, by size.
     Algorithm{"local", kAllreduce, true, local_fits, local_plan, local_allreduce, at_once<local_allreduce>},
     Algorithm{"shm_two_shot", kAllreduce, true, shm_two_shot_fits, shm_two_shot_plan, shm_two_shot, nullptr},
     Algorithm{"shm_one_shot", kAllreduce, true, shm_one_shot_fits, shm_one_shot_plan, shm_one_shot, shm_one_shot_step},
@@ -62,9 +67,11 @@ constexpr std::array kAlgorithms = {
     Algorithm{"hierarchical", kAllreduce, true, hierarchical_fits, hierarchical_plan, hierarchical, nullptr},
     Algorithm{"hierarchical_narrow", kAllreduce, false, hierarchical_narrow_fits, hierarchical_plan,
               hierarchical_narrow, nullptr},
+    // Adaptive sums: an operator of their own, so no setting chooses among them.
     Algorithm{"local_adasum", kAllreduce, true, local_fits, local_plan, local_adasum, at_once<local_adasum>, true},
     Algorithm{"shm_adasum", kAllreduce, true, shm_adasum_fits, shm_adasum_plan, shm_adasum, nullptr, true},
     Algorithm{"direct_adasum", kAllreduce, true, direct_adasum_fits, direct_adasum_plan, direct_adasum, nullptr, true},
+    // Operations with a root, and the barrier. A send is a broadcast in a team of two.
     Algorithm{"local", kBroadcast, true, local_fits, local_plan, local_broadcast, at_once<local_broadcast>},
     Algorithm{"shm_broadcast", kBroadcast, true, shm_broadcast_fits, shm_broadcast_plan, shm_broadcast,
               shm_broadcast_step},
@@ -74,12 +81,14 @@ constexpr std::array kAlgorithms = {
     Algorithm{"channel_barrier", kBarrier, true, channel_barrier_fits, channel_barrier_plan, channel_barrier, nullptr},
     Algorithm{"shm_send", kSend, true, shm_broadcast_fits, shm_broadcast_plan, shm_broadcast, shm_broadcast_step},
     Algorithm{"channel_send", kSend, true, broadcast_tree_fits, broadcast_tree_plan, broadcast_tree, nullptr},
+    // Reductions to parts. A reduce is a reduce-scatter in which the root owns everything.
     local_reduction_algorithm(kReducescatter),
     shm_reducescatter_algorithm(kReducescatter, "shm_reducescatter"),
     direct_reducescatter_algorithm(kReducescatter, "direct_reducescatter"),
     local_reduction_algorithm(kReduce),
     shm_reducescatter_algorithm(kReduce, "shm_reduce"),
     direct_reducescatter_algorithm(kReduce, "direct_reduce"),
+    // Exchanges of rows. They share their code; the kind says which rows go to which members (ops/exchange.h).
     local_exchange_algorithm(kAllgather),
     shm_exchange_algorithm(kAllgather, "shm_allgather"),
     direct_exchange_algorithm(kAllgather, "direct_allgather"),

@@ -1,3 +1,10 @@
+// Sums of integers that must not wrap before they are divided or scaled, block by block through the cache.
+//
+//   inputs  a b c ... ─widen, add─▶ sums of 512 elements, 64 or 128 bits each ─divide, scale, cut off─▶ results ─▶ out
+//
+// The blocks are copied to locals first: inputs may lie at any address, and a loop over an aligned local is one that
+// the compiler turns into vectors. Results are stored by the `cast` pass for bytes, which has the stores past the
+// cache.
 #include "ops/kernels/exact_integers.h"
 
 #include <algorithm>
@@ -10,10 +17,12 @@
 namespace rueda::core {
 namespace {
 
+/// Sums of a block: 8 KiB in 128 bits, so block, sums and results stay in the first-level cache.
 constexpr int64_t kBlock = 512;
 
 __extension__ typedef __int128 Wide;
 
+/// 64 bits hold the sum of 2^31 inputs of 32 bits; inputs of 64 bits need more.
 template <class T>
 using Exact = std::conditional_t<sizeof(T) == 8, Wide, int64_t>;
 
@@ -32,6 +41,7 @@ Exact<T> divided(Exact<T> sum, Exact<T> divisor) {
   return static_cast<Exact<T>>(static_cast<double>(sum) / static_cast<double>(divisor));
 }
 
+/// Without a scale the exact value wraps to the type; with one it is held at the ends of the range.
 template <class T>
 void finish_block(const ReduceTask& task, int64_t n, const Exact<T>* sums, T* results) {
   const bool average = task.op == ReduceOp::kAverage;
@@ -43,6 +53,7 @@ void finish_block(const ReduceTask& task, int64_t n, const Exact<T>* sums, T* re
   }
 }
 
+/// One pass over the inputs; the order of the sum does not matter, because it is exact.
 template <class T>
 void reduce_blocks(const CastSet& casts, const ReduceTask& task, const FoldRun& run, int input_count) {
   constexpr Dtype kBytes = Dtype::kU8;

@@ -1,3 +1,12 @@
+// From a task to a kernel: checks the task, prepares the finish, and picks the kernel by dtype and fold.
+//
+//   floats, complex    one pass: fold in the accumulator, divide, multiply, round
+//   bool               one pass; no finish
+//   integers           one pass that wraps; averages and scaled sums go through exact_integers.cc, other scaled results
+//                      through a second pass
+//   16-bit floats      as floats: the kernels load them into fp32
+//
+// A task that is not defined ends the process here: agreement has refused it long before, so it is a bug.
 #include "ops/kernels/reduce.h"
 
 #include <cmath>
@@ -11,6 +20,7 @@
 namespace rueda::core {
 namespace {
 
+/// An average is a sum whose finish divides.
 Fold fold_of(ReduceOp op) {
   switch (op) {
     case ReduceOp::kAverage:
@@ -28,6 +38,7 @@ Fold fold_of(ReduceOp op) {
 
 bool power_of_two(int64_t value) { return (value & (value - 1)) == 0; }
 
+/// Cheap beside the fold: once a call, not once an element.
 void check(const ReduceTask& task, size_t inputs) {
   if (inputs == 0 || !valid(task.dtype) || !why_undefined(task.op, task.dtype).empty()) std::abort();
   if (task.op == ReduceOp::kAverage && task.divisor < 1) std::abort();
@@ -51,6 +62,7 @@ void reduce_integers(const KernelSet& set, const ReduceTask& task, FoldRun& run,
   }
   set.fold[static_cast<size_t>(task.dtype)][static_cast<size_t>(fold_of(task.op))](run);
   if (task.postscale == 1.0) return;
+  // A minimum, maximum, product or pattern of bits is an integer already: the rules of `cast` scale it.
   cast(passes, CastTask{task.dtype, task.dtype, task.postscale, run.hint}, run.out, run.out, run.count);
   if (run.also != nullptr) cast(passes, CastTask{task.dtype, task.dtype}, run.out, run.also, run.count);
 }
@@ -63,10 +75,11 @@ void reduce(const KernelSet& set, const ReduceTask& task, std::span<const std::b
             StoreHint hint, std::byte* also, int64_t count) {
   check(task, inputs.size());
   if (count <= 0) return;
-  const FloatMode mode;
+  const FloatMode mode;  // the caller's rounding and denormal modes must not show in the result
   const int input_count = static_cast<int>(inputs.size());
   FoldRun run;
   run.inputs = inputs.data();
+  // Without groups the bracket is one group of all inputs.
   run.groups = task.groups.empty() ? &input_count : task.groups.data();
   run.group_count = task.groups.empty() ? 1 : static_cast<int>(task.groups.size());
   run.out = out;

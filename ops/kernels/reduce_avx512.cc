@@ -1,3 +1,4 @@
+// The folds of fold_vectors.h for AVX-512 (this file alone is built with its flags).
 #include "ops/kernels/fold_vectors.h"
 #include "runtime/base/vectors_avx512.h"
 

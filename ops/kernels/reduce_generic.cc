@@ -1,3 +1,5 @@
+// The folds of fold_vectors.h for whatever the build's target is: the set that every processor of the architecture
+// runs.
 #include "ops/kernels/fold_vectors.h"
 #include "runtime/base/vectors_generic.h"
 

@@ -1,3 +1,4 @@
+// A build for x86 has three sets of kernels; the processor it runs on decides how far up it may go.
 #include "ops/kernels/reduce.h"
 
 namespace rueda::core {

@@ -1,3 +1,10 @@
+// The queue between lane orders and MPI's non-blocking collectives.
+//
+//   waiting ─start─▶ running (MPI_Ibcast, MPI_Iallreduce) ─MPI_Test, front first─▶ ended: a count
+//
+// MPI matches collectives by the order in which they start on a communicator, and every rank starts the same ones in
+// the same order. So all that waits is started at once, whatever still runs, and ends are counted in order: the count
+// alone says which ones are through.
 #include "ops/mpi/collectives.h"
 
 #include <limits>
@@ -31,7 +38,7 @@ Status CollectiveQueue::move(uint64_t& ended) {
     running_.pop_front();
     ++ended;
   }
-  // One that is not the first may be waiting for us all the same.
+  // Only the front is tested. The call moves the later ones on as well, which peers may be waiting for.
   return {};
 }
 

@@ -1,3 +1,11 @@
+// How MPI adds what Rueda's kernels would add to the same bits: with its own operation if that gives them, else with an
+// operation of ours that calls the host's kernels.
+//
+//   dtype, op ─▶ own_op known? ─yes─▶ MPI_SUM, ... on MPI's type (unsigned for sums of integers: they wrap)
+//                       └─no──▶ combine<op> on a contiguous type of so many bytes
+//
+// MPI calls such a function with the datatype and nothing else, no context. So each dtype has a type of its own, even
+// of the same size, and the function finds its dtype by comparing handles.
 #include "ops/mpi/combine.h"
 
 #include <cstddef>
@@ -8,12 +16,14 @@ namespace {
 using core::Dtype;
 using core::ReduceOp;
 
+/// Bytes of an element by dtype. The plug-in links nothing of the host, `size_of` included.
 constexpr int kSizes[core::kDtypeCount] = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 8, 16, 1};
 
-/// What functions of ours find their way with: MPI hands them a datatype and nothing else.
+/// What `combine` finds its way with. Set once by `Reductions`, before any collective starts.
 const rueda_host* kernels_of = nullptr;
 const MPI_Datatype* known_types = nullptr;
 
+/// MPI's order of arguments: `second_and_out` is both the right operand and the result.
 template <ReduceOp kOp>
 void combine(void* first, void* second_and_out, int* count, MPI_Datatype* type) {
   for (int dtype = 0; dtype < core::kDtypeCount; ++dtype) {
@@ -46,8 +56,9 @@ MPI_Datatype with_sign(Dtype dtype) {
   }
 }
 
-/// MPI_OP_NULL: MPI's own would not give our bits. Its minimum of floats loses NaN, its logic is not that of bool, and
-/// where there is AVX, Open MPI 4.1 adds integers of 8 and 16 bits without wrapping: they stick at the largest.
+/// MPI's own operation for a dtype; MPI_OP_NULL if it would not give the kernels' bits. Its minimum of floats loses
+/// NaN, its logic is not that of bool, and where there is AVX, Open MPI 4.1 adds integers of 8 and 16 bits without
+/// wrapping: they stick at the largest.
 MPI_Op own_op(Dtype dtype, ReduceOp op) {
   if (is_whole(dtype)) {
     const bool narrow = kSizes[static_cast<int>(dtype)] < 4;

@@ -1,3 +1,12 @@
+// A fabric over MPI: frames of the control plane through `Ports`, bytes of lanes through one `LaneTraffic` each, all of
+// them movers on the process's one MPI thread.
+//
+//   lane thread ── MpiChannel(Set) ─ orders ─▶ LaneTraffic ─┐
+//   other lanes ──                                          ├─ moved by ─▶ MpiThread ─▶ MPI
+//   coordinator ── MpiFabric ─ frames ───────▶ Ports ───────┘
+//
+// The end comes in this order: the last frames leave, then the mover is dropped, then the communicators are retired. A
+// frame that is still queued when its communicator goes would never reach a peer that waits for it.
 #include "ops/mpi/fabric.h"
 
 #include <map>
@@ -10,9 +19,10 @@ namespace {
 using core::Deadline;
 using core::Result;
 
-/// The global process set runs on lane 0, and no other set has all ranks for sure.
+/// The one lane with MPI's collectives. They need all ranks, and only the global process set, on lane 0, surely has
+/// all.
 constexpr int kCollectiveLane = 0;
-/// What the last frames may take to leave.
+/// The time that the last frames may take to leave.
 constexpr std::chrono::seconds kLastFrames{5};
 
 class MpiChannel : public core::Channel {
@@ -52,15 +62,16 @@ class MpiChannelSet : public core::ChannelSet, private core::Collectives {
       return Status(Code::kInvalidArgument, "rank " + std::to_string(rank_) + ": no channel to rank " +
                                                 std::to_string(rank) + " of " + std::to_string(size_));
     }
-    auto& place = channels_[rank];
-    if (place == nullptr) place = std::make_unique<MpiChannel>(*traffic_, rank);
-    return place.get();
+    auto& slot = channels_[rank];
+    if (slot == nullptr) slot = std::make_unique<MpiChannel>(*traffic_, rank);  // no dial: MPI connects at first use
+    return slot.get();
   }
 
   Status until(const std::function<bool()>& ready, Deadline deadline) override {
     if (!failure_.ok()) return failure_;
     const Status waited = traffic_->until(ready, abort_, deadline);
     if (waited.ok()) return {};
+    // After a failure MPI may still hold buffers of this batch: `give_up` sees to it that it touches them no more.
     failure_ = Status(waited.code(), "rank " + std::to_string(rank_) + ": " + waited.sentence(), waited.rank());
     if (abort_.raised()) failure_ = abort_.why();
     traffic_->give_up(failure_);
@@ -101,6 +112,7 @@ MpiFabric::MpiFabric(MpiThread& thread, const Joined& joined, const Reductions& 
   thread_.add(ports_);
 }
 
+/// Moves its own frames while it waits, because it holds the thread that would move them.
 MpiFabric::~MpiFabric() {
   const auto leave = [&thread = thread_, ports = ports_, deadline = Deadline::after(kLastFrames)] {
     const auto begin = std::chrono::steady_clock::now();
@@ -121,6 +133,7 @@ MpiFabric::~MpiFabric() {
   static_cast<void>(thread_.run(retire, Deadline::after(kLastFrames)));
 }
 
+/// All lanes share one communicator for bytes: the lane is the tag.
 std::unique_ptr<core::ChannelSet> MpiFabric::channel_set(int lane, const core::Abort& abort) {
   auto collectives =
       lane == kCollectiveLane ? std::make_unique<CollectiveQueue>(joined_.collectives, reductions_) : nullptr;

@@ -1,3 +1,13 @@
+// How a rank comes into a fabric, step by step on the MPI thread:
+//
+//   1  the ranks asked for, as a communicator           MPI_Comm_create_group, only if some were named
+//   2  three copies of it: frames, bytes, collectives   MPI_Comm_idup: tags of the application and ours never meet
+//   3  hashes of host names, of all ranks               MPI_Iallgather: how many ranks share this host
+//   4  rank 0's offer                                   MPI_Ibcast: a text that rank 0 has for all
+//
+// All but step 1 are non-blocking calls that are tested until the deadline, since a rank that never comes would
+// otherwise hang the process in MPI. Step 1 has no such form. What has begun at the deadline cannot be taken back: the
+// thread stops calling MPI for good.
 #include "ops/mpi/joining.h"
 
 #include <algorithm>
@@ -22,7 +32,7 @@ std::string list_of(const std::vector<int>& ranks) {
 
 Status wrong(const std::string& what) { return {Code::kInvalidArgument, "rueda_init: " + what}; }
 
-/// A communicator of an application's may end the process on errors; copies of ours do not.
+/// Copies inherit the application's error handler, which may end the process. Ours return errors.
 Status name_and_calm(MPI_Comm comm, const char* name) {
   RUEDA_RETURN_IF_ERROR(checked(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler"));
   return checked(MPI_Comm_set_name(comm, name), "MPI_Comm_set_name");
@@ -42,6 +52,7 @@ Status Joining::run() {
   if (chosen != MPI_COMM_NULL) MPI_Comm_free(&chosen);
   RUEDA_RETURN_IF_ERROR(exchange_hosts());
   RUEDA_RETURN_IF_ERROR(learn_offer());
+  // All ranks are past the fabric before last once they have met here.
   thread_.retired().free_old(joined_.frames);
   return {};
 }
@@ -72,7 +83,7 @@ Status Joining::choose_ranks(MPI_Comm from, MPI_Comm& chosen) {
   return made;
 }
 
-/// Where copies are made of a communicator an error is an error, whatever the application wants of it otherwise.
+/// While it lives, errors of the application's communicator are returned; afterwards its own handler is back.
 class Joining::Calm {
  public:
   explicit Calm(MPI_Comm comm) : comm_(comm) {
@@ -134,6 +145,7 @@ Status Joining::learn_offer() {
   return {};
 }
 
+/// Asks again and again: MPI has no wait with a deadline.
 Status Joining::wait(MPI_Request& request) {
   const auto begin = std::chrono::steady_clock::now();
   for (;;) {

@@ -1,3 +1,10 @@
+// One lane's bytes over MPI. Two threads share it: the lane's gives orders, the MPI thread carries them out.
+//
+//   lane thread   send, receive, start ─▶ orders ─┐                    until: sent_, received_, finished_ far enough?
+//   MPI thread                     take_orders ◀──┘ ─▶ streams, queue ─ MPI ─▶ counts them up, wakes the lane
+//
+// Orders go through the mutex, progress through atomic counts that only grow: the lane's test costs a load. The lane
+// spins for a moment before it sleeps, because two hand-overs between threads lie between an order and its end.
 #include "ops/mpi/lane_traffic.h"
 
 #include <sched.h>
@@ -7,9 +14,9 @@ namespace {
 
 using core::Deadline;
 
-/// Between orders and their end there are two hand-overs between threads: a short transfer is over before a sleep is.
+/// How long a lane spins before it sleeps: a short transfer is over before a sleep would be.
 constexpr std::chrono::microseconds kOrderLook{50};
-/// A failed fabric tells nobody who sleeps here.
+/// How often a sleeping lane looks by itself: a failure of the MPI thread wakes no lane.
 constexpr std::chrono::milliseconds kFailureLook{200};
 constexpr std::chrono::seconds kGiveUp{10};
 
@@ -79,6 +86,7 @@ Status LaneTraffic::until(const std::function<bool()>& ready, const core::Abort&
       continue;
     }
     core::MutexLock lock(mutex_);
+    // Something may have moved between the look and this line; then look again instead of sleeping.
     if (moves_ == seen) changed_.wait_for(mutex_, deadline.left(kFailureLook));
   }
 }
@@ -115,6 +123,7 @@ Status LaneTraffic::move_streams(bool& moved, bool& busy) {
     Stream::Progress progress;
     RUEDA_RETURN_IF_ERROR(one.move(progress));
     const auto at = static_cast<size_t>(rank);
+    // Release: a lane that sees the count sees the bytes that MPI has written.
     if (progress.sent > 0) sent_[at].fetch_add(progress.sent, std::memory_order_release);
     if (progress.received > 0) received_[at].fetch_add(progress.received, std::memory_order_release);
     moved |= progress.sent > 0 || progress.received > 0 || progress.started;
@@ -149,6 +158,8 @@ bool LaneTraffic::in_transfer() const {
   return false;
 }
 
+/// On the MPI thread. A request that MPI has begun cannot be taken back, and MPI writes to its memory whenever it is
+/// called: so MPI is called no more, in this whole process.
 void LaneTraffic::leave(const Status& why) {
   if (given_up_) return;
   given_up_ = true;

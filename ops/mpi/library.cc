@@ -1,3 +1,9 @@
+// Which MPI library this is, from the text that it gives of itself, and which others a plug-in built for it can run
+// with.
+//
+//   "Open MPI v4.1.4, package: ..."           Open MPI 4.1.4     ABI of Open MPI 3 to 5
+//   "MPICH Version:    4.1.2 ..."             MPICH 4.1.2        ABI of MPICH and all that follow it
+//   "Intel(R) MPI Library 2021.11 for ..."    Intel MPI 2021.11  the same
 #include "ops/mpi/library.h"
 
 #include <algorithm>

@@ -1,3 +1,16 @@
+// The one thread that calls MPI. Its loop does posted work, moves every mover, and rests.
+//
+//   work posted? ─▶ do it ─▶ move(), mover after mover ─▶ most that any has to do:
+//       moved      look again at once
+//       busy       look again at once for 500 us after the last move, then pause for 1/16 of that time, 100 us at most
+//       listening  the same from 200 us on, 4 ms at most
+//       idle       sleep until work comes or a lane wakes it
+//
+// MPI wakes no one when a message comes, so asking is the only way; pauses that grow with the silence bound what it
+// costs. With one thread for all calls MPI_THREAD_FUNNELED is enough for a process whose MPI is ours alone.
+//
+// MPI may end in three ways: at exit, by `finish`, if this thread initialised it; at the application's MPI_Finalize,
+// which the attribute on MPI_COMM_SELF tells in time; or never, after a failure that left a transfer under way.
 #include "ops/mpi/mpi_thread.h"
 
 #include <dlfcn.h>
@@ -14,8 +27,8 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// After something moved more is likely to; then a thread that only asks must not keep others from their work: pauses
-/// are a part of the time since, so that asking costs as little as waiting for long.
+/// After a move more moves are likely, so the thread asks without a pause for so long. Then its pauses are a share of
+/// the time since, so that it takes little from other threads, and a message that comes late is late by a share only.
 constexpr std::chrono::microseconds kBusyLook{500};
 constexpr std::chrono::microseconds kListeningLook{200};
 constexpr int kPauseShare = 16;
@@ -23,9 +36,10 @@ constexpr std::chrono::nanoseconds kLongestBusyPause{100'000};
 constexpr std::chrono::nanoseconds kLongestListeningPause{4'000'000};
 constexpr std::chrono::milliseconds kJoinPause{1};
 constexpr std::chrono::hours kNoWork{1};
-/// What MPI_Finalize may take: it waits for the other processes of the job.
+/// The time that MPI_Finalize may take: it waits for the other processes of the job.
 constexpr std::chrono::seconds kFinalizeLimit{10};
-/// A wait looks as often; a machine that stood still for a while has used up one look.
+/// How often a wait looks at the clock. A machine that stood still for a while has used up one look, not the whole
+/// limit.
 constexpr std::chrono::seconds kLook{1};
 /// Work that only puts things aside is through as soon as the thread comes back from MPI.
 constexpr std::chrono::seconds kShort{10};
@@ -51,7 +65,8 @@ void show_symbols() {
 
 }  // namespace
 
-/// At the beginning of the application's MPI_Finalize, on its thread: ours must be out of MPI by then.
+/// MPI calls it at the beginning of the application's MPI_Finalize, on the application's thread. Ours must be out of
+/// MPI when it returns.
 int MpiThread::on_finalize(MPI_Comm, int, void*, void*) {
   if (MpiThread* thread = the_thread.load()) {
     const bool whole = thread->status().ok();
@@ -69,6 +84,7 @@ int MpiThread::on_finalize(MPI_Comm, int, void*, void*) {
 
 MpiThread& MpiThread::of_process(const rueda_host* host) {
   static MpiThread* const thread = [host] {
+    // Never freed: a detached thread, atexit and MPI's callback may use it until the process ends.
     auto* made = new MpiThread(host);
     the_thread.store(made);
     std::thread([made] { made->loop(); }).detach();
@@ -92,6 +108,7 @@ Status MpiThread::run(std::function<Status()> work, Deadline deadline, int least
     bool done RUEDA_GUARDED_BY(mutex) = false;
     Status status RUEDA_GUARDED_BY(mutex);
   };
+  // Shared: work that outlives the deadline still reports somewhere.
   const auto outcome = std::make_shared<Outcome>();
   post([work = std::move(work), outcome] {
     const Status status = work();
@@ -209,7 +226,7 @@ Status MpiThread::initialise() {
   int level = MPI_THREAD_SINGLE;
   // More than this thread needs: for an application that finds MPI initialised and uses it as well.
   RUEDA_RETURN_IF_ERROR(checked(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread"));
-  ours_ = true;
+  ours_ = true;  // even if the level is too low, MPI is there and has to be finalised
   std::atexit([] {
     if (MpiThread* thread = the_thread.load()) thread->finish();
   });
@@ -218,6 +235,7 @@ Status MpiThread::initialise() {
           "this MPI gives no more than " + name_of_level(level) + "; MPI_THREAD_FUNNELED is needed"};
 }
 
+/// The application's MPI needs MPI_THREAD_MULTIPLE: its threads and this one call it at the same time.
 Status MpiThread::adopt() {
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);
@@ -240,6 +258,7 @@ void MpiThread::finish() {
   const auto finalise = [this] {
     int finalized = 0;
     MPI_Finalized(&finalized);
+    // A mover that is left is a session that was not shut down; finalising under it could hang.
     if (finalized == 0 && ours_ && status().ok() && movers_.empty()) {
       for (const auto& work : std::exchange(at_end_, {})) work();
       MPI_Finalize();

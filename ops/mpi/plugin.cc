@@ -1,5 +1,12 @@
 // What the host sees of the plug-in: algorithms over MPI's own collectives, and a way to join the ranks that mpirun
 // started.
+//
+//   host ─ rueda_plugin(host table) ─▶ plug-in table: "mpi_native" for all-reduce and broadcast, MpiSource
+//   host ─ join(request, deadline) ──▶ MpiThread of the process ─ Joining ─▶ MpiFabric
+//
+// The algorithms are the host's own "native" ones under our name: the plug-in only brings the collectives that they run
+// over. The library is asked for its version before the first MPI call that needs its ABI: MPI_Get_library_version is
+// one that every library has and that may be called before MPI_Init.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -16,7 +23,7 @@ using core::Algorithm;
 using core::OpKind;
 using core::Result;
 
-/// The time that a join may take beyond its deadline: MPI_Init cannot be interrupted.
+/// The time that a join may take beyond its deadline, so that its own sentence arrives: MPI_Init cannot be interrupted.
 constexpr std::chrono::seconds kSlack{2};
 
 /// As much as any MPI library writes of itself: it may be another than the one whose constant this was compiled with.
@@ -48,7 +55,7 @@ class MpiSource : public core::FabricSource {
     const auto joining = std::make_shared<Joining>(thread, request, given, deadline);
     const Status status = thread.run([joining] { return joining->run(); }, deadline.later(Deadline::after(kSlack)));
     if (!status.ok()) {
-      // What MPI has begun with goes on in its memory.
+      // MPI still writes to memory of what it has begun: that is kept for ever.
       if (status.code() == Code::kTimeout) static_cast<void>(new std::shared_ptr<Joining>(joining));
       return status;
     }

@@ -1,3 +1,11 @@
+// Frames as MPI messages: one message a frame, its port is the tag.
+//
+//   send      any thread ─▶ queue_ ─ MPI thread ─▶ MPI_Isend ─▶ leaving_ ─MPI_Test─▶ unsent_ counts down
+//   receive   MPI_Improbe on the ports that are listened to ─▶ MPI_Imrecv ─▶ arriving_ ─MPI_Test, in order─▶ handler
+//
+// A matched probe (Improbe) takes a message out of the queue before its memory is made: frames may have any length, and
+// no other receive can take the message in between. Messages of one sender are handed over in the order in which they
+// were sent. A port without a listener is not probed: its frames wait in MPI until it has one.
 #include "ops/mpi/ports.h"
 
 namespace rueda::mpi {
@@ -16,6 +24,7 @@ void Ports::listen(FabricPort port, core::Fabric::Handler handler) {
   thread_.wake();
 }
 
+/// Waits for a handler that runs: it holds the same mutex.
 void Ports::stop_listening(FabricPort port) {
   core::MutexLock lock(handlers_mutex_);
   listening_[static_cast<size_t>(port)].store(false);
@@ -23,7 +32,8 @@ void Ports::stop_listening(FabricPort port) {
 }
 
 void Ports::send(int rank, FabricPort port, std::vector<std::byte> frame) {
-  unsent_[place(rank, port)].fetch_add(1);
+  // Counted before it is queued, so that `all_sent` is never true between the two.
+  unsent_[index(rank, port)].fetch_add(1);
   {
     core::MutexLock lock(mutex_);
     queue_.push_back({rank, port, std::move(frame)});
@@ -58,6 +68,7 @@ bool Ports::send_queued() {
     core::MutexLock lock(mutex_);
     queue.swap(queue_);
   }
+  // MPI borrows the frame's bytes, which stay where they are however the deque moves its elements.
   for (Outgoing& one : queue) {
     leaving_.push_back(std::move(one));
     Outgoing& out = leaving_.back();
@@ -77,7 +88,7 @@ bool Ports::end_sends() {
       ++out;
       continue;
     }
-    unsent_[place(out->rank, out->port)].fetch_sub(1);
+    unsent_[index(out->rank, out->port)].fetch_sub(1);
     out = leaving_.erase(out);
     moved = true;
   }
@@ -101,6 +112,7 @@ bool Ports::take(FabricPort port) {
   }
 }
 
+/// Front first: a later, shorter frame may be whole earlier.
 bool Ports::hand_over(FabricPort port) {
   auto& arriving = arriving_[static_cast<size_t>(port)];
   bool moved = false;

@@ -20,7 +20,7 @@ class Ports : public Mover {
   void listen(FabricPort port, core::Fabric::Handler handler) RUEDA_EXCLUDES(handlers_mutex_);
   void stop_listening(FabricPort port) RUEDA_EXCLUDES(handlers_mutex_);
   void send(int rank, FabricPort port, std::vector<std::byte> frame) RUEDA_EXCLUDES(mutex_);
-  bool all_sent(int rank, FabricPort port) const { return unsent_[place(rank, port)].load() == 0; }
+  bool all_sent(int rank, FabricPort port) const { return unsent_[index(rank, port)].load() == 0; }
   State move() override RUEDA_EXCLUDES(mutex_, handlers_mutex_);
   /// Nothing is on its way. On the thread.
   bool quiet() const { return leaving_.empty() && arriving_[0].empty() && arriving_[1].empty(); }
@@ -37,7 +37,7 @@ class Ports : public Mover {
     std::vector<std::byte> frame;
     MPI_Request request = MPI_REQUEST_NULL;
   };
-  static size_t place(int rank, FabricPort port) {
+  static size_t index(int rank, FabricPort port) {
     return static_cast<size_t>(rank) * core::kFabricPorts + static_cast<size_t>(port);
   }
   bool send_queued() RUEDA_EXCLUDES(mutex_);

@@ -1,3 +1,10 @@
+// Frees a pair of communicators once no message can be under way on it any more.
+//
+//   fabric 1 ends ─▶ retired ─ fabric 2 joins: 1 ─ fabric 3 joins: 2 ─▶ received what is left, freed
+//
+// Every rank of fabric 3 has left fabric 2, and to join that it had left fabric 1 before; so its last messages are
+// here. All ranks count the same joins and free the same communicators, which MPI asks of them: MPI_Comm_free is
+// collective.
 #include "ops/mpi/retired.h"
 
 #include <cstddef>
@@ -5,9 +12,11 @@
 namespace rueda::mpi {
 namespace {
 
+/// Fabrics of the same ranks that have to join after one before its communicators go.
 constexpr int kJoinedAfter = 2;
 
-/// Takes what nobody waits for any more, and frees the communicator.
+/// Receives what no receive waits for any more, then frees the communicator: a message left behind would stay in the
+/// library's memory for ever.
 void drain_and_free(MPI_Comm comm) {
   std::vector<std::byte> unwanted;
   for (int there = 1; there != 0;) {

@@ -1,3 +1,13 @@
+// Bytes to and from one rank as MPI messages. The two sides need not cut alike:
+//
+//   sender    send(100 bytes) ─▶ message of 100 ─┐
+//             send(20)        ─▶ message of 20   │         one message a span; several of at most 1 GiB if it is longer
+//   receiver  receive(30), receive(90)           │
+//             message of 100 > first span 30 ◀───┘ ─▶ spill ─copy─▶ 30 | 70 of 90
+//             message of 20 fits the rest of 90    ─▶ straight into it
+//
+// A message that fits the first span goes straight into it: both sides of an algorithm mostly cut alike. Another one
+// goes through memory of ours once the transfers before it are through, since bytes must arrive in order.
 #include "ops/mpi/stream.h"
 
 #include <algorithm>
@@ -6,9 +16,9 @@
 namespace rueda::mpi {
 namespace {
 
-/// MPI counts in int.
+/// The longest message: MPI counts in int.
 constexpr size_t kMostMessageBytes = size_t{1} << 30;
-/// More only makes MPI's own lists longer.
+/// Transfers under way in one direction; more only make MPI's own lists longer.
 constexpr size_t kMostTransfers = 8;
 
 }  // namespace
@@ -17,6 +27,7 @@ Status Stream::move(Progress& progress) {
   RUEDA_RETURN_IF_ERROR(start_sends(progress));
   RUEDA_RETURN_IF_ERROR(end_transfers(sending_, progress.sent));
   RUEDA_RETURN_IF_ERROR(end_transfers(arriving_, progress.received));
+  // The spill before new receives: it fills the spans that they would take.
   RUEDA_RETURN_IF_ERROR(end_spill(progress));
   return start_receives(progress);
 }
@@ -49,6 +60,7 @@ Status Stream::end_transfers(std::deque<Transfer>& transfers, uint64_t& bytes) {
   return {};
 }
 
+/// Takes the next message out of MPI's queue, which says how long it is before there must be memory for it.
 Status Stream::look_for_message() {
   if (message_ != MPI_MESSAGE_NULL) return {};
   int there = 0, bytes = 0;
@@ -67,6 +79,7 @@ Status Stream::start_receives(Progress& progress) {
     RUEDA_RETURN_IF_ERROR(look_for_message());
     if (message_ == MPI_MESSAGE_NULL) return {};
     auto& first = to_fill_.front();
+    // Too long for the span: it waits until earlier transfers have filled theirs.
     if (message_bytes_ > first.size()) return arriving_.empty() ? receive_spill() : Status();
     Transfer& transfer = arriving_.emplace_back();
     transfer.bytes = message_bytes_;
@@ -98,6 +111,7 @@ Status Stream::end_spill(Progress& progress) {
   return {};
 }
 
+/// Copies as far as there are spans; the rest waits for the next `receive`.
 void Stream::deliver_spill(Progress& progress) {
   while (!to_fill_.empty() && delivered_ < spill_.size()) {
     auto& first = to_fill_.front();
