@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "runtime/base/deadline.h"
+#include "runtime/net/connect.h"
 #include "runtime/net/socket_address.h"
 #include "runtime/store/store_client.h"
 
@@ -22,49 +20,20 @@ bool contains(const std::vector<std::string>& list, const std::string& text) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-/// One candidate on the way.
-struct Try {
-  std::string text;
-  UniqueFd fd;
-  int error = EINPROGRESS;  // 0: connected
-  std::string reason;
-};
-
-Try begin(const std::string& candidate) {
-  Try one{candidate, {}, EINVAL, {}};
+/// The address and the port of a candidate; both are numeric.
+Result<SocketAddress> numeric_address(const std::string& candidate) {
   const auto where = parse_store_address(candidate);
-  const auto address =
-      where.ok() ? SocketAddress::parse(where.value().host, where.value().port) : Result<SocketAddress>(where.status());
-  auto socket = address.ok() ? open_tcp_socket(address.value()) : Result<UniqueFd>(address.status());
-  if (!socket.ok()) {
-    one.reason = socket.status().sentence();
-    return one;
-  }
-  one.fd = std::move(socket).value();
-  one.error = ::connect(one.fd.get(), address.value().raw(), address.value().bytes) == 0 ? 0 : errno;
-  return one;
+  if (!where.ok()) return where.status();
+  return SocketAddress::parse(where.value().host, where.value().port);
 }
 
-void look(Try& one) {
-  socklen_t bytes = sizeof(one.error);
-  if (::getsockopt(one.fd.get(), SOL_SOCKET, SO_ERROR, &one.error, &bytes) != 0) one.error = errno;
-}
+std::string without_port(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
-std::string local_address(int fd) {
-  SocketAddress own;
-  own.bytes = sizeof(own.storage);
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&own.storage), &own.bytes) != 0) return "?";
-  const std::string text = own.text();
-  return text.substr(0, text.rfind(':'));
-}
-
-Status none_answered(const std::vector<Try>& tries, const char* what) {
+Status none_answered(const std::vector<std::string>& candidates, const std::vector<std::string>& reasons,
+                     const char* what) {
   std::string all;
-  for (const Try& one : tries) {
-    const std::string reason = one.error == EINPROGRESS ? "no answer"
-                               : one.reason.empty()     ? std::string(std::strerror(one.error))
-                                                        : one.reason;
-    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", one.text, reason);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    all += fmt::format("{}{}: {}", i == 0 ? "" : "; ", candidates[i], reasons[i]);
   }
   return {Code::kSystem, fmt::format("cannot reach {} ({})", what, all.empty() ? "it has no address" : all)};
 }
@@ -94,27 +63,28 @@ std::string with_port(const std::string& numeric, uint16_t port) {
 
 Result<WorkingPath> find_path(const std::vector<std::string>& candidates, std::chrono::milliseconds limit,
                               const char* what) {
-  const Deadline deadline = Deadline::after(limit);
-  std::vector<Try> tries;
-  for (const std::string& candidate : candidates) tries.push_back(begin(candidate));
-  for (;;) {
-    for (const Try& one : tries) {
-      if (one.error == 0) return WorkingPath{one.text, local_address(one.fd.get())};
+  std::vector<std::string> reasons(candidates.size(), "no answer");
+  std::vector<SocketAddress> addresses;
+  std::vector<size_t> candidate_of;  // by address: a candidate that is no address is not tried
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const auto address = numeric_address(candidates[i]);
+    if (!address.ok()) {
+      reasons[i] = address.status().sentence();
+      continue;
     }
-    std::vector<pollfd> waiting;
-    std::vector<Try*> whose;
-    for (Try& one : tries) {
-      if (one.error != EINPROGRESS) continue;
-      waiting.push_back({one.fd.get(), POLLOUT, 0});
-      whose.push_back(&one);
-    }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline.left(limit));
-    if (waiting.empty() || deadline.passed()) return none_answered(tries, what);
-    ::poll(waiting.data(), waiting.size(), static_cast<int>(left.count()) + 1);
-    for (size_t i = 0; i < waiting.size(); ++i) {
-      if (waiting[i].revents != 0) look(*whose[i]);
-    }
+    addresses.push_back(address.value());
+    candidate_of.push_back(i);
   }
+  ConnectFailures failures;
+  const auto connected = connect_first(addresses, Deadline::after(limit), failures);
+  if (connected.ok()) {
+    const Connected& one = connected.value();
+    return WorkingPath{candidates[candidate_of[one.index]], without_port(own_address(one.fd.get()))};
+  }
+  for (size_t i = 0; i < failures.reasons.size(); ++i) {
+    if (!failures.reasons[i].empty()) reasons[candidate_of[i]] = failures.reasons[i];
+  }
+  return none_answered(candidates, reasons, what);
 }
 
 UniqueFd listen_anywhere() {

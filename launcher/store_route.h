@@ -34,8 +34,8 @@ struct WorkingPath {
   std::string to;    ///< one of the candidates
   std::string from;  ///< our address on it
 };
-/// Connects to all `candidates` (address:port, numeric) at once and takes the first in their order that answers, once
-/// one has. Blocks. kSystem: none answered within `limit`; says so of `what`, each with its reason.
+/// Connects to the first of `candidates` (address:port, numeric) that answers, as `connect_first` does. Blocks.
+/// Returns kSystem if none answered within `limit`; the sentence names `what` and gives the reason of each candidate.
 Result<WorkingPath> find_path(const std::vector<std::string>& candidates, std::chrono::milliseconds limit,
                               const char* what);
 

@@ -1,6 +1,16 @@
+// Connects to the first of a peer's addresses that answers, in the manner of Happy Eyeballs (RFC 8305):
+//
+//   address 0   |-- connecting ------------------------ ... silent
+//   address 1            |-- connecting ---- connected: taken
+//   address 2                      |-- connecting ... closed with the others
+//               0      100 ms    200 ms
+//
+// All attempts share one event loop. An attempt keeps running when the next one begins, so a slow address still wins
+// if it answers before a later one. An address that refuses at once ends the head start early.
 #include "runtime/net/connect.h"
 
 #include <algorithm>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
@@ -17,12 +27,12 @@ namespace {
 
 constexpr auto kHeadStart = 100ms;
 
-/// One address being tried. Handlers may run after whoever waited has given up, so what they write is shared.
+/// One address being tried. Its handler may run after the caller has given up, so `result` is shared with it.
 struct Attempt {
   explicit Attempt(asio::io_context& io) : socket(io), result(std::make_shared<std::optional<error_code>>()) {}
   tcp::socket socket;
   std::shared_ptr<std::optional<error_code>> result;
-  std::string reason;  // why it did not even begin
+  std::string reason;  // why the attempt could not begin; empty if it began
 
   bool connected() const { return reason.empty() && result->has_value() && !**result; }
   bool failed() const { return !reason.empty() || (result->has_value() && **result); }
@@ -78,6 +88,7 @@ Result<Connected> connect_first(const LoopWait& wait, std::span<const SocketAddr
     if (!waited.ok() && waited.code() != Code::kTimeout) return waited;
     if (any_connected(attempts)) break;
   }
+  // Several may have connected in one turn of the loop; the caller prefers the earliest.
   for (size_t index = 0; index < attempts.size(); ++index) {
     if (attempts[index]->connected()) return Connected{UniqueFd(attempts[index]->socket.release()), index};
   }
@@ -88,6 +99,23 @@ Result<Connected> connect_first(const LoopWait& wait, std::span<const SocketAddr
     failures.all_refused = failures.all_refused && attempt->refused();
   }
   return Status(Code::kSystem, "no address answers");
+}
+
+Result<Connected> connect_first(std::span<const SocketAddress> addresses, Deadline deadline,
+                                ConnectFailures& failures) {
+  asio::io_context io(1);
+  // Without the guard the loop stops for good once the first attempt has failed and before the next one begins.
+  const auto guard = asio::make_work_guard(io);
+  return connect_first(LoopWait{io, nullptr, deadline}, addresses, failures);
+}
+
+std::string ConnectFailures::text(std::span<const SocketAddress> addresses) const {
+  std::string all;
+  for (size_t index = 0; index < addresses.size(); ++index) {
+    const bool known = index < reasons.size() && !reasons[index].empty();
+    all += (index == 0 ? "" : "; ") + addresses[index].text() + ": " + (known ? reasons[index] : "no answer");
+  }
+  return all;
 }
 
 }  // namespace rueda::core

@@ -1,12 +1,9 @@
 #include "runtime/store/store_connection.h"
 
-#include <poll.h>
-
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
-#include <cerrno>
-#include <system_error>
 
+#include "runtime/net/connect.h"
 #include "runtime/net/dial.h"
 #include "runtime/net/resolve.h"
 
@@ -15,49 +12,19 @@ namespace {
 
 constexpr std::chrono::milliseconds kFirstStorePause{5};
 constexpr std::chrono::milliseconds kLongestStorePause{500};
-/// One attempt's share: a host that answers nothing must not use up the time of the next address.
+/// The share of one attempt: after it the name is resolved again and every address gets a fresh connection.
 constexpr std::chrono::seconds kAttempt{5};
 
 std::string address_of(const StoreLocation& where) { return where.host + ":" + std::to_string(where.port); }
 
-/// Waits until `fd` is writable.
-bool writable(int fd, Deadline deadline) {
-  pollfd entry{fd, POLLOUT, 0};
-  for (;;) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left(std::chrono::hours(1)));
-    const int ready = ::poll(&entry, 1, static_cast<int>(left.count()));
-    if (ready > 0) return true;
-    if (ready == 0 && deadline.passed()) return false;
-    if (ready < 0 && errno != EINTR) return false;
-  }
-}
-
-Result<UniqueFd> dial(const SocketAddress& address, Deadline deadline) {
-  auto socket = open_tcp_socket(address);
-  if (!socket.ok()) return socket.status();
-  const int fd = socket.value().get();
-  int error = ::connect(fd, address.raw(), address.bytes) == 0 ? 0 : errno;
-  if (error == EINPROGRESS || error == EINTR) {
-    if (!writable(fd, deadline)) return Status(Code::kSystem, address.text() + " did not answer");
-    socklen_t bytes = sizeof(error);
-    ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
-  }
-  if (error != 0) return Status(Code::kSystem, address.text() + ": " + std::generic_category().message(error));
-  set_no_delay(fd);
-  return std::move(socket).value();
-}
-
-/// One round over all addresses of the host.
+/// One round over all addresses of the host, resolved anew: the job's name server may learn of the host late.
 Result<UniqueFd> dial_any(const StoreLocation& where, Deadline deadline) {
   const auto addresses = resolve(where.host, where.port);
   if (!addresses.ok()) return addresses.status();
-  Status last(Code::kSystem, "no address");
-  for (const SocketAddress& address : addresses.value()) {
-    auto socket = dial(address, deadline.earlier(Deadline::after(kAttempt)));
-    if (socket.ok()) return socket;
-    last = socket.status();
-  }
-  return last;
+  ConnectFailures failures;
+  auto connected = connect_first(addresses.value(), deadline.earlier(Deadline::after(kAttempt)), failures);
+  if (!connected.ok()) return Status(connected.status().code(), failures.text(addresses.value()));
+  return std::move(connected).value().fd;
 }
 
 /// Blocks for `pause`, at most until the deadline.
