@@ -9,8 +9,8 @@
 
 #include "launcher/environment.h"
 #include "launcher/job_hosts.h"
-#include "launcher/judge.h"
 #include "launcher/start_order.h"
+#include "launcher/wait_status.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/environment.h"
 

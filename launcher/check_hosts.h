@@ -1,6 +1,6 @@
 #pragma once
 #include "launcher/arguments.h"
-#include "launcher/job.h"
+#include "launcher/job_plan.h"
 
 namespace rueda::core::launcher {
 

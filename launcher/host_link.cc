@@ -9,8 +9,8 @@
 #include <array>
 #include <utility>
 
-#include "launcher/judge.h"
 #include "launcher/ssh.h"
+#include "launcher/wait_status.h"
 
 namespace rueda::core::launcher {
 namespace {

@@ -19,6 +19,7 @@
 #include "launcher/start_order.h"
 #include "launcher/store_route.h"
 #include "launcher/terminal_input.h"
+#include "launcher/wait_status.h"
 #include "launcher/ways_to_rank_zero.h"
 #include "runtime/base/rank_ranges.h"
 #include "runtime/net/interfaces.h"

@@ -6,8 +6,9 @@
 
 #include <algorithm>
 #include <climits>
-#include <cstring>
 #include <utility>
+
+#include "launcher/wait_status.h"
 
 namespace rueda::core::launcher {
 namespace {
@@ -94,20 +95,6 @@ std::string describe_failure(const Failure& failure, const std::string& name) {
       user == 0 ? "the first to fail: " : fmt::format("ended by {}; the first to end: ", describe_signal(user));
   const bool sentence = failure.cause.starts_with("it");  // "it has been stopped", "its host has ..."
   return first + name + (sentence ? ": " : " ") + failure.cause;
-}
-
-std::string describe_signal(int signal) {
-  const char* name = strsignal(signal);
-  return fmt::format("signal {} ({})", signal, name == nullptr ? "unknown" : name);
-}
-
-std::string describe_wait_status(int wait_status) {
-  if (WIFSIGNALED(wait_status)) return "killed by " + describe_signal(WTERMSIG(wait_status));
-  return fmt::format("exited with code {}", WEXITSTATUS(wait_status));
-}
-
-int exit_code_of(int wait_status) {
-  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
 }  // namespace rueda::core::launcher

@@ -81,11 +81,5 @@ class Judge {
 
 /// hvdrun's last word on a job. `name`: the rank's.
 std::string describe_failure(const Failure& failure, const std::string& name);
-/// "signal 9 (Killed)".
-std::string describe_signal(int signal);
-/// "killed by signal 9 (Killed)" or "exited with code 3".
-std::string describe_wait_status(int wait_status);
-/// As a shell's: the code, or 128 + the signal.
-int exit_code_of(int wait_status);
 
 }  // namespace rueda::core::launcher

@@ -5,7 +5,7 @@
 
 #include "launcher/arguments.h"
 #include "launcher/environment.h"
-#include "launcher/job.h"
+#include "launcher/job_plan.h"
 
 namespace rueda::core::launcher {
 

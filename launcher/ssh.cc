@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
-#include "launcher/judge.h"
+#include "launcher/wait_status.h"
 #include "runtime/base/printable.h"
 
 namespace rueda::core::launcher {

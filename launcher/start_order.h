@@ -1,7 +1,7 @@
 #pragma once
 #include "launcher/arguments.h"
-#include "launcher/job.h"
 #include "launcher/job_hosts.h"
+#include "launcher/job_plan.h"
 #include "launcher/job_store.h"
 #include "launcher/messages.h"
 
