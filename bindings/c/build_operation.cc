@@ -101,8 +101,9 @@ Result<std::shared_ptr<Operation>> build_operation(const std::shared_ptr<Engine>
   if (has_tensors(call) && tensor_missing(call, engine->plan().rank))
     return wrong(
         fmt::format("{}: {} is NULL", name_of(call.kind), call.inputs == nullptr ? "the input" : "the output"));
-  auto operation = std::make_shared<Operation>(engine, spec_of(call, options.value(), devices, handle), call.count);
-  RUEDA_RETURN_IF_ERROR(fill_tensors(*operation, devices, call, options.value()));
+  auto operation = std::make_shared<Operation>(engine->operation_home(),
+                                               spec_of(call, options.value(), devices, handle), call.count);
+  RUEDA_RETURN_IF_ERROR(fill_tensors(*operation, *engine, devices, call, options.value()));
   RUEDA_RETURN_IF_ERROR(operation->mark_inputs());
   return operation;
 }

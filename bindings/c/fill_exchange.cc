@@ -6,7 +6,6 @@
 
 #include "bindings/c/wrong.h"
 #include "ops/owner_parts.h"
-#include "runtime/engine/engine.h"
 
 namespace rueda::core {
 namespace {
@@ -54,7 +53,7 @@ Status fill_parts(TensorPart& tensor, const OperationCall& call, SetPlace set, s
   const OpKind kind = tensor.request.metadata.kind;
   if (kind == OpKind::kAllgather || kind == OpKind::kGather) {
     tensor.parts = {rows};
-  } else if (kind == OpKind::kAlltoall || call.root == tensor.operation->engine().plan().rank) {
+  } else if (kind == OpKind::kAlltoall || call.root == set.rank) {
     const int64_t* const splits = call.splits != nullptr ? call.splits[index] : nullptr;
     const auto size = static_cast<size_t>(set.size);
     RUEDA_RETURN_IF_ERROR(splits != nullptr ? take_splits(tensor, {splits, size}, rows)
@@ -77,7 +76,7 @@ Status fill_exchange(TensorPart& tensor, const OperationCall& call, SetPlace set
   tensor.slice.row = row.value();
   RUEDA_RETURN_IF_ERROR(fill_parts(tensor, call, set, index, std::exchange(metadata.shape[0], 0)));
   tensor.output = std::make_unique<OutputShape>(OutputShape{metadata.shape, 0});
-  if (call.kind == OpKind::kGather && call.root != tensor.operation->engine().plan().rank) return {};
+  if (call.kind == OpKind::kGather && call.root != set.rank) return {};
   tensor.arrives = true;
   if (output == nullptr) return {};
   std::vector<int64_t> shape = metadata.shape;

@@ -8,6 +8,7 @@ namespace rueda::core {
 struct SetPlace {
   int size = 1;
   int place = 0;
+  int rank = 0;  ///< this rank, in the job
 };
 
 /// Fills a tensor of an operation that exchanges rows, whose request and input have been filled: the rows for each

@@ -72,21 +72,22 @@ Status place_output(Operation& operation, size_t index, size_t bytes) {
 /// The set is known to have this rank as a member.
 SetPlace place_in_set(const Engine& engine, SetId set) {
   const Result<std::vector<int>> ranks = engine.process_sets().ranks(set);
-  if (!ranks.ok()) return {};
+  if (!ranks.ok()) return {1, 0, engine.plan().rank};
   const auto own = std::find(ranks.value().begin(), ranks.value().end(), engine.plan().rank);
-  return {static_cast<int>(ranks.value().size()), static_cast<int>(own - ranks.value().begin())};
+  return {static_cast<int>(ranks.value().size()), static_cast<int>(own - ranks.value().begin()), engine.plan().rank};
 }
 
 /// Fills one tensor after the other.
 class TensorFiller {
  public:
-  TensorFiller(Operation& operation, const DeviceTable& devices, const OperationCall& call,
+  TensorFiller(Operation& operation, const Engine& engine, const DeviceTable& devices, const OperationCall& call,
                const rueda_op_options& options)
       : operation_(operation),
+        engine_(engine),
         devices_(devices),
         call_(call),
         options_(options),
-        set_(place_in_set(operation.engine(), static_cast<SetId>(options.process_set))) {}
+        set_(place_in_set(engine, static_cast<SetId>(options.process_set))) {}
 
   Status fill(size_t index) {
     TensorPart& tensor = operation_.tensors()[index];
@@ -99,10 +100,10 @@ class TensorFiller {
   }
 
  private:
-  const EpochPlan& plan() const { return operation_.engine().plan(); }
+  const EpochPlan& plan() const { return engine_.plan(); }
 
   Status fill_name(Request& request, size_t index) const {
-    const Result<std::string_view> interned = interned_name(operation_.engine(), options_);
+    const Result<std::string_view> interned = interned_name(engine_, options_);
     if (!interned.ok()) return interned.status();
     if (call_.group == 0 && !interned.value().empty()) {
       request.name = interned.value();
@@ -173,7 +174,7 @@ class TensorFiller {
         return wrong(fmt::format("{} root {} is no rank of this job: 0 to {} are", name_of(call_.kind), call_.root,
                                  plan().size - 1));
       }
-      if (!operation_.engine().process_sets().contains(static_cast<SetId>(options_.process_set), call_.root)) {
+      if (!engine_.process_sets().contains(static_cast<SetId>(options_.process_set), call_.root)) {
         return wrong(fmt::format("{} root {} is no member of process set {}", name_of(call_.kind), call_.root,
                                  options_.process_set));
       }
@@ -232,6 +233,7 @@ class TensorFiller {
   }
 
   Operation& operation_;
+  const Engine& engine_;
   const DeviceTable& devices_;
   const OperationCall& call_;
   const rueda_op_options& options_;
@@ -240,9 +242,9 @@ class TensorFiller {
 
 }  // namespace
 
-Status fill_tensors(Operation& operation, const DeviceTable& devices, const OperationCall& call,
+Status fill_tensors(Operation& operation, const Engine& engine, const DeviceTable& devices, const OperationCall& call,
                     const rueda_op_options& options) {
-  TensorFiller filler(operation, devices, call, options);
+  TensorFiller filler(operation, engine, devices, call, options);
   for (size_t index = 0; index < call.count; ++index) RUEDA_RETURN_IF_ERROR(filler.fill(index));
   // What is broadcast comes out the same, however often it is written.
   const bool mixes = reduces(call.kind) || exchanges(call.kind);

@@ -12,16 +12,16 @@ constexpr int kGenerationShift = 40;
 
 }  // namespace
 
-rueda_handle HandleTable::insert(std::shared_ptr<Operation> operation, std::shared_ptr<CompletionQueue> completions) {
+rueda_handle HandleTable::insert(Submitted submitted, std::shared_ptr<CompletionQueue> completions) {
   MutexLock lock(mutex_);
-  live_.emplace(++last_, Live{std::move(operation), std::move(completions)});
+  live_.emplace(++last_, Live{std::move(submitted), std::move(completions)});
   return last_;
 }
 
-std::shared_ptr<Operation> HandleTable::find(rueda_handle handle) const {
+Submitted HandleTable::find_submitted(rueda_handle handle) const {
   MutexLock lock(mutex_);
   const auto found = live_.find(handle);
-  return found == live_.end() ? nullptr : found->second.operation;
+  return found == live_.end() ? Submitted() : found->second.submitted;
 }
 
 std::shared_ptr<Operation> HandleTable::remove(rueda_handle handle) {
@@ -34,7 +34,7 @@ std::shared_ptr<Operation> HandleTable::remove(rueda_handle handle) {
     live_.erase(found);
   }
   if (gone.completions != nullptr) gone.completions->withdraw(handle);
-  return gone.operation;
+  return gone.submitted.operation;
 }
 
 HandleTable& handles() {

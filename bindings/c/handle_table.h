@@ -9,22 +9,30 @@
 
 namespace rueda::core {
 
+class Engine;
+
+/// What a handle stands for; both null if it stands for nothing.
+struct Submitted {
+  std::shared_ptr<Operation> operation;
+  std::shared_ptr<Engine> engine;  ///< the one that runs the operation
+};
+
 /// The live handles of this process: numbers, so that a stale one is an error and never a wild pointer. Any thread.
 class HandleTable {
  public:
   /// Numbers begin behind `last`.
   explicit HandleTable(rueda_handle last) : last_(last) {}
   /// `completions`, where not null, is told when the handle goes.
-  rueda_handle insert(std::shared_ptr<Operation> operation, std::shared_ptr<CompletionQueue> completions)
-      RUEDA_EXCLUDES(mutex_);
+  rueda_handle insert(Submitted submitted, std::shared_ptr<CompletionQueue> completions) RUEDA_EXCLUDES(mutex_);
+  Submitted find_submitted(rueda_handle handle) const RUEDA_EXCLUDES(mutex_);
   /// Null: no such handle.
-  std::shared_ptr<Operation> find(rueda_handle handle) const RUEDA_EXCLUDES(mutex_);
+  std::shared_ptr<Operation> find(rueda_handle handle) const { return find_submitted(handle).operation; }
   /// What it stood for; null: no such handle.
   std::shared_ptr<Operation> remove(rueda_handle handle) RUEDA_EXCLUDES(mutex_);
 
  private:
   struct Live {
-    std::shared_ptr<Operation> operation;
+    Submitted submitted;
     std::shared_ptr<CompletionQueue> completions;
   };
   mutable Mutex mutex_;

@@ -30,7 +30,7 @@ int32_t start(rueda_session* session, const OperationCall& given, rueda_handle* 
     Result<std::shared_ptr<Operation>> operation = prepare(session, call, cell, engine);
     if (!operation.ok()) return operation.status();
     const bool drained = operation.value()->spec().announce != nullptr;
-    const rueda_handle number = handles().insert(operation.value(), drained ? call.completions : nullptr);
+    const rueda_handle number = handles().insert({operation.value(), engine}, drained ? call.completions : nullptr);
     cell->store(number);
     Status entered = engine->submit(operation.value());
     if (entered.ok()) {
@@ -58,7 +58,7 @@ int32_t run(rueda_session* session, const OperationCall& call) {
           "a blocking operation needs a place for its output, or `allocate`: nothing would keep the library's memory");
     }
     const bool announced = operation.value()->spec().callback != nullptr;
-    if (announced) cell->store(handles().insert(operation.value(), nullptr));
+    if (announced) cell->store(handles().insert({operation.value(), engine}, nullptr));
     Status entered;
     Status result = engine->submit_and_wait(operation.value(), entered);
     if (announced) static_cast<void>(handles().remove(cell->load()));

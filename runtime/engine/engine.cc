@@ -133,6 +133,11 @@ std::unique_ptr<Lane> Engine::make_lane(int lane) {
       Lane::ThreadSetup{fmt::format("rueda-lane-{}", lane), chosen.empty() ? claim_.cores() : chosen});
 }
 
+OperationHome Engine::operation_home() {
+  return {{shared_from_this(), &output_bytes_},
+          std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.timeout)};
+}
+
 Result<uint32_t> Engine::intern(std::string_view name) {
   if (name.empty() || name.size() > kMaxNameBytes) {
     return Status(Code::kInvalidArgument,

@@ -73,8 +73,8 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   /// Never blocks. kInvalidArgument: see `ProcessSets::remove`.
   Status remove_process_set(SetId number);
   const ProcessSets& process_sets() const { return sets_; }
-  /// Of outputs that the library made and nobody has released; operations count it. Any thread.
-  std::atomic<uint64_t>& output_bytes() { return output_bytes_; }
+  /// What an operation of this engine is made with; shares ownership of the engine. Any thread.
+  OperationHome operation_home();
   /// What this rank has done since the epoch began, as a JSON object (docs/guide/diagnosis.md).
   std::string stats();
   /// The flight record, with what the program says it is doing now, which takes `Activity::kPatience` at most.
@@ -175,7 +175,7 @@ class Engine : public std::enable_shared_from_this<Engine>, private LaneObserver
   StallJudge stall_judge_ RUEDA_GUARDED_BY(baton_);
   Inquiry inquiry_ RUEDA_GUARDED_BY(baton_);
   std::atomic<bool> rung_{false};  ///< the coordinator was rung and nobody has taken the baton since
-  std::atomic<uint64_t> output_bytes_{0};
+  std::atomic<uint64_t> output_bytes_{0};  ///< of outputs that the library owns and no caller has released
   Mutex pairs_mutex_;
   Mutex progress_mutex_;
   Condition progress_;             ///< `left_` or the abort changed

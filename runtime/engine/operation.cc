@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <climits>
 
-#include "runtime/engine/engine.h"
-
 namespace rueda::core {
 
 std::string describe(const TensorPart& tensor) {
@@ -25,8 +23,8 @@ std::string describe(const TimeLimit& limit) {
   return fmt::format("{} ({} s)", limit.is_own ? "its timeout" : "RUEDA_TIMEOUT_SECONDS", seconds);
 }
 
-Operation::Operation(std::shared_ptr<Engine> engine, OperationSpec spec, size_t tensors)
-    : engine_(std::move(engine)), spec_(std::move(spec)), tensors_(tensors), remaining_(tensors) {
+Operation::Operation(OperationHome home, OperationSpec spec, size_t tensors)
+    : home_(std::move(home)), spec_(std::move(spec)), tensors_(tensors), remaining_(tensors) {
   if (spec_.device == nullptr) spec_.device = &cpu_device();
   for (TensorPart& tensor : tensors_) tensor.operation = this;
 }
@@ -36,20 +34,20 @@ Operation::~Operation() {
   for (const Output& output : outputs_) {
     if (output.ownership != Ownership::kLibrary) continue;
     spec_.device->free(spec_.device->context, spec_.device_index, output.memory);
-    if (engine_ != nullptr) engine_->output_bytes().fetch_sub(output.bytes, std::memory_order_relaxed);
+    if (home_.output_bytes != nullptr) home_.output_bytes->fetch_sub(output.bytes, std::memory_order_relaxed);
   }
 }
 
 void Operation::own_output(size_t index, std::byte* memory, size_t bytes, Ownership ownership) {
   outputs_.push_back({memory, bytes, ownership});
-  const bool counts = ownership == Ownership::kLibrary && engine_ != nullptr;
-  if (counts) engine_->output_bytes().fetch_add(bytes, std::memory_order_relaxed);
+  const bool counts = ownership == Ownership::kLibrary && home_.output_bytes != nullptr;
+  if (counts) home_.output_bytes->fetch_add(bytes, std::memory_order_relaxed);
   tensors_[index].slice.out = memory;
 }
 
 TimeLimit Operation::limit() const {
   if (spec_.timeout) return {*spec_.timeout, true};
-  return {std::chrono::duration_cast<std::chrono::nanoseconds>(engine_->plan().settings.timeout), false};
+  return {home_.timeout, false};
 }
 
 bool Operation::owns_outputs() const {

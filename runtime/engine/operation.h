@@ -18,7 +18,6 @@
 
 namespace rueda::core {
 
-class Engine;
 class Operation;
 
 /// What a result looks like.
@@ -80,12 +79,20 @@ enum class Ownership { kLibrary, kCaller };
 /// Who moves a batch's data.
 enum class BatchRunner { kTurns, kLane };
 
+/// What an operation uses of its engine. `Engine::operation_home` makes it.
+struct OperationHome {
+  /// Bytes of outputs that the library owns. Shares ownership of the engine, which therefore lives as long as each of
+  /// its operations. Null for an operation without an engine, in tests.
+  std::shared_ptr<std::atomic<uint64_t>> output_bytes;
+  std::chrono::nanoseconds timeout{0};  ///< RUEDA_TIMEOUT_SECONDS: of operations that bring no limit; zero: none
+};
+
 /// An operation in flight or finished: one tensor or a group. Shared by its handle and, until it completes, by the
 /// engine. Its tensors are fixed before submission. `finish_tensor` is called once per tensor; the last call completes
 /// the operation.
 class Operation : public std::enable_shared_from_this<Operation> {
  public:
-  Operation(std::shared_ptr<Engine> engine, OperationSpec spec, size_t tensors);
+  Operation(OperationHome home, OperationSpec spec, size_t tensors);
   ~Operation();
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
@@ -93,7 +100,6 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::vector<TensorPart>& tensors() { return tensors_; }
   const std::vector<TensorPart>& tensors() const { return tensors_; }
   const OperationSpec& spec() const { return spec_; }
-  Engine& engine() const { return *engine_; }
   TimeLimit limit() const;
   SetId set() const { return tensors_.empty() ? kGlobalSet : tensors_.front().request.set; }
   /// Of the first tensor; an all-reduce where there is none.
@@ -141,7 +147,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   Status mark_outputs();
   void free_token();
 
-  std::shared_ptr<Engine> engine_;
+  const OperationHome home_;
   OperationSpec spec_;
   std::vector<TensorPart> tensors_;
   struct Output {

@@ -38,7 +38,7 @@ TEST_CASE("to abandon what has finished, or is about to, returns its result") {
   EngineRanks::run({.size = 2}, [](Engine& engine, int) {
     std::vector<float> values = {1};
     auto operation = start_sum(engine, {"w", {&values}});
-    require(finish(*operation).ok(), "failed");
+    require(finish(engine, *operation).ok(), "failed");
     require(engine.abandon(operation, soon()).ok(), "abandoning a finished operation changed its result");
     require_usable(engine, "after");
   });
@@ -79,7 +79,7 @@ TEST_CASE("what is abandoned while it runs is waited for, and succeeds if its pe
       other.join();
       require(status.ok(), status.sentence());
     }
-    require(finish(*operation).ok() && out[0] == 2.0f, "wrong sum");
+    require(finish(engine, *operation).ok() && out[0] == 2.0f, "wrong sum");
     require_usable(engine, "after");
   });
 }
@@ -95,7 +95,7 @@ TEST_CASE("what is abandoned while it runs ends the epoch at its deadline, on al
                       "abandoned allreduce \"held\"");
       require(operation->done(), "abandon returned with the loan still out");
       held.let_go();
-    } else if (const Status status = finish(*operation); status.ok()) {
+    } else if (const Status status = finish(engine, *operation); status.ok()) {
       require(out[0] == 2.0f, "wrong sum");  // rank 1 had all it needed before it heard
     } else {
       require_failure(status, Code::kPeerLost, "rank 0 (host a");
@@ -113,10 +113,10 @@ TEST_CASE("what runs longer than RUEDA_TIMEOUT_SECONDS ends the epoch") {
     std::vector<float> in = {1}, out(1);
     auto operation = held.start(engine, rank, in, out);
     if (rank == 0) {
-      require_failure(finish(*operation), Code::kTimeout, "ran longer than RUEDA_TIMEOUT_SECONDS");
+      require_failure(finish(engine, *operation), Code::kTimeout, "ran longer than RUEDA_TIMEOUT_SECONDS");
       held.let_go();
     }
-    static_cast<void>(finish(*operation));  // rank 1 may have had all it needed before it heard
+    static_cast<void>(finish(engine, *operation));  // rank 1 may have had all it needed before it heard
     std::vector<float> values = {1};
     require_failure(sum_now(engine, "w", values), Code::kTimeout, "rank 0");
   });
@@ -130,7 +130,7 @@ TEST_CASE("what one rank never submits ends in TIMEOUT on those who did, and the
     if (rank != 2) {
       std::vector<float> values = {1};
       auto operation = start_sum(engine, {"w", {&values}});
-      require_failure(finish(*operation), Code::kTimeout, "RUEDA_TIMEOUT_SECONDS");
+      require_failure(finish(engine, *operation), Code::kTimeout, "RUEDA_TIMEOUT_SECONDS");
       timed_out.count_down();
     }
     timed_out.wait();
@@ -145,10 +145,10 @@ TEST_CASE("what runs longer than its own timeout ends the epoch") {
     const std::chrono::nanoseconds timeout = rank == 0 ? std::chrono::milliseconds(300) : std::chrono::minutes(5);
     auto operation = held.start(engine, rank, in, out, timeout);
     if (rank == 0) {
-      require_failure(finish(*operation), Code::kTimeout, "ran longer than its timeout (0.3 s)");
+      require_failure(finish(engine, *operation), Code::kTimeout, "ran longer than its timeout (0.3 s)");
       held.let_go();
     }
-    static_cast<void>(finish(*operation));
+    static_cast<void>(finish(engine, *operation));
     std::vector<float> values = {1};
     require_failure(sum_now(engine, "w", values), Code::kTimeout, "rank 0");
   });
@@ -169,12 +169,13 @@ TEST_CASE("an operation's own timeout, shorter or longer, counts in place of RUE
     auto without_end = start("endless", endless, std::chrono::nanoseconds(0));
     if (rank == 0) {
       auto default_one = start("others", others, std::nullopt);
-      require_failure(finish(*default_one), Code::kTimeout, "within RUEDA_TIMEOUT_SECONDS (0.3 s)");
+      require_failure(finish(engine, *default_one), Code::kTimeout, "within RUEDA_TIMEOUT_SECONDS (0.3 s)");
       auto hasty_one = start("hasty", hasty, std::chrono::milliseconds(10));
-      require_failure(finish(*hasty_one), Code::kTimeout, "within its timeout (0.01 s)");
+      require_failure(finish(engine, *hasty_one), Code::kTimeout, "within its timeout (0.01 s)");
       timed_out.count_down();
     }
-    require(finish(*with_patience).ok() && finish(*without_end).ok(), "an operation that had more time");
+    require(finish(engine, *with_patience).ok() && finish(engine, *without_end).ok(),
+            "an operation that had more time");
     require(patient[0] == 2.0f && endless[0] == 4.0f, "wrong sums");
     require_usable(engine, "after");
   });
@@ -203,11 +204,11 @@ TEST_CASE("what was agreed before a goodbye succeeds on all ranks, also where it
     for (size_t i = 0; i < tensors.size(); ++i)
       operations.push_back(start_sum(engine, {"w" + std::to_string(i), {&tensors[i]}}));
     if (rank == leaver) {
-      require(finish(*operations.back()).ok(), "the last one failed");
+      require(finish(engine, *operations.back()).ok(), "the last one failed");
       engine.shutdown(soon());
     }
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const Status status = finish(*operations[i]);
+      const Status status = finish(engine, *operations[i]);
       require(status.ok(), status.sentence());
       require(tensors[i][4999] == 2.0f, "wrong sum");
     }
@@ -246,7 +247,7 @@ TEST_CASE("callbacks of operations that a shutdown fails still fire once") {
                                           code = given;
                                           fired.count_down();
                                         }});
-    require_failure(finish(*operation), Code::kShutDown, "");
+    require_failure(finish(engine, *operation), Code::kShutDown, "");
     fired.wait();
     require(code == Code::kShutDown, "the callback was told another code");
   });
@@ -263,7 +264,7 @@ TEST_CASE("what a shutdown's deadline cuts off fails as shut down") {
     std::vector<float> values = {1};
     auto operation = start_sum(engine, {"w", {&values}});
     engine.shutdown(Deadline::after(std::chrono::milliseconds(50)));
-    require_failure(finish(*operation), Code::kShutDown, "");
+    require_failure(finish(engine, *operation), Code::kShutDown, "");
     ended.count_down();
   });
 }

@@ -18,7 +18,7 @@ std::shared_ptr<Operation> operation_of(const std::vector<std::string>& names,
                                         std::function<void(Code)> callback = nullptr) {
   OperationSpec spec;
   spec.callback = std::move(callback);
-  auto operation = std::make_shared<Operation>(nullptr, std::move(spec), names.size());
+  auto operation = std::make_shared<Operation>(OperationHome(), std::move(spec), names.size());
   for (size_t i = 0; i < names.size(); ++i) operation->tensors()[i].request.name = names[i];
   return operation;
 }

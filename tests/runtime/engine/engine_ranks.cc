@@ -92,7 +92,7 @@ std::shared_ptr<Operation> make_sum(Engine& engine, const Sum& sum) {
   spec.allocate = sum.allocate;
   spec.more = sum.more;
   spec.timeout = sum.timeout;
-  auto operation = std::make_shared<Operation>(engine.shared_from_this(), std::move(spec), sum.tensors.size());
+  auto operation = std::make_shared<Operation>(engine.operation_home(), std::move(spec), sum.tensors.size());
   for (size_t i = 0; i < sum.tensors.size(); ++i) {
     TensorPart& tensor = operation->tensors()[i];
     tensor.request.name = sum.tensors.size() > 1 ? sum.name + "." + std::to_string(i) : sum.name;
@@ -116,7 +116,7 @@ Status sum_now(Engine& engine, const std::string& name, std::vector<float>& valu
   return engine.submit_and_wait(make_sum(engine, {name, {&values}}), entered);
 }
 
-Status finish(Operation& operation) { return operation.engine().wait(operation, Deadline::never()); }
+Status finish(Engine& engine, Operation& operation) { return engine.wait(operation, Deadline::never()); }
 
 void require_usable(Engine& engine, const std::string& name) {
   std::vector<float> values = {static_cast<float>(engine.plan().rank)};

@@ -53,7 +53,7 @@ std::shared_ptr<core::Operation> start_sum(core::Engine& engine, const Sum& sum)
 /// Enqueues one vector and waits; the operation's status.
 core::Status sum_now(core::Engine& engine, const std::string& name, std::vector<float>& values);
 /// Waits without a limit.
-core::Status finish(core::Operation& operation);
+core::Status finish(core::Engine& engine, core::Operation& operation);
 /// Requires that the ranks' numbers add up.
 void require_usable(core::Engine& engine, const std::string& name);
 

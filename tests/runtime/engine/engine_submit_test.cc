@@ -60,7 +60,7 @@ TEST_CASE("many threads of each rank enqueue at once and all sums are right") {
     for (auto& thread : threads) thread.join();
     for (const auto& failure : failures) require(failure.empty(), failure);
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const Status status = finish(*operations[i]);
+      const Status status = finish(engine, *operations[i]);
       require(status.ok(), status.sentence());
       require_sums(tensors[i], 3, static_cast<int>(i));
     }
@@ -101,7 +101,7 @@ TEST_CASE("what piles up is fused and every tensor of a batch gets its own sum")
       operations.push_back(start_sum(engine, {"w" + std::to_string(i), {&tensors[i]}}));
     }
     for (size_t i = 0; i < tensors.size(); ++i) {
-      const Status status = finish(*operations[i]);
+      const Status status = finish(engine, *operations[i]);
       require(status.ok(), status.sentence());
       require_sums(tensors[i], 2, static_cast<int>(i));
     }
@@ -127,7 +127,7 @@ TEST_CASE("operations of which more follow are taken when somebody waits, polls 
       }
       while (how == How::kLook && !operation->done()) engine.look();
     }
-    if (how == How::kWait) require(finish(*operations.front()).ok(), "the first");
+    if (how == How::kWait) require(finish(engine, *operations.front()).ok(), "the first");
     called.wait();
     for (size_t i = 0; i < tensors.size(); ++i) {
       require(operations[i]->done() && operations[i]->status().ok(), operations[i]->status().sentence());
@@ -141,7 +141,7 @@ TEST_CASE("a group succeeds whole") {
     std::vector<std::vector<float>> tensors(5, std::vector<float>(11));
     for (size_t i = 0; i < tensors.size(); ++i) fill(tensors[i], rank, static_cast<int>(i));
     auto operation = start_sum(engine, {"g", {&tensors[0], &tensors[1], &tensors[2], &tensors[3], &tensors[4]}});
-    const Status status = finish(*operation);
+    const Status status = finish(engine, *operation);
     require(status.ok(), status.sentence());
     for (size_t i = 0; i < tensors.size(); ++i) require_sums(tensors[i], 2, static_cast<int>(i));
   });
@@ -153,7 +153,7 @@ TEST_CASE("a group of which one member differs fails whole, and the engine goes 
     fill(a, rank, 0);
     const std::vector<float> before = a;
     auto operation = start_sum(engine, {"g", {&a, &b}});
-    require_failure(finish(*operation), Code::kMismatch, "g.1");
+    require_failure(finish(engine, *operation), Code::kMismatch, "g.1");
     require(a == before, "a member of the failed group was reduced");
     require_usable(engine, "after");
   });
@@ -166,11 +166,13 @@ TEST_CASE("a group one of whose names is in flight enters not at all") {
       auto first = start_sum(engine, {"g.1", {&c}});
       require_failure(engine.submit(make_sum(engine, {"g", {&a, &b}})), Code::kInvalidArgument, "g.1");
       auto zeroth = start_sum(engine, {"g.0", {&a}});  // its name was not kept by the refused group
-      require(finish(*first).ok() && finish(*zeroth).ok(), "the operations beside the refused group failed");
+      require(finish(engine, *first).ok() && finish(engine, *zeroth).ok(),
+              "the operations beside the refused group failed");
     } else {
       auto first = start_sum(engine, {"g.1", {&c}});
       auto zeroth = start_sum(engine, {"g.0", {&a}});
-      require(finish(*first).ok() && finish(*zeroth).ok(), "the operations beside the refused group failed");
+      require(finish(engine, *first).ok() && finish(engine, *zeroth).ok(),
+              "the operations beside the refused group failed");
     }
   });
 }
@@ -190,7 +192,7 @@ TEST_CASE("a wait that times out leaves the operation in flight, to be waited fo
       require(!operation->done(), "the operation is done without its peer");
     }
     late.count_down();
-    require(finish(*operation).ok(), "the second wait failed");
+    require(finish(engine, *operation).ok(), "the second wait failed");
     require(values[0] == 1.0f, "wrong sum");
   });
 }
@@ -218,7 +220,7 @@ TEST_CASE("callbacks fire once each, in the order of completion, after the statu
                    }});
       require(engine.submit(place).ok(), "refused");
     }
-    for (auto& operation : operations) require(finish(*operation).ok(), "failed");
+    for (auto& operation : operations) require(finish(engine, *operation).ok(), "failed");
     inner_done.wait();
     require(fired == kCount && early == 0,
             std::to_string(fired) + " callbacks, " + std::to_string(early) + " too early");
@@ -235,7 +237,7 @@ TEST_CASE("an allocation callback places the output; without memory this rank al
                                           ++calls;
                                           return rank == 1 || bytes != 400 ? nullptr : place.data();
                                         }});
-    const Status status = finish(*operation);
+    const Status status = finish(engine, *operation);
     require(calls == 1, "the callback was called " + std::to_string(calls) + " times");
     require(in[7] == static_cast<float>(rank + 1), "the input was written");
     if (rank == 1) {

@@ -115,7 +115,7 @@ TEST_CASE("groups and sets whose members are on several hosts pass through leade
       if (step % 5 != 0) continue;
       std::vector<float> first = {1}, second = {static_cast<float>(rank)};
       auto group = start_sum(engine, {"g", {&first, &second}});
-      const Status status = finish(*group);
+      const Status status = finish(engine, *group);
       require(status.ok() && first[0] == 6 && second[0] == 15, "the group: " + status.sentence());
     }
     require_sum(engine, "after", 15);
@@ -138,7 +138,7 @@ TEST_CASE("what a rank has proposed and others have not does not hold up other s
       }
       others_done.count_down();
     }
-    require(finish(*operation).ok() && late[0] == 4, "wrong sum");
+    require(finish(engine, *operation).ok() && late[0] == 4, "wrong sum");
   });
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("an epoch that ends on one rank ends on all, whichever host it is on")
                         "abandoned allreduce \"held\"");
         go.count_down();
       }
-      static_cast<void>(finish(*operation));  // some may have had all they needed before they heard
+      static_cast<void>(finish(engine, *operation));  // some may have had all they needed before they heard
       std::vector<float> values = {1};
       require_failure(sum_now(engine, "w", values), Code::kPeerLost, "rank " + std::to_string(broken) + " (host h");
     });
