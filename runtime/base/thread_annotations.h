@@ -11,5 +11,5 @@
 #define RUEDA_REQUIRES(...) RUEDA_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define RUEDA_EXCLUDES(...) RUEDA_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define RUEDA_CAPABILITY(name) RUEDA_ATTRIBUTE(capability(name))
-/// Documents, and lets clang check, that a function runs only on the holder of a role (`thread_role.h`).
+/// Marks a function that only the thread with a role may call (see `ThreadRole`). Clang checks its callers.
 #define RUEDA_ON(...) RUEDA_ATTRIBUTE(requires_capability(__VA_ARGS__))

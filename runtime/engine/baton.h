@@ -2,55 +2,60 @@
 #include <atomic>
 #include <cstdint>
 
-#include "runtime/base/thread_annotations.h"
+#include "runtime/base/thread_role.h"
 #include "runtime/net/segment.h"
 
 namespace rueda::core {
 
-/// What lies ahead while nobody looks. A proposal for a set cannot be agreed before rank 0's own, if rank 0 is a
-/// member: so while rank 0 expects nothing such frames wait for its next turn, and a fast rank costs a slow one no
-/// wake-up.
+/// The role of the thread that holds the baton of its engine. It owns the engine's agreement state: see `Turn`.
+inline constexpr ThreadRole baton_holder;
+
+/// What lies ahead while no thread looks at the inputs. A proposal for a set cannot be agreed before rank 0's own, if
+/// rank 0 is a member. So while rank 0 expects nothing such frames wait for its next turn, and a fast rank costs a slow
+/// one no wake-up.
 enum class Rest : uint32_t {
   kNone = kLooking,
   kIdle = kRestingIdle,            ///< ring for anything but proposals
   kExpecting = kRestingExpecting,  ///< operations are in agreement: ring for everything
 };
 
-/// Who may run the engine's turn. Whoever holds it owns the engine's state, whichever thread that is; it is never slept
-/// on, and nobody sleeps holding it: who cannot take it queues its input and goes.
+/// Decides which thread may run the engine's turn. Its holder owns the engine's state, whichever thread that is. No
+/// thread sleeps until it gets the baton, and none sleeps while it holds it: a thread that cannot take it queues its
+/// input and goes.
 ///
-/// `asleep` (in the rank's shared segment, so that peers see it) means "nobody is looking"; only the holder writes it.
-/// It also says how much noise a peer should make: see `Rest`.
+/// `asleep` (in the rank's shared segment, so that peers see it) is not 0 while no thread looks. Only the holder writes
+/// it. It also says how much noise a peer should make: see `Rest`.
 ///
 ///     to put down: announce (asleep != 0), look at every input once more, and then either
 ///                  keep (asleep = 0) because something came, or release
 ///
 /// A ring that arrives between the announcement and the release wakes the coordinator while the baton is still held. So
-/// the coordinator, failing to take it, leaves a wish, tries again, and the holder looks for a wish after the release:
-/// by Dekker's argument one of the two sees the other. Hence everything is sequentially consistent. `Atomic` is
-/// std::atomic; a test runs this very code in every interleaving over words whose operations are steps of a model.
+/// the coordinator, failing to take it, leaves a wish and tries again, and the holder looks for a wish after the
+/// release: by Dekker's argument one of the two sees the other. Hence everything is sequentially consistent. `Atomic`
+/// is std::atomic; a test runs this very code in every interleaving over words whose operations are steps of a model.
 template <template <typename> class Atomic>
-class RUEDA_CAPABILITY("baton") BasicBaton {
+class BasicBaton {
  public:
   /// `asleep` outlives the baton's use; it starts as 1.
   explicit BasicBaton(Atomic<uint32_t>& asleep) : asleep_(&asleep) { rest(Rest::kIdle); }
 
-  bool try_take() RUEDA_ATTRIBUTE(try_acquire_capability(true)) {
+  /// Any thread; never blocks. True if the caller holds the baton from now on.
+  bool try_take() RUEDA_ATTRIBUTE(try_acquire_capability(true, baton_holder)) {
     if (held_.load() || held_.exchange(true)) return false;
     rest(Rest::kNone);
     return true;
   }
-  /// The coordinator's: on failure the holder has been told to look again.
-  bool try_take_or_wish() RUEDA_ATTRIBUTE(try_acquire_capability(true)) {
+  /// The coordinator's `try_take`. If it fails, the holder has been told to look again.
+  bool try_take_or_wish() RUEDA_ATTRIBUTE(try_acquire_capability(true, baton_holder)) {
     if (try_take()) return true;
     wished_.store(true);
     return try_take();
   }
-  /// Puts the baton down: whoever comes next, or nobody, looks at the inputs; nothing that came meanwhile is lost.
-  /// `rest_ahead()` tells how to announce, `input_waiting()` looks, `turn()` takes what came.
+  /// Puts the baton down and loses no input that came meanwhile. `rest_ahead()` tells how to announce,
+  /// `input_waiting()` looks, `turn()` takes what came.
   template <typename RestAhead, typename InputWaiting, typename Turn>
-  void put_down(RestAhead&& rest_ahead, InputWaiting&& input_waiting, Turn&& turn) RUEDA_ATTRIBUTE(release_capability())
-      RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
+  void put_down(RestAhead&& rest_ahead, InputWaiting&& input_waiting, Turn&& turn)
+      RUEDA_ATTRIBUTE(release_capability(baton_holder)) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
     for (;;) {
       rest(rest_ahead());
       if (input_waiting()) {
@@ -61,14 +66,16 @@ class RUEDA_CAPABILITY("baton") BasicBaton {
       turn();
     }
   }
-  /// The holder is the last: nobody takes it again, and the shared word is let go of.
-  void retire() RUEDA_ATTRIBUTE(release_capability()) { asleep_.store(&own_); }
+  /// Ends the baton's use: no thread takes it again, and the shared word may go.
+  void retire() RUEDA_ATTRIBUTE(release_capability(baton_holder)) RUEDA_ATTRIBUTE(no_thread_safety_analysis) {
+    asleep_.store(&own_);
+  }
   /// Any thread: whether a producer of input has to ring the coordinator.
   bool nobody_looks() const { return asleep_.load()->load() != 0; }
 
  private:
-  /// True if the coordinator wished for a look in the meantime: take again, or somebody else has.
-  bool release() RUEDA_ATTRIBUTE(release_capability()) {
+  /// True if the coordinator wished for a look in the meantime: take the baton again, unless another thread has.
+  bool release() {
     held_.store(false);
     return wished_.exchange(false);
   }

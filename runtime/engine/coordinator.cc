@@ -1,20 +1,24 @@
-// The coordinator thread: takes the baton when rung, sleeps in the transport's loop, collects evidence of deaths.
+// The coordinator thread of an engine. Each round of its loop does, in this order:
+//
+//   1. turns, if the baton can be had: what rang the doorbell is in the inputs of a turn;
+//   2. evidence of deaths that is due, after those turns, because a goodbye among them withdraws evidence;
+//   3. once a second, a look at everything that no event announces: stopped peers, silent hosts, limits, stalls;
+//   4. sleep in the transport's loop, which is also what moves the sockets' bytes.
+//
+// Callers run turns themselves while they wait (`Engine::wait`), so most of the time this thread only sleeps.
+#include "runtime/engine/coordinator.h"
+
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "runtime/base/log.h"
-#include "runtime/base/rank_ranges.h"
 #include "runtime/engine/core_claim.h"
-#include "runtime/engine/drive.h"
-#include "runtime/engine/engine.h"
 #include "runtime/net/process_state.h"
 #include "runtime/net/transport.h"
-#include "runtime/rendezvous/control_tree.h"
 
 namespace rueda::core {
 namespace {
@@ -26,252 +30,222 @@ constexpr std::chrono::nanoseconds kWatchfulTick = std::chrono::milliseconds(200
 constexpr std::chrono::nanoseconds kBusyTick = std::chrono::milliseconds(100);
 /// Between two looks at evidence that waits for the baton.
 constexpr std::chrono::milliseconds kLeastSleep{1};
-/// How long a lane whose stream broke waits for a verdict about the peer before it reports what it saw itself: longer
-/// than that evidence is held back.
-constexpr std::chrono::milliseconds kEvidenceLimit{2500};
 
+/// Takes all rings at once: an eventfd counts them.
 void drain(int fd) {
   uint64_t count = 0;
   static_cast<void>(!::read(fd, &count, sizeof count));
 }
 
+std::chrono::nanoseconds in_nanoseconds(std::chrono::duration<double> time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time);
+}
+
 }  // namespace
 
-void Engine::coordinate() {
-  place_thread("rueda-coord", plan_.settings.thread_affinity);
-  next_tick_ = SteadyClock::now() + usual_tick();
-  if (formation_.transport != nullptr) watch_peers();
-  while (!stopping_.load()) {
-    if (baton_.try_take_or_wish()) {
-      drive_quietly();
-      settle();
-    }
-    tick();
-    if (abort_.raised()) record_error();
-    if (dump_signal_ != nullptr && dump_signal_->take()) worker_.post([this] { dump_for_signal(); });
-    const Deadline wake = faults_.next().earlier(Deadline::at(next_tick_));
-    const std::chrono::nanoseconds rest = std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep);
-    if (formation_.transport != nullptr) {
-      formation_.transport->poll(rest);
-    } else {
-      pollfd doorbell{formation_.doorbell.get(), POLLIN, 0};
-      const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(rest);
-      if (::poll(&doorbell, 1, static_cast<int>(limit.count())) > 0) drain(doorbell.fd);
-    }
-  }
-  record_error();
-}
+Coordinator::Coordinator(Parts parts)
+    : parts_(std::move(parts)), stopped_(in_nanoseconds(parts_.plan.settings.peer_timeout)) {}
 
-/// Nobody is blocked in a call: no spinning, but for an inline batch whose peers are about to post.
-void Engine::drive_quietly() {
-  rung_.store(false);
-  const auto end = SteadyClock::now() + kDriveLimit;
-  while (run_turn() && SteadyClock::now() < end) {
-  }
-  if (lanes_.has_inline()) drive([&] { return !lanes_.has_inline(); }, [] { return true; });
-}
-
-/// What a machine without memory throws in the midst of a turn ends the epoch, not the process.
-bool Engine::run_turn() {
-  try {
-    return turn_->run();
-  } catch (const std::exception& error) {
-    epoch_over(Status(Code::kSystem, fmt::format("rank {} ended the job: {}", plan_.rank, error.what()), plan_.rank));
-    return false;
-  }
-}
-
-void Engine::watch_peers() {
-  Transport& transport = *formation_.transport;
-  const int doorbell = formation_.doorbell.get();
-  transport.watch(doorbell, [doorbell] { drain(doorbell); });
-  for (const LocalPeer& peer : formation_.local) {
-    const int rank = peer.rank;
-    if (peer.pidfd.valid()) {
-      transport.watch(peer.pidfd.get(), [this, rank, fd = peer.pidfd.get()] {
-        faults_.observe(rank, "its process has ended");
-        formation_.transport->unwatch(fd);
-      });
-    }
-    transport.watch(peer.life.get(), [this, rank, fd = peer.life.get()] { observe_stream(fd, rank); });
-  }
-  if (dumps_ != nullptr) {
-    transport.watch(dumps_->fd(), [this] {
-      if (const std::optional<int64_t> number = dumps_->take()) {
-        worker_.post([this, number = *number] { give_dump(number); });
-      } else if (!dumps_->open()) {
-        formation_.transport->unwatch(dumps_->fd());
-      }
-    });
-  }
-  if (verdicts_ == nullptr) return;
-  transport.watch(verdicts_->fd(), [this] {
-    const std::optional<Status> verdict = verdicts_->take();
-    if (!verdict) return;
-    formation_.transport->unwatch(verdicts_->fd());
-    if (!verdict->ok()) epoch_over(*verdict);
+void Coordinator::start() {
+  watch_signal();
+  thread_ = std::thread([this] {
+    coordinator_thread.assert_held();
+    run();
   });
 }
 
-void Engine::observe_stream(int fd, int rank) {
+void Coordinator::join() {
+  thread_.join();
+  dump_signal_.reset();  // the handler writes to the doorbell, which the engine closes later
+}
+
+/// Does nothing unless the user named a signal: signals belong to programs.
+void Coordinator::watch_signal() {
+  const int signal = parts_.plan.settings.dump_signal;
+  if (signal == 0) return;
+  Result<std::unique_ptr<DumpSignal>> watched = DumpSignal::watch(signal, parts_.formation.doorbell.get());
+  if (watched.ok()) {
+    dump_signal_ = std::move(watched).value();
+  } else {
+    log(LogLevel::kWarning, "rank {}: RUEDA_DUMP_SIGNAL has no effect: {}", parts_.plan.rank,
+        watched.status().sentence());
+  }
+}
+
+void Coordinator::run() {
+  place_thread("rueda-coord", parts_.plan.settings.thread_affinity);
+  next_tick_ = SteadyClock::now() + usual_tick();
+  if (parts_.formation.transport != nullptr) {
+    watch_peers();
+    watch_launcher();
+  }
+  while (!stopping_.load()) {
+    // If another thread holds the baton, the wish makes it look at the inputs once more after it has let go.
+    if (parts_.baton.try_take_or_wish()) {
+      parts_.tasks.run_turns();
+      parts_.tasks.settle();
+    }
+    tick();
+    if (parts_.abort.raised()) note_error();
+    if (dump_signal_ != nullptr && dump_signal_->take()) parts_.tasks.dump_for_signal();
+    sleep();
+  }
+  note_error();  // the end may have come after the last round
+}
+
+/// Until the doorbell rings, a socket is ready, or the next deadline comes.
+void Coordinator::sleep() {
+  const Deadline wake = parts_.faults.next().earlier(Deadline::at(next_tick_));
+  const std::chrono::nanoseconds rest = std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep);
+  if (parts_.formation.transport != nullptr) return parts_.formation.transport->poll(rest);
+  // A job of one rank has no transport, and only callers ring.
+  pollfd doorbell{parts_.formation.doorbell.get(), POLLIN, 0};
+  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(rest);
+  if (::poll(&doorbell, 1, static_cast<int>(limit.count())) > 0) drain(doorbell.fd);
+}
+
+/// Two descriptors tell of the death of a rank on this host: its pidfd, and the end of the stream that it keeps open
+/// for its lifetime. A kernel, or a sandbox, without pidfds leaves the second.
+void Coordinator::watch_peers() {
+  Transport& transport = *parts_.formation.transport;
+  const int doorbell = parts_.formation.doorbell.get();
+  transport.watch(doorbell, [doorbell] { drain(doorbell); });
+  for (const LocalPeer& peer : parts_.formation.local) {
+    const int rank = peer.rank;
+    if (peer.pidfd.valid()) {
+      transport.watch(peer.pidfd.get(), [this, rank, fd = peer.pidfd.get()] {
+        parts_.faults.observe(rank, "its process has ended");
+        parts_.formation.transport->unwatch(fd);  // a pidfd stays readable and cannot be drained
+      });
+    }
+    transport.watch(peer.life.get(), [this, rank, fd = peer.life.get()] {
+      coordinator_thread.assert_held();
+      observe_stream(fd, rank);
+    });
+  }
+}
+
+void Coordinator::watch_launcher() {
+  Transport& transport = *parts_.formation.transport;
+  if (parts_.dumps != nullptr) {
+    transport.watch(parts_.dumps->fd(), [this] {
+      if (const std::optional<int64_t> number = parts_.dumps->take()) {
+        parts_.tasks.dump_for_launcher(*parts_.dumps, *number);
+      } else if (!parts_.dumps->open()) {
+        parts_.formation.transport->unwatch(parts_.dumps->fd());
+      }
+    });
+  }
+  if (parts_.verdicts == nullptr) return;
+  transport.watch(parts_.verdicts->fd(), [this] {
+    const std::optional<Status> verdict = parts_.verdicts->take();
+    if (!verdict) return;
+    // There is at most one verdict in an epoch; an ok one says that its source has ended.
+    parts_.formation.transport->unwatch(parts_.verdicts->fd());
+    if (!verdict->ok()) parts_.tasks.epoch_over(*verdict);
+  });
+}
+
+void Coordinator::observe_stream(int fd, int rank) {
   char byte = 0;
   const ssize_t got = ::recv(fd, &byte, 1, MSG_DONTWAIT);
   if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) return;
-  formation_.transport->unwatch(fd);
-  faults_.observe(rank, "its process has closed the connection");
+  parts_.formation.transport->unwatch(fd);
+  parts_.faults.observe(rank, "its process has closed the connection");
 }
 
-void Engine::tick() {
-  if (!abort_.raised() && faults_.next().passed()) judge_evidence();
+void Coordinator::tick() {
+  if (!parts_.abort.raised() && parts_.faults.next().passed()) judge_evidence();
   const auto now = SteadyClock::now();
   if (now < next_tick_) return;
   look_for_stopped_peers();
   next_tick_ = now + (stopped_.watching() ? kWatchfulTick : usual_tick());
-  timeline_.tick();
-  if (!baton_.try_take()) {
+  parts_.timeline.tick();
+  if (!parts_.baton.try_take()) {
+    // The holder gives it up within `kDriveLimit`; the look only comes later.
     next_tick_ = now + kBusyTick;
     return;
   }
-  turn_->expire(now);
-  turn_->release_held();
-  const std::vector<int> silent = turn_->look_for_silence(now);
-  look_for_late_batch(now);
-  Status end;
-  const std::vector<std::string> lines = look_for_stalls(now, end);
-  if (inquiry_.under_way()) next_tick_ = now + kBusyTick;  // the answers are told as they come
-  settle();
-  for (const std::string& line : lines) log(LogLevel::kWarning, "{}", line);
-  if (!end.ok()) epoch_over(end);
-  for (const int rank : silent) {
+  const Findings found = parts_.tasks.look_around(now);
+  if (found.inquiring) next_tick_ = now + kBusyTick;  // the answers are told as they come
+  // The rest writes to the log and to the launcher, which may block: the baton goes down first.
+  parts_.tasks.settle();
+  for (const std::string& line : found.lines) log(LogLevel::kWarning, "{}", line);
+  if (!found.end.ok()) parts_.tasks.epoch_over(found.end);
+  for (const int rank : found.silent) {
     accuse(rank, fmt::format("it has been silent for RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
-                             plan_.settings.peer_timeout.count()));
+                             parts_.plan.settings.peer_timeout.count()));
   }
   look_for_silent_paths();
 }
 
-/// Five looks in the time that a rank of another host may be silent, and in that after which a stall is told.
-std::chrono::nanoseconds Engine::usual_tick() const {
+/// Once, after the epoch has ended with an error. A shutdown is no error.
+void Coordinator::note_error() {
+  if (error_noted_ || !parts_.abort.raised() || parts_.abort.why().code() == Code::kShutDown) return;
+  error_noted_ = true;
+  parts_.tasks.record_error();
+}
+
+/// Five looks within the time that a rank of another host may be silent, and within that after which a stall is told.
+std::chrono::nanoseconds Coordinator::usual_tick() const {
+  const Settings& settings = parts_.plan.settings;
   std::chrono::nanoseconds tick = kTick;
   const auto look_within = [&tick](auto limit) {
     const auto part = std::chrono::duration_cast<std::chrono::nanoseconds>(limit) / 5;
     if (part.count() > 0) tick = std::min(tick, std::max(part, kBusyTick));
   };
-  if (formation_.transport != nullptr) look_within(plan_.settings.peer_timeout);
-  if (!plan_.settings.stall_check_disable) look_within(plan_.settings.stall_check_time);
+  if (parts_.formation.transport != nullptr) look_within(settings.peer_timeout);
+  if (!settings.stall_check_disable) look_within(settings.stall_check_time);
   return tick;
 }
 
-/// Of a rank that may be dead, or out of reach. Where there is a launcher it judges.
-void Engine::accuse(int rank, const std::string& how) {
-  if (verdicts_ != nullptr && !faults_.has_left(rank)) verdicts_->report(rank, how);
-  faults_.observe(rank, how);
+/// Tells of a rank that may be dead, or out of reach. If there is a launcher it judges; the evidence counts on its own
+/// if the launcher has not answered within the grace (see `Faults`).
+void Coordinator::accuse(int rank, const std::string& how) {
+  if (parts_.verdicts != nullptr && !parts_.faults.has_left(rank)) parts_.verdicts->report(rank, how);
+  parts_.faults.observe(rank, how);
 }
 
-/// Where a host that data goes to is lost, or cut off, between two ranks that hear of each other by no other way.
-void Engine::look_for_silent_paths() {
-  const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout);
-  if (formation_.transport == nullptr || limit.count() <= 0 || abort_.raised()) return;
-  for (const SilentPath& path : formation_.transport->silent_paths(limit)) {
+/// Finds a host that is lost, or cut off, between two ranks that hear of each other by no other way than their data
+/// connections: no control frames travel between them, so no heartbeat does.
+void Coordinator::look_for_silent_paths() {
+  const std::chrono::nanoseconds limit = in_nanoseconds(parts_.plan.settings.peer_timeout);
+  Transport* const transport = parts_.formation.transport.get();
+  if (transport == nullptr || limit.count() <= 0 || parts_.abort.raised()) return;
+  for (const SilentPath& path : transport->silent_paths(limit)) {
     if (!path.unreachable.empty()) {
       accuse(path.rank, fmt::format("it has been out of reach for RUEDA_PEER_TIMEOUT_SECONDS ({} s): {}",
-                                    plan_.settings.peer_timeout.count(), path.unreachable));
+                                    parts_.plan.settings.peer_timeout.count(), path.unreachable));
       continue;
     }
     accuse(path.rank, fmt::format("its host has acknowledged nothing that rank {} sent from {} to {} for "
                                   "RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
-                                  plan_.rank, path.from, path.to, plan_.settings.peer_timeout.count()));
+                                  parts_.plan.rank, path.from, path.to, parts_.plan.settings.peer_timeout.count()));
   }
 }
 
-void Engine::look_for_stopped_peers() {
+void Coordinator::look_for_stopped_peers() {
   const auto now = SteadyClock::now();
-  for (const LocalPeer& peer : formation_.local) {
+  for (const LocalPeer& peer : parts_.formation.local) {
     const std::optional<char> state = process_state(peer.pidfd);
     if (!state || !stopped_.seen(peer.rank, *state, now)) continue;
-    const std::string how = fmt::format("it has been stopped (SIGSTOP) for RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
-                                        plan_.settings.peer_timeout.count());
-    accuse(peer.rank, how);
+    accuse(peer.rank, fmt::format("it has been stopped (SIGSTOP) for RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
+                                  parts_.plan.settings.peer_timeout.count()));
   }
 }
 
-/// What the silent rank wrote comes first: a goodbye among it means that nobody died, however late it is read. While
-/// another thread holds the baton nothing is decided; the wish makes it look again.
-void Engine::judge_evidence() {
-  if (!baton_.try_take_or_wish()) return;
-  drive_quietly();
-  const bool needs_none = faults_.has_left(0) || (faults_.has_left(plan_.rank) && turn_->needed_by_none());
-  settle();
-  // Behind rank 0's goodbye only what still runs needs anybody: who came to it late may have said none. Behind the own
-  // one nothing more is heard of others' goodbyes.
-  if (needs_none && lanes_.idle()) return faults_.forget();
-  if (const std::optional<Status> why = faults_.due()) epoch_over(*why);
-}
-
-void Engine::rank_left(int rank) {
-  faults_.left(rank);
-  timeline_.left(rank);
-  if (rank != plan_.rank && rank != 0) return;
-  left_.store(true);
-  const int upstream = control_upstream(plan_);
-  const bool dismissed = rank != 0 && !ended_.load();
-  inbox_.close(Status(Code::kShutDown,
-                      fmt::format("{} has shut down{}", who(plan_, dismissed ? upstream : rank),
-                                  dismissed ? ", and this rank reached the others through it" : ""),
-                      dismissed ? upstream : rank));
-  notify_progress();
-}
-
-void Engine::link_lost(int rank, const Status& how) {
-  faults_.observe(rank, how.sentence());
-  ring_coordinator();
-}
-
-void Engine::epoch_over(const Status& why) {
-  if (!abort_.raise(why)) return;
-  if (why.code() != Code::kShutDown) log(LogLevel::kInfo, "rank {}: the epoch is over: {}", plan_.rank, why.sentence());
-  inbox_.close(why);
-  notify_progress();
-  timeline_.abandon_others();
-  lanes_.wake_all();
-  if (formation_.transport != nullptr) formation_.transport->wake_all();
-  ring_coordinator();
-}
-
-Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {
-  const int awaited = lanes_.awaited(batch.set);
-  const std::vector<int>& ranks = batch.team->team.ranks;
-  const bool known = std::find(ranks.begin(), ranks.end(), awaited) != ranks.end();
-  std::vector<int> others;
-  std::remove_copy(ranks.begin(), ranks.end(), std::back_inserter(others), plan_.rank);
-  std::sort(others.begin(), others.end());
-  std::string whom = "no other rank";
-  if (known) {
-    whom = who(plan_, awaited);
-  } else if (awaited == Mesh::kOthers) {
-    whom = "some of " + rank_ranges(others, {});
-  }
-  return {
-      Code::kTimeout,
-      fmt::format("rank {}: {} ran longer than {}; it waited for {}", plan_.rank, what, describe(batch.limit), whom),
-      known ? awaited : plan_.rank};
-}
-
-void Engine::fail_lane(const Batch& batch, const Status& result) {
-  const std::string what =
-      !batch.tensors.empty()
-          ? describe(*batch.tensors.front()) + sets_.of_set(batch.team->number)
-          : fmt::format("{}{} after this rank had joined", name_of(batch.call.kind), sets_.of_set(batch.team->number));
-  if (result.code() == Code::kPeerLost && result.rank() >= 0) {
-    faults_.observe(result.rank(), result.sentence());
-    ring_coordinator();
-    if (abort_.await(kEvidenceLimit)) return;
-  }
-  if (result.code() == Code::kTimeout) {
-    epoch_over(ran_too_long(batch, what));
-    return;
-  }
-  epoch_over(
-      Status(result.code(), fmt::format("rank {}: {} failed: {}", plan_.rank, what, result.sentence()), result.rank()));
+/// Reads what the silent rank wrote first: a goodbye among it means that the rank did not die, however late it is read.
+/// While another thread holds the baton nothing is decided; the wish makes that thread look again.
+void Coordinator::judge_evidence() {
+  Faults& faults = parts_.faults;
+  if (!parts_.baton.try_take_or_wish()) return;
+  parts_.tasks.run_turns();
+  const bool needs_none = faults.has_left(0) || (faults.has_left(parts_.plan.rank) && parts_.tasks.needed_by_none());
+  parts_.tasks.settle();
+  // After rank 0's goodbye only what still runs needs other ranks: one that came to it late may have said none. After
+  // this rank's own it hears no more of others' goodbyes.
+  if (needs_none && parts_.lanes.idle()) return faults.forget();
+  if (const std::optional<Status> why = faults.due()) parts_.tasks.epoch_over(*why);
 }
 
 }  // namespace rueda::core

@@ -5,12 +5,12 @@
 
 namespace rueda::core {
 
-/// For how long one holder of the baton runs turns while others' input comes without a break: the coordinator, which
-/// applies limits and looks for stalls, has to have it now and then.
+/// For how long one holder of the baton runs turns while other ranks' input comes without a break. The coordinator
+/// applies limits and looks for stalls, so it has to have the baton now and then.
 constexpr std::chrono::milliseconds kDriveLimit{20};
 
-/// Runs turns until `done()`, or until nothing has moved for the spin budget, or moves no more and waiting here is not
-/// `worth_it()`, or until `deadline`.
+/// Runs turns until `done()`, at most until `deadline` or kDriveLimit. Ends early if a turn moves nothing and spinning
+/// here is not `worth_it()`, or if nothing has moved for the spin budget.
 template <typename Done, typename WorthIt>
 void Engine::drive(Done&& done, WorthIt&& worth_it, Deadline deadline) {
   constexpr int kTurnsPerClock = 16;

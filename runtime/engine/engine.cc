@@ -32,8 +32,7 @@ std::shared_ptr<Engine> Engine::start(Formation formation, std::unique_ptr<Execu
       new Engine(std::move(formation), std::move(executor), std::move(verdicts), std::move(dumps)));
   engine->serve_metrics();
   engine->begin_timeline();
-  engine->watch_signal();
-  engine->coordinator_ = std::thread([raw = engine.get()] { raw->coordinate(); });
+  engine->coordinator_->start();
   return engine;
 }
 
@@ -42,14 +41,12 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
     : formation_(std::move(formation)),
       plan_(formation_.plan),
       executor_(std::move(executor)),
-      verdicts_(std::move(verdicts)),
-      dumps_(std::move(dumps)),
       style_(wait_style(plan_)),
       cores_to_spare_(2 * plan_.local_size() <= usable_cores()),
       segment_bytes_(formation_.segment->layout().total_bytes()),
       claim_(plan_.settings.thread_affinity.empty() ? share_of_cores(plan_.local_rank(), plan_.local_size())
                                                     : std::vector<int>()),
-      faults_(plan_, verdicts_ ? JudgedBy::kLauncher : JudgedBy::kRankZero),
+      faults_(plan_, verdicts ? JudgedBy::kLauncher : JudgedBy::kRankZero),
       sets_(plan_.rank, plan_.size),
       timeline_(
           plan_, plan_.host_of[0] == plan_.host_of[static_cast<size_t>(plan_.rank)],
@@ -60,13 +57,14 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       baton_(formation_.segment->control().asleep),
       late_watch_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time)),
       stall_judge_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time),
-                   std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_shutdown_time)),
-      stopped_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout)) {
+                   std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_shutdown_time)) {
   const AgreementConfig config = agreement_config();
   turn_ = std::make_unique<Turn>(
       Turn::Parts{config, make_links(), plan_.size > 1 ? control_peers(plan_) : std::vector<int>(),
                   control_upstream(plan_), relay_config(plan_, config.sets), make_heartbeats(), inbox_, lanes_, teams_,
                   *executor_, *this, signals_, abort_, recorder_, answers_, timeline_});
+  coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{
+      plan_, formation_, std::move(verdicts), std::move(dumps), faults_, abort_, baton_, lanes_, timeline_, *this});
 }
 
 Engine::~Engine() { shutdown(Deadline::after(std::chrono::seconds(5))); }
@@ -283,12 +281,6 @@ Status Engine::abandon(const std::shared_ptr<Operation>& operation, Deadline dea
   }
   while (!operation->done()) static_cast<void>(operation->sleep(Deadline::never()));
   return operation->status();
-}
-
-void Engine::ring_coordinator() {
-  if (rung_.exchange(true)) return;
-  const uint64_t one = 1;
-  static_cast<void>(!::write(formation_.doorbell.get(), &one, sizeof one));
 }
 
 void Engine::batch_started(Batch& batch) {

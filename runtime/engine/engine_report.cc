@@ -1,13 +1,14 @@
-// What the engine tells about itself: figures, the flight record, and the record of an error.
+// What the engine tells about itself: figures, the flight record, and the record of an error. Figures are read from
+// counters that other threads write at the same time, so two of them may be a moment apart. Anything that may block,
+// the user's activity function or a disk, runs on the worker's thread, except for the record of an error: its epoch is
+// over.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/log.h"
-#include "runtime/base/printable.h"
 #include "runtime/diagnosis/dump_file.h"
 #include "runtime/diagnosis/prometheus.h"
 #include "runtime/engine/engine.h"
@@ -101,8 +102,7 @@ void Engine::serve_metrics() {
   const int port = settings.metrics_port + plan_.local_rank();
   const auto page = [this] {
     return prometheus_text(
-        recorder_.counters(), plan_.rank, [this](uint8_t number) { return executor_->algorithm_name(number); },
-        memory());
+        recorder_.counters(), plan_.rank, [this](uint8_t number) { return executor_->algorithm_name(number); }, memory());
   };
   Result<std::unique_ptr<HttpPage>> served =
       HttpPage::start(settings.metrics_address, static_cast<uint16_t>(port), page);
@@ -121,27 +121,20 @@ void Engine::begin_timeline() {
   if (!begun.ok()) log(LogLevel::kWarning, "rank {}: RUEDA_TIMELINE: {}", plan_.rank, begun.sentence());
 }
 
-/// Only where the user named a signal: signals belong to programs.
-void Engine::watch_signal() {
-  const int signal = plan_.settings.dump_signal;
-  if (signal == 0) return;
-  Result<std::unique_ptr<DumpSignal>> watched = DumpSignal::watch(signal, formation_.doorbell.get());
-  if (watched.ok()) {
-    dump_signal_ = std::move(watched).value();
-  } else {
-    log(LogLevel::kWarning, "rank {}: RUEDA_DUMP_SIGNAL has no effect: {}", plan_.rank, watched.status().sentence());
-  }
+/// Not on the coordinator thread: `dump` waits for the program's answer.
+void Engine::dump_for_signal() {
+  worker_.post([this] {
+    const RankDump taken = dump();
+    if (!plan_.settings.dump_file.empty()) return write_to_dump_file(taken);
+    for (const std::string& line : dump_lines(taken)) log(LogLevel::kWarning, "{}", line);
+  });
 }
 
-void Engine::dump_for_signal() {
-  const RankDump taken = dump();
-  if (plan_.settings.dump_file.empty()) {
-    for (const std::string& line : dump_lines(taken)) log(LogLevel::kWarning, "{}", line);
-    return;
-  }
-  const Status written = write_dump(taken, plan_.settings.dump_file);
+void Engine::write_to_dump_file(const RankDump& taken) const {
+  const std::string& file = plan_.settings.dump_file;
+  const Status written = write_dump(taken, file);
   log(LogLevel::kWarning, "rank {}: {}", plan_.rank,
-      written.ok() ? "the flight record is in " + dump_path(plan_.settings.dump_file, plan_.rank) : written.sentence());
+      written.ok() ? "the flight record is in " + dump_path(file, plan_.rank) : written.sentence());
 }
 
 RankDump Engine::record() const {
@@ -168,98 +161,22 @@ RankDump Engine::dump() {
   return dump;
 }
 
-/// Once, after the epoch has ended with an error: the flight record goes where the user said, or what hung goes to the
-/// log.
+/// The flight record goes where the user said; if the user said nothing, what hung goes to the log.
 void Engine::record_error() {
-  if (error_recorded_ || !abort_.raised() || abort_.why().code() == Code::kShutDown) return;
-  error_recorded_ = true;
   const RankDump last = record();
   if (plan_.settings.dump_file.empty()) {
     log(LogLevel::kWarning, "{}", last_words(last));
     return;
   }
-  const Status written = write_dump(last, plan_.settings.dump_file);
-  log(LogLevel::kWarning, "rank {}: {}", plan_.rank,
-      written.ok() ? "the flight record is in " + dump_path(plan_.settings.dump_file, plan_.rank) : written.sentence());
+  write_to_dump_file(last);
 }
 
-void Engine::give_dump(int64_t number) {
-  const Status given = dumps_->give(number, to_json_within(dump(), kMaxValueBytes));
-  if (!given.ok())
+void Engine::dump_for_launcher(DumpSource& source, int64_t number) {
+  worker_.post([this, &source, number] {
+    const Status given = source.give(number, to_json_within(dump(), kMaxValueBytes));
+    if (given.ok()) return;
     log(LogLevel::kInfo, "rank {}: the flight record could not be handed over: {}", plan_.rank, given.sentence());
-}
-
-BatchProgress Engine::progress_of(const BatchName& batch) {
-  const TeamState* team = teams_.find(batch.set);
-  if (team == nullptr) return {BatchStage::kOver};  // removed here, after all that ran in it
-  if (team->started.load() <= batch.number) return {BatchStage::kNotStarted};
-  if (!lanes_.runs(batch.set, batch.number)) return {BatchStage::kOver};
-  return {BatchStage::kRunning, lanes_.awaited(batch.set)};
-}
-
-void Engine::asked(const Ask& ask) {
-  Answer answer{ask.number, {}};
-  for (const BatchName& batch : ask.batches) answer.batches.push_back(progress_of(batch));
-  worker_.post([this, answer]() mutable {
-    answer.text = now_doing(dump());
-    answers_.push(std::move(answer));
-    if (baton_.nobody_looks()) ring_coordinator();
   });
-}
-
-void Engine::answered(int rank, const Answer& answer) { inquiry_.answer(rank, answer); }
-
-void Engine::heard_of_late(const LateBatch& batch) { late_batches_.note(batch, SteadyClock::now()); }
-
-/// Rank 0 hears of what has run here for long: it may be no member of the set, or be through with its own part.
-void Engine::look_for_late_batch(SteadyClock::time_point now) {
-  const Settings& settings = plan_.settings;
-  if (settings.stall_check_disable || settings.stall_check_time.count() <= 0 || abort_.raised()) return;
-  const Counters& counters = recorder_.counters();
-  if (counters.submitted.value() <= counters.finished.value() + counters.failed.value()) return;
-  const std::optional<FlightRecorder::Running> running = recorder_.flight().longest_running();
-  if (!running) return;
-  const OpRecord& first = running->first;
-  const TeamState* team = teams_.find_number(first.set);
-  const std::chrono::nanoseconds age = now - first.when[static_cast<size_t>(OpState::kStarted)];
-  if (team == nullptr || !late_watch_.due(first.number, age)) return;
-  std::string what = name_of(first.kind);
-  if (first.name_bytes != 0) what += fmt::format(" \"{}\"", printable(first.name()));
-  if (running->more != 0) what += fmt::format(" and {} more", running->more);
-  what += fmt::format("{}, by {},", sets_.of_set(first.set), executor_->algorithm_name(first.algorithm));
-  LateBatch late{team->id, first.batch, age, std::move(what), team->team.ranks};
-  std::sort(late.ranks.begin(), late.ranks.end());
-  turn_->tell_late(late);
-}
-
-/// The lines of a report that is complete; `end` is set with those of a stall whose limit has passed.
-std::vector<std::string> Engine::look_for_stalls(SteadyClock::time_point now, Status& end) {
-  const Settings& settings = plan_.settings;
-  if (plan_.rank != 0 || settings.stall_check_disable || settings.stall_check_time.count() <= 0) return {};
-  if (!inquiry_.under_way()) {
-    std::vector<Stalled> stalled = turn_->stalled(now);
-    std::vector<Stalled> late = late_batches_.stalled(now);
-    std::move(late.begin(), late.end(), std::back_inserter(stalled));
-    StallVerdict verdict = stall_judge_.look(std::move(stalled));
-    if (verdict.reports.empty()) return {};
-    const std::vector<int> asked = inquiry_.begin(std::move(verdict), now);
-    turn_->ask(asked, inquiry_.ask());
-  }
-  std::vector<std::string> names;
-  std::vector<std::string> hosts;
-  for (int rank = 0; rank < plan_.size; ++rank) {
-    names.push_back(who(plan_, rank));
-    hosts.push_back(plan_.ranks[static_cast<size_t>(rank)].host);
-  }
-  std::optional<StallText> text = inquiry_.due(now, names, hosts);
-  if (!text) return {};
-  if (text->shut_down) {
-    end = Status(Code::kTimeout,
-                 fmt::format("RUEDA_STALL_SHUTDOWN_TIME_SECONDS ({} s) has passed: {}",
-                             settings.stall_shutdown_time.count(), text->reason),
-                 text->missing);
-  }
-  return std::move(text->lines);
 }
 
 }  // namespace rueda::core

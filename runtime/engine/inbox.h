@@ -6,6 +6,7 @@
 
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
+#include "runtime/engine/baton.h"
 #include "runtime/engine/operation.h"
 
 namespace rueda::core {
@@ -24,12 +25,12 @@ struct InboxItem {
   SetChange set = {};                    ///< of the others
 };
 
-/// Where callers' wishes wait for the next turn: many producers, one consumer (the baton's holder). A group is one
-/// operation, so it enters whole or not at all. Once closed it refuses all but abandonment with the reason given; a
-/// refused operation takes no number.
+/// Holds callers' wishes until the next turn: many producers, one consumer (the baton's holder). A group is one
+/// operation, so it enters whole or not at all. Once closed it refuses everything but abandonment, with the reason
+/// given; a refused operation takes no number.
 class Inbox {
  public:
-  /// Not ok: closed, the item was not taken.
+  /// If it fails, the inbox is closed for this reason and the item was not taken. Any thread.
   Status push(InboxItem item) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (ended_ || (!closed_.ok() && item.kind != InboxItem::Kind::kAbandon)) return closed_;
@@ -37,12 +38,12 @@ class Inbox {
     filled_.store(true);
     return {};
   }
-  /// The first reason stays.
+  /// The first reason stays. Any thread.
   void close(const Status& why) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (closed_.ok()) closed_ = why;
   }
-  /// Nobody takes anything any more: after `close`. What is there is dropped, and nothing is added.
+  /// After `close`, when no turn follows: drops what is there, and takes nothing more. The engine's owner.
   void end() RUEDA_EXCLUDES(mutex_) {
     std::vector<InboxItem> dropped;
     MutexLock lock(mutex_);
@@ -57,7 +58,7 @@ class Inbox {
   }
   bool empty() const { return !filled_.load(); }
   /// Swaps everything waiting into `taken`, which is cleared first.
-  void take(std::vector<InboxItem>& taken) RUEDA_EXCLUDES(mutex_) {
+  void take(std::vector<InboxItem>& taken) RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_) {
     taken.clear();
     MutexLock lock(mutex_);
     taken.swap(waiting_);

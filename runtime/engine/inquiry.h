@@ -14,6 +14,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/diagnosis/stall.h"
+#include "runtime/engine/baton.h"
 #include "runtime/net/mesh.h"
 
 namespace rueda::core {
@@ -54,7 +55,7 @@ class Answers {
  public:
   void push(Answer answer) RUEDA_EXCLUDES(mutex_);
   bool empty() const { return !filled_.load(); }
-  std::vector<Answer> take() RUEDA_EXCLUDES(mutex_);
+  std::vector<Answer> take() RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_);
 
  private:
   Mutex mutex_;

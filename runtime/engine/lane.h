@@ -8,6 +8,7 @@
 
 #include "runtime/base/mutex.h"
 #include "runtime/engine/absent_input.h"
+#include "runtime/engine/baton.h"
 #include "runtime/engine/executor.h"
 #include "runtime/engine/operation.h"
 
@@ -23,8 +24,8 @@ struct Batch {
   Call call;  ///< `slices` points into `storage`
   std::vector<Slice> storage;
   std::vector<TensorPart*> tensors;           ///< in the verdict's order
-  std::vector<size_t> places;                 ///< by tensor: its slice in `storage`
-  std::unique_ptr<const AbsentInput> absent;  ///< what the other slices lie in: this rank has joined
+  std::vector<size_t> slots;                  ///< by tensor: the index of its slice in `storage`
+  std::unique_ptr<const AbsentInput> absent;  ///< memory of the other slices, if this rank has joined
   std::unique_ptr<Arrivals> arrivals;
   TimeLimit limit;                ///< from its start to its end
   bool inline_algorithm = false;  ///< may run inside a turn
@@ -32,23 +33,23 @@ struct Batch {
   StepState step;
   SteadyClock::time_point agreed;  ///< set by the recorder, as is `begun`
   SteadyClock::time_point begun;
-  PhaseLog phases;  ///< where a timeline is recorded
+  PhaseLog phases;  ///< used while a timeline is recorded
 };
 
-/// What a lane tells its engine. Called with neither the lane's mutex nor the baton required; `finished` may free the
-/// operations of the batch.
+/// What a lane tells its engine, on the thread that runs the batch: the lane's, or the baton's holder. No lock is held.
+/// `batch_finished` may free the operations of the batch.
 class LaneObserver {
  public:
   virtual ~LaneObserver() = default;
   virtual void batch_started(Batch& batch) = 0;
-  /// `result` not ok: the epoch is over, or about to be.
+  /// If `result` is not ok, the epoch is over or about to be.
   virtual void batch_finished(Batch& batch, const Status& result) = 0;
 };
 
-/// A FIFO of batches, the mesh that runs them and, from the first batch that needs it, a thread. The mesh belongs to
-/// the holder of the lane's token: the lane's thread while it runs a batch, or the turn while it steps an inline batch,
-/// which it may only begin when nothing is queued before it. So batches run in the order of submission, whoever runs
-/// them.
+/// A FIFO of batches, the mesh that runs them and, from the first batch that needs it, a thread. `Lanes` owns it. The
+/// mesh belongs to the holder of the lane's token: the lane's thread while it runs a batch, or the turn while it steps
+/// an inline batch, which it may only begin when nothing is queued before it. So batches run in the order of
+/// submission, on either thread.
 class Lane {
  public:
   /// How the lane's thread is set up when it starts: its name and the cores it stays on (empty: all).
@@ -62,20 +63,20 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  /// Queues a batch, or makes it the turn's inline batch. The baton's holder.
-  void submit(std::unique_ptr<Batch> batch) RUEDA_EXCLUDES(mutex_);
-  /// Moves the turn's inline batch on; true if it finished. The baton's holder.
-  bool step_inline() RUEDA_EXCLUDES(mutex_);
-  bool has_inline() const { return inline_ != nullptr; }
+  /// Queues a batch, or makes it the turn's inline batch.
+  void submit(std::unique_ptr<Batch> batch) RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_);
+  /// Moves the turn's inline batch on; true if it finished.
+  bool step_inline() RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_);
+  bool has_inline() const RUEDA_ON(baton_holder) { return inline_ != nullptr; }
   /// Gives an unfinished inline batch, with the token, to the thread: before the baton is put down.
-  void hand_over() RUEDA_EXCLUDES(mutex_);
-  /// Nothing queued and nothing running. Any thread; a moment's answer.
+  void hand_over() RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_);
+  /// Whether nothing is queued and nothing runs. Any thread; the answer may be old at once.
   bool idle() const RUEDA_EXCLUDES(mutex_);
-  /// Whether this batch runs now. The baton's holder.
-  bool runs(SetId set, uint64_t number) const RUEDA_EXCLUDES(mutex_);
+  /// Whether this batch runs now.
+  bool runs(SetId set, uint64_t number) const RUEDA_ON(baton_holder) RUEDA_EXCLUDES(mutex_);
   /// See `Mesh::awaited`, of the batch that runs. Any thread.
   int awaited() const { return mesh_->awaited(); }
-  /// Waits until idle; false at the deadline.
+  /// Blocks until idle; returns false at the deadline. Any thread.
   bool drain(Deadline deadline) RUEDA_EXCLUDES(mutex_);
   /// Wakes the thread out of whatever wait it is in, after the epoch's abort was raised. Any thread.
   void wake();
@@ -93,7 +94,7 @@ class Lane {
   Executor& executor_;
   LaneObserver& observer_;
   const ThreadSetup setup_;
-  std::unique_ptr<Batch> inline_;  ///< the baton's holder
+  std::unique_ptr<Batch> inline_ RUEDA_GUARDED_BY(baton_holder);
 
   mutable Mutex mutex_;
   mutable Condition changed_;

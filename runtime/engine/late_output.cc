@@ -36,7 +36,7 @@ Status LateOutputs::place(Batch& batch) {
       memory = make_sink(tensor.operation->spec(), bytes);
       if (memory == nullptr) return tensor.failure;
     }
-    Slice& slice = batch.storage[batch.places[i]];
+    Slice& slice = batch.storage[batch.slots[i]];
     slice.out = memory;
     if (slice.in == nullptr) slice.in = memory;  // a receiver has no other input
   }

@@ -10,30 +10,31 @@
 
 namespace rueda::core {
 
-/// Where the engine tells what happens to operations, a call at each step of their way. Keeps the flight record and the
-/// counters. Each function runs on the thread on which the thing happens; none blocks for longer than a copy.
+/// Hears from the engine what happens to operations, a call at each step of their way, and keeps the flight record and
+/// the counters. Each function runs on the thread on which the step happens; none blocks for longer than a copy. The
+/// engine owns it.
 class Recorder {
  public:
   /// `timeline` outlives it.
   explicit Recorder(Timeline& timeline) : timeline_(timeline) {}
   /// The caller's thread, before the inbox: sets `submitted` and names the tensors' records.
   void enqueued(Operation& operation);
-  /// The inbox did not take it.
+  /// The caller's thread: the inbox did not take it.
   void refused(Operation& operation, const Status& why);
-  /// The baton's holder: rank 0 is about to be told.
-  void proposed(const Operation& operation);
-  /// The baton's holder, with a batch's verdict.
-  void agreed(Batch& batch);
-  /// Whoever begins the batch: its lane's thread, or the turn.
+  /// Rank 0 is about to be told.
+  void proposed(const Operation& operation) RUEDA_ON(baton_holder);
+  /// A batch's verdict has come: sets `agreed`.
+  void agreed(Batch& batch) RUEDA_ON(baton_holder);
+  /// The thread that begins the batch, its lane's or the baton's holder: sets `begun`.
   void started(Batch& batch);
-  /// Whoever ran its last step, before anybody is told.
+  /// The thread that ran its last step, before any waiter is told.
   void finished(const Batch& batch, const Status& result);
-  /// An end without a batch: an error, or that of a join.
+  /// An operation ended without a batch: by an error, or a join.
   void ended(const TensorPart& tensor, const Status& how);
-  /// A caller has waited, since then.
+  /// A caller has waited since then.
   void waited(SteadyClock::time_point since);
   /// Proposals so far: by id, and in full.
-  void proposals(uint64_t by_id, uint64_t in_full);
+  void proposals(uint64_t by_id, uint64_t in_full) RUEDA_ON(baton_holder);
 
   const Counters& counters() const { return counters_; }
   const FlightRecorder& flight() const { return flight_; }

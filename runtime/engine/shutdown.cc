@@ -1,6 +1,5 @@
 // Leaving: a goodbye with its place in the total order, lanes that finish, and a bounded end for the rest.
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <optional>
 
@@ -28,20 +27,6 @@ void Engine::notify_progress() {
   progress_.notify_all();
 }
 
-void Engine::settle() {
-  const auto rest_ahead = [this]() RUEDA_REQUIRES(baton_) {
-    lanes_.hand_over();
-    return turn_->expecting() ? Rest::kExpecting : Rest::kIdle;
-  };
-  const auto input_waiting = [this]() RUEDA_REQUIRES(baton_) { return turn_->input_waiting(); };
-  const auto turn = [this]() RUEDA_REQUIRES(baton_) {
-    rung_.store(false);
-    static_cast<void>(run_turn());
-  };
-  rung_.store(false);  // who took the baton may have run no turn; what was rung for is looked at below
-  baton_.put_down(rest_ahead, input_waiting, turn);
-}
-
 void Engine::wait_for_goodbye(Deadline deadline) {
   // Those below a leader that do not leave in time leave with it.
   const Deadline patience = Deadline::after(deadline.left(kLongestPatience) / 2);
@@ -50,13 +35,13 @@ void Engine::wait_for_goodbye(Deadline deadline) {
     const bool had_left = left_.load();
     bool finished = false;
     if (baton_.try_take()) {
-      const auto done = [&]() RUEDA_REQUIRES(baton_) {
+      const auto done = [&]() RUEDA_ON(baton_holder) {
         if (!left_.load() || !turn_->needed_by_none() || !turn_->flushed()) return false;
         if (!last_words) last_words = Deadline::after(kLongestLastWord);
         return turn_->flushed_to_leavers() || last_words->passed();
       };
       if (had_left && patience.passed() && !turn_->needed_by_none()) turn_->dismiss_below();
-      drive([&]() RUEDA_REQUIRES(baton_) { return done() || abort_.raised(); }, [] { return true; });
+      drive([&]() RUEDA_ON(baton_holder) { return done() || abort_.raised(); }, [] { return true; });
       finished = done();
       settle();
     }
@@ -83,10 +68,6 @@ void Engine::wait_for_last_word(Deadline deadline) {
   }
 }
 
-void Engine::take_for_good() {
-  while (!baton_.try_take()) ::sched_yield();
-}
-
 void Engine::shutdown(Deadline deadline) {
   if (ended_.exchange(true)) return;
   const Status why(Code::kShutDown, fmt::format("{} has shut down", who(plan_, plan_.rank)), plan_.rank);
@@ -100,10 +81,9 @@ void Engine::shutdown(Deadline deadline) {
     log(LogLevel::kWarning, "rank {}: shutdown did not see its running operations end in time", plan_.rank);
   }
   epoch_over(why);
-  stopping_.store(true);
+  coordinator_->begin_stop();
   ring_coordinator();
-  coordinator_.join();
-  dump_signal_.reset();
+  coordinator_->join();
   activity_.stop();
   worker_.stop();
   timeline_.end();
@@ -119,8 +99,7 @@ void Engine::shutdown(Deadline deadline) {
   lanes_.clear();
   formation_.local.clear();
   formation_.transport.reset();
-  verdicts_.reset();  // these two not before the transport, whose loop watches their descriptors
-  dumps_.reset();
+  coordinator_.reset();  // not before the transport, whose loop watches the descriptors of the launcher's sources
   baton_.retire();
   formation_.segment.reset();
 }

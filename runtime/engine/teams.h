@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/agreement/agreement.h"
+#include "runtime/engine/baton.h"
 #include "runtime/engine/executor.h"
 #include "runtime/rendezvous/epoch_plan.h"
 
@@ -16,35 +17,35 @@ struct TeamState {
   Team team;
   SetId id = kGlobalSet;             ///< what rank 0 calls the set
   SetId number = kGlobalSet;         ///< what this rank calls it
-  std::string of;                    ///< " of process set ...", as sentences put it; of all ranks: nothing
+  std::string of;                    ///< " of process set ...", as sentences put it; empty for all ranks
   bool lowest = false;               ///< this rank returns the set's credits
-  bool with_upstream = false;        ///< whoever this rank sends its proposals to is a member
-  std::atomic<uint64_t> started{0};  ///< batches begun: written by whoever begins one, in order
-  uint64_t reported = 0;             ///< what agreement was told of `started`; the baton's holder
+  bool with_upstream = false;        ///< the rank to which this one sends its proposals is a member
+  std::atomic<uint64_t> started{0};  ///< batches begun; written in order, by the thread that begins one
+  uint64_t reported RUEDA_GUARDED_BY(baton_holder) = 0;  ///< what agreement was told of `started`
 };
 
-/// The sets of an epoch that this rank belongs to, by the ids that rank 0 gave and by this rank's own numbers. Changed
-/// and read by the baton's holder; entries stay where they are until they are removed.
+/// The sets of an epoch that this rank belongs to, by the ids that rank 0 gave and by this rank's own numbers. The
+/// baton's holder changes and reads them. Entries keep their addresses until they are removed.
 class Teams {
  public:
   /// `upstream`: as `control_upstream`.
   Teams(int rank, int upstream, const SetMembers& global);
-  /// Nothing happens if this rank is no member. `of`: as in TeamState.
-  void add(SetId number, const SetMembers& set, std::string of);
-  /// No batch of it is in a lane. Nothing happens if there is no such set.
-  void remove(SetId number);
+  /// Does nothing if this rank is no member. `of`: as in TeamState.
+  void add(SetId number, const SetMembers& set, std::string of) RUEDA_ON(baton_holder);
+  /// The caller has made sure that no batch of the set is in a lane. Does nothing if there is no such set.
+  void remove(SetId number) RUEDA_ON(baton_holder);
   /// Null if there is no such set, or this rank is no member of it.
-  TeamState* find(SetId id);
-  TeamState* find_number(SetId number);
+  TeamState* find(SetId id) RUEDA_ON(baton_holder);
+  TeamState* find_number(SetId number) RUEDA_ON(baton_holder);
   /// The sets whose credits this rank returns, by id.
-  const std::vector<std::pair<SetId, TeamState*>>& led() const { return led_; }
+  const std::vector<std::pair<SetId, TeamState*>>& led() const RUEDA_ON(baton_holder) { return led_; }
 
  private:
   const int rank_;
   const int upstream_;
-  std::map<SetId, std::unique_ptr<TeamState>> teams_;
-  std::map<SetId, TeamState*> by_number_;
-  std::vector<std::pair<SetId, TeamState*>> led_;
+  std::map<SetId, std::unique_ptr<TeamState>> teams_ RUEDA_GUARDED_BY(baton_holder);
+  std::map<SetId, TeamState*> by_number_ RUEDA_GUARDED_BY(baton_holder);
+  std::vector<std::pair<SetId, TeamState*>> led_ RUEDA_GUARDED_BY(baton_holder);
 };
 
 /// All ranks of a plan.

@@ -1,26 +1,19 @@
+// One turn, in this order: records of a timeline, callers' wishes, credits; then frames; then what agreement decided;
+// then inline batches, and answers to rank 0's questions. Own input goes first, so that one exchange carries it.
+//
+//     rank 0      receives from all, lets the arbiter plan, sends verdicts, then feeds its own participant
+//     a leader    the same for the ranks below it, through its relay (turn_tree.cc)
+//     others      send proposals upstream, receive verdicts
+//
+// A frame of proposals need not wake its receiver (`Urgency`): `urgent_` collects whether it holds anything that must.
 #include "runtime/engine/turn.h"
 
 #include <fmt/format.h>
 
-#include "runtime/base/log.h"
-#include "runtime/engine/arriving_rows.h"
 #include "runtime/engine/control_frames.h"
 #include "runtime/engine/end_frame.h"
 
 namespace rueda::core {
-namespace {
-
-TensorPart& tensor_of(uint64_t ticket) { return *reinterpret_cast<TensorPart*>(ticket); }
-
-/// A batch may take as long as any of its operations; where this rank has joined and has none, as long as the others
-/// let it.
-void allow_for(Batch& batch, const TimeLimit& limit) {
-  const bool first = batch.tensors.empty();
-  const bool longer = limit.time.count() == 0 || (batch.limit.time.count() != 0 && limit.time > batch.limit.time);
-  if (first || longer) batch.limit = limit;
-}
-
-}  // namespace
 
 Turn::Turn(Parts parts)
     : parts_(std::move(parts)),
@@ -40,7 +33,7 @@ Turn::~Turn() = default;
 
 bool Turn::run() {
   if (parts_.abort.raised()) return fail_all(parts_.abort.why());
-  bool moved = send_timeline();  // before a goodbye
+  bool moved = send_timeline();  // before a goodbye, after which rank 0 awaits no more records
   moved |= take_inbox();
   const bool credits = report_credits();
   const bool own = moved || credits || urgent_;
@@ -52,6 +45,7 @@ bool Turn::run() {
   return moved;
 }
 
+/// Everything that can give a turn work must be looked at here: what is forgotten waits for the next ring or tick.
 bool Turn::input_waiting() const {
   if (!parts_.inbox.empty()) return true;
   if (parts_.abort.raised()) return oldest_ != nullptr || !told_peers_;
@@ -60,6 +54,7 @@ bool Turn::input_waiting() const {
   }
   if (!parts_.answers.empty() || parts_.timeline.frames_waiting()) return true;
   if (urgent_ || (parts_.signals.goodbye_wanted.load() && !said_goodbye_)) return true;
+  // A credit that rank 0 does not wait for travels with the next frame.
   if (!parts_.signals.credit_wanted.load()) return false;
   for (const auto& [set, team] : parts_.teams.led()) {
     if (team->started.load() != team->reported) return true;
@@ -84,6 +79,7 @@ bool Turn::take_inbox() {
   return moved;
 }
 
+/// Only proposals may be left unannounced; each of the other wishes has to reach rank 0 soon.
 void Turn::take(const InboxItem& item) {
   switch (item.kind) {
     case InboxItem::Kind::kSubmit: return submit(*item.operation);
@@ -114,7 +110,10 @@ void Turn::submit(Operation& operation) {
   }
   const TeamState* team = parts_.teams.find_number(operation.set());
   const Metadata& first = operation.tensors().front().request.metadata;
-  const bool asks = first.kind == OpKind::kSend && first.root < 0;  // who sends
+  // A proposal need not ring if the upstream rank is a member of the set: nothing is agreed before that rank submits
+  // the operation itself, and then it looks. It must ring if that rank is none, if the set is not known here yet, or if
+  // this receives from any rank.
+  const bool asks = first.kind == OpKind::kSend && first.root < 0;
   if (team == nullptr || !team->with_upstream || asks) urgent_ = true;
   parts_.recorder.proposed(operation);
   const std::vector<TensorPart>& tensors = operation.tensors();
@@ -130,6 +129,7 @@ void Turn::submit(Operation& operation) {
   parts_.recorder.proposals(counts.by_id, counts.in_full);
 }
 
+/// A batch that has started here gives its credit back: rank 0 may plan the next one of the set.
 bool Turn::report_credits() {
   bool moved = false;
   for (const auto& [set, team] : parts_.teams.led()) {
@@ -146,6 +146,7 @@ bool Turn::report_credits() {
 bool Turn::exchange_as_rank_zero(bool moved) {
   for (const int rank : parts_.peers) moved |= receive_all(rank);
   if (!moved) return false;
+  // The arbiter plans once, after all that has come, so that batches get as full as they can.
   Status status;
   for (auto frame = participant_.take_frame(); status.ok() && !frame.empty(); frame = participant_.take_frame()) {
     status = arbiter_->receive(0, frame);
@@ -157,7 +158,7 @@ bool Turn::exchange_as_rank_zero(bool moved) {
       send(rank, std::move(frame), kAgreementFrame, Urgency::kRing);
     }
   }
-  flush();
+  flush();  // the others first: their verdicts have the longer way
   for (auto frame = arbiter_->take_frame(0); status.ok() && !frame.empty(); frame = arbiter_->take_frame(0)) {
     status = participant_.receive(frame);
   }
@@ -179,6 +180,7 @@ bool Turn::exchange_with_upstream() {
   return moved;
 }
 
+/// A broken link is reported only after all that came before the break was taken: a goodbye among it excuses the end.
 bool Turn::receive_all(int rank) {
   const auto index = static_cast<size_t>(rank);
   ControlLink* link = parts_.links[index].get();
@@ -199,6 +201,7 @@ bool Turn::receive_all(int rank) {
   return moved;
 }
 
+/// The last byte says what a frame is (control_frames.h).
 Status Turn::dispatch(int rank, const Frame& frame) {
   if (frame.empty()) return Status(Code::kPeerLost, fmt::format("rank {} sent an empty control frame", rank), rank);
   const std::span<const std::byte> body(frame.data(), frame.size() - 1);
@@ -219,6 +222,8 @@ void Turn::send(int rank, std::vector<std::byte> frame, std::byte kind, Urgency 
   unsent_ = true;
 }
 
+/// A lost link does not hold up `flushed_`, and ranks that have left have a word of their own: they may read no more,
+/// so a shutdown waits only a moment for them.
 void Turn::flush() {
   if (!unsent_) return;
   unsent_ = false;
@@ -234,140 +239,6 @@ void Turn::flush() {
       flushed_to_leavers_ = false;
     }
   }
-}
-
-void Turn::act() {
-  const std::vector<Event> events = participant_.take_events();
-  for (const Event& event : events) {
-    if (const auto* batch = std::get_if<BatchEvent>(&event)) {
-      start_batch(*batch);
-    } else if (const auto* error = std::get_if<ErrorEvent>(&event)) {
-      for (const uint64_t ticket : error->tickets) {
-        unlink(tensor_of(ticket));
-        parts_.observer.tensor_finished(tensor_of(ticket), error->status);
-      }
-    } else if (const auto* join = std::get_if<JoinEvent>(&event)) {
-      TensorPart& tensor = tensor_of(join->ticket);
-      tensor.operation->last_joined = join->last;
-      unlink(tensor);
-      parts_.observer.tensor_finished(tensor, {});
-    } else if (const auto* set = std::get_if<SetEvent>(&event)) {
-      parts_.teams.add(set->number, set->members, participant_.of_set(set->number));
-    } else if (const auto* received = std::get_if<SourceEvent>(&event)) {
-      tensor_of(received->ticket).operation->source = received->source;
-    } else if (const auto* level = std::get_if<LevelEvent>(&event)) {
-      log(LogLevel::kDebug, "rank {} counts as having submitted {} \"{}\", which its own group does not name",
-          parts_.config.rank, name_of(level->kind), level->name);
-    } else {
-      const int rank = std::get<GoodbyeEvent>(event).rank;
-      left_[static_cast<size_t>(rank)] = 1;
-      if (rank != parts_.config.rank && rank != 0 && !passes_on(rank)) lost_[static_cast<size_t>(rank)] = 1;
-      parts_.observer.rank_left(rank);
-    }
-  }
-}
-
-void Turn::start_batch(const BatchEvent& event) {
-  TeamState& team = *parts_.teams.find(event.set);
-  auto batch = std::make_unique<Batch>();
-  batch->set = event.set;
-  batch->number = event.number;
-  batch->team = &team;
-  batch->inline_algorithm = parts_.executor.runs_inline(event.choice);
-  const BatchRunner runner = batch->inline_algorithm ? BatchRunner::kTurns : BatchRunner::kLane;
-  const Metadata& metadata = event.metadata;
-  Call& call = batch->call;
-  for (size_t i = 0; i < event.tickets.size(); ++i) {
-    if (event.tickets[i] == kNoTicket) {
-      if (batch->absent == nullptr) batch->absent = std::make_unique<AbsentInput>(metadata, team.team.size());
-      batch->absent->append(event.counts[i], event.rows.empty() ? 1 : event.rows[i], batch->storage);
-      call.count += event.counts[i];
-      continue;
-    }
-    TensorPart& tensor = tensor_of(event.tickets[i]);
-    unlink(tensor);
-    tensor.operation->enter_batch(runner);
-    allow_for(*batch, tensor.operation->limit());
-    batch->tensors.push_back(&tensor);
-    batch->places.push_back(batch->storage.size());
-    batch->storage.push_back(tensor.slice);
-    call.count += tensor.slice.count;
-  }
-  if (metadata.over == AverageOver::kContributors) call.divisor = event.contributors;
-  call.kind = metadata.kind;
-  call.dtype = metadata.dtype;
-  call.op = metadata.op;
-  call.codec = metadata.codec;
-  call.prescale = metadata.prescale;
-  call.postscale = metadata.postscale;
-  call.slices = batch->storage;
-  call.choice = event.choice;
-  if (exchanges(metadata.kind)) batch->arrivals = std::make_unique<ArrivingRows>(batch->tensors);
-  call.arrivals = batch->arrivals.get();
-  call.stamp = event.stamp;
-  call.team = &team.team;
-  for (int index = 0; index < team.team.size(); ++index) {
-    if (team.team.ranks[static_cast<size_t>(index)] == metadata.root) call.root = index;
-  }
-  parts_.recorder.agreed(*batch);
-  parts_.lanes.of(event.set).submit(std::move(batch));
-}
-
-void Turn::expire(SteadyClock::time_point now) {
-  for (TensorPart* tensor = oldest_; tensor != nullptr; tensor = tensor->next) {
-    // A join waits for others who are at work.
-    if (tensor->operation->abandoned || tensor->request.metadata.kind == OpKind::kJoin) continue;
-    const TimeLimit limit = tensor->operation->limit();
-    if (limit.time.count() <= 0 || now - tensor->operation->submitted <= limit.time) continue;
-    tensor->operation->abandoned = true;
-    urgent_ = true;
-    const std::string of = participant_.of_set(tensor->operation->set());
-    for (TensorPart& each : tensor->operation->tensors()) {
-      participant_.abandon(reinterpret_cast<uint64_t>(&each), fmt::format("{}{}: not all ranks submitted it within {}",
-                                                                          describe(each), of, describe(limit)));
-    }
-  }
-}
-
-bool Turn::fail_all(const Status& why) {
-  bool moved = false;
-  parts_.inbox.take(taken_);
-  for (const InboxItem& item : taken_) {
-    if (item.kind != InboxItem::Kind::kSubmit) continue;
-    for (TensorPart& tensor : item.operation->tensors()) append(tensor);
-  }
-  taken_.clear();
-  if (!told_peers_) {
-    told_peers_ = true;
-    tell_peers(why);
-  }
-  while (oldest_ != nullptr) {
-    TensorPart& tensor = *oldest_;
-    unlink(tensor);
-    parts_.observer.tensor_finished(tensor, why);
-    moved = true;
-  }
-  moved |= parts_.lanes.step_inline();
-  flush();
-  return moved;
-}
-
-void Turn::tell_peers(const Status& why) {
-  if (why.code() == Code::kShutDown && why.rank() == parts_.config.rank) return;
-  const std::vector<std::byte> frame = encode_end(why);
-  for (const int rank : parts_.peers) send(rank, frame, kEndFrame, Urgency::kRing);
-}
-
-void Turn::append(TensorPart& tensor) {
-  tensor.previous = newest_;
-  tensor.next = nullptr;
-  (newest_ != nullptr ? newest_->next : oldest_) = &tensor;
-  newest_ = &tensor;
-}
-
-void Turn::unlink(TensorPart& tensor) {
-  (tensor.previous != nullptr ? tensor.previous->next : oldest_) = tensor.next;
-  (tensor.next != nullptr ? tensor.next->previous : newest_) = tensor.previous;
 }
 
 }  // namespace rueda::core

@@ -7,6 +7,7 @@
 #include "runtime/agreement/agreement.h"
 #include "runtime/agreement/relay.h"
 #include "runtime/base/abort.h"
+#include "runtime/engine/baton.h"
 #include "runtime/engine/heartbeats.h"
 #include "runtime/engine/inbox.h"
 #include "runtime/engine/inquiry.h"
@@ -20,42 +21,44 @@
 
 namespace rueda::core {
 
-/// What a turn tells the engine. Called by the baton's holder.
+/// What a turn tells the engine. The baton's holder calls it, from inside a turn.
 class TurnObserver {
  public:
   virtual ~TurnObserver() = default;
-  virtual void tensor_finished(TensorPart& tensor, const Status& status) = 0;
-  /// `rank` said goodbye and has its place in the order.
-  virtual void rank_left(int rank) = 0;
+  virtual void tensor_finished(TensorPart& tensor, const Status& status) RUEDA_ON(baton_holder) = 0;
+  /// `rank` said goodbye and has its position in the order.
+  virtual void rank_left(int rank) RUEDA_ON(baton_holder) = 0;
   /// The link to `rank` closed or broke without a goodbye: evidence, not yet a verdict.
-  virtual void link_lost(int rank, const Status& how) = 0;
+  virtual void link_lost(int rank, const Status& how) RUEDA_ON(baton_holder) = 0;
   /// The epoch is over: a verdict came from rank 0, or a frame broke the protocol.
   virtual void epoch_over(const Status& why) = 0;
-  /// Rank 0 wants to know what this rank is doing: an answer with this number is to come.
-  virtual void asked(const Ask& ask) = 0;
+  /// Rank 0 wants to know what this rank is doing and awaits an answer with this number.
+  virtual void asked(const Ask& ask) RUEDA_ON(baton_holder) = 0;
   /// On rank 0: `rank` says what it is doing.
-  virtual void answered(int rank, const Answer& answer) = 0;
+  virtual void answered(int rank, const Answer& answer) RUEDA_ON(baton_holder) = 0;
   /// On rank 0: a rank tells what has run there for long.
-  virtual void heard_of_late(const LateBatch& batch) = 0;
+  virtual void heard_of_late(const LateBatch& batch) RUEDA_ON(baton_holder) = 0;
 };
 
 /// What other threads tell and ask the turn.
 struct TurnSignals {
-  std::atomic<bool> goodbye_wanted{false};  ///< say goodbye, behind everything in the inbox, with the next run
-  std::atomic<bool> credit_wanted{true};    ///< a batch waits for a credit: who returns one rings
+  std::atomic<bool> goodbye_wanted{false};  ///< the next run says goodbye, after everything in the inbox
+  std::atomic<bool> credit_wanted{true};    ///< a batch waits for a credit: a thread that returns one rings
 };
 
 /// One pass of the engine: drain the inbox, exchange frames, agree, hand batches to lanes, step inline batches. Never
-/// waits for a peer. All state here belongs to the baton's holder; every function is its own unless it says otherwise.
+/// waits for a peer. The engine owns it. All functions and all state here belong to the baton's holder, which clang
+/// proves; the other threads reach a turn through `Inbox`, `Answers`, `TurnSignals` and `Timeline`.
 class Turn {
  public:
+  /// References outlive the turn.
   struct Parts {
     AgreementConfig config;
-    std::vector<std::unique_ptr<ControlLink>> links;  ///< by rank: of `control_peers`
+    std::vector<std::unique_ptr<ControlLink>> links;  ///< by rank, for those in `control_peers`
     std::vector<int> peers;                           ///< `control_peers`
     int upstream;                                     ///< `control_upstream`
-    std::optional<RelayConfig> relay;                 ///< of a host's leader in the tree; its first child is this rank
-    Heartbeats heartbeats;                            ///< of its edges to other hosts
+    std::optional<RelayConfig> relay;  ///< if this rank leads a host in the tree; its first child is the rank itself
+    Heartbeats heartbeats;             ///< of its edges to other hosts
     Inbox& inbox;
     Lanes& lanes;
     Teams& teams;
@@ -71,90 +74,97 @@ class Turn {
   ~Turn();
 
   /// True if anything moved.
-  bool run();
+  bool run() RUEDA_ON(baton_holder);
   /// Whether something came that a turn would take: the look before the baton is put down.
-  bool input_waiting() const;
-  /// Whether every frame for a rank that still listens has left. False: keep running turns.
-  bool flushed() const { return flushed_; }
-  /// The same of those that have left: they may not have read yet that they have, or that this rank has. Or they will
-  /// never read again.
-  bool flushed_to_leavers() const { return flushed_to_leavers_; }
+  bool input_waiting() const RUEDA_ON(baton_holder);
+  /// Whether every frame for a rank that still listens has left. If not, keep running turns.
+  bool flushed() const RUEDA_ON(baton_holder) { return flushed_; }
+  /// Whether every frame for a rank that has said goodbye has left. Such a rank may not have read yet that it, or this
+  /// rank, has left; or it will never read again.
+  bool flushed_to_leavers() const RUEDA_ON(baton_holder) { return flushed_to_leavers_; }
   /// After the abort was raised: whether peers have been sent the reason.
-  bool told_peers() const { return told_peers_; }
+  bool told_peers() const RUEDA_ON(baton_holder) { return told_peers_; }
   /// Whether operations are in agreement.
-  bool expecting() const { return oldest_ != nullptr; }
+  bool expecting() const RUEDA_ON(baton_holder) { return oldest_ != nullptr; }
   /// Asks for error verdicts for what is in no batch yet and was submitted longer ago than its limit.
-  void expire(SteadyClock::time_point now);
+  void expire(SteadyClock::time_point now) RUEDA_ON(baton_holder);
   /// Whether this rank passes on nothing that others still need: a leader of the tree stays until all below have left.
-  bool needed_by_none() const { return !relay_ || relay_->all_left(); }
+  bool needed_by_none() const RUEDA_ON(baton_holder) { return !relay_ || relay_->all_left(); }
   /// Says goodbye for all below that have not left.
-  void dismiss_below();
-  /// In the tree: what has been held since the last call, and nothing has moved, goes up, so that rank 0 knows who is
-  /// missing.
-  void release_held();
-  /// In the tree: shows leaders of other hosts that this rank lives, and returns those that have not for too long.
-  std::vector<int> look_for_silence(SteadyClock::time_point now);
-  /// After the abort was raised: fails everything that no lane holds. `run` does so too.
-  bool fail_all(const Status& why);
-  /// On rank 0: what waits for ranks that have not submitted it. Elsewhere nothing.
-  std::vector<Stalled> stalled(SteadyClock::time_point now);
+  void dismiss_below() RUEDA_ON(baton_holder);
+  /// In the tree: sends up what has been held since the last call if nothing has moved, so that rank 0 knows which
+  /// ranks are missing.
+  void release_held() RUEDA_ON(baton_holder);
+  /// In the tree: shows leaders of other hosts that this rank lives, and returns the ranks that have been silent for
+  /// too long.
+  std::vector<int> look_for_silence(SteadyClock::time_point now) RUEDA_ON(baton_holder);
+  /// After the abort was raised: fails everything that no lane holds. `run` does so too. True if anything moved.
+  bool fail_all(const Status& why) RUEDA_ON(baton_holder);
+  /// On rank 0: what waits for ranks that have not submitted it. Elsewhere empty.
+  std::vector<Stalled> stalled(SteadyClock::time_point now) RUEDA_ON(baton_holder);
   /// On rank 0: asks ranks what they are doing.
-  void ask(std::span<const int> ranks, const Ask& ask);
+  void ask(std::span<const int> ranks, const Ask& ask) RUEDA_ON(baton_holder);
   /// Tells rank 0 of a batch that has run here for long.
-  void tell_late(const LateBatch& batch);
+  void tell_late(const LateBatch& batch) RUEDA_ON(baton_holder);
 
  private:
-  bool take_inbox();
-  void take(const InboxItem& item);
-  void submit(Operation& operation);
-  void abandon(Operation& operation);
-  bool report_credits();
-  bool exchange_as_rank_zero(bool credits);
-  bool exchange_with_upstream();
-  bool receive_all(int rank);
-  Status dispatch(int rank, const Frame& frame);
-  Status dispatch_report(int rank, std::byte kind, std::span<const std::byte> body);
-  Status dispatch_timeline(int rank, std::byte kind, std::span<const std::byte> body);
-  bool send_answers();
-  bool send_timeline();
-  // turn_tree.cc: a leader's part.
-  bool exchange_as_leader(bool moved);
-  Status pass_up();
-  void pass_down();
-  Status dispatch_in_tree(int rank, std::byte kind, std::span<const std::byte> body);
-  int next_hop(int rank) const;
-  void route(int rank, std::span<const std::byte> frame, std::byte kind);
-  Status dispatch_routed(int rank, std::span<const std::byte> body);
-  bool passes_on(int rank) const;
-  void link_lost(int rank, const Status& how);
-  void send(int rank, std::vector<std::byte> frame, std::byte kind, Urgency urgency);
-  void flush();
-  void act();
-  void start_batch(const BatchEvent& event);
-  void tell_peers(const Status& why);
-  void append(TensorPart& tensor);
-  void unlink(TensorPart& tensor);
+  // turn.cc: inputs and frames
+  bool take_inbox() RUEDA_ON(baton_holder);
+  void take(const InboxItem& item) RUEDA_ON(baton_holder);
+  void submit(Operation& operation) RUEDA_ON(baton_holder);
+  void abandon(Operation& operation) RUEDA_ON(baton_holder);
+  bool report_credits() RUEDA_ON(baton_holder);
+  bool exchange_as_rank_zero(bool credits) RUEDA_ON(baton_holder);
+  bool exchange_with_upstream() RUEDA_ON(baton_holder);
+  bool receive_all(int rank) RUEDA_ON(baton_holder);
+  Status dispatch(int rank, const Frame& frame) RUEDA_ON(baton_holder);
+  void send(int rank, std::vector<std::byte> frame, std::byte kind, Urgency urgency) RUEDA_ON(baton_holder);
+  void flush() RUEDA_ON(baton_holder);
+  // turn_report.cc: what ranks tell each other about themselves
+  Status dispatch_report(int rank, std::byte kind, std::span<const std::byte> body) RUEDA_ON(baton_holder);
+  Status dispatch_timeline(int rank, std::byte kind, std::span<const std::byte> body) RUEDA_ON(baton_holder);
+  bool send_answers() RUEDA_ON(baton_holder);
+  bool send_timeline() RUEDA_ON(baton_holder);
+  // turn_tree.cc: a leader's part
+  bool exchange_as_leader(bool moved) RUEDA_ON(baton_holder);
+  Status pass_up() RUEDA_ON(baton_holder);
+  void pass_down() RUEDA_ON(baton_holder);
+  Status dispatch_in_tree(int rank, std::byte kind, std::span<const std::byte> body) RUEDA_ON(baton_holder);
+  int next_hop(int rank) const RUEDA_ON(baton_holder);
+  void route(int rank, std::span<const std::byte> frame, std::byte kind) RUEDA_ON(baton_holder);
+  Status dispatch_routed(int rank, std::span<const std::byte> body) RUEDA_ON(baton_holder);
+  bool passes_on(int rank) const RUEDA_ON(baton_holder);
+  void link_lost(int rank, const Status& how) RUEDA_ON(baton_holder);
+  // turn_events.cc: what agreement decided
+  void act() RUEDA_ON(baton_holder);
+  void fail(const ErrorEvent& error) RUEDA_ON(baton_holder);
+  void note_goodbye(int rank) RUEDA_ON(baton_holder);
+  void start_batch(const BatchEvent& event) RUEDA_ON(baton_holder);
+  void add_tensors(Batch& batch, const BatchEvent& event) RUEDA_ON(baton_holder);
+  void tell_peers(const Status& why) RUEDA_ON(baton_holder);
+  void append(TensorPart& tensor) RUEDA_ON(baton_holder);
+  void unlink(TensorPart& tensor) RUEDA_ON(baton_holder);
 
-  Parts parts_;
-  Participant participant_;
-  std::optional<Arbiter> arbiter_;  ///< rank 0's
-  std::optional<Relay> relay_;      ///< of a leader in the tree
-  std::vector<int> child_of_;       ///< by rank: its number as a child of the relay, or -1
-  std::vector<InboxItem> taken_;
-  std::vector<Request> requests_;
-  std::vector<char> lost_;        ///< by rank: its link was reported, or it needs nothing any more
-  std::vector<char> left_;        ///< by rank: it has said goodbye
-  uint64_t passed_up_ = 0;        ///< relayed frames
-  uint64_t passed_before_ = 0;    ///< of the last `release_held`
-  TensorPart* oldest_ = nullptr;  ///< tensors in agreement, in order of submission
-  TensorPart* newest_ = nullptr;
-  bool said_goodbye_ = false;
-  bool dismissed_ = false;  ///< all below
-  bool told_peers_ = false;
-  bool urgent_ = false;  ///< the next frame to rank 0 holds more than proposals
-  bool unsent_ = false;  ///< some link has something to flush
-  bool flushed_ = true;
-  bool flushed_to_leavers_ = true;
+  Parts parts_ RUEDA_GUARDED_BY(baton_holder);
+  Participant participant_ RUEDA_GUARDED_BY(baton_holder);
+  std::optional<Arbiter> arbiter_ RUEDA_GUARDED_BY(baton_holder);  ///< on rank 0
+  std::optional<Relay> relay_ RUEDA_GUARDED_BY(baton_holder);      ///< on a leader in the tree
+  std::vector<int> child_of_ RUEDA_GUARDED_BY(baton_holder);       ///< by rank: its child number in the relay, or -1
+  std::vector<InboxItem> taken_ RUEDA_GUARDED_BY(baton_holder);
+  std::vector<Request> requests_ RUEDA_GUARDED_BY(baton_holder);
+  std::vector<char> lost_ RUEDA_GUARDED_BY(baton_holder);  ///< by rank: its link was reported, or it needs nothing more
+  std::vector<char> left_ RUEDA_GUARDED_BY(baton_holder);  ///< by rank: it has said goodbye
+  uint64_t passed_up_ RUEDA_GUARDED_BY(baton_holder) = 0;  ///< relayed frames
+  uint64_t passed_before_ RUEDA_GUARDED_BY(baton_holder) = 0;    ///< `passed_up_` at the last `release_held`
+  TensorPart* oldest_ RUEDA_GUARDED_BY(baton_holder) = nullptr;  ///< tensors in agreement, in order of submission
+  TensorPart* newest_ RUEDA_GUARDED_BY(baton_holder) = nullptr;
+  bool said_goodbye_ RUEDA_GUARDED_BY(baton_holder) = false;
+  bool dismissed_ RUEDA_GUARDED_BY(baton_holder) = false;  ///< all below
+  bool told_peers_ RUEDA_GUARDED_BY(baton_holder) = false;
+  bool urgent_ RUEDA_GUARDED_BY(baton_holder) = false;  ///< the next frame to rank 0 holds more than proposals
+  bool unsent_ RUEDA_GUARDED_BY(baton_holder) = false;  ///< some link has something to flush
+  bool flushed_ RUEDA_GUARDED_BY(baton_holder) = true;
+  bool flushed_to_leavers_ RUEDA_GUARDED_BY(baton_holder) = true;
 };
 
 /// The configuration of this rank's relay in the control tree. The first child is the rank itself, then come the other

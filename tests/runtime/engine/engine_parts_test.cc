@@ -47,6 +47,7 @@ std::optional<Status> await_due(Faults& faults) {
 }
 
 TEST_CASE("an inbox gives what was pushed in order, and only once") {
+  baton_holder.assert_held();
   Inbox inbox;
   CHECK(inbox.empty());
   const auto a = operation_of({"a"}), b = operation_of({"b"});
@@ -88,6 +89,7 @@ TEST_CASE("many producers lose nothing to one consumer that takes meanwhile") {
       --left;
     });
   }
+  baton_holder.assert_held();
   size_t total = 0;
   std::vector<InboxItem> taken;
   for (bool last = false; !last;) {
@@ -297,6 +299,7 @@ TEST_CASE("all sleepers wake when an operation completes, a sleeper with a deadl
 TEST_CASE("who abandons an operation wakes when a batch has it, who only waits sleeps on") {
   const auto operation = operation_of({"a"});
   std::thread decider([&] { CHECK(operation->sleep_until_decided(Deadline::never()).ok()); });
+  baton_holder.assert_held();
   operation->enter_batch(BatchRunner::kTurns);
   decider.join();
   CHECK(operation->in_batch());

@@ -1,0 +1,96 @@
+// How an epoch ends for this engine: by goodbyes, in order, or by the first reason that any thread finds. `epoch_over`
+// raises the abort, which settles the reason, before it wakes anything: a thread that wakes must find the reason there.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "runtime/base/log.h"
+#include "runtime/base/rank_ranges.h"
+#include "runtime/engine/engine.h"
+#include "runtime/net/transport.h"
+#include "runtime/rendezvous/control_tree.h"
+
+namespace rueda::core {
+namespace {
+
+/// How long a lane whose stream broke waits for a verdict about the peer before it reports what it saw itself: longer
+/// than that evidence is held back.
+constexpr std::chrono::milliseconds kEvidenceLimit{2500};
+
+}  // namespace
+
+/// Another rank's goodbye ends only what needs that rank. Rank 0's, or this rank's own, ends agreement on this rank.
+void Engine::rank_left(int rank) {
+  faults_.left(rank);
+  timeline_.left(rank);
+  if (rank != plan_.rank && rank != 0) return;
+  left_.store(true);
+  // In the tree a leader that goes says goodbye for the ranks below it. They did not ask for it, so the sentence tells
+  // why they are cut off.
+  const int upstream = control_upstream(plan_);
+  const bool dismissed = rank != 0 && !ended_.load();
+  inbox_.close(Status(Code::kShutDown,
+                      fmt::format("{} has shut down{}", who(plan_, dismissed ? upstream : rank),
+                                  dismissed ? ", and this rank reached the others through it" : ""),
+                      dismissed ? upstream : rank));
+  notify_progress();
+}
+
+void Engine::link_lost(int rank, const Status& how) {
+  faults_.observe(rank, how.sentence());
+  ring_coordinator();  // it judges the evidence once its grace has passed
+}
+
+void Engine::epoch_over(const Status& why) {
+  if (!abort_.raise(why)) return;
+  if (why.code() != Code::kShutDown) log(LogLevel::kInfo, "rank {}: the epoch is over: {}", plan_.rank, why.sentence());
+  inbox_.close(why);
+  notify_progress();
+  timeline_.abandon_others();
+  // A lane's thread waits in its mesh or in its channels; both look at the abort when they are woken.
+  lanes_.wake_all();
+  if (formation_.transport != nullptr) formation_.transport->wake_all();
+  ring_coordinator();  // a turn fails what no lane holds, and tells the peers
+}
+
+Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {
+  const int awaited = lanes_.awaited(batch.set);
+  const std::vector<int>& ranks = batch.team->team.ranks;
+  const bool known = std::find(ranks.begin(), ranks.end(), awaited) != ranks.end();
+  std::vector<int> others;
+  std::remove_copy(ranks.begin(), ranks.end(), std::back_inserter(others), plan_.rank);
+  std::sort(others.begin(), others.end());
+  std::string whom = "no other rank";
+  if (known) {
+    whom = who(plan_, awaited);
+  } else if (awaited == Mesh::kOthers) {
+    whom = "some of " + rank_ranges(others, {});
+  }
+  return {
+      Code::kTimeout,
+      fmt::format("rank {}: {} ran longer than {}; it waited for {}", plan_.rank, what, describe(batch.limit), whom),
+      known ? awaited : plan_.rank};
+}
+
+/// A broken stream is a symptom: the peer may have died, or have ended its epoch because a third rank died. So the lane
+/// waits for the judge's reason first, and reports its own only if none comes.
+void Engine::fail_lane(const Batch& batch, const Status& result) {
+  const std::string what =
+      !batch.tensors.empty()
+          ? describe(*batch.tensors.front()) + sets_.of_set(batch.team->number)
+          : fmt::format("{}{} after this rank had joined", name_of(batch.call.kind), sets_.of_set(batch.team->number));
+  if (result.code() == Code::kPeerLost && result.rank() >= 0) {
+    faults_.observe(result.rank(), result.sentence());
+    ring_coordinator();
+    if (abort_.await(kEvidenceLimit)) return;
+  }
+  if (result.code() == Code::kTimeout) {
+    epoch_over(ran_too_long(batch, what));
+    return;
+  }
+  epoch_over(
+      Status(result.code(), fmt::format("rank {}: {} failed: {}", plan_.rank, what, result.sentence()), result.rank()));
+}
+
+}  // namespace rueda::core

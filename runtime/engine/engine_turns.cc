@@ -1,0 +1,78 @@
+// How the engine runs turns, and how the baton goes down. Every thread that gets the baton does the same: it runs turns
+// while they move anything, then settles. `settle` hands an unfinished inline batch to its lane's thread first, because
+// no thread may rest while a batch that only turns can step is under way.
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "runtime/engine/drive.h"
+#include "runtime/engine/engine.h"
+
+namespace rueda::core {
+
+/// Rings at most once until a thread takes the baton: a write to an eventfd costs a system call.
+void Engine::ring_coordinator() {
+  if (rung_.exchange(true)) return;
+  const uint64_t one = 1;
+  static_cast<void>(!::write(formation_.doorbell.get(), &one, sizeof one));
+}
+
+/// No caller is blocked here, so this does not spin, except for an inline batch: its peers are about to post their
+/// parts.
+void Engine::run_turns() {
+  rung_.store(false);
+  const auto end = SteadyClock::now() + kDriveLimit;
+  while (run_turn() && SteadyClock::now() < end) {
+  }
+  if (lanes_.has_inline()) {
+    drive([&]() RUEDA_ON(baton_holder) { return !lanes_.has_inline(); }, [] { return true; });
+  }
+}
+
+/// An exception in the midst of a turn, such as std::bad_alloc, ends the epoch and not the process: the agreement state
+/// may be half changed, and nothing uses it after the abort.
+bool Engine::run_turn() {
+  try {
+    return turn_->run();
+  } catch (const std::exception& error) {
+    epoch_over(Status(Code::kSystem, fmt::format("rank {} ended the job: {}", plan_.rank, error.what()), plan_.rank));
+    return false;
+  }
+}
+
+void Engine::settle() {
+  const auto rest_ahead = [this]() RUEDA_ON(baton_holder) {
+    lanes_.hand_over();
+    return turn_->expecting() ? Rest::kExpecting : Rest::kIdle;
+  };
+  const auto input_waiting = [this]() RUEDA_ON(baton_holder) { return turn_->input_waiting(); };
+  const auto turn = [this]() RUEDA_ON(baton_holder) {
+    rung_.store(false);
+    static_cast<void>(run_turn());
+  };
+  // A thread that took the baton may have run no turn. What the ring was for is looked at before the release.
+  rung_.store(false);
+  baton_.put_down(rest_ahead, input_waiting, turn);
+}
+
+/// The order matters: what expires asks for error verdicts, which the turns after this one carry; held frames go up
+/// before rank 0 judges who is missing.
+Findings Engine::look_around(SteadyClock::time_point now) {
+  Findings found;
+  turn_->expire(now);
+  turn_->release_held();
+  found.silent = turn_->look_for_silence(now);
+  look_for_late_batch(now);
+  found.lines = look_for_stalls(now, found.end);
+  found.inquiring = inquiry_.under_way();
+  return found;
+}
+
+bool Engine::needed_by_none() { return turn_->needed_by_none(); }
+
+/// Other threads hold the baton only for moments, and none of them sleeps with it.
+void Engine::take_for_good() {
+  while (!baton_.try_take()) ::sched_yield();
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,190 @@
+// What a turn does with the events that agreement gives it, and how tensors leave the list of those in agreement.
+//
+//     inbox ─▶ append ─▶ oldest_ … newest_ ─┬─ batch event: unlink, build a Call, give it to the set's lane
+//     (Turn::submit)                        ├─ error or join event: unlink, finish
+//                                           └─ abort: fail_all unlinks and fails all that is left
+//
+// The list links the tensors themselves, because an operation comes and goes in microseconds: no node is allocated. A
+// ticket is a tensor's address. It is valid as long as the tensor is in the list: its operation keeps itself alive
+// (`Operation::in_flight`) until it completes.
+#include <fmt/format.h>
+
+#include "runtime/base/log.h"
+#include "runtime/engine/arriving_rows.h"
+#include "runtime/engine/control_frames.h"
+#include "runtime/engine/end_frame.h"
+#include "runtime/engine/turn.h"
+
+namespace rueda::core {
+namespace {
+
+TensorPart& tensor_of(uint64_t ticket) { return *reinterpret_cast<TensorPart*>(ticket); }
+
+/// A batch may take as long as its most patient operation. If this rank has joined and brings none, it sets no limit of
+/// its own: the other members have theirs.
+void allow_for(Batch& batch, const TimeLimit& limit) {
+  const bool first = batch.tensors.empty();
+  const bool longer = limit.time.count() == 0 || (batch.limit.time.count() != 0 && limit.time > batch.limit.time);
+  if (first || longer) batch.limit = limit;
+}
+
+}  // namespace
+
+/// Events come in the order that all ranks share, and are taken in it: lanes must get their batches in the same order
+/// everywhere, and a set's first batch follows the event that makes the set known.
+void Turn::act() {
+  const std::vector<Event> events = participant_.take_events();
+  for (const Event& event : events) {
+    if (const auto* batch = std::get_if<BatchEvent>(&event)) {
+      start_batch(*batch);
+    } else if (const auto* error = std::get_if<ErrorEvent>(&event)) {
+      fail(*error);
+    } else if (const auto* join = std::get_if<JoinEvent>(&event)) {
+      TensorPart& tensor = tensor_of(join->ticket);
+      tensor.operation->last_joined = join->last;
+      unlink(tensor);
+      parts_.observer.tensor_finished(tensor, {});
+    } else if (const auto* set = std::get_if<SetEvent>(&event)) {
+      parts_.teams.add(set->number, set->members, participant_.of_set(set->number));
+    } else if (const auto* received = std::get_if<SourceEvent>(&event)) {
+      tensor_of(received->ticket).operation->source = received->source;
+    } else if (const auto* level = std::get_if<LevelEvent>(&event)) {
+      log(LogLevel::kDebug, "rank {} counts as having submitted {} \"{}\", which its own group does not name",
+          parts_.config.rank, name_of(level->kind), level->name);
+    } else {
+      note_goodbye(std::get<GoodbyeEvent>(event).rank);
+    }
+  }
+}
+
+void Turn::fail(const ErrorEvent& error) {
+  for (const uint64_t ticket : error.tickets) {
+    TensorPart& tensor = tensor_of(ticket);
+    unlink(tensor);
+    parts_.observer.tensor_finished(tensor, error.status);  // may free the operation
+  }
+}
+
+/// A rank that has left needs no more frames, and the end of its link is no news: it counts as lost. Frames still go to
+/// rank 0, and to a leader through which others are reached, and the ends of their links are still reported.
+void Turn::note_goodbye(int rank) {
+  left_[static_cast<size_t>(rank)] = 1;
+  if (rank != parts_.config.rank && rank != 0 && !passes_on(rank)) lost_[static_cast<size_t>(rank)] = 1;
+  parts_.observer.rank_left(rank);
+}
+
+/// The tensors of the verdict in its order, which is that of the slices on all ranks. Where this rank has joined,
+/// slices of the neutral element stand in for the tensor it does not have.
+void Turn::add_tensors(Batch& batch, const BatchEvent& event) {
+  const BatchRunner runner = batch.inline_algorithm ? BatchRunner::kTurns : BatchRunner::kLane;
+  for (size_t i = 0; i < event.tickets.size(); ++i) {
+    if (event.tickets[i] == kNoTicket) {
+      if (batch.absent == nullptr) {
+        batch.absent = std::make_unique<AbsentInput>(event.metadata, batch.team->team.size());
+      }
+      batch.absent->append(event.counts[i], event.rows.empty() ? 1 : event.rows[i], batch.storage);
+      batch.call.count += event.counts[i];
+      continue;
+    }
+    TensorPart& tensor = tensor_of(event.tickets[i]);
+    unlink(tensor);
+    tensor.operation->enter_batch(runner);
+    allow_for(batch, tensor.operation->limit());
+    batch.tensors.push_back(&tensor);
+    batch.slots.push_back(batch.storage.size());
+    batch.storage.push_back(tensor.slice);
+    batch.call.count += tensor.slice.count;
+  }
+}
+
+void Turn::start_batch(const BatchEvent& event) {
+  TeamState& team = *parts_.teams.find(event.set);
+  auto batch = std::make_unique<Batch>();
+  batch->set = event.set;
+  batch->number = event.number;
+  batch->team = &team;
+  batch->inline_algorithm = parts_.executor.runs_inline(event.choice);
+  add_tensors(*batch, event);
+  const Metadata& metadata = event.metadata;
+  Call& call = batch->call;
+  if (metadata.over == AverageOver::kContributors) call.divisor = event.contributors;
+  call.kind = metadata.kind;
+  call.dtype = metadata.dtype;
+  call.op = metadata.op;
+  call.codec = metadata.codec;
+  call.prescale = metadata.prescale;
+  call.postscale = metadata.postscale;
+  call.slices = batch->storage;  // which grows no more
+  call.choice = event.choice;
+  if (exchanges(metadata.kind)) batch->arrivals = std::make_unique<ArrivingRows>(batch->tensors);
+  call.arrivals = batch->arrivals.get();
+  call.stamp = event.stamp;
+  call.team = &team.team;
+  for (int index = 0; index < team.team.size(); ++index) {
+    if (team.team.ranks[static_cast<size_t>(index)] == metadata.root) call.root = index;
+  }
+  parts_.recorder.agreed(*batch);
+  parts_.lanes.of(event.set).submit(std::move(batch));
+}
+
+void Turn::expire(SteadyClock::time_point now) {
+  for (TensorPart* tensor = oldest_; tensor != nullptr; tensor = tensor->next) {
+    // A join waits for other ranks that are at work, which may take any time.
+    if (tensor->operation->abandoned || tensor->request.metadata.kind == OpKind::kJoin) continue;
+    const TimeLimit limit = tensor->operation->limit();
+    if (limit.time.count() <= 0 || now - tensor->operation->submitted <= limit.time) continue;
+    tensor->operation->abandoned = true;
+    urgent_ = true;
+    const std::string of = participant_.of_set(tensor->operation->set());
+    for (TensorPart& each : tensor->operation->tensors()) {
+      participant_.abandon(reinterpret_cast<uint64_t>(&each), fmt::format("{}{}: not all ranks submitted it within {}",
+                                                                          describe(each), of, describe(limit)));
+    }
+  }
+}
+
+/// What is in the inbox enters the list first, so that one loop fails everything. A batch in a lane is not here: its
+/// wait sees the abort, and the lane fails it.
+bool Turn::fail_all(const Status& why) {
+  bool moved = false;
+  parts_.inbox.take(taken_);
+  for (const InboxItem& item : taken_) {
+    if (item.kind != InboxItem::Kind::kSubmit) continue;
+    for (TensorPart& tensor : item.operation->tensors()) append(tensor);
+  }
+  taken_.clear();
+  if (!told_peers_) {
+    told_peers_ = true;
+    tell_peers(why);
+  }
+  while (oldest_ != nullptr) {
+    TensorPart& tensor = *oldest_;
+    unlink(tensor);
+    parts_.observer.tensor_finished(tensor, why);
+    moved = true;
+  }
+  moved |= parts_.lanes.step_inline();
+  flush();
+  return moved;
+}
+
+/// The peers hear of an orderly shutdown by a goodbye, not by this frame.
+void Turn::tell_peers(const Status& why) {
+  if (why.code() == Code::kShutDown && why.rank() == parts_.config.rank) return;
+  const std::vector<std::byte> frame = encode_end(why);
+  for (const int rank : parts_.peers) send(rank, frame, kEndFrame, Urgency::kRing);
+}
+
+void Turn::append(TensorPart& tensor) {
+  tensor.previous = newest_;
+  tensor.next = nullptr;
+  (newest_ != nullptr ? newest_->next : oldest_) = &tensor;
+  newest_ = &tensor;
+}
+
+void Turn::unlink(TensorPart& tensor) {
+  (tensor.previous != nullptr ? tensor.previous->next : oldest_) = tensor.next;
+  (tensor.next != nullptr ? tensor.next->previous : newest_) = tensor.previous;
+}
+
+}  // namespace rueda::core
