@@ -102,7 +102,8 @@ void Engine::serve_metrics() {
   const int port = settings.metrics_port + plan_.local_rank();
   const auto page = [this] {
     return prometheus_text(
-        recorder_.counters(), plan_.rank, [this](uint8_t number) { return executor_->algorithm_name(number); }, memory());
+        recorder_.counters(), plan_.rank, [this](uint8_t number) { return executor_->algorithm_name(number); },
+        memory());
   };
   Result<std::unique_ptr<HttpPage>> served =
       HttpPage::start(settings.metrics_address, static_cast<uint16_t>(port), page);

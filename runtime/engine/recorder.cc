@@ -3,10 +3,6 @@
 namespace rueda::core {
 namespace {
 
-uint64_t bytes_of(const TensorPart& tensor) {
-  return static_cast<uint64_t>(tensor.slice.count) * size_of(tensor.request.metadata.dtype);
-}
-
 FlightRecorder::Id record_of(const TensorPart& tensor) { return tensor.record; }
 FlightRecorder::Id record_of_pointer(const TensorPart* tensor) { return tensor->record; }
 
@@ -17,7 +13,7 @@ void Recorder::enqueued(Operation& operation) {
   for (TensorPart& tensor : operation.tensors()) {
     const Request& request = tensor.request;
     const OpFacts facts{request.name,           request.set,        request.metadata.kind,
-                        request.metadata.dtype, tensor.slice.count, bytes_of(tensor)};
+                        request.metadata.dtype, tensor.slice.count, tensor_bytes(tensor)};
     tensor.record = flight_.begin(facts, operation.submitted);
   }
   counters_.submitted.add(operation.tensors().size());
@@ -72,7 +68,7 @@ void Recorder::finished(const Batch& batch, const Status& result) {
   });
   uint64_t bytes = 0;
   for (const TensorPart* tensor : batch.tensors) {
-    bytes += bytes_of(*tensor);
+    bytes += tensor_bytes(*tensor);
     (failure_of(*tensor) == Code::kOk ? counters_.finished : counters_.failed).add(1);
   }
   if (!result.ok()) return timeline_.failed(batch);

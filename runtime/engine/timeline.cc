@@ -1,36 +1,25 @@
+// One mutex joins the recorder, the protocol and the scribe, because each event changes several of them at once: a full
+// piece, say, leaves the recorder for the scribe's queue, or becomes a wish of the protocol. Nothing blocks under it
+// but `start`, which opens a file, and the waits in `stop`, which let go of it.
+//
+// The recording's end is the delicate part. Batches that were agreed while it was on may still run, so `stop` goes
+// through a phase in which nothing new is recorded but ends are (`draining_`), on every rank, before last pieces leave.
 #include "runtime/engine/timeline.h"
 
 #include <fmt/format.h>
-#include <pthread.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "runtime/base/log.h"
 #include "runtime/diagnosis/dump_file.h"
-#include "runtime/engine/teams.h"
 
 namespace rueda::core {
 namespace {
 
-/// A piece leaves when it is this long, or a second old.
-constexpr size_t kTimelinePieceBytes = 64 << 10;
-/// What a rank keeps while nobody takes it, and rank 0 while its disk is slow; beyond, records are counted and dropped.
-constexpr size_t kMostRecordBytes = 8 << 20;
-constexpr int kWorkerNiceness = 19;
-/// What a disk has to close the file, however long other ranks took before, and then to let its thread go.
+/// What a disk has to close the file, however long other ranks took before.
 constexpr std::chrono::seconds kCloses{1};
-constexpr std::chrono::milliseconds kLetsGo{100};
-/// Questions at the start, of which the quickest answer counts.
-constexpr int kFirstAsks = 8;
 
 bool has_rank_in(const std::string& path) { return path.find("{rank}") != std::string::npos; }
-
-uint64_t tensor_bytes(const TensorPart& tensor) {
-  return static_cast<uint64_t>(tensor.slice.count) * size_of(tensor.request.metadata.dtype);
-}
 
 std::vector<TimelineWriter::Rank> ranks_of(const EpochPlan& plan) {
   std::vector<TimelineWriter::Rank> ranks;
@@ -43,69 +32,53 @@ std::vector<TimelineWriter::Rank> ranks_of(const EpochPlan& plan) {
 Timeline::Timeline(const EpochPlan& plan, bool shares_clock, std::function<const char*(uint8_t)> algorithm_name,
                    std::function<void()> ring)
     : plan_(plan),
-      shares_clock_(shares_clock),
       algorithm_name_(std::move(algorithm_name)),
       ring_(std::move(ring)),
-      ended_(static_cast<size_t>(plan.size)),
-      left_(ended_) {}
+      protocol_(plan.size, shares_clock),
+      scribe_(plan.rank) {}
 
 Status Timeline::start(const std::string& path, bool mark_rounds) {
   const bool own = has_rank_in(path) || plan_.size == 1;
   if (!own && plan_.rank != 0) return {};
   MutexLock lock(mutex_);
-  if (!path_.empty()) {
+  if (writes()) {
     return {Code::kInvalidArgument,
             fmt::format("rank {}: a timeline is being written already, to {}", plan_.rank, path_)};
   }
   const std::string file = has_rank_in(path) ? dump_path(path, plan_.rank) : path;
-  Result<std::unique_ptr<TimelineWriter>> writer = TimelineWriter::open(file, ranks_of(plan_));
-  if (!writer.ok()) return writer.status();
+  RUEDA_RETURN_IF_ERROR(scribe_.open(file, ranks_of(plan_)));
   path_ = file;
   for_all_ = !own;
-  ended_ = left_;
-  scribe_ = std::make_shared<Scribe>();
-  scribe_->writer = std::move(writer).value();
-  worker_.post([] {
-    // The file is in no hurry, and the ranks' own threads may have no core to spare.
-    ::pthread_setname_np(::pthread_self(), "rueda-timeline");
-    static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kWorkerNiceness));
-  });
-  mark_rounds_ = mark_rounds;
-  told_sets_.clear();
-  open_.clear();
-  asks_left_ = kFirstAsks;
-  ask_wanted_ = !shares_clock_;
-  if (for_all_) switch_ = TimelineSwitch{true, mark_rounds};
-  on_.store(true);
+  protocol_.await_all();
+  recorder_.mark_rounds(mark_rounds);
+  recorder_.begin();
+  protocol_.begin_asking();
+  if (for_all_) protocol_.want_switch(TimelineSwitch{true, mark_rounds});
+  on_.store(true);  // last: another thread may record from here on
   look_due();
   return {};
 }
 
 Status Timeline::stop(Deadline deadline) {
-  std::shared_ptr<Scribe> scribe;
+  std::shared_ptr<TimelineScribe::File> file;
   {
     MutexLock lock(mutex_);
-    if (path_.empty() || stopping_) return {};
+    if (!writes() || stopping_) return {};
     stopping_ = true;
     on_.store(false);
-    draining_.store(!open_.empty());
-    if (for_all_) switch_ = TimelineSwitch{};
+    draining_.store(!recorder_.all_closed());
+    if (for_all_) protocol_.want_switch(TimelineSwitch{});
     look_due();
-    const auto waits = [this]() RUEDA_REQUIRES(mutex_) { return draining_ || (for_all_ && !all_ended()); };
+    const auto waits = [this]() RUEDA_REQUIRES(mutex_) { return draining_ || (for_all_ && !protocol_.all_ended()); };
     while (waits() && !alone_ && !deadline.passed()) {
       changed_.wait_for(mutex_, deadline.left(std::chrono::seconds(1)));
     }
     draining_.store(false);
     flush();
-    scribe = scribe_;
-    worker_.post([scribe] {
-      scribe->writer.reset();
-      MutexLock closing(scribe->mutex);
-      scribe->closed = true;
-      scribe->changed.notify_all();
-    });
+    file = scribe_.close();
   }
-  Status closed = await_closed(*scribe, deadline.later(Deadline::after(kCloses)));
+  // Without the mutex: lanes' threads take it, and must not wait for a disk.
+  Status closed = TimelineScribe::await_closed(*file, deadline.later(Deadline::after(kCloses)));
   MutexLock lock(mutex_);
   if (closed.code() == Code::kTimeout) {
     closed = {Code::kTimeout,
@@ -116,23 +89,13 @@ Status Timeline::stop(Deadline deadline) {
   return closed;
 }
 
-/// How the file ended; kTimeout: it has not.
-Status Timeline::await_closed(Scribe& scribe, Deadline deadline) {
-  MutexLock lock(scribe.mutex);
-  while (!scribe.closed && !deadline.passed()) {
-    scribe.changed.wait_for(scribe.mutex, deadline.left(std::chrono::seconds(1)));
-  }
-  return scribe.closed ? std::exchange(scribe.failure, {}) : Status(Code::kTimeout, "");
-}
-
-void Timeline::end() { static_cast<void>(worker_.stop(Deadline::after(kLetsGo))); }
-
 void Timeline::leave(Deadline deadline) {
   if (const Status stopped = stop(deadline); !stopped.ok()) log(LogLevel::kWarning, "{}", stopped.sentence());
   MutexLock lock(mutex_);
+  // Still on, or draining, only if rank 0 has this rank record: then rank 0 waits for its last piece.
   if (!on_.exchange(false) && !draining_) return;
   draining_.store(false);
-  last_wanted_ = piece_wanted_ = true;
+  protocol_.want_last_piece();
   look_due();
 }
 
@@ -142,51 +105,34 @@ void Timeline::abandon_others() {
   changed_.notify_all();
 }
 
-bool Timeline::all_ended() const {
-  return std::all_of(ended_.begin() + 1, ended_.end(), [](char ended) { return ended != 0; });
-}
-
 void Timeline::tick() {
   if (!on()) return;
   MutexLock lock(mutex_);
-  ask_wanted_ = !shares_clock_;
+  protocol_.want_time();
   flush();
   look_due();
 }
 
-std::chrono::nanoseconds Timeline::own_shift() const { return clock_.shift().value_or(std::chrono::nanoseconds(0)); }
-
-/// Whether a turn has something to send, and somebody who runs one.
+/// Whether a turn has something to send; rings for one if it has.
 void Timeline::look_due() {
-  const bool due = switch_.has_value() || ask_wanted_ || piece_wanted_;
+  const bool due = protocol_.due();
   due_.store(due);
   if (due) ring_();
 }
 
 void Timeline::agreed(const Batch& batch) {
   MutexLock lock(mutex_);
-  if (!may_append(batch.tensors.size())) return;
-  if (mark_rounds_) put(records_, RoundRecord{batch.agreed});
-  if (!batch.team->of.empty() && told_sets_.insert(batch.set).second) {
-    put(records_, SetRecord{batch.set, batch.team->of});
-  }
-  for (const TensorPart* tensor : batch.tensors) {
-    const Request& request = tensor->request;
-    put(records_, NegotiatedRecord{request.name, request.metadata.kind, batch.set, tensor_bytes(*tensor), batch.number,
-                                   tensor->operation->submitted, batch.agreed});
-  }
-  open_.emplace(batch.set, batch.number);
-  appended();
+  if (!follows()) return;  // switched off since the caller looked
+  recorder_.agreed(batch);
+  look_full();
 }
 
-/// Whether the end of the batch is still wanted.
-bool Timeline::close(const Batch& batch) { return open_.erase({batch.set, batch.number}) != 0 || on(); }
-
+/// The last of what began has ended: rank 0, or the `stop` of this rank, waits for that.
 void Timeline::look_drained() {
-  if (!draining_ || !open_.empty()) return;
+  if (!draining_ || !recorder_.all_closed()) return;
   draining_.store(false);
-  if (path_.empty()) {
-    last_wanted_ = piece_wanted_ = true;
+  if (!writes()) {
+    protocol_.want_last_piece();
     look_due();
   }
   changed_.notify_all();
@@ -195,7 +141,7 @@ void Timeline::look_drained() {
 void Timeline::failed(const Batch& batch) {
   if (!follows()) return;
   MutexLock lock(mutex_);
-  static_cast<void>(close(batch));
+  static_cast<void>(recorder_.close(batch));
   look_drained();
 }
 
@@ -214,108 +160,78 @@ void Timeline::finished(const Batch& batch, SteadyClock::time_point now) {
   record.ended = now;
   if (batch.call.phases != nullptr) record.phases = batch.phases.extents();
   MutexLock lock(mutex_);
-  if (close(batch) && may_append(1)) {
-    put(records_, record);
-    appended();
+  // A batch that began before the recording is recorded as well, but only while it is on.
+  const bool wanted = recorder_.close(batch) || on();
+  if (wanted && follows()) {
+    recorder_.ended(record);
+    look_full();
   }
   look_drained();
 }
 
-/// Whether these records are wanted and there is room for them; what was lost before is told first.
-bool Timeline::may_append(uint64_t records) {
-  if (!follows()) return false;
-  if (records_.size() > kMostRecordBytes) {
-    lost_ += records;
-    return false;
-  }
-  records_.reserve(kTimelinePieceBytes + kTimelinePieceBytes / 4);  // does nothing until a piece is taken
-  if (lost_ != 0) put(records_, LostRecord{std::exchange(lost_, 0), SteadyClock::now()});
-  return true;
-}
-
-void Timeline::appended() {
-  if (records_.size() < kTimelinePieceBytes) return;
-  if (!path_.empty()) return flush();
-  if (piece_wanted_) return;
-  piece_wanted_ = true;
+void Timeline::look_full() {
+  if (!recorder_.full()) return;
+  if (writes()) return flush();
+  if (protocol_.piece_wanted()) return;  // it takes these as well
+  protocol_.want_piece();
   look_due();
 }
 
 /// What was recorded so far leaves for the file, or with the next turn.
 void Timeline::flush() {
-  if (records_.empty()) return;
-  if (!path_.empty()) return write(plan_.rank, records_.take(), own_shift());
-  piece_wanted_ = true;
+  if (recorder_.bytes() == 0) return;
+  if (writes()) return write(plan_.rank, recorder_.take(), protocol_.shift());
+  protocol_.want_piece();
 }
 
 size_t Timeline::held() {
   MutexLock lock(mutex_);
-  return records_.size() + scribe_->queued.load();
+  return recorder_.bytes() + scribe_.queued();
 }
 
 void Timeline::write(int rank, std::vector<std::byte> records, std::chrono::nanoseconds shift) {
-  if (scribe_->queued.load() > kMostRecordBytes) {
-    ++lost_;  // a piece of many records
-    return;
-  }
-  scribe_->queued += records.size();
-  worker_.post([scribe = scribe_, own = plan_.rank, rank, shift, records = std::move(records)] {
-    scribe->queued -= records.size();
-    if (scribe->writer == nullptr) return;
-    const Status written = scribe->writer->add(rank, records, shift);
-    if (written.ok()) return;
-    log(LogLevel::kWarning, "rank {}: {}", own, written.sentence());
-    if (written.code() == Code::kSystem) scribe->writer.reset();
-    MutexLock failing(scribe->mutex);
-    scribe->failure = written;
-  });
+  if (!scribe_.write(rank, std::move(records), shift)) recorder_.lose(1);  // counts a piece of many records as one
 }
 
 std::optional<TimelineSwitch> Timeline::take_switch() {
   MutexLock lock(mutex_);
-  const auto taken = std::exchange(switch_, std::nullopt);
-  due_.store(ask_wanted_ || piece_wanted_);
+  const auto taken = protocol_.take_switch();
+  due_.store(protocol_.due());
   return taken;
 }
 
 std::optional<SteadyClock::time_point> Timeline::take_clock_ask() {
   MutexLock lock(mutex_);
-  if (!std::exchange(ask_wanted_, false)) return std::nullopt;
-  due_.store(piece_wanted_);
+  if (!protocol_.take_time_wanted()) return std::nullopt;
+  due_.store(protocol_.due());
   return SteadyClock::now();
 }
 
-/// Where the clock is not known yet a piece waits for it, but for the last.
 std::optional<TimelinePiece> Timeline::take_piece() {
   MutexLock lock(mutex_);
-  if (!piece_wanted_ || (!shares_clock_ && !clock_.shift() && !last_wanted_)) {
-    due_.store(ask_wanted_);
-    return std::nullopt;
-  }
-  piece_wanted_ = false;
-  due_.store(ask_wanted_);
-  if (!path_.empty()) return TimelinePiece{std::exchange(last_wanted_, false), false, own_shift(), {}};
-  const bool full = records_.size() >= kTimelinePieceBytes && !last_wanted_;
-  return TimelinePiece{std::exchange(last_wanted_, false), full, own_shift(), records_.take()};
+  std::optional<TimelinePiece> piece = protocol_.take_piece();
+  // Not `due()`: a piece that waits for rank 0's time is due again when the answer comes.
+  due_.store(protocol_.time_wanted());
+  if (!piece || writes()) return piece;  // what this rank writes itself does not travel
+  piece->full = recorder_.full() && !piece->last;
+  piece->records = recorder_.take();
+  return piece;
 }
 
 void Timeline::switched(const TimelineSwitch& frame) {
   MutexLock lock(mutex_);
-  if (!path_.empty()) {  // it records for itself, and rank 0 need not wait for it
-    if (!frame.record) last_wanted_ = piece_wanted_ = true;
+  if (writes()) {  // it records for itself, and rank 0 need not wait for it
+    if (!frame.record) protocol_.want_last_piece();
     return look_due();
   }
-  mark_rounds_ = frame.mark_rounds;
-  draining_.store(!frame.record && !open_.empty());
+  recorder_.mark_rounds(frame.mark_rounds);
+  draining_.store(!frame.record && !recorder_.all_closed());
   if (frame.record) {
-    records_.clear();
-    lost_ = 0;
-    told_sets_.clear();
-    open_.clear();
-    asks_left_ = kFirstAsks;
-    ask_wanted_ = !shares_clock_;
-  } else if (open_.empty()) {
-    last_wanted_ = piece_wanted_ = true;
+    recorder_.clear();
+    recorder_.begin();
+    protocol_.begin_asking();
+  } else if (recorder_.all_closed()) {
+    protocol_.want_last_piece();
   }
   on_.store(frame.record);
   look_due();
@@ -323,23 +239,23 @@ void Timeline::switched(const TimelineSwitch& frame) {
 
 void Timeline::clock_answered(const ClockAnswer& answer) {
   MutexLock lock(mutex_);
-  clock_.answer(answer.asked, answer.answered, SteadyClock::now());
-  if (asks_left_ > 0 && --asks_left_ > 0) ask_wanted_ = true;
-  if (ask_wanted_ || piece_wanted_) look_due();
+  protocol_.time_told(answer, SteadyClock::now());
+  // A piece that waited for the time can leave now, or the next question.
+  if (protocol_.due()) look_due();
 }
 
 void Timeline::received(int rank, TimelinePiece piece) {
   MutexLock lock(mutex_);
-  if (path_.empty()) return;
+  if (!writes()) return;  // the recording has ended without it
   if (!piece.records.empty()) write(rank, std::move(piece.records), piece.shift);
   if (!piece.last) return;
-  ended_[static_cast<size_t>(rank)] = 1;
+  protocol_.ended(rank);
   changed_.notify_all();
 }
 
 void Timeline::left(int rank) {
   MutexLock lock(mutex_);
-  left_[static_cast<size_t>(rank)] = ended_[static_cast<size_t>(rank)] = 1;
+  protocol_.left(rank);
   changed_.notify_all();
 }
 
