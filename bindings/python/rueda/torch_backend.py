@@ -15,6 +15,6 @@ def register() -> None:
 
 
 def _create(options: Any, backend_options: Any) -> Any:
-    from rueda.torch.process_group import create
+    from rueda.torch.distributed.process_group import create
 
     return create(options)

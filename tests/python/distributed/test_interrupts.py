@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not hasattr(torch, "_is_device_backend_autoload_
 ALONE = """
 import os, queue, select, signal, threading
 import torch.distributed as dist
-from rueda.torch import interrupts
+from rueda.torch.distributed import interrupts
 
 def begin():
     dist.init_process_group("rueda", store=dist.HashStore(), rank=0, world_size=1)

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from rueda.torch.meeting import _Generations
+from rueda.torch.distributed.meeting import _Generations
 
 pytestmark = pytest.mark.skipif(not hasattr(torch, "_is_device_backend_autoload_enabled"),
                                 reason=f"PyTorch {torch.__version__} does not find backends of packages by itself")  # fmt: skip

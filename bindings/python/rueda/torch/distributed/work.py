@@ -15,8 +15,8 @@ from rueda import errors
 from rueda._native import lib
 from rueda.handles import Handle
 from rueda.session import at_exit
-from rueda.torch import callbacks, devices, interrupts, older
-from rueda.torch.callbacks import Begun
+from rueda.torch.distributed import callbacks, devices, interrupts, older
+from rueda.torch.distributed.callbacks import Begun
 
 
 class _Completions:

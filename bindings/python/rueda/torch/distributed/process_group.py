@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Any, Callable, Dict, List, Optional, Sequence
 
 import torch
-from torch._C._distributed_c10d import ProcessGroup
 
 from rueda import errors, operations, session
 from rueda._native import ffi, lib
@@ -20,14 +19,16 @@ from rueda.operations import (
 )  # fmt: skip
 from rueda.outputs import received_splits
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, id_of, remove_process_set
-from rueda.torch import callbacks, devices, forward_works, graphs, monitored_barrier, older
-from rueda.torch import group_arguments as arguments
+from rueda.torch import graphs
 from rueda.torch.asynchronous import barrier_async, start_group, start_in_place
-from rueda.torch.meeting import StoreOfRankZero, join_job, require_alone
+from rueda.torch.distributed import callbacks, devices, forward_works, monitored_barrier, older
+from rueda.torch.distributed import group_arguments as arguments
+from rueda.torch.distributed.group_identity import NamedGroup
+from rueda.torch.distributed.meeting import StoreOfRankZero, join_job, require_alone
+from rueda.torch.distributed.work import Completer, RuedaWork
 from rueda.torch.messages import start_message
 from rueda.torch.sparse import History, start_sparse
 from rueda.torch.tensors import dtype_number
-from rueda.torch.work import Completer, RuedaWork
 
 _ROWS = {ALLGATHER: "all_gather", REDUCESCATTER: "reduce_scatter", ALLTOALL: "all_to_all", GATHER: "gather", SCATTER: "scatter"}
 
@@ -46,7 +47,7 @@ def create(options: Any) -> "RuedaGroup":
     return RuedaGroup(options, list(range(options.group_size)), "all", began, StoreOfRankZero(options))
 
 
-class RuedaGroup(ProcessGroup):
+class RuedaGroup(NamedGroup):
     """A process group of Rueda's. Ranks in arguments are the group's own; `ranks` are those of the job.
 
     Tensors are contiguous, as torch.distributed has it, and lent until the work has finished. Methods take what their overloads
@@ -57,11 +58,9 @@ class RuedaGroup(ProcessGroup):
     def __init__(self, options: Any, ranks: List[int], identity: str, owns_session: bool = False,
                  meeting: Optional[StoreOfRankZero] = None):
         """options: PyTorch's, with the rank, the size, the store and the timeout."""
-        super().__init__(options.group_rank, options.group_size)
-        self._own_rank, self._own_size, self._ranks, self._identity = options.group_rank, options.group_size, ranks, identity
-        self._store = options.store
+        super().__init__(options)
+        self._ranks, self._identity = ranks, identity
         self.set_timeout(options.timeout)
-        self._names = {"group_name": "", "group_desc": ""}
         self._owns_session = owns_session
         self._meeting = meeting
         self._completer = Completer()
@@ -73,48 +72,6 @@ class RuedaGroup(ProcessGroup):
             self._set = global_process_set
         session.current().grouped |= owns_session
         self._barriers = 0
-        self._begun = 0  # for those who look for a rank that is behind
-
-    # ---- Who it is -----------------------------------------------------------------------------------------------
-
-    def rank(self) -> int:
-        return self._own_rank
-
-    def size(self) -> int:
-        return self._own_size
-
-    def name(self) -> str:
-        return "rueda"
-
-    getRank, getSize, getBackendName, _get_backend_name = rank, size, name, name
-
-    def setGroupName(self, name: str) -> None:
-        self._names["group_name"] = name
-
-    def getGroupName(self) -> str:
-        return self._names["group_name"]
-
-    def setGroupDesc(self, text: str) -> None:
-        self._names["group_desc"] = text
-
-    def getGroupDesc(self) -> str:
-        return self._names["group_desc"]
-
-    _set_group_name, _set_group_desc = setGroupName, setGroupDesc
-    group_name = property(getGroupName)
-    group_desc = property(getGroupDesc)
-
-    @property
-    def _device_types(self) -> List[torch.device]:
-        return [torch.device("cpu")]
-
-    def _get_backend(self, device: Any) -> "RuedaGroup":
-        return self
-
-    def get_group_store(self) -> Any:
-        return self._store
-
-    supports_coalescing = supports_splitting = supports_time_estimate = False
 
     def _start_coalescing(self, device: Any = None) -> None:
         """Operations between this and _end_coalescing() are enqueued one by one: the library fuses what piles up."""
@@ -122,13 +79,6 @@ class RuedaGroup(ProcessGroup):
 
     def _end_coalescing(self, device: Any = None) -> RuedaWork:
         return self._joined(self._coalesced.pop(threading.get_ident(), []), [])
-
-    def _set_sequence_number_for_group(self) -> None:
-        """Operations are numbered from the beginning."""
-
-    def _get_sequence_number_for_group(self) -> int:
-        """How many operations of all ranks this one has begun."""
-        return self._begun
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Limits operations that begin from here on: what not all ranks have begun by then fails on all, and what runs for longer

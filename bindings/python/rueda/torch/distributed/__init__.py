@@ -1,0 +1,15 @@
+"""The backend "rueda" of torch.distributed: process groups, their works, and what makes PyTorch use them.
+
+Programs import nothing from here. They call torch.distributed.init_process_group("rueda"), and rueda.torch_backend, which PyTorch
+finds by its entry point, loads process_group.create() for the first group. The order of the modules, each on top of those after it:
+
+    process_group       the groups: PyTorch's methods, as operations of a process set
+    monitored_barrier   a barrier that names the ranks that are missing
+    work                what an operation returns: a work and its future
+    meeting             how the ranks of the default group find each other through PyTorch's store
+    callbacks           names for operations that begin in callbacks of futures
+    interrupts          Ctrl-C during a wait inside PyTorch
+    devices             copies on the host of tensors on other devices
+    group_arguments     the forms in which PyTorch passes arguments
+    forward_works, older   what some PyTorch versions need on top
+"""
