@@ -1,20 +1,20 @@
-/* What the Python package calls: rueda.h with plain numbers for its structs, so that an enqueue from Python is one call
- * that allocates nothing. cffi reads this file too, all of it but the preprocessor's lines.
+/* What the Python package calls: rueda.h with numbers and arrays for its structs, so that an enqueue from Python is one
+ * call that allocates nothing. cffi reads this file too, all of it but the preprocessor's lines.
  *
- * A tensor is an address, a dtype and a shape, behind which RUEDA_PY_ORDER and the order of the dimensions in memory
- * may stand, all of which `dimensions` counts: see rueda_tensor.order. Above the low 8 bits of the dtype RUEDA_OPAQUE
- * stand the bytes of an element. As the address of an output, 0 leaves the memory to the library, see rueda_py_output.
- * `name` may be NULL. Functions that return int64_t return a live handle (> 0), or a negative error code whose sentence
- * is rueda_last_error(). */
+ * Structs are passed by value: cffi fills one from a Python tuple, field by field (rueda/operations.py has Options as a
+ * NamedTuple of the same fields). It cannot fill a pointer in a struct from a list or from bytes, so shapes, splits and
+ * names are parameters of their own.
+ *
+ * `name` may be NULL. Functions that return int64_t return a live handle (> 0), or a negative error code; the sentence
+ * of the error is rueda_last_error(). All of them may be called on any thread, and none blocks except
+ * rueda_py_wait_batch(). Memory of tensors is lent until the operation has finished; arrays only during the call. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
 
 #include "rueda.h"
 
-enum { RUEDA_PY_ORDER = -1 };
-
-/* Kinds of operation: those whose output has the input's shape, and those that move or reduce rows. */
+/* What an operation does. The output of the first three has the input's shape. */
 enum {
   RUEDA_PY_ALLREDUCE,
   RUEDA_PY_BROADCAST,
@@ -28,61 +28,73 @@ enum {
   RUEDA_PY_RECV
 };
 
-/* How long operations that this thread enqueues from here on may take, as rueda_op_options.timeout_seconds. */
+/* How an operation runs. An operation ignores the fields that it has no use for. */
+typedef struct {
+  int32_t kind;        /* one of the enum above */
+  int32_t process_set; /* its number, 0 for all ranks */
+  int32_t op;          /* the reduce operator */
+  int32_t rank;        /* the root, or the other rank of a message: a rank of the job */
+  int32_t codec;       /* RUEDA_CODEC_..., for all-reduce and reduce-scatter */
+  double prescale;     /* multiplies the input of a reduction */
+  double postscale;    /* multiplies its result */
+} rueda_py_options;
+
+/* Separates the extents in a shape array from the order of the dimensions in memory, if the array has one. */
+enum { RUEDA_PY_ORDER = -1 };
+
+/* A tensor but for its shape, which is an array beside it: the extents, then optionally RUEDA_PY_ORDER and the order of
+ * the dimensions in memory, see rueda_tensor.order. */
+typedef struct {
+  uintptr_t address;  /* 0 as an output: the library makes the memory, see rueda_py_output() */
+  int32_t dtype;      /* above the low 8 bits of RUEDA_OPAQUE: the bytes of an element */
+  int32_t dimensions; /* the length of the shape array, so with RUEDA_PY_ORDER and the order */
+} rueda_py_tensor;
+
+/* Sets how many seconds operations may take that this thread enqueues from here on: rueda_op_options.timeout_seconds.
+ */
 void rueda_py_limit(double timeout_seconds);
 
-/* Enqueues. `argument` is the reduce operator of a reduction, the root of a broadcast. */
-int64_t rueda_py_start(rueda_session* session, int32_t kind, uintptr_t input, uintptr_t output, int32_t dtype,
-                       int32_t dimensions, const int64_t* shape, int32_t argument, const char* name,
-                       int32_t process_set, int32_t codec, double prescale, double postscale);
+/* Enqueues an all-reduce, a broadcast or a reduce. `output` is the address of a tensor like the input, or the input's.
+ * Only the root of a reduce gets a result. */
+int64_t rueda_py_start(rueda_session* session, const char* name, rueda_py_options options, rueda_py_tensor input,
+                       const int64_t* shape, uintptr_t output);
 
-/* Enqueues an operation of rows. `output_shape` says what `output` has, with as many dimensions as the input; NULL: the
- * library makes the output. `splits` may be NULL, see rueda_alltoall_async. `argument` is the root, or the operator of
- * a reduce-scatter. */
-int64_t rueda_py_start_rows(rueda_session* session, int32_t kind, uintptr_t input, int32_t dtype, int32_t dimensions,
-                            const int64_t* shape, uintptr_t output, const int64_t* output_shape, const int64_t* splits,
-                            int32_t argument, const char* name, int32_t process_set, int32_t codec, double prescale,
-                            double postscale);
+/* Enqueues an operation that moves or reduces rows. `output_shape` has as many entries as `shape`; if it is NULL the
+ * library makes the output. `splits` may be NULL, see rueda_alltoall_async. */
+int64_t rueda_py_start_rows(rueda_session* session, const char* name, rueda_py_options options, rueda_py_tensor input,
+                            const int64_t* shape, uintptr_t output, const int64_t* output_shape, const int64_t* splits);
 
-/* Enqueues a reduction whose result only the rank `root` gets, in `output`. */
-int64_t rueda_py_start_reduce(rueda_session* session, uintptr_t input, uintptr_t output, int32_t dtype,
-                              int32_t dimensions, const int64_t* shape, int32_t op, int32_t root, const char* name,
-                              int32_t process_set);
-
-/* The same for `count` tensors as one group, named "<name>.0" and so on. `shapes` holds their extents one tensor after
- * the other. Groups that gather or scatter rows leave their outputs to the library. */
-int64_t rueda_py_start_group(rueda_session* session, int32_t kind, size_t count, const uintptr_t* inputs,
-                             const uintptr_t* outputs, const int32_t* dtypes, const int32_t* dimensions,
-                             const int64_t* shapes, int32_t argument, const char* name, int32_t process_set,
-                             int32_t codec, double prescale, double postscale);
+/* Enqueues an operation on `count` tensors as one group, with the names "<name>.0", "<name>.1" and so on. `shapes`
+ * holds the shapes one after the other. If the group gathers or scatters rows, the library makes the outputs. */
+int64_t rueda_py_start_group(rueda_session* session, const char* name, rueda_py_options options, size_t count,
+                             const rueda_py_tensor* inputs, const int64_t* shapes, const uintptr_t* outputs);
 
 int64_t rueda_py_start_barrier(rueda_session* session, int32_t process_set);
 int64_t rueda_py_start_join(rueda_session* session, int32_t process_set);
 
-/* Enqueues what goes from one rank to another: RUEDA_PY_SEND from `data` to `peer`, RUEDA_PY_RECV from it into `data`.
- */
-int64_t rueda_py_start_message(rueda_session* session, int32_t kind, uintptr_t data, int32_t dtype, int32_t dimensions,
-                               const int64_t* shape, int32_t peer, const char* name, int32_t process_set);
+/* Enqueues a message: RUEDA_PY_SEND sends the tensor to options.rank, RUEDA_PY_RECV receives it from there. */
+int64_t rueda_py_start_message(rueda_session* session, const char* name, rueda_py_options options,
+                               rueda_py_tensor tensor, const int64_t* shape);
 
-/* An all-reduce in place that comes again and again: all of it but the address, so that its enqueue takes three
- * numbers. For one session, in which its name is interned. NULL: the name cannot be used, or no memory; see
- * rueda_last_error(). */
+/* An all-reduce in place that comes again in every step: all of it but the address. It belongs to one session, which
+ * has interned its name. rueda_py_prepare() returns NULL if the name cannot be used or there is no memory, see
+ * rueda_last_error(). The caller ends it with rueda_py_forget(), not before its operations are enqueued. */
 typedef struct rueda_py_request rueda_py_request;
-rueda_py_request* rueda_py_prepare(rueda_session* session, int32_t dtype, int32_t dimensions, const int64_t* shape,
-                                   int32_t op, const char* name, int32_t process_set, int32_t codec, double prescale,
-                                   double postscale);
-
-/* Enqueues `count` of them, of the tensors at `addresses`; the last wakes others unless there are `more`. Returns how
- * many there are now in `handles`; where that is less than `count` the next one could not be enqueued, see
- * rueda_last_error(). */
-size_t rueda_py_start_batch(rueda_session* session, size_t count, rueda_py_request* const* requests,
-                            const uintptr_t* addresses, int64_t* handles, int32_t more);
-/* Waits for the operations from `handles[*next]` on, in their order, releases each that succeeded and moves `*next`
- * past it. An error code if one failed, or RUEDA_INTERRUPTED: `*next` is at it, and the caller releases it. */
-int32_t rueda_py_wait_batch(size_t count, const int64_t* handles, size_t* next);
-
+rueda_py_request* rueda_py_prepare(rueda_session* session, const char* name, rueda_py_options options,
+                                   rueda_py_tensor tensor, const int64_t* shape);
 void rueda_py_forget(rueda_py_request* request);
 
-/* Where output `index` of a finished operation lies: writes its address and extents (`shape` has 16 places) and returns
- * the number of dimensions, or a negative error code. */
+/* Enqueues `count` requests for the tensors at `addresses`. The last of them wakes the engine unless `more` is set.
+ * Returns how many it has enqueued, with their handles in `handles`. If that is less than `count`, the next request was
+ * refused: see rueda_last_error(). */
+size_t rueda_py_start_batch(rueda_session* session, size_t count, rueda_py_request* const* requests,
+                            const uintptr_t* addresses, int64_t* handles, int32_t more);
+
+/* Waits for the operations from `handles[*next]` on, in their order. Releases each one that succeeded and moves `*next`
+ * past it. Returns the error code of the first that failed, or RUEDA_INTERRUPTED if a signal came; `*next` is then at
+ * that operation, which the caller releases. */
+int32_t rueda_py_wait_batch(size_t count, const int64_t* handles, size_t* next);
+
+/* Writes the address and the extents of output `index` of a finished operation. `shape` has 16 slots. Returns the
+ * number of dimensions, or a negative error code. */
 int32_t rueda_py_output(rueda_handle handle, size_t index, uintptr_t* data, int64_t* shape);

@@ -31,7 +31,6 @@ from rueda.handles import Handle
 from rueda.operations import (
     ALLREDUCE,
     BROADCAST,
-    CODEC_NONE,
     REDUCTIONS,
     Adasum,
     Average,
@@ -40,6 +39,7 @@ from rueda.operations import (
     BitXor,
     Max,
     Min,
+    Options,
     Product,
     Sum,
 )
@@ -97,13 +97,15 @@ def _dtype_number(array: numpy.ndarray, kind: int) -> int:
     return operations.dtype_to_move(str(array.dtype), array.dtype.itemsize)
 
 
-def _start(kind: int, array: numpy.ndarray, output: numpy.ndarray, argument: int, name: Any, process_set: ProcessSet,
-           prescale: float = 1.0, postscale: float = 1.0) -> Handle:
+def _start(options: Options, array: numpy.ndarray, output: numpy.ndarray, name: Any) -> Handle:
     session = current()
-    number = lib.rueda_py_start(session.pointer, kind, array.ctypes.data, output.ctypes.data, _dtype_number(array, kind),
-                                array.ndim, array.shape, argument, operations.encode_name(name), id_of(process_set),
-                                CODEC_NONE, prescale, postscale)  # fmt: skip
+    tensor = array.ctypes.data, _dtype_number(array, options.kind), array.ndim
+    number = lib.rueda_py_start(session.pointer, operations.encode_name(name), options, tensor, array.shape, output.ctypes.data)
     return Handle(session, number, (output, array), lambda handle: output)
+
+
+def _reduction(op: Optional[int], process_set: ProcessSet, prescale: float, postscale: float) -> Options:
+    return Options(ALLREDUCE, id_of(process_set), operations.reduce_op(None, op), prescale=prescale, postscale=postscale)
 
 
 def _dense(array: Any) -> Tuple[numpy.ndarray, numpy.ndarray]:
@@ -122,8 +124,7 @@ def allreduce_async(array: Any, name: Optional[str] = None, op: Optional[int] = 
                     postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
     """Reduces arrays of one shape and dtype, element by element; the result is a new array, the same on every rank."""
     source, output = _dense(array)
-    return _start(ALLREDUCE, source, output, operations.reduce_op(None, op), name, process_set, prescale_factor,
-                  postscale_factor)  # fmt: skip
+    return _start(_reduction(op, process_set, prescale_factor, postscale_factor), source, output, name)
 
 
 def allreduce(array: Any, name: Optional[str] = None, op: Optional[int] = None, prescale_factor: float = 1.0,
@@ -137,8 +138,7 @@ def allreduce_async_(array: numpy.ndarray, name: Optional[str] = None, op: Optio
                      process_set: ProcessSet = global_process_set) -> Handle:
     """allreduce_async() in place. The array is lent until the handle's wait() has returned."""
     _in_place(array)
-    return _start(ALLREDUCE, array, array, operations.reduce_op(None, op), name, process_set, prescale_factor,
-                  postscale_factor)  # fmt: skip
+    return _start(_reduction(op, process_set, prescale_factor, postscale_factor), array, array, name)
 
 
 def allreduce_(array: numpy.ndarray, name: Optional[str] = None, op: Optional[int] = None, prescale_factor: float = 1.0,
@@ -153,7 +153,7 @@ def broadcast_async(array: Any, root_rank: int, name: Optional[str] = None,
     without Python's objects: structured ones, text and dates are compared by the size of an element."""
     root_rank = operations.root_of(root_rank)
     source, output = _dense(array)
-    return _start(BROADCAST, source, output, root_rank, name, process_set)
+    return _start(Options(BROADCAST, id_of(process_set), rank=root_rank), source, output, name)
 
 
 def broadcast(array: Any, root_rank: int, name: Optional[str] = None,
@@ -166,7 +166,7 @@ def broadcast_(array: numpy.ndarray, root_rank: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> numpy.ndarray:
     """broadcast() into the array itself."""
     _in_place(array)
-    return _start(BROADCAST, array, array, operations.root_of(root_rank), name, process_set).wait()
+    return _start(Options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank)), array, array, name).wait()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:

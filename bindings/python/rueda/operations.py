@@ -1,7 +1,7 @@
 """What the frameworks' functions share: reduce operators, codecs, names, and the calls that enqueue."""
 
 import operator
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 from rueda import errors
 from rueda._native import ffi, lib
@@ -23,6 +23,7 @@ _OPS = frozenset((Average, Sum, Adasum, Min, Max, Product, BitAnd, BitOr, BitXor
 
 ALLREDUCE = lib.RUEDA_PY_ALLREDUCE
 BROADCAST = lib.RUEDA_PY_BROADCAST
+REDUCE = lib.RUEDA_PY_REDUCE
 ALLGATHER = lib.RUEDA_PY_ALLGATHER
 ALLTOALL = lib.RUEDA_PY_ALLTOALL
 REDUCESCATTER = lib.RUEDA_PY_REDUCESCATTER
@@ -38,6 +39,18 @@ CODEC_NONE = lib.RUEDA_CODEC_NONE
 
 # (address, dtype, extents): what the library needs to know of a tensor.
 View = Tuple[int, int, Sequence[int]]
+
+
+class Options(NamedTuple):
+    """How an operation runs: the fields of rueda_py_options in native/calls.h, in its order. cffi fills the one from the other."""
+
+    kind: int
+    process_set: int  # its number
+    op: int = 0  # the reduce operator
+    rank: int = 0  # the root, or the other rank of a message: a rank of the job
+    codec: int = CODEC_NONE
+    prescale: float = 1.0
+    postscale: float = 1.0
 
 
 # Bytes of an element that has no dtype of the library's: what rueda_py_start and the others have room for.
@@ -79,13 +92,11 @@ def encode_name(name: Any) -> Any:
     return encoded
 
 
-def start_group(session: Session, kind: int, views: Sequence[View], outputs: Sequence[int], argument: int, name: Any,
-                process_set: int, codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> int:
-    """Enqueues all tensors as one group, or none; returns what Handle takes. outputs: an address for each."""
-    return lib.rueda_py_start_group(
-        session.pointer, kind, len(views), [view[0] for view in views], outputs, [view[1] for view in views],
-        [len(view[2]) for view in views], [extent for view in views for extent in view[2]], argument, encode_name(name),
-        process_set, codec, prescale, postscale)  # fmt: skip
+def start_group(session: Session, name: Any, options: Options, views: Sequence[View], outputs: Sequence[int]) -> int:
+    """Enqueues all tensors as one group, or none of them. Returns what Handle takes. outputs: an address for each tensor."""
+    tensors = [(address, dtype, len(extents)) for address, dtype, extents in views]
+    extents = [extent for view in views for extent in view[2]]
+    return lib.rueda_py_start_group(session.pointer, encode_name(name), options, len(views), tensors, extents, outputs)
 
 
 def source_of(handle: Handle) -> int:

@@ -15,24 +15,24 @@ from typing import Any, Tuple, Union
 from rueda import launch, run_answers, session
 from rueda._native import ffi, lib
 from rueda.handles import Handle
-from rueda.operations import BROADCAST, CODEC_NONE
+from rueda.operations import BROADCAST, Options
 
 
-def _place(name: str) -> int:
+def _number_of(name: str) -> int:
     """This rank's RANK or SIZE, as hvdrun says it, or below hvdrun --mpi Open MPI."""
     return int(os.environ.get(f"RUEDA_{name}") or os.environ[f"OMPI_COMM_WORLD_{name}"])
 
 
-def _copy_of_rank_0(place: Any) -> None:
-    here, memory = session.current(), ffi.from_buffer(place, require_writable=True)
+def _copy_of_rank_0(buffer: Any) -> None:
+    here, memory = session.current(), ffi.from_buffer(buffer, require_writable=True)
     address = int(ffi.cast("uintptr_t", memory))
-    Handle(here, lib.rueda_py_start(here.pointer, BROADCAST, address, address, lib.RUEDA_U8, 1, [len(place)], 0, ffi.NULL, 0,
-                                    CODEC_NONE, 1.0, 1.0), memory).wait()  # fmt: skip
+    number = lib.rueda_py_start(here.pointer, ffi.NULL, Options(BROADCAST, 0), (address, lib.RUEDA_U8, 1), [len(buffer)], address)
+    Handle(here, number, memory).wait()
 
 
 def _receive() -> Union[bytes, bytearray]:
     """The call, on every rank."""
-    if _place("SIZE") == 1:
+    if _number_of("SIZE") == 1:
         return sys.stdin.buffer.read()
     session.join()  # before it is read: that may take longer than ranks wait for each other here
     try:
@@ -50,7 +50,7 @@ def _read_call(call: Union[bytes, bytearray]) -> Tuple[Any, bool]:
     """The call, and whether its result is to be pickled by value, too."""
     file = io.BytesIO(call)
     process, by_value = pickle.load(file), pickle.load(file)
-    launch.importing_rank = _place("RANK")
+    launch.importing_rank = _number_of("RANK")
     try:
         spawn.prepare(process)
     finally:
@@ -67,7 +67,7 @@ def _print_what_is_held() -> None:
 
 
 def main() -> None:
-    answer = run_answers.Answer(os.environ.pop(run_answers.MARK_VARIABLE), _place("RANK"))
+    answer = run_answers.Answer(os.environ.pop(run_answers.MARK_VARIABLE), _number_of("RANK"))
     try:
         (func, args, kwargs), by_value = _read_call(_receive())
         module = launch.pickler()[0] if by_value else pickle

@@ -19,7 +19,7 @@ import torch
 from rueda import operations
 from rueda._native import lib
 from rueda.handles import Handle
-from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE
+from rueda.operations import ALLREDUCE, BROADCAST, Options, encode_name
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import Session, current
 from rueda.torch import tensors
@@ -28,46 +28,42 @@ _start = lib.rueda_py_start
 _DTYPES = tensors.DTYPES
 
 
-def start_in_place(session: Session, kind: int, tensor: torch.Tensor, argument: int, name: Any, process_set: int,
-                   codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> Handle:
-    """Enqueues an operation that changes `tensor`, which is the handle's result. name: as the library takes it."""
+def start_in_place(session: Session, name: Any, options: Options, tensor: torch.Tensor) -> Handle:
+    """Enqueues an operation that changes `tensor`, which is the handle's result. name: as encode_name() returns it."""
     dtype = _DTYPES.get(tensor.dtype)
     plain = dtype is not None and tensor.is_cpu and not tensor.is_sparse and tensor.is_contiguous()
     if plain and not tensor.is_conj() and not tensor.is_neg():
         extents = tensor.shape
     else:
-        extents, dtype = tensors.in_place(tensor), tensors.dtype_number(tensor, kind)
+        extents, dtype = tensors.in_place(tensor), tensors.dtype_number(tensor, options.kind)
         if not tensor.is_cpu:
-            return _start_through_host(session, kind, tensor, argument, name, process_set, codec, prescale, postscale)
+            return _start_through_host(session, name, options, tensor)
     address = tensor.data_ptr()
-    number = _start(session.pointer, kind, address, address, dtype, len(extents), extents, argument, name, process_set,
-                    codec, prescale, postscale)  # fmt: skip
+    number = _start(session.pointer, name, options, (address, dtype, len(extents)), extents, address)
     return Handle(session, number, tensor, None, tensors.memory_of(tensor))
 
 
-def _start_through_host(session: Session, kind: int, tensor: torch.Tensor, *rest: Any) -> Handle:
-    """The same for a tensor on a device that the library does not reach: by a copy on the host, and back."""
+def _start_through_host(session: Session, name: Any, options: Options, tensor: torch.Tensor) -> Handle:
+    """start_in_place() for a tensor on a device that the library does not reach: through a copy on the host."""
     copy = tensors.on_host(tensor)
-    handle = start_in_place(session, kind, copy, *rest)
+    handle = start_in_place(session, name, options, copy)
     handle.then(lambda _: tensor.detach().copy_(copy))
     return handle
 
 
-def start_new(session: Session, kind: int, tensor: torch.Tensor, argument: int, name: Any, process_set: int,
-              codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> Handle:
-    """Enqueues an operation whose result is a new tensor of the shape of `tensor`."""
+def start_new(session: Session, name: Optional[str], options: Options, tensor: torch.Tensor) -> Handle:
+    """Enqueues an operation with a new tensor of the shape of `tensor` as its result."""
     tensors.require_strided(tensor)
     source, extents = tensors.dense(tensors.on_host(tensor))
     output = torch.empty_like(source)
-    number = _start(session.pointer, kind, source.data_ptr(), output.data_ptr(), tensors.dtype_number(source, kind),
-                    len(extents), extents, argument, name, process_set, codec, prescale, postscale)  # fmt: skip
+    view = source.data_ptr(), tensors.dtype_number(source, options.kind), len(extents)
+    number = _start(session.pointer, encode_name(name), options, view, extents, output.data_ptr())
     device = tensor.device
     return Handle(session, number, (source, output), lambda handle: output.to(device))
 
 
-def start_group(kind: int, inputs: Sequence[torch.Tensor], replace: bool, argument: int, name: Optional[str],
-                 process_set: ProcessSet, codec: int, prescale: float, postscale: float) -> Handle:
-    """Enqueues a group. replace: the inputs are changed; else the results are new tensors."""
+def start_group(name: Optional[str], options: Options, inputs: Sequence[torch.Tensor], replace: bool) -> Handle:
+    """Enqueues a group. If `replace` is set it changes the inputs, else the results are new tensors."""
     session = current()
     sources: List[torch.Tensor] = []
     views, results = [], []
@@ -80,10 +76,9 @@ def start_group(kind: int, inputs: Sequence[torch.Tensor], replace: bool, argume
             source, extents = tensors.dense(tensors.on_host(tensor))
         sources.append(source)
         results.append(source if replace else torch.empty_like(source))
-        views.append((source.data_ptr(), tensors.dtype_number(source, kind), extents))
+        views.append((source.data_ptr(), tensors.dtype_number(source, options.kind), extents))
     addresses = [result.data_ptr() for result in results]
-    number = operations.start_group(session, kind, views, addresses, argument, name, id_of(process_set), codec, prescale,
-                                    postscale)  # fmt: skip
+    number = operations.start_group(session, name, options, views, addresses)
 
     def finish(handle: Handle) -> List[torch.Tensor]:
         if not replace:
@@ -93,6 +88,11 @@ def start_group(kind: int, inputs: Sequence[torch.Tensor], replace: bool, argume
     return Handle(session, number, (sources, results, inputs), finish)
 
 
+def reduction(kind: int, op: int, process_set: ProcessSet, prescale: float, postscale: float) -> Options:
+    """The options of a reduction without a codec."""
+    return Options(kind, id_of(process_set), op, prescale=prescale, postscale=postscale)
+
+
 def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
                     op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                     process_set: ProcessSet = global_process_set) -> Handle:
@@ -100,23 +100,23 @@ def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: 
 
     op: Average (the default), Sum, Min, Max or Product. prescale_factor multiplies the input, postscale_factor the sum.
     """
-    return start_new(current(), ALLREDUCE, tensor, operations.reduce_op(average, op), operations.encode_name(name),
-                     id_of(process_set), CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
+    options = reduction(ALLREDUCE, operations.reduce_op(average, op), process_set, prescale_factor, postscale_factor)
+    return start_new(current(), name, options, tensor)
 
 
 def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
                             op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                             process_set: ProcessSet = global_process_set) -> Handle:
     """allreduce_async() of several tensors as one group, accepted whole or not at all; the result is a list."""
-    return start_group(ALLREDUCE, tensors, False, operations.reduce_op(average, op), name, process_set, CODEC_NONE,
-                        prescale_factor, postscale_factor)  # fmt: skip
+    options = reduction(ALLREDUCE, operations.reduce_op(average, op), process_set, prescale_factor, postscale_factor)
+    return start_group(name, options, tensors, False)
 
 
 def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
     """Copies the tensor of `root_rank`, a rank of the job also within a process set, to a new tensor on every rank. All
     ranks give a tensor of the root's shape and dtype."""
-    return start_new(current(), BROADCAST, tensor, operations.root_of(root_rank), operations.encode_name(name), id_of(process_set))
+    return start_new(current(), name, Options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank)), tensor)
 
 
 def barrier_async(process_set: ProcessSet = global_process_set) -> Handle:

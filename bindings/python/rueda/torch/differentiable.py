@@ -9,7 +9,7 @@ import torch
 
 from rueda import operations
 from rueda._native import lib
-from rueda.operations import ALLREDUCE, BROADCAST, Average, Sum
+from rueda.operations import ALLREDUCE, BROADCAST, Average, Options, Sum
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import current
 from rueda.torch import tensors
@@ -29,8 +29,7 @@ def _of_gradient(name: Optional[str]) -> Optional[str]:
 
 def _allreduce(tensor: torch.Tensor, name: Optional[str], op: int, codec: int, prescale: float, postscale: float,
                process_set: ProcessSet) -> torch.Tensor:
-    return start_new(current(), ALLREDUCE, tensor, op, operations.encode_name(name), id_of(process_set), codec, prescale,
-                     postscale).wait()  # fmt: skip
+    return start_new(current(), name, Options(ALLREDUCE, id_of(process_set), op, 0, codec, prescale, postscale), tensor).wait()
 
 
 def _require_linear(op: int) -> None:
@@ -84,7 +83,8 @@ class _GroupedAllreduce(torch.autograd.Function):
     def forward(ctx: Any, how: Any, *tensors: torch.Tensor) -> Any:
         ctx.how = how
         name, op, codec, prescale, postscale, process_set = how
-        return tuple(start_group(ALLREDUCE, tensors, False, op, name, process_set, codec, prescale, postscale).wait())
+        options = Options(ALLREDUCE, id_of(process_set), op, 0, codec, prescale, postscale)
+        return tuple(start_group(name, options, tensors, False).wait())
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
@@ -135,7 +135,7 @@ def broadcast_gradient(gradient: torch.Tensor, root_rank: int, name: Optional[st
 
 
 def _broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
-    return start_new(current(), BROADCAST, tensor, root_rank, operations.encode_name(name), id_of(process_set)).wait()
+    return start_new(current(), name, Options(BROADCAST, id_of(process_set), rank=root_rank), tensor).wait()
 
 
 def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,

@@ -5,7 +5,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 import torch
 
 from rueda.handles import Handle
-from rueda.operations import ALLREDUCE, Adasum
+from rueda.operations import Adasum
 from rueda.session import current
 from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.reducer import GradientReducer, Group, Member, Reduction
@@ -103,10 +103,9 @@ class BufferedReducer(GradientReducer):
         here, how = current(), self._how
         now = (here, here.joins[self._set])
         if self._compared.get(group) == now:
-            return start_in_place(here, ALLREDUCE, self._memory[group], how.op, group.name.encode(), self._set, how.codec,
-                                  how.prescale, how.postscale)  # fmt: skip
+            return start_in_place(here, group.name.encode(), how.options(self._set), self._memory[group])
         views = [self._views[member] for member in group.members]
-        handle = start_group(ALLREDUCE, views, True, how.op, group.name, how.process_set, how.codec, how.prescale, how.postscale)
+        handle = start_group(group.name, how.options(self._set), views, True)
         handle.also(lambda *_: self._compared.update({group: now}))
         return handle
 

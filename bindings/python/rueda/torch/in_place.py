@@ -16,10 +16,10 @@ import torch
 
 from rueda import operations
 from rueda.handles import Handle
-from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE
+from rueda.operations import ALLREDUCE, BROADCAST, Options
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import current
-from rueda.torch.asynchronous import start_group, start_in_place
+from rueda.torch.asynchronous import reduction, start_group, start_in_place
 from rueda.torch.tensors import count_change, listed
 
 
@@ -27,9 +27,8 @@ def allreduce_async_(tensor: torch.Tensor, average: Optional[bool] = None, name:
                      op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                      process_set: ProcessSet = global_process_set) -> Handle:
     """allreduce_async() in place."""
-    op = operations.reduce_op(average, op)
-    handle = start_in_place(current(), ALLREDUCE, tensor, op, operations.encode_name(name), id_of(process_set), CODEC_NONE,
-                            prescale_factor, postscale_factor)  # fmt: skip
+    options = reduction(ALLREDUCE, operations.reduce_op(average, op), process_set, prescale_factor, postscale_factor)
+    handle = start_in_place(current(), operations.encode_name(name), options, tensor)
     count_change(tensor)
     return handle
 
@@ -45,8 +44,9 @@ def grouped_allreduce_async_(tensors: Sequence[torch.Tensor], average: Optional[
                              op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                              process_set: ProcessSet = global_process_set) -> Handle:
     """grouped_allreduce_async() in place."""
-    op, changed = operations.reduce_op(average, op), listed(tensors)
-    handle = start_group(ALLREDUCE, changed, True, op, name, process_set, CODEC_NONE, prescale_factor, postscale_factor)
+    options = reduction(ALLREDUCE, operations.reduce_op(average, op), process_set, prescale_factor, postscale_factor)
+    changed = listed(tensors)
+    handle = start_group(name, options, changed, True)
     for tensor in changed:
         count_change(tensor)
     return handle
@@ -62,8 +62,8 @@ def grouped_allreduce_(tensors: Sequence[torch.Tensor], average: Optional[bool] 
 def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Handle:
     """broadcast_async() into the tensor itself."""
-    handle = start_in_place(current(), BROADCAST, tensor, operations.root_of(root_rank), operations.encode_name(name),
-                            id_of(process_set))  # fmt: skip
+    options = Options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank))
+    handle = start_in_place(current(), operations.encode_name(name), options, tensor)
     count_change(tensor)
     return handle
 

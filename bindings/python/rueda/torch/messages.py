@@ -12,18 +12,17 @@ import torch
 from rueda import operations
 from rueda._native import lib
 from rueda.handles import Handle
-from rueda.operations import RECV, SEND
+from rueda.operations import RECV, SEND, Options
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import Session, current
 from rueda.torch import tensors
 
 
-def start_message(session: Session, kind: int, tensor: torch.Tensor, peer: int, name: Any, process_set: int) -> Handle:
-    """Enqueues a send of, or a receive into, a dense tensor on the host. peer: a rank of the job. name: as the library
-    takes it."""
+def start_message(session: Session, name: Any, options: Options, tensor: torch.Tensor) -> Handle:
+    """Enqueues a send of, or a receive into, a dense tensor on the host. name: as encode_name() returns it."""
     extents = tensors.in_place(tensor)
-    number = lib.rueda_py_start_message(session.pointer, kind, tensor.data_ptr(), tensors.dtype_number(tensor), len(extents),
-                                        extents, peer, name, process_set)  # fmt: skip
+    view = tensor.data_ptr(), tensors.dtype_number(tensor), len(extents)
+    number = lib.rueda_py_start_message(session.pointer, name, options, view, extents)
     return Handle(session, number, tensor)
 
 
@@ -34,7 +33,7 @@ def send_async(tensor: torch.Tensor, dst: int, name: Optional[str] = None,
     ValueError: `dst` is this rank, or none of the set.
     """
     source, _ = tensors.dense(tensors.on_host(tensor))
-    handle = start_message(current(), SEND, source, dst, operations.encode_name(name), id_of(process_set))
+    handle = start_message(current(), operations.encode_name(name), Options(SEND, id_of(process_set), rank=dst), source)
     handle.then(lambda _: tensor)
     return handle
 
@@ -51,10 +50,10 @@ def recv_async(tensor: torch.Tensor, src: int, name: Optional[str] = None,
     ValueError: `src` is this rank, or none of the set; memory that is not dense.
     """
     tensors.in_place(tensor)
-    place = tensors.on_host(tensor)
-    handle = start_message(current(), RECV, place, src, operations.encode_name(name), id_of(process_set))
+    memory = tensors.on_host(tensor)
+    handle = start_message(current(), operations.encode_name(name), Options(RECV, id_of(process_set), rank=src), memory)
     tensors.count_change(tensor)
-    handle.then(lambda _: tensor if tensor.is_cpu else tensor.detach().copy_(place))
+    handle.then(lambda _: tensor if tensor.is_cpu else tensor.detach().copy_(memory))
     return handle
 
 

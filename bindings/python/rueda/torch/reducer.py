@@ -9,7 +9,7 @@ import torch
 from rueda import _hooks, errors
 from rueda._native import ffi, lib
 from rueda.handles import Handle
-from rueda.operations import ALLREDUCE
+from rueda.operations import ALLREDUCE, Options
 from rueda.process_sets import ProcessSet, id_of
 from rueda.session import Session, current, current_or_none, is_current
 from rueda.torch import tensors
@@ -41,6 +41,11 @@ class Reduction:
         if self.codec == lib.RUEDA_CODEC_NONE:
             self.codec = lib.RUEDA_CODEC_DEFAULT  # RUEDA_COMPRESSION may say otherwise
 
+    def options(self, process_set: int) -> Options:
+        """The options of an all-reduce of gradients. process_set: its number."""
+        codec = lib.RUEDA_CODEC_NONE if self.codec is None else self.codec
+        return Options(ALLREDUCE, process_set, self.op, 0, codec, self.prescale, self.postscale)
+
 
 class Member(_hooks.Hook):
     """One parameter: its gradient's name, and how many backward passes have added to it since the last step. Autograd calls it
@@ -55,9 +60,8 @@ class Member(_hooks.Hook):
 
     def prepare(self, session: Session, gradient: torch.Tensor, how: Reduction, process_set: int) -> None:
         """Makes the request for gradients like this one, which is plain."""
-        request = lib.rueda_py_prepare(
-            session.pointer, tensors.dtype_number(gradient, ALLREDUCE), gradient.dim(), gradient.shape, how.op, self.name,
-            process_set, how.codec, how.prescale, how.postscale)  # fmt: skip
+        view = 0, tensors.dtype_number(gradient, ALLREDUCE), gradient.dim()
+        request = lib.rueda_py_prepare(session.pointer, self.name, how.options(process_set), view, gradient.shape)
         if request == ffi.NULL:
             raise errors.last_error(lib.rueda_last_error_code())
         before = self._request  # until expect() it is the one
@@ -193,13 +197,11 @@ class GradientReducer(_hooks.Step):
             member.prepare(session, gradient, how, self._set)
             self.enqueue(member)
         elif how.codec is not None:
-            member.handle = start_in_place(session, ALLREDUCE, gradient.detach(), how.op, member.name, self._set, how.codec,
-                                           how.prescale, how.postscale)  # fmt: skip
+            member.handle = start_in_place(session, member.name, how.options(self._set), gradient.detach())
             self._sent.append((member, gradient.data_ptr()))
         else:
             compressed, context = how.compression.compress(gradient.detach())
-            member.handle = start_in_place(session, ALLREDUCE, compressed, how.op, member.name, self._set,
-                                           lib.RUEDA_CODEC_NONE, how.prescale, how.postscale)  # fmt: skip
+            member.handle = start_in_place(session, member.name, how.options(self._set), compressed)
 
             def finish(reduced: torch.Tensor) -> None:
                 if member.parameter.grad is not None:
@@ -237,8 +239,7 @@ class GradientReducer(_hooks.Step):
             self._enqueue_one_by_one(group)
             return
         gradients = [_shown(member).detach() for member in group.members]
-        handle = start_group(ALLREDUCE, gradients, True, how.op, group.name, how.process_set, how.codec, how.prescale,
-                             how.postscale)  # fmt: skip
+        handle = start_group(group.name, how.options(self._set), gradients, True)
         for member, gradient in zip(group.members, gradients):
             member.handle = handle
             self._sent.append((member, gradient.data_ptr()))
@@ -261,8 +262,7 @@ class GradientReducer(_hooks.Step):
                 self._enqueue_sparse(member, name)
             else:
                 gradient = _shown(member).detach()
-                member.handle = start_in_place(session, ALLREDUCE, gradient, how.op, name.encode(), self._set, how.codec,
-                                               how.prescale, how.postscale)  # fmt: skip
+                member.handle = start_in_place(session, name.encode(), how.options(self._set), gradient)
                 self._sent.append((member, gradient.data_ptr()))
 
     def synchronize(self) -> None:

@@ -13,11 +13,12 @@ import torch
 from rueda import operations
 from rueda._native import ffi, lib
 from rueda.handles import Handle
-from rueda.operations import ALLGATHER, ALLTOALL, CODEC_NONE, REDUCESCATTER, Average
+from rueda.operations import ALLGATHER, ALLTOALL, REDUCESCATTER, Average, Options, encode_name
 from rueda.outputs import received_splits, take_outputs
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.session import current
 from rueda.torch import tensors
+from rueda.torch.asynchronous import reduction
 
 
 def _rows(tensor: torch.Tensor) -> torch.Tensor:
@@ -46,26 +47,22 @@ def take_bytes(handle: Handle, process_set: ProcessSet) -> List[memoryview]:
     return [whole[end - count : end] for count, end in zip(counts, itertools.accumulate(counts))]
 
 
-def start_rows(kind: int, tensor: torch.Tensor, splits: Optional[Sequence[int]], argument: int, name: Optional[str],
-               process_set: ProcessSet, finish: Callable[[Handle], Any], codec: int = CODEC_NONE, prescale: float = 1.0,
-               postscale: float = 1.0) -> Handle:
-    """Enqueues an operation of rows whose output the library makes."""
+def start_rows(name: Optional[str], options: Options, tensor: torch.Tensor, finish: Callable[[Handle], Any],
+               splits: Optional[Sequence[int]] = None) -> Handle:
+    """Enqueues an operation of rows. The library makes its output, and `finish` makes the result of that."""
     session, source = current(), _rows(tensor)
-    number = lib.rueda_py_start_rows(
-        session.pointer, kind, source.data_ptr(), tensors.dtype_number(source, kind), source.dim(), source.shape, 0, ffi.NULL,
-        ffi.NULL if splits is None else splits, argument, operations.encode_name(name), id_of(process_set), codec, prescale,
-        postscale)  # fmt: skip
+    view = source.data_ptr(), tensors.dtype_number(source, options.kind), source.dim()
+    number = lib.rueda_py_start_rows(session.pointer, encode_name(name), options, view, source.shape, 0, ffi.NULL,
+                                     ffi.NULL if splits is None else splits)  # fmt: skip
     return Handle(session, number, source, finish)
 
 
-def start_rows_group(kind: int, inputs: Sequence[torch.Tensor], argument: int, name: Optional[str], process_set: ProcessSet,
-                     codec: int = CODEC_NONE, prescale: float = 1.0, postscale: float = 1.0) -> Handle:
-    """The same of several tensors as one group; the result is a list."""
+def start_rows_group(name: Optional[str], options: Options, inputs: Sequence[torch.Tensor]) -> Handle:
+    """Enqueues an operation of rows on several tensors as one group. The result is a list of tensors."""
     inputs = tensors.listed(inputs)
     session, sources = current(), [_rows(tensor) for tensor in inputs]
-    views = [(source.data_ptr(), tensors.dtype_number(source, kind), source.shape) for source in sources]
-    number = operations.start_group(session, kind, views, [0] * len(views), argument, name, id_of(process_set), codec,
-                                    prescale, postscale)  # fmt: skip
+    views = [(source.data_ptr(), tensors.dtype_number(source, options.kind), source.shape) for source in sources]
+    number = operations.start_group(session, name, options, views, [0] * len(views))
     return Handle(session, number, sources, lambda handle: take(handle, inputs))
 
 
@@ -73,13 +70,13 @@ def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
     """The rows of all ranks one after the other, in the order of ranks. Dimension 0 may differ between ranks, the others
     and the dtype may not. A tensor of no dimension is one row."""
-    return start_rows(ALLGATHER, tensor, None, 0, name, process_set, lambda handle: take(handle, [tensor])[0])
+    return start_rows(name, Options(ALLGATHER, id_of(process_set)), tensor, lambda handle: take(handle, [tensor])[0])
 
 
 def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
                             process_set: ProcessSet = global_process_set) -> Handle:
     """allgather_async() of several tensors as one group; the result is a list."""
-    return start_rows_group(ALLGATHER, tensors, 0, name, process_set)
+    return start_rows_group(name, Options(ALLGATHER, id_of(process_set)), tensors)
 
 
 def alltoall_async(tensor: torch.Tensor, splits: Any = None, name: Optional[str] = None,
@@ -90,7 +87,8 @@ def alltoall_async(tensor: torch.Tensor, splits: Any = None, name: Optional[str]
         received_splits). None: the same number for all ranks.
     """
     counts = _counts(splits, process_set)
-    return start_rows(ALLTOALL, tensor, counts, 0, name, process_set, lambda handle: exchanged(handle, tensor, process_set, splits))
+    return start_rows(name, Options(ALLTOALL, id_of(process_set)), tensor,
+                      lambda handle: exchanged(handle, tensor, process_set, splits), counts)  # fmt: skip
 
 
 def _counts(splits: Any, process_set: ProcessSet) -> Optional[List[int]]:
@@ -120,8 +118,8 @@ def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: in
                         postscale_factor: float = 1.0) -> Handle:
     """Reduces tensors of one shape and dtype and gives each rank its rows of the result: as even as possible, the first
     ranks one more."""
-    return start_rows(REDUCESCATTER, tensor, None, operations.reduce_op(None, op), name, process_set,
-                      lambda handle: take(handle, [tensor])[0], CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
+    options = reduction(REDUCESCATTER, operations.reduce_op(None, op), process_set, prescale_factor, postscale_factor)
+    return start_rows(name, options, tensor, lambda handle: take(handle, [tensor])[0])
 
 
 def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: int = Average,
@@ -136,17 +134,17 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
     if tensor.dim() == 0 or not tensor.is_contiguous():
         raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())}: a reduce-scatter in place needs rows, "
                          "and contiguous memory")  # fmt: skip
-    session, number_of_set = current(), id_of(process_set)
+    session = current()
+    options = reduction(REDUCESCATTER, operations.reduce_op(None, op), process_set, prescale_factor, postscale_factor)
     whole, extra = divmod(tensor.shape[0], process_set.size())
-    place = process_set.rank()
-    first = place * whole + min(place, extra)
-    last = first + whole + (place < extra)
+    position = process_set.rank()
+    first = position * whole + min(position, extra)
+    last = first + whole + (position < extra)
     memory, result = tensors.on_host(tensor), tensor.detach()[first:last]
     own = memory[first:last]
-    number = lib.rueda_py_start_rows(
-        session.pointer, REDUCESCATTER, memory.data_ptr(), tensors.dtype_number(tensor, REDUCESCATTER), tensor.dim(), tensor.shape,
-        own.data_ptr(), own.shape, ffi.NULL, operations.reduce_op(None, op), operations.encode_name(name), number_of_set,
-        CODEC_NONE, prescale_factor, postscale_factor)  # fmt: skip
+    view = memory.data_ptr(), tensors.dtype_number(tensor, REDUCESCATTER), tensor.dim()
+    number = lib.rueda_py_start_rows(session.pointer, encode_name(name), options, view, tensor.shape, own.data_ptr(), own.shape,
+                                     ffi.NULL)  # fmt: skip
     handle = Handle(session, number, own, lambda _: result if tensor.is_cpu else result.copy_(own))
     tensors.count_change(tensor)
     return handle
@@ -163,5 +161,5 @@ def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[
                                 process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                                 postscale_factor: float = 1.0) -> Handle:
     """reducescatter_async() of several tensors as one group; the result is a list."""
-    return start_rows_group(REDUCESCATTER, tensors, operations.reduce_op(None, op), name, process_set, CODEC_NONE,
-                            prescale_factor, postscale_factor)  # fmt: skip
+    options = reduction(REDUCESCATTER, operations.reduce_op(None, op), process_set, prescale_factor, postscale_factor)
+    return start_rows_group(name, options, tensors)

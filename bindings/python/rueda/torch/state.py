@@ -7,8 +7,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 import torch
 
 from rueda.handles import Handle
-from rueda.operations import ALLGATHER, root_of
-from rueda.process_sets import ProcessSet, global_process_set, ranks_of
+from rueda.operations import ALLGATHER, Options, root_of
+from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.session import current
 from rueda.torch.in_place import broadcast_, broadcast_async_
 from rueda.torch.rows import start_rows, take_bytes
@@ -102,7 +102,8 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     name = name or current().next_name_space("allgather_object", ranks_of(process_set)) + "object"
     data, failure = _pickled(obj, _PICKLE)
     source = torch.frombuffer(data, dtype=torch.uint8)
-    pieces = start_rows(ALLGATHER, source, None, 0, name, process_set, lambda handle: take_bytes(handle, process_set)).wait()
+    options = Options(ALLGATHER, id_of(process_set))
+    pieces = start_rows(name, options, source, lambda handle: take_bytes(handle, process_set)).wait()
     every = []
     for rank, piece in zip(ranks_of(process_set), pieces):
         if piece[:1] != _PICKLE:

@@ -15,7 +15,7 @@ from rueda import errors, operations, session
 from rueda._native import ffi, lib
 from rueda.handles import Handle
 from rueda.operations import (
-    ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, CODEC_NONE, GATHER, RECV, REDUCESCATTER, SCATTER, SEND, encode_name,
+    ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, GATHER, RECV, REDUCE, REDUCESCATTER, SCATTER, SEND, encode_name,
 )  # fmt: skip
 from rueda.outputs import received_splits
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, id_of, remove_process_set
@@ -121,8 +121,12 @@ class RuedaGroup(NamedGroup):
             raise ValueError(f"rank {rank} is none of the group's: it has {self._own_size}, 0 to {self._own_size - 1}")
         return self._ranks[rank]
 
-    def _rows(self, name: Optional[str], kind: int, source: torch.Tensor, output: torch.Tensor,
-              splits: Optional[Sequence[int]] = None, argument: int = 0) -> Handle:
+    def _options(self, kind: int, op: int = 0, root: Optional[int] = None) -> operations.Options:
+        """root: a rank of the group."""
+        return operations.Options(kind, id_of(self._set), op, 0 if root is None else self._job_rank(root))
+
+    def _rows(self, name: Optional[str], options: operations.Options, source: torch.Tensor, output: torch.Tensor,
+              splits: Optional[Sequence[int]] = None) -> Handle:
         """Enqueues an operation of rows from one contiguous tensor into another."""
         here = session.current()
         if output.dtype != source.dtype:
@@ -131,13 +135,13 @@ class RuedaGroup(NamedGroup):
             raise ValueError(f"the output's shape {list(output.shape)} has other dimensions than the input's {list(source.shape)}")
         if splits is not None and len(splits) != self._own_size:
             raise ValueError(f"{len(splits)} input splits, the group has {self._own_size} ranks")
-        places = devices.Places(_ROWS[kind])
+        places = devices.Places(_ROWS[options.kind])
         source, output = places.to_read(source), places.to_fill(output, source)
         if arguments.overlap(source, output):  # FSDP gathers from a part of what it gathers into
             source = source.clone()
-        number = lib.rueda_py_start_rows(
-            here.pointer, kind, source.data_ptr(), dtype_number(source), source.dim(), source.shape, output.data_ptr(),
-            output.shape, splits or ffi.NULL, argument, encode_name(name), id_of(self._set), CODEC_NONE, 1.0, 1.0)  # fmt: skip
+        view = source.data_ptr(), dtype_number(source), source.dim()
+        number = lib.rueda_py_start_rows(here.pointer, encode_name(name), options, view, source.shape, output.data_ptr(),
+                                         output.shape, splits or ffi.NULL)  # fmt: skip
         return places.filled_by(Handle(here, number, (source, output)))
 
     def allreduce(self, tensors: Any = None, opts: Any = None, timeout: Any = None, *, tensor: Any = None,
@@ -151,8 +155,8 @@ class RuedaGroup(NamedGroup):
             if len(results) == 1 and results[0].is_sparse:
                 return self._sparse(name, results[0], op)
             if len(results) == 1:
-                return start_in_place(session.current(), ALLREDUCE, results[0], op, encode_name(name), id_of(self._set))
-            return start_group(ALLREDUCE, results, True, op, name, self._set, CODEC_NONE, 1.0, 1.0)
+                return start_in_place(session.current(), encode_name(name), self._options(ALLREDUCE, op), results[0])
+            return start_group(name, self._options(ALLREDUCE, op), results, True)
 
         return self._work(start, results, given=(opts, timeout))
 
@@ -173,8 +177,8 @@ class RuedaGroup(NamedGroup):
 
         def start(name: Optional[str]) -> Handle:
             devices.require_numbers("broadcast", results[0])
-            place = self._job_rank(root)
-            return start_in_place(session.current(), BROADCAST, results[0], place, encode_name(name), id_of(self._set))
+            options = self._options(BROADCAST, root=root)
+            return start_in_place(session.current(), encode_name(name), options, results[0])
 
         return self._work(start, results, given=(opts, timeout))
 
@@ -186,15 +190,15 @@ class RuedaGroup(NamedGroup):
         def start(name: Optional[str]) -> Handle:
             here, places = session.current(), devices.Places("reduce")
             flat = places.to_change(arguments.flat(results[0]))
-            number = lib.rueda_py_start_reduce(
-                here.pointer, flat.data_ptr(), flat.data_ptr(), dtype_number(flat), 1, flat.shape, arguments.operator(wanted),
-                self._job_rank(root), encode_name(name), id_of(self._set))  # fmt: skip
+            options = self._options(REDUCE, arguments.operator(wanted), root)
+            view = flat.data_ptr(), dtype_number(flat), 1
+            number = lib.rueda_py_start(here.pointer, encode_name(name), options, view, flat.shape, flat.data_ptr())
             return places.filled_by(Handle(here, number, flat))
 
         return self._work(start, results, given=(opts, timeout))
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> RuedaWork:
-        return self._work(lambda name: self._rows(name, ALLGATHER, arguments.read(input), arguments.flat(output)), [output],
+        return self._work(lambda name: self._rows(name, self._options(ALLGATHER), arguments.read(input), arguments.flat(output)), [output],
                           given=(opts,))  # fmt: skip
 
     _allgather_base = all_gather_single
@@ -203,7 +207,7 @@ class RuedaGroup(NamedGroup):
                   timeout: Any = None) -> RuedaWork:  # fmt: skip
         source, parts = arguments.as_list(arguments.given(input_tensors, input_tensor))[0], arguments.lists(output_tensors)
         flat = torch.empty(source.numel() * self._own_size, dtype=source.dtype)
-        return self._work(lambda name: self._rows(name, ALLGATHER, arguments.read(source), flat), [parts],
+        return self._work(lambda name: self._rows(name, self._options(ALLGATHER), arguments.read(source), flat), [parts],
                           lambda: self._fill("all_gather", parts, source, flat), (opts, timeout))  # fmt: skip
 
     def _fill(self, what: str, parts: List[torch.Tensor], source: torch.Tensor, flat: torch.Tensor) -> None:
@@ -233,14 +237,14 @@ class RuedaGroup(NamedGroup):
         """Ends once all have begun it. One without a name also ends behind what all began before."""
         if name is None:
             return barrier_async(self._set)
-        return start_in_place(session.current(), ALLREDUCE, torch.zeros(1), operations.Sum, encode_name(name), id_of(self._set))
+        return start_in_place(session.current(), encode_name(name), self._options(ALLREDUCE, operations.Sum), torch.zeros(1))
 
     def reduce_scatter_single(self, outputTensor: torch.Tensor, inputTensor: torch.Tensor,  # noqa: N803
                               opts: Any = None) -> RuedaWork:  # fmt: skip
         def start(name: Optional[str]) -> Handle:
             source, output = arguments.read(inputTensor), arguments.flat(outputTensor)
             self._require_share("reduce_scatter", source, output)
-            return self._rows(name, REDUCESCATTER, source, output, None, arguments.operator(opts))
+            return self._rows(name, self._options(REDUCESCATTER, arguments.operator(opts)), source, output)
 
         return self._work(start, [outputTensor], given=(opts,))
 
@@ -253,7 +257,7 @@ class RuedaGroup(NamedGroup):
 
         def start(name: Optional[str]) -> Handle:
             self._require_share("reduce_scatter", whole, arguments.flat(output))
-            return self._rows(name, REDUCESCATTER, whole, arguments.flat(output), None, arguments.operator(wanted))
+            return self._rows(name, self._options(REDUCESCATTER, arguments.operator(wanted)), whole, arguments.flat(output))
 
         return self._work(start, [output], given=(opts, timeout))
 
@@ -279,8 +283,8 @@ class RuedaGroup(NamedGroup):
             received = list(output_split_sizes)
             if received and (len(received) != self._own_size or sum(received) != output.shape[0]):
                 raise ValueError(f"output splits {received}: the group has {self._own_size} ranks, the output {output.shape[0]} rows")
-            rows, place = arguments.matrix(source, arguments.read), arguments.matrix(output, arguments.flat)
-            handle = self._rows(name, ALLTOALL, rows, place, list(input_split_sizes) or None)
+            rows, received_rows = arguments.matrix(source, arguments.read), arguments.matrix(output, arguments.flat)
+            handle = self._rows(name, self._options(ALLTOALL), rows, received_rows, list(input_split_sizes) or None)
             return self._expecting(handle, received or [output.shape[0] // self._own_size] * self._own_size)
 
         return self._work(start, [output], given=(opts, timeout))
@@ -296,7 +300,7 @@ class RuedaGroup(NamedGroup):
         sizes = [output.numel() for output in outputs]
 
         def start(name: Optional[str]) -> Handle:
-            handle = self._rows(name, ALLTOALL, flat, received, counts)
+            handle = self._rows(name, self._options(ALLTOALL), flat, received, counts)
             return self._expecting(handle, sizes, lambda: arguments.copy_parts(outputs, received))
 
         return self._work(start, list(outputs), given=(opts, timeout))
@@ -321,7 +325,7 @@ class RuedaGroup(NamedGroup):
         is_root = root == self._own_rank
         parts = arguments.lists(output_tensors) if is_root else []
         flat = torch.empty(source.numel() * self._own_size if is_root else 0, dtype=source.dtype)
-        return self._work(lambda name: self._rows(name, GATHER, arguments.read(source), flat, None, self._job_rank(root)), [parts],
+        return self._work(lambda name: self._rows(name, self._options(GATHER, root=root), arguments.read(source), flat), [parts],
                           lambda: self._fill("gather", parts, source, flat) if is_root else None, (opts, timeout))  # fmt: skip
 
     def scatter(self, output_tensors: Any = None, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
@@ -333,7 +337,7 @@ class RuedaGroup(NamedGroup):
         def start(name: Optional[str]) -> Handle:
             if root == self._own_rank:
                 self._require_share("scatter", whole, output)
-            return self._rows(name, SCATTER, arguments.read(whole), arguments.flat(output), None, self._job_rank(root))
+            return self._rows(name, self._options(SCATTER, root=root), arguments.read(whole), arguments.flat(output))
 
         return self._work(start, [output], given=(opts, timeout))
 
@@ -358,7 +362,7 @@ class RuedaGroup(NamedGroup):
             place = (places.to_read if kind == SEND else places.to_change)(arguments.flat(tensor))
             name = f"torch.distributed.{self._identity}.{tag}".encode()
             job_rank = lib.RUEDA_ANY_SOURCE if peer is None else self._job_rank(peer)
-            handle = places.filled_by(start_message(session.current(), kind, place, job_rank, name, id_of(self._set)))
+            handle = places.filled_by(start_message(session.current(), name, self._options(kind)._replace(rank=job_rank), place))
             if peer is None:
                 handle.also(lambda received, _: senders.append(self._ranks.index(operations.source_of(received))))
             return handle
