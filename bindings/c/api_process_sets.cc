@@ -40,7 +40,7 @@ int32_t rueda_process_set_add(rueda_session* session, size_t count, const int32_
     if (!engine.ok()) return engine.status();
     if (ranks == nullptr && count != 0) return core::refused("ranks is NULL");
     if (!engine.value()->plan().settings.dynamic_process_sets) {
-      return core::refused("RUEDA_DYNAMIC_PROCESS_SETS=0: process sets are made by rueda_init only");
+      return core::refused("RUEDA_DYNAMIC_PROCESS_SETS=0: only rueda_init can make process sets");
     }
     const auto size = static_cast<size_t>(engine.value()->plan().size);
     if (count > size) {
@@ -50,7 +50,7 @@ int32_t rueda_process_set_add(rueda_session* session, size_t count, const int32_
     RUEDA_RETURN_IF_ERROR(core::check_name(wanted));
     if (wanted.starts_with(core::kOwnNames)) {
       return core::refused("process set \"" + wanted + "\": names that begin with \"" + std::string(core::kOwnNames) +
-                           "\" are the library's own");
+                           "\" are reserved for the library");
     }
     const auto added = engine.value()->add_process_set({ranks, ranks + count}, wanted);
     if (added.ok()) *set = static_cast<int32_t>(added.value());

@@ -27,13 +27,13 @@ Status check_options(const rueda_op_options& options) {
   }
   if (options.name_id != 0 && options.name != nullptr) {
     return wrong(
-        fmt::format("name \"{}\" and name_id {} are both given: one of them is", options.name, options.name_id));
+        fmt::format("name \"{}\" and name_id {} are both given; give one of the two", options.name, options.name_id));
   }
   if (!(options.timeout_seconds >= 0)) {
-    return wrong(fmt::format("timeout_seconds is {}; it is a number from 0, or infinity", options.timeout_seconds));
+    return wrong(fmt::format("timeout_seconds is {}; it must be 0 or more, or infinity", options.timeout_seconds));
   }
   for (const auto& [field, value] : {std::pair("more", options.more), std::pair("drain", options.drain)}) {
-    if (value != 0 && value != 1) return wrong(fmt::format("rueda_op_options.{} is {}; it is 0 or 1", field, value));
+    if (value != 0 && value != 1) return wrong(fmt::format("rueda_op_options.{} is {}; it must be 0 or 1", field, value));
   }
   return {};
 }

@@ -24,7 +24,7 @@ Result<std::unique_ptr<CallbackStore>> CallbackStore::make(const rueda_store* ta
   if (!copy.ok()) return copy.status();
   const rueda_store& functions = copy.value();
   if (functions.set == nullptr || functions.get == nullptr || functions.add == nullptr) {
-    return Status(Code::kInvalidArgument, "rueda_store needs all of set, get and add");
+    return Status(Code::kInvalidArgument, "rueda_store needs all three functions: set, get and add");
   }
   return std::unique_ptr<CallbackStore>(new CallbackStore(functions));
 }
@@ -45,7 +45,7 @@ Result<std::string> CallbackStore::get(std::string_view key, Deadline deadline) 
     if (code != RUEDA_OK) return failure("get", key, code);
     if (bytes > kMostBytes) {
       return Status(Code::kSystem,
-                    fmt::format("the store's get(\"{}\") tells of {} bytes; {} are the most", key, bytes, kMostBytes));
+                    fmt::format("the store's get(\"{}\") reports {} bytes; the limit is {}", key, bytes, kMostBytes));
     }
     const bool fits = bytes <= value.size();
     value.resize(bytes);

@@ -20,7 +20,7 @@ Status check_mpi(const std::string& variable, const std::string& value, const Se
   Plugins scratch;
   const Status loaded = load_mpi_plugin(settings, scratch);
   if (loaded.ok()) return {};
-  return {Code::kUnsupported, fmt::format("{} is \"mpi\", which needs a plug-in that is not there: {}; tcp needs none",
+  return {Code::kUnsupported, fmt::format("{} is \"mpi\", but its plug-in is missing: {}; \"tcp\" needs no plug-in",
                                           variable, loaded.sentence())};
 }
 
@@ -29,7 +29,7 @@ Status check_cores(const std::string& variable, const std::vector<int>& asked) {
   if (usable.empty()) return {};  // the system does not say
   for (const int core : asked) {
     if (std::find(usable.begin(), usable.end(), core) != usable.end()) continue;
-    return {Code::kInvalidArgument, fmt::format("{}: \"{}\" names core {}, and this process may use {}", variable,
+    return {Code::kInvalidArgument, fmt::format("{}: \"{}\" names core {}, but this process may use {}", variable,
                                                 print_cores(asked), core, print_cores(usable))};
   }
   return {};

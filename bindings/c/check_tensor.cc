@@ -33,12 +33,12 @@ Status count_elements(const char* what, CheckedTensor& checked) {
   const bool empty = std::find(extents.begin(), extents.end(), 0) != extents.end();
   for (int32_t d = 0; d < tensor.dimensions; ++d) {
     const int64_t extent = tensor.shape[d];
-    if (extent < 0) return wrong_tensor(what, fmt::format("dimension {} is {}, the least is 0", d, extent));
+    if (extent < 0) return wrong_tensor(what, fmt::format("dimension {} is {}; it must be 0 or more", d, extent));
     if (static_cast<uint64_t>(extent) > kMaxBytes) {
-      return wrong_tensor(what, fmt::format("dimension {} is {}, the limit is 2^47", d, extent));
+      return wrong_tensor(what, fmt::format("dimension {} is {}; the limit is 2^47", d, extent));
     }
     if (!empty && static_cast<uint64_t>(extent) > kMaxBytes / element / count) {
-      return wrong_tensor(what, fmt::format("the tensor has more than 2^47 bytes, the limit, at dimension {}", d));
+      return wrong_tensor(what, fmt::format("the tensor exceeds the limit of 2^47 bytes at dimension {}", d));
     }
     if (!empty) count *= static_cast<uint64_t>(extent);
   }
@@ -56,7 +56,7 @@ Status check_order(const char* what, CheckedTensor& checked) {
   std::vector<char> seen(static_cast<size_t>(tensor.dimensions));
   for (const int64_t dimension : std::span(tensor.order, seen.size())) {
     if (dimension < 0 || dimension >= tensor.dimensions || seen[static_cast<size_t>(dimension)] != 0) {
-      return wrong_tensor(what, fmt::format("order does not name each of the {} dimensions once: it has {}",
+      return wrong_tensor(what, fmt::format("order must name each of the {} dimensions once; it has {}",
                                             tensor.dimensions, dimension));
     }
     seen[static_cast<size_t>(dimension)] = 1;
@@ -86,10 +86,10 @@ Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, 
   const rueda_tensor& tensor = checked.tensor;
   if (!valid(static_cast<Dtype>(tensor.dtype))) {
     return wrong_tensor(what,
-                        fmt::format("dtype {} is not supported; RUEDA_U8 (0) to RUEDA_OPAQUE (15) are", tensor.dtype));
+                        fmt::format("dtype {} is unknown; RUEDA_U8 (0) to RUEDA_OPAQUE (15) exist", tensor.dtype));
   }
   if (tensor.dimensions < 0 || tensor.dimensions > kMaxDimensions) {
-    return wrong_tensor(what, fmt::format("{} dimensions, 0 to {} are allowed", tensor.dimensions, kMaxDimensions));
+    return wrong_tensor(what, fmt::format("{} dimensions; 0 to {} are allowed", tensor.dimensions, kMaxDimensions));
   }
   if (tensor.dimensions > 0 && tensor.shape == nullptr) return wrong_tensor(what, "shape is NULL");
   RUEDA_RETURN_IF_ERROR(count_elements(what, checked));
@@ -98,11 +98,11 @@ Result<CheckedTensor> check_tensor(const rueda_tensor* given, const char* what, 
   if (checked.count > 0 && tensor.data == nullptr && place == Place::kRequired)
     return wrong_tensor(what, "data is NULL");
   if (reinterpret_cast<uintptr_t>(tensor.data) % unit != 0) {
-    return wrong_tensor(what, fmt::format("data is not aligned to {} bytes, as its elements need", unit));
+    return wrong_tensor(what, fmt::format("data is not aligned to {} bytes, which its elements need", unit));
   }
   checked.device = devices.find(tensor.device);
   if (checked.device == nullptr)
-    return wrong_tensor(what, fmt::format("device {} is unknown: no plug-in serves it", tensor.device));
+    return wrong_tensor(what, fmt::format("device {} is unknown; no plug-in serves it", tensor.device));
   return checked;
 }
 
@@ -110,22 +110,22 @@ Status check_output(const CheckedTensor& input, const CheckedTensor& output, std
   const rueda_tensor& in = input.tensor;
   const rueda_tensor& out = output.tensor;
   if (in.dtype != out.dtype) {
-    return wrong_tensor("output", fmt::format("dtype is {}, the input's is {}", name_of(static_cast<Dtype>(out.dtype)),
+    return wrong_tensor("output", fmt::format("dtype is {}; the input has {}", name_of(static_cast<Dtype>(out.dtype)),
                                               name_of(static_cast<Dtype>(in.dtype))));
   }
   if (in.dtype == RUEDA_OPAQUE && in.element_bytes != out.element_bytes) {
     return wrong_tensor("output",
-                        fmt::format("element_bytes is {}, the input's is {}", out.element_bytes, in.element_bytes));
+                        fmt::format("element_bytes is {}; the input has {}", out.element_bytes, in.element_bytes));
   }
   if (in.device != out.device || in.device_index != out.device_index) {
-    return wrong_tensor("output", fmt::format("it lies on device {} number {}, the input on device {} number {}",
+    return wrong_tensor("output", fmt::format("it is on device {} number {}; the input is on device {} number {}",
                                               out.device, out.device_index, in.device, in.device_index));
   }
-  if (input.order != output.order) return wrong_tensor("output", "its order in memory is not the input's");
+  if (input.order != output.order) return wrong_tensor("output", "its order in memory differs from the input's");
   const std::span<const int64_t> shape(out.shape, static_cast<size_t>(out.dimensions));
   if (!std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end()))
     return wrong_tensor(
-        "output", fmt::format("its shape is {}, that of the result is {}", shape_text(shape), shape_text(wanted)));
+        "output", fmt::format("its shape is {}; the result has {}", shape_text(shape), shape_text(wanted)));
   return {};
 }
 
@@ -136,7 +136,7 @@ Status check_overlap(const CheckedTensor& input, const CheckedTensor& output, co
   const auto* b = static_cast<const std::byte*>(out.data);
   if (input.bytes > 0 && output.bytes > 0 && b != nullptr && b != place && a < b + output.bytes &&
       b < a + input.bytes) {
-    return wrong_tensor("output", "it overlaps the input without lying where the result may");
+    return wrong_tensor("output", "it overlaps the input, and is not the slice of it that may hold the result");
   }
   return {};
 }

@@ -21,7 +21,7 @@ Result<int64_t> row_elements(const Metadata& metadata) {
   }
   for (size_t d = 1; d < metadata.shape.size(); ++d) {
     if (metadata.shape[d] > kMaxRowBytes / element / row) {
-      return wrong(fmt::format("input: a row has more than 2^47 bytes, the limit, at dimension {}", d));
+      return wrong(fmt::format("input: a row exceeds the limit of 2^47 bytes at dimension {}", d));
     }
     row *= metadata.shape[d];
   }
@@ -32,18 +32,18 @@ Status take_splits(TensorPart& tensor, std::span<const int64_t> splits, int64_t 
   int64_t left = rows;
   for (size_t i = 0; i < splits.size(); ++i) {
     if (splits[i] < 0 || splits[i] > left) {
-      return wrong(fmt::format("splits: number {} is {}, with {} of {} rows left", i, splits[i], left, rows));
+      return wrong(fmt::format("splits[{}] is {}; {} of {} rows are left", i, splits[i], left, rows));
     }
     left -= splits[i];
   }
-  if (left != 0) return wrong(fmt::format("splits: they add up to {}, the input has {} rows", rows - left, rows));
+  if (left != 0) return wrong(fmt::format("splits add up to {}; the input has {} rows", rows - left, rows));
   tensor.parts.assign(splits.begin(), splits.end());
   return {};
 }
 
 Status split_evenly(TensorPart& tensor, int64_t rows, int size) {
   if (tensor.request.metadata.kind == OpKind::kAlltoall && rows % size != 0) {
-    return wrong(fmt::format("splits: without them {} rows must be a multiple of the {} ranks", rows, size));
+    return wrong(fmt::format("without splits the {} rows must be a multiple of the {} ranks", rows, size));
   }
   for (int place = 0; place < size; ++place) tensor.parts.push_back(rows_of(rows, 1, size, place).length());
   return {};

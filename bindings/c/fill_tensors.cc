@@ -42,7 +42,7 @@ Result<std::string_view> interned_name(const Engine& engine, const rueda_op_opti
   if (options.name_id == 0) return std::string_view();
   const std::string_view text = engine.interned(options.name_id);
   if (!text.empty()) return text;
-  return wrong(fmt::format("name_id {} was not given out by rueda_intern in this session", options.name_id));
+  return wrong(fmt::format("name_id {} does not come from rueda_intern of this session", options.name_id));
 }
 
 Result<std::string> tensor_name(const OperationCall& call, const rueda_op_options& options, size_t index) {
@@ -146,14 +146,15 @@ class TensorFiller {
 
   Status check_order(const CheckedTensor& tensor) const {
     if (tensor.order.empty() || keeps_positions(call_.kind)) return {};
-    return wrong(fmt::format("{}: its tensors are row-major, so `order` is for other operations", name_of(call_.kind)));
+    return wrong(
+        fmt::format("{}: its tensors must be row-major; `order` applies to other operations", name_of(call_.kind)));
   }
 
   Status fill_input(TensorPart& part, const CheckedTensor& input, size_t index) const {
     const rueda_tensor& tensor = input.tensor;
     const OperationSpec& spec = operation_.spec();
     if (tensor.device != spec.device->kind || tensor.device_index != spec.device_index) {
-      return wrong(fmt::format("tensor {} of the group lies on device {} number {}, the first on device {} number {}",
+      return wrong(fmt::format("tensor {} of the group is on device {} number {}; the first is on device {} number {}",
                                index, tensor.device, tensor.device_index, spec.device->kind, spec.device_index));
     }
     Metadata& metadata = part.request.metadata;
@@ -171,11 +172,11 @@ class TensorFiller {
   Status fill_kind(Metadata& metadata) const {
     if (has_root(call_.kind) && !receives_from_any(call_)) {
       if (call_.root < 0 || call_.root >= plan().size) {
-        return wrong(fmt::format("{} root {} is no rank of this job: 0 to {} are", name_of(call_.kind), call_.root,
-                                 plan().size - 1));
+        return wrong(fmt::format("{} root {} is not a rank of this job; its ranks are 0 to {}", name_of(call_.kind),
+                                 call_.root, plan().size - 1));
       }
       if (!engine_.process_sets().contains(static_cast<SetId>(options_.process_set), call_.root)) {
-        return wrong(fmt::format("{} root {} is no member of process set {}", name_of(call_.kind), call_.root,
+        return wrong(fmt::format("{} root {} is not a member of process set {}", name_of(call_.kind), call_.root,
                                  options_.process_set));
       }
       metadata.root = call_.root;
@@ -183,7 +184,7 @@ class TensorFiller {
     if (!reduces(call_.kind)) return {};
     RUEDA_RETURN_IF_ERROR(check_op(call_.op, metadata.dtype));
     if (call_.op == RUEDA_ADASUM && call_.kind != OpKind::kAllreduce) {
-      return wrong(fmt::format("{}: adasum is an all-reduce's operator", name_of(call_.kind)));
+      return wrong(fmt::format("{}: only an all-reduce can use adasum", name_of(call_.kind)));
     }
     metadata.op = static_cast<ReduceOp>(call_.op);
     const bool fewer = options_.average_over == RUEDA_OVER_CONTRIBUTORS && metadata.op == ReduceOp::kAverage;

@@ -19,7 +19,7 @@ Result<Submitted> find_submitted(rueda_handle handle) {
   if (submitted.operation != nullptr) return submitted;
   return Status(
       Code::kInvalidArgument,
-      fmt::format("handle {} does not exist in this process: it was never given out, or was released", handle));
+      fmt::format("handle {} does not exist in this process: it was never returned, or was released", handle));
 }
 
 Result<std::shared_ptr<Operation>> find(rueda_handle handle) {
@@ -50,7 +50,7 @@ Result<std::shared_ptr<Operation>> find_finished(rueda_handle handle, OpKind kin
   if (!operation.ok()) return operation.status();
   if (rank == nullptr) return Status(Code::kInvalidArgument, "rank is NULL");
   if (operation.value()->kind() != kind) return wrong_handle(handle, fmt::format("is of no {}", what));
-  if (!operation.value()->done()) return wrong_handle(handle, fmt::format("is of a {} in flight; wait for it", what));
+  if (!operation.value()->done()) return wrong_handle(handle, fmt::format("belongs to a {} in flight; wait for it", what));
   return operation;
 }
 
@@ -78,7 +78,7 @@ int32_t rueda_source(rueda_handle handle, int32_t* rank) {
     const int known = operation.value()->tensors().front().request.metadata.root;
     *rank = known >= 0 ? known : operation.value()->source;
     return *rank >= 0 ? core::Status()
-                      : core::wrong_handle(handle, "is of a receive that failed before anybody had sent");
+                      : core::wrong_handle(handle, "belongs to a receive that failed before a message came");
   });
 }
 
@@ -86,7 +86,7 @@ int32_t rueda_last_joined(rueda_handle handle, int32_t* rank) {
   return core::guarded([&]() -> core::Status {
     const auto operation = core::find_finished(handle, core::OpKind::kJoin, "join", rank);
     if (!operation.ok()) return operation.status();
-    if (operation.value()->last_joined < 0) return core::wrong_handle(handle, "is of a join that failed");
+    if (operation.value()->last_joined < 0) return core::wrong_handle(handle, "belongs to a join that failed");
     *rank = operation.value()->last_joined;
     return {};
   });
@@ -134,7 +134,7 @@ int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
     if (!operation.status().ok()) return operation.status();
     if (index >= operation.tensors().size()) {
       return core::Status(core::Code::kInvalidArgument,
-                          fmt::format("output {} of an operation that has {}", index, operation.tensors().size()));
+                          fmt::format("output {} does not exist; the operation has {}", index, operation.tensors().size()));
     }
     const core::TensorPart& part = operation.tensors()[index];
     const core::Metadata& metadata = part.request.metadata;

@@ -32,7 +32,7 @@ Status take_offer(const std::string& offer, Identity& identity) {
   const std::string key = offer.substr(0, blank);
   if (blank == std::string::npos || (key != kNoKey && key.size() != kKeyDigits)) {
     return {Code::kMismatch,
-            "init: rank 0 offered no key and name of the job through MPI; are all ranks of one build?"};
+            "init: rank 0 sent no job key and name through MPI; check that all ranks run one build"};
   }
   identity.job = offer.substr(blank + 1);
   identity.key = JobKey();
@@ -46,10 +46,10 @@ Status take_offer(const std::string& offer, Identity& identity) {
 
 Status refuse_two_answers(const rueda_init_options& options) {
   if (options.has_rank != 0) {
-    return {Code::kInvalidArgument, "options: rank and size are given, and MPI is to say them; give one of the two"};
+    return {Code::kInvalidArgument, "options: rank and size are given, but MPI shall provide them; give one of the two"};
   }
   if (options.store != nullptr) {
-    return {Code::kInvalidArgument, "options: a store is given, and MPI is to bring the ranks together; give one"};
+    return {Code::kInvalidArgument, "options: a store is given, but MPI shall bring the ranks together; give one of the two"};
   }
   return {};
 }
@@ -68,15 +68,15 @@ Result<std::vector<int>> chosen_ranks(const rueda_init_options& options) {
 Status check_against_launcher(const Identity& told, int size, const std::string& library,
                               const Environment& environment) {
   const std::string said =
-      fmt::format("MPI ({}) says that it has started {} rank{}", library, size, size == 1 ? "" : "s");
+      fmt::format("MPI ({}) reports that it started {} rank{}", library, size, size == 1 ? "" : "s");
   const auto tasks = environment("SLURM_STEP_NUM_TASKS");
   if (size == 1 && environment("SLURM_STEP_ID") && tasks && *tasks != "1") {
     return {Code::kInvalidArgument,
-            fmt::format("{}, SLURM_STEP_NUM_TASKS that its step has {}: start it with srun --mpi=pmix", said, *tasks)};
+            fmt::format("{}, but SLURM_STEP_NUM_TASKS is {}; start the job with srun --mpi=pmix", said, *tasks)};
   }
   if (told.launcher.empty() || told.size == size) return {};
   return {Code::kInvalidArgument,
-          fmt::format("{}, the variables of {} say {}: start it with the mpirun of this MPI, or with hvdrun --mpi",
+          fmt::format("{}, but the variables of {} say {}; start the job with the mpirun of this MPI, or with hvdrun --mpi",
                       said, told.launcher, told.size)};
 }
 

@@ -44,10 +44,10 @@ Result<Plugins> load_plugins(const Settings& settings) {
 Status load_mpi_plugin(const Settings& settings, Plugins& plugins) {
   const Plugin mpi = look_at_plugin(mpi_plugin_path(own_folder(), settings.mpi_plugin), plugin_host());
   if (!mpi.status.ok()) {
-    return {mpi.status.code(), mpi.status.sentence() + "; rueda-build-mpi makes one for the mpicc in the PATH"};
+    return {mpi.status.code(), mpi.status.sentence() + "; run rueda-build-mpi to make one for the mpicc in the PATH"};
   }
   if (mpi.table->fabric == nullptr) {
-    return {Code::kUnsupported, "plug-in " + mpi.path + " brings no MPI: its name is \"" + mpi.table->name + "\""};
+    return {Code::kUnsupported, "plug-in " + mpi.path + " is not the MPI plug-in: its name is \"" + mpi.table->name + "\""};
   }
   plugins.fabric = mpi.table->fabric;
   return settings.cpu_operations == "mpi" ? add_plugin(mpi, plugins) : Status();

@@ -23,12 +23,12 @@ enum class Form { kSingle, kGroup };
 
 Status check_from_any(const Engine& engine, SetId set, Form form) {
   if (form == Form::kGroup) {
-    return Status(Code::kInvalidArgument, "a group is received from one rank, not from RUEDA_ANY_SOURCE");
+    return Status(Code::kInvalidArgument, "a group must be received from one rank; RUEDA_ANY_SOURCE is for single receives");
   }
   const Result<std::vector<int>> ranks = engine.process_sets().ranks(set);
   if (!ranks.ok()) return ranks.status();
   if (ranks.value().size() > 1) return {};
-  return {Code::kInvalidArgument, fmt::format("process set {} has no other rank that could send", set)};
+  return {Code::kInvalidArgument, fmt::format("process set {} has no other rank to receive from", set)};
 }
 
 /// The call in the set of the two, with `options` a copy of the caller's that says so. From any rank: in the set given.

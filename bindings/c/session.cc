@@ -53,7 +53,7 @@ Result<IdentityOptions> identity_options(const rueda_init_options& options) {
   if (options.job_key == nullptr) return identity;
   if (options.job_key_bytes < kLeastKeyBytes) {
     return Status(Code::kInvalidArgument, "job_key_bytes is " + std::to_string(options.job_key_bytes) +
-                                              ", the least is " + std::to_string(kLeastKeyBytes));
+                                              "; the minimum is " + std::to_string(kLeastKeyBytes));
   }
   ::SHA256(static_cast<const unsigned char*>(options.job_key), options.job_key_bytes, identity.key.bytes.data());
   identity.key.present = true;
@@ -103,7 +103,7 @@ Result<Meeting> meet(const rueda_init_options& options, Identity& identity, cons
 Result<Deadline> init_deadline(const rueda_init_options& options, const Settings& settings) {
   if (!(options.timeout_seconds >= 0)) {
     return Status(Code::kInvalidArgument, "timeout_seconds is " + std::to_string(options.timeout_seconds) +
-                                              "; seconds from 0 (RUEDA_INIT_TIMEOUT_SECONDS) to infinity are allowed");
+                                              "; it must be 0 (RUEDA_INIT_TIMEOUT_SECONDS) or more; infinity is allowed");
   }
   if (options.timeout_seconds > 0) return deadline_in(options.timeout_seconds);
   const double seconds = settings.init_timeout.count();
@@ -197,7 +197,7 @@ Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, M
 bool ended_well(const Status& end) { return end.ok() || end.code() == Code::kShutDown; }
 
 void log_unless_noted(const Status& noted, int rank) {
-  if (!noted.ok()) log(LogLevel::kInfo, "rank {}: its end could not be noted: {}", rank, noted.sentence());
+  if (!noted.ok()) log(LogLevel::kInfo, "rank {}: cannot record its goodbye: {}", rank, noted.sentence());
 }
 
 /// Tells hvdrun that this rank is leaving, before other ranks hear of it and fail of that.
@@ -238,7 +238,7 @@ Result<Whereabouts> find_place(const rueda_init_options& options, const Settings
   if (asked || needs_mpi(options, identity.value(), environment)) {
     const Status loaded = load_mpi_plugin(settings, plugins.value());
     if (!loaded.ok() && asked) return loaded;
-    if (!loaded.ok()) log(LogLevel::kInfo, "init: MPI cannot bring the ranks together: {}", loaded.sentence());
+    if (!loaded.ok()) log(LogLevel::kInfo, "init: MPI cannot connect the ranks: {}", loaded.sentence());
     without_mpi = loaded.sentence();
   }
   return Whereabouts{std::move(identity).value(), std::move(plugins).value(), without_mpi};
@@ -256,7 +256,7 @@ uint64_t process_generation() {
 }
 
 Result<std::shared_ptr<Engine>> engine_of(const rueda_session* session) {
-  if (session == nullptr) return Status(Code::kNotInitialized, "the session is NULL: call rueda_init first");
+  if (session == nullptr) return Status(Code::kNotInitialized, "the session is NULL; call rueda_init first");
   if (session->process != process_generation()) {
     return Status(Code::kNotInitialized, "this process (pid " + std::to_string(::getpid()) +
                                              ") was forked after rueda_init; call rueda_init in it");

@@ -55,7 +55,7 @@ int32_t run(rueda_session* session, const OperationCall& call) {
     if (operation.value()->owns_outputs()) {
       return Status(
           Code::kInvalidArgument,
-          "a blocking operation needs a place for its output, or `allocate`: nothing would keep the library's memory");
+          "a blocking operation needs output data or `allocate`; memory of the library's would be freed at once");
     }
     const bool announced = operation.value()->spec().callback != nullptr;
     if (announced) cell->store(handles().insert({operation.value(), engine}, nullptr));

@@ -96,7 +96,7 @@ TEST_CASE("a group's number names its members as its text would") {
 TEST_CASE("a number that was never given out, a number beside a text, and names that cannot be are refused") {
   run_ranks(1, [](rueda_session* session, int) {
     std::vector<float> values(1);
-    expect_refused(start_sum(session, values, numbered(77)), "name_id 77 was not given out");
+    expect_refused(start_sum(session, values, numbered(77)), "name_id 77 does not come from rueda_intern");
     expect_refused(start_sum(session, values, numbered(-1)), "name_id -1");
     rueda_op_options both = named("text");
     both.name_id = intern(session, "w");

@@ -274,7 +274,7 @@ TEST_CASE("wrong sets and wrong uses of sets are refused") {
     const rueda_op_options options = in_set(ours);
     rueda_handle handle = 0;
     expect_refused(rueda_broadcast_async(session, tensor.get(), tensor.get(), 2, &options, &handle),
-                   "broadcast root 2 is no member of process set");
+                   "broadcast root 2 is not a member of process set");
     if (rank == 0) {
       handle = start_sum(session, value, in_set(ours, "w"));
       expect_refused(rueda_process_set_remove(session, ours), "1 operations of this rank in flight");

@@ -111,7 +111,7 @@ TEST_CASE("ranks that another MPI's mpirun started are told so") {
                                       "RUEDA_CONTROLLER=mpi", kMpirun, "-np", "2", kBin + "/mpi_api_rank"});
   INFO(run.out << run.err);
   CHECK(run.exit_code != 0);
-  CHECK_THAT(run.err, Contains("says that it has started 1 rank, the variables of PMI say 2"));
+  CHECK_THAT(run.err, Contains("reports that it started 1 rank, but the variables of PMI say 2"));
 }
 
 TEST_CASE("rueda-build-mpi says what it lacks") {

@@ -86,7 +86,7 @@ def test_a_launcher_that_knows_nothing_of_mpi_makes_no_jobs_of_one():
     hvdrun = os.path.join(os.path.dirname(rueda.__file__), "bin", "hvdrun")
     done = subprocess.run([hvdrun, "-np", "2", sys.executable, "-c", text], capture_output=True, text=True, timeout=400)
     assert done.returncode != 0
-    assert "says that it has started 1 rank, the variables of hvdrun say 2" in done.stderr, done.stderr
+    assert "reports that it started 1 rank, but the variables of hvdrun say 2" in done.stderr, done.stderr
 
 
 def test_a_process_that_nobody_launched_is_a_job_of_one_with_mpi_imported():
