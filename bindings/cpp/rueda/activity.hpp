@@ -13,10 +13,10 @@
 
 namespace rueda {
 
-/// Says what the program is doing, such as "train.cc:31 in load_batch", for dumps and stall reports of any rank; what
-/// is longer than 1,023 bytes is cut. Called on a thread of the library, one call at a time, while other threads of the
-/// program may be stuck: so it takes no lock that they could hold. Must not call the library. Who wants to know waits
-/// for 1 s at most. What it throws is caught, and told instead.
+/// Tells what the program is doing, such as "train.cc:31 in load_batch", for dumps and stall reports of any rank. Text
+/// beyond 1,023 bytes is cut. Called on a library thread, one call at a time, while other threads of the program may be
+/// stuck: it must not take a lock that they could hold, and must not call the library. The library waits 1 s at most
+/// for it. If it throws, the report says so instead.
 using ActivityCallback = std::function<std::string()>;
 
 namespace detail {
@@ -24,7 +24,7 @@ namespace detail {
 /// The activity callback of one session, at one address for as long as the library may call it. Any thread.
 class Activity {
  public:
-  /// `self` may be null where `session` is: then it throws.
+  /// Throws NotInitialized if `session` is null; `self` may then be null as well.
   static void set(Activity* self, rueda_session* session, ActivityCallback callback) {
     auto next = callback ? std::make_shared<const ActivityCallback>(std::move(callback)) : nullptr;
     check(rueda_set_activity_callback(session, next != nullptr ? &Activity::tell : nullptr, self));
@@ -47,7 +47,7 @@ class Activity {
     std::memcpy(text, said.data(), length);
     text[length] = '\0';
   }
-  /// Holds on to the function while it runs: another thread may be replacing it.
+  /// Keeps the function alive while it runs, because another thread may replace it meanwhile.
   std::string ask() {
     std::shared_ptr<const ActivityCallback> callback;
     {

@@ -17,8 +17,9 @@
 
 namespace rueda {
 
-/// A named tensor of an optimizer's parameters: `value` is what it trains, `gradient` what its step reads. Both are
-/// views of memory that stays where it is as long as the wrapper lives, equal in shape and dtype on all ranks.
+/// A named tensor among an optimizer's parameters. `value` is the trained parameter, `gradient` the input of the
+/// optimizer's step. Both are views of memory that must not move while the wrapper lives. Shapes and dtypes are equal
+/// on all ranks.
 template <typename P>
 concept OptimizerParameter = requires(P& parameter) {
   { parameter.name } -> std::convertible_to<std::string_view>;
@@ -26,7 +27,7 @@ concept OptimizerParameter = requires(P& parameter) {
   Tensor(parameter.gradient);
 };
 
-/// Anything with `parameters()`, a range of the above, and `step()`, which applies the gradients. Where it has
+/// A type with `parameters()`, a range of `Parameter`, and `step()`, which applies the gradients. If it also has
 /// `state()`, a range of {name, value}, its state can be broadcast.
 template <typename O>
 concept Optimizer = requires(O& optimizer) {
@@ -39,7 +40,7 @@ concept StatefulOptimizer = Optimizer<O> && requires(O& optimizer) {
   Tensor(std::begin(optimizer.state())->value);
 };
 
-/// What becomes of gradients added up over several backward passes.
+/// The treatment of gradients that were accumulated over several backward passes.
 enum class Accumulation {
   kSum,     ///< reduced as they are
   kAverage  ///< divided by the number of passes
@@ -51,12 +52,12 @@ struct DistributedOptimizerOptions {
   int backward_passes_per_step = 1;
   Accumulation accumulation = Accumulation::kSum;
   double gradient_predivide_factor = 1.0;  ///< divides before the sum, multiplies after it; average only
-  int num_groups = 0;                      ///< gradients are reduced in so many groups; 0: each by itself
+  int num_groups = 0;                      ///< number of groups in which gradients are reduced; 0: each gradient alone
   int32_t process_set = RUEDA_GLOBAL_SET;
   std::function<void(std::string_view)> warn = [](std::string_view line) { std::cerr << "rueda: " << line << '\n'; };
 };
 
-/// Wraps an optimizer so that its step sees gradients reduced over all ranks. Each gradient is enqueued, in place, when
+/// Wraps an optimizer so that its step uses gradients reduced over all ranks. Each gradient is enqueued, in place, when
 /// the backward pass reports it ready; `step()` waits for all of them and then runs the wrapped step.
 ///
 ///   rueda::DistributedOptimizer optimizer(session, Sgd(model, 0.1f), {.compression = rueda::Codec::kFp16});
@@ -64,14 +65,14 @@ struct DistributedOptimizerOptions {
 ///   for (...) { optimizer.zero_grad(); backward(..., [&](size_t i) { optimizer.gradient_ready(i); });
 ///   optimizer.step(); }
 ///
-/// All ranks make their wrappers in the same order, which gives each a name space of its own, and step together. Owned
-/// and used by one thread. Misuse throws InvalidArgument and leaves everything as it was. The session outlives the
-/// wrapper, whose destructor takes back gradients still in flight (see `Handle`).
+/// All ranks make their wrappers in the same order, so that each wrapper gets a name space of its own, and call
+/// `step()` together. One thread owns and uses a wrapper. A wrong call throws InvalidArgument and changes nothing. The
+/// session must outlive the wrapper. The destructor takes back gradients that are still in flight (see `Handle`).
 template <Optimizer Wrapped>
 class DistributedOptimizer {
  public:
-  /// InvalidArgument: an empty or doubled parameter name, an op other than average and sum, predivide with sum, a
-  /// factor, group or pass count out of range.
+  /// InvalidArgument: a parameter name is empty or occurs twice, the op is neither average nor sum, a predivide factor
+  /// is given with a sum, or a factor, group count or pass count is out of range.
   DistributedOptimizer(Session& session, Wrapped optimizer, DistributedOptimizerOptions options = {})
       : session_(session), optimizer_(std::move(optimizer)), options_(std::move(options)) {
     detail::require_valid(options_.op, options_.gradient_predivide_factor, options_.num_groups);
@@ -93,10 +94,10 @@ class DistributedOptimizer {
   Wrapped* operator->() { return &optimizer_; }
   const Wrapped* operator->() const { return &optimizer_; }
 
-  /// The gradient of parameter `index`, in the order of `parameters()`, holds what this backward pass adds. On the last
-  /// pass of the step it is enqueued, and must not be touched until `synchronize()` or `step()`.
-  /// InvalidArgument: no such parameter, or more passes than `backward_passes_per_step`. Where the enqueue itself
-  /// throws, the pass is not counted, and the call can be repeated.
+  /// Reports that the gradient of parameter `index` (in the order of `parameters()`) holds the contribution of this
+  /// backward pass. On the last pass of a step the gradient is enqueued and must not be touched until `synchronize()`
+  /// or `step()` returns. InvalidArgument: no such parameter, or more passes than `backward_passes_per_step`. If the
+  /// enqueue itself throws, the pass is not counted, and the call can be repeated.
   void gradient_ready(size_t index) {
     detail::require(index < parameters_.size(), "gradient_ready(" + std::to_string(index) + "): there are " +
                                                     std::to_string(parameters_.size()) + " parameters");
@@ -110,16 +111,16 @@ class DistributedOptimizer {
     ++passes_[index];
     if (last_pass) groups_.member_ready(index);
   }
-  /// InvalidArgument also: no such name.
+  /// The same by name. InvalidArgument also: no parameter has this name.
   void gradient_ready(const std::string& name) {
     const auto found = index_of_.find(name);
     detail::require(found != index_of_.end(), "gradient_ready('" + name + "'): no parameter has this name");
     gradient_ready(found->second);
   }
 
-  /// Enqueues what is not yet, parameters without a gradient as zeros so that ranks agree, and waits for all: the
-  /// gradients are the reduced ones afterwards. Throws the first error once nothing is in flight; the gradients are
-  /// then unspecified and the step's passes forgotten.
+  /// Enqueues the gradients that are not enqueued yet and waits for all; afterwards they hold the reduced values. A
+  /// parameter without a gradient takes part with zeros, so that ranks agree. Throws the first error once nothing is in
+  /// flight; the gradients are then unspecified, and the passes of the step are forgotten.
   void synchronize() {
     detail::require(!synchronized_, "synchronize() twice before step()");
     try {
@@ -132,9 +133,9 @@ class DistributedOptimizer {
     synchronized_ = true;
   }
 
-  /// Waits for the gradients as `synchronize()` does, unless it was called before in a `skip_synchronize()` scope, then
-  /// runs the wrapped step with `arguments` and returns its result. After `synchronize()` outside such a scope it
-  /// warns.
+  /// Waits for the gradients as `synchronize()` does, then runs the wrapped step with `arguments` and returns its
+  /// result. Does not wait again if `synchronize()` was called before inside a `skip_synchronize()` scope; warns if it
+  /// was called outside such a scope.
   template <typename... Arguments>
   decltype(auto) step(Arguments&&... arguments) {
     if (!synchronized_) {
@@ -147,8 +148,8 @@ class DistributedOptimizer {
     return optimizer_.step(std::forward<Arguments>(arguments)...);
   }
 
-  /// While the result lives, `step()` takes the gradients as they are after `synchronize()`: clipped, unscaled, looked
-  /// at.
+  /// While the returned object lives, `step()` uses the gradients as they are after `synchronize()`, for example
+  /// clipped or unscaled by the caller.
   class SkipScope {
    public:
     explicit SkipScope(DistributedOptimizer& owner) : owner_(owner) { owner_.skipping_ = true; }
@@ -161,8 +162,8 @@ class DistributedOptimizer {
   };
   [[nodiscard]] SkipScope skip_synchronize() { return SkipScope(*this); }
 
-  /// Sets all gradients to zero. InvalidArgument: between a backward pass and step() or synchronize(), where it would
-  /// drop them. After synchronize() it gives the step up, as loss scaling does on an overflow.
+  /// Sets all gradients to zero. After `synchronize()` it gives the step up, as loss scaling does on an overflow.
+  /// InvalidArgument: between a backward pass and `step()` or `synchronize()`, because gradients would be lost.
   void zero_grad() {
     for (size_t i = 0; i < parameters_.size(); ++i) {
       detail::require(passes_[i] == 0 || synchronized_, "zero_grad() between backward and step(): the gradient of '" +
@@ -179,7 +180,7 @@ class DistributedOptimizer {
     options_.backward_passes_per_step = passes;
   }
 
-  /// Copies all parameters of rank `root` to every rank. Blocks.
+  /// Copies the parameters of rank `root` to every rank. Blocks.
   void broadcast_parameters(int32_t root) {
     std::vector<Handle> handles;
     for (const Parameter& parameter : parameters_) {
@@ -187,7 +188,8 @@ class DistributedOptimizer {
     }
     detail::wait_for_each(handles);
   }
-  /// Copies the optimizer's state, which all ranks have in the same shapes, from rank `root`. Blocks.
+  /// Copies the optimizer's state from rank `root` to every rank. The state has the same names and shapes on all ranks.
+  /// Blocks.
   void broadcast_optimizer_state(int32_t root) requires StatefulOptimizer<Wrapped> {
     std::vector<Handle> handles;
     for (auto&& entry : optimizer_.state()) {
@@ -262,7 +264,7 @@ class DistributedOptimizer {
   std::vector<int> passes_;  ///< backward passes since the last step, by parameter
   bool synchronized_ = false;
   bool skipping_ = false;
-  std::vector<Handle> handles_;  ///< after the gradients' owner, so that it goes first and takes them back
+  std::vector<Handle> handles_;  ///< behind the gradients' owner: destroyed first, which takes them back
 };
 
 }  // namespace rueda

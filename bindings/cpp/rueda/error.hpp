@@ -7,8 +7,8 @@
 
 namespace rueda {
 
-/// What every function here throws: the code of rueda.h and a sentence that says who, what, value and limit.
-/// The classes below tell remedies apart; catch the one you can do something about.
+/// The exception that every function of this binding throws: a code of rueda.h and a sentence with rank, value and
+/// limit. The classes below differ in what the caller can do; catch the one that you can handle.
 class Error : public std::runtime_error {
  public:
   Error(int32_t code, const std::string& sentence) : std::runtime_error(sentence), code_(code) {}
@@ -19,12 +19,12 @@ class Error : public std::runtime_error {
   int32_t code_;
 };
 
-/// The session is empty: moved from, or shut down.
+/// The session was moved from or shut down.
 class NotInitialized : public Error {
  public:
   using Error::Error;
 };
-/// The call is wrong as it stands. Nothing was enqueued: correct it and call again.
+/// The call itself is wrong, and nothing was enqueued: correct it and call again.
 class InvalidArgument : public Error {
  public:
   using Error::Error;
@@ -34,7 +34,7 @@ class Mismatch : public Error {
  public:
   using Error::Error;
 };
-/// The session is at its end. Destroy it; a new one can be made.
+/// The session has ended: destroy it. A new one can be made.
 class SessionOver : public Error {
  public:
   using Error::Error;

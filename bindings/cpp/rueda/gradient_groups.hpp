@@ -21,7 +21,7 @@ inline void require_valid(ReduceOp op, double predivide, int num_groups) {
   require(num_groups >= 0, "num_groups is " + std::to_string(num_groups) + ", it must not be negative");
 }
 
-/// Waits for all, also after one has failed, then throws the first error. Goes on waiting when a signal arrives.
+/// Waits for all handles even if one fails, then throws the first error. Continues to wait after a signal.
 inline void wait_for_each(const std::vector<Handle>& handles) {
   std::exception_ptr first;
   for (size_t i = 0; i < handles.size();) {
@@ -38,11 +38,12 @@ inline void wait_for_each(const std::vector<Handle>& handles) {
   if (first) std::rethrow_exception(first);
 }
 
-/// Consecutive parameters as groups that are enqueued together, once each in a step. A value; one thread.
+/// Splits consecutive parameters into groups; each group is enqueued as one, once in each step. A value; one thread.
 class GradientGroups {
  public:
   GradientGroups() = default;
-  /// `parameters` in `groups` runs whose sizes differ by one at most; 0 groups: each parameter is its own.
+  /// Splits `parameters` parameters into `groups` runs of nearly equal size (they differ by one at most). 0 groups:
+  /// each parameter is its own group.
   GradientGroups(size_t parameters, size_t groups) {
     const size_t count = groups == 0 || groups > parameters ? parameters : groups;
     for (size_t group = 0; group < count; ++group) {
@@ -56,15 +57,15 @@ class GradientGroups {
 
   size_t size() const { return missing_.size(); }
   size_t group_of(size_t parameter) const { return group_of_[parameter]; }
-  /// First member and one past the last.
+  /// The index of the first parameter, and one past the last.
   std::pair<size_t, size_t> members(size_t group) const { return {first_[group], first_[group + 1]}; }
-  /// How many members the group still waits for.
+  /// The number of parameters that the group still waits for.
   size_t missing(size_t group) const { return missing_[group]; }
-  /// Counts a member as ready.
+  /// Counts one parameter as ready.
   void member_ready(size_t parameter) { --missing_[group_of_[parameter]]; }
   bool enqueued(size_t group) const { return enqueued_[group]; }
   void mark_enqueued(size_t group) { enqueued_[group] = true; }
-  /// A new step.
+  /// Begins a new step.
   void reset() {
     missing_.clear();
     for (size_t group = 0; group + 1 < first_.size(); ++group) missing_.push_back(first_[group + 1] - first_[group]);
@@ -74,7 +75,7 @@ class GradientGroups {
  private:
   std::vector<size_t> group_of_;  ///< by parameter
   std::vector<size_t> first_;     ///< by group, and one past the last parameter
-  std::vector<size_t> missing_;   ///< members not ready yet, by group
+  std::vector<size_t> missing_;   ///< number of parameters that are not ready, by group
   std::vector<bool> enqueued_;    ///< by group
 };
 

@@ -22,14 +22,14 @@ class COneOrNone {
   rueda_tensor c_{};
 };
 
-/// Tensors as rueda.h takes them; of an empty list, or of outputs that are left out, `data` is null.
+/// An array of tensors as rueda.h takes it. `data` is null for an empty list and for outputs that are left out.
 class CTensors {
  public:
   template <typename T>
   explicit CTensors(std::span<const T> tensors) {
     for (const T& tensor : tensors) c_.push_back(tensor.c_tensor());
   }
-  /// InvalidArgument: another number of outputs than of inputs, and not none.
+  /// InvalidArgument: the numbers of inputs and outputs differ, and there are outputs.
   CTensors(std::span<const Tensor> outputs, size_t inputs) : CTensors(outputs) {
     if (c_.empty() || c_.size() == inputs) return;
     throw InvalidArgument(RUEDA_INVALID_ARGUMENT,
@@ -42,7 +42,7 @@ class CTensors {
   std::vector<rueda_tensor> c_;
 };
 
-/// The members' names; none: "<name>.<i>". Borrows the texts.
+/// The names of a group's tensors; none: "<name>.<i>". Borrows the texts.
 class CNames {
  public:
   CNames(std::span<const std::string> names, size_t tensors) {
@@ -76,7 +76,7 @@ class CGroup {
   CNames names_;
 };
 
-/// A list of splits for each of `tensors` tensors; an empty one, or none at all: dealt out evenly.
+/// A list of splits for each of `tensors` tensors. An empty list, or no lists at all: rows are dealt out evenly.
 class CSplits {
  public:
   CSplits(std::span<const std::vector<int64_t>> splits, size_t tensors, size_t members) {

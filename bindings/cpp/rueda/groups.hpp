@@ -10,12 +10,12 @@
 
 namespace rueda {
 
-/// Groups of operations: accepted whole or not at all, moved together, one handle, which fails with the first failure
-/// of any member. Options are those of all members. Member i is named `names[i]`, or "<name>.<i>" where `names` is
-/// empty. Its output goes to `outputs[i]`; where `outputs` is empty to memory of `options.allocate`, or of the
-/// library's until the handle goes, and is found as `Handle::output(i)`. Received splits come one member's after the
-/// other's. InvalidArgument also where `names`, `outputs` or `splits` is of another length than the group, and not
-/// empty. Other errors and loans are those of the single forms.
+/// Groups of operations. A group is accepted whole or not at all, moves together, and has one handle, which fails with
+/// the first failure of any tensor. The options apply to all tensors. Tensor i is named `names[i]`, or "<name>.<i>" if
+/// `names` is empty. Its output goes to `outputs[i]`; if `outputs` is empty it goes to memory of `options.allocate`, or
+/// of the library until the handle is destroyed, and `Handle::output(i)` returns it. Received splits are concatenated
+/// in the order of tensors. InvalidArgument also: `names`, `outputs` or `splits` is neither empty nor as long as the
+/// group. Other errors, and the loan of memory, are those of the single forms.
 
 namespace detail {
 
@@ -27,7 +27,7 @@ inline size_t members_of(const Session& session, int32_t set) {
 
 }  // namespace detail
 
-/// Out of place; in place it is `Session::grouped_allreduce_async`.
+/// Out of place. `Session::grouped_allreduce_async` works in place.
 inline Handle grouped_allreduce_async(const Session& session, std::span<const ConstTensor> inputs,
                                       std::span<const Tensor> outputs, const AllreduceOptions& options = {},
                                       std::span<const std::string> names = {}) {
@@ -68,7 +68,7 @@ inline Handle grouped_reducescatter_async(const Session& session, std::span<cons
   });
 }
 
-/// Outputs are for `root`; elsewhere they are not looked at.
+/// `outputs` is used on `root` and ignored on the other ranks.
 inline Handle grouped_reduce_async(const Session& session, std::span<const ConstTensor> inputs,
                                    std::span<const Tensor> outputs, int32_t root, const AllreduceOptions& options = {},
                                    std::span<const std::string> names = {}) {
@@ -79,7 +79,7 @@ inline Handle grouped_reduce_async(const Session& session, std::span<const Const
   });
 }
 
-/// In place on `root`; elsewhere the tensors are only read.
+/// In place on `root`; on the other ranks the tensors are only read.
 inline Handle grouped_reduce_async(const Session& session, std::span<const Tensor> tensors, int32_t root,
                                    const AllreduceOptions& options = {}, std::span<const std::string> names = {}) {
   const detail::CGroup group(tensors, tensors, names);
@@ -89,7 +89,7 @@ inline Handle grouped_reduce_async(const Session& session, std::span<const Tenso
   });
 }
 
-/// `Session` has it without names and outputs.
+/// `Session` has the form without names and outputs.
 inline Handle grouped_allgather_async(const Session& session, std::span<const ConstTensor> inputs,
                                       const ExchangeOptions& options = {}, std::span<const std::string> names = {},
                                       std::span<const Tensor> outputs = {}) {
@@ -112,7 +112,7 @@ inline Handle grouped_alltoall_async(const Session& session, std::span<const Con
   });
 }
 
-/// Outputs are for `root`; elsewhere they are not looked at.
+/// `outputs` is used on `root` and ignored on the other ranks.
 inline Handle grouped_gather_async(const Session& session, std::span<const ConstTensor> inputs, int32_t root,
                                    const ExchangeOptions& options = {}, std::span<const std::string> names = {},
                                    std::span<const Tensor> outputs = {}) {
@@ -123,8 +123,7 @@ inline Handle grouped_gather_async(const Session& session, std::span<const Const
   });
 }
 
-/// Elsewhere than on `root` the inputs are looked at for their dtypes and the shapes of their rows only, the splits not
-/// at all.
+/// On ranks other than `root` only the dtypes and row shapes of the inputs are read, and the splits are ignored.
 inline Handle grouped_scatter_async(const Session& session, std::span<const ConstTensor> inputs, int32_t root,
                                     std::span<const std::vector<int64_t>> splits = {},
                                     const ExchangeOptions& options = {}, std::span<const std::string> names = {},

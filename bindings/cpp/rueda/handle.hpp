@@ -12,20 +12,20 @@ namespace rueda {
 
 using Seconds = std::chrono::duration<double>;
 
-/// How long a handle's destructor waits for a batch that is running before it ends the job's epoch.
+/// The time that a handle's destructor waits for a running batch before it ends the job's epoch.
 inline constexpr Seconds kAbandonLimit{30};
 
-/// An operation in flight or finished. Move-only; may outlive its session. One thread at a time may move or destroy it,
-/// any may wait.
+/// An operation in flight or finished. Move-only. It may outlive its session. One thread at a time may move or destroy
+/// it; any thread may wait.
 ///
-/// The destructor *abandons*: when it returns the library does not touch the tensors any more, so memory is never lent
-/// beyond the scope that holds the handle. For an operation still in flight this costs all ranks that operation, and
-/// one that is running is waited for, up to `kAbandonLimit`; wait first, or `release()` it and keep the memory alive.
-/// Inside a callback the library refuses to abandon: release handles there.
+/// The destructor *abandons* the operation: when it returns, the library no longer touches the tensors, so memory is
+/// never lent beyond the scope that holds the handle. Abandoning an operation that is in flight makes it fail on all
+/// ranks; the destructor waits for one that is running, at most `kAbandonLimit`. To avoid both, wait first, or call
+/// `release()` and keep the memory alive. The library refuses to abandon inside a callback: release handles there.
 class [[nodiscard]] Handle {
  public:
   Handle() = default;
-  explicit Handle(rueda_handle id) : id_(id) {}  ///< takes over `id`
+  explicit Handle(rueda_handle id) : id_(id) {}  ///< takes ownership of `id`
   Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, 0)) {}
   Handle& operator=(Handle&& other) noexcept {
     if (this != &other) {
@@ -39,16 +39,16 @@ class [[nodiscard]] Handle {
   bool valid() const noexcept { return id_ != 0; }
   rueda_handle id() const noexcept { return id_; }
 
-  /// Waits until the operation has finished; throws its error. Interrupted: a signal came, wait again.
+  /// Waits until the operation has finished and throws its error. Interrupted: a signal arrived; wait again.
   void wait() const { finish(rueda_wait(id_, -1.0)); }
-  /// Waits at most `timeout`; false when the operation is in flight still and can be waited for again.
+  /// Waits at most `timeout`. Returns false if the operation is still in flight; it can be waited for again.
   [[nodiscard]] bool wait_for(Seconds timeout) const {
     const int32_t code = rueda_wait(id_, timeout.count() < 0 ? 0 : timeout.count());
     if (code == RUEDA_TIMEOUT && rueda_poll(id_) == 0) return false;
     finish(code);
     return true;
   }
-  /// Whether the operation has finished. Never blocks.
+  /// Returns whether the operation has finished. Never blocks.
   bool poll() const {
     const int32_t state = rueda_poll(id_);
     if (state < 0) check(rueda_last_error_code());
@@ -57,16 +57,17 @@ class [[nodiscard]] Handle {
   /// The error sentence of a finished operation; empty if it succeeded or is in flight.
   std::string error() const { return rueda_handle_error(id_); }
 
-  /// Lets the operation go on by itself: the tensors stay lent until it has finished, which only a callback tells.
+  /// Detaches from the operation, which goes on. The tensors stay lent until it has finished; only a callback reports
+  /// that.
   void release() {
     if (id_ != 0) check(rueda_release(std::exchange(id_, 0)));
   }
-  /// Takes the tensors back, at the latest at the end of the job's epoch after `limit`; throws what the operation ended
-  /// with: Timeout where it was in no batch yet.
+  /// Ends the loan of the tensors, at the latest when the job's epoch ends after `limit`, and throws the operation's
+  /// error: Timeout if it was in no batch yet.
   void abandon(Seconds limit = kAbandonLimit) { finish(rueda_abandon(id_, limit.count())); }
 
-  /// The rows that a finished exchange received from each rank, in the order of ranks; of a group those of all members,
-  /// one after the other.
+  /// The numbers of rows that a finished exchange received from each rank, in rank order; for a group, those of all its
+  /// tensors one after the other.
   std::vector<int64_t> received_splits() const {
     size_t count = 0;
     check(rueda_received_splits(id_, nullptr, 0, &count));
@@ -74,20 +75,20 @@ class [[nodiscard]] Handle {
     check(rueda_received_splits(id_, splits.data(), splits.size(), &count));
     return splits;
   }
-  /// Who sent what a finished operation received, a rank of the job. InvalidArgument: it received nothing.
+  /// The rank of the job that sent the message of a finished receive. InvalidArgument: the operation received no
+  /// message.
   int32_t source() const {
     int32_t rank = -1;
     check(rueda_source(id_, &rank));
     return rank;
   }
-  /// The rank that joined last, of a join that has finished well. InvalidArgument: it is none.
+  /// The rank that joined last, after a successful join. InvalidArgument: not such an operation.
   int32_t last_joined() const {
     int32_t rank = -1;
     check(rueda_last_joined(id_, &rank));
     return rank;
   }
-  /// The output of member `index` of a finished operation, wherever it was placed. Memory that the library owns goes
-  /// with this handle.
+  /// The output of tensor `index` of a finished operation. Memory that the library owns is freed with this handle.
   Tensor output(size_t index = 0) const {
     rueda_tensor tensor{};
     tensor.struct_size = sizeof tensor;
@@ -99,7 +100,7 @@ class [[nodiscard]] Handle {
   }
 
  private:
-  // The sentence of the operation where it has one, else that of the call itself.
+  // Uses the operation's sentence if there is one, else the sentence of the call.
   void finish(int32_t code) const {
     if (code == RUEDA_OK) return;
     const std::string refusal = rueda_last_error();

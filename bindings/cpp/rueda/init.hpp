@@ -10,31 +10,31 @@
 
 namespace rueda {
 
-/// This process's place in the job.
+/// The rank of this process in the job.
 struct Place {
   int32_t rank = 0;
   int32_t size = 1;
 };
 
-/// A field left out is read from the environment (hvdrun's, or another launcher's). What is pointed to is borrowed
-/// while the session is being made.
+/// Options of a session. A field that is left out takes its value from the environment of hvdrun or another launcher.
+/// Pointers and views are borrowed while the session is being made.
 struct InitOptions {
   std::optional<Place> place = {};
   Store* store = nullptr;
-  std::string host_name = {};               ///< ranks with the same name try to share memory
+  std::string host_name = {};               ///< ranks with equal names try to share memory
   std::span<const std::byte> job_key = {};  ///< pre-shared, at least 16 bytes
-  Seconds timeout{0};                       ///< how long to wait for all ranks
-  /// Made from the start, the same on all ranks: their numbers are 1, 2, ...
+  Seconds timeout{0};                       ///< time to wait for all ranks
+  /// Process sets that exist from the start, equal on all ranks; they are numbered 1, 2, ...
   std::vector<std::vector<int32_t>> process_sets = {};
-  /// With one of these MPI says who is in the job (docs/guide/under-mpirun.md), and `place` and `store` are left out.
-  /// All ranks give the same.
-  const void* mpi_comm = nullptr;   ///< where an MPI_Comm lies: its ranks are the job's; null: all that mpirun started
-  std::vector<int32_t> ranks = {};  ///< only these of them, in the order they have in the job; empty: all
+  /// If one of the next two fields is set, MPI says which ranks form the job (docs/guide/under-mpirun.md); `place` and
+  /// `store` must be left out. All ranks give the same values.
+  const void* mpi_comm = nullptr;   ///< address of an MPI_Comm with the job's ranks; null: all that mpirun has started
+  std::vector<int32_t> ranks = {};  ///< only these ranks of it, in the order of their ranks in the job; empty: all
 };
 
 namespace detail {
 
-/// Options as rueda.h takes them. Borrows from what it is made of.
+/// The options as rueda.h takes them. Borrows from the object that it is made of.
 class CInitOptions {
  public:
   explicit CInitOptions(const InitOptions& options) {
@@ -60,7 +60,7 @@ class CInitOptions {
   CInitOptions(const CInitOptions&) = delete;  // the options point here
   CInitOptions& operator=(const CInitOptions&) = delete;
 
-  /// Throws what the store has thrown, else the error.
+  /// Throws the store's exception if there is one, else the error.
   rueda_session* init() const {
     rueda_session* session = nullptr;
     const int32_t code = rueda_init(&c_, &session);

@@ -20,9 +20,9 @@ enum class LogLevel : int32_t {
   kFatal = RUEDA_LOG_FATAL
 };
 
-/// Receives a log line, without a newline at its end; the text lives as long as the call. Called on any thread, one
-/// line at a time. Must not call the library, nor `set_log_callback`. What it throws is caught, and the line goes to
-/// stderr.
+/// Receives a log line without a newline at its end; the text is valid during the call. Called on any thread, one line
+/// at a time. It must not call the library or `set_log_callback`. If it throws, the exception is caught and the line
+/// goes to stderr.
 using LogCallback = std::function<void(LogLevel level, std::string_view line)>;
 
 namespace detail {
@@ -35,7 +35,8 @@ class Log {
     return log;
   }
 
-  /// The library calls under a lock that the C function takes: once that has returned, the one before runs no more.
+  /// The library calls the callback under a lock that the C function takes too: once that function has returned, the
+  /// previous callback no longer runs.
   void set(LogCallback callback) {
     auto next = callback ? std::make_unique<const LogCallback>(std::move(callback)) : nullptr;
     const std::lock_guard lock(setting_);

@@ -23,7 +23,7 @@ enum class ReduceOp : int32_t {
   kBxor = RUEDA_BXOR
 };
 
-/// What f32 and f64 elements travel as.
+/// The type in which f32 and f64 elements travel.
 enum class Codec : int32_t {
   kDefault = RUEDA_CODEC_DEFAULT,  ///< RUEDA_COMPRESSION, else none
   kNone = RUEDA_CODEC_NONE,
@@ -31,22 +31,22 @@ enum class Codec : int32_t {
   kBf16 = RUEDA_CODEC_BF16
 };
 
-/// What an average divides by while ranks have joined.
+/// The divisor of an average while some ranks have joined.
 enum class AverageOver : int32_t { kMembers = RUEDA_OVER_MEMBERS, kContributors = RUEDA_OVER_CONTRIBUTORS };
 
-/// How an operation ended, as its callback is told.
+/// The result of an operation, for its callback.
 struct Completion {
   int32_t code = RUEDA_OK;
-  std::string sentence;  ///< empty where it succeeded, or where the handle was released before
+  std::string sentence;  ///< empty if it succeeded or if the handle was released before
   bool ok() const { return code == RUEDA_OK; }
 };
 
-/// Called exactly once, on the session's completer thread, one at a time. It may enqueue, poll and release; waiting and
-/// blocking operations throw InvalidArgument. What it throws is caught and logged by the library and otherwise ignored.
+/// Called exactly once, on the session's completer thread, one at a time. It may enqueue, poll and release. Waits and
+/// blocking operations inside it throw InvalidArgument. The library catches and logs an exception that leaves it.
 using Callback = std::function<void(const Completion&)>;
 
-/// What a late output needs: `bytes` bytes, aligned to 64, on `device`, usable on `stream`. Who has no devices takes it
-/// as a number of bytes.
+/// The memory that a late output needs: `bytes` bytes, aligned to 64, on `device`, usable on `stream`. Converts to the
+/// number of bytes, for callers without devices.
 struct MemoryRequest {
   size_t bytes = 0;
   Device device = {};
@@ -54,25 +54,24 @@ struct MemoryRequest {
   operator size_t() const { return bytes; }  // NOLINT(google-explicit-constructor): see above
 };
 
-/// Called once, on a thread of the library, for the memory of a late output, such as `[](size_t bytes) {...}`. Null:
-/// this rank's operation fails, and those of its peers succeed. May throw, which counts as null.
+/// Allocates a late output, for example `[](size_t bytes) {...}`. Called once, on a library thread. If it returns null
+/// or throws, this rank's operation fails; on its peers it succeeds.
 using Allocate = std::function<void*(const MemoryRequest& request)>;
 
-/// A name as `Session::intern` has numbered it: enqueueing by it does not look at the text.
+/// A name as `Session::intern` has numbered it. An enqueue by number does not read the text.
 struct NameId {
   int64_t value = 0;  ///< 0: none
 };
 
-/// Asks that `Session::drain` tells the end of an operation, and what it then hands back. Blocking forms take no
-/// notice.
+/// Makes `Session::drain` report the end of an operation together with this context. Blocking forms ignore it.
 struct Drain {
   void* context = nullptr;
 };
 
-/// Zero, `{}` or left out is the default of every field. An empty name keys the operation by kind and call order;
-/// `name_id` stands in for a name. `more`: others follow at once, so nobody is woken for this one, and it stays here
-/// until this thread or another one enqueues without it, waits, polls or drains, at most for about a second; blocking
-/// forms take no notice. `timeout`: how long it may take, as rueda.h says of `timeout_seconds`; zero:
+/// Options of one operation. Zero, `{}` or left out is the default of every field. An empty name keys the operation by
+/// kind and call order; `name_id` replaces a name. `more`: more operations follow at once, so no thread is woken for
+/// this one; it stays on this rank until any thread enqueues without `more`, waits, polls or drains, for about a second
+/// at most; blocking forms ignore it. `timeout`: the limit of the operation, see `timeout_seconds` in rueda.h; zero:
 /// RUEDA_TIMEOUT_SECONDS.
 struct AllreduceOptions {
   ReduceOp op = ReduceOp::kAverage;
@@ -104,7 +103,7 @@ struct BroadcastOptions {
   Seconds timeout{0};
 };
 
-/// Of operations that move rows as they are.
+/// Options of operations that move rows unchanged.
 struct ExchangeOptions {
   std::string name = {};
   int32_t process_set = RUEDA_GLOBAL_SET;
@@ -135,8 +134,8 @@ struct JoinOptions {
 
 namespace detail {
 
-/// The functions of one operation, on the heap from enqueue until its C callback, which comes exactly once and frees
-/// them.
+/// The functions of one operation. They live on the heap from enqueue until the C callback, which runs exactly once and
+/// frees them.
 struct Functions {
   Callback callback = {};
   Allocate allocate = {};
@@ -154,7 +153,7 @@ struct Functions {
   }
 };
 
-/// Options as rueda.h takes them, and the functions until the library has accepted them.
+/// The options as rueda.h takes them, and the owner of the functions until the library has accepted them.
 class COptions {
  public:
   explicit COptions(const AllreduceOptions& options) : COptions(options, options.allocate) {
@@ -177,8 +176,8 @@ class COptions {
       : COptions(
             BarrierOptions{.process_set = options.process_set, .callback = options.callback, .drain = options.drain}) {}
 
-  /// Enqueues with `call(const rueda_op_options*, rueda_handle*)`. Once it has succeeded the library's callback owns
-  /// the functions, and may have freed them by now.
+  /// Enqueues with `call(const rueda_op_options*, rueda_handle*)`. After success the library's callback owns the
+  /// functions and may already have freed them.
   template <typename Call>
   Handle enqueue(Call call) {
     rueda_handle handle = 0;
@@ -186,7 +185,7 @@ class COptions {
     static_cast<void>(functions_.release());
     return Handle(handle);
   }
-  /// Whether there are functions to own: a blocking call could not tell whether the library has taken them.
+  /// Returns whether there are functions to own. A blocking call could not tell whether the library has accepted them.
   bool has_functions() const { return functions_ != nullptr; }
   const rueda_op_options* c_options() const { return &c_; }
 

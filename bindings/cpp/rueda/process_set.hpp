@@ -9,11 +9,13 @@
 
 namespace rueda {
 
-/// Some of the job's ranks, as this rank has made the set; options of operations take its number. Made by its members
-/// alone or by all ranks, in any order among sets, and usable at once: see rueda_process_set_add. Move-only. The
-/// session outlives it. One thread at a time may move, remove or destroy it, any may ask.
+/// A process set: a subset of the job's ranks, as this rank has made it. The options of operations take its number. Its
+/// members alone or all ranks make it, with the sets in any order, and it can be used at once: see
+/// rueda_process_set_add. Move-only. The session must outlive it. One thread at a time may move, remove or destroy it;
+/// any thread may query it.
 ///
-/// The destructor removes the set; while operations of this rank are in flight in it, it stays until the session ends.
+/// The destructor removes the set. While operations of this rank are in flight in it, the set stays until the session
+/// ends.
 class ProcessSet {
  public:
   /// InvalidArgument: no ranks, a rank twice or outside the job, a name that this rank uses for another set.
@@ -33,9 +35,9 @@ class ProcessSet {
   }
   ~ProcessSet() { drop(); }
 
-  /// For the options of operations; this rank's own.
+  /// The number for the options of operations; it belongs to this rank.
   int32_t number() const noexcept { return number_; }
-  /// Ascending.
+  /// The members in ascending order.
   std::vector<int32_t> ranks() const {
     std::vector<int32_t> members(static_cast<size_t>(size()));
     size_t count = 0;
@@ -44,10 +46,10 @@ class ProcessSet {
   }
   int32_t size() const { return query(rueda_process_set_size(session_, number_)); }
   bool included() const { return rueda_process_set_rank(session_, number_) >= 0; }
-  /// This rank's place among the members. InvalidArgument: it is none.
+  /// The position of this rank among the members. InvalidArgument: this rank is not a member.
   int32_t rank() const { return query(rueda_process_set_rank(session_, number_)); }
 
-  /// This rank uses the set no more. InvalidArgument: operations of this rank are in flight in it.
+  /// Stops the use of the set by this rank. InvalidArgument: operations of this rank are in flight in it.
   void remove() {
     check(rueda_process_set_remove(session_, number_));
     session_ = nullptr;

@@ -15,16 +15,16 @@
 
 namespace rueda {
 
-/// One rank of one job. Several may live in one process, also as ranks on threads. Move-only. Every const function may
-/// be called from any thread; moving, shutting down and destroying race with nothing.
+/// One rank of one job. One process may hold several sessions, for example one on each of its threads. Move-only. Any
+/// thread may call a const function. No other call may run while a session is moved, shut down or destroyed.
 ///
-/// All functions throw `Error`: InvalidArgument when the call is wrong, SessionOver when the session can take no more.
-/// Tensors are lent from the call until the handle has finished; after a failed in-place operation their contents are
-/// unspecified. Blocking forms wait on when a signal arrives.
+/// All functions throw `Error`: InvalidArgument if the call is wrong, SessionOver if the session can take no more
+/// operations. Tensors are lent from the call until the handle has finished; after a failed in-place operation their
+/// contents are unspecified. Blocking forms continue to wait after a signal.
 class Session {
  public:
-  /// Joins the job and waits until all ranks have. Timeout: names the ranks that never came. Mismatch: builds or
-  /// settings differ, with a table. Another may be made after a failure.
+  /// Joins the job and waits until all ranks have joined it. Timeout: ranks never came; the sentence names them.
+  /// Mismatch: builds or settings differ; the sentence has a table. After a failure another session can be made.
   explicit Session(const InitOptions& options = {}) : session_(detail::CInitOptions(options).init()) {}
   Session(Session&& other) noexcept
       : session_(std::exchange(other.session_, nullptr)),
@@ -39,11 +39,11 @@ class Session {
     }
     return *this;
   }
-  /// As `shutdown`, errors unheard.
+  /// Calls `shutdown` and ignores its errors.
   ~Session() { static_cast<void>(end()); }
 
-  /// Leaves the job: what all ranks submitted before runs, then this rank says goodbye. Bounded: 5 seconds. The session
-  /// is empty afterwards. InvalidArgument: inside a callback.
+  /// Leaves the job: operations that all ranks have submitted run to their end, then this rank says goodbye. Takes 5
+  /// seconds at most. The session is empty afterwards. InvalidArgument: inside a callback.
   void shutdown() {
     const int32_t code = rueda_shutdown(session_);
     if (code != RUEDA_INVALID_ARGUMENT) session_ = nullptr;
@@ -56,31 +56,32 @@ class Session {
   int32_t local_size() const { return query(rueda_local_size(session_)); }
   int32_t cross_rank() const { return query(rueda_cross_rank(session_)); }
   int32_t cross_size() const { return query(rueda_cross_size(session_)); }
-  /// Whether all hosts have the same number of ranks.
+  /// Returns whether all hosts have the same number of ranks.
   bool is_homogeneous() const { return query(rueda_is_homogeneous(session_)) == 1; }
-  /// Throws why the session can take no more operations, where it cannot.
+  /// Throws the reason if the session can take no more operations.
   void check_status() const { check(rueda_session_status(session_)); }
   rueda_session* c_session() const noexcept { return session_; }
-  /// What this rank has done so far: a JSON object (docs/guide/diagnosis.md).
+  /// The counters of this rank as a JSON object (docs/guide/diagnosis.md).
   std::string stats() const {
     return detail::text_of(
         [&](char* text, size_t capacity, size_t* bytes) { return rueda_stats(session_, text, capacity, bytes); });
   }
-  /// The last operations of this rank, as JSON to `path` ({rank} in it is replaced, else put behind it); an empty path:
-  /// in a few lines to the log.
+  /// Writes the flight record, the last operations of this rank, as JSON to `path`: {rank} in it is replaced, else the
+  /// rank is appended. An empty path writes a few lines to the log.
   void dump(const std::string& path = {}) const { check(rueda_dump(session_, path.empty() ? nullptr : path.c_str())); }
-  /// A timeline of all ranks, or of this one where {rank} is in `path`; see rueda_start_timeline.
+  /// Starts a timeline of all ranks, or of this rank if `path` contains {rank}; see rueda_start_timeline.
   void start_timeline(const std::string& path, bool mark_cycles = false) const {
     check(rueda_start_timeline(session_, path.c_str(), mark_cycles ? 1 : 0));
   }
   void stop_timeline() const { check(rueda_stop_timeline(session_)); }
-  /// Who says what the program is doing; an empty one: nobody is asked. One that was replaced may still be running, and
-  /// is destroyed behind it; when `shutdown` or the destructor has returned none runs. NotInitialized: it is over.
+  /// Sets the callback that tells what the program is doing; an empty one removes it. A callback that was replaced may
+  /// still be running and is destroyed afterwards; none runs after `shutdown` or the destructor has returned.
+  /// NotInitialized: the session is over.
   void set_activity_callback(ActivityCallback callback) const {
     detail::Activity::set(activity_.get(), session_, std::move(callback));
   }
 
-  /// Reduces `input` of all ranks element by element; every rank receives the same bits in `output`.
+  /// Reduces the `input` of all ranks element by element; every rank receives the same bits in `output`.
   Handle allreduce_async(const ConstTensor& input, const Tensor& output, const AllreduceOptions& options = {}) const {
     const rueda_tensor in = input.c_tensor();
     const rueda_tensor out = output.c_tensor();
@@ -103,8 +104,8 @@ class Session {
     allreduce(tensor, tensor, options);
   }
 
-  /// The same for several tensors as one group in place: accepted whole or not at all, reduced together, one handle.
-  /// Member i is named `names[i]`, or "<name>.<i>" where `names` is empty.
+  /// The same for several tensors as one group, in place: accepted whole or not at all, reduced together, one handle.
+  /// Tensor i is named `names[i]`, or "<name>.<i>" if `names` is empty.
   Handle grouped_allreduce_async(std::span<const Tensor> tensors, const AllreduceOptions& options = {},
                                  std::span<const std::string> names = {}) const {
     const detail::CGroup group(tensors, tensors, names);
@@ -118,9 +119,9 @@ class Session {
     wait_out(grouped_allreduce_async(tensors, options, names));
   }
 
-  /// Reduces `input` of all ranks and gives each its rows of the result (dimension 0), dealt out in the order of ranks,
-  /// the first ones one row more. `output` may lie where the own rows do in `input`; a late one is like `input` but for
-  /// its rows.
+  /// Reduces the `input` of all ranks and gives each rank its rows of the result (dimension 0), dealt out in rank
+  /// order; the first ranks get one row more. `output` may be the slice of `input` that holds this rank's rows. A late
+  /// output has the shape of `input` except for its number of rows.
   Handle reducescatter_async(const ConstTensor& input, const Tensor& output,
                              const AllreduceOptions& options = {}) const {
     const rueda_tensor in = input.c_tensor();
@@ -129,7 +130,7 @@ class Session {
       return rueda_reducescatter_async(session_, &in, &out, static_cast<int32_t>(options.op), c, handle);
     });
   }
-  /// Into memory of `options.allocate`, or of the library's until the handle goes: see `Handle::output`.
+  /// Writes to memory of `options.allocate`, or of the library until the handle is destroyed: see `Handle::output`.
   Handle reducescatter_async(const ConstTensor& input, const AllreduceOptions& options = {}) const {
     const rueda_tensor in = input.c_tensor();
     return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
@@ -140,7 +141,7 @@ class Session {
     wait_out(reducescatter_async(input, output, options));
   }
 
-  /// Copies `input` of `options.root` to `output` of all ranks.
+  /// Copies the `input` of `options.root` to the `output` of all ranks.
   Handle broadcast_async(const ConstTensor& input, const Tensor& output, const BroadcastOptions& options = {}) const {
     const rueda_tensor in = input.c_tensor();
     const rueda_tensor out = output.c_tensor();
@@ -155,7 +156,7 @@ class Session {
     wait_out(broadcast_async(tensor, options));
   }
 
-  /// Reduces `input` of all ranks into `output` of `root`. Elsewhere `output` is not looked at.
+  /// Reduces the `input` of all ranks into the `output` of `root`. On the other ranks `output` is ignored.
   Handle reduce_async(const ConstTensor& input, const Tensor& output, int32_t root,
                       const AllreduceOptions& options = {}) const {
     const rueda_tensor in = input.c_tensor();
@@ -168,18 +169,19 @@ class Session {
     wait_out(reduce_async(tensor, tensor, root, options));
   }
 
-  /// The exchanges move rows (steps of dimension 0), of which each rank may have another number; what arrives lies in
-  /// the order of ranks, in memory of `options.allocate`, else of the library's until the handle goes: see
-  /// `Handle::output` and `Handle::received_splits`.
+  /// The exchanges move rows (steps of dimension 0). Each rank may have a different number of rows. Rows arrive in rank
+  /// order, in memory of `options.allocate`, else of the library until the handle is destroyed: see `Handle::output`
+  /// and `Handle::received_splits`.
 
-  /// The rows of all ranks, on all ranks.
+  /// Gathers the rows of all ranks on all ranks.
   Handle allgather_async(const ConstTensor& input, const ExchangeOptions& options = {}) const {
     const rueda_tensor in = input.c_tensor();
     return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
       return rueda_allgather_async(session_, &in, nullptr, c, handle);
     });
   }
-  /// Into memory that has just the shape of what arrives, else InvalidArgument at the wait of this rank.
+  /// Writes to memory that must have exactly the shape that arrives; otherwise the wait of this rank throws
+  /// InvalidArgument.
   Handle allgather_async(const ConstTensor& input, const Tensor& output, const ExchangeOptions& options = {}) const {
     const rueda_tensor in = input.c_tensor();
     const rueda_tensor out = output.c_tensor();
@@ -187,7 +189,7 @@ class Session {
       return rueda_allgather_async(session_, &in, &out, c, handle);
     });
   }
-  /// The elements of all ranks' ranges.
+  /// Gathers the elements of all ranks' ranges.
   template <ElementRange R>
   auto allgather(const R& range, const ExchangeOptions& options = {}) const {
     return elements_of(range, allgather_async(range, options));
@@ -201,12 +203,12 @@ class Session {
     });
   }
 
-  /// Rank r gets the next `splits[r]` rows of every rank's input; without splits all get as many.
+  /// Rank r receives the next `splits[r]` rows of every rank's input; without splits all ranks receive equally many.
   Handle alltoall_async(const ConstTensor& input, std::span<const int64_t> splits = {},
                         const ExchangeOptions& options = {}) const {
     return alltoall_to(input, nullptr, splits, options);
   }
-  /// Into memory that has just the shape of what arrives, as of `allgather_async`.
+  /// Writes to memory that must have exactly the shape that arrives, as `allgather_async` does.
   Handle alltoall_async(const ConstTensor& input, std::span<const int64_t> splits, const Tensor& output,
                         const ExchangeOptions& options = {}) const {
     return alltoall_to(input, &output, splits, options);
@@ -216,28 +218,28 @@ class Session {
     return elements_of(range, alltoall_async(range, splits, options));
   }
 
-  /// The rows of all ranks, on `root`; elsewhere the handle has no output.
+  /// Gathers the rows of all ranks on `root`; on the other ranks the handle has no output.
   Handle gather_async(const ConstTensor& input, int32_t root, const ExchangeOptions& options = {}) const {
     return gather_to(input, nullptr, root, options);
   }
-  /// Into memory that has just the shape of what arrives; elsewhere than on `root` it is not looked at.
+  /// Writes to memory that must have exactly the shape that arrives; on ranks other than `root` the memory is ignored.
   Handle gather_async(const ConstTensor& input, const Tensor& output, int32_t root,
                       const ExchangeOptions& options = {}) const {
     return gather_to(input, &output, root, options);
   }
-  /// Empty but on the root.
+  /// Returns an empty vector on ranks other than the root.
   template <ElementRange R>
   auto gather(const R& range, int32_t root, const ExchangeOptions& options = {}) const {
     return elements_of(range, gather_async(range, root, options));
   }
 
-  /// Rank r gets the next `splits[r]` rows of the root's input; without splits they are dealt out as in
-  /// `reducescatter`. Elsewhere `input` is looked at for its dtype and the shape of a row only.
+  /// Rank r receives the next `splits[r]` rows of the root's input; without splits they are dealt out as in
+  /// `reducescatter`. On the other ranks only the dtype and row shape of `input` are read.
   Handle scatter_async(const ConstTensor& input, int32_t root, std::span<const int64_t> splits = {},
                        const ExchangeOptions& options = {}) const {
     return scatter_to(input, nullptr, root, splits, options);
   }
-  /// Into memory that has just the shape of what arrives.
+  /// Writes to memory that must have exactly the shape that arrives.
   Handle scatter_async(const ConstTensor& input, int32_t root, std::span<const int64_t> splits, const Tensor& output,
                        const ExchangeOptions& options = {}) const {
     return scatter_to(input, &output, root, splits, options);
@@ -248,7 +250,7 @@ class Session {
     return elements_of(range, scatter_async(range, root, splits, options));
   }
 
-  /// Sends `input` to rank `peer`, which receives it under the same name; nobody else takes part.
+  /// Sends `input` to rank `peer`, which receives it under the same name; no other rank takes part.
   Handle send_async(const ConstTensor& input, int32_t peer, const ExchangeOptions& options = {}) const {
     const rueda_tensor in = input.c_tensor();
     return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
@@ -258,8 +260,8 @@ class Session {
   void send(const ConstTensor& input, int32_t peer, const ExchangeOptions& options = {}) const {
     wait_out(send_async(input, peer, options));
   }
-  /// From rank `peer`, or from whichever other member of the set sends first, RUEDA_ANY_SOURCE: `Handle::source` says
-  /// who.
+  /// Receives from rank `peer`, or with RUEDA_ANY_SOURCE from the member of the set that sends first; `Handle::source`
+  /// returns that rank.
   Handle recv_async(const Tensor& output, int32_t peer, const ExchangeOptions& options = {}) const {
     const rueda_tensor out = output.c_tensor();
     return detail::COptions(options).enqueue([&](const rueda_op_options* c, rueda_handle* handle) {
@@ -270,35 +272,38 @@ class Session {
     wait_out(recv_async(output, peer, options));
   }
 
-  /// Finishes after all ranks have called it and everything agreed before it has run.
+  /// Finishes once all ranks have called it and every operation agreed before it has run.
   Handle barrier_async(const BarrierOptions& options = {}) const {
     return detail::COptions(options).enqueue(
         [&](const rueda_op_options* c, rueda_handle* handle) { return rueda_barrier_async(session_, c, handle); });
   }
   void barrier(const BarrierOptions& options = {}) const { wait_out(barrier_async(options)); }
 
-  /// A number for `name`, the same each time, for the options' `name_id`. InvalidArgument: empty, over 1024 bytes.
+  /// Returns a number for `name`, equal for equal names, for `name_id` in options. InvalidArgument: the name is empty
+  /// or exceeds 1024 bytes.
   NameId intern(const std::string& name) const {
     NameId id;
     check(rueda_intern(session_, name.c_str(), &id.value));
     return id;
   }
-  /// Readable while there is something to drain: for a poll of yours. The session's; gone when it shuts down.
+  /// A descriptor that is readable while there is something to drain, for an event loop of the caller's. It belongs to
+  /// the session and is closed by its shutdown.
   int completion_fd() const {
     int32_t fd = -1;
     check(rueda_completion_fd(session_, &fd));
     return fd;
   }
-  /// Fills the front of `out` with operations that have finished and were enqueued with `drain`, and returns that part.
-  /// Each is told once, while its handle lives: an entry's `handle` is some `Handle::id()`. Never blocks.
+  /// Fills the front of `out` with finished operations that were enqueued with `drain` and returns that part. Each is
+  /// reported once, while its handle lives: an entry's `handle` equals some `Handle::id()`. Never blocks.
   std::span<const rueda_completion> drain(std::span<rueda_completion> out) const {
     size_t count = 0;
     check(rueda_drain(session_, out.data(), out.size(), &count));
     return out.first(count);
   }
 
-  /// This rank has no more to give: until all members have joined, it takes part in their operations with nothing, and
-  /// whatever it submits in that set is refused. See rueda_join_async. `Handle::last_joined` says who was the last.
+  /// This rank has no more data. Until all members have joined, it takes part in their operations with a neutral
+  /// contribution, and its own operations in that set are refused. See rueda_join_async. `Handle::last_joined` returns
+  /// the rank that joined last.
   Handle join_async(const JoinOptions& options = {}) const {
     return detail::COptions(options).enqueue(
         [&](const rueda_op_options* c, rueda_handle* handle) { return rueda_join_async(session_, c, handle); });
@@ -310,8 +315,8 @@ class Session {
     return handle.last_joined();
   }
 
-  /// A number that the next caller does not get, counted from 0: equal on all ranks that ask in the same order. Names
-  /// made from it never collide. Not for several threads at once.
+  /// Returns a number that no later call returns, counted from 0. It is equal on all ranks that ask in the same order,
+  /// so names made from it never collide. Not for several threads at once.
   int32_t next_name_space() { return name_spaces_++; }
 
  private:
@@ -350,7 +355,7 @@ class Session {
     throw InvalidArgument(RUEDA_INVALID_ARGUMENT,
                           std::to_string(splits.size()) + " splits for " + std::to_string(members) + " ranks");
   }
-  /// What arrived, in elements of the range's type.
+  /// The data that arrived, in elements of the range's type.
   template <ElementRange R>
   static auto elements_of(const R& range, const Handle& handle) {
     using T = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(range))>>;
@@ -368,7 +373,7 @@ class Session {
     }
   }
 
-  /// Inside a callback the library refuses, and goes on: what it may call then stays.
+  /// Inside a callback the library refuses to shut down and goes on, so everything that it may call stays alive.
   int32_t end() noexcept {
     const int32_t code = rueda_shutdown(std::exchange(session_, nullptr));
     if (code == RUEDA_INVALID_ARGUMENT) static_cast<void>(activity_.release());

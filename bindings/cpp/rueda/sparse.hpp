@@ -13,14 +13,14 @@
 
 namespace rueda {
 
-/// Some rows of a table: row `indices[i]` is `values[i * columns ...]`.
+/// Rows of a table: row `indices[i]` is `values[i * columns ...]`.
 template <typename T>
 struct SparseRows {
   std::vector<int64_t> indices;
   std::vector<T> values;
 };
 
-/// Rows in ascending order, each index once: values of one index are added in the order in which they come.
+/// Sorts the rows and adds up rows of equal index, in the order in which they come.
 template <typename T>
 SparseRows<T> coalesced(std::span<const int64_t> indices, std::span<const T> values, size_t columns) {
   std::vector<size_t> order(indices.size());
@@ -46,18 +46,19 @@ struct SparseOptions {
   int32_t process_set = RUEDA_GLOBAL_SET;
 };
 
-/// The sum of all ranks' sparse updates to one table, such as the gradient of an embedding: only the rows that a rank
-/// has touched move. Each rank adds up its own rows of one index first; indices and values travel as one group, agreed
-/// on as one operation. When the ranks' rows were so many in the step before that a dense all-reduce moves fewer bytes,
-/// the table goes as a dense all-reduce, with the number of rows beside it, until they are few again. All ranks see the
-/// same numbers, so all decide alike, and receive the same rows with the same bits.
+/// Sums all ranks' sparse updates to one table, such as the gradient of an embedding; only rows that a rank has touched
+/// move. Each rank first adds up its own rows of equal index. Indices and values travel as one group, agreed on as one
+/// operation. If the ranks' rows of the previous step were so many that a dense all-reduce moves fewer bytes, the table
+/// travels as a dense all-reduce together with the number of rows, until they are few again. All ranks see the same
+/// numbers, so all decide alike and receive the same rows with the same bits.
 ///
-/// One for each table, made and used in the same way on all ranks; one reduction at a time. Not for several threads.
+/// Use one object for each table, made and used in the same way on all ranks, with one reduction at a time. Not for
+/// several threads.
 template <typename T>
 class SparseAllreduce {
  public:
-  /// A table of `rows` x `columns`. The session outlives this.
-  /// InvalidArgument: another operator, a table without columns.
+  /// Describes a table of `rows` x `columns`. The session must outlive this object. InvalidArgument: an operator other
+  /// than average and sum, or a table without columns.
   SparseAllreduce(const Session& session, int64_t rows, int64_t columns, SparseOptions options = {})
       : session_(session), rows_(rows), columns_(columns), options_(std::move(options)) {
     if (options_.op != ReduceOp::kSum && options_.op != ReduceOp::kAverage) {
@@ -81,8 +82,8 @@ class SparseAllreduce {
     handle_ = session_.grouped_allgather_async(tensors, {.name = options_.name, .process_set = options_.process_set});
   }
 
-  /// Waits, and returns the rows that any rank has touched, in ascending order; after a dense step those that are not
-  /// zero.
+  /// Waits and returns the rows that any rank has touched, in ascending order; after a dense step, the rows that are
+  /// not zero.
   SparseRows<T> finish() {
     handle_.wait();
     return table_.empty() ? finish_sparse() : finish_dense();
@@ -93,8 +94,8 @@ class SparseAllreduce {
     return finish();
   }
 
-  /// Whether the next reduction goes dense: the ranks' rows of the last one, moved as rows, are more bytes than the
-  /// table is.
+  /// Returns whether the next reduction is dense: the ranks' rows of the last one, moved as rows, took more bytes than
+  /// the table.
   bool dense() const {
     if (averages_whole()) return false;  // whose sums may be more than the type holds
     const double row_bytes = static_cast<double>(columns_) * sizeof(T);
@@ -153,7 +154,7 @@ class SparseAllreduce {
 
   bool averages_whole() const { return std::is_integral_v<T> && options_.op == ReduceOp::kAverage; }
 
-  /// Towards zero, as an all-reduce does it.
+  /// Truncates toward zero, as an all-reduce does.
   SparseRows<T> averaged_exactly(std::span<const int64_t> indices, std::span<const T> values) const {
     using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
     const std::vector<Wide> wide(values.begin(), values.end());
@@ -179,7 +180,7 @@ class SparseAllreduce {
   std::vector<T> table_;  ///< of a dense step
   int64_t counted_ = 0;   ///< own rows; after a dense step all ranks'
   int64_t touched_ = 0;   ///< all ranks' rows of the last reduction
-  Handle handle_;         ///< goes first: it takes back what it was lent
+  Handle handle_;         ///< destroyed first, so that it takes back the lent memory
 };
 
 }  // namespace rueda

@@ -13,23 +13,24 @@
 
 namespace rueda {
 
-/// Through which ranks meet: a key-value store of the caller's. Its functions may block and are called by the thread
-/// that makes the session, one at a time, only while it is being made. What they throw comes out of the session's
-/// constructor.
+/// A key-value store of the caller's, through which the ranks find each other. Its functions may block. The thread that
+/// makes the session calls them, one at a time, only while the session is being made. Their exceptions leave the
+/// session's constructor.
 class Store {
  public:
   virtual ~Store() = default;
-  /// Writes the value; an earlier one is replaced.
+  /// Writes the value and replaces an earlier one.
   virtual void set(std::string_view key, std::string_view value) = 0;
-  /// Waits at most `timeout` until the key has a value; nothing when it never came.
+  /// Waits at most `timeout` until the key has a value. Returns nothing if none came.
   virtual std::optional<std::string> get(std::string_view key, Seconds timeout) = 0;
-  /// Adds to a counter (0 when absent) and returns the sum, atomically.
+  /// Atomically adds to a counter (0 if absent) and returns the sum.
   virtual int64_t add(std::string_view key, int64_t amount) = 0;
 };
 
 namespace detail {
 
-/// A `Store` as the table of C callbacks. Keeps the first exception, since none may pass through the library.
+/// Presents a `Store` as the table of C callbacks. Keeps the first exception, because none may pass through the
+/// library.
 class CStore {
  public:
   explicit CStore(Store& callers) : store_(callers) {

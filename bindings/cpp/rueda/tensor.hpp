@@ -14,8 +14,8 @@
 
 namespace rueda {
 
-/// Storage of 16-bit floating point elements. They hold bits and do no arithmetic; a type of your own takes part by
-/// specialising `DtypeOf`.
+/// Storage of 16-bit floating point elements. They hold bits and do no arithmetic. A type of your own can be an element
+/// if you specialise `DtypeOf` for it.
 struct Float16 {
   uint16_t bits = 0;  ///< IEEE 754 binary16
 };
@@ -61,19 +61,19 @@ struct DtypeOf<std::complex<double>> {
   static constexpr int32_t value = RUEDA_COMPLEX128;
 };
 
-/// Bytes of one element of a RUEDA_ dtype, RUEDA_OPAQUE apart: that has as many as its tensor says.
+/// Bytes of one element of a RUEDA_ dtype except RUEDA_OPAQUE, which takes its size from the tensor.
 inline constexpr size_t element_bytes(int32_t dtype) {
   constexpr std::array<size_t, 15> kBytes = {1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8, 1, 8, 16};
   return kBytes.at(static_cast<size_t>(dtype));
 }
 
-/// Where a tensor lives: RUEDA_DEVICE_CPU or the number that a plug-in gave out, and which of its devices.
+/// The memory that holds a tensor: RUEDA_DEVICE_CPU or a plug-in's device kind, and the index of the device.
 struct Device {
   int32_t kind = RUEDA_DEVICE_CPU;
   int32_t index = 0;
 };
 
-/// A vector, array, span or anything else with contiguous elements of a known dtype.
+/// A range with contiguous elements of a known dtype: a vector, array, span and so on.
 template <typename R>
 concept ElementRange = requires(R& range) {
   std::data(range);
@@ -84,8 +84,8 @@ template <typename R>
 concept WritableRange =
     ElementRange<R> && !std::is_const_v<std::remove_pointer_t<decltype(std::data(std::declval<R&>()))>>;
 
-/// Elements that an operation reads: a view, which owns nothing. The memory is lent to the library from enqueue until
-/// the handle has finished. Dense, row-major unless `ordered`; a bare range has one dimension. A value: any thread.
+/// Elements that an operation reads: a view that owns nothing. The memory is lent to the library from enqueue until the
+/// handle has finished. Dense, row-major unless `ordered`. A bare range has one dimension. A value: any thread.
 class ConstTensor {
  public:
   static constexpr size_t kMaxDimensions = 16;
@@ -96,10 +96,10 @@ class ConstTensor {
                     DtypeOf<std::remove_cv_t<std::remove_pointer_t<decltype(std::data(range))>>>::value,
                     {static_cast<int64_t>(std::size(range))}) {}
 
-  /// `data` may be null where there are no elements.
+  /// `data` may be null if there are no elements.
   ConstTensor(const void* data, int32_t dtype, std::initializer_list<int64_t> shape)
       : ConstTensor(data, dtype, std::span<const int64_t>(shape.begin(), shape.size())) {}
-  /// InvalidArgument: more than 16 dimensions. `opaque_bytes`: of one element, with RUEDA_OPAQUE.
+  /// `opaque_bytes` is the size of one element of RUEDA_OPAQUE. InvalidArgument: more than 16 dimensions.
   ConstTensor(const void* data, int32_t dtype, std::span<const int64_t> shape, size_t opaque_bytes = 0)
       : data_(data), dtype_(dtype), dimensions_(shape.size()), opaque_bytes_(opaque_bytes) {
     if (shape.size() > kMaxDimensions) {
@@ -119,14 +119,14 @@ class ConstTensor {
   }
   size_t opaque_bytes() const { return opaque_bytes_; }
   Device device() const { return device_; }
-  /// The same, where `data` is memory of `device`.
+  /// Returns the same tensor with `data` in the memory of `device`.
   ConstTensor on(Device device) const {
     ConstTensor there = *this;
     there.device_ = device;
     return there;
   }
-  /// The same, where the dimensions lie in memory in this order, outermost first: see rueda_tensor. InvalidArgument:
-  /// not as many as there are dimensions.
+  /// Returns the same tensor with its dimensions in this order in memory, outermost first: see rueda_tensor.
+  /// InvalidArgument: the length differs from the number of dimensions.
   ConstTensor ordered(std::span<const int64_t> dimensions) const {
     if (dimensions.size() != dimensions_) {
       throw InvalidArgument(RUEDA_INVALID_ARGUMENT, "ordered(): " + std::to_string(dimensions.size()) +
@@ -141,7 +141,7 @@ class ConstTensor {
     return static_cast<size_t>(count()) * (dtype_ == RUEDA_OPAQUE ? opaque_bytes_ : element_bytes(dtype_));
   }
 
-  /// As rueda.h wants it; `shape` and `order` in it point into this object.
+  /// The tensor as rueda.h takes it; its `shape` and `order` point into this object.
   rueda_tensor c_tensor() const {
     rueda_tensor tensor{};
     tensor.struct_size = sizeof tensor;
@@ -180,11 +180,11 @@ class Tensor : public ConstTensor {
       : ConstTensor(data, dtype, shape, opaque_bytes) {}
 
   void* data() const { return const_cast<void*>(ConstTensor::data()); }
-  /// The same, where `data` is memory of `device`.
+  /// Returns the same tensor with `data` in the memory of `device`.
   Tensor on(Device device) const { return Tensor(ConstTensor::on(device)); }
   /// As ConstTensor::ordered.
   Tensor ordered(std::span<const int64_t> dimensions) const { return Tensor(ConstTensor::ordered(dimensions)); }
-  /// The elements, for who may touch the memory. InvalidArgument where `T` is another dtype.
+  /// The elements, if the caller may touch the memory. InvalidArgument: `T` is another dtype.
   template <typename T>
   std::span<T> elements() const {
     if (DtypeOf<T>::value != dtype()) {
@@ -199,7 +199,7 @@ class Tensor : public ConstTensor {
   explicit Tensor(const ConstTensor& writable) : ConstTensor(writable) {}
 };
 
-/// The elements of `range`, which has `product(shape)` of them, as a tensor of that shape.
+/// The elements of `range`, `product(shape)` in number, as a tensor of that shape.
 template <WritableRange R>
 Tensor shaped(R&& range, std::initializer_list<int64_t> shape) {
   const Tensor flat(range);
@@ -211,7 +211,7 @@ Tensor shaped(R&& range, std::initializer_list<int64_t> shape) {
   return tensor;
 }
 
-/// The elements of `range`, of any type that can be copied byte by byte, for operations that only move them.
+/// The elements of `range`, of any type that can be copied bytewise, for operations that only move them.
 template <typename R>
 Tensor opaque(R&& range) {
   using Element = std::remove_pointer_t<decltype(std::data(range))>;
@@ -220,8 +220,8 @@ Tensor opaque(R&& range) {
   return Tensor(std::data(range), RUEDA_OPAQUE, count, sizeof(Element));
 }
 
-/// An output like `input`, on its device, whose memory comes from the operation's `allocate`, or is the library's until
-/// the handle goes.
+/// An output like `input` on its device. The operation's `allocate` provides the memory, or the library owns it until
+/// the handle is destroyed.
 inline Tensor late_output(const ConstTensor& input) {
   return Tensor(nullptr, input.dtype(), input.shape(), input.opaque_bytes()).on(input.device());
 }

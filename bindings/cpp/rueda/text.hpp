@@ -7,8 +7,8 @@
 
 namespace rueda::detail {
 
-/// A text that the library writes into the caller's buffer: `write(buffer, capacity, &bytes)` is asked again until the
-/// buffer is large enough.
+/// Returns a text that the library writes into a buffer: calls `write(buffer, capacity, &bytes)` again until the buffer
+/// is large enough.
 template <typename Write>
 std::string text_of(Write&& write) {
   std::string text(4096, '\0');
