@@ -1,3 +1,7 @@
+// Turns a call of rueda.h into an Operation: checks the options first, then that this rank is a member of the set, then
+// the tensors (fill_tensors.cc). Everything that needs no other rank is refused here, on the caller's thread, so that a
+// wrong call never reaches agreement. The mark on the caller's stream comes last: after it the call can no longer be
+// refused.
 #include "bindings/c/build_operation.h"
 
 #include <fmt/format.h>
@@ -33,7 +37,8 @@ Status check_options(const rueda_op_options& options) {
     return wrong(fmt::format("timeout_seconds is {}; it must be 0 or more, or infinity", options.timeout_seconds));
   }
   for (const auto& [field, value] : {std::pair("more", options.more), std::pair("drain", options.drain)}) {
-    if (value != 0 && value != 1) return wrong(fmt::format("rueda_op_options.{} is {}; it must be 0 or 1", field, value));
+    if (value != 0 && value != 1)
+      return wrong(fmt::format("rueda_op_options.{} is {}; it must be 0 or 1", field, value));
   }
   return {};
 }
@@ -42,7 +47,7 @@ bool has_tensors(const OperationCall& call) {
   return call.kind != OpKind::kBarrier && call.kind != OpKind::kJoin && call.count > 0;
 }
 
-/// The device of the first tensor is the operation's: `fill_tensors` refuses a group on several.
+/// The device of the first tensor is the operation's; `fill_tensors` refuses a group on several devices.
 OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options, const DeviceTable& devices,
                       const std::shared_ptr<std::atomic<rueda_handle>>& handle) {
   OperationSpec spec;
@@ -73,7 +78,7 @@ OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options
                      kind = spec.device->kind, index = spec.device_index](size_t bytes) -> void* {
       try {
         return call(context, bytes, kind, index, stream);
-      } catch (...) {  // of a caller in C++, on a thread of ours: the operation fails as for want of memory
+      } catch (...) {  // of a C++ caller: the operation fails as if there were no memory
         return nullptr;
       }
     };

@@ -1,3 +1,5 @@
+// A store of the caller's, as rueda_init uses it. The length of a value is unknown before it is read: get begins with 4
+// KiB and asks again with a larger buffer, up to the length that the store reports.
 #include "bindings/c/callback_store.h"
 
 #include <fmt/format.h>

@@ -4,10 +4,10 @@
 
 namespace rueda::core {
 
-/// The caller's table of functions as a Store. Used on the thread that runs rueda_init.
+/// Presents the caller's table of functions as a Store. Used on the thread that runs rueda_init.
 class CallbackStore : public Store {
  public:
-  /// Copied; its context is borrowed during rueda_init. kInvalidArgument: a function is missing.
+  /// Copies the table; its context is borrowed during rueda_init. Returns kInvalidArgument if a function is missing.
   static Result<std::unique_ptr<CallbackStore>> make(const rueda_store* table);
 
   Status set(std::string_view key, std::string_view value) override;

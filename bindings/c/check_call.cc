@@ -1,3 +1,5 @@
+// Checks names and group sizes before anything is copied. A name must be UTF-8, because it appears in JSON (timeline,
+// flight record, statistics) on ranks and in tools that did not choose it.
 #include "bindings/c/check_call.h"
 
 #include <fmt/format.h>
@@ -9,7 +11,8 @@
 namespace rueda::core {
 namespace {
 
-// The length of the character that begins at `at`, or 0: no UTF-8 (RFC 3629, table 3-7 of the Unicode standard).
+// The length in bytes of the character that begins at `at`, or 0 if it is not UTF-8 (RFC 3629; table 3-7 of the Unicode
+// standard).
 size_t utf8_length(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) { return at + i < text.size() ? static_cast<uint8_t>(text[at + i]) : uint8_t{0}; };
   const auto within = [&](size_t i, uint8_t least, uint8_t most) { return byte(i) >= least && byte(i) <= most; };

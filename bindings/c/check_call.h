@@ -6,9 +6,9 @@
 
 namespace rueda::core {
 
-/// kInvalidArgument: a group of more members than the limit; names both.
+/// Returns kInvalidArgument, with both numbers, if a group exceeds the limit.
 Status check_group_size(size_t count);
-/// kInvalidArgument: longer than 1024 bytes, or not UTF-8; says where.
+/// Returns kInvalidArgument if the name exceeds 1024 bytes or is not UTF-8; the sentence says at which byte.
 Status check_name(std::string_view name);
 
 }  // namespace rueda::core

@@ -1,3 +1,6 @@
+// Checks of settings that need the machine: whether the MPI plug-in can be loaded, and whether this process may use the
+// cores that it was told to use. They run before other ranks are met, so that a mistake is told at once and not after a
+// timeout.
 #include "bindings/c/check_settings.h"
 
 #include <fmt/format.h>

@@ -4,9 +4,9 @@
 
 namespace rueda::core {
 
-/// Whether this process can do what its settings ask for, as far as their text does not tell. kUnsupported: a transport
-/// whose plug-in is not there, with where it was looked for. kInvalidArgument: cores that this process may not use.
-/// Both name the variable, as `environment` has it, and its value.
+/// Checks the settings that depend on this machine and process. Returns kUnsupported if a transport's plug-in is
+/// missing, with the paths that were tried, and kInvalidArgument if the process may not use a core that it shall use.
+/// Both sentences name the variable, as `environment` has it, and its value.
 Status check_settings(const Settings& settings, const Environment& environment);
 
 }  // namespace rueda::core

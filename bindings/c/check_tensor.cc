@@ -1,3 +1,6 @@
+// Checks every field of a tensor before the library touches it. The order matters: element size and extents come before
+// the product, so that no product overflows (2^47 bytes is the limit of a tensor), and the order of dimensions is
+// normalised last, so that two ranks that describe the same layout agree on equal bytes.
 #include "bindings/c/check_tensor.h"
 
 #include <fmt/format.h>
@@ -56,8 +59,8 @@ Status check_order(const char* what, CheckedTensor& checked) {
   std::vector<char> seen(static_cast<size_t>(tensor.dimensions));
   for (const int64_t dimension : std::span(tensor.order, seen.size())) {
     if (dimension < 0 || dimension >= tensor.dimensions || seen[static_cast<size_t>(dimension)] != 0) {
-      return wrong_tensor(what, fmt::format("order must name each of the {} dimensions once; it has {}",
-                                            tensor.dimensions, dimension));
+      return wrong_tensor(
+          what, fmt::format("order must name each of the {} dimensions once; it has {}", tensor.dimensions, dimension));
     }
     seen[static_cast<size_t>(dimension)] = 1;
     (tensor.shape[dimension] == 1 ? ones : others).push_back(static_cast<uint8_t>(dimension));
@@ -124,8 +127,8 @@ Status check_output(const CheckedTensor& input, const CheckedTensor& output, std
   if (input.order != output.order) return wrong_tensor("output", "its order in memory differs from the input's");
   const std::span<const int64_t> shape(out.shape, static_cast<size_t>(out.dimensions));
   if (!std::equal(shape.begin(), shape.end(), wanted.begin(), wanted.end()))
-    return wrong_tensor(
-        "output", fmt::format("its shape is {}; the result has {}", shape_text(shape), shape_text(wanted)));
+    return wrong_tensor("output",
+                        fmt::format("its shape is {}; the result has {}", shape_text(shape), shape_text(wanted)));
   return {};
 }
 
@@ -169,8 +172,10 @@ Status check_apart(const std::vector<TensorPart>& tensors) {
   all.reserve(2 * tensors.size());
   for (size_t index = 0; index < tensors.size(); ++index) add_memory(tensors[index], index, all);
   std::sort(all.begin(), all.end(), [](const Memory& a, const Memory& b) { return a.begin < b.begin; });
-  const Memory* longest = nullptr;          // of what began before
-  const Memory* longest_written = nullptr;  // likewise
+  // Ranges in ascending order of their begins: one overlaps an earlier one if it begins before the furthest end so far.
+  // Two that are only read may overlap.
+  const Memory* longest = nullptr;
+  const Memory* longest_written = nullptr;
   for (const Memory& each : all) {
     const Memory* const before = each.written ? longest : longest_written;
     if (before != nullptr && each.begin < before->end) {

@@ -1,3 +1,6 @@
+// Finished operations that wait for rueda_drain, and the eventfd that is readable while there are any. The descriptor
+// is made with the first call of fd(), so that a session without an event loop has none; it is written once when the
+// queue becomes non-empty and read once when it becomes empty.
 #include "bindings/c/completion_queue.h"
 
 #include <sys/eventfd.h>

@@ -9,19 +9,20 @@
 
 namespace rueda::core {
 
-/// Operations of one session that have finished and that nobody has drained, in the order in which they finished, and
-/// a descriptor that is readable while there are any. Holds no more entries than there are live handles. Any thread.
+/// The finished operations of one session that were not drained yet, in the order in which they finished, and a
+/// descriptor that is readable while there are any. Holds no more entries than there are live handles. Any thread.
 class CompletionQueue {
  public:
-  /// The descriptor, made with the first call; this queue's to close. kSystem: none is left.
+  /// Returns the descriptor, which the first call makes and this queue closes. Returns kSystem if no descriptor is
+  /// left.
   Result<int> fd() RUEDA_EXCLUDES(mutex_);
-  /// The operation of `completion.handle` has finished. Not taken where the handle was released, or after `close`.
+  /// Adds a finished operation. Ignored if its handle was released, and after `close`.
   void add(const rueda_completion& completion) RUEDA_EXCLUDES(mutex_);
-  /// The handle was released: its entry, if it has one, goes.
+  /// Removes the entry, if any, of a handle that was released.
   void withdraw(rueda_handle handle) RUEDA_EXCLUDES(mutex_);
-  /// Moves at most `capacity` of the oldest entries to `out`; how many.
+  /// Moves at most `capacity` of the oldest entries to `out` and returns their number.
   size_t drain(rueda_completion* out, size_t capacity) RUEDA_EXCLUDES(mutex_);
-  /// Closes the descriptor and drops what is queued and what comes.
+  /// Closes the descriptor and drops all entries, present and future.
   void close() RUEDA_EXCLUDES(mutex_);
 
  private:

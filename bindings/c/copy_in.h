@@ -8,8 +8,8 @@
 
 namespace rueda::core {
 
-/// The caller's size-stamped struct as this build knows it: fields the caller's header did not have are zero, fields
-/// that this build does not have are ignored. A null pointer stands for all zero.
+/// Copies the caller's size-stamped struct as this build knows it: fields that the caller's header lacks are zero,
+/// fields that this build lacks are ignored. A null pointer means all zero.
 template <typename T>
 Result<T> copy_in(const T* given, const char* what) {
   T copy{};
@@ -26,8 +26,8 @@ Result<T> copy_in(const T* given, const char* what) {
   return copy;
 }
 
-/// The element of a caller's array, whose elements are as long as the caller's header says: the first one's size stamp
-/// counts for all. Null for a null array.
+/// Returns an element of a caller's array. The caller's header decides how long its elements are: the size stamp of the
+/// first one counts for all. Null for a null array.
 template <typename T>
 const T* element_of(const T* array, size_t index) {
   if (array == nullptr) return nullptr;

@@ -6,8 +6,8 @@
 
 namespace rueda::core {
 
-/// Text for a caller's buffer of `capacity` bytes: `*bytes` is what it takes with its NUL; it is written where it fits.
-/// kInvalidArgument: `bytes` is null, or `out` is null with a capacity.
+/// Copies text to a caller's buffer of `capacity` bytes. `*bytes` is the length with the NUL; nothing is written if it
+/// exceeds the capacity. Returns kInvalidArgument if `bytes` is null, or `out` is null with a capacity.
 inline Status copy_out(const std::string& text, char* out, size_t capacity, size_t* bytes) {
   if (bytes == nullptr) return {Code::kInvalidArgument, "bytes is NULL"};
   if (out == nullptr && capacity != 0) {

@@ -1,3 +1,6 @@
+// What a rank contributes to an operation that moves rows: the number of rows for each rank, and the memory for the
+// rows that arrive. Dimension 0 becomes 0 in the agreed shape, because ranks may have different numbers of rows; all
+// other dimensions must be equal.
 #include "bindings/c/fill_exchange.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,6 @@
+// Fills the tensors of an operation from a call: name, metadata that ranks agree on, and the memory of inputs and
+// outputs. The input comes first, because the output is checked against it. An output without memory of the caller's
+// gets the library's at once if its size is known, and at its arrival if not (exchanges).
 #include "bindings/c/fill_tensors.h"
 
 #include <fmt/format.h>
@@ -37,7 +40,7 @@ CodecId codec_of(const rueda_op_options& options, Dtype dtype, const Settings& s
   }
 }
 
-/// The text behind `options.name_id`; empty where that is 0.
+/// The text of `options.name_id`; empty if that is 0.
 Result<std::string_view> interned_name(const Engine& engine, const rueda_op_options& options) {
   if (options.name_id == 0) return std::string_view();
   const std::string_view text = engine.interned(options.name_id);
@@ -57,7 +60,7 @@ Result<std::string> tensor_name(const OperationCall& call, const rueda_op_option
   return name;
 }
 
-/// Gives a known output memory of the library's where nobody else has a place for it.
+/// Gives an output of known size memory of the library's if neither the caller nor its `allocate` provides it.
 Status place_output(Operation& operation, size_t index, size_t bytes) {
   const TensorPart& tensor = operation.tensors()[index];
   if (tensor.slice.out != nullptr || bytes == 0 || operation.spec().allocate != nullptr) return {};
@@ -69,7 +72,7 @@ Status place_output(Operation& operation, size_t index, size_t bytes) {
   return {};
 }
 
-/// The set is known to have this rank as a member.
+/// `build_operation` has checked that this rank is a member.
 SetPlace place_in_set(const Engine& engine, SetId set) {
   const Result<std::vector<int>> ranks = engine.process_sets().ranks(set);
   if (!ranks.ok()) return {1, 0, engine.plan().rank};
@@ -139,7 +142,7 @@ class TensorFiller {
     const CheckedTensor* const given = output ? &*output : nullptr;
     if (!exchanges(call_.kind)) return fill_result(tensor, index, input.value(), given);
     if (sends) return fill_exchange(tensor, call_, set_, index, input.value(), given);
-    CheckedTensor nothing = input.value();  // what it described was looked at for its dtype and the shape of its rows
+    CheckedTensor nothing = input.value();  // this rank sends no rows; only dtype and row shape counted
     nothing.bytes = 0;
     return fill_exchange(tensor, call_, set_, index, nothing, given);
   }
@@ -210,11 +213,11 @@ class TensorFiller {
     }
     const size_t element = size_of(tensor.request.metadata.dtype);
     RUEDA_RETURN_IF_ERROR(place_output(operation_, index, static_cast<size_t>(tensor.output_count()) * element));
-    if (tensor.slice.in == nullptr) tensor.slice.in = tensor.slice.out;  // a receiver has no other input
+    if (tensor.slice.in == nullptr) tensor.slice.in = tensor.slice.out;  // a receiver has no input of its own
     return {};
   }
 
-  /// The own rows of a reduce-scatter: the shape of its result.
+  /// Sets the shape of a reduce-scatter's result: the rows of this rank.
   Status deal_rows(TensorPart& tensor) const {
     std::vector<int64_t> shape = tensor.request.metadata.shape;
     if (shape.empty()) return wrong("input: a reducescatter deals out dimension 0; the tensor has no dimensions");
@@ -226,7 +229,7 @@ class TensorFiller {
     return {};
   }
 
-  /// Where in its input the result may lie.
+  /// The address in the input at which the result may lie.
   const std::byte* place_in_input(const TensorPart& tensor) const {
     if (call_.kind != OpKind::kReducescatter || tensor.slice.count == 0) return tensor.slice.in;
     const ElementRange own = rows_of(tensor.slice.count, tensor.slice.row, set_.size, set_.place);
@@ -247,7 +250,7 @@ Status fill_tensors(Operation& operation, const Engine& engine, const DeviceTabl
                     const rueda_op_options& options) {
   TensorFiller filler(operation, engine, devices, call, options);
   for (size_t index = 0; index < call.count; ++index) RUEDA_RETURN_IF_ERROR(filler.fill(index));
-  // What is broadcast comes out the same, however often it is written.
+  // A broadcast writes the same bytes however often it writes them, so its tensors may share memory.
   const bool mixes = reduces(call.kind) || exchanges(call.kind);
   return call.count > 1 && mixes ? check_apart(operation.tensors()) : Status();
 }

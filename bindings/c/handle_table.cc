@@ -1,3 +1,5 @@
+// The live handles of a process. A forked child starts with a table of its own, with numbers from another range, so
+// that a handle of its parent is an error there and not another operation.
 #include "bindings/c/handle_table.h"
 
 #include <atomic>
@@ -7,7 +9,7 @@
 namespace rueda::core {
 namespace {
 
-/// So many handles has a process before its numbers meet those of a child.
+/// A process can hand out 2^40 handles before its numbers reach those of a child.
 constexpr int kGenerationShift = 40;
 
 }  // namespace
@@ -38,7 +40,8 @@ std::shared_ptr<Operation> HandleTable::remove(rueda_handle handle) {
 }
 
 HandleTable& handles() {
-  // Never destroyed, nor is the parent's table in a child: another thread may have held its mutex when it was forked.
+  // Never destroyed. Nor does a child use or destroy its parent's table: another thread may have held its mutex at the
+  // fork.
   static std::atomic<HandleTable*> table{new HandleTable(0)};
   static std::atomic<uint64_t> owner{0};
   const uint64_t process = process_generation();

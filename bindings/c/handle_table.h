@@ -17,17 +17,18 @@ struct Submitted {
   std::shared_ptr<Engine> engine;  ///< the one that runs the operation
 };
 
-/// The live handles of this process: numbers, so that a stale one is an error and never a wild pointer. Any thread.
+/// The live handles of this process. They are numbers, so that a stale one is an error and never a wild pointer. Any
+/// thread.
 class HandleTable {
  public:
-  /// Numbers begin behind `last`.
+  /// The first number is `last` + 1.
   explicit HandleTable(rueda_handle last) : last_(last) {}
-  /// `completions`, where not null, is told when the handle goes.
+  /// Adds an operation. `completions`, if not null, is told when the handle is removed.
   rueda_handle insert(Submitted submitted, std::shared_ptr<CompletionQueue> completions) RUEDA_EXCLUDES(mutex_);
   Submitted find_submitted(rueda_handle handle) const RUEDA_EXCLUDES(mutex_);
-  /// Null: no such handle.
+  /// Returns null if there is no such handle.
   std::shared_ptr<Operation> find(rueda_handle handle) const { return find_submitted(handle).operation; }
-  /// What it stood for; null: no such handle.
+  /// Removes the handle and returns its operation; null if there is no such handle.
   std::shared_ptr<Operation> remove(rueda_handle handle) RUEDA_EXCLUDES(mutex_);
 
  private:
@@ -40,8 +41,8 @@ class HandleTable {
   rueda_handle last_ RUEDA_GUARDED_BY(mutex_);
 };
 
-/// Handles belong to the process, not to a session: rueda_wait takes nothing else. A forked child begins with a table
-/// of its own, whose numbers are none of its parent's.
+/// The table of this process. Handles belong to the process and not to a session, because rueda_wait takes nothing
+/// else. A forked child begins with a table of its own; its numbers differ from its parent's.
 HandleTable& handles();
 
 }  // namespace rueda::core

@@ -50,7 +50,8 @@ Result<std::shared_ptr<Operation>> find_finished(rueda_handle handle, OpKind kin
   if (!operation.ok()) return operation.status();
   if (rank == nullptr) return Status(Code::kInvalidArgument, "rank is NULL");
   if (operation.value()->kind() != kind) return wrong_handle(handle, fmt::format("is of no {}", what));
-  if (!operation.value()->done()) return wrong_handle(handle, fmt::format("belongs to a {} in flight; wait for it", what));
+  if (!operation.value()->done())
+    return wrong_handle(handle, fmt::format("belongs to a {} in flight; wait for it", what));
   return operation;
 }
 
@@ -133,8 +134,8 @@ int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
     if (!operation.done()) return core::Status(core::Code::kInvalidArgument, "the operation is still in flight");
     if (!operation.status().ok()) return operation.status();
     if (index >= operation.tensors().size()) {
-      return core::Status(core::Code::kInvalidArgument,
-                          fmt::format("output {} does not exist; the operation has {}", index, operation.tensors().size()));
+      return core::Status(core::Code::kInvalidArgument, fmt::format("output {} does not exist; the operation has {}",
+                                                                    index, operation.tensors().size()));
     }
     const core::TensorPart& part = operation.tensors()[index];
     const core::Metadata& metadata = part.request.metadata;

@@ -1,3 +1,5 @@
+// The calling thread's last failure. It is replaced by the next failure and cleared by the next success, so that
+// rueda_last_error() never speaks of an older call.
 #include "bindings/c/last_error.h"
 
 namespace rueda::core {

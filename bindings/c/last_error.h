@@ -10,7 +10,7 @@ namespace rueda::core {
 /// Remembers `status` as the calling thread's last result, for rueda_last_error, and returns its code.
 int32_t report(const Status& status);
 
-/// Runs the body of an API function: what it returns is reported, and no exception gets past it.
+/// Runs the body of an API function and reports its result. No exception passes it.
 template <typename Body>
 int32_t guarded(Body&& body) noexcept {
   try {

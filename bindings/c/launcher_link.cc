@@ -1,3 +1,6 @@
+// What hvdrun and a rank tell each other through the store, beside the rank's own meeting: hvdrun writes deaths and
+// asks for flight records; a rank reports evidence and answers. Each direction has a connection of its own that waits
+// for one key, so that neither delays the other.
 #include "bindings/c/launcher_link.h"
 
 #include "runtime/store/death.h"

@@ -7,13 +7,13 @@
 
 namespace rueda::core {
 
-/// What a launcher tells and asks a rank through its store.
+/// The two ways in which a launcher talks to a rank through its store.
 struct LauncherLink {
   std::unique_ptr<VerdictSource> verdicts;
   std::unique_ptr<DumpSource> dumps;
 };
 
-/// Connects, once for each. The store's own errors.
+/// Makes one connection for each. Returns the store's errors.
 Result<LauncherLink> link_to_launcher(const StoreLocation& where, int rank, Deadline deadline);
 
 }  // namespace rueda::core

@@ -1,3 +1,6 @@
+// A job whose ranks MPI knows. Rank 0 broadcasts the name and the key of the job through MPI, since no launcher of ours
+// gave them. The rest of this file refuses contradictions: options that say what MPI says, and a launcher whose MPI
+// does not know it.
 #include "bindings/c/mpi_job.h"
 
 #include <fmt/format.h>
@@ -31,8 +34,7 @@ Status take_offer(const std::string& offer, Identity& identity) {
   const size_t blank = offer.find(' ');
   const std::string key = offer.substr(0, blank);
   if (blank == std::string::npos || (key != kNoKey && key.size() != kKeyDigits)) {
-    return {Code::kMismatch,
-            "init: rank 0 sent no job key and name through MPI; check that all ranks run one build"};
+    return {Code::kMismatch, "init: rank 0 sent no job key and name through MPI; check that all ranks run one build"};
   }
   identity.job = offer.substr(blank + 1);
   identity.key = JobKey();
@@ -46,10 +48,12 @@ Status take_offer(const std::string& offer, Identity& identity) {
 
 Status refuse_two_answers(const rueda_init_options& options) {
   if (options.has_rank != 0) {
-    return {Code::kInvalidArgument, "options: rank and size are given, but MPI shall provide them; give one of the two"};
+    return {Code::kInvalidArgument,
+            "options: rank and size are given, but MPI shall provide them; give one of the two"};
   }
   if (options.store != nullptr) {
-    return {Code::kInvalidArgument, "options: a store is given, but MPI shall bring the ranks together; give one of the two"};
+    return {Code::kInvalidArgument,
+            "options: a store is given, but MPI shall bring the ranks together; give one of the two"};
   }
   return {};
 }
@@ -63,8 +67,8 @@ Result<std::vector<int>> chosen_ranks(const rueda_init_options& options) {
   return std::vector<int>(options.ranks, options.ranks + options.rank_count);
 }
 
-/// A launcher and an MPI library that do not know each other start N programs that each take themselves for a job of
-/// one.
+/// If the launcher and the MPI library do not know each other, they start N programs that each believe to be a job of
+/// one rank.
 Status check_against_launcher(const Identity& told, int size, const std::string& library,
                               const Environment& environment) {
   const std::string said =
@@ -75,9 +79,10 @@ Status check_against_launcher(const Identity& told, int size, const std::string&
             fmt::format("{}, but SLURM_STEP_NUM_TASKS is {}; start the job with srun --mpi=pmix", said, *tasks)};
   }
   if (told.launcher.empty() || told.size == size) return {};
-  return {Code::kInvalidArgument,
-          fmt::format("{}, but the variables of {} say {}; start the job with the mpirun of this MPI, or with hvdrun --mpi",
-                      said, told.launcher, told.size)};
+  return {
+      Code::kInvalidArgument,
+      fmt::format("{}, but the variables of {} say {}; start the job with the mpirun of this MPI, or with hvdrun --mpi",
+                  said, told.launcher, told.size)};
 }
 
 }  // namespace

@@ -9,17 +9,16 @@
 
 namespace rueda::core {
 
-/// Whether the caller or a setting wants MPI to say who is in the job.
+/// Returns whether the caller or a setting asks MPI for the ranks of the job.
 bool asks_for_mpi(const rueda_init_options& options, const Settings& settings);
 
-/// Whether MPI has to say it though nobody asked: mpirun started processes on several hosts, and nothing else tells
-/// where they meet. Pure.
+/// Returns whether MPI must provide the ranks although neither asked: mpirun started processes on several hosts, and
+/// nothing else says how they can meet. Pure.
 bool needs_mpi(const rueda_init_options& options, const Identity& identity, const Environment& environment);
 
-/// Joins the ranks that MPI knows and writes into `identity` who this one is, and the name and key of the job, which
-/// are rank 0's. Blocks, at most until `deadline`. kInvalidArgument: the options say it as well, or the environment
-/// says something else than MPI, as where a launcher and MPI do not know each other; names both. Else as
-/// `FabricSource::join`.
+/// Joins the ranks that MPI knows and writes this rank, and rank 0's name and key of the job, into `identity`. Blocks,
+/// at most until `deadline`. Returns kInvalidArgument if the options name ranks or a store too, or if the environment
+/// contradicts MPI because launcher and MPI do not know each other. Other errors are those of `FabricSource::join`.
 Result<std::shared_ptr<Fabric>> join_mpi(const rueda_init_options& options, const Settings& settings,
                                          FabricSource& source, const Environment& environment, Identity& identity,
                                          Deadline deadline);

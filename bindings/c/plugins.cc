@@ -1,3 +1,5 @@
+// Finds and loads plug-ins: those beside this library and those that RUEDA_PLUGINS names. The MPI plug-in is loaded
+// apart, and only if it is asked for, because it brings an MPI library into the process.
 #include "bindings/c/plugins.h"
 
 #include <unistd.h>
@@ -47,7 +49,8 @@ Status load_mpi_plugin(const Settings& settings, Plugins& plugins) {
     return {mpi.status.code(), mpi.status.sentence() + "; run rueda-build-mpi to make one for the mpicc in the PATH"};
   }
   if (mpi.table->fabric == nullptr) {
-    return {Code::kUnsupported, "plug-in " + mpi.path + " is not the MPI plug-in: its name is \"" + mpi.table->name + "\""};
+    return {Code::kUnsupported,
+            "plug-in " + mpi.path + " is not the MPI plug-in: its name is \"" + mpi.table->name + "\""};
   }
   plugins.fabric = mpi.table->fabric;
   return settings.cpu_operations == "mpi" ? add_plugin(mpi, plugins) : Status();

@@ -10,25 +10,26 @@
 
 namespace rueda::core {
 
-/// What the plug-ins of a session bring. Made by init, then immutable: any thread.
+/// The contributions of a session's plug-ins. Made by init, then immutable: any thread.
 struct Plugins {
   std::vector<std::span<const Algorithm>> rows;
   DeviceTable devices;
-  /// "+mpi+cuda": what is appended to the build id in the exchange of init, because rows are known by their place in
-  /// the table, so all ranks need the same plug-ins in the same order.
+  /// "+mpi+cuda": appended to the build id that ranks compare at init. A verdict names an algorithm by its index in the
+  /// table, so all ranks need the same plug-ins in the same order.
   std::string suffix;
   FabricSource* fabric = nullptr;  ///< MPI; null: not loaded
 };
 
-/// Every plug-in that is looked for: those beside this library, then those that RUEDA_PLUGINS names.
+/// Returns the plug-ins that are looked for: first those beside this library, then those that RUEDA_PLUGINS names.
 std::vector<Plugin> find_plugins(const Settings& settings);
 
-/// Loads what is found, MPI's apart, which brings the MPI library into the process. What does not lie beside this
-/// library is not missed; what lies there and cannot be loaded is logged. kUnsupported: a plug-in that RUEDA_PLUGINS
-/// names cannot be loaded, or brings what is there already.
+/// Loads all plug-ins that are found, except MPI's, because that brings the MPI library into the process. A plug-in
+/// that is not beside this library is not missed; one that is there and cannot be loaded is logged. Returns
+/// kUnsupported if a plug-in of RUEDA_PLUGINS cannot be loaded or repeats one that is loaded.
 Result<Plugins> load_plugins(const Settings& settings);
 
-/// Loads MPI's as well; its rows count only where MPI moves the data. kUnsupported: it cannot be loaded.
+/// Loads MPI's plug-in as well; its algorithms count only if MPI moves the data. Returns kUnsupported if it cannot be
+/// loaded.
 Status load_mpi_plugin(const Settings& settings, Plugins& plugins);
 
 }  // namespace rueda::core

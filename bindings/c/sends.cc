@@ -23,7 +23,8 @@ enum class Form { kSingle, kGroup };
 
 Status check_from_any(const Engine& engine, SetId set, Form form) {
   if (form == Form::kGroup) {
-    return Status(Code::kInvalidArgument, "a group must be received from one rank; RUEDA_ANY_SOURCE is for single receives");
+    return Status(Code::kInvalidArgument,
+                  "a group must be received from one rank; RUEDA_ANY_SOURCE is for single receives");
   }
   const Result<std::vector<int>> ranks = engine.process_sets().ranks(set);
   if (!ranks.ok()) return ranks.status();

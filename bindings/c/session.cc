@@ -1,4 +1,6 @@
-// The composing file: settings, identity, store, epoch, data plane and engine become one session.
+// The composing file: settings, identity, store, epoch, data plane and engine become one session. The order is that of
+// what can be refused soonest: settings and plug-ins first, since they need no other rank, then the meeting, then the
+// epoch, then the engine.
 #include "bindings/c/session.h"
 
 #include <fmt/format.h>
@@ -102,8 +104,9 @@ Result<Meeting> meet(const rueda_init_options& options, Identity& identity, cons
 
 Result<Deadline> init_deadline(const rueda_init_options& options, const Settings& settings) {
   if (!(options.timeout_seconds >= 0)) {
-    return Status(Code::kInvalidArgument, "timeout_seconds is " + std::to_string(options.timeout_seconds) +
-                                              "; it must be 0 (RUEDA_INIT_TIMEOUT_SECONDS) or more; infinity is allowed");
+    return Status(Code::kInvalidArgument,
+                  "timeout_seconds is " + std::to_string(options.timeout_seconds) +
+                      "; it must be 0 (RUEDA_INIT_TIMEOUT_SECONDS) or more; infinity is allowed");
   }
   if (options.timeout_seconds > 0) return deadline_in(options.timeout_seconds);
   const double seconds = settings.init_timeout.count();
@@ -121,7 +124,7 @@ Status check_rows(const Settings& settings, const Plugins& plugins) {
   return plane.ok() ? check_forced_algorithms(plane.value()->table(), settings) : plane.status();
 }
 
-/// The same for the same sets, whatever the order of their ranks: "ranks 0-2; ranks 1-2".
+/// Text that is equal for equal sets, whatever the order of their ranks: "ranks 0-2; ranks 1-2".
 std::string in_words(std::vector<std::vector<int>> sets) {
   constexpr size_t kMostShown = 512;
   std::string words;
@@ -131,12 +134,12 @@ std::string in_words(std::vector<std::vector<int>> sets) {
   }
   if (words.empty()) return "none";
   if (words.size() <= kMostShown) return words;
-  // All ranks run the same build, so that they hash alike.
+  // All ranks run the same build, so their hashes agree.
   return fmt::format("{}... ({} sets, {:016x})", words.substr(0, kMostShown), sets.size(),
                      std::hash<std::string>()(words));
 }
 
-/// A set of rueda_init is a set like others, whose name says its place.
+/// A set of rueda_init is like any other set; its name holds its index.
 Status add_static_sets(Engine& engine, const std::vector<std::vector<int>>& sets) {
   for (size_t i = 0; i < sets.size(); ++i) {
     const Result<SetId> added =
@@ -162,7 +165,7 @@ Result<std::vector<std::vector<int>>> static_sets(const rueda_init_options& opti
       return Status(Code::kInvalidArgument, "process_sets[" + std::to_string(i) + "].ranks is NULL");
     sets.emplace_back(ranks, ranks + set.value().count);
     RUEDA_RETURN_IF_ERROR(checked.add(sets.back(), {}).status());
-    at += given->struct_size;  // an array of the caller's structs, whatever their size
+    at += given->struct_size;  // the caller's header may know a longer or shorter struct
   }
   return sets;
 }
@@ -200,12 +203,13 @@ void log_unless_noted(const Status& noted, int rank) {
   if (!noted.ok()) log(LogLevel::kInfo, "rank {}: cannot record its goodbye: {}", rank, noted.sentence());
 }
 
-/// Tells hvdrun that this rank is leaving, before other ranks hear of it and fail of that.
+/// Tells hvdrun that this rank is leaving. This comes before the goodbye: other ranks that still need this one then
+/// fail, and hvdrun must not take that for the first failure.
 void note_leaving(Store& store, const std::string& job, int rank) {
   log_unless_noted(store.add(leaving_key(job, rank), 1).status(), rank);
 }
 
-/// Tells hvdrun that this rank has shut down, and if its epoch had failed by then, why.
+/// Tells hvdrun that this rank has shut down, or why its epoch had failed before.
 void note_end(Store& store, const std::string& job, int rank, const Status& end) {
   Status noted;
   if (ended_well(end)) {
@@ -217,11 +221,11 @@ void note_end(Store& store, const std::string& job, int rank, const Status& end)
   log_unless_noted(noted, rank);
 }
 
-/// Who this process is, as far as its environment says, and the plug-ins of the job.
+/// The rank of this process as far as its environment says it, and the plug-ins of the job.
 struct Whereabouts {
   Identity identity;
   Plugins plugins;
-  std::string without_mpi;  ///< why MPI cannot bring the ranks together, where it was to
+  std::string without_mpi;  ///< why MPI cannot connect the ranks although it should
 };
 
 Result<Whereabouts> find_place(const rueda_init_options& options, const Settings& settings,
@@ -280,15 +284,14 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   if (!place.ok()) return place.status();
   auto& [identity, plugins, without_mpi] = place.value();
   RUEDA_RETURN_IF_ERROR(check_rows(settings.value(), plugins));
-  // Before anybody is met, where the size is known before.
+  // Before any other rank is met, if the size is known by then.
   if (plugins.fabric == nullptr) RUEDA_RETURN_IF_ERROR(static_sets(options, identity.size).status());
   Result<Meeting> meeting =
       plugins.fabric == nullptr
           ? meet(options, identity, settings.value(), environment, deadline.value())
           : meet_by_mpi(options, identity, settings.value(), *plugins.fabric, environment, deadline.value());
   if (!meeting.ok() && meeting.status().code() == Code::kInvalidArgument && !without_mpi.empty()) {
-    return Status(Code::kInvalidArgument,
-                  meeting.status().sentence() + "; nor can MPI bring them together: " + without_mpi);
+    return Status(Code::kInvalidArgument, meeting.status().sentence() + "; nor can MPI connect them: " + without_mpi);
   }
   if (!meeting.ok()) return meeting.status();
   const Result<std::vector<std::vector<int>>> sets = static_sets(options, identity.size);

@@ -9,14 +9,14 @@
 #include "runtime/engine/engine.h"
 #include "runtime/store/store.h"
 
-/// What a `rueda_session*` points to. The shell outlives its shutdown (it is small and never freed), so that a late
-/// call gets an error instead of freed memory. Any thread.
+/// The target of a `rueda_session*`. The shell is small, outlives its shutdown and is never freed, so that a late call
+/// gets an error instead of freed memory. Any thread.
 struct rueda_session {
   rueda::core::Mutex mutex;
   /// Null once shut down.
   std::shared_ptr<rueda::core::Engine> engine RUEDA_GUARDED_BY(mutex);
   std::shared_ptr<rueda::core::Store> store
-      RUEDA_GUARDED_BY(mutex);       ///< hvdrun's, where the goodbye is noted; may be null
+      RUEDA_GUARDED_BY(mutex);       ///< hvdrun's, which records the goodbye; may be null
   rueda::core::DeviceTable devices;  ///< immutable
   std::string job;
   uint64_t process = 0;             ///< the process it was made in: see `process_generation`
@@ -27,15 +27,16 @@ struct rueda_session {
 
 namespace rueda::core {
 
-/// Grows by one in every forked child, so that a session knows it was inherited.
+/// A number that grows by one in every forked child, so that a session knows that it was inherited.
 uint64_t process_generation();
 
-/// The engine of a live session. kNotInitialized: null, shut down, or made before a fork.
+/// Returns the engine of a live session. Returns kNotInitialized if the session is null, was shut down, or was made
+/// before a fork.
 Result<std::shared_ptr<Engine>> engine_of(const rueda_session* session);
 
 /// Reads options and environment, meets the other ranks and starts the engine. Blocks.
 Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& options);
-/// Ends the engine and notes the goodbye where the launcher looks. Ok for a session that has ended.
+/// Ends the engine and records the goodbye for the launcher. Returns ok for a session that has ended.
 Status close_session(rueda_session& session);
 
 }  // namespace rueda::core

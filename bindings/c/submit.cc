@@ -1,3 +1,6 @@
+// The way of every enqueuing function of rueda.h. A handle exists before the operation is submitted, since its callback
+// may run before the call returns and gets the handle's number; if the engine refuses the operation, the handle goes
+// again.
 #include "bindings/c/submit.h"
 
 #include "bindings/c/handle_table.h"

@@ -6,7 +6,7 @@
 
 namespace rueda::core {
 
-/// A call that is wrong as it stands.
+/// The status of a call that is wrong in itself.
 inline Status wrong(std::string why) { return Status(Code::kInvalidArgument, std::move(why)); }
 
 }  // namespace rueda::core
