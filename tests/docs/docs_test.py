@@ -36,10 +36,23 @@ class Documents(unittest.TestCase):
     def output(self, program, *arguments):
         return subprocess.run([os.path.join(self.bin, program), *arguments], stdout=subprocess.PIPE, check=True, text=True).stdout
 
-    def test_the_first_programs_of_the_readme_are_the_examples(self):
-        readme = self.read("README.md")
-        self.assertIn(self.read("examples/hello_allreduce.c"), blocks(readme, "c"))
-        self.assertIn(self.read("examples/hello_allreduce.cc"), blocks(readme, "cpp"))
+    def test_the_first_programs_of_the_guide_are_the_examples(self):
+        guide = self.read("docs/guide/c-api.md")
+        self.assertIn(self.read("examples/hello_allreduce.c"), blocks(guide, "c"))
+        self.assertIn(self.read("examples/hello_allreduce.cc"), blocks(guide, "cpp"))
+
+    def test_the_python_of_the_readme_begins_a_piece_of_the_guide(self):
+        # The tests of the Python package run every piece of these two pages.
+        guide = [piece for page in ("pytorch", "torch-distributed") for piece in blocks(self.read(f"docs/guide/{page}.md"), "python")]
+        pieces = blocks(self.read("README.md"), "python")
+        self.assertEqual(2, len(pieces))
+        for piece in pieces:
+            self.assertTrue(any(known.startswith(piece) for known in guide), piece)
+
+    def test_a_figure_differs_from_its_dark_form_in_colours_only(self):
+        light, dark = (self.read(f"docs/figures/one-tensors-way-{theme}.svg") for theme in ("light", "dark"))
+        self.assertNotEqual(light, dark)
+        self.assertEqual(*(re.sub(r"#[0-9a-f]{6}", "#", figure) for figure in (light, dark)))
 
     def test_the_settings_of_the_guide_are_those_of_the_program(self):
         printed = self.output("print_settings")
@@ -80,7 +93,7 @@ class Documents(unittest.TestCase):
     def test_every_link_leads_somewhere(self):
         for document in self.documents():
             prose = re.sub(r"^```.*?^```$|`[^`]*`", "", self.read(document), flags=re.M | re.S)
-            for link in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
+            for link in re.findall(r"\]\(([^)#]+)[^)]*\)", prose) + re.findall(r'(?:src|srcset)="([^"]+)"', prose):
                 if not link.startswith("http"):
                     target = os.path.join(os.path.dirname(self.path(document)), link)
                     self.assertTrue(os.path.exists(target), f"{document} links to {link}")

@@ -109,9 +109,10 @@ class Install(unittest.TestCase):
             run(compiler, standard, os.path.join(self.options.examples, source), "-o", program, *flags)
             self.check_runs(program)
 
-    def test_the_readme_s_lines_for_a_prefix_of_one_s_own_are_enough(self):
-        with open(self.installed("share/doc/Rueda/README.md"), encoding="utf-8") as readme:
-            lines = re.search(r"A prefix of your own.*?```sh\n(.*?)```", readme.read(), re.S).group(1)
+    def test_the_guide_s_lines_for_a_prefix_of_one_s_own_are_enough(self):
+        guide = os.path.join(self.options.examples, "..", "docs", "guide", "getting-started.md")
+        with open(guide, encoding="utf-8") as page:
+            lines = re.search(r"A prefix of your own.*?```sh\n(.*?)```", page.read(), re.S).group(1)
         home = os.path.join(self.programs, "home")
         os.makedirs(home)
         os.symlink(self.prefix, os.path.join(home, "rueda"))
