@@ -131,6 +131,13 @@ class Documents(unittest.TestCase):
             for name in re.findall(r"`([^`]+)`", row):
                 self.assertIn(name, tests)
 
+    def test_the_index_of_decisions_lists_each_under_its_title(self):
+        pages = sorted(glob.glob(self.path("docs/decisions/[0-9]*.md")))
+        listed = re.findall(r"^\| \[(\d+)\]\((.*?)\) \| (.*) \|$", self.read("docs/decisions/README.md"), re.M)
+        titles = [self.read(os.path.relpath(page, self.root)).splitlines()[0].removeprefix("# ") for page in pages]
+        names = [os.path.basename(page) for page in pages]
+        self.assertEqual([(name[:4], name, title) for name, title in zip(names, titles)], listed)
+
     def test_every_folder_of_the_map_exists(self):
         map_of_house = self.read("README.md").split("## The house")[1].split("\n## ")[0]
         for row in re.findall(r"^\| (`.*?) \|", map_of_house, re.M):
