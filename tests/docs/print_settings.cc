@@ -1,4 +1,5 @@
-// Prints the settings table of the guide: build/release/bin/print_settings > docs/guide/settings.md
+// Prints the guide's page about settings from the table that the library reads, so the page cannot fall behind:
+//   build/release/bin/print_settings > docs/guide/settings.md
 #include <cstdio>
 #include <string>
 
@@ -32,34 +33,38 @@ const char* agreed(Agreed how) {
 }
 
 constexpr char kHead[] =
-    "# Settings\n\n"
-    "Read from the environment by `rueda_init`. `RUEDA_X` wins over `HOROVOD_X`, which is accepted where the last "
-    "column says so. A value that\n"
-    "does not parse is an error that names variable, value and what is allowed; a `RUEDA_` variable that nobody reads "
-    "is a warning with the\n"
-    "closest name that exists. In brackets: the default. \"Value on a rank\" says whose value holds where ranks "
-    "differ.\n\n"
+    "# Settings\n"
+    "\n"
+    "`rueda_init` reads these settings from the environment. `RUEDA_X` wins over `HOROVOD_X`, which Rueda "
+    "accepts if the last column says yes. If a\n"
+    "value does not parse, the error names variable, value and what is allowed. Rueda logs a warning for an "
+    "unknown `RUEDA_` variable, with the closest\n"
+    "name that exists. The default is in brackets. \"Value on a rank\" says which rank's value holds if ranks "
+    "differ.\n"
+    "\n"
     "| variable | flag of hvdrun | meaning | value on a rank | `HOROVOD_` |\n"
     "|---|---|---|---|---|\n";
 
 constexpr char kTail[] =
-    "\nWho a process is and where its job meets is told by hvdrun, or by hand:\n\n"
+    "\n"
+    "hvdrun tells a process its rank and where its job meets. You can do so by hand:\n"
+    "\n"
     "| variable | meaning |\n"
     "|---|---|\n"
-    "| `RUEDA_RANK`, `RUEDA_SIZE` | this rank and how many there are; both or neither |\n"
-    "| `RUEDA_LOCAL_SIZE` | ranks on this host |\n"
+    "| `RUEDA_RANK`, `RUEDA_SIZE` | this rank and the number of ranks; give both or neither |\n"
+    "| `RUEDA_LOCAL_SIZE` | number of ranks on this host |\n"
     "| `RUEDA_HOSTNAME` | ranks with the same name try to share memory |\n"
-    "| `RUEDA_STORE_ADDR` | host:port where ranks meet; rank 0 serves it unless hvdrun does |\n"
-    "| `RUEDA_STORE` | who serves there: `rank0`, or `launcher`, which hvdrun sets (rank0) |\n"
+    "| `RUEDA_STORE_ADDR` | host:port of the store, at which ranks meet; rank 0 serves it unless hvdrun does |\n"
+    "| `RUEDA_STORE` | which process serves the store: `rank0`, or `launcher`, which hvdrun sets (rank0) |\n"
     "| `RUEDA_JOB` | the job's name, for several jobs started by hand on one host |\n"
-    "| `RUEDA_JOB_KEY_FD`, `RUEDA_JOB_KEY_FILE` | where the job's key is read from; the file is this user's and nobody "
-    "else may read it |\n"
+    "| `RUEDA_JOB_KEY_FD`, `RUEDA_JOB_KEY_FILE` | the descriptor or file with the job's key; the file must "
+    "belong to this user, and no other user may read it |\n"
     "\n"
-    "For scripts of other worlds hvdrun sets the same places as `HOROVOD_RANK`, `HOROVOD_SIZE` and so on, and as "
-    "`RANK`, "
-    "`WORLD_SIZE`, `LOCAL_RANK` and\n"
-    "`LOCAL_WORLD_SIZE`. `MASTER_ADDR` is the host of rank 0 and `MASTER_PORT` a port below 32000 that the job's name "
-    "chooses; what is set already stays.\n";
+    "For scripts of other frameworks hvdrun sets the same values as `HOROVOD_RANK`, `HOROVOD_SIZE` and so on, "
+    "and as `RANK`, `WORLD_SIZE`, `LOCAL_RANK`\n"
+    "and `LOCAL_WORLD_SIZE`. `MASTER_ADDR` is the host of rank 0, and `MASTER_PORT` a port below 32000 that "
+    "follows from the job's name. hvdrun leaves\n"
+    "variables that are already set.\n";
 
 }  // namespace
 
