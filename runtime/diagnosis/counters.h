@@ -6,7 +6,7 @@
 
 namespace rueda::core {
 
-/// A sum that several threads add to, cheaply; a reader sees a moment's value.
+/// A sum that several threads add to without a lock. A reader sees the value of some moment. Any thread.
 class Sum {
  public:
   void add(uint64_t amount) { value_.fetch_add(amount, std::memory_order_relaxed); }
@@ -19,7 +19,7 @@ class Sum {
   std::atomic<uint64_t> value_{0};
 };
 
-/// The greatest of what several threads have seen.
+/// The greatest time that several threads have seen. Any thread.
 class Greatest {
  public:
   void see(std::chrono::nanoseconds time) {
@@ -33,8 +33,8 @@ class Greatest {
   std::atomic<int64_t> value_{0};
 };
 
-/// What a rank has done since its epoch began. Written where things happen, by the baton's holder and the lanes; read
-/// by any thread.
+/// What a rank has done since its epoch began. Written by the holder of the baton and by lane threads, as things
+/// happen; read by any thread. Owned by the engine's recorder.
 struct Counters {
   static constexpr size_t kKinds = 32;  ///< room for more kinds of operation than there are
   static constexpr size_t kAlgorithms = 256;
@@ -59,7 +59,7 @@ struct Counters {
   Sum queue;       ///< from agreement to start, of all batches
   Sum run;         ///< from start to end, of all batches
   Sum waits;       ///< calls that waited
-  Sum wait;        ///< how long
+  Sum wait;        ///< time in these calls
   Sum cache_hits;  ///< proposals by id
   Sum cache_misses;
 };

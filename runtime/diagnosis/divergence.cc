@@ -1,3 +1,15 @@
+// Compares the flight records of all ranks and finds the first thing they disagree on. Operations are matched as
+// agreement matches them: by name within a process set, or by order for unnamed ones of a kind. Ranks number their sets
+// as they like, so `Sets` first gives every set a name that all ranks share: its members, its name, its order of
+// asking.
+//
+// Then the verdict is the first of these that applies, from the cause to the symptom:
+//
+//   an operation that some members have not submitted ─▶ a batch that has not ended everywhere ─▶ a join that waits ─▶
+//   nothing waits
+//
+// If ranks wait for each other, one operation has to be named first. It is the one that fewer ranks lack: those few
+// have most likely gone astray.
 #include "runtime/diagnosis/divergence.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -15,7 +27,7 @@
 namespace rueda::core {
 namespace {
 
-/// What ranks must agree on: a name of a set, or the place in the order of the unnamed operations of a kind.
+/// What ranks must agree on: a name in a set, or the position among the unnamed operations of a kind.
 struct Key {
   std::string set;  ///< as `Sets` names it
   std::string name;
@@ -23,13 +35,13 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-/// Ranks give their records some milliseconds apart, and what others have submitted meanwhile is no divergence: only
-/// what has waited this long.
+/// Ranks give their records some milliseconds apart, and what others have submitted meanwhile is no divergence. So an
+/// operation counts only after it has waited this long.
 constexpr double kMomentSeconds = 0.5;
 
 struct Waiting {
-  const DumpedOp* first = nullptr;  ///< the earliest that was submitted; null: a join
-  double seconds = 0;               ///< for which it has waited on the rank that came first
+  const DumpedOp* first = nullptr;  ///< the submission that came first; null for a join
+  double seconds = 0;               ///< time since the first rank submitted it
   std::string of;                   ///< its set, for people
   std::string set;
   std::set<int> have;
@@ -49,7 +61,7 @@ std::string names_of(const std::set<int>& ranks) {
   return rank_ranges(list, {});
 }
 
-/// The sets of one rank by what all ranks know of them: name, members and their order of asking.
+/// The sets of one rank, by what all ranks know of them: name, members and order of asking.
 class Sets {
  public:
   explicit Sets(const RankDump& dump) {
@@ -66,7 +78,7 @@ class Sets {
     const auto found = known_.find(number);
     return found != known_.end() ? found->second.first : fmt::format("number {}", number);
   }
-  /// Empty: the set is not known any more.
+  /// Empty if the set is not known any more.
   std::set<int> members(uint32_t number) const {
     const auto found = known_.find(number);
     return found != known_.end() ? found->second.second : std::set<int>();
@@ -84,6 +96,7 @@ class Comparison {
       std::map<Key, size_t> seen;
       for (const DumpedOp& op : dump.operations) {
         const std::string set = name_of_set(dump.rank, op);
+        // Members come from the records too: a rank that has removed the set does not list it any more.
         members_[set].insert(dump.rank);
         members_[set].merge(sets_.at(dump.rank).members(op.set));
         if (joins(op)) {
@@ -104,12 +117,12 @@ class Comparison {
     for (const RankDump& dump : dumps_) {
       if (dump.left_out > 0)
         lines.push_back(
-            fmt::format("rank {} has {} more operations than there was room for", dump.rank, dump.left_out));
+            fmt::format("rank {} has {} more operations than its record has room for", dump.rank, dump.left_out));
     }
     return lines;
   }
 
-  /// Whether there is a verdict, or nothing that has waited too short a time for one.
+  /// Whether another look can change nothing: an operation is missing, or none waits that is too young to count.
   bool settled() const { return !missing_operation().empty() || longest_wait() == 0; }
 
  private:
@@ -136,7 +149,7 @@ class Comparison {
 
   std::string name_of_set(int rank, const DumpedOp& op) const { return sets_.at(rank).name(op.set); }
 
-  /// Members that have not submitted it and are waited for: whoever has joined is not.
+  /// Members that have not submitted it and that others wait for. A member that has joined is not waited for.
   std::set<int> lacking(const Waiting& waiting) const {
     std::set<int> ranks = members_.at(waiting.set);
     for (const int rank : waiting.have) ranks.erase(rank);
@@ -145,7 +158,7 @@ class Comparison {
     return ranks;
   }
 
-  /// The earlier, but of two sides that wait for each other that which fewer ranks left out.
+  /// Orders by time of submission. Of two sides that wait for each other, the one that fewer ranks lack comes first.
   bool comes_before(const Waiting& a, const Waiting& b) const {
     const std::set<int> lack_a = lacking(a);
     const std::set<int> lack_b = lacking(b);
@@ -163,17 +176,19 @@ class Comparison {
     }
     if (first == nullptr) return {};
     const std::set<int> lack = lacking(*first);
+    // A rank without a record may have submitted the operation. The line must not accuse it.
     std::set<int> told, silent;
     for (const int rank : lack) (record_of(rank) != nullptr ? told : silent).insert(rank);
     std::vector<std::string> lines = {fmt::format(
         "first divergence: {}{} was submitted by {}{}{}; it has waited for {:.3f} s", first->first->describe(),
         first->of, names_of(first->have), told.empty() ? "" : ", not by " + names_of(told),
         silent.empty() ? "" : "; nothing is known of " + names_of(silent), first->seconds)};
+    // What the missing ranks do instead usually names the line of the program at fault.
     for (const int rank : lack) lines.push_back(instead(rank, *first));
     return lines;
   }
 
-  /// Of what some ranks have not submitted.
+  /// The longest wait for an operation that some ranks have not submitted.
   double longest_wait() const {
     double longest = 0;
     for (const auto& [key, waiting] : waiting_) {
@@ -189,17 +204,18 @@ class Comparison {
                        longest);
   }
 
-  /// Null: it gave none.
+  /// Null if the rank gave no record.
   const RankDump* record_of(int rank) const {
     const auto found =
         std::find_if(dumps_.begin(), dumps_.end(), [rank](const RankDump& each) { return each.rank == rank; });
     return found == dumps_.end() ? nullptr : &*found;
   }
 
-  /// What a rank did that has not submitted `awaited`.
+  /// Says what a rank does that has not submitted `awaited`: its oldest operation of the set in flight, or its last
+  /// one.
   std::string instead(int rank, const Waiting& awaited) const {
     const RankDump* const found = record_of(rank);
-    if (found == nullptr) return fmt::format("  rank {} does not say: it gave no flight record", rank);
+    if (found == nullptr) return fmt::format("  nothing is known of rank {}: it gave no flight record", rank);
     const RankDump& dump = *found;
     const std::string who = "  " + rank_name(rank, dump.host, dump.pid);
     const std::string activity = dump.activity.empty() ? "" : "; it says: " + dump.activity;
@@ -245,7 +261,7 @@ class Comparison {
     return lines;
   }
 
-  /// The joins that some members have not come to.
+  /// Names the joins that some members have not joined.
   std::vector<std::string> waiting_join() const {
     std::vector<std::string> lines;
     for (const auto& [set, join] : joined_) {
@@ -267,7 +283,7 @@ class Comparison {
 
   std::span<const RankDump> dumps_;
   std::map<int, Sets> sets_;                      ///< by rank
-  std::map<std::string, std::set<int>> members_;  ///< by set, those that gave no record too
+  std::map<std::string, std::set<int>> members_;  ///< by set; also ranks that gave no record
   std::map<std::string, Waiting> joined_;         ///< by set
   std::map<Key, Waiting> waiting_;
 };

@@ -1,3 +1,6 @@
+// A rank's flight record as JSON and back. Every field is written by `to_json` and read by `dump_from_json`, in the
+// same order; "format" comes first, so that a reader knows at once whether it understands the rest. Times are turned
+// into seconds since 1970 here, because steady clocks of different hosts have nothing to do with each other.
 #include "runtime/diagnosis/dump.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -22,6 +25,7 @@ Json to_json(const DumpedOp& op) {
                {"name", op.name},     {"dtype", op.dtype}, {"count", op.count}};
   json["state"] = name_of(op.state);
   if (!op.error.empty()) json["error"] = op.error;
+  // Fields that mean nothing yet are left out, so that a reader sees at once how far an operation came.
   if (op.batch) json["batch"] = *op.batch;
   if (op.batch) json["algorithm"] = op.algorithm;
   for (int state = 0; state < kOpStates; ++state) {
@@ -70,6 +74,7 @@ std::string RankDump::of_set(uint32_t set_number) const {
 
 std::vector<DumpedOp> dumped(std::span<const OpRecord> records,
                              const std::function<std::string(uint8_t)>& algorithm_name) {
+  // One offset for all records: their order and distances stay those of the steady clock.
   const double offset = unix_now() - seconds(SteadyClock::now().time_since_epoch());
   std::vector<DumpedOp> ops;
   ops.reserve(records.size());
@@ -108,6 +113,9 @@ std::string to_json(const RankDump& dump) {
   return json.dump(1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// Leaves out operations until the text fits. Those that are over go first, the oldest first, then the youngest in
+/// flight: the oldest in flight is what a reader needs. Each round estimates from the size of the text how many can
+/// stay, and keeps half of that, so few rounds are needed.
 std::string to_json_within(RankDump dump, size_t most) {
   std::string json = to_json(dump);
   while (json.size() > most && !dump.operations.empty()) {
@@ -125,7 +133,8 @@ std::string to_json_within(RankDump dump, size_t most) {
 Result<RankDump> dump_from_json(std::string_view text) {
   try {
     const Json json = Json::parse(text);
-    if (json.at("format").get<std::string>() != kFormat) throw std::runtime_error("its format is another");
+    if (json.at("format").get<std::string>() != kFormat)
+      throw std::runtime_error("its \"format\" is not \"" + std::string(kFormat) + "\"");
     RankDump dump;
     dump.job = json.at("job").get<std::string>();
     dump.epoch = json.at("epoch").get<uint64_t>();
@@ -144,7 +153,7 @@ Result<RankDump> dump_from_json(std::string_view text) {
     for (const Json& op : json.at("operations")) dump.operations.push_back(op_from_json(op));
     return dump;
   } catch (const std::exception& error) {
-    return Status(Code::kInvalidArgument, fmt::format("this is no flight record: {}", error.what()));
+    return Status(Code::kInvalidArgument, fmt::format("this is not a flight record: {}", error.what()));
   }
 }
 

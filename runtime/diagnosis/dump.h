@@ -12,7 +12,7 @@
 
 namespace rueda::core {
 
-/// An operation as a dump shows it. Times are seconds since 1970, 0: not reached.
+/// An operation as a dump shows it. Times are seconds since 1970; 0 if the state was not reached.
 struct DumpedOp {
   uint64_t number = 0;
   uint32_t set = 0;
@@ -44,27 +44,28 @@ struct RankDump {
   int size = 1;
   std::string host;
   int64_t pid = 0;
-  double taken = 0;             ///< when
+  double taken = 0;             ///< when it was made, in seconds since 1970
   std::string status;           ///< "ok", or why the epoch is over
   std::string activity;         ///< what the program says it is doing; empty: it was not asked, or did not say
-  std::vector<DumpedSet> sets;  ///< by number, without that of all ranks
+  std::vector<DumpedSet> sets;  ///< by number, without the set of all ranks
   std::vector<DumpedOp> operations;
-  uint64_t left_out = 0;  ///< operations that there was no room for, see to_json_within
-  /// ` of process set "trio" (ranks 0-2)`; empty for that of all ranks.
+  uint64_t left_out = 0;  ///< number of operations that to_json_within left out
+  /// Returns ` of process set "trio" (ranks 0-2)`; empty for the set of all ranks.
   std::string of_set(uint32_t set_number) const;
 };
 
-/// `algorithm_name` names an algorithm by its index in the table. Takes the time now.
+/// Converts records. `algorithm_name` names an algorithm by its index in the table. Reads both clocks, so call it right
+/// after the records were taken.
 std::vector<DumpedOp> dumped(std::span<const OpRecord> records,
                              const std::function<std::string(uint8_t)>& algorithm_name);
 /// Seconds since 1970.
 double unix_now();
 
 std::string to_json(const RankDump& dump);
-/// As JSON of at most `most` bytes, as far as leaving operations out makes it so: the oldest that are over, then the
-/// youngest in flight.
+/// Returns JSON of at most `most` bytes, if leaving out operations can make it so: first the oldest that are over, then
+/// the youngest in flight.
 std::string to_json_within(RankDump dump, size_t most);
-/// kInvalidArgument: it is no dump.
+/// Returns kInvalidArgument if the text is not a dump.
 Result<RankDump> dump_from_json(std::string_view text);
 
 }  // namespace rueda::core

@@ -1,3 +1,6 @@
+// Where a flight record goes, and what it says to people: a file, lines for the log, one line for a stall report. A
+// file is written beside its target and renamed, because a process that dies may be writing it: a reader finds the
+// whole record or the previous one, never a part.
 #include "runtime/diagnosis/dump_file.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -16,7 +19,7 @@ namespace {
 constexpr size_t kMostInFlight = 16;
 constexpr size_t kMostOver = 8;
 constexpr size_t kMostNow = 3;
-constexpr std::string_view kPlace = "{rank}";
+constexpr std::string_view kPlaceholder = "{rank}";
 
 /// `proposed 1.204 s ago`.
 std::string since(const DumpedOp& op, const RankDump& dump) {
@@ -28,7 +31,7 @@ std::string what(const DumpedOp& op, const RankDump& dump) {
   return fmt::format("{}{}, {}", op.describe(), dump.of_set(op.set), since(op, dump));
 }
 
-/// How far an operation had come before it failed, or has come.
+/// Returns how far an operation has come, or had come before it failed: "failed" alone would hide that.
 OpState furthest(const DumpedOp& op) {
   auto state = OpState::kEnqueued;
   for (const OpState each : {OpState::kProposed, OpState::kAgreed, OpState::kStarted}) {
@@ -53,24 +56,27 @@ void add(std::vector<std::string>& lines, const char* title, const std::vector<c
 }  // namespace
 
 std::string dump_path(const std::string& path, int rank) {
-  if (path.find(kPlace) == std::string::npos) return fmt::format("{}.{}", path, rank);
+  if (path.find(kPlaceholder) == std::string::npos) return fmt::format("{}.{}", path, rank);
   std::string filled = path;
   const std::string number = std::to_string(rank);
-  for (size_t at = filled.find(kPlace); at != std::string::npos; at = filled.find(kPlace, at + number.size())) {
-    filled.replace(at, kPlace.size(), number);
+  // Goes on behind the number it wrote, so it never looks at its own text again.
+  for (size_t at = filled.find(kPlaceholder); at != std::string::npos;
+       at = filled.find(kPlaceholder, at + number.size())) {
+    filled.replace(at, kPlaceholder.size(), number);
   }
   return filled;
 }
 
 Status write_dump(const RankDump& dump, const std::string& path) {
-  const Result<std::string> place = replaceable("flight record", dump_path(path, dump.rank));
-  if (!place.ok()) return place.status();
-  const std::string& target = place.value();
+  const Result<std::string> found = replaceable("flight record", dump_path(path, dump.rank));
+  if (!found.ok()) return found.status();
+  const std::string& target = found.value();
   const std::string beside = fmt::format("{}.{}.part", target, dump.pid);
   std::ofstream file(beside, std::ios::trunc);
   file << to_json(dump) << '\n';
   file.close();
   if (file && std::rename(beside.c_str(), target.c_str()) == 0) return {};
+  // Before `remove`, which may change errno.
   const int error = errno;
   std::remove(beside.c_str());
   return {Code::kSystem, fmt::format("the flight record cannot be written to {}: {}", target, std::strerror(error))};
@@ -115,7 +121,7 @@ std::string now_doing(const RankDump& dump) {
 
 std::string last_words(const RankDump& dump) {
   std::vector<const DumpedOp*> unfinished;
-  const double moment = dump.taken - 1.0;  // what an error ended, it ended just now
+  const double moment = dump.taken - 1.0;  // operations that the error itself has ended failed within this second
   for (const DumpedOp& op : dump.operations) {
     const bool ended_now = op.state == OpState::kFailed && op.when[static_cast<size_t>(OpState::kFailed)] > moment;
     if (op.state < OpState::kFinished || ended_now) unfinished.push_back(&op);

@@ -6,16 +6,17 @@
 
 namespace rueda::core {
 
-/// Where the record of `rank` goes: `path` with every {rank} replaced, or with ".<rank>" behind it where there is none.
+/// Returns the file for the record of `rank`: `path` with every {rank} replaced, or with ".<rank>" behind it if it has
+/// none.
 std::string dump_path(const std::string& path, int rank);
-/// Writes the dump as JSON to its path, replacing what was there at once: a reader sees all of it or the file before.
-/// kSystem: names the path and why.
+/// Writes the dump as JSON to `dump_path` of `path`. Replaces an older file in one step: a reader sees the whole record
+/// or the older one. Returns kSystem, with the path and the reason, if it cannot be written.
 Status write_dump(const RankDump& dump, const std::string& path);
-/// What a dump says in a few lines for a log: operations in flight, and the last that are over.
+/// Returns a few lines for a log: the operations in flight, and the last that are over.
 std::vector<std::string> dump_lines(const RankDump& dump);
-/// What a rank is doing, in one line: what it has in flight, else its last operations; and what the program says.
+/// Returns what a rank is doing, in one line: its operations in flight, else its last ones; and what the program says.
 std::string now_doing(const RankDump& dump);
-/// One line about the operations that an error found unfinished.
+/// Returns one line about the operations that were unfinished when an error ended the epoch.
 std::string last_words(const RankDump& dump);
 
 }  // namespace rueda::core

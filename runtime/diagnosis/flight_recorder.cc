@@ -1,3 +1,12 @@
+// The flight recorder: a ring of slots, allocated once. A new operation overwrites the oldest that is over. One that is
+// in flight is never overwritten, since those are what a dump is for; if operations in flight fill the ring, a new one
+// gets a map entry until it is over.
+//
+//   slots    [ over | in flight | over | over | in flight ]      more_   { number: in flight }
+//                                 ▲ next_
+//
+// An id is number * (slots + 1) + slot. The slot finds the record without a search, and the number shows whether it is
+// still the same operation's.
 #include "runtime/diagnosis/flight_recorder.h"
 
 #include <algorithm>
@@ -12,39 +21,40 @@ const char* name_of(OpState state) {
   return kNames[static_cast<size_t>(state)];
 }
 
-FlightRecorder::FlightRecorder(size_t capacity) : places_(std::max<size_t>(capacity, 1)) {}
+FlightRecorder::FlightRecorder(size_t capacity) : slots_(std::max<size_t>(capacity, 1)) {}
 
-/// There is one.
-size_t FlightRecorder::free_place() {
+/// Returns a slot that is free or whose operation is over. The caller has checked that there is one.
+size_t FlightRecorder::free_slot() {
   for (;;) {
-    const size_t place = std::exchange(next_, (next_ + 1) % places_.size());
-    if (places_[place].number == 0 || places_[place].over()) return place;
+    const size_t slot = std::exchange(next_, (next_ + 1) % slots_.size());
+    if (slots_[slot].number == 0 || slots_[slot].over()) return slot;
   }
 }
 
-/// Ids say the number and the place; the one behind the last stands for memory of its own.
+/// Returns the record, or null if its slot was given to another operation. A slot number one past the last stands for
+/// the map.
 OpRecord* FlightRecorder::find(Id id) {
-  const uint64_t number = id / (places_.size() + 1);
-  const size_t place = id % (places_.size() + 1);
-  if (place < places_.size()) return places_[place].number == number ? &places_[place] : nullptr;
+  const uint64_t number = id / (slots_.size() + 1);
+  const size_t slot = id % (slots_.size() + 1);
+  if (slot < slots_.size()) return slots_[slot].number == number ? &slots_[slot] : nullptr;
   const auto found = more_.find(number);
   return found == more_.end() ? nullptr : &found->second;
 }
 
-/// A record with memory of its own takes a place, as the last operations have it, where one is free.
+/// An operation is over. A record of the map moves into a slot if one is free, so that it is remembered like any other.
 void FlightRecorder::note_over(OpRecord& record) {
   const auto found = more_.find(record.number);
   if (found == more_.end()) {
     --held_;
     return;
   }
-  if (held_ < places_.size()) places_[free_place()] = record;
+  if (held_ < slots_.size()) slots_[free_slot()] = record;
   more_.erase(found);
 }
 
 template <typename Visit>
 void FlightRecorder::visit(Visit&& one) const {
-  for (const OpRecord& record : places_) {
+  for (const OpRecord& record : slots_) {
     if (record.number != 0) one(record);
   }
   for (const auto& [number, record] : more_) one(record);
@@ -52,15 +62,15 @@ void FlightRecorder::visit(Visit&& one) const {
 
 size_t FlightRecorder::bytes() const {
   MutexLock lock(mutex_);
-  return (places_.size() + more_.size()) * sizeof(OpRecord);
+  return (slots_.size() + more_.size()) * sizeof(OpRecord);
 }
 
 FlightRecorder::Id FlightRecorder::begin(const OpFacts& facts, SteadyClock::time_point now) {
   MutexLock lock(mutex_);
   const uint64_t number = ++begun_;
-  const bool full = held_ == places_.size();
-  const size_t place = full ? places_.size() : free_place();
-  OpRecord& record = full ? more_[number] : places_[place];
+  const bool full = held_ == slots_.size();
+  const size_t slot = full ? slots_.size() : free_slot();
+  OpRecord& record = full ? more_[number] : slots_[slot];
   record = OpRecord{};
   record.number = number;
   if (!full) ++held_;
@@ -69,21 +79,23 @@ FlightRecorder::Id FlightRecorder::begin(const OpFacts& facts, SteadyClock::time
   record.dtype = facts.dtype;
   record.count = facts.count;
   record.bytes = facts.bytes;
+  // The end of a long name: "...layer.17.weight" tells tensors apart, the beginning does not.
   const std::string_view name =
       facts.name.substr(facts.name.size() - std::min(facts.name.size(), OpRecord::kNameBytes));
   record.name_bytes = static_cast<uint8_t>(name.size());
   std::memcpy(record.name_text.data(), name.data(), name.size());
   record.reach(OpState::kEnqueued, now);
-  return number * (places_.size() + 1) + place;
+  return number * (slots_.size() + 1) + slot;
 }
 
 std::vector<OpRecord> FlightRecorder::records() const {
   std::vector<OpRecord> found;
-  found.reserve(places_.size());
+  found.reserve(slots_.size());
   {
     MutexLock lock(mutex_);
     visit([&found](const OpRecord& record) { found.push_back(record); });
   }
+  // Outside the lock: enqueueing threads must not wait for a sort.
   std::sort(found.begin(), found.end(), [](const OpRecord& a, const OpRecord& b) { return a.number < b.number; });
   return found;
 }

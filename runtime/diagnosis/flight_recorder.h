@@ -9,11 +9,11 @@
 
 namespace rueda::core {
 
-/// The last operations of a rank, in memory that is taken once. A new one takes the place of the oldest that is over;
-/// where all places are held by operations in flight it has memory of its own until it is over. Any thread.
+/// The last operations of a rank, in slots that are allocated once. A new operation takes the slot of the oldest that
+/// is over. If operations in flight hold all slots, it has memory of its own until it is over. Any thread.
 class FlightRecorder {
  public:
-  /// Names a record; one whose operation is over, and has lost its place, is no longer found.
+  /// Names a record. A record that is over is no longer found once its slot was given to another operation.
   using Id = uint64_t;
   static constexpr size_t kCapacity = 1024;
 
@@ -33,28 +33,28 @@ class FlightRecorder {
       if (!was_over && record->over()) note_over(*record);
     }
   }
-  /// What is remembered, in the order of enqueueing.
+  /// Returns copies of all records, in the order of enqueueing.
   std::vector<OpRecord> records() const RUEDA_EXCLUDES(mutex_);
-  /// Of the operations that run the one that began first, and how many more its batch has; nothing where none runs.
+  /// Returns the running operation that began first, and how many more its batch has; nothing if none runs.
   struct Running {
     OpRecord first;
     size_t more = 0;
   };
   std::optional<Running> longest_running() const RUEDA_EXCLUDES(mutex_);
-  size_t capacity() const { return places_.size(); }
+  size_t capacity() const { return slots_.size(); }
   size_t bytes() const RUEDA_EXCLUDES(mutex_);
 
  private:
-  size_t free_place() RUEDA_REQUIRES(mutex_);
+  size_t free_slot() RUEDA_REQUIRES(mutex_);
   OpRecord* find(Id id) RUEDA_REQUIRES(mutex_);
   void note_over(OpRecord& record) RUEDA_REQUIRES(mutex_);
   template <typename Visit>
   void visit(Visit&& one) const RUEDA_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  std::vector<OpRecord> places_;  ///< elements under mutex_; the vector itself never changes
+  std::vector<OpRecord> slots_;  ///< elements under mutex_; the vector itself never changes
   std::unordered_map<uint64_t, OpRecord> more_ RUEDA_GUARDED_BY(mutex_);  ///< in flight, by number
-  size_t held_ RUEDA_GUARDED_BY(mutex_) = 0;                              ///< places whose operations are in flight
+  size_t held_ RUEDA_GUARDED_BY(mutex_) = 0;                              ///< slots whose operations are in flight
   uint64_t begun_ RUEDA_GUARDED_BY(mutex_) = 0;
   size_t next_ RUEDA_GUARDED_BY(mutex_) = 0;
 };

@@ -23,7 +23,7 @@ inline constexpr int kOpStates = 6;
 /// "enqueued" and so on.
 const char* name_of(OpState state);
 
-/// What a caller handed in, as far as records show it.
+/// What records show of an operation as the caller submitted it.
 struct OpFacts {
   std::string_view name;  ///< empty: unnamed
   uint32_t set = 0;
@@ -38,7 +38,7 @@ struct OpRecord {
   static constexpr size_t kNameBytes = 96;
   static constexpr uint64_t kNoBatch = UINT64_MAX;
 
-  uint64_t number = 0;  ///< the rank's tensors of all sets, counted from 1
+  uint64_t number = 0;  ///< counts the tensors of the rank, of all sets, from 1
   uint32_t set = 0;
   OpKind kind = OpKind::kAllreduce;
   Dtype dtype = Dtype::kF32;
@@ -49,7 +49,7 @@ struct OpRecord {
   int64_t count = 0;
   uint64_t bytes = 0;
   uint64_t batch = kNoBatch;                              ///< its number in the set
-  std::array<SteadyClock::time_point, kOpStates> when{};  ///< by state; the epoch: not reached
+  std::array<SteadyClock::time_point, kOpStates> when{};  ///< by state; the clock's epoch if not reached
   std::array<char, kNameBytes> name_text{};               ///< the end of a longer name, which tells tensors apart
 
   std::string_view name() const { return {name_text.data(), name_bytes}; }

@@ -1,3 +1,6 @@
+// The counters as Prometheus text: one metric after the other, each with its help, its type and a sample for every
+// label that has counted something. A label without a count is left out, so a page is short and grows only with what a
+// job uses.
 #include "runtime/diagnosis/prometheus.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -7,7 +10,7 @@
 namespace rueda::core {
 namespace {
 
-/// One metric after the other: its help and type, then its samples.
+/// The page under construction. `sample` belongs to the `metric` before it.
 class Page {
  public:
   explicit Page(int rank) : rank_(rank) {}

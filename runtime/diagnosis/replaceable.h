@@ -5,9 +5,9 @@
 
 namespace rueda::core {
 
-/// Where a file that is to be written anew and renamed to `path` goes: symbolic links lead on, as for a program that
-/// writes there. kSystem: what is there is no regular file, so a rename would take a device, a pipe or a folder away.
-/// `what`: "timeline", for the sentence.
+/// Returns the path to rename a new file to, so that it replaces the one at `path`: symbolic links are followed, as by
+/// a program that writes there. Returns kSystem if `path` is a device, a pipe or a folder, which a rename would take
+/// away. `what` names the file in the sentence: "timeline".
 Result<std::string> replaceable(const std::string& what, const std::string& path);
 
 }  // namespace rueda::core

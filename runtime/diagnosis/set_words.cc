@@ -1,3 +1,5 @@
+// How sentences name a process set: by its name and members, since ranks number their sets as they like. Long lists of
+// members are cut, so that the rest of the sentence stays readable.
 #include "runtime/diagnosis/set_words.h"
 
 #include <spdlog/fmt/fmt.h>

@@ -1,3 +1,11 @@
+// From what waits to what is worth saying. Everything that waits for the same ranks is one report, since it has one
+// cause. A report is made when the oldest of it has waited for the warning time, and again each time its age has
+// doubled.
+//
+//   stalled, the oldest first ─▶ group by (kind, set, batch, missing ranks) ─▶ due? ─▶ divergence? ─▶ reports
+//
+// Two reports can be the two sides of one divergence: ranks 0-2 wait in "a" for rank 3, which waits in "b" for them.
+// Only one is kept, that of the side whose missing ranks are fewer, because these have more likely gone astray.
 #include "runtime/diagnosis/stall.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -19,14 +27,14 @@ void add_name(std::vector<std::string>& names, const std::string& name) {
   if (names.size() < StallJudge::kMostNames) names.push_back(name);
 }
 
-/// As a report of another set tells of it.
+/// Names `other` in a report that may be about another set.
 std::string name_beside(const StallReport& report, const Stalled& other) {
   if (other.set == report.set) return other.what;
   return other.what + (other.of.empty() ? " of all ranks" : other.of);
 }
 
-/// What the ranks that `report` waits for have submitted, in this set or another one, while those it has come from have
-/// not.
+/// Looks for operations that the missing ranks of `report` have submitted, in this set or another one, and that the
+/// ranks waiting for them have not.
 void find_divergence(StallReport& report, const std::vector<Stalled>& stalled) {
   for (const Stalled& other : stalled) {
     if (other.kind > StallKind::kSet || !overlap(other.have, report.lack) || !overlap(other.lack, report.have))
@@ -40,7 +48,7 @@ void find_divergence(StallReport& report, const std::vector<Stalled>& stalled) {
   report.elsewhere.erase(std::unique(report.elsewhere.begin(), report.elsewhere.end()), report.elsewhere.end());
 }
 
-/// The one of `said` that is the other side of this divergence; null: none.
+/// Returns the report in `said` that is the other side of this divergence, or null.
 StallReport* other_side(const StallReport& report, std::vector<StallReport>& said) {
   const auto found = std::find_if(said.begin(), said.end(), [&report](const StallReport& other) {
     return report.divergence && other.divergence && overlap(other.have, report.lack) &&
@@ -49,7 +57,7 @@ StallReport* other_side(const StallReport& report, std::vector<StallReport>& sai
   return found == said.end() ? nullptr : &*found;
 }
 
-/// Who is few, or has the higher numbers, counts as the one that left the others.
+/// Whether fewer ranks are missing in `a`. Of equally many, the higher ranks count as those that left the others.
 bool fewer_left(const StallReport& a, const StallReport& b) {
   return std::pair(a.lack.size(), b.lack.front()) < std::pair(b.lack.size(), a.lack.front());
 }
@@ -77,11 +85,13 @@ StallVerdict StallJudge::look(std::vector<Stalled> stalled) {
     }
     report.what.size() < kMostNames ? report.what.push_back(one.what) : static_cast<void>(++report.more);
   }
+  // What no longer waits is forgotten, so that it is reported at once if it ever waits again.
   std::erase_if(next_, [&reports](const auto& known) { return reports.count(known.first) == 0; });
   StallVerdict verdict;
   for (const Waiting& waiting : order) {
     StallReport& report = reports.at(waiting);
     auto& next = next_.try_emplace(waiting, warning_).first->second;
+    // A set that is never made may be one that nobody uses, and a batch that runs has a limit of its own.
     const bool may_end = report.kind == StallKind::kOperation || report.kind == StallKind::kJoin;
     report.over = may_end && shutdown_.count() > 0 && report.age >= shutdown_;
     if (report.age < next && !report.over) continue;
@@ -113,8 +123,8 @@ std::string describe(const StallReport& report, const std::vector<std::string>& 
           : fmt::format("submitted by {}, not by {}", rank_ranges(report.have, hosts), rank_ranges(report.lack, hosts));
   if (!report.divergence) return fmt::format("stall for {:.1f} s: {}: {}", seconds, what, who);
   const bool all = report.elsewhere == report.lack;
-  const std::string these = all ? "which" : fmt::format("of which {}", rank_ranges(report.elsewhere, hosts));
-  return fmt::format("divergence for {:.1f} s: {}: {}, {} submitted {} instead: each side waits for the other", seconds,
+  const std::string these = all ? ", which" : "; " + rank_ranges(report.elsewhere, hosts);
+  return fmt::format("divergence for {:.1f} s: {}: {}{} submitted {} instead: each side waits for the other", seconds,
                      what, who, these, fmt::join(report.instead, ", "));
 }
 

@@ -1,3 +1,9 @@
+// A file that is a complete JSON array after every write, so that a job that is killed leaves a readable timeline. The
+// closing event and bracket stand at the end of the file from the start, with spaces in between (timeline_file.h has
+// the picture). Events overwrite spaces, and never across a page, because a kill can cut a write between pages only.
+//
+//   append ─▶ room before the tail? ─yes─▶ pwrite over the spaces
+//                  └ no ─▶ replace: copy into a larger file, rename it over this one
 #include "runtime/diagnosis/timeline_file.h"
 
 #include <fcntl.h>
@@ -19,8 +25,8 @@ namespace rueda::core {
 namespace {
 
 constexpr int64_t kFilePage = 4096;
-/// Growing copies the file, so that a short one becomes four times as long; a very long one does not take twice its
-/// room.
+/// Growing copies the file, so a short file becomes four times as long: few copies. A very long one grows by 1 GiB at
+/// most, so that it does not take twice its room on the disk.
 constexpr int64_t kQuickGrowth = int64_t{64} << 20;
 constexpr int64_t kMostGrowth = int64_t{1} << 30;
 constexpr size_t kMostWrite = 1 << 20;
@@ -32,6 +38,7 @@ int64_t growth_of(int64_t capacity) {
   return std::max(std::min(3 * capacity, kQuickGrowth), std::min(capacity, kMostGrowth));
 }
 
+/// pwrite, so that no file position has to be kept in step with `end_`.
 bool write_all(int file, std::string_view text, int64_t at) {
   while (!text.empty()) {
     const ssize_t wrote = ::pwrite(file, text.data(), text.size(), at);
@@ -55,6 +62,7 @@ bool copy(int from, int to, int64_t bytes) {
   return true;
 }
 
+/// Writes real spaces: a hole would read as zeros, which are no JSON.
 bool fill_with_spaces(int file, int64_t begin, int64_t end) {
   const std::string spaces(static_cast<size_t>(std::clamp<int64_t>(end - begin, 0, 1 << 20)), ' ');
   for (int64_t at = begin; at < end; at += std::ssize(spaces)) {
@@ -67,9 +75,9 @@ bool fill_with_spaces(int file, int64_t begin, int64_t end) {
 }  // namespace
 
 Result<std::unique_ptr<TimelineFile>> TimelineFile::create(const std::string& path, int64_t bytes) {
-  const Result<std::string> place = replaceable("timeline", path);
-  if (!place.ok()) return place.status();
-  std::unique_ptr<TimelineFile> file(new TimelineFile(place.value()));
+  const Result<std::string> target = replaceable("timeline", path);
+  if (!target.ok()) return target.status();
+  std::unique_ptr<TimelineFile> file(new TimelineFile(target.value()));
   RUEDA_RETURN_IF_ERROR(file->replace(bytes));
   return file;
 }
@@ -78,7 +86,8 @@ TimelineFile::~TimelineFile() {
   if (file_.valid() && !cut_pages_of_spaces()) static_cast<void>(replace(end_ + std::ssize(kTail)));
 }
 
-/// Takes out the pages that hold nothing but spaces, at once and without a copy; false where the file system cannot.
+/// Takes out the pages that hold nothing but spaces, in one call and without a copy. Returns false if the file system
+/// cannot do that: the destructor then copies the file once more, at its true length.
 bool TimelineFile::cut_pages_of_spaces() {
   const int64_t begin = (end_ + kFilePage - 1) / kFilePage * kFilePage;
   const int64_t end = (capacity_ - std::ssize(kTail)) / kFilePage * kFilePage;
@@ -90,7 +99,7 @@ Status TimelineFile::failed(const char* what) const {
   return {Code::kSystem, fmt::format("the timeline {} cannot be {}: {}", path_, what, std::strerror(errno))};
 }
 
-/// A file of this size, with what there is so far, takes the name.
+/// Makes a file of this size with the events so far, and renames it over the old one.
 Status TimelineFile::replace(int64_t capacity) {
   const std::string part = path_ + ".part";
   UniqueFd next(::open(part.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -112,7 +121,7 @@ Status TimelineFile::replace(int64_t capacity) {
 }
 
 Status TimelineFile::append(std::string_view events) {
-  std::string pages;  // for `end_` on: whole events, and spaces where one would not end in its page
+  std::string pages;  // to be written at `end_`: whole events, and spaces up to the next page if one does not fit
   while (!events.empty()) {
     if (!file_.valid()) return failed("written");
     const int64_t at = end_ + std::ssize(pages);
@@ -122,12 +131,13 @@ Status TimelineFile::append(std::string_view events) {
     const size_t newline = events.substr(0, length).rfind('\n');
     length = newline == std::string_view::npos ? 0 : newline + 1;
     const int64_t next = length == 0 ? at + room_in_page : at;
-    // The tail's page takes events too, as far as the tail.
-    if (length == 0 && room_in_page == kFilePage) {  // longer than any event may be
+    // No event is longer than a page, so this one is damaged. It is dropped rather than the file.
+    if (length == 0 && room_in_page == kFilePage) {
       const size_t end = events.find('\n');
       events.remove_prefix(end == std::string_view::npos ? events.size() : end + 1);
       continue;
     }
+    // Whether an event of any length still fits before the tail, on whose page events may lie too.
     if (next + static_cast<int64_t>(std::max<size_t>(length, TimelineJson::kMaxEventBytes)) >
         capacity_ - std::ssize(kTail)) {
       RUEDA_RETURN_IF_ERROR(write(std::exchange(pages, {})));

@@ -9,28 +9,28 @@
 
 namespace rueda::core {
 
-/// A file that is one JSON array of events at every moment, however its process ends. Who reads it during a write may
-/// see the page half written that is being written just then, as with any file.
+/// A file that is one JSON array of events at every moment, however its process ends. Only a reader during a write may
+/// see that page half written, as with any file.
 ///
 ///     [  event, event, ...   spaces ...   {"ph":"M",...}]
 ///                          ^ end_                        ^ capacity_
 ///
 /// The last event and the bracket stand at the end of the file from the start, with spaces between, which JSON allows.
-/// An event takes the place of spaces inside one page, which no signal cuts in two; a write may go over several pages,
-/// each of whole events. A file that is full is copied into a larger one, which then takes its name. Owned by one
+/// An event overwrites spaces inside one page, which no signal cuts in two; a write may cover several pages, each of
+/// whole events. A file that is full is copied into a larger one, which then takes its name. Owned by one
 /// thread.
 class TimelineFile {
  public:
-  /// What there is room for in the beginning: some dozen steps of a large model, in which nothing need be copied.
+  /// Size at first: room for some dozen steps of a large model before the file must be copied.
   static constexpr int64_t kFirstBytes = 4 << 20;
-  /// Replaces what has this name. `bytes`: whole pages of 4 KiB. kSystem: it cannot be made.
+  /// Replaces the file of this name. `bytes` is a multiple of 4 KiB. Returns kSystem if the file cannot be made.
   static Result<std::unique_ptr<TimelineFile>> create(const std::string& path, int64_t bytes = kFirstBytes);
-  /// Takes the spaces out, as far as they fill pages; a failure leaves them, which is as well.
+  /// Takes out the spaces, as far as they fill pages. If that fails they stay, which is harmless.
   ~TimelineFile();
   TimelineFile(const TimelineFile&) = delete;
   TimelineFile& operator=(const TimelineFile&) = delete;
 
-  /// Events as TimelineJson writes them. kSystem: the file could not be written, and takes no more.
+  /// Adds events as TimelineJson writes them. Returns kSystem if the file cannot be written; it then takes no more.
   Status append(std::string_view events);
 
  private:

@@ -1,3 +1,11 @@
+// Records as events of Chrome's trace format. A training step makes thousands of events, so the two frequent ones (a
+// negotiation and an arrival) are put together from prepared pieces by `EventText`, without a check and without an
+// allocation; all others go through `begin`, `literal` and `quoted`. The tracks of a rank are numbered
+//
+//   2 * (8 * set + 1)            negotiate        even numbers: of process sets
+//   2 * (8 * set + 2)            batch
+//   2 * (8 * set + 3) and on     the phases
+//   2 * n + 1                    named tensor n   odd numbers, sorted behind all sets
 #include "runtime/diagnosis/timeline_json.h"
 
 #include <algorithm>
@@ -10,18 +18,18 @@ namespace {
 /// Tracks of one process set; those of the next one follow.
 enum Track : uint32_t { kNegotiate = 0, kBatchTrack = 1, kFirstPhase = 2 };
 constexpr uint32_t kTracksOfSet = 8;
-/// Tensors are shown behind all sets.
+/// Named tensors are shown below all sets.
 constexpr uint32_t kSortTensors = 1 << 30;
 
-/// Even, and that of a tensor odd.
+/// Tracks of sets have even numbers, those of tensors odd ones.
 uint32_t track_of(uint32_t set, uint32_t track) { return 2 * (set * kTracksOfSet + track + 1); }
 
 std::string arrival_on(uint32_t track) {
   return "{\"ph\":\"i\",\"pid\":0,\"tid\":" + std::to_string(track) + ",\"name\":\"rank ";
 }
 
-/// Writes an event piece by piece behind a buffer's end. Nothing is checked: together its pieces are shorter than
-/// kMaxEventBytes. The events of which there are most by far are written this way.
+/// Writes an event piece by piece at the end of a buffer, without checks: the caller's pieces are shorter than
+/// kMaxEventBytes together, and so much was reserved. For the most frequent events.
 class EventText {
  public:
   explicit EventText(fmt::memory_buffer& text) : text_(text) {
@@ -67,6 +75,7 @@ std::string_view name_of_tensor(const NegotiatedRecord& record) {
 
 void TimelineJson::number(uint64_t value) { EventText(text_) << value; }
 
+/// Writes a JSON string. Runs of plain characters are copied at once; names seldom have any other.
 void TimelineJson::quoted(std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";
   const auto plain = [](char c) {
@@ -133,14 +142,15 @@ void TimelineJson::name_of_track(int rank, uint32_t track, std::string_view name
   sort_track(rank, track, track);
 }
 
-void TimelineJson::sort_track(int rank, uint32_t track, uint32_t place) {
+void TimelineJson::sort_track(int rank, uint32_t track, uint32_t position) {
   begin('M', rank, track, "thread_sort_index");
   literal(",\"args\":{\"sort_index\":");
-  number(place);
+  number(position);
   letter('}');
   end();
 }
 
+/// The process of a rank, sorted by rank and not by the order in which ranks sent their first records.
 void TimelineJson::name_rank(int rank, std::string_view host, int64_t pid) {
   begin('M', rank, 0, "process_name");
   literal(",\"args\":{\"name\":");
@@ -170,7 +180,7 @@ void TimelineJson::add(int rank, const TimelineRecord& record) {
   } else if (const auto* batch = std::get_if<BatchRecord>(&record)) {
     add_batch(rank, *batch);
   } else if (std::holds_alternative<SetRecord>(record)) {
-    return;  // whoever names tracks has taken it
+    return;  // it names tracks, and TimelineWriter has taken it
   } else if (const auto* round = std::get_if<RoundRecord>(&record)) {
     instant(rank, "round", round->when);
   } else {
@@ -188,7 +198,7 @@ void TimelineJson::add_negotiated(int rank, const NegotiatedRecord& record) {
   if (rank != 0) arrived(rank, tensor->of_arrival, record.submitted);
 }
 
-/// Null: this negotiation has no thread.
+/// Returns null if this negotiation has no thread: the operation has no name, or too many names came before.
 TimelineJson::Tensor* TimelineJson::tensor_of(const NegotiatedRecord& record) {
   if (record.name.empty()) return nullptr;
   Tensors& known = tensors_[{record.set, record.kind}];
@@ -202,7 +212,8 @@ TimelineJson::Tensor* TimelineJson::tensor_of(const NegotiatedRecord& record) {
   return &tensor;
 }
 
-/// Whether no other negotiation of the tensor by this rank lasts still; the spans of a thread do not overlap.
+/// Whether the last negotiation of the tensor by this rank has ended. Spans of a thread must not overlap, so the other
+/// one gets no thread.
 bool TimelineJson::takes_thread(Tensor& tensor, int rank, const NegotiatedRecord& record) {
   auto last = tensor.negotiated.find(rank);
   if (last == tensor.negotiated.end()) {
@@ -257,7 +268,9 @@ void TimelineJson::arrived(int rank, std::string_view of_arrival, SteadyClock::t
   EventText(text_) << of_arrival << rank << "\",\"ts\":" << when.time_since_epoch() << ",\"s\":\"t\"},\n";
 }
 
+/// A batch is a span between an asynchronous "queue" before it and the spans of its phases, each on a track of its own.
 void TimelineJson::add_batch(int rank, const BatchRecord& record) {
+  // Asynchronous events match by id, so batches of different sets need different ones.
   const uint64_t batch = (static_cast<uint64_t>(record.set) << 48) ^ record.number;
   const uint32_t track = track_of(record.set, kBatchTrack);
   for (const char phase : {'b', 'e'}) {
@@ -290,6 +303,7 @@ void TimelineJson::add_batch(int rank, const BatchRecord& record) {
   }
 }
 
+/// Phases that never ran have no span. The span covers the gaps between a phase's pieces; "busy_us" does not.
 void TimelineJson::span(int rank, uint32_t track, std::string_view name, const PhaseExtent& extent) {
   if (extent.first == SteadyClock::time_point{}) return;
   begin('X', rank, track, name);

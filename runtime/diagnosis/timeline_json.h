@@ -18,8 +18,8 @@ namespace rueda::core {
 ///   thread   a phase of batches, of one process set: batch, pack, reduce, wait, unpack; and behind these one for each
 ///            named tensor, with its negotiations: a span from when this rank submitted it until all ranks had, on rank
 ///            0 with an instant when each other rank did
-///   async    "queue", one per batch; the negotiations of operations without a name, and of what has no thread: a name
-///            that is negotiated twice at once, as messages may be, and names beyond kMostTensors
+///   async    "queue", one per batch; and negotiations without a thread: operations without a name, a second
+///            negotiation of a name at the same time, as messages may have, and names beyond kMostTensors
 ///
 /// Every event ends with ",\n", holds no other newline, and is shorter than kMaxEventBytes. Times are microseconds of
 /// rank 0's steady clock.
@@ -27,7 +27,7 @@ class TimelineJson {
  public:
   static constexpr size_t kMaxEventBytes = 4000;
 
-  /// The names of a rank's tracks: once, before its other events.
+  /// Name a rank and its tracks of a set. Call each once, before the events that use it.
   void name_rank(int rank, std::string_view host, int64_t pid);
   void name_tracks(int rank, uint32_t set, std::string_view of);
   void add(int rank, const TimelineRecord& record);
@@ -37,12 +37,12 @@ class TimelineJson {
   void clear() { text_.clear(); }
 
  private:
-  /// What is known of a named tensor of one set and kind.
+  /// A named tensor of one set and kind.
   struct Tensor {
-    uint32_t track = 0;      ///< its thread in every rank's process
-    std::string of_span;     ///< what stands between process and time in an event: the same each time
-    std::string of_arrival;  ///< the same of an instant of rank 0's, up to the name of who came
-    std::map<int, SteadyClock::time_point> negotiated;  ///< by rank: until when its last one took
+    uint32_t track = 0;                                 ///< its thread in every rank's process
+    std::string of_span;                                ///< the text between process and time in each of its spans
+    std::string of_arrival;                             ///< the text of an instant on rank 0, up to the rank that came
+    std::map<int, SteadyClock::time_point> negotiated;  ///< by rank: the end of its last negotiation
   };
   struct NameHash {
     using is_transparent = void;
@@ -63,7 +63,7 @@ class TimelineJson {
   void begin(char phase, int rank, uint32_t track, std::string_view name);
   void end();
   void name_of_track(int rank, uint32_t track, std::string_view name);
-  void sort_track(int rank, uint32_t track, uint32_t place);
+  void sort_track(int rank, uint32_t track, uint32_t position);
 
   void letter(char letter) { text_.push_back(letter); }
   void literal(std::string_view text) { text_.append(text.data(), text.data() + text.size()); }
@@ -77,7 +77,7 @@ class TimelineJson {
   fmt::memory_buffer text_;
   std::map<std::pair<uint32_t, OpKind>, Tensors> tensors_;
   uint32_t tensor_count_ = 0;
-  uint64_t unthreaded_ = 0;  ///< negotiations that have an id instead
+  uint64_t unthreaded_ = 0;  ///< number of negotiations without a thread, which have an id instead
 };
 
 }  // namespace rueda::core

@@ -1,3 +1,6 @@
+// Timeline records as bytes. They are compact, because a rank keeps them in a bounded memory until rank 0 takes them,
+// and they are read by another process, so every length and time is checked. Each `put` has a `read_` with the same
+// fields in the same order.
 #include "runtime/diagnosis/timeline_record.h"
 
 #include <algorithm>
@@ -9,14 +12,14 @@ namespace {
 
 enum class Kind : uint8_t { kNegotiated, kBatch, kSet, kRound, kLost };
 constexpr size_t kMaxAlgorithmBytes = 64;
-constexpr size_t kMaxSetBytes = 400;  // of which each may take six in JSON
+constexpr size_t kMaxSetBytes = 400;  // each byte may take six in JSON, and an event has a limit
 
 using Time = SteadyClock::time_point;
 
-/// Eight bytes, where a varint would take nine.
+/// Eight bytes; a varint of a steady clock would take nine.
 void put_time(WireWriter& writer, Time time) { writer.i64(time.time_since_epoch().count()); }
 
-/// The beginning of a text of more than `most` bytes, whole letters of it.
+/// Returns the text, cut to `most` bytes between letters of UTF-8, with "..." behind it.
 std::string cut_end(std::string_view text, size_t most) {
   if (text.size() <= most) return std::string(text);
   constexpr std::string_view kMore = "...";
@@ -25,22 +28,22 @@ std::string cut_end(std::string_view text, size_t most) {
   return std::string(text.substr(0, end)).append(kMore);
 }
 
-/// The end of a long name: it tells tensors apart.
+/// Returns the end of a long name, which tells tensors apart, from the beginning of a letter on.
 std::string_view cut(std::string_view name) {
   name.remove_prefix(name.size() - std::min(name.size(), kMaxTimelineNameBytes));
   while (!name.empty() && (static_cast<unsigned char>(name.front()) & 0xc0) == 0x80)
-    name.remove_prefix(1);  // half a letter
+    name.remove_prefix(1);  // the rest of a letter of UTF-8 that was cut
   return name;
 }
 
-/// A reader that moves times to another clock; a time of the epoch, which means never, stays.
+/// Reads fields and moves times to another clock. A time of 0 means "never" and stays.
 class Reader {
  public:
   Reader(std::span<const std::byte> bytes, std::chrono::nanoseconds shift) : wire_(bytes), shift_(shift) {}
   WireReader& wire() { return wire_; }
   Time time() {
     const int64_t count = wire_.i64();
-    if (count < 0 || count > INT64_MAX / 4) wire_.fail();  // so that a sum is one of times, too
+    if (count < 0 || count > INT64_MAX / 4) wire_.fail();  // so that adding the shift cannot overflow
     return count == 0 ? Time{} : Time(std::chrono::nanoseconds(count) + shift_);
   }
   std::string_view text(size_t limit) {
@@ -83,6 +86,7 @@ BatchRecord read_batch(Reader& reader) {
   record.agreed = reader.time();
   record.begun = reader.time();
   record.ended = reader.time();
+  // A phase that never ran is a single 0.
   for (PhaseExtent& extent : record.phases) {
     extent.first = reader.time();
     if (extent.first == Time{}) continue;

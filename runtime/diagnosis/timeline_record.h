@@ -12,7 +12,7 @@
 
 namespace rueda::core {
 
-/// A tensor on its way to agreement: what the track "negotiate" shows.
+/// The negotiation of one tensor, as the track "negotiate" shows it.
 struct NegotiatedRecord {
   std::string_view name;  ///< empty: unnamed; borrowed
   OpKind kind = OpKind::kAllreduce;
@@ -23,7 +23,7 @@ struct NegotiatedRecord {
   SteadyClock::time_point agreed;
 };
 
-/// A batch of fused tensors as one rank ran it: what the other tracks show.
+/// A batch as one rank ran it, as the other tracks show it.
 struct BatchRecord {
   uint32_t set = 0;
   uint64_t number = 0;
@@ -38,18 +38,18 @@ struct BatchRecord {
   PhaseExtents phases{};
 };
 
-/// What the tracks of a process set are called, told before its first record.
+/// The name of the tracks of a process set. Comes before the first record of the set.
 struct SetRecord {
   uint32_t set = 0;
   std::string_view words;  ///< as `of_set` (set_words.h) says it; borrowed
 };
 
-/// A round of agreement that let a batch go, where the user wants these marked.
+/// A round of agreement that issued a batch, if the user wants these marked.
 struct RoundRecord {
   SteadyClock::time_point when;
 };
 
-/// So many records did not fit into memory and are missing here.
+/// At this point records are missing, because they did not fit into memory.
 struct LostRecord {
   uint64_t records = 0;
   SteadyClock::time_point when;
@@ -57,11 +57,11 @@ struct LostRecord {
 
 using TimelineRecord = std::variant<NegotiatedRecord, BatchRecord, SetRecord, RoundRecord, LostRecord>;
 
-/// What a timeline remembers of a name; the rest is cut off.
+/// The most bytes that a timeline keeps of a name; it keeps the end.
 inline constexpr size_t kMaxTimelineNameBytes = 256;
 
-/// Records as bytes, one behind the other: in a rank's memory, and on their way to rank 0. Times are nanoseconds of the
-/// rank's own steady clock.
+/// Writes records as bytes, one behind the other: in a rank's memory, and on their way to rank 0. Times are nanoseconds
+/// of the rank's own steady clock.
 ///
 ///   kind u8, then varints, texts, and times as i64, in the order of the structs' members
 void put(WireWriter& writer, const NegotiatedRecord& record);
@@ -69,7 +69,8 @@ void put(WireWriter& writer, const BatchRecord& record);
 void put(WireWriter& writer, const SetRecord& record);
 void put(WireWriter& writer, const RoundRecord& record);
 void put(WireWriter& writer, const LostRecord& record);
-/// Reads them all, times moved by `shift`; false: these are no records. What came before the fault was given to `take`.
+/// Reads them all and moves their times by `shift`. Returns false if the bytes are not records; those before the fault
+/// were given to `take`.
 bool read_records(std::span<const std::byte> bytes, std::chrono::nanoseconds shift,
                   const std::function<void(const TimelineRecord&)>& take);
 

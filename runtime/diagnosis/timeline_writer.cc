@@ -1,3 +1,5 @@
+// Turns the records of all ranks into one file. A rank is named with its first record, and the tracks of a process set
+// with the first record of that set. The record with a set's name may have been lost; its tracks then carry the number.
 #include "runtime/diagnosis/timeline_writer.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -18,7 +20,7 @@ void TimelineWriter::name(int rank, uint32_t set, std::string_view of) {
     const Rank& known = ranks_[static_cast<size_t>(rank)];
     json_.name_rank(rank, known.host, known.pid);
   }
-  const bool untold = of.empty() && set != 0;  // the record that says it was lost
+  const bool untold = of.empty() && set != 0;  // the record with the name of the set was lost
   json_.name_tracks(rank, set, untold ? fmt::format(" of a process set ({} on rank 0)", set) : std::string(of));
   tracks_.insert(tracks);
 }

@@ -20,11 +20,11 @@ class TimelineWriter {
     std::string host;
     int64_t pid = 0;
   };
-  /// `ranks`: all of the job, by number. As `TimelineFile::create`.
+  /// `ranks` are all of the job, by number. Errors like `TimelineFile::create`.
   static Result<std::unique_ptr<TimelineWriter>> open(const std::string& path, std::vector<Rank> ranks,
                                                       int64_t first_bytes = TimelineFile::kFirstBytes);
-  /// `records` as timeline_record.h puts them; `shift` takes the rank's clock to rank 0's. kInvalidArgument: these are
-  /// no records; kSystem: the file takes no more.
+  /// Adds records, as timeline_record.h writes them. `shift` turns the rank's clock into rank 0's. Returns
+  /// kInvalidArgument if these are not records, and kSystem if the file cannot be written; it then takes no more.
   Status add(int rank, std::span<const std::byte> records, std::chrono::nanoseconds shift);
 
  private:

@@ -67,7 +67,7 @@ TEST_CASE("what is no dump is refused with a sentence") {
                                    text.substr(0, text.size() / 2), std::string("{\"format\": \"another\"}")}) {
     const Result<RankDump> read = dump_from_json(wrong);
     REQUIRE_FALSE(read.ok());
-    CHECK_THAT(read.status().sentence(), Contains("this is no flight record"));
+    CHECK_THAT(read.status().sentence(), Contains("this is not a flight record"));
   }
 }
 

@@ -71,7 +71,7 @@ TEST_CASE("ranks that submitted nothing are told apart from those that submitted
       {stalled("a", {0}, {1, 2, 3}, 40s), stalled("b", {2}, {0, 1, 3}, 39s), stalled("c", {2}, {0}, 9s)});
   REQUIRE(verdict.reports.size() == 1);
   CHECK(describe(verdict.reports[0], {}) ==
-        "divergence for 40.0 s: a: submitted by rank 0, not by ranks 1-3, of which rank 2 submitted b, c instead: each "
+        "divergence for 40.0 s: a: submitted by rank 0, not by ranks 1-3; rank 2 submitted b, c instead: each "
         "side "
         "waits for the other");
 }

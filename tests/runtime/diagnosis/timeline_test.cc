@@ -298,7 +298,7 @@ TEST_CASE("a timeline goes where a link leads, and takes no device or pipe away"
     const auto writer = TimelineWriter::open(path, two_ranks());
     REQUIRE_FALSE(writer.ok());
     CHECK(writer.status().sentence() ==
-          "the timeline " + path + " cannot be made: what has this name is no regular file");
+          "the timeline " + path + " cannot be made: this name belongs to something that is not a regular file");
   }
   CHECK(std::filesystem::is_fifo(folder.file("pipe")));
 }
