@@ -1,3 +1,6 @@
+// The table of settings: for each knob its variable, its flag of hvdrun, which ranks must agree on it, and how its
+// value is read and printed. Everything else (reading the environment, the flags, the agreed part, the guide's table,
+// the suggestion for a misspelt name) loops over this table, so a knob is one entry here and one member of Settings.
 #include "runtime/base/knob_values.h"
 
 namespace rueda::core {
@@ -17,7 +20,7 @@ std::string get(const Settings& settings) {
   return Print(settings.*Member);
 }
 
-/// The value's part of a row: which member, and its text forms.
+/// The part of an entry that depends on the value's type: which member it sets, and its text forms.
 struct Value {
   Status (*parse)(const std::string&, Settings&);
   std::string (*print)(const Settings&);
@@ -55,11 +58,11 @@ const Knob kKnobs[] = {
          kChoiceValue<&S::hierarchical_allreduce>, "1 forces, 0 forbids hierarchical all-reduce (auto)"),
     knob("HIERARCHICAL_ALLGATHER", kSwitch, "hierarchical-allgather", kRankZero, kHorovod,
          kChoiceValue<&S::hierarchical_allgather>,
-         "0 forbids hierarchical all-gather (auto, which 1 is too: wherever a host has several ranks)"),
+         "0 forbids hierarchical all-gather (auto, and 1 means the same: on if a host has several ranks)"),
     knob("ALLREDUCE_ALGORITHM", kValue, "allreduce-algorithm", kRankZero, kOurs,
-         kAs<&S::allreduce_algorithm, parse_algorithm, print_text>, "row for every all-reduce (auto)"),
+         kAs<&S::allreduce_algorithm, parse_algorithm, print_text>, "algorithm for every all-reduce (auto)"),
     knob("BROADCAST_ALGORITHM", kValue, "broadcast-algorithm", kRankZero, kOurs,
-         kAs<&S::broadcast_algorithm, parse_algorithm, print_text>, "row for every broadcast (auto)"),
+         kAs<&S::broadcast_algorithm, parse_algorithm, print_text>, "algorithm for every broadcast (auto)"),
     knob("CONTROLLER", kValue, "controller", kMustMatch, kHorovod,
          one_of("auto tcp mpi", kAs<&S::controller, parse_transport, print_text>),
          "what carries agreement between hosts: auto, tcp (or gloo), mpi (auto)"),
@@ -72,7 +75,7 @@ const Knob kKnobs[] = {
          one_of("none fp16 bf16", kAs<&S::compression, parse_codec, print_codec>),
          "codec for gradients: none, fp16, bf16 (none)"),
     knob("DETERMINISTIC", kSwitch, "deterministic", kMustMatch, kOurs, kSwitchValue<&S::deterministic>,
-         "1: only rows that add in the canonical order (0)"),
+         "1: only algorithms that add in the canonical order (0)"),
     knob("TIMEOUT_SECONDS", kValue, "timeout-seconds", kRankZero, kOurs, kSecondsValue<&S::timeout>,
          "limit of an operation that has none of its own; 0: none (600)"),
     knob("INIT_TIMEOUT_SECONDS", kValue, "start-timeout", kNo, kOurs, kSecondsValue<&S::init_timeout>,
@@ -80,18 +83,19 @@ const Knob kKnobs[] = {
     knob("PEER_TIMEOUT_SECONDS", kValue, "peer-timeout-seconds", kRankZero, kOurs, kSecondsValue<&S::peer_timeout>,
          "silence after which a peer is dead; 0: never (5)"),
     knob("THREAD_AFFINITY", kValue, "thread-affinity", kNo, kHorovod,
-         kAs<&S::thread_affinity, parse_cores, print_cores>, "cores for our threads, as in 0,2,8-11 (ours to choose)"),
+         kAs<&S::thread_affinity, parse_cores, print_cores>,
+         "cores for the library's threads, as in 0,2,8-11 (the library chooses)"),
     knob("NUM_LANES", kValue, "num-lanes", kRankZero, kOurs, kAs<&S::num_lanes, parse_lanes, print_lanes>,
          "data threads of a rank, 1 to 16 (4)"),
     knob("SOCKETS_PER_PEER", kValue, "sockets-per-peer", kRankZero, kOurs,
          kAs<&S::sockets_per_peer, parse_lanes, print_lanes>,
-         "TCP connections of a data thread to a peer, 1 to 16: more where one does not fill the wire (1)"),
+         "TCP connections of a data thread to a peer, 1 to 16: more if one does not fill the wire (1)"),
     knob("DYNAMIC_PROCESS_SETS", kSwitch, "dynamic-process-sets", kRankZero, kHorovod,
          kSwitchValue<&S::dynamic_process_sets>, "0: process sets are made at init only (1)"),
     knob("CALLER_PROGRESS", kSwitch, "caller-progress", kNo, kOurs, kSwitchValue<&S::caller_progress>,
          "1: a caller that waits may run the engine's turn (1)"),
     knob("INSECURE", kNone, "", kMustMatch, kOurs, kSwitchValue<&S::insecure>,
-         "1: no job key; anybody who reaches the ports can join (0)"),
+         "1: no job key; any process that reaches the ports can join (0)"),
     knob("TLS", kValue, "tls", kMustMatch, kOurs, one_of("control all", kAs<&S::tls_all, parse_tls, print_tls>),
          "what is encrypted between hosts: control, all (control)"),
     knob("NETWORK_INTERFACES", kValue, "network-interfaces", kNo, kOurs,

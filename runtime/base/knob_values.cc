@@ -1,3 +1,6 @@
+// Text to value and back for each type of knob. A value is accepted whole or refused with a sentence that quotes it and
+// says what is allowed; nothing is clamped or guessed, because a job that runs with another value than the user wrote
+// is worse than one that does not start.
 #include "runtime/base/knob_values.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -26,14 +29,14 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// True if all of `text` is a decimal number that fits.
+/// Returns whether all of `text` is a decimal number that fits in `value`. No sign, no blanks.
 template <typename T>
 bool whole_number(std::string_view text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && !text.empty() && text.front() != '-';
 }
 
-/// How many bytes a unit stands for; 0: no such unit.
+/// Returns how many bytes a unit stands for, or 0 if there is no such unit. "k" and "KiB" are 1024, "kB" is 1000.
 uint64_t unit_bytes(const std::string& unit) {
   if (unit.empty() || unit == "b") return 1;
   constexpr std::string_view kPrefixes = "kmgt";
@@ -47,7 +50,7 @@ uint64_t unit_bytes(const std::string& unit) {
   return bytes;
 }
 
-/// Appends core `first` to `last` to `cores`; false if out of range or already there.
+/// Appends the cores from `first` to `last`. Returns false if one is out of range or already in the list.
 bool append_cores(int first, int last, std::vector<int>& cores) {
   if (first > last || last >= kMaxCores) return false;
   for (int core = first; core <= last; ++core) {
@@ -64,6 +67,7 @@ Result<uint64_t> parse_bytes(const std::string& text) {
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const size_t unit = std::min(text.find_first_not_of(' ', digits), text.size());
   uint64_t number = 0;
+  // Between number and unit blanks are allowed, as in "64 MB".
   const uint64_t factor = unit_bytes(lower(text.substr(unit)));
   if (factor == 0 || !whole_number(std::string_view(text).substr(0, digits), number)) return refuse(text, kAllowed);
   if (number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) / factor) {
@@ -102,6 +106,7 @@ std::string print_count(uint64_t value) { return std::to_string(value); }
 Result<std::chrono::duration<double>> parse_seconds(const std::string& text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::general);
+  // from_chars takes "inf" and "nan"; neither is a time. -0 has a sign and is refused with the negative numbers.
   const bool number = error == std::errc() && end == text.data() + text.size() && std::isfinite(value);
   if (!number || std::signbit(value) || value > 366.0 * 86400) {
     return refuse(text, "allowed: seconds, from 0 to 31622400, as in 30 or 0.5");
@@ -139,15 +144,17 @@ Result<int> parse_lanes(const std::string& text) {
 std::string print_lanes(int value) { return std::to_string(value); }
 
 Result<std::string> parse_algorithm(const std::string& text) {
+  // Only the form is checked here. Whether the table has it, the selector knows, which the runtime's base cannot see.
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz0123456789_";
   if (text.empty() || text.size() > 64 || text.find_first_not_of(kLetters) != text.npos) {
-    return refuse(text, "allowed: auto or a row's name, as in ring or shm_two_shot");
+    return refuse(text, "allowed: auto or an algorithm's name, as in ring or shm_two_shot");
   }
   return text;
 }
 
 Result<std::string> parse_transport(const std::string& text) {
   const std::string word = lower(text);
+  // Scripts written for Horovod say "gloo" and mean: without MPI.
   if (word == "gloo") return std::string("tcp");
   if (word == "auto" || word == "tcp" || word == "mpi") return word;
   return refuse(text, "allowed: auto, tcp, mpi");
