@@ -7,10 +7,10 @@
 
 namespace rueda::core {
 
-/// Why an epoch ended: set once, the first reason wins, asked by every wait. Any thread. Lives as long as the epoch.
+/// Why an epoch ended. Set once: the first reason wins. Every wait asks for it. Any thread. Lives as long as the epoch.
 class Abort {
  public:
-  /// True for the call that set the reason. The caller then rings every bell of this process.
+  /// Returns true if this call set the reason. Its caller then rings every doorbell of this process, so that waits end.
   bool raise(Status why) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     if (raised_.load(std::memory_order_relaxed)) return false;
@@ -19,7 +19,7 @@ class Abort {
     changed_.notify_all();
     return true;
   }
-  /// Waits for a reason, at most `limit`; true if there is one.
+  /// Waits for a reason, at most `limit`. Returns whether there is one.
   bool await(std::chrono::nanoseconds limit) const RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto end = std::chrono::steady_clock::now() + limit;

@@ -6,7 +6,7 @@ namespace rueda::core {
 
 using SteadyClock = std::chrono::steady_clock;
 
-/// A moment after which a wait gives up; `never()` does not. A value: any thread.
+/// The moment at which a wait gives up, or never. A value: any thread.
 class Deadline {
  public:
   static Deadline never() { return Deadline(SteadyClock::time_point::max()); }
@@ -16,7 +16,7 @@ class Deadline {
   bool is_never() const { return when_ == SteadyClock::time_point::max(); }
   bool passed() const { return !is_never() && SteadyClock::now() >= when_; }
   SteadyClock::time_point when() const { return when_; }
-  /// What is left, never negative, at most `cap`.
+  /// Time left, never negative, at most `cap`.
   std::chrono::nanoseconds left(std::chrono::nanoseconds cap) const {
     if (is_never()) return cap;
     const auto rest = std::chrono::duration_cast<std::chrono::nanoseconds>(when_ - SteadyClock::now());

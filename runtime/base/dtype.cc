@@ -1,3 +1,5 @@
+// Facts about element types, operators and codecs. Kinds of operation have their table in the header, for use in
+// constant expressions.
 #include "runtime/base/dtype.h"
 
 #include <array>

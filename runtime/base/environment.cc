@@ -1,3 +1,5 @@
+// A copy of the environment, taken once. getenv and setenv race with each other, and a framework may call setenv at any
+// time; a copy also lets tests hand in an environment of their own.
 #include "runtime/base/environment.h"
 
 #include <unistd.h>

@@ -3,10 +3,10 @@
 
 namespace rueda::core {
 
-/// While it lives, this thread computes as the language starts out: round to nearest, denormals kept, no traps. Then
-/// the thread's own mode is back, with the exception flags it had. A caller that runs the engine's turn may have chosen
-/// another mode (frameworks flush denormals), and a new thread inherits its maker's; neither may show in a result.
-/// Costs a few nanoseconds; lives on the stack of one thread.
+/// While it lives, its thread computes in the default mode of C++: round to nearest, keep denormals, no traps. Its
+/// destructor brings back the thread's own mode and exception flags. A caller that runs the engine's turn may have
+/// chosen another mode (frameworks flush denormals), and a new thread inherits that of its creator; neither may show in
+/// a result. Costs a few nanoseconds. Lives on the stack of one thread.
 class FloatMode {
  public:
   FloatMode();

@@ -1,10 +1,11 @@
+// The floating-point mode where only the C standard can set it: the rounding direction.
 #include <cfenv>
 
 #include "runtime/base/float_mode.h"
 
 namespace rueda::core {
 
-/// Portably only the rounding can be saved in a word; whether denormals are kept is then the thread's own affair.
+/// The standard has no access to the handling of denormals, so it stays as the thread has it.
 FloatMode::FloatMode() : saved_(static_cast<uint32_t>(std::fegetround())) { std::fesetround(FE_TONEAREST); }
 
 FloatMode::~FloatMode() { std::fesetround(static_cast<int>(saved_)); }

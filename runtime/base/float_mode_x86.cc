@@ -1,3 +1,5 @@
+// The floating-point mode of x86 in one register, MXCSR. The constructor writes it only if the mode differs, which
+// is rare. The six lowest bits are sticky exception flags and no part of the mode; the destructor brings them back.
 #include <xmmintrin.h>
 
 #include "runtime/base/float_mode.h"

@@ -1,3 +1,6 @@
+// The set of descriptors to close in a forked child, as bits in static memory. Between fork and exec a child of a
+// process with threads may use neither locks nor the allocator, so each operation is one atomic instruction on one
+// word.
 #include "runtime/base/fork_closed.h"
 
 #include <unistd.h>
@@ -11,6 +14,7 @@
 namespace rueda::core {
 namespace {
 
+/// 8 KiB of zeros. Higher numbers are rare, and are only not closed.
 constexpr int kSetSize = 65536;
 constexpr int kBits = 64;
 
@@ -32,6 +36,7 @@ void keep_in_child(int fd) {
 
 void close_inherited() {
   for (size_t i = 0; i < g_sets.size(); ++i) {
+    // Emptied while it is walked: the child may make a session of its own.
     for (uint64_t left = g_sets[i].exchange(0); left != 0; left &= left - 1) {
       ::close(static_cast<int>(i) * kBits + std::countr_zero(left));
     }

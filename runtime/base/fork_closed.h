@@ -2,13 +2,15 @@
 
 namespace rueda::core {
 
-/// Descriptors that a forked child must not keep: with a copy of our sockets it would hide our death from our peers.
-/// A set of numbers in the process; every function may be called on any thread, and after fork, where nothing but the
-/// calling thread is left (no locks, no memory). Numbers of 65536 and more are not kept.
+/// The set of descriptors that a forked child must not keep: a copy of our sockets would hide our death from our peers.
+/// One set for the process. All functions may be called on any thread, and in a forked child: they take no lock and no
+/// memory. Descriptors of 65536 and more are ignored.
+
+/// Adds a descriptor.
 void close_in_child(int fd);
-/// Before the descriptor is closed, or goes to an owner who does not use this set.
+/// Removes it. Call this before the descriptor is closed, or goes to an owner that does not use this set.
 void keep_in_child(int fd);
-/// In the child: closes all of them.
+/// Closes all of them. Called in the child.
 void close_inherited();
 
 }  // namespace rueda::core

@@ -1,3 +1,4 @@
+// What is the same on all processors; isa_x86.cc and isa_portable.cc find out what this one can do.
 #include "runtime/base/isa.h"
 
 namespace rueda::core {

@@ -3,13 +3,14 @@
 
 namespace rueda::core {
 
-/// The instruction sets that kernels are built for, each needing all before it.
+/// The instruction sets that kernels are built for. Each needs all before it.
 enum class Isa { kGeneric = 0, kAvx2 = 1, kAvx512 = 2 };
 inline constexpr int kIsaCount = 3;
 
-/// What this build holds and this processor (with this kernel) can run, the plain one first. Any thread.
+/// Returns the sets that this build has kernels for and this processor and operating system can run, generic first. Any
+/// thread.
 std::span<const Isa> available_isas();
-/// The last of `available_isas()`, looked up once.
+/// Returns the last of `available_isas()`.
 Isa best_isa();
 /// "generic", "avx2", "avx512".
 const char* name_of(Isa isa);

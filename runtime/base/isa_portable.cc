@@ -1,3 +1,4 @@
+// Processors that have no kernels of their own run the generic ones.
 #include "runtime/base/isa.h"
 
 namespace rueda::core {

@@ -1,3 +1,5 @@
+// Which vector instructions this processor and its operating system support. Each set needs all before it, so a count
+// is the whole answer. It is found once.
 #include <cpuid.h>
 
 #include <cstddef>
@@ -9,7 +11,8 @@ namespace {
 
 constexpr Isa kAll[kIsaCount] = {Isa::kGeneric, Isa::kAvx2, Isa::kAvx512};
 
-/// Clang's __builtin_cpu_supports does not know F16C; the operating system's part of it is that of AVX2.
+/// Clang's __builtin_cpu_supports does not know F16C, so CPUID is asked. F16C needs the same support of the operating
+/// system as AVX2, which the builtin has checked.
 bool has_f16c() {
   unsigned int a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;

@@ -28,10 +28,10 @@ std::string print_cores(const std::vector<int>& value);
 /// 1 to 16.
 Result<int> parse_lanes(const std::string& text);
 std::string print_lanes(int value);
-/// The name of a row of the algorithm table, or "auto": lower-case letters, digits and underscores. Whether the table
-/// has it is the selector's to say.
+/// The name of an algorithm, or "auto": lower-case letters, digits and underscores. The selector checks whether there
+/// is such an algorithm.
 Result<std::string> parse_algorithm(const std::string& text);
-/// auto, tcp, mpi; "gloo", which scripts for Horovod say, means tcp.
+/// auto, tcp, mpi. "gloo", as scripts for Horovod say, means tcp.
 Result<std::string> parse_transport(const std::string& text);
 /// none, fp16, bf16.
 Result<CodecId> parse_codec(const std::string& text);
@@ -48,7 +48,7 @@ Result<std::string> parse_file(const std::string& text);
 /// 0 to 65535.
 Result<uint16_t> parse_port(const std::string& text);
 std::string print_port(uint16_t value);
-/// SIGUSR1, SIGUSR2, SIGHUP or SIGQUIT, also without SIG; "": 0, none.
+/// SIGUSR1, SIGUSR2, SIGHUP or SIGQUIT, also without SIG; empty for 0, none.
 Result<int> parse_signal(const std::string& text);
 std::string print_signal(int value);
 /// trace, debug, info, warning, error, fatal, off: 0 to 6.

@@ -1,3 +1,5 @@
+// The log of the process: one line at a time to a sink of the program, or to stderr. The level is an atomic, so that a
+// line that is not wanted costs one load; everything else is under one mutex, so that lines never mix.
 #include "runtime/base/log.h"
 
 #include <spdlog/sinks/stdout_sinks.h>
@@ -14,8 +16,8 @@ namespace {
 constexpr spdlog::level::level_enum kLevels[] = {spdlog::level::trace, spdlog::level::debug, spdlog::level::info,
                                                  spdlog::level::warn,  spdlog::level::err,   spdlog::level::critical};
 
-/// The log is the process's, as stderr is; it is made at its first line and never destroyed, so that threads may log
-/// while the process exits.
+/// One for the process, like stderr. Made at its first use and never destroyed, so that threads may log while the
+/// process exits.
 struct ProcessLog {
   std::atomic<int> level{static_cast<int>(LogLevel::kWarning)};
   Mutex mutex;
@@ -58,9 +60,10 @@ void log_line(LogLevel level, const std::string& line) {
   MutexLock lock(log.mutex);
   try {
     if (log.sink) return log.sink(level, line);
-  } catch (...) {  // of a caller in C++, on whatever thread this is; the line is told nevertheless
+  } catch (...) {  // from the program's sink, on any thread of ours: the line goes to stderr instead
   }
-  // Names of tensors and sets are the program's, and stderr may be a terminal. Tables have lines.
+  // Names of tensors and sets come from the program, and stderr may be a terminal: control characters are replaced, but
+  // for the newlines and tabs of tables.
   log.to_stderr.log(kLevels[static_cast<int>(level)], "{}", printable(line, "\n\t"));
 }
 

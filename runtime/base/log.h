@@ -13,9 +13,9 @@ enum class LogLevel : int { kTrace = 0, kDebug, kInfo, kWarning, kError, kFatal,
 /// Receives each finished line (no newline) at or above the level. Called on any thread, one call at a time.
 using LogSink = std::function<void(LogLevel, std::string_view line)>;
 
-/// Where one process's lines go: stderr through spdlog unless a sink is given (empty: stderr again). Any thread.
+/// Sends the lines of this process to `sink`, or to stderr if it is empty, as at first. Any thread.
 void set_log_sink(LogSink sink);
-/// Lines below `level` cost one load. `hide_time` drops the time from lines on stderr.
+/// Drops lines below `level`; each costs one load. `hide_time` leaves the time out of lines on stderr.
 void set_log_level(LogLevel level, bool hide_time);
 bool log_enabled(LogLevel level);
 /// Writes one line; use the templates below.

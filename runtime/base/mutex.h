@@ -29,7 +29,7 @@ class RUEDA_ATTRIBUTE(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-/// Waits with a `Mutex` held by the caller, who holds it again on return.
+/// Waits with a `Mutex` that the caller holds, and holds again on return.
 using Condition = std::condition_variable_any;
 
 }  // namespace rueda::core

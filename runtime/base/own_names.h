@@ -6,11 +6,11 @@
 
 namespace rueda::core {
 
-/// Names of process sets that begin so are the library's own.
+/// Names of process sets that begin with this belong to the library; programs cannot give them.
 inline constexpr std::string_view kOwnNames = "rueda.";
-/// That of the set in which `sender` sends to `receiver`.
+/// Returns the name of the set in which `sender` sends to `receiver`.
 std::string pair_name(int sender, int receiver);
-/// Sender and receiver; nothing: it is no such name.
+/// Returns sender and receiver, or nothing if `name` is not such a name.
 std::optional<std::pair<int, int>> pair_of(std::string_view name);
 
 }  // namespace rueda::core

@@ -1,3 +1,6 @@
+// When the phases of a batch ran. During the run only ticks are read, which cost a fraction of a clock; at the end they
+// become times. The rate of the ticks is measured on the batch itself, between its two ends, so no calibration is
+// needed and a change of frequency between batches does no harm.
 #include "runtime/base/phase_log.h"
 
 #include <algorithm>
@@ -10,8 +13,8 @@ struct Moment {
   SteadyClock::time_point time;
 };
 
-/// What both clocks show at once: of three looks that with the shortest way between them, so that a thread that lost
-/// its core on the way does not count.
+/// Reads ticks and clock at one moment, as nearly as possible: the best of three tries, by the ticks that passed during
+/// it. A thread that loses its core in the middle of one try then does no harm.
 Moment look() {
   Moment best;
   uint64_t shortest = UINT64_MAX;
@@ -40,6 +43,7 @@ PhaseExtents PhaseLog::extents() const {
   const Moment now = look();
   const double whole = static_cast<double>((now.time - started_).count());
   const double rate = now.ticks > started_ticks_ ? whole / static_cast<double>(now.ticks - started_ticks_) : 0;
+  // No time lies outside the batch, even if the ticks of two cores differ a little.
   const auto time_of = [&](uint64_t ticks) {
     const double since = ticks > started_ticks_ ? static_cast<double>(ticks - started_ticks_) * rate : 0;
     return std::chrono::nanoseconds(static_cast<int64_t>(std::min(since, whole)));

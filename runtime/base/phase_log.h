@@ -9,32 +9,32 @@
 
 namespace rueda::core {
 
-/// What the run of a batch consists of, as a timeline shows it.
+/// The parts of a batch's run, as a timeline shows them.
 enum class WorkPhase : uint8_t {
-  kPack = 0,      ///< tensors to where peers read them, encoded
-  kReduce = 1,    ///< the sums
-  kWait = 2,      ///< for peers of the host, or their memory
-  kTransfer = 3,  ///< bytes over connections to other ranks, and the wait for them
-  kUnpack = 4,    ///< results to the tensors, decoded
+  kPack = 0,      ///< encodes tensors into memory that peers read
+  kReduce = 1,    ///< adds up
+  kWait = 2,      ///< waits for peers of the host, or for memory that they still read
+  kTransfer = 3,  ///< sends and receives over connections, waits included
+  kUnpack = 4,    ///< decodes results into the tensors
 };
 inline constexpr size_t kPhases = 5;
 /// "pack" and so on.
 inline constexpr std::array<const char*, kPhases> kPhaseNames = {"pack", "reduce", "wait", "transfer", "unpack"};
 
-/// When a phase of one batch ran: chunks are on their way side by side, so it has many pieces.
+/// When a phase of one batch ran. Chunks of a batch overlap, so a phase has many pieces.
 struct PhaseExtent {
-  SteadyClock::time_point first;  ///< the epoch: it never ran
+  SteadyClock::time_point first;  ///< the clock's epoch if it never ran
   SteadyClock::time_point last;
   std::chrono::nanoseconds busy{0};  ///< without the gaps between its pieces
 };
 using PhaseExtents = std::array<PhaseExtent, kPhases>;
 
-/// Notes the phases of one batch while it runs, in ticks. A value of whoever runs the batch.
+/// Notes the phases of one batch while it runs, in ticks. Used by the thread that runs the batch.
 class PhaseLog {
  public:
   /// The batch begins.
   void start();
-  /// The batch has ended; `start` came before. Ticks become times by what both were at its two ends.
+  /// Returns the phases, once the batch has ended. Ticks become times by the readings of both at `start` and now.
   PhaseExtents extents() const;
 
  private:
@@ -50,7 +50,7 @@ class PhaseLog {
   bool inside_ = false;
 };
 
-/// Adds its own lifetime to a phase. Nothing where `log` is null, and inside another scope of the same log.
+/// Adds its own lifetime to a phase. Does nothing if `log` is null, or inside another scope of the same log.
 class PhaseScope {
  public:
   PhaseScope(PhaseLog* log, WorkPhase phase) : log_(log == nullptr || log->inside_ ? nullptr : log), phase_(phase) {

@@ -1,3 +1,5 @@
+// Opens plug-ins: finds the library, asks it for its table, and refuses it unless ABI, size and build are this build's
+// own. A library is never closed: its threads, its exit handlers and pointers into it may outlive a session.
 #include "runtime/base/plugin.h"
 
 #include <dlfcn.h>
@@ -16,6 +18,7 @@ namespace {
 constexpr size_t kHostAlignment = 64;
 
 void* allocate_aligned(size_t bytes) {
+  // aligned_alloc wants a multiple of the alignment. 0 bytes still get an address.
   return std::aligned_alloc(kHostAlignment, bytes / kHostAlignment * kHostAlignment + kHostAlignment);
 }
 void release(void* memory) { std::free(memory); }
@@ -30,7 +33,8 @@ Status refuse_plugin(const std::string& path, const std::string& why) {
   return {Code::kUnsupported, "plug-in " + path + " " + why};
 }
 
-/// In this order: of another ABI only the first two fields mean anything, of another build only the first three.
+/// The order matters: with another ABI only the first two fields mean anything, with another build only the first
+/// three.
 Status check_table(const std::string& path, const rueda_plugin_table* table) {
   if (table == nullptr) return refuse_plugin(path, "refuses to work with this build");
   if (table->abi != kPluginAbi) {
@@ -68,6 +72,7 @@ rueda_host bare_host() {
 }
 
 Result<const rueda_plugin_table*> open_plugin(const std::string& path, const rueda_host& host) {
+  // Most jobs have no plug-in, so a missing file gets a short sentence of its own.
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return refuse_plugin(path, "does not exist");
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -98,6 +103,7 @@ std::vector<Plugin> open_listed_plugins(const std::string& listed, const rueda_h
 }
 
 std::string own_folder() {
+  // Plug-ins lie beside the library. Where that is, only the dynamic linker knows: an installation may be anywhere.
   Dl_info info{};
   if (::dladdr(reinterpret_cast<void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return {};
   return std::filesystem::absolute(info.dli_fname).parent_path().string();

@@ -7,35 +7,35 @@
 
 namespace rueda::core {
 
-/// The host's table without rows: memory, clock, log, abort, and a `find_algorithm` that finds none. Enough to look at
-/// a plug-in; `plugin_host` of ops has the rows.
+/// Returns the host's table without algorithms: memory, clock, log, abort, and a `find_algorithm` that finds none.
+/// Enough to look at a plug-in; `plugin_host` of ops has the algorithms.
 rueda_host bare_host();
 
-/// Opens the library at `path` for as long as the process lives and asks for its table; again and again gives the same.
-/// `host` lives as long. kUnsupported, with a sentence for people: no such file, no library, no `rueda_plugin` in it,
-/// or it is of another ABI or build.
+/// Opens the library at `path` and asks it for its table. The library stays open as long as the process lives, and
+/// `host` must live as long; a second call returns the same table. Returns kUnsupported if there is no such file, it is
+/// no library, it has no `rueda_plugin`, it refuses, or it belongs to another ABI or build.
 Result<const rueda_plugin_table*> open_plugin(const std::string& path, const rueda_host& host);
 
 /// A plug-in that was looked for.
 struct Plugin {
   std::string path;
-  const rueda_plugin_table* table = nullptr;  ///< null where the status is not ok
-  Status status;                              ///< why it is not there
+  const rueda_plugin_table* table = nullptr;  ///< null if the status is not ok
+  Status status;                              ///< why there is no table
 };
 
-/// Where the plug-ins that come with Rueda lie: in `folder`, and MPI's at the path `named` (RUEDA_MPI_PLUGIN) if that
-/// is not empty.
+/// Returns the path of a plug-in that comes with Rueda: in `folder`, or for MPI's `named` (RUEDA_MPI_PLUGIN) if that is
+/// not empty.
 std::string mpi_plugin_path(const std::string& folder, const std::string& named);
 std::string cuda_plugin_path(const std::string& folder);
-/// The plug-in at `path`, opened if it can be. Any thread.
+/// Opens the plug-in at `path` if possible. Any thread.
 Plugin look_at_plugin(const std::string& path, const rueda_host& host);
-/// Both of those that come with Rueda: MPI's, then CUDA's.
+/// Opens the two that come with Rueda: MPI's, then CUDA's.
 std::vector<Plugin> open_standard_plugins(const std::string& folder, const std::string& mpi_plugin,
                                           const rueda_host& host);
-/// Those at the paths in `listed`, colons between them (RUEDA_PLUGINS).
+/// Opens those at the paths in `listed`, separated by colons (RUEDA_PLUGINS).
 std::vector<Plugin> open_listed_plugins(const std::string& listed, const rueda_host& host);
 
-/// The folder of the library or program that holds this code; empty where the system does not say.
+/// Returns the folder of the library or program that holds this code; empty if the system does not say.
 std::string own_folder();
 
 }  // namespace rueda::core

@@ -15,27 +15,27 @@ class FabricSource;
 ///
 /// Both structs begin with size, ABI number and build id, which never move. A plug-in belongs to one build: another
 /// build id is refused, so what the pointers lead to may be C++ of that build. It links nothing of the host and reaches
-/// rows, memory, clock, log and abort through the host's table alone. It is never unloaded.
+/// algorithms, memory, clock, log and abort through the host's table alone. It is never unloaded.
 extern "C" {
 
 struct rueda_host {
   size_t struct_size;
   uint32_t abi;
   const char* build_id;
-  /// 64-byte aligned; null: there is none. `release` takes it back.
+  /// Returns memory aligned to 64 bytes, or null if there is none. `release` takes it back.
   void* (*allocate)(size_t bytes);
   void (*release)(void* memory);
   /// The monotonic clock of every deadline.
   int64_t (*now_nanoseconds)();
   /// `level` as RUEDA_LOG_INFO and so on.
   void (*log)(int32_t level, const char* line);
-  /// 1 once the epoch has ended: stop waiting.
+  /// Returns 1 once the epoch has ended: stop waiting.
   int32_t (*aborted)(const rueda::core::Abort* abort);
-  /// A row of the host's own table by kind (OpKind) and name, to run over other channels; null: there is none. Those
-  /// that need a library's collectives, which no table of the host has, are called "native".
+  /// Returns an algorithm of the host's own table by kind (OpKind) and name, to run over other channels; null if there
+  /// is none. The algorithms that use a library's own collectives are called "native"; the host has none of them.
   const rueda::core::Algorithm* (*find_algorithm)(int32_t kind, const char* name);
   /// out[i] = first[i] (op) second[i] by the host's kernels (Dtype, ReduceOp); `out` may be either. No averages, no
-  /// Adasum, nothing that is not defined for the dtype. Null where `find_algorithm` finds nothing.
+  /// Adasum, nothing that is not defined for the dtype. The pointer is null in a host without algorithms.
   void (*combine)(int32_t dtype, int32_t op, const void* first, const void* second, void* out, int64_t count);
 };
 
@@ -49,10 +49,10 @@ struct rueda_plugin_table {
   size_t row_count;
   const rueda::core::DeviceRow* devices;
   size_t device_count;
-  rueda::core::FabricSource* fabric;  ///< null: it brings none
+  rueda::core::FabricSource* fabric;  ///< null if it has none
 };
 
-/// Null: the plug-in refuses this host.
+/// Returns null if the plug-in refuses this host.
 using rueda_plugin_function = const rueda_plugin_table* (*)(const rueda_host* host);
 }
 

@@ -1,3 +1,5 @@
+// Random bytes from the kernel, for keys and names. getrandom needs no descriptor, so it works at the descriptor limit,
+// and it waits until the kernel has enough entropy, which /dev/urandom does not.
 #include "runtime/base/random.h"
 
 #include <sys/random.h>

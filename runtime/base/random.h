@@ -7,9 +7,9 @@
 
 namespace rueda::core {
 
-/// 32 bytes nobody can guess, from the kernel. kSystem: it has none.
+/// Returns 32 unpredictable bytes from the kernel. Returns kSystem if the kernel gives none.
 Result<std::array<uint8_t, 32>> random_key();
-/// 128 random bits as 32 hex digits: names that never meet again.
+/// Returns 128 random bits as 32 hex digits: a name that no other process has. Errors like `random_key`.
 Result<std::string> random_name();
 
 }  // namespace rueda::core

@@ -1,3 +1,5 @@
+// How sentences name ranks. Ranges make a list of thousands readable: "ranks 0-4095" instead of 4,096 numbers. A range
+// ends where the numbers or the host change.
 #include "runtime/base/rank_ranges.h"
 
 #include <algorithm>
@@ -32,6 +34,7 @@ std::string rank_ranges(std::span<const int> ranks, std::span<const std::string>
 std::string bounded_rank_ranges(std::span<const int> ranks, std::span<const std::string> hosts, size_t most_bytes) {
   std::string text = rank_ranges(ranks, hosts);
   if (text.size() <= most_bytes) return text;
+  // Cut before a whole range; a first range that is too long is cut anywhere.
   text.resize(std::min(text.rfind(", ", most_bytes), most_bytes));
   return text + ", ... (" + std::to_string(ranks.size()) + " ranks in all)";
 }

@@ -1,3 +1,5 @@
+// Which operator is defined for which element type, and what to use instead. Checked when a call is enqueued, so that
+// the kernels need not be able to fail.
 #include "runtime/base/reduction.h"
 
 namespace rueda::core {

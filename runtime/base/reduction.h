@@ -5,8 +5,8 @@
 
 namespace rueda::core {
 
-/// Why `op` has no meaning for `dtype`, with a way out; empty where it has one. The one place that knows: what it names
-/// is refused at enqueue, and is a bug below.
+/// Returns why `op` is not defined for `dtype` and what to use instead; empty if it is defined. Calls that it names are
+/// refused at enqueue, so in a kernel they are a bug.
 std::string why_undefined(ReduceOp op, Dtype dtype);
 
 }  // namespace rueda::core

@@ -1,3 +1,5 @@
+// Reads the settings, and carries the agreed ones from rank 0 to the others as lines "VARIABLE=value". Text rather than
+// a struct, because an error must quote what differs, and because a build with one knob more then fails with its name.
 #include "runtime/base/settings.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -11,6 +13,7 @@ namespace {
 Status read_knob(const Environment& environment, const Knob& knob, Settings& settings) {
   std::string name = std::string(kOurPrefix) + knob.variable;
   auto text = environment(name);
+  // Our own name wins, so that a job script for Horovod can be tuned without editing it.
   if (!text && knob.horovod) {
     name = std::string(kHorovodPrefix) + knob.variable;
     text = environment(name);
@@ -47,6 +50,7 @@ std::string print_agreed(const Settings& settings) {
 
 Result<std::vector<AgreedValue>> parse_agreed(const std::string& text) {
   std::vector<AgreedValue> values;
+  // Each value is parsed here already, so that `apply_agreed` changes all or nothing.
   Settings scratch;
   for (std::string_view rest = text; !rest.empty();) {
     const size_t end = std::min(rest.find('\n'), rest.size());
@@ -54,6 +58,7 @@ Result<std::vector<AgreedValue>> parse_agreed(const std::string& text) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
     const size_t equals = std::min(line.find('='), line.size());
     const Knob* knob = find_knob(line.substr(0, equals));
+    // The text comes from another process.
     if (knob == nullptr || knob->agreed == Agreed::kNo || equals == line.size()) {
       return Status(Code::kInvalidArgument, fmt::format("\"{}\" is not a line of agreed settings", line.substr(0, 80)));
     }

@@ -1,3 +1,4 @@
+// The names of error codes, as in rueda.h.
 #include "runtime/base/status.h"
 
 namespace rueda::core {

@@ -7,21 +7,21 @@
 
 namespace rueda::core {
 
-/// What the caller should do about a failure. The values are those of `rueda.h` and never change.
+/// Kinds of failure, by what the caller should do. The values are those of `rueda.h` and never change.
 enum class Code : int32_t {
   kOk = 0,
   kNotInitialized = 1,   ///< call init first
   kInvalidArgument = 2,  ///< the call itself is wrong; nothing was enqueued
   kMismatch = 3,         ///< ranks disagree; the runtime stays usable
   kPeerLost = 4,         ///< a rank died; the epoch is over
-  kShutDown = 5,         ///< this rank or a needed one has said goodbye
+  kShutDown = 5,         ///< this rank, or one that the operation needs, has shut down
   kTimeout = 6,          ///< a deadline passed; the operation may still be in flight
   kInterrupted = 7,      ///< a signal arrived during a wait; wait again
-  kSystem = 8,           ///< memory, descriptors, network or another process failed us; the sentence says which
-  kUnsupported = 9,      ///< this build or machine has no way to do it
+  kSystem = 8,           ///< memory, descriptors, the network or another process failed; the sentence says which
+  kUnsupported = 9,      ///< this build or machine cannot do it
 };
 
-/// Success, or a code, a sentence that says who, what, value and limit, and the rank it is about (-1: none).
+/// Success; or a code, a sentence (which rank, what, value, limit), and the rank that it is about (-1: none).
 /// Cheap to copy and, when ok, to make. A value: any thread.
 class [[nodiscard]] Status {
  public:

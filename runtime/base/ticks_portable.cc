@@ -1,3 +1,4 @@
+// Ticks where no counter is known: nanoseconds of the clock.
 #include "runtime/base/deadline.h"
 #include "runtime/base/ticks.h"
 

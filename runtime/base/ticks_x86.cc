@@ -1,3 +1,5 @@
+// The time stamp counter. RDTSC, not RDTSCP: the reading need not wait for the loads before it, a phase lasts
+// microseconds.
 #include "runtime/base/ticks.h"
 
 namespace rueda::core {

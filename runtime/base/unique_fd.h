@@ -7,8 +7,8 @@
 
 namespace rueda::core {
 
-/// Owns one file descriptor (-1: none) and closes it; a child forked from a process with a session does not keep it.
-/// Not shared between threads.
+/// Owns one file descriptor (-1: none) and closes it. A child that a process with a session forks does not keep it
+/// (fork_closed.h). Not shared between threads.
 class UniqueFd {
  public:
   UniqueFd() = default;

@@ -1,3 +1,6 @@
+// Warns of variables that have no effect. A misspelt RUEDA_ name would silently leave the default, so it is a warning
+// with the closest known name. HOROVOD_ names without a meaning here are normal in scripts written for Horovod: one
+// line at info for all of them.
 #include "runtime/base/unread_variables.h"
 
 #include <algorithm>
@@ -12,7 +15,7 @@
 namespace rueda::core {
 namespace {
 
-/// RUEDA_ names that are read elsewhere: who this process is (`rendezvous/identity.h`).
+/// RUEDA_ names that are no knobs: they tell a process its rank and its job (`rendezvous/identity.h`).
 constexpr std::string_view kOtherNames[] = {
     "RANK",     "SIZE",  "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE",
     "HOSTNAME", "STORE", "STORE_ADDR", "JOB",        "JOB_KEY_FD", "JOB_KEY_FILE",
@@ -22,7 +25,7 @@ bool any_of(std::span<const std::string_view> names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Levenshtein's distance, one row at a time.
+/// Levenshtein's distance, one line of its table at a time.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -43,6 +46,7 @@ std::optional<std::string_view> closest_name(std::string_view name) {
   for (const Knob& knob : knobs()) names.emplace_back(knob.variable);
   const auto nearer = [name](auto a, auto b) { return edit_distance(name, a) < edit_distance(name, b); };
   const std::string_view best = *std::min_element(names.begin(), names.end(), nearer);
+  // A third of the letters may differ, and two in a short name; beyond that a suggestion would be a guess.
   if (edit_distance(name, best) > std::max<size_t>(2, name.size() / 3)) return std::nullopt;
   return best;
 }

@@ -3,8 +3,8 @@
 
 namespace rueda::core {
 
-/// Logs which variables have no effect: HOROVOD_ names without a meaning here in one line at info, RUEDA_ names that
-/// nobody reads in one line each at warning, with the closest known name. To be called once the log has its level.
+/// Logs which variables have no effect: HOROVOD_ names without a meaning here in one line at info, unknown RUEDA_ names
+/// in one line each at warning, with the closest known name. Call it after the log has its level.
 void report_unread(const Environment& environment);
 
 }  // namespace rueda::core

@@ -1,3 +1,5 @@
+// How many cores this process may really use. In a container the machine's number is wrong twice: the affinity mask can
+// be smaller, and a quota of the control group can grant a fraction of the time.
 #include "runtime/base/usable_cores.h"
 
 #include <sched.h>
@@ -10,7 +12,7 @@
 namespace rueda::core {
 namespace {
 
-// `0::/path` in /proc/self/cgroup; a quota of any group above counts as well.
+// Version 2 writes the group as `0::/path`. Each group above can have a quota of its own, and the smallest holds.
 double quota_cores() {
   double cores = 1e9;
   std::ifstream groups("/proc/self/cgroup");

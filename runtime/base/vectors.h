@@ -6,10 +6,10 @@
 
 /// Vectors of elements for the kernels: one text, built once per instruction set.
 ///
-/// `Vectors` names the set: `kBytes`, the width of a register, and what no compiler finds by itself (conversions of
-/// f16, stores past the cache). It is a parameter of every template here and of every kernel, and a type seen only by
-/// files built with the same flags: so the linker never mixes functions built for different processors. For the same
-/// reason only raw pointers and built-in functions are used, nothing from the standard library that has a body.
+/// `Vectors` stands for the instruction set: `kBytes`, the width of a register, and what no compiler finds by itself
+/// (conversions of f16, stores past the cache). It is a parameter of every template here and of every kernel, and only
+/// files built with the same flags see the type: so the linker never mixes functions built for different processors.
+/// For the same reason the kernels use raw pointers and built-in functions only, no function of the standard library.
 namespace rueda::core {
 
 template <class T, int kBytes>
@@ -25,7 +25,7 @@ struct Bool {
   uint8_t byte;
 };
 
-/// Marks two numbers that lie side by side: real part, imaginary part.
+/// Marks two adjacent numbers: real part, imaginary part.
 template <class Part>
 struct Complex {
   Part real;
@@ -39,9 +39,9 @@ template <class V>
   return raw;
 }
 
-/// kElements elements of type Element: how they lie in memory (`kStride` bytes each) and in the accumulator, whose
-/// scalars are `kScalars` to an element. store writes through the cache, stream past it; stream needs an address
-/// aligned to the bytes it writes.
+/// kElements elements of type Element: their form in memory (`kStride` bytes each) and in the accumulator (`kScalars`
+/// scalars each). store writes through the cache, stream past it; stream needs an address aligned to the bytes that it
+/// writes.
 template <class Vectors, class Element, int kElements>
 struct ElementVector {
   static constexpr int kStride = sizeof(Element);
@@ -137,7 +137,8 @@ template <class L>
   __builtin_memcpy(to, whole, static_cast<size_t>(n * L::kStride));
 }
 
-/// How many elements of `stride` bytes lie between `to` and the next multiple of `bytes`; -1 if none ever lies there.
+/// Returns how many elements of `stride` bytes there are between `to` and the next multiple of `bytes`; -1 if no
+/// element begins at such an address.
 template <class Vectors>
 [[gnu::always_inline]] inline int64_t elements_to_alignment(const std::byte* to, int64_t stride, int64_t bytes) {
   const int64_t past = static_cast<int64_t>(reinterpret_cast<uintptr_t>(to) % static_cast<uintptr_t>(bytes));

@@ -1,3 +1,6 @@
+// Bytes on the wire. The writer appends and cannot fail. The reader treats every byte as hostile: it never reads past
+// the end, and after the first fault it returns zeros, so that a parser checks once at the end instead of at each
+// field.
 #include "runtime/base/wire.h"
 
 #include <algorithm>
@@ -34,7 +37,7 @@ void WireReader::fail() {
 
 uint64_t WireReader::varint(uint64_t limit) {
   uint64_t value = 0;
-  const size_t most = std::min<size_t>(rest_.size(), 10);  // nothing is left where it has failed
+  const size_t most = std::min<size_t>(rest_.size(), 10);  // 0 after a fault: nothing is left
   for (size_t i = 0; i < most; ++i) {
     const auto byte = static_cast<uint64_t>(rest_[i]);
     const uint64_t bits = byte & 0x7f;
@@ -50,6 +53,7 @@ uint64_t WireReader::varint(uint64_t limit) {
 }
 
 size_t WireReader::count(size_t least_bytes_each) {
+  // A count that could not fit in the remaining bytes is refused before anyone allocates for it.
   return static_cast<size_t>(varint(rest_.size() / (least_bytes_each == 0 ? 1 : least_bytes_each)));
 }
 

@@ -11,8 +11,7 @@
 
 namespace rueda::core {
 
-/// Appends little-endian values to a growing buffer. A value with no limits of its own: the reader's are what counts.
-/// Not shared between threads.
+/// Appends little-endian values to a growing buffer. Has no limits: the reader checks them. Not shared between threads.
 ///
 ///   u8 u16 u32 u64 i32 i64 f64   fixed width, little-endian, unaligned
 ///   varint                       LEB128: 7 bits a byte, low first, at most 10 bytes
@@ -29,16 +28,16 @@ class WireWriter {
   void varint(uint64_t value);
   void bytes(std::span<const std::byte> value);
   void text(std::string_view value) { bytes(std::as_bytes(std::span(value))); }
-  /// Without a length before it.
+  /// Appends bytes without a length before them.
   void raw(std::span<const std::byte> value) { buffer_.insert(buffer_.end(), value.begin(), value.end()); }
 
   size_t size() const { return buffer_.size(); }
   bool empty() const { return buffer_.empty(); }
   std::span<const std::byte> view() const { return buffer_; }
-  /// What was written; the writer is empty afterwards.
+  /// Returns what was written, and empties the writer.
   std::vector<std::byte> take() { return std::exchange(buffer_, {}); }
   std::string take_text();
-  /// Makes room for so many bytes at once.
+  /// Allocates room for so many bytes at once.
   void reserve(size_t bytes) { buffer_.reserve(bytes); }
   /// Empties the writer and keeps its memory.
   void clear() { buffer_.clear(); }
@@ -53,9 +52,10 @@ class WireWriter {
   std::vector<std::byte> buffer_;
 };
 
-/// Reads what a WireWriter wrote out of bytes that may come from anybody. Never reads past the end: the first value
-/// that does not fit, or breaks a limit, makes the reader fail, and from then on every value is 0 or empty. So a parser
-/// reads a whole message and asks `ok()` (or `finished()`) once, before it believes anything. Borrows the bytes.
+/// Reads what a WireWriter wrote, out of bytes that are not trusted. Never reads past the end: the first value that
+/// does not fit, or breaks a limit, makes the reader fail, and from then on every value is 0 or empty. So a parser
+/// reads a whole message and asks `ok()` (or `finished()`) once, before it uses anything. Borrows the bytes. Not shared
+/// between threads.
 class WireReader {
  public:
   explicit WireReader(std::span<const std::byte> bytes) : rest_(bytes) {}
@@ -70,9 +70,10 @@ class WireReader {
   double f64() { return fixed<double>(); }
   /// Fails on more than 10 bytes, on bits past 64, and on a value over `limit`.
   uint64_t varint(uint64_t limit = UINT64_MAX);
-  /// A count of things that take at least `least_bytes_each` of what is left: a lie about it cannot make us allocate.
+  /// Reads a count of items that take at least `least_bytes_each` bytes. Fails if so many cannot be left, so a false
+  /// count never makes the caller allocate.
   size_t count(size_t least_bytes_each);
-  /// A view into the reader's bytes; at most `limit` of them.
+  /// Returns a view of the reader's bytes. Fails if there are more than `limit`.
   std::span<const std::byte> bytes(size_t limit);
   std::string text(size_t limit);
   /// The next `count` bytes, without a length before them.
@@ -82,9 +83,9 @@ class WireReader {
 
   bool ok() const { return ok_; }
   size_t left() const { return rest_.size(); }
-  /// True if all was read and nothing failed: what a parser of a whole message asks at the end.
+  /// Whether all was read and nothing failed: a parser of a whole message asks this at the end.
   bool finished() const { return ok_ && rest_.empty(); }
-  /// Makes the reader fail: for a value that is well formed but not allowed.
+  /// Makes the reader fail, for a value that is well formed but not allowed.
   void fail();
 
  private:
