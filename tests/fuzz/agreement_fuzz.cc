@@ -1,5 +1,6 @@
-// libFuzzer over both receive functions of agreement. The first byte picks the machine; what follows is cut into frames
-// by a length byte each, so that the fuzzer can build up state. Run: bin/agreement_fuzz -max_len=4096 corpus/
+// libFuzzer over every function of agreement that takes a frame. The first byte picks the machine; what follows is cut
+// into frames by a length byte each, so that the fuzzer can build up state. Run: bin/agreement_fuzz -max_len=4096
+// corpus/
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "runtime/agreement/agreement.h"
+#include "runtime/agreement/relay.h"
 
 namespace {
 
@@ -35,13 +37,42 @@ void each_frame(std::span<const std::byte> rest, Take take) {
   }
 }
 
+void fuzz_relayed(AgreementConfig config, std::span<const std::byte> rest) {
+  config.relayed = true;
+  rueda::core::Arbiter arbiter(config);
+  each_frame(rest, [&](const std::vector<std::byte>& frame) {
+    const bool ok = arbiter.receive_relayed(frame).ok();
+    arbiter.plan();
+    while (!arbiter.take_addressed().empty()) {
+    }
+    return ok;
+  });
+}
+
+/// Frames come in turn from a rank, from a relay below and from above.
+void fuzz_relay(const AgreementConfig& config, std::span<const std::byte> rest) {
+  using Kind = rueda::core::RelayConfig::Child::Kind;
+  rueda::core::Relay relay({config.epoch, config.size, {{Kind::kRank, {0}}, {Kind::kRelay, {1}}}, config.sets});
+  size_t turn = 0;
+  each_frame(rest, [&](const std::vector<std::byte>& frame) {
+    const size_t from = turn++ % 3;
+    const bool ok = (from < 2 ? relay.from_below(from, frame) : relay.from_above(frame)).ok();
+    relay.acknowledged();
+    static_cast<void>(relay.take_up());
+    for (const size_t child : {size_t{0}, size_t{1}}) static_cast<void>(relay.take_down(child));
+    return ok;
+  });
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   AgreementConfig config = make_config();
   const std::span<const std::byte> rest = std::as_bytes(std::span(data, size)).subspan(1);
-  if (data[0] % 2 == 0) {
+  if (data[0] % 4 == 2) return fuzz_relayed(config, rest), 0;
+  if (data[0] % 4 == 3) return fuzz_relay(config, rest), 0;
+  if (data[0] % 4 == 0) {
     rueda::core::Arbiter arbiter(config);
     int rank = 0;
     each_frame(rest, [&](const std::vector<std::byte>& frame) {

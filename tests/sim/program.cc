@@ -1,3 +1,6 @@
+// Makes a job from a seed: ranks, hosts, sets, a program for each rank, and what goes wrong in it. All ranks get the
+// same program first; then it is bent: other metadata, other groups, another order, sets that differ. Rare things are
+// rare, or no operation would ever get as far as the interesting states.
 #include "tests/sim/program.h"
 
 #include <algorithm>
@@ -25,7 +28,7 @@ constexpr OpKind kRooted[] = {OpKind::kBroadcast, OpKind::kReduce, OpKind::kGath
 
 Result<AlgorithmChoice> select_algorithm(const BatchShape& shape) {
   if (shape.dtype == Dtype::kU8 && shape.op == ReduceOp::kProduct) {
-    return core::Status(core::Code::kInvalidArgument, "the forced row cannot multiply u8");
+    return core::Status(core::Code::kInvalidArgument, "the forced algorithm cannot multiply u8");
   }
   return AlgorithmChoice{static_cast<uint8_t>(shape.bytes > 256 ? 1 : 0), 128, 2 + shape.bytes / 128};
 }
@@ -102,7 +105,7 @@ std::vector<Unit> make_round(Random& random, core::SetId set, std::vector<Metada
 
 /// One rank's order of a round: anything goes but for the order of unnamed operations.
 void reorder(Random& random, std::vector<Unit>& round) {
-  std::vector<size_t> places;
+  std::vector<size_t> positions;
   std::vector<Unit> unnamed;
   for (const Unit& unit : round) {
     if (unit.front().name.empty()) unnamed.push_back(unit);

@@ -24,14 +24,13 @@ struct AddedSet {
   core::SetMembers members;  ///< `id` is the number
   std::string name;
   bool spoiled = false;  ///< some rank gives another list
-  bool posts = false;    ///< nothing but messages, of which the receiver may take some from any rank
+  bool posts = false;    ///< messages only; the receiver may take some of them from any rank
 };
 
-/// Who passes on whose frames, in a job whose frames travel in a tree. Hosts are numbered by their lowest rank, which
-/// leads them.
+/// The tree that frames travel in. Hosts are numbered by their lowest rank, which leads them.
 struct Tree {
   std::vector<std::vector<int>> hosts;  ///< ranks, ascending
-  std::vector<int> above;               ///< by host: the one whose leader takes its frames; of host 0 -1
+  std::vector<int> above;               ///< by host: the host above it; -1 for host 0
 };
 
 /// One simulated job: the shape of the world and what each rank will do in it. Made from a seed alone.
@@ -47,7 +46,7 @@ struct Job {
   Tree tree;              ///< no hosts: rank 0 hears every rank itself
 };
 
-/// `ranks` 0: from the seed.
+/// The seed chooses the number of ranks if `ranks` is 0.
 Job make_job(uint64_t seed, int ranks);
 
 /// The members of one of the job's sets, by number.

@@ -1,3 +1,7 @@
+// What must be true of a simulated job, whatever the interleaving. `Joints` puts together what ranks submitted for one
+// occurrence, and occurrences that some rank grouped. The checks then compare what each rank saw with what all
+// submitted: an error needs a reason, a batch needs all members, and no operation may run on one rank and fail on
+// another.
 #include "tests/sim/record.h"
 
 #include <algorithm>
@@ -112,8 +116,9 @@ std::string check_error(const Joints& joints, const Job& job, const Occurrence& 
       const bool may = joints.any(key, differs) || joints.any(key, unfit_for_joined);
       return may ? "" : name(key) + ": a mismatch where all sent the same: " + error.sentence();
     }
-    case Code::kTimeout: return joints.any(key, abandoned) ? "" : name(key) + ": a timeout that nobody asked for";
-    case Code::kInvalidArgument: return joints.any(key, refusable) ? "" : name(key) + ": refused by no row";
+    case Code::kTimeout: return joints.any(key, abandoned) ? "" : name(key) + ": a timeout that no rank asked for";
+    case Code::kInvalidArgument:
+      return joints.any(key, refusable) ? "" : name(key) + ": refused although an algorithm takes it";
     case Code::kShutDown:
     case Code::kPeerLost: return {};
     default: return name(key) + ": unexpected error " + error.sentence();
@@ -153,7 +158,7 @@ std::string check_joint(const Joints& joints, const Job& job, const Occurrence& 
   return fell_out && !death ? name(key) + ": runs on some ranks and is shut down on others" : "";
 }
 
-/// What those who have joined are told of an operation is what the others submitted.
+/// Whether joined members are told the size that the others submitted.
 bool tells_extent(const core::BatchEvent& event, size_t index, const Metadata& metadata) {
   if (event.contributors == 0) return event.counts.empty();
   const int64_t count = metadata.kind == OpKind::kBarrier ? 0 : metadata.count();
@@ -173,7 +178,7 @@ std::string check_batch(const Job& job, const RankRecord& record, const SeenBatc
     requests.push_back(&ticket.request);
     units.insert(ticket.unit);
     const Metadata& metadata = ticket.request.metadata;
-    if (!tells_extent(seen.event, i, metadata)) return where + " tells those who have joined another size";
+    if (!tells_extent(seen.event, i, metadata)) return where + " tells joined members another size";
     bytes += static_cast<uint64_t>(metadata.count()) * core::size_of(metadata.dtype);
   }
   if (requests.empty()) return {};

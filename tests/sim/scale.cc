@@ -1,3 +1,5 @@
+// One large job in the tree of relays, in one thread: how frames move. Only links with something on them are looked at,
+// since looking at 4,096 ranks for each frame would take hours. scale_story.cc tells what happens in the job.
 #include "tests/sim/scale.h"
 
 #include <algorithm>
@@ -129,8 +131,8 @@ void Scale::deliver_up(int number) {
   const Frame frame = std::move(self.up.front());
   self.up.pop_front();
   if (above.dead || self.dead) return;
-  const auto place = std::find(above.below.begin(), above.below.end(), number) - above.below.begin();
-  const core::Status status = above.relay->from_below(above.locals.size() + static_cast<size_t>(place), frame);
+  const auto position = std::find(above.below.begin(), above.below.end(), number) - above.below.begin();
+  const core::Status status = above.relay->from_below(above.locals.size() + static_cast<size_t>(position), frame);
   if (!status.ok()) violated(status.sentence());
   if (parent == 0) {
     ++root_messages_;

@@ -26,8 +26,8 @@ void Scale::violated(const std::string& what) {
   if (report_.violations.size() < kMostViolations) report_.violations.push_back(what);
 }
 
-/// Every rank connects to those that its plan names: both ends know of each connection, nobody has too many, and
-/// together they reach everybody.
+/// Every rank connects to those that its plan names: both ends know of each connection, no rank has too many, and
+/// together they reach all ranks.
 void Scale::start_up() {
   std::vector<std::vector<int>> peers;
   for (plan_.rank = 0; plan_.rank < job_.ranks; ++plan_.rank) {
@@ -58,7 +58,7 @@ void Scale::check_quiet(const std::string& when) {
     if (rank(number).order != rank(0).order) violated(when + ": rank " + std::to_string(number) + " has another order");
   }
   for (const ScaleHost& each : hosts_) {
-    if (!each.dead && each.relay->held() != 0) violated(when + ": a relay holds what nobody waits for");
+    if (!each.dead && each.relay->held() != 0) violated(when + ": a relay holds proposals although nothing is missing");
   }
 }
 
@@ -125,7 +125,7 @@ void Scale::join() {
   settle();
   for (int number = 0; number < job_.ranks; ++number) {
     if (rank(number).last_joined < 0 || rank(number).last_joined != rank(0).last_joined) {
-      violated("the join: rank " + std::to_string(number) + " does not know who was the last");
+      violated("the join: rank " + std::to_string(number) + " does not know which rank was the last");
     }
   }
   check_quiet("the join");

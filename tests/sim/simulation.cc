@@ -1,3 +1,7 @@
+// The simulator's loop: list everything that could happen now, pick one by the seed, do it, until nothing can happen. A
+// frame waits on its link until it is picked, so every order that real links allow comes up for some seed. When nothing
+// moves, what is pending waits for a rank that will not act: first the checks of that state, then one operation is
+// given up, and at last all ranks say goodbye. `run` ends with the checks of record.h.
 #include "tests/sim/simulation.h"
 
 #include <algorithm>
@@ -216,7 +220,7 @@ void Simulation::take_events(size_t rank, uint64_t submitted_from) {
       }
     } else if (const auto* join = std::get_if<core::JoinEvent>(&event)) {
       say(rank, "join " + std::to_string(join->ticket) + " ends: rank " + std::to_string(join->last) + " was the last");
-      if (!end_join(rank, join->ticket, join->last)) fail("a join ended that nobody asked for");
+      if (!end_join(rank, join->ticket, join->last)) fail("a join ended that no rank asked for");
     } else if (const auto* set = std::get_if<core::SetEvent>(&event)) {
       const core::SetId number = number_in_job(rank, set->number);
       say(rank, "set " + std::to_string(number) + " has id " + std::to_string(set->members.id));
@@ -288,7 +292,7 @@ bool Simulation::head_is(size_t rank, core::SetId id, uint64_t number) const {
   return !lane.empty() && lane.front().started && lane.front().id == id && lane.front().number == number;
 }
 
-/// A batch ends when all members run it.
+/// A batch ends when all members run it, as a collective does.
 void Simulation::finish_heads() {
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     for (auto& lane : ranks_[rank].lanes) {
@@ -364,8 +368,8 @@ void Simulation::end(size_t rank) {
   }
 }
 
-/// Nothing can happen by itself: what is pending waits for somebody who will not come. Gives one operation up, or ends
-/// the job. False: all is done.
+/// Called when nothing can happen by itself: what is pending waits for a rank that will not act. Gives one operation
+/// up, or lets all ranks say goodbye. Returns false if all is done.
 bool Simulation::unstick() {
   if (release_held()) return true;
   if (dead_ < 0) check_stalled();

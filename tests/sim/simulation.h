@@ -22,7 +22,7 @@ class Simulation {
  public:
   using Trace = std::function<void(const std::string& line)>;
   Simulation(uint64_t seed, int ranks, Trace trace);
-  /// Empty, or the first violation.
+  /// Returns the first violation, or empty.
   std::string run();
   uint64_t operations() const { return next_ticket_ - 1; }
 

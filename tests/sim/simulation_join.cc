@@ -1,3 +1,5 @@
+// Joins in a simulation. What a join's end must do to a rank's counters is worked out here from what all members had
+// submitted, not from what agreement says.
 #include <algorithm>
 
 #include "tests/sim/simulation.h"
@@ -16,7 +18,7 @@ void Simulation::join(size_t rank, core::SetId set) {
   take_events(rank, next_ticket_);
 }
 
-/// Once all members have joined, nobody's counters move until they hear of the end.
+/// Notes the counters when all members have joined. None of them moves until the members hear of the end.
 void Simulation::note_maximum(core::SetId set) {
   std::map<std::string, uint64_t> most;
   const std::string prefix = std::to_string(set) + "/";
@@ -35,7 +37,7 @@ void Simulation::note_maximum(core::SetId set) {
   maximum_[set] = most;
 }
 
-/// False if the ticket is not of a join. `last` -1: it failed.
+/// Returns false if the ticket does not belong to a join. `last` is -1 if the join failed.
 bool Simulation::end_join(size_t rank, uint64_t ticket, int last) {
   RankRecord& record = records_[rank];
   const auto found = std::find_if(record.joins.begin(), record.joins.end(),

@@ -1,3 +1,5 @@
+// Receives from any rank in a simulation: a second, simpler bookkeeping of which receive waits behind which. A receive
+// that got a source must have been the first that waited, and there must have been a message for it.
 #include <algorithm>
 #include <utility>
 
@@ -32,7 +34,7 @@ bool Simulation::hold(size_t rank, uint64_t ticket) {
   return true;
 }
 
-/// Those from a rank are proposed, up to the next one from any.
+/// Receives from a certain rank at the front are proposed, up to the next one from any rank.
 void Simulation::release(size_t rank, const std::string& name) {
   auto& waiting = ranks_[rank].receives[name];
   while (!waiting.empty() && !from_any(records_[rank].tickets[waiting.front()].request)) {
@@ -59,7 +61,7 @@ void Simulation::bind(size_t rank, const core::SourceEvent& event) {
   release(rank, ticket.request.name);
 }
 
-/// It has failed; if nothing was proposed for it, it never had a place among the occurrences.
+/// A receive has failed. If it was not proposed, it never had a number among the occurrences of its key.
 void Simulation::drop_receive(size_t rank, uint64_t ticket) {
   const auto known = records_[rank].tickets.find(ticket);
   if (known == records_[rank].tickets.end() || !known->second.held) return;
@@ -70,7 +72,7 @@ void Simulation::drop_receive(size_t rank, uint64_t ticket) {
   if (first) release(rank, name);
 }
 
-/// As rank 0 says them.
+/// Returns them in the words of rank 0's report.
 std::set<std::string> Simulation::receives_without_sender() const {
   std::set<std::string> all;
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -83,13 +85,13 @@ std::set<std::string> Simulation::receives_without_sender() const {
   return all;
 }
 
-/// When nothing moves, nobody waits for any rank's message while one has sent it.
+/// When nothing moves, no rank waits for a message from any rank that has been sent.
 void Simulation::check_receives() {
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     for (const auto& [name, waiting] : ranks_[rank].receives) {
-      const auto has_left = [&](size_t who) {  // or was dismissed
+      const auto has_left = [&](size_t other) {  // or was dismissed
         const std::vector<int>& seen = records_[rank].goodbyes;
-        return std::find(seen.begin(), seen.end(), static_cast<int>(who)) != seen.end();
+        return std::find(seen.begin(), seen.end(), static_cast<int>(other)) != seen.end();
       };
       if (waiting.empty() || has_left(rank) || has_left(0)) continue;
       for (const AddedSet& added : job_.added) {

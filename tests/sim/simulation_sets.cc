@@ -1,3 +1,4 @@
+// Numbers of process sets in a simulation: those of the job, and those that a rank gives pairs.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -7,7 +8,7 @@
 
 namespace rueda::sim {
 
-/// What the rank calls one of the job's sets.
+/// Returns the rank's own number for one of the job's sets.
 core::SetId Simulation::own_number(size_t rank, core::SetId set) const {
   const AddedSet* added = added_set(job_, set);
   const auto pair = added == nullptr ? std::nullopt : core::pair_of(added->name);
@@ -23,7 +24,7 @@ core::SetId Simulation::number_in_job(size_t rank, core::SetId own) const {
   return own;
 }
 
-/// Behind what was submitted together.
+/// Counts what the participant proposed by itself, after what the rank submitted together.
 void Simulation::skip_levelled(size_t rank) {
   for (const std::string& key : std::exchange(levelled_, {})) {
     say(rank, "counts as having submitted " + key);

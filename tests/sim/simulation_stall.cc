@@ -1,3 +1,4 @@
+// What rank 0 reports as stalled, held against what is really pending when nothing moves.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -50,7 +51,7 @@ void Simulation::check_stalled() {
     if (is_joined(records_[rank], core::kGlobalSet)) joining.push_back(static_cast<int>(rank));
   }
   const bool join_waits = !waits && joining.size() != ranks_.size();
-  if (joined != (join_waits ? joining : std::vector<int>())) fail("rank 0 does not know whose join waits for others");
+  if (joined != (join_waits ? joining : std::vector<int>())) fail("rank 0 does not know which ranks wait in a join");
   for (const auto& [key, ranks] : pending) {
     if (!key.starts_with("0/") || ranks.size() == ranks_.size() || named.count(key) != 0) continue;
     fail(key + " waits for ranks, and rank 0 does not say so");

@@ -1,4 +1,5 @@
-// The tree of relays in a simulation: frames between hosts, which are in order and late at will.
+// The tree of relays in a simulation. Frames between hosts keep their order and arrive when they are picked; a relay
+// never has two frames on its way up.
 #include <algorithm>
 
 #include "tests/sim/simulation.h"
@@ -48,7 +49,7 @@ void Simulation::add_host_actions(size_t host, std::vector<Action>& actions) {
   if (!self.down.empty()) actions.emplace_back([this, host] { host_down(host); });
 }
 
-/// Time passes without progress; a leader that has left has no more patience with those below.
+/// Time passes without progress: relays release what they hold, and a leader that has left dismisses the ranks below.
 void Simulation::add_rare_host_actions(size_t host, std::vector<Action>& actions) {
   const std::vector<int>& seen = records_[leader_of(host)].goodbyes;
   const auto leader = static_cast<int>(leader_of(host));
@@ -101,8 +102,8 @@ void Simulation::host_up(size_t host) {
   const Frame frame = std::move(self.up.front());
   self.up.pop_front();
   const std::vector<int>& siblings = hosts_[above].below;
-  const auto place = std::find(siblings.begin(), siblings.end(), static_cast<int>(host)) - siblings.begin();
-  const size_t child = job_.tree.hosts[above].size() + static_cast<size_t>(place);
+  const auto position = std::find(siblings.begin(), siblings.end(), static_cast<int>(host)) - siblings.begin();
+  const size_t child = job_.tree.hosts[above].size() + static_cast<size_t>(position);
   const core::Status status = hosts_[above].relay->from_below(child, frame);
   if (!status.ok()) fail(status.sentence());
   hosts_[above].dirty = true;
@@ -147,7 +148,8 @@ void Simulation::lose_host(size_t host) {
   self.up.clear();
 }
 
-/// What is held goes up once nothing else moves, so that rank 0 knows what it waits for. False: nothing is held.
+/// Lets relays send up what they hold, once nothing else moves, so that rank 0 knows which ranks are missing. Returns
+/// false if nothing is held.
 bool Simulation::release_held() {
   bool any = false;
   for (size_t host = 0; host < hosts_.size(); ++host) {
@@ -162,7 +164,7 @@ bool Simulation::release_held() {
 void Simulation::check_relays() {
   if (dead_ >= 0 || !violation_.empty()) return;
   for (const Host& host : hosts_) {
-    if (host.relay->held() != 0) return fail("a relay holds what nobody waits for");
+    if (host.relay->held() != 0) return fail("a relay holds proposals although nothing is missing");
     if (!host.up.empty() || !host.down.empty()) return fail("a frame between hosts never came");
     if (!host.relay->all_left()) return fail("a relay still waits for goodbyes");
   }

@@ -68,6 +68,9 @@ TEST_CASE("ids at rest stay within the capacity, and evicted names go on in full
     }
     for (const BatchEvent& batch : world.batches(1)) operations += batch.tickets.size();
     CHECK(operations == 30);
+    // Of the six names of a step, as many as the capacity keep their ids for the next step.
+    CHECK(world.participant(1).counts().in_full == 6 + 4 * (6 - capacity));
+    CHECK(world.participant(1).counts().by_id == 4 * capacity);
     CHECK(world.errors(1).empty());
     CHECK(world.broken.ok());
   }

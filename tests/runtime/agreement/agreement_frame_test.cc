@@ -64,11 +64,12 @@ void play(World& world) {
 }
 
 /// Gives a fresh arbiter all recorded frames before `upto`, then `frame`. It must answer, with a rank if it refuses.
-void give_arbiter(const Recorded& frames, size_t upto, const Frame& frame) {
+/// Returns whether it refuses.
+bool give_arbiter(const Recorded& frames, size_t upto, const Frame& frame) {
   Arbiter arbiter(recorded_config());
   for (size_t i = 0; i < upto; ++i) {
     // Credits depend on batches: planned as in the recording.
-    if (!arbiter.receive(frames[i].first, frames[i].second).ok()) return;
+    if (!arbiter.receive(frames[i].first, frames[i].second).ok()) return true;
     arbiter.plan();
   }
   const Status status = arbiter.receive(frames[upto].first, frame);
@@ -77,9 +78,10 @@ void give_arbiter(const Recorded& frames, size_t upto, const Frame& frame) {
     CHECK(status.rank() == frames[upto].first);
   }
   arbiter.plan();
+  return !status.ok();
 }
 
-void give_participant(const Recorded& frames, size_t upto, const Frame& frame) {
+bool give_participant(const Recorded& frames, size_t upto, const Frame& frame) {
   AgreementConfig config = recorded_config();
   config.rank = frames[upto].first;
   Participant participant(config);
@@ -98,23 +100,30 @@ void give_participant(const Recorded& frames, size_t upto, const Frame& frame) {
     CHECK(status.code() == Code::kPeerLost);
     CHECK(status.rank() == 0);
   }
+  return !status.ok();
 }
 
-constexpr size_t kStep = kThorough ? 1 : 11;  // the frames are much alike, and each begins at another place
+constexpr size_t kStep = kThorough ? 1 : 11;  // the frames are much alike, and each begins at another bit
 
+/// Some of what is given must be refused and some must be taken, or the frames never reach what they are to test.
 template <typename Give>
 void every_prefix_and_flip(const Recorded& frames, Give give) {
+  size_t refused = 0;
+  size_t taken = 0;
+  const auto count = [&](bool refuses) { ++(refuses ? refused : taken); };
   for (size_t i = 0; i < frames.size(); ++i) {
     const Frame& frame = frames[i].second;
     for (size_t length = i % kStep; length <= frame.size(); length += kStep) {
-      give(frames, i, Frame(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(length)));
+      count(give(frames, i, Frame(frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(length))));
     }
     for (size_t bit = i % kStep; bit < frame.size() * 8; bit += kStep) {
       Frame flipped = frame;
       flipped[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
-      give(frames, i, flipped);
+      count(give(frames, i, flipped));
     }
   }
+  CHECK(refused > 0);
+  CHECK(taken > 0);
 }
 
 }  // namespace
@@ -129,18 +138,21 @@ TEST_CASE("no prefix and no flipped bit of a recorded proposal frame does harm")
 TEST_CASE("no prefix and no flipped bit of a recorded verdict frame does harm") {
   World world(recorded_config());
   play(world);
+  REQUIRE(world.broken.ok());
   every_prefix_and_flip(world.down_frames, give_participant);
 }
 
 TEST_CASE("random bytes behind a right epoch do no harm") {
   rueda::sim::Random random(1);
+  int refused = 0;
   for (int round = 0; round < scaled_down(20000); ++round) {
     Frame frame{std::byte{7}};
     for (size_t length = random.below(64); length > 0; --length) frame.push_back(static_cast<std::byte>(random.next()));
     const Recorded frames{{1, frame}};
-    give_arbiter(frames, 0, frame);
-    give_participant(frames, 0, frame);
+    refused += give_arbiter(frames, 0, frame) ? 1 : 0;
+    refused += give_participant(frames, 0, frame) ? 1 : 0;
   }
+  CHECK(refused > scaled_down(20000));  // of twice as many
 }
 
 TEST_CASE("a frame of another epoch, or over 16 MiB, is refused and its sender named") {

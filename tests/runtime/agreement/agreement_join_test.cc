@@ -191,7 +191,7 @@ TEST_CASE("a rank that has joined may propose nothing in that set until the join
   CHECK(world.batches(0).size() == 2);
 }
 
-TEST_CASE("what has no contribution that changes nothing fails on the others, who go on") {
+TEST_CASE("an operation without a neutral element fails on the other ranks, which go on") {
   World world(4);
   join(world, 2);
   join(world, 3);

@@ -130,10 +130,10 @@ TEST_CASE("a barrier is a batch of its own behind everything agreed before it, a
   CHECK(order == std::vector<uint64_t>{1, 2, 3, 4, 5});
 }
 
-TEST_CASE("a row that cannot be named is an error on all ranks, for a group as a whole") {
+TEST_CASE("a batch without an algorithm is an error on all ranks, for a group as a whole") {
   AgreementConfig config = World::config_of(2);
   config.select = [](const BatchShape& shape) -> Result<AlgorithmChoice> {
-    if (shape.dtype == Dtype::kU8) return Status(Code::kInvalidArgument, "the forced row does not know u8");
+    if (shape.dtype == Dtype::kU8) return Status(Code::kInvalidArgument, "the forced algorithm does not know u8");
     return AlgorithmChoice{};
   };
   World world(config);
@@ -146,7 +146,7 @@ TEST_CASE("a row that cannot be named is an error on all ranks, for a group as a
     REQUIRE(world.errors(rank).size() == 1);
     CHECK(world.errors(rank).front().tickets.size() == 2);
     CHECK(world.errors(rank).front().status.code() == Code::kInvalidArgument);
-    CHECK(world.errors(rank).front().status.sentence() == "the forced row does not know u8");
+    CHECK(world.errors(rank).front().status.sentence() == "the forced algorithm does not know u8");
     CHECK(world.batches(rank).size() == 1);
   }
 }

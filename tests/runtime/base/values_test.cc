@@ -35,6 +35,22 @@ TEST_CASE("every dtype has a size of 1, 2, 4, 8 or 16 bytes and a name of its ow
   CHECK(name_of(static_cast<Dtype>(99)) == std::string("?"));
 }
 
+TEST_CASE("a kind of operation is found by its number, and has a name and traits that agree with each other") {
+  std::set<std::string> names;
+  for (int number = 0; number < kOpKindCount; ++number) {
+    const auto kind = static_cast<OpKind>(number);
+    CHECK(facts_of(kind).kind == kind);
+    CHECK(names.insert(name_of(kind)).second);
+    CHECK_FALSE((exchanges(kind) && (reduces(kind) || keeps_positions(kind))));
+  }
+  CHECK(names.count("?") == 0);
+  CHECK(name_of(OpKind::kAlltoall) == std::string("alltoall"));
+  CHECK(name_of(OpKind::kJoin) == std::string("join"));
+  CHECK_FALSE(has_root(OpKind::kJoin));
+  CHECK(name_of(static_cast<OpKind>(kOpKindCount)) == std::string("?"));
+  CHECK(name_of(static_cast<OpKind>(-1)) == std::string("?"));
+}
+
 TEST_CASE("f16, bf16, f32 and f64 are the floating-point types") {
   int floats = 0;
   for (int value = 0; value < kDtypeCount; ++value) floats += is_float(static_cast<Dtype>(value)) ? 1 : 0;
@@ -123,6 +139,19 @@ TEST_CASE("ranks are named as ranges, with their hosts where known") {
   CHECK(rank_ranges(std::vector<int>{0, 1, 2, 3}, hosts) == "ranks 0-1 (host a), ranks 2-3 (host b)");
   CHECK(rank_ranges(std::vector<int>{0, 2, 3, 4, 9}, {}) == "rank 0, ranks 2-4, rank 9");
   CHECK(rank_ranges({}, {}).empty());
+}
+
+TEST_CASE("a rank is named with its host, and with its process where that is known") {
+  CHECK(rank_name(3, "b", 77) == "rank 3 (host b, pid 77)");
+  CHECK(rank_name(3, "b", 0) == "rank 3 (host b)");
+}
+
+TEST_CASE("a long list of ranks is cut between ranges and says how many there are") {
+  const std::vector<int> ranks = {0, 1, 2, 5, 7, 9};
+  const std::string whole = rank_ranges(ranks, {});
+  CHECK(whole == "ranks 0-2, rank 5, rank 7, rank 9");
+  CHECK(bounded_rank_ranges(ranks, {}, whole.size()) == whole);
+  CHECK(bounded_rank_ranges(ranks, {}, whole.size() - 1) == "ranks 0-2, rank 5, rank 7, ... (6 ranks in all)");
 }
 
 TEST_CASE("random names have 32 hex digits and do not meet again") {
