@@ -193,7 +193,7 @@ TEST_CASE("every exchange fails on the others with the names of those who have j
       const Ending adasum = finish(handle);
       expect(code == RUEDA_OK && adasum.code == expected, std::string("adasum") + when + ": " + adasum.sentence);
       expect(expected == RUEDA_OK || adasum.sentence.find("rank 1 (host") != std::string::npos, adasum.sentence);
-      expect(expected == RUEDA_OK || adasum.sentence.find("has joined, and adasum weighs") != std::string::npos,
+      expect(expected == RUEDA_OK || adasum.sentence.find("has joined, and adasum needs") != std::string::npos,
              adasum.sentence);
       code = rueda_allgather_async(session, tensor.get(), nullptr, &options, &handle);
       ended(code, handle, "allgather");
