@@ -1,10 +1,12 @@
 """The rules of the house that a program can check. Each rule takes {path: text} and returns its complaints, a line each."""
 
+import ast
 import collections
 import os
 import re
 
 CODE = re.compile(r"\.(c|cc|h|hpp)$")
+PYTHON = re.compile(r"#!.*\bpython3?\b.*\n")
 
 # folder -> folders its files may include besides itself; of several that match, the longest prefix holds.
 LAYERS = {
@@ -32,6 +34,10 @@ MOST_LINES = 400
 # The C API is one header, which programs in other languages read whole.
 MOST_LINES_OF = {"bindings/c/rueda.h": 800}
 MOST_MACROS = 10
+MOST_FUNCTION_LINES = 60
+
+# Folders in which every .cc file opens with a comment.
+OPENING_FOLDERS = []
 
 
 def layer(path):
@@ -147,3 +153,49 @@ def long_files(files):
     counts = {path: text.count("\n") for path, text in files.items()}
     limits = {path: MOST_LINES_OF.get(path, MOST_LINES) for path in files}
     return [f"{path} has {count} lines, {limits[path]} are allowed" for path, count in sorted(counts.items()) if count > limits[path]]
+
+
+def is_python(path, text):
+    """Whether a file of the tree is Python: by its name, or by the interpreter that its first line names."""
+    return path.endswith(".py") or (not os.path.splitext(path)[1] and PYTHON.match(text) is not None)
+
+
+def openings(files):
+    """A .cc file says what it does before the first line that a compiler reads."""
+    sources = [path for path in sorted(files) if path.endswith(".cc") and (os.path.dirname(path) + "/").startswith(tuple(OPENING_FOLDERS))]
+    return [f"{path} opens without a comment that says what it does" for path in sources if not files[path].startswith(("//", "/*"))]
+
+
+def functions(text):
+    """The functions of a Python file, methods and inner ones too."""
+    return [node for node in ast.walk(ast.parse(text)) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+
+
+def long_functions(files):
+    complaints = []
+    for path, text in sorted(files.items()):
+        for function in functions(text):
+            lines = function.end_lineno - function.lineno + 1
+            if lines > MOST_FUNCTION_LINES:
+                complaints.append(f"{path}:{function.lineno} {function.name}() has {lines} lines, {MOST_FUNCTION_LINES} are allowed")
+    return complaints
+
+
+def public(tree):
+    """The classes and functions that a Python module shows to others, also those of its public classes."""
+    for node in tree.body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and not node.name.startswith("_"):
+            yield node
+            if isinstance(node, ast.ClassDef):
+                yield from public(node)
+
+
+def docstrings(files):
+    """Every public module, class and function of a Python package says what it is."""
+    complaints = []
+    for path, text in sorted(files.items()):
+        tree = ast.parse(text)
+        if tree.body and not ast.get_docstring(tree):
+            complaints.append(f"{path} has no docstring")
+        complaints += [f"{path}:{node.lineno} {node.name} has no docstring" for node in public(tree) if not ast.get_docstring(node)]
+    return complaints

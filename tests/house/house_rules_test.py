@@ -73,6 +73,40 @@ class Rules(unittest.TestCase):
         self.assertEqual(house_rules.long_files({"a.h": "\n" * limit}), [])
         self.assertEqual(len(house_rules.long_files({"a.h": "\n" * (limit + 1)})), 1)
 
+    def test_a_cc_file_of_a_folder_that_opens_with_a_sentence_does(self):
+        house_rules.OPENING_FOLDERS = ["ops/"]
+        for text in ["// What it does.\n", "/* What\n it does. */\n"]:
+            self.assertEqual(house_rules.openings({"ops/cpu/a.cc": text + "#include <vector>\n"}), [], text)
+        for text in ["", '#include "a.h"\n// Late.\n', "\n// Behind an empty line.\n"]:
+            self.assertEqual(len(house_rules.openings({"ops/cpu/a.cc": text})), 1, text)
+            self.assertEqual(house_rules.openings({"ops/a.h": text, "opsy/a.cc": text, "runtime/ops/a.cc": text}), [])
+
+    def test_python_is_known_by_its_name_or_by_its_interpreter(self):
+        self.assertTrue(house_rules.is_python("a/b.py", ""))
+        for line in ["#!/usr/bin/env python3\n", "#!/usr/bin/python\n", "#!/usr/bin/env -S python3 -B\n"]:
+            self.assertTrue(house_rules.is_python("scripts/measure", line), line)
+        for path, line in [("scripts/wheel", "#!/usr/bin/env bash\n# for python\n"), ("a.md", "#!/usr/bin/python\n"), ("a", "#! pythonic\n")]:
+            self.assertFalse(house_rules.is_python(path, line), line)
+
+    def test_a_long_function_of_python_is_found_with_its_line_wherever_it_is(self):
+        def function(lines, indent):
+            return f"{indent}def long():\n" + f"{indent}    pass\n" * (lines - 1)
+
+        limit = house_rules.MOST_FUNCTION_LINES
+        for before, indent in [("", ""), ("class A:\n", "    "), ("def outer():\n", "    ")]:
+            short = "x = 1\n" + before + function(limit - 1, indent)
+            self.assertEqual(house_rules.long_functions({"a.py": short}), [], before)
+            complaints = house_rules.long_functions({"a.py": "x = 1\n" + before + function(limit + 1, indent)})
+            self.assertTrue(any(f"long() has {limit + 1} lines" in complaint for complaint in complaints), before)
+            self.assertTrue(complaints[-1].startswith(f"a.py:{2 + bool(before)} "), before)
+
+    def test_what_a_module_shows_has_a_docstring(self):
+        told = '"""Module."""\nclass A:\n    """Class."""\n    def f(self):\n        """Method."""\n    def _g(self): pass\ndef _h(): pass\n'
+        self.assertEqual(house_rules.docstrings({"a.py": told, "empty.py": ""}), [])
+        for number, text in enumerate(["Module", "Class", "Method"], 1):
+            complaints = house_rules.docstrings({"a.py": told.replace(f'"""{text}."""', "0")})
+            self.assertEqual(len(complaints), 1, text)
+
 
 if __name__ == "__main__":
     unittest.main()

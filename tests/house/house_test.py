@@ -6,22 +6,28 @@ import unittest
 
 import house_rules
 
-FOLDERS = ["benchmarks", "bindings", "compression", "examples", "launcher", "ops", "runtime", "tests"]
+FOLDERS = ["benchmarks", "bindings", "compression", "examples", "launcher", "ops", "runtime", "scripts", "tests"]
 
 
 def read_tree(root):
-    files = {}
+    """Two dictionaries by path: the code in C and C++, and the code in Python."""
+    code, python = {}, {}
     for top in FOLDERS:
         for folder, _, names in os.walk(os.path.join(root, top)):
-            for name in filter(house_rules.CODE.search, names):
-                path = os.path.join(folder, name)
-                with open(path, encoding="utf-8") as file:
-                    files[os.path.relpath(path, root)] = file.read()
-    return files
+            for name in names:
+                path = os.path.relpath(os.path.join(folder, name), root)
+                with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
+                    text = file.read()
+                if house_rules.CODE.search(path):
+                    code[path] = text
+                elif house_rules.is_python(path, text):
+                    python[path] = text
+    return code, python
 
 
 class House(unittest.TestCase):
     tree = {}
+    python = {}
 
     def holds(self, rule, files=None):
         complaints = rule(self.tree if files is None else files)
@@ -33,6 +39,8 @@ class House(unittest.TestCase):
     def test_the_tree_was_found(self):
         for path in ["bindings/c/rueda.h", "runtime/base/status.h", "ops/algorithm.h"]:
             self.assertIn(path, self.tree)
+        for path in ["bindings/python/rueda/torch/optimizer.py", "benchmarks/torch_compare.py", "scripts/measure-network"]:
+            self.assertIn(path, self.python)
 
     def test_no_folder_includes_a_higher_one(self):
         self.holds(house_rules.layers)
@@ -57,8 +65,18 @@ class House(unittest.TestCase):
 
     def test_files_are_short(self):
         self.holds(house_rules.long_files)
+        self.holds(house_rules.long_files, self.python)
+
+    def test_a_cc_file_opens_with_what_it_does(self):
+        self.holds(house_rules.openings)
+
+    def test_functions_in_python_are_short(self):
+        self.holds(house_rules.long_functions, self.python)
+
+    def test_the_python_package_says_what_it_shows(self):
+        self.holds(house_rules.docstrings, {path: text for path, text in self.python.items() if path.startswith("bindings/python/rueda/")})
 
 
 if __name__ == "__main__":
-    House.tree = read_tree(sys.argv.pop())
+    House.tree, House.python = read_tree(sys.argv.pop())
     unittest.main()

@@ -1,9 +1,10 @@
-"""run(): a function on ranks that are started for it.
+"""run(): starts ranks, and calls a function on each of them.
 
-hvdrun's standard input is the call, three pickles: what a rank is to know of the caller's process before the others, whether
-functions and classes of the main script travel by value, and the call. What ranks answer is among what they print
-(rueda/run_answers.py). So it is with ranks of this host alone, too, as a batch system may say other hosts where the caller
-names none.
+    caller --stdin of hvdrun--> rank 0 --broadcast--> all ranks     three pickles: how to import the caller's main script, whether
+                                                                    its functions are pickled by value, and the call
+    caller <--stdout of hvdrun-- all ranks                          answers, as lines in what ranks print (run_answers.py)
+
+Ranks on this host alone work in the same way, since a batch system may choose other hosts if the caller names none.
 """
 
 import glob
@@ -13,23 +14,22 @@ import pickle
 import secrets
 import subprocess
 import sys
-import warnings
 from multiprocessing import spawn
 from typing import IO, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from rueda import run_answers
-from rueda.arguments import whole_number
+from rueda.arguments import warn_user, whole_number
 from rueda.programs import path_of
 
 _ELASTIC = ("min_num_proc", "max_num_proc", "slots", "reset_limit", "cooldown_range", "host_discovery_script", "min_np", "max_np")
 _MOST_RANKS = 65536  # hvdrun's limit
 _READ_BYTES = 1 << 16  # what a pipe holds
 
-importing_rank: Optional[int] = None  # which of run()'s ranks this process is while it imports the caller's main script
+importing_rank: Optional[int] = None  # the number of this rank of run() while it imports the caller's main script
 
 
 class CalledAgainError(RuntimeError):
-    """A rank that imports the main script has come to its run() once more."""
+    """A rank has imported the main script, and the script has called run() again."""
 
 
 def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dict[str, Any]] = None, num_proc: int = 1,
@@ -40,50 +40,33 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
         verbose: Any = None, use_gloo: Any = None, use_mpi: Any = None, mpi_args: Optional[str] = None,
         network_interface: Optional[str] = None, network_interfaces: Any = None, executable: Optional[str] = None,
         np: Optional[int] = None, min_np: Any = None, max_np: Any = None) -> List[Any]:
-    """Starts `num_proc` ranks with hvdrun, calls func(*args, **kwargs) on each and returns what they return, in rank order.
+    """Starts `num_proc` ranks with hvdrun, calls func(*args, **kwargs) on each, and returns their results in the order of ranks.
 
-    The function, its arguments and results are pickled. They travel between this process and its ranks alone: by hvdrun's pipes
-    and its ssh to other hosts, and from rank 0 to the others by a broadcast in a session that ends before the function begins.
-    Other hosts need what hvdrun needs there: this Python with Rueda, the function's module and the working folder, at the same
-    paths. With cloudpickle, which the ranks need as well then, they may be of the main script, which the ranks do not run.
-    Without it each rank imports the main script first: what the script does stands behind `if __name__ == "__main__":`, and
-    lambdas and functions in functions cannot be pickled.
+    Pickles: the function, its arguments and its results are pickled. They pass through hvdrun's pipes, and its ssh to other hosts;
+    rank 0 sends the call to the other ranks in a session that ends before the function begins. With cloudpickle, here and on the
+    ranks, functions and classes may be defined in the main script. Without it each rank imports the main script first, so that must
+    keep its own work within `if __name__ == "__main__":`; lambdas and nested functions cannot be pickled then.
 
-    hosts, hostfile, start_timeout, output_filename, verbose, network_interfaces (or network_interface; text, or a list of it),
-    ssh_port, ssh_identity_file and mpi_args are hvdrun's flags. executable: the Python of the ranks, this one if None. np: an
-    older name of num_proc. disable_cache and use_gloo are accepted and without meaning.
+    Other hosts need, at the same paths: this Python with Rueda, the function's module, and the working folder.
 
-    What ranks print on stdout comes to sys.stdout by whole lines, what they print on stderr to descriptor 2.
-    The ranks go when the caller goes, also if it is killed, and when an exception ends the call.
+    hosts, hostfile, start_timeout, output_filename, verbose, network_interfaces (or network_interface; text or a list of it),
+    ssh_port, ssh_identity_file and mpi_args are the flags of hvdrun. executable: the Python of the ranks, by default this one. np: an
+    older name of num_proc. disable_cache and use_gloo: ignored.
 
-    RuntimeError: a rank failed; with its traceback. A rank ended before it returned, as by sys.exit(0). A rank's import of the
-    main script came to run(). NotImplementedError: min_num_proc and the other arguments of elastic jobs. ValueError: num_proc is
-    no whole number from 1 to 65536, or np says something else.
+    Blocks until all ranks have ended. sys.stdout gets what ranks print, in whole lines; descriptor 2 gets their stderr. The ranks end
+    when this process ends, even if it is killed, and when an exception ends this call.
+
+    Raises RuntimeError if a rank failed, with its traceback, if a rank ended before the function returned, as by sys.exit(0), or if
+    the import of the main script on a rank called run(). Raises NotImplementedError for the arguments of elastic jobs. Raises
+    ValueError if num_proc is not a whole number from 1 to 65536, or if np differs from it.
     """
     del disable_cache, use_gloo
-    if importing_rank is not None:
-        raise CalledAgainError(
-            f"run(): rank {importing_rank} imports the main script for the function that it is to call, and the script "
-            "calls run() again: put what it does behind `if __name__ == \"__main__\":`, or install cloudpickle, with which ranks "
-            "do not run it")  # fmt: skip
-    if np is not None:
-        warnings.warn("np= is deprecated, use num_proc=", DeprecationWarning, stacklevel=2)
-        if num_proc not in (1, np):
-            raise ValueError(f"num_proc={num_proc} and np={np}: they are two names of one number")
-        num_proc = np
-    num_proc = whole_number("num_proc", num_proc, 1, _MOST_RANKS)
     elastic = (min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script, min_np, max_np)
-    for name, value in zip(_ELASTIC, elastic):
-        if value is not None:
-            raise NotImplementedError(f"run({name}=...): Rueda has no elastic training yet")
-    interfaces = network_interfaces or network_interface
-    if isinstance(interfaces, (list, tuple)):
-        interfaces = ",".join(interfaces)
+    num_proc = _checked_num_proc(num_proc, np, elastic)
     flags = {"-H": hosts, "--hostfile": hostfile, "--start-timeout": start_timeout, "--ssh-port": ssh_port,
              "--ssh-identity-file": ssh_identity_file, "--output-filename": output_filename,
-             "--network-interfaces": interfaces, "--mpi-args": mpi_args}  # fmt: skip
-    command = [path_of("hvdrun"), "-np", str(num_proc)]
-    command += [word for flag, value in flags.items() if value is not None for word in (flag, str(value))]
+             "--network-interfaces": network_interfaces or network_interface, "--mpi-args": mpi_args}  # fmt: skip
+    command = [path_of("hvdrun"), "-np", str(num_proc), *_words_of(flags)]
     command += ["--verbose"] * bool(verbose) + ["--mpi"] * bool(use_mpi)
     command += [executable or sys.executable, "-m", "rueda.run_rank"]
     mark = secrets.token_hex(16)
@@ -98,20 +81,48 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
     return _results(code, answers, num_proc)
 
 
+def _checked_num_proc(num_proc: Any, np: Any, elastic: Sequence[Any]) -> int:
+    """The number of ranks, after the checks of run()'s arguments. elastic: the values of the arguments _ELASTIC."""
+    if importing_rank is not None:
+        raise CalledAgainError(
+            f"run(): rank {importing_rank} imports the main script for the function that it must call, and the script "
+            "calls run() again; put that call within `if __name__ == \"__main__\":`, or install cloudpickle, with which ranks "
+            "do not import the script")  # fmt: skip
+    if np is not None:
+        warn_user("np= is deprecated, use num_proc=", DeprecationWarning)
+        if num_proc not in (1, np):
+            raise ValueError(f"num_proc={num_proc} and np={np} differ; give num_proc= only")
+        num_proc = np
+    num_proc = whole_number("num_proc", num_proc, 1, _MOST_RANKS)
+    for name, value in zip(_ELASTIC, elastic):
+        if value is not None:
+            raise NotImplementedError(f"run({name}=...): Rueda has no elastic training yet")
+    return num_proc
+
+
+def _words_of(flags: Dict[str, Any]) -> List[str]:
+    """The flags that have a value, as words of a command line. A list becomes one word with commas."""
+    words = []
+    for flag, value in flags.items():
+        if value is not None:
+            words += [flag, ",".join(value) if isinstance(value, (list, tuple)) else str(value)]
+    return words
+
+
 class _Printer:
-    """Passes on what ranks print. To sys.stdout, which is not descriptor 1 in a notebook or a test."""
+    """Writes what ranks print to sys.stdout, which in a notebook or a test is not descriptor 1."""
 
     def __init__(self) -> None:
-        self._stream = sys.stdout  # None: this process has none
+        self._stream = sys.stdout  # None if this process has no standard output
 
     def write(self, lines: bytes) -> None:
-        """Where they cannot be printed it says so, once, and the job goes on, as hvdrun does it."""
+        """Writes whole lines. If that fails it prints one message, and the job goes on, as hvdrun's would."""
         stream = self._stream
         if stream is None:
             return
         flush = getattr(stream, "flush", lambda: None)
         try:
-            flush()  # what the caller has printed before
+            flush()  # text of the caller comes first
             if isinstance(stream, io.TextIOWrapper):
                 stream.buffer.write(lines)
             else:
@@ -123,7 +134,7 @@ class _Printer:
 
 
 def _run_guarded(command: List[str], call: IO[bytes], mark: str, answers: run_answers.Answers) -> int:
-    """The exit code of the command, which ends with this process."""
+    """Runs the command to its end, and returns its exit code. The command ends when this process ends."""
     guard = os.path.join(os.path.dirname(__file__), "run_guard.py")
     environment = dict(os.environ, **{run_answers.MARK_VARIABLE: mark})
     words = [sys.executable, "-I", guard, str(os.getpid()), *command]
@@ -132,7 +143,7 @@ def _run_guarded(command: List[str], call: IO[bytes], mark: str, answers: run_an
             _drain(job, answers)
         except BaseException:
             job.terminate()
-            _drain(job, answers)  # else hvdrun would wait for somebody to read what ranks say as they end
+            _drain(job, answers)  # else hvdrun would block on its output while its ranks end
             raise
     return job.returncode if job.returncode >= 0 else 128 - job.returncode
 
@@ -145,7 +156,7 @@ def _drain(job: "subprocess.Popen[bytes]", answers: run_answers.Answers) -> None
 
 
 def pickler() -> Tuple[Any, bool]:
-    """What pickles calls and results here, and whether it does so by value where a function or class is of the main script."""
+    """The module that pickles calls and results, and whether it pickles functions and classes of the main script by value."""
     try:
         import cloudpickle
     except ImportError:
@@ -154,10 +165,10 @@ def pickler() -> Tuple[Any, bool]:
 
 
 def _pickled(call: Any) -> IO[bytes]:
-    """A file without a name that holds the call and is to be read from its start."""
+    """A file without a name that holds the call, positioned at its start."""
     module, by_value = pickler()
-    process = spawn.get_preparation_data("rueda-rank")  # what a spawned process needs to find its functions
-    process.pop("authkey", None)  # this process's own
+    process = spawn.get_preparation_data("rueda-rank")  # how a spawned process imports the main script
+    process.pop("authkey", None)  # a secret of this process
     if by_value:
         process.pop("init_main_from_name", None)
         process.pop("init_main_from_path", None)
@@ -176,7 +187,7 @@ def _pickled(call: Any) -> IO[bytes]:
 def _results(code: int, answers: run_answers.Answers, num_proc: int) -> List[Any]:
     missing = [rank for rank in range(num_proc) if rank not in answers.results]
     if code != 0:
-        first = next(iter(answers.failures.values()), "")  # what the others fail of comes later
+        first = next(iter(answers.failures.values()), "")  # the first in time; the others usually fail as a consequence
         raise RuntimeError(f"run(): hvdrun ended with code {code}" + (":\n" + first if first else ""))
     if missing:
         why = answers.failures.get(missing[0], "")
