@@ -113,6 +113,14 @@ std::vector<std::vector<float>> reference(int size, int steps, int per_rank, flo
   return descent.values();
 }
 
+// The values after one step with the mean slope of `samples`.
+std::vector<std::vector<float>> after_a_step(const std::vector<int>& samples) {
+  Descent descent(1);
+  for (size_t i = 0; i < kParameters; ++i) add_gradient(descent, i, samples);
+  descent.step();
+  return descent.values();
+}
+
 void expect_near(const std::vector<std::vector<float>>& got, const std::vector<std::vector<float>>& wanted,
                  double tolerance) {
   for (size_t i = 0; i < kParameters; ++i) {
@@ -290,10 +298,12 @@ TEST_CASE("two wrappers of one session have names of their own") {
   cpp_ranks(2, [](Session& session) {
     Distributed first(session, Descent(1));
     Distributed second(session, Descent(1));
-    backward(first, {1});
-    backward(second, {2});  // the same parameter names, in flight at once
+    backward(first, {session.rank()});
+    backward(second, {2 + session.rank()});  // the same parameter names, in flight at once
     second.step();
     first.step();
+    expect_near(first->values(), after_a_step({0, 1}), 1e-6);
+    expect_near(second->values(), after_a_step({2, 3}), 1e-6);
   });
 }
 

@@ -86,7 +86,7 @@ class Summary(unittest.TestCase):
         for text in ("", "{}", "[1]", '[{"ph": "e", "pid": 0}]'):
             done = self.summarise(text)
             self.assertEqual(done.returncode, 1, text)
-            self.assertIn("is no timeline of Rueda", done.stderr)
+            self.assertIn("is not a timeline of Rueda", done.stderr)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def test_complex_numbers_have_sums_products_and_averages(dtype):
     assert torch.allclose(hvd.allreduce(mine, op=hvd.Product), every.prod(0))
     assert torch.allclose(hvd.allreduce(mine), every.mean(0))
     assert torch.equal(hvd.broadcast(mine, 1), every[1])
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="complex"):
         hvd.allreduce(mine, op=hvd.Max)
 
 
@@ -136,7 +136,7 @@ def test_strides_that_differ_between_ranks_are_a_mismatch():
         with pytest.raises(hvd.MismatchError):
             hvd.allreduce_(tensor, name="strides")
     others = (2, 0, 1) if hvd.rank() == 0 else (2, 1, 0)  # of which neither is row-major
-    tensor = torch.zeros(2, 2, 3).permute(others).contiguous().permute([others.index(place) for place in range(3)])
+    tensor = torch.zeros(2, 2, 3).permute(others).contiguous().permute([others.index(dimension) for dimension in range(3)])
     with pytest.raises(hvd.MismatchError, match=r"order of dimensions in memory differs: rank 0 .* sent \[2, 0, 1\]"):
         hvd.allreduce(tensor, name="strides")
 

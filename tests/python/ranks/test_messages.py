@@ -16,10 +16,10 @@ def neighbours():
 def test_each_rank_gets_what_the_one_before_it_sent(dtype):
     following, before = neighbours()
     for shape in [(5,), (2, 3), (), (0,)]:
-        place = torch.zeros(shape, dtype=dtype)
+        buffer = torch.zeros(shape, dtype=dtype)
         sent = hvd.send_async(value(hvd.rank(), shape, dtype), following)
-        assert hvd.recv(place, before) is place
-        assert torch.equal(place, value(before, shape, dtype))
+        assert hvd.recv(buffer, before) is buffer
+        assert torch.equal(buffer, value(before, shape, dtype))
         sent.wait()
 
 
@@ -34,10 +34,10 @@ def test_names_tell_messages_apart_whatever_their_order():
 
 def test_a_backward_pass_that_needs_what_a_message_overwrote_is_refused():
     following, before = neighbours()
-    leaf, place = torch.ones(2, requires_grad=True), torch.ones(2)
-    loss = (leaf * place).sum()
+    leaf, buffer = torch.ones(2, requires_grad=True), torch.ones(2)
+    loss = (leaf * buffer).sum()
     sent = hvd.send_async(torch.zeros(2), following)
-    hvd.recv(place, before)
+    hvd.recv(buffer, before)
     sent.wait()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
@@ -60,7 +60,7 @@ def test_two_members_of_a_set_exchange_and_nobody_else_is_a_peer():
     elif hvd.rank() == 1:
         assert torch.equal(hvd.recv(torch.zeros(3), 0, process_set=pair), torch.full((3,), 7.0))
     for peer in (hvd.rank(), hvd.size()):
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=f"peer {peer} "):
             hvd.send(torch.ones(1), peer)
     hvd.barrier()
     hvd.remove_process_set(pair)

@@ -44,7 +44,7 @@ def test_its_members_reduce_and_broadcast_among_themselves(pair, dtype):
 
 def test_who_is_no_member_is_refused(pair):
     if not pair.included():
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match=f"rank {hvd.rank()} .*process set {pair.process_set_id}"):
             hvd.allreduce(torch.ones(1), process_set=pair)
 
 
@@ -58,9 +58,9 @@ def test_disjoint_sets_reduce_at_the_same_time():
 def test_misuse_is_told(pair):
     with pytest.raises(ValueError, match="already"):
         hvd.add_process_set(pair)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="rank 99"):
         hvd.add_process_set([0, 99])
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="at least one rank"):
         hvd.add_process_set([])
     assert not hvd.remove_process_set(hvd.global_process_set)
     assert not hvd.remove_process_set(hvd.ProcessSet([0]))
@@ -69,7 +69,7 @@ def test_misuse_is_told(pair):
 
 
 def test_sets_can_be_there_from_the_start_and_end_with_the_job(monkeypatch):
-    hvd.barrier()  # nobody is behind when the first leaves
+    hvd.barrier()  # no rank is behind when the first one leaves
     hvd.shutdown()
     chosen = hvd.ProcessSet(range(2))
     for dynamic in ("0", "1"):
@@ -85,7 +85,7 @@ def test_sets_can_be_there_from_the_start_and_end_with_the_job(monkeypatch):
         hvd.shutdown()
         assert chosen.process_set_id is None and chosen.included() is None
     hvd.init(None, "dynamic")
-    assert hvd.add_process_set(chosen).process_set_id is not None
+    assert hvd.add_process_set(chosen) is chosen and chosen.process_set_id == 1 and chosen.included() == (hvd.rank() in chosen.ranks)
 
 
 def test_no_job_begins_with_sets_that_are_wrong_or_not_the_same():
@@ -93,8 +93,8 @@ def test_no_job_begins_with_sets_that_are_wrong_or_not_the_same():
     own = hvd.rank()
     hvd.shutdown()
     twice = hvd.ProcessSet([0])
-    for wrong in ([twice, twice], [hvd.ProcessSet([])], [hvd.ProcessSet([0, 99])]):
-        with pytest.raises(ValueError):
+    for wrong, says in [([twice, twice], "listed twice"), ([hvd.ProcessSet([])], "at least one rank"), ([hvd.ProcessSet([0, 99])], "rank 99")]:
+        with pytest.raises(ValueError, match=says):
             hvd.init(process_sets=wrong)
     differing = hvd.ProcessSet([0] if own == 0 else [0, 1])
     with pytest.raises(hvd.HorovodInternalError, match='process sets: "rank 0" on rank 0 .*"ranks 0-1" on rank'):

@@ -36,8 +36,11 @@ def test_parameters_are_the_root_s(form):
 
 
 def test_what_is_not_made_of_tensors_is_refused():
-    with pytest.raises(ValueError, match="generator|object"):
-        hvd.broadcast_parameters({"a": object()}, root_rank=0)
+    for value, kind in [(object(), "object"), ((tensor for tensor in ()), "generator"), ({"b": b"bytes"}, "bytes")]:
+        with pytest.raises(ValueError, match=rf"parameter\.a.* is a {kind}; only tensors in dicts, lists and tuples"):
+            hvd.broadcast_parameters({"a": value}, root_rank=0)
+    with pytest.raises(ValueError, match="params is a int; give its state_dict"):
+        hvd.broadcast_parameters(5, root_rank=0)
 
 
 def test_a_tensor_with_gaps_is_broadcast_too():
@@ -89,13 +92,8 @@ def test_gathered_objects_of_different_sizes_are_taken_apart_without_an_object_f
     assert all(set(each["data"]) == {each["rank"]} for each in every)
 
 
-def stepped(name, model, steps):
-    """An optimizer of this class over the model, after some steps."""
-    parameters = list(model.parameters())
-    if name == "Muon":
-        parameters = [parameter for parameter in parameters if parameter.dim() == 2]
-    options = {} if name in ("Adafactor", "Adadelta", "Rprop") else {"lr": 0.01 * (1 + hvd.rank())}
-    optimizer = OPTIMIZERS[name](parameters, **options)
+def step(name, optimizer, parameters):
+    """One step that reduces the sum of the parameters' squares."""
 
     def closure():
         optimizer.zero_grad()
@@ -106,8 +104,18 @@ def stepped(name, model, steps):
                 parameter.grad = parameter.grad.to_sparse()
         return loss
 
+    optimizer.step(closure)
+
+
+def stepped(name, model, steps):
+    """An optimizer of this class over the model, after some steps."""
+    parameters = list(model.parameters())
+    if name == "Muon":
+        parameters = [parameter for parameter in parameters if parameter.dim() == 2]
+    options = {} if name in ("Adafactor", "Adadelta", "Rprop") else {"lr": 0.01 * (1 + hvd.rank())}
+    optimizer = OPTIMIZERS[name](parameters, **options)
     for _ in range(steps):
-        optimizer.step(closure)
+        step(name, optimizer, parameters)
     return optimizer
 
 
@@ -135,8 +143,10 @@ def test_an_optimizer_s_state_is_the_root_s_without_a_step(name):
         assert same_on_all_ranks(tensor)
     groups = [{key: value for key, value in group.items() if not torch.is_tensor(value)} for group in state["param_groups"]]
     assert hvd.broadcast_object(groups, 1) == groups
-    stepped_once_more = stepped(name, model_of_this_rank(), steps=1)
-    assert stepped_once_more is not None
+    hvd.broadcast_parameters(after, root_rank=1)
+    step(name, optimizer, after)  # all ranks have the root's parameters and state, so one step gives all of them the same
+    assert any(not torch.equal(old, new) for old, new in zip(before, after)), "the step changes parameters"
+    assert all(same_on_all_ranks(parameter) for parameter in after)
 
 
 def test_a_learning_rate_that_is_a_tensor_is_broadcast():
