@@ -1,4 +1,4 @@
-"""Optimizers for very large batches. They know nothing of ranks: hvd.DistributedOptimizer wraps them like any.
+"""Optimizers for very large batches. They know nothing of ranks: hvd.DistributedOptimizer wraps them as it wraps any other.
 
     optimizer = hvd.DistributedOptimizer(Lamb(model.parameters(), lr=0.002), named_parameters=model.named_parameters())
 """
@@ -57,6 +57,6 @@ class Lamb(torch.optim.Optimizer):
 
 
 def _ratio(parameter, update, otherwise):
-    """The norm of the layer in those of its update; `otherwise` where one of them is 0."""
+    """The norm of a parameter divided by the norm of its update; `otherwise` if one of the norms is 0."""
     norms = parameter.norm(), update.norm()
     return norms[0] / norms[1] if min(norms) > 0 else otherwise

@@ -1,4 +1,4 @@
-"""Trains a perceptron with DistributedDataParallel, on all ranks together. Nothing in here is Rueda's but one word.
+"""Trains a perceptron with DistributedDataParallel, on all ranks together. Only one word is Rueda's.
 
     torchrun --nproc-per-node 2 examples/torch/train_ddp.py
     hvdrun -np 2 python examples/torch/train_ddp.py --epochs 10 --checkpoint ddp.pt
@@ -30,7 +30,7 @@ def parse(description, arguments):
 
 
 def save(path, model, optimizer, epoch):
-    """Rank 0 writes beside the old file and renames: who is killed meanwhile leaves the old one."""
+    """Rank 0 writes a new file and renames it, so that the old one remains if the job is killed meanwhile."""
     if dist.get_rank() == 0:
         state = {"model": model.module.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
         torch.save(state, path + ".new")

@@ -39,14 +39,14 @@ def load():
 
 
 def save(path, model, optimizer, epoch):
-    """Rank 0 writes beside the old file and renames: who is killed meanwhile leaves the old one."""
+    """Rank 0 writes a new file and renames it, so that the old one remains if the job is killed meanwhile."""
     if hvd.rank() == 0:
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, path + ".new")
         os.replace(path + ".new", path)
 
 
 def resume(path, model, optimizer):
-    """Loads the file on rank 0, where there is one, and gives it to all; returns the next epoch."""
+    """Loads the file on rank 0, if there is one, and broadcasts it. Returns the next epoch."""
     epoch = 0
     if hvd.rank() == 0 and path and os.path.exists(path):
         state = torch.load(path)

@@ -1,4 +1,4 @@
-"""Trains a perceptron of which each rank holds a part (fully sharded data parallel). Nothing in here is Rueda's but one word.
+"""Trains a perceptron with its parameters divided over the ranks (fully sharded data parallel). Only one word is Rueda's.
 
     torchrun --nproc-per-node 2 examples/torch/train_fsdp.py
     hvdrun -np 2 python examples/torch/train_fsdp.py --epochs 10 --checkpoint fsdp.pt

@@ -37,7 +37,7 @@ class LanguageModel(nn.Module):
     def __init__(self, letters, length, width, layers):
         super().__init__()
         self.letter = nn.Embedding(letters, width)
-        self.place = nn.Parameter(torch.zeros(length, width))
+        self.position = nn.Parameter(torch.zeros(length, width))
         layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.0, batch_first=True, norm_first=True)
         self.body = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.head = nn.Linear(width, letters)
@@ -45,18 +45,18 @@ class LanguageModel(nn.Module):
     def forward(self, letters):
         length = letters.shape[1]
         ahead = torch.triu(torch.full((length, length), float("-inf")), diagonal=1)
-        return self.head(self.body(self.letter(letters) + self.place[:length], mask=ahead))
+        return self.head(self.body(self.letter(letters) + self.position[:length], mask=ahead))
 
 
 def pieces(text, count, length, generator):
-    """Pieces at random places, and the same one letter further."""
+    """Pieces at random positions of the text, and the pieces one letter further."""
     starts = torch.randint(0, len(text) - length - 1, (count,), generator=generator)
     rows = torch.stack([text[start : start + length + 1] for start in starts.tolist()])
     return rows[:, :-1], rows[:, 1:]
 
 
 def resume(path, model, optimizer):
-    """Loads the file on rank 0, where there is one, and gives it to all; returns the next step."""
+    """Loads the file on rank 0, if there is one, and broadcasts it. Returns the next step."""
     step = 0
     if hvd.rank() == 0 and path and os.path.exists(path):
         state = torch.load(path)

@@ -1,6 +1,7 @@
 """Writes the C source of rueda._native, through which the package calls the library. Usage: build_native.py CALLS_H RUEDA_H OUTPUT
 
-cffi's API mode with the limited API: one file serves every Python from 3.11 on. It links librueda and no framework.
+The source uses cffi's API mode and Python's limited API, so that one binary serves every Python from 3.11 on. It links librueda and
+no framework.
 """
 
 import re
@@ -10,7 +11,7 @@ import cffi
 
 
 def declarations(path):
-    """The header's text as cffi can read it: without the preprocessor's lines, comments and C++'s braces."""
+    """The text of a header in the form that cffi parses: without comments, preprocessor lines and the braces for C++."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
@@ -19,8 +20,8 @@ def declarations(path):
     return text.replace("RUEDA_API ", "")
 
 
-# What the library calls back: the functions of a store that lives in Python (rueda/store.py), and who says what the
-# program is doing (rueda/activity.py).
+# Functions in Python that the library calls: the methods of a store (rueda/store.py), and the description of what the program is
+# doing (rueda/activity.py).
 CALLBACKS = """
 extern "Python" int32_t rueda_py_store_set(void*, const char*, const void*, size_t);
 extern "Python" int32_t rueda_py_store_get(void*, const char*, void*, size_t, size_t*, double);
@@ -30,6 +31,7 @@ extern "Python" void rueda_py_activity(void*, char*, size_t);
 
 
 def main(calls, rueda, output):
+    """Writes the source for the declarations of both headers to the file `output`."""
     ffi = cffi.FFI()
     ffi.cdef(declarations(rueda) + declarations(calls) + CALLBACKS)
     ffi.set_source("rueda._native", '#include "calls.h"')

@@ -1,4 +1,10 @@
-/* The types of rueda._hooks: what Python sees of them, and what the garbage collector does. */
+/* The types of rueda._hooks: their constructors, attributes and methods for Python, and their part in garbage
+ * collection.
+ *
+ * The types are made at run time from specifications, since the limited API has no static types. Hooks, steps and
+ * batches refer to each other in cycles (a hook to its step, a derived step to its hooks), so each type that holds
+ * objects has the collector's functions. A setter that replaces a reference stores the new one first and releases the
+ * old one last: a destructor may run Python, which must see a complete object. */
 
 #include "hooks.h"
 
@@ -6,11 +12,13 @@ struct rueda_hook_names rueda_hook_names;
 PyTypeObject* rueda_batch_type;
 static PyTypeObject *group_type, *step_type, *hook_type;
 
+/* The result of a method: None, or NULL if an exception is set. */
 static PyObject* none_unless(int failed) {
   if (failed) return NULL;
   Py_RETURN_NONE;
 }
 
+/* Hook.expect(): stores which gradients the request fits. All fields change before a destructor can run. */
 static PyObject* hook_expect(PyObject* self, PyObject* arguments) {
   PyObject *session, *dtype, *layout;
   Py_ssize_t count, bytes;
@@ -28,13 +36,14 @@ static PyObject* hook_expect(PyObject* self, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
+/* Hook(step, parameter). A second call would leak the references of the first. */
 static int hook_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
   (void)keywords;
   Hook* hook = (Hook*)self;
   PyObject *step, *parameter;
   if (!PyArg_ParseTuple(arguments, "O!O", step_type, &step, &parameter)) return -1;
   if (hook->step != NULL) {
-    PyErr_SetString(PyExc_RuntimeError, "a gradient's hook is made once");
+    PyErr_SetString(PyExc_RuntimeError, "a Hook is initialised only once");
     return -1;
   }
   hook->step = (Step*)Py_NewRef(step);
@@ -48,10 +57,11 @@ static PyObject* hook_group(PyObject* self, void* closure) {
   return Py_NewRef(group == NULL ? Py_None : group);
 }
 
+/* Deleting the attribute is an error: a hook leaves its group only with its life. */
 static int hook_set_group(PyObject* self, PyObject* group, void* closure) {
   (void)closure;
   if (group == NULL || !PyObject_TypeCheck(group, group_type)) {
-    PyErr_SetString(PyExc_TypeError, "a hook's group is a Group");
+    PyErr_SetString(PyExc_TypeError, "the group of a Hook must be a Group");
     return -1;
   }
   Hook* hook = (Hook*)self;
@@ -61,6 +71,7 @@ static int hook_set_group(PyObject* self, PyObject* group, void* closure) {
   return 0;
 }
 
+/* Shows the collector all references, from Python 3.9 on also the one to the type. */
 static int hook_traverse(PyObject* self, visitproc visit, void* arg) {
   const Hook* hook = (Hook*)self;
   Py_VISIT(Py_TYPE(self));
@@ -76,7 +87,7 @@ static int hook_traverse(PyObject* self, visitproc visit, void* arg) {
 
 static int hook_clear(PyObject* self) {
   Hook* hook = (Hook*)self;
-  hook->request = 0;
+  hook->request = 0; /* without a session and a dtype nothing fits it */
   Py_CLEAR(hook->step);
   Py_CLEAR(hook->parameter);
   Py_CLEAR(hook->group);
@@ -87,13 +98,14 @@ static int hook_clear(PyObject* self) {
   return 0;
 }
 
+/* Batch(session). Its arrays are part of the object, and hold MOST entries. */
 static int batch_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
   (void)keywords;
   Batch* batch = (Batch*)self;
   PyObject* session;
   if (!PyArg_ParseTuple(arguments, "O", &session)) return -1;
   if (batch->session != NULL) {
-    PyErr_SetString(PyExc_RuntimeError, "a batch is made once");
+    PyErr_SetString(PyExc_RuntimeError, "a Batch is initialised only once");
     return -1;
   }
   batch->memory = PyList_New(0);
@@ -103,6 +115,7 @@ static int batch_init(PyObject* self, PyObject* arguments, PyObject* keywords) {
   return 0;
 }
 
+/* The arrays go to cffi as addresses, without a copy; they are valid as long as the batch lives. */
 static PyObject* batch_requests(PyObject* self, void* closure) {
   (void)closure;
   return PyLong_FromVoidPtr(((Batch*)self)->requests);
@@ -113,6 +126,7 @@ static PyObject* batch_addresses(PyObject* self, void* closure) {
   return PyLong_FromVoidPtr(((Batch*)self)->addresses);
 }
 
+/* Requests and addresses are numbers, so the collector has three references to follow. */
 static int batch_traverse(PyObject* self, visitproc visit, void* arg) {
   const Batch* batch = (Batch*)self;
   Py_VISIT(Py_TYPE(self));
@@ -130,19 +144,22 @@ static int batch_clear(PyObject* self) {
   return 0;
 }
 
+/* Step.enqueue(): for Python code that has made a gradient usual, or reduces it without autograd's call. */
 static PyObject* step_enqueue(PyObject* self, PyObject* hook) {
   if (!PyObject_TypeCheck(hook, hook_type) || ((Hook*)hook)->parameter == NULL) {
-    PyErr_SetString(PyExc_TypeError, "a Hook of a parameter is to be enqueued");
+    PyErr_SetString(PyExc_TypeError, "Step.enqueue() needs a Hook of a parameter");
     return NULL;
   }
   return none_unless(rueda_step_enqueue((Step*)self, (Hook*)hook) < 0);
 }
 
+/* Step.send_held(): wakes the engine in any case, since Python calls it when the step has no more gradients. */
 static PyObject* step_send_held(PyObject* self, PyObject* unused) {
   (void)unused;
   return none_unless(rueda_step_send((Step*)self, 0) < 0);
 }
 
+/* Step.restart(): drops a batch that was never enqueued; its gradients belong to the step before. */
 static PyObject* step_restart(PyObject* self, PyObject* units) {
   Step* step = (Step*)self;
   const Py_ssize_t left = PyLong_AsSsize_t(units);
@@ -153,6 +170,7 @@ static PyObject* step_restart(PyObject* self, PyObject* units) {
   Py_RETURN_NONE;
 }
 
+/* The hooks of a step belong to the dictionary of the class in Python, which the collector visits by itself. */
 static int step_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(((Step*)self)->held);
@@ -164,13 +182,14 @@ static int step_clear(PyObject* self) {
   return 0;
 }
 
-/* The end of an object whose references are given up. */
+/* Frees an object after its references are cleared. An object of a type made at run time also holds that type. */
 static void release(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
 }
 
+/* The collector must not visit an object while it is being cleared, so each of these takes it out first. */
 static void hook_dealloc(PyObject* self) {
   PyObject_GC_UnTrack(self);
   hook_clear(self);
@@ -189,6 +208,7 @@ static void step_dealloc(PyObject* self) {
   release(self);
 }
 
+/* Python sets `missing` at the start of a step; hooks count it down. */
 static PyMemberDef group_members[] = {
     {"missing", T_PYSSIZET, offsetof(Group, missing), 0, NULL},
     {NULL, 0, 0, 0, NULL},
@@ -196,6 +216,7 @@ static PyMemberDef group_members[] = {
 
 static PyType_Slot group_slots[] = {{Py_tp_members, group_members}, {0, NULL}};
 
+/* The lists are read-only as attributes, but Python shortens them after an enqueue that stopped halfway. */
 static PyMemberDef batch_members[] = {
     {"session", T_OBJECT, offsetof(Batch, session), READONLY, NULL},
     {"memory", T_OBJECT, offsetof(Batch, memory), READONLY, NULL},
@@ -203,9 +224,9 @@ static PyMemberDef batch_members[] = {
     {NULL, 0, 0, 0, NULL},
 };
 
-static PyGetSetDef batch_places[] = {
-    {"requests", batch_requests, NULL, "The address of an array of the gradients' requests.", NULL},
-    {"addresses", batch_addresses, NULL, "The address of an array of theirs.", NULL},
+static PyGetSetDef batch_properties[] = {
+    {"requests", batch_requests, NULL, "The address of the array of requests.", NULL},
+    {"addresses", batch_addresses, NULL, "The address of the array of the gradients' addresses.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -215,10 +236,11 @@ static PyType_Slot batch_slots[] = {
     {Py_tp_clear, batch_clear},
     {Py_tp_dealloc, batch_dealloc},
     {Py_tp_members, batch_members},
-    {Py_tp_getset, batch_places},
+    {Py_tp_getset, batch_properties},
     {0, NULL},
 };
 
+/* `held` and `asleep` are not visible: only hooks may change the current batch. */
 static PyMemberDef step_members[] = {
     {"passes_per_step", T_PYSSIZET, offsetof(Step, passes_per_step), 0, NULL},
     {"left", T_PYSSIZET, offsetof(Step, left), READONLY, NULL},
@@ -226,9 +248,10 @@ static PyMemberDef step_members[] = {
 };
 
 static PyMethodDef step_methods[] = {
-    {"enqueue", step_enqueue, METH_O, "Enqueues the gradient of a Hook, or holds it."},
-    {"send_held", step_send_held, METH_NOARGS, "Enqueues what is held."},
-    {"restart", step_restart, METH_O, "A new step begins, of so many groups and gradients in none. Nothing is held."},
+    {"enqueue", step_enqueue, METH_O, "Adds the gradient of a Hook to the current batch, or enqueues it."},
+    {"send_held", step_send_held, METH_NOARGS, "Enqueues the current batch, if there is one."},
+    {"restart", step_restart, METH_O,
+     "Begins a step with this number of groups and gradients in no group, and an empty batch."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -237,6 +260,7 @@ static PyType_Slot step_slots[] = {
     {Py_tp_members, step_members},   {Py_tp_methods, step_methods}, {0, NULL},
 };
 
+/* Python sets `handle` for gradients that it enqueues itself, and resets it and `passes` after a step. */
 static PyMemberDef hook_members[] = {
     {"parameter", T_OBJECT, offsetof(Hook, parameter), READONLY, NULL},
     {"passes", T_PYSSIZET, offsetof(Hook, passes), 0, NULL},
@@ -246,22 +270,22 @@ static PyMemberDef hook_members[] = {
 
 static PyMethodDef hook_methods[] = {
     {"expect", hook_expect, METH_VARARGS,
-     "expect(session, dtype, layout, count, bytes, request): what the request at this address is for."},
+     "expect(session, dtype, layout, count, bytes, request): sets the request and the gradients that it fits."},
     {NULL, NULL, 0, NULL},
 };
 
-static PyGetSetDef hook_places[] = {
+static PyGetSetDef hook_properties[] = {
     {"group", hook_group, hook_set_group, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
 static PyType_Slot hook_slots[] = {
-    {Py_tp_call, rueda_hook_call}, {Py_tp_init, hook_init},       {Py_tp_traverse, hook_traverse},
-    {Py_tp_clear, hook_clear},     {Py_tp_dealloc, hook_dealloc}, {Py_tp_members, hook_members},
-    {Py_tp_methods, hook_methods}, {Py_tp_getset, hook_places},   {0, NULL},
+    {Py_tp_call, rueda_hook_call}, {Py_tp_init, hook_init},         {Py_tp_traverse, hook_traverse},
+    {Py_tp_clear, hook_clear},     {Py_tp_dealloc, hook_dealloc},   {Py_tp_members, hook_members},
+    {Py_tp_methods, hook_methods}, {Py_tp_getset, hook_properties}, {0, NULL},
 };
 
-/* Makes the type and gives it to the module. -1: an exception. */
+/* Makes a type and adds it to the module. Python may derive from each of them. Returns -1 with an exception set. */
 static int add_type(PyObject* module, PyTypeObject** type, const char* name, size_t bytes, unsigned int more_flags,
                     PyType_Slot* slots) {
   PyType_Spec spec = {.name = name,
@@ -272,6 +296,7 @@ static int add_type(PyObject* module, PyTypeObject** type, const char* name, siz
   return *type == NULL ? -1 : PyModule_AddType(module, *type);
 }
 
+/* A Group holds no objects, so the collector need not know it. */
 static int add_types(PyObject* module) {
   const unsigned int collected = Py_TPFLAGS_HAVE_GC;
   if (add_type(module, &group_type, "rueda._hooks.Group", sizeof(Group), 0, group_slots) < 0) return -1;
@@ -280,10 +305,10 @@ static int add_types(PyObject* module) {
   return add_type(module, &hook_type, "rueda._hooks.Hook", sizeof(Hook), collected, hook_slots);
 }
 
-/* Makes the names. -1: an exception. */
+/* Makes the names once, for the whole process: a look-up by an interned string compares addresses. */
 static int intern_names(void) {
   const struct {
-    PyObject** place;
+    PyObject** slot;
     const char* text;
   } all[] = {
       {&rueda_hook_names.grad, "grad"},
@@ -302,15 +327,16 @@ static int intern_names(void) {
       {&rueda_hook_names.enqueue_group, "_enqueue_group"},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
-    *all[i].place = PyUnicode_InternFromString(all[i].text);
-    if (*all[i].place == NULL) return -1;
+    *all[i].slot = PyUnicode_InternFromString(all[i].text);
+    if (*all[i].slot == NULL) return -1;
   }
   return 0;
 }
 
+/* A module without state of its own: the types and names above are of the process (-1). */
 static PyModuleDef module_definition = {PyModuleDef_HEAD_INIT,
                                         "rueda._hooks",
-                                        "What the hooks of gradients do as a rule.",
+                                        "The hooks of gradients: the usual path, in C.",
                                         -1,
                                         NULL,
                                         NULL,

@@ -1,6 +1,13 @@
+/* What a hook does when autograd calls it: it counts the pass, and after the last pass of a step adds the gradient to
+ * the step's batch.
+ *
+ * A gradient goes into the batch if it looks like the last one of its parameter, for which a request was prepared. All
+ * others, such as sparse ones, go to Python. The batch is enqueued once it is full, holds enough bytes to be worth a
+ * waking of the engine, or has the last gradient of the step. Functions return 1 for yes, 0 for no, and -1 with an
+ * exception set. */
 #include "hooks.h"
 
-/* 1: `what` of the object is the one expected. 0: it is not. -1: an exception. */
+/* Returns whether the attribute `what` of the object is `expected` itself. */
 static int attribute_is(PyObject* object, PyObject* what, const PyObject* expected) {
   PyObject* value = PyObject_GetAttr(object, what);
   if (value == NULL) return -1;
@@ -8,7 +15,7 @@ static int attribute_is(PyObject* object, PyObject* what, const PyObject* expect
   return value == expected;
 }
 
-/* The number that a method without arguments returns; -1 with an exception set if it does not. */
+/* Calls a method without arguments that returns a number; -1 with an exception set if it fails. */
 static long long ask_number(PyObject* object, PyObject* method) {
   PyObject* value = PyObject_CallMethodObjArgs(object, method, NULL);
   if (value == NULL) return -1;
@@ -17,7 +24,7 @@ static long long ask_number(PyObject* object, PyObject* method) {
   return number;
 }
 
-/* The same of an address. */
+/* ask_number() for an address, which may use the top bit. */
 static uintptr_t ask_address(PyObject* object, PyObject* method) {
   PyObject* value = PyObject_CallMethodObjArgs(object, method, NULL);
   if (value == NULL) return (uintptr_t)-1;
@@ -26,7 +33,8 @@ static uintptr_t ask_address(PyObject* object, PyObject* method) {
   return address;
 }
 
-/* Whether the request fits this gradient: 1 or 0; -1: an exception. */
+/* Returns whether the hook's request fits this gradient. The program may have changed each of these since the last
+ * step. The count stands for the shape, which autograd keeps equal to the parameter's. */
 static int is_usual(const Hook* hook, PyObject* gradient) {
   if (hook->request == 0) return 0;
   int same = attribute_is(gradient, rueda_hook_names.dtype, hook->dtype);
@@ -39,7 +47,7 @@ static int is_usual(const Hook* hook, PyObject* gradient) {
   return count < 0 ? -1 : count == hook->count;
 }
 
-/* Calls the step's method of this name for what it does; -1: an exception. */
+/* Calls a method of the step, and drops its result. */
 static int call_step(Step* step, PyObject* method, PyObject* first, PyObject* second) {
   PyObject* result = PyObject_CallMethodObjArgs((PyObject*)step, method, first, second, NULL);
   Py_XDECREF(result);
@@ -50,13 +58,14 @@ int rueda_step_send(Step* step, int more) {
   if (!more) step->asleep = 0;
   Batch* held = step->held;
   if (held == NULL) return 0;
-  step->held = NULL; /* so that nobody adds to it while Python runs */
+  step->held = NULL; /* before Python runs: no other thread may add to it then */
   const int result = call_step(step, rueda_hook_names.send, (PyObject*)held, more ? Py_True : Py_False);
   Py_DECREF(held);
   return result;
 }
 
-/* Has the step hold a batch for the hook's session: 1. 0: that session is over. -1: an exception. */
+/* Makes sure that the step has a batch for the hook's session. Returns 0 if that session has ended. Both calls may run
+ * other threads, which may change `held`; so the loop looks at it again after each. */
 static int open_batch(Step* step, const Hook* hook) {
   while (step->held == NULL || step->held->session != hook->session) {
     if (step->held != NULL) {
@@ -78,8 +87,8 @@ static int open_batch(Step* step, const Hook* hook) {
   return 1;
 }
 
-/* What keeps the gradient's memory, also where the tensor is given another one: its storage, or before PyTorch 2.0
- * another tensor. */
+/* An object that keeps the gradient's memory alive even if the tensor gets other memory: its storage, or before PyTorch
+ * 2.0, which has no such method, another tensor. */
 static PyObject* memory_of(PyObject* gradient) {
   PyObject* memory = PyObject_CallMethodObjArgs(gradient, rueda_hook_names.untyped_storage, NULL);
   if (memory != NULL || !PyErr_ExceptionMatches(PyExc_AttributeError)) return memory;
@@ -87,8 +96,8 @@ static PyObject* memory_of(PyObject* gradient) {
   return PyObject_CallMethodObjArgs(gradient, rueda_hook_names.detach, NULL);
 }
 
-/* Adds a gradient to what is held, by what keeps the gradient's memory and where it lies. From the batch's opening to
- * the end no Python runs, so that no other thread adds to it meanwhile. */
+/* Adds a gradient to the batch. No Python runs between open_batch() and the last field, so that no other thread adds to
+ * the batch meanwhile. */
 static int hold_memory(Step* step, Hook* hook, PyObject* memory, uintptr_t address) {
   const int open = open_batch(step, hook);
   if (open <= 0) return open;
@@ -102,7 +111,7 @@ static int hold_memory(Step* step, Hook* hook, PyObject* memory, uintptr_t addre
   held->requests[number] = hook->request;
   held->addresses[number] = address;
   step->asleep += hook->bytes;
-  PyObject* before = hook->handle;
+  PyObject* before = hook->handle; /* released at the end, since its destructor may run Python */
   hook->handle = Py_NewRef((PyObject*)held);
   int result = 0;
   if (step->asleep >= ENOUGH_BYTES) {
@@ -114,7 +123,7 @@ static int hold_memory(Step* step, Hook* hook, PyObject* memory, uintptr_t addre
   return result < 0 ? -1 : 1;
 }
 
-/* Adds the gradient, which the request fits, to what is held: 1. 0: its session is over. -1: an exception. */
+/* Adds a gradient that the request fits to the batch. Returns 0 if the request's session has ended. */
 static int hold(Step* step, Hook* hook, PyObject* gradient) {
   const uintptr_t address = ask_address(gradient, rueda_hook_names.data_ptr);
   if (address == (uintptr_t)-1 && PyErr_Occurred()) return -1;
@@ -135,7 +144,7 @@ int rueda_step_enqueue(Step* step, Hook* hook) {
   return result < 0 ? -1 : 0;
 }
 
-/* The last backward pass of the step has added to the gradient. */
+/* Called after the last backward pass of the step. A group waits for its last gradient. */
 static int ready(Step* step, Hook* hook) {
   Group* group = hook->group;
   if (group != NULL && --group->missing > 0) return 0;
@@ -151,7 +160,7 @@ PyObject* rueda_hook_call(PyObject* self, PyObject* arguments, PyObject* keyword
   Hook* hook = (Hook*)self;
   Step* step = hook->step;
   if (step == NULL) {
-    PyErr_SetString(PyExc_RuntimeError, "a gradient's hook is called that belongs to no optimizer");
+    PyErr_SetString(PyExc_RuntimeError, "the hook of a gradient was called, but belongs to no optimizer any more");
     return NULL;
   }
   if (hook->passes >= step->passes_per_step) {
@@ -159,7 +168,7 @@ PyObject* rueda_hook_call(PyObject* self, PyObject* arguments, PyObject* keyword
   }
   int result = 0;
   if (++hook->passes == step->passes_per_step) {
-    Py_INCREF((PyObject*)step);
+    Py_INCREF((PyObject*)step); /* Python in ready() may drop the hook's reference */
     result = ready(step, hook);
     Py_DECREF((PyObject*)step);
   }

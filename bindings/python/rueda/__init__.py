@@ -3,8 +3,8 @@
     import rueda.torch as hvd    # PyTorch
     import rueda.numpy as hvd    # NumPy
 
-Here are the parts that know no framework: the session, its errors, and `run()`, which starts a function on ranks. Names
-are loaded when they are first asked for.
+This module has the parts that depend on no framework: the session, its errors, and `run()`, which starts a function on ranks. A
+name is imported when it is first used, so that `import rueda` alone is fast.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, List
 
 __version__ = "1.0.0"
 
-_PLACES = {
+_HOMES = {
     "rueda.session": [
         "Session", "cross_rank", "cross_size", "is_homogeneous", "is_initialized", "local_rank", "local_size", "rank",
         "shutdown", "size",
@@ -27,11 +27,11 @@ _PLACES = {
     "rueda.diagnosis": ["dump", "stats"],
     "rueda.timeline": ["start_timeline", "stop_timeline"],
 }  # fmt: skip
-_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
-__all__ = sorted(_PLACE_OF)
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME_OF)
 
 if TYPE_CHECKING:
-    # `as`: what type checkers take for ours to give on.
+    # With `as`, type checkers count a name as exported.
     from rueda.diagnosis import dump as dump
     from rueda.diagnosis import stats as stats
     from rueda.errors import *
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACE_OF:
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'rueda' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PLACE_OF[name]), name)
+    value = getattr(importlib.import_module(_HOME_OF[name]), name)
     globals()[name] = value
     return value
 

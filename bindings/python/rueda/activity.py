@@ -1,7 +1,7 @@
-"""What this process is doing, for the flight record and for stall reports of any rank.
+"""Tells the library what the main thread is doing, for the flight record and for the stall reports of all ranks.
 
-The library asks on a thread of its own while the main thread may be stuck: in a call that released the GIL, or in Python code,
-which gives it up every few milliseconds. Only a foreign function that keeps the GIL is silent; the report says so.
+The library asks on a thread of its own, which needs the GIL. The main thread may be stuck in a call that released the GIL, or run
+Python code, which releases it every few milliseconds. If a foreign function keeps the GIL, the report says that there is no answer.
 """
 
 import os
@@ -17,7 +17,7 @@ _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARIES = tuple({path + os.sep for path in (sysconfig.get_paths()[kind] for kind in ("stdlib", "purelib", "platlib"))})
 
 
-def _place(frame: FrameType) -> str:
+def _line_of(frame: FrameType) -> str:
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno} in {frame.f_code.co_name}"
 
 
@@ -27,7 +27,7 @@ def _is_users(frame: FrameType) -> bool:
 
 
 def describe() -> str:
-    """Where the main thread stands: the line of the user's code, and what that line is in. "" before it runs anything."""
+    """The line of the user's code that the main thread runs, and the function that this line is in. "" before it runs any code."""
     top = sys._current_frames().get(threading.main_thread().ident or 0)
     frame: Optional[FrameType] = top
     while frame is not None and not _is_users(frame):
@@ -35,21 +35,22 @@ def describe() -> str:
     if top is None:
         return ""
     if frame is None or frame is top:
-        return _place(top)
-    return f"{_place(frame)}, which is in {_place(top)}"
+        return _line_of(top)
+    return f"{_line_of(frame)}, which is in {_line_of(top)}"
 
 
 @ffi.def_extern()
 def rueda_py_activity(_context, text, capacity):
+    """Writes describe() to `text`, cut to `capacity` bytes. The library calls this on a thread of its own."""
     said = describe().encode("utf-8", "replace")[: capacity - 1] + b"\0"
     ffi.memmove(text, said, len(said))
 
 
 def watch(session: "ffi.CData") -> None:
-    """Lets the library ask, until the session ends."""
+    """Lets the library ask for describe() until the session ends."""
     lib.rueda_set_activity_callback(session, lib.rueda_py_activity, ffi.NULL)
 
 
 def unwatch(session: "ffi.CData") -> None:
-    """The library asks no more."""
+    """Ends that. A call that is under way may still be running; rueda_shutdown() waits for it."""
     lib.rueda_set_activity_callback(session, ffi.NULL, ffi.NULL)

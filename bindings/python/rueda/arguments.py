@@ -1,15 +1,15 @@
-"""Checks of what callers give."""
+"""Checks of arguments, and warnings about them."""
 
 import numbers
 import sys
 import warnings
 from typing import Any, Optional, Type
 
-_OURS = ("rueda", "torch", "horovod")  # packages, between whose functions a call may go to and fro
+_OURS = ("rueda", "torch", "horovod")  # packages that call each other between the user's line and a warning
 
 
 def warn_user(text: str, kind: Type[Warning]) -> None:
-    """Warns at the line of the user's that led here, however deep that is."""
+    """Warns with the file and line of the user's call, however many frames are in between."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
         level, frame = level + 1, frame.f_back
@@ -17,8 +17,8 @@ def warn_user(text: str, kind: Type[Warning]) -> None:
 
 
 def whole_number(what: str, value: Any, least: int, most: Optional[int] = None) -> int:
-    """The value as an int. ValueError, which names `what`: it is no integer, of Python's or NumPy's, or out of range."""
+    """The value as an int. Raises ValueError, which names `what`, if it is not an integer of Python or NumPy, or out of range."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least or (most is not None and value > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise ValueError(f"{what} is {value!r}, a whole number {limits} is needed")
+        raise ValueError(f"{what} is {value!r}; give a whole number {limits}")
     return int(value)

@@ -1,4 +1,4 @@
-"""What this build of Rueda can do, asked in the words that scripts use."""
+"""What this build of Rueda supports, under the names that Horovod scripts ask with."""
 
 import json
 from typing import Any, Dict
@@ -7,7 +7,7 @@ from rueda._native import ffi, lib
 
 
 def build_info() -> Dict[str, Any]:
-    """Version, build id, kernels, rows and plug-ins of the library."""
+    """The version, build id, kernels, algorithms and plug-ins of the library."""
     return json.loads(ffi.string(lib.rueda_build_info()))
 
 
@@ -16,37 +16,37 @@ def _has_plugin(name: str) -> bool:
 
 
 def mpi_built() -> bool:
-    """Whether operations can run through MPI."""
+    """Returns whether operations can run through MPI."""
     return _has_plugin("mpi")
 
 
 def mpi_enabled() -> bool:
-    """Whether operations can run through MPI."""
+    """Returns whether operations can run through MPI."""
     return mpi_built()
 
 
 def mpi_threads_supported() -> bool:
-    """Whether MPI may be used from several threads beside Rueda. Rueda needs no MPI, and none is initialised by it."""
+    """Returns whether Rueda has initialised MPI for several threads: always False, since Rueda does not initialise MPI."""
     return False
 
 
 def gloo_built() -> bool:
-    """Whether operations run over shared memory and TCP without MPI: always."""
+    """Returns whether operations can run over shared memory and TCP without MPI: always True."""
     return True
 
 
 def gloo_enabled() -> bool:
-    """The same."""
+    """Returns gloo_built()."""
     return True
 
 
 def cuda_built() -> bool:
-    """Whether tensors in the memory of NVIDIA devices are reduced there."""
+    """Returns whether tensors in the memory of NVIDIA devices are reduced there."""
     return _has_plugin("cuda")
 
 
 def nccl_built() -> int:
-    """NCCL's version as a number, 0 without it."""
+    """The version of NCCL as a number; 0 if there is no NCCL."""
     for plugin in build_info()["plugins"]:
         if plugin.get("loaded") and "nccl" in plugin:
             return int(plugin["nccl"])
@@ -54,15 +54,15 @@ def nccl_built() -> int:
 
 
 def ddl_built() -> bool:
-    """Whether IBM's DDL is there: never."""
+    """Returns whether IBM's DDL is supported: always False."""
     return False
 
 
 def ccl_built() -> bool:
-    """Whether Intel's oneCCL is there: never."""
+    """Returns whether Intel's oneCCL is supported: always False."""
     return False
 
 
 def rocm_built() -> bool:
-    """Whether tensors in the memory of AMD devices are reduced there: never."""
+    """Returns whether tensors in the memory of AMD devices are reduced there: always False."""
     return False

@@ -1,4 +1,4 @@
-"""What this rank has done, and what it has in flight."""
+"""Counters of this rank, and its flight record."""
 
 import json
 import os
@@ -9,15 +9,16 @@ from rueda._native import ffi, lib
 
 
 def stats() -> Dict[str, Any]:
-    """What this rank has done since init(): tensors, bytes, batches, times, cache hits, algorithms, memory held.
+    """Counts what this rank has done since init(): tensors, bytes, batches, times, cache hits, algorithms, memory held.
 
-    docs/guide/diagnosis.md lists the fields. Cheap; counts what has happened by now. NotInitializedError: before init().
+    docs/guide/diagnosis.md lists the fields and their units. The call takes microseconds, never blocks, and may come from any
+    thread. Raises NotInitializedError before init().
     """
     pointer = session.current().pointer
     size = ffi.new("size_t*")
     errors.check(lib.rueda_stats(pointer, ffi.NULL, 0, size))
     while True:
-        capacity = size[0] + 256  # it may grow meanwhile
+        capacity = size[0] + 256  # the text may grow before the next call
         text = ffi.new("char[]", capacity)
         errors.check(lib.rueda_stats(pointer, text, capacity, size))
         if size[0] <= capacity:
@@ -25,10 +26,10 @@ def stats() -> Dict[str, Any]:
 
 
 def dump(path: Optional[str] = None) -> None:
-    """The flight record: the last 1024 tensors of this rank, with how far each has come and when, also while other threads
-    hang.
+    """Writes the flight record: the last 1024 tensors of this rank, with the time of each stage that they reached.
 
-    path: the file for it, as JSON; every {rank} in it is replaced, else ".<rank>" is put behind it. None: a few lines to the
-    log. NotInitializedError: before init(). HorovodInternalError: the file cannot be written.
+    Any thread may call it, even while other threads hang. path: of a JSON file; "{rank}" in it is replaced by the rank, and without
+    that ".<rank>" is appended. None writes a few lines to the log instead. Raises NotInitializedError before init(), and
+    HorovodInternalError if the file cannot be written.
     """
     errors.check(lib.rueda_dump(session.current().pointer, ffi.NULL if path is None else os.fsencode(path)))

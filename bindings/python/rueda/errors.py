@@ -1,7 +1,7 @@
-"""What goes wrong, told apart by what to do about it. Each sentence says who, what, value and limit.
+"""The exceptions of Rueda. Each class stands for one thing that the caller can do about the error.
 
-A call that is wrong as it stands raises ValueError and enqueues nothing: correct it and call again. What goes wrong later
-raises one of the classes below; all are `HorovodInternalError`, the name that scripts catch.
+A call with wrong arguments raises ValueError and enqueues nothing: correct it and call again. An error after that raises one of the
+classes below. All of them are `HorovodInternalError`, the name that scripts catch.
 """
 
 import copy
@@ -13,7 +13,7 @@ _MOST_NAMED = 16
 
 
 class CollectiveError(RuntimeError):
-    """An operation, or the session it belongs to, failed. `code` is the number in rueda.h."""
+    """An operation failed, or the session it belongs to. `code` is the error's number in rueda.h."""
 
     def __init__(self, sentence: str = "", code: int = lib.RUEDA_SYSTEM):
         super().__init__(sentence)
@@ -21,31 +21,31 @@ class CollectiveError(RuntimeError):
 
 
 class NotInitializedError(CollectiveError):
-    """There is no session, or none any more: call init()."""
+    """The process has no session: call init()."""
 
 
 class MismatchError(CollectiveError):
-    """Ranks submitted different things under one name; the sentence is the same on all. The session stays usable."""
+    """Ranks submitted different operations under one name. All of them get the same sentence. The session stays usable."""
 
 
 class PeerLostError(CollectiveError):
-    """A rank died; the sentence names rank, host, process and cause. shutdown(), then init() again or exit."""
+    """A rank died. The sentence names its rank, host, process and cause. Call shutdown(), then init() again, or exit."""
 
 
 class ShutDownError(CollectiveError):
-    """This rank, or one that the operation needs, has shut down."""
+    """This rank has shut down, or another rank that the operation needs. Call shutdown(), then init() again, or exit."""
 
 
 class CollectiveTimeoutError(CollectiveError, TimeoutError):
-    """A deadline passed: the wait's (the operation is in flight and can be waited for again) or the operation's."""
+    """A deadline passed. If it was the wait's, the operation is still in flight: wait again. If it was the operation's, that has failed."""
 
 
 class UnsupportedError(CollectiveError, NotImplementedError):
-    """This build or machine cannot do it; the sentence says what is missing."""
+    """This build or machine cannot run the operation. The sentence says what is missing."""
 
 
 class HostsUpdatedInterrupt(RuntimeError):
-    """The job's hosts changed. `skip_sync`: the state of this rank is up to date."""
+    """The hosts of the job have changed. `skip_sync` says that the state of this rank is up to date."""
 
     def __init__(self, skip_sync: bool = False):
         super().__init__("the hosts of this job have changed")
@@ -72,31 +72,34 @@ def error_of(code: int, sentence: str) -> Exception:
 
 
 def copy_of(error: Exception) -> Exception:
-    """The same without a traceback, to be raised or kept. Who keeps what was raised keeps the frames it went through, which may
-    hold the keeper: only the garbage collector would end that."""
+    """A copy of an exception without its traceback, to raise or to store.
+
+    A stored traceback keeps the frames that it went through alive, which may refer to the object that stores it. Only the garbage
+    collector would free such a cycle.
+    """
     try:
         return copy.copy(error)
-    except Exception:  # a class that cannot be made of its arguments
+    except Exception:  # the class cannot be constructed from its arguments
         return CollectiveError(f"{type(error).__name__}: {error}")
 
 
 def name_ranks(ranks: Sequence[int]) -> str:
-    """"rank 3", "ranks 1, 2", or the first of very many."""
+    """"rank 3", "ranks 1, 2", or the first 16 of more."""
     more = f" and {len(ranks) - _MOST_NAMED} more" if len(ranks) > _MOST_NAMED else ""
     return f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks[:_MOST_NAMED]))}{more}"
 
 
 def of_handle(number: int, code: int) -> Exception:
-    """The exception for the code with which the operation of this number failed; before its release."""
+    """The exception for the code with which an operation failed. number: of its handle, not yet released."""
     return error_of(code, ffi.string(lib.rueda_handle_error(number)).decode("utf-8", "replace"))
 
 
 def last_error(code: int) -> Exception:
-    """The exception for the code that a function of rueda.h just returned on this thread."""
+    """The exception for the code that a function of rueda.h has just returned on this thread."""
     return error_of(code, ffi.string(lib.rueda_last_error()).decode("utf-8", "replace"))
 
 
 def check(code: int) -> None:
-    """Raises unless `code`, just returned on this thread by a function of rueda.h, is RUEDA_OK."""
+    """Raises last_error(code) unless the code, which a function of rueda.h has just returned on this thread, is RUEDA_OK."""
     if code != lib.RUEDA_OK:
         raise last_error(code)

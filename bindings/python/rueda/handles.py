@@ -1,4 +1,4 @@
-"""Operations in flight."""
+"""Handles: operations in flight, with their results and errors."""
 
 import threading
 import time
@@ -8,25 +8,26 @@ from rueda import errors
 from rueda._native import lib
 from rueda.session import Session
 
-# Held while a result is made, so that threads that wait for one handle find it made.
+# Held while a result is made, so that every thread that waits for the handle finds it complete.
 _ending = threading.RLock()
 
 _WAIT, _INTERRUPTED, _OK = lib.rueda_wait, lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
 
 
 class Handle:
-    """One operation. Given up unfinished it goes on, and what it was lent is kept until its end.
+    """One operation. Any thread may poll it and wait for it, several at once.
 
-    Any thread may wait for it and poll it.
+    A handle may be dropped before the operation has finished. The operation then goes on, and the session keeps the lent memory
+    alive until it ends.
     """
 
     __slots__ = ("_number", "_session", "_loan", "_kept", "_finish", "_result", "_error")
 
     def __init__(self, session: Session, number: int, loan: Any, finish: Optional[Callable[["Handle"], Any]] = None,
                  kept: Any = None):
-        """number: what rueda_py_start gave. loan: what must live as long as the operation. finish: makes the
-        result of this handle when the operation has succeeded; None: the result is `loan`. kept: the memory of a loan that the
-        caller can give other memory."""
+        """number: what rueda_py_start returned; if negative, the constructor raises its error. loan: objects to keep alive until the
+        operation has finished. finish: makes the result once the operation has succeeded; without it the result is `loan`. kept: the
+        memory of a loan that the caller may replace (as tensor.data = ... does)."""
         self._number = number
         self._session = session
         self._loan = loan
@@ -39,23 +40,23 @@ class Handle:
 
     @property
     def session(self) -> Session:
-        """In which it was enqueued."""
+        """The session in which the operation was enqueued."""
         return self._session
 
     @property
     def number(self) -> int:
-        """The library's number of the operation; 0 once it was given up."""
+        """The library's number of the operation; 0 once that is released or surrendered."""
         return self._number
 
     def poll(self) -> bool:
-        """Whether it has finished; wait() then does not block. Never blocks."""
+        """Returns whether the operation has finished, so that wait() does not block. Never blocks."""
         return self._number == 0 or lib.rueda_poll(self._number) == 1
 
     def wait(self, timeout: Optional[float] = None) -> Any:
-        """Waits until it has finished and returns its result; the second time at once. Signals are handled meanwhile.
+        """Waits until the operation has finished, and returns its result, the same at every call. Handles signals meanwhile.
 
-        timeout: seconds, None for as long as it takes.
-        HorovodInternalError: it failed. TimeoutError with poll() still False: it is in flight, wait again.
+        timeout: in seconds; None waits without a limit. Raises HorovodInternalError if the operation failed, and TimeoutError if the
+        timeout has passed; poll() then is still False, and the caller may wait again.
         """
         if self._number != 0:
             self._wait(timeout)
@@ -70,7 +71,7 @@ class Handle:
         number = self._number
         if timeout is None:
             code = _WAIT(number, -1.0)
-            while code == _INTERRUPTED:  # Python has run the signal's handler; what it raised has left this loop
+            while code == _INTERRUPTED:  # Python has run the signal's handler; an exception of it leaves this loop
                 code = _WAIT(number, -1.0)
         else:
             deadline = time.monotonic() + timeout
@@ -78,13 +79,13 @@ class Handle:
             while code == _INTERRUPTED:
                 code = _WAIT(number, max(0.0, deadline - time.monotonic()))
             if code == lib.RUEDA_TIMEOUT and lib.rueda_poll(number) == 0:
-                raise errors.CollectiveTimeoutError(f"not finished after {timeout} s; it is still in flight", code)
+                raise errors.CollectiveTimeoutError(f"the operation has not finished after {timeout} s and is still in flight; wait again", code)
         with _ending:
-            if self._number == number:  # no other thread was first
+            if self._number == number:  # else another thread has made the result
                 self._end(code)
 
     def _end(self, code: int) -> None:
-        """The operation does not touch its loan any more."""
+        """Makes the result. The operation has ended, and does not use its loan any more."""
         finish = self._finish
         try:
             if code != _OK:
@@ -103,20 +104,20 @@ class Handle:
 
     @property
     def is_unmade(self) -> bool:
-        """Whether a wait still has to make the result, which may mean to fill what the caller gave."""
+        """Returns whether a wait still has to make the result, which may fill tensors of the caller."""
         return self._number != 0 and self._finish is not None
 
     def then(self, finish: Callable[["Handle"], Any]) -> None:
-        """Replaces how the result is made, before anybody waits."""
+        """Replaces the function that makes the result. Only before the first wait."""
         self._finish = finish
 
     def also(self, finish: Callable[["Handle", Any], Any]) -> None:
-        """Adds to how the result is made, before anybody waits: `finish` gets what was made by then, and makes it."""
+        """Adds a function that gets the result so far and makes the new one. Only before the first wait."""
         before, loan = self._finish, self._loan
         self._finish = lambda handle: finish(handle, loan if before is None else before(handle))
 
     def surrender(self) -> int:
-        """The number of the finished operation, 0 if it was given up before; whoever gets it releases it. For `finish`."""
+        """Returns the number of the finished operation, which the caller now releases; 0 if it is gone. For `finish`."""
         number, self._number = self._number, 0
         self._loan = self._kept = self._finish = None
         return number

@@ -1,12 +1,13 @@
-"""Rueda for NumPy arrays: all-reduce, broadcast, sets, join and the job's numbers as for PyTorch, without gradients.
+"""Rueda for NumPy arrays: all-reduce, broadcast, process sets and join, with the names of rueda.torch and without gradients.
 
     import rueda.numpy as hvd
 
     hvd.init()
     mean = hvd.allreduce(np.array([1.0, 2.0]))
 
-Arrays are C-contiguous for operations in place (a name that ends in `_`); others are copied as needed. All functions raise
-ValueError for a call that is wrong as it stands, with nothing enqueued, and HorovodInternalError for what goes wrong later.
+A function with a name that ends in `_` works in place, on a C-contiguous array. The others copy an array that is not contiguous, and
+return a new one. Every function raises ValueError for wrong arguments, with nothing enqueued, and HorovodInternalError for later
+errors. Functions with _async in their name return a handle; an array is lent until its wait() has returned. Any thread may call.
 """
 
 from typing import Any, Optional, Tuple
@@ -90,7 +91,7 @@ def _dtype_number(array: numpy.ndarray, kind: int) -> int:
     if number is not None:
         return number
     if array.dtype.hasobject:
-        raise ValueError(f"dtype {array.dtype} is not supported: it holds Python's objects")
+        raise ValueError(f"dtype {array.dtype} is not supported: it holds Python objects; give an array of numbers, text or dates")
     if kind in REDUCTIONS:
         names = ", ".join(map(str, _DTYPES))
         raise ValueError(f"dtype {array.dtype} can be moved, as by a broadcast, but not reduced; {names} can be reduced")
@@ -109,20 +110,23 @@ def _reduction(op: Optional[int], process_set: ProcessSet, prescale: float, post
 
 
 def _dense(array: Any) -> Tuple[numpy.ndarray, numpy.ndarray]:
-    """The array, C-contiguous, and a new one like it."""
+    """The array, copied if it is not C-contiguous, and a new array like it."""
     source = numpy.asarray(array, order="C")
     return source, numpy.empty_like(source)
 
 
 def _in_place(array: numpy.ndarray) -> numpy.ndarray:
     if not isinstance(array, numpy.ndarray) or not array.flags.c_contiguous or not array.flags.writeable:
-        raise ValueError("an operation in place needs a writeable, C-contiguous numpy.ndarray")
+        raise ValueError("an operation in place needs a writeable, C-contiguous numpy.ndarray; use the one that returns a new array")
     return array
 
 
 def allreduce_async(array: Any, name: Optional[str] = None, op: Optional[int] = None, prescale_factor: float = 1.0,
                     postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
-    """Reduces arrays of one shape and dtype, element by element; the result is a new array, the same on every rank."""
+    """Reduces arrays of one shape and dtype element by element. The result is a new array with the same bits on every rank.
+
+    op, prescale_factor, postscale_factor: as for rueda.torch.allreduce_async().
+    """
     source, output = _dense(array)
     return _start(_reduction(op, process_set, prescale_factor, postscale_factor), source, output, name)
 
@@ -136,21 +140,24 @@ def allreduce(array: Any, name: Optional[str] = None, op: Optional[int] = None, 
 def allreduce_async_(array: numpy.ndarray, name: Optional[str] = None, op: Optional[int] = None,
                      prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                      process_set: ProcessSet = global_process_set) -> Handle:
-    """allreduce_async() in place. The array is lent until the handle's wait() has returned."""
+    """allreduce_async() into the array itself, which is the result."""
     _in_place(array)
     return _start(_reduction(op, process_set, prescale_factor, postscale_factor), array, array, name)
 
 
 def allreduce_(array: numpy.ndarray, name: Optional[str] = None, op: Optional[int] = None, prescale_factor: float = 1.0,
                postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
-    """allreduce() in place."""
+    """allreduce_async_() and its result."""
     return allreduce_async_(array, name, op, prescale_factor, postscale_factor, process_set).wait()
 
 
 def broadcast_async(array: Any, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
-    """Copies the array of rank `root_rank` to a new one on every rank. All ranks give the root's shape and dtype, which is any
-    without Python's objects: structured ones, text and dates are compared by the size of an element."""
+    """Copies the root's array to a new array on every rank. All ranks give an array of the root's shape and dtype.
+
+    Any dtype without Python objects can be sent. Structured dtypes, text and dates are compared between ranks only by the size of
+    an element. root_rank: a rank of the job, even within a process set.
+    """
     root_rank = operations.root_of(root_rank)
     source, output = _dense(array)
     return _start(Options(BROADCAST, id_of(process_set), rank=root_rank), source, output, name)
@@ -164,18 +171,18 @@ def broadcast(array: Any, root_rank: int, name: Optional[str] = None,
 
 def broadcast_(array: numpy.ndarray, root_rank: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> numpy.ndarray:
-    """broadcast() into the array itself."""
+    """broadcast() into the array itself, which it returns."""
     _in_place(array)
     return _start(Options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank)), array, array, name).wait()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Waits until all ranks of the set are here."""
+    """Blocks until all ranks of the set have called it."""
     session = current()
     Handle(session, lib.rueda_py_start_barrier(session.pointer, id_of(process_set)), None).wait()
 
 
 def join(process_set: ProcessSet = global_process_set) -> int:
-    """This rank has no more to give: it takes part in the others' all-reduces with nothing until all ranks of the set have
-    joined. Returns the rank that was the last."""
+    """Tells the set that this rank has no more data, as rueda.torch.join() does. Blocks until all ranks of the set have joined, and
+    returns the rank that joined last."""
     return operations.start_join(current(), id_of(process_set)).wait()

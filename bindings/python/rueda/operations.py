@@ -1,4 +1,4 @@
-"""What the frameworks' functions share: reduce operators, codecs, names, and the calls that enqueue."""
+"""What the functions of all frameworks share: reduce operators, codecs, options, names, and calls that enqueue."""
 
 import operator
 from typing import Any, NamedTuple, Optional, Sequence, Tuple
@@ -53,42 +53,49 @@ class Options(NamedTuple):
     postscale: float = 1.0
 
 
-# Bytes of an element that has no dtype of the library's: what rueda_py_start and the others have room for.
+# The largest element without a dtype of the library's: rueda_py_tensor has 23 bits for its bytes.
 _MOST_ELEMENT_BYTES = (1 << 23) - 1
 
 
 def dtype_to_move(what: str, element_bytes: int) -> int:
-    """The number for elements that the library does not know, and only moves. ValueError, with `what` they are: too large ones."""
+    """The number of a dtype that the library does not know: it moves such elements, but does not reduce them.
+
+    Raises ValueError if elements have no bytes or more than 8388607. what: names the dtype in the sentence.
+    """
     if not 1 <= element_bytes <= _MOST_ELEMENT_BYTES:
-        raise ValueError(f"dtype {what} has elements of {element_bytes} bytes; 1 to {_MOST_ELEMENT_BYTES} can be moved")
+        raise ValueError(f"dtype {what} has elements of {element_bytes} bytes; only 1 to {_MOST_ELEMENT_BYTES} bytes can be moved")
     return lib.RUEDA_OPAQUE | element_bytes << 8
 
 
 def reduce_op(average: Optional[bool], op: Optional[int]) -> int:
-    """The operator that `average=` and `op=` mean together; neither: Average. ValueError: both, or no operator."""
+    """The operator that `average=` and `op=` mean together: Average if both are None. Raises ValueError if both are given, or if `op`
+    is not an operator."""
     if average is not None:
         if op is not None:
-            raise ValueError("average= and op= are both given; op= alone says it")
+            raise ValueError("give op= or average=, not both; average= is deprecated")
         warn_user("average= is deprecated, use op=Average or op=Sum", DeprecationWarning)
         return Average if average else Sum
     if op is None:
         return Average
     if type(op) is not int or op not in _OPS:
-        raise ValueError(f"op={op!r}: Average, Sum, Adasum, Min, Max, Product, BitAnd, BitOr and BitXor are the operators")
+        raise ValueError(f"op={op!r} is not an operator; use Average, Sum, Adasum, Min, Max, Product, BitAnd, BitOr or BitXor")
     return op
 
 
 def encode_name(name: Any) -> Any:
-    """The name as the library takes it; None: matched by kind and order of the calls. ValueError: no UTF-8, or a NUL in it."""
+    """The name in the form that the library takes. Operations with the name None are matched by their kind and order.
+
+    Raises ValueError if UTF-8 cannot encode the name, or if it holds a NUL character.
+    """
     if name is None:
         return ffi.NULL
     text = str(name)
     try:
         encoded = text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"name={text!r:.60}: character {error.start} is half of a surrogate pair, which UTF-8 does not have") from None
+        raise ValueError(f"name={text!r:.60}: character {error.start} is half of a surrogate pair, which UTF-8 cannot encode") from None
     if b"\0" in encoded:
-        raise ValueError(f"name={text!r:.60}: character {text.index(chr(0))} is NUL, where names end")
+        raise ValueError(f"name={text!r:.60}: character {text.index(chr(0))} is NUL; a name cannot hold one")
     return encoded
 
 
@@ -100,14 +107,14 @@ def start_group(session: Session, name: Any, options: Options, views: Sequence[V
 
 
 def source_of(handle: Handle) -> int:
-    """The rank of the job that sent what a handle has just received. For use in a handle's `finish`."""
+    """The rank of the job that sent the message a handle has just received. For use in a handle's `finish`."""
     rank = ffi.new("int32_t*")
     errors.check(lib.rueda_source(handle.number, rank))
     return rank[0]
 
 
 def start_join(session: Session, process_set: int) -> Handle:
-    """This rank has no more to give in the set. The result is the rank that joined last."""
+    """Enqueues a join of this rank in the set. The handle's result is the rank that joined last."""
 
     def finish(handle: Handle) -> int:
         session.joins[process_set] += 1
@@ -119,8 +126,8 @@ def start_join(session: Session, process_set: int) -> Handle:
 
 
 def root_of(root: Any) -> int:
-    """The root as an int; whether the set has this rank is the library's to say. ValueError: it is no integer."""
+    """The root as an int. Raises ValueError if it is not an integer. The library checks that the set has this rank."""
     try:
         return operator.index(root)
     except TypeError:
-        raise ValueError(f"root_rank={root!r:.60}: a {type(root).__name__}, the number of a rank is needed") from None
+        raise ValueError(f"root_rank={root!r:.60} is a {type(root).__name__}; give the number of a rank") from None

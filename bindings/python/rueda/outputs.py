@@ -1,4 +1,4 @@
-"""Outputs that the library made: their memory, without a copy, for as long as somebody looks at it."""
+"""Outputs in memory of the library, without a copy. The memory lives as long as a buffer refers to it."""
 
 import functools
 import math
@@ -10,7 +10,7 @@ from rueda.handles import Handle
 
 
 class _Owner:
-    """A finished operation whose outputs are in use. The last buffer that refers to it releases it."""
+    """A finished operation with outputs that are in use. The last buffer that refers to it releases it."""
 
     def __init__(self, number: int):
         self.number = number
@@ -20,12 +20,15 @@ class _Owner:
 
 
 def _let_go(owner: _Owner, memory: Any) -> None:
-    """Called when a buffer's memory is not looked at any more; the reference to `owner` goes with this call's."""
+    """Called when no buffer refers to the memory any more. The end of this call drops a reference to `owner`."""
 
 
 def take_outputs(handle: Handle, element_bytes: Sequence[int]) -> List[Tuple[Any, Tuple[int, ...]]]:
-    """The outputs of a handle that has just succeeded: for each its memory as a writeable buffer, None where it has no
-    elements, and its shape. For use in a handle's `finish`. element_bytes: of an element of each output."""
+    """The outputs of a handle that has just succeeded, as pairs of memory and shape. For use in a handle's `finish`.
+
+    The memory is a writeable buffer, None if the output has no elements. It may outlive the handle and the session. element_bytes:
+    the size of an element, for each output.
+    """
     owner = _Owner(handle.surrender())
     address, extents = ffi.new("uintptr_t*"), ffi.new("int64_t[16]")
     outputs = []
@@ -44,7 +47,7 @@ def take_outputs(handle: Handle, element_bytes: Sequence[int]) -> List[Tuple[Any
 
 
 def received_splits(handle_number: int, ranks: int) -> List[int]:
-    """How many rows a finished exchange received from each rank of its set."""
+    """The numbers of rows that a finished operation received from each rank of its set."""
     splits, count = ffi.new("int64_t[]", ranks), ffi.new("size_t*")
     errors.check(lib.rueda_received_splits(handle_number, splits, ranks, count))
     return list(splits[0 : count[0]])

@@ -1,4 +1,4 @@
-"""Process sets: the ranks that an operation is among."""
+"""Process sets: groups of ranks that run operations among themselves."""
 
 from typing import Any, List, Optional
 
@@ -8,45 +8,44 @@ from rueda.arguments import whole_number
 
 
 class ProcessSet:
-    """Some ranks of the job. Operations that name it are among its members alone.
+    """Some ranks of the job, the members. An operation with process_set=... runs among them alone.
 
-    ranks_or_comm: the ranks, each once; kept in ascending order. It belongs to the job from add_process_set() or
-        init(process_sets=[...]) until remove_process_set() or shutdown(); `process_set_id` is its number meanwhile, which is
-        this rank's own, and else None.
+    The set belongs to the job from add_process_set() or init(process_sets=[...]) until remove_process_set() or shutdown(). Any
+    thread may use it. ranks_or_comm: the ranks, each once, in any order. Raises ValueError if that is not a list of ranks.
     """
 
     def __init__(self, ranks_or_comm: Any):
         if not isinstance(ranks_or_comm, (list, tuple, range)):
-            raise ValueError(f"ProcessSet({ranks_or_comm!r}): a list of ranks makes a process set")
+            raise ValueError(f"ProcessSet({ranks_or_comm!r}): give a list of ranks")
         self._ranks = sorted(whole_number("a rank of a process set", rank, 0) for rank in ranks_or_comm)
         if len(set(self._ranks)) != len(self._ranks):
-            raise ValueError(f"ProcessSet({ranks_or_comm!r}): a rank is there twice")
+            raise ValueError(f"ProcessSet({ranks_or_comm!r}): a rank is listed twice")
         self._number: Optional[int] = None
         self._session: Optional[session.Session] = None
         self.mpi_comm = None
 
     @property
     def process_set_id(self) -> Optional[int]:
-        """Its number in this job, on this rank; None while it belongs to none."""
+        """The number of the set, which may differ between ranks; None as long as the set belongs to no job."""
         return self._number if self._session is not None and session.is_known(self._session) else None
 
     @property
     def ranks(self) -> Optional[List[int]]:
-        """The members, in ascending order."""
+        """The members as ranks of the job, in ascending order."""
         return self._ranks
 
     def size(self) -> Optional[int]:
-        """The number of members; None while the set belongs to no job."""
+        """The number of members; None as long as the set belongs to no job."""
         return None if self.process_set_id is None else len(self.ranks or ())
 
     def rank(self) -> Optional[int]:
-        """This rank's place among the members, -1 where it is none; None while the set belongs to no job."""
+        """This rank's position among the members, -1 if it is not a member; None as long as the set belongs to no job."""
         if self.process_set_id is None:
             return None
         return self.ranks.index(session.rank()) if self.included() else -1
 
     def included(self) -> Optional[bool]:
-        """Whether this rank is a member; None while the set belongs to no job."""
+        """Returns whether this rank is a member; None as long as the set belongs to no job."""
         return None if self.process_set_id is None else session.rank() in self.ranks
 
     def __repr__(self) -> str:
@@ -54,7 +53,7 @@ class ProcessSet:
 
 
 class _AllRanks(ProcessSet):
-    """The set of all ranks of whatever job this process is in."""
+    """The set of all ranks of the job that this process is in, if any."""
 
     def __init__(self) -> None:
         super().__init__([])
@@ -81,29 +80,30 @@ global_process_set = _AllRanks()
 
 
 def id_of(process_set: ProcessSet) -> int:
-    """The number of the set in this job. ValueError: it belongs to none, or is no set."""
+    """The number of the set in this job. Raises ValueError if it belongs to no job, or is not a ProcessSet."""
     try:
         number = process_set.process_set_id
     except AttributeError:
-        raise ValueError(f"process_set={process_set!r:.60}: a ProcessSet is needed, such as global_process_set") from None
+        raise ValueError(f"process_set={process_set!r:.60}: give a ProcessSet, such as global_process_set") from None
     if number is None:
-        raise ValueError(f"{process_set} belongs to no job: add it with add_process_set() on all its ranks")
+        raise ValueError(f"{process_set} belongs to no job; call add_process_set() on all its ranks")
     return number
 
 
 def ranks_of(process_set: ProcessSet) -> List[int]:
-    """The ranks of a set of this job. ValueError: as id_of()."""
+    """The members of a set of this job. Raises ValueError as id_of() does."""
     id_of(process_set)
     return process_set.ranks or []
 
 
 def add_process_set(process_set: Any, name: Optional[str] = None) -> ProcessSet:
-    """Makes the set part of the job and returns it; never blocks.
+    """Makes the set part of the job and returns it. All members call this; other ranks may. Never blocks.
 
-    process_set: a ProcessSet or a list of ranks. All members call this, other ranks may, too; a set without a name stands for
-        its ranks, and the first of some ranks on one member is the first on the others.
-    ValueError: no ranks, a rank outside the job or given twice, the set is part of the job already,
-    RUEDA_DYNAMIC_PROCESS_SETS=0; a name that is no UTF-8, or holds a NUL.
+    process_set: a ProcessSet or a list of ranks. name: the same on all members. Sets without a name are matched by their ranks: the
+    first set of some ranks on one member is the first set of these ranks on the others.
+
+    Raises ValueError if there are no ranks, if a rank is listed twice or is not in the job, if the set is part of the job already,
+    if RUEDA_DYNAMIC_PROCESS_SETS is 0, or if UTF-8 cannot encode the name or it holds a NUL.
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
@@ -119,12 +119,13 @@ def add_process_set(process_set: Any, name: Optional[str] = None) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Takes the set out of the job on this rank; all members do so. False: it was not part of the job, or is the global one.
+    """Removes the set from the job on this rank; all members do so. Returns False if it was not part of the job, or if it is the
+    global set, which stays.
 
-    ValueError: operations of this rank are in flight in it; it is no set.
+    Raises ValueError if operations of this rank are in flight in the set, or if the argument is not a ProcessSet.
     """
     if not isinstance(process_set, ProcessSet):
-        raise ValueError(f"remove_process_set({process_set!r}): a ProcessSet is needed")
+        raise ValueError(f"remove_process_set({process_set!r}): give a ProcessSet")
     number = process_set.process_set_id
     if not number:
         return False
@@ -134,25 +135,26 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 
 
 def init(comm: Any = None, process_sets: Any = None) -> None:
-    """Joins the job and waits until all ranks have. Does nothing where that is done already.
+    """Joins the job, and blocks until all ranks have joined. Does nothing if this process is a rank already.
 
-    comm: None; a list of all ranks, or of none, says the same. Under mpirun a list of some: these are the job, in the
-        list's order, and only they call init(). Elsewhere a part is refused (ValueError): make a process set of it.
-        Or a communicator of mpi4py's: its ranks are the job's, in its order. All of its ranks give it; it may be freed
-        once init() is over. For both MPI brings the ranks together, which needs the MPI plug-in
-        (docs/guide/under-mpirun.md).
-    process_sets: sets that are part of the job from the start, the same on all ranks; "dynamic" and None: none.
+    comm: which ranks form the job.
+        None, an empty list, or a list of all ranks: all of them.
+        A list of some ranks, under mpirun only: these are the job, in the list's order, and only they call init().
+        An mpi4py communicator: its ranks are the job, in its order. All of them pass it. It may be freed after init().
+        For the last two the ranks meet through MPI, which needs the MPI plug-in (docs/guide/under-mpirun.md).
+    process_sets: a list of ProcessSet that belong to the job from the start, the same on all ranks. "dynamic" and None mean none.
 
-    ValueError: a variable RUEDA_... is wrong; names it. A process set is given twice, or has no ranks or such as are not of
-    the job. NotInitializedError: the process was forked from a rank; shutdown() in it is first, and goes for all that are to be
-    another job. HorovodInternalError: ranks that never came (TimeoutError), builds, process sets or settings that differ between
-    ranks.
+    Raises ValueError if a variable RUEDA_... has a wrong value, which the sentence names, if `comm` is a part of the ranks without
+    mpirun, or if a process set is listed twice, is empty, or has a rank that is not in the job.
+    Raises NotInitializedError in a process that was forked from a rank; call shutdown() there before it joins another job.
+    Raises HorovodInternalError if builds, process sets or settings differ between ranks, and TimeoutError if ranks do not come
+    within RUEDA_INIT_TIMEOUT_SECONDS.
     """
     sets = [] if process_sets is None or process_sets == "dynamic" else list(process_sets)
     if not all(isinstance(process_set, ProcessSet) for process_set in sets):
-        raise ValueError(f"init(process_sets={process_sets!r}): a list of ProcessSet, or 'dynamic'")
+        raise ValueError(f"init(process_sets={process_sets!r}): give a list of ProcessSet, or 'dynamic'")
     if len({id(process_set) for process_set in sets}) != len(sets):
-        raise ValueError(f"init(process_sets={process_sets!r}): a process set is there twice")
+        raise ValueError(f"init(process_sets={process_sets!r}): a process set is listed twice")
     if session.join(comm, sets=[process_set.ranks or [] for process_set in sets]):
         for number, process_set in enumerate(sets, 1):
             process_set._number, process_set._session = number, session.current()

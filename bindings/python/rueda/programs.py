@@ -1,4 +1,4 @@
-"""The programs that the package brings along, as commands of the environment it is installed in."""
+"""The programs in the package, as commands of the environment that it is installed in."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ from rueda import timeline_summary
 
 
 def path_of(program: str) -> str:
-    """Where the program lies. FileNotFoundError: this build does not have it."""
+    """The path of a program in the package. Raises FileNotFoundError if this build does not have it."""
     path = os.path.join(os.path.dirname(__file__), "bin", program)
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path}: this build of Rueda has no {program}")

@@ -1,4 +1,4 @@
-"""Becomes hvdrun for run(), which then does not outlive the caller, however that ends: the kernel tells it by SIGTERM.
+"""Starts hvdrun for run() so that it does not outlive the caller: the kernel sends it SIGTERM when the caller ends, even if killed.
 
 Usage: run_guard.py CALLER_PID COMMAND...
 """
@@ -13,8 +13,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(caller: int, command: List[str]) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # which holds beyond execv
-    if os.getppid() != caller:  # it ended before the line above
+    """Replaces this process by the command. Exits with 1 if the process `caller` has ended already."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)  # stays in force after execv
+    if os.getppid() != caller:  # the caller ended before the line above
         sys.exit(1)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and mpirun would inherit that
     os.execv(command[0], command)

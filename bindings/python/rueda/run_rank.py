@@ -1,7 +1,7 @@
-"""A rank that run() has started: calls the function that rank 0 finds in its standard input. Usage: python -m rueda.run_rank
+"""A rank that run() has started. Calls the function that rank 0 reads from its standard input. Usage: python -m rueda.run_rank
 
-All that ranks of other hosts share with the caller is what hvdrun forwards, over ssh: standard input, to rank 0, and what ranks
-print. So rank 0 hands the call to the others, in a session of its own that ends before the function begins.
+Ranks on other hosts share nothing with the caller but what hvdrun forwards over ssh: standard input, to rank 0, and what ranks
+print. So rank 0 broadcasts the call to the others, in a session that ends before the function begins.
 """
 
 import io
@@ -19,7 +19,7 @@ from rueda.operations import BROADCAST, Options
 
 
 def _number_of(name: str) -> int:
-    """This rank's RANK or SIZE, as hvdrun says it, or below hvdrun --mpi Open MPI."""
+    """This rank's RANK or SIZE from the environment, which hvdrun sets, or under hvdrun --mpi Open MPI."""
     return int(os.environ.get(f"RUEDA_{name}") or os.environ[f"OMPI_COMM_WORLD_{name}"])
 
 
@@ -31,10 +31,10 @@ def _copy_of_rank_0(buffer: Any) -> None:
 
 
 def _receive() -> Union[bytes, bytearray]:
-    """The call, on every rank."""
+    """Returns the call on every rank."""
     if _number_of("SIZE") == 1:
         return sys.stdin.buffer.read()
-    session.join()  # before it is read: that may take longer than ranks wait for each other here
+    session.join()  # before reading, which may take longer than ranks wait for each other here
     try:
         call = sys.stdin.buffer.read() if session.rank() == 0 else b""
         length = bytearray(len(call).to_bytes(8, "little"))
@@ -47,7 +47,7 @@ def _receive() -> Union[bytes, bytearray]:
 
 
 def _read_call(call: Union[bytes, bytearray]) -> Tuple[Any, bool]:
-    """The call, and whether its result is to be pickled by value, too."""
+    """The call, and whether its result is pickled by value, too."""
     file = io.BytesIO(call)
     process, by_value = pickle.load(file), pickle.load(file)
     launch.importing_rank = _number_of("RANK")
@@ -59,14 +59,15 @@ def _read_call(call: Union[bytes, bytearray]) -> Tuple[Any, bool]:
 
 
 def _print_what_is_held() -> None:
-    """What the function has left in sys.stdout is its own, and comes before the answer, not into it."""
+    """Flushes sys.stdout: text that the function has left there must come before the answer, not within it."""
     try:
         sys.stdout.flush()
-    except (AttributeError, OSError, ValueError):  # it has closed it, or put something else there
+    except (AttributeError, OSError, ValueError):  # the function has closed or replaced it
         pass
 
 
 def main() -> None:
+    """Receives the call, runs it, and writes its result or failure. Exits with a code other than 0 after a failure."""
     answer = run_answers.Answer(os.environ.pop(run_answers.MARK_VARIABLE), _number_of("RANK"))
     try:
         (func, args, kwargs), by_value = _read_call(_receive())
@@ -74,7 +75,7 @@ def main() -> None:
         result = module.dumps(func(*args, **kwargs))
     except launch.CalledAgainError as error:
         answer.say("failure", str(error).encode())
-        sys.exit(1)  # the sentence is the caller's to raise
+        sys.exit(1)  # the caller raises the sentence
     except BaseException:
         _print_what_is_held()
         answer.say("failure", traceback.format_exc().encode(errors="backslashreplace"))

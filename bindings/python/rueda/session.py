@@ -1,8 +1,8 @@
-"""The job that this process is a rank of, and the session that the `hvd` functions share.
+"""The session of this process: its membership as a rank in a job. All functions of the package share it.
 
-`init()` (rueda/process_sets.py) makes the session, `shutdown()` ends it, any number of times. A process that exits without shutdown() ends it by
-itself. One that is forked from a rank is no rank: rank(), size() and the like answer there as in the rank, for the workers of
-data loaders; what would take part in the job raises.
+`init()` (rueda/process_sets.py) makes the session and `shutdown()` ends it, any number of times. The exit of the process ends it,
+too. A process that was forked from a rank, such as a worker of a data loader, is not a rank: rank(), size() and the other queries
+answer as in the rank, but operations raise NotInitializedError.
 """
 
 import atexit
@@ -19,13 +19,15 @@ from rueda._native import ffi, lib
 
 
 class _Joining:
-    """rueda_init on a thread of its own, so that signals are handled where one waits for it. Given up, it goes on until it
-    has an end, and says goodbye at once where it succeeds."""
+    """Runs rueda_init() on a thread of its own, so that the calling thread handles signals while it waits.
+
+    If the caller gives up, because a signal's handler raised, rueda_init() goes on. If it then succeeds, the rank leaves at once.
+    """
 
     _last: Optional["_Joining"] = None
 
     def __init__(self, options: Any):
-        if _Joining._last is not None:  # one given up; its rank would be there twice
+        if _Joining._last is not None:  # given up: two at a time would have the same rank twice
             _Joining._last._ended.wait()
         self._options = options
         self._pointer: Any = None
@@ -37,14 +39,14 @@ class _Joining:
         threading.Thread(target=self._run, name="rueda-init", daemon=True).start()
 
     def _run(self) -> None:
-        place = ffi.new("rueda_session**")
+        made = ffi.new("rueda_session**")
         try:
-            errors.check(lib.rueda_init(ffi.NULL if self._options is None else self._options.pointer, place))
+            errors.check(lib.rueda_init(ffi.NULL if self._options is None else self._options.pointer, made))
         except Exception as error:
             self._error = error
         else:
             with self._lock:
-                self._pointer = place[0]
+                self._pointer = made[0]
                 self._leave_if_given_up()
         self._ended.set()
 
@@ -53,7 +55,7 @@ class _Joining:
             lib.rueda_shutdown(self._pointer)
 
     def wait(self) -> Any:
-        """The session's pointer, or what rueda_init failed with."""
+        """Returns the session's pointer, or raises the error of rueda_init()."""
         try:
             self._ended.wait()
         except BaseException:
@@ -68,14 +70,14 @@ class _Joining:
 
 
 class Session:
-    """One rank of one job. Its numbers hold until the end; after `close()` every operation raises."""
+    """One rank in one job. Its numbers never change. After close() every operation raises. Any thread may use it."""
 
     def __init__(self, options: Any = None):
-        """options: SessionOptions of rueda/store.py, None for what the environment says."""
-        self.asked_for = False  # whether somebody has called init(), and is to call shutdown()
-        self.grouped = False  # whether a process group of torch.distributed's has begun it, and lives
-        self.sparse: Dict[Any, Any] = {}  # what is remembered of sparse all-reduces, by process set and name
-        self.part: List[int] = []  # the ranks of mpirun's that are the job, where it is not all of them
+        """Blocks until all ranks have come. options: SessionOptions of rueda/store.py; None uses the environment."""
+        self.asked_for = False  # whether the program has called init(), and so will call shutdown()
+        self.grouped = False  # whether a process group of torch.distributed began the session, and exists
+        self.sparse: Dict[Any, Any] = {}  # the last sparse all-reduces, by process set and name
+        self.part: List[int] = []  # the ranks of MPI that form the job; empty for all of them
         self.pointer = _Joining(options).wait()
         activity.watch(self.pointer)
         self.process = os.getpid()
@@ -87,11 +89,11 @@ class Session:
         self.cross_size = lib.rueda_cross_size(self.pointer)
         self.homogeneous = lib.rueda_is_homogeneous(self.pointer) == 1
         self._name_spaces = collections.defaultdict(itertools.count)
-        self.joins = collections.Counter()  # that have ended, by process set
+        self.joins = collections.Counter()  # the number of joins that have ended, by process set
         self._orphans = collections.deque()
 
     def close(self) -> None:
-        """Says goodbye behind everything this rank has submitted. Bounded: 5 seconds."""
+        """Leaves the job after everything that this rank has submitted. Blocks for at most 5 seconds."""
         try:
             errors.check(lib.rueda_shutdown(self.pointer))
         finally:
@@ -100,22 +102,22 @@ class Session:
                 lib.rueda_release(self._orphans.popleft()[0])
 
     def error_of(self, number: int, code: int) -> Exception:
-        """The exception for the code with which the operation of this number failed; before its release."""
+        """The exception for the code with which an operation failed. number: of its handle, not yet released."""
         return errors.of_handle(number, code) if self.process == os.getpid() else self.forked()
 
     def forked(self) -> errors.NotInitializedError:
-        """What a process that was forked from this rank is told."""
+        """The exception for operations in a process that was forked from this rank."""
         return errors.NotInitializedError(
-            f"process {os.getpid()} was forked from rank {self.rank} (process {self.process}) after init() and is no rank: rank(), "
-            "size() and the like answer in it, operations and init() do not", lib.RUEDA_NOT_INITIALIZED)  # fmt: skip
+            f"process {os.getpid()} was forked from rank {self.rank} (process {self.process}) after init() and is not a rank: rank(), "
+            "size() and other queries work in it, operations and init() do not", lib.RUEDA_NOT_INITIALIZED)  # fmt: skip
 
     def next_name_space(self, kind: str, ranks: Sequence[int]) -> str:
-        """A prefix for the names of one object of this kind among these ranks, which all make such objects in the same
-        order."""
+        """A prefix for the names of one object's operations, different for each object of this kind among these ranks. All of the
+        ranks must make such objects in the same order."""
         return f"{kind}.{next(self._name_spaces[kind, tuple(ranks)])}."
 
     def adopt(self, number: int, loan: Any) -> None:
-        """Keeps what an operation was lent until it has finished, for a caller that gave its handle up."""
+        """Takes over an operation from a handle that was dropped, and keeps its lent memory alive until the operation has ended."""
         self._orphans.append((number, loan))
         for _ in range(len(self._orphans)):
             orphan = self._orphans.popleft()
@@ -127,11 +129,11 @@ class Session:
 
 _lock = threading.Lock()
 _session: Optional[Session] = None
-_inherited: Optional[Session] = None  # of the process that this one was forked from
+_inherited: Optional[Session] = None  # the session of the process that this one was forked from
 
 
 def _be_no_rank() -> None:
-    """In a process that was just forked. Its lock may have been held by a thread that it does not have."""
+    """In a forked child: makes it no rank. The lock is replaced, since a thread that the child does not have may hold it."""
     global _lock, _session, _inherited
     _lock, _Joining._last = threading.Lock(), None
     if _session is not None:
@@ -142,8 +144,11 @@ os.register_at_fork(after_in_child=_be_no_rank)
 
 
 def join(comm: Any = None, options: Any = None, sets: Sequence[Sequence[int]] = ()) -> bool:
-    """Joins the job as init() says; whether that was still to be done. options: SessionOptions of rueda/store.py, with neither
-    of the others. sets: the ranks of each process set that is there from the start; their numbers are 1, 2, ..."""
+    """Joins the job, as init() describes. Returns whether the process was not a rank before.
+
+    options: SessionOptions of rueda/store.py, without the other two arguments. sets: the ranks of each process set that exists from
+    the start; their numbers are 1, 2 and so on.
+    """
     communicator = comm if _is_communicator(comm) else None
     listed = None if comm is None or communicator is not None else _ranks_of(comm) or None
     if _inherited is not None:
@@ -160,30 +165,30 @@ def join(comm: Any = None, options: Any = None, sets: Sequence[Sequence[int]] = 
     if communicator is not None:
         if (comm.Get_rank(), comm.Get_size()) != (current().rank, current().size):
             raise ValueError(
-                f"init(comm=...): rank {comm.Get_rank()} of a communicator of {comm.Get_size()}, but this process is rank "
-                f"{current().rank} of a job of {current().size} already; shutdown() ends that"
+                f"init(comm=...): rank {comm.Get_rank()} of a communicator of {comm.Get_size()}, but this process is already rank "
+                f"{current().rank} of a job of {current().size}; call shutdown() first"
             )
     elif listed is not None and listed != current().part and sorted(listed) != list(range(current().size)):
-        raise ValueError(f"init(comm={comm!r}): a part of the {current().size} ranks; make a process set of them")
+        raise ValueError(f"init(comm={comm!r}) lists a part of the {current().size} ranks; make a process set of them")
     return begun
 
 
 def _is_part(ranks: List[int]) -> bool:
-    """Whether MPI can make a job of these ranks alone: mpirun has started this process, and others as well."""
-    if os.environ.get("RUEDA_RANK") or os.environ.get("RANK"):  # hvdrun's or torchrun's, perhaps below an mpirun
+    """Returns whether the ranks are a part of those that mpirun has started, so that MPI can make a job of them alone."""
+    if os.environ.get("RUEDA_RANK") or os.environ.get("RANK"):  # started by hvdrun or torchrun, perhaps within an mpirun
         return False
     told = os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ.get("PMI_SIZE") or ""
     return told.isdigit() and sorted(ranks) != list(range(int(told)))
 
 
 def _is_communicator(comm: Any) -> bool:
-    mpi = sys.modules.get("mpi4py.MPI")  # who has a communicator has imported it
+    mpi = sys.modules.get("mpi4py.MPI")  # a program with a communicator has imported it
     return mpi is not None and isinstance(comm, mpi.Comm)
 
 
 class _InitOptions:
-    """rueda_init_options for the ranks of a communicator of mpi4py's, where there is one, or for a part of mpirun's, and with
-    process sets. Alive as long as the session is being made."""
+    """rueda_init_options for a communicator of mpi4py or a part of mpirun's ranks, and with process sets. Must live until the session
+    is made."""
 
     def __init__(self, communicator: Any, part: Sequence[int], sets: Sequence[Sequence[int]]):
         self._communicator = communicator
@@ -201,9 +206,9 @@ def _ranks_of(comm: Any) -> List[int]:
     if isinstance(comm, (list, tuple, range)):
         for rank in comm:
             if not hasattr(rank, "__index__"):
-                raise ValueError(f"init(comm={comm!r}): {rank!r} is no rank; a list holds ranks as whole numbers")
+                raise ValueError(f"init(comm={comm!r}): {rank!r} is not a rank; give ranks as whole numbers")
         return [int(rank) for rank in comm]
-    raise ValueError(f"init(comm=...): a {type(comm).__name__}; None, a list of ranks or a communicator of mpi4py's")
+    raise ValueError(f"init(comm=...) is a {type(comm).__name__}; give None, a list of ranks or an mpi4py communicator")
 
 
 def _open(session: Session) -> None:
@@ -212,9 +217,11 @@ def _open(session: Session) -> None:
 
 
 def shutdown() -> None:
-    """Leaves the job. What all ranks have submitted by then runs to its end. Does nothing without a session; in a process that was
-    forked from a rank it ends no more than the answers of rank() and the like. A job that init_process_group("rueda") began
-    goes on until destroy_process_group()."""
+    """Leaves the job. Operations that all ranks have submitted run to their end. Blocks for at most 5 seconds.
+
+    Does nothing without a session. In a process that was forked from a rank, it makes rank() and the other queries raise. A job that
+    init_process_group("rueda") began goes on until destroy_process_group().
+    """
     with _lock:
         if _session is not None and _session.grouped:
             _session.asked_for = False
@@ -223,7 +230,7 @@ def shutdown() -> None:
 
 
 def end_for_group() -> bool:
-    """Leaves the job that a process group began, unless somebody has called init() since; whether it did."""
+    """Leaves the job that a process group began, unless the program has called init() since. Returns whether it left."""
     with _lock:
         if _session is not None:
             _session.grouped = False
@@ -242,27 +249,27 @@ def _end() -> None:
 
 
 def current_or_none() -> Optional[Session]:
-    """The session of this process, where there is one."""
+    """The session of this process, or None."""
     return _session
 
 
 def is_current(session: Optional[Session]) -> bool:
-    """Whether this is the session of the process, and not one that has ended. None never is."""
+    """Returns whether this is the session of the process. Returns False for a session that has ended, and for None."""
     return session is not None and session is _session
 
 
 def is_known(session: Session) -> bool:
-    """The same, also in a process that was forked from a rank."""
+    """Returns is_current(session); in a process that was forked from a rank, whether it is that rank's session."""
     return session is (_session or _inherited)
 
 
 def is_initialized() -> bool:
-    """Whether init() was called, and shutdown() was not; as of the rank in a process that was forked from one."""
+    """Returns whether init() was called, and shutdown() was not. A process that was forked from a rank answers as that rank."""
     return _session is not None or _inherited is not None
 
 
 def current() -> Session:
-    """The session of this process. NotInitializedError: there is none."""
+    """The session of this process. Raises NotInitializedError if there is none."""
     if _session is None:
         if _inherited is not None:
             raise _inherited.forked()
@@ -278,12 +285,13 @@ def _query(what: str) -> Any:
 
 
 def size() -> int:
-    """The number of ranks. ValueError before init(), as in all of these; a process that was forked from a rank has its answers."""
+    """The number of ranks in the job. Raises ValueError before init(), as the next six functions do. In a process that was forked from
+    a rank they all answer as in that rank."""
     return _query("size")
 
 
 def rank() -> int:
-    """The number of this rank, 0 .. size()-1."""
+    """The number of this rank in the job, from 0 to size() - 1."""
     return _query("rank")
 
 
@@ -293,39 +301,39 @@ def local_size() -> int:
 
 
 def local_rank() -> int:
-    """The number of this rank among those of its host."""
+    """The number of this rank among the ranks on its host, from 0 to local_size() - 1."""
     return _query("local_rank")
 
 
 def cross_size() -> int:
-    """The number of hosts that have a rank of this local rank."""
+    """The number of hosts that have a rank with this local rank."""
     return _query("cross_size")
 
 
 def cross_rank() -> int:
-    """The number of this host among those."""
+    """The number of this host among those hosts, from 0 to cross_size() - 1."""
     return _query("cross_rank")
 
 
 def is_homogeneous() -> bool:
-    """Whether all hosts have the same number of ranks."""
+    """Returns whether all hosts have the same number of ranks."""
     return _query("homogeneous")
 
 
-# Called when the process has left its job, before the interpreter goes.
+# Functions to call after the process has left its job, before the interpreter is finalised.
 at_exit: List[Any] = []
 
 
 @atexit.register
 def _leave() -> None:
-    """Before the interpreter frees tensors that operations in flight still use.
+    """Leaves the job before the interpreter frees tensors that operations in flight still use.
 
-    After an exception that nobody caught the rank has failed and says no goodbye: the others learn that it died, and
-    hvdrun's report names it. What it was lent stays as it is until the process has ended. Whether sys.exit() was called, and with
-    which code, cannot be known here: that is a goodbye, and the code is hvdrun's to tell.
+    After an uncaught exception the rank does not leave: it has failed. The other ranks learn that it died, hvdrun's report names it,
+    and lent memory stays alive until the process has ended. A sys.exit() with a code other than 0 cannot be told apart from success
+    here, so the rank leaves, and hvdrun reports the code.
     """
     if getattr(sys, "last_value", None) is not None and _session is not None:
-        activity.unwatch(_session.pointer)  # no call of the library into an interpreter that is going
+        activity.unwatch(_session.pointer)  # the library must not call into an interpreter that is being finalised
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_session))
         return
     try:

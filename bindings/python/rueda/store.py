@@ -1,4 +1,4 @@
-"""A key-value store in Python through which ranks meet, as the library sees it."""
+"""Passes a key-value store in Python to the library, as the store through which ranks meet."""
 
 import sys
 import traceback
@@ -8,22 +8,22 @@ from rueda._native import ffi, lib
 
 
 class Store(Protocol):
-    """What a store has to offer. Used on the thread that makes the session, one call at a time."""
+    """The methods of a store. The library calls them on the thread that makes the session, one at a time."""
 
     def set(self, key: str, value: bytes) -> None:
-        """Writes the value, replacing what was there."""
+        """Sets the value of a key, which may have one already."""
 
     def get(self, key: str, timeout: float) -> Optional[bytes]:
-        """Waits at most `timeout` seconds until the key has a value; None: it never came."""
+        """Waits at most `timeout` seconds for a key's value. Returns None if it has none by then."""
 
     def add(self, key: str, amount: int) -> int:
-        """Adds to a counter, 0 when absent, and returns the sum."""
+        """Adds to a counter, which begins at 0, and returns its new value."""
 
 
 class SessionOptions:
-    """rueda_init_options for a rank that meets the others through `store`. Alive as long as the session is being made.
+    """rueda_init_options for a rank that meets the others through `store`. Must live until the session is made.
 
-    job_key: at least 16 bytes that all ranks have and nobody else; None: what RUEDA_JOB_KEY_FILE says.
+    job_key: at least 16 bytes that only the job's ranks know; None takes them from RUEDA_JOB_KEY_FILE. timeout: seconds to meet.
     """
 
     def __init__(self, rank: int, size: int, store: Store, job_key: Optional[bytes], timeout: float):
@@ -44,21 +44,24 @@ def _failed(kind: Any, error: Any, trace: Any) -> None:
 
 @ffi.def_extern(error=lib.RUEDA_SYSTEM, onerror=_failed)
 def rueda_py_store_set(context: Any, key: Any, value: Any, size: int) -> int:
+    """Store.set() for the library. An exception in it prints a traceback and returns RUEDA_SYSTEM, as in the next two."""
     ffi.from_handle(context).set(ffi.string(key).decode(), bytes(ffi.buffer(value, size)))
     return lib.RUEDA_OK
 
 
 @ffi.def_extern(error=lib.RUEDA_SYSTEM, onerror=_failed)
-def rueda_py_store_get(context: Any, key: Any, place: Any, capacity: int, size: Any, timeout: float) -> int:
+def rueda_py_store_get(context: Any, key: Any, buffer: Any, capacity: int, size: Any, timeout: float) -> int:
+    """Store.get() for the library: copies at most `capacity` bytes, and sets `size` to the bytes of the whole value."""
     value = ffi.from_handle(context).get(ffi.string(key).decode(), timeout)
     if value is None:
         return lib.RUEDA_TIMEOUT
     size[0] = len(value)
-    ffi.memmove(place, value, min(capacity, len(value)))
+    ffi.memmove(buffer, value, min(capacity, len(value)))
     return lib.RUEDA_OK
 
 
 @ffi.def_extern(error=lib.RUEDA_SYSTEM, onerror=_failed)
 def rueda_py_store_add(context: Any, key: Any, amount: int, total: Any) -> int:
+    """Store.add() for the library."""
     total[0] = ffi.from_handle(context).add(ffi.string(key).decode(), amount)
     return lib.RUEDA_OK

@@ -1,4 +1,4 @@
-"""A timeline of operations, started and stopped while the job runs."""
+"""Starts and stops a timeline of operations while the job runs. The file is in the Trace Event Format of Chrome."""
 
 import os
 
@@ -7,14 +7,18 @@ from rueda._native import lib
 
 
 def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
-    """Begins to write a timeline to this file: of all ranks, when rank 0 calls this; of this rank, with {rank} in the path.
+    """Begins to write a timeline to a file. With "{rank}" in the path it records this rank; else rank 0's call records all ranks.
 
-    mark_cycles: with each round of agreement that let a batch go. `rueda-timeline summary` says what is in it.
-    ValueError: one is being written. HorovodInternalError: the file cannot be made.
+    mark_cycles: also records each round of agreement that released a batch. `rueda-timeline summary` summarises the file. Raises
+    ValueError if a timeline is being written already, and HorovodInternalError if the file cannot be created.
     """
     errors.check(lib.rueda_start_timeline(session.current().pointer, os.fsencode(file_path), int(mark_cycles)))
 
 
 def stop_timeline() -> None:
-    """Ends the timeline that this rank writes, with what all ranks have recorded by now."""
+    """Ends the timeline that this rank writes. It then holds what all ranks have recorded before this call.
+
+    Waits at most 5 seconds for other ranks. Does nothing if this rank writes no timeline. Raises HorovodInternalError if the file
+    cannot be written, TimeoutError if the disk needs longer; the rest of the file is then written later.
+    """
     errors.check(lib.rueda_stop_timeline(session.current().pointer))

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""rueda-timeline: says in words what a timeline holds. Needs nothing but Python 3.
+"""rueda-timeline: summarises a timeline in words. Needs only Python 3.
 
-rueda-timeline summary FILE...   where the time went on each rank, and which rank was late how often. Several files: those of
-                                 one job whose ranks wrote one each.
+rueda-timeline summary FILE...   where each rank spent its time, and how often each rank was late. Give several files if the ranks of
+                                 a job wrote one file each.
+
+Times in a file are in microseconds.
 """
 
 import argparse
@@ -15,7 +17,7 @@ MOST_NAMES = 5
 
 
 def union(spans):
-    """How long at least one of these (begin, end) lasted."""
+    """The time during which at least one of these (begin, end) spans was running."""
     total, end = 0.0, float("-inf")
     for begin, stop in sorted(spans):
         total += max(0.0, stop - max(begin, end))
@@ -24,7 +26,7 @@ def union(spans):
 
 
 def duration(microseconds):
-    """As people say it: "12.3 ms"."""
+    """A time for people to read, such as "12.3 ms"."""
     for unit, factor in (("s", 1e6), ("ms", 1e3)):
         if microseconds >= factor:
             return f"{microseconds / factor:.3g} {unit}"
@@ -32,22 +34,23 @@ def duration(microseconds):
 
 
 def printable(name):
-    """A tensor's name in one line."""
+    """A tensor's name on one line, with escapes for characters that cannot be printed."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 class Rank:
-    """What one rank recorded."""
+    """The records of one rank."""
 
     def __init__(self):
         self.negotiated = []  # (begin, end)
         self.queued = []
         self.batches = []
-        self.rows = collections.Counter()  # time, by row
+        self.algorithms = collections.Counter()  # time, by algorithm
         self.busy = collections.Counter()  # time, by phase
         self.tensors = self.bytes = self.lost = 0
 
     def spans(self):
+        """All spans, of negotiations, queues and batches."""
         return self.negotiated + self.queued + self.batches
 
 
@@ -56,18 +59,19 @@ class Timeline:
 
     def __init__(self):
         self.ranks = collections.defaultdict(Rank)
-        self.submitted = collections.defaultdict(dict)  # (set, batch, name, which of that name): rank -> when
+        self.submitted = collections.defaultdict(dict)  # (set, batch, name, occurrence of that name): time, by rank
         self._open = {}
-        self._tensors = {}  # (rank, thread): (set, name), of the file that is being read
+        self._tensors = {}  # (set, name), by (rank, thread) of the current file
         self._seen = collections.Counter()
 
     def read(self, path):
+        """Adds the events of a file. Raises ValueError, KeyError, TypeError or IndexError if it is not a timeline of Rueda."""
         with open(path, encoding="utf-8") as file:
             events = json.load(file)
         if not isinstance(events, list):
-            raise ValueError("it is no list of events")
+            raise ValueError("the file is not a list of events")
         if not all(isinstance(event, dict) for event in events):
-            raise ValueError("one of its events is none")
+            raise ValueError("one of its entries is not an event")
         self._tensors.clear()
         for event in events:
             self._take(event)
@@ -114,11 +118,11 @@ class Timeline:
             rank.busy[event["name"]] += event["args"]["busy_us"]
             return
         rank.batches.append((event["ts"], event["ts"] + event["dur"]))
-        rank.rows[event["name"]] += event["dur"]
+        rank.algorithms[event["name"]] += event["dur"]
         rank.bytes += event["args"]["bytes"]
 
     def lines(self):
-        """The summary."""
+        """The lines of the summary."""
         ranks = {number: rank for number, rank in sorted(self.ranks.items()) if rank.spans()}
         if not ranks:
             return ["There is no operation in this timeline."]
@@ -137,7 +141,7 @@ class Timeline:
         lines = [
             f"Rank {number}: {rank.tensors} tensors in {len(rank.batches)} batches, {rank.bytes / 1e6:.1f} MB.",
             f"  moved data for {share(running)}: "
-            + ", ".join(f"{row} {duration(time)}" for row, time in rank.rows.most_common()),
+            + ", ".join(f"{name} {duration(time)}" for name, time in rank.algorithms.most_common()),
             "  of that: " + ", ".join(f"{phase} {duration(rank.busy[phase])}" for phase in PHASES if rank.busy[phase])
             if rank.busy
             else "  (no phases were recorded)",
@@ -176,6 +180,7 @@ class Timeline:
 
 
 def main(words=None):
+    """The command. words: its arguments, by default those of the process. Returns the exit code."""
     parser = argparse.ArgumentParser(prog="rueda-timeline", description="Says in words what a timeline of Rueda holds.")
     commands = parser.add_subparsers(dest="command", required=True)
     summary = commands.add_parser("summary", help="where the time went, and which rank was late how often")
@@ -186,7 +191,7 @@ def main(words=None):
         try:
             timeline.read(path)
         except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-            print(f"rueda-timeline: {path} is no timeline of Rueda: {error if isinstance(error, (OSError, ValueError)) else repr(error)}", file=sys.stderr)
+            print(f"rueda-timeline: {path} is not a timeline of Rueda: {error if isinstance(error, (OSError, ValueError)) else repr(error)}", file=sys.stderr)
             return 1
     print("\n".join(timeline.lines()))
     return 0

@@ -81,7 +81,7 @@ dist.destroy_process_group()
 
 def test_what_a_forked_process_is_told_its_parent_is_not():
     run("""
-interrupts._Watch._run = lambda *_: None  # nobody reads what is written
+interrupts._Watch._run = lambda *_: None  # no thread reads the pipe
 signal.signal(signal.SIGUSR1, lambda *_: None)
 begin()
 read = interrupts.watch._pipe[0]
@@ -141,8 +141,8 @@ def look():
 
 thread = threading.Thread(target=look)
 thread.start()
-place = ctypes.create_string_buffer(1)
-assert ctypes.CDLL(None).read(hold[0], place, 1) == 1  # in C, until the other has found it there
+byte = ctypes.create_string_buffer(1)
+assert ctypes.CDLL(None).read(hold[0], byte, 1) == 1  # in C, until the other has found it there
 thread.join()
 while not main.answered():  # what was asked then
     pass

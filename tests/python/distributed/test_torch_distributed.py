@@ -129,8 +129,8 @@ def test_the_examples_train_as_over_gloo_under_torchrun_and_under_hvdrun(tmp_pat
     for name, (launcher, theirs) in launchers.items():
         (tmp_path / name).mkdir()
         assert launcher("examples.py", str(tmp_path / name), "ddp:rueda", "fsdp:rueda", theirs).count("done") == 2
-    for kind, place in [("ddp", "torchrun"), ("fsdp", "hvdrun")]:
-        gloo = torch.load(tmp_path / place / f"{kind}.gloo.pt")["model"]
+    for kind, launcher in [("ddp", "torchrun"), ("fsdp", "hvdrun")]:
+        gloo = torch.load(tmp_path / launcher / f"{kind}.gloo.pt")["model"]
         for name in launchers:
             ours = torch.load(tmp_path / name / f"{kind}.rueda.pt")["model"]
             for key, value in gloo.items():

@@ -17,7 +17,7 @@ def test_an_exit_without_shutdown_is_clean_also_with_operations_in_flight(run_sc
     job = run_script("""
 hvd.init()
 lost = hvd.allreduce_async_(torch.ones(1000), name=f"of rank {hvd.rank()} alone")
-hvd.barrier()  # nobody is behind when the first leaves
+hvd.barrier()  # no rank is behind when the first one leaves
 print("done")
 """)
     assert (job.code, job.err) == (0, "")

@@ -70,7 +70,7 @@ def test_an_extension_is_there_for_pytorch_alone():
     assert hvd.check_extension is util.check_extension
     util.check_extension("horovod.torch", "HOROVOD_WITH_PYTORCH", __file__, "mpi_lib_v2")
     for framework in ("tensorflow", "mxnet"):
-        with pytest.raises(ImportError, match=f"horovod.{framework}: Rueda serves PyTorch"):
+        with pytest.raises(ImportError, match=f"horovod.{framework}: Rueda supports PyTorch"):
             util.check_extension(f"horovod.{framework}", "HOROVOD_WITH", __file__)
     util.check_installed_version("torch", "0.1")
 
@@ -115,7 +115,7 @@ except NotImplementedError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["tensor([1., 1.]) 7 run", "True True", "a compressor has a compress(tensor) of its own"], done.stderr
+    assert done.stdout.splitlines() == ["tensor([1., 1.]) 7 run", "True True", "a compressor must define compress(tensor)"], done.stderr
 
 
 def test_it_builds_a_wheel_with_the_command_horovodrun(tmp_path):

@@ -284,14 +284,14 @@ def run_across(tmp_path):
 HERE, THERE = ("localhost", 2, ["of-the-caller"]), ("another", 2, [])
 
 
-@pytest.mark.parametrize("flag, hosts, places", [
+@pytest.mark.parametrize("flag, hosts, ranks", [
     ("hosts", "localhost:1,another:1", [HERE, THERE]),
     ("hosts", "another:1,localhost:1", [THERE, HERE]),
     ("hostfile", "hosts.txt", [HERE, THERE]),
 ])  # fmt: skip
-def test_ranks_of_other_hosts_need_no_folder_of_the_caller_s(run_across, flag, hosts, places):
+def test_ranks_of_other_hosts_need_no_folder_of_the_caller_s(run_across, flag, hosts, ranks):
     done = run_across(flag, hosts, "-1")
-    assert done.stdout == f"results {places}\n", done.stderr
+    assert done.stdout == f"results {ranks}\n", done.stderr
 
 
 def test_the_traceback_of_a_rank_on_another_host_is_raised(run_across):

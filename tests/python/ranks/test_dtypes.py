@@ -91,7 +91,7 @@ def test_ranks_that_give_other_sizes_or_a_known_dtype_disagree():
     wide = torch.zeros(2, 4, dtype=torch.complex32)
     for other in (wide, narrow.view(torch.uint8)):
         if other.dtype is not narrow.dtype:
-            with pytest.raises(hvd.MismatchError, match="dtype|bytes"):
+            with pytest.raises(hvd.MismatchError, match="bytes"):
                 hvd.broadcast(other if odd else narrow, 0, name="sizes")
 
 
@@ -125,9 +125,9 @@ def test_arrays_of_any_dtype_without_objects_are_broadcast(kind):
 
 
 @pytest.mark.parametrize("array, says", [
-    (np.array([print, None]), "object is not supported: it holds Python's objects"),
-    (np.zeros(2, dtype=[("a", "i4"), ("b", "O")]), "Python's objects"),
-    (np.zeros(2, dtype="V0"), "elements of 0 bytes; 1 to 8388607"),
+    (np.array([print, None]), "object is not supported: it holds Python objects"),
+    (np.zeros(2, dtype=[("a", "i4"), ("b", "O")]), "it holds Python objects"),
+    (np.zeros(2, dtype="V0"), "elements of 0 bytes; only 1 to 8388607"),
     (np.zeros(1, dtype="V8388608"), "elements of 8388608 bytes"),
 ], ids=["objects", "a field of objects", "no bytes", "too many bytes"])  # fmt: skip
 def test_arrays_that_cannot_be_moved_are_refused(array, says):

@@ -105,10 +105,10 @@ def test_a_parameter_that_lies_elsewhere_is_reduced_there(weights, unusual):
     optimizer = make(weights)
     step(weights, optimizer)
     unusual.clear()
-    places = [weight.data_ptr() for weight in weights]
+    addresses = [weight.data_ptr() for weight in weights]
     for weight in weights:
         weight.data = weight.data.clone()
-    assert all(weight.data_ptr() != place for weight, place in zip(weights, places))
+    assert all(weight.data_ptr() != address for weight, address in zip(weights, addresses))
     step(weights, optimizer)
     assert unusual == []
 

@@ -29,7 +29,7 @@ def sgd(model):
         (lambda m: {"groups": [[m.weight], [m.weight, m.bias]]}, "two groups"),
         (lambda m: {"groups": ["weight"]}, "lists of parameters"),
         (lambda m: {"groups": [[torch.nn.Parameter(torch.ones(7))]]}, r"groups\[0\] .*\[7\] .*not the optimizer's"),
-        (lambda m: {"groups": 2.5}, "groups is 2.5, a whole number"),
+        (lambda m: {"groups": 2.5}, "groups is 2.5; give a whole number"),
         (lambda m: {"num_groups": -1}, "num_groups is -1"),
         (lambda m: {"num_groups": 2.5}, "num_groups is 2.5"),
         (lambda m: {"num_groups": True}, "num_groups is True"),
@@ -53,7 +53,7 @@ def test_wrong_options_are_value_errors(model, options, says):
 
 def test_what_is_no_optimizer_or_distributed_already_is_refused(model):
     for wrong in (model, None, torch.optim.SGD):
-        with pytest.raises(ValueError, match="an optimizer is needed, such as torch.optim.SGD"):
+        with pytest.raises(ValueError, match="give an optimizer, such as torch.optim.SGD"):
             hvd.DistributedOptimizer(wrong)
     with pytest.raises(ValueError, match="distributed already"):
         hvd.DistributedOptimizer(hvd.DistributedOptimizer(sgd(model)))
@@ -332,5 +332,5 @@ def test_a_second_distributed_optimizer_takes_the_parameters_over():
         optimizer.step()
         assert first.grad.tolist() == later.grad.tolist() == [total] * 3
         optimizer.zero_grad()
-    with pytest.raises(AssertionError, match="another distributed optimizer"):
+    with pytest.raises(AssertionError, match="a later distributed optimizer has taken over"):
         before.synchronize()

@@ -8,33 +8,33 @@ import rueda.torch as hvd
 
 ROWS = torch.ones(4)
 FAULTS = {
-    "allreduce op": (lambda: hvd.allreduce(ROWS, op=77), "op=77: Average, Sum"),
-    "allreduce op of another type": (lambda: hvd.allreduce(ROWS, op=1.0), "op=1.0: Average, Sum"),
-    "allreduce op list": (lambda: hvd.allreduce(ROWS, op=[1]), r"op=\[1\]: Average, Sum"),
-    "reducescatter op": (lambda: hvd.reducescatter(ROWS, op="sum"), "op='sum': Average, Sum"),
+    "allreduce op": (lambda: hvd.allreduce(ROWS, op=77), "op=77 is not an operator; use Average, Sum"),
+    "allreduce op of another type": (lambda: hvd.allreduce(ROWS, op=1.0), "op=1.0 is not an operator; use Average, Sum"),
+    "allreduce op list": (lambda: hvd.allreduce(ROWS, op=[1]), r"op=\[1\] is not an operator; use Average, Sum"),
+    "reducescatter op": (lambda: hvd.reducescatter(ROWS, op="sum"), "op='sum' is not an operator; use Average, Sum"),
     "allreduce compression": (lambda: hvd.allreduce(ROWS, compression="fp16"), "compression='fp16': .*Compression.fp16"),
     "grouped_allreduce compression": (lambda: hvd.grouped_allreduce([ROWS], compression=None), "compression=None: "),
     "reducescatter compression": (lambda: hvd.reducescatter(ROWS, compression="bf16"), "compression='bf16': "),
     "grouped_reducescatter compression": (lambda: hvd.grouped_reducescatter([ROWS], compression=16), "compression=16: "),
-    "synchronize": (lambda: hvd.synchronize(5), "5 is no handle"),
-    "poll": (lambda: hvd.poll(None), "None is no handle"),
-    "a rank that is none": (lambda: hvd.add_process_set([0.5]), "rank of a process set is 0.5, a whole number"),
+    "synchronize": (lambda: hvd.synchronize(5), "5 is not a handle"),
+    "poll": (lambda: hvd.poll(None), "None is not a handle"),
+    "a rank that is not a number": (lambda: hvd.add_process_set([0.5]), "rank of a process set is 0.5; give a whole number"),
     "a bool as rank": (lambda: hvd.add_process_set([True]), "rank of a process set is True"),
     "a rank twice": (lambda: hvd.add_process_set([0, 0]), "twice"),
     "a negative rank": (lambda: hvd.add_process_set([-1]), "rank of a process set is -1"),
-    "a rank too many": (lambda: hvd.add_process_set([0, 99]), "rank 99 .*0 to"),
-    "broadcast root": (lambda: hvd.broadcast(ROWS, 1.0), "root_rank=1.0: a float, the number of a rank"),
-    "broadcast_ root": (lambda: hvd.broadcast_(ROWS, "0"), "root_rank='0': a str, the number of a rank"),
-    "broadcast_async root": (lambda: hvd.broadcast_async(ROWS, 1.5), "root_rank=1.5: a float, "),
-    "broadcast_async_ root": (lambda: hvd.broadcast_async_(ROWS, None), "root_rank=None: a NoneType, "),
-    "broadcast_object root": (lambda: hvd.broadcast_object(1, None), "root_rank=None: a NoneType, "),
-    "broadcast_parameters root": (lambda: hvd.broadcast_parameters([ROWS], "0"), "root_rank='0': a str, "),
-    "broadcast_optimizer_state root": (lambda: hvd.broadcast_optimizer_state(torch.optim.SGD([ROWS], lr=0.1), 0.0), "root_rank=0.0: "),
-    "numpy broadcast root": (lambda: hvd_numpy.broadcast(ROWS.numpy(), 1.0), "root_rank=1.0: a float, "),
-    "numpy broadcast_ root": (lambda: hvd_numpy.broadcast_(ROWS.numpy(), None), "root_rank=None: "),
+    "a rank outside the job": (lambda: hvd.add_process_set([0, 99]), "rank 99 .*0 to"),
+    "broadcast root": (lambda: hvd.broadcast(ROWS, 1.0), "root_rank=1.0 is a float; give the number of a rank"),
+    "broadcast_ root": (lambda: hvd.broadcast_(ROWS, "0"), "root_rank='0' is a str; give the number of a rank"),
+    "broadcast_async root": (lambda: hvd.broadcast_async(ROWS, 1.5), "root_rank=1.5 is a float; "),
+    "broadcast_async_ root": (lambda: hvd.broadcast_async_(ROWS, None), "root_rank=None is a NoneType; "),
+    "broadcast_object root": (lambda: hvd.broadcast_object(1, None), "root_rank=None is a NoneType; "),
+    "broadcast_parameters root": (lambda: hvd.broadcast_parameters([ROWS], "0"), "root_rank='0' is a str; "),
+    "broadcast_optimizer_state root": (lambda: hvd.broadcast_optimizer_state(torch.optim.SGD([ROWS], lr=0.1), 0.0), "root_rank=0.0 is a float; "),
+    "numpy broadcast root": (lambda: hvd_numpy.broadcast(ROWS.numpy(), 1.0), "root_rank=1.0 is a float; "),
+    "numpy broadcast_ root": (lambda: hvd_numpy.broadcast_(ROWS.numpy(), None), "root_rank=None is a NoneType; "),
     "name with half a pair": (lambda: hvd.allreduce(ROWS, name="a\ud800"), r"name='a\\ud800': character 1 is half of a surrogate"),
     "name with a NUL": (lambda: hvd.allreduce_(ROWS.clone(), name="a\0b"), r"name='a\\x00b': character 1 is NUL"),
-    "remove_process_set": (lambda: hvd.remove_process_set(None), "ProcessSet is needed"),
+    "remove_process_set": (lambda: hvd.remove_process_set(None), "give a ProcessSet"),
 }
 
 
@@ -72,5 +72,5 @@ WITHOUT_SET = {
 @pytest.mark.parametrize("name", WITHOUT_SET)
 def test_no_process_set_is_told(name):
     if hvd.rank() == 0:
-        with pytest.raises(ValueError, match="process_set=None: a ProcessSet is needed"):
+        with pytest.raises(ValueError, match="process_set=None: give a ProcessSet"):
             WITHOUT_SET[name]()

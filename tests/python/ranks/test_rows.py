@@ -109,10 +109,10 @@ def test_factors_and_codecs_apply_to_a_reducescatter():
         (lambda: hvd.alltoall(torch.ones(3), [9] * hvd.size()), "splits"),
         (lambda: hvd.alltoall(torch.ones(hvd.size() + 1)), "multiple"),
         (lambda: hvd.reducescatter_(torch.ones(4, 2).t()), "contiguous"),
-        (lambda: hvd.reducescatter_(torch.tensor(1.0)), "rows"),
+        (lambda: hvd.reducescatter_(torch.tensor(1.0)), "at least one dimension"),
         (lambda: hvd.allgather(torch.eye(2).to_sparse()), "sparse"),
         (lambda: hvd.sparse_allreduce_async(torch.ones(2), "s"), "sparse"),
-        (lambda: hvd.sparse_allreduce_async(torch.eye(2).to_sparse(), "s", op=hvd.Max), "Average or Sum"),
+        (lambda: hvd.sparse_allreduce_async(torch.eye(2).to_sparse(), "s", op=hvd.Max), "only with op=Average or op=Sum"),
     ],
 )
 def test_a_wrong_call_is_a_value_error(call, says):
@@ -229,7 +229,7 @@ def test_splits_may_be_numpys():
     splits = numpy.full(hvd.size(), 2)
     received, counts = hvd.alltoall(torch.arange(2 * hvd.size()), splits)
     assert received.tolist() == [2 * hvd.rank(), 2 * hvd.rank() + 1] * hvd.size() and counts.tolist() == [2] * hvd.size()
-    with pytest.raises(ValueError, match="integers are needed"):
+    with pytest.raises(ValueError, match="give [0-9]+ integers, one for each rank"):
         hvd.alltoall(torch.arange(2), [0.5] * hvd.size())
 
 

@@ -44,7 +44,7 @@ def test_variables_of_an_mpirun_around_hvdrun_make_no_part(monkeypatch):
 
 
 def test_without_a_session_queries_are_value_errors_and_operations_internal_ones():
-    hvd.barrier()  # nobody is behind when the first leaves
+    hvd.barrier()  # no rank is behind when the first one leaves
     hvd.shutdown()
     hvd.shutdown()
     assert not hvd.is_initialized()

@@ -1,6 +1,6 @@
-"""Where Horovod had the launcher before 0.20: `python -m horovod.run -np 4 ...` is hvdrun, as horovodrun is.
+"""The launcher under its name in Horovod before 0.20: `python -m horovod.run -np 4 ...` is hvdrun.
 
-horovod.run is a function since then. Importing this module puts it there instead, so it can be called as well.
+In later versions horovod.run is a function. An import of this module replaces that function, so the module can be called, too.
 """
 
 import sys

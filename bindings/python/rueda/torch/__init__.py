@@ -1,4 +1,4 @@
-"""Rueda for PyTorch, in the dialect that Horovod made common.
+"""Rueda for PyTorch, with the function names of Horovod.
 
     import rueda.torch as hvd
 
@@ -8,7 +8,7 @@
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
 
-Started with `hvdrun -np 4 python train.py`.
+Start the script with `hvdrun -np 4 python train.py`; docs/guide/pytorch.md explains each step.
 """
 
 import sys

@@ -1,15 +1,16 @@
-"""Collectives that return at once, with a handle for `synchronize()`.
+"""Collectives that return at once, with a handle for `synchronize()`. Their result is a new tensor; see in_place.py for the others.
 
-They return a new tensor; those that change the tensor they are given are in rueda.torch.in_place. A tensor is lent from the
-call until synchronize() has returned: do not touch it meanwhile. After a failed operation in place its contents are
-unspecified. All ranks of the process set call the same operations with the same names, in any order; operations without
-a name are matched by their kind and order. All raise, with nothing enqueued:
+Loans: a tensor is lent from the call until synchronize() has returned. Do not read or write it meanwhile. After an operation in
+place that failed, its contents are unspecified.
 
-    ValueError: a dtype, operator, root, name or process set that is not valid; a name already in flight; a tensor whose
-        memory is not dense, for an operation in place.
-    HorovodInternalError: no session, or one that has ended.
+Matching: all ranks of the process set call the same operations with the same names, in any order. Operations without a name are
+matched by their kind and order.
 
-and synchronize() raises what becomes of it later: HorovodInternalError where ranks disagree, a rank died or left.
+Errors: a call raises ValueError, and enqueues nothing, if a dtype, operator, root, name or process set is not valid, if the name is
+in flight already, or if an operation in place gets a tensor with gaps in its memory. It raises HorovodInternalError if there is no
+session, or if it has ended. synchronize() raises HorovodInternalError if ranks disagree, or if a rank has died or left.
+
+Threads: any thread may call, and any thread may wait for a handle.
 """
 
 from typing import Any, List, Optional, Sequence
@@ -96,9 +97,10 @@ def reduction(kind: int, op: int, process_set: ProcessSet, prescale: float, post
 def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
                     op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                     process_set: ProcessSet = global_process_set) -> Handle:
-    """Reduces tensors of one shape and dtype, element by element; every rank gets the same bits, in a new tensor.
+    """Reduces tensors of one shape and dtype element by element. The result is a new tensor with the same bits on every rank.
 
-    op: Average (the default), Sum, Min, Max or Product. prescale_factor multiplies the input, postscale_factor the sum.
+    op: Average (the default), Sum, Min, Max, Product, Adasum, BitAnd, BitOr or BitXor. prescale_factor multiplies the input,
+    postscale_factor the result. average: deprecated, use op.
     """
     options = reduction(ALLREDUCE, operations.reduce_op(average, op), process_set, prescale_factor, postscale_factor)
     return start_new(current(), name, options, tensor)
@@ -107,61 +109,64 @@ def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: 
 def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
                             op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                             process_set: ProcessSet = global_process_set) -> Handle:
-    """allreduce_async() of several tensors as one group, accepted whole or not at all; the result is a list."""
+    """allreduce_async() of several tensors as one group, which is enqueued whole or not at all. The result is a list of tensors."""
     options = reduction(ALLREDUCE, operations.reduce_op(average, op), process_set, prescale_factor, postscale_factor)
     return start_group(name, options, tensors, False)
 
 
 def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
-    """Copies the tensor of `root_rank`, a rank of the job also within a process set, to a new tensor on every rank. All
-    ranks give a tensor of the root's shape and dtype."""
+    """Copies the root's tensor to a new tensor on every rank. All ranks give a tensor of the root's shape and dtype.
+
+    root_rank: a rank of the job, even within a process set.
+    """
     return start_new(current(), name, Options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank)), tensor)
 
 
 def barrier_async(process_set: ProcessSet = global_process_set) -> Handle:
-    """Finishes after all ranks have called it and what was agreed before it has run. Its result is None."""
+    """Ends once all ranks have called it and every operation agreed on before it has run. The result is None."""
     session = current()
     return Handle(session, lib.rueda_py_start_barrier(session.pointer, id_of(process_set)), None)
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Waits until all ranks of the set are here."""
+    """Blocks until all ranks of the set have called it."""
     barrier_async(process_set).wait()
 
 
 def join_async(device: int = -1, process_set: ProcessSet = global_process_set) -> Handle:
-    """This rank has no more to give: until all ranks of the set have joined, it takes part in the others' operations there
-    with nothing. Sums and averages count it as nothing (an average still divides by all ranks), minimum, maximum and product
-    ignore it; what has no such contribution, as a broadcast, raises HorovodInternalError on the others. Until the join ends,
-    whatever this rank submits in the set is refused (ValueError).
+    """Tells the set that this rank has no more data. Until all its ranks have joined, this rank takes part in their operations.
 
-    The result is the rank, of the job, that joined last. RUEDA_TIMEOUT_SECONDS does not limit it. device: accepted, without
-    meaning.
+    It contributes zeros to a sum or an average, which still divides by all ranks, and nothing to a minimum, maximum or product. An
+    operation that has no neutral contribution, such as a broadcast, raises HorovodInternalError on the other ranks. Until the join
+    ends, operations of this rank in the set raise ValueError.
+
+    The result is the rank of the job that joined last. RUEDA_TIMEOUT_SECONDS does not apply. device: ignored.
     """
     del device
     return operations.start_join(current(), id_of(process_set))
 
 
 def join(device: int = -1, process_set: ProcessSet = global_process_set) -> int:
-    """join_async(), and waits until all ranks of the set have joined. Returns the rank that was the last."""
+    """join_async() and its result: blocks until all ranks of the set have joined, and returns the rank that joined last."""
     return join_async(device, process_set).wait()
 
 
 def poll(handle: Handle) -> bool:
-    """Whether the operation has finished; synchronize() then does not block."""
+    """Returns whether the operation has finished, so that synchronize() does not block."""
     return _handle(handle).poll()
 
 
 def synchronize(handle: Handle, timeout: Optional[float] = None) -> Any:
-    """Waits until the operation has finished and returns its result.
+    """Waits until the operation has finished, and returns its result.
 
-    timeout: seconds. TimeoutError with poll(handle) False: they passed, the operation is in flight; wait again.
+    timeout: in seconds, None for no limit. Raises TimeoutError if it has passed; poll(handle) is then still False, and the caller
+    may wait again. Raises HorovodInternalError if the operation failed.
     """
     return _handle(handle).wait(timeout)
 
 
 def _handle(handle: Any) -> Handle:
     if not isinstance(handle, Handle):
-        raise ValueError(f"{handle!r:.60} is no handle, which a function whose name has _async in it returns")
+        raise ValueError(f"{handle!r:.60} is not a handle; pass what a function with _async in its name returned")
     return handle

@@ -1,6 +1,6 @@
-"""Collectives that wait for their result and return a new tensor, through which gradients flow.
+"""Collectives that block until they have their result, a new tensor through which gradients flow.
 
-They raise what the asynchronous functions and synchronize() raise.
+They raise what the asynchronous functions and synchronize() raise. In a backward pass all ranks run the gradients' operations, too.
 """
 
 from typing import Any, List, Optional, Sequence
@@ -34,11 +34,11 @@ def _allreduce(tensor: torch.Tensor, name: Optional[str], op: int, codec: int, p
 
 def _require_linear(op: int) -> None:
     if op not in (Average, Sum):
-        raise ValueError("the gradient of an all-reduce is defined for Average and Sum")
+        raise ValueError("an all-reduce has a gradient only with op=Average or op=Sum")
 
 
 class _Allreduce(torch.autograd.Function):
-    """Every rank's loss hangs on every rank's input: the gradient is all-reduced with the same operator and factors."""
+    """Every rank's loss depends on every rank's input, so the gradient is all-reduced with the same operator and factors."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, *how: Any) -> torch.Tensor:
@@ -51,23 +51,23 @@ class _Allreduce(torch.autograd.Function):
 
 
 def allreduce_gradient(gradient: torch.Tensor, name: Optional[str], op: int, *rest: Any) -> torch.Tensor:
-    """The gradient of what was all-reduced in this way. ValueError: there is none."""
+    """The gradient of an all-reduce with these arguments. Raises ValueError if the operator has none."""
     _require_linear(op)
     return allreduce_with(gradient, _of_gradient(name), op, *rest)
 
 
 def allreduce_with(tensor: torch.Tensor, *how: Any) -> torch.Tensor:
-    """allreduce() by the library's own arguments: name, op, codec, prescale, postscale, process set."""
+    """allreduce() with the library's arguments: name, op, codec, prescale, postscale, process set."""
     return _Allreduce.apply(tensor, *how) if _wants_gradient(tensor) else _allreduce(tensor, *how)
 
 
 def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
               compression: Any = Compression.none, op: Optional[int] = None, prescale_factor: float = 1.0,
               postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """Reduces tensors of one shape and dtype, element by element, over the ranks of the set.
+    """Reduces tensors of one shape and dtype element by element over the ranks of the set. Blocks; returns a new tensor.
 
-    compression: Compression.none, fp16 or bf16, or a class with compress() and decompress().
-    The gradient (Average and Sum) is all-reduced in the same way.
+    op, average, prescale_factor, postscale_factor: as for allreduce_async(). compression: Compression.none, fp16 or bf16, or a class
+    with compress() and decompress(). The gradient, which Average and Sum have, is all-reduced in the same way.
     """
     op = operations.reduce_op(average, op)
     codec = codec_of(compression)
@@ -96,14 +96,14 @@ class _GroupedAllreduce(torch.autograd.Function):
 def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
                       compression: Any = Compression.none, op: Optional[int] = None, prescale_factor: float = 1.0,
                       postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
-    """allreduce() of several tensors as one group, accepted whole or not at all."""
+    """allreduce() of several tensors as one group, which is enqueued whole or not at all. Returns a list of tensors."""
     return reduced_as_group(_GroupedAllreduce, tensors, compression, name, operations.reduce_op(average, op), prescale_factor,
                             postscale_factor, process_set)  # fmt: skip
 
 
 def reduced_as_group(function: Any, tensors: Sequence[torch.Tensor], compression: Any, name: Optional[str], op: int,
                      prescale: float, postscale: float, process_set: ProcessSet) -> List[torch.Tensor]:
-    """The results of an autograd function that reduces a group: by a codec of ours, or compressed and decompressed here."""
+    """The results of an autograd function that reduces a group. The library applies a codec; a user's class is applied here."""
     tensors = listed(tensors)
     codec = codec_of(compression)
     if codec is not None:
@@ -115,7 +115,7 @@ def reduced_as_group(function: Any, tensors: Sequence[torch.Tensor], compression
 
 
 class _Broadcast(torch.autograd.Function):
-    """Every rank's loss hangs on the root's input, which gets the sum of the gradients; the others get zeros."""
+    """Every rank's loss depends on the root's input, so the root gets the sum of the gradients, the others zeros."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Any:
@@ -128,9 +128,9 @@ class _Broadcast(torch.autograd.Function):
 
 
 def broadcast_gradient(gradient: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
-    """This rank's gradient of what was broadcast."""
+    """This rank's gradient of a broadcast."""
     reduced = allreduce_with(gradient, _of_gradient(name), Sum, lib.RUEDA_CODEC_NONE, 1.0, 1.0, process_set)
-    # Zeros that hang on the sum: a second backward pass needs all ranks there.
+    # The zeros depend on the sum, so that a second backward pass runs its operation on all ranks.
     return reduced if current().rank == root_rank else reduced.masked_fill(reduced.new_ones((), dtype=torch.bool), 0)
 
 
@@ -140,9 +140,9 @@ def _broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str], proces
 
 def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """Copies the tensor of `root_rank`, a rank of the job also within a process set, to every rank of the set.
+    """Copies the root's tensor to a new tensor on every rank of the set. Blocks. All give one shape and dtype.
 
-    The gradient is summed on the root and zero elsewhere.
+    root_rank: a rank of the job, even within a process set. The gradient is the sum over ranks on the root, and zero elsewhere.
     """
     root_rank = operations.root_of(root_rank)
     if _wants_gradient(tensor):

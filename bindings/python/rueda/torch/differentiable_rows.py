@@ -1,6 +1,6 @@
-"""Collectives of rows that wait for their result, through which gradients flow.
+"""Collectives of rows that block until they have their result, a new tensor through which gradients flow.
 
-They raise what the asynchronous functions and synchronize() raise.
+They raise what the asynchronous functions and synchronize() raise. In a backward pass all ranks run the gradients' operations, too.
 """
 
 from typing import Any, List, Optional, Sequence
@@ -23,7 +23,7 @@ def _of_gradient(name: Optional[str]) -> Optional[str]:
 
 
 class _Allgather(torch.autograd.Function):
-    """Every rank's loss hangs on every rank's rows: the gradient is summed, and each rank takes its rows of it."""
+    """Every rank's loss depends on every rank's rows, so the gradient is summed, and each rank takes its rows of the sum."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
@@ -43,8 +43,8 @@ class _Allgather(torch.autograd.Function):
 
 def allgather(tensor: torch.Tensor, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """The rows of all ranks one after the other, in the order of ranks. Dimension 0 may differ between ranks, the others
-    and the dtype may not. The gradient is summed over the ranks."""
+    """Concatenates the rows of all ranks, in the order of ranks. Dimension 0 may differ between ranks; the other dimensions and the
+    dtype must be equal. Blocks; returns a new tensor. The gradient is summed over the ranks."""
     return _Allgather.apply(tensor, name, process_set)
 
 
@@ -56,7 +56,7 @@ class _GroupedAllgather(torch.autograd.Function):
 
         def finish(done: Any) -> Any:
             counts = received_splits(done.number, size * len(tensors))
-            ctx.places = [(sum(counts[i * size : i * size + rank]), counts[i * size + rank]) for i in range(len(tensors))]
+            ctx.slices = [(sum(counts[i * size : i * size + rank]), counts[i * size + rank]) for i in range(len(tensors))]
             return rows.take(done, tensors)
 
         handle.then(finish)
@@ -66,7 +66,7 @@ class _GroupedAllgather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
         own = []
-        for number, (gradient, (first, count), shape) in enumerate(zip(gradients, ctx.places, ctx.shapes)):
+        for number, (gradient, (first, count), shape) in enumerate(zip(gradients, ctx.slices, ctx.shapes)):
             name = None if ctx.name is None else f"{ctx.name}.gradient.{number}"
             summed = allreduce_with(gradient, name, Sum, lib.RUEDA_CODEC_NONE, 1.0, 1.0, ctx.process_set)
             own.append(summed[first : first + count].reshape(shape))
@@ -75,12 +75,12 @@ class _GroupedAllgather(torch.autograd.Function):
 
 def grouped_allgather(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
                       process_set: ProcessSet = global_process_set) -> List[torch.Tensor]:
-    """allgather() of several tensors as one group, accepted whole or not at all."""
+    """allgather() of several tensors as one group, which is enqueued whole or not at all. Returns a list of tensors."""
     return list(_GroupedAllgather.apply(name, process_set, *listed(tensors)))
 
 
 class _Alltoall(torch.autograd.Function):
-    """What was sent comes back: the gradient travels with the received splits."""
+    """The gradient of a row returns to the rank that sent the row: an all-to-all with the received splits."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, splits: Any, name: Optional[str], process_set: ProcessSet) -> Any:
@@ -88,7 +88,7 @@ class _Alltoall(torch.autograd.Function):
         if splits is None:
             ranks = len(ranks_of(process_set))
             if tensor.dim() == 0 or tensor.shape[0] % ranks != 0:
-                raise ValueError(f"shape {list(tensor.shape)}: dimension 0 is to be a multiple of {ranks}, or splits are to be given")
+                raise ValueError(f"shape {list(tensor.shape)}: dimension 0 must be a multiple of the {ranks} ranks; else give splits")
             counts = [tensor.shape[0] // ranks] * ranks
         output, received = rows.alltoall_async(tensor, counts, name, process_set).wait()
         ctx.how = received.tolist(), name, process_set
@@ -103,24 +103,24 @@ class _Alltoall(torch.autograd.Function):
 
 def alltoall(tensor: torch.Tensor, splits: Any = None, name: Optional[str] = None,
              process_set: ProcessSet = global_process_set) -> Any:
-    """Sends the next splits[r] rows to each rank r of the set and returns what came, in the order of ranks.
+    """Sends the next splits[r] rows to each rank r of the set, and returns the rows received, in the order of ranks. Blocks.
 
-    splits: a tensor or list of as many integers as ranks, which add up to the rows; then it returns (output,
-        received_splits). None: the same number for all ranks.
+    splits: a tensor or list with an integer for each rank, which add up to the rows of the tensor; returns (output, received_splits)
+    then. With None every rank gets the same number of rows, and the output alone is returned.
     """
     output, received = _Alltoall.apply(tensor, splits, name, process_set)
     return output if splits is None else (output, received)
 
 
 def _gradient_factor(op: int, factor: float, process_set: ProcessSet) -> float:
-    """What the gathered gradient of a reduce-scatter, which multiplied by `factor`, is multiplied with."""
+    """The factor for the gathered gradient of a reduce-scatter. factor: the product of its prescale and postscale factors."""
     if op not in (Average, Sum):
-        raise ValueError("the gradient of a reduce-scatter is defined for Average and Sum")
+        raise ValueError("a reduce-scatter has a gradient only with op=Average or op=Sum")
     return factor / process_set.size() if op == Average else factor
 
 
 class _Reducescatter(torch.autograd.Function):
-    """Every rank's rows hang on every rank's input: the gradient is gathered, with the same factors."""
+    """Every rank's rows depend on every rank's input, so the gradient is gathered and multiplied by the same factors."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], op: int, codec: int, prescale: float, postscale: float,
@@ -139,8 +139,11 @@ class _Reducescatter(torch.autograd.Function):
 def reducescatter(tensor: torch.Tensor, name: Optional[str] = None, compression: Any = Compression.none, op: int = Average,
                   process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                   postscale_factor: float = 1.0) -> torch.Tensor:
-    """Reduces tensors of one shape and dtype and gives each rank its rows of the result: as even as possible, the first
-    ranks one more. compression: as for allreduce()."""
+    """Reduces tensors of one shape and dtype, and returns this rank's part of the rows of the result. Blocks.
+
+    Each rank gets the same number of rows; if they cannot be divided evenly, the first ranks get one more. compression: as for
+    allreduce().
+    """
     op = operations.reduce_op(None, op)
     codec = codec_of(compression)
     if codec is not None:
@@ -169,6 +172,6 @@ class _GroupedReducescatter(torch.autograd.Function):
 def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] = None, compression: Any = Compression.none,
                           op: int = Average, process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                           postscale_factor: float = 1.0) -> List[torch.Tensor]:
-    """reducescatter() of several tensors as one group, accepted whole or not at all."""
+    """reducescatter() of several tensors as one group, which is enqueued whole or not at all. Returns a list of tensors."""
     return reduced_as_group(_GroupedReducescatter, tensors, compression, name, operations.reduce_op(None, op), prescale_factor,
                             postscale_factor, process_set)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The names of elastic training, which Rueda does not have: each use says so."""
+"""The names of elastic training, which Rueda does not have. Every use raises NotImplementedError."""
 
 from typing import Any
 
@@ -8,19 +8,19 @@ def _refuse(what: str) -> NotImplementedError:
 
 
 def run(func: Any) -> Any:
-    """NotImplementedError."""
+    """Raises NotImplementedError."""
     raise _refuse("elastic.run")
 
 
 class TorchState:
-    """NotImplementedError when made."""
+    """Raises NotImplementedError when it is constructed."""
 
     def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any):
         raise _refuse("elastic.TorchState")
 
 
 class ElasticSampler:
-    """NotImplementedError when made."""
+    """Raises NotImplementedError when it is constructed."""
 
     def __init__(self, dataset: Any, shuffle: bool = True, seed: int = 0):
         raise _refuse("elastic.ElasticSampler")

@@ -1,4 +1,4 @@
-"""Gradients as views of the tensors that are reduced: one operation for many, and nothing to gather or to put back."""
+"""Gradients as views of larger tensors, the buffers: one operation reduces many gradients, without a copy."""
 
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
@@ -11,30 +11,30 @@ from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.reducer import GradientReducer, Group, Member, Reduction
 from rueda.torch.tensors import memory_extents
 
-# Where nobody says which gradients go together: small enough that the first leave while the backward pass makes others.
+# The size of a buffer that the user has not chosen: small enough that the first ones are reduced while the backward pass still runs.
 _BUFFER_BYTES = 8 << 20
 
 
 class BufferedReducer(GradientReducer):
-    """A reducer whose gradients are views of one tensor per group. Parameters in no group are put into some, in the order in
-    which a backward pass usually makes gradients: the last first.
+    """A reducer with a buffer for each group, and the gradients as views of it.
 
-    Between steps a gradient may be anything: what is not the view, because somebody set it to None or to another tensor, or gave
-    it other memory as model.to() does, is copied into it. The first time that a buffer is reduced its views go as a group, so
-    that ranks whose views lie otherwise get a MismatchError; again after each join, in which a rank may have missed that.
+    Parameters in no group are put into groups in the order in which a backward pass usually makes gradients, the last first. A
+    gradient that is not its view any more (it was set to None or replaced, or got other memory as by model.to()) is copied into the
+    view. The first reduction of a buffer sends its views as a group, so that ranks with another layout get a MismatchError; so does
+    the first one after each join, since a rank that had joined may have missed the comparison.
     """
 
     def __init__(self, named: Sequence[Tuple[str, torch.Tensor]], groups: Sequence[Sequence[torch.Tensor]], how: Reduction,
                  passes_per_step: int):
         if how.codec is None:
-            raise ValueError("gradient_as_buffer_view needs Compression.none, fp16 or bf16")
+            raise ValueError("gradient_as_buffer_view needs Compression.none, fp16 or bf16, not a class of your own")
         if how.op == Adasum:
-            raise ValueError("gradient_as_buffer_view needs another op than Adasum, which looks at each gradient by itself")
+            raise ValueError("gradient_as_buffer_view cannot be used with op=Adasum, which treats each gradient by itself")
         super().__init__(named, _buffers([parameter for _, parameter in named], groups), how, passes_per_step)
         self._memory: Dict[Group, torch.Tensor] = {}
-        self._places: Dict[Member, _Place] = {}
+        self._slices: Dict[Member, _Slice] = {}
         self._views: Dict[Member, torch.Tensor] = {}
-        self._compared: Dict[Group, Any] = {}  # when all ranks were found to lay it out alike: the session, and joins before
+        self._compared: Dict[Group, Any] = {}  # (session, joins) when ranks last compared the layout
         for group in self._groups:
             self._lay_out(group)
         self.cleared()
@@ -45,7 +45,7 @@ class BufferedReducer(GradientReducer):
             parameter = member.parameter
             dense = memory_extents(parameter) is not None
             strides = parameter.stride() if dense else torch.empty(parameter.shape, device="meta").stride()
-            self._places[member] = _Place(begin, parameter.shape, strides)
+            self._slices[member] = _Slice(begin, parameter.shape, strides)
             begin += parameter.numel()
         self._make_memory(group, begin)
 
@@ -55,32 +55,33 @@ class BufferedReducer(GradientReducer):
         return memory
 
     def _memory_of(self, group: Group) -> torch.Tensor:
-        """The buffer, of the dtype and on the device that its parameters have now. ValueError: they differ."""
+        """The buffer, with the dtype and device that its parameters have now. Raises ValueError if they have several."""
         memory = self._memory[group]
         kinds = {(member.parameter.dtype, member.parameter.device) for member in group.members}
         if kinds == {(memory.dtype, memory.device)}:
             return memory
         if len(kinds) > 1:
-            raise ValueError(f"gradient_as_buffer_view: the parameters of one buffer have become of different kinds, {kinds}; wrap "
-                             "the optimizer anew")  # fmt: skip
+            raise ValueError(f"gradient_as_buffer_view: the parameters of one buffer now have several dtypes or devices, {kinds}; call "
+                             "DistributedOptimizer() again")  # fmt: skip
         return self._make_memory(group, memory.numel())
 
     def _view_of(self, member: Member, memory: torch.Tensor) -> torch.Tensor:
-        """The member's part of its buffer: the same tensor as the last time, unless somebody has given that other memory."""
-        place, view = self._places[member], self._views.get(member)
-        address = memory.data_ptr() + place.begin * memory.element_size()
-        if view is None or view.data_ptr() != address or view.dtype != memory.dtype or view.stride() != place.strides:
-            view = self._views[member] = memory.as_strided(place.shape, place.strides, place.begin)
+        """The member's view of its buffer: the same tensor as the last time, unless that has got other memory since."""
+        slice_, view = self._slices[member], self._views.get(member)
+        address = memory.data_ptr() + slice_.begin * memory.element_size()
+        if view is None or view.data_ptr() != address or view.dtype != memory.dtype or view.stride() != slice_.strides:
+            view = self._views[member] = memory.as_strided(slice_.shape, slice_.strides, slice_.begin)
         return view
 
     def cleared(self) -> None:
+        """Zeroes the buffers, and makes every gradient its view again."""
         for group in self._groups:
             memory = self._memory_of(group).zero_()
             for member in group.members:
                 member.parameter.grad = self._view_of(member, memory)
 
     def _make_zero(self, member: Member) -> None:
-        if member not in self._places:
+        if member not in self._slices:
             return super()._make_zero(member)
         self._without.append(member.name.decode())
         member.parameter.grad = self._view_of(member, self._memory_of(member.group)).zero_()
@@ -110,8 +111,8 @@ class BufferedReducer(GradientReducer):
         return handle
 
 
-class _Place(NamedTuple):
-    """A gradient's part of a buffer: from an element on, as its parameter lay when the optimizer was made."""
+class _Slice(NamedTuple):
+    """A gradient's part of a buffer: its first element, and the shape and strides that its parameter had in DistributedOptimizer()."""
 
     begin: int
     shape: Sequence[int]
@@ -119,7 +120,7 @@ class _Place(NamedTuple):
 
 
 def _buffers(parameters: List[torch.Tensor], groups: Sequence[Sequence[torch.Tensor]]) -> List[List[torch.Tensor]]:
-    """All parameters in groups of one dtype and device each."""
+    """All parameters in groups, each with one dtype and device."""
     placed = {parameter for group in groups for parameter in group}
     rest = [parameter for parameter in reversed(parameters) if parameter not in placed]
     made: List[List[torch.Tensor]] = []
@@ -132,7 +133,7 @@ def _buffers(parameters: List[torch.Tensor], groups: Sequence[Sequence[torch.Ten
 
 
 def _portions(parameters: List[torch.Tensor]) -> List[List[torch.Tensor]]:
-    """Parameters one after the other, up to _BUFFER_BYTES together."""
+    """The parameters in their order, divided into portions of at most _BUFFER_BYTES each, or one parameter."""
     portions: List[List[torch.Tensor]] = []
     room = 0
     for parameter in parameters:

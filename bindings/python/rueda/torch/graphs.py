@@ -1,8 +1,8 @@
-"""torch.compile calls Rueda's functions, with a break of the graph before each, and does not look into them.
+"""Keeps torch.compile out of Rueda's functions: it breaks the graph before a call, and does not trace into the function.
 
-It is told before it is loaded, which takes longer than everything else here, by a mark on the functions' code: calls from
-outside of compiled code cost nothing. A PyTorch that has no such mark gets functions that call torch.compiler.disable()
-once it is in use.
+The functions' code objects get a mark, which costs nothing outside of compiled code. The mark is set without importing
+torch._dynamo, which would take longer than the rest of the import. In a PyTorch without such marks a function is replaced by one
+that calls torch.compiler.disable() once torch._dynamo is loaded.
 """
 
 import functools
@@ -14,7 +14,7 @@ import torch
 
 
 def _marker() -> Optional[Callable[[types.CodeType], None]]:
-    """Marks code as not to be looked into; None: this PyTorch knows no such mark."""
+    """A function that marks code as not to be traced; None if this PyTorch has no such mark."""
     try:
         frames = torch._C._dynamo.eval_frame
         mark, skip = frames.set_code_exec_strategy, frames._FrameAction.SKIP
@@ -27,35 +27,37 @@ def _marker() -> Optional[Callable[[types.CodeType], None]]:
 _mark = _marker()
 
 
-def leave_alone(*places: Any) -> None:
-    """Hides the functions that modules have, and the methods of classes that they have. Only Rueda's own: the code of others'
-    decorators is not ours to mark."""
-    for place in places:
-        for name, value in list(vars(place).items()):
-            if isinstance(value, type) and isinstance(place, types.ModuleType) and _is_ours(value.__module__):
+def leave_alone(*owners: Any) -> None:
+    """Hides the functions of modules and classes from torch.compile, and in modules also the methods of their classes.
+
+    Marks only Rueda's own code, since a mark on a library's decorator would affect other users of it.
+    """
+    for owner in owners:
+        for name, value in list(vars(owner).items()):
+            if isinstance(value, type) and isinstance(owner, types.ModuleType) and _is_ours(value.__module__):
                 leave_alone(value)
             elif not name.startswith("__") or name == "__call__":
-                _hide(place, name, value)
+                _hide(owner, name, value)
 
 
 def _is_ours(module: Optional[str]) -> bool:
     return (module or "").startswith(("rueda.torch", "rueda.handles"))
 
 
-def _hide(place: Any, name: str, value: Any) -> None:
+def _hide(owner: Any, name: str, value: Any) -> None:
     function = getattr(value, "__func__", getattr(value, "fget", value))
     if not isinstance(function, types.FunctionType) or not _is_ours(function.__globals__["__name__"]):
         return
     if _mark is not None:
-        _mark(function.__code__)  # where it is run
-        function._torchdynamo_disable = True  # where a call of it is compiled
+        _mark(function.__code__)  # for frames that run it
+        function._torchdynamo_disable = True  # for compiled code that calls it
     elif function is value:
-        setattr(place, name, _disabled(function))
+        setattr(owner, name, _disabled(function))
     elif isinstance(value, (staticmethod, classmethod)):
-        setattr(place, name, type(value)(_disabled(function)))
+        setattr(owner, name, type(value)(_disabled(function)))
 
 
-@functools.lru_cache(maxsize=None)  # modules that have the same function go on to have the same one
+@functools.lru_cache(maxsize=None)  # modules that share a function must share its replacement
 def _disabled(function: Callable[..., Any]) -> Callable[..., Any]:
     hidden: Optional[Callable[..., Any]] = None
 

@@ -1,8 +1,8 @@
-"""Tensors from one rank to another; no other rank takes part.
+"""Messages: a tensor from one rank to another. No other rank takes part.
 
-A message meets the one of the same name between the two ranks in that direction, those of one name, or without one, in their
-order; names do not belong to process sets. Both sides give tensors of one shape and dtype, else both get
-HorovodInternalError. What rueda.torch.asynchronous says about loans and errors holds here too.
+A send meets the receive of the same name between the two ranks. Messages of one name, or without a name, keep their order. Names
+are shared by all process sets. Both sides give tensors of one shape and dtype, else both raise HorovodInternalError. Loans and
+errors are those of rueda.torch.asynchronous.
 """
 
 from typing import Any, Optional
@@ -28,9 +28,9 @@ def start_message(session: Session, name: Any, options: Options, tensor: torch.T
 
 def send_async(tensor: torch.Tensor, dst: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> Handle:
-    """Sends the tensor to rank `dst` of the job, a member of the set. The result is the tensor, free to be changed.
+    """Sends the tensor to rank `dst` of the job, a member of the set. The handle's result is the tensor.
 
-    ValueError: `dst` is this rank, or none of the set.
+    The tensor may be changed once the handle's wait has returned. Raises ValueError if `dst` is this rank or not in the set.
     """
     source, _ = tensors.dense(tensors.on_host(tensor))
     handle = start_message(current(), operations.encode_name(name), Options(SEND, id_of(process_set), rank=dst), source)
@@ -39,15 +39,15 @@ def send_async(tensor: torch.Tensor, dst: int, name: Optional[str] = None,
 
 
 def send(tensor: torch.Tensor, dst: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> None:
-    """send_async(), and waits until the tensor may be changed."""
+    """send_async() and its wait. Returns once the tensor may be changed."""
     send_async(tensor, dst, name, process_set).wait()
 
 
 def recv_async(tensor: torch.Tensor, src: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> Handle:
-    """Receives from rank `src` of the job, a member of the set, into the tensor, which is the result.
+    """Receives from rank `src` of the job, a member of the set, into the tensor, which is the handle's result.
 
-    ValueError: `src` is this rank, or none of the set; memory that is not dense.
+    Raises ValueError if `src` is this rank or not in the set, or if the tensor's memory is not dense.
     """
     tensors.in_place(tensor)
     memory = tensors.on_host(tensor)
@@ -59,5 +59,5 @@ def recv_async(tensor: torch.Tensor, src: int, name: Optional[str] = None,
 
 def recv(tensor: torch.Tensor, src: int, name: Optional[str] = None,
          process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """recv_async(), and waits for it."""
+    """recv_async() and its result."""
     return recv_async(tensor, src, name, process_set).wait()

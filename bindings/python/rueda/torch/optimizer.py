@@ -1,4 +1,4 @@
-"""A distributed optimizer out of any optimizer."""
+"""Makes any optimizer of PyTorch a distributed one, which steps with gradients reduced over all ranks."""
 
 import contextlib
 import numbers
@@ -19,22 +19,22 @@ Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
 
 
 class _Distributed:
-    """What DistributedOptimizer() puts in front of the wrapped class."""
+    """The base class that DistributedOptimizer() puts before the wrapped optimizer's class. One thread at a time uses it."""
 
     _reducer: Optional[GradientReducer]
     _synchronized: bool
     _skipping: bool
 
     def synchronize(self) -> None:
-        """Waits until the gradients are the reduced ones: to clip, to unscale or to look at them before step(), which then
-        stands within skip_synchronize(). Raises what the reductions raise."""
+        """Waits until all gradients are reduced, so that the program can clip, unscale or read them before step(). Call step() within
+        skip_synchronize() then. Raises what the reductions raise."""
         if self._reducer is not None:
             self._reducer.synchronize()
         self._synchronized = True
 
     @contextlib.contextmanager
     def skip_synchronize(self) -> Iterator[None]:
-        """Within it step() takes the gradients as they are after synchronize()."""
+        """A context in which step() uses the gradients as they are, after synchronize()."""
         self._skipping = True
         try:
             yield
@@ -42,27 +42,30 @@ class _Distributed:
             self._skipping = False
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """How many backward passes add to the gradients of one step. ValueError: less than 1, or within a step."""
+        """Sets how many backward passes add to the gradients of one step. Raises ValueError if it is less than 1, or between a
+        backward pass and step()."""
         passes = whole_number("backward_passes_per_step", passes, 1)
         if self._reducer is not None:
             if self._reducer.in_step:
-                raise ValueError("backward_passes_per_step changes between backward and step()")
+                raise ValueError("backward_passes_per_step cannot change between backward and step(); set it after step()")
             self._reducer.passes_per_step = passes
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """TypeError: it is neither copied nor pickled."""
+        """Raises TypeError: a distributed optimizer can be neither copied nor pickled."""
         raise TypeError("a distributed optimizer cannot be copied or pickled: its hooks are on this process's parameters; take its "
                         "state_dict() instead, load that into an optimizer over the other parameters, and wrap it")  # fmt: skip
 
     def add_param_group(self, param_group: Any) -> None:
-        """ValueError: the gradients of parameters that come later would not be reduced."""
+        """Raises ValueError: the gradients of parameters that are added later would not be reduced."""
         raise ValueError("add_param_group() on a distributed optimizer: its gradients would not be reduced; add the group before "
                          "DistributedOptimizer(), or wrap the optimizer anew")  # fmt: skip
 
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """Waits for the reduced gradients and runs the wrapped step. The gradients that a closure makes are reduced before
-        the closure returns. Returns what the wrapped step does. AssertionError: gradients were set to None, as
-        model.zero_grad() does, or replaced while they were being reduced; such as were zeroed in place are not noticed."""
+        """Waits for the reduced gradients, runs the wrapped step, and returns its result.
+
+        closure: its gradients are reduced before it returns to the wrapped step. Raises AssertionError if gradients were set to None,
+        as model.zero_grad() does, or replaced while they were reduced; zeroing them in place is not noticed.
+        """
         if self._synchronized and not self._skipping:
             warnings.warn("step() after synchronize() outside skip_synchronize(): the gradients are reduced a second time; "
                           "put step() within 'with optimizer.skip_synchronize():'", stacklevel=2)  # fmt: skip
@@ -84,8 +87,8 @@ class _Distributed:
         return evaluate
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
-        """Forgets the gradients. AssertionError: between a backward pass and step() or synchronize(), unless shutdown() was
-        called since that pass."""
+        """Zeroes the gradients or sets them to None, as the wrapped optimizer does. Raises AssertionError between a backward pass and
+        step() or synchronize(), unless shutdown() was called after that pass."""
         stale = self._reducer is not None and self._reducer.is_stale
         if self._reducer is not None and self._reducer.in_step and not stale:
             raise AssertionError("zero_grad() between backward and step(): gradients that are being reduced would be lost; "
@@ -103,37 +106,38 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
                          num_groups: int = 0, groups: Groups = None, sparse_as_dense: bool = False,
                          process_set: ProcessSet = global_process_set, *,
                          average_accumulated: bool = False, gradient_as_buffer_view: bool = False) -> torch.optim.Optimizer:
-    """An optimizer of the same class, whose step() uses gradients reduced over the ranks of the process set.
+    """Returns an optimizer of the same class that steps with gradients reduced over the ranks of the process set.
 
-    Each gradient is enqueued when the backward pass has made it; step() waits for all. All ranks make their distributed
-    optimizers in the same order. The new optimizer shares parameters and state with `optimizer`, which is not to be used
-    any more. One that is made later takes over the parameters that it shares with an earlier one.
+    Each gradient is enqueued as soon as the backward pass has made it; step() waits for all (Li et al., VLDB 2020, describe this for
+    DistributedDataParallel). All ranks make their distributed optimizers in the same order. The new optimizer shares parameters and
+    state with `optimizer`, which must not be used any more. A later distributed optimizer takes over parameters of an earlier one.
 
-    named_parameters: model.named_parameters(); names what errors and the timeline speak of.
+    named_parameters: model.named_parameters(), for the names in errors and in the timeline.
     compression: Compression.none, fp16, bf16, or a class with compress() and decompress().
-    backward_passes_per_step: how many backward passes add up before the gradients are reduced. A step with fewer, like the
-        last of an epoch, is fine.
-    op: Average or Sum, also the others.
-    gradient_predivide_factor: divides before the sum and multiplies after it; with Average.
-    num_groups: gradients are reduced in so many groups; 0: each by itself. groups: the parameters of each group instead.
-    sparse_as_dense: sparse gradients are reduced as dense ones.
-    average_accumulated: divides by backward_passes_per_step.
-    gradient_as_buffer_view: gradients are views of larger tensors, one for each group or for about 8 MiB, which are reduced
-        whole: fewer operations, and no gradient is None after zero_grad(). Not with Adasum, nor a compressor of one's own.
+    backward_passes_per_step: how many backward passes add up before gradients are reduced. A step may have fewer, such as the last
+        one of an epoch.
+    op: any operator; Average by default.
+    gradient_predivide_factor: the gradients are divided by it before the sum, and multiplied by it after. Needs op=Average.
+    num_groups: the number of groups of gradients that are reduced together; 0 reduces each gradient by itself.
+    groups: the number of groups, or a list of the parameters of each group.
+    sparse_as_dense: reduces sparse gradients as dense ones.
+    average_accumulated: divides gradients by backward_passes_per_step.
+    gradient_as_buffer_view: makes gradients views of larger tensors, one for each group or about 8 MiB, which are reduced whole.
+        There are fewer operations, and no gradient is None after zero_grad(). Not with Adasum or a compressor of your own.
 
-    ValueError: no optimizer, or one that is distributed already; a parameter without a name, two of one name, a parameter in two
-    groups or in a group that is not the optimizer's, predivide with another op than Average, a count that is none or below its
-    least value, a process set of no job, no init() before.
+    Raises ValueError if init() was not called, if the process set belongs to no job, if the argument is not an optimizer or
+    distributed already, if a parameter has no name or shares one, if a group has a parameter of another group or optimizer, or if an
+    option has a wrong value or needs another `op`.
     """
     if isinstance(optimizer, _Distributed):
-        raise ValueError("the optimizer is distributed already; DistributedOptimizer() takes the one that it was made of")
+        raise ValueError("the optimizer is distributed already; give DistributedOptimizer() the optimizer that it was made from")
     if not hasattr(optimizer, "param_groups"):
-        raise ValueError(f"DistributedOptimizer({optimizer!r:.40}): an optimizer is needed, such as torch.optim.SGD(...)")
+        raise ValueError(f"DistributedOptimizer({optimizer!r:.40}): give an optimizer, such as torch.optim.SGD(...)")
     op = reduce_op(None, op)
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor needs op=Average")
     if gradient_predivide_factor <= 0.0:
-        raise ValueError(f"gradient_predivide_factor is {gradient_predivide_factor}, more than 0 is needed")
+        raise ValueError(f"gradient_predivide_factor is {gradient_predivide_factor}; it must be more than 0")
     backward_passes_per_step = whole_number("backward_passes_per_step", backward_passes_per_step, 1)
     if average_accumulated and op not in (Average, Sum):
         raise ValueError("average_accumulated needs op=Average or op=Sum")
@@ -148,7 +152,7 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
                     process_set)  # fmt: skip
     wrapped = type(optimizer)
     distributed = object.__new__(type(wrapped.__name__, (_Distributed, wrapped), {"__module__": wrapped.__module__}))
-    # Schedulers put a step() of the wrapped optimizer's into the instance, which would hide ours.
+    # Schedulers store a wrapped step() in the instance's dictionary, which would hide the step() of _Distributed.
     distributed.__dict__.update({key: value for key, value in optimizer.__dict__.items() if key not in ("step", "zero_grad")})
     distributed._synchronized = distributed._skipping = False
     distributed._reducer = None
@@ -166,11 +170,11 @@ def _named(optimizer: torch.optim.Optimizer, named_parameters: Any) -> List[Tupl
         return [(str(number), parameter) for number, parameter in enumerate(parameters)]
     pairs = list(named_parameters) if isinstance(named_parameters, Iterable) else [None]
     if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
-        raise ValueError("named_parameters is to give pairs (name, parameter), as model.named_parameters() does")
+        raise ValueError("named_parameters must give pairs (name, parameter), as model.named_parameters() does")
     names = [name for name, _ in pairs]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
-        raise ValueError(f"two parameters are named {', '.join(doubled)}; names are to differ")
+        raise ValueError(f"two parameters are named {', '.join(doubled)}; names must be unique")
     name_of = {parameter: name for name, parameter in pairs}
     unnamed = [number for number, parameter in enumerate(parameters) if parameter not in name_of]
     if unnamed:
@@ -180,7 +184,8 @@ def _named(optimizer: torch.optim.Optimizer, named_parameters: Any) -> List[Tupl
 
 def _groups(parameters: List[torch.Tensor], every: Set[torch.Tensor], num_groups: int,
             groups: Groups) -> List[List[torch.Tensor]]:
-    """The parameters of each group; those in none are reduced by themselves. every: the optimizer's, also the frozen ones."""
+    """The parameters of each group; those in no group are reduced by themselves. every: all parameters of the optimizer, frozen ones
+    too."""
     num_groups = whole_number("num_groups", num_groups, 0)
     if isinstance(groups, numbers.Number):
         num_groups, groups = whole_number("groups", groups, 0), None
@@ -188,7 +193,7 @@ def _groups(parameters: List[torch.Tensor], every: Set[torch.Tensor], num_groups
         count = min(num_groups, len(parameters))
         return [parameters[len(parameters) * i // count : len(parameters) * (i + 1) // count] for i in range(count)]
     if not all(isinstance(group, (list, tuple)) and all(isinstance(p, torch.Tensor) for p in group) for group in groups):
-        raise ValueError("groups is to be a number or lists of parameters")
+        raise ValueError("groups must be a number or lists of parameters")
     seen = set()
     for number, group in enumerate(groups):
         for parameter in group:

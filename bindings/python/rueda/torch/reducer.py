@@ -1,4 +1,9 @@
-"""Reduces gradients while the backward pass runs."""
+"""Reduces gradients while the backward pass runs.
+
+The usual path is in C (native/hooks.c): autograd calls a Member, which notes the gradient's address in the step's batch, and full
+batches are enqueued by one call. This module has the rest: gradients that are sparse, compressed by a user's class, on a device,
+or in groups, the enqueue of batches, and the wait in step().
+"""
 
 import threading
 import weakref
@@ -22,12 +27,12 @@ _strided = torch.strided
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:
-    """Whether it lies contiguously in the host's memory."""
+    """Returns whether the tensor is contiguous in the host's memory."""
     return tensor.layout is _strided and tensor.is_cpu and tensor.is_contiguous()
 
 
 class Reduction:
-    """How gradients are reduced. compression: one of ours, or a class with compress() and decompress()."""
+    """How gradients are reduced. compression: one of Compression, or a class with compress() and decompress(), which has no codec."""
 
     def __init__(self, op: int, compression: Any, prescale: float, postscale: float, sparse_as_dense: bool,
                  process_set: ProcessSet):
@@ -39,7 +44,7 @@ class Reduction:
         self.process_set = process_set
         self.codec = codec_of(compression)
         if self.codec == lib.RUEDA_CODEC_NONE:
-            self.codec = lib.RUEDA_CODEC_DEFAULT  # RUEDA_COMPRESSION may say otherwise
+            self.codec = lib.RUEDA_CODEC_DEFAULT  # so that RUEDA_COMPRESSION applies
 
     def options(self, process_set: int) -> Options:
         """The options of an all-reduce of gradients. process_set: its number."""
@@ -48,23 +53,23 @@ class Reduction:
 
 
 class Member(_hooks.Hook):
-    """One parameter: its gradient's name, and how many backward passes have added to it since the last step. Autograd calls it
-    when one has."""
+    """One parameter, with the name of its gradient. Autograd calls the object each time that a backward pass has added to the
+    gradient; it counts these passes since the last step."""
 
     __slots__ = ("name", "_request")
 
     def __init__(self, reducer: "GradientReducer", parameter: torch.Tensor, name: str):
         super().__init__(reducer, parameter)
         self.name = name.encode()
-        self._request: Any = None  # its usual all-reduce
+        self._request: Any = None  # a rueda_py_request for the usual all-reduce
 
     def prepare(self, session: Session, gradient: torch.Tensor, how: Reduction, process_set: int) -> None:
-        """Makes the request for gradients like this one, which is plain."""
+        """Makes the request for plain gradients of this shape and dtype. Raises the library's error if it refuses the name."""
         view = 0, tensors.dtype_number(gradient, ALLREDUCE), gradient.dim()
         request = lib.rueda_py_prepare(session.pointer, self.name, how.options(process_set), view, gradient.shape)
         if request == ffi.NULL:
             raise errors.last_error(lib.rueda_last_error_code())
-        before = self._request  # until expect() it is the one
+        before = self._request  # hooks use the old request until expect() replaces it
         self._request = ffi.gc(request, lib.rueda_py_forget)
         count = gradient.numel()
         self.expect(session, gradient.dtype, gradient.layout, count, count * gradient.element_size(),
@@ -73,7 +78,7 @@ class Member(_hooks.Hook):
 
 
 def _shown(member: Member) -> torch.Tensor:
-    """The parameter's gradient, with the numbers in its memory that it shows."""
+    """The parameter's gradient, with its own numbers in memory; replaced by a copy if it is lazily conjugated or negated."""
     gradient = member.parameter.grad
     if gradient.is_conj() or gradient.is_neg():
         gradient = member.parameter.grad = tensors.resolved(gradient)
@@ -81,7 +86,7 @@ def _shown(member: Member) -> torch.Tensor:
 
 
 class Group(_hooks.Group):
-    """Parameters whose gradients are reduced together, when the last of them is ready."""
+    """Parameters with gradients that are reduced together once the last of them is ready."""
 
     def __init__(self, name: str, members: List[Member]):
         self.name = name
@@ -90,11 +95,12 @@ class Group(_hooks.Group):
 
 
 class GradientReducer(_hooks.Step):
-    """The parameters of one optimizer. Their hooks have each gradient reduced, in place, once the last backward pass of a
-    step has added to it; small ones are held and enqueued together. Hooks run where PyTorch runs them, on several threads
-    for parameters on several devices; the rest is used by one thread at a time.
+    """The parameters of one optimizer, and the state of its step.
 
-    The hooks call _begin, _send, _too_many, _enqueue_unusual and _enqueue_group.
+    A gradient is reduced in place once the last backward pass of the step has added to it. Small gradients are held and enqueued
+    together. The hooks in C call _begin, _send, _too_many, _enqueue_unusual and _enqueue_group.
+
+    Threads: PyTorch runs hooks on one thread per device. One thread at a time uses the rest.
     """
 
     def __init__(self, named: Sequence[Tuple[str, torch.Tensor]], groups: Sequence[Sequence[torch.Tensor]], how: Reduction,
@@ -111,13 +117,13 @@ class GradientReducer(_hooks.Step):
             self._groups.append(group)
             for member in group.members:
                 member.group = group
-        self._sent: List[Tuple[Member, int]] = []  # and where its gradient is reduced in place, where no batch says it
+        self._sent: List[Tuple[Member, int]] = []  # with the address that is reduced, for gradients in no batch
         self._finish: List[Tuple[Handle, Callable[[Any], None]]] = []
-        self._sparse: Dict[Member, History] = {}  # whose last gradient was sparse
-        self._without: List[str] = []  # who got no gradient in this step
+        self._sparse: Dict[Member, History] = {}  # members with a sparse gradient in the last step
+        self._without: List[str] = []  # names of members without a gradient in this step
         self._units = sum(member.group is None for member in self._members.values()) + sum(bool(g.members) for g in self._groups)
-        self._sending = threading.RLock()  # so that what wakes others is enqueued behind what does not
-        self._session: Optional[Session] = current()  # in which the step began
+        self._sending = threading.RLock()  # keeps batches in order: one that does not wake the engine goes before one that does
+        self._session: Optional[Session] = current()  # the session in which the step began
         self.restart(self._units)
         self._hooks: Dict[torch.Tensor, Tuple[Any, ...]] = {}
         self._superseded = False
@@ -129,7 +135,7 @@ class GradientReducer(_hooks.Step):
         self._hooks[parameter] = _on_gradient(parameter, member)
 
     def await_unfreezing(self, named: Sequence[Tuple[str, torch.Tensor]]) -> None:
-        """Parameters that want no gradient now. From the step on in which they do, they are reduced, each by itself."""
+        """Takes parameters that require no gradient now. Once they do, they are reduced from that step on, each by itself."""
         self._frozen = list(named)
 
     def _adopt_unfrozen(self) -> None:
@@ -140,13 +146,13 @@ class GradientReducer(_hooks.Step):
             self._frozen = [pair for pair in self._frozen if pair[1] is not parameter]
 
     def detach(self) -> None:
-        """Takes the hooks off."""
+        """Removes all hooks."""
         for hook in self._hooks.values():
             hook[-1].remove()
         self._hooks.clear()
 
     def give_up(self, parameter: torch.Tensor) -> None:
-        """A later reducer has the parameter now."""
+        """Removes the hook of a parameter that a later reducer has taken over."""
         hook = self._hooks.pop(parameter, None)
         if hook is not None:
             hook[-1].remove()
@@ -156,43 +162,43 @@ class GradientReducer(_hooks.Step):
 
     @property
     def in_step(self) -> bool:
-        """Whether a gradient was added to since the last step."""
+        """Returns whether a backward pass has added to a gradient since the last step."""
         return any(member.passes > 0 for member in self._members.values())
 
     @property
     def is_stale(self) -> bool:
-        """Whether the step began in a session that is over, and nothing of it is in flight in another."""
+        """Returns whether the step began in a session that has ended, and has nothing in flight in a later one."""
         handles = [member.handle for member in self._members.values() if member.handle is not None]
         return not is_current(self._session) and not any(is_current(handle.session) for handle in handles)
 
     def _too_many(self, member: Member) -> None:
         raise AssertionError(
             f"gradient of {member.name.decode()!r}: more than {self.passes_per_step} backward passes before step() or "
-            "synchronize(); backward_passes_per_step= says how many there are")
+            "synchronize(); set backward_passes_per_step= to their number")
 
     def _begin(self, session: Session) -> Optional[HeldGradients]:
-        """Where gradients of this session are held; None: it is over."""
+        """A batch for gradients of this session; None if the session has ended."""
         return HeldGradients(session) if is_current(session) else None
 
     def _send(self, held: HeldGradients, more: bool) -> None:
-        """Enqueues them. What was held for a session that is over is left to synchronize()."""
+        """Enqueues a batch. If its session has ended, its gradients are left to synchronize()."""
         with self._sending:
             ours, count = is_current(held.session), len(held.hooks)
             done = held.enqueue(more and self.left > 0) if ours else 0
             held.release_hooks(done)
         if not ours:
-            current()  # raises where there is no session at all
+            current()  # raises if there is no session at all
         elif done < count:
             raise errors.last_error(lib.rueda_last_error_code())
 
     def _enqueue_unusual(self, member: Member, gradient: torch.Tensor) -> None:
-        """Whatever has no request yet, or cannot have one."""
+        """Enqueues a gradient that has no request yet, or for which there can be none."""
         how, session = self._how, current()
         if gradient.is_sparse:
             self._enqueue_sparse(member, member.name.decode())
             return
         gradient = _shown(member)
-        # A complex one may be conjugated lazily the next time, which a request says nothing of.
+        # A complex gradient may be lazily conjugated the next time, which a request cannot express.
         if how.codec is not None and _is_plain(gradient) and gradient.dim() <= 16 and not gradient.is_complex():
             member.prepare(session, gradient, how, self._set)
             self.enqueue(member)
@@ -216,9 +222,9 @@ class GradientReducer(_hooks.Step):
             self.enqueue(member)
             return
         if how.prescale * how.postscale != 1.0:
-            raise ValueError(f"{member.name.decode()!r} is sparse: sparse_as_dense=True is needed to scale it")
+            raise ValueError(f"{member.name.decode()!r} is sparse and is to be scaled; set sparse_as_dense=True")
         history = self._sparse.setdefault(member, History())
-        emptied = history.dimensions > 0 and member.parameter.grad._nnz() == 0  # before PyTorch 2, zero_() changes more than that
+        emptied = history.dimensions > 0 and member.parameter.grad._nnz() == 0  # zero_() empties it, and before PyTorch 2 also changes its sparse dimensions
         if emptied and member.parameter.grad.sparse_dim() != history.dimensions:
             member.parameter.grad = empty_like(member.parameter, history.dimensions)
         member.handle = start_sparse(member.parameter.grad, name, how.op, how.process_set, history)
@@ -245,7 +251,7 @@ class GradientReducer(_hooks.Step):
             self._sent.append((member, gradient.data_ptr()))
 
     def _any_sparse(self, group: Group) -> bool:
-        """Whether there is a sparse gradient, once those that are to be dense are."""
+        """Returns whether a gradient of the group is sparse. Makes them all dense first if sparse_as_dense is set."""
         sparse = [member for member in group.members if member.parameter.grad.is_sparse]
         if self._how.sparse_as_dense:
             for member in sparse:
@@ -254,7 +260,8 @@ class GradientReducer(_hooks.Step):
         return bool(sparse)
 
     def _enqueue_one_by_one(self, group: Group) -> None:
-        """By the names that members of a group have: a rank whose gradients are all dense finds that others' are not."""
+        """Enqueues the members of a group with sparse gradients, by the names that a group gives its members. So a rank on which all
+        of them are dense gets a mismatch."""
         how, session = self._how, current()
         for number, member in enumerate(group.members):
             name = f"{group.name}.{number}"
@@ -266,11 +273,14 @@ class GradientReducer(_hooks.Step):
                 self._sent.append((member, gradient.data_ptr()))
 
     def synchronize(self) -> None:
-        """Enqueues what is not yet, parameters without a gradient as zeros so that ranks agree, and waits for all. Raises
-        the first error once nothing is in flight; the gradients are then unspecified. AssertionError: another distributed
-        optimizer was made for some of the parameters since, or a gradient was taken away or replaced while it was reduced."""
+        """Enqueues the gradients that are not enqueued yet, and waits for all. Parameters without a gradient get zeros, so that
+        ranks agree.
+
+        Raises the first error once nothing is in flight; the gradients are unspecified then. Raises AssertionError if a later
+        distributed optimizer has taken over parameters, or if a gradient was set to None or replaced while it was reduced.
+        """
         if self._superseded:
-            raise AssertionError("another distributed optimizer has parameters of this one since it was made: use that one")
+            raise AssertionError("a later distributed optimizer has taken over parameters of this one; use the later one")
         lost = self._enqueue_rest()
         handles = {id(m.handle): m.handle for m in self._members.values() if m.handle is not None}.values()
         first = self._wait(handles)
@@ -280,14 +290,14 @@ class GradientReducer(_hooks.Step):
         if lost:
             first = AssertionError(
                 f"gradients that were being reduced were set to None or replaced between backward and step(): {lost}. Call "
-                "optimizer.zero_grad() after step(); what changes gradients goes between synchronize() and a step() within "
+                "optimizer.zero_grad() after step(); change gradients between synchronize() and a step() within "
                 "skip_synchronize()")  # fmt: skip
         if isinstance(first, errors.MismatchError) and (self._sparse or without):
             sparse = [member.name.decode() for member in self._sparse]
-            first.add_note(f"Gradients that are sparse on this rank: {sparse}; none here: {without}. The first of a parameter is to "
-                           "be sparse on all ranks or on none; with sparse_as_dense=True all are dense.")  # fmt: skip
+            first.add_note(f"Gradients that are sparse on this rank: {sparse}; missing on this rank: {without}. The first gradient of "
+                           "a parameter must be sparse on all ranks or on none; sparse_as_dense=True makes all of them dense.")  # fmt: skip
         if first is not None:
-            for history in self._sparse.values():  # other ranks may have forgotten theirs
+            for history in self._sparse.values():  # other ranks may have lost theirs, and all must agree
                 history.forget()
             try:
                 raise first
@@ -295,12 +305,12 @@ class GradientReducer(_hooks.Step):
                 del first  # as in _wait()
 
     def _wait(self, handles: Iterable[Any]) -> Optional[Exception]:
-        """Waits for all, and puts gradients where they belong. The first error."""
+        """Waits for all handles, and stores the gradients that are not reduced in place. Returns the first error."""
         first: Optional[Exception] = None
         for handle in handles:
             try:
                 handle.wait()
-            except Exception as error:  # what a signal's handler raises leaves at once
+            except Exception as error:  # KeyboardInterrupt is not caught: it leaves at once
                 first = first or error
         finishing, self._finish = self._finish, []
         for handle, finish in finishing:
@@ -314,7 +324,7 @@ class GradientReducer(_hooks.Step):
             del first  # else this frame and the traceback hold each other
 
     def _replaced(self, handles: Iterable[Any]) -> List[Member]:
-        """Whose gradients are not in the memory that was reduced."""
+        """The members with a gradient in other memory than the one that was reduced."""
         replaced = [member for member, address in self._sent if is_elsewhere(member.parameter.grad, address)]
         for handle in handles:
             if isinstance(handle, HeldGradients):
@@ -322,7 +332,7 @@ class GradientReducer(_hooks.Step):
         return replaced
 
     def _enqueue_rest(self) -> List[str]:
-        """The names of gradients that are not there any more."""
+        """Enqueues what is not enqueued yet. Returns the names of gradients that were set to None meanwhile."""
         lost = []
         self._adopt_unfrozen()
         self.send_held()
@@ -340,7 +350,7 @@ class GradientReducer(_hooks.Step):
             missing = [member for member in group.members if member.handle is None]
             if len(missing) == len(group.members) > 0:
                 self._enqueue_group(group)
-            else:  # one that was enqueued in part, before something failed
+            else:  # an error came after a part of the group was enqueued
                 for member in missing:
                     self.enqueue(member)
         self.send_held()
@@ -353,10 +363,10 @@ class GradientReducer(_hooks.Step):
         parameter.grad = torch.zeros_like(parameter) if history is None else empty_like(parameter, history.dimensions)
 
     def cleared(self) -> None:
-        """The optimizer has zeroed its gradients, or set them to None."""
+        """Called after the optimizer has zeroed its gradients or set them to None. BufferedReducer restores its views."""
 
     def forget(self) -> None:
-        """A new step begins: no passes yet."""
+        """Begins a new step, and drops what is left of the last one. Operations in flight go on."""
         for member in self._members.values():
             member.passes, member.handle = 0, None
         for kept in (self._sent, self._finish, self._without):
@@ -367,11 +377,11 @@ class GradientReducer(_hooks.Step):
         self.restart(self._units)
 
 
-_owners: Dict[int, Tuple[Any, Any]] = {}  # by a parameter's id: it and its reducer, weakly
+_owners: Dict[int, Tuple[Any, Any]] = {}  # weak references to a parameter and its reducer, by the parameter's id
 
 
 def _take_over(parameter: torch.Tensor, reducer: GradientReducer) -> None:
-    """Notes that the reducer has the parameter, and takes the hook of the one before off."""
+    """Notes that the reducer has the parameter, and removes the hook of the reducer before."""
     key = id(parameter)
     known, before = _owners.get(key, (None, None))
     if known is not None and known() is parameter and before() is not None:
@@ -380,8 +390,8 @@ def _take_over(parameter: torch.Tensor, reducer: GradientReducer) -> None:
 
 
 def _on_gradient(parameter: torch.Tensor, ready: Callable[..., None]) -> Tuple[Any, ...]:
-    """Calls `ready`, which looks at no argument, each time autograd has added to the parameter's gradient. The last of the
-    result removes the hook; the rest is to be kept as long as it is wanted."""
+    """Makes autograd call `ready` each time it has added to the parameter's gradient. The last object of the result removes the hook;
+    the others must be kept alive as long as the hook."""
     if hasattr(parameter, "register_post_accumulate_grad_hook"):
         return (parameter.register_post_accumulate_grad_hook(ready),)
     accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]

@@ -1,7 +1,7 @@
-"""Collectives of rows: they move or reduce along dimension 0, whose extent may differ between ranks.
+"""Collectives of rows: they move or reduce along dimension 0. Its extent may differ between ranks.
 
-The asynchronous functions return a handle for `synchronize()`; what rueda.torch.asynchronous says about loans and errors
-holds here too. Outputs lie where the library made them, without a copy.
+Functions with _async in their name return a handle for `synchronize()`. Loans and errors are those of rueda.torch.asynchronous.
+Outputs on the host are memory of the library, without a copy; it is freed with the tensor.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from rueda.torch.asynchronous import reduction
 
 
 def _rows(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor on the host, contiguous, with at least one dimension."""
+    """The tensor on the host, contiguous, as rows: a tensor without dimensions is one row."""
     tensors.require_strided(tensor)
     source = tensors.resolved(tensors.on_host(tensor)).contiguous()
     return source.reshape(1) if source.dim() == 0 else source
@@ -35,13 +35,13 @@ def _as_tensor(memory: Any, shape: Sequence[int], like: torch.Tensor) -> torch.T
 
 
 def take(handle: Handle, inputs: Sequence[torch.Tensor]) -> List[torch.Tensor]:
-    """The outputs of a finished handle as tensors like the inputs."""
+    """The outputs of a finished handle as tensors of the inputs' dtypes and devices."""
     taken = take_outputs(handle, [tensor.element_size() for tensor in inputs])
     return [_as_tensor(memory, shape, like) for (memory, shape), like in zip(taken, inputs)]
 
 
 def take_bytes(handle: Handle, process_set: ProcessSet) -> List[memoryview]:
-    """What each rank of the set gave to a finished gathering of bytes, where it lies."""
+    """The bytes that each rank of the set gave to a finished all-gather, as views of the library's memory."""
     counts = received_splits(handle.number, process_set.size())
     whole = memoryview(take_outputs(handle, [1])[0][0])
     return [whole[end - count : end] for count, end in zip(counts, itertools.accumulate(counts))]
@@ -68,23 +68,25 @@ def start_rows_group(name: Optional[str], options: Options, inputs: Sequence[tor
 
 def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
-    """The rows of all ranks one after the other, in the order of ranks. Dimension 0 may differ between ranks, the others
-    and the dtype may not. A tensor of no dimension is one row."""
+    """Concatenates the rows of all ranks, in the order of ranks, to a new tensor.
+
+    Dimension 0 may differ between ranks; the other dimensions and the dtype must be equal. A tensor without dimensions is one row.
+    """
     return start_rows(name, Options(ALLGATHER, id_of(process_set)), tensor, lambda handle: take(handle, [tensor])[0])
 
 
 def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
                             process_set: ProcessSet = global_process_set) -> Handle:
-    """allgather_async() of several tensors as one group; the result is a list."""
+    """allgather_async() of several tensors as one group. The result is a list of tensors."""
     return start_rows_group(name, Options(ALLGATHER, id_of(process_set)), tensors)
 
 
 def alltoall_async(tensor: torch.Tensor, splits: Any = None, name: Optional[str] = None,
                    process_set: ProcessSet = global_process_set) -> Handle:
-    """Sends the next splits[r] rows to each rank r of the set; the result is what came, in the order of ranks.
+    """Sends the next splits[r] rows to each rank r of the set. The result is the rows received, in the order of ranks.
 
-    splits: a tensor or list of as many integers as ranks, which add up to the rows; then the result is (output,
-        received_splits). None: the same number for all ranks.
+    splits: a tensor or list with an integer for each rank, which add up to the rows of the tensor. The result then is the pair
+    (output, received_splits). With None every rank gets the same number of rows, and the result is the output alone.
     """
     counts = _counts(splits, process_set)
     return start_rows(name, Options(ALLTOALL, id_of(process_set)), tensor,
@@ -101,12 +103,12 @@ def _counts(splits: Any, process_set: ProcessSet) -> Optional[List[int]]:
     except TypeError:
         counts = []
     if len(counts) != ranks:
-        raise ValueError(f"splits={splits!r}: {ranks} integers are needed, one for each rank")
+        raise ValueError(f"splits={splits!r}: give {ranks} integers, one for each rank")
     return counts
 
 
 def exchanged(handle: Handle, tensor: torch.Tensor, process_set: ProcessSet, splits: Any) -> Any:
-    """What an all-to-all gives: with splits also how many rows came from each rank."""
+    """The result of an all-to-all: the output, and if splits were given the numbers of rows received from each rank."""
     if splits is None:
         return take(handle, [tensor])[0]
     received = torch.tensor(received_splits(handle.number, process_set.size()), dtype=torch.int64)
@@ -116,8 +118,10 @@ def exchanged(handle: Handle, tensor: torch.Tensor, process_set: ProcessSet, spl
 def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: int = Average,
                         process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                         postscale_factor: float = 1.0) -> Handle:
-    """Reduces tensors of one shape and dtype and gives each rank its rows of the result: as even as possible, the first
-    ranks one more."""
+    """Reduces tensors of one shape and dtype, and gives each rank a part of the rows of the result.
+
+    Each rank gets the same number of rows; if they cannot be divided evenly, the first ranks get one more.
+    """
     options = reduction(REDUCESCATTER, operations.reduce_op(None, op), process_set, prescale_factor, postscale_factor)
     return start_rows(name, options, tensor, lambda handle: take(handle, [tensor])[0])
 
@@ -125,15 +129,17 @@ def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: in
 def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: int = Average,
                          process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                          postscale_factor: float = 1.0) -> Handle:
-    """reducescatter_async() in place: the result is this rank's rows of the contiguous `tensor`, which hold what was reduced;
-    what its other rows hold is unspecified. ValueError: it is not contiguous, or has no dimension; gradients flow through it."""
+    """reducescatter_async() in place. The result is a view of this rank's rows of the tensor; its other rows are then unspecified.
+
+    Raises ValueError if the tensor is not contiguous or has no dimension, or if gradients flow through it.
+    """
     tensors.require_strided(tensor)
     if tensors.in_graph(tensor):
-        raise ValueError(f"gradients flow through the tensor of shape {list(tensor.shape)}, and none through a reduce-scatter in "
-                         "place: use reducescatter(), or give tensor.detach()")  # fmt: skip
+        raise ValueError(f"gradients flow through the tensor of shape {list(tensor.shape)}, but a reduce-scatter in place is not "
+                         "differentiable; use reducescatter(), or give tensor.detach()")  # fmt: skip
     if tensor.dim() == 0 or not tensor.is_contiguous():
-        raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())}: a reduce-scatter in place needs rows, "
-                         "and contiguous memory")  # fmt: skip
+        raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())}: a reduce-scatter in place needs at "
+                         "least one dimension and contiguous memory; use reducescatter()")  # fmt: skip
     session = current()
     options = reduction(REDUCESCATTER, operations.reduce_op(None, op), process_set, prescale_factor, postscale_factor)
     whole, extra = divmod(tensor.shape[0], process_set.size())
@@ -153,13 +159,13 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
 def reducescatter_(tensor: torch.Tensor, name: Optional[str] = None, op: int = Average,
                    process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                    postscale_factor: float = 1.0) -> torch.Tensor:
-    """reducescatter_async_() and synchronize() in one."""
+    """reducescatter_async_() and its result."""
     return reducescatter_async_(tensor, name, op, process_set, prescale_factor, postscale_factor).wait()
 
 
 def grouped_reducescatter_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None, op: int = Average,
                                 process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                                 postscale_factor: float = 1.0) -> Handle:
-    """reducescatter_async() of several tensors as one group; the result is a list."""
+    """reducescatter_async() of several tensors as one group. The result is a list of tensors."""
     options = reduction(REDUCESCATTER, operations.reduce_op(None, op), process_set, prescale_factor, postscale_factor)
     return start_rows_group(name, options, tensors)

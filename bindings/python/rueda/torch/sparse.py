@@ -1,9 +1,10 @@
-"""Sparse tensors added up over ranks: one gathering of what each rank has, indices and values behind a description of them.
+"""Sums and averages of sparse tensors, by one all-gather of bytes. Each rank gives a description, its indices and its values:
 
-    | count of dimensions | dtype | sparse dimensions | entries | extents ... | indices ... | values ... | up to 8 bytes |
+    | count of dimensions | dtype | sparse dimensions | entries | extents ... | indices ... | values ... | padding to 8 bytes |
 
-all but the values 64-bit integers. Where the ranks' entries were so many the last time that an all-reduce of the whole tensor
-moves fewer bytes, it goes as such, with a column more that counts who has an entry.
+All but the values are 64-bit integers. If the ranks had so many entries in the last reduction that an all-reduce of the whole tensor
+moves fewer bytes, the tensor is reduced as a dense one, with one more column that counts the ranks that have an entry. The idea of
+switching representation by size is that of SparCML (Renggli et al., SC 2019).
 """
 
 import math
@@ -25,22 +26,25 @@ _WORD = 8
 _HALVES = (torch.float16, torch.bfloat16)
 
 
-# Said, because PyTorch warns of what is not said; before 2.0 there was nothing to say.
+# Given explicitly, since PyTorch warns if it is not. Before 2.0 the parameter does not exist.
 _UNCHECKED = {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
 
 
 class History:
-    """What a rank remembers of the reductions of one tensor, so that the next one goes as is fewer bytes. All ranks remember
-    the same: what they decided together, since the last join."""
+    """The number of entries in the last reduction of one tensor, from which all ranks choose the form of the next one.
+
+    All ranks must choose alike, so all of them store the same number. A rank that had joined missed reductions; so a history is
+    valid only until the next join. One thread at a time uses it.
+    """
 
     def __init__(self) -> None:
-        self.dimensions = 0  # sparse ones
-        self._entries = 0  # of all ranks together, in the last reduction
+        self.dimensions = 0  # the number of sparse dimensions, 0 if unknown
+        self._entries = 0  # of all ranks together
         self._joins = -1
 
     def goes_dense(self, tensor: torch.Tensor, session: Session, process_set: int) -> bool:
-        """Whether an all-reduce of the whole tensor, once there and once back, is fewer bytes than entries as they were."""
-        real = tensor.is_floating_point() or tensor.is_complex()  # others cannot count ranks and be averaged exactly
+        """Returns whether an all-reduce of the whole tensor, which sends it about twice, moves fewer bytes than the entries would."""
+        real = tensor.is_floating_point() or tensor.is_complex()  # in other dtypes the count of ranks would not be exact
         if self._joins != session.joins[process_set] or not real:
             return False
         rows = math.prod(tensor.shape[: tensor.sparse_dim()])
@@ -48,32 +52,35 @@ class History:
         return self._entries * (_WORD * tensor.sparse_dim() + row_bytes) > 2 * rows * (row_bytes + tensor.element_size())
 
     def forget(self) -> None:
-        """The next one goes as entries."""
+        """Makes the next reduction send entries."""
         self._joins = -1
 
     def note(self, entries: int, session: Session, process_set: int) -> None:
+        """Stores the number of entries of all ranks in a reduction."""
         self._entries, self._joins = entries, session.joins[process_set]
 
 
 class _Named:
-    """The reductions of one name: their history, and the last one until its result is made. No rank may begin the next without
-    that, since ranks decide by the history."""
+    """The reductions of one name: their history, and the last one until its result is made. A rank must make that result before it
+    begins the next reduction, since the result updates the history by which ranks choose."""
 
     def __init__(self) -> None:
         self.history = History()
         self._last: Optional[Handle] = None
 
     def settle(self) -> None:
-        """Makes the result of the last one, if the operation is over; else its name is in flight, and begins no other."""
+        """Makes the result of the last reduction if it has ended. If not, its name is in flight, and the next one is refused."""
         if self._last is None or not self._last.poll():
             return
         try:
             self._last.wait()
-        except Exception:  # which is whoever waits for it to see
+        except Exception:  # the thread that waits for the handle gets it
             self.history.forget()
         self._last = None
 
     def begun(self, handle: Handle) -> None:
+        """Stores a reduction that was just enqueued."""
+
         def made(_: Handle, result: torch.Tensor) -> torch.Tensor:
             self._last = None
             return result
@@ -84,11 +91,11 @@ class _Named:
 
 def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: int = Average,
                            process_set: ProcessSet = global_process_set) -> Callable[[], torch.Tensor]:
-    """Adds up sparse tensors of one shape and dtype: gathers the entries of all ranks, of which some may have none; or, where those
-    of the last one of this name were so many that it is fewer bytes, all-reduces a dense table. op: Average or Sum.
+    """Adds up sparse tensors of one shape and dtype. Ranks may have any numbers of entries, or none. op: Average or Sum.
 
-    Returns a function that waits and returns the reduced sparse tensor; it raises MismatchError, the same on all ranks, where
-    shapes, dtypes or numbers of sparse dimensions differ.
+    Gathers the entries of all ranks; or all-reduces a dense table if that moves fewer bytes, judged by the last reduction of this
+    name. Returns a function that blocks and returns the reduced sparse tensor. It raises MismatchError, with the same sentence on
+    all ranks, if shapes, dtypes or numbers of sparse dimensions differ.
     """
     if name is None:
         return start_sparse(tensor, None, op, process_set, History()).wait
@@ -100,9 +107,9 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: int = 
 
 
 def start_sparse(tensor: torch.Tensor, name: Optional[str], op: int, process_set: ProcessSet, history: History) -> Handle:
-    """The same as a handle, whose result is the reduced tensor."""
+    """sparse_allreduce_async() with a handle, which has the reduced tensor as its result. history: of this tensor."""
     if op not in (Average, operations.Sum):
-        raise ValueError("a sparse tensor is reduced with Average or Sum")
+        raise ValueError("a sparse tensor can be reduced only with op=Average or op=Sum")
     if not tensor.is_sparse:
         raise ValueError(f"the tensor's layout is {tensor.layout}; sparse_allreduce_async() reduces sparse ones")
     ranks, entries = ranks_of(process_set), tensor.detach().coalesce()
@@ -132,7 +139,7 @@ def start_sparse(tensor: torch.Tensor, name: Optional[str], op: int, process_set
 
 
 def _reduced(indices: torch.Tensor, values: torch.Tensor, divisor: int, shape: Sequence[int], device: Any) -> torch.Tensor:
-    """Rounded once, as a dense all-reduce does it; whole numbers are averaged towards zero."""
+    """The sum or average of entries, rounded once at the end as in a dense all-reduce. Integers are averaged towards zero."""
     dtype = values.dtype
     whole = not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
     wide = torch.float32 if dtype in _HALVES else torch.int64 if whole and divisor > 1 else dtype
@@ -144,7 +151,7 @@ def _reduced(indices: torch.Tensor, values: torch.Tensor, divisor: int, shape: S
 
 
 def _table(entries: torch.Tensor) -> torch.Tensor:
-    """The entries in rows of a dense tensor on the host, each with a 1 behind it."""
+    """The entries as rows of a dense tensor on the host, with a 1 in one more column of each."""
     dimensions = entries.sparse_dim()
     extents = torch.tensor(entries.shape[:dimensions])
     steps = torch.cat([extents[1:].flip(0).cumprod(0).flip(0), torch.ones(1, dtype=torch.int64)])
@@ -158,7 +165,7 @@ def _table(entries: torch.Tensor) -> torch.Tensor:
 
 def _entries_of(table: torch.Tensor, shape: Sequence[int], dimensions: int,
                 divisor: int) -> Tuple[torch.Tensor, torch.Tensor, int]:  # fmt: skip
-    """Indices and values of the rows that somebody had, and how many entries the ranks had together."""
+    """The indices and values of the rows that some rank had, and the number of entries of all ranks together."""
     counts = (divisor * (table[:, -1].real if table.is_complex() else table[:, -1]).double()).round()
     rows = counts.nonzero().squeeze(1)
     values = table[rows, :-1].reshape(len(rows), *shape[dimensions:])
@@ -170,7 +177,7 @@ def _entries_of(table: torch.Tensor, shape: Sequence[int], dimensions: int,
 
 
 def empty_like(tensor: torch.Tensor, sparse_dimensions: int) -> torch.Tensor:
-    """A sparse tensor of this shape without entries."""
+    """A sparse tensor without entries, with the shape, dtype and device of `tensor`."""
     indices = torch.empty(sparse_dimensions, 0, dtype=torch.int64, device=tensor.device)
     values = torch.empty(0, *tensor.shape[sparse_dimensions:], dtype=tensor.dtype, device=tensor.device)
     return torch.sparse_coo_tensor(indices, values, tensor.shape, **_UNCHECKED)
@@ -185,7 +192,7 @@ def _packed(entries: torch.Tensor) -> torch.Tensor:
 
 
 class _Part:
-    """What one rank gave."""
+    """The entries of one rank, as views of the gathered bytes."""
 
     def __init__(self, piece: memoryview):
         dimensions, dtype, sparse_dimensions, entries = _numbers(piece, 0, 4)
@@ -216,6 +223,6 @@ def _require_equal(name: Optional[str], ranks: Sequence[int], parts: Sequence[_P
         givers.setdefault(str(part), []).append(rank)
     if len(givers) > 1:
         operation = "sparse all-reduce" if name is None else f'sparse all-reduce "{name}"'
-        who_gave_what = ", ".join(f"{errors.name_ranks(who)} gave {what}" for what, who in givers.items())
-        raise errors.MismatchError(f"{operation}: {who_gave_what}", lib.RUEDA_MISMATCH)
+        gifts = ", ".join(f"{errors.name_ranks(of)} gave {what}" for what, of in givers.items())
+        raise errors.MismatchError(f"{operation}: {gifts}", lib.RUEDA_MISMATCH)
 

@@ -1,4 +1,4 @@
-"""Gives every rank the root's parameters, optimizer state and objects."""
+"""Broadcasts parameters, optimizer state and objects from a root to all ranks, and gathers objects. All functions block."""
 
 import io
 import pickle
@@ -16,7 +16,7 @@ from rueda.torch.tensors import memory_extents
 
 
 def _named_tensors(prefix: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]]:
-    """The tensors in nested dicts, lists, tuples and pairs (name, tensor), each with a name of its own."""
+    """The tensors in nested dicts, lists, tuples and pairs (name, tensor), each with a unique name."""
     if isinstance(value, torch.Tensor):
         yield prefix, value
     elif isinstance(value, dict):
@@ -27,34 +27,34 @@ def _named_tensors(prefix: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]
             is_pair = isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], str)
             yield from _named_tensors(f"{prefix}.{entry[0]}" if is_pair else f"{prefix}.{index}", entry[1] if is_pair else entry)
     elif value is not None and not isinstance(value, (int, float, str, bool)):
-        raise ValueError(f"{prefix} is a {type(value).__name__}; dicts, lists and tuples of tensors can be broadcast")
+        raise ValueError(f"{prefix} is a {type(value).__name__}; only tensors in dicts, lists and tuples can be broadcast")
 
 
 def _broadcast_all(named: Iterable[Tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet) -> None:
-    """Broadcasts every tensor in place, also those whose memory is not dense."""
+    """Broadcasts every tensor in place. One with gaps in its memory goes through a contiguous copy."""
     handles: List[Tuple[Handle, Any, Any]] = []
     for name, tensor in named:
         if tensor.layout != torch.strided:
             raise ValueError(f"{name} has the layout {tensor.layout}; only dense tensors can be broadcast")
-        place = tensor.detach()
-        if memory_extents(place) is None:
-            place = place.contiguous()
-        handles.append((broadcast_async_(place, root_rank, name, process_set), tensor, place))
-    for handle, tensor, place in handles:
+        dense = tensor.detach()
+        if memory_extents(dense) is None:
+            dense = dense.contiguous()
+        handles.append((broadcast_async_(dense, root_rank, name, process_set), tensor, dense))
+    for handle, tensor, dense in handles:
         handle.wait()
-        if place.data_ptr() != tensor.data_ptr():
-            tensor.detach().copy_(place)
+        if dense.data_ptr() != tensor.data_ptr():
+            tensor.detach().copy_(dense)
 
 
 def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = global_process_set) -> None:
     """Overwrites the parameters of every rank with the root's.
 
-    params: a state_dict(), named_parameters(), or nested dicts and lists of tensors, the same on all ranks. ValueError: none of
-    these.
+    params: a state_dict(), named_parameters(), or nested dicts and lists of tensors, with the same structure on all ranks. Raises
+    ValueError if it is or holds anything else.
     """
     root_rank = root_of(root_rank)
     if not isinstance(params, Iterable):
-        raise ValueError(f"params is a {type(params).__name__}; state_dict() or named_parameters() of it is needed")
+        raise ValueError(f"params is a {type(params).__name__}; give its state_dict() or named_parameters()")
     if not isinstance(params, (dict, list, tuple)):
         params = list(params)
     space = current().next_name_space("broadcast_parameters", ranks_of(process_set))
@@ -62,7 +62,7 @@ def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = 
 
 
 def _pickled(obj: Any, before: bytes = b"") -> Tuple[memoryview, Optional[Exception]]:
-    """The object behind `before`, writeable; or why it cannot be pickled, and the same as text."""
+    """The bytes `before` and the pickled object, in a writeable buffer. If it cannot be pickled: the reason as text, and the error."""
     buffer = io.BytesIO()
     buffer.write(before)
     try:
@@ -75,16 +75,17 @@ def _pickled(obj: Any, before: bytes = b"") -> Tuple[memoryview, Optional[Except
 
 def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Any:
-    """The root's object on every rank; the root gets its own back. Any object that can be pickled, among the ranks of this
-    job, which have proved its key.
+    """Returns the root's object on every rank; the root gets its own back. obj: any object that can be pickled.
 
-    ValueError, the same on all ranks: the root's cannot be pickled.
+    Only ranks that have proved the job's key can send the pickle that this function loads.
+
+    Raises ValueError, on all ranks, if the root's object cannot be pickled.
     """
     root_rank = root_of(root_rank)
     name = name or current().next_name_space("broadcast_object", ranks_of(process_set)) + "object"
     is_root = current().rank == root_rank
     data, failure = _pickled(obj) if is_root else (memoryview(bytearray()), None)
-    length = torch.tensor([len(data) if failure is None else -len(data)], device="cpu")  # whatever the default is
+    length = torch.tensor([len(data) if failure is None else -len(data)], device="cpu")  # whatever the default device is
     length = int(broadcast_(length, root_rank, name + ".bytes", process_set))
     if not is_root:
         data = memoryview(bytearray(abs(length)))
@@ -95,9 +96,9 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
 
 
 def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
-    """Every rank's object, in the order of ranks. Any objects that can be pickled.
+    """Returns a list of every rank's object, in the order of ranks. obj: any object that can be pickled.
 
-    ValueError, the same on all ranks: one of them cannot be pickled.
+    Raises ValueError, on all ranks, if one of them cannot be pickled.
     """
     name = name or current().next_name_space("allgather_object", ranks_of(process_set)) + "object"
     data, failure = _pickled(obj, _PICKLE)
@@ -112,11 +113,11 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     return every
 
 
-_PICKLE = b"\0"  # stands before a pickle, and before no text
+_PICKLE = b"\0"  # the first byte of a pickled object; the text of an error never begins with it
 
 
 class _Slot:
-    """Stands for a tensor in a skeleton of nested state."""
+    """Represents a tensor in a skeleton of nested state."""
 
     def __init__(self, tensor: torch.Tensor):
         self.shape = tuple(tensor.shape)
@@ -124,11 +125,11 @@ class _Slot:
         self.on_host = tensor.is_cpu
 
     def tensor(self, mine: Any, device: torch.device) -> torch.Tensor:
-        """`mine` where it fits, else a new tensor: on the host if the root's is there, else on `device`."""
-        place = torch.device("cpu") if self.on_host else device
-        if isinstance(mine, torch.Tensor) and (tuple(mine.shape), mine.dtype, mine.device) == (self.shape, self.dtype, place):
+        """`mine` if it fits, else a new tensor: on the host if the root's is there, else on `device`."""
+        wanted = torch.device("cpu") if self.on_host else device
+        if isinstance(mine, torch.Tensor) and (tuple(mine.shape), mine.dtype, mine.device) == (self.shape, self.dtype, wanted):
             return mine
-        return torch.zeros(self.shape, dtype=self.dtype, device=place)
+        return torch.zeros(self.shape, dtype=self.dtype, device=wanted)
 
 
 def _skeleton(value: Any) -> Any:
@@ -148,7 +149,7 @@ def _like(value: Any, entries: List[Any]) -> Any:
 
 
 def _fleshed_out(bones: Any, mine: Any, device: torch.device) -> Any:
-    """The skeleton with a tensor in every slot, this rank's own where it fits."""
+    """The skeleton with a tensor in every slot: this rank's own if it fits."""
     if isinstance(bones, _Slot):
         return bones.tensor(mine, device)
     if isinstance(bones, dict):
@@ -161,7 +162,7 @@ def _fleshed_out(bones: Any, mine: Any, device: torch.device) -> Any:
 
 
 def _optimizer_state(optimizer: torch.optim.Optimizer) -> Dict[Any, Any]:
-    """All that the optimizer holds besides the parameters, which stand there by their number."""
+    """The optimizer's state and options. Keys that are parameters are replaced by the parameters' numbers."""
     numbers = {parameter: n for n, parameter in enumerate(_parameters(optimizer))}
     state = {numbers.get(key, key): dict(entry) if isinstance(entry, dict) else entry for key, entry in optimizer.state.items()}
     groups = [{key: value for key, value in group.items() if key != "params"} for group in optimizer.param_groups]
@@ -173,7 +174,7 @@ def _parameters(optimizer: torch.optim.Optimizer) -> List[torch.Tensor]:
 
 
 def _tensors_only(value: Any) -> Any:
-    """The nested value with None for everything that travelled in the skeleton."""
+    """The nested value with None for everything that the skeleton already holds."""
     if isinstance(value, torch.Tensor):
         return value
     if isinstance(value, dict):
@@ -183,10 +184,10 @@ def _tensors_only(value: Any) -> Any:
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Any = None,
                               process_set: ProcessSet = global_process_set) -> None:
-    """Overwrites the optimizer's state and options (learning rates and so on) on every rank with the root's.
+    """Overwrites the optimizer's state and options, such as learning rates, on every rank with the root's.
 
-    Runs no step: state that a rank does not have yet is made, and what the root does not have goes. The optimizer has the
-    same parameters in the same groups on all ranks. `model` is accepted and not needed.
+    Runs no step: state that only the root has is created, and state that the root does not have is removed. The optimizer has the
+    same parameters in the same groups on all ranks. model: ignored.
     """
     del model
     session, root_rank = current(), root_of(root_rank)

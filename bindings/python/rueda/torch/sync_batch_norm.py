@@ -1,4 +1,4 @@
-"""Batch normalisation over the joined batch of all ranks."""
+"""Batch normalisation (Ioffe and Szegedy, ICML 2015) over the joined batch of all ranks."""
 
 from typing import Any, List, Optional, Tuple
 
@@ -17,11 +17,11 @@ def _sum(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
 
 def _normalized(tensor: torch.Tensor, weight: Optional[torch.Tensor], bias: Optional[torch.Tensor], count: torch.Tensor,
                 eps: float, process_set: ProcessSet) -> torch.Tensor:
-    """What _Normalize gives, of operations that can be differentiated as often as one likes."""
-    places, column = _layout(tensor)
+    """The output of _Normalize, from operations that can be differentiated any number of times."""
+    summed, column = _layout(tensor)
     wide = tensor.to(count.dtype)
-    centred = wide - (_sum(wide.sum(places), process_set) / count).view(column)
-    variance = _sum((centred * centred).sum(places), process_set) / count
+    centred = wide - (_sum(wide.sum(summed), process_set) / count).view(column)
+    variance = _sum((centred * centred).sum(summed), process_set) / count
     output = centred * torch.rsqrt(variance + eps).view(column)
     if weight is not None and bias is not None:
         output = output * weight.to(wide.dtype).view(column) + bias.to(wide.dtype).view(column)
@@ -29,54 +29,54 @@ def _normalized(tensor: torch.Tensor, weight: Optional[torch.Tensor], bias: Opti
 
 
 def _layout(tensor: torch.Tensor) -> Tuple[List[int], List[int]]:
-    """The dimensions that are summed over, and the shape of a value per channel beside the tensor."""
+    """The dimensions to sum over, and the shape in which a value per channel broadcasts against the tensor."""
     return [dimension for dimension in range(tensor.dim()) if dimension != 1], [1, -1] + [1] * (tensor.dim() - 2)
 
 
 class _Normalize(torch.autograd.Function):
     """(input - mean) / sqrt(variance + eps) * weight + bias with the mean and variance of all ranks' inputs.
 
-    Two sums travel forward, the values' and then the squared distances' from the mean, so that nothing cancels; two
-    travel backward, the gradients' and their products with the normalised input. Where the backward pass is to be differentiated
-    itself, as for a penalty on gradients, it runs through _normalized().
+    The forward pass has two all-reduces: of the values, then of the squared distances from their mean. One pass over both would
+    cancel digits. The backward pass has one, of the gradients and of their products with the normalised input. A backward pass that
+    must be differentiable itself, as for a penalty on gradients, runs through _normalized().
     """
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, weight: Optional[torch.Tensor], bias: Optional[torch.Tensor], eps: float,
                 process_set: ProcessSet) -> Tuple[torch.Tensor, ...]:
-        places, column = _layout(tensor)
+        summed, column = _layout(tensor)
         wide = tensor.to(torch.promote_types(tensor.dtype, torch.float32))
         own = wide.new_tensor([tensor.numel() / max(1, tensor.shape[1])])
-        totals = _sum(torch.cat([wide.sum(places), own]), process_set)
+        totals = _sum(torch.cat([wide.sum(summed), own]), process_set)
         count = totals[-1]
         if float(count) == 1.0:
             raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(tensor.shape)} and no "
                              "more on other ranks")  # fmt: skip
         mean = totals[:-1] / count
         centred = wide - mean.view(column)
-        variance = _sum((centred * centred).sum(places), process_set) / count
+        variance = _sum((centred * centred).sum(summed), process_set) / count
         scale = torch.rsqrt(variance + eps)
         output = normalised = centred * scale.view(column)
         if weight is not None and bias is not None:
             output = normalised * weight.to(wide.dtype).view(column) + bias.to(wide.dtype).view(column)
-        # The input is there anyway, and narrower than `normalised`.
+        # Saves the input and not `normalised`: it is in memory anyway, and narrower.
         ctx.save_for_backward(tensor, weight, bias, mean, scale, count)
-        ctx.places, ctx.column, ctx.eps, ctx.process_set = places, column, eps, process_set
+        ctx.summed, ctx.column, ctx.eps, ctx.process_set = summed, column, eps, process_set
         ctx.mark_non_differentiable(mean, variance, count)
         return output.to(tensor.dtype), mean, variance, count
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor, *_: Any) -> Any:
         tensor, weight, bias, mean, scale, count = ctx.saved_tensors
-        if torch.is_grad_enabled():  # by create_graph=True, on all ranks
+        if torch.is_grad_enabled():  # the user set create_graph=True, on all ranks
             output = _normalized(tensor, weight, bias, count, ctx.eps, ctx.process_set)
             wanted = [each for each, needs in zip((tensor, weight, bias), ctx.needs_input_grad) if needs]
             found = iter(torch.autograd.grad(output, wanted, gradient, create_graph=True))
             return (*(next(found) if needs else None for needs in ctx.needs_input_grad[:3]), None, None)
         wide = gradient.to(mean.dtype)
         normalised = (tensor.to(mean.dtype) - mean.view(ctx.column)) * scale.view(ctx.column)
-        bias_gradient = wide.sum(ctx.places)
-        weight_gradient = (wide * normalised).sum(ctx.places)
+        bias_gradient = wide.sum(ctx.summed)
+        weight_gradient = (wide * normalised).sum(ctx.summed)
         features = bias_gradient.numel()
         sums = _sum(torch.cat([bias_gradient, weight_gradient]), ctx.process_set) / count
         inner = wide - sums[:features].view(ctx.column) - normalised * sums[features:].view(ctx.column)
@@ -88,21 +88,21 @@ class _Normalize(torch.autograd.Function):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """torch.nn.BatchNorm1d, 2d, 3d over the joined batch of the ranks: input [N, num_features, ...], N may differ.
+    """torch.nn.BatchNorm1d, 2d and 3d with the mean and variance of all ranks' inputs [N, num_features, ...]; N may differ.
 
-    In evaluation, and on one rank, it is the ordinary one. The gradients of weight and bias are this rank's part, as a
-    distributed optimizer expects.
+    In evaluation, and on one rank, it is the ordinary layer. The gradients of weight and bias are this rank's part, which a
+    distributed optimizer reduces. Parameters: those of torch.nn.BatchNorm2d, and the process set; all its ranks call forward().
     """
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: Optional[float] = 0.1, affine: bool = True,
                  track_running_stats: bool = True, process_set: ProcessSet = global_process_set):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
         if not isinstance(process_set, ProcessSet):
-            raise ValueError(f"process_set={process_set!r}: a ProcessSet is needed")
+            raise ValueError(f"process_set={process_set!r}: give a ProcessSet")
         self.process_set = process_set
 
     def _check_input_dim(self, input: torch.Tensor) -> None:
-        """On every rank before anything travels, in the words of PyTorch's own layers."""
+        """Checks the input before any communication. The sentences are those of PyTorch's own layers."""
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
         if input.shape[1] == 0:
@@ -114,8 +114,11 @@ class SyncBatchNorm(_BatchNorm):
             raise ValueError(f"expected floating-point input, got {input.dtype}")
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        """ValueError: fewer than 2 dimensions, or one value per channel on all ranks together. RuntimeError: another number of
-        channels. HorovodInternalError: as the collectives raise."""
+        """Normalises the input; blocks for the other ranks in training.
+
+        Raises ValueError if the input has fewer than 2 dimensions, or all ranks together have one value per channel; RuntimeError if
+        it has another number of channels; and what the collectives raise.
+        """
         uses_batch = self.training or not self.track_running_stats
         if not uses_batch or self.process_set.size() in (None, 1):
             return super().forward(input)

@@ -1,4 +1,4 @@
-"""PyTorch's tensors as the library sees them: an address, a dtype and extents."""
+"""PyTorch's tensors in the form that the library takes: an address, a dtype and extents."""
 
 from typing import Any, Callable, Iterable, List, Optional, Sequence, Tuple
 
@@ -23,13 +23,16 @@ def torch_dtype(number: int) -> torch.dtype:
 
 
 def dtype_number(tensor: torch.Tensor, kind: int = BROADCAST) -> int:
-    """The number of the tensor's dtype for an operation of this kind. One that the library does not know, as float8, is moved by
-    its size: which one it is on other ranks is then not compared. ValueError: it cannot be reduced, or is quantised."""
+    """The number of the tensor's dtype for an operation of this kind.
+
+    A dtype that the library does not know, such as float8, is moved by its size; ranks do not compare which dtype it is. Raises
+    ValueError if such a dtype is to be reduced, or if the tensor is quantised.
+    """
     number = DTYPES.get(tensor.dtype)
     if number is not None:
         return number
     if tensor.is_quantized:
-        raise ValueError(f"dtype {tensor.dtype} is not supported: its numbers are nothing without their scale; use int_repr()")
+        raise ValueError(f"dtype {tensor.dtype} is not supported: the tensor's scale would not be sent; use its int_repr()")
     if kind in REDUCTIONS:
         names = ", ".join(name for name, _ in _PAIRS)
         raise ValueError(f"dtype {tensor.dtype} can be moved, as by a broadcast, but not reduced; {names} can be reduced")
@@ -37,8 +40,11 @@ def dtype_number(tensor: torch.Tensor, kind: int = BROADCAST) -> int:
 
 
 def memory_extents(tensor: torch.Tensor) -> Optional[Sequence[int]]:
-    """The extents of a dense tensor, and where it is not row-major behind them how its dimensions lie in memory, as the library
-    takes it (calls.h); None where elements overlap or leave gaps. Ranks whose strides differ get a mismatch."""
+    """The extents of a dense tensor; None if elements overlap or leave gaps.
+
+    If the tensor is not row-major, the order of its dimensions in memory follows (see rueda_py_tensor in calls.h). Ranks with
+    different orders get a MismatchError.
+    """
     if tensor.is_contiguous():
         return tensor.shape
     order = sorted(range(tensor.dim()), key=lambda d: (-tensor.stride(d), d))
@@ -52,32 +58,32 @@ def memory_extents(tensor: torch.Tensor) -> Optional[Sequence[int]]:
 
 
 def in_place(tensor: torch.Tensor) -> Sequence[int]:
-    """The extents of a tensor that is to be changed where it lies. ValueError: it is sparse, or not dense."""
+    """The extents of a tensor for an operation in place. Raises ValueError if it is sparse, lazily conjugated, or not dense."""
     require_strided(tensor)
     if tensor.is_conj() or tensor.is_neg():
-        raise ValueError("the tensor is a lazily conjugated or negated view: an operation in place would change the numbers "
-                         "behind it; use the one that returns a new tensor")  # fmt: skip
+        raise ValueError("the tensor is a lazily conjugated or negated view, which an operation in place cannot change; use the "
+                         "operation that returns a new tensor")  # fmt: skip
     extents = memory_extents(tensor)
     if extents is None:
         raise ValueError(f"shape {list(tensor.shape)} with strides {list(tensor.stride())} is not contiguous: an operation "
-                         "in place needs dense memory; use the one that returns a new tensor")  # fmt: skip
+                         "in place needs dense memory; use the operation that returns a new tensor")  # fmt: skip
     return extents
 
 
 def on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor on the host, itself where it lies there, with no history. ValueError: it has no numbers anywhere."""
+    """The tensor, detached, in the host's memory: the same memory if it is there already. Raises ValueError if it is on `meta`."""
     if tensor.is_meta:
-        raise ValueError(f"the tensor of shape {list(tensor.shape)} is on {tensor.device}, where it has no numbers")
+        raise ValueError(f"the tensor of shape {list(tensor.shape)} is on {tensor.device}, which stores no numbers; use one on a device with memory")
     return tensor.detach().cpu()
 
 
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with the numbers in its memory that it shows: PyTorch conjugates and negates some only when they are read."""
+    """The tensor with its own numbers in memory. PyTorch conjugates and negates some tensors only when they are read."""
     return tensor.resolve_conj().resolve_neg() if tensor.is_conj() or tensor.is_neg() else tensor
 
 
 def dense(tensor: torch.Tensor) -> Tuple[torch.Tensor, Sequence[int]]:
-    """The tensor or, where its memory has gaps or overlaps, a contiguous copy; and the extents of it."""
+    """The tensor, or a contiguous copy if its memory has gaps or overlaps; and the extents of that, see memory_extents()."""
     require_strided(tensor)
     tensor = resolved(tensor)
     extents = memory_extents(tensor)
@@ -88,36 +94,35 @@ def dense(tensor: torch.Tensor) -> Tuple[torch.Tensor, Sequence[int]]:
 
 
 def listed(tensors: Any) -> List[torch.Tensor]:
-    """The tensors of a group. ValueError: a single tensor, or nothing that holds some."""
+    """The tensors of a group as a list. Raises ValueError if the argument is a single tensor, or not iterable."""
     if isinstance(tensors, torch.Tensor) or not isinstance(tensors, Iterable):
-        raise ValueError(f"a list of torch.Tensor is needed, not a {type(tensors).__name__}")
+        raise ValueError(f"give a list of torch.Tensor, not a {type(tensors).__name__}")
     return list(tensors)
 
 
 def require_strided(tensor: torch.Tensor) -> None:
-    """ValueError: not a tensor, or a sparse one."""
+    """Raises ValueError if the argument is not a tensor, or a sparse one."""
     if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"a torch.Tensor is needed, not a {type(tensor).__name__}")
+        raise ValueError(f"give a torch.Tensor, not a {type(tensor).__name__}")
     if tensor.layout != torch.strided:
         raise ValueError(f"the tensor's layout is {tensor.layout}; sparse_allreduce_async() reduces sparse tensors")
 
 
 def in_graph(tensor: torch.Tensor) -> bool:
-    """Whether autograd is to know what becomes of the tensor: it is neither a leaf nor a view of one, and the result of something
-    through which gradients flow."""
+    """Returns whether gradients flow through the tensor: it is the result of a differentiable function, not a leaf or its view."""
     if not tensor.requires_grad or not torch.is_grad_enabled():
         return False
     return not (tensor if tensor._base is None else tensor._base).is_leaf
 
 
 def _write_nothing(tensor: torch.Tensor) -> None:
-    """An operation in place on no element: the way to count before PyTorch 2.1."""
+    """Changes no element in place. Before PyTorch 2.1 this is how to advance a tensor's version counter."""
     if not tensor.is_inference():
         tensor.detach().as_strided((0,), (1,)).zero_()
 
 
-# What keeps a tensor's memory, also where `tensor.data = other` gives the tensor another one.
+# An object that keeps a tensor's present memory alive, even after `tensor.data = other` has given the tensor other memory.
 memory_of: Callable[[torch.Tensor], Any] = getattr(torch.Tensor, "untyped_storage", torch.Tensor.detach)
 
-# Tells autograd that the tensor's numbers, which others may have saved for a backward pass, are overwritten.
+# Tells autograd that the tensor's numbers are overwritten: a backward pass that saved them must raise an error.
 count_change: Callable[[torch.Tensor], None] = getattr(torch.autograd.graph, "increment_version", _write_nothing)

@@ -57,7 +57,7 @@ def check_edges(rank, size):
     refused(lambda: dist.reduce_scatter_tensor(guard[:4], torch.ones(4 * size, dtype=torch.float64)), "dtype")
     assert torch.count_nonzero(guard) == 0
     for other in (size, -1):
-        says = f"rank {other} is none of the group's: it has {size}"
+        says = f"rank {other} is not in this group; its ranks are 0 to {size - 1}"
         refused(lambda: dist.broadcast(full(1), other), says)
         refused(lambda: dist.reduce(full(1), other), says)
         refused(lambda: dist.scatter(full(1), None, src=other), says)
@@ -66,10 +66,10 @@ def check_edges(rank, size):
         refused(lambda: dist.recv(full(1), other), says)
     refused(lambda: dist.all_to_all_single(torch.zeros(2 * size), torch.zeros(size, 2)), "dimensions")
     refused(lambda: dist.all_to_all_single(torch.zeros(2), torch.zeros(2), [1], [2]), "split")
-    # Places for other numbers of rows than come, of which the sum is right: on every rank.
+    # The outputs of every rank expect other numbers of rows than come, though their sum is right.
     wrong = [1] + [2] * (size - 2) + [3]
-    refused(lambda: dist.all_to_all_single(torch.zeros(2 * size), torch.zeros(2 * size), wrong, [2] * size), "has places for")
-    refused(lambda: dist.all_to_all([torch.zeros(n) for n in wrong], [torch.zeros(2) for _ in range(size)]), "has places for")
+    refused(lambda: dist.all_to_all_single(torch.zeros(2 * size), torch.zeros(2 * size), wrong, [2] * size), f"its output expects {wrong}")
+    refused(lambda: dist.all_to_all([torch.zeros(n) for n in wrong], [torch.zeros(2) for _ in range(size)]), f"its output expects {wrong}")
     # Rows of a matrix to one rank only, as experts get them.
     mine = torch.full((2, 3), float(rank))
     received = torch.full((2 * size if rank == 0 else 0, 3), -1.0)
@@ -184,9 +184,9 @@ def check_outputs_of_a_wrong_size(rank, size):
         refused(lambda: dist.gather(full(rank), wanted, dst=1), "gather: rank 1 of the group: output 1 has shape [2]")
     else:
         dist.gather(full(rank), None, dst=1)
-    refused(lambda: dist.reduce_scatter(full(0), [full(1, 2) for _ in range(size)]), "elements are to be shared out")
+    refused(lambda: dist.reduce_scatter(full(0), [full(1, 2) for _ in range(size)]), f"the input needs {size} times as many as the output")
     flat = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
-    refused(lambda: flat(full(0), full(1, 3 * size + 1)), f"{3 * size + 1} elements are to be shared out to {size} ranks")
+    refused(lambda: flat(full(0), full(1, 3 * size + 1)), f"the input has {3 * size + 1} elements, the output 3; the input needs {size} times")
     dist.barrier()
 
 
@@ -263,7 +263,7 @@ def check_sparse_tensors(rank, size):
     tensor = torch.sparse_coo_tensor([[rank]], [[1.0, 2.0]], (size, 2))
     future = dist.all_reduce(tensor, op=dist.ReduceOp.AVG, async_op=True).get_future()
     assert torch.allclose(future.wait()[0].to_dense(), torch.tensor([[1.0, 2.0]] * size) / size)
-    refused(lambda: dist.all_reduce(tensor, op=dist.ReduceOp.MAX), "Average or Sum")
+    refused(lambda: dist.all_reduce(tensor, op=dist.ReduceOp.MAX), "only with op=Average or op=Sum")
     refused(lambda: dist.broadcast(tensor, 0), "sparse")
     refused(lambda: dist.all_reduce(full(1), op=dist._make_nccl_premul_sum(2.0)), "operator PREMUL_SUM is not supported")
 

@@ -51,7 +51,7 @@ def own(model, step):
 
 
 def check_unused_parameters():
-    """Ranks use different layers, and in some steps none of them uses one, whose gradient is nobody's then."""
+    """Ranks use different layers, and in some steps none of them uses one, which then has a gradient on no rank."""
     rank = dist.get_rank()
 
     def branch_of(rank, step):

@@ -130,7 +130,7 @@ def check_monitored_barrier():
     if dist.get_rank() == 0:
         try:
             dist.monitored_barrier(timeout=timedelta(seconds=1))
-            raise AssertionError("nobody was missed")
+            raise AssertionError("no rank was missed")
         except TimeoutError as error:
             assert "[1] did not come within 1 s of rank 0" in str(error), error
         told.set("rueda.test.missed", "1")

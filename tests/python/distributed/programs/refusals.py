@@ -69,8 +69,8 @@ def check_devices(rank, size):
     }  # fmt: skip
     for name, ways in calls.items():
         for call, *arguments in ways:
-            check_refused(call, *arguments, says=[f"rank {rank}: {name} of a tensor of shape [", "on meta, where it has no numbers"])
-    dist.all_reduce(here)  # nobody is a number ahead
+            check_refused(call, *arguments, says=[f"rank {rank}: {name} of a tensor of shape [", "on meta, which stores no numbers"])
+    dist.all_reduce(here)  # no rank is a number ahead
 
 
 def check_callbacks_that_are_none():

@@ -1,5 +1,5 @@
 """Brings the device "standin" into the process that imports it: one whose memory no address of the host reaches, and whose
-streams do nothing until somebody waits for them. It is written in stand_in_device.cc. RUEDA_TEST_DEVICE=cuda: nothing is
+streams do nothing until a thread waits for them. It is written in stand_in_device.cc. RUEDA_TEST_DEVICE=cuda: nothing is
 brought, and programs that use NAME run on GPUs."""
 
 import contextlib
@@ -30,8 +30,8 @@ class _Device:
     manual_seed_all = staticmethod(lambda seed: None)  # its random numbers are the host's
 
     @staticmethod
-    def device(place):
-        return torch.accelerator.device_index(torch.device(place).index)
+    def device(wanted):
+        return torch.accelerator.device_index(torch.device(wanted).index)
 
     @staticmethod
     def Stream(device=None, priority=0):  # noqa: N802

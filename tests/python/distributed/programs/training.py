@@ -34,7 +34,7 @@ def train(kind, backend, **how):
 
 
 kind, folder = sys.argv[1:]
-place = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
-ours, theirs = train(kind, "rueda"), train(kind, "gloo", init_method=f"file://{folder}/{kind}", **place)
+own = {"rank": int(os.environ["RANK"]), "world_size": int(os.environ["WORLD_SIZE"])}
+ours, theirs = train(kind, "rueda"), train(kind, "gloo", init_method=f"file://{folder}/{kind}", **own)
 assert all(torch.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(ours, theirs))
 print("equal", flush=True)

@@ -1,1 +1,1 @@
-"""What Horovod's frameworks share."""
+"""The parts that all frameworks of Horovod share."""

@@ -1,16 +1,16 @@
-"""Horovod's place of its exceptions."""
+"""The exceptions, under the module name of Horovod."""
 
 from rueda.errors import HorovodInternalError, HostsUpdatedInterrupt  # noqa: F401
 
 
 def get_version_mismatch_message(name, version, installed_version):
-    """What a HorovodVersionMismatchError says."""
+    """The sentence of a HorovodVersionMismatchError."""
     return f"built for {name} {version}, and {installed_version} is installed"
 
 
 class HorovodVersionMismatchError(ImportError):
-    """A framework is of another version than the one that was built for. Rueda's compiled part is built for none, so it never
-    raises this; scripts catch it."""
+    """The installed framework has another version than the one that the library was built for. Scripts catch this exception; Rueda
+    never raises it, since its compiled parts are built for no framework."""
 
     def __init__(self, name, version, installed_version):
         super().__init__(get_version_mismatch_message(name, version, installed_version))

@@ -1,3 +1,3 @@
-"""Horovod's place of run()."""
+"""run() under the module name of Horovod."""
 
 from rueda.launch import run  # noqa: F401

@@ -1,4 +1,4 @@
-"""Horovod's place of the launcher: `python -m horovod.runner.launch -np 4 ...` is hvdrun, as horovodrun is."""
+"""The launcher under the module name of Horovod: `python -m horovod.runner.launch -np 4 ...` is hvdrun."""
 
 from rueda.programs import hvdrun as run_commandline
 

@@ -1,4 +1,4 @@
-"""Horovod's place of Compression."""
+"""Compression under the module name of Horovod."""
 
 from rueda.torch.compression import *  # noqa: F403
 from rueda.torch.compression import Compression
@@ -8,14 +8,14 @@ FP16Compressor = Compression.fp16
 
 
 class Compressor:
-    """What compressors of one's own derive from."""
+    """The base class of a user's compressor."""
 
     @staticmethod
     def compress(tensor):
-        """The tensor as it is to travel, and what decompress() needs to know."""
-        raise NotImplementedError("a compressor has a compress(tensor) of its own")
+        """The tensor to send, and the context for decompress()."""
+        raise NotImplementedError("a compressor must define compress(tensor)")
 
     @staticmethod
     def decompress(tensor, ctx):
-        """The tensor as it was before compress()."""
-        raise NotImplementedError("a compressor has a decompress(tensor, ctx) of its own")
+        """The tensor in the form before compress()."""
+        raise NotImplementedError("a compressor must define decompress(tensor, ctx)")

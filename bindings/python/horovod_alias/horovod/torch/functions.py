@@ -1,3 +1,3 @@
-"""Horovod's place of broadcast_parameters() and the like."""
+"""broadcast_parameters() and other functions of state under the module name of Horovod."""
 
 from rueda.torch.state import *  # noqa: F403

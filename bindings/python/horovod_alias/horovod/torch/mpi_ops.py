@@ -1,7 +1,7 @@
-"""Horovod's place of the collectives."""
+"""The collectives under the module name of Horovod."""
 
 from horovod.common.basics import HorovodBasics
 from horovod.common.util import check_installed_version, gpu_available, num_rank_is_power_2  # noqa: F401
 from rueda.torch import *  # noqa: F403
 
-_basics = HorovodBasics()  # which scripts ask for what has no function
+_basics = HorovodBasics()  # scripts call methods on it that are not functions of this module

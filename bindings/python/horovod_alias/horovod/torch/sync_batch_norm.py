@@ -1,3 +1,3 @@
-"""Horovod's place of SyncBatchNorm."""
+"""SyncBatchNorm under the module name of Horovod."""
 
 from rueda.torch.sync_batch_norm import *  # noqa: F403

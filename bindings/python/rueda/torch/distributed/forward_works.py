@@ -1,7 +1,7 @@
-"""Keeps the works that DistributedDataParallel hands to its reducer.
+"""Keeps the works that DistributedDataParallel passes to its reducer.
 
 With join(divide_by_initial_world_size=False) the reducer's C++ waits in the backward pass for an all-reduce that began before the
-forward pass. It keeps its own part of the work alone, and waits for ever where Python's is gone.
+forward pass. It keeps the C++ part of the work alive, but not the Python object. Without the Python object its wait never ends.
 """
 
 import functools
@@ -10,11 +10,11 @@ from typing import Any
 
 from torch._C._distributed_c10d import Reducer
 
-_works: Any = weakref.WeakKeyDictionary()  # the last one of each reducer
+_works: Any = weakref.WeakKeyDictionary()  # the last work of each reducer
 
 
 def install() -> None:
-    """Makes reducers remember the Python object of the last work that they were handed."""
+    """Makes every reducer keep the Python object of the last work that was passed to it."""
     original = Reducer._set_forward_pass_work_handle
     if hasattr(original, "serves_rueda"):
         return

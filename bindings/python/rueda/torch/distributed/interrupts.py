@@ -1,10 +1,11 @@
-"""Ctrl-C where PyTorch waits for futures of ours: in C++, where no handler of Python's runs before the wait has ended.
+"""Ctrl-C while PyTorch waits for a future of this backend. It waits in C++, and Python's handlers run only after that.
 
-A wait that a program asks for, future.wait(), looks at signals here. For one inside of PyTorch, as in DistributedDataParallel's
-backward, a thread learns of the signal and makes the futures fail, so that PyTorch comes back and KeyboardInterrupt is raised:
+future.wait(), called by the program, looks at signals here. If PyTorch waits inside of its own code, as in
+DistributedDataParallel's backward pass, a thread of ours learns of the signal and makes the futures fail. PyTorch then returns to
+Python, which raises KeyboardInterrupt:
 
-    SIGINT --> CPython's C handler --> wakeup descriptor --> our thread: has the main thread come to it in half a second?
-                                                             no, and it stands still: the futures fail
+    SIGINT --> CPython's C handler --> wakeup descriptor --> our thread: does the main thread run Python within half a second?
+                                                             no, and it uses no processor time: the futures fail
 """
 
 import contextlib
@@ -18,22 +19,22 @@ from typing import Any, Dict, Optional, Tuple
 
 import torch
 
-_PATIENCE = 0.5  # seconds in which a main thread that is in Python, or soon is again, has handled a signal
-_COMPUTES = 0.1  # of that time on a processor: it is in no wait
+_PATIENCE = 0.5  # seconds; a main thread that runs Python, or soon does, has handled a signal by then
+_COMPUTES = 0.1  # the share of that time on a processor from which on it computes, and does not wait
 
-_wait, _add_done_callback = torch._C.Future.wait, torch._C.Future.add_done_callback  # callbacks.py counts what others attach
-plain_wait = _wait  # which looks at no signal: for what is about to be complete
-_unfinished: Dict[Any, Any] = {}  # works by the futures that they gave out; who takes one out completes it
+_wait, _add_done_callback = torch._C.Future.wait, torch._C.Future.add_done_callback  # the originals: callbacks.py counts what programs attach
+plain_wait = _wait  # looks at no signal: for a future that is about to be complete
+_unfinished: Dict[Any, Any] = {}  # works, by their futures; the thread that removes one completes the future
 
 
 def expect(future: Any, work: Any) -> None:
-    """The future is to be completed by who claims it; until then work.break_off() may be called, on any thread, where the main
-    thread is to be freed from a wait for it."""
+    """From now on the thread that claims the future completes it. Until then work.break_off() may be called on any thread, to free
+    the main thread from a wait for the future."""
     _unfinished[future] = work
 
 
 def claim(future: Any) -> Any:
-    """The work, where the caller is the one to complete the future; else None."""
+    """The work if the caller must complete the future now; None if another thread has claimed it."""
     return _unfinished.pop(future, None)
 
 
@@ -49,8 +50,8 @@ def _is_main_thread() -> bool:
 
 
 def _install() -> None:
-    """Makes waits for futures of ours look at signals on the main thread. A wait for another one, which may depend on ours,
-    raises what a signal's handler raised before what made it fail."""
+    """Makes a wait for a future of this backend look at signals on the main thread. A wait for another future, which may depend on
+    one of ours, raises the error of a signal's handler rather than the future's."""
 
     @functools.wraps(_wait)
     def interruptible_wait(self: Any) -> Any:
@@ -69,12 +70,15 @@ def _install() -> None:
 
 
 def _look_at_signals() -> None:
-    """The interpreter does where a function begins, and not where an exception leaves C++."""
+    """Does nothing: the interpreter handles signals when a function begins, but not when an exception leaves C++."""
 
 
 class _MainThread:
-    """Tells whether the main thread is in Python. It posts a semaphore for us: the interpreter handles signals first and what it
-    was given to do then. No Python runs there for this, which another signal could interrupt. For one thread."""
+    """Tells whether the main thread runs Python. One thread uses it.
+
+    The interpreter calls sem_post() for us on the main thread, after it has handled signals. It is a call of C, since Python code
+    there could be interrupted by another signal.
+    """
 
     def __init__(self) -> None:
         library = ctypes.CDLL(None, use_errno=True)
@@ -85,14 +89,14 @@ class _MainThread:
         self._asked = False
 
     def ask(self) -> None:
-        """From now on answered() tells of it."""
+        """Asks the main thread to post the semaphore. answered() tells whether it has."""
         if self._asked and self._try(self._semaphore) == 0:
             self._asked = False
         if not self._asked:
             self._asked = _add_pending_call(self._post, ctypes.addressof(self._semaphore)) == 0
 
     def answered(self) -> bool:
-        """Whether it was in Python since ask(). Blocks for half a second at most."""
+        """Returns whether the main thread has run Python since ask(). Blocks for _PATIENCE at most."""
         end = time.time_ns() + int(_PATIENCE * 1e9)
         deadline = (ctypes.c_long * 2)(end // 10**9, end % 10**9)
         if self._wait(self._semaphore, deadline) != 0:
@@ -102,7 +106,7 @@ class _MainThread:
 
     @staticmethod
     def seconds() -> float:
-        """That it was on a processor."""
+        """The processor time of the main thread."""
         return time.clock_gettime(time.pthread_getcpuclockid(threading.main_thread().ident))
 
 
@@ -111,25 +115,27 @@ _add_pending_call.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
 
 
 class _Watch:
-    """Breaks off the futures for which a main thread waits that is due to raise KeyboardInterrupt, while there are groups. Uses
-    the process's wakeup descriptor unless somebody else does, in which case there is no watch, or does later, which ends it.
-    Programs with a handler of their own for SIGINT are left alone. Groups come and go on any thread."""
+    """Makes the futures fail for which the main thread waits while it should raise KeyboardInterrupt, as long as there are groups.
+
+    Needs the process's wakeup descriptor. If other code uses it, there is no watch; if other code takes it later, the watch ends. A
+    program with a SIGINT handler of its own is left alone. Any thread may call enter() and leave().
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._groups = 0
         self._listens = False
-        self._pipe: Optional[Tuple[int, int]] = None  # open for good: others may put the descriptor back that they found
+        self._pipe: Optional[Tuple[int, int]] = None  # never closed: other code may restore the descriptor that it found
 
     def enter(self) -> None:
-        """There is one more group."""
+        """Counts one group more."""
         with self._lock:
             self._groups += 1
             if not self._listens and _is_main_thread():
                 self._listens = self._listen()
 
     def leave(self) -> None:
-        """There is one group less."""
+        """Counts one group less."""
         with self._lock:
             self._groups -= 1
             if self._groups == 0 and self._listens and _is_main_thread():
@@ -151,7 +157,8 @@ class _Watch:
 
     @staticmethod
     def _free(main: _MainThread) -> None:
-        """Ends the waits of a main thread until it has handled its signals. One that computes will, when it is through."""
+        """Ends the waits of the main thread until it has handled its signals. While it computes it is left alone: it will handle
+        them when it is done."""
         main.ask()
         before = main.seconds()
         while not main.answered():
@@ -161,17 +168,17 @@ class _Watch:
             before = now
 
     def leave_to_parent(self) -> None:
-        """In a process that was just forked, and has no such thread: signals that it gets are nothing to its parent's."""
+        """In a forked child, which has no such thread: keeps the child's signals from its parent's pipe."""
         if self._pipe is not None:
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self._pipe[1], inheritable=False)  # at once, whoever is using the descriptor by now
+            os.dup2(nowhere, self._pipe[1], inheritable=False)  # atomic, whichever code uses the descriptor by now
             os.close(nowhere)
         if self._listens:
             _exchange(-1, self._pipe[1])
 
 
 def _exchange(descriptor: int, expected: int) -> bool:
-    """Sets the wakeup descriptor where it is the expected one; whether it was. On the main thread."""
+    """Sets the wakeup descriptor if it is the expected one, on the main thread. Returns whether it was."""
     try:
         found = signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
     except ValueError:  # this is not the main interpreter
@@ -183,12 +190,12 @@ def _exchange(descriptor: int, expected: int) -> bool:
     return True
 
 
-def _be_nobodys() -> None:
+def _start_anew() -> None:
     global watch
     watch.leave_to_parent()
     watch = _Watch()
 
 
 watch = _Watch()
-os.register_at_fork(after_in_child=_be_nobodys)
+os.register_at_fork(after_in_child=_start_anew)
 _install()

@@ -1,4 +1,11 @@
-"""How the ranks of torch.distributed's default group meet, and what of its requests can be served."""
+"""How the ranks of torch.distributed's default group become a job, through the store that PyTorch gives them.
+
+    rank 0                                  the others
+    opens generation n in the store         look for an open generation
+                                            sign it
+    begins it once all have signed          go on once it has begun
+        all: rueda.init() below the prefix "rueda/n/" of the same store
+"""
 
 import contextlib
 import os
@@ -19,16 +26,21 @@ from rueda.store import SessionOptions
 
 
 class _TorchStore:
-    """PyTorch's store below a prefix of its own. Values travel as hexadecimal text, which every store can hold."""
+    """PyTorch's store below a prefix, with the methods that rueda.store calls. Values are hexadecimal text, which every store holds.
+
+    Only the thread that joins the job uses it.
+    """
 
     def __init__(self, store: Any, prefix: str):
         self._store, self._prefix = store, prefix
 
     def set(self, key: str, value: bytes) -> None:
+        """Sets the value of a key."""
         self._store.set(self._prefix + key, value.hex() or "-")
 
     def get(self, key: str, timeout: float) -> Optional[bytes]:
-        # A wait that times out leaves a TCPStore's connection in disorder, so short ones only look.
+        """The value of a key, once it has one; None if it has none within `timeout` seconds."""
+        # A wait that times out makes a TCPStore's connection unusable, so a short one only checks.
         if not self._store.check([self._prefix + key]):
             if timeout < 1.0:
                 return None
@@ -40,11 +52,16 @@ class _TorchStore:
         return b"" if text == "-" else bytes.fromhex(text)
 
     def add(self, key: str, amount: int) -> int:
+        """Adds to a counter, which begins at 0, and returns its new value."""
         return self._store.add(self._prefix + key, amount)
 
 
 def join_job(options: Any) -> bool:
-    """Makes sure that the process is a rank of the job that the default group spans; whether it was none before."""
+    """Makes the process a rank of the job that the default group spans. Returns whether it was in no job before.
+
+    options: PyTorch's. Raises ValueError if the process is in a job with another rank or size, TimeoutError if ranks do not come
+    within the group's timeout, and what session.join() raises.
+    """
     rank, size = options.group_rank, options.group_size
     began = not session.is_initialized()
     if began and (os.environ.get("RUEDA_RANK"), os.environ.get("RUEDA_SIZE")) == (str(rank), str(size)):
@@ -55,25 +72,28 @@ def join_job(options: Any) -> bool:
     here = session.current()
     if (here.rank, here.size) != (rank, size):
         raise ValueError(f"init_process_group('rueda'): rank {rank} of {size}, but this process is rank {here.rank} of {here.size} "
-                         "of its Rueda job")  # fmt: skip
+                         "of its Rueda job; give the same rank and world_size")  # fmt: skip
     return began
 
 
 class _Generations:
-    """The jobs that ranks begin through one store, one after the other. It may keep what earlier ones left: of groups that were
-    destroyed, of processes that were started again, of fewer ranks or more. So rank 0 opens a generation, the others sign it, and
-    it begins once all have; one that cannot be ours was signed by our number, or has begun, before we came."""
+    """The jobs that ranks begin through one store, one after the other.
+
+    A store may hold keys of earlier jobs: of groups that were destroyed, of processes that were restarted, with fewer ranks or more.
+    So every job is a generation with a number. Rank 0 opens it, the other ranks sign it, and it begins once all have signed. A rank
+    knows that a generation is not its own if that has begun before the rank came, or if its rank number has signed it already.
+    """
 
     def __init__(self, store: Any, rank: int, size: int, timeout: float):
         self._store, self._rank, self._size = store, rank, size
         self._timeout = timeout
         self._end = time.monotonic() + timeout
-        self._longest_pause = 0.02 + size / 20000  # seconds; thousands of ranks look at one store
+        self._longest_pause = 0.02 + size / 20000  # seconds; it grows with the ranks, which all poll one store
 
     def open(self) -> str:
-        """For rank 0: the prefix of a new generation that all ranks have signed."""
+        """On rank 0: opens a generation, waits until all ranks have signed it, and returns its prefix. Raises TimeoutError."""
         number = self._store.add("rueda/generations", 1)
-        for earlier in range(number - 1, 0, -1):  # who waits in one is to look for this one
+        for earlier in range(number - 1, 0, -1):  # a rank that waits in one must look for this one
             if self._store.check([f"rueda/{earlier}/begun"]):
                 break
             self._store.set(f"rueda/{earlier}/begun", "never")
@@ -83,7 +103,7 @@ class _Generations:
         return f"rueda/{number}/"
 
     def sign(self) -> str:
-        """For the others: the prefix of a generation that has begun and is ours."""
+        """On another rank: signs this job's generation, waits until it has begun, and returns its prefix. Raises TimeoutError."""
         number = max(self._store.add("rueda/generations", 0), 1)
         while not self._begins(number):
             number += 1
@@ -98,7 +118,8 @@ class _Generations:
         return self._store.get(begun) == b"yes"
 
     def _await(self, keys: List[str], number: Optional[int]) -> None:
-        """TimeoutError: some of the keys never came. number: of the generation that ranks are to sign; None: rank 0 is to open it."""
+        """Waits for keys. Raises TimeoutError if some do not come. number: the generation that ranks must sign; None if rank 0 must
+        open it."""
         pause = 0.001
         while keys and not self._store.check(keys):
             if time.monotonic() >= self._end:
@@ -117,12 +138,12 @@ _never = threading.Event()
 
 def _warn_of_key(here: session.Session) -> None:
     if here.rank == 0 and here.local_size < here.size and not _user_says_key():
-        warnings.warn("init_process_group('rueda'): the job's key went through PyTorch's store, which lets anybody on the network in; "
-                      "RUEDA_JOB_KEY_FILE names a file with a key on every host", RuntimeWarning, stacklevel=2)  # fmt: skip
+        warnings.warn("init_process_group('rueda'): the job's key went through PyTorch's store, which serves every process on the network; "
+                      "set RUEDA_JOB_KEY_FILE to a file with a key on every host", RuntimeWarning, stacklevel=2)  # fmt: skip
 
 
 def _meet(options: Any) -> SessionOptions:
-    """How ranks meet through PyTorch's store."""
+    """The session's options for a job that meets through PyTorch's store. Blocks until all ranks have come."""
     rank, size, timeout = options.group_rank, options.group_size, options.timeout.total_seconds()
     generations = _Generations(options.store, rank, size, timeout)
     ours = _TorchStore(options.store, generations.open() if rank == 0 else generations.sign())
@@ -132,24 +153,24 @@ def _meet(options: Any) -> SessionOptions:
         ours.set("key", secrets.token_bytes(32))
     key = ours.get("key", timeout)
     if key is None:
-        raise TimeoutError(f"init_process_group('rueda'): rank {rank}: rank 0 has left in the middle")
+        raise TimeoutError(f"init_process_group('rueda'): rank {rank} of {size}: rank 0 gave no key within {timeout} s; it may have ended")
     return SessionOptions(rank, size, ours, key, timeout)
 
 
 def _user_says_key() -> bool:
-    """Whether the user says who is to be let into the job. Else a key goes through PyTorch's store, which lets anybody in who
-    reaches it."""
+    """Returns whether the user has set how processes prove that they belong to the job. Else a key travels through PyTorch's store,
+    which serves every process that reaches it."""
     return bool(os.environ.get("RUEDA_JOB_KEY_FILE") or os.environ.get("RUEDA_INSECURE", "0") not in ("", "0"))
 
 
-_LAST_SECONDS = 5.0  # that a rank has for the end of rank 0's store, as the library has to shut down
+_LAST_SECONDS = 5.0  # for the end of rank 0's store; the library's shutdown has as long
 
 
 class StoreOfRankZero:
-    """The store by which env:// and tcp:// have ranks meet, if rank 0 of the default group serves it: it ends when rank 0 has
-    destroyed its group. Who begins another group before that would meet rank 0 in the old store, which then goes.
+    """The store of env:// and tcp:// if rank 0 of the default group serves it, so that it ends when rank 0 destroys its group.
 
-    PyTorch's client tells of a store that ends at length, so a connection of our own, which asks for nothing, waits for it.
+    A rank that begins its next group before that would meet rank 0 in the old store, which then ends. So outlived() waits for the
+    end. PyTorch's client notices the end of a store late; a connection of our own, which sends nothing, notices it at once.
     """
 
     def __init__(self, options: Any):
@@ -164,11 +185,11 @@ class StoreOfRankZero:
 
     @contextlib.contextmanager
     def outlived(self) -> Iterator[None]:
-        """Around what a rank does to leave, for which rank 0 waits: ends when the store has, after some seconds at most."""
+        """A context for leaving the group. Its exit waits until the store has ended, at most _LAST_SECONDS."""
         address, self._address = self._address, None
         connection = None
         if address is not None:
-            with contextlib.suppress(OSError):  # it has ended
+            with contextlib.suppress(OSError):  # the store has ended
                 connection = socket.create_connection(address, timeout=_LAST_SECONDS)
         with contextlib.nullcontext() if connection is None else connection:
             yield
@@ -178,7 +199,7 @@ class StoreOfRankZero:
 
 
 def _frame_of(function: str) -> Any:
-    """The innermost call of PyTorch's function that is under way on this thread; None: there is none."""
+    """The innermost frame of PyTorch's function on this thread's stack; None if there is none."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != function:
         frame = frame.f_back
@@ -186,12 +207,14 @@ def _frame_of(function: str) -> Any:
 
 
 def require_alone() -> None:
-    """ValueError: torch.distributed is making a group of this backend and another one, as "cpu:gloo,cuda:rueda" asks for. A
-    group in Python takes the place of the whole, so the other would never be used."""
+    """Raises ValueError if torch.distributed is making a group of this backend and another one, such as "cpu:gloo,cuda:rueda".
+
+    A group in Python replaces the whole group, so the other backend would never be used.
+    """
     frame = _frame_of("_new_process_group_helper")
     config = None if frame is None else frame.f_locals.get("backend_config")
     backends = {} if config is None else config.get_device_backend_map()
     if set(backends.values()) - {"rueda"}:
         asked = ",".join(f"{device}:{backend}" for device, backend in sorted(backends.items()))
-        raise ValueError(f"backend {asked!r}: a group of Rueda's serves all devices or none; make one with backend 'rueda', and a "
-                         "second group, by new_group(backend=...), for what another is to do")  # fmt: skip
+        raise ValueError(f"backend {asked!r}: a group of Rueda's serves all devices or none; use backend 'rueda', and make a "
+                         "second group with new_group(backend=...) for the other backend")  # fmt: skip

@@ -1,9 +1,9 @@
-"""torch.distributed.monitored_barrier() for groups of Rueda's: a barrier that says who did not come.
+"""torch.distributed.monitored_barrier() for groups of Rueda's: a barrier with an error that names the missing ranks.
 
-The lowest rank of the group, its caller, hears from every other one and answers all:
+The first rank of the group, its caller, hears from every other rank and answers all of them:
 
-    others   ── here ──▶   caller      a message of one byte; done once the caller is here, too
-    others   ◀─ missing ─  caller      a byte for each rank, 1 where it did not come in time
+    others   ── here ──▶   caller      one byte; the send ends once the caller receives, so once it has come, too
+    others   ◀─ missing ─  caller      one byte for each rank, 1 if that rank did not come in time
 """
 
 import functools
@@ -22,12 +22,11 @@ from rueda.session import current
 from rueda.torch.messages import start_message
 
 
-_LEAST_LIMIT = 600.0  # seconds that messages wait for a rank that is late
+_LEAST_LIMIT = 600.0  # seconds after which a message to a rank that never comes fails
 
 
 def install() -> None:
-    """Makes torch.distributed.monitored_barrier() call the method of groups that have one in Python. Others are served as
-    before."""
+    """Makes torch.distributed.monitored_barrier() call RuedaGroup.monitored_barrier() for groups of this backend."""
     original = c10d.monitored_barrier
     if hasattr(original, "serves_rueda"):
         return
@@ -47,10 +46,10 @@ def install() -> None:
 
 
 def wait_for_all(name: str, process_set: ProcessSet, seconds: float) -> None:
-    """Waits until all ranks of the set have called it with this name. A name is used once.
+    """Waits until all ranks of the set have called this with the same name. A name is used once.
 
-    TimeoutError: some did not within `seconds`; the sentence has their ranks in the job. The caller raises it after its own
-    `seconds`, the others at most as long after it, and ranks that come later get it, too.
+    Raises TimeoutError if some ranks did not call within `seconds`; the sentence names them by their ranks in the job. The caller
+    raises it after its own `seconds`, the others at most `seconds` later. A rank that comes after that raises it, too.
     """
     ranks = process_set.ranks or []
     caller = ranks[0]
@@ -69,7 +68,7 @@ def _message(kind: int, tensor: torch.Tensor, peer: int, name: str, process_set:
 
 
 def _hear(name: str, process_set: ProcessSet, seconds: float) -> List[int]:
-    """Hears from the others who is here, and tells them all who is not."""
+    """On the caller: hears from the other ranks, and tells each of them which ranks are missing. Returns these."""
     ranks = process_set.ranks or []
     late = _missing(name, process_set, time.monotonic() + seconds)
     verdict = torch.tensor([rank in late for rank in ranks], dtype=torch.uint8)
@@ -81,7 +80,7 @@ def _hear(name: str, process_set: ProcessSet, seconds: float) -> List[int]:
 
 
 def _missing(name: str, process_set: ProcessSet, deadline: float) -> List[int]:
-    """The ranks that the caller has not heard of by the deadline."""
+    """The ranks that the caller has not heard from by the deadline, a time.monotonic()."""
     calls = {
         rank: _message(RECV, torch.zeros(1, dtype=torch.uint8), rank, name + ".here", process_set)
         for rank in (process_set.ranks or [])[1:]
@@ -96,7 +95,7 @@ def _missing(name: str, process_set: ProcessSet, deadline: float) -> List[int]:
 
 
 def _ask(name: str, process_set: ProcessSet, caller: int, seconds: float) -> List[int]:
-    """Tells the caller that this rank is here, and returns what it answers."""
+    """On another rank: tells the caller that it is here, and returns the missing ranks of the caller's answer."""
     here = _message(SEND, torch.zeros(1, dtype=torch.uint8), caller, name + ".here", process_set)
     ranks = process_set.ranks or []
     verdict = torch.zeros(len(ranks), dtype=torch.uint8)

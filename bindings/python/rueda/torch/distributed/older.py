@@ -1,4 +1,4 @@
-"""What PyTorch before 2.7 does not do for process groups that are written in Python."""
+"""What PyTorch before 2.7 does not do for process groups in Python: keep works alive, and shut groups down."""
 
 import contextlib
 import functools
@@ -9,20 +9,22 @@ import torch.distributed.distributed_c10d as c10d
 
 
 class _Kept:
-    """The last works that nobody has waited for yet. PyTorch's C++ keeps its own part of a work alone, and waits for ever where
-    Python's is gone."""
+    """The last works that the program has not waited for. PyTorch's C++ keeps only its own part of a work alive, and its wait never
+    ends once the Python object is gone. Any thread may use it."""
 
     def __init__(self, most: int):
         self._most = most
         self._works: Dict[int, Any] = {}  # by identity, the oldest first
 
     def add(self, work: Any) -> None:
+        """Keeps the work. The oldest goes once there are too many."""
         self._works[id(work)] = work
         if len(self._works) > self._most:
-            with contextlib.suppress(RuntimeError, StopIteration):  # another thread was first
+            with contextlib.suppress(RuntimeError, StopIteration):  # another thread changed it meanwhile
                 self._works.pop(next(iter(self._works)), None)
 
     def remove(self, work: Any) -> None:
+        """Lets the work go: the program waits for it, and so holds it."""
         self._works.pop(id(work), None)
 
 
@@ -30,7 +32,7 @@ kept: Optional[_Kept] = _Kept(1024) if torch.__version__ < (2, 7) else None
 
 
 def install() -> None:
-    """Has destroy_process_group() shut down groups of Rueda's, too, where it does so with NCCL's alone."""
+    """Makes destroy_process_group() shut down groups of this backend, too. These versions of PyTorch do so only for NCCL's."""
     original = getattr(c10d, "_shutdown_backend", None)
     if original is None or hasattr(original, "serves_rueda"):
         return

@@ -1,4 +1,8 @@
-"""Works and futures of torch.distributed over Rueda's handles."""
+"""Works and futures of torch.distributed, made of Rueda's handles.
+
+A work waits for its handle on the thread that asks. A future needs a thread that waits and then runs its callbacks: Completer has
+those threads.
+"""
 
 import collections
 import contextlib
@@ -20,14 +24,18 @@ from rueda.torch.distributed.callbacks import Begun
 
 
 class _Completions:
-    """Futures that threads are completing. Who waits for one goes on before its thread is out of PyTorch's C++, and an interpreter
-    that goes meanwhile would end the process there."""
+    """Counts the threads that are completing a future, for the end of the process.
+
+    A waiter goes on before the completing thread has left PyTorch's C++. If the interpreter ended meanwhile, the process would be
+    terminated there, so the exit waits for these threads.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._running = 0
 
     def run(self, complete: Callable[[], None]) -> None:
+        """Calls `complete`, which completes one future."""
         with self._changed:
             self._running += 1
         try:
@@ -38,51 +46,54 @@ class _Completions:
                 self._changed.notify_all()
 
     def await_all(self) -> None:
+        """Waits for the threads that are completing futures, for _LAST_CALLBACKS at most."""
         with self._changed:
             self._changed.wait_for(lambda: self._running == 0, timeout=_LAST_CALLBACKS)
 
 
-_LAST_CALLBACKS = 2.0  # seconds that callbacks have at exit
+_LAST_CALLBACKS = 2.0  # seconds that callbacks get at exit
 _completions = _Completions()
 at_exit.append(_completions.await_all)
 
 
 class Completer:
-    """Completes the futures of one process group. Those of operations that all ranks begin in one order have a thread, which
-    waits for them in that order, outside the GIL, and runs their callbacks; as these may wait for other futures, there is
-    always a thread that is in none. Other futures have a thread each: ranks may begin such operations, and ask for their
-    futures, in different orders, and a wait for one would keep the next from what another rank waits for.
+    """Completes the futures of one process group, on threads of its own.
 
-    What nobody holds any more is waited for in the same way where a wait fills the caller's tensors, as those of all_gather().
+    Operations that all ranks begin in one order share a queue. Its thread waits for them in that order, outside the GIL, and runs
+    their callbacks. A callback may wait for another future, so a further thread starts whenever none is free to take the queue.
+    Every other operation has a thread of its own: ranks may begin such operations in different orders, and in a queue the wait for
+    one could block the operation that another rank waits for.
 
-    For any thread; the lock can be taken again by a work that is deleted while it is held.
+    If a wait fills the caller's tensors, as in all_gather(), the completer also waits for works that the program has dropped.
+
+    Any thread may call. The lock is reentrant because a work may be deleted, and so call keep(), on a thread that holds it.
     """
 
     def __init__(self) -> None:
-        self._works: queue.SimpleQueue = queue.SimpleQueue()  # of a wait that raises nothing, and what completes a future
+        self._works: queue.SimpleQueue = queue.SimpleQueue()  # pairs: a wait that raises nothing, then a completion or None
         self._lock = threading.RLock()
-        self._free = 0  # threads of the queue that are in no callback
+        self._free = 0  # threads of the queue that run no callback
         self._stopped = False
         self._dropped: Deque[Handle] = collections.deque()
         interrupts.watch.enter()
 
     def watch(self, work: "RuedaWork") -> None:
-        """Completes the work's future once it has finished, however it ended."""
+        """Completes the work's future once the operation has ended, whether or not it succeeded. Does not block."""
         self._await(work.begun, work.await_end, work.complete)
 
     def keep(self, handle: Handle, begun: Begun) -> None:
-        """Waits for a handle that nobody else holds."""
+        """Takes over a handle that its work has dropped, and has it waited for. Does not block."""
         self._dropped.append(handle)
         self.settle()
         if handle.is_unmade:
             self._await(begun, functools.partial(_settle, handle), None)
 
     def settle(self) -> None:
-        """Ends those handles that nobody else holds whose operations have ended. Does not block."""
+        """Makes the results of the handles it has taken over, as far as their operations have ended. Does not block."""
         for _ in range(len(self._dropped)):
             try:
                 handle = self._dropped.popleft()
-            except IndexError:  # another thread was first
+            except IndexError:  # another thread took the last one
                 return
             if handle.poll():
                 _settle(handle)
@@ -108,13 +119,14 @@ class Completer:
 
     @staticmethod
     def start(run: Callable[..., None], *arguments: Any) -> None:
+        """Calls `run` on a new thread."""
         threading.Thread(target=run, args=arguments, name="rueda-futures", daemon=True).start()
 
     def _run(self) -> None:
         while True:
             wait, complete = self._works.get()
             if wait is None:
-                self._works.put((None, None))  # for the next thread
+                self._works.put((None, None))  # ends the next thread, too
                 return
             wait()
             with self._lock:
@@ -126,7 +138,7 @@ class Completer:
                 self._free += 1
 
     def stop(self) -> None:
-        """Ends the threads of the queue behind what they still have to do."""
+        """Ends the threads of the queue after what it still holds. Does not block. Later futures have a thread each."""
         with self._lock:
             if not self._stopped:
                 self._stopped = True
@@ -141,19 +153,23 @@ def _finish(wait: Callable[[], Any], complete: Optional[Callable[[], None]]) -> 
 
 
 def _settle(handle: Handle) -> None:
-    with contextlib.suppress(Exception):  # as with a work that nobody waits for
+    with contextlib.suppress(Exception):  # no thread waits for this work, so none can be told
         handle.wait()
 
 
 class RuedaWork(Work):
-    """One operation of a process group. `tensors` is its result. What went wrong, also at enqueue, is raised by wait(): an
-    exception out of the group's method would leave DistributedDataParallel in disorder."""
+    """One operation of a process group, with its tensors as its result.
+
+    wait() raises what went wrong, even an error of the enqueue: an exception out of the group's method would leave
+    DistributedDataParallel's C++ in an undefined state. Any thread may use a work.
+    """
 
     def __init__(self, completer: Completer, begin: Callable[[], ContextManager[Begun]],
                  start: Callable[[Optional[str]], Handle], tensors: List[torch.Tensor],
                  finish: Optional[Callable[[], None]] = None, limit: float = 0.0, senders: Sequence[int] = ()):
-        """start: enqueues it under a name. limit: seconds it may take, 0 for RUEDA_TIMEOUT_SECONDS. senders: the rank that a message comes
-        from, at the latest once it is there."""
+        """begin: numbers and names the operation. start: enqueues it under that name. finish: runs in the wait after success. limit:
+        seconds that the operation may take, 0 for RUEDA_TIMEOUT_SECONDS. senders: holds the rank of a message's sender, at the latest
+        once the message has arrived."""
         super().__init__()
         self.begun = callbacks.UNMATCHED
         self._completer = completer
@@ -162,7 +178,7 @@ class RuedaWork(Work):
         self._error: Optional[BaseException] = None
         self._handle: Optional[Handle] = None
         self._future: Optional[torch.futures.Future] = None
-        self._finished: Optional[torch.futures.Future] = None  # completes the other
+        self._finished: Optional[torch.futures.Future] = None  # completing it completes `_future`
         self._broken_off = False
         self._before: List["RuedaWork"] = []
         try:
@@ -181,13 +197,16 @@ class RuedaWork(Work):
             self._fill_unasked()
 
     def behind(self, works: List["RuedaWork"]) -> "RuedaWork":
-        """This work, which now finishes with those and fails where one of them does."""
+        """Makes this work finish after `works`, and fail if one of them fails. Returns this work."""
         self._before = works
         return self
 
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """Waits until the tensors are what they are to be, and the future that was asked for is complete. timeout: 0 and less
-        never pass. RuntimeError, ValueError: it failed; the sentence is Rueda's."""
+        """Waits until the tensors hold their results and the work's future, if there is one, is complete. Returns True.
+
+        timeout: 0 and less mean no limit. Raises RuntimeError or ValueError if the operation failed, TimeoutError if the timeout
+        has passed; the operation then goes on, and the caller may wait again.
+        """
         try:
             return self._wait(timeout)
         finally:
@@ -195,7 +214,7 @@ class RuedaWork(Work):
                 self._complete_now()
 
     def _wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        """The same but for the future."""
+        """Waits for the tensors alone."""
         if older.kept is not None:
             older.kept.remove(self)
         if self._error is not None:
@@ -204,11 +223,11 @@ class RuedaWork(Work):
             work.wait(timeout)
         seconds = timeout.total_seconds()
         self._handle.wait(seconds if seconds > 0 else None)
-        self._completer.settle()  # what was begun before and is not held: its tensors are full, too
+        self._completer.settle()  # dropped works that began earlier: the caller may rely on their tensors, too
         return True
 
     def await_end(self) -> None:
-        """Waits until it has ended, and keeps what went wrong."""
+        """Waits until the operation has ended. Stores an error instead of raising it."""
         try:
             self._wait()
         except Exception as error:
@@ -218,39 +237,42 @@ class RuedaWork(Work):
         return all(work._has_ended() for work in self._before) and (self._error is not None or self._handle.poll())
 
     def exception(self) -> Optional[BaseException]:
-        """What wait() would raise; None as long as it has not finished."""
+        """The error that wait() would raise; None if the operation succeeded or has not finished."""
         return self._error if self.is_completed() else None
 
     def synchronize(self) -> None:
-        """The same as wait(), which leaves nothing for streams to do."""
+        """Waits, as wait() does. There is no stream to synchronise with."""
         self.wait()
 
     def is_completed(self) -> bool:
-        """Whether wait() would not block, and the tensors are what they are to be."""
+        """Returns whether the operation has ended. If so, its tensors hold their results and wait() does not block."""
         if not self._has_ended():
             return False
-        self.await_end()  # lists of tensors are filled by a wait, which does not block here
+        self.await_end()  # does not block; a wait is what fills lists of tensors
         if self._future is not None:
             self._complete_now()
         return True
 
     def is_success(self) -> bool:
-        """Whether it has finished and not failed."""
+        """Returns whether the operation has ended without an error."""
         return self.is_completed() and self.exception() is None
 
     def result(self) -> List[torch.Tensor]:
-        """The tensors, once finished."""
+        """Waits, and returns the tensors, those of lists one after the other."""
         self.wait()
         return [tensor for each in self._tensors for tensor in (each if isinstance(each, list) else [each])]
 
     def source_rank(self) -> int:
-        """Who sent what was received, a rank of the group; -1 before that is known."""
+        """The rank of the group that sent the message; -1 as long as that is unknown."""
         return self._senders[0] if self._senders else -1
 
     _source_rank = source_rank
 
     def get_future(self) -> torch.futures.Future:
-        """A future of the tensors. One that fails does so in a callback: set_exception() would crash DDP's backward."""
+        """A future of the tensors, the same at each call. Callbacks run on a thread of the completer.
+
+        The future fails by an exception in a callback, since set_exception() would crash DDP's backward pass.
+        """
         if self._future is None:
             self._finished = torch.futures.Future(devices=devices.used_by(self._tensors))
             self._future = self._finished.then(self._outcome)
@@ -263,13 +285,16 @@ class RuedaWork(Work):
         return self._future
 
     def complete(self) -> None:
-        """Completes the future, which somebody has asked for, unless it was broken off. Runs its callbacks."""
+        """Completes the future unless it was broken off, and runs its callbacks on the calling thread. get_future() comes before."""
         if interrupts.claim(self._future) is not None:
             self._finish()
 
     def _complete_now(self) -> None:
-        """The same by a thread, which may already be at it, and waits for that, but not for callbacks: those of the program are to
-        run on none of its threads, where they would keep it, and where Ctrl-C would be theirs."""
+        """Has a thread complete the future, unless one is doing so already, and waits until it is complete.
+
+        Does not wait for callbacks. They must not run on a thread of the program: they would delay it, and a Ctrl-C meant for the
+        program would interrupt them.
+        """
         if self._future.done():
             return
         if interrupts.claim(self._future) is not None:
@@ -278,8 +303,8 @@ class RuedaWork(Work):
             interrupts.plain_wait(self._future)
 
     def break_off(self) -> None:
-        """Makes the future fail, which the caller has claimed, and runs its callbacks on a thread: they may wait for other
-        futures. The operation goes on."""
+        """Makes the future fail; the caller has claimed it. The operation goes on. Callbacks run on a thread of their own, since
+        they may wait for other futures."""
         self._broken_off = True
         self._completer.start(_completions.run, self._finish)
 
@@ -288,12 +313,12 @@ class RuedaWork(Work):
 
     def _outcome(self, _: Any) -> List[torch.Tensor]:
         if self._broken_off:
-            raise RuntimeError("an interrupt (Ctrl-C) has ended the wait for an operation, which goes on")
+            raise RuntimeError("an interrupt (Ctrl-C) has ended the wait; the operation goes on")
         self._wait()
         return self._tensors
 
     def _fill_unasked(self) -> None:
-        """Has the caller's tensors filled also where nobody waits for this."""
+        """Has the caller's tensors filled even if the program never waits for this work."""
         if self._handle is not None and self._handle.is_unmade:
             self._completer.keep(self._handle, self.begun)
 

@@ -1,3 +1,3 @@
-"""Horovod's place of elastic training, which Rueda does not have: each use says so."""
+"""Elastic training under the module name of Horovod. Rueda does not have it: every use raises NotImplementedError."""
 
 from rueda.torch.elastic import *  # noqa: F403

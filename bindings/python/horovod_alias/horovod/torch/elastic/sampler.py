@@ -1,3 +1,3 @@
-"""Horovod's place of ElasticSampler."""
+"""ElasticSampler under the module name of Horovod."""
 
 from rueda.torch.elastic import ElasticSampler  # noqa: F401

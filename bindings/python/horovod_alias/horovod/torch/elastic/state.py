@@ -1,3 +1,3 @@
-"""Horovod's place of TorchState."""
+"""TorchState under the module name of Horovod."""
 
 from rueda.torch.elastic import TorchState  # noqa: F401

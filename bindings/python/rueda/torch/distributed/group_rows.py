@@ -1,0 +1,198 @@
+"""The operations of a process group that move parts of tensors between ranks: gathers, scatters and all-to-alls.
+
+The library moves rows along dimension 0. Lists of tensors are joined to one row tensor before, and split again after.
+"""
+
+from typing import Any, Callable, List, Optional, Sequence
+
+import torch
+
+from rueda import operations, session
+from rueda._native import ffi, lib
+from rueda.handles import Handle
+from rueda.operations import ALLGATHER, ALLTOALL, GATHER, REDUCESCATTER, SCATTER, encode_name
+from rueda.outputs import received_splits
+from rueda.torch import graphs
+from rueda.torch.distributed import devices
+from rueda.torch.distributed import group_arguments as arguments
+from rueda.torch.distributed.group_starts import StartingGroup
+from rueda.torch.distributed.work import RuedaWork
+from rueda.torch.tensors import dtype_number
+
+_NAMES = {ALLGATHER: "all_gather", REDUCESCATTER: "reduce_scatter", ALLTOALL: "all_to_all", GATHER: "gather", SCATTER: "scatter"}
+
+
+class RowsGroup(StartingGroup):
+    """The operations of rows. See RuedaGroup for the forms of their arguments, for loans and for errors."""
+
+    def _rows(self, name: Optional[str], options: operations.Options, source: torch.Tensor, output: torch.Tensor,
+              splits: Optional[Sequence[int]] = None) -> Handle:
+        """Enqueues an operation of rows from one contiguous tensor into another."""
+        here = session.current()
+        if output.dtype != source.dtype:
+            raise ValueError(f"the output's dtype is {output.dtype}, the input's {source.dtype}; they must be equal")
+        if output.dim() != source.dim():
+            raise ValueError(f"the output's shape {list(output.shape)} and the input's {list(source.shape)} must have the same number "
+                             "of dimensions")  # fmt: skip
+        if splits is not None and len(splits) != self._own_size:
+            raise ValueError(f"there are {len(splits)} input splits; give one for each of the group's {self._own_size} ranks")
+        host = devices.HostCopies(_NAMES[options.kind])
+        source, output = host.to_read(source), host.to_fill(output, source)
+        if arguments.overlap(source, output):  # FSDP gathers from a part of the tensor that it gathers into
+            source = source.clone()
+        view = source.data_ptr(), dtype_number(source), source.dim()
+        number = lib.rueda_py_start_rows(here.pointer, encode_name(name), options, view, source.shape, output.data_ptr(),
+                                         output.shape, splits or ffi.NULL)  # fmt: skip
+        return host.filled_by(Handle(here, number, (source, output)))
+
+    def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> RuedaWork:
+        """Writes the inputs of all ranks into `output`, in the order of ranks. It has size() times the input's elements."""
+        return self._work(lambda name: self._rows(name, self._options(ALLGATHER), arguments.read(input), arguments.flat(output)),
+                          [output], given=(opts,))  # fmt: skip
+
+    _allgather_base = all_gather_single
+
+    def allgather(self, output_tensors: Any, input_tensors: Any = None, opts: Any = None, *, input_tensor: Any = None,
+                  timeout: Any = None) -> RuedaWork:  # fmt: skip
+        """Writes the input of rank r into output r. All have one shape."""
+        source, parts = arguments.as_list(arguments.given(input_tensors, input_tensor))[0], arguments.lists(output_tensors)
+        flat = torch.empty(source.numel() * self._own_size, dtype=source.dtype)
+        return self._work(lambda name: self._rows(name, self._options(ALLGATHER), arguments.read(source), flat), [parts],
+                          lambda: self._fill("all_gather", parts, source, flat), (opts, timeout))  # fmt: skip
+
+    def _fill(self, what: str, parts: List[torch.Tensor], source: torch.Tensor, flat: torch.Tensor) -> None:
+        """Copies what was gathered into the caller's tensors. Raises ValueError, on this rank alone, unless there is one for each
+        rank, of the input's shape: other ranks cannot know that, and have what they asked for."""
+        wrong = [number for number, part in enumerate(parts) if part.shape != source.shape]
+        if len(parts) != self._own_size or wrong:
+            said = f"output {wrong[0]} has shape {list(parts[wrong[0]].shape)}" if wrong else f"there are {len(parts)} outputs"
+            raise ValueError(f"{what}: rank {self._own_rank} of the group: {said}; give {self._own_size} outputs of the input's shape "
+                             f"{list(source.shape)}")  # fmt: skip
+        arguments.copy_parts(parts, flat)
+
+    def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> RuedaWork:
+        """allgather() of several inputs under one work. output_lists[r][i] receives input i of rank r."""
+        works = [self.allgather([parts], [source], opts) for parts, source in zip(zip(*output_lists), input_list)]
+        return self._joined(works, output_lists, opts)
+
+    def all_gather_single_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> RuedaWork:
+        """all_gather_single() of several inputs under one work."""
+        return self._joined([self.all_gather_single(*pair, opts) for pair in zip(output_lists, input_list)], output_lists, opts)
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def reduce_scatter_single(self, outputTensor: torch.Tensor, inputTensor: torch.Tensor,  # noqa: N803
+                              opts: Any = None) -> RuedaWork:  # fmt: skip
+        """Reduces the inputs and writes part r of the result, of size() equal parts, into the output of rank r."""
+
+        def start(name: Optional[str]) -> Handle:
+            source, output = arguments.read(inputTensor), arguments.flat(outputTensor)
+            self._require_share("reduce_scatter", source, output)
+            return self._rows(name, self._options(REDUCESCATTER, arguments.operator(opts)), source, output)
+
+        return self._work(start, [outputTensor], given=(opts,))
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter(self, output_tensors: Any, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
+                       input_tensor: Any = None, op: Any = None) -> RuedaWork:  # fmt: skip
+        """Reduces input r of all ranks into the output of rank r."""
+        output, wanted = arguments.as_list(output_tensors)[0], arguments.given(opts, op)
+        whole = arguments.joined(arguments.lists(arguments.given(input_tensors, input_tensor)))
+
+        def start(name: Optional[str]) -> Handle:
+            self._require_share("reduce_scatter", whole, arguments.flat(output))
+            return self._rows(name, self._options(REDUCESCATTER, arguments.operator(wanted)), whole, arguments.flat(output))
+
+        return self._work(start, [output], given=(opts, timeout))
+
+    def _require_share(self, what: str, whole: torch.Tensor, share: torch.Tensor) -> None:
+        """Raises ValueError unless the whole has as many elements as the shares of all ranks together."""
+        if whole.numel() != self._own_size * share.numel():
+            raise ValueError(f"{what}: rank {self._own_rank} of the group: the input has {whole.numel()} elements, the output "
+                             f"{share.numel()}; the input needs {self._own_size} times as many as the output, one part for each rank")  # fmt: skip
+
+    def reduce_scatter_single_coalesced(self, outputTensors: Any, inputTensors: Any,  # noqa: N803
+                                        opts: Any = None) -> RuedaWork:  # fmt: skip
+        """reduce_scatter_single() of several inputs under one work."""
+        works = [self.reduce_scatter_single(*pair, opts) for pair in zip(outputTensors, inputTensors)]
+        return self._joined(works, outputTensors, opts)
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def all_to_all_single(self, output: Any = None, input: Any = None, output_split_sizes: Any = (), input_split_sizes: Any = (),
+                          opts: Any = None, *, output_tensor: Any = None, input_tensor: Any = None,
+                          timeout: Any = None) -> RuedaWork:  # fmt: skip
+        """Sends the next input_split_sizes[r] rows of the input to rank r, and writes what rank r sends into the next
+        output_split_sizes[r] rows of the output. Without sizes every rank gets the same number of rows."""
+        output, source = arguments.given(output, output_tensor), arguments.given(input, input_tensor)
+
+        def start(name: Optional[str]) -> Handle:
+            received = list(output_split_sizes)
+            if received and (len(received) != self._own_size or sum(received) != output.shape[0]):
+                raise ValueError(f"output splits {received}: give one for each of the group's {self._own_size} ranks; they must add up "
+                                 f"to the output's {output.shape[0]} rows")  # fmt: skip
+            rows, received_rows = arguments.matrix(source, arguments.read), arguments.matrix(output, arguments.flat)
+            handle = self._rows(name, self._options(ALLTOALL), rows, received_rows, list(input_split_sizes) or None)
+            return self._expecting(handle, received or [output.shape[0] // self._own_size] * self._own_size)
+
+        return self._work(start, [output], given=(opts, timeout))
+
+    alltoall_base = all_to_all_single
+
+    def alltoall(self, output_tensor: Any = None, input_tensor: Any = None, opts: Any = None, *, output: Any = None,
+                 input: Any = None, timeout: Any = None) -> RuedaWork:  # fmt: skip
+        """Sends input r of the list to rank r, and writes what rank r sends into output r."""
+        outputs, sources = arguments.given(output_tensor, output), arguments.given(input_tensor, input)
+        counts = [source.numel() for source in sources]
+        flat = arguments.joined(sources)
+        received = torch.empty(sum(output.numel() for output in outputs), dtype=flat.dtype)
+        sizes = [output.numel() for output in outputs]
+
+        def start(name: Optional[str]) -> Handle:
+            handle = self._rows(name, self._options(ALLTOALL), flat, received, counts)
+            return self._expecting(handle, sizes, lambda: arguments.copy_parts(outputs, received))
+
+        return self._work(start, list(outputs), given=(opts, timeout))
+
+    def _expecting(self, handle: Handle, sizes: Sequence[int], then: Callable[[], None] = lambda: None) -> Handle:
+        """The handle of an all-to-all. Its wait raises ValueError if other ranks sent other numbers of rows than `sizes`, else it
+        calls `then`."""
+
+        def finish(handle: Handle, _: Any) -> None:
+            sent = received_splits(handle.number, self._own_size)
+            if list(sent) != list(sizes):
+                raise ValueError(f"all_to_all: the ranks of the group sent {list(sent)} rows to rank {self._own_rank}, but its output "
+                                 f"expects {list(sizes)}; the sizes must match the senders'")  # fmt: skip
+            then()
+
+        handle.also(finish)
+        return handle
+
+    def gather(self, output_tensors: Any, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
+               input_tensor: Any = None, root: Any = None) -> RuedaWork:  # fmt: skip
+        """Writes the input of rank r into output r of the root. Other ranks pass no outputs."""
+        source = arguments.as_list(arguments.given(input_tensors, input_tensor))[0]
+        root = arguments.root_of(arguments.given(opts, root))
+        is_root = root == self._own_rank
+        parts = arguments.lists(output_tensors) if is_root else []
+        flat = torch.empty(source.numel() * self._own_size if is_root else 0, dtype=source.dtype)
+        return self._work(lambda name: self._rows(name, self._options(GATHER, root=root), arguments.read(source), flat), [parts],
+                          lambda: self._fill("gather", parts, source, flat) if is_root else None, (opts, timeout))  # fmt: skip
+
+    def scatter(self, output_tensors: Any = None, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
+                output_tensor: Any = None, root: Any = None) -> RuedaWork:  # fmt: skip
+        """Writes input r of the root into the output of rank r. Other ranks pass no inputs."""
+        output = arguments.as_list(arguments.given(output_tensors, output_tensor))[0]
+        root = arguments.root_of(arguments.given(opts, root))
+        whole = arguments.joined(arguments.lists(input_tensors)) if root == self._own_rank else output
+
+        def start(name: Optional[str]) -> Handle:
+            if root == self._own_rank:
+                self._require_share("scatter", whole, output)
+            return self._rows(name, self._options(SCATTER, root=root), arguments.read(whole), arguments.flat(output))
+
+        return self._work(start, [output], given=(opts, timeout))
+
+
+graphs.leave_alone(RowsGroup)
