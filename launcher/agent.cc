@@ -1,3 +1,21 @@
+// The agent of one host: the process that starts the host's ranks, and ends all of them whatever happens.
+//
+//   hvdrun              agent                                  ranks
+//     | <- magic, kHere   |
+//     | kPing ----------> |                                              from now on silence counts
+//     | kStart ---------> | finds the program and the store
+//     | <- kRoute         | fork, exec -----------------------> running
+//     | <- kStarted       |
+//     | <- kOutput        | <---------------------------- stdout, stderr
+//     | kTaken ---------> |                                              the agent may send as much again
+//     | <- kExited        | <---------------------------------- waitpid
+//     | kEnd -----------> | SIGTERM, after the grace SIGKILL -> ends
+//     | <- kDone          | no process is left below
+//
+// The agent is a subreaper, so orphans of ranks become its children and "no child" means "no descendant". Each way out
+// (kEnd, a lost hvdrun, a lost guard, ranks that all exited) goes through `end`, which can only bring SIGKILL nearer.
+// kDone leaves last, after all output, because hvdrun reports the job when every host has said it.
+
 #include "launcher/agent.h"
 
 #include <fmt/format.h>
@@ -40,7 +58,7 @@ std::string search_path_of(const std::vector<std::string>& environment) {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kGraceWithoutParent{2000};  // hvdrun or the guard is gone; all is over within 5 s
+constexpr milliseconds kGraceWithoutParent{2000};  // if hvdrun or the guard is gone, so that all ends within 5 s
 constexpr milliseconds kStoreAnswers{3000};
 constexpr const char* kRelayAddress = "127.0.0.1";
 constexpr milliseconds kKillAgain{200};
@@ -54,7 +72,7 @@ class Agent {
  private:
   void receive(const Message& message);
   void listen(const std::string& interfaces);
-  void reach(const std::string& places);
+  void reach(const std::string& addresses);
   void start(const std::string& bytes);
   Status find_store(StartOrder& order);
   Result<std::string> relay_store(const StartOrder& order, const std::string& store);
@@ -77,7 +95,7 @@ class Agent {
   SignalWatch child_;
   Timer kill_timer_;
   Timer silence_timer_;
-  milliseconds silence_ = kFirstWord;  // for how long hvdrun may say nothing; 0: for ever
+  milliseconds silence_ = kFirstWord;  // for how long hvdrun may send nothing; 0: for ever
   std::optional<SteadyClock::time_point> kill_at_;
   std::map<pid_t, int> running_;  // pid -> rank
   std::map<int, RankInput> inputs_;
@@ -87,7 +105,7 @@ class Agent {
   bool childless_ = false;
   bool leaving_ = false;
   std::unique_ptr<StoreRelay> relay_;
-  UniqueFd listener_;  // other hosts' connections end in its queue: that they arrive is all they ask
+  UniqueFd listener_;  // accepts nothing: a connection in its queue has shown that the path is open
 };
 
 Agent::Agent(UniqueFd guard)
@@ -140,16 +158,18 @@ void Agent::refuse(int rank, int error, const std::string& sentence) {
 }
 
 void Agent::start(const std::string& bytes) {
-  if (kill_at_) return;  // it is ending, and hvdrun is about to hear of it
+  if (kill_at_) return;  // this agent is ending its host; hvdrun is about to hear of it
   auto order = decode_start_order(bytes);
   started_ = true;
   if (!order) return refuse(-1, EINVAL, "the start order cannot be read");
   const int first = order->ranks.front().rank;
   if (order->build != build_id()) {
-    return refuse(first, EINVAL, fmt::format("hvdrun is build {}, its agent here build {}", order->build, build_id()));
+    return refuse(first, EINVAL,
+                  fmt::format("hvdrun is build {}, but its agent here is build {}: install the same build",
+                              order->build, build_id()));
   }
   grace_ = milliseconds(order->grace_ms);
-  if (order->program.find('/') == std::string::npos) {  // it is not on hvdrun's own host
+  if (order->program.find('/') == std::string::npos) {  // hvdrun's own host does not have it
     const ProgramFile file = find_program(order->program, search_path_of(order->environment));
     if (file.exit_code != 0) return refuse(first, file.exit_code == 127 ? ENOENT : EACCES, file.sentence);
     order->program = file.path;
@@ -157,6 +177,7 @@ void Agent::start(const std::string& bytes) {
   if (const Status found = order->stores.empty() ? Status() : find_store(*order); !found.ok()) {
     return refuse(first, ENETUNREACH, found.sentence());
   }
+  // Ranks of one host share its cores, unless the user has chosen a number of threads.
   const auto names_threads = [](const std::string& variable) { return variable.starts_with("OMP_NUM_THREADS="); };
   if (std::none_of(order->environment.begin(), order->environment.end(), names_threads)) {
     const int threads = std::max(1, usable_cores() / std::max(1, static_cast<int>(order->ranks.size())));
@@ -168,7 +189,8 @@ void Agent::start(const std::string& bytes) {
   reap();
 }
 
-/// Where it cannot, it says so: nobody reaches rank 0's host then, which is as much of an answer.
+/// Answers even if it cannot listen (port 0 or no address): the other hosts then report that they do not reach this
+/// one.
 void Agent::listen(const std::string& interfaces) {
   auto addresses = listen_addresses(interfaces);
   std::string all;
@@ -179,8 +201,8 @@ void Agent::listen(const std::string& interfaces) {
   link_.send({MessageType::kListening, -1, listening_port(listener_), all});
 }
 
-void Agent::reach(const std::string& places) {
-  std::istringstream words(places);
+void Agent::reach(const std::string& addresses) {
+  std::istringstream words(addresses);
   const std::vector<std::string> candidates{std::istream_iterator<std::string>(words), {}};
   const auto path = find_path(candidates, kStoreAnswers, "rank 0's host");
   link_.send({MessageType::kReached, -1, 0,
@@ -200,12 +222,15 @@ Status Agent::find_store(StartOrder& order) {
   return {};
 }
 
-/// Connects to the store, and serves the ranks of this host over that. Where they reach it.
+/// Connects to the store and serves this host's ranks over that one connection, so that the store has a connection for
+/// each host and not for each rank. Returns the address for the ranks.
 Result<std::string> Agent::relay_store(const StartOrder& order, const std::string& store) {
   auto where = parse_store_address(store);
   if (!where.ok()) return where.status();
   JobKey& key = where.value().key;
-  if (order.key.size() != key.bytes.size()) return Status(Code::kInvalidArgument, "the job's key has another length");
+  if (order.key.size() != key.bytes.size())
+    return Status(Code::kInvalidArgument,
+                  fmt::format("the job's key has {} bytes; it must have {}", order.key.size(), key.bytes.size()));
   std::copy(order.key.begin(), order.key.end(), key.bytes.begin());
   key.present = true;
   where.value().job = order.relay_job;
@@ -236,7 +261,8 @@ bool Agent::start_one(const StartOrder& order, const RankOrder& rank) {
   return true;
 }
 
-// A host that is cut off, or whose hvdrun is, ends its ranks by itself.
+// Each message restarts the clock. A host that the network cuts off from hvdrun ends its ranks by itself, because
+// hvdrun, which counts it as lost, can no longer tell it to.
 void Agent::expect_word() {
   if (silence_.count() == 0) return silence_timer_.cancel();
   silence_timer_.start(silence_, [this] {
@@ -247,7 +273,8 @@ void Agent::expect_word() {
   });
 }
 
-// On another host sshd closes our input as soon as it has seen the end of the guard, its child; the output stays open.
+// The agent says this at once. On another host sshd closes our input as soon as its child, the guard, has ended;
+// without this message hvdrun would take the ranks that we end now for the cause. The output is still open.
 void Agent::guard_gone() {
   link_.send({MessageType::kGuardGone, -1, 0, "has lost its guard, the process hvdrun-guard"});
   end(std::min(grace_, kGraceWithoutParent));
@@ -261,7 +288,8 @@ void Agent::reap() {
   struct Exit {
     int rank;
     int status;
-    // Of ranks found dead together, one that a signal killed came before those that failed of it.
+    // If several ranks are found dead together, a rank that a signal killed is reported before ranks that exited with
+    // a code: they probably failed because of it.
     int order() const { return WIFSIGNALED(status) ? 0 : WEXITSTATUS(status) != 0 ? 1 : 2; }
   };
   std::vector<Exit> exits;
@@ -269,7 +297,7 @@ void Agent::reap() {
   pid_t pid = 0;
   while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
     const auto rank = running_.find(pid);
-    if (rank == running_.end()) continue;  // an orphan that came to us
+    if (rank == running_.end()) continue;  // an orphan of a rank, which became our child
     exits.push_back({rank->second, status});
     running_.erase(rank);
   }
@@ -277,7 +305,8 @@ void Agent::reap() {
   std::stable_sort(exits.begin(), exits.end(), [](const Exit& a, const Exit& b) { return a.order() < b.order(); });
   for (const auto& exit : exits) link_.send({MessageType::kExited, exit.rank, exit.status, {}});
 
-  if (started_ && running_.empty() && !childless_ && !kill_at_) end(grace_);  // what they left behind
+  // All ranks have exited but left processes behind.
+  if (started_ && running_.empty() && !childless_ && !kill_at_) end(grace_);
   if (killing_since_ && !childless_) kill_all();
   leave_if_done();
 }
@@ -290,10 +319,11 @@ void Agent::end(milliseconds grace) {
     kill_at_ = at;
     kill_timer_.start(grace, [this] { kill_all(); });
   }
-  loop_.post([this] { reap(); });  // there may be nothing to end
+  loop_.post([this] { reap(); });  // if no process is left, no SIGCHLD would come
 }
 
-// Again after each death and after a while: who forks while we look is found the next time.
+// Repeats after each death and every kKillAgain, because a process that forks while we list /proc is found only the
+// next time.
 void Agent::kill_all() {
   if (!killing_since_) killing_since_ = SteadyClock::now();
   if (childless_ || stuck()) return leave_if_done();
@@ -306,9 +336,10 @@ bool Agent::stuck() const { return killing_since_ && SteadyClock::now() - *killi
 void Agent::leave_if_done() {
   if (leaving_ || !started_ || !(childless_ || stuck())) return;
   taps_.writers_gone();
-  if (!taps_.drained()) return;
+  if (!taps_.drained()) return;  // `on_drained` comes back here
   leaving_ = true;
-  if (!childless_) link_.send({MessageType::kNote, -1, 0, "some processes did not die of SIGKILL within 10 s"});
+  if (!childless_)
+    link_.send({MessageType::kNote, -1, 0, "some processes still run 10 s after SIGKILL; they are left behind"});
   link_.send({MessageType::kDone, -1, 0, {}});
   link_.when_sent([this] { loop_.stop(); });
 }

@@ -1,9 +1,14 @@
+// Starts the process that leads to an agent: a guard on this host, or ssh or srun to another. Every descriptor is
+// close-on-exec except those that are moved to 0, 1 and 2 of the child. So no other child holds the link open, and
+// hvdrun sees its end as soon as the last process that uses it has ended.
+
 #include "launcher/agent_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,7 +21,7 @@ Status failed(std::string_view what, int error) {
   return {Code::kSystem, fmt::format("{}: {}", what, std::strerror(error))};
 }
 
-/// posix_spawn's two lists, freed with it.
+/// Owns the two lists that posix_spawn reads.
 class Spawn {
  public:
   Spawn() {
@@ -32,7 +37,7 @@ class Spawn {
 
   void move(int from, int to) { posix_spawn_file_actions_adddup2(&actions_, from, to); }
   void in_own_session() { posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSID); }
-  /// 0, or errno.
+  /// Returns 0 or an errno. `file` with a slash is a path, else it is looked up in PATH.
   int run(const char* file, const std::vector<std::string>& words, pid_t& pid) {
     std::vector<char*> arguments;
     for (const auto& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -51,7 +56,7 @@ struct SocketPair {
 Result<SocketPair> make_socket_pair() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return failed("a socket pair for the agent", errno);
+    return failed("cannot make a socket pair for the agent", errno);
   return SocketPair{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
@@ -65,8 +70,9 @@ Result<AgentProcess> start_local_agent() {
   Spawn spawn;
   spawn.move(sockets.value().theirs.get(), STDIN_FILENO);
   spawn.move(sockets.value().theirs.get(), STDOUT_FILENO);
+  // This very file, even if a new one was installed over it since: hvdrun and its agent must be of one build.
   const int error = spawn.run("/proc/self/exe", {"hvdrun", "--agent"}, agent.pid);
-  if (error != 0) return failed("starting the agent", error);
+  if (error != 0) return failed("cannot start the agent", error);
   return agent;
 }
 
@@ -74,20 +80,25 @@ Result<AgentProcess> start_remote_agent(const std::vector<std::string>& command)
   auto sockets = make_socket_pair();
   if (!sockets.ok()) return sockets.status();
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return failed("a pipe for the errors of the agent", errno);
+  if (pipe2(ends, O_CLOEXEC) != 0) return failed("cannot make a pipe for the agent's stderr", errno);
   AgentProcess agent;
   agent.socket = std::move(sockets.value().ours);
   agent.errors = UniqueFd(ends[0]);
   const UniqueFd their_errors(ends[1]);
-  fcntl(agent.errors.get(), F_SETFL, O_NONBLOCK);
+  fcntl(agent.errors.get(), F_SETFL, O_NONBLOCK);  // our end alone; the child's end stays as it is
   Spawn spawn;
   spawn.in_own_session();
   spawn.move(sockets.value().theirs.get(), STDIN_FILENO);
   spawn.move(sockets.value().theirs.get(), STDOUT_FILENO);
   spawn.move(their_errors.get(), STDERR_FILENO);
   const int error = spawn.run(command.front().c_str(), command, agent.pid);
-  if (error != 0) return failed(fmt::format("starting {}", command.front()), error);
+  if (error != 0) return failed(fmt::format("cannot start {}", command.front()), error);
   return agent;
+}
+
+void await_agent_processes() {
+  while (wait(nullptr) > 0 || errno == EINTR) {
+  }
 }
 
 }  // namespace rueda::core::launcher

@@ -9,18 +9,21 @@
 
 namespace rueda::core::launcher {
 
-/// The process that an agent is reached through, and our ends.
+/// The process that leads to an agent, and hvdrun's ends of the descriptors between them.
 struct AgentProcess {
-  pid_t pid = -1;   ///< the guard, if the agent is on this host, else the command that leads to the other one
-  UniqueFd socket;  ///< where the agent's messages go and come
-  UniqueFd errors;  ///< what that command writes on stderr, non-blocking; invalid for a guard, which has ours
+  pid_t pid = -1;   ///< a guard, if the agent is on this host, else the command (ssh, srun) that leads to the other one
+  UniqueFd socket;  ///< carries the agent's messages both ways
+  UniqueFd errors;  ///< stderr of that command, non-blocking; invalid for a guard, which shares ours
 };
 
-/// A guard of this host, started from our own executable. kSystem: which step failed, and errno.
+/// Starts a guard on this host from our own executable. Returns kSystem with the step that failed and its errno.
 Result<AgentProcess> start_local_agent();
 
-/// A command, found in PATH, in a session of its own: what is typed at our terminal is not for it. kSystem: which step
-/// failed, and errno.
+/// Starts a command, found in PATH, in a session of its own, so that keys typed at our terminal send it no signal.
+/// Returns kSystem with the step that failed and its errno.
 Result<AgentProcess> start_remote_agent(const std::vector<std::string>& command);
+
+/// Blocks until every such process has ended. Call it after their links are closed, which makes them end.
+void await_agent_processes();
 
 }  // namespace rueda::core::launcher

@@ -1,3 +1,6 @@
+// Finds the hosts that a batch system reserved, so that a job script needs no -H. Names from the environment later
+// become words of ssh's or srun's command line, so they pass the same check as names that the user typed.
+
 #include "launcher/allocation.h"
 
 #include <fmt/format.h>
@@ -15,6 +18,7 @@ Status wrong(const std::string& variable, const std::string& why) {
   return {Code::kInvalidArgument, fmt::format("{}: {}", variable, why)};
 }
 
+// Adds up slots: PBS has a line for each slot, and LSF may list a host twice.
 void add(std::vector<HostSlots>& hosts, const std::string& name, int slots) {
   const auto known = std::find_if(hosts.begin(), hosts.end(), [&](const HostSlots& host) { return host.name == name; });
   if (known == hosts.end()) {
@@ -34,10 +38,11 @@ Result<std::vector<HostSlots>> read_slurm(const Environment& environment, const 
   const auto counts = expand_counts(*text);
   if (!counts.ok()) return wrong(variable, counts.status().sentence());
   if (counts.value().size() != names.value().size()) {
-    return wrong(variable, fmt::format("\"{}\" is about {} nodes, SLURM_JOB_NODELIST about {}", *text,
+    return wrong(variable, fmt::format("\"{}\" covers {} nodes, but SLURM_JOB_NODELIST names {}", *text,
                                        counts.value().size(), names.value().size()));
   }
   std::vector<HostSlots> hosts;
+  // A node may be in the list with no task on it.
   for (size_t i = 0; i < names.value().size(); ++i) {
     if (counts.value()[i] > 0) add(hosts, names.value()[i], counts.value()[i]);
   }
@@ -64,7 +69,7 @@ Result<std::vector<HostSlots>> read_lsf(const std::string& text) {
   return hosts;
 }
 
-/// As from a command line: the names become words of one.
+/// Checks each name as that of a command line: none may begin with `-` or hold a blank.
 Result<std::optional<Allocation>> checked(const std::string& system, const std::string& variable,
                                           Result<std::vector<HostSlots>> hosts) {
   if (!hosts.ok()) return hosts.status();
@@ -92,13 +97,13 @@ std::vector<std::string> srun_command(const HostSlots& host, const std::string& 
           "--nodes=1",
           "--ntasks=1",
           fmt::format("--nodelist={}", host.name),
-          "--overlap",
-          "--unbuffered",  // else what is no whole line does not come
+          "--overlap",     // else it waits while another step holds the host's resources
+          "--unbuffered",  // else srun keeps an incomplete line, and messages have no lines
           "--cpu-bind=none",
           "--mem=0",
           "--mpi=none",
           "--kill-on-bad-exit=0",
-          "--input=all",
+          "--input=all",  // the agent reads hvdrun's messages there
           "--",
           hvdrun,
           "--agent"};

@@ -1,3 +1,11 @@
+// Reads hvdrun's flags. CLI11 knows the flags and prints the help, but three habits of Horovod's users need work before
+// it: long names with one dash (-np), a program's own flags right after the program, and a sentence with the nearest
+// flag for a typing error. So `take_flags` first cuts the flags off the front and checks each one, and CLI11 then
+// parses only those.
+//
+// A config file is turned into words too, which stand before those of the command line. The words are parsed twice:
+// once to learn the file's name and which flags win, then all together into a fresh value.
+
 #include "launcher/arguments.h"
 
 #include <fmt/format.h>
@@ -14,18 +22,18 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr const char* kAbout = "hvdrun starts the ranks of a job, shows their output and ends what is left of it.";
+constexpr const char* kAbout = "hvdrun starts the ranks of a job, shows their output and leaves no process behind.";
 constexpr const char* kUsage = "Usage: hvdrun [flags] program [arguments of the program]\n";
-constexpr const char* kKnobs = "Settings (each sets the RUEDA_ variable of its name for all ranks)";
-constexpr const char* kHidden = "";
+constexpr const char* kKnobs = "Settings (each sets the RUEDA_ variable of the same name for all ranks)";
+constexpr const char* kHidden = "";  // CLI11 leaves a group without a name out of the help
 
-// Long names that users also write with one dash, as Horovod has them.
+// Long names that Horovod's users write with one dash.
 const std::set<std::string> kOneDash = {"np", "hosts", "hostfile", "cb", "prefix-timestamp"};
 
 // A flag's long name as --help shows it.
 std::string shown(const std::string& name) { return (kOneDash.count(name) > 0 ? "-" : "--") + name; }
 
-/// Writes -np for --np.
+/// Prints the help with -np for --np.
 class Formatter : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override { return kUsage; }
@@ -48,9 +56,8 @@ class Flags {
     app_.get_formatter()->column_width(44);
     app_.set_help_flag();
     app_.footer(
-        "Signals: SIGTERM ends the job, with SIGTERM to all ranks and SIGKILL after --grace-seconds. Others are "
-        "passed\n"
-        "on to the ranks, SIGINT (Ctrl-C) too; a second SIGINT ends the job at once.\n"
+        "Signals: SIGTERM ends the job: all ranks get SIGTERM, and SIGKILL after --grace-seconds. hvdrun passes other\n"
+        "signals on to the ranks, SIGINT (Ctrl-C) included; a second SIGINT ends the job at once.\n"
         "Examples: hvdrun -np 4 ./train --epochs 3\n"
         "          hvdrun -np 8 -H node1:4,node2:4 ./train --epochs 3");
     add_job();
@@ -61,7 +68,7 @@ class Flags {
     for (const auto& knob : knobs()) add_knob(knob);
   }
 
-  /// The word's flag, or null; `word` is rewritten to two dashes where it is a long name with one.
+  /// Returns the flag that `word` names, or null. Rewrites a long name with one dash to two, as CLI11 wants it.
   CLI::Option* find(std::string& word) {
     const std::string name = word.substr(0, word.find('='));
     if (name.starts_with("--")) return app_.get_option_no_throw(name);
@@ -82,7 +89,7 @@ class Flags {
     return all;
   }
 
-  /// What a config file may say: all but what is about no job.
+  /// The flags that a config file may give: all except those that start no job, and itself.
   ConfigVocabulary vocabulary() const {
     ConfigVocabulary all;
     const std::set<std::string> others = {"help",       "version", "check-build", "cb",
@@ -103,36 +110,41 @@ class Flags {
  private:
   void add_job() {
     app_.add_option("-n,--np", arguments_.processes,
-                    "how many ranks (all slots of the hosts, or of a batch system's allocation)")
+                    "number of ranks (default: all slots of the hosts, or of the batch system's allocation)")
         ->check(CLI::Range(1, 65536));
-    app_.add_option("-H,--hosts", arguments_.hosts,
-                    "hosts and slots, as in node1:4,me@node2:4 (a batch system's allocation, else this host)");
+    app_.add_option(
+        "-H,--hosts", arguments_.hosts,
+        "hosts and slots, as in node1:4,me@node2:4 (default: the batch system's allocation, else this host)");
     app_.add_option("--hostfile", arguments_.hostfile, "file with a line `host slots=n` for each host");
     app_.add_option_function<std::string>(
             "--launcher",
             [this](const std::string& name) { arguments_.launcher = name == "ssh" ? Launcher::kSsh : Launcher::kSrun; },
-            "what starts agents on other hosts: ssh, srun (srun where the hosts are an allocation's of Slurm, else "
+            "how agents start on other hosts: ssh or srun (default: srun if the hosts come from a Slurm allocation, "
+            "else "
             "ssh)")
         ->check(CLI::IsMember({"ssh", "srun"}));
-    app_.add_option("-p,--ssh-port", arguments_.ssh.port, "where sshd listens on the hosts (as ssh is configured)")
+    app_.add_option("-p,--ssh-port", arguments_.ssh.port, "port of sshd on the hosts (default: as ssh is configured)")
         ->check(CLI::Range(1, 65535));
-    app_.add_option("-i,--ssh-identity-file", arguments_.ssh.identity_file, "the key for ssh (as ssh is configured)");
+    app_.add_option("-i,--ssh-identity-file", arguments_.ssh.identity_file,
+                    "key file for ssh (default: as ssh is configured)");
     app_.add_option_function<int>(
             "--grace-seconds", [this](int seconds) { arguments_.grace = std::chrono::seconds(seconds); },
-            "between SIGTERM and SIGKILL when a job ends early (5)")
+            "seconds between SIGTERM and SIGKILL when a job ends early (default: 5)")
         ->check(CLI::Range(0, 86400));
   }
 
   void add_files() {
-    app_.add_option("--config-file", config_file_, "YAML with flags and values, `np: 8`; those given here win");
+    app_.add_option("--config-file", config_file_,
+                    "YAML file of flags and values, as in `np: 8`; flags of the command line win");
   }
 
   void add_mpi() {
-    app_.add_flag("--mpi", arguments_.mpi, "start the ranks by Open MPI's mpirun, and let them talk over MPI");
-    app_.add_option("--mpi-args", arguments_.mpi_args, "with --mpi: further words for mpirun, blanks between them");
+    app_.add_flag("--mpi", arguments_.mpi, "start the ranks with Open MPI's mpirun and let them communicate over MPI");
+    app_.add_option("--mpi-args", arguments_.mpi_args, "with --mpi: more arguments for mpirun, separated by blanks");
     app_.add_option("--binding-args", arguments_.binding_args,
-                    "with --mpi: these words about binding (--bind-to none --map-by slot)");
-    app_.add_flag("--tcp", arguments_.tcp, "with --mpi: MPI uses TCP between hosts, whatever else there is");
+                    "with --mpi: mpirun's arguments about binding (default: --bind-to none --map-by slot)");
+    app_.add_flag("--tcp", arguments_.tcp,
+                  "with --mpi: MPI uses only TCP between hosts, even if they share a faster network");
   }
 
   void add_output() {
@@ -140,18 +152,19 @@ class Flags {
                     "also write each rank's output to DIR/rank.N/stdout and stderr");
     app_.add_flag("--prefix-output-with-timestamp,--prefix-timestamp", arguments_.timestamps,
                   "begin each line of output with the time");
-    app_.add_flag("--verbose", arguments_.verbose, "say what hvdrun does");
+    app_.add_flag("--verbose", arguments_.verbose, "print what hvdrun does");
   }
 
   void add_about() {
     const auto action = [this](Action what) { return [this, what] { arguments_.action = what; }; };
-    app_.add_flag_callback("-h,--help", action(Action::kHelp), "this text");
-    app_.add_flag_callback("-v,--version", action(Action::kVersion), "the version");
-    app_.add_flag_callback("--check-build,--cb", action(Action::kCheckBuild),
-                           "what this build and this machine can do, or each host of -H, --hostfile or the allocation");
+    app_.add_flag_callback("-h,--help", action(Action::kHelp), "print this text");
+    app_.add_flag_callback("-v,--version", action(Action::kVersion), "print the version");
+    app_.add_flag_callback(
+        "--check-build,--cb", action(Action::kCheckBuild),
+        "print what this build can do on this machine, or on each host of -H, --hostfile or the allocation");
     app_.add_option_function<std::string>(
             "--completion", [this](const std::string&) { arguments_.action = Action::kCompletion; },
-            "print a shell's completion of these flags: bash")
+            "print a script that completes these flags in a shell: bash")
         ->check(CLI::IsMember({"bash"}));
     app_.add_option_function<int64_t>(
             "--dump",
@@ -159,9 +172,9 @@ class Flags {
               arguments_.action = Action::kDump;
               arguments_.dumped = pid;
             },
-            "the flight records of the ranks of the running hvdrun with this pid: who waits for whom; all of it as "
-            "JSON "
-            "to --dump-file")
+            "print which ranks wait for which, from the flight records of the running hvdrun with this pid; "
+            "--dump-file "
+            "gets all records as JSON")
         ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
     app_.add_flag_callback("--agent", action(Action::kAgent))->group(kHidden);
     app_.add_flag_callback("--check-here", action(Action::kCheckHere))->group(kHidden);
@@ -215,7 +228,7 @@ Status unknown(const std::string& word, const Flags& flags) {
   return {Code::kInvalidArgument, fmt::format("there is no flag {}; {}", name, hint)};
 }
 
-// What can stand behind a flag that has few words to choose from.
+// The values of settings that have few of them, for the completion script.
 std::map<std::string, std::string> choices_of_knobs() {
   std::map<std::string, std::string> choices;
   for (const auto& knob : knobs()) {
@@ -225,13 +238,13 @@ std::map<std::string, std::string> choices_of_knobs() {
   return choices;
 }
 
-/// Flags as words, and the long names of those that they give.
+/// The flags of a command line as words, and their long names.
 struct Given {
   std::vector<std::string> words;
   std::set<std::string> names;
 };
 
-// Moves the flags in front of the program from `words` to the result.
+// Moves the flags from the front of `words` to the result; what stays is the program and its arguments.
 Result<Given> take_flags(std::vector<std::string>& words, Flags& flags) {
   Given given;
   auto& taken = given.words;
@@ -241,23 +254,25 @@ Result<Given> take_flags(std::vector<std::string>& words, Flags& flags) {
     std::string word = words[next++];
     const CLI::Option* option = flags.find(word);
     if (option == nullptr) return unknown(word, flags);
+    // A switch may be repeated, a value may not: two different values cannot both be meant.
     if (option->get_items_expected_max() > 0 && given.names.count(option->get_lnames().front()) > 0)
       return Status(Code::kInvalidArgument, fmt::format("{} is given twice", typed));
     if (word.ends_with('=')) return Status(Code::kInvalidArgument, fmt::format("{} has an empty value", typed));
     given.names.insert(option->get_lnames().begin(), option->get_lnames().end());
+    // The value is part of the word in --np=4 and -n4.
     const bool attached = word.find('=') != std::string::npos || (word[1] != '-' && word.size() > 2);
     taken.push_back(word);
     if (option->get_items_expected_max() == 0 || attached) continue;
-    if (next == words.size()) return Status(Code::kInvalidArgument, fmt::format("{} needs a value behind it", typed));
+    if (next == words.size()) return Status(Code::kInvalidArgument, fmt::format("{} needs a value after it", typed));
     if (words[next].empty()) return Status(Code::kInvalidArgument, fmt::format("{} has an empty value", typed));
     taken.push_back(words[next++]);
   }
-  if (next < words.size() && words[next] == "--") ++next;
+  if (next < words.size() && words[next] == "--") ++next;  // `--` ends the flags; a program may begin with a dash
   words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(next));
   return given;
 }
 
-// What the config file says besides the flags that were given.
+// The words of the config file, without flags that the command line gives.
 Result<std::vector<std::string>> read_config(const Flags& flags, const std::set<std::string>& given) {
   const std::string& path = flags.config_file();
   const auto text = read_text_file("config file", path);
@@ -276,13 +291,13 @@ Status parse(const std::vector<std::string>& words, Flags& flags) try {
   }
   return {};
 } catch (const CLI::Error& error) {
-  const std::string sentence = error.what();  // "--np: Value x ..."
+  const std::string sentence = error.what();  // "--np: Value x ...", which must read as the user wrote it: -np
   const size_t end = sentence.find(':');
   const bool names_flag = sentence.starts_with("--") && end != std::string::npos;
   return {Code::kInvalidArgument, names_flag ? shown(sentence.substr(2, end - 2)) + sentence.substr(end) : sentence};
 }
 
-// What follows from the flags.
+// Fills in what several flags decide together.
 void complete(Arguments& arguments, Flags& flags) {
   if (arguments.variables.count("RUEDA_INIT_TIMEOUT_SECONDS") > 0)
     arguments.start_timeout = flags.settings().init_timeout;
@@ -309,9 +324,11 @@ Result<Arguments> parse_arguments(const std::vector<std::string>& words) {
   if (!all.ok()) return all.status();
   all.value().insert(all.value().end(), given.value().words.begin(), given.value().words.end());
   Arguments with_file;
+  // The file's words come first, and `config_words` has left out what the command line gives, so none comes twice.
   Flags both(with_file);
   with_file.command = arguments.command;
-  if (const Status read = parse(all.value(), both); !read.ok()) {  // those of the command line have been read before
+  if (const Status read = parse(all.value(), both);
+      !read.ok()) {  // the command line alone has passed, so the file is wrong
     return Status(read.code(), fmt::format("config file {}: {}", flags.config_file(), read.sentence()));
   }
   complete(with_file, both);

@@ -9,36 +9,38 @@
 
 namespace rueda::core::launcher {
 
-/// What to do, as the command line says.
+/// What the command line asks for. kCheckHere and kAgent are what one hvdrun asks of another.
 enum class Action { kRun, kHelp, kVersion, kCheckBuild, kCheckHere, kCompletion, kAgent, kDump };
 
-/// How agents are started on other hosts.
+/// How agents are started on other hosts; kAuto is decided by `plan_job`.
 enum class Launcher { kAuto, kSsh, kSrun };
 
+/// The command line and its config file, as a plain value.
 struct Arguments {
   Action action = Action::kRun;
-  int processes = 0;  ///< 0: not given
+  int processes = 0;  ///< 0 if not given
   std::string hosts;
   std::string hostfile;
   Launcher launcher = Launcher::kAuto;
   SshOptions ssh;
   bool mpi = false;              ///< mpirun starts the ranks
-  bool tcp = false;              ///< with `mpi`: MPI uses TCP and shared memory alone
-  std::string mpi_args;          ///< words for mpirun, blanks between them
-  std::string binding_args;      ///< the same, instead of ours about binding
-  std::string output_directory;  ///< empty: none
+  bool tcp = false;              ///< with `mpi`: MPI uses only TCP and shared memory
+  std::string mpi_args;          ///< more arguments for mpirun, separated by blanks
+  std::string binding_args;      ///< the same, in place of our arguments about binding
+  std::string output_directory;  ///< empty if no files are wanted
   bool timestamps = false;
   bool verbose = false;
-  std::chrono::seconds grace{5};
-  std::chrono::duration<double> start_timeout{30};
-  std::map<std::string, std::string> variables;  ///< knobs given as flags: RUEDA_FUSION_THRESHOLD -> 64MiB
-  std::vector<std::string> command;              ///< the program and what belongs to it
-  std::string text;                              ///< of kHelp and kCompletion
-  int64_t dumped = 0;                            ///< of kDump: whose ranks
+  std::chrono::seconds grace{5};                    ///< between SIGTERM and SIGKILL
+  std::chrono::duration<double> start_timeout{30};  ///< 0 means no limit
+  std::map<std::string, std::string> variables;     ///< settings given as flags, as in RUEDA_FUSION_THRESHOLD -> 64MiB
+  std::vector<std::string> command;                 ///< the program and its arguments; empty if none is given
+  std::string text;                                 ///< what kHelp and kCompletion print
+  int64_t dumped = 0;                               ///< for kDump: the pid of the hvdrun that is asked
 };
 
-/// Reads the command line, the program's name (argv[0]) left out. Flags end at the first word that is none: that is the
-/// program. kInvalidArgument: one sentence that names the word, what is wrong, and the nearest flag.
+/// Reads the command line without argv[0]. The first word that is no flag is the program; all that follows belongs to
+/// it. Returns kInvalidArgument with one sentence that names the word, what is wrong, and for an unknown flag the
+/// nearest.
 Result<Arguments> parse_arguments(const std::vector<std::string>& words);
 
 }  // namespace rueda::core::launcher

@@ -1,3 +1,6 @@
+// The only file that is compiled with the version and the compiler in its flags, so that a new version recompiles
+// nothing else.
+
 #include "launcher/build.h"
 
 namespace rueda::core::launcher {

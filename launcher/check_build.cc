@@ -1,3 +1,7 @@
+// Tries each thing that a rank will need, and prints a line for each: what works, or why it does not and what to do.
+// Trying is the only safe answer, because sandboxes refuse calls that the kernel has, and a plug-in's libraries may be
+// absent.
+
 #include "launcher/check_build.h"
 
 #include <arpa/inet.h>
@@ -31,12 +35,13 @@ namespace {
 struct Finding {
   std::string what;
   bool works;
-  std::string detail;  ///< where it was found, or why it does not work
+  std::string detail;  ///< the path or the call that worked, or why it did not
   std::string remedy;  ///< for what does not work
 };
 
 std::string because() { return std::strerror(errno); }
 
+// Sealed and mapped as the ranks of a host do it with their shared segment.
 Finding try_memfd() {
   constexpr size_t kBytes = 4096;
   const UniqueFd fd(memfd_create("rueda-check", MFD_CLOEXEC | MFD_ALLOW_SEALING));
@@ -51,14 +56,15 @@ Finding try_memfd() {
 Finding try_pidfd() {
   const UniqueFd fd(static_cast<int>(syscall(SYS_pidfd_open, getpid(), 0)));
   return {"shared memory: pidfd", fd.valid(), fd.valid() ? "opened" : because(),
-          "deaths are seen by the end of a socket instead; Linux 5.3 has pidfd"};
+          "ranks see a death by the end of a socket instead; pidfd needs Linux 5.3"};
 }
 
 Finding try_futex() {
   uint32_t word = 1;
-  const long rc = syscall(SYS_futex, &word, FUTEX_WAIT, 0u, nullptr, nullptr, 0);  // 0 is not its value: EAGAIN
+  const long rc = syscall(SYS_futex, &word, FUTEX_WAIT, 0u, nullptr, nullptr,
+                          0);  // `word` is not 0, so a kernel that allows the call says EAGAIN
   const bool works = rc == -1 && errno == EAGAIN;
-  return {"shared memory: futex", works, works ? "asked" : because(), "the sandbox must allow the futex call"};
+  return {"shared memory: futex", works, works ? "called" : because(), "the sandbox must allow the futex call"};
 }
 
 Finding try_tcp() {
@@ -72,20 +78,20 @@ Finding try_tcp() {
           "hvdrun's store needs the loopback interface: ip link set lo up"};
 }
 
-/// Where the library that belongs to this program lies.
+/// The library folder of this installation, found from the path of this program.
 std::string library_folder() {
   std::error_code ignored;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", ignored);
   return (self.parent_path() / ".." / RUEDA_LIBRARY_FOLDER).lexically_normal().string();
 }
 
-/// The path of the plug-in for MPI where the user names one.
+/// The path of the MPI plug-in that the user names; empty if there is none.
 std::string named_for_mpi() {
   const char* path = std::getenv("RUEDA_MPI_PLUGIN");
   return path == nullptr ? "" : path;
 }
 
-/// What a plug-in that comes with Rueda is for, by its file.
+/// What a plug-in is for, told by its file name; a stranger's is shown by that name.
 std::string purpose(const std::string& path) {
   const std::string file = std::filesystem::path(path).filename().string();
   if (file == "librueda_mpi.so" || path == named_for_mpi()) return "mpi";
@@ -97,17 +103,18 @@ Finding judge_plugin(const Plugin& plugin) {
   const std::string what = purpose(plugin.path);
   if (!plugin.status.ok()) {
     return {what, false, plugin.status.sentence(),
-            what == "mpi" ? "rueda-build-mpi makes one for the mpicc in the PATH; RUEDA_MPI_PLUGIN names its path"
+            what == "mpi" ? "rueda-build-mpi makes one for the mpicc in PATH; RUEDA_MPI_PLUGIN may name its path"
                           : "put one of this build there, or name its path in RUEDA_PLUGINS"};
   }
+  // A fabric opens its own library (MPI) only when asked, and that may fail though the plug-in itself was opened.
   if (plugin.table->fabric == nullptr) return {what, true, plugin.path, ""};
   const Result<std::string> library = plugin.table->fabric->library();
   const std::string detail = library.ok() ? library.value() + ", " + plugin.path : library.status().sentence();
-  return {"mpi", library.ok(), detail, "rueda-build-mpi makes a plug-in for the mpicc in the PATH"};
+  return {"mpi", library.ok(), detail, "rueda-build-mpi makes a plug-in for the mpicc in PATH"};
 }
 
 std::vector<Finding> try_plugins() {
-  static const rueda_host host = bare_host();  // plug-ins keep it
+  static const rueda_host host = bare_host();  // static, because plug-ins keep a pointer to it
   std::vector<Finding> findings;
   for (const Plugin& plugin : open_standard_plugins(library_folder(), named_for_mpi(), host)) {
     findings.push_back(judge_plugin(plugin));
@@ -136,7 +143,7 @@ std::string check_build() {
   std::string text =
       fmt::format("Rueda {} (build {}, {})\n\nControllers and transports\n", version(), build_id(), compiler());
   for (const Finding& finding : {try_tcp(), try_memfd(), try_pidfd(), try_futex()}) text += line(finding);
-  text += "\nPlug-ins (opened at run time; all else works without them)\n";
+  text += "\nPlug-ins (opened at run time; everything else works without them)\n";
   for (const Finding& finding : try_plugins()) text += line(finding);
   text += fmt::format("\nKernels   {}; in use: {}\n", kernel_sets(), name_of(best_isa()));
   text += fmt::format("OpenSSL   {}\n", OpenSSL_version(OPENSSL_VERSION));

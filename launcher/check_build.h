@@ -3,8 +3,8 @@
 
 namespace rueda::core::launcher {
 
-/// What `hvdrun --check-build` prints: what was built, what this machine lets us do (tried, not guessed), and what to
-/// do about what is missing.
+/// The text of `hvdrun --check-build` for this machine: what was built, what the machine allows (each call is tried,
+/// not guessed), and what to do about what is missing. Opens all plug-ins, which run code of their libraries.
 std::string check_build();
 
 }  // namespace rueda::core::launcher

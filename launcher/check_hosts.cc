@@ -1,3 +1,7 @@
+// Asks every host what works there: each agent starts `hvdrun --check-here` as if it were the first rank of its host,
+// and its output is the answer. There is no store and no judge, because one host's failure must not end the check of
+// another. Answers are kept and printed together at the end, in the order of the hosts.
+
 #include "launcher/check_hosts.h"
 
 #include <fmt/format.h>
@@ -19,7 +23,8 @@ namespace {
 
 void complain(const std::string& sentence) { std::fputs(fmt::format("hvdrun: {}\n", sentence).c_str(), stderr); }
 
-/// Each host's own hvdrun looks, in a process that its agent can end: plug-ins run what their libraries like.
+/// The check is a process of its own and not the agent itself: a plug-in's library may hang or crash, and the agent
+/// must be able to end it.
 StartOrder order_check(const Arguments& arguments, const HostShare& share) {
   StartOrder order;
   order.build = build_id();
@@ -61,7 +66,8 @@ class HostCheck {
   }
 
  private:
-  // Once every host is there or has failed.
+  // Runs once every host has introduced itself or failed. An agent of another build cannot read our order, so it is
+  // only told to leave.
   void ask() {
     if (limit_.count() != 0) patience_.start(limit_, [this] { give_up(); });
     for (size_t host = 0; host < hosts_.count(); ++host) {
@@ -85,15 +91,15 @@ class HostCheck {
   void receive(size_t host, const Message& message) {
     switch (message.type) {
       case MessageType::kOutput: return take(host, message);
-      case MessageType::kNotStarted: return fail(host, fmt::format("cannot tell what works there: {}", message.bytes));
+      case MessageType::kNotStarted: return fail(host, fmt::format("could not be checked: {}", message.bytes));
       case MessageType::kExited: return exited(host, static_cast<int>(message.number));
       case MessageType::kDone: return left(host);
       case MessageType::kNote: return complain(fmt::format("host {}: {}", hosts_.host(host).name(), message.bytes));
-      default: return;  // hvdrun's own kinds, and what its links understand
+      default: return;  // what HostLink has handled, and kinds that an agent never sends
     }
   }
 
-  // What plug-ins' libraries say goes to stderr, as it would from a rank.
+  // What libraries of plug-ins print on stderr goes to ours, as it would from a rank.
   void take(size_t host, const Message& message) {
     hosts_.owe(host, static_cast<int64_t>(message.bytes.size()));
     hosts_.grant();
@@ -105,13 +111,12 @@ class HostCheck {
   }
 
   void exited(size_t host, int wait_status) {
-    if (awaited_.erase(host) == 0 || wait_status == 0) return;
-    fail(host,
-         fmt::format("cannot tell what works there (hvdrun --check-here: {})", describe_wait_status(wait_status)));
+    if (awaited_.erase(host) == 0 || wait_status == 0) return;  // it failed before, by running out of time
+    fail(host, fmt::format("could not be checked (hvdrun --check-here: {})", describe_wait_status(wait_status)));
   }
 
   void left(size_t host) {
-    if (awaited_.count(host) > 0) fail(host, "cannot tell what works there: its agent left without an answer");
+    if (awaited_.count(host) > 0) fail(host, "could not be checked: its agent left without an answer");
   }
 
   void fail(size_t host, const std::string& why) {
@@ -122,7 +127,7 @@ class HostCheck {
 
   void give_up() {
     for (const size_t host : std::set<size_t>(awaited_)) {
-      fail(host, fmt::format("did not say what works there within {} s", limit_.count()));
+      fail(host, fmt::format("did not finish its check within {} s", limit_.count()));
       hosts_.send(host, {MessageType::kEnd, -1, 0, {}});
     }
   }
@@ -132,7 +137,7 @@ class HostCheck {
   EventLoop loop_;
   JobHosts hosts_;
   Timer patience_;
-  std::chrono::seconds limit_;        // to reach all hosts, and again for their answers; 0: none
+  std::chrono::seconds limit_;        // to reach all hosts, and again for their answers; 0 means no limit
   std::vector<std::string> answers_;  // by host
   std::set<size_t> awaited_;
   bool failed_ = false;

@@ -4,9 +4,9 @@
 
 namespace rueda::core::launcher {
 
-/// What works on each host of `plan`, as its own agent finds it: printed to stdout, host by host; hosts that cannot be
-/// used to stderr, each with the reason. Every host is reached as a job would reach it. Returns hvdrun's exit code: 0
-/// where all answered in time (arguments.start_timeout), else 1. Blocks; called once per process, on its main thread.
+/// Runs `--check-build` on each host of `plan`, reached as a job would reach it. Prints the answers to stdout, host by
+/// host, and to stderr each host that cannot be used with the reason. Returns hvdrun's exit code: 0 if all answered in
+/// time (arguments.start_timeout), else 1. Blocks. Call it once per process, on its main thread.
 int check_hosts(const Arguments& arguments, const JobPlan& plan);
 
 }  // namespace rueda::core::launcher

@@ -1,3 +1,6 @@
+// Writes the bash completion script. The flags are written into it once, at build time, so that pressing Tab starts no
+// hvdrun.
+
 #include "launcher/completion.h"
 
 namespace rueda::core::launcher {

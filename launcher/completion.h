@@ -5,8 +5,8 @@
 
 namespace rueda::core::launcher {
 
-/// A bash script that completes these flags, behind a flag in `choices` its words (blanks between them), the files and
-/// folders behind the flags that want one, and behind the flags the program and its own arguments.
+/// Returns a bash script that completes `flags`. After a flag of `choices` it offers that flag's words (separated by
+/// blanks), after flags that take a file or a folder those, and after the flags the program and its own arguments.
 std::string bash_completion(const std::vector<std::string>& flags, const std::map<std::string, std::string>& choices);
 
 }  // namespace rueda::core::launcher

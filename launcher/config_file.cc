@@ -1,3 +1,7 @@
+// Turns a config file into words of a command line, so that one parser checks values from both and names them alike.
+// Every entry is checked, even one that the command line overrides: a typing error shows at the first run with the
+// file.
+
 #include "launcher/config_file.h"
 
 #include <fmt/format.h>
@@ -14,10 +18,10 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// The switch that says the contrary: "x" and "no-x".
+/// The opposite switch: "no-x" for "x" and "x" for "no-x".
 std::string contrary(const std::string& name) { return name.starts_with("no-") ? name.substr(3) : "no-" + name; }
 
-/// Whether the command line says it, in this form or in another.
+/// Whether the command line gives this flag or another form of it.
 bool is_given(const std::string& name, const std::set<std::string>& given) {
   const bool hosts = name == "hosts" || name == "hostfile";
   if (hosts && (given.count("hosts") > 0 || given.count("hostfile") > 0)) return true;
@@ -33,17 +37,18 @@ Status unknown(const YAML::Node& at, const std::string& name, const ConfigVocabu
   all.insert(all.end(), vocabulary.switches.begin(), vocabulary.switches.end());
   const std::string near = nearest_name(name, all);
   const std::string hint = near.empty() ? "hvdrun --help lists the flags" : fmt::format("did you mean {}?", near);
-  return wrong(at, fmt::format("there is no \"{}\"; {}", name, hint));
+  return wrong(at, fmt::format("there is no flag \"{}\"; {}", name, hint));
 }
 
-/// A scalar, or a list of them with commas between.
+/// The text of a scalar, or of a list of scalars with commas between.
 Result<std::string> text_of(const YAML::Node& key, const YAML::Node& node) {
   const auto name = key.as<std::string>();
   if (node.IsScalar()) return node.as<std::string>();
   if (!node.IsSequence()) return wrong(key, fmt::format("{} needs a value or a list of values", name));
   std::string text;
   for (const auto& item : node) {
-    if (!item.IsScalar()) return wrong(node, fmt::format("{} has a list of something else than values", name));
+    if (!item.IsScalar())
+      return wrong(node, fmt::format("{} needs a list of plain values, but an item is a list or a map", name));
     text += (text.empty() ? "" : ",") + item.as<std::string>();
   }
   return text;
@@ -53,7 +58,7 @@ Result<std::vector<std::string>> switch_words(const std::string& name, const YAM
                                               const ConfigVocabulary& vocabulary) {
   bool on = false;
   if (!node.IsScalar() || !YAML::convert<bool>::decode(node, on))
-    return wrong(node, fmt::format("{} is true or false", name));
+    return wrong(node, fmt::format("{} must be true or false", name));
   if (on) return std::vector<std::string>{"--" + name};
   if (!contains(vocabulary.switches, contrary(name))) return std::vector<std::string>{};
   return std::vector<std::string>{"--" + contrary(name)};
@@ -75,16 +80,16 @@ Result<std::vector<std::string>> config_words(const std::string& yaml, const Con
                                               const std::set<std::string>& given) try {
   const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
   std::vector<std::string> words;
-  if (documents.size() > 1) return wrong(documents[1], "a second document begins; a config file is one");
+  if (documents.size() > 1) return wrong(documents[1], "a second YAML document starts here; only one is allowed");
   const YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
   if (root.IsNull()) return words;
-  if (!root.IsMap()) return wrong(root, "it is no map of flags and values, as in `np: 8`");
+  if (!root.IsMap()) return wrong(root, "the file must be a map of flags and values, as in `np: 8`");
   std::set<std::string> seen;
   for (const auto& entry : root) {
     const auto name = entry.first.as<std::string>();
     if (!seen.insert(name).second) return wrong(entry.first, fmt::format("{} is given twice", name));
     if (seen.count(contrary(name)) > 0)
-      return wrong(entry.first, fmt::format("{} is given, and {} before it", name, contrary(name)));
+      return wrong(entry.first, fmt::format("{} contradicts {} above it", name, contrary(name)));
     const auto these = entry_words(entry.first, entry.second, vocabulary);
     if (!these.ok()) return these.status();
     if (is_given(name, given)) continue;

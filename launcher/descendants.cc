@@ -1,3 +1,7 @@
+// Finds all processes below one. Process groups and sessions do not tell: a rank's child may leave both. The parent
+// does, because Linux makes orphans children of the nearest subreaper, which guard and agent are. One pass over /proc
+// reads every process's parent, then the tree is walked down from the ancestor.
+
 #include "launcher/descendants.h"
 
 #include <dirent.h>
@@ -16,7 +20,8 @@
 namespace rueda::core::launcher {
 namespace {
 
-// /proc/<pid>/stat: `pid (name) state parent ...`; the name may hold blanks and brackets, so it ends at the last one.
+// /proc/<pid>/stat is `pid (name) state parent ...`. The name may hold blanks and brackets, so it ends at the last `)`.
+// Zombies do not count: they wait only for their parent.
 std::optional<pid_t> living_parent(const std::string& pid) {
   std::ifstream file("/proc/" + pid + "/stat");
   std::string line;

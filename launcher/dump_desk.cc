@@ -1,3 +1,15 @@
+// Both ends of `hvdrun --dump`:
+//
+//   hvdrun --dump PID            hvdrun of the job                 ranks
+//     | connect @rueda-hvdrun-PID |
+//     |-------------------------->| store: asks for dump 1 ------> |
+//     |                           | <------ each rank's records -- |
+//     |                           | settled? else 0.7 s later dump 2
+//     | <--- descriptor of a memory file with the merged JSON
+//
+// The answer is a descriptor and not bytes, because records may be large and the visitor slow: one packet is sent, and
+// the job's loop never waits for the visitor. Ranks that do not answer within 5 s are left out.
+
 #include "launcher/dump_desk.h"
 
 #include <fmt/format.h>
@@ -15,13 +27,13 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{5000};  // for ranks that do not answer: stopped, or not in the job yet
+constexpr std::chrono::milliseconds kPatience{5000};  // for ranks that are stopped, or have not called init yet
 constexpr std::chrono::milliseconds kSecondLook{700};
 constexpr size_t kMaxNoteBytes = 64;
 
 std::string name_for(int64_t pid) { return fmt::format("rueda-hvdrun-{}", pid); }
 
-/// A file in memory that holds `text`.
+/// A memory file that holds `text`; invalid if it cannot be made.
 UniqueFd file_of(const std::string& text) {
   UniqueFd file(memfd_create("rueda-dump", MFD_CLOEXEC));
   for (size_t done = 0; file.valid() && done < text.size();) {
@@ -78,6 +90,7 @@ void DumpDesk::ask() {
 }
 
 void DumpDesk::note(int64_t number) {
+  // Answers to an earlier request, which ran out of patience, do not count.
   if (visitor_.valid() && number == number_ && ++answers_ == asked_.size()) look();
 }
 
@@ -107,7 +120,7 @@ Result<std::string> fetch_dump(int64_t pid) {
   const DialledSocket socket = dial_abstract(name_for(pid));
   if (!socket.fd.valid()) {
     return Status(Code::kInvalidArgument,
-                  fmt::format("no hvdrun of pid {} answers here: {}", pid, std::strerror(socket.error)));
+                  fmt::format("no hvdrun with pid {} answers on this machine: {}", pid, std::strerror(socket.error)));
   }
   RUEDA_RETURN_IF_ERROR(check_same_user(socket.fd.get()));
   pollfd readable{socket.fd.get(), POLLIN, 0};

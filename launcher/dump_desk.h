@@ -11,17 +11,17 @@
 
 namespace rueda::core::launcher {
 
-/// Where a running hvdrun is asked for the flight records of its ranks: an abstract socket named for its pid, answered
-/// to processes of the same user in the same network namespace. One request at a time; who comes meanwhile waits. What
-/// waits in a job may have waited for a moment only: then the ranks are asked again a little later. Lives on the loop's
-/// thread.
+/// Answers `hvdrun --dump`: a running hvdrun listens on an abstract Unix socket named for its pid and gives the flight
+/// records of its ranks to processes of the same user in the same network namespace. Serves one visitor at a time;
+/// others wait in the socket's queue. If the first records show a wait that may only be a passing moment, it asks the
+/// ranks again 0.7 s later and answers from the second. Belongs to the loop's thread.
 class DumpDesk {
  public:
-  /// `expected` tells the ranks that can still answer. Both outlive the desk.
+  /// `expected` returns the ranks that can still answer. `loop` and `store` outlive the desk.
   DumpDesk(EventLoop& loop, JobStore& store, std::function<std::vector<int>()> expected);
-  /// Begins to listen. kSystem: the name cannot be had.
+  /// Begins to listen. Returns kSystem if the socket's name cannot be bound.
   Status open();
-  /// The job is over: who waits for a second look gets the first.
+  /// If a visitor waits for the second look, it gets the first: the job is over.
   ~DumpDesk();
 
  private:
@@ -42,11 +42,11 @@ class DumpDesk {
   std::vector<int> asked_;
   int64_t number_ = 0;
   size_t answers_ = 0;
-  std::string first_look_;  // empty before it
+  std::string first_look_;  // JSON; empty until then
 };
 
-/// Asks the hvdrun with this pid. The merged records as JSON, see `MergedDumps`. kInvalidArgument: there is no such
-/// hvdrun of this user here. kSystem: it went away. Blocks.
+/// Asks the hvdrun with this pid and returns the merged records as JSON, see `MergedDumps`. Blocks until it answers.
+/// Returns kInvalidArgument if this user has no such hvdrun here, kSystem if it ended before it answered.
 Result<std::string> fetch_dump(int64_t pid);
 
 }  // namespace rueda::core::launcher

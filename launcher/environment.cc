@@ -1,3 +1,7 @@
+// The environment of ranks. Variables of an outer job come off first: a job script may itself be a rank, and its RANK
+// or store address would send the new ranks to the wrong job. Flags come after the environment, because they win over
+// it.
+
 #include "launcher/environment.h"
 
 #include <fmt/format.h>
@@ -10,14 +14,14 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr std::array<std::string_view, 6> kPlaces = {"RANK",       "SIZE",       "LOCAL_RANK",
-                                                     "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"};
+constexpr std::array<std::string_view, 6> kPositions = {"RANK",       "SIZE",       "LOCAL_RANK",
+                                                        "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE"};
 
-// The first of these places in the words of torch.distributed, which has none for the others.
-constexpr std::array<std::string_view, 4> kTorchPlaces = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+// The first of kPositions under the names of torch.distributed, which has none for the others.
+constexpr std::array<std::string_view, 4> kTorchPositions = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
 
-/// Where ranks of torch.distributed find their own store, which rank 0 opens: below the ports that kernels give to
-/// clients, and seldom the same for two jobs.
+/// The port for torch.distributed's own store, which its rank 0 opens. It is below the ports that Linux gives to
+/// clients (32768 on), and a hash of the job's name, so that two jobs of one host rarely choose the same.
 std::string port_for(const std::string& job) {
   constexpr uint32_t kFirst = 20000, kPorts = 12000;
   uint32_t hash = 2166136261u;  // FNV-1a
@@ -36,30 +40,30 @@ std::vector<std::string> as_list(const Variables& variables) {
 std::vector<std::string> job_environment(const Variables& own, const Variables& knobs, const std::string& job,
                                          const std::string& master) {
   Variables variables = own;
-  for (const auto place : kTorchPlaces) variables.erase(std::string(place));
-  for (const auto place : kPlaces) {
-    variables.erase(fmt::format("RUEDA_{}", place));
-    variables.erase(fmt::format("HOROVOD_{}", place));
+  for (const auto position : kTorchPositions) variables.erase(std::string(position));
+  for (const auto position : kPositions) {
+    variables.erase(fmt::format("RUEDA_{}", position));
+    variables.erase(fmt::format("HOROVOD_{}", position));
   }
   for (const char* name : {"RUEDA_HOSTNAME", "RUEDA_STORE_ADDR", "RUEDA_JOB_KEY_FD", "RUEDA_JOB_KEY_FILE"})
     variables.erase(name);
   for (const auto& [name, value] : knobs) variables[name] = value;
   variables["RUEDA_JOB"] = job;
-  variables["RUEDA_STORE"] = "launcher";  // it is hvdrun who serves there, not rank 0
+  variables["RUEDA_STORE"] = "launcher";  // hvdrun serves the store, not rank 0
   variables.emplace("MASTER_ADDR", master);
   variables.emplace("MASTER_PORT", port_for(job));
-  variables.emplace("PYTHONUNBUFFERED", "1");  // into a pipe Python would hold its lines back
+  variables.emplace("PYTHONUNBUFFERED", "1");  // Python holds lines back if stdout is a pipe
   return as_list(variables);
 }
 
 std::vector<std::string> rank_environment(const Placement& placement) {
-  const std::array<int, kPlaces.size()> values = {placement.rank,       placement.size,       placement.local_rank,
-                                                  placement.local_size, placement.cross_rank, placement.cross_size};
+  const std::array<int, kPositions.size()> values = {placement.rank,       placement.size,       placement.local_rank,
+                                                     placement.local_size, placement.cross_rank, placement.cross_size};
   Variables variables{{"RUEDA_HOSTNAME", placement.host}};
-  for (size_t i = 0; i < kPlaces.size(); ++i) {
-    variables[fmt::format("RUEDA_{}", kPlaces[i])] = std::to_string(values[i]);
-    variables[fmt::format("HOROVOD_{}", kPlaces[i])] = std::to_string(values[i]);
-    if (i < kTorchPlaces.size()) variables[std::string(kTorchPlaces[i])] = std::to_string(values[i]);
+  for (size_t i = 0; i < kPositions.size(); ++i) {
+    variables[fmt::format("RUEDA_{}", kPositions[i])] = std::to_string(values[i]);
+    variables[fmt::format("HOROVOD_{}", kPositions[i])] = std::to_string(values[i]);
+    if (i < kTorchPositions.size()) variables[std::string(kTorchPositions[i])] = std::to_string(values[i]);
   }
   return as_list(variables);
 }

@@ -1,3 +1,8 @@
+// The loop of hvdrun and of its agents. Asio does the waiting; this file hides it from all other files, because its
+// headers are slow to compile, and adds two promises. A callback that was cancelled or replaced never comes, even if
+// Asio had already queued it: each state counts its arms or starts, and a callback with an old number is dropped. And a
+// callback may destroy the object that called it, because the callback holds the state only weakly.
+
 #include "launcher/event_loop.h"
 
 #include <sys/epoll.h>
@@ -27,14 +32,14 @@ void EventLoop::stop() { state_->io.stop(); }
 void EventLoop::post(std::function<void()> callback) { asio::post(state_->io, std::move(callback)); }
 asio::io_context& EventLoop::io() { return state_->io; }
 
-// The descriptor is put into an epoll set of its own, and Asio waits for that set: Asio makes non-blocking what it is
-// given, and this way it is given only the set.
+// The descriptor goes into an epoll set of its own, and Asio waits for that set, which is readable as soon as the
+// descriptor is ready. Asio sets O_NONBLOCK on each descriptor that it gets, and this way it gets only the set.
 struct FdWatch::State {
   explicit State(asio::io_context& loop) : io(loop), set(loop) {}
   asio::io_context& io;
   asio::posix::stream_descriptor set;
   bool always_ready = false;
-  uint64_t armed = 0;  // counts arms; a callback of an earlier one is stale
+  uint64_t armed = 0;  // number of the last arm; callbacks of earlier ones are stale
   std::function<void()> ready;
 };
 
@@ -42,7 +47,7 @@ FdWatch::FdWatch(EventLoop& loop, int fd, Interest interest) : state_(std::make_
   const int set = epoll_create1(EPOLL_CLOEXEC);
   epoll_event event{};
   event.events = interest == Interest::kRead ? EPOLLIN : EPOLLOUT;
-  state_->always_ready = set < 0 || epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) != 0;  // EPERM: a file
+  state_->always_ready = set < 0 || epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) != 0;  // EPERM if it is a file
   if (set >= 0) state_->set.assign(set);
 }
 
@@ -66,6 +71,7 @@ void FdWatch::arm(std::function<void()> ready) {
     const auto callback = std::exchange(state->ready, nullptr);
     callback();
   };
+  // A file cannot be in an epoll set and never blocks, so its callback is due in the next round.
   if (state_->always_ready) {
     asio::post(state_->io, [fire] { fire({}); });
   } else {
@@ -88,7 +94,7 @@ void Timer::cancel() {
 }
 
 void Timer::start(std::chrono::milliseconds delay, std::function<void()> fire) {
-  ++state_->started;
+  ++state_->started;  // an earlier start that has fired but not run is stale now
   state_->timer.expires_after(delay);
   state_->timer.async_wait([weak = std::weak_ptr<State>(state_), started = state_->started,
                             fire = std::move(fire)](const error_code& error) {
@@ -103,7 +109,7 @@ struct SignalWatch::State : std::enable_shared_from_this<SignalWatch::State> {
     set.async_wait([weak = weak_from_this()](const error_code& error, int signal) {
       const auto state = weak.lock();
       if (error || !state) return;
-      state->wait();
+      state->wait();  // before the callback, which may destroy the watch
       state->arrived(signal);
     });
   }

@@ -10,8 +10,9 @@ class io_context;
 
 namespace rueda::core::launcher {
 
-/// The one loop of a launcher process (Asio inside). It and all that hangs on it belong to the thread that runs it;
-/// callbacks come from `run`, never from inside the call that asks for them. Outlives what hangs on it.
+/// The one event loop of a launcher process, built on Asio. The loop and its watches and timers belong to the thread
+/// that runs it, except `post`, which any thread may call. Callbacks come from `run`, never from inside the call that
+/// asks for them. Outlives its watches and timers.
 class EventLoop {
  public:
   EventLoop();
@@ -22,7 +23,7 @@ class EventLoop {
   /// Runs callbacks until `stop`.
   void run();
   void stop();
-  /// Calls back with the next round.
+  /// Calls back in the next round of the loop. Any thread may call it.
   void post(std::function<void()> callback);
   boost::asio::io_context& io();
 
@@ -33,13 +34,13 @@ class EventLoop {
 
 enum class Interest { kRead, kWrite };
 
-/// Tells once per `arm` when a descriptor is ready. Borrows the descriptor, and changes none of its flags: standard
-/// input and output may be shared with a shell, where O_NONBLOCK would hurt others. Files, which are always ready, work
-/// too.
+/// Calls back once per `arm` when a descriptor is ready. Borrows the descriptor and changes none of its flags, because
+/// a shell may share standard input and output and would suffer from O_NONBLOCK. Works for files too, which are always
+/// ready.
 class FdWatch {
  public:
   FdWatch(EventLoop& loop, int fd, Interest interest);
-  /// Cancels. The callback may destroy its own watch.
+  /// Cancels a callback that has not come. The callback may destroy its own watch.
   ~FdWatch();
   FdWatch(FdWatch&&) noexcept = default;
   FdWatch(const FdWatch&) = delete;
@@ -55,7 +56,7 @@ class FdWatch {
   std::shared_ptr<State> state_;
 };
 
-/// Calls back once, later. Destroying cancels; the callback may destroy or restart its own timer.
+/// Calls back once after a delay. Destroying it cancels. The callback may destroy or restart its own timer.
 class Timer {
  public:
   explicit Timer(EventLoop& loop);
@@ -72,8 +73,8 @@ class Timer {
   std::shared_ptr<State> state_;
 };
 
-/// Calls back with the number of every signal of a list, from the loop. The handlers are the process's: one per process
-/// and signal.
+/// Calls back from the loop with the number of each signal of a list that arrives. Signal handlers belong to the
+/// process: make one watch per process and signal.
 class SignalWatch {
  public:
   SignalWatch(EventLoop& loop, const std::vector<int>& signals, std::function<void(int)> arrived);

@@ -1,3 +1,13 @@
+// The guard survives its agent. An agent that is killed cannot end its ranks, so a second process, too simple to fail,
+// waits above it and kills what is left:
+//
+//   hvdrun or sshd -> guard -> agent -> ranks -> their children
+//
+//   guard dies   the agent reads the end of the pipe `life`, which only the guard held open, and ends its ranks
+//   agent dies   its orphans become the guard's children, and the guard kills all of them
+//
+// The guard lets go of the link to hvdrun, so that hvdrun reads the end of file as soon as the agent dies.
+
 #include "launcher/guard.h"
 
 #include <fcntl.h>
@@ -17,14 +27,15 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr std::chrono::seconds kLongestStop{3};
+constexpr std::chrono::seconds kLongestStop{3};  // a stopped agent is continued after this
 
-// Signals of the terminal and of schedulers reach the ranks through hvdrun; the two that clean up after it live on.
+// Terminals and schedulers may signal every process of a job. hvdrun passes signals on to the ranks; guard and agent
+// ignore them, so that they live to clean up.
 void ignore_forwarded_signals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGPIPE}) ::signal(signal, SIG_IGN);
 }
 
-// The link belongs to the agent alone: were it open here too, hvdrun would not see the agent die.
+// The link belongs to the agent alone. If it stayed open here, hvdrun would not see the agent die.
 void let_go_of_link() {
   const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   dup2(null.get(), STDIN_FILENO);
@@ -36,9 +47,12 @@ timespec timespec_of(std::chrono::nanoseconds time) {
   return {static_cast<time_t>(seconds.count()), static_cast<long>((time - seconds).count())};
 }
 
-// Waits for the agent, then until nothing is below us: no child means no descendant, for orphans become our children.
-// An agent that somebody stopped would hold the job for ever, as it is what looks after the ranks and hears of hvdrun's
-// end, so it is continued. One that is suspended with the whole job has its guard suspended as well.
+// Waits for the agent, then until no process is below us. "No child" means "no descendant", because orphans become our
+// children. SIGCHLD is blocked and waited for, so a death between waitpid and the wait is not missed.
+//
+// An agent that was stopped by mistake (SIGSTOP) would hold the job for ever, because only it watches the ranks and
+// hears of hvdrun's end. So it is continued after 3 s. If the whole job was suspended on purpose, the guard is
+// suspended too and does nothing.
 int outlive(pid_t agent) {
   sigset_t child;
   sigemptyset(&child);
@@ -46,9 +60,9 @@ int outlive(pid_t agent) {
   sigprocmask(SIG_BLOCK, &child, nullptr);
   int agent_status = 0;
   bool agent_gone = false;
-  Deadline go_on = Deadline::never();  // when an agent that is stopped is continued
+  Deadline go_on = Deadline::never();  // when to continue a stopped agent
   for (;;) {
-    if (agent_gone) signal_descendants(SIGKILL);
+    if (agent_gone) signal_descendants(SIGKILL);  // in every round: a process may have forked meanwhile
     int status = 0;
     const pid_t pid = waitpid(-1, &status, WNOHANG | WUNTRACED);
     if (pid < 0 && errno == ECHILD) break;
@@ -74,7 +88,7 @@ int outlive(pid_t agent) {
 }  // namespace
 
 int run_guard() {
-  setsid();
+  setsid();  // keys typed at hvdrun's terminal send no signal here
   ignore_forwarded_signals();
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   int life[2];

@@ -1,3 +1,13 @@
+// Watches one host. Three things can end apart from each other: the link, the process that leads to the host, and the
+// agent's word. Each has its flag, and the host is over once the link is closed and the process is reaped.
+//
+//   started -> introduced -> ordered -> done -> link closed, process reaped -> over
+//      |           |            |
+//      +-----------+------------+---> lost, with the best reason known ------> over
+//
+// The reason matters most to the user, so `lost` sometimes waits: if ssh fails before the agent's first word, only its
+// exit code and its last line tell why, and they come after the link has closed.
+
 #include "launcher/host_link.h"
 
 #include <fmt/format.h>
@@ -17,9 +27,9 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLeaves{10000};  // a guard or ssh whose agent is gone
+constexpr milliseconds kLeaves{10000};  // how long a guard or ssh may outlive its link
 constexpr int kPingsPerSilence = 5;
-constexpr milliseconds kFindsStore{10000};  // an agent that looks for a way to the store says nothing meanwhile
+constexpr milliseconds kFindsStore{10000};  // an agent is silent while it looks for a path to the store
 
 }  // namespace
 
@@ -68,27 +78,29 @@ void HostLink::receive(const Message& message) {
   if (!introduction_) return meet(message);
   if (message.type == MessageType::kPong) return;
   starting_ = false;
-  if (message.type == MessageType::kCutOff) return give_up(message.bytes);  // it ends its ranks by itself
+  if (message.type == MessageType::kCutOff) return give_up(message.bytes);  // it already ends its ranks
   if (message.type == MessageType::kGuardGone) return lose_guard(message.bytes);
-  if (message.type == MessageType::kDone && !ordered_) lose("has an agent that left before it was told to");
+  if (message.type == MessageType::kDone && !ordered_) lose("has lost its agent, which left before hvdrun ended it");
   if (message.type == MessageType::kDone) done_ = true;
   events_.message(message);
 }
 
-// At once: what the agent says next, of ranks that it ends, is not to be taken for the cause.
+// Calls `lost` at once and not in the next round: the agent's next messages report ranks that it ended itself, and must
+// not be taken for the cause.
 void HostLink::lose_guard(const std::string& why) {
   if (!std::exchange(lost_, true)) events_.lost(why);
 }
 
 void HostLink::meet(const Message& message) {
   if (message.type == MessageType::kHere) introduction_ = decode_introduction(message.bytes);
-  if (!introduction_) return give_up("has an agent that does not introduce itself");
+  if (!introduction_) return give_up("has an agent that sent no introduction");
   ping();
   if (!share_.here) watch_silence();
   events_.introduced();
 }
 
-// An agent here hears of our end by its link, and may wait through a hvdrun that was stopped.
+// The ping tells the agent how long we may be silent. On this host that is for ever: our end closes the link, and a
+// hvdrun that is only stopped (Ctrl-Z) must not lose its ranks.
 void HostLink::ping() { send({MessageType::kPing, -1, share_.here ? 0 : silence_.count(), {}}); }
 
 void HostLink::watch_silence() {
@@ -118,7 +130,7 @@ void HostLink::closed(const Status& why) {
     kill(agent_.pid, SIGKILL);
     lose(explain());
   });
-  // What ended it shows in how the process that leads there ends; an agent that is gone is news by itself.
+  // Before the introduction the end of ssh tells why, so `lost` waits for it. After it the reason is the agent's end.
   if (share_.here || introduction_) lose(explain());
   leave_when_over();
 }
@@ -138,7 +150,7 @@ void HostLink::reap() {
   leave_when_over();
 }
 
-// Inside a callback of the loop or of a call of ours, so what comes of it comes with the next round.
+// Posts the event, because this may run inside a call of the object that receives it.
 void HostLink::lose(std::string why) {
   if (done_ || std::exchange(lost_, true)) return;
   loop_.post([this, why = std::move(why)] { events_.lost(why); });
@@ -146,7 +158,7 @@ void HostLink::lose(std::string why) {
 
 std::string HostLink::explain() const {
   if (!introduction_ && !share_.here && unread_.empty()) {
-    const std::string out = link_->ungreeted();  // nologin says there why, whatever sshd says before
+    const std::string out = link_->ungreeted();  // `nologin` prints its reason on stdout, after sshd's line on stderr
     const bool both = !last_error_.empty() && !out.empty();
     const std::string said = both ? fmt::format("{}; {}", last_error_, out) : last_error_ + out;
     return explain_command_end(command_, wait_status_, said, hvdrun_);
@@ -176,7 +188,7 @@ void HostLink::read_errors() {
   error_lines_.finish([this](const LinePiece& piece) { take_error_line(piece); });
 }
 
-// Before the introduction they may be a banner; the last one says why ssh failed.
+// Lines before the introduction may be a login banner, so they are not shown; the last one says why ssh failed.
 void HostLink::take_error_line(const LinePiece& piece) {
   std::string_view line = piece.text.substr(0, kMaxQuote);
   while (!line.empty() && line.back() == '\r') line.remove_suffix(1);

@@ -13,39 +13,42 @@
 
 namespace rueda::core::launcher {
 
-/// One host of a job as hvdrun sees it: the process that leads there, the link to its agent, and whether both live.
-/// Belongs to the loop's thread; events come from the loop, never from inside a call.
+/// One host of a job as hvdrun sees it: the process that leads there (a guard here, else ssh or srun), the link to its
+/// agent, and whether both live. Belongs to the loop's thread. Events come from the loop, never from inside a call.
 class HostLink {
  public:
   struct Events {
-    std::function<void()> introduced;             ///< the agent is there; `introduction` is set
-    std::function<void(const Message&)> message;  ///< what it says from then on
-    std::function<void(std::string why)> lost;    ///< once: its ranks are, if not over. It may still tell of their ends
-    std::function<void()> over;                   ///< once, and the last: nothing of this host is left here
-    std::function<void(std::string_view)> said;   ///< a line that ssh wrote after the introduction
+    std::function<void()> introduced;             ///< the agent has answered; `introduction` is set
+    std::function<void(const Message&)> message;  ///< each later message that is not about the link itself
+    /// At most once: the host's ranks that have not ended count as lost. Messages about their ends may still follow.
+    /// `why` is a clause that continues "host b", as in "has been silent for 5 s".
+    std::function<void(std::string why)> lost;
+    std::function<void()> over;                  ///< once and last: no process or link of this host is left here
+    std::function<void(std::string_view)> said;  ///< a line that ssh printed after the introduction
   };
 
-  /// `silence`: for how long another host may say nothing; zero: for ever.
+  /// `silence`: another host that sends nothing for so long is lost; zero means no limit.
   HostLink(EventLoop& loop, HostShare share, std::chrono::milliseconds silence, Events events);
   HostLink(const HostLink&) = delete;
   HostLink& operator=(const HostLink&) = delete;
 
-  /// Starts a guard here, or the command that leads to the other host, which has hvdrun at the path `hvdrun`. Once.
+  /// Starts a guard here, or `command`, which leads to the other host and tries `hvdrun` as its path there. Call it
+  /// once. Returns kSystem if the process cannot be started.
   Status start(const std::vector<std::string>& command, const std::string& hvdrun);
-  /// Dropped once the link is closed.
+  /// Queues a message. Drops it if the link is closed.
   void send(const Message& message);
-  /// Gives the host up: no answer is awaited, and what leads there is killed. `why` as for `lost`.
+  /// Waits no longer for the host and kills the process that leads there. `why` as for `lost`.
   void give_up(std::string why);
-  /// To be called after SIGCHLD.
+  /// Call it after each SIGCHLD.
   void reap();
-  /// Output of its ranks was taken; grants the agent as much again once `grant` is called.
+  /// Notes that output of its ranks was taken; `grant` then allows the agent to send as much again.
   void owe(int64_t bytes) { owed_ += bytes; }
   void grant();
 
   const HostShare& share() const { return share_; }
   const std::string& name() const { return share_.host.name; }
   const std::optional<Introduction>& introduction() const { return introduction_; }
-  /// Whether it answered what it was asked of late; true where it is not asked.
+  /// Returns false if another host has been silent for two ping intervals; true for this host, which is not watched.
   bool heard_lately() const;
   bool open() const { return link_open_; }
   bool over() const { return over_; }
@@ -68,7 +71,7 @@ class HostLink {
   std::chrono::milliseconds silence_;
   Events events_;
   std::string hvdrun_;
-  std::string command_;  // "ssh"; empty: none
+  std::string command_;  // "ssh" or "srun"; empty for this host
   AgentProcess agent_;
   std::unique_ptr<MessageLink> link_;
   std::unique_ptr<FdWatch> errors_;
@@ -78,14 +81,14 @@ class HostLink {
   Timer leave_timer_;
   SteadyClock::time_point heard_{};
   std::optional<Introduction> introduction_;
-  std::string unread_;  // why the link closed, where the agent itself was to blame
+  std::string unread_;  // what was wrong with the agent's bytes, if that closed the link
   int64_t owed_ = 0;
   int wait_status_ = 0;
   bool link_open_ = false;
-  bool running_ = false;   // the process that leads there
-  bool ordered_ = false;   // to start its ranks, or to end
-  bool starting_ = false;  // it was ordered to start its ranks, and has said nothing since
-  bool done_ = false;      // the agent said so
+  bool running_ = false;   // the process that leads there has not been reaped
+  bool ordered_ = false;   // it was told to start its ranks, or to end
+  bool starting_ = false;  // it was told to start its ranks and has sent nothing since
+  bool done_ = false;      // kDone has come
   bool lost_ = false;
   bool over_ = false;
 };

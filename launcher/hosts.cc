@@ -1,3 +1,6 @@
+// Reads lists of hosts and assigns ranks to their slots. Names are checked strictly because ssh and srun get them as
+// words of a command line. Ranks fill one host after the other, so ranks of one host have consecutive numbers.
+
 #include "launcher/hosts.h"
 
 #include <fmt/format.h>
@@ -33,6 +36,7 @@ std::optional<int> parse_slots(std::string_view text) {
   return slots;
 }
 
+// Letters and digits of ASCII alone: std::isalnum would let a locale add others.
 bool consists_of(std::string_view text, std::string_view besides) {
   const auto fits = [besides](unsigned char c) {
     return (c < 128 && std::isalnum(c) != 0) || besides.find(static_cast<char>(c)) != std::string_view::npos;
@@ -40,9 +44,10 @@ bool consists_of(std::string_view text, std::string_view besides) {
   return !text.empty() && text.front() != '-' && std::all_of(text.begin(), text.end(), fits);
 }
 
+// "node1" of "node1.cluster.org".
 std::string_view first_label(std::string_view name) { return name.substr(0, name.find('.')); }
 
-// What the system's resolver knows; none: nothing.
+// The addresses that the system's resolver knows for a name; empty if it knows none.
 std::vector<std::string> addresses_of(const std::string& name) {
   addrinfo wanted{}, *list = nullptr;
   wanted.ai_socktype = SOCK_STREAM;
@@ -62,41 +67,40 @@ bool is_our_address(const std::string& address) {
   return parsed.ok() && (parsed.value().is_loopback() || listen_addresses(address).ok());
 }
 
-// None: there is nothing to tell by.
+// Returns no answer if there are no addresses to compare.
 std::optional<bool> is_one_of_ours(const std::vector<std::string>& addresses) {
   if (addresses.empty()) return std::nullopt;
   return std::any_of(addresses.begin(), addresses.end(), is_our_address);
 }
 
-// With a zone behind it or without.
+// Accepts an address with a zone, as in fe80::1%eth0, and one without.
 bool is_ipv6(std::string_view text) {
   return SocketAddress::parse(std::string(text.substr(0, text.find('%'))), 0).ok();
 }
 
-// `name` may have a user before it.
+// `name` may begin with a user, as in me@node1.
 Status add_host(std::vector<HostSlots>& hosts, std::string_view name, int slots) {
   const size_t at = name.find('@');
   const std::string_view user = at == std::string_view::npos ? std::string_view() : name.substr(0, at);
   const std::string_view host = at == std::string_view::npos ? name : name.substr(at + 1);
   const bool address = host.find(':') != std::string_view::npos;
   if (address && !is_ipv6(host)) {
-    return {Code::kInvalidArgument, fmt::format("\"{}\" is neither a host's name nor an IPv6 address", name)};
+    return {Code::kInvalidArgument, fmt::format("\"{}\" is neither a host name nor an IPv6 address", name)};
   }
   if (!consists_of(host, address ? "._-:%" : "._-") || (at != std::string_view::npos && !consists_of(user, "._-"))) {
     return {Code::kInvalidArgument,
-            fmt::format("\"{}\" is not a host's name; allowed are letters, digits and . _ -, and a user's name with @ "
-                        "before it",
+            fmt::format("\"{}\" is not a host name; use letters, digits and . _ -, with an optional USER@ before them",
                         name)};
   }
   const auto same = [host](const HostSlots& other) { return other.name == host; };
   if (std::any_of(hosts.begin(), hosts.end(), same)) {
-    return {Code::kInvalidArgument, fmt::format("host \"{}\" is given twice; add its slots up", host)};
+    return {Code::kInvalidArgument, fmt::format("host \"{}\" is given twice; give it once with all its slots", host)};
   }
   hosts.push_back({std::string(host), slots, std::string(user)});
   return {};
 }
 
-// [fd00::1] or user@[fd00::1], without the brackets.
+// Takes the brackets off [fd00::1] or user@[fd00::1].
 std::string without_brackets(std::string_view name) {
   const size_t open = name.find('[');
   if (name.size() < 3 || open == std::string_view::npos || name.back() != ']') return std::string(name);
@@ -105,7 +109,7 @@ std::string without_brackets(std::string_view name) {
 
 Status add_entry(std::vector<HostSlots>& hosts, std::string_view entry) {
   const size_t colon = entry.rfind(':');
-  // More than one colon: an IPv6 address, which has slots only behind brackets, [::1]:2.
+  // More than one colon means an IPv6 address; it can have slots only after brackets, as in [::1]:2.
   const bool bracketed = entry.find('[') != std::string_view::npos;
   const bool bare = colon == std::string_view::npos || (!bracketed && entry.find(':') != colon) || entry.back() == ']';
   const std::string name = without_brackets(bare ? entry : entry.substr(0, colon));
@@ -130,12 +134,13 @@ Status add_line(std::vector<HostSlots>& hosts, std::string_view line, int number
     return {Code::kInvalidArgument,
             fmt::format("line {}: \"{}\" is not `host slots=n` with n from 1 to {}", number, line, kMaxSlots)};
   }
+  // Users who know -H write `node1:2` here, which reads as an address; the sentence then shows how slots are written.
   const std::string name = without_brackets(line.substr(0, blank));
   const Status added = add_host(hosts, name, *slots);
   if (added.ok()) return added;
   const bool colon = name.find(':') != std::string::npos;
-  return {added.code(), fmt::format("line {}: {}{}", number, added.sentence(),
-                                    colon ? "; slots are given as in `node1 slots=2`" : "")};
+  return {added.code(),
+          fmt::format("line {}: {}{}", number, added.sentence(), colon ? "; write slots as in `node1 slots=2`" : "")};
 }
 
 }  // namespace
@@ -174,15 +179,18 @@ Result<std::vector<Placement>> place(int processes, const std::vector<HostSlots>
                               processes, slots, slots == 1 ? "" : "s", hosts.size(), hosts.size() == 1 ? "" : "s"));
   }
   std::vector<Placement> placements;
-  std::vector<int> used;  // ranks on each host
+  std::vector<int> used;  // ranks on each host so far; a host has local rank n if it has more than n
   for (const auto& host : hosts) {
     const int here = std::min(host.slots, processes - static_cast<int>(placements.size()));
     for (int local = 0; local < here; ++local) {
+      // Hosts with fewer slots drop out of the higher local ranks, so the rank across hosts counts only those that
+      // stay.
       const int cross = static_cast<int>(std::count_if(used.begin(), used.end(), [&](int n) { return n > local; }));
       placements.push_back({static_cast<int>(placements.size()), processes, host.name, local, here, cross, 1});
     }
     used.push_back(here);
   }
+  // The size across hosts is known only once all hosts are filled.
   for (auto& p : placements) {
     p.cross_size = static_cast<int>(std::count_if(used.begin(), used.end(), [&](int n) { return n > p.local_rank; }));
   }
@@ -197,7 +205,7 @@ bool is_this_host(const std::string& name) {
   const std::string_view own(buffer.data());
   if (name == own || name == first_label(own)) return true;
   if (first_label(name) != first_label(own)) return false;
-  // Ours in another domain is another host, where somebody knows it.
+  // A name with our first label and another domain is another host if the resolver knows it with other addresses.
   return is_one_of_ours(addresses_of(name)).value_or(first_label(name) == own);
 }
 

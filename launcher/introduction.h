@@ -3,7 +3,7 @@
 
 namespace rueda::core::launcher {
 
-/// This process as an agent: its build and its host. What cannot be found out is empty.
+/// Describes this process as an agent: its build and its host. A field that cannot be found out stays empty.
 Introduction introduce();
 
 }  // namespace rueda::core::launcher

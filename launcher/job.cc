@@ -1,8 +1,18 @@
+// The conductor of a job. It owns one object for each concern (hosts, store, judge, output, input, signals) and
+// connects them; it decides only what happens next:
+//
+//   hosts_.start -> all hosts introduced -> begin: open the store -> order_ranks: kStart to every agent
+//     -> ranks run: output_ prints, judge_ hears of init, shutdown and exits
+//     -> first failure: judge_again -> pass_sentence: the store tells all ranks, 3 s later kEnd to all agents
+//     -> every host over -> finish: report, print what is left, leave the loop
+//
+// The judge names the rank that failed first; `faults_` holds what is no rank's failure, such as a host that cannot be
+// reached. Everything runs on the loop's thread. The store's server has its own, so its callbacks are posted.
+
 #include "launcher/job.h"
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +21,9 @@
 #include <memory>
 #include <utility>
 
+#include "launcher/agent_process.h"
 #include "launcher/dump_desk.h"
+#include "launcher/forwarded_signals.h"
 #include "launcher/job_hosts.h"
 #include "launcher/job_store.h"
 #include "launcher/judge.h"
@@ -29,27 +41,17 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTimeToRaise{3000};  // between the verdict and SIGTERM
-constexpr size_t kMaxBacklog = 256u << 10;  // beyond it hvdrun asks the agents for no more output
+constexpr milliseconds kTimeToRaise{3000};  // between the verdict, at which ranks raise, and SIGTERM
+constexpr size_t kMaxBacklog = 256u << 10;  // of unprinted bytes; above it hvdrun grants agents no more output
 constexpr size_t kHostOfRankZero = 0;
-constexpr int kOutputLost = 1;        // the exit code where nothing else failed
-constexpr int kRanksUnaccounted = 1;  // and where nobody said how some ranks ended
-
-/// The signals that hvdrun passes on, but those it was told to ignore (nohup, a shell's background job).
-std::vector<int> forwarded_signals() {
-  std::vector<int> signals;
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH}) {
-    struct sigaction action {};
-    if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) signals.push_back(number);
-  }
-  return signals;
-}
+constexpr int kOutputLost = 1;        // exit code if only output was lost
+constexpr int kRanksUnaccounted = 1;  // exit code if some ranks have no known end
 
 class Job {
  public:
   Job(const Arguments& arguments, const JobPlan& plan);
   Status prepare();
-  /// Once prepared: hvdrun's exit code.
+  /// Runs the prepared job and returns hvdrun's exit code.
   int run();
 
  private:
@@ -91,12 +93,12 @@ class Job {
   Timer end_timer_;
   std::vector<int64_t> pids_;
   int started_ = 0;
-  int interrupts_ = 0;  // SIGINTs to ranks that run
+  int interrupts_ = 0;  // SIGINTs since the ranks were ordered
   bool asked_to_end_ = false;
-  bool begun_ = false;  // the ranks were ordered
+  bool begun_ = false;  // every agent was told to start its ranks
   bool sentenced_ = false;
   bool reported_ = false;
-  std::vector<std::string> faults_;  // what went wrong that is no rank's failure
+  std::vector<std::string> faults_;  // what went wrong and is no rank's failure
   int fault_code_ = 1;
 };
 
@@ -145,13 +147,13 @@ int Job::run() {
   return code == 0 ? kOutputLost : code;
 }
 
-/// Success is only a job of which every rank was seen to exit with code 0.
+/// 0 only if every rank is known to have exited with code 0. A rank whose exit no agent reported counts as lost.
 int Job::exit_code() const {
   if (!faults_.empty()) return fault_code_;
   if (const auto& failure = judge_.first_failure()) return failure->exit_code;
   const auto running = running_ranks();
   if (running.empty()) return 0;
-  std::fputs(fmt::format("hvdrun: {} of {} ranks were not seen to exit, the first is {}\n", running.size(), size(),
+  std::fputs(fmt::format("hvdrun: {} of {} ranks have no known exit; the first is {}\n", running.size(), size(),
                          name_of(running.front()))
                  .c_str(),
              stderr);
@@ -167,7 +169,7 @@ void Job::watch_start() {
   });
 }
 
-/// Ends the job for a reason that is no rank's.
+/// Ends the job at once (no grace) for a reason that is no rank's failure.
 void Job::fail(std::string sentence) {
   faults_.push_back(std::move(sentence));
   start_timer_.cancel();
@@ -190,10 +192,11 @@ Status Job::open_store() {
       judge_again();
     });
   };
+  // A host that does not answer is about to be lost, the better reason, so evidence about its ranks is dropped.
   const auto evidence = [this] {
     loop_.post([this] {
       const auto seen = store_->evidence();
-      if (seen && hosts_.heard_lately(seen->rank)) judge_.reported(seen->rank, seen->cause);  // else a host is lost
+      if (seen && hosts_.heard_lately(seen->rank)) judge_.reported(seen->rank, seen->cause);
       judge_again();
     });
   };
@@ -203,7 +206,7 @@ Status Job::open_store() {
   store_ = std::move(store).value();
   dump_desk_ = std::make_unique<DumpDesk>(loop_, *store_, [this] { return running_ranks(); });
   const Status opened = dump_desk_->open();
-  if (!opened.ok()) output_.say(fmt::format("hvdrun --dump will not find this job: {}", opened.sentence()));
+  if (!opened.ok()) output_.say(fmt::format("hvdrun --dump cannot reach this job: {}", opened.sentence()));
   return {};
 }
 
@@ -215,7 +218,7 @@ std::vector<int> Job::running_ranks() const {
   return running;
 }
 
-/// All hosts are there: opens the store and orders the ranks.
+/// Runs once every host has introduced itself. With --verbose the agents first report how they reach rank 0's host.
 Status Job::begin() {
   RUEDA_RETURN_IF_ERROR(open_store());
   const bool tells = arguments_.verbose && hosts_.count() > 1;
@@ -232,9 +235,9 @@ void Job::order_ranks() {
   }
   begun_ = true;
   if (arguments_.verbose) {
-    std::string places;
-    for (const auto& address : routes_.listen) places += " " + with_port(address, store_->port());
-    output_.say(fmt::format("job {}, store at{}", store_->job(), places));
+    std::string addresses;
+    for (const auto& address : routes_.listen) addresses += " " + with_port(address, store_->port());
+    output_.say(fmt::format("job {}, store at{}", store_->job(), addresses));
   }
 }
 
@@ -260,7 +263,7 @@ void Job::receive(size_t host, const Message& message) {
     case MessageType::kRoute:
       if (arguments_.verbose) output_.say(fmt::format("host {} {}", hosts_.host(host).name(), message.bytes));
       return;
-    default: return;  // hvdrun's own kinds, and what its links understand
+    default: return;  // what HostLink has handled, and kinds that an agent never sends
   }
 }
 
@@ -274,6 +277,7 @@ void Job::started(const Message& message) {
 void Job::exited(int rank, int wait_status) {
   if (rank == 0) input_.stop();
   if (arguments_.verbose) output_.say(fmt::format("rank {} {}", rank, describe_wait_status(wait_status)));
+  // The rank wrote its goodbye before it exited, so the store has it by now; the judge must know it before the exit.
   if (store_->said_goodbye(rank)) judge_.said_goodbye(rank);
   if (auto failure = store_->failure_before_shutdown(rank)) judge_.shut_down_after(rank, *failure);
   judge_.exited(rank, wait_status);
@@ -291,11 +295,11 @@ void Job::host_lost(size_t host, const std::string& why) {
   judge_again();
 }
 
-// Nothing is left of it: a rank of which the agent did not tell the end has none that anybody saw.
+// kDone is an agent's last word. A rank whose exit it never reported counts as lost.
 void Job::host_done(size_t host) {
   if (!begun_) return;
   for (const auto& placement : hosts_.host(host).share().ranks)
-    judge_.lost(placement.rank, "was not seen to exit before its agent left");
+    judge_.lost(placement.rank, "has no known exit: its agent left without reporting one");
   judge_again();
 }
 
@@ -306,7 +310,7 @@ void Job::judge_again() {
   pass_sentence(*judge_.first_failure());
 }
 
-// The store tells every rank at once; who does not end of that gets SIGTERM, and in the end SIGKILL.
+// The store tells every rank at once, so that operations raise. Later come SIGTERM, and after the grace SIGKILL.
 void Job::pass_sentence(const Failure& failure) {
   start_timer_.cancel();
   const auto at = static_cast<size_t>(failure.rank);
@@ -318,11 +322,12 @@ void Job::pass_sentence(const Failure& failure) {
   });
 }
 
-// SIGTERM says that the job is to end, in the time that schedulers leave: the agents see to it, and another one changes
-// nothing of that. SIGINT may mean less, as in a debugger or a REPL, so its first time is the ranks' to answer. Before
-// there are ranks to take them, signals do what they do to a program that handles none.
+// SIGTERM means that the job must end, within the time that schedulers leave: the agents end the ranks, and a second
+// SIGTERM changes nothing. SIGINT may mean less to a rank, as in a debugger or a REPL, so the first goes to the ranks
+// and the second ends the job at once. Before ranks are ordered, each signal ends hvdrun, as it would a program that
+// handles none.
 void Job::signalled(int signal) {
-  if (signal == SIGWINCH && !begun_) return;  // ranks will find the window as it is
+  if (signal == SIGWINCH && !begun_) return;  // ranks will read the window's size when they start
   const bool asks_to_end = signal == SIGINT || signal == SIGTERM;
   if (!begun_) {
     if (!std::exchange(asked_to_end_, true)) fault_code_ = 128 + signal;
@@ -331,7 +336,7 @@ void Job::signalled(int signal) {
   }
   if (asks_to_end) judge_.ended_by_user(signal);
   const bool again = asks_to_end && std::exchange(asked_to_end_, true);
-  if (again && !hosts_.any_open()) return loop_.stop();  // all that is left to do is to print
+  if (again && !hosts_.any_open()) return loop_.stop();  // only printing is left, to a slow terminal
   if (signal == SIGTERM) {
     hosts_.send_all({MessageType::kEnd, -1, milliseconds(arguments_.grace).count(), {}});
   } else if (signal == SIGINT && ++interrupts_ > 1) {
@@ -360,6 +365,7 @@ std::string Job::name_of(int rank) const {
 }
 
 void Job::report() {
+  // Closes every stream, so that an incomplete last line is printed before the report.
   for (int rank = 0; rank < size(); ++rank) {
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) output_.take(rank, stream, {});
   }
@@ -376,12 +382,6 @@ void Job::leave_when_printed() {
   if (output_.empty()) loop_.stop();
 }
 
-/// Guards, and ssh, once their links are closed: of that they end.
-void await_children() {
-  while (wait(nullptr) > 0 || errno == EINTR) {
-  }
-}
-
 }  // namespace
 
 int run_job(const Arguments& arguments, const JobPlan& plan) try {
@@ -389,11 +389,11 @@ int run_job(const Arguments& arguments, const JobPlan& plan) try {
   const Status ready = job->prepare();
   if (ready.ok()) return job->run();
   job.reset();
-  await_children();
+  await_agent_processes();
   std::fputs(fmt::format("hvdrun: {}\n", ready.sentence()).c_str(), stderr);
   return 1;
 } catch (...) {
-  await_children();
+  await_agent_processes();
   throw;
 }
 

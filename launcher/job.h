@@ -4,10 +4,10 @@
 
 namespace rueda::core::launcher {
 
-/// Runs a job to its end: agents, store, ranks, output, signals, the first failure. Nothing that it started is left on
-/// any host when it returns hvdrun's exit code, nor, after a while, on one that it lost. Blocks; called once per
-/// process, on its main thread. Throws what the libraries throw where a resource is used up
-/// (descriptors); then too nothing is left here.
+/// Runs a job to its end: agents, store, ranks, output, signals, the first failure. When it returns hvdrun's exit code,
+/// no process that it started is left on any host that it still reaches; a host that it lost ends its own ranks after a
+/// while. Blocks. Call it once per process, on its main thread. Throws what the libraries throw if a resource such as
+/// descriptors is used up; no process is left on this host then.
 int run_job(const Arguments& arguments, const JobPlan& plan);
 
 }  // namespace rueda::core::launcher

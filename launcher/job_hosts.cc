@@ -1,3 +1,7 @@
+// Waits for every host before it reports, so that a user with three broken hosts reads three sentences at once and not
+// one per attempt. A host is settled once it has introduced itself or failed. When all are settled, exactly one of
+// `all_here` and `some_failed` is called; losses before that become sentences, losses after it become `lost`.
+
 #include "launcher/job_hosts.h"
 
 #include <fmt/format.h>
@@ -12,10 +16,10 @@
 namespace rueda::core::launcher {
 namespace {
 
-std::string describe(const HostShare& share, const Introduction& who) {
+std::string describe(const HostShare& share, const Introduction& agent) {
   return fmt::format("host {} ({}) {}: hvdrun {} (build {}), {} of {} slots, {} cores, addresses {}", share.host.name,
-                     who.host, share.here ? "is this one" : "is reached", who.version, who.build, share.ranks.size(),
-                     share.host.slots, who.cores, fmt::join(who.addresses, " "));
+                     agent.host, share.here ? "is this one" : "is reached", agent.version, agent.build,
+                     share.ranks.size(), share.host.slots, agent.cores, fmt::join(agent.addresses, " "));
 }
 
 }  // namespace
@@ -38,9 +42,10 @@ JobHosts::JobHosts(EventLoop& loop, const std::vector<HostShare>& shares, std::c
 
 Status JobHosts::start(const Command& command) {
   child_ = std::make_unique<SignalWatch>(loop_, std::vector<int>{SIGCHLD}, [this](int) {
-    for (const auto& link : links_) link->reap();
+    for (const auto& link : links_) link->reap();  // all, because one SIGCHLD may stand for several deaths
   });
   std::error_code unknown;
+  // Other hosts try this path first: clusters often mount the same folders everywhere.
   const std::string self = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
   for (const auto& link : links_) {
     const Status started = link->start(command(link->share().host, self), self);
@@ -50,19 +55,21 @@ Status JobHosts::start(const Command& command) {
 }
 
 void JobHosts::introduced(size_t index) {
-  const Introduction& who = *host(index).introduction();
+  const Introduction& agent = *host(index).introduction();
   settled_[index] = true;
-  if (who.build != build_id()) {
-    failures_.push_back(fmt::format("host {} has hvdrun {} of build {}, this one is build {}: install the same",
-                                    host(index).name(), who.version, who.build, build_id()));
+  if (agent.build != build_id()) {
+    failures_.push_back(
+        fmt::format("host {} has hvdrun {} of build {}, but this one is build {}: install the same build",
+                    host(index).name(), agent.version, agent.build, build_id()));
   }
-  if (describe_) events_.say(describe(host(index).share(), who));
+  if (describe_) events_.say(describe(host(index).share(), agent));
   settle();
 }
 
 void JobHosts::host_lost(size_t index, const std::string& why) {
-  if (reported_) return events_.lost(index, why);
+  if (reported_) return events_.lost(index, why);  // the job has begun, so the judge decides what it means
   settled_[index] = true;
+  // Empty if the user gave the host up; there is nothing to report then.
   if (!why.empty()) failures_.push_back(fmt::format("host {} {}", host(index).name(), why));
   settle();
 }
@@ -70,6 +77,7 @@ void JobHosts::host_lost(size_t index, const std::string& why) {
 void JobHosts::settle() {
   if (!reported_ && std::all_of(settled_.begin(), settled_.end(), [](bool yes) { return yes; })) {
     reported_ = true;
+    // A link may have closed since its introduction; its reason is on the way and the job must not begin.
     const bool all = failures_.empty() && std::all_of(links_.begin(), links_.end(), [](const auto& link) {
                        return link->introduction().has_value() && link->open();
                      });
@@ -85,7 +93,8 @@ void JobHosts::settle() {
   events_.over();
 }
 
-/// Two names of one machine are two hosts to everybody.
+/// Warns of two names for one machine, which ranks and algorithms take for two hosts. Hosts with the same list of
+/// addresses are one machine.
 void JobHosts::tell_twins() {
   for (auto link = links_.begin(); link != links_.end(); ++link) {
     const auto& own = (*link)->introduction()->addresses;
@@ -93,8 +102,8 @@ void JobHosts::tell_twins() {
     const auto twin = std::find_if(links_.begin(), link, same);
     if (twin == link || own.empty()) continue;
     events_.say(
-        fmt::format("hosts {} and {} are one machine, with address {}: give all its slots to one name ({}:{}), else "
-                    "its ranks count as on two hosts and share no memory",
+        fmt::format("hosts {} and {} are the same machine (address {}): give all its slots to one name ({}:{}), or its "
+                    "ranks count as two hosts and share no memory",
                     (*twin)->name(), (*link)->name(), own.front(), (*twin)->name(),
                     (*twin)->share().host.slots + (*link)->share().host.slots));
   }

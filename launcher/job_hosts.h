@@ -8,20 +8,20 @@
 
 namespace rueda::core::launcher {
 
-/// All hosts of a job: reaches every one, says which it cannot use, and speaks to them together. Belongs to the loop's
-/// thread; events come from the loop.
+/// All hosts of a job: reaches each one, reports those that it cannot use, and sends to all of them. Owns their links.
+/// Belongs to the loop's thread. Events come from the loop.
 class JobHosts {
  public:
   struct Events {
-    /// Once, if every host has an agent of our build.
+    /// Once, when every host has answered with an agent of our build.
     std::function<void()> all_here;
-    /// Once instead, when each has answered or failed: a sentence for every host that failed.
+    /// Once instead of `all_here`, when each host has answered or failed, with a sentence for each that failed.
     std::function<void(std::vector<std::string>)> some_failed;
     std::function<void(size_t host, const Message&)> message;
-    /// After `all_here`: the host is no part of the job any more. `why` goes behind its name: "has been silent for 5
+    /// After one of those: the host is lost. `why` is a clause that continues its name, as in "has been silent for 5
     /// s".
     std::function<void(size_t host, std::string why)> lost;
-    /// Once, and the last: nothing is left of any.
+    /// Once and last: no process or link of any host is left here.
     std::function<void()> over;
     std::function<void(std::string)> say;  ///< a line for the user
   };
@@ -30,23 +30,24 @@ class JobHosts {
   JobHosts(const JobHosts&) = delete;
   JobHosts& operator=(const JobHosts&) = delete;
 
-  /// The words of a command that starts an agent on another host, given the path of hvdrun on this one.
+  /// Returns the words of a command that starts an agent on another host, given the path of hvdrun on this one.
   using Command = std::function<std::vector<std::string>(const HostSlots&, const std::string& hvdrun)>;
-  /// Starts agents, by `command` where a host is not this machine. kSystem: one could not even be started; the
-  /// destructor ends the others.
+  /// Starts an agent on each host, by `command` if it is another machine. Returns kSystem if a process could not be
+  /// started; the destructor ends the others.
   Status start(const Command& command);
-  /// Says where `host` is and what it has, as soon as it has answered.
+  /// From now on prints a line about each host when it answers: version, slots, cores, addresses.
   void describe_hosts() { describe_ = true; }
-  /// Time is up: hosts that have not answered have failed.
+  /// Gives up hosts that have not answered after `waited`; each gets a sentence.
   void end_waiting(std::chrono::duration<double> waited);
-  /// The user has no more patience: hosts that have not answered are given up without a sentence.
+  /// Gives up hosts that have not answered, without a sentence, because the user ended hvdrun.
   void drop_unanswered();
 
   size_t count() const { return links_.size(); }
   const HostLink& host(size_t index) const { return *links_[index]; }
+  /// Returns whether each host has answered or failed.
   bool answered() const { return reported_; }
   bool any_open() const;
-  /// Whether the host of this rank answered of late.
+  /// Returns `HostLink::heard_lately` of the rank's host.
   bool heard_lately(int rank) const;
   void send(size_t host, const Message& message) { links_[host]->send(message); }
   void send_all(const Message& message);
@@ -66,7 +67,7 @@ class JobHosts {
   std::vector<std::string> failures_;
   std::unique_ptr<SignalWatch> child_;
   bool describe_ = false;
-  bool reported_ = false;  // all_here or some_failed has come
+  bool reported_ = false;  // all_here or some_failed was called
   bool over_ = false;
 };
 

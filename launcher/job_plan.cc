@@ -77,7 +77,7 @@ Status read_directory(JobPlan& plan) {
   const std::unique_ptr<char, decltype(&std::free)> name(get_current_dir_name(), std::free);
   if (name == nullptr) {
     return {Code::kSystem,
-            fmt::format("the working folder, in which the ranks are to run, cannot be told: {}", std::strerror(errno))};
+            fmt::format("cannot find out the working folder, in which the ranks should run: {}", std::strerror(errno))};
   }
   plan.directory = name.get();
   return {};
@@ -111,8 +111,7 @@ std::vector<std::string> flags_without_effect(const Arguments& arguments, const 
       std::any_of(plan.hosts.begin(), plan.hosts.end(), [](const auto& one) { return !one.host.user.empty(); });
   if (plan.launcher == Launcher::kSrun && (user || arguments.ssh.port != 0 || !arguments.ssh.identity_file.empty())) {
     notes.emplace_back(
-        "srun starts the agents, for which users before host names, -p and -i have no effect; with --launcher ssh they "
-        "have");
+        "user names before hosts, -p and -i have no effect because srun starts the agents; --launcher ssh obeys them");
   }
   return notes;
 }

@@ -1,3 +1,8 @@
+// The store that hvdrun serves, and what its keys mean to the judge. Ranks write counters and never name an epoch:
+// `wishes` counts a rank's calls of `init`, `goodbyes` its calls of `shutdown` that are done, `leaving` those that have
+// begun. hvdrun compares the counters when the rank has exited, so the order of messages between ranks and hvdrun does
+// not matter.
+
 #include "launcher/job_store.h"
 
 #include <fmt/format.h>
@@ -14,13 +19,14 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr int64_t kAnyEpoch = 0;
+constexpr int64_t kAnyEpoch = 0;  // ranks take a verdict with this epoch as theirs
 
 Status draw(std::span<uint8_t> bytes) {
   if (getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size())) return {};
   return {Code::kSystem, fmt::format("no random bytes for the job's key: {}", std::strerror(errno))};
 }
 
+// A key that is not set counts as 0. The deadline is now, so `get` looks and never waits.
 int64_t counter(Store& store, const std::string& key) {
   const auto text = store.get(key, Deadline::at(SteadyClock::now()));
   int64_t value = 0;
@@ -43,7 +49,7 @@ Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<s
   options.addresses = addresses;
   options.job = store->job_;
   options.key = store->key_;
-  options.end_key = death_key(store->job_);
+  options.end_key = death_key(store->job_);  // once it is set, every `get` that waits fails with the verdict
   auto server = StoreServer::start(options);
   if (!server.ok()) return server.status();
   store->server_ = std::move(server).value();
@@ -67,14 +73,14 @@ std::vector<int> JobStore::away(int ranks) {
   return found;
 }
 
-/// Whether the counter and the wishes that came to nothing make up for all wishes of the rank.
+/// Returns whether the counter at `key`, plus the rank's wishes that came to nothing, makes up for all its wishes.
 bool JobStore::settled(int rank, const std::string& key) {
   const auto now = [] { return Deadline::at(SteadyClock::now()); };
   const int64_t wishes = counter(*server_, wishes_key(job_, rank));
   int64_t settled = counter(*server_, key);
   for (int64_t number = 1; number <= wishes && settled < wishes; ++number) {
     const auto wish = server_->get(wish_key(job_, rank, number), now());
-    const bool withdrawn = wish.ok() && wish.value().empty();  // that init failed
+    const bool withdrawn = wish.ok() && wish.value().empty();  // an init that fails empties its wish
     const bool past = number < wishes && server_->get(failed_key(job_, rank, number), now()).ok();
     if (withdrawn || past) ++settled;
   }
@@ -112,7 +118,7 @@ std::vector<std::string> JobStore::dumps(int64_t number, const std::vector<int>&
     Result<std::string> dump = server_->get(key, Deadline::at(SteadyClock::now()));
     if (!dump.ok()) continue;
     found.push_back(std::move(dump).value());
-    static_cast<void>(server_->set(key, ""));
+    static_cast<void>(server_->set(key, ""));  // records may be large, and the job may be dumped often
   }
   return found;
 }

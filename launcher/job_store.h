@@ -11,38 +11,40 @@
 
 namespace rueda::core::launcher {
 
-/// The store of one job and what the judge reads and writes there: the ranks write that they began and that they said
-/// goodbye, hvdrun writes who died. Serves under a key drawn for this job. Used by one thread.
+/// The store of one job, with the keys that the judge reads and writes: ranks write that they began `init` and finished
+/// `shutdown`, hvdrun writes which rank died. Clients need the key that is drawn for this job. One thread uses it; only
+/// the events come from another.
 class JobStore {
  public:
-  /// What ranks do, told on the server's thread.
+  /// What ranks do. Called on the server's thread; must not block.
   struct Events {
-    std::function<void(int rank)> began;   ///< once for each rank that begins `init`
+    std::function<void(int rank)> began;   ///< once for each rank, when it first begins `init`
     std::function<void(int rank)> leaves;  ///< whenever a rank begins to shut down
-    std::function<void()> evidence;        ///< once, when there is some
+    std::function<void()> evidence;        ///< once, when a rank first reports another one as dead
   };
-  /// Listens on these numeric addresses. kSystem: no randomness, or the store's own sentence.
+  /// Listens on these numeric addresses, all at one port. Returns kSystem if the kernel gives no random bytes, or the
+  /// error of the store's server.
   static Result<std::unique_ptr<JobStore>> start(int ranks, const std::vector<std::string>& addresses, Events events);
 
   const std::string& job() const { return job_; }
   std::string key() const;
   uint16_t port() const { return server_->port(); }
-  /// Whether every `init` of the rank was followed by its goodbye, or failed, or led to an epoch that failed and was
-  /// shut down before the next one.
+  /// Returns whether every `init` of the rank is settled: its `shutdown` is done, or the `init` failed, or its epoch
+  /// failed and was shut down before the next `init`. False if the rank never began one.
   bool said_goodbye(int rank);
-  /// The ranks below `ranks` whose every `init` was followed by the beginning of a `shutdown`, or came to nothing as
+  /// Returns the ranks below `ranks` that have begun a `shutdown` for each `init` that did not come to nothing as
   /// above.
   std::vector<int> away(int ranks);
-  /// What a rank has seen of another that waitpid does not tell: a rank, and how it died.
+  /// Returns what a rank has reported of another that waitpid does not show: that rank, and how it died.
   std::optional<DeathVerdict> evidence();
-  /// What the epoch of the rank's last `init` had failed of before its `shutdown`, if that is how it ended.
+  /// Returns the failure of the rank's last epoch, if the epoch failed before the rank's `shutdown`.
   std::optional<std::string> failure_before_shutdown(int rank);
-  /// The judge's verdict, for whatever epoch the ranks are in: all of them raise at once. To be called once.
+  /// Writes the judge's verdict, which holds for any epoch: all ranks raise at once. Call it once.
   Status declare_dead(int rank, const std::string& host, int64_t pid, const std::string& cause);
-  /// Asks all ranks for their flight records; the request's number. `answered(number)` is called for each of `ranks`
-  /// that gives its own, on the server's thread.
+  /// Asks all ranks for their flight records and returns the number of the request. Calls `answered(number)` on the
+  /// server's thread for each of `ranks` that answers.
   int64_t ask_for_dumps(const std::vector<int>& ranks, const std::function<void(int64_t number)>& answered);
-  /// What came of these ranks; the store keeps it no longer.
+  /// Returns the records that these ranks have given for a request, and frees them in the store.
   std::vector<std::string> dumps(int64_t number, const std::vector<int>& ranks);
 
  private:

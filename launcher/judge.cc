@@ -1,3 +1,7 @@
+// The rules that name the first rank to fail. They live here without clock or I/O, so that tests can replay every order
+// in which exits, goodbyes and signals may arrive. `look_for_silent_leavers` runs after each event that can turn an
+// earlier exit with code 0 into a failure: another exit, or a rank that begins `init` later.
+
 #include "launcher/judge.h"
 
 #include <fmt/format.h>
@@ -13,7 +17,7 @@
 namespace rueda::core::launcher {
 namespace {
 
-// Whether it is one of those by which hvdrun ends a rank, and not one of the rank's own making.
+// Returns whether it is a signal by which hvdrun ends ranks, and not one that a rank caused, such as SIGSEGV.
 bool ends(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGKILL; }
 
 }  // namespace
@@ -48,13 +52,15 @@ void Judge::exited(int rank, int wait_status) {
     const int code = ended ? 128 + user_signal_ : exit_code_of(wait_status);
     first_ = Failure{rank, describe_wait_status(wait_status), code, user_signal_};
     first_by_itself_ = by_itself;
+    // Once a rank that left early is named, only ranks that left before it may still be the cause.
     for (Rank& other : ranks_) other.may_be_why = other.may_be_why && (!is_why || other.left < one.left);
   }
   look_for_silent_leavers();
 }
 
 void Judge::were_away(const std::vector<int>& ranks) {
-  if (!first_ || !first_by_itself_) return;  // a rank that a signal killed did not fail of a goodbye
+  if (!first_ || !first_by_itself_) return;  // another rank's goodbye kills no rank by signal
+  // If the first to fail had begun to leave itself, only ranks that left before it can be the cause.
   const bool failed_away = std::find(ranks.begin(), ranks.end(), first_->rank) != ranks.end();
   const int failed = failed_away ? ranks_[static_cast<size_t>(first_->rank)].left : INT_MAX;
   for (const int rank : ranks) {

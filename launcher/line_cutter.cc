@@ -1,3 +1,10 @@
+// Cuts output into lines, with a bound on memory: a rank that never writes a newline would otherwise fill hvdrun.
+//
+//   ...............|...............|.....\n      kFirst (64 KiB), kMiddle (64 KiB), kLast
+//
+// A piece of exactly 64 KiB is held back until the next byte shows whether the line goes on, so that a line of exactly
+// that length is whole and no empty kLast follows.
+
 #include "launcher/line_cutter.h"
 
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 
 namespace rueda::core::launcher {
 
-/// Longer lines leave in pieces of this size.
+/// Longer lines are cut into pieces of this size.
 inline constexpr size_t kMaxLineBytes = 64u << 10;
 
 /// A line without its newline, or a piece of a long one.
@@ -16,13 +16,13 @@ struct LinePiece {
   Part part = Part::kWhole;
 };
 
-/// Cuts the bytes of one stream into lines; any byte but the newline is text. A value of one thread.
+/// Cuts the bytes of one stream into lines. Each byte except the newline is text. One thread uses it.
 class LineCutter {
  public:
   using Take = std::function<void(const LinePiece&)>;
-  /// Calls `take` for each line or piece that is complete; its text is borrowed for the call.
+  /// Calls `take` for each line or piece that is complete. `take` borrows the text for the call.
   void feed(std::string_view bytes, const Take& take);
-  /// The stream has ended: what is left is a line as well.
+  /// The stream has ended: passes on what is left as a line, even without a newline.
   void finish(const Take& take);
 
  private:
@@ -31,7 +31,7 @@ class LineCutter {
   bool in_long_line_ = false;
 };
 
-/// `[rank]<stream>:text\n`, behind `time` unless that is empty. Pieces of a long line say that they are.
+/// Returns `[rank]<stream>:text\n` after `time`, which may be empty. Marks pieces of a long line as such.
 std::string prefixed(const LinePiece& piece, int rank, std::string_view stream, std::string_view time);
 
 }  // namespace rueda::core::launcher

@@ -1,3 +1,7 @@
+// Reads and writes messages without blocking the loop. The two directions end apart: if a write fails, the other end
+// has closed, but its last messages (why it closed) are still in the socket, so reading goes on to the end of the file.
+// If reading fails, nothing more is sent, because the other end's bytes can no longer be trusted.
+
 #include "launcher/message_link.h"
 
 #include <fcntl.h>
@@ -33,10 +37,10 @@ MessageLink::MessageLink(EventLoop& loop, UniqueFd in, UniqueFd out, MessageRead
 void MessageLink::read() {
   std::array<std::byte, kReadBytes> buffer;
   const ssize_t got = ::read(in_.get(), buffer.data(), buffer.size());
-  // Reset: it closed while something of ours was on its way to it.
-  if (got == 0 || (got < 0 && errno == ECONNRESET)) return close({Code::kPeerLost, "the other end has closed"});
+  // ECONNRESET: the other end closed while some of our bytes were on their way.
+  if (got == 0 || (got < 0 && errno == ECONNRESET)) return close({Code::kPeerLost, "the other end closed the link"});
   if (got < 0 && !try_again(errno)) {
-    return close({Code::kSystem, fmt::format("reading from the other end: {}", std::strerror(errno))});
+    return close({Code::kSystem, fmt::format("cannot read from the link: {}", std::strerror(errno))});
   }
   if (got > 0) {
     reader_.feed(std::span(buffer).first(static_cast<size_t>(got)));
@@ -46,7 +50,7 @@ void MessageLink::read() {
 }
 
 void MessageLink::deliver() {
-  while (!closed_) {
+  while (!closed_) {  // a message may make its receiver close this link
     auto next = reader_.next();
     if (!next.ok()) return close(next.status());
     if (!next.value()) return;
@@ -57,6 +61,7 @@ void MessageLink::deliver() {
 void MessageLink::send_bytes(std::vector<std::byte> bytes) {
   if (mute_) return;
   queue_.push_back(std::move(bytes));
+  // Written by the loop and not here, so that `send` may be called from any callback and never blocks.
   if (std::exchange(writing_, true)) return;
   writable_.arm([this] { write(); });
 }
@@ -67,7 +72,7 @@ void MessageLink::write() {
     const ssize_t put = ::write(out_.get(), first.data() + written_, first.size() - written_);
     if (put < 0 && try_again(errno)) return writable_.arm([this] { write(); });
     if (put < 0) {
-      // What the other end said before it closed is still to be read; the reader meets the end of file.
+      // The reader still gets what the other end sent before it closed, and then meets the end of the file.
       mute_ = true;
       queue_.clear();
       break;

@@ -10,13 +10,13 @@
 
 namespace rueda::core::launcher {
 
-/// Messages over a pair of descriptors, which it owns and makes non-blocking. Belongs to the loop's thread.
+/// Carries messages over a pair of descriptors, which it owns and makes non-blocking. Belongs to the loop's thread.
 class MessageLink {
  public:
   struct Events {
     std::function<void(Message)> message;
-    /// Once: no message follows. kPeerLost: end of file; what is sent still leaves if the other end takes it. Else
-    /// kSystem, and nothing leaves any more.
+    /// Called once; no message follows it. kPeerLost at the end of the file: what is sent still leaves if the other end
+    /// takes it. kSystem if reading failed or the bytes are no message: nothing leaves any more.
     std::function<void(const Status&)> closed;
   };
 
@@ -25,12 +25,12 @@ class MessageLink {
   MessageLink(const MessageLink&) = delete;
   MessageLink& operator=(const MessageLink&) = delete;
 
-  /// Queues the message; it leaves as soon as the other side takes it. Dropped once that takes no more.
+  /// Queues the message, which leaves as soon as the other end takes it. Drops it if the other end takes no more.
   void send(const Message& message) { send_bytes(encode(message)); }
   void send_bytes(std::vector<std::byte> bytes);
-  /// As of MessageReader.
+  /// As MessageReader::ungreeted.
   std::string ungreeted() const { return reader_.ungreeted(); }
-  /// Calls back once all that was sent has left, or was dropped.
+  /// Calls back once every queued message has left or was dropped.
   void when_sent(std::function<void()> sent);
 
  private:
@@ -48,10 +48,10 @@ class MessageLink {
   FdWatch readable_;
   FdWatch writable_;
   std::deque<std::vector<std::byte>> queue_;
-  size_t written_ = 0;  // of the queue's first
+  size_t written_ = 0;  // bytes of the queue's first message that have left
   bool writing_ = false;
-  bool closed_ = false;  // for reading
-  bool mute_ = false;    // nothing leaves any more
+  bool closed_ = false;  // no more is read
+  bool mute_ = false;    // no more is written
   std::function<void()> sent_;
 };
 

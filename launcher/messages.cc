@@ -1,3 +1,13 @@
+// Encodes and decodes the messages of launcher/messages.h, which shows their layout. Both ends are of one build (hvdrun
+// refuses any other), so a StartOrder carries no version of its own:
+//
+//   StartOrder    build | directory | program | argv | environment | stores | relay_job | key | i64 grace_ms
+//                 | varint ranks | for each: i32 rank, environment
+//   Introduction  build | version | host | i32 cores | addresses | client
+//
+// Each text has its length before it, each list its count. The reader trusts none of them: a login shell or a broken
+// ssh can put any bytes on the link, so lengths are bounded before memory is reserved.
+
 #include "launcher/messages.h"
 
 #include <fmt/format.h>
@@ -8,7 +18,7 @@ namespace rueda::core::launcher {
 namespace {
 
 constexpr size_t kHeaderBytes = 1 + 4 + 8;
-constexpr size_t kMaxTextBytes = 2u << 20;  // what Linux takes as one argument or variable, and more
+constexpr size_t kMaxTextBytes = 2u << 20;  // more than Linux takes as one argument or variable (128 KiB)
 constexpr size_t kMaxNameBytes = 1024;
 constexpr size_t kMaxGreetingBytes = 64u << 10;
 
@@ -104,6 +114,7 @@ std::vector<std::byte> encode(const Message& message) {
   return writer.take();
 }
 
+// Bytes that were read are dropped here and not after each message, so that a burst of messages is moved once.
 void MessageReader::feed(std::span<const std::byte> bytes) {
   if (read_ > 0) {
     buffer_.erase(buffer_.begin(), buffer_.begin() + static_cast<ptrdiff_t>(read_));
@@ -112,6 +123,7 @@ void MessageReader::feed(std::span<const std::byte> bytes) {
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
 }
 
+// Searches for the magic, because a login shell may have printed anything before it.
 Status MessageReader::skip_greeting() {
   const auto magic = std::as_bytes(std::span(kAgentMagic));
   const auto from = buffer_.begin() + static_cast<ptrdiff_t>(read_);
@@ -122,7 +134,7 @@ Status MessageReader::skip_greeting() {
     return {};
   }
   if (buffer_.size() - read_ <= kMaxGreetingBytes) return {};
-  return {Code::kSystem, fmt::format("the agent did not greet within {} bytes", kMaxGreetingBytes)};
+  return {Code::kSystem, fmt::format("the agent sent no greeting within {} bytes", kMaxGreetingBytes)};
 }
 
 std::string MessageReader::ungreeted() const {
@@ -143,12 +155,12 @@ Result<std::optional<Message>> MessageReader::next() {
   if (!reader.ok()) return std::optional<Message>();
   if (length < kHeaderBytes || length > kMaxMessageBytes) {
     return Status(Code::kSystem,
-                  fmt::format("a message of {} bytes, allowed are {} to {}", length, kHeaderBytes, kMaxMessageBytes));
+                  fmt::format("a message has {} bytes; allowed are {} to {}", length, kHeaderBytes, kMaxMessageBytes));
   }
   if (reader.left() < length) return std::optional<Message>();
   Message message;
   const uint8_t type = reader.u8();
-  if (!known(type)) return Status(Code::kSystem, fmt::format("a message of unknown type {}", type));
+  if (!known(type)) return Status(Code::kSystem, fmt::format("a message has the unknown type {}", type));
   message.type = static_cast<MessageType>(type);
   message.rank = reader.i32();
   message.number = reader.i64();

@@ -13,39 +13,42 @@
 
 namespace rueda::core::launcher {
 
-/// What hvdrun and the agent of a host say to each other.
+/// The messages between hvdrun and the agent of a host. All integers are little-endian.
 ///
-///   agent's first bytes:  "\nRUEDA AGENT 1\n"     what a login shell printed before it is skipped
+///   agent's first bytes:  "\nRUEDA AGENT 1\n"     hvdrun skips all that a login shell printed before
 ///   then, both ways:      u32 length | u8 type | i32 rank | i64 number | bytes
+///                         `length` counts what follows it
 ///
 ///   hvdrun to agent             rank    number          bytes
 ///   kStart                      -       -               a StartOrder
-///   kInput                      whose   -               for its stdin; none: end of file
-///   kSignal                     -       signal          -                 to every rank's process group
+///   kInput                      rank    -               for the rank's stdin; empty at the end of the file
+///   kSignal                     -       signal          -                 to the process group of each rank
 ///   kTaken                      -       bytes printed   -                 the agent may send as many again
 ///   kEnd                        -       grace, in ms    -                 SIGTERM to all, SIGKILL after the grace
-///   kPing                       -       silence, in ms  -                 answered by kPong; first after kHere
+///   kPing                       -       silence, in ms  -                 answered by kPong; the first follows kHere
 ///   kListen                     -       -               RUEDA_NETWORK_INTERFACES; answered by kListening
-///   kReach                      -       -               address:port of rank 0's host, by spaces; answered by kReached
+///   kReach                      -       -               address:port of rank 0's host, separated by blanks; answered
+///   by
+///                                                       kReached
 ///
 ///   agent to hvdrun
-///   kHere                       -       -               an Introduction; its first message
-///   kRoute                      -       -               how it reached the store, a clause; before its ranks start
-///   kReached                    -       -               the answer to kReach, a clause
-///   kListening                  -       port            the numeric addresses that ranks there would offer, by spaces
-///   kStarted                    which   pid             -
-///   kNotStarted                 which   errno           a sentence
-///   kOutput                     whose   1 or 2          what it wrote to stdout or stderr; none: its end
-///   kInputTaken                 whose   -1: it is closed, 0
-///   kExited                     which   wait status     -                 its output may follow
+///   kHere                       -       -               an Introduction; the agent's first message
+///   kRoute                      -       -               how the agent reached the store, a clause; before its ranks
+///   start kReached                    -       -               the answer to kReach, a clause kListening -       port
+///   or 0       numeric addresses at which ranks there listen, by blanks kStarted                    rank    pid -
+///   kNotStarted                 rank    errno           a sentence
+///   kOutput                     rank    1 or 2          bytes of stdout (1) or stderr (2); empty at its end
+///   kInputTaken                 rank    0 or -1         -                 0: the piece is written; -1: stdin is closed
+///   kExited                     rank    wait status     -                 output of the rank may still follow
 ///   kNote                       -       -               a sentence for the user
-///   kDone                       -       -               nothing is left below the agent; after a kStart or kEnd
+///   kDone                       -       -               no process is left below the agent; only after kStart or kEnd
 ///   kPong                       -       -               -
-///   kCutOff                     -       -               why it ends its ranks, a clause; nothing after it counts
-///   kGuardGone                  -       -               why it ends its ranks, a clause; more is to come
+///   kCutOff                     -       -               why the agent ends its ranks, a clause; later messages do not
+///   count kGuardGone                  -       -               why the agent ends its ranks, a clause; more messages
+///   follow
 ///
-/// After `silence` without a word from hvdrun an agent ends its ranks, and itself; 0: never. Before the first kPing it
-/// waits for kFirstWord.
+/// If hvdrun sends nothing for `silence`, an agent ends its ranks and itself; 0 means never. Until the first kPing that
+/// limit is kFirstWord.
 enum class MessageType : uint8_t {
   kStart = 1,
   kInput = 2,
@@ -71,6 +74,7 @@ enum class MessageType : uint8_t {
   kReached = 78,
 };
 
+/// A message of either direction; fields that its type does not use keep these values.
 struct Message {
   MessageType type{};
   int rank = -1;
@@ -81,66 +85,71 @@ struct Message {
 inline constexpr std::string_view kAgentMagic = "\nRUEDA AGENT 1\n";
 inline constexpr size_t kMaxMessageBytes = 16u << 20;
 
-/// How many bytes of output the agent may have on the way, so that a slow terminal slows the ranks and not the judge.
+/// How many bytes of output an agent may send ahead of what hvdrun has printed. The bound lets a slow terminal slow the
+/// ranks and not the messages behind the output.
 inline constexpr int64_t kOutputWindow = 256 << 10;
 
-/// How long an agent waits for hvdrun's first word, the answer to its introduction.
+/// How long an agent waits for the first kPing, the answer to its introduction.
 inline constexpr std::chrono::milliseconds kFirstWord{60000};
 
-/// As much of a line is quoted in a sentence.
+/// The most bytes of a line that a sentence quotes.
 inline constexpr size_t kMaxQuote = 1000;
 
-/// Who an agent is.
+/// What an agent says of itself.
 struct Introduction {
   std::string build;                   ///< hvdrun refuses an agent of another build
   std::string version;                 ///< as in `hvdrun --version`
-  std::string host;                    ///< what the host calls itself
-  int cores = 0;                       ///< usable there
+  std::string host;                    ///< its own host name
+  int cores = 0;                       ///< cores that its ranks may use
   std::vector<std::string> addresses;  ///< numeric, without loopback
-  std::string client;                  ///< the address that ssh came from, or empty
+  std::string client;                  ///< the address from which ssh connected, or empty
 };
 
 std::string encode(const Introduction& introduction);
-/// Empty when the bytes are not one.
+/// Returns nothing if the bytes are not an introduction.
 std::optional<Introduction> decode_introduction(std::string_view bytes);
 
 /// One rank to start.
 struct RankOrder {
   int rank = 0;
-  std::vector<std::string> environment;  ///< NAME=value, over the job's
+  std::vector<std::string> environment;  ///< NAME=value, wins over the job's
 };
 
 /// Everything an agent needs to start its ranks.
 struct StartOrder {
-  std::string build;                     ///< an agent of another build refuses
-  std::string directory;                 ///< where the ranks run
-  std::string program;                   ///< the file to execute
-  std::vector<std::string> arguments;    ///< its name as the user wrote it first; no shell sees them
+  std::string build;                     ///< an agent of another build refuses the order
+  std::string directory;                 ///< working folder of the ranks
+  std::string program;                   ///< the file to execute; without a slash the agent looks in PATH
+  std::vector<std::string> arguments;    ///< argv; the first is the program as the user wrote it
   std::vector<std::string> environment;  ///< NAME=value, for all ranks
-  std::vector<std::string> stores;  ///< address:port, of which the agent takes the first that it reaches; none: no job
-  std::string relay_job;            ///< not empty: its ranks share the agent's connection to the store of this job
-  std::string key;                  ///< 32 bytes
+  /// address:port of the store; the agent takes the first that answers. Empty if the ranks need no store.
+  std::vector<std::string> stores;
+  /// If not empty, the agent serves its ranks over its own connection to the store of the job of this name.
+  std::string relay_job;
+  std::string key;  ///< the job's key, 32 bytes
   int64_t grace_ms = 5000;
   std::vector<RankOrder> ranks;
 };
 
 std::string encode(const StartOrder& order);
-/// Empty when the bytes are not an order.
+/// Returns nothing if the bytes are not an order, or one without ranks.
 std::optional<StartOrder> decode_start_order(std::string_view bytes);
 
-/// The message with its length before it.
+/// Returns the message as it goes over the link, with its length first.
 std::vector<std::byte> encode(const Message& message);
 
-/// Cuts a stream of bytes into messages. A value of one thread.
+/// Cuts a stream of bytes into messages. Used by one thread at a time.
 class MessageReader {
  public:
   enum class Greeting { kNone, kMagicFirst };
   explicit MessageReader(Greeting greeting) : greeted_(greeting == Greeting::kNone) {}
 
   void feed(std::span<const std::byte> bytes);
-  /// The next whole message. kSystem: the stream is not one of messages, or too long a greeting; read no further.
+  /// Returns the next whole message, or none if more bytes are needed. Returns kSystem if the bytes are no message or
+  /// the greeting is too long; the reader is unusable then.
   Result<std::optional<Message>> next();
-  /// The last line that holds anything of what came instead of the magic so far, at most kMaxQuote bytes of it.
+  /// Returns the last line that is not blank of what came before the magic, at most kMaxQuote bytes; empty once
+  /// greeted.
   std::string ungreeted() const;
 
  private:

@@ -9,21 +9,23 @@
 
 namespace rueda::core::launcher {
 
-/// What ranks under mpirun get: hvdrun's own environment without what describes a rank, a store or a key of an outer
-/// job, the knobs given as flags, and MPI as controller and for host tensors where nobody said otherwise. Pure.
+/// The environment of ranks under mpirun: hvdrun's own without variables that describe a rank, a store or a key of an
+/// outer job, plus the settings given as flags. MPI is the controller and carries host tensors unless a setting says
+/// otherwise. Pure.
 Variables mpi_environment(const Variables& own, const Variables& knobs);
 
-/// The words of Open MPI's mpirun that start the job of `plan`: hosts and slots in their order, no binding, a rank for
-/// each slot, and of `environment` what other hosts have to be told: RUEDA_ and HOROVOD_ variables, PATH,
-/// LD_LIBRARY_PATH, PYTHONPATH. kInvalidArgument: a flag that mpirun has no word for. Pure.
+/// Returns the command with which Open MPI's mpirun starts the job of `plan`: hosts and slots in their order, a rank
+/// for each slot, no binding. `-x` passes on the variables of `environment` that other hosts need: RUEDA_ and HOROVOD_
+/// variables, PATH, LD_LIBRARY_PATH, PYTHONPATH, OMP_NUM_THREADS. Returns kInvalidArgument if mpirun has no equivalent
+/// for a flag. Pure.
 Result<std::vector<std::string>> mpirun_command(const Arguments& arguments, const JobPlan& plan,
                                                 const std::string& mpirun, const Variables& environment);
 
-/// Why the mpirun that answers `--version` like this cannot be used; empty: it is Open MPI's. Pure.
+/// Returns why the mpirun that prints this text for `--version` cannot be used; empty if it is Open MPI's. Pure.
 std::string unlike_open_mpi(std::string_view version);
 
-/// Becomes that mpirun, which then has hvdrun's place, signals and exit code. Returns an exit code only where that
-/// cannot be, after a sentence on stderr.
+/// Replaces this process by mpirun, which keeps its pid, so signals and exit code are mpirun's. If that fails, prints a
+/// sentence on stderr and returns the exit code.
 int run_mpirun(const Arguments& arguments, const JobPlan& plan);
 
 }  // namespace rueda::core::launcher

@@ -1,3 +1,7 @@
+// Writes at most PIPE_BUF bytes (4 KiB) each time the descriptor is ready. O_NONBLOCK is not allowed here, because a
+// shell may share the descriptor, and a blocking write of more could stop the loop until a slow terminal has taken it
+// all.
+
 #include "launcher/outlet.h"
 
 #include <limits.h>
@@ -10,9 +14,9 @@
 namespace rueda::core::launcher {
 namespace {
 
-// A pipe that is ready for writing takes this much without blocking, and a file always does.
+// A pipe that is ready for writing takes this much without blocking; a file always does.
 constexpr size_t kWriteBytes = PIPE_BUF;
-constexpr size_t kCompactBytes = 1u << 20;
+constexpr size_t kCompactBytes = 1u << 20;  // written bytes are erased in bulk, as each erase moves the rest
 
 }  // namespace
 

@@ -7,17 +7,18 @@
 
 namespace rueda::core::launcher {
 
-/// Writes to a descriptor that may be slow and may be shared with others, without blocking the loop and without
-/// touching its flags. Borrows the descriptor. Belongs to the loop's thread.
+/// Writes to a descriptor that may be slow and that other processes may share, without blocking the loop and without
+/// changing the descriptor's flags. Borrows the descriptor. Belongs to the loop's thread.
 class Outlet {
  public:
   /// `progress` is called after each write.
   Outlet(EventLoop& loop, int fd, std::function<void()> progress);
 
+  /// Queues `text`, which it copies.
   void write(std::string_view text);
-  /// Bytes that have not left.
+  /// Bytes that are queued and not written.
   size_t pending() const { return text_.size() - written_; }
-  /// The errno that closed it (EPIPE: the reader has gone), or 0. What is written afterwards is dropped.
+  /// The errno of the write that failed (EPIPE if the reader is gone), or 0. Later text is dropped.
   int error() const { return error_; }
 
  private:

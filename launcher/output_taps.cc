@@ -1,3 +1,10 @@
+// Moves output from the ranks' pipes to the link, with a window as in TCP: each byte sent shrinks it, each byte that
+// hvdrun has printed opens it again. A pipe that is readable while the window is shut is parked, unread, and pumped
+// when the window opens.
+//
+// A pipe ends at its end of file, or when it is empty and `writers_gone` was called. The second case covers a process
+// outside the job that holds the write end: it could keep the pipe open for ever.
+
 #include "launcher/output_taps.h"
 
 #include <unistd.h>
@@ -10,7 +17,7 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr int64_t kTapBytes = 16 << 10;  // at a time: ranks take turns, and several fit into the window
+constexpr int64_t kTapBytes = 16 << 10;  // per read, so that ranks take turns and several fit into the window
 
 }  // namespace
 
@@ -40,7 +47,8 @@ void OutputTaps::pump(Tap& tap) {
     send_({MessageType::kOutput, tap.rank, tap.stream, std::string(buffer.data(), static_cast<size_t>(got))});
   }
   if (writers_gone_) {
-    loop_.post([this, &tap] { pump(tap); });  // an empty pipe that someone else holds open never becomes readable
+    loop_.post(
+        [this, &tap] { pump(tap); });  // no `arm`: an empty pipe that another process holds open never becomes readable
   } else {
     arm(tap);
   }

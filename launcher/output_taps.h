@@ -9,22 +9,22 @@
 
 namespace rueda::core::launcher {
 
-/// The agent's side of the ranks' output: reads their pipes and sends what comes, never more than kOutputWindow ahead
-/// of what hvdrun has printed. So a slow terminal fills the pipes and slows the ranks, and nothing else. Owns our ends
-/// of the pipes. Belongs to the loop's thread.
+/// The agent's side of the ranks' output: reads their pipes and sends the bytes, never more than kOutputWindow ahead of
+/// what hvdrun has printed. So a slow terminal fills the pipes and slows only the ranks. Owns our ends of the pipes.
+/// Belongs to the loop's thread.
 class OutputTaps {
  public:
   OutputTaps(EventLoop& loop, std::function<void(const Message&)> send) : loop_(loop), send_(std::move(send)) {}
 
-  /// `stream`: 1 stdout, 2 stderr.
+  /// Takes over the pipe of a rank's stdout (`stream` 1) or stderr (2), which must be non-blocking.
   void add(int rank, int stream, UniqueFd fd);
-  /// hvdrun has printed so many bytes.
+  /// hvdrun has printed so many more bytes.
   void taken(int64_t bytes);
-  /// Nobody prints any more: what comes is read and dropped, so that no rank waits for room in its pipe.
+  /// The link to hvdrun is gone: from now on output is read and dropped, so that no rank waits for space in its pipe.
   void discard();
-  /// No process is left that could write: a pipe found empty is at its end.
+  /// No process is left that could write, so an empty pipe counts as ended.
   void writers_gone();
-  /// All pipes have ended and everything in them was sent.
+  /// Returns whether all pipes have ended and everything in them was sent.
   bool drained() const;
   /// Called whenever `drained` may have become true.
   void on_drained(std::function<void()> callback) { drained_ = std::move(callback); }

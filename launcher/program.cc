@@ -1,3 +1,7 @@
+// Finds the program before any process starts, so that a misspelt name is one sentence from hvdrun and not one from
+// each rank. A file that is found but may not be run is remembered, and named if no later folder has a better one, as
+// shells do.
+
 #include "launcher/program.h"
 
 #include <fmt/format.h>
@@ -11,7 +15,7 @@
 namespace rueda::core::launcher {
 namespace {
 
-// 0, or the errno that running the file would meet.
+// Returns 0, or the errno that running the file would give.
 int problem_with(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return errno;
@@ -43,8 +47,7 @@ ProgramFile find_program(const std::string& name, const std::string& search_path
     begin = colon + 1;
   }
   if (refused.exit_code != 0) return refused;
-  const std::string here =
-      problem_with("./" + name) == 0 ? fmt::format(" (./{} exists: give it with its ./)", name) : "";
+  const std::string here = problem_with("./" + name) == 0 ? fmt::format("; did you mean ./{}?", name) : "";
   return {name, 127, fmt::format("there is no program \"{}\" in PATH{}", name, here)};
 }
 

@@ -1,3 +1,6 @@
+// Writes stdin pieces into a rank's pipe. hvdrun reads its next piece only after `done`, so at most one piece (16 KiB)
+// is between the shell and the rank, and input that the rank does not read stays with the shell.
+
 #include "launcher/rank_input.h"
 
 #include <unistd.h>
@@ -21,6 +24,7 @@ void RankInput::write(std::string bytes) {
 
 void RankInput::push() {
   const ssize_t put = fd_.valid() ? ::write(fd_.get(), bytes_.data(), bytes_.size()) : -1;
+  // EPIPE, or a pipe closed before: the rank reads no more, which is no error of the job.
   const bool later = put < 0 && fd_.valid() && (errno == EAGAIN || errno == EINTR);
   if (put < 0 && !later) {
     fd_.reset();

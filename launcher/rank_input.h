@@ -12,9 +12,9 @@ class RankInput {
  public:
   enum class Outcome { kTaken, kClosed };
 
-  /// `fd`: our end of the pipe, non-blocking. `done` is called once for every piece.
+  /// `fd` is our end of the pipe, non-blocking. Calls `done` once for each piece.
   RankInput(EventLoop& loop, UniqueFd fd, std::function<void(Outcome)> done);
-  /// The next piece; the one before must be done. An empty one closes the pipe and has no outcome.
+  /// Writes the next piece, once the one before is done. An empty piece closes the pipe and has no outcome.
   void write(std::string bytes);
 
  private:

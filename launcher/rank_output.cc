@@ -1,3 +1,8 @@
+// Prints what ranks print. Lines of different ranks never mix, because a line is printed only when it is whole. The
+// last lines on stderr are kept, so that the report at the end can show why the first rank failed even if later ranks
+// printed hundreds of lines. A full disk or a closed pipe does not end the job: training goes on, and hvdrun exits with
+// a code.
+
 #include "launcher/rank_output.h"
 
 #include <fcntl.h>
@@ -15,7 +20,7 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr size_t kLastErrors = 10;
+constexpr size_t kLastErrors = 10;         // lines of each rank
 constexpr size_t kRememberedBytes = 1000;  // of one line
 
 }  // namespace
@@ -34,11 +39,11 @@ Status RankOutput::open_files(const std::string& directory) {
     const auto folder = std::filesystem::path(directory) / fmt::format("rank.{}", i / 2);
     std::error_code error;
     std::filesystem::create_directories(folder, error);
-    if (error) return {Code::kSystem, fmt::format("folder {} cannot be made: {}", folder.string(), error.message())};
+    if (error) return {Code::kSystem, fmt::format("cannot make folder {}: {}", folder.string(), error.message())};
     const auto path = folder / (i % 2 == 0 ? "stdout" : "stderr");
     streams_[i].fd = UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (!streams_[i].fd.valid()) {
-      return {Code::kSystem, fmt::format("file {} cannot be written: {}", path.string(), std::strerror(errno))};
+      return {Code::kSystem, fmt::format("cannot write file {}: {}", path.string(), std::strerror(errno))};
     }
     streams_[i].file = std::make_unique<Outlet>(loop_, streams_[i].fd.get(), progress_);
   }
@@ -47,6 +52,7 @@ Status RankOutput::open_files(const std::string& directory) {
 
 void RankOutput::take(int rank, int number, std::string_view bytes) {
   Stream& from = stream(rank, number);
+  // The file gets the bytes as they are: tools may want a rank's own progress bars or binary output.
   if (from.file && !bytes.empty()) from.file->write(bytes);
   const auto print_piece = [&](const LinePiece& piece) { print(rank, number, piece); };
   if (bytes.empty()) {
@@ -88,6 +94,7 @@ std::vector<std::string> RankOutput::last_errors(int rank) const {
 }
 
 std::string RankOutput::lost() const {
+  // stdout and stderr first: they matter even if every file fails too.
   const auto because = [](const Outlet& outlet) { return std::string(std::strerror(outlet.error())); };
   if (stdout_.error() != 0) return "stdout: " + because(stdout_);
   if (stderr_.error() != 0) return "stderr: " + because(stderr_);

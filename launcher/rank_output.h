@@ -16,27 +16,28 @@ namespace rueda::core::launcher {
 
 enum class Timestamps { kOff, kOn };
 
-/// What ranks print, as whole prefixed lines on our stdout and stderr and, where asked for, unchanged into a file for
-/// each rank and stream. Belongs to the loop's thread.
+/// Prints the output of all ranks: whole lines with a prefix on our stdout and stderr, and if files are wanted,
+/// unchanged bytes into one file for each rank and stream. Belongs to the loop's thread.
 class RankOutput {
  public:
-  /// `progress` is called whenever something has left.
+  /// Calls `progress` after each write to stdout, stderr or a file.
   RankOutput(EventLoop& loop, int ranks, Timestamps timestamps, std::function<void()> progress);
 
-  /// Makes DIR/rank.N/stdout and stderr for all ranks. kSystem names the file or folder that could not be made.
+  /// Makes DIR/rank.N/stdout and DIR/rank.N/stderr for all ranks. Returns kSystem, naming the file or folder that could
+  /// not be made.
   Status open_files(const std::string& directory);
-  /// `stream`: 1 or 2. No bytes: the stream has ended, and what is left of it is a line. Says once that output is being
-  /// lost, where it is.
+  /// Takes bytes of stdout (`stream` 1) or stderr (2). No bytes mean that the stream has ended, and an incomplete line
+  /// is printed. If output is lost, says so once on stderr.
   void take(int rank, int stream, std::string_view bytes);
-  /// A line of hvdrun's own on stderr.
+  /// Prints a line of hvdrun's own on stderr, after `hvdrun: `.
   void say(std::string_view line);
 
-  /// The rank's last lines on stderr, oldest first.
+  /// Returns the rank's last ten lines on stderr, oldest first.
   std::vector<std::string> last_errors(int rank) const;
-  /// The most that waits in front of one file or terminal.
+  /// Returns the largest number of bytes that wait for one file or terminal.
   size_t backlog() const;
   bool empty() const { return backlog() == 0; }
-  /// The first that could not take all of its output, and why: "stdout: No space left on device". Empty: all has left.
+  /// Returns the first output that failed and why, as in "stdout: No space left on device"; empty if none failed.
   std::string lost() const;
 
  private:

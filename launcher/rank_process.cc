@@ -1,3 +1,16 @@
+// Starts one rank:
+//
+//   agent                                child
+//     | fork, all signals blocked -------> |
+//     |                                    | die with the agent; own group; default signals; descriptors; folder
+//     |                                    | execve
+//     | read `report` <--- end of file --- |   close-on-exec: the program runs
+//     |               <--- errno --------- |   a step failed
+//
+// `report` is a pipe that execve closes. So the agent knows at once whether the program runs, and can say why it does
+// not. Between fork and execve the child makes only async-signal-safe calls and allocates nothing: all strings are
+// built before.
+
 #include "launcher/rank_process.h"
 
 #include <fcntl.h>
@@ -28,7 +41,8 @@ bool open_pipe(Pipe& pipe) {
   return true;
 }
 
-// A pipe would do as well; a memory file can also be read by a second rueda_init of the same process.
+// Puts the key into a sealed memory file, which a second rueda_init of the same process can read again. If the kernel
+// has no memfd, a pipe must do, which can be read once.
 UniqueFd key_descriptor(const std::string& key) {
   UniqueFd fd(memfd_create("rueda-job-key", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (fd.valid()) {
@@ -50,7 +64,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-// All that the child needs, made before fork: between fork and exec it may not allocate.
+// All that the child needs, made before fork.
 struct Child {
   const char* program;
   const char* directory;
@@ -67,10 +81,10 @@ void default_signals() {
   sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-// In the child. Returns only if the program could not be run.
+// Runs in the child. Returns only if a step failed, with its errno.
 void become(const Child& child) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != child.parent) _exit(127);  // it died before the line above
+  if (getppid() != child.parent) _exit(127);  // the agent died before the line above
   setpgid(0, 0);
   default_signals();
   const bool ready = dup2(child.input, STDIN_FILENO) >= 0 && dup2(child.output, STDOUT_FILENO) >= 0 &&
@@ -82,7 +96,7 @@ void become(const Child& child) {
 pid_t fork_child(const Child& child) {
   sigset_t all, before;
   sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, &before);  // else a signal for the child would reach our handler in it
+  sigprocmask(SIG_SETMASK, &all, &before);  // else a signal for the child could run our handler in it
   const pid_t pid = fork();
   if (pid == 0) {
     become(child);
@@ -92,7 +106,8 @@ pid_t fork_child(const Child& child) {
   }
   const int error = errno;
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  if (pid > 0) setpgid(pid, pid);  // whoever is first; a signal to the group may follow at once
+  // Parent and child both do this; the first to run wins, so a signal to the group cannot come too early.
+  if (pid > 0) setpgid(pid, pid);
   errno = error;
   return pid;
 }
@@ -114,17 +129,18 @@ bool start_rank(const StartOrder& order, const RankOrder& rank, InputFrom input,
   if (!piped) in.read = UniqueFd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   const bool opened =
       key.valid() && (piped ? open_pipe(in) : in.read.valid()) && open_pipe(out) && open_pipe(err) && open_pipe(report);
-  if (!opened) return fail(failure, errno, "descriptors for its input, output and key");
+  if (!opened) return fail(failure, errno, "cannot open pipes for its input and output, or a file for its key");
 
   std::vector<std::string> environment = order.environment;
   environment.insert(environment.end(), rank.environment.begin(), rank.environment.end());
   environment.push_back(fmt::format("RUEDA_JOB_KEY_FD={}", key.get()));
+  // execve takes the last of two equal names in glibc's view; a rank's own variables never repeat the job's.
   const auto arguments = pointers(order.arguments);
   const auto variables = pointers(environment);
   const Child child{order.program.c_str(), order.directory.c_str(), arguments.data(), variables.data(),   in.read.get(),
                     out.write.get(),       err.write.get(),         key.get(),        report.write.get(), getpid()};
   const pid_t pid = fork_child(child);
-  if (pid < 0) return fail(failure, errno, "fork");
+  if (pid < 0) return fail(failure, errno, "cannot fork");
   report.write.reset();
   int error = 0;
   if (read(report.read.get(), &error, sizeof error) == static_cast<ssize_t>(sizeof error)) {
@@ -132,12 +148,12 @@ bool start_rank(const StartOrder& order, const RankOrder& rank, InputFrom input,
     const UniqueFd folder(open(order.directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!folder.valid()) {
       return fail(failure, errno,
-                  fmt::format("its working folder {}, which hvdrun has on its own host", order.directory));
+                  fmt::format("cannot enter its working folder {}, which hvdrun has on its own host", order.directory));
     }
     const bool there = error == ENOENT && faccessat(folder.get(), order.program.c_str(), F_OK, 0) == 0;
     return fail(failure, error,
-                fmt::format("running {} in {}{}", order.program, order.directory,
-                            there ? ", which is there: it is the interpreter that its first line names" : ""));
+                fmt::format("cannot run {} in {}{}", order.program, order.directory,
+                            there ? ", which exists; the interpreter that its first line names may be missing" : ""));
   }
   process = {pid, std::move(in.write), std::move(out.read), std::move(err.read)};
   for (const UniqueFd* fd : {&process.output, &process.errors}) make_non_blocking(*fd);

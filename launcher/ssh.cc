@@ -1,3 +1,10 @@
+// The command line of ssh, and what its failures mean. Two shells read the last word: the login shell of the other
+// host, which may be csh or fish and so gets nothing but quoted words, and /bin/sh, which runs the script. `exec` in
+// both leaves no shell between sshd and hvdrun, so sshd sees at once when hvdrun's guard ends.
+//
+// ssh exits with 255 for its own failures and else with the code of the remote command, so 127 means that the script
+// found no hvdrun.
+
 #include "launcher/ssh.h"
 
 #include <fmt/format.h>
@@ -12,7 +19,7 @@ namespace {
 constexpr int kSshFailed = 255;
 constexpr int kNotFound = 127;
 
-// $0 is the path that hvdrun has on its own host.
+// `sh -c SCRIPT PATH` sets $0 to PATH, the path of hvdrun on its own host.
 constexpr std::string_view kScript = "if test -x \"$0\"; then exec \"$0\" --agent; else exec hvdrun --agent; fi";
 
 }  // namespace
@@ -31,7 +38,7 @@ std::vector<std::string> ssh_command(const HostSlots& host, const SshOptions& op
   };
   set("BatchMode=yes");
   set(fmt::format("ConnectTimeout={}", options.connect_timeout.count()));
-  // ssh's own look-out is for the case that hvdrun is gone; while it lives, it looks itself, and sooner.
+  // ssh notices a dead network after 15 s, in case hvdrun is gone; while hvdrun lives, its own pings are faster.
   set("ServerAliveInterval=5");
   set("ServerAliveCountMax=3");
   set("ControlMaster=no");
@@ -48,18 +55,18 @@ std::vector<std::string> ssh_command(const HostSlots& host, const SshOptions& op
 
 std::string explain_command_end(const std::string& command, int wait_status, std::string_view last_line,
                                 const std::string& hvdrun) {
-  const std::string prefix = command + ": ";  // ssh puts its name before some of its sentences
+  const std::string prefix = command + ": ";  // ssh begins some of its sentences with its name
   if (last_line.starts_with(prefix)) last_line.remove_prefix(prefix.size());
   const std::string said = last_line.empty() ? "" : fmt::format(": {}", printable(last_line));
   const int code = exit_code_of(wait_status);
   if (code == kSshFailed) {
     const bool stranger = last_line.find("Host key verification failed") != std::string_view::npos;
-    return "cannot be reached by " + command + (said.empty() ? ": it says nothing" : said) +
-           (stranger ? " (log in there by hand once, so that ssh knows the host, or see to its key in known_hosts)"
+    return "cannot be reached by " + command + (said.empty() ? ": it printed no reason" : said) +
+           (stranger ? " (log in there once by hand so that ssh learns the host's key, or add the key to known_hosts)"
                      : "");
   }
   if (code == kNotFound)
-    return fmt::format("has no hvdrun that starts, neither {} nor one in the PATH there{}", hvdrun, said);
+    return fmt::format("has no hvdrun that can start, neither {} nor one in its PATH{}", hvdrun, said);
   return fmt::format("has no agent: {} {} before it answered{}", command, describe_wait_status(wait_status), said);
 }
 

@@ -8,26 +8,26 @@
 
 namespace rueda::core::launcher {
 
-/// What the user says about ssh; all else is ssh's own configuration.
+/// What the command line says about ssh. Everything else comes from ssh's own configuration.
 struct SshOptions {
-  int port = 0;               ///< 0: as ssh's configuration says
-  std::string identity_file;  ///< empty: as ssh's configuration says
+  int port = 0;               ///< 0 if ssh's configuration decides
+  std::string identity_file;  ///< empty if ssh's configuration decides
   std::chrono::seconds connect_timeout{30};
 };
 
-/// The words that start an agent on another host: always the same, but for host, user, port, key file and the path of
-/// hvdrun, which the other host's login shell gets quoted. Over there the file at that path is run, or else the hvdrun
-/// of the PATH. Nothing secret is among them, and nothing is asked of the terminal: a host that is not known, or a key
-/// that is missing, is a failure.
+/// Returns the command that starts an agent on another host. Only host, user, port, key file and the path of hvdrun
+/// vary; the path is quoted for the other host's login shell. That host runs the file at that path, or if there is
+/// none, the hvdrun in its PATH. The words hold no secret, because every user can list them. ssh asks nothing at the
+/// terminal: an unknown host or a missing key is a failure.
 std::vector<std::string> ssh_command(const HostSlots& host, const SshOptions& options, const std::string& hvdrun);
 
-/// Why there is no agent, in one clause: "cannot be reached by ssh: Connection refused". `wait_status` is that of the
-/// `command` that was to lead there (ssh, srun), `last_line` what it wrote last (may be empty; what a
-/// terminal would take for a command becomes ?), `hvdrun` the path in `ssh_command`.
+/// Returns why a host has no agent, as a clause: "cannot be reached by ssh: Connection refused". `command` is ssh or
+/// srun, `wait_status` its end, `last_line` what it printed last (may be empty; control characters become ?), and
+/// `hvdrun` the path in `ssh_command`.
 std::string explain_command_end(const std::string& command, int wait_status, std::string_view last_line,
                                 const std::string& hvdrun);
 
-/// A word that a POSIX shell, and also csh and fish, reads as `text`.
+/// Quotes `text` as one word for a POSIX shell, csh or fish.
 std::string shell_word(std::string_view text);
 
 }  // namespace rueda::core::launcher

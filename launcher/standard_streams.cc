@@ -1,3 +1,6 @@
+// Makes descriptors 0 to 2 safe at the start and complete at the end. stdio buffers, so a full disk may show only at
+// the last flush; without it hvdrun --check-build > file could lose its text and exit with 0.
+
 #include "launcher/standard_streams.h"
 
 #include <fcntl.h>

@@ -1,3 +1,6 @@
+// Builds the messages that turn a plan into processes: the command that leads to an agent, and the order that the agent
+// gets.
+
 #include "launcher/start_order.h"
 
 #include <unistd.h>
@@ -12,7 +15,8 @@ namespace rueda::core::launcher {
 
 namespace {
 
-/// How all ranks reach the machine of rank 0. This one may have been called localhost, which means another elsewhere.
+/// The name by which all ranks reach rank 0's machine. If that is this machine, its name in -H may be localhost, which
+/// means another machine on other hosts, so they get its host name.
 std::string master_of(const JobPlan& plan) {
   const HostShare& first = plan.hosts.front();
   if (!is_this_host(first.host.name)) return first.host.name;
@@ -36,7 +40,7 @@ StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const Ho
   order.program = plan.program;
   order.arguments = arguments.command;
   order.environment = job_environment(process_environment().all(), arguments.variables, store.job(), master_of(plan));
-  for (std::string& variable : order.environment) {  // which tells where it is, and not what the user wants
+  for (std::string& variable : order.environment) {  // HOSTNAME describes the machine, so each host gets its own
     if (!share.here && variable.starts_with("HOSTNAME=")) variable = "HOSTNAME=" + host.introduction()->host;
   }
   if (!share.here) order.relay_job = store.job();

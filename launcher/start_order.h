@@ -7,10 +7,10 @@
 
 namespace rueda::core::launcher {
 
-/// What leads to the agent of another host: ssh or srun. Borrows `arguments`.
+/// Returns the function that makes the command for another host, with ssh or srun. It borrows `arguments`.
 JobHosts::Command agent_command(const Arguments& arguments, const JobPlan& plan);
 
-/// What the agent of this host is to start; without the ways to the store.
+/// Returns what the agent of `host` starts. The caller adds the addresses of the store, which differ by host.
 StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const HostLink& host, const JobStore& store);
 
 }  // namespace rueda::core::launcher

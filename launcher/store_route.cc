@@ -1,3 +1,8 @@
+// Finds a network path to the store. A machine may have many addresses and no way to tell which of them another host
+// reaches, so the agent tries all at once: waiting for each in turn would cost a full timeout for every dead one. The
+// first in hvdrun's order wins among those that have answered, not the fastest by microseconds, so repeated runs choose
+// alike.
+
 #include "launcher/store_route.h"
 
 #include <fmt/format.h>
@@ -49,7 +54,7 @@ Result<StoreRoutes> plan_store_routes(const std::vector<std::string>& own, const
     std::vector<std::string> way{kLoopback};
     if (!host.here) way = contains(own, host.our_address) ? std::vector<std::string>{host.our_address} : own;
     if (way.empty())
-      return Status(Code::kInvalidArgument, "this machine has no address that other hosts could reach it by");
+      return Status(Code::kInvalidArgument, "this machine has no address at which other hosts could reach it");
     for (const std::string& address : way) listen_on(address);
     routes.of_host.push_back(std::move(way));
   }
@@ -91,10 +96,10 @@ UniqueFd listen_anywhere() {
   for (const int family : {AF_INET6, AF_INET}) {
     UniqueFd socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket.valid()) continue;
-    const int both = 0;
+    const int both = 0;  // an IPv6 socket takes IPv4 too, unless the machine's default forbids it
     if (family == AF_INET6)
       static_cast<void>(::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both));
-    // Without an address it is bound to all of them, at a port of the system's choice.
+    // listen() without bind() takes every address and a free port of the system's choice.
     if (::listen(socket.get(), SOMAXCONN) == 0) return socket;
   }
   return {};

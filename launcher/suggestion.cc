@@ -1,3 +1,10 @@
+// The usual table of edit distances, three rows of it: a swap of neighbours needs the row before the last one.
+//
+//             b[j-2]    b[j-1]    b[j]
+//   before     swap
+//   above                replace   insert
+//   row                  delete    here
+
 #include "launcher/suggestion.h"
 
 #include <algorithm>

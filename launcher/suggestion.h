@@ -5,8 +5,8 @@
 
 namespace rueda::core::launcher {
 
-/// The known name nearest to a mistyped one (Damerau-Levenshtein distance, restricted form), or empty when none is near
-/// enough to be meant: more than a third of its letters would have to change.
+/// Returns the known name nearest to a mistyped one, by the restricted Damerau-Levenshtein distance (optimal string
+/// alignment). Returns empty if none is near: more than a third of its letters would have to change.
 std::string nearest_name(std::string_view typed, const std::vector<std::string>& known);
 
 }  // namespace rueda::core::launcher

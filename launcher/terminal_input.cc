@@ -1,3 +1,6 @@
+// Reads stdin for rank 0 with plain blocking reads after the descriptor became readable: O_NONBLOCK would also hit the
+// shell that shares the terminal.
+
 #include "launcher/terminal_input.h"
 
 #include <unistd.h>
@@ -19,7 +22,7 @@ void TerminalInput::read() {
   std::array<char, 16 << 10> buffer;
   const ssize_t got = ::read(fd_, buffer.data(), buffer.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return next();
-  // EIO: we are in the background of a terminal, where nobody types for us.
+  // EIO means that hvdrun is in the background of a terminal, which counts as the end of the file: no key is for it.
   piece_(std::string(buffer.data(), got > 0 ? static_cast<size_t>(got) : 0));
 }
 

@@ -6,15 +6,15 @@
 
 namespace rueda::core::launcher {
 
-/// hvdrun's stdin, read a piece at a time and only when the one before was taken: what no rank reads stays with the
-/// shell. Belongs to the loop's thread.
+/// Reads hvdrun's stdin, a piece at a time and only after rank 0 has taken the one before, so that input which no rank
+/// reads stays with the shell. Belongs to the loop's thread.
 class TerminalInput {
  public:
-  /// `piece` gets the bytes, or none at the end of the file.
+  /// Calls `piece` with the bytes, or with none at the end of the file.
   TerminalInput(EventLoop& loop, int fd, std::function<void(std::string)> piece);
   /// Asks for the next piece.
   void next();
-  /// Reads no more.
+  /// Stops reading.
   void stop() { readable_.disarm(); }
 
  private:

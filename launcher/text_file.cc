@@ -1,3 +1,6 @@
+// Reads a small file with stdio, because std::ifstream does not say why it failed, and opens folders without complaint.
+// Editors of Windows begin a file with a byte order mark, which would become part of the first host's name.
+
 #include "launcher/text_file.h"
 
 #include <fmt/format.h>

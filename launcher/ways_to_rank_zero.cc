@@ -1,3 +1,11 @@
+// Three steps, each an answer away from the next:
+//
+//   hvdrun -> agent of rank 0's host   kListen     it answers kListening with a port and its addresses
+//   hvdrun -> every other agent        kReach      it tries those addresses and answers kReached with the path
+//   the last answer                    done        the job orders its ranks
+//
+// An agent that finds no path answers too, with the reason. The job goes on, as this is only a report for the user.
+
 #include "launcher/ways_to_rank_zero.h"
 
 #include <fmt/format.h>
@@ -18,13 +26,13 @@ void WaysToRankZero::ask(const std::string& interfaces) {
 }
 
 void WaysToRankZero::listening(const Message& message) {
-  std::string places;
+  std::string reachable;
   std::istringstream addresses(message.bytes);
   for (std::string address; message.number > 0 && addresses >> address;) {
-    places += with_port(address, static_cast<uint16_t>(message.number)) + " ";
+    reachable += with_port(address, static_cast<uint16_t>(message.number)) + " ";
   }
   for (size_t host = 0; host < hosts_.count(); ++host) {
-    if (host != kHostThatListens) hosts_.send(host, {MessageType::kReach, -1, 0, places});
+    if (host != kHostThatListens) hosts_.send(host, {MessageType::kReach, -1, 0, reachable});
   }
 }
 

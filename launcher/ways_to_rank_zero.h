@@ -6,17 +6,17 @@
 
 namespace rueda::core::launcher {
 
-/// Finds out on which way each host reaches that of rank 0, before any rank is started: rank 0's agent listens, the
-/// others connect. Of the job's thread.
+/// Finds out how each host reaches rank 0's host, before any rank starts: the agent of that host listens, the others
+/// connect. Used with --verbose alone. Belongs to the loop's thread.
 class WaysToRankZero {
  public:
-  /// `say`: a line about a host. `done`: all have answered; not called where there is no other host.
+  /// Calls `say` with a line about each other host, and `done` once all have answered. Needs at least two hosts.
   WaysToRankZero(JobHosts& hosts, std::function<void(const std::string&)> say, std::function<void()> done)
       : hosts_(hosts), say_(std::move(say)), done_(std::move(done)) {}
 
-  /// `interfaces`: as in RUEDA_NETWORK_INTERFACES.
+  /// Begins. `interfaces` is as in RUEDA_NETWORK_INTERFACES.
   void ask(const std::string& interfaces);
-  /// Answers of agents.
+  /// The answers of agents: kListening and kReached.
   void listening(const Message& message);
   void reached(size_t host, const Message& message);
 

@@ -63,8 +63,8 @@ TEST_CASE("an allocation that cannot be read is an error, never a job on one hos
         "SLURM_JOB_NODELIST: \"n[1-\" is no list of nodes as Slurm writes it");
   CHECK(complaint({{"SLURM_JOB_NODELIST", "a,b"}}) == "SLURM_JOB_NODELIST: is set, but SLURM_TASKS_PER_NODE is not");
   CHECK(complaint({{"SLURM_JOB_NODELIST", "a,b"}, {"SLURM_TASKS_PER_NODE", "4"}}) ==
-        "SLURM_TASKS_PER_NODE: \"4\" is about 1 nodes, SLURM_JOB_NODELIST about 2");
-  CHECK_THAT(complaint({{"LSB_MCPU_HOSTS", "-oProxyCommand=x 4"}}), Contains("is not a host's name"));
+        "SLURM_TASKS_PER_NODE: \"4\" covers 1 nodes, but SLURM_JOB_NODELIST names 2");
+  CHECK_THAT(complaint({{"LSB_MCPU_HOSTS", "-oProxyCommand=x 4"}}), Contains("is not a host name"));
 }
 
 TEST_CASE("srun gets one task on the host, which shares its resources with others") {

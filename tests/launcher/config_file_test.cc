@@ -60,17 +60,17 @@ TEST_CASE("what was given as a flag, in either form, is left out of the file") {
 }
 
 TEST_CASE("what is wrong in a config file is said with its line") {
-  CHECK(complaint("np: 8\nhost: a:1\n") == "line 2: there is no \"host\"; did you mean hosts?");
-  CHECK(complaint("zzzzzz: 1\n") == "line 1: there is no \"zzzzzz\"; hvdrun --help lists the flags");
-  CHECK(complaint("verbose: maybe\n") == "line 1: verbose is true or false");
+  CHECK(complaint("np: 8\nhost: a:1\n") == "line 2: there is no flag \"host\"; did you mean hosts?");
+  CHECK(complaint("zzzzzz: 1\n") == "line 1: there is no flag \"zzzzzz\"; hvdrun --help lists the flags");
+  CHECK(complaint("verbose: maybe\n") == "line 1: verbose must be true or false");
   CHECK(complaint("np: {a: b}\n") == "line 1: np needs a value or a list of values");
-  CHECK(complaint("hosts: [[a], b]\n") == "line 1: hosts has a list of something else than values");
+  CHECK(complaint("hosts: [[a], b]\n") == "line 1: hosts needs a list of plain values, but an item is a list or a map");
   CHECK(complaint("verbose: true\nnp:\n") == "line 2: np needs a value or a list of values");
   CHECK(complaint("hierarchical-allreduce: true\nno-hierarchical-allreduce: true\n") ==
-        "line 2: no-hierarchical-allreduce is given, and hierarchical-allreduce before it");
-  CHECK(complaint("np: 2\n---\nnp: 3\n") == "line 3: a second document begins; a config file is one");
+        "line 2: no-hierarchical-allreduce contradicts hierarchical-allreduce above it");
+  CHECK(complaint("np: 2\n---\nnp: 3\n") == "line 3: a second YAML document starts here; only one is allowed");
   CHECK(complaint("np: 2\nhosts: a:1\nnp: 3\n") == "line 3: np is given twice");
-  CHECK(complaint("- np\n") == "line 1: it is no map of flags and values, as in `np: 8`");
+  CHECK(complaint("- np\n") == "line 1: the file must be a map of flags and values, as in `np: 8`");
   CHECK_THAT(complaint("np: [1\n"), Catch::StartsWith("line "));
 }
 
@@ -90,7 +90,7 @@ TEST_CASE("errors in a config file name it, and values are checked as those of f
   const File file("hots: a:8\n");
   const auto parsed = parse_arguments({"--config-file", file.path(), "train"});
   CHECK(parsed.status().sentence() ==
-        "config file " + file.path() + ", line 1: there is no \"hots\"; did you mean hosts?");
+        "config file " + file.path() + ", line 1: there is no flag \"hots\"; did you mean hosts?");
   CHECK(parse_arguments({"--config-file", "/nowhere.yaml", "train"}).status().sentence() ==
         "config file /nowhere.yaml cannot be read: No such file or directory");
   CHECK(parse_arguments({"--config-file", "/tmp", "train"}).status().sentence() ==

@@ -20,7 +20,8 @@ TEST_CASE("a host may have a user before it") {
   CHECK(hosts.value() == std::vector<HostSlots>{{"a", 2, "me"}, {"fd00::1", 3, "you"}, {"b", 1, "it"}});
   CHECK(parse_hostfile("me@a slots=2\n[fd00::1] slots=3\n").value() ==
         std::vector<HostSlots>{{"a", 2, "me"}, {"fd00::1", 3, ""}});
-  CHECK(parse_hosts("me@a:1,you@a:1").status().sentence() == "host \"a\" is given twice; add its slots up");
+  CHECK(parse_hosts("me@a:1,you@a:1").status().sentence() ==
+        "host \"a\" is given twice; give it once with all its slots");
 }
 
 TEST_CASE("names that a shell or ssh could take for something else are no names") {
@@ -40,7 +41,7 @@ TEST_CASE("what is not a host is refused with its own words") {
   }
   CHECK(parse_hosts("a:1,,b:1").status().sentence() == "\"a:1,,b:1\" has an empty host name");
   CHECK(parse_hosts("").status().code() == Code::kInvalidArgument);
-  CHECK(parse_hosts("a:1,a:2").status().sentence() == "host \"a\" is given twice; add its slots up");
+  CHECK(parse_hosts("a:1,a:2").status().sentence() == "host \"a\" is given twice; give it once with all its slots");
 }
 
 TEST_CASE("a hostfile has a host a line, comments and blank lines aside") {
@@ -49,10 +50,10 @@ TEST_CASE("a hostfile has a host a line, comments and blank lines aside") {
   CHECK(hosts.value() == std::vector<HostSlots>{{"a", 4}, {"b", 2}, {"c", 1}});
   CHECK(parse_hostfile("a slots=4\nb slot=2\n").status().sentence().find("line 2: \"b slot=2\"") == 0);
   const auto wrong = [](const std::string& text) { return parse_hostfile(text).status().sentence(); };
-  CHECK(wrong("a slots=4\na\n") == "line 2: host \"a\" is given twice; add its slots up");
-  CHECK(wrong("\n$a slots=4\n").find("line 2: \"$a\" is not a host's name") == 0);
+  CHECK(wrong("a slots=4\na\n") == "line 2: host \"a\" is given twice; give it once with all its slots");
+  CHECK(wrong("\n$a slots=4\n").find("line 2: \"$a\" is not a host name") == 0);
   CHECK(wrong("node1:2\n") ==
-        "line 1: \"node1:2\" is neither a host's name nor an IPv6 address; slots are given as in `node1 slots=2`");
+        "line 1: \"node1:2\" is neither a host name nor an IPv6 address; write slots as in `node1 slots=2`");
   CHECK(parse_hostfile("fd00::1 slots=2\nme@fe80::1%eth0\n").ok());
   CHECK(parse_hostfile("# none\n").status().sentence() == "it names no host");
 }

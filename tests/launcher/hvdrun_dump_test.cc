@@ -70,5 +70,5 @@ TEST_CASE("a rank that is stopped gives no record, which hvdrun --dump says") {
 TEST_CASE("hvdrun --dump of a process that is no hvdrun is an error that names the pid") {
   HvdrunProcess dump = dump_of(getpid());
   CHECK(dump.wait() == 1);
-  CHECK_THAT(dump.err(), Contains("no hvdrun of pid " + std::to_string(getpid())));
+  CHECK_THAT(dump.err(), Contains("no hvdrun with pid " + std::to_string(getpid())));
 }

@@ -223,7 +223,7 @@ TEST_CASE("a working folder that was removed is an error before anything starts"
                                     "-np 2 -H localhost:1,nowhere:1 echo ran");
   CHECK(
       text ==
-      "hvdrun: the working folder, in which the ranks are to run, cannot be told: No such file or directory\ncode 1\n");
+      "hvdrun: cannot find out the working folder, in which the ranks should run: No such file or directory\ncode 1\n");
 }
 
 TEST_CASE("flags that nothing comes of are told, and a key file that is not there is refused") {

@@ -162,8 +162,8 @@ TEST_CASE("a host whose key changed is not trusted") {
   HvdrunProcess run({"-H", "node2:1", "true"}, lab.on(0));
   CHECK(run.wait() == 1);
   CHECK(run.last_error() ==
-        "hvdrun: host node2 cannot be reached by ssh: Host key verification failed. (log in there by "
-        "hand once, so that ssh knows the host, or see to its key in known_hosts)");
+        "hvdrun: host node2 cannot be reached by ssh: Host key verification failed. (log in there once "
+        "by hand so that ssh learns the host's key, or add the key to known_hosts)");
 }
 
 TEST_CASE("port and key file are those of the flags") {
@@ -191,8 +191,9 @@ TEST_CASE("a host without hvdrun, and one with another build, are named") {
   static_cast<void>(lab.shell(2, "chmod +x /run/other; mount --bind /run/other " + std::string(RUEDA_HVDRUN)));
   HvdrunProcess run({"-H", "node2:1,node3:1", "true"}, lab.on(0));
   CHECK(run.wait() == 1);
-  CHECK_THAT(run.err(), Contains("hvdrun: host node2 has no hvdrun that starts, neither " + std::string(RUEDA_HVDRUN)));
-  CHECK_THAT(run.err(), Contains("hvdrun: host node3 has hvdrun 0.9.0 of build other, this one is build"));
+  CHECK_THAT(run.err(),
+             Contains("hvdrun: host node2 has no hvdrun that can start, neither " + std::string(RUEDA_HVDRUN)));
+  CHECK_THAT(run.err(), Contains("hvdrun: host node3 has hvdrun 0.9.0 of build other, but this one is build"));
 }
 
 TEST_CASE("a host that does not answer in time is named, and so is Ctrl-C before the ranks run") {
@@ -232,14 +233,15 @@ TEST_CASE("two names of one machine are told, and a working folder that another 
   HvdrunProcess twins({"-H", "node1:1,node2:1,localhost:2", "true"}, lab.on(0));
   CHECK(twins.wait() == 0);
   CHECK_THAT(twins.err(),
-             Contains("hvdrun: hosts node1 and localhost are one machine, with address 10.77.1.1: give all "
+             Contains("hvdrun: hosts node1 and localhost are the same machine (address 10.77.1.1): give all "
                       "its slots to one name (node1:3)") &&
                  !Contains("node2"));
   auto elsewhere = lab.on(0);
   elsewhere.insert(elsewhere.end(), {"sh", "-c", "mkdir /run/only && cd /run/only && exec \"$@\"", "sh"});
   HvdrunProcess folder({"-H", "node1:1,node2:1", "true"}, elsewhere);
   CHECK(folder.wait() != 0);
-  CHECK_THAT(folder.err(), Contains("its working folder /run/only, which hvdrun has on its own host: No such file"));
+  CHECK_THAT(folder.err(),
+             Contains("cannot enter its working folder /run/only, which hvdrun has on its own host: No such file"));
 }
 
 TEST_CASE("with --verbose a line for each host says what it has and how it is reached") {

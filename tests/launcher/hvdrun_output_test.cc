@@ -101,7 +101,7 @@ TEST_CASE("files hold each rank's output as it was written") {
 
   HvdrunProcess refused({"-np", "1", "--output-filename", "/proc/none", "true"});
   CHECK(refused.wait() == 1);
-  CHECK(refused.err().find("hvdrun: folder /proc/none/rank.0 cannot be made") == 0);
+  CHECK(refused.err().find("hvdrun: cannot make folder /proc/none/rank.0") == 0);
 }
 
 // mpirun's own prefix is in them too.
@@ -190,11 +190,11 @@ TEST_CASE("--check-build leaves a plug-in behind that hangs or dies, says so, an
   REQUIRE(::unsetenv("RUEDA_PLUGINS") == 0);
   CHECK(hung.wait() == 1);
   CHECK(hung.out().empty());
-  CHECK(hung.err() == "hvdrun: host localhost did not say what works there within 1 s\n");
+  CHECK(hung.err() == "hvdrun: host localhost did not finish its check within 1 s\n");
   hung.wait_for_all_to_end();
   CHECK(dead.wait() == 1);
   CHECK(dead.out().empty());
   CHECK(dead.err() ==
-        "hvdrun: host localhost cannot tell what works there (hvdrun --check-here: killed by signal 9 (Killed))\n");
+        "hvdrun: host localhost could not be checked (hvdrun --check-here: killed by signal 9 (Killed))\n");
   dead.wait_for_all_to_end();
 }

@@ -74,7 +74,7 @@ TEST_CASE("an agent that leaves while another host is still being reached is a f
   gate.open();
   CHECK(run.wait() == 1);
   CHECK(run.out().empty());
-  CHECK(run.last_error() == "hvdrun: host node2 has an agent that left before it was told to");
+  CHECK(run.last_error() == "hvdrun: host node2 has lost its agent, which left before hvdrun ended it");
 }
 
 TEST_CASE("a rank whose end no agent told of is a failure") {
@@ -87,11 +87,11 @@ TEST_CASE("a rank whose end no agent told of is a failure") {
   gate.open();
   CHECK(run.wait() == 1);
   CHECK(run.last_error() ==
-        "hvdrun: the first to fail: rank 0 (host node2) was not seen to exit before its agent left");
+        "hvdrun: the first to fail: rank 0 (host node2) has no known exit: its agent left without reporting one");
   HvdrunProcess check({"--check-build", "-H", "node2:1"}, lab.on(0));
   gate.open();
   CHECK(check.wait() == 1);
-  CHECK(check.err() == "hvdrun: host node2 cannot tell what works there: its agent left without an answer\n");
+  CHECK(check.err() == "hvdrun: host node2 could not be checked: its agent left without an answer\n");
 }
 
 TEST_CASE("a host that is cut off while another is still being reached keeps nothing of hvdrun") {

@@ -116,10 +116,11 @@ TEST_CASE("a stream that is not one of messages is refused") {
   unknown.i32(0);
   unknown.i64(0);
   using Greeting = MessageReader::Greeting;
-  CHECK(refused(Greeting::kNone, huge.take()) == "a message of 4294967295 bytes, allowed are 13 to 16777216");
-  CHECK(refused(Greeting::kNone, tiny.take()) == "a message of 1 bytes, allowed are 13 to 16777216");
-  CHECK(refused(Greeting::kNone, unknown.take()) == "a message of unknown type 200");
-  CHECK(refused(Greeting::kMagicFirst, std::vector<std::byte>(70000)) == "the agent did not greet within 65536 bytes");
+  CHECK(refused(Greeting::kNone, huge.take()) == "a message has 4294967295 bytes; allowed are 13 to 16777216");
+  CHECK(refused(Greeting::kNone, tiny.take()) == "a message has 1 bytes; allowed are 13 to 16777216");
+  CHECK(refused(Greeting::kNone, unknown.take()) == "a message has the unknown type 200");
+  CHECK(refused(Greeting::kMagicFirst, std::vector<std::byte>(70000)) ==
+        "the agent sent no greeting within 65536 bytes");
 }
 
 TEST_CASE("what came instead of a greeting can be quoted: its last line, as far as it is bounded") {

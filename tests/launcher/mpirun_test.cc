@@ -113,12 +113,12 @@ TEST_CASE("what mpirun has no word for is refused with a way out") {
     return words.status().sentence();
   };
   CHECK(refused({"--mpi"}, "me@node1:1") ==
-        "-H me@node1: mpirun takes no user names; put it into ssh's configuration (Host, User)");
+        "-H me@node1: mpirun takes no user names; put the user into ssh's configuration (Host, User)");
   CHECK(refused({"--mpi"}, "[fd77:1::1]:2") == "-H [fd77:1::1]: mpirun takes no IPv6 addresses; give the host's name");
   CHECK(refused({"--mpi", "-i", "my key"}, "node1:1") ==
-        "-i \"my key\": mpirun cuts ssh's words at blanks; put it into ssh's configuration (IdentityFile)");
+        "-i \"my key\": mpirun splits ssh's arguments at blanks; put the key into ssh's configuration (IdentityFile)");
   CHECK(refused({"--mpi", "--output-filename", "a:b"}, "node1:1") ==
-        "--output-filename a:b: mpirun cuts the name at the colon; give one without");
+        "--output-filename a:b: mpirun splits the name at the colon; give a name without one");
   CHECK(refused({"--mpi", "--launcher", "srun"}, "node1:1").find("--launcher") == 0);
 }
 

@@ -65,9 +65,9 @@ TEST_CASE("the end of ssh is explained in one clause") {
   const std::string path = "/opt/hvdrun";
   CHECK(explain_command_end("ssh", W_EXITCODE(255, 0), "ssh: connect to host a port 22: Connection refused", path) ==
         "cannot be reached by ssh: connect to host a port 22: Connection refused");
-  CHECK(explain_command_end("ssh", W_EXITCODE(255, 0), "", path) == "cannot be reached by ssh: it says nothing");
+  CHECK(explain_command_end("ssh", W_EXITCODE(255, 0), "", path) == "cannot be reached by ssh: it printed no reason");
   CHECK(explain_command_end("ssh", W_EXITCODE(127, 0), "sh: 1: exec: hvdrun: not found", path) ==
-        "has no hvdrun that starts, neither /opt/hvdrun nor one in the PATH there: sh: 1: exec: hvdrun: not found");
+        "has no hvdrun that can start, neither /opt/hvdrun nor one in its PATH: sh: 1: exec: hvdrun: not found");
   CHECK(explain_command_end("ssh", W_EXITCODE(1, 0), "no more disk", path) ==
         "has no agent: ssh exited with code 1 before it answered: no more disk");
   CHECK(explain_command_end("srun", W_EXITCODE(1, 0), "srun: error: Invalid node name specified", path) ==
