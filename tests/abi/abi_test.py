@@ -1,6 +1,6 @@
-"""The interface of librueda.so.1 only grows: programs that were linked against an earlier rueda.h go on working.
+"""The interface of librueda.so.1 only grows, so programs linked against an earlier rueda.h keep working.
 
-After an addition scripts/update-abi writes the files that the next change is compared with."""
+After an addition run scripts/update-abi, which writes the files that later changes are compared with."""
 
 import argparse
 import os
@@ -25,7 +25,7 @@ class Abi(unittest.TestCase):
         return os.path.join(self.folder, name)
 
     def differences(self, header):
-        """From the header as it is to another text of it."""
+        """Returns what changes from the header to another text of it."""
         scratch = os.path.join(self.options.scratch, self._testMethodName)
         before = os.path.join(scratch, "before.abi")
         library = interface.empty_library(self.header, os.path.join(scratch, "before"), self.options.cc)
@@ -38,7 +38,7 @@ class Abi(unittest.TestCase):
         self.assertEqual(self.header.count(old), 1, old)
         return self.header.replace(old, new)
 
-    def test_nothing_of_the_committed_interface_is_gone_or_changed(self):
+    def test_the_committed_interface_is_complete_and_unchanged(self):
         library = interface.empty_library(self.header, self.options.scratch, self.options.cc)
         dumped, allowed = self.committed("librueda.so.1.abi"), self.committed("additions.suppr")
         self.assertEqual(interface.differences(dumped, library, allowed), "")

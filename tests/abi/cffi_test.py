@@ -1,5 +1,5 @@
-"""rueda.h read by Python's cffi, as the author of a binding for another language would: the text of the header and the
-library are all there is."""
+"""Binds the library with Python's cffi as the author of a binding for another language would: from the header's text and
+the library alone."""
 
 import argparse
 import re
@@ -11,7 +11,7 @@ import cffi
 
 
 def declarations(path):
-    """The header without what a C parser that reads declarations only has no use for."""
+    """Returns the header's declarations, without comments and preprocessor lines."""
     with open(path, encoding="utf-8") as file:
         text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S)
     text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif$", "", text, flags=re.M | re.S)
@@ -41,7 +41,7 @@ class Rueda:
         return session[0]
 
     def sum(self, session, values, name):
-        """The sum over the ranks, by an operation that is enqueued, waited for and released."""
+        """Returns the sum over the ranks. Enqueues the operation, waits for it and releases it."""
         data, shape = self.ffi.new("float[]", values), self.ffi.new("int64_t[]", [len(values)])
         tensor = self.struct("rueda_tensor", data=data, dtype=self.lib.RUEDA_F32, dimensions=1, shape=shape)
         text = self.ffi.new("char[]", name.encode())
@@ -73,10 +73,10 @@ class Cffi(unittest.TestCase):
         for name in names:
             self.assertTrue(getattr(self.rueda.lib, name), name)
 
-    def test_constants_are_those_of_the_text(self):
+    def test_constants_have_the_header_s_values(self):
         self.assertEqual((self.rueda.lib.RUEDA_F32, self.rueda.lib.RUEDA_OPAQUE, self.rueda.lib.RUEDA_BXOR), (10, 15, 8))
 
-    def test_a_job_of_one_rank_sums_to_what_it_gave(self):
+    def test_the_sum_of_one_rank_is_its_own_tensor(self):
         session = self.rueda.init()
         self.assertEqual(self.rueda.sum(session, [1.5, -2.0], "alone"), [1.5, -2.0])
         with self.assertRaisesRegex(RuntimeError, "INVALID_ARGUMENT: .*1024"):

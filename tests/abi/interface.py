@@ -1,8 +1,8 @@
 """The binary interface of librueda.so.1, read from rueda.h.
 
-The header is all that a program was compiled against, and the library's definitions do not compile against another
-one. So the interface is dumped from a library of empty functions with the header's declarations, compiled with debug
-information, which the real one does not carry."""
+A program is compiled against the header alone. The library's own sources do not compile against another header, and the
+real library has no debug information. So the interface is dumped from a library of empty functions with the header's
+declarations."""
 
 import os
 import re
@@ -13,17 +13,17 @@ DECLARATION = re.compile(r"^RUEDA_API ([^;]*?)(\w+)(\([^;]*\));", re.M)
 
 
 def functions(header):
-    """Names of the functions that the header's text declares."""
+    """Returns the names of the functions that the header declares."""
     return {match.group(2) for match in DECLARATION.finditer(header)}
 
 
 def constants(header):
-    """Name and value of each constant of the header's text."""
+    """Returns name and value of each constant of the header."""
     return {name: int(value) for name, value in re.findall(r"\b(RUEDA_[A-Z0-9_]+) = (-?\d+)", header)}
 
 
 def empty_library(header, folder, cc="cc"):
-    """Compiles the empty library of the header's text in `folder`; its path."""
+    """Compiles the empty library for a header in `folder` and returns its path."""
     os.makedirs(folder, exist_ok=True)
     source, library = os.path.join(folder, "empty.c"), os.path.join(folder, SONAME)
     bodies = [f"{result}{name}{arguments} {{ __builtin_trap(); }}" for result, name, arguments in DECLARATION.findall(header)]
@@ -34,15 +34,15 @@ def empty_library(header, folder, cc="cc"):
 
 
 def dump(library):
-    """The interface of a library as abidw's XML, without paths and lines of this machine."""
+    """Returns the interface of a library as abidw's XML, without paths and lines of this machine."""
     command = ["abidw", "--no-corpus-path", "--no-comp-dir-path", "--no-show-locs", library]
     dumped = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout
     return re.sub(r" path='[^']*/empty\.c'", " path='empty.c'", dumped)
 
 
 def differences(dumped, library, allowed):
-    """What changed from a committed dump to a library, additions and what the file `allowed` describes apart: abidiff's
-    report, empty where nothing did."""
+    """Returns abidiff's report of the changes from a committed dump to a library; empty if there are none. Additions and
+    changes that the file `allowed` describes do not count."""
     done = subprocess.run(
         ["abidiff", "--no-added-syms", "--suppressions", allowed, dumped, library],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,

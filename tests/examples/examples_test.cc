@@ -1,4 +1,4 @@
-// The examples as a user runs them, under hvdrun.
+// Runs the examples as a user does, under hvdrun.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ struct Run {
   std::string output;  ///< stdout and stderr
 };
 
-// Runs words that need no quoting as a shell command line.
+// Runs a shell command line. Collects both output streams.
 Run run(const std::string& command) {
   Run result;
   FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
@@ -62,8 +62,11 @@ TEST_CASE("the first programs add up the ranks' numbers") {
   }
 }
 
-TEST_CASE("a rank that is confined to one core warns once") {
-  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) return;
+TEST_CASE("a rank that may use one core only warns once") {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+    WARN("this machine has one core only");
+    return;
+  }
   const std::string bin = RUEDA_TEST_BIN;
   const Run confined = run(bin + "/hvdrun -np 2 -H localhost:2 taskset -c 0 " + bin + "/hello_allreduce");
   INFO(confined.output);
@@ -82,7 +85,8 @@ TEST_CASE("programs that a shell runs one after the other as one rank all join t
   CHECK(rueda::test::all_matches(result.output, "rank ([0-9]) of 2: the ranks add up to 1").size() == 4);
 }
 
-TEST_CASE("a program between that closes the key is told as the reason, and a start without a limit starts") {
+TEST_CASE(
+    "the error names a program between hvdrun and rank that closes the key, and a job starts without a time limit") {
   const std::string hello = RUEDA_TEST_BIN "/hello_allreduce";
   const Run between =
       run(RUEDA_TEST_BIN "/hvdrun -np 2 python3 -c \"import subprocess; subprocess.check_call(['" + hello + "'])\"");
@@ -93,7 +97,7 @@ TEST_CASE("a program between that closes the key is told as the reason, and a st
   CHECK(run(RUEDA_TEST_BIN "/hvdrun --start-timeout 0 -np 2 " + hello).exit_code == 0);
 }
 
-TEST_CASE("ranks that are still joining are told who died meanwhile") {
+TEST_CASE("ranks that are still joining learn which rank died meanwhile") {
   const std::string hello = std::string(RUEDA_TEST_BIN) + "/hello_allreduce";
   const Run result = run(std::string(RUEDA_TEST_BIN) +
                          "/hvdrun -np 3 -H localhost:3 sh -c 'test $RUEDA_RANK = 1 && exit 3; exec " + hello + "'");
@@ -104,7 +108,7 @@ TEST_CASE("ranks that are still joining are told who died meanwhile") {
             .size() == 2);
 }
 
-TEST_CASE("two jobs at once on one host do not meet") {
+TEST_CASE("two jobs on one host at the same time do not mix") {
   const std::string job =
       std::string(RUEDA_TEST_BIN) + "/hvdrun -np 2 -H localhost:2 " + RUEDA_TEST_BIN + "/event_loop";
   const Run both = run("{ " + job + " & " + job + "; first=$?; wait $! && exit $first; }");
@@ -113,7 +117,7 @@ TEST_CASE("two jobs at once on one host do not meet") {
   CHECK(rueda::test::all_matches(both.output, "(rank [0-9] of 2: 400 sums finished)").size() == 4);
 }
 
-TEST_CASE("a program's own event loop takes the ends of all operations") {
+TEST_CASE("a program's own event loop gets the completions of all operations") {
   for (const int ranks : {1, 2}) {
     const Run result = hvdrun(ranks, "event_loop");
     INFO(result.output);
@@ -148,9 +152,11 @@ TEST_CASE("train_digits reaches an accuracy of 0.95 with equal parameters on all
   }
 }
 
-TEST_CASE("train_digits reaches it with gradients that travel as 16-bit floats") { expect_trained(2, " --fp16"); }
+TEST_CASE("train_digits reaches an accuracy of 0.95 with gradients sent as 16-bit floats") {
+  expect_trained(2, " --fp16");
+}
 
-TEST_CASE("train_digits says what is wrong with its flags and its data") {
+TEST_CASE("train_digits names wrong flags and unreadable data") {
   const std::string program = std::string(RUEDA_TEST_BIN) + "/train_digits ";
   const std::pair<const char*, const char*> cases[] = {{"--epochs 0", "--epochs '0'"},
                                                        {"--epochs many", "--epochs 'many'"},

@@ -1,5 +1,5 @@
-// The commands of the guide's pages about where to run, as they stand there. ./train is hello_allreduce, in a folder
-// that all hosts share.
+// Runs the commands of the guide's pages about machines and clusters as they are written there. ./train is
+// hello_allreduce, in a folder that all hosts share.
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
@@ -24,7 +24,7 @@ struct Block {
   std::string language, text;
 };
 
-/// What stands between ``` in a page.
+/// Returns the code blocks of a page.
 std::vector<Block> blocks_of(const std::string& page) {
   std::ifstream file(std::string(RUEDA_TEST_GUIDE) + "/" + page);
   std::vector<Block> blocks;
@@ -40,14 +40,14 @@ std::vector<Block> blocks_of(const std::string& page) {
   return blocks;
 }
 
-/// A folder with a program ./train.
+/// A folder with a program ./train, removed at the end.
 class Folder {
  public:
   Folder() {
     write("train", "#!/bin/sh\nexec " RUEDA_TEST_BIN "/hello_allreduce\n");
     REQUIRE(::chmod(folder_.file("train").c_str(), 0755) == 0);
   }
-  /// A block that begins with the name of a file: "# hosts.txt".
+  /// Writes a block into a file if its first line is the file's name: "# hosts.txt".
   void take_file(const std::string& text) const {
     std::smatch name;
     const std::string first = text.substr(0, text.find('\n'));
@@ -55,7 +55,7 @@ class Folder {
       write(name[1].str(), std::regex_replace(text, std::regex("me@"), "root@"));
     }
   }
-  /// For a shell, in this folder.
+  /// Returns `script` for a shell, to run in this folder with the build's programs in PATH.
   std::string in_here(const std::string& script) const {
     return "cd " + folder_.path() + "; export PATH=" RUEDA_TEST_BIN ":$PATH; " + script;
   }
@@ -65,7 +65,7 @@ class Folder {
   TemporaryFolder folder_;
 };
 
-/// All ranks say what they should.
+/// Checks that the job succeeded and each rank printed the sum of all ranks.
 void check_sums(const CommandResult& run, const std::string& script, size_t ranks) {
   INFO(script << "\n" << run.out << run.err);
   CHECK(run.exit_code == 0);
@@ -80,7 +80,7 @@ size_t ranks_of(const std::string& script, size_t slots) {
   return std::regex_search(script, found, std::regex("-np ([0-9]+)")) ? std::stoul(found[1].str()) : slots;
 }
 
-/// Two hosts with four slots each.
+/// Runs a page's commands on two hosts with four slots each. Returns how many it ran.
 size_t run_page(const std::string& page, const NetLab& lab) {
   const Folder folder;
   size_t jobs = 0;
@@ -88,7 +88,7 @@ size_t run_page(const std::string& page, const NetLab& lab) {
     folder.take_file(block.text);
     if (block.language != "sh") continue;
     for (size_t begin = 0, end; (end = block.text.find('\n', begin)) != std::string::npos; begin = end + 1) {
-      // The lab's own network; what every sshd of it allows is to log in without questions.
+      // The page's network becomes the lab's.
       const std::string line =
           std::regex_replace(block.text.substr(begin, end - begin), std::regex("10\\.1\\.0\\.0/16"), "10.77.0.0/16");
       REQUIRE(line.starts_with("hvdrun "));
@@ -103,7 +103,7 @@ size_t run_page(const std::string& page, const NetLab& lab) {
 
 }  // namespace
 
-TEST_CASE("the guide's commands for one machine run as they stand") {
+TEST_CASE("the guide's commands for one machine run as written") {
   const Folder folder;
   size_t jobs = 0;
   for (const Block& block : blocks_of("on-a-laptop.md")) {
@@ -120,21 +120,21 @@ TEST_CASE("the guide's commands for one machine run as they stand") {
   CHECK(jobs == 3);
 }
 
-TEST_CASE("the guide's commands for a few machines and for the choice of a network run as they stand") {
+TEST_CASE("the guide's commands for a few machines and for choosing a network run as written") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2, .networks = 2});
   CHECK(run_page("on-a-few-machines.md", lab) == 3);
   CHECK(run_page("choosing-the-network.md", lab) == 3);
 }
 
-TEST_CASE("the guide's commands for Slurm run as they stand") {
+TEST_CASE("the guide's commands for Slurm run as written") {
   SlurmLab::skip_without();
   SlurmLab slurm(2, 4);
   const Folder folder;
   size_t jobs = 0;
   for (const Block& block : blocks_of("under-slurm.md")) {
     if (block.language != "sh") continue;
-    // salloc leads to a shell, in which the next line is typed.
+    // salloc opens a shell, and the user types the next line there.
     const std::string script =
         std::regex_replace(block.text, std::regex("(salloc [^\n]*)\n([^\n]*)\n"), "$1 --quiet sh -c '$2'");
     Words words = slurm.on_front();

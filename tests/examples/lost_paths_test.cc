@@ -1,4 +1,4 @@
-// A training that loses the network between its ranks, where nobody above them notices.
+// A training job that loses the network between its ranks while hvdrun and its agents notice nothing.
 #include <catch2/catch.hpp>
 #include <future>
 
@@ -16,7 +16,7 @@ namespace {
 
 const std::string kTraining = RUEDA_TEST_BIN "/train_digits";
 
-/// Either of the two ways to notice it.
+/// Returns whether a rank noticed the loss, by silence or by missing acknowledgements.
 bool says_who_is_silent(const std::string& errors) {
   return errors.find("silent for RUEDA_PEER_TIMEOUT_SECONDS (5 s)") != std::string::npos ||
          errors.find("has acknowledged nothing that rank ") != std::string::npos;
@@ -32,7 +32,7 @@ void wait_until_clean(const NetLab& lab, int hosts) {
 
 }  // namespace
 
-TEST_CASE("the ranks' network is cut while hvdrun reaches all hosts over another one") {
+TEST_CASE("ranks notice that their network is cut while hvdrun reaches all hosts over another one") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2, .networks = 2});
   HvdrunProcess run({"-H", "10.77.2.1:1,10.77.2.2:2", kTraining, "--epochs", "10000"}, lab.on(0));
@@ -46,7 +46,7 @@ TEST_CASE("the ranks' network is cut while hvdrun reaches all hosts over another
   wait_until_clean(lab, 2);
 }
 
-TEST_CASE("two hosts that do not reach each other, while hvdrun and rank 0 reach both") {
+TEST_CASE("ranks notice that two hosts do not reach each other while hvdrun and rank 0 reach both") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3});
   HvdrunProcess run({"-H", "node1:1,node2:1,node3:1", kTraining, "--epochs", "10000"}, lab.on(0));
@@ -61,7 +61,7 @@ TEST_CASE("two hosts that do not reach each other, while hvdrun and rank 0 reach
   wait_until_clean(lab, 3);
 }
 
-TEST_CASE("a host is lost where nobody launched the ranks") {
+TEST_CASE("ranks started by hand notice that a host is lost") {
   NetLab::skip_without();
   const int lost = GENERATE(0, 1);
   const NetLab lab({.hosts = 3});
@@ -81,7 +81,7 @@ TEST_CASE("a host is lost where nobody launched the ranks") {
   lab.cut(lost);
   std::vector<CommandResult> results;
   for (auto& rank : ranks) results.push_back(rank.get());
-  // Of two ranks on one host the later may see how the other ends before it has looked for silence itself.
+  // Of two ranks on one host the second may see the first one end before it notices the silence itself.
   const auto neighbour_says = [&](size_t rank) {
     return (rank == 1 || rank == 2) && says_who_is_silent(results[3 - rank].err) &&
            results[rank].err.find("rank " + std::to_string(3 - rank) + " (host node2, pid ") != std::string::npos;

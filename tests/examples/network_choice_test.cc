@@ -1,4 +1,4 @@
-// Which of several networks ranks meet on, and what is said when none leads from one to the other.
+// Which of several networks ranks use, and the errors if none connects them.
 #include <catch2/catch.hpp>
 
 #include "tests/launcher/hvdrun_process.h"
@@ -22,7 +22,7 @@ void expect_hello(HvdrunProcess& run) {
   CHECK_THAT(run.out(), Contains("[1]<stdout>:rank 1 of 2: the ranks add up to 1"));
 }
 
-/// Of a lab with two networks; what the kernel then says is "No route to host".
+/// On both networks of a lab; the kernel then returns "No route to host".
 void take_route_from_node3_to_node2(const NetLab& lab) {
   for (int network = 0; network < 2; ++network) {
     static_cast<void>(lab.shell(2, "ip route add unreachable " + NetLab::address(1, network) +
@@ -32,7 +32,7 @@ void take_route_from_node3_to_node2(const NetLab& lab) {
 
 }  // namespace
 
-TEST_CASE("a network on which nobody answers is left for one that works, and the path is said") {
+TEST_CASE("ranks leave a network without answers for one that works, and log the path") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3, .networks = 2});
   lab.unplug(1, 0);
@@ -44,7 +44,7 @@ TEST_CASE("a network on which nobody answers is left for one that works, and the
   CHECK_THAT(run.err(), Contains("(eth1) (data, lane "));
 }
 
-TEST_CASE("the network of the flag is used, by name, glob, address or CIDR, and no other") {
+TEST_CASE("ranks use only the network that the flag gives, by name, glob or CIDR") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2, .networks = 2});
   for (const std::string choice : {"eth1", "e*1", "10.77.2.0/24", "fd77:2::/64"}) {
@@ -66,7 +66,7 @@ TEST_CASE("one list fits hosts whose interfaces have different names") {
   CHECK_THAT(run.err(), Contains(" at 10.77.2.1:") && !Contains("10.77.1."));
 }
 
-TEST_CASE("an interface that a host does not have is named with those it has") {
+TEST_CASE("an error names an interface that a host lacks and those that it has") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   HvdrunProcess here(hello({"--network-interfaces", "ib0", "-H", "node1,node2"}), lab.on(0));
@@ -79,7 +79,7 @@ TEST_CASE("an interface that a host does not have is named with those it has") {
   CHECK_THAT(there.err(), Contains("names \"eth0\", this machine has "));
 }
 
-TEST_CASE("where no address leads to a peer each one's reason is told") {
+TEST_CASE("if no address of a peer answers, the error has each one's reason") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3, .networks = 2});
   take_route_from_node3_to_node2(lab);
@@ -94,7 +94,7 @@ TEST_CASE("where no address leads to a peer each one's reason is told") {
   }
 }
 
-TEST_CASE("two hosts that never reached each other are told with each address and its reason") {
+TEST_CASE("if two hosts never reach each other, the error names each address and its reason") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3, .networks = 2});
   take_route_from_node3_to_node2(lab);
@@ -113,7 +113,7 @@ TEST_CASE("two hosts that never reached each other are told with each address an
   }
 }
 
-TEST_CASE("a network that is none is refused, also beside one that is") {
+TEST_CASE("a malformed network is refused, also next to a valid one") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   HvdrunProcess run(hello({"--network-interfaces", "eth0,10.77.0.0/99", "-H", "node1,node2"}), lab.on(0));

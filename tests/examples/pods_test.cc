@@ -28,8 +28,7 @@ Manifest manifest() {
   return {documents[0], documents[1], pod["containers"][0]};
 }
 
-// What a cluster does for the pod: its name, its number, its volume, temporary files of its own, its variables, its
-// command.
+// Returns the command of a pod with what a cluster gives it: name, index, volume, temporary folder and variables.
 Words start(const NetLab& lab, const YAML::Node& container, int pod) {
   Words words = lab.on(pod);
   words.insert(words.end(), {"env", "PATH=" RUEDA_TEST_BIN ":/usr/bin:/bin", "HOSTNAME=" + NetLab::name(pod),
@@ -59,7 +58,7 @@ TEST_CASE("the pods of an Indexed Job train together without ssh and without a l
   for (int pod = 0; pod < pods; ++pod) {
     static_cast<void>(lab.shell(pod, "mkdir " + volume));
     lab.write_file(pod, volume + "/job.key", std::string(32, 'k'));
-    // Only the first pod cannot look itself up in the service, as in a cluster whose DNS is late.
+    // The first pod cannot look itself up in the service, as in a cluster with slow DNS.
     if (pod > 0) static_cast<void>(lab.shell(pod, "echo " + NetLab::address(0) + " " + first + " >>/etc/hosts"));
   }
   for (int pod = 0; pod < pods; ++pod) {

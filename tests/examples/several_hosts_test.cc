@@ -1,4 +1,4 @@
-// The examples as a user runs them on several hosts: namespaces with sshd (tests/support/netlab.h).
+// Runs the examples as a user does on several hosts: namespaces with sshd (tests/support/netlab.h).
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -29,7 +29,8 @@ CommandResult hvdrun(const NetLab& lab, const Words& flags, const Words& program
   return rueda::test::run_command(words);
 }
 
-// The hash of the parameters, which all ranks have. Where only that matters two epochs are enough for a sanitizer.
+// Trains and returns the hash of the parameters, which must be equal on all ranks. If a test compares only hashes, a
+// sanitizer trains two epochs.
 std::string train(const NetLab& lab, const Words& flags, size_t ranks, size_t epochs = rueda::test::kEpochs) {
   const auto result = hvdrun(lab, flags, {"train_digits", "--epochs", std::to_string(epochs)});
   INFO(result.out << result.err);
@@ -65,7 +66,7 @@ TEST_CASE("the first programs add up the ranks' numbers over two and three uneve
   }
 }
 
-TEST_CASE("in an allocation of PBS or LSF hvdrun takes its hosts and slots, and ssh starts the agents") {
+TEST_CASE("in an allocation of PBS or LSF hvdrun uses its hosts and slots and starts agents with ssh") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   lab.write_file(0, "/run/nodes", "node1\nnode2\nnode2\n");  // a line for each slot
@@ -85,7 +86,7 @@ TEST_CASE("in an allocation of PBS or LSF hvdrun takes its hosts and slots, and 
   }
 }
 
-TEST_CASE("agreement that leaders of hosts pass on trains to the same bits") {
+TEST_CASE("training over the control tree gives the same bits as without it") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3});
   const Words hosts = {"--deterministic", "-H", "node1:2,node2:2,node3:1"};
@@ -101,14 +102,14 @@ TEST_CASE("train_digits trains on two and three uneven hosts") {
   train(lab, {"-H", "node3:1,node1:1,node2:2"}, 4);
 }
 
-TEST_CASE("with deterministic sums the bits do not depend on which hosts the ranks are on") {
+TEST_CASE("deterministic sums do not depend on the hosts of the ranks") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   const std::string first = train(lab, {"--deterministic", "-H", "node1:2,node2:2"}, 4, kBitsEpochs);
   CHECK(train(lab, {"--deterministic", "-H", "node2:2,node1:2"}, 4, kBitsEpochs) == first);
 }
 
-TEST_CASE("the choice of the hierarchical row shows in the log and in the timeline") {
+TEST_CASE("log and timeline show the choice of the hierarchical algorithm") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   const rueda::test::TemporaryFolder folder;
@@ -126,7 +127,7 @@ TEST_CASE("the choice of the hierarchical row shows in the log and in the timeli
   }
 }
 
-/// Six ranks that nobody launches, 0 to 2 on node1 and 3 to 5 on node2; the first rank serves the store.
+/// Six ranks started by hand, 0 to 2 on node1 and 3 to 5 on node2. Rank 0 serves the store.
 class ByHand {
  public:
   ByHand() : lab_({.hosts = 2}) {
@@ -145,51 +146,51 @@ class ByHand {
       ranks_.push_back(std::async(std::launch::async, [words] { return rueda::test::run_command(words); }));
     }
   }
-  /// Waits until the three of node2 wait for the others.
+  /// Waits until the three ranks of node2 share a connection to the store.
   void wait_until_node2_shares() const {
     while (on(1, "ss -Htn state established src 127.0.0.1 | wc -l") != "6\n") {  // both ends of three
     }
   }
   std::string on(int host, const std::string& line) const { return lab_.shell(host, line); }
-  /// Whoever has a TCP socket like this.
+  /// Kills each process that holds a TCP socket matching the filter of ss.
   void kill_owner(int host, const std::string& filter) const {
     static_cast<void>(on(host, "kill -9 $(ss -Htnp " + filter + " | sed -n 's/.*pid=\\([0-9]*\\).*/\\1/p' | sort -u)"));
   }
-  /// Of the rank that was started as this one.
-  CommandResult result(size_t place) { return ranks_.at(place).get(); }
+  /// Waits for the rank that was started as the `index`th.
+  CommandResult result(size_t index) { return ranks_.at(index).get(); }
 
  private:
   NetLab lab_;
   std::vector<std::future<CommandResult>> ranks_;
 };
 
-TEST_CASE("started by hand, ranks of a host share one connection to rank 0's store") {
+TEST_CASE("ranks started by hand share one connection per host to rank 0's store") {
   NetLab::skip_without();
   ByHand job;
   job.start({0, 3, 4, 5});
   job.wait_until_node2_shares();
   CHECK(job.on(1, "ss -Htn state established dport = :23456 | wc -l") == "1\n");
   job.start({1, 2});
-  for (size_t place = 0; place < 6; ++place) {
-    const CommandResult result = job.result(place);
+  for (size_t index = 0; index < 6; ++index) {
+    const CommandResult result = job.result(index);
     INFO(result.out << result.err);
     CHECK(result.exit_code == 0);
     CHECK(result.out.find(" of 6: the ranks add up to 15\n") != std::string::npos);
   }
 }
 
-TEST_CASE("the death of the rank that others reach the store through is told to them") {
+TEST_CASE("ranks learn of the death of the rank through which they reach the store") {
   NetLab::skip_without();
   ByHand job;
   job.start({0, 3, 4, 5});
   job.wait_until_node2_shares();
   job.kill_owner(1, "state established dport = :23456");
   job.kill_owner(0,
-                 "state listening sport = :23456");  // else who was not through with it connects by itself, and waits
+                 "state listening sport = :23456");  // else a rank that is still joining reconnects and waits
   CHECK(job.result(0).exit_code == 128 + SIGKILL);
   int killed = 0;
-  for (const size_t place : {1, 2, 3}) {
-    const CommandResult result = job.result(place);
+  for (const size_t index : {1, 2, 3}) {
+    const CommandResult result = job.result(index);
     INFO(result.out << result.err);
     CHECK(result.exit_code != 0);
     if (result.exit_code == 128 + SIGKILL) {

@@ -12,7 +12,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// hvdrun inside an allocation of two tasks on each of two nodes.
+// Returns the words that run hvdrun inside an allocation of two tasks on each of two nodes.
 Words in_allocation(const SlurmLab& slurm) {
   Words words = slurm.on_front();
   words.insert(words.end(), {"salloc", "--quiet", "-N", "2", "--ntasks-per-node=2"});
@@ -21,7 +21,7 @@ Words in_allocation(const SlurmLab& slurm) {
 
 }  // namespace
 
-TEST_CASE("in an allocation of Slurm hvdrun takes its hosts, and srun starts the agents") {
+TEST_CASE("in an allocation of Slurm hvdrun uses its hosts and starts agents with srun") {
   SlurmLab::skip_without();
   SlurmLab slurm(2, 4);
   HvdrunProcess run({"--verbose", "sh", "-c", "echo $(hostname) $RUEDA_HOSTNAME $RUEDA_LOCAL_RANK/$RUEDA_LOCAL_SIZE"},
@@ -36,7 +36,7 @@ TEST_CASE("in an allocation of Slurm hvdrun takes its hosts, and srun starts the
   CHECK_THAT(run.err(), Contains("host node2 (node2) is reached"));
 }
 
-TEST_CASE("--launcher says who starts the agents, whatever the batch system is") {
+TEST_CASE("--launcher chooses what starts the agents, whatever the batch system is") {
   SlurmLab::skip_without();
   SlurmLab slurm(2, 4);
   slurm.lab().write_file(1, "/etc/ssh/sshrc", "touch /run/by_ssh\n");
@@ -55,7 +55,7 @@ TEST_CASE("--launcher says who starts the agents, whatever the batch system is")
   CHECK_FALSE(by_ssh());
 }
 
-TEST_CASE("the first failure in an allocation ends the job on all nodes and is named") {
+TEST_CASE("hvdrun names the first failure in an allocation and ends the job on all nodes") {
   SlurmLab::skip_without();
   SlurmLab slurm(2, 4);
   HvdrunProcess run({"--grace-seconds", "1", "sh", "-c", "test $RUEDA_RANK = 3 && exit 9; exec sleep 1000"},
@@ -65,7 +65,7 @@ TEST_CASE("the first failure in an allocation ends the job on all nodes and is n
   for (int host = 0; host < 2; ++host) CHECK(slurm.lab().process_named(host, "sleep") == -1);
 }
 
-TEST_CASE("srun starts a job by itself, and ranks find each other by what Slurm says") {
+TEST_CASE("ranks that srun starts find each other by Slurm's variables") {
   SlurmLab::skip_without();
   SlurmLab slurm(2, 4);
   for (int host = 0; host < 2; ++host) {

@@ -7,10 +7,10 @@
 
 namespace rueda::test {
 
-/// Epochs of train_digits: all that it makes by itself, or under a sanitizer as many as it needs.
+/// Epochs of train_digits: its default, or under a sanitizer as few as it needs.
 inline constexpr size_t kEpochs = core::kThorough ? 20 : 8;
 
-/// The first group of every match of `pattern` in `text`.
+/// Returns the first group of every match of `pattern` in `text`.
 inline std::vector<std::string> all_matches(const std::string& text, const std::string& pattern) {
   std::vector<std::string> found;
   const std::regex expression(pattern);

@@ -1,4 +1,4 @@
-// Two ranks whose job fails without a death: rank 1's memory for an output does not come, and rank 0 abandons the
+// Two ranks of a job that fails although no rank dies: rank 1 never gets memory for an output, and rank 0 abandons the
 // operation that waits for it. Then both shut down and exit with 0. The argument is a FIFO between them.
 #include <fcntl.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@ namespace {
 
 const char* fifo = nullptr;
 
-// Each waits until the other meets it at the FIFO.
+// Waits until the other rank opens the FIFO too.
 void meet_writing() { close(open(fifo, O_WRONLY)); }
 void meet_reading() { close(open(fifo, O_RDONLY)); }
 

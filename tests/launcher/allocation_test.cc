@@ -31,19 +31,19 @@ std::string complaint(Variables variables) {
 
 }  // namespace
 
-TEST_CASE("outside a batch system there is no allocation") {
+TEST_CASE("an environment without a batch system has no allocation") {
   const auto allocation = read_allocation(Environment(Variables{{"SLURM_CONF", "/etc/slurm.conf"}}));
   REQUIRE(allocation.ok());
   CHECK_FALSE(allocation.value().has_value());
 }
 
-TEST_CASE("Slurm's nodes have as many slots as tasks, or else as cores") {
+TEST_CASE("a Slurm node has a slot for each task, or without tasks for each core") {
   CHECK(hosts_of({{"SLURM_JOB_NODELIST", "node[1-2],gpu7"}, {"SLURM_TASKS_PER_NODE", "4(x2),1"}}) ==
         Hosts{{"node1", 4}, {"node2", 4}, {"gpu7", 1}});
   CHECK(hosts_of({{"SLURM_JOB_NODELIST", "node3"}, {"SLURM_JOB_CPUS_PER_NODE", "16"}}) == Hosts{{"node3", 16}});
 }
 
-TEST_CASE("PBS names a host for every slot, in a file") {
+TEST_CASE("PBS lists a host once for each slot, in a file") {
   const std::string path = "/tmp/rueda-nodes-" + std::to_string(getpid());
   std::ofstream(path) << "a\na\nb\na\n";
   CHECK(hosts_of({{"PBS_NODEFILE", path}}) == Hosts{{"a", 3}, {"b", 1}});
@@ -58,7 +58,7 @@ TEST_CASE("LSF lists hosts and slots in turn") {
   CHECK(complaint({{"LSB_MCPU_HOSTS", "a 4 b"}}) == "LSB_MCPU_HOSTS: \"a 4 b\" has no slots for b");
 }
 
-TEST_CASE("an allocation that cannot be read is an error, never a job on one host") {
+TEST_CASE("an unreadable allocation is an error and never becomes a job on one host") {
   CHECK(complaint({{"SLURM_JOB_NODELIST", "n[1-"}, {"SLURM_TASKS_PER_NODE", "1"}}) ==
         "SLURM_JOB_NODELIST: \"n[1-\" is no list of nodes as Slurm writes it");
   CHECK(complaint({{"SLURM_JOB_NODELIST", "a,b"}}) == "SLURM_JOB_NODELIST: is set, but SLURM_TASKS_PER_NODE is not");
@@ -67,7 +67,7 @@ TEST_CASE("an allocation that cannot be read is an error, never a job on one hos
   CHECK_THAT(complaint({{"LSB_MCPU_HOSTS", "-oProxyCommand=x 4"}}), Contains("is not a host name"));
 }
 
-TEST_CASE("srun gets one task on the host, which shares its resources with others") {
+TEST_CASE("srun starts one task on the host, which shares its resources with other steps") {
   const auto words = srun_command({"node2", 4, ""}, "/opt/hvdrun");
   CHECK(words.front() == "srun");
   for (const char* word : {"--nodes=1", "--ntasks=1", "--nodelist=node2", "--overlap"})

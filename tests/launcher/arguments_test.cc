@@ -19,7 +19,7 @@ std::string sentence(const std::vector<std::string>& words) {
 
 }  // namespace
 
-TEST_CASE("what stands behind the program's name belongs to the program") {
+TEST_CASE("words after the program's name belong to the program") {
   const auto parsed = parse_arguments({"-np", "2", "--verbose", "train", "-np", "7", "--help", "--", "-x"});
   REQUIRE(parsed.ok());
   CHECK(parsed.value().processes == 2);
@@ -34,7 +34,7 @@ TEST_CASE("two dashes end the flags") {
   CHECK(parsed.value().command == std::vector<std::string>{"-strange-name", "x"});
 }
 
-TEST_CASE("long names that users know with one dash work with one and with two") {
+TEST_CASE("long names that Horovod writes with one dash work with one and with two") {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"-np", "3", "-hostfile", "f", "-prefix-timestamp", "p"},
         std::vector<std::string>{"--np=3", "--hostfile=f", "--prefix-output-with-timestamp", "p"},
@@ -53,7 +53,7 @@ TEST_CASE("long names that users know with one dash work with one and with two")
   CHECK(parse_arguments({"-Hlocalhost:2", "p"}).value().hosts == "localhost:2");
 }
 
-TEST_CASE("every knob that has a flag sets its variable") {
+TEST_CASE("every setting with a flag sets its variable") {
   const auto parsed = parse_arguments({"--fusion-threshold-mb", "32", "--cache-capacity=7", "--hierarchical-allreduce",
                                        "--no-caller-progress", "--start-timeout", "90", "p"});
   REQUIRE(parsed.ok());
@@ -66,7 +66,7 @@ TEST_CASE("every knob that has a flag sets its variable") {
   CHECK(parsed.value().start_timeout.count() == 90);
 }
 
-TEST_CASE("a mistyped flag is refused with the nearest one") {
+TEST_CASE("hvdrun refuses a mistyped flag and suggests the nearest") {
   CHECK(sentence({"--fusion-treshold-mb", "3", "p"}) ==
         "there is no flag --fusion-treshold-mb; did you mean --fusion-threshold-mb?");
   CHECK(sentence({"--verbsoe", "p"}) == "there is no flag --verbsoe; did you mean --verbose?");
@@ -74,7 +74,7 @@ TEST_CASE("a mistyped flag is refused with the nearest one") {
   CHECK(sentence({"--qqqqqqqq", "p"}) == "there is no flag --qqqqqqqq; hvdrun --help lists them");
 }
 
-TEST_CASE("a value that does not parse is refused with flag and value") {
+TEST_CASE("hvdrun refuses a value that does not parse and names flag and value") {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"-np", "0", "p"}, std::vector<std::string>{"-np", "two", "p"}}) {
     CHECK(sentence(words).find(words[1]) != std::string::npos);
@@ -87,7 +87,7 @@ TEST_CASE("a value that does not parse is refused with flag and value") {
   CHECK(sentence({"-np", "two", "p"}).find("-np: ") == 0);
 }
 
-TEST_CASE("help and completion name every knob's flag") {
+TEST_CASE("help and completion name the flag of every setting") {
   const std::string help = parse_arguments({"--help"}).value().text;
   const std::string completion = parse_arguments({"--completion", "bash"}).value().text;
   for (const auto& knob : knobs()) {
@@ -102,7 +102,7 @@ TEST_CASE("help and completion name every knob's flag") {
   CHECK(completion.find("complete -F _hvdrun hvdrun") != std::string::npos);
 }
 
-TEST_CASE("a flag with a value is given once, and the value is not empty") {
+TEST_CASE("a flag with a value must be given once and not empty") {
   CHECK(sentence({"-np", "2", "-np", "4", "p"}) == "-np is given twice");
   CHECK(sentence({"-np", "2", "--np=4", "p"}) == "--np is given twice");
   CHECK(sentence({"--compression=fp16", "--compression=none", "p"}) == "--compression is given twice");
@@ -113,7 +113,7 @@ TEST_CASE("a flag with a value is given once, and the value is not empty") {
   }
 }
 
-TEST_CASE("the nearest name may have swapped, missing or extra letters, and few of them") {
+TEST_CASE("the nearest name has few swapped, missing or extra letters") {
   const std::vector<std::string> known = {"--alpha", "--beta", "--gamma"};
   CHECK(nearest_name("--aplha", known) == "--alpha");
   CHECK(nearest_name("--bet", known) == "--beta");

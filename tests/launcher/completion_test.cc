@@ -12,7 +12,7 @@ using namespace rueda::core::launcher;
 
 namespace {
 
-// What bash offers behind `hvdrun before... word`, as if Tab were pressed.
+// Returns what bash offers if Tab is pressed after `hvdrun before... word`.
 std::vector<std::string> offers(const std::string& before, const std::string& word) {
   const std::string script = parse_arguments({"--completion", "bash"}).value().text;
   const std::string command =
@@ -34,7 +34,7 @@ bool has(const std::vector<std::string>& words, const std::string& word) {
 
 }  // namespace
 
-TEST_CASE("bash offers every flag, short ones too, and the words behind those that have few") {
+TEST_CASE("bash completes every flag, also short ones, and the values of flags with few") {
   const auto flags = offers("", "-");
   for (const char* flag : {"-n", "-np", "-H", "-hosts", "--compression", "--verbose", "-h"}) {
     INFO(flag);

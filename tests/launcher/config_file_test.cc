@@ -25,7 +25,7 @@ std::string complaint(const std::string& yaml) {
   return words.status().sentence();
 }
 
-/// A file that is gone with the test.
+/// A file that the destructor removes.
 class File {
  public:
   explicit File(const std::string& text) : path_("/tmp/rueda-config-" + std::to_string(getpid()) + ".yaml") {
@@ -53,13 +53,13 @@ TEST_CASE("a config file is read as the words of a command line") {
   CHECK(config_words("verbose: false\n", kVocabulary, {}).value().empty());
 }
 
-TEST_CASE("what was given as a flag, in either form, is left out of the file") {
+TEST_CASE("a flag of the command line, in either form, replaces the file's entry") {
   const std::string yaml = "np: 8\nno-hierarchical-allreduce: true\nverbose: true\n";
   CHECK(config_words(yaml, kVocabulary, {"np", "hierarchical-allreduce"}).value() == Words{"--verbose"});
   CHECK(config_words("hosts: a:4\n", kVocabulary, {"hostfile"}).value().empty());
 }
 
-TEST_CASE("what is wrong in a config file is said with its line") {
+TEST_CASE("an error in a config file names its line") {
   CHECK(complaint("np: 8\nhost: a:1\n") == "line 2: there is no flag \"host\"; did you mean hosts?");
   CHECK(complaint("zzzzzz: 1\n") == "line 1: there is no flag \"zzzzzz\"; hvdrun --help lists the flags");
   CHECK(complaint("verbose: maybe\n") == "line 1: verbose must be true or false");
@@ -86,7 +86,7 @@ TEST_CASE("flags win over the config file, and both over the defaults") {
   CHECK(arguments.command == Words{"train", "--np", "9"});
 }
 
-TEST_CASE("errors in a config file name it, and values are checked as those of flags") {
+TEST_CASE("an error in a config file names the file, and its values are checked like those of flags") {
   const File file("hots: a:8\n");
   const auto parsed = parse_arguments({"--config-file", file.path(), "train"});
   CHECK(parsed.status().sentence() ==

@@ -8,13 +8,13 @@
 using namespace rueda::core;
 using namespace rueda::core::launcher;
 
-TEST_CASE("hosts are names with slots, one where none are given") {
+TEST_CASE("a list of hosts has names with slots, one slot if no number is given") {
   const auto hosts = parse_hosts("a:2, b ,[::1]:3,fe80::1");
   REQUIRE(hosts.ok());
   CHECK(hosts.value() == std::vector<HostSlots>{{"a", 2}, {"b", 1}, {"::1", 3}, {"fe80::1", 1}});
 }
 
-TEST_CASE("a host may have a user before it") {
+TEST_CASE("a host may begin with a user") {
   const auto hosts = parse_hosts("me@a:2,you@[fd00::1]:3,it@b");
   REQUIRE(hosts.ok());
   CHECK(hosts.value() == std::vector<HostSlots>{{"a", 2, "me"}, {"fd00::1", 3, "you"}, {"b", 1, "it"}});
@@ -24,7 +24,7 @@ TEST_CASE("a host may have a user before it") {
         "host \"a\" is given twice; give it once with all its slots");
 }
 
-TEST_CASE("names that a shell or ssh could take for something else are no names") {
+TEST_CASE("names that a shell or ssh could misread are refused") {
   for (const std::string text :
        {"a b", "$(id)", "a;b", "a`id`", "me@-x", "-l@a", "@a", "me@", "a/b", "m e@a", "a\nb", "a%b", "a:b"}) {
     INFO(text);
@@ -32,7 +32,7 @@ TEST_CASE("names that a shell or ssh could take for something else are no names"
   }
 }
 
-TEST_CASE("what is not a host is refused with its own words") {
+TEST_CASE("an entry that is no host is refused and quoted") {
   for (const std::string text : {"a:0", "a:x", "a:-1", "a:", ":2", "a:99999999999", "-oProxyCommand=x:1"}) {
     const auto hosts = parse_hosts(text);
     INFO(text);
@@ -44,7 +44,7 @@ TEST_CASE("what is not a host is refused with its own words") {
   CHECK(parse_hosts("a:1,a:2").status().sentence() == "host \"a\" is given twice; give it once with all its slots");
 }
 
-TEST_CASE("a hostfile has a host a line, comments and blank lines aside") {
+TEST_CASE("a hostfile has one host per line, and comments and blank lines do not count") {
   const auto hosts = parse_hostfile("# nodes\n\na slots=4 # big\n  b\t slots=2\r\nc\n");
   REQUIRE(hosts.ok());
   CHECK(hosts.value() == std::vector<HostSlots>{{"a", 4}, {"b", 2}, {"c", 1}});
@@ -58,7 +58,7 @@ TEST_CASE("a hostfile has a host a line, comments and blank lines aside") {
   CHECK(parse_hostfile("# none\n").status().sentence() == "it names no host");
 }
 
-TEST_CASE("ranks fill the hosts in order, and cross ranks count the hosts that have the local rank") {
+TEST_CASE("ranks fill the hosts in order, and a cross rank counts only hosts that have the local rank") {
   const auto placed = place(5, {{"a", 3}, {"b", 1}, {"c", 4}});
   REQUIRE(placed.ok());
   REQUIRE(placed.value().size() == 5);
@@ -86,13 +86,13 @@ TEST_CASE("more processes than slots is an error that shows both numbers") {
   CHECK(placed.status().sentence().find("5 processes do not fit into 4 slots on 2 hosts") == 0);
 }
 
-TEST_CASE("localhost and loopback addresses are this host, others are not") {
+TEST_CASE("localhost and loopback addresses mean this host, other addresses do not") {
   for (const char* name : {"localhost", "127.0.0.1", "127.1.2.3", "::1"}) CHECK(is_this_host(name));
   CHECK_FALSE(is_this_host("no-such-host.invalid"));
   CHECK_FALSE(is_this_host("192.0.2.1"));  // RFC 5737: for documentation only
 }
 
-TEST_CASE("a host without ranks has no share in the job") {
+TEST_CASE("a host without ranks is not part of the job") {
   const std::vector<HostSlots> hosts = {{"a", 2}, {"localhost", 1}, {"c", 4}};
   const auto shares = share_out(hosts, place(3, hosts).value());
   REQUIRE(shares.size() == 2);
@@ -105,7 +105,7 @@ TEST_CASE("a host without ranks has no share in the job") {
   CHECK(shares[1].ranks[0].rank == 2);
 }
 
-TEST_CASE("this host as another user is reached like any other host") {
+TEST_CASE("this host under another user is reached like any other host") {
   CHECK_FALSE(is_this_user(""));
   CHECK_FALSE(is_this_user("no-such-user"));
   const std::string own = getpwuid(geteuid())->pw_name;

@@ -1,4 +1,4 @@
-// hvdrun asked about a job that hangs.
+// `hvdrun --dump` of a job that hangs.
 #include <signal.h>
 #include <unistd.h>
 
@@ -20,20 +20,21 @@ HvdrunProcess dump_of(pid_t pid, const std::vector<std::string>& flags = {}) {
   return HvdrunProcess(words);
 }
 
-/// Waits until all three ranks stand where the example hangs.
+/// Waits until all three ranks hang as the example means them to.
 void await_hang(HvdrunProcess& job) {
   for (const std::string rank : {"0", "1", "2"}) job.read_until("rank " + rank + ": two layers are reduced");
 }
 
 }  // namespace
 
-TEST_CASE("hvdrun --dump says which operation some ranks wait for and others left out, and what those do") {
+TEST_CASE(
+    "hvdrun --dump names the operation that some ranks wait for, and the rank that left it out with its activity") {
   HvdrunProcess job({"-np", "3", RUEDA_MISSING_TENSOR});
   await_hang(job);
   const auto file = std::filesystem::temp_directory_path() / ("rueda-dump-test-" + std::to_string(getpid()));
   std::string said;
   while (said.find("first divergence") == std::string::npos ||
-         said.find("layer3") == std::string::npos) {  // until rank 2 has come to what it submits instead
+         said.find("layer3") == std::string::npos) {  // until rank 2 has submitted layer3 instead
     HvdrunProcess dump = dump_of(job.pid(), {"--dump-file", file.string()});
     REQUIRE(dump.wait() == 0);
     said = dump.out();
@@ -48,10 +49,10 @@ TEST_CASE("hvdrun --dump says which operation some ranks wait for and others lef
   CHECK(merged.at("ranks").at(2).at("operations").back().at("name") == "layer3");
   std::filesystem::remove(file);
   job.send(SIGTERM);
-  CHECK(job.wait() != 0);
+  CHECK(job.wait() == 128 + SIGTERM);
 }
 
-TEST_CASE("a rank that is stopped gives no record, which hvdrun --dump says") {
+TEST_CASE("hvdrun --dump says that a stopped rank gave no record") {
   HvdrunProcess job({"-np", "3", RUEDA_MISSING_TENSOR});
   await_hang(job);
   pid_t stopped = 0;

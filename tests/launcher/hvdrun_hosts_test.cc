@@ -15,7 +15,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// Says where the rank is, by the host's own word and by what it was told.
+// A rank that prints its host by the host's own name and by the variable that it got.
 constexpr const char* kWhere = "echo $(hostname) $RUEDA_HOSTNAME $RUEDA_LOCAL_RANK/$RUEDA_LOCAL_SIZE";
 
 Lines said_by(const HvdrunProcess& run, int rank) {
@@ -24,7 +24,7 @@ Lines said_by(const HvdrunProcess& run, int rank) {
 
 }  // namespace
 
-TEST_CASE("ranks run on the hosts in their order, as many as each has slots") {
+TEST_CASE("ranks fill the slots of the hosts in their order") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   HvdrunProcess run({"-H", "node1:3,node2:1", "sh", "-c", kWhere}, lab.on(0));
@@ -43,7 +43,7 @@ TEST_CASE("ranks run on the hosts in their order, as many as each has slots") {
   CHECK(said_by(told, 1) == Lines{"node2"});
 }
 
-TEST_CASE("hosts are found by name and by address, also by IPv6 and with a user, and hvdrun's own may be absent") {
+TEST_CASE("hosts are reached by name, address, IPv6 address and user, and hvdrun's own host may have no rank") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3});
   lab.write_file(0, "/run/hosts.txt", "root@node2 slots=1 # with a user\n" + NetLab::address(2) + " slots=2\n");
@@ -59,7 +59,7 @@ TEST_CASE("hosts are found by name and by address, also by IPv6 and with a user,
   CHECK_THAT(said_by(by_v6, 0).at(0), Contains(" 127.0.0.1:"));
 }
 
-TEST_CASE("words, environment and input reach a rank on another host as they were given") {
+TEST_CASE("a rank on another host gets arguments, environment and stdin unchanged") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   auto on = lab.on(0);
@@ -72,7 +72,7 @@ TEST_CASE("words, environment and input reach a rank on another host as they wer
   CHECK(run.out() == "[0]<stdout>:two words||$x'\"|it's \"$HOME\" `x`\n[0]<stdout>:;|from outside\n");
 }
 
-TEST_CASE("what a login shell prints first is no part of the conversation") {
+TEST_CASE("output of a login shell before the agent starts is skipped") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   lab.write_file(1, "/etc/ssh/sshrc", "echo Welcome; echo to node2 >&2\n");
@@ -82,7 +82,7 @@ TEST_CASE("what a login shell prints first is no part of the conversation") {
   CHECK(run.err().empty());
 }
 
-TEST_CASE("nothing of the job shows on the command lines of ssh") {
+TEST_CASE("ssh's command lines show nothing of the job") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   auto on = lab.on(0);
@@ -101,7 +101,7 @@ TEST_CASE("nothing of the job shows on the command lines of ssh") {
   CHECK(run.wait() == 0);
 }
 
-TEST_CASE("--check-build tells of each host what works there, and which cannot be asked") {
+TEST_CASE("--check-build reports what works on each host and which hosts cannot be reached") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   HvdrunProcess run({"--check-build", "-H", "node1:1,nowhere:1,node2:3"}, lab.on(0));
@@ -122,12 +122,12 @@ TEST_CASE("--check-build tells of each host what works there, and which cannot b
   CHECK(one.err().empty());
 }
 
-TEST_CASE("every host that cannot be used is named, with the reason, and nothing runs") {
+TEST_CASE("hvdrun names every host that it cannot use with the reason, and starts no rank") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3});
   lab.write_file(2, "/etc/ssh/sshrc", "exit 0\n");
   lab.write_file(2, "/etc/ssh/authorized_keys", "");
-  HvdrunProcess run({"-H", "node1:1,nowhere:1,node2:1,node3:1", "echo", "ran"}, lab.on(0));
+  HvdrunProcess run({"-H", "node1:1,nowhere:1,node2:1,node3:1", "sh", "-c", "echo ran; exec sleep 1000"}, lab.on(0));
   CHECK(run.wait() == 1);
   CHECK(run.out().empty());
   const auto lines = HvdrunProcess::lines(run.err(), "hvdrun: ");
@@ -136,10 +136,10 @@ TEST_CASE("every host that cannot be used is named, with the reason, and nothing
                    "host node3 cannot be reached by ssh: root@node3: Permission denied (publickey).") == 1);
   CHECK_THAT(lines[0] + lines[1],
              Contains("host nowhere cannot be reached by ssh: Could not resolve hostname nowhere"));
-  for (int host = 0; host < 2; ++host) CHECK(lab.process_named(host, "echo") == -1);
+  for (int host = 0; host < 2; ++host) CHECK(lab.process_named(host, "sleep") == -1);
 }
 
-TEST_CASE("a login shell that says on stdout why it leaves is quoted") {
+TEST_CASE("hvdrun quotes a login shell that prints on stdout why it exits") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   static_cast<void>(
@@ -153,7 +153,7 @@ TEST_CASE("a login shell that says on stdout why it leaves is quoted") {
         "hvdrun: host node2 has no agent: ssh exited with code 1 before it answered: This account is closed.");
 }
 
-TEST_CASE("a host whose key changed is not trusted") {
+TEST_CASE("hvdrun does not trust a host with a changed key") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   static_cast<void>(lab.shell(0, "sed -i 's/^node2,.*/" + std::string("node2 ssh-ed25519 ") +
@@ -166,7 +166,7 @@ TEST_CASE("a host whose key changed is not trusted") {
         "by hand so that ssh learns the host's key, or add the key to known_hosts)");
 }
 
-TEST_CASE("port and key file are those of the flags") {
+TEST_CASE("ssh uses port and key file of the flags") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   static_cast<void>(lab.shell(0, "mv /etc/ssh/login_key /run/key"));
@@ -179,10 +179,10 @@ TEST_CASE("port and key file are those of the flags") {
   CHECK_THAT(no_port.last_error(), Contains("connect to host node2 port 2222: Connection refused"));
 }
 
-TEST_CASE("a host without hvdrun, and one with another build, are named") {
+TEST_CASE("hvdrun names a host without hvdrun and a host with another build") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3});
-  // On node2 the folder of hvdrun is empty; on node3 another program is in its place.
+  // On node2 the folder of hvdrun is empty; on node3 it holds another program under that name.
   const std::string folder = std::string(RUEDA_HVDRUN).substr(0, std::string(RUEDA_HVDRUN).rfind('/'));
   static_cast<void>(lab.shell(1, "mount -t tmpfs none " + folder));
   lab.write_file(2, "/run/other",
@@ -196,7 +196,7 @@ TEST_CASE("a host without hvdrun, and one with another build, are named") {
   CHECK_THAT(run.err(), Contains("hvdrun: host node3 has hvdrun 0.9.0 of build other, but this one is build"));
 }
 
-TEST_CASE("a host that does not answer in time is named, and so is Ctrl-C before the ranks run") {
+TEST_CASE("hvdrun names a host that does not answer in time, and a Ctrl-C before the ranks run") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   lab.write_file(1, "/etc/ssh/sshrc", "exec sleep 1000\n");
@@ -211,7 +211,7 @@ TEST_CASE("a host that does not answer in time is named, and so is Ctrl-C before
   CHECK(broken_off.last_error() == "hvdrun: ended by signal 2 (Interrupt) before the ranks started");
 }
 
-TEST_CASE("a hangup before the ranks run ends hvdrun, and a new size of the window hides no reason") {
+TEST_CASE("SIGHUP before the ranks run ends hvdrun, and SIGWINCH before does not hide the reason") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   lab.write_file(1, "/etc/ssh/sshrc", "exec sleep 1000\n");
@@ -227,7 +227,7 @@ TEST_CASE("a hangup before the ranks run ends hvdrun, and a new size of the wind
   CHECK_THAT(resized.last_error(), Contains("host 10.77.1.77 cannot be reached by ssh: connect to host 10.77.1.77"));
 }
 
-TEST_CASE("two names of one machine are told, and a working folder that another host does not have") {
+TEST_CASE("hvdrun warns of two names for one machine, and names a host without the working folder") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   HvdrunProcess twins({"-H", "node1:1,node2:1,localhost:2", "true"}, lab.on(0));
@@ -239,12 +239,12 @@ TEST_CASE("two names of one machine are told, and a working folder that another 
   auto elsewhere = lab.on(0);
   elsewhere.insert(elsewhere.end(), {"sh", "-c", "mkdir /run/only && cd /run/only && exec \"$@\"", "sh"});
   HvdrunProcess folder({"-H", "node1:1,node2:1", "true"}, elsewhere);
-  CHECK(folder.wait() != 0);
+  CHECK(folder.wait() == 127);
   CHECK_THAT(folder.err(),
              Contains("cannot enter its working folder /run/only, which hvdrun has on its own host: No such file"));
 }
 
-TEST_CASE("with --verbose a line for each host says what it has and how it is reached") {
+TEST_CASE("--verbose prints for each host what it has and how it is reached") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2, .networks = 2});
   HvdrunProcess run({"--verbose", "-np", "3", "-H", "node1:2,node2:2", "true"}, lab.on(0));
@@ -255,10 +255,10 @@ TEST_CASE("with --verbose a line for each host says what it has and how it is re
   CHECK_THAT(run.err(), Contains("addresses 10.77.1.2 10.77.2.2 fd77:1::2 fd77:2::2"));
   CHECK_THAT(run.err(), Contains("hvdrun: host node2 reaches the store at 10.77.1.1:"));
   CHECK_THAT(run.err(), Contains("hvdrun: host node2 reaches rank 0's host at 10.77.1.1:"));
-  HvdrunProcess turned({"--verbose", "-H", "node2:1,node1:1", "true"}, lab.on(0));  // rank 0 is elsewhere
+  HvdrunProcess turned({"--verbose", "-H", "node2:1,node1:1", "true"}, lab.on(0));  // rank 0 is on the other host
   CHECK(turned.wait() == 0);
   CHECK_THAT(turned.err(), Contains("hvdrun: host node1 reaches rank 0's host at 10.77.1.2:"));
-  CHECK_THAT(run.err(), !Contains(" 10.77.2.1:"));  // nobody came from there, so the store does not listen there
+  CHECK_THAT(run.err(), !Contains(" 10.77.2.1:"));  // no ssh connected from there, so the store does not listen there
 }
 
 TEST_CASE("the ranks of another host share their agent's connection to the store") {
@@ -278,7 +278,7 @@ TEST_CASE("the ranks of another host share their agent's connection to the store
   run.wait_for_all_to_end();
 }
 
-TEST_CASE("the first failure decides, on whichever host it was") {
+TEST_CASE("the first failure decides the exit code on whichever host it is") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   HvdrunProcess run({"-H", "node1:1,node2:2", "--grace-seconds", "1", "sh", "-c",
@@ -308,7 +308,7 @@ TEST_CASE("signals reach the ranks of every host") {
   }
 }
 
-TEST_CASE("another user of this host is logged in as, and its own user is not") {
+TEST_CASE("hvdrun logs in to this host for another user, and not for its own") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   static_cast<void>(lab.shell(0,
@@ -321,7 +321,7 @@ TEST_CASE("another user of this host is logged in as, and its own user is not") 
   CHECK(said_by(other, 1) == Lines{"root"});
 }
 
-TEST_CASE("a host that is called as this one in another domain is that one, where its address says so") {
+TEST_CASE("a host with this one's name in another domain is the other host if its address says so") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   static_cast<void>(lab.shell(0, "echo '" + NetLab::address(1) + " node1.elsewhere.org' >> /etc/hosts; echo '" +

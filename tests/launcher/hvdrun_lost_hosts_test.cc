@@ -1,5 +1,5 @@
-// What is left of a job over several hosts, and what is said, when a part of it goes: agents, ssh, hosts, cables,
-// hvdrun.
+// Kills one part of a job over several hosts (agent, guard, ssh, hvdrun, host, cable) and checks that no process is
+// left and that the report names the cause.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -15,7 +15,7 @@ using Catch::Matchers::Contains;
 
 namespace {
 
-// Two ranks on each of two hosts, and a child of each that left its session; all ignore SIGTERM and wait for the
+// Two ranks on each of two hosts, and for each a child that left its session. All ignore SIGTERM and wait for the
 // verdict.
 const Lines kStubbornRanks = {"-H",
                               "node1:2,node2:2",
@@ -42,14 +42,14 @@ class LostHost {
   }
   void kill_process(int host, const std::string& name) const { REQUIRE(kill(process(host, name), SIGKILL) == 0); }
 
-  // Nothing may be left on the host but what belongs to it.
+  // Only the host's own processes may be left.
   void wait_until_clean(int host) const {
     for (auto left = lab_.processes(host); !left.empty(); left = lab_.processes(host)) {
       for (const auto& process : left) HvdrunProcess::wait_for_end_of(process.pid);
     }
   }
 
-  // The ranks of node1 were told of rank 2's death, and hvdrun's last line says the same.
+  // The ranks of node1 read the same sentence about rank 2 that hvdrun prints last.
   void expect_node2_lost(const std::string& how) {
     CHECK(run_.wait() == 1);
     INFO(run_.err());
@@ -72,7 +72,7 @@ class LostHost {
 
 }  // namespace
 
-TEST_CASE("the death of an agent ends its host's ranks, and the others are told") {
+TEST_CASE("the death of an agent ends its host's ranks, and the other ranks learn why") {
   NetLab::skip_without();
   LostHost job;
   job.kill_process(1, "hvdrun-agent");
@@ -88,7 +88,7 @@ TEST_CASE("the death of a guard ends its host's ranks") {
   job.wait_until_clean(1);
 }
 
-TEST_CASE("the death of ssh ends the ranks at its other end, and the others are told") {
+TEST_CASE("the death of ssh ends the ranks at its other end, and the other ranks learn why") {
   NetLab::skip_without();
   LostHost job;
   job.kill_process(0, "ssh");
@@ -105,15 +105,15 @@ TEST_CASE("the death of hvdrun ends the ranks of all hosts") {
   job.wait_until_clean(1);
 }
 
-TEST_CASE("a host that is gone without a word is noticed by its silence") {
+TEST_CASE("hvdrun notices by its silence that a host is gone") {
   NetLab::skip_without();
   LostHost job;
-  job.lab().cut(1);  // else the kernel would close its connections
+  job.lab().cut(1);  // before the host ends, else its kernel would close the connections
   job.lab().kill_host(1);
   job.expect_node2_lost("has been silent for 5 s");
 }
 
-TEST_CASE("a host that is cut off is given up, and ends its ranks by itself") {
+TEST_CASE("hvdrun gives up a host that is cut off, and that host ends its own ranks") {
   NetLab::skip_without();
   LostHost job;
   job.lab().cut(1);

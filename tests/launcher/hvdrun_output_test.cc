@@ -21,7 +21,7 @@ std::string contents(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("lines come whole and in order per rank, however they are written") {
+TEST_CASE("each rank's lines arrive whole and in order, however they are written") {
   HvdrunProcess run(
       {"-np", "2", "sh", "-c",
        "for i in 1 2 3 4 5 6 7 8 9; do printf 'a%s' $i; printf ' of %s\\n' $RUEDA_RANK; echo e$i >&2; done;"
@@ -41,7 +41,7 @@ TEST_CASE("lines come whole and in order per rank, however they are written") {
   CHECK(HvdrunProcess::lines(run.err(), "").size() == 18);
 }
 
-TEST_CASE("a line of 200 KB arrives complete, in pieces that say so") {
+TEST_CASE("a line of 200 KB arrives complete, in marked pieces") {
   HvdrunProcess run({"-np", "1", "sh", "-c", "head -c 200000 /dev/zero | tr '\\0' x; echo; echo after"});
   CHECK(run.wait() == 0);
   size_t letters = 0;
@@ -55,7 +55,7 @@ TEST_CASE("a line of 200 KB arrives complete, in pieces that say so") {
   CHECK(lines[4] == "after");
 }
 
-TEST_CASE("much output of four ranks arrives to the last line") {
+TEST_CASE("large output of four ranks arrives up to the last line") {
   constexpr int kLines = 40000;
   HvdrunProcess run({"-np", "4", "sh", "-c", "seq -f 'number %.0f of some length' " + std::to_string(kLines)});
   CHECK(run.wait() == 0);
@@ -70,14 +70,14 @@ TEST_CASE("much output of four ranks arrives to the last line") {
   }
 }
 
-TEST_CASE("output that nobody reads holds the ranks up, not their end") {
+TEST_CASE("unread output blocks the ranks but not the end of the job") {
   HvdrunProcess run({"-np", "2", "--grace-seconds", "1", "sh", "-c", "test $RUEDA_RANK = 1 && exit 7; exec yes"});
   run.read_until("[0]<stdout>:y");
   HvdrunProcess::wait_for_end_of(run.process_named("yes"));
   CHECK(run.wait() == 7);
 }
 
-TEST_CASE("any byte passes, and time stamps stand before the prefix") {
+TEST_CASE("every byte passes unchanged, and time stamps come before the prefix") {
   HvdrunProcess run({"-np", "1", "-prefix-timestamp", "sh", "-c", "printf 'a\\000b\\377c\\n'"});
   CHECK(run.wait() == 0);
   const std::string text("[0]<stdout>:a\0b\377c\n", 18);
@@ -87,7 +87,7 @@ TEST_CASE("any byte passes, and time stamps stand before the prefix") {
   CHECK(run.out()[10] == 'T');
 }
 
-TEST_CASE("files hold each rank's output as it was written") {
+TEST_CASE("files hold each rank's output unchanged") {
   const auto folder = std::filesystem::temp_directory_path() / ("rueda-hvdrun-test-" + std::to_string(getpid()));
   HvdrunProcess run({"-np", "2", "--output-filename", folder.string(), "sh", "-c",
                      "echo out $RUEDA_RANK; printf 'err %s' $RUEDA_RANK >&2"});
@@ -104,8 +104,8 @@ TEST_CASE("files hold each rank's output as it was written") {
   CHECK(refused.err().find("hvdrun: cannot make folder /proc/none/rank.0") == 0);
 }
 
-// mpirun's own prefix is in them too.
-TEST_CASE("files of ranks that mpirun starts lie where those of hvdrun's own do") {
+// The lines hold mpirun's own prefix too.
+TEST_CASE("mpirun writes the files of ranks at the same paths as hvdrun") {
   if (std::system("mpirun --version 2>&1 | grep -q 'Open MPI'") != 0) {
     WARN("there is no mpirun of Open MPI");
     return;
@@ -122,7 +122,7 @@ TEST_CASE("files of ranks that mpirun starts lie where those of hvdrun's own do"
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("rank 0 reads hvdrun's stdin to its end, the others read nothing") {
+TEST_CASE("rank 0 reads hvdrun's stdin to its end, and other ranks read nothing") {
   HvdrunProcess run({"-np", "2", "cat"});
   run.write_input("first\n");
   run.read_until("[0]<stdout>:first");
@@ -133,7 +133,7 @@ TEST_CASE("rank 0 reads hvdrun's stdin to its end, the others read nothing") {
   CHECK(HvdrunProcess::lines(run.out(), "[1]<stdout>:").empty());
 }
 
-TEST_CASE("a rank is told who it is, in our names and in Horovod's, and gets the knobs") {
+TEST_CASE("a rank gets its rank and sizes under our names and Horovod's, and the settings given as flags") {
   HvdrunProcess run({"-np", "3", "-H", "localhost:4", "--cache-capacity", "12", "sh", "-c",
                      "echo $RUEDA_RANK $RUEDA_SIZE $RUEDA_LOCAL_RANK $RUEDA_LOCAL_SIZE $RUEDA_CROSS_RANK "
                      "$RUEDA_CROSS_SIZE $HOROVOD_RANK $HOROVOD_SIZE $HOROVOD_LOCAL_RANK $HOROVOD_LOCAL_SIZE "
@@ -146,7 +146,7 @@ TEST_CASE("a rank is told who it is, in our names and in Horovod's, and gets the
   }
 }
 
-TEST_CASE("scripts of torch.distributed find their variables, an own master wins, an outer job's places do not") {
+TEST_CASE("scripts of torch.distributed find their variables: the user's master wins, an outer job's ranks do not") {
   REQUIRE(::setenv("RANK", "7", 1) == 0);
   const std::vector<std::string> job = {"-np", "2", "sh", "-c",
                                         "echo $RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_WORLD_SIZE $MASTER_ADDR; "
@@ -181,7 +181,7 @@ TEST_CASE("--check-build opens plug-ins as a session would and says why one cann
   CHECK(run.out().find("librueda_mpi.so") != std::string::npos);
 }
 
-TEST_CASE("--check-build leaves a plug-in behind that hangs or dies, says so, and nothing runs on") {
+TEST_CASE("--check-build reports a plug-in that hangs or dies, and ends its process") {
   REQUIRE(::setenv("RUEDA_PLUGINS", (std::string(RUEDA_TEST_PLUGINS) + "/stuck.so").c_str(), 1) == 0);
   HvdrunProcess hung({"--check-build", "-H", "localhost:1", "--start-timeout", "1"});
   REQUIRE(::setenv("RUEDA_TEST_DIES", "1", 1) == 0);

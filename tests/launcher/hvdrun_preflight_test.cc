@@ -1,4 +1,4 @@
-// Hosts that go while others are still being reached, and agents that do not do what agents do.
+// Hosts that are lost while hvdrun still waits for others, and agents that break the protocol.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -14,7 +14,7 @@ using rueda::test::NetLab;
 
 namespace {
 
-/// Where something on a host waits until it is opened, once for each that waits.
+/// A FIFO at which something on a host waits until the test opens it, once for each waiter.
 class Gate {
  public:
   Gate(const NetLab& lab, int host) : lab_(lab), host_(host) { static_cast<void>(lab.shell(host, "mkfifo /run/gate")); }
@@ -31,8 +31,8 @@ std::string wire(const Message& message) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Puts a shell's line in the place of the host's hvdrun. It finds an agent's first words in /run/hello, its last one
-/// in /run/done.
+/// Replaces the host's hvdrun by a line of shell. The line finds an agent's first messages in /run/hello and kDone in
+/// /run/done.
 void replace_agent(const NetLab& lab, int host, const std::string& line) {
   Introduction who;
   who.build = rueda::core::build_id();
@@ -47,7 +47,7 @@ void replace_agent(const NetLab& lab, int host, const std::string& line) {
 
 }  // namespace
 
-TEST_CASE("a guard that dies while another host is still being reached is a failure of its host") {
+TEST_CASE("the death of a guard while hvdrun waits for another host counts as a failure of its host") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   const Gate gate(lab, 1);
@@ -62,7 +62,7 @@ TEST_CASE("a guard that dies while another host is still being reached is a fail
   run.wait_for_all_to_end();
 }
 
-TEST_CASE("an agent that leaves while another host is still being reached is a failure of its host") {
+TEST_CASE("an agent that leaves while hvdrun waits for another host counts as a failure of its host") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3});
   const Gate gate(lab, 2);
@@ -77,7 +77,7 @@ TEST_CASE("an agent that leaves while another host is still being reached is a f
   CHECK(run.last_error() == "hvdrun: host node2 has lost its agent, which left before hvdrun ended it");
 }
 
-TEST_CASE("a rank whose end no agent told of is a failure") {
+TEST_CASE("a rank counts as failed if no agent reports its exit") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 2});
   const Gate gate(lab, 1);
@@ -94,7 +94,7 @@ TEST_CASE("a rank whose end no agent told of is a failure") {
   CHECK(check.err() == "hvdrun: host node2 could not be checked: its agent left without an answer\n");
 }
 
-TEST_CASE("a host that is cut off while another is still being reached keeps nothing of hvdrun") {
+TEST_CASE("a host that is cut off while hvdrun waits for another ends its agent") {
   NetLab::skip_without();
   const NetLab lab({.hosts = 3});
   const Gate gate(lab, 1);

@@ -18,13 +18,13 @@ struct MarkedProcess {
 /// environment, by which they are found wherever they went. Waits are bounded by two minutes and then fail the test.
 class HvdrunProcess {
  public:
-  /// `before`: words that lead to another place, as NetLab::on has them; `pid` and `wait` are then about that command.
+  /// `before` is a command that runs hvdrun elsewhere, as NetLab::on returns; `pid` and `wait` then mean that command.
   explicit HvdrunProcess(const std::vector<std::string>& arguments, const std::vector<std::string>& before = {});
-  /// Ends what is left of the run.
+  /// Kills every process that is left of the run.
   ~HvdrunProcess();
 
   void send(int signal) const;
-  /// To the process of that name.
+  /// Sends a signal to the process of that name.
   void send_by_name(const std::string& name, int signal) const;
   void write_input(const std::string& bytes) const;
   void close_input() { input_.reset(); }
@@ -32,7 +32,7 @@ class HvdrunProcess {
   void read_until(const std::string& text);
   /// Reads on until stderr holds it.
   void read_errors_until(const std::string& text);
-  /// Reads both streams to their ends; the exit code, or minus the signal that ended hvdrun.
+  /// Reads both streams to their ends. Returns the exit code, or minus the signal that ended hvdrun.
   int wait();
 
   pid_t pid() const { return pid_; }
@@ -43,9 +43,9 @@ class HvdrunProcess {
   /// The lines of stdout or stderr that begin with the prefix, without it.
   static std::vector<std::string> lines(const std::string& text, const std::string& prefix);
 
-  /// Living processes of this run, hvdrun's own ones included.
+  /// Living processes of this run, including hvdrun, guards and agents.
   std::vector<MarkedProcess> processes() const;
-  /// The one of this name.
+  /// The process of this run with this name.
   pid_t process_named(const std::string& name) const;
   /// Waits for a process that need not be our child, and reads nothing meanwhile.
   static void wait_for_end_of(pid_t pid);

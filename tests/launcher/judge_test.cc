@@ -9,12 +9,12 @@ using namespace rueda::core::launcher;
 
 namespace {
 
-// As waitpid has them.
+// Wait statuses as waitpid returns them.
 constexpr int signal(int number) { return number; }
 
 }  // namespace
 
-TEST_CASE("what a rank reports of another counts while that one runs and nobody has failed") {
+TEST_CASE("a report that a rank is dead counts while that rank runs and no rank has failed") {
   Judge judge(3);
   judge.reported(7, "of no job");
   CHECK_FALSE(judge.first_failure().has_value());
@@ -41,7 +41,7 @@ TEST_CASE("the first failure stays the first, whatever fails because of it") {
   CHECK(judge.first_failure()->exit_code == 137);
 }
 
-TEST_CASE("after a signal to hvdrun the exit code is that signal's, unless the rank says otherwise") {
+TEST_CASE("after a signal to hvdrun the exit code is the signal's, unless the rank exits with its own code") {
   const auto failure = [](int wait_status) {
     Judge judge(2);
     judge.ended_by_user(15);
@@ -63,7 +63,7 @@ TEST_CASE("after a signal to hvdrun the exit code is that signal's, unless the r
   CHECK(before.first_failure()->user_signal == 0);
 }
 
-TEST_CASE("an exit code is a failure by its number") {
+TEST_CASE("every exit code other than 0 is a failure with that code") {
   Judge judge(2);
   judge.exited(1, W_EXITCODE(3, 0));
   REQUIRE(judge.first_failure());
@@ -71,7 +71,7 @@ TEST_CASE("an exit code is a failure by its number") {
   CHECK(judge.first_failure()->exit_code == 3);
 }
 
-TEST_CASE("ranks that exit with 0 after their goodbye are a success") {
+TEST_CASE("a job succeeds if all ranks exit with 0 after their goodbye") {
   Judge judge(2);
   for (const int rank : {0, 1}) judge.began(rank);
   for (const int rank : {0, 1}) {
@@ -81,7 +81,7 @@ TEST_CASE("ranks that exit with 0 after their goodbye are a success") {
   CHECK_FALSE(judge.first_failure());
 }
 
-TEST_CASE("programs that never begin init may exit with 0 as they like") {
+TEST_CASE("exit code 0 is a success if no rank begins init") {
   Judge judge(2);
   judge.exited(0, W_EXITCODE(0, 0));
   judge.exited(1, W_EXITCODE(0, 0));
@@ -89,7 +89,7 @@ TEST_CASE("programs that never begin init may exit with 0 as they like") {
 }
 
 TEST_CASE("code 0 without a goodbye is a failure once that rank or another has begun init") {
-  SECTION("itself") {
+  SECTION("the rank itself") {
     Judge judge(2);
     judge.began(0);
     judge.exited(0, W_EXITCODE(0, 0));
@@ -98,14 +98,14 @@ TEST_CASE("code 0 without a goodbye is a failure once that rank or another has b
     CHECK(judge.first_failure()->cause == "exited with code 0 without shutdown");
     CHECK(judge.first_failure()->exit_code == 1);
   }
-  SECTION("another before") {
+  SECTION("another rank, before that exit") {
     Judge judge(2);
     judge.began(1);
     judge.exited(0, W_EXITCODE(0, 0));
     REQUIRE(judge.first_failure());
     CHECK(judge.first_failure()->rank == 0);
   }
-  SECTION("another later") {
+  SECTION("another rank, after that exit") {
     Judge judge(2);
     judge.exited(0, W_EXITCODE(0, 0));
     CHECK_FALSE(judge.first_failure());
@@ -124,7 +124,7 @@ TEST_CASE("a goodbye does not count for an init that began after it") {
   CHECK(judge.first_failure());
 }
 
-TEST_CASE("code 0 after a shutdown of a failed epoch is a failure that says what the epoch failed of") {
+TEST_CASE("code 0 after the shutdown of a failed epoch is a failure that quotes the epoch's") {
   Judge judge(2);
   for (const int rank : {0, 1}) judge.began(rank);
   judge.shut_down_after(1, "rank 0: an operation was abandoned");
@@ -136,7 +136,7 @@ TEST_CASE("code 0 after a shutdown of a failed epoch is a failure that says what
   CHECK(judge.first_failure()->exit_code == 1);
 }
 
-TEST_CASE("the failure of an epoch does not count for the next, which ended well") {
+TEST_CASE("an epoch's failure does not count if the next epoch ends well") {
   Judge judge(1);
   judge.began(0);
   judge.shut_down_after(0, "lost");
@@ -157,7 +157,7 @@ TEST_CASE("a goodbye followed by another exit code is still a failure") {
 
 namespace {
 
-// Three ranks that have begun; those named have left, in this order.
+// A judge of three ranks that have begun. The named ranks have left, in this order.
 Judge after_departures(const std::vector<int>& ranks) {
   Judge judge(3);
   for (const int rank : {0, 1, 2}) judge.began(rank);
@@ -167,8 +167,8 @@ Judge after_departures(const std::vector<int>& ranks) {
 
 }  // namespace
 
-TEST_CASE("who left before another failed, and exits with a code of its own after it, is the first to fail") {
-  SECTION("the others fail of the goodbye") {
+TEST_CASE("a rank that left before the first failure and exits later with its own code is the first to fail") {
+  SECTION("its goodbye makes the others fail") {
     Judge judge = after_departures({1});
     judge.exited(0, W_EXITCODE(1, 0));
     judge.were_away({1});
@@ -179,21 +179,21 @@ TEST_CASE("who left before another failed, and exits with a code of its own afte
     CHECK(judge.first_failure()->rank == 1);
     CHECK(judge.first_failure()->exit_code == 3);
   }
-  SECTION("who fails of a goodbye may leave as well") {
+  SECTION("a rank that fails because of it may leave as well") {
     Judge judge = after_departures({1, 0});
     judge.exited(0, W_EXITCODE(1, 0));
     judge.were_away({0, 1});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->exit_code == 3);
   }
-  SECTION("or may have left an earlier epoch before, and be in another") {
+  SECTION("that rank may have left an earlier epoch and be in another") {
     Judge judge = after_departures({0, 1});
     judge.exited(0, W_EXITCODE(1, 0));
     judge.were_away({1});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->exit_code == 3);
   }
-  SECTION("three in a row") {
+  SECTION("three ranks leave one after the other") {
     Judge judge = after_departures({1, 2, 0});
     judge.exited(0, W_EXITCODE(5, 0));
     judge.were_away({0, 1, 2});
@@ -201,7 +201,7 @@ TEST_CASE("who left before another failed, and exits with a code of its own afte
     judge.exited(2, W_EXITCODE(7, 0));
     CHECK(judge.first_failure()->exit_code == 6);
   }
-  SECTION("with code 0 all the same") {
+  SECTION("the first failure was code 0 after a failed epoch") {
     Judge judge = after_departures({1});
     judge.shut_down_after(0, "rank 1 has left");
     judge.exited(0, 0);
@@ -212,36 +212,36 @@ TEST_CASE("who left before another failed, and exits with a code of its own afte
   }
 }
 
-TEST_CASE("a later exit leaves the first failure as it is") {
-  SECTION("of a rank that left after it") {
+TEST_CASE("a later exit does not change the first failure") {
+  SECTION("if the rank left after it") {
     Judge judge = after_departures({0, 1});
     judge.exited(0, W_EXITCODE(1, 0));
     judge.were_away({0, 1});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->rank == 0);
   }
-  SECTION("of a rank that left an earlier epoch, and is in another") {
+  SECTION("if the rank left an earlier epoch and is in another") {
     Judge judge = after_departures({1});
     judge.exited(0, W_EXITCODE(1, 0));
     judge.were_away({});
     judge.exited(1, W_EXITCODE(3, 0));
     CHECK(judge.first_failure()->rank == 0);
   }
-  SECTION("with code 0") {
+  SECTION("if the code is 0") {
     Judge judge = after_departures({1});
     judge.exited(0, W_EXITCODE(1, 0));
     judge.were_away({1});
     judge.exited(1, 0);
     CHECK(judge.first_failure()->rank == 0);
   }
-  SECTION("by a signal") {
+  SECTION("if a signal ends the rank") {
     Judge judge = after_departures({1});
     judge.exited(0, W_EXITCODE(1, 0));
     judge.were_away({1});
     judge.exited(1, signal(9));
     CHECK(judge.first_failure()->rank == 0);
   }
-  SECTION("of a rank that is told to end") {
+  SECTION("if hvdrun has told the ranks to end") {
     Judge judge = after_departures({1});
     judge.exited(0, W_EXITCODE(1, 0));
     judge.were_away({1});
@@ -249,7 +249,7 @@ TEST_CASE("a later exit leaves the first failure as it is") {
     judge.exited(1, W_EXITCODE(143, 0));
     CHECK(judge.first_failure()->rank == 0);
   }
-  SECTION("where a signal killed the first") {
+  SECTION("if a signal killed the first") {
     Judge judge = after_departures({1});
     judge.exited(0, signal(11));
     judge.were_away({1});
@@ -258,7 +258,7 @@ TEST_CASE("a later exit leaves the first failure as it is") {
   }
 }
 
-TEST_CASE("a rank that is lost has failed, unless it had ended before") {
+TEST_CASE("a lost rank has failed unless it had ended before") {
   Judge judge(3);
   judge.exited(0, W_EXITCODE(0, 0));
   judge.lost(0, "lost with its host");

@@ -1,10 +1,10 @@
-// A rank that talks to hvdrun's store as the engine does, one word after the other:
+// A rank that writes to hvdrun's store as the engine does. Its arguments are steps:
 //   begin         counts a wish             goodbye       counts a goodbye
 //   withdraw      withdraws its last wish   death         waits for the judge's verdict and prints its sentence
 //   fail          notes that its epoch failed before its shutdown
 //   key           checks that the key is 32 bytes and shows in no environment and on no command line
-//   exit=N        ends with that code       kill=N        sends itself that signal
-//   fork          leaves a child in a session of its own, which ignores SIGTERM and SIGHUP, and outlives it
+//   exit=N        exits with that code      kill=N        sends itself that signal
+//   fork          leaves a child in a session of its own, which ignores SIGTERM and SIGHUP and outlives the rank
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ std::unique_ptr<StoreClient> connect(const JobKey& key) {
   return std::move(client).value();
 }
 
-// In clear or as hex digits, in any process that we may look into.
+// Looks for the key, as bytes or hex digits, in every process that we may read.
 void find_leak(const JobKey& key) {
   const std::string raw(key.bytes.begin(), key.bytes.end());
   std::string hex;

@@ -15,7 +15,7 @@ struct Taken {
   bool operator==(const Taken&) const = default;
 };
 
-// All pieces of `bytes` fed in portions of `step`, and of the end.
+// Feeds `bytes` in portions of `step` and then ends the stream. Returns all pieces.
 std::vector<Taken> cut(const std::string& bytes, size_t step) {
   LineCutter cutter;
   std::vector<Taken> taken;
@@ -27,7 +27,7 @@ std::vector<Taken> cut(const std::string& bytes, size_t step) {
 
 }  // namespace
 
-TEST_CASE("lines are whole whatever the portions they come in") {
+TEST_CASE("lines come out whole whatever portions they are fed in") {
   const std::string bytes("one\n\ntwo\0with\xff zero\nlast", 24);
   const std::vector<Taken> expected = {{"one", Part::kWhole},
                                        {"", Part::kWhole},
@@ -39,12 +39,12 @@ TEST_CASE("lines are whole whatever the portions they come in") {
   }
 }
 
-TEST_CASE("a stream that ends with its line leaves nothing behind") {
+TEST_CASE("a stream that ends with a newline has no further line") {
   CHECK(cut("one\n", 3) == std::vector<Taken>{{"one", Part::kWhole}});
   CHECK(cut("", 1).empty());
 }
 
-TEST_CASE("a long line leaves in pieces that put together are the line") {
+TEST_CASE("the pieces of a long line make up the line") {
   for (const size_t extra :
        {size_t{0}, size_t{1}, kMaxLineBytes - 1, kMaxLineBytes, kMaxLineBytes + 1, 3 * kMaxLineBytes}) {
     std::string line;
@@ -65,7 +65,7 @@ TEST_CASE("a long line leaves in pieces that put together are the line") {
   }
 }
 
-TEST_CASE("prefixes name rank and stream, and pieces of a long line say so") {
+TEST_CASE("prefixes name rank and stream and mark pieces of a long line") {
   CHECK(prefixed({"text", Part::kWhole}, 3, "stdout", "") == "[3]<stdout>:text\n");
   CHECK(prefixed({"text", Part::kFirst}, 3, "stderr", "T ") == "T [3]<stderr>:text [continues]\n");
   CHECK(prefixed({"text", Part::kMiddle}, 0, "stdout", "") == "[0]<stdout>:[continued] text [continues]\n");

@@ -28,7 +28,7 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("a start order arrives as it was sent") {
+TEST_CASE("a start order is decoded as it was encoded") {
   const auto sent = sample_order();
   const auto got = decode_start_order(encode(sent));
   REQUIRE(got.has_value());
@@ -45,7 +45,7 @@ TEST_CASE("a start order arrives as it was sent") {
   CHECK(got->ranks[1].rank == 1);
 }
 
-TEST_CASE("a start order that is cut short, or longer than it says, is none") {
+TEST_CASE("a start order with missing or extra bytes is refused") {
   const std::string whole = encode(sample_order());
   for (size_t length = 0; length < whole.size(); ++length) {
     INFO("cut to " << length << " of " << whole.size());
@@ -57,7 +57,7 @@ TEST_CASE("a start order that is cut short, or longer than it says, is none") {
   CHECK_FALSE(decode_start_order(encode(nobody)).has_value());
 }
 
-TEST_CASE("an introduction arrives as it was sent, and cut short it is none") {
+TEST_CASE("an introduction is decoded as it was encoded, and refused if cut short") {
   const Introduction sent{"1.0.0-x", "1.0.0", "node7", 64, {"10.0.0.7", "fd00::7"}, "10.0.0.1"};
   const std::string whole = encode(sent);
   const auto got = decode_introduction(whole);
@@ -75,7 +75,7 @@ TEST_CASE("an introduction arrives as it was sent, and cut short it is none") {
   CHECK_FALSE(decode_introduction(whole + "x").has_value());
 }
 
-TEST_CASE("messages come out of a stream whatever the portions they came in") {
+TEST_CASE("messages come out of a stream whatever portions it is fed in") {
   std::vector<std::byte> stream = bytes_of("Welcome to this host!\nRUEDA AGEN\nRUEDA AGENT 1\n");
   const std::vector<Message> sent = {{MessageType::kOutput, 3, 2, std::string("a\0b", 3)},
                                      {MessageType::kDone, -1, 0, {}},
@@ -102,7 +102,7 @@ TEST_CASE("messages come out of a stream whatever the portions they came in") {
   }
 }
 
-TEST_CASE("a stream that is not one of messages is refused") {
+TEST_CASE("a stream that holds no messages is refused") {
   const auto refused = [](MessageReader::Greeting greeting, const std::vector<std::byte>& bytes) {
     MessageReader reader(greeting);
     reader.feed(bytes);
@@ -123,7 +123,7 @@ TEST_CASE("a stream that is not one of messages is refused") {
         "the agent sent no greeting within 65536 bytes");
 }
 
-TEST_CASE("what came instead of a greeting can be quoted: its last line, as far as it is bounded") {
+TEST_CASE("the last line of what came instead of a greeting can be quoted, up to a limit") {
   const auto ungreeted = [](const std::string& text) {
     MessageReader reader(MessageReader::Greeting::kMagicFirst);
     reader.feed(bytes_of(text));

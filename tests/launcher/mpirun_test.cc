@@ -1,4 +1,4 @@
-// The words of mpirun for a job, and what its ranks are told.
+// The command line of mpirun for a job, and the environment of its ranks.
 #include "launcher/mpirun.h"
 
 #include <algorithm>
@@ -35,13 +35,13 @@ bool contains(const Words& words, const Words& part) {
 
 }  // namespace
 
-TEST_CASE("--mpi starts a rank for each slot of the hosts, bound to nothing") {
+TEST_CASE("--mpi starts a rank for each slot of the hosts, without binding") {
   CHECK(command({"--mpi"}, plan_for(6, "node1:4,node2:4"), {{"OMP_NUM_THREADS", "3"}}) ==
         Words{"/usr/bin/mpirun", "-np", "6", "-H", "node1:4,node2:2", "--bind-to", "none", "--map-by", "slot",
               "--tag-output", "-x", "OMP_NUM_THREADS", "./train", "--epochs", "3"});
 }
 
-TEST_CASE("--mpi has each host share its cores among its ranks where the user says nothing of threads") {
+TEST_CASE("--mpi lets each host share its cores among its ranks unless the user sets a number of threads") {
   const Words words = command({"--mpi"}, plan_for(2, "node1:2"));
   const auto shell = std::find(words.begin(), words.end(), "sh");
   REQUIRE(words.end() - shell == 7);
@@ -58,7 +58,7 @@ TEST_CASE("--mpi has each host share its cores among its ranks where the user sa
   CHECK(threads("9") == "1\n");
 }
 
-TEST_CASE("--mpi passes ssh's options, files, time stamps and further words on") {
+TEST_CASE("--mpi passes on ssh's options, files, time stamps and --mpi-args") {
   const Words words =
       command({"--mpi", "-p", "2222", "-i", "key", "--output-filename", "out", "--prefix-timestamp", "--tcp",
                "--binding-args", "--bind-to core", "--mpi-args", "--mca a b  --report-bindings"},
@@ -72,7 +72,7 @@ TEST_CASE("--mpi passes ssh's options, files, time stamps and further words on")
   CHECK(contains(words, {"--mca", "a", "b", "--report-bindings", "sh"}));
 }
 
-TEST_CASE("--mpi tells other hosts our variables and the paths, and never a value on the command line") {
+TEST_CASE("--mpi passes our variables and paths to other hosts by name, with no value on the command line") {
   const Variables environment = {{"RUEDA_LOG_LEVEL", "info"},
                                  {"HOROVOD_CACHE_CAPACITY", "12"},
                                  {"PATH", "/bin"},
@@ -88,7 +88,7 @@ TEST_CASE("--mpi tells other hosts our variables and the paths, and never a valu
   CHECK(std::none_of(words.begin(), words.end(), [](const auto& word) { return word.find("info") != word.npos; }));
 }
 
-TEST_CASE("ranks under mpirun talk over MPI unless somebody said otherwise, and inherit no other job") {
+TEST_CASE("ranks under mpirun use MPI unless a setting says otherwise, and inherit nothing of an outer job") {
   const Variables plain = mpi_environment({{"RUEDA_RANK", "3"},
                                            {"HOROVOD_SIZE", "4"},
                                            {"RUEDA_STORE_ADDR", "a:1"},
@@ -104,7 +104,7 @@ TEST_CASE("ranks under mpirun talk over MPI unless somebody said otherwise, and 
   CHECK(mpi_environment({{"HOROVOD_CPU_OPERATIONS", "gloo"}}, {}).count("RUEDA_CPU_OPERATIONS") == 0);
 }
 
-TEST_CASE("what mpirun has no word for is refused with a way out") {
+TEST_CASE("hvdrun refuses a flag that mpirun has no equivalent for and says what to do") {
   const auto refused = [](const Words& flags, const std::string& hosts) {
     Words all = flags;
     all.push_back("./train");
@@ -122,7 +122,7 @@ TEST_CASE("what mpirun has no word for is refused with a way out") {
   CHECK(refused({"--mpi", "--launcher", "srun"}, "node1:1").find("--launcher") == 0);
 }
 
-TEST_CASE("only Open MPI's mpirun is used; another one is quoted") {
+TEST_CASE("hvdrun uses only Open MPI's mpirun and quotes another one's version") {
   CHECK(unlike_open_mpi("mpirun (Open MPI) 4.1.4\n\nReport bugs to").empty());
   CHECK(unlike_open_mpi("HYDRA build details:\n  Version: 4.0.2").find("\"HYDRA build details:\"") !=
         std::string::npos);

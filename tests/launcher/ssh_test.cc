@@ -11,7 +11,7 @@ using Words = std::vector<std::string>;
 
 namespace {
 
-// What a shell makes of the line: the words, each on a line.
+// Returns the words that a shell reads in the line.
 std::string read_by_shell(const std::string& line) {
   FILE* const pipe = popen(("printf '%s\n' " + line).c_str(), "r");
   REQUIRE(pipe != nullptr);
@@ -31,7 +31,7 @@ bool has_pair(const Words& words, const std::string& first, const std::string& s
 
 }  // namespace
 
-TEST_CASE("ssh gets the host behind a -- and one word for the other host's shell") {
+TEST_CASE("ssh gets the host after a -- and one word for the other host's shell") {
   const auto words = ssh_command({"node2", 4, ""}, {}, "/opt/rueda/bin/hvdrun");
   REQUIRE(words.size() > 3);
   CHECK(words.front() == "ssh");
@@ -56,12 +56,12 @@ TEST_CASE("port, key file and user are passed on to ssh") {
   CHECK(has_pair(words, "--", "fd00::7"));
 }
 
-TEST_CASE("a shell reads a quoted word as it was, whatever is in it") {
+TEST_CASE("a shell reads a quoted word unchanged, whatever is in it") {
   const Words texts = {"plain", "two words", "it's", "$HOME `id` \\ \"x\" ; & |", "'", ""};
   for (const auto& text : texts) CHECK(read_by_shell(shell_word(text)) == text + "\n");
 }
 
-TEST_CASE("the end of ssh is explained in one clause") {
+TEST_CASE("one clause explains why ssh ended") {
   const std::string path = "/opt/hvdrun";
   CHECK(explain_command_end("ssh", W_EXITCODE(255, 0), "ssh: connect to host a port 22: Connection refused", path) ==
         "cannot be reached by ssh: connect to host a port 22: Connection refused");

@@ -28,14 +28,14 @@ std::string address_of_nobody() { return listen_at("127.0.0.2").address; }
 
 }  // namespace
 
-TEST_CASE("a job of one host has its store on the loopback interface alone") {
+TEST_CASE("the store of a job on one host listens only on the loopback interface") {
   const auto routes = plan_store_routes({"10.0.0.1"}, {{true, ""}});
   REQUIRE(routes.ok());
   CHECK(routes.value().listen == Texts{"127.0.0.1"});
   CHECK(routes.value().of_host == std::vector<Texts>{{"127.0.0.1"}});
 }
 
-TEST_CASE("the store listens where the hosts' ssh came from, and on no other address") {
+TEST_CASE("the store listens only at the addresses from which ssh reached the hosts") {
   const auto routes =
       plan_store_routes({"10.0.0.1", "10.0.1.1", "fd00::1"}, {{true, ""}, {false, "10.0.1.1"}, {false, "10.0.1.1"}});
   REQUIRE(routes.ok());
@@ -43,7 +43,7 @@ TEST_CASE("the store listens where the hosts' ssh came from, and on no other add
   CHECK(routes.value().of_host == std::vector<Texts>{{"127.0.0.1"}, {"10.0.1.1"}, {"10.0.1.1"}});
 }
 
-TEST_CASE("a host whose ssh came from no address of ours is offered all of them") {
+TEST_CASE("a host that ssh reached from an unknown address gets all our addresses") {
   for (const std::string client : {"", "192.0.2.7"}) {
     const auto routes = plan_store_routes({"10.0.0.1", "fd00::1"}, {{false, client}});
     REQUIRE(routes.ok());
@@ -52,7 +52,7 @@ TEST_CASE("a host whose ssh came from no address of ours is offered all of them"
   }
 }
 
-TEST_CASE("a machine without addresses serves itself and nobody else") {
+TEST_CASE("a machine without addresses can serve only itself") {
   CHECK(plan_store_routes({}, {{true, ""}}).ok());
   CHECK_THAT(plan_store_routes({}, {{true, ""}, {false, ""}}).status().sentence(), Contains("no address"));
 }
@@ -62,7 +62,7 @@ TEST_CASE("an IPv6 address with a port has brackets") {
   CHECK(with_port("fd00::1", 80) == "[fd00::1]:80");
 }
 
-TEST_CASE("of the ways to the store the first one that answers is taken") {
+TEST_CASE("an agent takes the first address of the store that answers") {
   const std::string refused = address_of_nobody();
   const Server server = listen_at("127.0.0.3");
   const Server other = listen_at("::1");
@@ -73,7 +73,7 @@ TEST_CASE("of the ways to the store the first one that answers is taken") {
   CHECK(find_path({other.address}, kLongEnough, "the store").value().from == "[::1]");
 }
 
-TEST_CASE("where no way leads to the store each one's reason is told") {
+TEST_CASE("if no address of the store answers, the error has each one's reason") {
   const std::string refused = address_of_nobody();
   const auto path = find_path({refused, "not an address:1"}, kLongEnough, "the store");
   REQUIRE_FALSE(path.ok());
