@@ -1,5 +1,5 @@
-/* An event loop of your own: operations are started from it, and their ends arrive in it beside whatever else it waits
- * for, here a timer. No thread of yours ever blocks in the library.
+/* Uses Rueda from a program's own event loop. The loop starts operations and gets their completions through a
+ * descriptor, next to whatever else it waits for (here a timer). No thread of the program ever blocks in the library.
  *   hvdrun -np 2 event_loop */
 #include <poll.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 enum { kTensors = 8, kRounds = 50, kCount = 1000 };
 
 struct work {
-  int64_t name; /* from rueda_intern: enqueueing by it costs no look at the text */
+  int64_t name; /* from rueda_intern, so that no call has to look up the text */
   int rounds;   /* finished */
   float values[kCount];
 };
@@ -21,7 +21,7 @@ static int fail(const char* what) {
   return 1;
 }
 
-/* Every rank gives its number plus one; `work` comes back with the completion. */
+/* Starts a sum in which every rank gives its number plus one. The completion returns `work` as its context. */
 static int start(rueda_session* session, struct work* work) {
   const int64_t shape[] = {kCount};
   rueda_tensor tensor = {
@@ -32,7 +32,8 @@ static int start(rueda_session* session, struct work* work) {
   return rueda_allreduce_async(session, &tensor, &tensor, RUEDA_SUM, &options, &handle);
 }
 
-/* One turn's completions: checks each and starts its next round. The number of those that are through, or -1. */
+/* Takes up to four completions, checks each and starts its next round. Returns how many tensors have finished all their
+ * rounds, or -1 on an error. poll() reports the descriptor again while more completions wait. */
 static int take_completions(rueda_session* session) {
   rueda_completion done[4];
   size_t count = 0;
@@ -64,7 +65,7 @@ int main(void) {
   if (rueda_init(NULL, &session) != RUEDA_OK) return fail("no job");
   if (rueda_completion_fd(session, &completions) != RUEDA_OK) return fail("completion_fd");
 
-  const struct itimerspec every = {{0, 1000000}, {0, 1000000}}; /* a millisecond */
+  const struct itimerspec every = {{0, 1000000}, {0, 1000000}}; /* every millisecond */
   const int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   if (timer < 0 || timerfd_settime(timer, 0, &every, NULL) != 0) return fail("timer");
 
@@ -77,7 +78,7 @@ int main(void) {
   while (through < kTensors) {
     struct pollfd sources[] = {{completions, POLLIN, 0}, {timer, POLLIN, 0}};
     uint64_t expired = 0;
-    if (poll(sources, 2, -1) < 0) continue; /* a signal */
+    if (poll(sources, 2, -1) < 0) continue; /* a signal interrupted it */
     if (sources[1].revents && read(timer, &expired, sizeof expired) == sizeof expired) ticks += expired;
     if (sources[0].revents) {
       const int more = take_completions(session);

@@ -1,6 +1,6 @@
-/* A program that hangs, to try the diagnosis on: the last rank leaves out "layer2".
+/* A program that hangs, to try the diagnosis: the last rank leaves out "layer2", for which the others wait.
  *   hvdrun -np 3 --stall-check-warning-time-seconds 2 --stall-check-shutdown-time-seconds 20 missing_tensor
- * and, while it hangs, in another terminal: hvdrun --dump PID, with hvdrun's pid. docs/guide/diagnosis.md shows both.
+ * While it hangs, ask in another terminal: hvdrun --dump PID, with hvdrun's pid. docs/guide/diagnosis.md shows both.
  */
 #include <stdio.h>
 
@@ -8,6 +8,7 @@
 
 static const char* position = "before the first step";
 
+/* Rueda calls this when it reports a stall, so that the report shows what the program was doing. */
 static void say_where(void* context, char* text, size_t capacity) {
   (void)context;
   snprintf(text, capacity, "missing_tensor.c, %s", position);

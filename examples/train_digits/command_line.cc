@@ -1,3 +1,5 @@
+// Reads the flags of train_digits. Each error names the flag and its value.
+
 #include "command_line.h"
 
 #include <unistd.h>

@@ -2,13 +2,13 @@
 #include <cstdint>
 #include <string>
 
-/// What the command line may say.
+/// The flags of train_digits.
 struct CommandLine {
   int epochs = 20;
   uint32_t seed = 1;
   bool fp16 = false;
   bool help = false;
-  std::string data;  ///< digits.csv.gz; beside the executable where not given
+  std::string data;  ///< path of digits.csv.gz; default: next to the executable
 };
 
 inline constexpr const char* kUsage =

@@ -1,3 +1,5 @@
+// Reads the images: a line for each, 64 grey values from 0 to 16 and the digit, compressed with gzip or not.
+
 #include "digits.h"
 
 #include <zlib.h>
@@ -21,14 +23,14 @@ struct Close {
   throw std::runtime_error(path + ", line " + std::to_string(line) + ": " + what);
 }
 
-// A file that is cut short gives what there is first and says so afterwards.
+// zlib returns the lines before the damage in a truncated file, and reports the error only afterwards.
 void require_whole(const std::string& path, gzFile_s* file) {
   int error = Z_OK;
   const char* const sentence = gzerror(file, &error);
   if (error != Z_OK && error != Z_STREAM_END) throw std::runtime_error(path + " is damaged: " + sentence);
 }
 
-// Takes one number and the comma after it off the front of `text`; -1 where there is none up to `limit`.
+// Takes one number and the comma after it off the front of `text`. Returns -1 if there is no number from 0 to `limit`.
 int take_number(std::string_view& text, int limit) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

@@ -3,21 +3,21 @@
 #include <string>
 #include <vector>
 
-/// Images of handwritten digits and what they show.
+/// Images of handwritten digits and their labels.
 struct Digits {
   static constexpr size_t kPixels = 64;  ///< 8 x 8
   static constexpr size_t kClasses = 10;
   std::vector<float> pixels;  ///< kPixels per image, 0 to 1
   std::vector<int> labels;    ///< by image, 0 to 9
   size_t count() const { return labels.size(); }
-  /// The images numbered `images`, in that order.
+  /// Returns the images with the indices `images`, in that order.
   Digits pick(const std::vector<size_t>& images) const;
 };
 
 /// Reads digits.csv.gz (plain text works too). Throws std::runtime_error that names file, line and what is wrong.
 Digits read_digits(const std::string& path);
 
-/// Every fifth image is for testing, the others for training.
+/// Splits the images: every fifth is for testing, the others are for training.
 struct SplitDigits {
   Digits train;
   Digits test;

@@ -1,3 +1,6 @@
+// The forward and backward pass of the network, written out as loops. `backward` goes from the last layer to the first
+// and reports each gradient as soon as it is complete, so that its all-reduce overlaps with the layers before it.
+
 #include "perceptron.h"
 
 #include <algorithm>
@@ -6,7 +9,7 @@
 
 namespace {
 
-// Turns the logits of one image into the slope of its loss and returns the loss.
+// Replaces the logits of one image by the gradient of its loss (softmax minus the label) and returns the loss.
 double softmax_slope(std::span<float> logits, int label) {
   const float largest = *std::max_element(logits.begin(), logits.end());
   float sum = 0;
@@ -84,7 +87,7 @@ void Perceptron::add_gradients(Layer& layer, std::span<const float> slope) {
 std::vector<float> Perceptron::slope_before(const Layer& layer, std::span<const float> slope) {
   std::vector<float> before(layer.in.size());
   for (size_t at = 0; at < before.size(); ++at) {
-    if (layer.in[at] <= 0) continue;  // ReLU lets nothing back where it let nothing through
+    if (layer.in[at] <= 0) continue;  // the gradient of ReLU is zero if its input was not positive
     const float* const from = slope.data() + at / layer.inputs * layer.outputs;
     const float* const weight = layer.weight.data() + at % layer.inputs * layer.outputs;
     for (size_t k = 0; k < layer.outputs; ++k) before[at] += from[k] * weight[k];

@@ -1,4 +1,5 @@
-// Trains a multilayer perceptron on handwritten digits, one shard of the images per rank.
+// Trains a multilayer perceptron on handwritten digits. Each rank trains on its shard of the images, and the optimizer
+// averages the gradients over all ranks. All ranks draw the same shuffle, so shards never overlap.
 //   hvdrun -np 2 train_digits
 #include <algorithm>
 #include <array>
@@ -27,15 +28,15 @@ constexpr std::array<size_t, 4> kWidths = {Digits::kPixels, 128, 64, Digits::kCl
 
 using Optimizer = rueda::DistributedOptimizer<Sgd>;
 
-// A large batch wants a large step, but not before the first ones have found the valley (Goyal et al., 2017). Towards
-// the end steps shrink to nothing, so that the result does not depend on where the last one went.
+// The step grows with the batch, but only after a few epochs at a small step (warm-up, Goyal et al., 2017). It then
+// shrinks to zero, so that the result does not depend on the last few batches.
 float learning_rate(double epoch, int epochs, int size) {
   const double warm = 1.0 + (size - 1) * std::min(1.0, epoch / kWarmUpEpochs);
   const double left = 1.0 - epoch / epochs;
   return static_cast<float>(static_cast<double>(kRate) * warm * left);
 }
 
-// The order of all training images in this epoch, the same on all ranks.
+// Returns the order of all training images in this epoch, the same on all ranks.
 std::vector<size_t> shuffled(size_t count, uint32_t seed, int epoch) {
   std::vector<size_t> order(count);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -45,7 +46,8 @@ std::vector<size_t> shuffled(size_t count, uint32_t seed, int epoch) {
   return order;
 }
 
-// One pass over this rank's shard; returns the mean loss over all ranks. All ranks take the same number of steps.
+// Makes one pass over this rank's shard and returns the mean loss over all ranks. All ranks make the same number of
+// steps, because each step is a collective operation.
 double train_epoch(const rueda::Session& session, Optimizer& optimizer, Perceptron& model, const Digits& train,
                    const std::vector<size_t>& order, int epoch, int epochs) {
   const auto size = static_cast<size_t>(session.size());
@@ -67,7 +69,7 @@ double train_epoch(const rueda::Session& session, Optimizer& optimizer, Perceptr
   return mean[0];
 }
 
-// Each rank looks at its share of the test images; the counts are summed.
+// Each rank tests its share of the test images; an all-reduce sums the counts.
 int64_t count_correct(const rueda::Session& session, Perceptron& model, const Digits& test) {
   std::vector<size_t> share;
   for (auto i = static_cast<size_t>(session.rank()); i < test.count(); i += static_cast<size_t>(session.size()))
@@ -78,7 +80,7 @@ int64_t count_correct(const rueda::Session& session, Perceptron& model, const Di
   return correct[0];
 }
 
-// FNV-1a over the bits of all parameters.
+// Returns FNV-1a over the bits of all parameters. Equal hashes show that the ranks have not drifted apart.
 uint64_t hash(Perceptron& model) {
   uint64_t value = 0xcbf29ce484222325;
   for (const Parameter& parameter : model.parameters()) {
