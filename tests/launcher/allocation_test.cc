@@ -1,3 +1,5 @@
+// Allocations of batch systems, read from variables and files as Slurm, PBS and LSF set them.
+
 #include "launcher/allocation.h"
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// hvdrun's command line: which words are flags, which belong to the program, and the sentence for each mistake.
+
 #include "launcher/arguments.h"
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,5 @@
+// The bash completion script, run by a real bash.
+
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstdio>

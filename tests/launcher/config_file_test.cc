@@ -1,3 +1,5 @@
+// Config files: how entries become flags, which flags win, and the line and sentence for each mistake.
+
 #include "launcher/config_file.h"
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// Lists of hosts, hostfiles, and the ranks that each host gets.
+
 #include "launcher/hosts.h"
 
 #include <pwd.h>

@@ -1,3 +1,6 @@
+// Kills or stops hvdrun, guard or agent of a running job, and looks for processes that are left by a mark in their
+// environment.
+
 #include <signal.h>
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,6 @@
+// What hvdrun reports and exits with when a rank fails, a signal arrives, or a resource is missing. Small programs are
+// the ranks; launcher_rank writes to the store as the engine would.
+
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>

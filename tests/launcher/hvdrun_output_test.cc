@@ -1,3 +1,5 @@
+// Output, input and environment of ranks on one host, and --check-build.
+
 #include <unistd.h>
 
 #include <algorithm>

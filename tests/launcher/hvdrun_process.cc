@@ -1,3 +1,6 @@
+// Starts the real hvdrun and finds all its processes, wherever they went, by a mark in their environment. A wait that
+// takes two minutes fails the test, because a hang is a bug and must not hang the suite.
+
 #include "tests/launcher/hvdrun_process.h"
 
 #include <dirent.h>

@@ -1,3 +1,5 @@
+// The judge, fed with every order of exits, goodbyes and signals that leads to another verdict. No process runs.
+
 #include "launcher/judge.h"
 
 #include <sys/wait.h>

@@ -1,3 +1,5 @@
+// Lines cut from a stream that comes in portions of every size.
+
 #include "launcher/line_cutter.h"
 
 #include <catch2/catch.hpp>

@@ -1,3 +1,5 @@
+// The wire format between hvdrun and agents: round trips, and refusal of everything cut short, too long or unknown.
+
 #include "launcher/messages.h"
 
 #include <catch2/catch.hpp>

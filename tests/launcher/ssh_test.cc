@@ -1,3 +1,5 @@
+// The command line of ssh, read back by a real shell, and the clause that explains how ssh ended.
+
 #include "launcher/ssh.h"
 
 #include <sys/wait.h>

@@ -1,3 +1,5 @@
+// The addresses at which the store listens, and the search for one that answers.
+
 #include "launcher/store_route.h"
 
 #include <catch2/catch.hpp>
