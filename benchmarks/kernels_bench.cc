@@ -1,3 +1,5 @@
+// The kernels alone, on one thread: every set, chunks as the shared-memory algorithms use them. Bytes per second count
+// every buffer once, read or written. `--benchmark_filter=f32` picks by name; --help has the rest.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -10,8 +12,6 @@
 #include "compression/cast.h"
 #include "ops/kernels/reduce.h"
 
-/// The kernels alone, on one thread: every set, chunks as the shared-memory algorithms use them. Bytes per second count
-/// every buffer once, read or written. `--benchmark_filter=f32` picks by name; --help has the rest.
 namespace rueda::core {
 namespace {
 
@@ -20,6 +20,7 @@ struct FreeBytes {
 };
 using Buffer = std::unique_ptr<std::byte[], FreeBytes>;
 
+// At a page and touched, as the slots of shared memory are.
 Buffer zeroed(size_t bytes) {
   constexpr size_t kPage = 4096;
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(kPage, (bytes + kPage - 1) / kPage * kPage));
@@ -28,6 +29,8 @@ Buffer zeroed(size_t bytes) {
   return Buffer(memory);
 }
 
+// One call of a kernel a step, on chunks of 256 KiB as lanes have them: buffers stay in the caches, and the time is the
+// kernel's more than memory's.
 void run_reduce(benchmark::State& state, Isa isa, ReduceTask task, StoreHint hint) {
   const auto inputs = static_cast<size_t>(state.range(0));
   const auto bytes = static_cast<size_t>(state.range(1));
@@ -38,7 +41,7 @@ void run_reduce(benchmark::State& state, Isa isa, ReduceTask task, StoreHint hin
     sources.push_back(buffers.back().get());
   }
   const Buffer out = zeroed(bytes);
-  task.divisor = state.range(0);
+  task.divisor = state.range(0);  // the number of inputs: 3 divides, powers of two multiply
   const auto count = static_cast<int64_t>(bytes / size_of(task.dtype));
   for (auto step : state) {
     (void)step;
@@ -62,6 +65,7 @@ void run_cast(benchmark::State& state, Isa isa, const CastTask& task) {
 
 std::string suffix(StoreHint hint) { return hint == StoreHint::kPlain ? "" : "/past_cache"; }
 
+// Types with a kernel of their own kind: exact floats, 16-bit floats through fp32, integers with an exact average.
 void add_reductions(Isa isa, StoreHint hint) {
   for (const Dtype dtype : {Dtype::kF32, Dtype::kF64, Dtype::kF16, Dtype::kBf16, Dtype::kI32}) {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kAverage, ReduceOp::kMin}) {
@@ -76,6 +80,7 @@ void add_reductions(Isa isa, StoreHint hint) {
   }
 }
 
+// The passes of codecs, with and without a prescale. A factor of 1 between equal types is a copy.
 void add_casts(Isa isa, StoreHint hint) {
   const std::vector<std::pair<Dtype, Dtype>> pairs{{Dtype::kF32, Dtype::kF32},
                                                    {Dtype::kF32, Dtype::kF16},
@@ -99,6 +104,7 @@ void add_casts(Isa isa, StoreHint hint) {
 
 int main(int argc, char** argv) {
   using namespace rueda::core;
+  // Sets that this processor cannot run are left out.
   for (const Isa isa : available_isas()) {
     for (const StoreHint hint : {StoreHint::kPlain, StoreHint::kNonTemporal}) {
       add_reductions(isa, hint);

@@ -9,6 +9,7 @@
 
 namespace {
 
+// The first operations negotiate, grow buffers and fill caches; after so many nothing is new.
 constexpr int kWarmUp = 2000;
 
 int fail(const char* what) {
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
     if (rueda_allreduce(session, &tensor, &tensor, RUEDA_MAX, &options) != RUEDA_OK) return fail("all-reduce");
   }
   static_cast<void>(::getppid());
+  // Looked at after the second mark: printing would be a system call.
   const bool right = value == 1.0f;
   if (rueda_shutdown(session) != RUEDA_OK) return fail("shutdown");
   if (!right) std::fprintf(stderr, "steady_state: a maximum of ones gave %g\n", static_cast<double>(value));

@@ -1,3 +1,6 @@
+// The command line. Options are added in the order of --help: what is measured, which sizes, how, beside what. Each
+// option checks its own value; what depends on two options is checked after all are read. Every rank parses the same
+// line, and only rank 0 prints a complaint.
 #include "benchmarks/rueda_perf/arguments.h"
 
 #include <CLI/CLI.hpp>
@@ -16,19 +19,17 @@ constexpr char kAbout[] =
     "  hvdrun -np 2 rueda-perf allreduce --min 8 --max 256M --dtype f32 --json result.json\n"
     "Without hvdrun it is a job of one rank.";
 
+// In lines of at most 110 columns: CLI11 prints a footer as it is.
 constexpr char kColumns[] =
-    "Columns: p50, p99 and max are microseconds of a step, each the maximum over the ranks' own; algbw is bytes / "
-    "p50,\n"
-    "busbw algbw * 2(N-1)/N (all-reduce; reducescatter, allgather, alltoall, gather, scatter: (N-1)/N, of the bytes "
-    "of\n"
-    "all ranks' parts; the others: algbw); GB are 1e9 bytes. 'algorithm' is what moved most of the bytes. 'line' is "
-    "the round trip of a cache line between ranks 0\n"
-    "and 1 before and after the row (0: not measurable): compare only rows where it is alike. 'futex' is the round "
-    "trip\n"
-    "of a sleeping hand-over between them, and the column after it p50 as a multiple of that. The same, with more\n"
-    "fields, is in the JSON: limit_GBps and peer where asked for, and results.";
+    "Columns: p50, p99 and max are microseconds of a step, each the maximum over the ranks' own; algbw is bytes /\n"
+    "p50, busbw algbw * 2(N-1)/N (all-reduce; reducescatter, allgather, alltoall, gather, scatter: (N-1)/N, of the\n"
+    "bytes of all ranks' parts; the others: algbw); GB are 1e9 bytes. 'algorithm' is what moved most of the bytes.\n"
+    "'line' is the round trip of a cache line between ranks 0 and 1 before and after the entry (0: not\n"
+    "measurable): compare only entries where it is alike. 'futex' is the round trip of a sleeping hand-over\n"
+    "between them, and the column after it p50 as a multiple of that. The same, with more fields, is in the JSON:\n"
+    "limit_GBps and peer if asked for, and results.";
 
-// An option whose values are those of `of`, by the names that the rest of Rueda gives them.
+// Adds an option whose values are those of `of`, by the names that the rest of Rueda gives them.
 template <typename Enum>
 void add_choice(CLI::App& app, const std::string& flag, Enum& value, const std::vector<Enum>& of,
                 const std::string& help) {
@@ -43,11 +44,12 @@ void add_choice(CLI::App& app, const std::string& flag, Enum& value, const std::
           }
           known += (known.empty() ? "" : ", ") + std::string(core::name_of(choice));
         }
-        throw CLI::ValidationError(flag, "there is no '" + text + "'; there are " + known);
+        throw CLI::ValidationError(flag, "'" + text + "' is unknown; choose one of " + known);
       },
       help);
 }
 
+// All that have arithmetic: opaque, the last one, has none.
 std::vector<core::Dtype> dtypes() {
   std::vector<core::Dtype> all;
   for (int i = 0; i < static_cast<int>(core::Dtype::kOpaque); ++i) all.push_back(static_cast<core::Dtype>(i));
@@ -80,7 +82,7 @@ void add_what(CLI::App& app, Arguments& a) {
   app.add_option("--algorithm", a.algorithm, "algorithm for every operation: auto, shm_two_shot, ring, ... (auto)");
 }
 
-// An option whose value is bytes as RUEDA_FUSION_THRESHOLD takes them.
+// Adds an option whose value is bytes, written as RUEDA_FUSION_THRESHOLD takes them: 4096, 4K, 1M.
 void add_bytes(CLI::App& app, const std::string& flag, const std::vector<size_t*>& values, const std::string& help) {
   app.add_option_function<std::string>(
       flag,
@@ -92,7 +94,7 @@ void add_bytes(CLI::App& app, const std::string& flag, const std::vector<size_t*
       help);
 }
 
-// Seconds of a time that ends.
+// Adds an option of seconds. The limit of an hour also refuses `inf` and `nan`, which would parse.
 void add_seconds(CLI::App& app, const std::string& flag, double& seconds, double least, const std::string& help) {
   static constexpr double kMost = 3600;
   app.add_option_function<std::string>(
@@ -125,10 +127,10 @@ void add_how(CLI::App& app, Arguments& a) {
   app.add_flag_callback(
       "--cold", [&a] { a.buffers = Buffers::kCold; },
       "each step on other buffers, rotating beyond 4x the last-level cache");
-  app.add_option("--iters", a.iterations, "timed steps of a row (as many as --seconds has room for, 5 to 10000)")
+  app.add_option("--iters", a.iterations, "timed steps of an entry (as many as --seconds has room for, 5 to 10000)")
       ->check(CLI::Range(1, 10000000));
   app.add_option("--warmup", a.warm_up, "steps before those (by size)")->check(CLI::Range(1, 1000000));
-  add_seconds(app, "--seconds", a.row_seconds, 0.001, "time of a row (0.5)");
+  add_seconds(app, "--seconds", a.entry_seconds, 0.001, "time of an entry (0.5)");
 }
 
 void add_comparisons(CLI::App& app, Arguments& a) {
@@ -137,7 +139,7 @@ void add_comparisons(CLI::App& app, Arguments& a) {
       "measures the memory limit too: all ranks at once read and write memory of their own, B bytes a second in "
       "all; an all-reduce of N ranks cannot be faster than B/(2N) in place (limit_GBps) and B/(3N) out of place");
   app.add_option("--peer", a.peer,
-                 "mpi: MPI_Allreduce of the same bytes in place, in runs of mpirun between our rows; of "
+                 "mpi: MPI_Allreduce of the same bytes in place, in runs of mpirun between our entries; of "
                  "mpi_yield_when_idle 0 and 1 the better is reported")
       ->check(CLI::IsMember({"mpi"}));
   add_seconds(app, "--idle", a.idle_seconds, 0.1,
@@ -146,49 +148,51 @@ void add_comparisons(CLI::App& app, Arguments& a) {
   app.add_option("--json", a.json_path, "rank 0 writes the results to this file too");
 }
 
-// Input and output are of different sizes, or may not overlap.
+// Whether input and output have different sizes or must not overlap: then there is no form in place.
 bool has_parts(const Arguments& a) {
   return a.collective == core::OpKind::kReducescatter || a.collective == core::OpKind::kSend ||
          core::exchanges(a.collective);
 }
 
-// A sweep is of whole elements, and of what a tensor can have.
+// A size is a whole number of elements, and all tensors of a step together keep the limit of one tensor.
 void check_sizes(const CLI::App& app, Arguments& a) {
   constexpr size_t kMostBytes = size_t{1} << 47;
   const char* flag = app.count("--bytes") > 0 ? "--bytes" : "--min";
   const size_t width = core::size_of(a.dtype);
   if (app.count("--min") == 0 && app.count("--bytes") == 0) a.min_bytes = std::max(a.min_bytes, width);
-  if (a.min_bytes == 0) throw CLI::ValidationError(flag, "0 bytes; at least 1");
+  if (a.min_bytes == 0) throw CLI::ValidationError(flag, "0 bytes; give at least 1");
   if (a.min_bytes % width != 0) {
-    throw CLI::ValidationError(flag, std::to_string(a.min_bytes) + " bytes are no whole number of " +
-                                         core::name_of(a.dtype) + ", which has " + std::to_string(width));
+    throw CLI::ValidationError(flag, std::to_string(a.min_bytes) + " bytes are not a multiple of the size of " +
+                                         core::name_of(a.dtype) + ", " + std::to_string(width));
   }
   if (a.max_bytes > kMostBytes / a.tensors) {
-    throw CLI::ValidationError(
-        app.count("--bytes") > 0 ? "--bytes" : "--max",
-        std::to_string(a.tensors) + " of " + std::to_string(a.max_bytes) + " bytes; the limit is 2^47 in all");
+    throw CLI::ValidationError(app.count("--bytes") > 0 ? "--bytes" : "--max",
+                               std::to_string(a.tensors) + " of " + std::to_string(a.max_bytes) +
+                                   " bytes are too many; the limit is 2^47 bytes in all");
   }
 }
 
+// What is wrong only beside another option.
 void check_together(const CLI::App& app, const Arguments& a) {
   if (a.max_bytes < a.min_bytes) {
     throw CLI::ValidationError("--max", std::to_string(a.max_bytes) + " is below --min " + std::to_string(a.min_bytes));
   }
   const bool reduces = a.collective == core::OpKind::kAllreduce;
   if (!a.set.empty() && (!reduces || app.count("--count") > 0 || a.buffers == Buffers::kCold)) {
-    throw CLI::ValidationError("--set", "goes with allreduce, without --count and --cold");
+    throw CLI::ValidationError("--set", "works with allreduce only, without --count and --cold");
   }
   if (has_parts(a) && app.count("--in-place") > 0) {
-    throw CLI::ValidationError("--in-place", std::string("does not go with ") + core::name_of(a.collective));
+    throw CLI::ValidationError("--in-place", std::string("does not work with ") + core::name_of(a.collective));
   }
-  if (!a.peer.empty() && !reduces) throw CLI::ValidationError("--peer", "mpi is compared in allreduce only");
+  if (!a.peer.empty() && !reduces) throw CLI::ValidationError("--peer", "mpi works with allreduce only");
   if (!a.peer.empty() && (core::size_of(a.dtype) == 2 && core::is_float(a.dtype))) {
-    throw CLI::ValidationError("--peer", std::string("mpi has no ") + core::name_of(a.dtype));
+    throw CLI::ValidationError("--peer", std::string("mpi does not know ") + core::name_of(a.dtype));
   }
 }
 
 }  // namespace
 
+// As hvdrun sets it; without hvdrun there is one rank. The session is not there yet when flags are parsed.
 bool is_rank_zero() {
   const char* const rank = std::getenv("RUEDA_RANK");
   return rank == nullptr || std::string(rank) == "0";
@@ -216,6 +220,7 @@ std::optional<Arguments> parse_arguments(int argc, char** argv, int* exit_code) 
     if (arguments.idle_seconds > 0 && app.count("--max") == 0) arguments.max_bytes = size_t{256} << 20;
     check_sizes(app, arguments);
     check_together(app, arguments);
+    // After the checks: an explicit --in-place is refused there.
     if (has_parts(arguments)) arguments.forms = {Form::kOutOfPlace};
     return arguments;
   } catch (const CLI::ParseError& error) {

@@ -28,14 +28,14 @@ struct Arguments {
   std::string set;        ///< "resnet50": the sizes are those of its gradients
   size_t iterations = 0;  ///< 0: by the time a step takes
   size_t warm_up = 0;     ///< 0: by the size
-  double row_seconds = 0.5;
+  double entry_seconds = 0.5;
   bool limit = false;
   std::string peer;         ///< "mpi"
   double idle_seconds = 0;  ///< above 0: the idle report instead of a sweep
   std::string json_path;
 };
 
-/// The bytes of one tensor in each row of the sweep, ascending.
+/// The bytes of one tensor in each entry of the sweep, ascending.
 std::vector<size_t> sweep_sizes(const Arguments& arguments);
 
 /// Whether this process is the one that speaks for all, as its environment has it: known before init.

@@ -1,3 +1,5 @@
+// Memory that a step works on. Hot: the same buffers in every step. Cold: each step takes the next of so many buffers
+// that they fill the last-level cache four times over, so that none is still in it when its turn comes again.
 #include "benchmarks/rueda_perf/buffers.h"
 
 #include <sys/mman.h>
@@ -28,6 +30,7 @@ Memory::Memory(size_t bytes) : bytes_(std::max<size_t>(bytes, 1)) {
 
 Memory::~Memory() { ::munmap(data_, bytes_); }
 
+// Some virtual machines do not tell; 32 MiB is more than most cores see.
 size_t last_level_cache_bytes() {
   const long bytes = ::sysconf(_SC_LEVEL3_CACHE_SIZE);
   return bytes > 0 ? static_cast<size_t>(bytes) : size_t{32} << 20;

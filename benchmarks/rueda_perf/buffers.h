@@ -3,7 +3,7 @@
 
 namespace rueda::perf {
 
-/// What a row's buffers have been used for before.
+/// What an entry's buffers have been used for before.
 enum class Buffers { kHot, kCold };
 
 /// Anonymous memory, touched, unmapped at the end.

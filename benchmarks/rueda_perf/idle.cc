@@ -1,3 +1,5 @@
+// What a job costs that does nothing: processor time and wake-ups while all ranks are idle, and the memory that a
+// session and a first batch take. Memory is Pss, not Rss: pages that ranks share count once among them.
 #include "benchmarks/rueda_perf/idle.h"
 
 #include <poll.h>
@@ -24,12 +26,14 @@ double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
+// Voluntary context switches stand for wake-ups: a thread that sleeps and is woken makes one.
 Usage usage() {
   rusage all{};
   ::getrusage(RUSAGE_SELF, &all);
   return {seconds(all.ru_utime) + seconds(all.ru_stime), static_cast<double>(all.ru_nvcsw)};
 }
 
+// The kernel adds up all mappings of the process; a page of n processes counts 1/n.
 double pss_MiB() {
   std::ifstream rollup("/proc/self/smaps_rollup");
   std::string line;
@@ -54,13 +58,14 @@ std::pair<double, double> idle_use(double idle_seconds) {
 int report_idle(const Arguments& arguments) {
   const Memory buffer(arguments.max_bytes);
   const std::span<float> tensor(reinterpret_cast<float*>(buffer.data()), buffer.bytes() / sizeof(float));
+  // The buffer is touched already, so what comes on top belongs to the library.
   const double at_start = pss_MiB();
   const Job job;
   job.wait_for_all();
   const double after_init = pss_MiB();
   job.session().allreduce(tensor, {.op = ReduceOp::kMax, .name = "rueda-perf.idle", .codec = Codec::kNone});
   const double after_batch = pss_MiB();
-  job.wait_for_all();  // nobody's share changes by a rank that leaves
+  job.wait_for_all();  // a rank that leaves would change the shares of the others
   const auto [percent, wake_ups] = idle_use(arguments.idle_seconds);
 
   double worst[5] = {percent, wake_ups, after_batch - at_start, after_init - at_start, after_batch - after_init};

@@ -1,3 +1,5 @@
+// What ranks tell each other between measurements goes through the same session, but through operations of their own
+// name, with a codec that changes nothing: neither forced codecs nor caches of other names play a part in them.
 #include "benchmarks/rueda_perf/job.h"
 
 namespace rueda::perf {

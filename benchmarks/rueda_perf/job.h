@@ -7,8 +7,8 @@
 
 namespace rueda::perf {
 
-/// The ranks that measure together, and what they tell each other between rows: always f64, uncompressed. Used by the
-/// main thread. All functions throw rueda::Error.
+/// The ranks that measure together, and what they tell each other between entries: always f64, uncompressed. Used by
+/// the main thread. All functions throw rueda::Error.
 class Job {
  public:
   Job() = default;

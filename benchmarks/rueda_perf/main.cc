@@ -1,3 +1,5 @@
+// rueda-perf: parses, makes a session, measures entry by entry, writes. Ranks other than 0 do the same but speak to no
+// one.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -32,6 +34,7 @@ class Run {
   /// The exit code: 1 where a result was wrong or could not be written.
   int sweep() {
     bool correct = true;
+    // The memory's speed before and after the sweep, the better one counts: other work only ever lowers it.
     const double memory_before = arguments_.limit ? memory_GBps(job_) : 0;
     for (const size_t bytes : arguments_.set.empty() ? sweep_sizes(arguments_) : std::vector<size_t>{0}) {
       correct = measure(bytes) && correct;
@@ -44,14 +47,14 @@ class Run {
   }
 
  private:
-  // The peer comes between our rows of the same bytes.
+  // The peer comes between our entries of the same bytes.
   bool measure(size_t tensor_bytes) {
     bool correct = true;
     for (const Form form : arguments_.forms) {
-      const Row row = measure_row(job_, neighbours_, arguments_, form, tensor_bytes);
-      correct = correct && row.correct;
-      if (job_.speaks()) report_.add(row);
-      if (peer_ && form == arguments_.forms.front()) report_.add(peer_->measure(row.bytes, job_.size()));
+      const Entry entry = measure_entry(job_, neighbours_, arguments_, form, tensor_bytes);
+      correct = correct && entry.correct;
+      if (job_.speaks()) report_.add(entry);
+      if (peer_ && form == arguments_.forms.front()) report_.add(peer_->measure(entry.bytes, job_.size()));
       job_.wait_for_all();
     }
     return correct;

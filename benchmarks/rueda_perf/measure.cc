@@ -1,3 +1,10 @@
+// One entry, in this order on all ranks:
+//
+//   check ─▶ warm up ─▶ round trips ─▶ meet ─▶ timed steps ─▶ round trips ─▶ check
+//
+// The warm steps also say how long a step takes, from which all ranks compute the same number of timed steps. Round
+// trips between the cores are measured right before and after, because they explain what the times cannot. The second
+// check finds results that only break under load.
 #include "benchmarks/rueda_perf/measure.h"
 
 #include <algorithm>
@@ -21,40 +28,42 @@ size_t warm_up(const Job& job, const Arguments& arguments, Workload& workload) {
   const size_t steps = arguments.warm_up > 0 ? arguments.warm_up : usual_warm_up(workload.bytes());
   std::vector<double> times = time_steps(steps, [&](size_t turn) { workload.step(turn); });
   const double step_us = job.max(quantiles(times).p50);
-  return arguments.iterations > 0 ? arguments.iterations : steps_within(arguments.row_seconds, step_us);
+  return arguments.iterations > 0 ? arguments.iterations : steps_within(arguments.entry_seconds, step_us);
 }
 
 }  // namespace
 
-Row measure_row(const Job& job, Neighbours& neighbours, const Arguments& arguments, Form form, size_t tensor_bytes) {
+Entry measure_entry(const Job& job, Neighbours& neighbours, const Arguments& arguments, Form form,
+                    size_t tensor_bytes) {
   Workload workload(job, arguments, form, element_counts(arguments, tensor_bytes));
-  Row row;
-  row.collective = core::name_of(arguments.collective);
-  row.bytes = workload.bytes();
-  row.dtype = core::name_of(arguments.dtype);
-  row.codec = core::name_of(arguments.codec);
-  row.ranks = job.size();
-  row.tensors = workload.tensors();
-  row.in_place = form == Form::kInPlace;
-  row.cold = arguments.buffers == Buffers::kCold;
-  row.set = arguments.set;
+  Entry entry;
+  entry.collective = core::name_of(arguments.collective);
+  entry.bytes = workload.bytes();
+  entry.dtype = core::name_of(arguments.dtype);
+  entry.codec = core::name_of(arguments.codec);
+  entry.ranks = job.size();
+  entry.tensors = workload.tensors();
+  entry.in_place = form == Form::kInPlace;
+  entry.cold = arguments.buffers == Buffers::kCold;
+  entry.set = arguments.set;
 
-  row.correct = workload.step_is_correct();
-  row.iterations = warm_up(job, arguments, workload);
-  row.before = neighbours.measure();
+  entry.correct = workload.step_is_correct();
+  entry.iterations = warm_up(job, arguments, workload);
+  entry.before = neighbours.measure();
   job.wait_for_all();
   const AlgorithmsRun before = algorithms_run(job.session());
-  std::vector<double> times = time_steps(row.iterations, [&](size_t turn) { workload.step(turn); });
-  row.algorithm = busiest_algorithm(before, algorithms_run(job.session()));
-  row.after = neighbours.measure();
-  row.correct = workload.step_is_correct() && row.correct;
-  row.correct = job.all(row.correct);
+  std::vector<double> times = time_steps(entry.iterations, [&](size_t turn) { workload.step(turn); });
+  entry.algorithm = busiest_algorithm(before, algorithms_run(job.session()));
+  entry.after = neighbours.measure();
+  entry.correct = workload.step_is_correct() && entry.correct;
+  entry.correct = job.all(entry.correct);
 
+  // The slowest rank's p50, p99 and maximum, each on its own: an operation is over when it is over everywhere.
   const Quantiles own = quantiles(times);
   double worst[3] = {own.p50, own.p99, own.max};
   job.max(worst);
-  row.time = {worst[0], worst[1], worst[2]};
-  return row;
+  entry.time = {worst[0], worst[1], worst[2]};
+  return entry;
 }
 
 }  // namespace rueda::perf

@@ -1,13 +1,13 @@
 #pragma once
 #include "benchmarks/rueda_perf/arguments.h"
+#include "benchmarks/rueda_perf/entry.h"
 #include "benchmarks/rueda_perf/job.h"
 #include "benchmarks/rueda_perf/neighbours.h"
-#include "benchmarks/rueda_perf/row.h"
 
 namespace rueda::perf {
 
-/// Measures one row: tensors of `tensor_bytes` (ignored for a set). All ranks call it together and get the same row.
-/// Throws rueda::Error, and std::bad_alloc where the buffers do not fit.
-Row measure_row(const Job& job, Neighbours& neighbours, const Arguments& arguments, Form form, size_t tensor_bytes);
+/// Measures one entry: tensors of `tensor_bytes` (ignored for a set). All ranks call it together and get the same
+/// entry. Throws rueda::Error, and std::bad_alloc where the buffers do not fit.
+Entry measure_entry(const Job& job, Neighbours& neighbours, const Arguments& arguments, Form form, size_t tensor_bytes);
 
 }  // namespace rueda::perf

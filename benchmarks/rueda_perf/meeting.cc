@@ -1,3 +1,6 @@
+// Round trips between two processes through a page that they share: of a cache line while both spin, and of two
+// wake-ups while both sleep. The first says how far apart the cores are, the second what any hand-over to a sleeping
+// rank must cost.
 #include "benchmarks/rueda_perf/meeting.h"
 
 #include <linux/futex.h>
@@ -12,7 +15,7 @@
 namespace rueda::perf {
 namespace {
 
-constexpr uint32_t kFutexTrips = 200;
+constexpr uint32_t kFutexTrips = 200;  // the median of as many
 constexpr std::chrono::microseconds kTimeToFallAsleep{20};
 constexpr std::chrono::seconds kFutexBudget{2};
 
@@ -22,7 +25,7 @@ long futex(std::atomic<uint32_t>& word, int operation, uint32_t value, const tim
 
 enum class Arrival { kAwake, kSlept, kNever };
 
-// Returns once the word holds `value`, or never in time.
+// Returns once the word holds `value`; kNever if it does not by `end`. Naps are short, so that a lost wake-up ends.
 Arrival await(std::atomic<uint32_t>& word, uint32_t value, Clock::time_point end) {
   const timespec nap{0, 100'000'000};
   bool slept = false;
@@ -34,7 +37,7 @@ Arrival await(std::atomic<uint32_t>& word, uint32_t value, Clock::time_point end
   }
 }
 
-// Whether somebody slept on the word.
+// Stores and wakes; returns whether the other side slept on the word.
 bool publish(std::atomic<uint32_t>& word, uint32_t value) {
   word.store(value);
   return futex(word, FUTEX_WAKE, 1, nullptr) == 1;

@@ -1,3 +1,8 @@
+// Runs the peer, `rueda-perf-mpi`, under mpirun, and takes its one line of JSON. Most of this file is about the end: a
+// signal to rueda-perf must end mpirun and every process that mpirun started, and leave no file behind.
+//
+//   signal ─▶ PassOn: SIGTERM to mpirun, once ─ 700 ms ─▶ SIGKILL
+//          ─▶ NoOrphans: kill what mpirun left ─▶ Folder: remove its files ─▶ obey the signal ourselves
 #include "benchmarks/rueda_perf/mpi_peer.h"
 
 #include <fcntl.h>
@@ -37,10 +42,12 @@ std::string joined(const Words& words) {
   return line;
 }
 
+// Every complaint names the whole command, which can be run by hand.
 [[noreturn]] void fail(const Words& words, const std::string& what) {
   throw std::runtime_error("the peer '" + joined(words) + "' " + what);
 }
 
+// As exec takes them; borrowed from `words`.
 std::vector<char*> pointers(const Words& words) {
   std::vector<char*> all;
   for (const std::string& word : words) all.push_back(const_cast<char*>(word.c_str()));
@@ -48,7 +55,7 @@ std::vector<char*> pointers(const Words& words) {
   return all;
 }
 
-// Ours, and that everything Open MPI leaves on disk goes below `folder`.
+// Our environment, with everything that Open MPI leaves on disk redirected below `folder`.
 Words environment_with(const std::string& folder) {
   Words all;
   for (char** entry = environ; *entry != nullptr; ++entry) all.emplace_back(*entry);
@@ -80,7 +87,7 @@ pid_t spawn(const Words& words, const Words& environment, int output) {
   return pid;
 }
 
-// A folder of its own for the peer, on memory where there is some, gone when this is.
+// A folder for the peer's files, in memory if there is /dev/shm. Removed with everything in it at the end.
 class Folder {
  public:
   Folder() {
@@ -122,7 +129,7 @@ class PassOn {
   PassOn(const PassOn&) = delete;
   PassOn& operator=(const PassOn&) = delete;
   static int arrived() { return arrived_; }
-  // From now on `pid` is the peer, 0: nobody; a signal that came before ends it as well.
+  // From now on `pid` is the peer; 0 if there is none. A signal that came before this call ends it as well.
   static void to(pid_t pid) {
     to_ = pid;
     if (arrived_ != 0) end_peer();
@@ -138,6 +145,7 @@ class PassOn {
   struct sigaction before_[std::size(kSignals)]{};
 };
 
+// The pipe never blocks: a peer may be silent for minutes, and a signal has to be seen meanwhile.
 void take_what_is_there(int fd, std::string& text) {
   char buffer[4096];
   for (ssize_t got = 0; (got = ::read(fd, buffer, sizeof buffer)) > 0;) text.append(buffer, static_cast<size_t>(got));
@@ -219,6 +227,7 @@ std::string output_in_folder(const Words& words) {
       failure = std::current_exception();
     }
   }
+  // Our handlers are gone again, so the signal does what it does to any program.
   if (PassOn::arrived() != 0) ::raise(PassOn::arrived());
   if (failure) std::rethrow_exception(failure);
   return text;
@@ -229,13 +238,14 @@ std::string output_in_folder(const Words& words) {
 MpiPeer::MpiPeer(const Arguments& arguments) : arguments_(arguments) {
   std::error_code error;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  // Beside this program, so that both are of one build.
   program_ = (folder / "rueda-perf-mpi").string();
   if (!std::filesystem::exists(program_, error)) {
     throw std::runtime_error("--peer mpi needs " + program_ + ", which is built where an MPI is installed");
   }
 }
 
-Row MpiPeer::run(size_t bytes, int ranks, int yield) {
+Entry MpiPeer::run(size_t bytes, int ranks, int yield) {
   Words words = {"mpirun", "--allow-run-as-root", "--oversubscribe",     "--timeout", "600",
                  "--mca",  "mpi_yield_when_idle", std::to_string(yield), "-np",       std::to_string(ranks)};
   Words tail = {program_,
@@ -246,37 +256,39 @@ Row MpiPeer::run(size_t bytes, int ranks, int yield) {
                 "--op",
                 core::name_of(arguments_.op),
                 "--seconds",
-                std::to_string(arguments_.row_seconds)};
+                std::to_string(arguments_.entry_seconds)};
   if (arguments_.iterations > 0) tail.insert(tail.end(), {"--iters", std::to_string(arguments_.iterations)});
   if (arguments_.warm_up > 0) tail.insert(tail.end(), {"--warmup", std::to_string(arguments_.warm_up)});
   if (arguments_.buffers == Buffers::kCold) tail.push_back("--cold");
   words.insert(words.end(), tail.begin(), tail.end());
   const std::string text = output_in_folder(words);
+  // MPI libraries print warnings in front; the result is what begins with a brace.
   const auto found = nlohmann::ordered_json::parse(text.substr(std::min(text.find('{'), text.size())), nullptr, false);
   if (!found.is_object()) fail(words, "printed no result but '" + text + "'");
   description_ = {{"name", "mpi"}, {"library", found.at("library")}, {"command", joined(words)}};
-  Row row;
-  row.collective = "allreduce";
-  row.bytes = bytes;
-  row.dtype = core::name_of(arguments_.dtype);
-  row.codec = "none";
-  row.algorithm = "mpi";
-  row.ranks = ranks;
-  row.time = {found.at("p50_us"), found.at("p99_us"), found.at("max_us")};
-  row.before.line_ns = found.at("line_ns").at(0);
-  row.after.line_ns = found.at("line_ns").at(1);
-  row.correct = found.at("correct");
-  row.iterations = found.at("iterations");
-  row.cold = arguments_.buffers == Buffers::kCold;
-  row.set = arguments_.set;
-  row.flags = "mpi_yield_when_idle=" + std::to_string(yield);
-  return row;
+  Entry entry;
+  entry.collective = "allreduce";
+  entry.bytes = bytes;
+  entry.dtype = core::name_of(arguments_.dtype);
+  entry.codec = "none";
+  entry.algorithm = "mpi";
+  entry.ranks = ranks;
+  entry.time = {found.at("p50_us"), found.at("p99_us"), found.at("max_us")};
+  entry.before.line_ns = found.at("line_ns").at(0);
+  entry.after.line_ns = found.at("line_ns").at(1);
+  entry.correct = found.at("correct");
+  entry.iterations = found.at("iterations");
+  entry.cold = arguments_.buffers == Buffers::kCold;
+  entry.set = arguments_.set;
+  entry.flags = "mpi_yield_when_idle=" + std::to_string(yield);
+  return entry;
 }
 
-Row MpiPeer::measure(size_t bytes, int ranks) {
-  Row spinning = run(bytes, ranks, 0);
+// With fewer cores than ranks yielding is faster, else spinning: the better of both is MPI at its best.
+Entry MpiPeer::measure(size_t bytes, int ranks) {
+  Entry spinning = run(bytes, ranks, 0);
   auto description = std::move(description_);
-  Row yielding = run(bytes, ranks, 1);
+  Entry yielding = run(bytes, ranks, 1);
   if (yielding.time.p50 < spinning.time.p50) return yielding;
   description_ = std::move(description);
   return spinning;

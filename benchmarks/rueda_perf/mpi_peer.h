@@ -3,7 +3,7 @@
 #include <string>
 
 #include "benchmarks/rueda_perf/arguments.h"
-#include "benchmarks/rueda_perf/row.h"
+#include "benchmarks/rueda_perf/entry.h"
 
 namespace rueda::perf {
 
@@ -15,12 +15,12 @@ class MpiPeer {
 
   /// Times `bytes` in place on `ranks` processes, once with mpi_yield_when_idle 0 and once with 1, and returns the
   /// better one, which stands in its flags. Blocks until both runs have ended.
-  Row measure(size_t bytes, int ranks);
-  /// Name, library and command for the JSON, as of the row that was returned last.
+  Entry measure(size_t bytes, int ranks);
+  /// Name, library and command for the JSON, as of the entry that was returned last.
   const std::map<std::string, std::string>& description() const { return description_; }
 
  private:
-  Row run(size_t bytes, int ranks, int yield);
+  Entry run(size_t bytes, int ranks, int yield);
   const Arguments& arguments_;
   std::string program_;
   std::map<std::string, std::string> description_;

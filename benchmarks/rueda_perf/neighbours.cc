@@ -1,3 +1,6 @@
+// Makes a page that ranks 0 and 1 share. Rank 0 makes a memfd and tells all ranks its pid and descriptor; rank 1 opens
+// it under /proc. A magic number in the page shows that it is the same one: on another host the path may lead to a
+// stranger's file.
 #include "benchmarks/rueda_perf/neighbours.h"
 
 #include <fcntl.h>
@@ -41,9 +44,11 @@ Neighbours::Neighbours(const Job& job) : job_(job) {
     const std::string path = "/proc/" + std::to_string(static_cast<long>(address[0])) + "/fd/" +
                              std::to_string(static_cast<long>(address[1]));
     fd = core::UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    // Fails between users or containers: then there are no round trips, and the report says 0.
     if (fd.valid()) page_ = map_page(fd.get());
   }
   const bool joined = job.rank() > 1 || (page_ != nullptr && static_cast<double>(page_->magic) == address[2]);
+  // Either all ranks know that there is a page, or none uses it.
   if (!job.all(joined) || job.size() < 2 || job.rank() > 1 || page_ == nullptr) return;
   meeting_ = std::make_unique<Meeting>(*page_, job.rank());
 }

@@ -1,9 +1,9 @@
 #pragma once
 #include <memory>
 
+#include "benchmarks/rueda_perf/entry.h"
 #include "benchmarks/rueda_perf/job.h"
 #include "benchmarks/rueda_perf/meeting.h"
-#include "benchmarks/rueda_perf/row.h"
 
 namespace rueda::perf {
 

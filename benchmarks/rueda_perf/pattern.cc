@@ -1,3 +1,10 @@
+// Inputs and results by a formula, so that a failure says which element of which tensor is wrong without a second
+// implementation of any algorithm.
+//
+//   tensor 0   | e0 e1 e2 ... e1020 | e0 e1 ... |      a period of 1021 elements, a prime: no chunk, slice or cache
+//   line tensor 1   | e31 e32 ...        | e31 ...   |     is a multiple of it, so bytes in a wrong position show
+//
+// All values are small whole numbers: their sums and products are exact in every dtype and codec, up to many ranks.
 #include "benchmarks/rueda_perf/pattern.h"
 
 #include <algorithm>
@@ -14,9 +21,10 @@ using core::Dtype;
 using core::ReduceOp;
 
 constexpr int kPeriod = 1021;
-// Neighbouring tensors begin at different places of the period.
+// Neighbouring tensors begin at different positions of the period.
 constexpr size_t kShift = 31;
 
+// The input of `rank` at position i of the period. Products are of ones and few twos, so that they stay small.
 double element(Dtype dtype, ReduceOp op, int rank, int ranks, int i) {
   const int mixed = i * i * 5 + i * (rank + 3) + rank;
   if (dtype == Dtype::kBool) return (i + rank) % 5 == 0 ? 1 : 0;
@@ -139,6 +147,7 @@ bool Pattern::holds(std::span<const std::byte> tensor, size_t index) const {
   return all;
 }
 
+// Equal bytes first: a comparison of floats is needed for averages only.
 bool Pattern::equal(const std::byte* found, const std::byte* expected_bytes, size_t bytes) const {
   if (std::memcmp(found, expected_bytes, bytes) == 0) return true;
   if (tolerance_ == 0) return false;

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "benchmarks/rueda_perf/row.h"
+#include "benchmarks/rueda_perf/entry.h"
 
 namespace rueda::perf {
 
@@ -17,7 +17,7 @@ class Report {
   /// in one that is there. Throws std::runtime_error with the path and the reason.
   static void check_writable(const std::string& json_path);
 
-  void add(const Row& row);
+  void add(const Entry& entry);
   /// A number of the whole run, by its name in the JSON.
   void note(const std::string& name, double value);
   void note(const std::string& name, const std::map<std::string, std::string>& texts);
@@ -26,7 +26,7 @@ class Report {
 
  private:
   std::string json_path_;
-  std::vector<Row> rows_;
+  std::vector<Entry> entries_;
   std::map<std::string, double> numbers_;
   std::map<std::string, std::map<std::string, std::string>> texts_;
 };

@@ -33,6 +33,7 @@ struct Flags {
   Buffers buffers = Buffers::kHot;
 };
 
+// MPI knows no 16-bit floats; rueda-perf refuses them before it starts this program.
 MPI_Datatype mpi_type(Dtype dtype) {
   const std::map<Dtype, MPI_Datatype> types = {
       {Dtype::kU8, MPI_UINT8_T},           {Dtype::kI8, MPI_INT8_T},    {Dtype::kU16, MPI_UINT16_T},
@@ -72,6 +73,7 @@ class Window {
     int unit = 0;
     void* base = nullptr;
     MPI_Win_shared_query(window_, 0, &bytes, &unit, &base);
+    // MPI promises no alignment for the window; the page's words need a cache line each.
     auto space = static_cast<size_t>(bytes);
     page_ = static_cast<MeetingPage*>(std::align(kAlignment, sizeof(MeetingPage), base, space));
     if (rank == 0) new (page_) MeetingPage{};
@@ -88,6 +90,7 @@ class Window {
   MeetingPage* page_ = nullptr;
 };
 
+// The same steps as rueda-perf takes, with the same parts: pattern, rotation, quantiles, round trips.
 class Bench {
  public:
   Bench(const Flags& flags, int rank, int ranks)
@@ -115,6 +118,7 @@ class Bench {
     correct = step_is_correct() && correct;
     const Quantiles own = quantiles(times);
     const double p50 = max_over_ranks(own.p50), p99 = max_over_ranks(own.p99), max = max_over_ranks(own.max);
+    // Every rank checks its own result; one wrong rank makes the entry wrong.
     const bool wrong_somewhere = max_over_ranks(correct ? 0 : 1) > 0;
     return {{"p50_us", p50},
             {"p99_us", p99},
@@ -136,6 +140,7 @@ class Bench {
     step(0);
     return pattern_.holds(tensor, 0);
   }
+  // Ranks beyond the first two wait in the second barrier.
   double line_ns() {
     MPI_Barrier(MPI_COMM_WORLD);
     const double own = ranks_ > 1 && rank_ < 2 ? meeting_.line_ns() : 0;
@@ -193,7 +198,7 @@ int main(int argc, char** argv) {
   int rank = 0, ranks = 1, length = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  {
+  {  // the window goes before MPI does
     nlohmann::ordered_json result = Bench(flags, rank, ranks).run();
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
     MPI_Get_library_version(library, &length);

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "benchmarks/rueda_perf/row.h"
+#include "benchmarks/rueda_perf/entry.h"
 
 namespace rueda::perf {
 
@@ -16,10 +16,10 @@ inline double microseconds(Clock::duration duration) {
 /// Of one rank's steps; nearest rank. Sorts `times`, which has at least one.
 Quantiles quantiles(std::vector<double>& times);
 
-/// Steps of a row that may take `seconds` where one takes `step_us`: 5 to 10000.
+/// Steps of an entry that may take `seconds` where one takes `step_us`: 5 to 10000.
 size_t steps_within(double seconds, double step_us);
 
-/// Steps before a row is timed, for `bytes` in all.
+/// Steps before an entry is timed, for `bytes` in all.
 size_t usual_warm_up(size_t bytes);
 
 /// Runs `step(i)` for i = 0 .. steps-1 and returns the microseconds of each.

@@ -1,3 +1,11 @@
+// One step of a measurement, through the C API: what a user's program would call, without what a binding adds.
+//
+//   one tensor        the blocking call
+//   several tensors   enqueued from the last to the first, as gradients come, then waited for in the order of layers
+//   send              each rank sends to the next and receives from the one before
+//
+// Tensors of a step lie one after the other in one memory, each at a multiple of 64 bytes, once for each turn of the
+// rotation.
 #include "benchmarks/rueda_perf/workload.h"
 
 #include <algorithm>
@@ -18,6 +26,7 @@ size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * 
 
 int32_t c_codec(core::CodecId codec) { return static_cast<int32_t>(codec) + RUEDA_CODEC_NONE; }
 
+// Ranks have parts of the whole; tensors are then rounded to equal parts.
 bool has_parts(OpKind kind) { return kind == OpKind::kReducescatter || core::exchanges(kind); }
 
 bool gives_share(OpKind kind) { return kind == OpKind::kAllgather || kind == OpKind::kGather; }
@@ -28,9 +37,10 @@ bool deals_out(OpKind kind) {
 }
 bool only_root_receives(OpKind kind) { return kind == OpKind::kReduce || kind == OpKind::kGather; }
 
-/// Who sends to this rank, where each sends to the next.
+/// The rank that sends to this one if each sends to the next.
 int sender_to(const Job& job) { return (job.rank() + job.size() - 1) % job.size(); }
 
+// What moves data without changing it is checked as a broadcast: the result is what the sender had.
 Pattern pattern_of(const Job& job, const Arguments& arguments) {
   if (arguments.collective == OpKind::kSend) return Pattern::of_broadcast(arguments.dtype, job.rank(), sender_to(job));
   if (!core::reduces(arguments.collective)) return Pattern::of_broadcast(arguments.dtype, job.rank(), kRoot);
@@ -93,6 +103,7 @@ void Workload::step(size_t turn) {
   for (Member& member : tensors_) finish(member);
 }
 
+// The handle goes back before an error is thrown: its sentence is copied first.
 void Workload::finish(Member& member) const {
   for (rueda_handle* const handle : {&member.handle, &member.sent}) {
     if (*handle == 0) continue;
@@ -103,6 +114,7 @@ void Workload::finish(Member& member) const {
   }
 }
 
+// Receives first: a send waits for its receive, and all ranks do both at once.
 void Workload::exchange_with_neighbours(Member& member, const rueda_op_options& options) {
   rueda_session* const session = job_.session().c_session();
   check(rueda_recv_async(session, &member.output, sender_to(job_), &options, &member.handle));
@@ -155,7 +167,7 @@ void Workload::enqueue(Member& member) {
   }
 }
 
-// What goes to rank r has a place of its own in the period, so that a part of another rank shows.
+// What goes to rank r begins at its own position of the period, so that a part meant for another rank shows.
 void Workload::fill(const Member& member, size_t index) const {
   auto* const data = static_cast<std::byte*>(member.input.data);
   const auto ranks = static_cast<size_t>(job_.size());
@@ -188,9 +200,11 @@ bool Workload::step_is_correct() {
   place(0);
   for (size_t i = 0; i < tensors_.size(); ++i) {
     fill(tensors_[i], i);
+    // A result that nothing writes must not be right by the step before.
     if (output_) std::memset(tensors_[i].output.data, 0x5a, tensors_[i].bytes);
   }
   step(0);
+  // All tensors are looked at, also after a wrong one.
   bool all = true;
   for (size_t i = 0; i < tensors_.size(); ++i) {
     all = holds(tensors_[i], i) && all;
@@ -198,7 +212,7 @@ bool Workload::step_is_correct() {
   return all;
 }
 
-// Nobody may leave before the last one came. The clock is the same for all processes of a host.
+// No rank may leave before the last one came. The clock is the same for all processes of a host.
 bool Workload::barrier_holds() {
   const auto now = [] { return std::chrono::duration<double>(Clock::now().time_since_epoch()).count(); };
   const double entered = now();

@@ -11,7 +11,7 @@
 
 namespace rueda::perf {
 
-/// What one row does, again and again: one operation, or several at once, on buffers of its own. Used by one thread.
+/// What one entry does, again and again: one operation, or several at once, on buffers of its own. Used by one thread.
 /// Errors are rueda::Error.
 class Workload {
  public:

@@ -118,7 +118,7 @@ TEST_CASE("quantiles are those of the nearest rank") {
   CHECK(quantiles(one).p99 == 7);
 }
 
-TEST_CASE("a row has at least five steps and at most ten thousand") {
+TEST_CASE("an entry has at least five steps and at most ten thousand") {
   CHECK(steps_within(0.5, 1e7) == 5);
   CHECK(steps_within(0.5, 1000) == 500);
   CHECK(steps_within(0.5, 0) == 10000);
