@@ -54,6 +54,12 @@ Exchange::Part Exchange::part_for(const Slice& slice, int member) const {
   return {std::accumulate(slice.parts, slice.parts + position, int64_t{0}), slice.parts[position]};
 }
 
+size_t Exchange::bytes_of(std::span<const int64_t> counts) const {
+  size_t bytes = 0;
+  for (size_t t = 0; t < counts.size(); ++t) bytes += static_cast<size_t>(counts[t]) * row_bytes(t);
+  return bytes;
+}
+
 std::vector<int64_t> Exchange::counts_to(int member) const {
   std::vector<int64_t> counts;
   for (const Slice& slice : call_.slices) counts.push_back(part_for(slice, member).rows);

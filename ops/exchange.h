@@ -36,6 +36,8 @@ class Exchange {
   bool same_for_all() const;
 
   size_t row_bytes(size_t tensor) const { return static_cast<size_t>(call_.slices[tensor].row) * element_; }
+  /// Bytes of so many rows of each tensor.
+  size_t bytes_of(std::span<const int64_t> counts) const;
   /// Rows of each own tensor that go to `member`.
   std::vector<int64_t> counts_to(int member) const;
   /// Those rows, one tensor after the other; to be read only.

@@ -15,8 +15,6 @@ namespace rueda::core {
 
 namespace {
 
-/// Below this the fence after non-temporal stores costs more than they save.
-constexpr size_t kShortestStreamBytes = 4096;
 /// A block of results on its way through the wire type: stays in the first-level cache.
 constexpr size_t kBlockBytes = 4096;
 
@@ -53,7 +51,7 @@ void Packing::pack(SliceCursor& cursor, int64_t count, std::byte* to, StoreHint 
   const PhaseScope packing(call_.phases, WorkPhase::kPack);
   cursor.take(count, [&](const std::byte* in, std::byte*, int64_t length) {
     const size_t bytes = static_cast<size_t>(length) * element_bytes();
-    codec_.encode(call_.dtype, prescale_, in, to, length, bytes < kShortestStreamBytes ? StoreHint::kPlain : hint);
+    codec_.encode(call_.dtype, prescale_, in, to, length, hint_for(bytes, hint));
     to += bytes;
   });
 }

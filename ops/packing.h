@@ -9,7 +9,7 @@
 
 namespace rueda::core {
 
-/// How the elements of one batch travel: wire type, codec, scales and the order of the sum, and the passes between the
+/// How the elements of one batch travel (wire type, codec, scales, order of the sum), and the passes between its
 /// tensors and wire memory. Wire offsets count elements of the wire type. A value; borrows the call and its team.
 class Packing {
  public:
@@ -46,6 +46,16 @@ class Packing {
   double prescale_;
   ReduceTask task_;
 };
+
+/// The hint for one stretch of `bytes`: short ones are stored plainly, since the fence after non-temporal stores would
+/// cost more than they save.
+inline StoreHint hint_for(size_t bytes, StoreHint hint) {
+  constexpr size_t kShortestStreamBytes = 4096;
+  return bytes < kShortestStreamBytes ? StoreHint::kPlain : hint;
+}
+
+/// Whether a float has 16 bits, so that partial sums travel in fp32.
+inline bool is_half(Dtype dtype) { return dtype == Dtype::kF16 || dtype == Dtype::kBf16; }
 
 /// Bytes on the wire of a batch of this shape.
 uint64_t wire_bytes(const BatchShape& shape);

@@ -66,24 +66,15 @@ class DirectRun {
       if (step >= 2) RUEDA_RETURN_IF_ERROR(unpack(step - 2));
     }
     // The last results leave from the caller's tensors or from memory of this run.
-    return team_.until([&] { return all([&](int member) { return team_.peer(member).idle(); }); });
+    return team_.until([&] { return team_.all_peers([](PeerStream& peer) { return peer.idle(); }); });
   }
 
  private:
-  /// Whether the condition holds for every other member.
-  template <typename Condition>
-  bool all(Condition&& condition) {
-    for (int member = 0; member < team_.size(); ++member) {
-      if (member != team_.index() && !condition(member)) return false;
-    }
-    return true;
-  }
   Status all_sent(const std::vector<uint64_t>& marks) {
-    return team_.until([&] { return all([&](int m) { return team_.peer(m).sent(marks[static_cast<size_t>(m)]); }); });
+    return team_.until([&] { return team_.all_sent(marks); });
   }
   Status all_received(const std::vector<uint64_t>& marks) {
-    return team_.until(
-        [&] { return all([&](int m) { return team_.peer(m).received(marks[static_cast<size_t>(m)]); }); });
+    return team_.until([&] { return team_.all_received(marks); });
   }
 
   ChunkCut cut(int64_t chunk) const { return {chunk, chunks_.length_of(chunk), element_, team_.size()}; }

@@ -108,11 +108,6 @@ class HierarchicalAllgather {
     }
     return members;
   }
-  size_t bytes_of(std::span<const int64_t> counts) const {
-    size_t bytes = 0;
-    for (size_t t = 0; t < counts.size(); ++t) bytes += static_cast<size_t>(counts[t]) * exchange_.row_bytes(t);
-    return bytes;
-  }
 
   Status connect();
   void send_to_carriers();
@@ -210,10 +205,10 @@ Status HierarchicalAllgather::share_counts() {
 void HierarchicalAllgather::lay_out() {
   // In the order of `members_of`, which readers derive for themselves.
   Exchange::Stretches posted = exchange_.outgoing(exchange_.index());
-  posted_bytes_ = bytes_of(own_counts_);
+  posted_bytes_ = exchange_.bytes_of(own_counts_);
   for (Carried& one : carried_) {
     one.begin = posted_bytes_;
-    one.bytes = bytes_of(one.counts);
+    one.bytes = exchange_.bytes_of(one.counts);
     posted_bytes_ += one.bytes;
     for (const Exchange::Stretch& stretch : receive(one)) posted.push_back(stretch);
   }

@@ -31,8 +31,7 @@ void widen_or_narrow(Dtype from, Dtype to, const std::byte* in, std::byte* out, 
 
 HostSums::HostSums(const Call& call, const Packing& packing, Width width)
     : wire_(packing.task().dtype), dtype_(wire_), all_(packing.task()) {
-  const bool half = wire_ == Dtype::kF16 || wire_ == Dtype::kBf16;
-  if (half && width == Width::kExact) dtype_ = Dtype::kF32;
+  if (is_half(wire_) && width == Width::kExact) dtype_ = Dtype::kF32;
   // The average's divisor belongs to the second fold, which sees the inputs of all ranks.
   host_.dtype = dtype_;
   host_.op = call.op == ReduceOp::kAverage ? ReduceOp::kSum : call.op;

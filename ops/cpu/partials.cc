@@ -12,12 +12,6 @@
 
 namespace rueda::core {
 
-namespace {
-
-bool is_half(Dtype dtype) { return dtype == Dtype::kF16 || dtype == Dtype::kBf16; }
-
-}  // namespace
-
 /// Floats: rounding is part of the promise for partial sums. Bool and all but sums: nothing can be lost. Integer sums
 /// wrap, which is right only if nothing divides or scales them afterwards.
 bool partials_serve(const Call& call) {

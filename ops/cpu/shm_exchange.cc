@@ -179,9 +179,7 @@ Status ShmExchange::learn(int sender) {
       RUEDA_RETURN_IF_ERROR(exchange_.learn(sender, counts));
       from.begin = at;
     }
-    if (exchange_.same_for_all() || static_cast<int>(part) != sender) {
-      for (size_t t = 0; t < tensors; ++t) at += static_cast<size_t>(counts[t]) * exchange_.row_bytes(t);
-    }
+    if (exchange_.same_for_all() || static_cast<int>(part) != sender) at += exchange_.bytes_of(counts);
     if (own) from.end = at;
   }
   from.length = at;

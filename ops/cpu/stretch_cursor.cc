@@ -6,21 +6,13 @@
 #include <cstring>
 
 #include "compression/codec.h"
+#include "ops/packing.h"
 
 namespace rueda::core {
 
-namespace {
-
-/// Below this the fence after non-temporal stores costs more than they save.
-constexpr size_t kShortestPastCacheBytes = 4096;
-
-}  // namespace
-
 void StretchCursor::read(size_t bytes, std::byte* to, StoreHint hint) {
   take(bytes, [&](const std::byte* from, size_t length) {
-    codec(CodecId::kNone)
-        .encode(Dtype::kU8, 1.0, from, to, static_cast<int64_t>(length),
-                length < kShortestPastCacheBytes ? StoreHint::kPlain : hint);
+    codec(CodecId::kNone).encode(Dtype::kU8, 1.0, from, to, static_cast<int64_t>(length), hint_for(length, hint));
     to += length;
   });
 }
