@@ -16,7 +16,7 @@ struct CastTask {
   StoreHint hint = StoreHint::kPlain;
 };
 
-/// What a pass works on. `in` and `out` may lie at any address; they may be the same memory where the sizes of the two
+/// What a pass works on. `in` and `out` may lie at any address; they may be the same memory if the sizes of the two
 /// types are equal, and must not overlap otherwise.
 struct CastRun {
   const std::byte* in = nullptr;
@@ -32,11 +32,11 @@ struct CastSet {
   Isa isa;
   /// Copies `run.count` bytes past the cache.
   Pass stream_bytes;
-  /// By from and to; null where `cast` is not defined.
+  /// By from and to; null if `cast` is not defined.
   Pass pass[kDtypeCount][kDtypeCount];
 };
 
-/// One set per file that builds one; which of them a build has is for `casts` to know.
+/// One set per file that builds one; `casts` knows which of them a build has.
 extern const CastSet kGenericCasts;
 extern const CastSet kAvx2Casts;
 extern const CastSet kAvx512Casts;
@@ -49,9 +49,8 @@ const CastSet& casts(Isa isa);
 /// A factor of 1 between equal types copies the bits. Otherwise the product is computed in fp32 for f32, f16 and bf16
 /// and in fp64 for f64, and rounded once to a 16-bit type. Integers are multiplied in fp64, cut off toward zero, held
 /// at the ends of the type's range; NaN (0 times infinity) becomes 0. Both parts of a complex number are multiplied.
-/// Bool is copied whatever the factor. The calling
-/// thread's rounding and denormal modes do not show in the result. A pair of types that is not defined is a bug of the
-/// caller and ends the process.
+/// Bool is copied whatever the factor. The calling thread's rounding and denormal modes do not show in the result. A
+/// pair of types that is not defined is a bug of the caller and ends the process.
 void cast(const CastSet& set, const CastTask& task, const std::byte* in, std::byte* out, int64_t count);
 
 }  // namespace rueda::core

@@ -37,8 +37,8 @@ struct ElementRange {
   int64_t length() const { return end - begin; }
 };
 
-/// Who reduces which part of a chunk: slices of whole cache lines, of at least 16 KiB each unless the chunk has but
-/// one. A chunk too short for all members has fewer owners, and chunks take turns over the members.
+/// How a chunk is divided among the members that reduce it: slices of whole cache lines, of at least 16 KiB each unless
+/// the chunk has but one. A chunk too short for all members has fewer owners, and chunks take turns over the members.
 class ChunkCut {
  public:
   static constexpr int64_t kMinSliceBytes = 16 << 10;

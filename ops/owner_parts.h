@@ -12,9 +12,9 @@ namespace rueda::core {
 /// evenly as possible, the first members one row more.
 ElementRange rows_of(int64_t count, int64_t row, int size, int position);
 
-/// Which member of a team reduces what of a batch: an owner's part is the run of its elements of all tensors. In a
-/// reduce-scatter every member owns its rows, in the order of ranks whatever the team's; in a reduce the root owns all.
-/// A value; borrows nothing.
+/// The division of a batch among the members that reduce it: an owner's part is the run of its elements of all tensors.
+/// In a reduce-scatter every member owns its rows, in the order of ranks whatever the team's; in a reduce the root owns
+/// all. A value; borrows nothing.
 ///
 ///   tensors  | 0 0 1 1 2 | 0 1 2 |     part of owner 0:  0 0 0      of owner 1:  1 1 1      of owner 2:  2 2
 class OwnerParts {
@@ -36,14 +36,14 @@ class OwnerParts {
 };
 
 /// How the parts travel in chunks: a chunk has a piece of every member's part, all of one length in whole cache lines
-/// where there is room for them.
+/// if there is room for them.
 struct Pieces {
   int64_t length;  ///< elements of a full piece
   int64_t number;  ///< chunks; at least 1
   bool one_owner;  ///< one member owns everything, and its pieces fill whole chunks
 
   static Pieces of(const Call& call, const OwnerParts& parts, size_t element_bytes);
-  /// Where in a chunk an owner's piece begins.
+  /// The offset of an owner's piece in a chunk, in elements.
   int64_t offset_of(int owner) const { return one_owner ? 0 : owner * length; }
   /// Elements of a part of `count` that are in chunk `chunk`.
   int64_t length_of(int64_t count, int64_t chunk) const {

@@ -8,7 +8,7 @@
 
 namespace rueda::core {
 
-/// Elements that lie in one piece in their tensors; what the slice does not have, or both, null.
+/// Elements that lie in one piece in their tensors. An address that the slice does not have is null.
 struct Stretch {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
@@ -36,7 +36,7 @@ class SliceCursor {
       advance(slice, length);
     }
   }
-  /// The next `count` elements, both null where they are not of one tensor.
+  /// The next `count` elements; both null if they are not of one tensor.
   Stretch stretch(int64_t count) const {
     size_t index = index_;
     while (index < slices_.size() && slices_[index].count == 0) ++index;

@@ -9,7 +9,7 @@
 
 namespace rueda::perf {
 
-/// Where the result goes.
+/// The buffer of the result: the input's, or one of its own.
 enum class Form { kInPlace, kOutOfPlace };
 
 /// The command line.
@@ -38,7 +38,7 @@ struct Arguments {
 /// The bytes of one tensor in each entry of the sweep, ascending.
 std::vector<size_t> sweep_sizes(const Arguments& arguments);
 
-/// Whether this process is the one that speaks for all, as its environment has it: known before init.
+/// Whether this process speaks for all, by its environment: known before init.
 bool is_rank_zero();
 
 /// Parses the command line. On --help, or on a flag that is wrong, rank 0 prints what there is to say (the others would

@@ -19,6 +19,7 @@ constexpr size_t kColdDistance = 4096 + 64;
 
 }  // namespace
 
+// mmap rather than the heap: pages of its own, given back at the end.
 Memory::Memory(size_t bytes) : bytes_(std::max<size_t>(bytes, 1)) {
   void* const at = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) {

@@ -22,7 +22,7 @@ class Memory {
   size_t bytes_;
 };
 
-/// Where the buffers of one step after the other lie: step i's begin at (i mod turns) * stride.
+/// The positions of buffers, step after step: those of step i begin at (i mod turns) * stride.
 struct Rotation {
   size_t stride = 0;
   size_t turns = 1;
@@ -30,10 +30,10 @@ struct Rotation {
   size_t offset(size_t step) const { return step % turns * stride; }
 };
 
-/// For `bytes` a step: one place when hot; cold, as many as make up 4 times the last-level cache.
+/// For `bytes` a step: one turn if hot; if cold, as many as make up 4 times the last-level cache.
 Rotation rotation_of(size_t bytes, Buffers buffers);
 
-/// As the kernel tells; 32 MiB where it does not.
+/// As the kernel says; 32 MiB if it does not.
 size_t last_level_cache_bytes();
 
 }  // namespace rueda::perf

@@ -11,7 +11,7 @@ struct Quantiles {
   double max = 0;
 };
 
-/// Round trips between ranks 0 and 1 around an entry, 0 where they could not be measured (one rank, several hosts).
+/// Round trips between ranks 0 and 1 around an entry, 0 if they could not be measured (one rank, several hosts).
 struct RoundTrips {
   double line_ns = 0;   ///< of a cache line, both sides spinning
   double futex_us = 0;  ///< of two futex hand-overs, both sides sleeping
@@ -40,7 +40,7 @@ struct Entry {
 
 /// bytes / p50 in GB/s (1e9); 0 for a barrier.
 double algbw(const Entry& entry);
-/// What each link carries: algbw * 2(N-1)/N for an all-reduce, (N-1)/N where ranks have parts, else algbw.
+/// What each link carries: algbw * 2(N-1)/N for an all-reduce, (N-1)/N if ranks have parts, else algbw.
 double busbw(const Entry& entry);
 
 }  // namespace rueda::perf

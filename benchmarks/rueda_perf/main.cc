@@ -31,7 +31,7 @@ class Run {
     if (!arguments.peer.empty() && job_.speaks()) peer_ = std::make_unique<MpiPeer>(arguments);
   }
 
-  /// The exit code: 1 where a result was wrong or could not be written.
+  /// Returns the exit code: 1 if a result was wrong or could not be written.
   int sweep() {
     bool correct = true;
     // The memory's speed before and after the sweep, the better one counts: other work only ever lowers it.

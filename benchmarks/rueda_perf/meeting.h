@@ -4,7 +4,7 @@
 
 namespace rueda::perf {
 
-/// Where two sides meet: each writes its own words and watches the other's.
+/// The words of two sides that meet: each writes its own and watches the other's.
 struct MeetingWords {
   alignas(128) std::atomic<uint64_t> line{0};
   alignas(128) std::atomic<uint32_t> futex{0};
@@ -19,7 +19,7 @@ class Meeting {
  public:
   /// Borrows the page, zero at first; `side` is 0 or 1.
   Meeting(MeetingPage& page, int side) : page_(page), side_(side) {}
-  /// Both sides call these at about the same time. The round trip of a cache line, both spinning; 0 where the other
+  /// Both sides call these at about the same time. The round trip of a cache line, both spinning; 0 if the other
   /// side did not answer. Takes milliseconds, 2 seconds at most.
   double line_ns();
   /// The round trip of two hand-overs between sleepers, to side 0; 0 as above.

@@ -15,7 +15,7 @@ class Neighbours {
   Neighbours(const Neighbours&) = delete;
   Neighbours& operator=(const Neighbours&) = delete;
 
-  /// The other ranks wait asleep. As rank 0 measured; zeros for one rank, and where the two share no memory.
+  /// The other ranks wait asleep. Returns what rank 0 measured; zeros for one rank, and if the two share no memory.
   RoundTrips measure();
 
  private:

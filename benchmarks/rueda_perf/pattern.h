@@ -8,8 +8,8 @@
 namespace rueda::perf {
 
 /// Inputs and expected results from a formula: small whole numbers, different on every rank, that repeat after a prime
-/// number of elements, so that a chunk in the wrong place shows. All sums and products of them are exact in every dtype
-/// and codec.
+/// number of elements, so that a chunk in the wrong position shows. All sums and products of them are exact in every
+/// dtype and codec.
 class Pattern {
  public:
   /// Of `rank` among `ranks`; the results are those of `op` over all of them.
@@ -27,7 +27,7 @@ class Pattern {
   bool equal(const std::byte* found, const std::byte* expected, size_t bytes) const;
 
   core::Dtype dtype_;
-  double tolerance_ = 0;  ///< relative; above 0 only for averages of floats, whose division may round either way
+  double tolerance_ = 0;  ///< relative; above 0 only for averages of floats: the division may round either way
   std::vector<std::byte> input_;
   std::vector<std::byte> result_;
 };

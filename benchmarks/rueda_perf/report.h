@@ -21,7 +21,7 @@ class Report {
   /// A number of the whole run, by its name in the JSON.
   void note(const std::string& name, double value);
   void note(const std::string& name, const std::map<std::string, std::string>& texts);
-  /// Writes the JSON. An exit code: 1, after a sentence to stderr, where the file cannot be written.
+  /// Writes the JSON. Returns the exit code: 1, after a sentence to stderr, if the file cannot be written.
   int finish() const;
 
  private:

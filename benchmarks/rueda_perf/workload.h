@@ -15,7 +15,7 @@ namespace rueda::perf {
 /// Errors are rueda::Error.
 class Workload {
  public:
-  /// `counts`: the elements of each tensor, enqueued from the last to the first; where ranks have parts, those of all
+  /// `counts`: the elements of each tensor, enqueued from the last to the first; if ranks have parts, those of all
   /// of them, in whole parts. A barrier has none.
   Workload(const Job& job, const Arguments& arguments, Form form, const std::vector<size_t>& counts);
 
@@ -32,12 +32,12 @@ class Workload {
     size_t bytes;      ///< of the larger of input and output
     int64_t in_count;  ///< elements
     int64_t out_count;
-    size_t share_bytes;  ///< of one rank, where ranks have parts
+    size_t share_bytes;  ///< of one rank, if ranks have parts
     std::string name;
     rueda_tensor input;
     rueda_tensor output;
     rueda_handle handle;
-    rueda_handle sent;  ///< besides, where a step sends and receives
+    rueda_handle sent;  ///< of the send, if a step sends and receives
   };
   void place(size_t turn);
   void fill(const Member& member, size_t index) const;

@@ -8,9 +8,8 @@ namespace rueda::core {
 ///
 ///   Adasum(a, b) = (1 - a.b / 2|a|^2) a + (1 - a.b / 2|b|^2) b
 ///
-/// Equal gradients are averaged, orthogonal ones added. More than two ranks make a tree over the order of ranks, whose
-/// level l combines neighbours 2^l apart; whoever has no neighbour goes up as it is, so that any number of ranks will
-/// do:
+/// Equal gradients are averaged, orthogonal ones added. More than two ranks make a tree over the order of ranks: level
+/// l combines neighbours 2^l apart, and a vector without a neighbour goes up as it is. So any number of ranks will do:
 ///
 ///   0 ─┬─ 01 ─┬─ 0123 ─┬─ 01234
 ///   1 ─┘      │        │
@@ -24,7 +23,7 @@ namespace rueda::core {
 /// fp64) and rounded once at the end, with the same bits on all ranks, on both kinds of memory, from run to run.
 ///
 /// Of B bytes on N ranks each sends 2 B (N-1)/N, and 24 bytes a tensor and pair at each level. Scratch: 3 B, for 16-bit
-/// types 4 B. Codecs do not apply. Blocks the lane. kPeerLost, kTimeout: the epoch is over.
+/// types 4 B. Codecs do not apply. Blocks the lane. kPeerLost and kTimeout end the epoch.
 Status shm_adasum(const Call& call, Mesh& mesh, Deadline deadline);
 Status direct_adasum(const Call& call, Mesh& mesh, Deadline deadline);
 /// A set of one rank: the tensors, scaled.

@@ -18,7 +18,7 @@ namespace rueda::core {
 /// small batches take log2(N) latencies, and in long ones a member forwards one chunk while the next one comes. The
 /// bits of every type pass unchanged; no codec. Scratch: four chunks.
 ///
-/// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
+/// Blocks the lane. kPeerLost and kTimeout end the epoch. Returns kUnsupported if the lane has no channels.
 Status broadcast_tree(const Call& call, Mesh& mesh, Deadline deadline);
 bool broadcast_tree_fits(const BatchShape& shape);
 AlgorithmChoice broadcast_tree_plan(const BatchShape& shape);

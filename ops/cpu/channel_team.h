@@ -15,10 +15,10 @@ namespace rueda::core {
 class PeerStream {
  public:
   PeerStream() = default;
-  /// To `rank`, for which the lane of `mesh` waits while something has not moved.
+  /// The stream to `rank`. While something has not moved, the lane of `mesh` counts as waiting for that rank.
   PeerStream(Channel& channel, Mesh& mesh, int rank)
       : channel_(&channel), mesh_(&mesh), rank_(rank), send_mark_(channel.sent()), receive_mark_(channel.received()) {}
-  /// Queues, and returns the mark that `sent` asks for: until then `bytes` stays as it is.
+  /// Queues `bytes` and returns a mark. The caller leaves them unchanged until `sent(mark)` is true.
   uint64_t send(std::span<const std::byte> bytes) {
     channel_->send(bytes);
     return send_mark_ += bytes.size();
@@ -29,7 +29,7 @@ class PeerStream {
   }
   bool sent(uint64_t mark) const { return noted(channel_->sent() >= mark); }
   bool received(uint64_t mark) const { return noted(channel_->received() >= mark); }
-  /// Everything queued so far has moved.
+  /// Whether everything queued so far has moved.
   bool idle() const { return sent(send_mark_) && received(receive_mark_); }
 
  private:
@@ -45,7 +45,7 @@ class PeerStream {
   uint64_t receive_mark_ = 0;
 };
 
-/// The team of a batch over the lane's channels; members are named by their place in the team. Lane thread.
+/// The team of a batch over the lane's channels; members are named by their index in the team. Used by the lane thread.
 class ChannelTeam {
  public:
   ChannelTeam(const Call& call, Mesh& mesh, Deadline deadline)
@@ -57,9 +57,10 @@ class ChannelTeam {
 
   int size() const { return team_.size(); }
   int index() const { return team_.index; }
-  /// The member `steps` places further round the ring.
+  /// The member `steps` positions further round the ring; before it if negative.
   int neighbour(int steps) const { return ((index() + steps) % size() + size()) % size(); }
-  /// Connects to `member` on first use in the epoch. kUnsupported: the lane has no channels; else as `ChannelSet::to`.
+  /// Connects to `member` on first use in the epoch; blocks until then. Returns kUnsupported if the lane has no
+  /// channels, else fails as `ChannelSet::to` does.
   Status connect(int member) {
     if (!mesh_.has_channels()) return Status(Code::kUnsupported, "this lane has no channels to other ranks");
     const int rank = team_.ranks[static_cast<size_t>(member)];
@@ -76,7 +77,7 @@ class ChannelTeam {
     }
     return {};
   }
-  /// Only a connected member.
+  /// The stream to a member; connected before.
   PeerStream& peer(int member) { return streams_[static_cast<size_t>(member)]; }
   /// Whether `holds(peer)` for every other member; all connected.
   template <typename Holds>
@@ -108,7 +109,7 @@ class ChannelTeam {
   }
 
  private:
-  /// What takes about as long as a wake-up does is worth a spin.
+  /// Batches up to this size take about as long as a wake-up does: a spin is worth it.
   static constexpr size_t kBriefBytes = 256 << 10;
 
   const Team& team_;

@@ -20,7 +20,7 @@ namespace rueda::core {
 /// order of bytes on every channel is  scatter 0, scatter 1, gather 0, scatter 2, gather 1, ...
 /// Scratch: six chunks (packed, inputs, results; two of each), whatever the batch.
 ///
-/// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
+/// Blocks the lane. kPeerLost and kTimeout end the epoch. Returns kUnsupported if the lane has no channels.
 Status direct(const Call& call, Mesh& mesh, Deadline deadline);
 bool direct_fits(const BatchShape& shape);
 AlgorithmChoice direct_plan(const BatchShape& shape);

@@ -9,7 +9,7 @@ namespace rueda::core {
 /// Canonical, rounds once. Cost for B wire bytes and N members: 1 latency, B (N-1)/N bytes out and in per member, which
 /// is the minimum, over N-1 sockets. Scratch: four chunks.
 ///
-/// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
+/// Blocks the lane. kPeerLost and kTimeout end the epoch. Returns kUnsupported if the lane has no channels.
 Status direct_reducescatter(const Call& call, Mesh& mesh, Deadline deadline);
 bool direct_reducescatter_fits(const BatchShape& shape);
 AlgorithmChoice direct_reducescatter_plan(const BatchShape& shape);

@@ -145,6 +145,7 @@ class DoublingRun {
 
 bool doubling_fits(const BatchShape& shape) { return shape.device < 0 && shape.ranks > 1; }
 
+/// Chunks matter for forced use only: the selector takes doubling for batches far below one chunk.
 AlgorithmChoice doubling_plan(const BatchShape& shape) { return plan_chunks(wire_bytes(shape), kDoublingChunkBytes); }
 
 Status doubling(const Call& call, Mesh& mesh, Deadline deadline) {

@@ -20,7 +20,7 @@ namespace rueda::core {
 /// same two values with the lower position first, so by induction all positions of a block hold equal bits. Scratch:
 /// two chunks in the partial type and one in the wire type.
 ///
-/// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
+/// Blocks the lane. kPeerLost and kTimeout end the epoch. Returns kUnsupported if the lane has no channels.
 Status doubling(const Call& call, Mesh& mesh, Deadline deadline);
 bool doubling_fits(const BatchShape& shape);
 AlgorithmChoice doubling_plan(const BatchShape& shape);

@@ -3,9 +3,9 @@
 
 namespace rueda::core {
 
-/// All-reduce in two levels: shared memory inside a host, channels between hosts, where each byte of the batch crosses
-/// a host's border as seldom as can be (Cho et al.: BlueConnect, 2019, for two levels; the exchange between hosts is
-/// that of `direct`).
+/// All-reduce in two levels: shared memory inside a host, channels between hosts. Each byte of the batch crosses a
+/// host's border as seldom as possible (Cho et al.: BlueConnect, 2019, for two levels; between hosts the exchange is
+/// the one of `direct`).
 ///
 ///   host a: ranks 0 1 | host b: ranks 2 3        a chunk is cut into as many slices as the largest host has ranks
 ///
@@ -24,7 +24,7 @@ namespace rueda::core {
 /// Five chunks are in flight: step s packs chunk s, folds s-1, finishes s-2, publishes s-3 and unpacks s-4. Waits for
 /// shared memory move channel bytes meanwhile: a peer on another host may need ours before its host can go on.
 ///
-/// Block the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
+/// Both block the lane. kPeerLost and kTimeout end the epoch. They return kUnsupported if the lane has no channels.
 Status hierarchical(const Call& call, Mesh& mesh, Deadline deadline);
 bool hierarchical_fits(const BatchShape& shape);
 Status hierarchical_narrow(const Call& call, Mesh& mesh, Deadline deadline);

@@ -23,9 +23,9 @@ class HostMap {
   int size(int host) const { return sizes_[at(host)]; }
   /// The members on this rank's host.
   const Team& local() const { return local_; }
-  /// Into how many slices a chunk is cut: the ranks of the largest host.
+  /// The number of slices of a chunk: the ranks of the largest host.
   int slices() const { return slices_; }
-  /// The place in `local` of this host's owner of a slice, and the member of the team that owns it on any host.
+  /// The index in `local` of this host's owner of a slice, and the member of the team that owns it on any host.
   int local_owner(int slice) const { return slice % size(own_); }
   int owner(int host, int slice) const { return begins_[at(host)] + slice % size(host); }
   /// The slices that this rank owns on its host.

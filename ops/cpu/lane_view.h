@@ -8,7 +8,7 @@
 namespace rueda::core {
 
 /// One rank's side of a batch in shared memory: publishes its own words, looks at those of the other members, and keeps
-/// an area from being written while somebody may still read it. Lives for one step or run, on the holder of the lane's
+/// an area from being written while a peer may still read it. Lives for one step or run, on the holder of the lane's
 /// token; borrows call and mesh.
 ///
 /// A word holds a count of stamps: `stamp + k + 1` says that the batch's chunk k is through that stage. Lanes are FIFO
@@ -32,16 +32,16 @@ class LaneView {
   std::byte* input(int index, int64_t chunk) const { return mesh_.input(rank_of(index), slot(chunk)); }
   std::byte* result(int index, int64_t chunk) const { return mesh_.result(rank_of(index), slot(chunk)); }
 
-  /// Stores an own word and rings whoever may sleep on it.
+  /// Stores an own word and rings all members, which may sleep on it.
   void publish(Word word, uint64_t value);
-  /// The same for the own tiny line, whose payload has been written.
+  /// The same for the own tiny line. Its payload has been written before.
   void publish_tiny();
 
   /// Whether member `index` has published at least `value`.
   bool seen(int index, Word word, uint64_t value);
   bool all_seen(Word word, uint64_t value);
   bool all_tiny_seen();
-  /// Whether nobody reads the area any more.
+  /// Whether no peer reads the area any more.
   bool free(Area area, int slot);
   /// From now until `value` the area belongs to the other members.
   void claim(Area area, int slot, uint64_t value) { mesh_.ledger().claim(area, slot, team_.ranks, value); }

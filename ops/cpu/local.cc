@@ -23,6 +23,7 @@ constexpr uint32_t kInlineBytes = 256 * 1024;
 
 }  // namespace
 
+/// A set of one rank on this host; no other algorithm fits it.
 bool local_fits(const BatchShape& shape) { return shape.ranks == 1 && shape.device < 0; }
 
 AlgorithmChoice local_plan(const BatchShape& shape) { return plan_chunks(shape.bytes, kInlineBytes); }

@@ -4,15 +4,15 @@
 namespace rueda::core {
 
 /// How algorithms that move partial results carry them: sums of 16-bit types in fp32, so that no hop rounds; every
-/// other type as it travels. Inputs and results go through the batch's codec like everywhere. A value; borrows the
-/// packing.
+/// other type as it travels. Inputs and results go through the batch's codec, as in every algorithm. A value; borrows
+/// the packing.
 class Partials {
  public:
   Partials(const Call& call, const Packing& packing);
 
   /// Bytes of one partial result; at least `packing.element_bytes()`.
   size_t element_bytes() const { return size_of(dtype_); }
-  /// What a partial result is, and how two of them are combined: a sum where the call averages.
+  /// The type of a partial result, and the operator that combines two of them: a sum if the call averages.
   Dtype dtype() const { return dtype_; }
   ReduceOp op() const { return combine_.op; }
   /// Packs the next `count` inputs as partial results of one rank.

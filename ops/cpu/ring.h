@@ -19,7 +19,7 @@ namespace rueda::core {
 /// the second half carries the codec. All members get the same bits, because each part is finished by one of them.
 /// Scratch: four chunks and two parts of each, whatever the batch.
 ///
-/// Blocks the lane. kPeerLost, kTimeout: the epoch is over. kUnsupported: the lane has no channels.
+/// Blocks the lane. kPeerLost and kTimeout end the epoch. Returns kUnsupported if the lane has no channels.
 Status ring(const Call& call, Mesh& mesh, Deadline deadline);
 bool ring_fits(const BatchShape& shape);
 AlgorithmChoice ring_plan(const BatchShape& shape);

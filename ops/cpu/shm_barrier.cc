@@ -21,6 +21,7 @@ enum BarrierPhase { kArrive, kAllIn };
 
 bool shm_barrier_fits(const BatchShape& shape) { return shm_fits(shape); }
 
+/// One stamp for the word, two to spare.
 AlgorithmChoice shm_barrier_plan(const BatchShape&) {
   AlgorithmChoice choice;
   choice.stamps = 3;

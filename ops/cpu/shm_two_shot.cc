@@ -140,6 +140,7 @@ Status TwoShot::reduce_own(int64_t chunk) {
     }
     view_.claim(Area::kResult, slot, view_.value(chunk));
   }
+  // The rest of the chunk is other members' to reduce.
   reduced_.skip(chunks_.length_of(chunk) - own.end);
   view_.publish(Word::kReduced, view_.value(chunk));
   return {};

@@ -16,11 +16,11 @@ class StretchCursor {
 
   /// Copies the next `bytes` bytes to `to`.
   void read(size_t bytes, std::byte* to, StoreHint hint);
-  /// Copies `from` to where the next `bytes` bytes are; those without a place are dropped.
+  /// Copies `from` over the next `bytes` bytes; skips those that are dropped.
   void write(size_t bytes, const std::byte* from);
 
  private:
-  /// Calls `piece(data, length)` for each stretch of the next `bytes` bytes; `data` null where they are dropped.
+  /// Calls `piece(data, length)` for each stretch of the next `bytes` bytes; `data` is null if they are dropped.
   template <typename Piece>
   void take(size_t bytes, Piece&& piece) {
     while (bytes > 0) {

@@ -30,11 +30,11 @@ using FoldFn = void (*)(const FoldRun& run);
 /// The kernels built for one instruction set. Sets agree to the bit, NaN included. Immutable; any thread.
 struct KernelSet {
   Isa isa;
-  /// By dtype and fold; null where the fold is not defined. Divisor and factor are applied for floats and complex only.
+  /// By dtype and fold; null if the fold is not defined. Divisor and factor are applied for floats and complex only.
   FoldFn fold[kDtypeCount][kFoldCount];
 };
 
-/// One set per file that builds one; which of them a build has is for `kernels` to know.
+/// One set per file that builds one; `kernels` knows which of them a build has.
 extern const KernelSet kGenericKernels;
 extern const KernelSet kAvx2Kernels;
 extern const KernelSet kAvx512Kernels;

@@ -70,7 +70,7 @@ template <class Vectors, class L, class Step, int kRegisters, class Load>
   }
 }
 
-/// The bracket. `load(input, r)` reads register r of an input, given as its place in `run.inputs`.
+/// The bracket. `load(input, r)` reads register r of an input, an entry of `run.inputs`.
 template <class Vectors, class L, class Step, int kRegisters, class Load>
 [[gnu::always_inline]] inline void fold_bracket(const FoldRun& run, typename L::Acc (&total)[kRegisters], Load load) {
   const std::byte* const* input = run.inputs;
@@ -157,7 +157,7 @@ void fold_bits(const FoldRun& run) {
   fold<Vectors, uint8_t, Step>(bytes);
 }
 
-/// Sums and products of integers are taken in the unsigned type, where overflow wraps.
+/// Sums and products of integers are taken in the unsigned type, in which overflow wraps.
 template <class Vectors, class Compared, class Added = Compared>
 constexpr void fill_folds(KernelSet& set, Dtype dtype) {
   FoldFn* folds = set.fold[static_cast<size_t>(dtype)];

@@ -33,8 +33,8 @@ struct ReduceTask {
   ReduceOp op = ReduceOp::kSum;
   double postscale = 1.0;
   int64_t divisor = 1;          ///< average: the number of ranks, at least 1
-  std::span<const int> groups;  ///< sizes of the bracket's groups, each at least 1, adding up to the inputs; empty: one
-  PhaseLog* phases = nullptr;   ///< where the time is noted, if anywhere
+  std::span<const int> groups;  ///< sizes of the bracket's groups, from 1, adding up to the inputs; if empty, one group
+  PhaseLog* phases = nullptr;   ///< notes the time, unless null
 };
 
 /// The kernels for `isa`; for one that this processor cannot run, those of the best it can.

@@ -6,7 +6,7 @@
 
 namespace rueda::mpi {
 
-/// How MPI is told to reduce: its own operations where they give the promised bits, else the host's kernels as
+/// How MPI is told to reduce: by its own operations if they give the promised bits, else by the host's kernels as
 /// operations of ours. Made and used on the MPI thread, for the life of the process.
 class Reductions {
  public:

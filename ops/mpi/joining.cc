@@ -74,6 +74,7 @@ Status Joining::choose_ranks(MPI_Comm from, MPI_Comm& chosen) {
   MPI_Comm_rank(from, &rank);
   MPI_Comm_size(from, &size);
   RUEDA_RETURN_IF_ERROR(check_ranks(rank, size));
+  // Of the named ranks alone: the others need not take part in the call.
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   MPI_Comm_group(from, &all);
   MPI_Group_incl(all, static_cast<int>(request_.ranks.size()), request_.ranks.data(), &some);

@@ -14,11 +14,11 @@
 
 namespace rueda::mpi {
 
-/// What one lane moves: orders from the lane's thread, carried out by the MPI thread, which counts what has come
-/// through. Shared by the two.
+/// The transfers of one lane: the lane's thread gives orders, the MPI thread carries them out and counts the bytes that
+/// have come through. Shared by the two.
 class LaneTraffic : public Mover, public std::enable_shared_from_this<LaneTraffic> {
  public:
-  /// `collectives`: null but for the lane that has them.
+  /// `collectives` is null on all lanes but the one that has them.
   LaneTraffic(MpiThread& thread, MPI_Comm comm, int lane, int size, std::unique_ptr<CollectiveQueue> collectives);
 
   // The lane's thread.
@@ -29,10 +29,10 @@ class LaneTraffic : public Mover, public std::enable_shared_from_this<LaneTraffi
   uint64_t received(int rank) const { return received_[static_cast<size_t>(rank)].load(std::memory_order_acquire); }
   uint64_t finished() const { return finished_.load(std::memory_order_acquire); }
   bool has_collectives() const { return collectives_ != nullptr; }
-  /// Waits until `ready()`; not ok: why it never will be.
+  /// Blocks until `ready()`. Returns the abort's reason, the MPI thread's failure, or kTimeout at the deadline.
   Status until(const std::function<bool()>& ready, const core::Abort& abort, core::Deadline deadline)
       RUEDA_EXCLUDES(mutex_);
-  /// Gives everything up: what is queued is touched no more. If MPI holds some of it, MPI is called no more.
+  /// Gives everything up: queued memory is touched no more. If MPI holds some of it, MPI is called no more.
   void give_up(const Status& why);
 
   /// Makes `until` look again. Any thread.

@@ -28,26 +28,26 @@ class Mover {
   virtual State move() = 0;
 };
 
-/// The one thread of this process that calls MPI. It initialises MPI if nobody has, and then finalises it at exit.
-/// MPI cannot be told to wake us, so it is asked: without a pause for a moment after something moved, then with pauses
-/// that end when somebody brings work. With nothing to move it sleeps.
+/// The one thread of this process that calls MPI. It initialises MPI unless the application has, and then finalises it
+/// at exit. MPI cannot wake a thread, so this one asks it: without a pause for a moment after a move, then with pauses
+/// that end when work comes. With nothing to move it sleeps.
 class MpiThread {
  public:
   /// Lives as long as the process. `host` is the first caller's.
   static MpiThread& of_process(const rueda_host* host);
 
-  /// Runs `work` on the thread and returns what it says. kTimeout: it was not through by then, and may still run: what
-  /// it uses must outlive it. `least_looks`: so many seconds have to pass one by one as well, which a machine that
-  /// stood still does not count. Not on the thread itself.
+  /// Runs `work` on the thread and returns its status. Returns kTimeout if it is not through at the deadline; it may
+  /// still run then, so everything it uses must outlive it. `least_looks` seconds have to pass one by one as well: a
+  /// time in which the machine stood still counts as one. Not called on the thread itself.
   Status run(std::function<Status()> work, Deadline deadline, int least_looks = 0) RUEDA_EXCLUDES(mutex_);
   void add(std::shared_ptr<Mover> mover) RUEDA_EXCLUDES(mutex_);
-  /// When it returns `mover` is moved no more. Not on the thread itself.
+  /// Takes `mover` off the thread: when it returns, `mover` is moved no more. Not called on the thread itself.
   void drop(const Mover* mover) RUEDA_EXCLUDES(mutex_);
   /// Ends a pause: there is something to move. Any thread.
   void wake() RUEDA_EXCLUDES(mutex_);
   /// From now on MPI is not called any more: a transfer is under way that cannot be taken back, or MPI has ended.
   void fail(const Status& why) RUEDA_EXCLUDES(mutex_);
-  /// Not ok: why MPI is not called any more.
+  /// Ok, or the reason why MPI is not called any more.
   Status status() const RUEDA_EXCLUDES(mutex_);
 
   /// Makes sure that MPI is there. On the thread.

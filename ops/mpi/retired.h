@@ -5,9 +5,9 @@
 
 namespace rueda::mpi {
 
-/// The communicators of fabrics that have ended. What a peer sent last may still be on its way when a rank leaves, and
-/// would reach whoever is given the number of a communicator that was freed. So they stay until two more fabrics of the
-/// same ranks have come together, each of which needs all of them to have left the one before. On the MPI thread.
+/// The communicators of fabrics that have ended. A peer's last message may still be on its way when a rank leaves, and
+/// would reach the next communicator with the number of the freed one. So they stay until two more fabrics of the same
+/// ranks have come together: to join one, a rank must have left the one before. Used by the MPI thread.
 class Retired {
  public:
   void add(MPI_Comm frames, MPI_Comm bytes) { retired_.push_back({frames, bytes, 0}); }

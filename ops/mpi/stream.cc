@@ -32,6 +32,7 @@ Status Stream::move(Progress& progress) {
   return start_receives(progress);
 }
 
+/// Starts what MPI may have under way. A span longer than a message becomes several.
 Status Stream::start_sends(Progress& progress) {
   while (!to_send_.empty() && sending_.size() < kMostTransfers) {
     auto& first = to_send_.front();

@@ -10,7 +10,7 @@
 namespace rueda::mpi {
 
 /// Bytes between this rank and one other on one lane, as MPI messages in order: each span that is sent is a message, or
-/// several where it is very long. Spans that are received need not be cut in the same way: a message that fits the
+/// several if it is very long. Spans that are received need not be cut in the same way: a message that fits the
 /// first of them goes straight into it, another one through memory of ours. The MPI thread's own.
 class Stream {
  public:
