@@ -1,4 +1,4 @@
-// The peer, where there is one.
+// The peer, built only if there is an MPI.
 #include <signal.h>
 
 #include <catch2/catch.hpp>
@@ -12,7 +12,7 @@
 
 namespace {
 
-// What an MPI and its peer leave where nobody tidies up.
+// The files that an MPI and its peer leave unless rueda-perf tidies up.
 std::vector<std::string> leftovers() {
   std::vector<std::string> found;
   for (const std::filesystem::path folder : {"/dev/shm", "/tmp"}) {

@@ -17,12 +17,12 @@ CollectiveCase case_of(OpKind kind) {
   test.counts = {100000};
   if (kind == OpKind::kBarrier) test.counts.clear();
   if (kind == OpKind::kGather || kind == OpKind::kReduce)
-    test.counts = {600000};  // more than the slots hold: nobody is done without the root
+    test.counts = {600000};  // more than the slots hold: no rank is done without the root
   test.root = kLost;
   return test;
 }
 
-/// Algorithms that can serve the case, with a chunk length that gives several chunks where the algorithm has chunks.
+/// Algorithms that can serve the case, with a chunk length that gives several chunks if the algorithm has chunks.
 template <typename Body>
 void for_algorithms(Body&& body) {
   for (const Algorithm& algorithm : algorithms()) {

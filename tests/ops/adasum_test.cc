@@ -30,7 +30,7 @@ Vector adasum(const Vector& a, const Vector& b) {
   return sum;
 }
 
-/// Neighbours in pairs, then pairs of pairs; who has no neighbour goes up as it is.
+/// Neighbours in pairs, then pairs of pairs; a vector without a neighbour goes up as it is.
 Vector tree(std::vector<Vector> level) {
   while (level.size() > 1) {
     std::vector<Vector> next;
@@ -178,7 +178,7 @@ TEST_CASE("every NaN of an adaptive sum has the same bits, whatever made it") {
         // One NaN makes the weights of its tensor NaN.
         const std::vector<float> given = {first ? negative : 1, 2, first ? 3 : -kInfinity};
         RUEDA_RETURN_IF_ERROR(run_to_nan(algorithm, team, mesh, given, size == 1 ? 1 : 3, 1.0, stamp));
-        // Orthogonal, so that they are added: infinity and 0, of which a factor of 0 makes NaN and 0.
+        // Orthogonal, so that they are added: infinity and 0. A factor of 0 makes NaN and 0 of them.
         std::vector<float> added = {rank < 2 ? kLarge : 0, rank < 2 ? kLarge : 0};
         if (rank == 1) added[1] = -kLarge;
         if (size == 1) added[0] = kInfinity;

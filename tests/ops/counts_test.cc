@@ -17,10 +17,10 @@ namespace {
 
 constexpr uint64_t kMost = uint64_t{1} << 47;
 
-/// Memory that nobody may look at: somewhere to count from.
+/// Memory that must not be read: an address to count from.
 std::byte* nowhere() { return reinterpret_cast<std::byte*>(uintptr_t{1} << 12); }
 
-/// Algorithms whose members can have parts of any size plan for the worst of them; all others for just their chunks.
+/// Kinds in which members can have parts of any size: they plan for the largest; all others for just their chunks.
 bool plans_for_the_worst(OpKind kind) {
   return kind != OpKind::kAllreduce && kind != OpKind::kBroadcast && kind != OpKind::kSend;
 }

@@ -107,7 +107,7 @@ CollectiveCase gathering(Dtype dtype, int64_t row, std::vector<int64_t> counts) 
   return test;
 }
 
-/// Wants nothing of what arrives, as where a caller's memory has another shape.
+/// Wants nothing of what arrives, as a caller does if its memory has another shape.
 class Nowhere : public Arrivals {
  public:
   std::byte* place(size_t, std::span<const int64_t>) override { return nullptr; }

@@ -74,7 +74,7 @@ uint64_t stamps_of(const Turn& turn) {
   return (turn.chunk_bytes == 0 ? turn.algorithm->plan(shape) : plan_chunks(shape.bytes, turn.chunk_bytes)).stamps;
 }
 
-/// Runs this rank's part of the order; `stepped(i)` says which batches it runs in steps where the algorithm can.
+/// Runs this rank's part of the order; `stepped(i)` says which batches it runs in steps if the algorithm can.
 template <typename Stepped>
 Status run_order(const std::vector<Turn>& order, int rank, Mesh& mesh, Stepped&& stepped) {
   uint64_t stamp = 0;

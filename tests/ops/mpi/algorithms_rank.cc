@@ -14,7 +14,7 @@ using namespace rueda::core;
 
 namespace {
 
-/// This rank's mesh: memory of its own, MPI to everybody else.
+/// This rank's mesh: memory of its own, MPI to all other ranks.
 class Rank {
  public:
   explicit Rank(Fabric& fabric) : fabric_(fabric), segment_(Segment::create(layout(fabric.size()), 1, 0).value()) {

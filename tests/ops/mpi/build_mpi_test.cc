@@ -1,4 +1,4 @@
-// rueda-build-mpi, and what happens where plug-in and library are of two MPIs. Skipped where Debian's MPICH is missing.
+// rueda-build-mpi, and what happens if plug-in and library are of two MPIs. Skipped if Debian's MPICH is missing.
 #include <stdlib.h>
 #include <unistd.h>
 
