@@ -25,7 +25,9 @@ std::string Activity::ask() {
   }
   const std::shared_ptr<Call> mine = running_;
   while (!mine->over && !deadline.passed()) answered_.wait_for(mutex_, deadline.left(kPatience));
-  return mine->over ? mine->text : "nothing: it did not answer within 1 s, as where a lock is held (Python: the GIL)";
+  return mine->over
+             ? mine->text
+             : "nothing: it did not answer within 1 s; a thread may hold a lock that it needs (in Python, the GIL)";
 }
 
 void Activity::call(const Source& source, const std::shared_ptr<Call>& place) {
@@ -33,7 +35,7 @@ void Activity::call(const Source& source, const std::shared_ptr<Call>& place) {
   try {
     source(text.data(), text.size() - 1);
   } catch (...) {  // of a caller in C++, on a thread of ours
-    constexpr std::string_view kThrew = "nothing: the function that tells threw an exception";
+    constexpr std::string_view kThrew = "nothing: the activity function threw an exception";
     std::copy(kThrew.begin(), kThrew.end(), text.begin());
     text[kThrew.size()] = 0;
   }

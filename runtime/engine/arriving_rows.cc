@@ -18,7 +18,7 @@ std::byte* allocate(TensorPart& tensor, size_t bytes) {
       calls_back ? spec.allocate(bytes) : device.allocate(device.context, spec.device_index, bytes, spec.stream));
   if (place == nullptr) {
     tensor.failure = Status(
-        Code::kSystem, fmt::format("{} gave no {} bytes for the output of {}",
+        Code::kSystem, fmt::format("{} could not give {} bytes for the output of {}",
                                    calls_back ? "the allocation callback" : "the device", bytes, describe(tensor)));
     return nullptr;
   }
@@ -37,7 +37,7 @@ std::byte* ArrivingRows::place(size_t index, std::span<const int64_t> rows) {
   arrived.count = arrived.shape[0] * tensor.slice.row;
   if (tensor.slice.out != nullptr && tensor.output->shape != arrived.shape) {
     tensor.failure = Status(Code::kInvalidArgument,
-                            fmt::format("{}: the output given has shape {}, what arrived has {}", describe(tensor),
+                            fmt::format("{}: the given output has shape {}, but shape {} arrived", describe(tensor),
                                         text_of(tensor.output->shape), text_of(arrived.shape)));
     return nullptr;
   }

@@ -34,7 +34,7 @@ Status Completer::prepare() {
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {
-    return {Code::kSystem, fmt::format("there is no thread for callbacks: {}", error.what())};
+    return {Code::kSystem, fmt::format("cannot start the thread for callbacks: {}", error.what())};
   }
   return {};
 }

@@ -62,7 +62,7 @@ std::string confined_sentence(int rank) {
   const long all = ::sysconf(_SC_NPROCESSORS_ONLN);
   if (cores.size() != 1 || all < 2) return {};
   return fmt::format(
-      "rank {} may use one core only, {} of {}: its computing and its communication take turns there. Start it unbound "
+      "rank {} may use one core only, {} of {}: computing and communication take turns there. Start the rank unbound "
       "(mpirun --bind-to none, srun --cpu-bind=none) or with more cores (srun --cpus-per-task)",
       rank, cores.front(), all);
 }

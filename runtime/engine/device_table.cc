@@ -8,13 +8,14 @@ Status DeviceTable::add(std::span<const DeviceRow> rows) {
   for (const DeviceRow& row : rows) {
     if (row.struct_size != sizeof(DeviceRow)) {
       return {Code::kUnsupported,
-              fmt::format("a device row of {} bytes, this build's have {}", row.struct_size, sizeof(DeviceRow))};
+              fmt::format("a device row has {} bytes; this build expects {}", row.struct_size, sizeof(DeviceRow))};
     }
     if (row.kind < 0)
-      return {Code::kUnsupported, fmt::format("device \"{}\" has kind {}, the least is 1", row.name, row.kind)};
+      return {Code::kUnsupported,
+              fmt::format("device \"{}\" has kind {}; kinds of plug-ins begin at 1", row.name, row.kind)};
     if (const DeviceRow* known = find(row.kind)) {
       return {Code::kUnsupported,
-              fmt::format("device \"{}\" has kind {}, which is that of \"{}\"", row.name, row.kind, known->name)};
+              fmt::format("device \"{}\" has kind {}, which \"{}\" already has", row.name, row.kind, known->name)};
     }
     rows_.push_back(&row);
   }

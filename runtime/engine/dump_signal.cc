@@ -46,12 +46,14 @@ Status install(int signal) RUEDA_REQUIRES(disposition) {
   if (watchers != 0 && watched_signal == signal) return {};
   if (watchers != 0) {
     return {Code::kInvalidArgument,
-            fmt::format("another session of this process has named {}", ::strsignal(watched_signal))};
+            fmt::format("another session of this process watches {}; a process can watch one signal",
+                        ::strsignal(watched_signal))};
   }
   struct sigaction known {};
   ::sigaction(signal, nullptr, &known);
   if (known.sa_handler != SIG_DFL) {
-    return {Code::kInvalidArgument, fmt::format("the program handles this signal ({}) itself", ::strsignal(signal))};
+    return {Code::kInvalidArgument,
+            fmt::format("the program handles this signal ({}) itself; name another one", ::strsignal(signal))};
   }
   struct sigaction ours {};
   ours.sa_handler = on_signal;
@@ -75,7 +77,8 @@ Result<std::unique_ptr<DumpSignal>> DumpSignal::watch(int signal, int doorbell) 
     places[i].owner.store(::getpid());
     return std::unique_ptr<DumpSignal>(new DumpSignal(i));
   }
-  return Status(Code::kInvalidArgument, fmt::format("{} sessions of this process watch it already", places.size()));
+  return Status(Code::kInvalidArgument,
+                fmt::format("{} sessions of this process already watch it; that is the limit", places.size()));
 }
 
 DumpSignal::~DumpSignal() {

@@ -25,7 +25,8 @@ Status decode_end(std::span<const std::byte> frame, int from) {
   const int32_t rank = reader.i32();
   std::string sentence = reader.text(kMaxSentenceBytes);
   if (!reader.finished() || code <= 0 || code > static_cast<int32_t>(Code::kUnsupported)) {
-    return Status(Code::kPeerLost, "rank " + std::to_string(from) + " sent an end of epoch that does not parse", from);
+    return Status(Code::kPeerLost, "rank " + std::to_string(from) + " sent an end of the epoch that does not parse",
+                  from);
   }
   return Status(static_cast<Code>(code), std::move(sentence), rank);
 }

@@ -259,7 +259,7 @@ Status Engine::wait(Operation& operation, Deadline deadline) {
 
 Status Engine::abandon(const std::shared_ptr<Operation>& operation, Deadline deadline) {
   if (operation->kind() == OpKind::kJoin && !operation->done()) {
-    return Status(Code::kTimeout, "a join lends nothing and goes on until all members have joined");
+    return Status(Code::kTimeout, "a join borrows no memory and goes on until all members have joined");
   }
   if (!operation->done()) {
     static_cast<void>(inbox_.push({InboxItem::Kind::kAbandon, operation}));

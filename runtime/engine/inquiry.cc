@@ -114,7 +114,7 @@ void Inquiry::answer(int rank, const Answer& answer) {
 std::string Inquiry::answer_of(int rank, const std::vector<std::string>& names) const {
   const auto answer = answers_.find(rank);
   return fmt::format("{}: {}", names[static_cast<size_t>(rank)],
-                     answer != answers_.end() ? answer->second.text : "does not answer: stopped, or too busy to");
+                     answer != answers_.end() ? answer->second.text : "does not answer; it may be stopped or busy");
 }
 
 /// How far the members are with a batch that runs, and for whom they wait. Who waits for nobody is told in full, as who
@@ -152,7 +152,7 @@ std::vector<std::string> Inquiry::progress_of(const StallReport& report, size_t 
   std::vector<std::string> lines = {fmt::format("{}: {}", describe(report, hosts), fmt::join(parts, ", "))};
   for (const auto& [awaited, ranks] : waiting) {
     const std::string whom = awaited >= 0               ? rank_ranges({&awaited, 1}, hosts)
-                             : awaited == Mesh::kOthers ? "others, of which a library knows"
+                             : awaited == Mesh::kOthers ? "ranks that only the network library knows"
                                                         : "no other rank";
     lines.push_back(
         fmt::format("  {} {} for {}", rank_ranges(ranks, hosts), ranks.size() == 1 ? "waits" : "wait", whom));

@@ -132,7 +132,7 @@ void Lane::look_at_queue() {
       changed_.notify_all();
       return;
     } catch (const std::system_error& error) {
-      why = Status(Code::kSystem, fmt::format("there is no thread for a lane: {}", error.what()));
+      why = Status(Code::kSystem, fmt::format("cannot start the thread of a lane: {}", error.what()));
       refused.swap(queue_);
     }
   }

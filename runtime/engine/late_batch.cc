@@ -34,7 +34,8 @@ Result<LateBatch> decode_late(std::span<const std::byte> body, int rank, int siz
   batch.what = reader.text(kMostWhatBytes);
   batch.ranks = get_ranks(reader, size);
   if (reader.finished()) return batch;
-  return Status(Code::kPeerLost, fmt::format("rank {} sent word of a batch that breaks the protocol", rank), rank);
+  return Status(Code::kPeerLost, fmt::format("rank {} sent a report of a late batch that breaks the protocol", rank),
+                rank);
 }
 
 bool LateWatch::due(uint64_t record, std::chrono::nanoseconds age) {

@@ -30,9 +30,9 @@ Status LateOutputs::place(Batch& batch) {
       tensor.operation->own_output(static_cast<size_t>(&tensor - tensor.operation->tensors().data()), memory, bytes,
                                    Ownership::kCaller);
     } else {
-      tensor.failure =
-          Status(Code::kSystem,
-                 fmt::format("the allocation callback gave no {} bytes for the output of {}", bytes, describe(tensor)));
+      tensor.failure = Status(
+          Code::kSystem,
+          fmt::format("the allocation callback could not give {} bytes for the output of {}", bytes, describe(tensor)));
       memory = make_sink(tensor.operation->spec(), bytes);
       if (memory == nullptr) return tensor.failure;
     }

@@ -31,10 +31,10 @@ Status refuse(const std::vector<TensorPart>& tensors, size_t index) {
   const size_t twin = first_of_name(tensors, index);
   if (twin != index) {
     return {Code::kInvalidArgument,
-            fmt::format("{}: this name is twice in the group, as its tensors {} and {}", what, twin, index)};
+            fmt::format("{}: tensors {} and {} of the group both have this name", what, twin, index)};
   }
-  return {Code::kInvalidArgument, fmt::format("{}: this name is already in flight {}; wait for it or use another", what,
-                                              print_place(request.set))};
+  return {Code::kInvalidArgument, fmt::format("{}: this name is already in flight {}; wait for it or use another name",
+                                              what, print_place(request.set))};
 }
 
 }  // namespace

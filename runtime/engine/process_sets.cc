@@ -29,19 +29,19 @@ Status ProcessSets::check(std::vector<int>& ranks, const std::string& name) cons
   std::sort(ranks.begin(), ranks.end());
   for (const int rank : {ranks.front(), ranks.back()}) {
     if (rank < 0 || rank >= size_) {
-      return wrong(fmt::format("rank {} of a process set is no rank of this job: 0 to {} are", rank, size_ - 1));
+      return wrong(fmt::format("rank {} of a process set is not in this job; its ranks are 0 to {}", rank, size_ - 1));
     }
   }
   const auto twice = std::adjacent_find(ranks.begin(), ranks.end());
-  if (twice != ranks.end()) return wrong(fmt::format("rank {} is twice in one process set", *twice));
+  if (twice != ranks.end()) return wrong(fmt::format("rank {} appears twice in one process set", *twice));
   if (name.size() > kMaxNameBytes) {
-    return wrong(fmt::format("the name \"{}...\" of a process set has {} bytes, the limit is {}", name.substr(0, 32),
+    return wrong(fmt::format("the name \"{}...\" of a process set has {} bytes; the limit is {}", name.substr(0, 32),
                              name.size(), kMaxNameBytes));
   }
   for (const auto& [number, entry] : sets_) {
     if (name.empty() || entry.name != name) continue;
     return wrong(
-        fmt::format("process set {} is named \"{}\" already; remove it first or use another name", number, name));
+        fmt::format("process set {} already has the name \"{}\"; remove it first or use another name", number, name));
   }
   return {};
 }
@@ -68,13 +68,13 @@ void ProcessSets::drop_pair(SetId number) {
 
 Status ProcessSets::remove(SetId number) {
   if (number >= kFirstPairSet) return unknown(number);
-  if (number == kGlobalSet) return wrong("process set 0, that of all ranks, cannot be removed");
+  if (number == kGlobalSet) return wrong("process set 0 holds all ranks and cannot be removed");
   MutexLock lock(mutex_);
   const auto found = sets_.find(number);
   if (found == sets_.end()) return unknown(number);
   if (found->second.in_flight != 0) {
     return wrong(
-        fmt::format("process set {} has {} operations of this rank in flight; wait for them before it is removed",
+        fmt::format("process set {} has {} operations of this rank in flight; wait for them before you remove it",
                     number, found->second.in_flight));
   }
   sets_.erase(found);

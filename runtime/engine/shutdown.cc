@@ -78,7 +78,8 @@ void Engine::shutdown(Deadline deadline) {
   if (!abort_.raised()) wait_for_goodbye(deadline);
   if (abort_.raised()) wait_for_last_word(deadline.earlier(Deadline::after(kLongestLastWord)));
   if (!abort_.raised() && !lanes_.drain(deadline)) {
-    log(LogLevel::kWarning, "rank {}: shutdown did not see its running operations end in time", plan_.rank);
+    log(LogLevel::kWarning, "rank {}: the shutdown reached its deadline while operations were still running",
+        plan_.rank);
   }
   epoch_over(why);
   coordinator_->begin_stop();

@@ -101,7 +101,7 @@ TEST_CASE("a group with the same name twice is refused whole") {
         const rueda_op_options options = named("group");
         return rueda_grouped_allreduce_async(session, 2, tensors, tensors, names, RUEDA_SUM, &options, handle);
       },
-      "\"twin\": this name is twice in the group, as its tensors 0 and 1");
+      "\"twin\": tensors 0 and 1 of the group both have this name");
 }
 
 TEST_CASE("a group with one bad member is refused whole, and its good members' names stay free") {

@@ -144,7 +144,7 @@ TEST_CASE("a wrong set of init is refused before anybody is met") {
   options.process_set_count = 1;
   rueda_session* session = nullptr;
   CHECK(rueda_init(&options, &session) == RUEDA_INVALID_ARGUMENT);
-  CHECK(std::string(rueda_last_error()) == "rank 5 of a process set is no rank of this job: 0 to 0 are");
+  CHECK(std::string(rueda_last_error()) == "rank 5 of a process set is not in this job; its ranks are 0 to 0");
 }
 
 TEST_CASE("an extra unnamed operation in one set or of one kind shifts nothing in another") {
@@ -248,7 +248,7 @@ TEST_CASE("wrong sets and wrong uses of sets are refused") {
     int32_t set = 0;
     expect_refused(rueda_process_set_add(session, 0, nullptr, nullptr, &set), "at least one rank");
     expect(set == -1, "the set's number after a refusal");
-    expect_refused(rueda_process_set_add(session, 3, twice.data(), nullptr, &set), "rank 0 is twice");
+    expect_refused(rueda_process_set_add(session, 3, twice.data(), nullptr, &set), "rank 0 appears twice");
     expect_refused(rueda_process_set_add(session, 2, outside.data(), nullptr, &set), "rank 3");
     expect_refused(rueda_process_set_add(session, 2, negative.data(), nullptr, &set), "rank -1");
     expect_refused(rueda_process_set_add(session, 2, nullptr, nullptr, &set), "ranks is NULL");
@@ -257,7 +257,7 @@ TEST_CASE("wrong sets and wrong uses of sets are refused") {
     expect_refused(rueda_process_set_add(session, 2, twice.data(), endless.c_str(), &set), "1025 bytes");
     const std::vector<int32_t> pair = {0, 1};
     const int32_t ours = add(session, pair, "pair");
-    expect_refused(rueda_process_set_add(session, 2, pair.data(), "pair", &set), "is named \"pair\" already");
+    expect_refused(rueda_process_set_add(session, 2, pair.data(), "pair", &set), "already has the name \"pair\"");
     expect_refused(rueda_process_set_remove(session, 77), "process set 77 does not exist");
     expect_refused(rueda_process_set_remove(session, RUEDA_GLOBAL_SET), "cannot be removed");
     expect(rueda_process_set_size(session, 77) == -1, "size of no set");

@@ -32,7 +32,8 @@ TEST_CASE("word of a batch travels within bounds, and what is cut off or too lon
     REQUIRE_FALSE(cut.ok());
     CHECK(cut.status().rank() == 2);
   }
-  CHECK_THAT(decode_late(frame, 2, 2).status().sentence(), Contains("rank 2 sent word of a batch"));  // rank 2 of two
+  CHECK_THAT(decode_late(frame, 2, 2).status().sentence(),
+             Contains("rank 2 sent a report of a late batch"));  // rank 2 of two
 }
 
 TEST_CASE(
