@@ -1,3 +1,6 @@
+// A rank that has joined still has to run every batch, or its peers would wait for it. It brings the neutral element,
+// so it needs no tensor: all input elements are alike, and one block of them can stand in for any number. Algorithms
+// may read any address of a slice and write all of its output, so a second block takes what they write.
 #include "runtime/engine/absent_input.h"
 
 #include <algorithm>
@@ -18,9 +21,10 @@ AbsentInput::AbsentInput(const Metadata& metadata, int members)
 /// Whole rows go round the members evenly as long as a slice has a multiple of their number; only the last slice of
 /// each column may have others. All columns are alike, so the rows may be cut at any of them.
 ///
-///   5 rows, 2 members   | 0 0 0 | 0 |       a slice of 4 rows, then one of the rest: member 0 has 3 rows, member 1 has
-///   2
-///                       | 0 0 0 | 0 |
+///   5 rows of 4 elements, 2 members; a block holds 6 elements
+///
+///     | 0 0 0 | 0 |    column 1: slices of 2, 2 and 1 rows: member 0 gets 1 + 1 + 1 of them, member 1 gets 1 + 1
+///     | 0 0 0 | 0 |    column 2: one slice of 5 rows: 3 and 2, as of the whole tensor
 void AbsentInput::append(int64_t count, int64_t row, std::vector<Slice>& slices) const {
   const int64_t rows = count / row;
   int64_t width = 0;

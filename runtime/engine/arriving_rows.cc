@@ -1,3 +1,6 @@
+// In an exchange a rank learns only from its peers' counts how much it gets, so its output finds its memory in the
+// midst of the batch. A failure here must not fail the peers: they have sent already, or wait for this rank to read. So
+// it is noted in the tensor, the rows are dropped, and the batch goes on.
 #include "runtime/engine/arriving_rows.h"
 
 #include <fmt/format.h>
@@ -9,22 +12,23 @@ namespace {
 
 std::string text_of(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
+/// Memory of the caller's callback belongs to the caller; memory of the device's row is freed with the operation.
 std::byte* allocate(TensorPart& tensor, size_t bytes) {
   Operation& operation = *tensor.operation;
   const OperationSpec& spec = operation.spec();
   const DeviceRow& device = *spec.device;
   const bool calls_back = spec.allocate != nullptr;
-  auto* const place = static_cast<std::byte*>(
+  auto* const memory = static_cast<std::byte*>(
       calls_back ? spec.allocate(bytes) : device.allocate(device.context, spec.device_index, bytes, spec.stream));
-  if (place == nullptr) {
+  if (memory == nullptr) {
     tensor.failure = Status(
         Code::kSystem, fmt::format("{} could not give {} bytes for the output of {}",
                                    calls_back ? "the allocation callback" : "the device", bytes, describe(tensor)));
     return nullptr;
   }
-  operation.own_output(static_cast<size_t>(&tensor - operation.tensors().data()), place, bytes,
+  operation.own_output(static_cast<size_t>(&tensor - operation.tensors().data()), memory, bytes,
                        calls_back ? Ownership::kCaller : Ownership::kLibrary);
-  return place;
+  return memory;
 }
 
 }  // namespace
@@ -35,6 +39,7 @@ std::byte* ArrivingRows::place(size_t index, std::span<const int64_t> rows) {
   OutputShape arrived{tensor.request.metadata.shape, 0};
   arrived.shape[0] = std::accumulate(rows.begin(), rows.end(), int64_t{0});
   arrived.count = arrived.shape[0] * tensor.slice.row;
+  // Memory that the caller gave has a shape, which must be exactly what arrives.
   if (tensor.slice.out != nullptr && tensor.output->shape != arrived.shape) {
     tensor.failure = Status(Code::kInvalidArgument,
                             fmt::format("{}: the given output has shape {}, but shape {} arrived", describe(tensor),

@@ -1,3 +1,5 @@
+// Callbacks run on one thread of their own, so that a slow or blocked callback stops other callbacks and nothing else.
+// An operation is complete before its callback is queued: `done` and `wait` never wait for callbacks.
 #include "runtime/engine/completer.h"
 
 #include <fmt/format.h>
@@ -10,8 +12,10 @@
 namespace rueda::core {
 namespace {
 
+/// A depth and no flag: after `stop` a callback can run inside another one, on the same thread.
 thread_local int callback_depth = 0;
 
+/// An exception is logged: it would end the process, and the operation itself went well.
 void run_callback(Operation& operation) {
   ++callback_depth;
   try {
@@ -28,6 +32,7 @@ void run_callback(Operation& operation) {
 
 bool Completer::in_callback() { return callback_depth > 0; }
 
+/// With the first callback: most programs use none, and need no thread for them.
 Status Completer::prepare() {
   MutexLock lock(mutex_);
   if (stopping_ || thread_.joinable()) return {};
@@ -48,7 +53,7 @@ void Completer::post(std::shared_ptr<Operation> operation) {
       return;
     }
   }
-  run_callback(*operation);
+  run_callback(*operation);  // stopping: the thread takes no more
 }
 
 void Completer::stop() {
@@ -59,7 +64,8 @@ void Completer::stop() {
   }
   if (!thread_.joinable()) return;
   if (thread_.get_id() == std::this_thread::get_id()) {
-    thread_.detach();  // a callback has called exit(), which does not come back
+    // A callback has called exit(), which destroys sessions on this very thread and does not come back.
+    thread_.detach();
   } else {
     thread_.join();
   }
@@ -71,11 +77,11 @@ void Completer::run() {
     {
       MutexLock lock(mutex_);
       while (queue_.empty() && !stopping_) filled_.wait(mutex_);
-      if (queue_.empty()) return;
+      if (queue_.empty()) return;  // stopping, and everything queued has run
       operation = std::move(queue_.front());
       queue_.pop_front();
     }
-    run_callback(*operation);
+    run_callback(*operation);  // without the mutex: a callback may submit, and that posts
   }
 }
 

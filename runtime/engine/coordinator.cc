@@ -146,6 +146,7 @@ void Coordinator::watch_launcher() {
   });
 }
 
+/// The stream carries no data; only its end says anything. A signal handler, or a wake-up without cause, is no end.
 void Coordinator::observe_stream(int fd, int rank) {
   char byte = 0;
   const ssize_t got = ::recv(fd, &byte, 1, MSG_DONTWAIT);

@@ -1,3 +1,5 @@
+// Which cores the library's own threads use. Ranks of one job share the machine by their local numbers. Jobs know
+// nothing of each other, so each session locks one byte per core in a file that all have, and the first one wins.
 #include "runtime/engine/core_claim.h"
 
 #include <fcntl.h>
@@ -14,9 +16,11 @@
 namespace rueda::core {
 namespace {
 
-/// Far from where anybody else would lock the file.
+/// Far from any offset that another program would lock in this file.
 constexpr off_t kFirstByte = off_t{0x7275656461} << 16;
 
+/// Locks the byte of `core`; true if another session holds it. A file system without locks counts as free: a claim is
+/// an improvement, and no session fails for want of it.
 bool taken(int file, int core) {
   struct flock byte {};
   byte.l_type = F_WRLCK;
@@ -39,9 +43,11 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
+/// Consecutive cores in the order of local ranks, as even as they come: neighbours often share a cache.
 std::vector<int> share_of_cores(int local_rank, int local_size) {
   const std::vector<int> cores = allowed_cores();
   const auto count = static_cast<int>(cores.size());
+  // Ranks that outnumber the cores are left to the kernel. So is a process that a launcher or a container has confined.
   if (usable_cores() < local_size || count < ::sysconf(_SC_NPROCESSORS_ONLN)) return {};
   const int begin = count * local_rank / local_size;
   const int end = count * (local_rank + 1) / local_size;
@@ -53,7 +59,7 @@ CoreClaim::CoreClaim(const std::vector<int>& cores, const char* file) : cores_(c
   if (cores.empty()) return;
   fd_ = UniqueFd(::open(file, O_RDWR | O_CLOEXEC));
   if (std::none_of(cores.begin(), cores.end(), [&](int core) { return taken(fd_.get(), core); })) return;
-  fd_.reset();
+  fd_.reset();  // gives back the bytes that this session did get
   cores_.clear();
 }
 
@@ -68,7 +74,7 @@ std::string confined_sentence(int rank) {
 }
 
 void place_thread(const std::string& name, const std::vector<int>& cores) {
-  ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
+  ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());  // the kernel's limit
   if (cores.empty()) return;
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -1,3 +1,5 @@
+// Plug-ins are built apart from the library, so a row says its own size: a row of another version is refused with a
+// sentence before any of its functions is called.
 #include "runtime/engine/device_table.h"
 
 #include <fmt/format.h>
@@ -22,6 +24,7 @@ Status DeviceTable::add(std::span<const DeviceRow> rows) {
   return {};
 }
 
+/// A process knows two or three kinds, so a walk is as good as a map.
 const DeviceRow* DeviceTable::find(int32_t kind) const {
   for (const DeviceRow* row : rows_) {
     if (row->kind == kind) return row;

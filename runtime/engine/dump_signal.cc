@@ -1,3 +1,10 @@
+// From a signal to the flight record, in steps that are each allowed where they run:
+//
+//     handler (any thread of the program)    marks the slot of each session and writes to its doorbell, an eventfd
+//     coordinator thread                     wakes, takes the mark, and has the worker write the record
+//
+// The handler may run on any thread at any moment, so it touches lock-free atomics only. A session that ends must know
+// that no handler still holds its doorbell: it clears the slot's owner and then waits until `inside` is zero.
 #include "runtime/engine/dump_signal.h"
 
 #include <fmt/format.h>
@@ -15,33 +22,36 @@
 namespace rueda::core {
 namespace {
 
-/// One session's; free where `owner` is 0. A forked child has its parent's places, which its handler must leave alone.
-struct Place {
+/// One session's entry; free if `owner` is 0. A forked child inherits its parent's slots, which its handler must leave
+/// alone: they name the parent's process.
+struct Slot {
   std::atomic<pid_t> owner{0};
   std::atomic<int> doorbell{-1};
   std::atomic<bool> asked{false};
 };
 
-std::array<Place, 16> places;
+std::array<Slot, 16> slots;
 std::atomic<int> inside{0};  ///< handlers that run
 Mutex disposition;
 int watched_signal RUEDA_GUARDED_BY(disposition) = 0;  ///< the signal that has our handler
 size_t watchers RUEDA_GUARDED_BY(disposition) = 0;
 
 void on_signal(int) {
-  const int kept = errno;
+  const int kept = errno;  // the interrupted code may be about to read it
   inside.fetch_add(1);
   const pid_t self = ::getpid();
-  for (Place& place : places) {
-    if (place.owner.load() != self) continue;
-    place.asked.store(true);
+  for (Slot& slot : slots) {
+    if (slot.owner.load() != self) continue;
+    slot.asked.store(true);
     const uint64_t one = 1;
-    static_cast<void>(!::write(place.doorbell.load(), &one, sizeof one));
+    static_cast<void>(!::write(slot.doorbell.load(), &one, sizeof one));
   }
   inside.fetch_sub(1);
   errno = kept;
 }
 
+/// Ok if the signal has our handler afterwards. If the disposition is not the default, the signal belongs to the
+/// program.
 Status install(int signal) RUEDA_REQUIRES(disposition) {
   if (watchers != 0 && watched_signal == signal) return {};
   if (watchers != 0) {
@@ -68,29 +78,30 @@ Status install(int signal) RUEDA_REQUIRES(disposition) {
 
 Result<std::unique_ptr<DumpSignal>> DumpSignal::watch(int signal, int doorbell) {
   MutexLock lock(disposition);
-  for (size_t i = 0; i < places.size(); ++i) {
-    if (places[i].owner.load() == ::getpid()) continue;  // a child takes its parent's
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].owner.load() == ::getpid()) continue;  // a child may take its parent's: the parent has its own copy
     RUEDA_RETURN_IF_ERROR(install(signal));
     ++watchers;
-    places[i].asked.store(false);
-    places[i].doorbell.store(doorbell);
-    places[i].owner.store(::getpid());
+    slots[i].asked.store(false);
+    slots[i].doorbell.store(doorbell);
+    slots[i].owner.store(::getpid());  // last: the handler looks at the rest only after this
     return std::unique_ptr<DumpSignal>(new DumpSignal(i));
   }
   return Status(Code::kInvalidArgument,
-                fmt::format("{} sessions of this process already watch it; that is the limit", places.size()));
+                fmt::format("{} sessions of this process already watch it; that is the limit", slots.size()));
 }
 
 DumpSignal::~DumpSignal() {
   MutexLock lock(disposition);
-  places[place_].owner.store(0);
-  while (inside.load() != 0) ::sched_yield();  // nobody writes to the doorbell any more
+  slots[slot_].owner.store(0);
+  while (inside.load() != 0) ::sched_yield();  // afterwards no handler writes to the doorbell any more
   if (--watchers != 0) return;
+  // The program may have replaced our handler since; then it stays.
   struct sigaction known {};
   ::sigaction(watched_signal, nullptr, &known);
   if (known.sa_handler == on_signal) ::signal(watched_signal, SIG_DFL);
 }
 
-bool DumpSignal::take() { return places[place_].asked.load() && places[place_].asked.exchange(false); }
+bool DumpSignal::take() { return slots[slot_].asked.load() && slots[slot_].asked.exchange(false); }
 
 }  // namespace rueda::core

@@ -1,3 +1,6 @@
+//     code (i32)   rank (i32)   sentence (length, then text)
+//
+// A sentence is cut to 4 KiB. An ok end or an unknown code counts as malformed: no epoch ends without a reason.
 #include "runtime/engine/end_frame.h"
 
 #include <string>

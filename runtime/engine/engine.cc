@@ -1,3 +1,12 @@
+// The way of an operation through the engine, from a caller's thread and back to it:
+//
+//     enter      every check that needs no other rank, in an order in which each failure undoes what came before
+//     inbox      the next turn takes it; the caller may run that turn itself (submit_and_wait, wait)
+//     lane       a batch runs it; the observer functions at the end of this file hear of that
+//     finish     the last tensor completes the operation, which wakes the caller
+//
+// Any thread that gets the baton runs turns. A small all-reduce therefore needs no other thread of its own process: its
+// caller enqueues it, exchanges the frames, runs the batch and finds it done.
 #include "runtime/engine/engine.h"
 
 #include <fmt/format.h>
@@ -17,9 +26,10 @@
 namespace rueda::core {
 namespace {
 
-/// How long rank 0 may take to answer an abandon, at least.
+/// How long rank 0 may take to answer an abandon, at least: a busy rank 0 must not end the job.
 constexpr std::chrono::seconds kVerdictLimit{5};
 
+/// If ranks outnumber cores, a spinning thread keeps its peer from running: then every spin yields.
 WaitStyle wait_style(const EpochPlan& plan) {
   return plan.local_size() > usable_cores() ? WaitStyle::kYield : WaitStyle::kPause;
 }
@@ -30,6 +40,7 @@ std::shared_ptr<Engine> Engine::start(Formation formation, std::unique_ptr<Execu
                                       std::unique_ptr<VerdictSource> verdicts, std::unique_ptr<DumpSource> dumps) {
   std::shared_ptr<Engine> engine(
       new Engine(std::move(formation), std::move(executor), std::move(verdicts), std::move(dumps)));
+  // The coordinator last: it finds everything in its state, and may run turns at once.
   engine->serve_metrics();
   engine->begin_timeline();
   engine->coordinator_->start();
@@ -42,6 +53,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       plan_(formation_.plan),
       executor_(std::move(executor)),
       style_(wait_style(plan_)),
+      // A spinning caller and a lane's thread for each rank of the host.
       cores_to_spare_(2 * plan_.local_size() <= usable_cores()),
       segment_bytes_(formation_.segment->layout().total_bytes()),
       claim_(plan_.settings.thread_affinity.empty() ? share_of_cores(plan_.local_rank(), plan_.local_size())
@@ -58,6 +70,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       late_watch_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time)),
       stall_judge_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time),
                    std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_shutdown_time)) {
+  // These two use the members above, so they are made last.
   const AgreementConfig config = agreement_config();
   turn_ = std::make_unique<Turn>(
       Turn::Parts{config, make_links(), plan_.size > 1 ? control_peers(plan_) : std::vector<int>(),
@@ -67,8 +80,10 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       plan_, formation_, std::move(verdicts), std::move(dumps), faults_, abort_, baton_, lanes_, timeline_, *this});
 }
 
+/// An engine that nothing shut down still says goodbye, so that its peers do not take it for dead.
 Engine::~Engine() { shutdown(Deadline::after(std::chrono::seconds(5))); }
 
+/// `form_epoch` has compared the settings that must be the same on all ranks.
 AgreementConfig Engine::agreement_config() const {
   AgreementConfig config;
   config.epoch = plan_.epoch;
@@ -87,8 +102,8 @@ AgreementConfig Engine::agreement_config() const {
   return config;
 }
 
-/// Of peers on other hosts. A launcher hears of lost hosts by its own means, but not that only the network of the ranks
-/// is gone. MPI has ways of its own.
+/// For peers on other hosts: a lost host closes nothing. A launcher hears of lost hosts itself, but not that only the
+/// ranks' network is gone. Under MPI, MPI watches.
 Heartbeats Engine::make_heartbeats() const {
   std::vector<int> peers;
   if (plan_.size > 1 && plan_.settings.controller != "mpi") peers = control_peers(plan_);
@@ -105,6 +120,7 @@ std::vector<std::unique_ptr<ControlLink>> Engine::make_links() {
     return static_cast<int>(std::find(locals.begin(), locals.end(), rank) - locals.begin());
   };
   if (plan_.size == 1) return links;
+  // Shared memory if the peer is on this host, else a connection of the transport.
   for (const int rank : control_peers(plan_)) {
     auto& link = links[static_cast<size_t>(rank)];
     for (const LocalPeer& peer : formation_.local) {
@@ -117,6 +133,8 @@ std::vector<std::unique_ptr<ControlLink>> Engine::make_links() {
   return links;
 }
 
+/// The baton's holder, at the first batch of the lane's first process set. The mesh reaches ranks of this host through
+/// their segments and the others through channels of the transport; both exist before any lane does.
 std::unique_ptr<Lane> Engine::make_lane(int lane) {
   std::vector<std::shared_ptr<Segment>> segments(static_cast<size_t>(plan_.size));
   segments[static_cast<size_t>(plan_.rank)] = formation_.segment;
@@ -144,6 +162,9 @@ Result<uint32_t> Engine::intern(std::string_view name) {
   return names_.intern(name);
 }
 
+/// False if nothing is in flight afterwards: refused (`entered` says why), or an empty group, which is complete at
+/// once. The completer's thread must exist, the process set be held and the names reserved before the inbox has it:
+/// from then on another thread may complete it at any moment.
 bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered) {
   entered = inbox_.closed();
   if (!entered.ok()) return false;
@@ -162,7 +183,7 @@ bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered)
     sets_.leave(operation->set(), operation->kind());
     return false;
   }
-  recorder_.enqueued(*operation);
+  recorder_.enqueued(*operation);  // stamps `submitted`, which turns read
   operation->in_flight = operation;
   entered = inbox_.push({InboxItem::Kind::kSubmit, operation});
   if (entered.ok()) return true;
@@ -173,6 +194,7 @@ bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered)
   return false;
 }
 
+/// The number comes first, because the wish carries it; it is given back if the inbox is closed.
 Result<SetId> Engine::add_process_set(std::vector<int> ranks, const std::string& name) {
   Result<SetId> number = sets_.add(ranks, name);
   if (!number.ok()) return number;
@@ -186,7 +208,8 @@ Result<SetId> Engine::add_process_set(std::vector<int> ranks, const std::string&
 }
 
 Result<SetId> Engine::pair_set(int sender, int receiver) {
-  MutexLock lock(pairs_mutex_);  // nobody uses it before it is asked for
+  // Under the mutex no other thread can use the new set before agreement has been asked for it.
+  MutexLock lock(pairs_mutex_);
   const auto [number, fresh] = sets_.add_pair(sender, receiver);
   if (!fresh) return number;
   std::vector<int> ranks{std::min(sender, receiver), std::max(sender, receiver)};
@@ -200,20 +223,24 @@ Result<SetId> Engine::pair_set(int sender, int receiver) {
   return number;
 }
 
+/// Local first: once the number is gone here, no caller can submit to it, and agreement finds no operation of this
+/// rank.
 Status Engine::remove_process_set(SetId number) {
   RUEDA_RETURN_IF_ERROR(sets_.remove(number));
-  // Of an epoch that has ended there is nobody left to tell.
+  // If the epoch has ended, no rank is left to be told: that is no error.
   const Status entered = inbox_.push({InboxItem::Kind::kRemoveSet, nullptr, {number, {}, {}}});
   if (entered.ok() && baton_.nobody_looks()) ring_coordinator();
   return {};
 }
 
+/// Rings only if no thread looks: a holder of the baton looks at the inbox once more before it lets go.
 Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   Status entered;
   if (enter(operation, entered) && !operation->spec().more && baton_.nobody_looks()) ring_coordinator();
   return entered;
 }
 
+/// With the baton in hand before the operation enters, the first turn carries it: no doorbell rings, no thread wakes.
 Status Engine::submit_and_wait(const std::shared_ptr<Operation>& operation, Status& entered) {
   if (plan_.settings.caller_progress && baton_.try_take()) {
     if (enter(operation, entered)) {
@@ -228,14 +255,16 @@ Status Engine::submit_and_wait(const std::shared_ptr<Operation>& operation, Stat
   for (;;) {
     Status status = wait(*operation, Deadline::never());
     if (operation->done()) return operation->status();
-    if (status.code() != Code::kInterrupted) return status;
+    if (status.code() != Code::kInterrupted) return status;  // a signal handler ran: this call waits on
   }
 }
 
-/// A lane's thread needs the core that its caller would spin on: measured at np 2 on two cores, 256 KiB took 96 us and
-/// 1 MiB 179 us with the caller spinning.
+/// A lane's thread needs the core that its caller would spin on. Measured with 2 ranks on two cores and the caller
+/// spinning, 256 KiB took 96 us and 1 MiB 179 us.
 bool Engine::worth_spinning(const Operation& operation) const { return cores_to_spare_ || !operation.on_lane(); }
 
+/// Spins first, because a small operation takes less time than a sleep and a wake-up. Of several callers one runs
+/// turns and the others spin on their own operations. Whatever is left after the budget sleeps on a futex.
 Status Engine::wait(Operation& operation, Deadline deadline) {
   if (operation.done()) {
     look();
@@ -251,21 +280,24 @@ Status Engine::wait(Operation& operation, Deadline deadline) {
     }
     relax(style_);
   }
-  look();
+  look();  // before it sleeps: what was submitted with `more` has rung no thread
   const Status slept = operation.done() ? Status() : operation.sleep(deadline);
   recorder_.waited(begin);
   return slept.ok() ? operation.status() : slept;
 }
 
+/// A join cannot be abandoned: the other ranks count on this one's absence already.
 Status Engine::abandon(const std::shared_ptr<Operation>& operation, Deadline deadline) {
   if (operation->kind() == OpKind::kJoin && !operation->done()) {
     return Status(Code::kTimeout, "a join borrows no memory and goes on until all members have joined");
   }
+  // A closed inbox takes an abandonment too, and after the end of the epoch it changes nothing.
   if (!operation->done()) {
     static_cast<void>(inbox_.push({InboxItem::Kind::kAbandon, operation}));
     ring_coordinator();
   }
-  // Before there is a batch the answer is rank 0's, and the caller's patience has no say in it.
+  // Until it is in a batch only rank 0 can answer, so the caller's deadline does not apply. Once it is in one, its
+  // memory may be written at any moment until the batch ends, so only the end of the epoch makes the memory free.
   const Deadline verdict = deadline.later(Deadline::after(kVerdictLimit));
   Status status;
   while (!operation->done() && status.code() != Code::kTimeout) {
@@ -279,38 +311,47 @@ Status Engine::abandon(const std::shared_ptr<Operation>& operation, Deadline dea
                                   describe(operation->tensors().front()), state),
                       plan_.rank));
   }
+  // The abort wakes the lane or the turn that still has it; this wait is short.
   while (!operation->done()) static_cast<void>(operation->sleep(Deadline::never()));
   return operation->status();
 }
 
+/// A batch that starts gives its credit back. Rank 0 may need it to plan the next one, and if no thread of this process
+/// looks, the credit would wait here.
 void Engine::batch_started(Batch& batch) {
   recorder_.started(batch);
   batch.team->started.store(batch.number + 1);
   if (batch.team->lowest && signals_.credit_wanted.load() && baton_.nobody_looks()) ring_coordinator();
 }
 
+/// If the epoch is over, its reason replaces the batch's own: a broken stream says less than the death that broke it.
 void Engine::batch_finished(Batch& batch, const Status& result) {
+  // First the end of the epoch, then the callers: one that is told of a failure must find the epoch over.
   if (!result.ok() && !abort_.raised()) fail_lane(batch, result);
   const Status final_result = !result.ok() && abort_.raised() ? abort_.why() : result;
   recorder_.finished(batch, final_result);
   for (TensorPart* tensor : batch.tensors) finish(*tensor, final_result.ok() ? tensor->failure : final_result);
 }
 
+/// Ends without a batch: a join, an error verdict, or the end of the epoch.
 void Engine::tensor_finished(TensorPart& tensor, const Status& status) {
   recorder_.ended(tensor, status);
   finish(tensor, status);
 }
 
+/// Each failed tensor's sentence names it, unless the sentence does already.
 void Engine::finish(TensorPart& tensor, const Status& status) {
   Operation& operation = *tensor.operation;
+  // A mismatch's sentence is the same on all ranks, and is about all of them.
   const bool names_it =
       status.ok() || status.code() == Code::kMismatch || status.sentence().find(describe(tensor)) != std::string::npos;
   const Status named =
       names_it ? status : Status(status.code(), describe(tensor) + " failed: " + status.sentence(), status.rank());
   if (!operation.finish_tensor(named)) return;
+  // What the operation held is free before a waiter can see it done: the caller may submit the same name at once.
   names_.release(operation);
   sets_.leave(operation.set(), operation.kind());
-  const std::shared_ptr<Operation> self = std::move(operation.in_flight);
+  const std::shared_ptr<Operation> self = std::move(operation.in_flight);  // `complete` may wake its last owner
   operation.complete();
   if (operation.spec().callback) completer_.post(self);
 }

@@ -14,8 +14,8 @@
 namespace rueda::core {
 namespace {
 
-/// How long a lane whose stream broke waits for a verdict about the peer before it reports what it saw itself: longer
-/// than that evidence is held back.
+/// How long a lane with a broken stream waits for a verdict about the peer before it reports what it saw itself. It is
+/// longer than the grace of that evidence.
 constexpr std::chrono::milliseconds kEvidenceLimit{2500};
 
 }  // namespace

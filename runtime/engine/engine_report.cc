@@ -19,8 +19,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+/// 0 of nothing: a mean before the first operation.
 double ratio(double part, uint64_t whole) { return whole == 0 ? 0.0 : part / static_cast<double>(whole); }
 
+/// Only the kinds that were used.
 Json kinds_of(const Counters& counters) {
   Json kinds = Json::object();
   for (size_t kind = 0; kind < counters.kinds.size(); ++kind) {
@@ -31,6 +33,7 @@ Json kinds_of(const Counters& counters) {
   return kinds;
 }
 
+/// Only the algorithms that ran. "row" is the number in the algorithm table, as forced rows and dumps name it.
 Json rows_of(const Counters& counters, const Executor& executor) {
   Json rows = Json::array();
   for (size_t algorithm = 0; algorithm < counters.algorithms.size(); ++algorithm) {
@@ -45,6 +48,7 @@ Json rows_of(const Counters& counters, const Executor& executor) {
   return rows;
 }
 
+/// Negotiation counts tensors, from submission to agreement; queue and run count batches; wait counts callers' waits.
 Json times_of(const Counters& counters) {
   return {
       {"negotiation",
@@ -59,8 +63,10 @@ Json times_of(const Counters& counters) {
 
 }  // namespace
 
+/// The keys are a promise to users (docs/guide/diagnosis.md): they may grow, and none may go.
 std::string Engine::stats() {
   const Counters& counters = recorder_.counters();
+  // `submitted` is read before what has ended, and may be behind it: see `in_flight` below.
   uint64_t bytes = 0;
   for (const Counters::Kind& kind : counters.kinds) bytes += kind.bytes.value();
   const std::chrono::duration<double> uptime = SteadyClock::now() - recorder_.since();
@@ -86,9 +92,11 @@ std::string Engine::stats() {
       {"algorithms", rows_of(counters, *executor_)},
       {"memory_bytes", memory()},
   };
+  // A host's name may be any bytes, and JSON is UTF-8.
   return stats.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// Bytes that this engine holds, by purpose. The shared segment stays mapped for the whole epoch.
 std::map<std::string, uint64_t> Engine::memory() {
   return {{"shared_segment", segment_bytes_},
           {"flight_recorder", recorder_.flight().bytes()},
@@ -96,10 +104,13 @@ std::map<std::string, uint64_t> Engine::memory() {
           {"timeline", timeline_.held()}};
 }
 
+/// Each rank of a host has a port of its own, in the order of local ranks. A port that is taken costs the metrics and
+/// not the job.
 void Engine::serve_metrics() {
   const Settings& settings = plan_.settings;
   if (settings.metrics_port == 0) return;
   const int port = settings.metrics_port + plan_.local_rank();
+  // The page's thread makes it anew for each request, from counters that are atomics.
   const auto page = [this] {
     return prometheus_text(
         recorder_.counters(), plan_.rank, [this](uint8_t number) { return executor_->algorithm_name(number); },
@@ -114,7 +125,8 @@ void Engine::serve_metrics() {
   }
 }
 
-/// That of RUEDA_TIMELINE; DYNAMIC waits for `start_timeline`.
+/// Starts the timeline that RUEDA_TIMELINE names; DYNAMIC waits for `start_timeline`. A file that cannot be made costs
+/// the timeline and not the job.
 void Engine::begin_timeline() {
   const Settings& settings = plan_.settings;
   if (settings.timeline.empty() || settings.timeline == "DYNAMIC") return;
@@ -138,8 +150,9 @@ void Engine::write_to_dump_file(const RankDump& taken) const {
       written.ok() ? "the flight record is in " + dump_path(file, plan_.rank) : written.sentence());
 }
 
+/// What can be had without waiting: any thread, also after the epoch has ended.
 RankDump Engine::record() const {
-  RankDump dump;
+  RankDump dump;  // plain values: it is written to a file or sent, whatever happens to the engine meanwhile
   const Endpoint& self = plan_.ranks[static_cast<size_t>(plan_.rank)];
   dump.job = plan_.job;
   dump.epoch = plan_.epoch;
@@ -155,6 +168,7 @@ RankDump Engine::record() const {
   return dump;
 }
 
+/// The program is asked first: the record is then as young as the answer.
 RankDump Engine::dump() {
   std::string activity = activity_.ask();
   RankDump dump = record();
@@ -164,7 +178,7 @@ RankDump Engine::dump() {
 
 /// The flight record goes where the user said; if the user said nothing, what hung goes to the log.
 void Engine::record_error() {
-  const RankDump last = record();
+  const RankDump last = record();  // without the program's word: it may hang in the very operation that failed
   if (plan_.settings.dump_file.empty()) {
     log(LogLevel::kWarning, "{}", last_words(last));
     return;
@@ -172,6 +186,7 @@ void Engine::record_error() {
   write_to_dump_file(last);
 }
 
+/// The record is cut to what the launcher's store takes as one value.
 void Engine::dump_for_launcher(DumpSource& source, int64_t number) {
   worker_.post([this, &source, number] {
     const Status given = source.give(number, to_json_within(dump(), kMaxValueBytes));

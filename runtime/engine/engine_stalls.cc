@@ -43,6 +43,7 @@ void Engine::heard_of_late(const LateBatch& batch) { late_batches_.note(batch, S
 void Engine::look_for_late_batch(SteadyClock::time_point now) {
   const Settings& settings = plan_.settings;
   if (settings.stall_check_disable || settings.stall_check_time.count() <= 0 || abort_.raised()) return;
+  // Nothing in flight, nothing late: the usual case of a program that computes.
   const Counters& counters = recorder_.counters();
   if (counters.submitted.value() <= counters.finished.value() + counters.failed.value()) return;
   const std::optional<FlightRecorder::Running> running = recorder_.flight().longest_running();
@@ -65,6 +66,7 @@ void Engine::look_for_late_batch(SteadyClock::time_point now) {
 std::vector<std::string> Engine::look_for_stalls(SteadyClock::time_point now, Status& end) {
   const Settings& settings = plan_.settings;
   if (plan_.rank != 0 || settings.stall_check_disable || settings.stall_check_time.count() <= 0) return {};
+  // One report at a time. While it waits for answers, the ages of stalls go on in agreement.
   if (!inquiry_.under_way()) {
     std::vector<Stalled> stalled = turn_->stalled(now);
     std::vector<Stalled> late = late_batches_.stalled(now);

@@ -56,7 +56,7 @@ void Engine::settle() {
 }
 
 /// The order matters: what expires asks for error verdicts, which the turns after this one carry; held frames go up
-/// before rank 0 judges who is missing.
+/// before rank 0 judges which ranks are missing.
 Findings Engine::look_around(SteadyClock::time_point now) {
   Findings found;
   turn_->expire(now);

@@ -1,3 +1,6 @@
+// Evidence waits before it counts. The same death is seen in many ways and on many ranks: a pidfd, the end of a stream,
+// a data connection that broke because a survivor closed it. The judge (the launcher, or rank 0) sees the cause, so its
+// verdict gets a head start, and evidence about a rank that turns out to have said goodbye is dropped.
 #include "runtime/engine/faults.h"
 
 #include <fmt/format.h>
@@ -9,13 +12,14 @@
 namespace rueda::core {
 namespace {
 
-/// How long a survivor waits for the judge's verdict, which knows the cause, before its own evidence counts: a data
-/// connection ends also where a survivor has heard the verdict sooner, which on a crowded machine may be much sooner.
+/// How long a survivor waits for the verdict of the judge, which knows the cause, before its own evidence counts. A
+/// data connection also ends because another survivor has heard the verdict, on a crowded machine much sooner than this
+/// one.
 constexpr std::chrono::milliseconds kVerdictGrace{800};
-/// The same of a rank on another host under a launcher. Where a host is cut off its ranks may notice first, and close
-/// what others then see end, while the launcher still counts the seconds in which it heard nothing of the host.
+/// The same for a rank on another host, under a launcher. The ranks of a host that is cut off may notice first, and
+/// close what others then see end, while the launcher still counts the seconds in which it heard nothing from the host.
 constexpr std::chrono::milliseconds kLostHostGrace{2000};
-/// Where the evidence itself is the verdict: long enough for a goodbye that is already on its way to be read.
+/// If the evidence itself is the verdict: long enough to read a goodbye that is already on its way.
 constexpr std::chrono::milliseconds kGoodbyeGrace{20};
 
 }  // namespace
@@ -27,11 +31,13 @@ Faults::Faults(const EpochPlan& plan, JudgedBy judge)
   if (const int upstream = control_upstream(plan); upstream > 0) upstream_ = upstream;
 }
 
-/// Whoever is cut off from rank 0 without a goodbye of its own, or of rank 0.
+/// Whether this rank loses rank 0 with `rank`, before a goodbye of its own or of rank 0 makes that harmless.
 bool Faults::cut_off_by(int rank) const { return rank == upstream_ && !has_left(plan_.rank) && !has_left(0); }
 
 void Faults::observe(int rank, const std::string& how) {
   if (has_left(rank) && !cut_off_by(rank)) return;
+  // Without a launcher, evidence about a rank that shares a control link with this one is first hand and soon counts.
+  // Anything else waits for the judge.
   const auto host = [this](int of) { return plan_.host_of[static_cast<size_t>(of)]; };
   const bool direct = judge_ == JudgedBy::kRankZero && linked_[static_cast<size_t>(rank)] != 0;
   const bool elsewhere = judge_ == JudgedBy::kLauncher && host(rank) != host(plan_.rank);
@@ -52,6 +58,7 @@ Deadline Faults::next() const {
 
 std::optional<Status> Faults::due() {
   MutexLock lock(mutex_);
+  // A goodbye may have been read since the evidence was noted.
   std::erase_if(evidence_,
                 [&](const Evidence& evidence) { return has_left(evidence.rank) && !cut_off_by(evidence.rank); });
   for (const Evidence& evidence : evidence_) {
@@ -62,7 +69,7 @@ std::optional<Status> Faults::due() {
                     fmt::format("{} has shut down, and {} reached rank 0 through it", rank, who(plan_, plan_.rank)),
                     evidence.rank);
     }
-    const bool whole = evidence.how.starts_with(rank);
+    const bool whole = evidence.how.starts_with(rank);  // it is a sentence of its own already
     return Status(Code::kPeerLost, whole ? evidence.how : fmt::format("{} died: {}", rank, evidence.how),
                   evidence.rank);
   }

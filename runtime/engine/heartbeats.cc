@@ -1,7 +1,10 @@
+// A peer is judged by what this process has seen at its looks. If this process itself was stopped, or had no core, the
+// time in between says nothing about peers: then every silence counts anew from now.
 #include "runtime/engine/heartbeats.h"
 
 namespace rueda::core {
 
+/// Without a limit there is nothing to watch, and then no frames are sent either.
 Heartbeats::Heartbeats(const std::vector<int>& peers, std::chrono::nanoseconds limit) : limit_(limit) {
   if (limit_.count() <= 0) return;
   for (const int rank : peers) peers_.emplace(rank, Peer());
@@ -18,7 +21,7 @@ std::vector<int> Heartbeats::watched() const {
   return ranks;
 }
 
-/// A beat that comes at a look a little later than it is due is still in time: three fit in the limit.
+/// Three beats fit in the limit, so one that leaves a little late, at the next look, still comes in time.
 bool Heartbeats::due(SteadyClock::time_point now) {
   if (peers_.empty() || now - last_beat_ < limit_ / 3) return false;
   last_beat_ = now;
@@ -32,9 +35,10 @@ std::vector<int> Heartbeats::silent(SteadyClock::time_point now) {
   for (auto& [rank, peer] : peers_) {
     if (peer.heard || slept) peer.last = now;
     peer.heard = false;
+    // A peer that has never been heard may still be forming its epoch.
     if (peer.known && now - peer.last >= limit_) found.push_back(rank);
   }
-  for (const int rank : found) peers_.erase(rank);
+  for (const int rank : found) peers_.erase(rank);  // each is named once
   return found;
 }
 

@@ -1,3 +1,6 @@
+// Frames and words of rank 0's questions. A report asks as few ranks as it can: of a stall the first missing ranks, of
+// a batch that runs its first members. It is told once, when all have answered or kPatience has passed: a rank that
+// hangs hard does not answer, and that is what the report is about.
 #include "runtime/engine/inquiry.h"
 
 #include <fmt/format.h>
@@ -17,6 +20,7 @@ Status broken(int rank, const char* what) {
 
 }  // namespace
 
+//   kAsk      number, count { set id, batch number }, all varints
 std::vector<std::byte> encode_ask(const Ask& ask) {
   WireWriter writer;
   writer.varint(ask.number);
@@ -32,6 +36,7 @@ Result<Ask> decode_ask(std::span<const std::byte> body, int rank) {
   WireReader reader(body);
   Ask ask;
   ask.number = reader.varint();
+  // A report names no more batches, so a larger count is broken and allocates nothing.
   for (uint64_t left = reader.varint(StallJudge::kMostReports); left != 0 && reader.ok(); --left) {
     BatchName& batch = ask.batches.emplace_back();
     batch.set = static_cast<SetId>(reader.varint(UINT32_MAX));
@@ -41,14 +46,15 @@ Result<Ask> decode_ask(std::span<const std::byte> body, int rank) {
   return ask;
 }
 
+//   kAnswer   number (varint), text, count (varint) { stage (u8), awaited rank - kOthers (varint) }
 std::vector<std::byte> encode_answer(const Answer& answer) {
   WireWriter writer;
   writer.varint(answer.number);
-  writer.text(answer.text.substr(0, kMaxAnswerBytes));
+  writer.text(answer.text.substr(0, kMaxAnswerBytes));  // the user's function may say anything
   writer.varint(answer.batches.size());
   for (const BatchProgress& batch : answer.batches) {
     writer.u8(static_cast<uint8_t>(batch.stage));
-    writer.varint(static_cast<uint64_t>(batch.awaited - Mesh::kOthers));
+    writer.varint(static_cast<uint64_t>(batch.awaited - Mesh::kOthers));  // kOthers is the least: varints have no sign
   }
   return writer.take();
 }
@@ -58,7 +64,7 @@ Result<Answer> decode_answer(std::span<const std::byte> body, int rank) {
   Answer answer;
   answer.number = reader.varint();
   answer.text = reader.text(kMaxAnswerBytes);
-  bool known = true;
+  bool known = true;  // a stage of a newer version would be misread, so it breaks the protocol
   for (uint64_t left = reader.varint(StallJudge::kMostReports); left != 0 && reader.ok(); --left) {
     BatchProgress& batch = answer.batches.emplace_back();
     const uint8_t stage = reader.u8();
@@ -70,31 +76,36 @@ Result<Answer> decode_answer(std::span<const std::byte> body, int rank) {
   return answer;
 }
 
+/// The flag after the answer: a reader that sees the flag finds the answer.
 void Answers::push(Answer answer) {
   MutexLock lock(mutex_);
   waiting_.push_back(std::move(answer));
   filled_.store(true);
 }
 
+/// The flag first: an answer that comes meanwhile waits for the mutex and sets it again.
 std::vector<Answer> Answers::take() {
   MutexLock lock(mutex_);
   filled_.store(false);
   return std::exchange(waiting_, {});
 }
 
+/// Ranks are asked once, however many reports need them: `told_` are the missing ones, whose words go into the report;
+/// members of running batches are asked for their progress besides.
 std::vector<int> Inquiry::begin(StallVerdict verdict, SteadyClock::time_point now) {
   verdict_ = std::move(verdict);
-  ask_ = {ask_.number + 1, {}};
+  ask_ = {ask_.number + 1, {}};  // late answers to the last question carry the old number
   end_ = now + kPatience;
   answers_.clear();
   std::set<int> missing;
   std::set<int> members;
   for (const StallReport& report : verdict_.reports) {
     missing.insert(report.lack.begin(), report.lack.end());
-    if (report.kind != StallKind::kRunning) continue;
+    if (report.kind != StallKind::kRunning) continue;  // only what runs has progress to ask about
     ask_.batches.push_back({report.set, report.batch});
     members.insert(report.have.begin(), report.have.end());
   }
+  // The lowest ranks, so that two reports about one stall ask the same ones.
   const auto first = [](const std::set<int>& ranks, size_t most) {
     return std::set<int>(ranks.begin(),
                          std::next(ranks.begin(), static_cast<std::ptrdiff_t>(std::min(ranks.size(), most))));
@@ -107,20 +118,24 @@ std::vector<int> Inquiry::begin(StallVerdict verdict, SteadyClock::time_point no
   return asked_;
 }
 
+/// An answer to an earlier question comes too late for it.
 void Inquiry::answer(int rank, const Answer& answer) {
   if (answer.number == ask_.number) answers_[rank] = answer;
 }
 
+/// A rank's own words, or that there are none.
 std::string Inquiry::answer_of(int rank, const std::vector<std::string>& names) const {
   const auto answer = answers_.find(rank);
   return fmt::format("{}: {}", names[static_cast<size_t>(rank)],
                      answer != answers_.end() ? answer->second.text : "does not answer; it may be stopped or busy");
 }
 
-/// How far the members are with a batch that runs, and for whom they wait. Who waits for nobody is told in full, as who
-/// does not answer. Nothing where it has ended meanwhile.
+/// How far the members are with a batch that runs, and for which ranks they wait. The ranks that hold it up are told in
+/// full: those that have not started it, those that wait for no other, and those that do not answer. Returns no lines
+/// if the batch has ended meanwhile.
 std::vector<std::string> Inquiry::progress_of(const StallReport& report, size_t batch,
                                               const std::vector<std::string>& hosts) {
+  // Each member falls into one of: not asked, silent, or one of the three stages it told.
   std::map<BatchStage, std::vector<int>> at;
   std::map<int, std::vector<int>> waiting;
   std::vector<int> silent;
@@ -139,7 +154,7 @@ std::vector<std::string> Inquiry::progress_of(const StallReport& report, size_t 
       if (progress.stage == BatchStage::kNotStarted) behind.push_back(rank);
     }
   }
-  if (at[BatchStage::kOver].size() == report.have.size()) return {};
+  if (at[BatchStage::kOver].size() == report.have.size()) return {};  // it ended between the question and the answers
   std::vector<std::string> parts;
   const auto add = [&](const char* how, const std::vector<int>& ranks) {
     if (!ranks.empty()) parts.push_back(how + rank_ranges(ranks, hosts));
@@ -150,6 +165,7 @@ std::vector<std::string> Inquiry::progress_of(const StallReport& report, size_t 
   add("no answer from ", silent);
   if (not_asked > 0) parts.push_back(fmt::format("{} more ranks were not asked", not_asked));
   std::vector<std::string> lines = {fmt::format("{}: {}", describe(report, hosts), fmt::join(parts, ", "))};
+  // One line for all that wait for the same rank: usually one rank holds up all others.
   for (const auto& [awaited, ranks] : waiting) {
     const std::string whom = awaited >= 0               ? rank_ranges({&awaited, 1}, hosts)
                              : awaited == Mesh::kOthers ? "ranks that only the network library knows"
@@ -157,18 +173,21 @@ std::vector<std::string> Inquiry::progress_of(const StallReport& report, size_t 
     lines.push_back(
         fmt::format("  {} {} for {}", rank_ranges(ranks, hosts), ranks.size() == 1 ? "waits" : "wait", whom));
   }
+  // `due` adds what these ranks say to the end of the report.
   behind.insert(behind.end(), waiting[Mesh::kNobody].begin(), waiting[Mesh::kNobody].end());
   behind.insert(behind.end(), silent.begin(), silent.end());
+  // The first of them are enough to find the cause.
   behind.resize(std::min(behind.size(), kMostAsked));
   told_.insert(behind.begin(), behind.end());
   return lines;
 }
 
+/// The reports in the verdict's order, then what ranks said of themselves: one rank may be missing in several reports.
 std::optional<StallText> Inquiry::due(SteadyClock::time_point now, const std::vector<std::string>& names,
                                       const std::vector<std::string>& hosts) {
   if (!under_way() || (answers_.size() < asked_.size() && now < end_)) return std::nullopt;
   StallText text;
-  size_t batch = 0;
+  size_t batch = 0;  // answers name batches by their order in the question
   for (const StallReport& report : verdict_.reports) {
     if (report.kind == StallKind::kRunning) {
       const std::vector<std::string> lines = progress_of(report, batch++, hosts);
@@ -176,6 +195,7 @@ std::optional<StallText> Inquiry::due(SteadyClock::time_point now, const std::ve
       continue;
     }
     text.lines.push_back(describe(report, hosts));
+    // The reason is about the first report that is over its limit, else about the first of all.
     if (text.missing >= 0 && (text.shut_down || !report.over)) continue;
     text.shut_down = report.over;
     text.missing = report.lack.front();
@@ -184,7 +204,7 @@ std::optional<StallText> Inquiry::due(SteadyClock::time_point now, const std::ve
   if (verdict_.more > 0) text.lines.push_back(fmt::format("and {} more such groups", verdict_.more));
   for (const int rank : told_) text.lines.push_back("  " + answer_of(rank, names));
   if (not_asked_ > 0) text.lines.push_back(fmt::format("  {} more ranks were not asked", not_asked_));
-  verdict_ = {};
+  verdict_ = {};  // not under way any more
   return text;
 }
 

@@ -1,3 +1,11 @@
+// A lane runs batches in the order of submission, on one of two threads. A token says which one:
+//
+//     submit, lane empty, inline batch ─▶ token to the turn ─▶ step_inline … finished ─▶ next inline batch, or release
+//                                                            └▶ hand_over: back to the front of the queue
+//     submit, anything else ───────────▶ queue ─▶ the thread takes the token, runs the batch, releases
+//
+// The token is `token_taken_`. Its holder alone touches the mesh. Only the turn holds it without running code, while
+// its inline batch waits for peers between two turns; so the turn may not rest with it and hands over first.
 #include "runtime/engine/lane.h"
 
 #include <fmt/format.h>
@@ -11,6 +19,8 @@
 namespace rueda::core {
 namespace {
 
+/// Turns never block, so a batch that may block in the user's allocation callback, or that waits for a device, runs on
+/// the thread, also if its algorithm could be stepped.
 bool needs_thread(const Batch& batch) {
   for (const TensorPart* tensor : batch.tensors) {
     const OperationSpec& spec = tensor->operation->spec();
@@ -20,9 +30,10 @@ bool needs_thread(const Batch& batch) {
   return !batch.inline_algorithm;
 }
 
-/// Nobody rings for a device, so it is asked again after each of these.
+/// A device rings no bell, so it is asked again after each of these.
 constexpr std::chrono::microseconds kDevicePoll{100};
 
+/// Waits in the mesh and not in the device's library: the epoch's abort wakes it there.
 Status until_passed(Mesh& mesh, const DeviceRow& device, uint64_t token, Deadline deadline, int32_t& passed) {
   for (;;) {
     const auto ready = [&] { return (passed = device.poll(device.context, token)) != 0; };
@@ -33,6 +44,7 @@ Status until_passed(Mesh& mesh, const DeviceRow& device, uint64_t token, Deadlin
 
 }  // namespace
 
+/// Without a thread: a job of small operations needs none.
 Lane::Lane(std::unique_ptr<Mesh> mesh, Executor& executor, LaneObserver& observer, ThreadSetup setup)
     : mesh_(std::move(mesh)), executor_(executor), observer_(observer), setup_(std::move(setup)) {}
 
@@ -46,23 +58,25 @@ void Lane::submit(std::unique_ptr<Batch> batch) {
     }
     queue_.push_back(std::move(batch));
   }
-  if (inline_ == nullptr) look_at_queue();
+  if (inline_ == nullptr) look_at_queue();  // else the turn has the token, and its end looks
 }
 
 bool Lane::step_inline() {
   if (inline_ == nullptr) return false;
   Batch& batch = *inline_;
+  // At its first step and not at submission: queued batches have not started for reports and credits.
   if (!batch.started) {
     batch.started = true;
     mesh_->waits_for(Mesh::kNobody);
     observer_.batch_started(batch);
   }
-  const FloatMode mode;
+  const FloatMode mode;  // the caller's thread may flush denormals or round otherwise
   mesh_->note_waits(batch.call.phases);
   Result<StepResult> result = executor_.step(batch.call, *mesh_, batch.step);
-  if (mesh_->abort().raised()) result = mesh_->abort().why();
+  if (mesh_->abort().raised()) result = mesh_->abort().why();  // else a step would wait for a dead peer for ever
   mesh_->note_waits(nullptr);
   if (result.ok() && result.value() == StepResult::kPending) return false;
+  // The next batch may begin before the observer hears of this one: `inline_` is free, and the observer may take long.
   const std::unique_ptr<Batch> finished = std::move(inline_);
   {
     MutexLock lock(mutex_);
@@ -78,6 +92,7 @@ bool Lane::step_inline() {
   return true;
 }
 
+/// To the front: it was submitted before everything in the queue.
 void Lane::hand_over() {
   if (inline_ == nullptr) return;
   {
@@ -93,6 +108,7 @@ bool Lane::idle() const {
   return queue_.empty() && !token_taken_;
 }
 
+/// A batch that was handed over and has not been taken by the thread yet does not run.
 bool Lane::runs(SetId set, uint64_t number) const {
   if (inline_ != nullptr) return inline_->set == set && inline_->number == number;
   MutexLock lock(mutex_);
@@ -103,6 +119,7 @@ bool Lane::drain(Deadline deadline) {
   MutexLock lock(mutex_);
   while (!queue_.empty() || token_taken_) {
     if (deadline.passed()) return false;
+    // The end of an inline batch does not notify, so this looks again after a second at the latest.
     changed_.wait_for(mutex_, deadline.left(std::chrono::seconds(1)));
   }
   return true;
@@ -110,6 +127,7 @@ bool Lane::drain(Deadline deadline) {
 
 void Lane::wake() { ring_always(mesh_->words(mesh_->rank()).bell); }
 
+/// The destructor calls this too; a second call finds no thread to join.
 void Lane::stop() {
   {
     MutexLock lock(mutex_);
@@ -119,7 +137,7 @@ void Lane::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-/// The thread that runs the queue, unless something runs inline before it; where there can be none, what waits has
+/// Starts the thread that runs the queue, or wakes it. If the machine has no thread to give, everything that waits has
 /// failed.
 void Lane::look_at_queue() {
   std::deque<std::unique_ptr<Batch>> refused;
@@ -136,18 +154,21 @@ void Lane::look_at_queue() {
       refused.swap(queue_);
     }
   }
+  // Without the mutex: the observer may come back to this lane.
   for (const auto& batch : refused) {
     observer_.batch_started(*batch);
     observer_.batch_finished(*batch, why);
   }
 }
 
+/// The lane's thread. Without the mutex while a batch runs, so that turns can queue the next ones.
 void Lane::run() {
   place_thread(setup_.name, setup_.cores);
   for (;;) {
     std::unique_ptr<Batch> batch;
     {
       MutexLock lock(mutex_);
+      // After `stop` it still runs what is queued: those operations have waiters.
       while ((queue_.empty() || token_taken_) && !(stopping_ && queue_.empty())) changed_.wait(mutex_);
       if (queue_.empty()) return;
       batch = std::move(queue_.front());
@@ -158,13 +179,15 @@ void Lane::run() {
     const Status result = execute(*batch);
     mesh_->note_waits(nullptr);
     observer_.batch_finished(*batch, result);
-    batch.reset();
+    batch.reset();  // before `drain` may return: nothing of the batch outlives the lane's idleness
     MutexLock lock(mutex_);
     token_taken_ = false;
     changed_.notify_all();
   }
 }
 
+/// Inputs first (a device may still write them), then outputs (a callback may be slow): the algorithm finds both ready.
+/// A batch that was handed over has started already and goes on from its last step.
 Status Lane::execute(Batch& batch) {
   if (mesh_->abort().raised()) return mesh_->abort().why();
   if (!batch.started) {
@@ -177,12 +200,13 @@ Status Lane::execute(Batch& batch) {
   RUEDA_RETURN_IF_ERROR(prepare(batch, deadline));
   LateOutputs late;
   RUEDA_RETURN_IF_ERROR(late.place(batch));
-  batch.call.slices = batch.storage;
+  batch.call.slices = batch.storage;  // its addresses may have been filled in just now
   const Status result =
       batch.inline_algorithm ? run_steps(batch, deadline) : executor_.run(batch.call, *mesh_, deadline);
   return mesh_->abort().raised() ? mesh_->abort().why() : result;
 }
 
+/// Steps an inline batch to its end: `until` spins, then sleeps on the lane's bell, which peers ring.
 Status Lane::run_steps(Batch& batch, Deadline deadline) {
   Status failure;
   const auto done = [&] {
@@ -194,6 +218,7 @@ Status Lane::run_steps(Batch& batch, Deadline deadline) {
   return failure;
 }
 
+/// Waits until every input may be read. A NULL stream tells the device that the host itself is going to read.
 Status Lane::prepare(Batch& batch, Deadline deadline) {
   for (TensorPart* tensor : batch.tensors) {
     Operation& operation = *tensor->operation;

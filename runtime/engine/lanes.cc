@@ -1,3 +1,5 @@
+// Lanes are made at first use: a job that uses one process set needs one lane's thread and channels. The baton's holder
+// makes them; other threads look them up through atomics, so a lane may appear under them, and stays until `clear`.
 #include "runtime/engine/lanes.h"
 
 namespace rueda::core {
@@ -5,13 +7,14 @@ namespace rueda::core {
 Lanes::Lanes(int count, std::function<std::unique_ptr<Lane>(int)> make)
     : make_(std::move(make)), lanes_(static_cast<size_t>(count)) {}
 
+/// Batches of one set stay in order because they share a lane, and a lane is a queue.
 Lane& Lanes::of(SetId set) {
-  std::atomic<Lane*>& place = lanes_[set % lanes_.size()];
-  if (place.load(std::memory_order_relaxed) == nullptr) {
+  std::atomic<Lane*>& slot = lanes_[set % lanes_.size()];
+  if (slot.load(std::memory_order_relaxed) == nullptr) {
     owned_.push_back(make_(static_cast<int>(set % lanes_.size())));
-    place.store(owned_.back().get());
+    slot.store(owned_.back().get());  // other threads find a lane that is complete
   }
-  return *place.load(std::memory_order_relaxed);
+  return *slot.load(std::memory_order_relaxed);
 }
 
 bool Lanes::step_inline() {
@@ -20,6 +23,7 @@ bool Lanes::step_inline() {
   return moved;
 }
 
+/// Whether a batch waits that only turns move on, until it is handed over.
 bool Lanes::has_inline() const {
   for (const auto& lane : owned_) {
     if (lane->has_inline()) return true;
@@ -36,36 +40,42 @@ bool Lanes::runs(SetId set, uint64_t number) const {
   return lane != nullptr && lane->runs(set, number);
 }
 
+/// Sets share lanes, so the answer may be about another set's batch: the caller knows that its own runs.
 int Lanes::awaited(SetId set) const {
   const Lane* lane = lanes_[set % lanes_.size()].load();
   return lane != nullptr ? lane->awaited() : Mesh::kNobody;
 }
 
+/// Not only lanes that wait: a lane that is about to wait finds its bell rung.
 void Lanes::wake_all() {
-  for (const auto& place : lanes_) {
-    if (Lane* lane = place.load()) lane->wake();
+  for (const auto& slot : lanes_) {
+    if (Lane* lane = slot.load()) lane->wake();
   }
 }
 
+/// Lanes one after the other, so the answer is certain only if nothing is submitted meanwhile.
 bool Lanes::idle() const {
-  for (const auto& place : lanes_) {
-    if (const Lane* lane = place.load(); lane != nullptr && !lane->idle()) return false;
+  for (const auto& slot : lanes_) {
+    if (const Lane* lane = slot.load(); lane != nullptr && !lane->idle()) return false;
   }
   return true;
 }
 
+/// One after the other: nothing is submitted any more, so a lane that was idle stays idle.
 bool Lanes::drain(Deadline deadline) {
-  for (const auto& place : lanes_) {
-    if (Lane* lane = place.load(); lane != nullptr && !lane->drain(deadline)) return false;
+  for (const auto& slot : lanes_) {
+    if (Lane* lane = slot.load(); lane != nullptr && !lane->drain(deadline)) return false;
   }
   return true;
 }
 
+/// The slots first, so that no lookup finds a lane that is being freed.
 void Lanes::clear() {
-  for (auto& place : lanes_) place.store(nullptr);
+  for (auto& slot : lanes_) slot.store(nullptr);
   owned_.clear();
 }
 
+/// Each lane's thread runs its queue to the end first. After an abort that is short: every wait fails at once.
 void Lanes::stop() {
   for (const auto& lane : owned_) lane->stop();
 }

@@ -1,3 +1,5 @@
+// A batch that runs for long is known to its members only, and rank 0 may be none of them. So members tell it, at
+// doubling ages: often enough to notice that one has ended, and seldom enough that a batch of hours costs a few frames.
 #include "runtime/engine/late_batch.h"
 
 #include <fmt/format.h>
@@ -10,7 +12,7 @@
 namespace rueda::core {
 namespace {
 
-constexpr size_t kMostWhatBytes = 4096;
+constexpr size_t kMostWhatBytes = 4096;  // a name, a set and an algorithm; longer names are cut
 
 }  // namespace
 
@@ -25,7 +27,7 @@ std::vector<std::byte> encode_late(const LateBatch& batch) {
 }
 
 Result<LateBatch> decode_late(std::span<const std::byte> body, int rank, int size) {
-  constexpr uint64_t kMostMicroseconds = 1ull << 50;
+  constexpr uint64_t kMostMicroseconds = 1ull << 50;  // 35 years, so that nanoseconds do not overflow
   WireReader reader(body);
   LateBatch batch;
   batch.set = static_cast<SetId>(reader.varint(UINT32_MAX));
@@ -38,13 +40,15 @@ Result<LateBatch> decode_late(std::span<const std::byte> body, int rank, int siz
                 rank);
 }
 
+/// Another record than last time: what ran before has ended, and the doubling begins anew.
 bool LateWatch::due(uint64_t record, std::chrono::nanoseconds age) {
   if (std::exchange(record_, record) != record) next_ = warning_;
   if (age < next_) return false;
-  while (next_ <= age) next_ *= 2;
+  while (next_ <= age) next_ *= 2;  // a look that came late skips what it missed
   return true;
 }
 
+/// Of several members' reports about one batch the oldest age counts: that member has waited longest.
 void LateBatches::note(const LateBatch& batch, SteadyClock::time_point now) {
   Noted& noted = batches_[{batch.set, batch.number}];
   if (batch.age < noted.batch.age) return;
@@ -52,7 +56,7 @@ void LateBatches::note(const LateBatch& batch, SteadyClock::time_point now) {
 }
 
 std::vector<Stalled> LateBatches::stalled(SteadyClock::time_point now) {
-  // A rank tells again when the age has doubled; the rest is for the way.
+  // A rank tells again when the age has doubled; five seconds more are for the way. No word by then: it has ended.
   std::erase_if(batches_, [now](const auto& each) {
     const Noted& noted = each.second;
     return now - noted.told > noted.batch.age * 2 + std::chrono::seconds(5);

@@ -1,3 +1,6 @@
+// The caller's allocation callback runs as late as it can: on the lane's thread, just before the batch writes, so that
+// memory is not held while the operation waits for other ranks. A callback that has no memory must not fail the peers.
+// This rank then runs the batch into a sink, and only its own operation fails.
 #include "runtime/engine/late_output.h"
 
 #include <fmt/format.h>
@@ -9,6 +12,7 @@ bool needs_output(const TensorPart& tensor) {
          tensor.operation->spec().allocate != nullptr;
 }
 
+/// After the batch has run: until then peers' data goes into the sinks.
 LateOutputs::~LateOutputs() {
   for (const Sink& sink : sinks_)
     sink.spec->device->free(sink.spec->device->context, sink.spec->device_index, sink.memory);
@@ -34,11 +38,11 @@ Status LateOutputs::place(Batch& batch) {
           Code::kSystem,
           fmt::format("the allocation callback could not give {} bytes for the output of {}", bytes, describe(tensor)));
       memory = make_sink(tensor.operation->spec(), bytes);
-      if (memory == nullptr) return tensor.failure;
+      if (memory == nullptr) return tensor.failure;  // now the batch itself fails, and with it the epoch
     }
     Slice& slice = batch.storage[batch.slots[i]];
     slice.out = memory;
-    if (slice.in == nullptr) slice.in = memory;  // a receiver has no other input
+    if (slice.in == nullptr) slice.in = memory;  // a receiver has no input of its own
   }
   return {};
 }

@@ -1,3 +1,8 @@
+// A name in flight is kept in one of two sets: by its text and the process set, or, once the name was interned, by its
+// number and the process set, which needs no string. `intern` moves a name that is in flight from the first set to the
+// second; `leave` therefore asks anew for the number, and finds the name where it is now.
+//
+//     text key     the name, a NUL, the set id's bytes       number key   set << 32 | number
 #include "runtime/engine/names_in_flight.h"
 
 #include <fmt/format.h>
@@ -19,12 +24,13 @@ std::string key_of(std::string_view name, SetId set) {
 
 uint64_t key_of(uint32_t number, SetId set) { return uint64_t{set} << 32 | number; }
 
-// The tensor before `index` that has its name, or `index`.
+/// The first tensor with the name of tensor `index`: that tensor itself, unless the name comes before it.
 size_t first_of_name(const std::vector<TensorPart>& tensors, size_t index) {
   const auto same = [&](const TensorPart& tensor) { return tensor.request.name == tensors[index].request.name; };
   return static_cast<size_t>(std::find_if(tensors.begin(), tensors.end(), same) - tensors.begin());
 }
 
+/// The sentence tells a name that comes twice in one group from a name that another operation has.
 Status refuse(const std::vector<TensorPart>& tensors, size_t index) {
   const Request& request = tensors[index].request;
   const std::string what = fmt::format("{} \"{}\"", name_of(request.metadata.kind), request.name);
@@ -39,11 +45,12 @@ Status refuse(const std::vector<TensorPart>& tensors, size_t index) {
 
 }  // namespace
 
-/// What is in flight under the name by its text is from now on in flight by its number.
+/// What is in flight by its text is in flight by its number from now on. That needs a look at all names in flight by
+/// text, but a name is interned once.
 uint32_t NamesInFlight::intern(std::string_view name) {
   MutexLock lock(mutex_);
   if (const auto known = numbers_.find(name); known != numbers_.end()) return known->second;
-  const std::string& text = texts_.emplace_back(name);
+  const std::string& text = texts_.emplace_back(name);  // a deque: the text keeps its address, which `numbers_` uses
   const auto number = static_cast<uint32_t>(texts_.size());
   numbers_.emplace(text, number);
   for (auto key = named_.begin(); key != named_.end();) {
@@ -62,16 +69,20 @@ std::string_view NamesInFlight::text(int64_t number) const {
   return texts_[static_cast<size_t>(number) - 1];
 }
 
+/// A request that came with a number keeps it. One that came with a text gets the number of its name, if it has one, so
+/// that the same name is never in flight in both forms.
 uint32_t NamesInFlight::number_of(const Request& request) const {
   if (request.number != 0 || numbers_.empty()) return request.number;
   const auto known = numbers_.find(request.name);
   return known == numbers_.end() ? 0 : known->second;
 }
 
+/// Unnamed operations are matched by their order, and so are sends of one name outside a group.
 bool NamesInFlight::is_single(const Request& request) {
   return !request.name.empty() && (request.metadata.kind != OpKind::kSend || request.group != 0);
 }
 
+/// False if the name is in flight in this set already.
 bool NamesInFlight::enter(const Request& request) {
   const uint32_t number = number_of(request);
   return number != 0 ? numbered_.insert(key_of(number, request.set)).second
@@ -94,6 +105,7 @@ Status NamesInFlight::reserve(Operation& operation) {
     if (request.name.empty()) continue;
     request.number = number_of(request);
     if (!is_single(request) || enter(request)) continue;
+    // A group enters whole or not at all.
     for (size_t undo = 0; undo < i; ++undo) {
       if (is_single(tensors[undo].request)) leave(tensors[undo].request);
     }
@@ -102,6 +114,7 @@ Status NamesInFlight::reserve(Operation& operation) {
   return {};
 }
 
+/// What `reserve` passed over as not single was never entered.
 void NamesInFlight::release(const Operation& operation) {
   MutexLock lock(mutex_);
   for (const TensorPart& tensor : operation.tensors()) {

@@ -1,3 +1,7 @@
+// An operation's state only grows: pending, in a batch (that turns step, or that a lane's thread runs), done. The word
+// is also a futex: waiters sleep on it. `complete` makes no system call unless a waiter sleeps, because a small
+// operation takes a few microseconds in all. `sleepers_` is raised before a waiter looks at the state, and `complete`
+// stores the state before it looks at `sleepers_`; both are sequentially consistent, so one of the two sees the other.
 #include "runtime/engine/operation.h"
 
 #include <fmt/format.h>
@@ -23,12 +27,14 @@ std::string describe(const TimeLimit& limit) {
   return fmt::format("{} ({} s)", limit.is_own ? "its timeout" : "RUEDA_TIMEOUT_SECONDS", seconds);
 }
 
+/// The tensors' vector never grows afterwards: their addresses are agreement's tickets.
 Operation::Operation(OperationHome home, OperationSpec spec, size_t tensors)
     : home_(std::move(home)), spec_(std::move(spec)), tensors_(tensors), remaining_(tensors) {
   if (spec_.device == nullptr) spec_.device = &cpu_device();
   for (TensorPart& tensor : tensors_) tensor.operation = this;
 }
 
+/// Memory that the caller gave stays the caller's, also if its callback made it.
 Operation::~Operation() {
   free_token();
   for (const Output& output : outputs_) {
@@ -45,11 +51,13 @@ void Operation::own_output(size_t index, std::byte* memory, size_t bytes, Owners
   tensors_[index].slice.out = memory;
 }
 
+/// A zero of the operation's own means no limit, also if RUEDA_TIMEOUT_SECONDS sets one.
 TimeLimit Operation::limit() const {
   if (spec_.timeout) return {*spec_.timeout, true};
   return {home_.timeout, false};
 }
 
+/// An output that arrives counts before it has memory: if nothing else gives it any, the library will.
 bool Operation::owns_outputs() const {
   const auto arrives = [this](const TensorPart& tensor) {
     return tensor.arrives && tensor.slice.out == nullptr && !spec_.allocate;
@@ -59,6 +67,7 @@ bool Operation::owns_outputs() const {
                      [](const Output& output) { return output.ownership == Ownership::kLibrary; });
 }
 
+/// A failure leaves token 0, which nothing waits for: the operation is refused then.
 Status Operation::mark_inputs() {
   const DeviceRow& device = *spec_.device;
   if (device.at_enqueue(device.context, spec_.device_index, spec_.stream, &token) == 0) return {};
@@ -68,7 +77,7 @@ Status Operation::mark_inputs() {
 
 Status Operation::mark_outputs() {
   const DeviceRow& device = *spec_.device;
-  uint64_t mark = 0;
+  uint64_t mark = 0;  // the device orders the caller's stream itself, so the mark is of no more use here
   if (device.at_completion(device.context, spec_.device_index, spec_.stream, &mark) != 0) {
     return {Code::kSystem,
             std::string("device ") + device.name + " could not order the caller's stream after the output"};
@@ -83,6 +92,7 @@ void Operation::free_token() {
   token = 0;
 }
 
+/// Tensors of a group may finish on several threads at once. The one that counts down to zero completes.
 bool Operation::finish_tensor(const Status& status) {
   if (!status.ok()) {
     MutexLock lock(failure_mutex_);
@@ -91,8 +101,11 @@ bool Operation::finish_tensor(const Status& status) {
   return remaining_.fetch_sub(1) == 1;
 }
 
+/// The state is the last word before the wake-up: a waiter that sees it may free the operation's handle at once. The
+/// caller of this holds a reference of its own, so `announce` may still run.
 void Operation::complete() {
   free_token();
+  // No lock: all tensors have finished, so no thread changes the status, and waiters read it after the state.
   if (status_.ok()) status_ = mark_outputs();
   state_.store(kDone);
   if (sleepers_.load() != 0) wake();
@@ -101,19 +114,21 @@ void Operation::complete() {
 
 void Operation::enter_batch(BatchRunner runner) {
   state_.store(runner == BatchRunner::kLane ? kOnLane : kInTurns);
-  if (deciding_.load()) wake();  // waiters who only want the result stay asleep
+  if (deciding_.load()) wake();  // waiters for the result are not woken for this
 }
 
 void Operation::wake() { ::syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0); }
 
 Status Operation::sleep(Deadline deadline) { return sleep_while(kOnLane, deadline); }
 
+/// The flag first: `enter_batch` sets the state and then looks at the flag, so one of the two sees the other.
 Status Operation::sleep_until_decided(Deadline deadline) {
   deciding_.store(true);
   return sleep_while(kPending, deadline);
 }
 
-/// Until the state is beyond `last`.
+/// Sleeps until the state is beyond `last`. The kernel puts the thread to sleep only if the state is still the one that
+/// was read, so a change in between is not missed.
 Status Operation::sleep_while(uint32_t last, Deadline deadline) {
   sleepers_.fetch_add(1);
   Status result;
@@ -122,9 +137,10 @@ Status Operation::sleep_while(uint32_t last, Deadline deadline) {
       result = Status(Code::kTimeout, "the wait's timeout passed; the operation is still in flight");
       break;
     }
-    const auto left = deadline.left(std::chrono::hours(1));
+    const auto left = deadline.left(std::chrono::hours(1));  // an endless wait looks again every hour
     const timespec time{std::chrono::duration_cast<std::chrono::seconds>(left).count(), left.count() % 1'000'000'000};
     const long rc = ::syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, state, &time, nullptr, 0);
+    // The caller decides whether to go on after a signal: Python has handlers to run.
     if (rc != 0 && errno == EINTR && state_.load() <= last) {
       result = Status(Code::kInterrupted, "a signal arrived while waiting; the operation is still in flight");
       break;

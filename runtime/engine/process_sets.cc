@@ -1,3 +1,10 @@
+// Numbers are this rank's own and are given at once; agreement makes the sets behind them later. A number is therefore
+// checked here against what this rank has asked for, before any other rank knows of it. Each entry counts the
+// operations in flight, so that a set is removed only when none is left.
+//
+//     0                the set of all ranks; it has no entry, and most operations take no lock for it
+//     1, 2, ...        sets that callers add
+//     kFirstPairSet..  pairs for sends; callers cannot name them
 #include "runtime/engine/process_sets.h"
 
 #include <fmt/format.h>
@@ -16,17 +23,21 @@ Status wrong(std::string why) { return {Code::kInvalidArgument, std::move(why)};
 
 }  // namespace
 
+/// Signed, because a C caller may have passed a negative number.
 Status ProcessSets::unknown(SetId number) {
   return wrong(fmt::format("process set {} does not exist", static_cast<int32_t>(number)));
 }
 
+/// Rank and number stand in the sentence: a program often computes the number.
 Status ProcessSets::no_member(SetId number) const {
   return wrong(fmt::format("rank {} is no member of process set {}", rank_, number));
 }
 
+/// Sorts `ranks`: the checks need it, and agreement compares lists.
 Status ProcessSets::check(std::vector<int>& ranks, const std::string& name) const {
   if (ranks.empty()) return wrong("a process set needs at least one rank");
   std::sort(ranks.begin(), ranks.end());
+  // Sorted, so the two ends tell whether any rank is outside the job.
   for (const int rank : {ranks.front(), ranks.back()}) {
     if (rank < 0 || rank >= size_) {
       return wrong(fmt::format("rank {} of a process set is not in this job; its ranks are 0 to {}", rank, size_ - 1));
@@ -38,6 +49,7 @@ Status ProcessSets::check(std::vector<int>& ranks, const std::string& name) cons
     return wrong(fmt::format("the name \"{}...\" of a process set has {} bytes; the limit is {}", name.substr(0, 32),
                              name.size(), kMaxNameBytes));
   }
+  // Members match sets by name, so two sets of one rank must not share one. Unnamed sets match by their ranks.
   for (const auto& [number, entry] : sets_) {
     if (name.empty() || entry.name != name) continue;
     return wrong(
@@ -46,6 +58,7 @@ Status ProcessSets::check(std::vector<int>& ranks, const std::string& name) cons
   return {};
 }
 
+/// Numbers grow and are never used twice: a number of a removed set stays an error.
 Result<SetId> ProcessSets::add(std::vector<int>& ranks, const std::string& name) {
   MutexLock lock(mutex_);
   RUEDA_RETURN_IF_ERROR(check(ranks, name));
@@ -54,6 +67,7 @@ Result<SetId> ProcessSets::add(std::vector<int>& ranks, const std::string& name)
   return number;
 }
 
+/// A pair's number follows from its two ranks, so asking twice gives the same one.
 std::pair<SetId, bool> ProcessSets::add_pair(int sender, int receiver) {
   MutexLock lock(mutex_);
   const SetId number = pair_number(rank_, sender, receiver);
@@ -61,11 +75,13 @@ std::pair<SetId, bool> ProcessSets::add_pair(int sender, int receiver) {
   return {number, sets_.emplace(number, Entry{std::move(ranks), pair_name(sender, receiver), true, false, 0}).second};
 }
 
+/// Nothing has entered it: its maker holds the mutex that callers of `pair_set` take.
 void ProcessSets::drop_pair(SetId number) {
   MutexLock lock(mutex_);
   sets_.erase(number);
 }
 
+/// A pair's set belongs to the library, so for callers it does not exist.
 Status ProcessSets::remove(SetId number) {
   if (number >= kFirstPairSet) return unknown(number);
   if (number == kGlobalSet) return wrong("process set 0 holds all ranks and cannot be removed");
@@ -81,6 +97,7 @@ Status ProcessSets::remove(SetId number) {
   return {};
 }
 
+/// The first check of a call. `enter` checks again, because the set may be removed in between.
 Status ProcessSets::check_member(SetId number) const {
   if (number == kGlobalSet) return {};
   MutexLock lock(mutex_);
@@ -89,15 +106,18 @@ Status ProcessSets::check_member(SetId number) const {
   return found->second.member ? Status() : no_member(number);
 }
 
+/// For a second join as well as for any other operation.
 Status ProcessSets::has_joined(SetId number) const {
   return wrong(fmt::format("rank {} has joined process set {} and takes no other part in it until all members have",
                            rank_, number));
 }
 
+/// After a join nothing enters until it leaves, except for sends: a message needs its two ranks and no other.
 Status ProcessSets::enter(SetId number, OpKind kind) {
   const bool joins = kind == OpKind::kJoin;
-  const bool sends = kind == OpKind::kSend;  // which is no operation of the set, as long as it has no pair either
+  const bool sends = kind == OpKind::kSend;
   if (number == kGlobalSet) {
+    // No lock: the only state of set 0 is whether this rank has joined.
     if (sends) return {};
     const bool joined = joins ? all_joined_.exchange(true) : all_joined_.load();
     return joined ? has_joined(number) : Status();
@@ -112,6 +132,7 @@ Status ProcessSets::enter(SetId number, OpKind kind) {
   return {};
 }
 
+/// The set may be gone: `drop_pair` takes one away if agreement could not be asked for it.
 void ProcessSets::leave(SetId number, OpKind kind) {
   if (number == kGlobalSet) {
     if (kind == OpKind::kJoin) all_joined_.store(false);
@@ -124,6 +145,7 @@ void ProcessSets::leave(SetId number, OpKind kind) {
   if (kind == OpKind::kJoin) found->second.joined = false;
 }
 
+/// Set 0 is made up on the spot: it has no entry.
 Result<std::vector<int>> ProcessSets::ranks(SetId number) const {
   if (number == kGlobalSet) {
     std::vector<int> all(static_cast<size_t>(size_));
@@ -136,12 +158,14 @@ Result<std::vector<int>> ProcessSets::ranks(SetId number) const {
   return found->second.ranks;
 }
 
+/// Set 0 has no entry, so it is not named in sentences.
 std::string ProcessSets::of_set(SetId number) const {
   MutexLock lock(mutex_);
   const auto found = sets_.find(number);
   return found == sets_.end() ? "" : core::of_set(found->second.name, found->second.ranks);
 }
 
+/// For dumps: a copy, so that the mutex is not held while it is written.
 std::vector<DumpedSet> ProcessSets::list() const {
   MutexLock lock(mutex_);
   std::vector<DumpedSet> all;
@@ -149,6 +173,7 @@ std::vector<DumpedSet> ProcessSets::list() const {
   return all;
 }
 
+/// Asks about any rank, while `check_member` asks about this one: a root must be a member.
 bool ProcessSets::contains(SetId number, int rank) const {
   if (number == kGlobalSet) return rank >= 0 && rank < size_;
   MutexLock lock(mutex_);

@@ -1,15 +1,20 @@
+// Each step of an operation's way is noted where it happens, in two forms: a time in the flight record, which keeps the
+// last operations one by one, and sums in the counters, which keep nothing else. The order of the calls is that of the
+// steps, but a batch's last step comes before the caller's wake-up, so that a caller finds its own operation counted.
 #include "runtime/engine/recorder.h"
 
 namespace rueda::core {
 namespace {
 
+// The flight recorder reads records' numbers out of what it is given, so no list of them is made.
 FlightRecorder::Id record_of(const TensorPart& tensor) { return tensor.record; }
 FlightRecorder::Id record_of_pointer(const TensorPart* tensor) { return tensor->record; }
 
 }  // namespace
 
+/// Before the inbox has it: from then on another thread may reach the next step at any moment.
 void Recorder::enqueued(Operation& operation) {
-  operation.submitted = SteadyClock::now();
+  operation.submitted = SteadyClock::now();  // one time for all tensors: a group is submitted as one
   for (TensorPart& tensor : operation.tensors()) {
     const Request& request = tensor.request;
     const OpFacts facts{request.name,           request.set,        request.metadata.kind,
@@ -19,16 +24,19 @@ void Recorder::enqueued(Operation& operation) {
   counters_.submitted.add(operation.tensors().size());
 }
 
+/// The operation was counted as submitted, so it has to be counted as ended too.
 void Recorder::refused(Operation& operation, const Status& why) {
   for (const TensorPart& tensor : operation.tensors()) ended(tensor, why);
 }
 
+/// The times of the flight record tell where an operation is stuck: submitted, proposed, agreed or started.
 void Recorder::proposed(const Operation& operation) {
   const auto now = SteadyClock::now();
   flight_.update(operation.tensors(), record_of,
                  [now](OpRecord& record, const TensorPart&) { record.reach(OpState::kProposed, now); });
 }
 
+/// One time for the whole batch: its tensors were agreed by one verdict.
 void Recorder::agreed(Batch& batch) {
   batch.agreed = SteadyClock::now();
   flight_.update(batch.tensors, record_of_pointer, [&batch](OpRecord& record, const TensorPart*) {
@@ -46,11 +54,12 @@ void Recorder::agreed(Batch& batch) {
   }
 }
 
+/// The time from agreement to here is the queue's: the batch waited for its lane.
 void Recorder::started(Batch& batch) {
   batch.begun = SteadyClock::now();
   if (timeline_.on()) {
     batch.phases.start();
-    batch.call.phases = &batch.phases;
+    batch.call.phases = &batch.phases;  // else null, and algorithms note nothing
   }
   flight_.update(batch.tensors, record_of_pointer,
                  [&batch](OpRecord& record, const TensorPart*) { record.reach(OpState::kStarted, batch.begun); });
@@ -59,6 +68,7 @@ void Recorder::started(Batch& batch) {
 
 void Recorder::finished(const Batch& batch, const Status& result) {
   const auto now = SteadyClock::now();
+  // A tensor may fail alone, for want of memory, in a batch that went well.
   const auto failure_of = [&result](const TensorPart& tensor) {
     return result.ok() ? tensor.failure.code() : result.code();
   };
@@ -71,6 +81,7 @@ void Recorder::finished(const Batch& batch, const Status& result) {
     bytes += tensor_bytes(*tensor);
     (failure_of(*tensor) == Code::kOk ? counters_.finished : counters_.failed).add(1);
   }
+  // Times and bytes of a failed batch say nothing about its algorithm.
   if (!result.ok()) return timeline_.failed(batch);
   timeline_.finished(batch, now);
   Counters::Kind& kind = counters_.kinds[static_cast<size_t>(batch.call.kind) % Counters::kKinds];
@@ -85,7 +96,7 @@ void Recorder::finished(const Batch& batch, const Status& result) {
 
 void Recorder::ended(const TensorPart& tensor, const Status& how) {
   const auto now = SteadyClock::now();
-  const TensorPart* const one[] = {&tensor};
+  const TensorPart* const one[] = {&tensor};  // the flight recorder updates ranges under one lock
   flight_.update(one, record_of_pointer, [&](OpRecord& record, const TensorPart*) {
     record.error = how.code();
     record.reach(how.ok() ? OpState::kFinished : OpState::kFailed, now);
@@ -93,11 +104,13 @@ void Recorder::ended(const TensorPart& tensor, const Status& how) {
   (how.ok() ? counters_.finished : counters_.failed).add(1);
 }
 
+/// Time in which a caller's thread did nothing else, spins and own turns included.
 void Recorder::waited(SteadyClock::time_point since) {
   counters_.waits.add(1);
   counters_.wait.add(SteadyClock::now() - since);
 }
 
+/// Agreement keeps the sums itself; these are copies for readers of the counters.
 void Recorder::proposals(uint64_t by_id, uint64_t in_full) {
   counters_.cache_hits.set(by_id);
   counters_.cache_misses.set(in_full);

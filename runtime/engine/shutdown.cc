@@ -1,4 +1,14 @@
-// Leaving: a goodbye with its place in the total order, lanes that finish, and a bounded end for the rest.
+// Leaving: a goodbye with its position in the total order, lanes that finish, and a bounded end for the rest.
+//
+//   1. the inbox closes, so that the goodbye comes after everything that callers submitted
+//   2. the timeline's last records, then the goodbye: turns carry both, run by this thread or the coordinator's
+//   3. lanes finish what was agreed before the goodbye
+//   4. the abort, even if all went well: whatever still waits, anywhere, ends now
+//   5. threads, then what they used: the coordinator first, because it may take the baton at any time; then the baton
+//   is
+//      taken for good, and each object is freed after the last thread that knows it
+//
+// A rank that left before the others must not make them wait, so each wait here has a limit of its own.
 #include <fmt/format.h>
 
 #include <optional>
@@ -11,11 +21,12 @@
 namespace rueda::core {
 namespace {
 
-/// The ring of a peer that does not read may be full, and nobody tells this thread when it has been read.
+/// The ring of a peer that does not read may be full, and no event tells this thread when it has been read.
 constexpr std::chrono::milliseconds kLookAgain{20};
-/// Of a rank whose epoch has failed, where peers do not read, and of one that leaves, for those that left before.
+/// How long a rank whose epoch has failed waits for peers that may not read, and a rank that leaves for those that have
+/// left before it.
 constexpr std::chrono::seconds kLongestLastWord{1};
-/// Of a leader for those below it, half of which it waits before it takes them along.
+/// A leader waits at most half of this for the ranks below it, and then says goodbye for them.
 constexpr std::chrono::seconds kLongestPatience{60};
 /// How long rank 0 waits for what other ranks have recorded.
 constexpr std::chrono::seconds kLastRecords{2};
@@ -27,8 +38,10 @@ void Engine::notify_progress() {
   progress_.notify_all();
 }
 
+/// Done when the goodbye has come back in its position in the order, this rank passes nothing on for others, and all
+/// frames have left. The last condition has a limit of its own for ranks that have left: they may read no more.
 void Engine::wait_for_goodbye(Deadline deadline) {
-  // Those below a leader that do not leave in time leave with it.
+  // The ranks below a leader that do not leave in time leave with it.
   const Deadline patience = Deadline::after(deadline.left(kLongestPatience) / 2);
   std::optional<Deadline> last_words;
   for (;;) {
@@ -46,13 +59,14 @@ void Engine::wait_for_goodbye(Deadline deadline) {
       settle();
     }
     if (finished || abort_.raised() || deadline.passed()) return;
-    ring_coordinator();
+    ring_coordinator();  // it moves the sockets' bytes
     MutexLock lock(progress_mutex_);
     if (left_.load() == had_left && !abort_.raised()) progress_.wait_for(progress_mutex_, deadline.left(kLookAgain));
   }
 }
 
-/// Why the epoch is over, on its way to those who hear it from this rank: else they would see an end without a reason.
+/// Sends the reason why the epoch is over to the peers that hear it from this rank: else they would see a connection
+/// end without a reason.
 void Engine::wait_for_last_word(Deadline deadline) {
   for (;;) {
     bool told = false;
@@ -68,6 +82,7 @@ void Engine::wait_for_last_word(Deadline deadline) {
   }
 }
 
+/// The order of the last lines is that of the threads: see the top of this file.
 void Engine::shutdown(Deadline deadline) {
   if (ended_.exchange(true)) return;
   const Status why(Code::kShutDown, fmt::format("{} has shut down", who(plan_, plan_.rank)), plan_.rank);
@@ -81,21 +96,21 @@ void Engine::shutdown(Deadline deadline) {
     log(LogLevel::kWarning, "rank {}: the shutdown reached its deadline while operations were still running",
         plan_.rank);
   }
-  epoch_over(why);
+  epoch_over(why);  // a reason that came earlier stays
   coordinator_->begin_stop();
   ring_coordinator();
   coordinator_->join();
   activity_.stop();
   worker_.stop();
   timeline_.end();
-  take_for_good();
+  take_for_good();  // a caller in `wait` may still have it
   lanes_.hand_over();
-  turn_->fail_all(abort_.why());
+  turn_->fail_all(abort_.why());  // what no lane holds; lanes fail their own
   lanes_.stop();
   claim_.release();
   turn_.reset();
   inbox_.end();
-  completer_.stop();
+  completer_.stop();  // the last operations have completed, so this runs the last callbacks
   metrics_.reset();
   lanes_.clear();
   formation_.local.clear();

@@ -1,3 +1,5 @@
+// A look is a sample. A process that two looks found stopped counts as stopped in between, though it may have run for a
+// moment. While a process is stopped the looks come every 200 ms, so that moment would have to be short.
 #include "runtime/engine/stopped_peers.h"
 
 namespace rueda::core {

@@ -1,3 +1,5 @@
+// A set has two names: the id that rank 0 gave it, under which batches come, and this rank's own number, which callers
+// use. Both maps lead to one state, which lanes and batches borrow, so it never moves.
 #include "runtime/engine/teams.h"
 
 #include <algorithm>
@@ -9,14 +11,16 @@ Teams::Teams(int rank, int upstream, const SetMembers& global) : rank_(rank), up
   add(kGlobalSet, global, "");
 }
 
+/// All is known here that batches of the set need: no batch asks agreement about its team.
 void Teams::add(SetId number, const SetMembers& set, std::string of) {
-  const auto place = std::find(set.ranks.begin(), set.ranks.end(), rank_);
-  if (place == set.ranks.end()) return;
+  const auto own = std::find(set.ranks.begin(), set.ranks.end(), rank_);
+  if (own == set.ranks.end()) return;
   auto state = std::make_unique<TeamState>();
-  state->team = Team{set.ranks, static_cast<int>(place - set.ranks.begin()), set.groups, set.one_host, set.hosts};
+  state->team = Team{set.ranks, static_cast<int>(own - set.ranks.begin()), set.groups, set.one_host, set.hosts};
   state->id = set.id;
   state->number = number;
   state->of = std::move(of);
+  // One member returns the set's credits to rank 0, and all can tell which one.
   const bool lowest = *std::min_element(set.ranks.begin(), set.ranks.end()) == rank_;
   state->lowest = lowest;
   state->with_upstream = std::find(set.ranks.begin(), set.ranks.end(), upstream_) != set.ranks.end();
@@ -25,6 +29,7 @@ void Teams::add(SetId number, const SetMembers& set, std::string of) {
   teams_.emplace(set.id, std::move(state));
 }
 
+/// `led_` first, then the owner: both are found by the address that goes.
 void Teams::remove(SetId number) {
   const auto found = by_number_.find(number);
   if (found == by_number_.end()) return;
@@ -34,6 +39,7 @@ void Teams::remove(SetId number) {
   std::erase_if(teams_, [gone](const auto& team) { return team.second.get() == gone; });
 }
 
+/// Null for a set that other ranks still use but this one has removed.
 TeamState* Teams::find(SetId id) {
   const auto found = teams_.find(id);
   return found == teams_.end() ? nullptr : found->second.get();
@@ -44,6 +50,7 @@ TeamState* Teams::find_number(SetId number) {
   return found == by_number_.end() ? nullptr : found->second;
 }
 
+/// In the canonical order, by host and then by rank: `arrange_set` puts it so.
 SetMembers global_set(const EpochPlan& plan) {
   std::vector<int> all(static_cast<size_t>(plan.size));
   std::iota(all.begin(), all.end(), 0);

@@ -16,9 +16,10 @@
 namespace rueda::core {
 namespace {
 
-/// What a disk has to close the file, however long other ranks took before.
+/// How long a disk may take to close the file, however long other ranks took before.
 constexpr std::chrono::seconds kCloses{1};
 
+/// As RUEDA_TIMELINE is documented: a file for each rank.
 bool has_rank_in(const std::string& path) { return path.find("{rank}") != std::string::npos; }
 
 std::vector<TimelineWriter::Rank> ranks_of(const EpochPlan& plan) {
@@ -29,6 +30,7 @@ std::vector<TimelineWriter::Rank> ranks_of(const EpochPlan& plan) {
 
 }  // namespace
 
+/// No thread and no memory to speak of until a recording begins.
 Timeline::Timeline(const EpochPlan& plan, bool shares_clock, std::function<const char*(uint8_t)> algorithm_name,
                    std::function<void()> ring)
     : plan_(plan),
@@ -38,6 +40,7 @@ Timeline::Timeline(const EpochPlan& plan, bool shares_clock, std::function<const
       scribe_(plan.rank) {}
 
 Status Timeline::start(const std::string& path, bool mark_rounds) {
+  // A job of one rank has no others to record, so it writes for itself in either form.
   const bool own = has_rank_in(path) || plan_.size == 1;
   if (!own && plan_.rank != 0) return {};
   MutexLock lock(mutex_);
@@ -59,6 +62,7 @@ Status Timeline::start(const std::string& path, bool mark_rounds) {
   return {};
 }
 
+/// A second `stop` meanwhile returns at once: the first one reports how the file ended.
 Status Timeline::stop(Deadline deadline) {
   std::shared_ptr<TimelineScribe::File> file;
   {
@@ -69,10 +73,12 @@ Status Timeline::stop(Deadline deadline) {
     draining_.store(!recorder_.all_closed());
     if (for_all_) protocol_.want_switch(TimelineSwitch{});
     look_due();
+    // Own batches end by themselves; other ranks answer with a last piece, or say goodbye, or the epoch ends.
     const auto waits = [this]() RUEDA_REQUIRES(mutex_) { return draining_ || (for_all_ && !protocol_.all_ended()); };
     while (waits() && !alone_ && !deadline.passed()) {
       changed_.wait_for(mutex_, deadline.left(std::chrono::seconds(1)));
     }
+    // At the deadline some batches may still run: their ends are not recorded any more.
     draining_.store(false);
     flush();
     file = scribe_.close();
@@ -99,12 +105,14 @@ void Timeline::leave(Deadline deadline) {
   look_due();
 }
 
+/// Own batches are not waited for either: lanes fail them now.
 void Timeline::abandon_others() {
   MutexLock lock(mutex_);
   alone_ = true;
   changed_.notify_all();
 }
 
+/// Asks for the time as well: clocks drift, and an old answer loses its weight.
 void Timeline::tick() {
   if (!on()) return;
   MutexLock lock(mutex_);
@@ -138,6 +146,7 @@ void Timeline::look_drained() {
   changed_.notify_all();
 }
 
+/// A failed batch has no end worth showing, but it must not keep the recording open.
 void Timeline::failed(const Batch& batch) {
   if (!follows()) return;
   MutexLock lock(mutex_);
@@ -146,6 +155,7 @@ void Timeline::failed(const Batch& batch) {
 }
 
 void Timeline::finished(const Batch& batch, SteadyClock::time_point now) {
+  // One load while nothing is recorded. The record is put together without the mutex.
   if (!follows()) return;
   BatchRecord record;
   record.set = batch.set;
@@ -184,6 +194,7 @@ void Timeline::flush() {
   protocol_.want_piece();
 }
 
+/// Both sides of the piece's way: records that wait here, and those that wait for the disk.
 size_t Timeline::held() {
   MutexLock lock(mutex_);
   return recorder_.bytes() + scribe_.queued();
@@ -193,6 +204,7 @@ void Timeline::write(int rank, std::vector<std::byte> records, std::chrono::nano
   if (!scribe_.write(rank, std::move(records), shift)) recorder_.lose(1);  // counts a piece of many records as one
 }
 
+/// The takers below clear what they take, and recompute whether a turn still has something to send.
 std::optional<TimelineSwitch> Timeline::take_switch() {
   MutexLock lock(mutex_);
   const auto taken = protocol_.take_switch();
@@ -200,6 +212,7 @@ std::optional<TimelineSwitch> Timeline::take_switch() {
   return taken;
 }
 
+/// The time of asking is read here, with the frame about to leave.
 std::optional<SteadyClock::time_point> Timeline::take_clock_ask() {
   MutexLock lock(mutex_);
   if (!protocol_.take_time_wanted()) return std::nullopt;
@@ -218,6 +231,7 @@ std::optional<TimelinePiece> Timeline::take_piece() {
   return piece;
 }
 
+/// Switched on anew before it was switched off, it begins anew: rank 0 writes another file then.
 void Timeline::switched(const TimelineSwitch& frame) {
   MutexLock lock(mutex_);
   if (writes()) {  // it records for itself, and rank 0 need not wait for it
@@ -244,6 +258,7 @@ void Timeline::clock_answered(const ClockAnswer& answer) {
   if (protocol_.due()) look_due();
 }
 
+/// Rank 0 writes other ranks' pieces as they come, each with the shift of its rank's clock at that time.
 void Timeline::received(int rank, TimelinePiece piece) {
   MutexLock lock(mutex_);
   if (!writes()) return;  // the recording has ended without it
@@ -253,6 +268,7 @@ void Timeline::received(int rank, TimelinePiece piece) {
   changed_.notify_all();
 }
 
+/// A rank may leave in the midst of a recording: its last piece has come before its goodbye.
 void Timeline::left(int rank) {
   MutexLock lock(mutex_);
   protocol_.left(rank);

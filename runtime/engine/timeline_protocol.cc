@@ -8,7 +8,7 @@
 namespace rueda::core {
 namespace {
 
-/// Questions at the start, of which the quickest answer counts.
+/// Questions at the start. The quickest answer counts.
 constexpr int kFirstAsks = 8;
 
 }  // namespace

@@ -33,6 +33,7 @@ Status TimelineScribe::open(const std::string& path, const std::vector<TimelineW
   return {};
 }
 
+/// `queued` counts bytes that left the recorder and are not written yet: memory that a slow disk costs.
 bool TimelineScribe::write(int rank, std::vector<std::byte> records, std::chrono::nanoseconds shift) {
   if (file_->queued.load() > TimelineRecorder::kMostBytes) return false;
   file_->queued += records.size();
@@ -60,6 +61,7 @@ std::shared_ptr<TimelineScribe::File> TimelineScribe::close() {
   return file_;
 }
 
+/// The failure is handed out once: it is the caller's to report.
 Status TimelineScribe::await_closed(File& file, Deadline deadline) {
   MutexLock lock(file.mutex);
   while (!file.closed && !deadline.passed()) {

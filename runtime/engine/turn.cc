@@ -15,6 +15,8 @@
 
 namespace rueda::core {
 
+/// Rank 0 has an arbiter besides its participant. A leader in the tree has a relay; rank 0 may be one, and then has all
+/// three.
 Turn::Turn(Parts parts)
     : parts_(std::move(parts)),
       participant_(parts_.config),
@@ -38,6 +40,7 @@ bool Turn::run() {
   const bool credits = report_credits();
   const bool own = moved || credits || urgent_;
   moved |= relay_ ? exchange_as_leader(own) : arbiter_ ? exchange_as_rank_zero(own) : exchange_with_upstream();
+  // An exchange without news brings no events.
   if (moved || own) act();
   moved |= parts_.lanes.step_inline();
   moved |= send_answers();
@@ -62,6 +65,7 @@ bool Turn::input_waiting() const {
   return false;
 }
 
+/// One lock for all that has been submitted since the last turn.
 bool Turn::take_inbox() {
   bool moved = false;
   if (!parts_.inbox.empty()) {
@@ -70,6 +74,7 @@ bool Turn::take_inbox() {
     taken_.clear();
     moved = true;
   }
+  // Behind the inbox's items: what callers submitted before they left is agreed before the goodbye.
   if (parts_.signals.goodbye_wanted.load() && !said_goodbye_) {
     said_goodbye_ = true;
     participant_.goodbye();
@@ -93,6 +98,7 @@ void Turn::take(const InboxItem& item) {
   urgent_ = true;
 }
 
+/// The sentence is what all ranks get: it says which rank gave up.
 void Turn::abandon(Operation& operation) {
   if (operation.done() || operation.tensors().front().request.metadata.kind == OpKind::kJoin) return;
   for (TensorPart& tensor : operation.tensors()) {
@@ -103,6 +109,7 @@ void Turn::abandon(Operation& operation) {
   }
 }
 
+/// Into the list before agreement hears of it: an event about the tensor may come within this turn.
 void Turn::submit(Operation& operation) {
   for (TensorPart& tensor : operation.tensors()) {
     append(tensor);
@@ -116,6 +123,7 @@ void Turn::submit(Operation& operation) {
   const bool asks = first.kind == OpKind::kSend && first.root < 0;
   if (team == nullptr || !team->with_upstream || asks) urgent_ = true;
   parts_.recorder.proposed(operation);
+  // One tensor outside a group goes as it is: copying requests would cost an allocation on the shortest way.
   const std::vector<TensorPart>& tensors = operation.tensors();
   if (tensors.size() == 1 && tensors.front().request.group == 0) {
     participant_.submit({&tensors.front().request, 1});
@@ -143,6 +151,7 @@ bool Turn::report_credits() {
   return moved;
 }
 
+/// `moved`: own input has come, so a frame of its own participant is due even if no peer sent one.
 bool Turn::exchange_as_rank_zero(bool moved) {
   for (const int rank : parts_.peers) moved |= receive_all(rank);
   if (!moved) return false;
@@ -163,11 +172,13 @@ bool Turn::exchange_as_rank_zero(bool moved) {
     status = participant_.receive(frame);
   }
   urgent_ = participant_.must_ring();
+  // A lane that starts a batch rings only if this is set.
   parts_.signals.credit_wanted.store(arbiter_->out_of_credit());
   if (!status.ok()) parts_.observer.epoch_over(status);
   return true;
 }
 
+/// Receive before send: verdicts may set operations free that waited for their set, and one frame carries them.
 bool Turn::exchange_with_upstream() {
   bool moved = receive_all(parts_.upstream);
   urgent_ |= participant_.must_ring();
@@ -188,7 +199,7 @@ bool Turn::receive_all(int rank) {
   bool moved = false;
   while (const std::optional<Frame> frame = link->receive()) {
     moved = true;
-    parts_.heartbeats.heard(rank);
+    parts_.heartbeats.heard(rank);  // any frame is a sign of life
     if (const Status status = dispatch(rank, *frame); !status.ok()) {
       parts_.observer.epoch_over(status);
       return true;
@@ -213,6 +224,7 @@ Status Turn::dispatch(int rank, const Frame& frame) {
   return dispatch_report(rank, frame.back(), body);
 }
 
+/// Without a link the frame takes the way through the tree. A lost link drops it: its loss has been reported.
 void Turn::send(int rank, std::vector<std::byte> frame, std::byte kind, Urgency urgency) {
   ControlLink* link = parts_.links[static_cast<size_t>(rank)].get();
   if (link == nullptr) return route(rank, frame, kind);

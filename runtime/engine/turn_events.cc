@@ -73,7 +73,7 @@ void Turn::note_goodbye(int rank) {
   parts_.observer.rank_left(rank);
 }
 
-/// The tensors of the verdict in its order, which is that of the slices on all ranks. Where this rank has joined,
+/// The tensors of the verdict in its order, which is that of the slices on all ranks. If this rank has joined,
 /// slices of the neutral element stand in for the tensor it does not have.
 void Turn::add_tensors(Batch& batch, const BatchEvent& event) {
   const BatchRunner runner = batch.inline_algorithm ? BatchRunner::kTurns : BatchRunner::kLane;
@@ -127,6 +127,8 @@ void Turn::start_batch(const BatchEvent& event) {
   parts_.lanes.of(event.set).submit(std::move(batch));
 }
 
+/// The limit asks for a verdict and does not fail the tensor here: rank 0 may have put it into a batch already, which
+/// then runs on all ranks. Asked once for each operation.
 void Turn::expire(SteadyClock::time_point now) {
   for (TensorPart* tensor = oldest_; tensor != nullptr; tensor = tensor->next) {
     // A join waits for other ranks that are at work, which may take any time.

@@ -1,4 +1,10 @@
-// What ranks tell each other about themselves, beside agreement.
+// What ranks tell each other about themselves, beside agreement: questions and answers about stalls, reports of late
+// batches, and timelines. Frames of this kind go between any rank and rank 0, in the tree through leaders (`route`).
+//
+//     rank 0 to others    kAskFrame      kTimelineSwitchFrame   kClockAnswerFrame
+//     others to rank 0    kAnswerFrame   kLateFrame             kClockAskFrame      kTimelineFrame
+//
+// A frame that comes in the wrong direction is an unknown one: its sender breaks the protocol.
 #include <fmt/format.h>
 
 #include "runtime/engine/control_frames.h"
@@ -6,10 +12,12 @@
 
 namespace rueda::core {
 
+/// Only the arbiter knows which ranks have not submitted an operation.
 std::vector<Stalled> Turn::stalled(SteadyClock::time_point now) {
   return arbiter_ ? arbiter_->stalled(now) : std::vector<Stalled>();
 }
 
+/// Rank 0 may be one of those it asks; no frame goes to itself.
 void Turn::ask(std::span<const int> ranks, const Ask& ask) {
   for (const int rank : ranks) {
     if (rank == parts_.config.rank) {
@@ -27,6 +35,7 @@ void Turn::tell_late(const LateBatch& batch) {
   flush();
 }
 
+/// The worker has made these since the last turn.
 bool Turn::send_answers() {
   if (parts_.answers.empty()) return false;
   for (const Answer& answer : parts_.answers.take()) {
@@ -39,6 +48,7 @@ bool Turn::send_answers() {
   return true;
 }
 
+/// `rank` is the frame's origin, also if leaders passed it on.
 Status Turn::dispatch_report(int rank, std::byte kind, std::span<const std::byte> body) {
   if (kind == kAskFrame && rank == 0) {
     const Result<Ask> ask = decode_ask(body, rank);
@@ -58,6 +68,7 @@ Status Turn::dispatch_report(int rank, std::byte kind, std::span<const std::byte
   return dispatch_timeline(rank, kind, body);
 }
 
+/// Costs one load unless a timeline is recorded.
 bool Turn::send_timeline() {
   Timeline& timeline = parts_.timeline;
   if (!timeline.frames_waiting()) return false;
@@ -68,13 +79,17 @@ bool Turn::send_timeline() {
     }
     return true;
   }
+  // The time is read as late as it can be, and the question leaves before a long piece: both would make the trip
+  // longer.
   if (const auto asked = timeline.take_clock_ask()) send(0, encode_clock_ask(*asked), kClockAskFrame, Urgency::kRing);
   if (const std::optional<TimelinePiece> piece = timeline.take_piece()) {
+    // A full piece is one of many and wakes no one; rank 0 takes it when it looks anyway.
     send(0, encode(*piece), kTimelineFrame, piece->full ? Urgency::kWithNextTurn : Urgency::kRing);
   }
   return true;
 }
 
+/// The last of the dispatchers: what it does not know, no part of this version sends.
 Status Turn::dispatch_timeline(int rank, std::byte kind, std::span<const std::byte> body) {
   Timeline& timeline = parts_.timeline;
   if (kind == kTimelineFrame && parts_.config.rank == 0) {
@@ -84,7 +99,7 @@ Status Turn::dispatch_timeline(int rank, std::byte kind, std::span<const std::by
   }
   if (kind == kClockAskFrame && parts_.config.rank == 0) {
     const Result<SteadyClock::time_point> asked = decode_clock_ask(body, rank);
-    if (asked.ok()) {
+    if (asked.ok()) {  // answered within this very turn, so that the trip is short
       send(rank, encode(ClockAnswer{asked.value(), SteadyClock::now()}), kClockAnswerFrame, Urgency::kRing);
     }
     return asked.status();

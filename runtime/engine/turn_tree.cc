@@ -1,4 +1,12 @@
-// What a leader's turn does for the ranks of its host and the hosts below.
+// What a leader's turn does for the ranks of its host and the hosts below. Its relay is child 0's way too: the leader's
+// own participant speaks to it as the other ranks of the host do.
+//
+//     up      ranks' frames, relayed frames of hosts below ─▶ relay ─▶ one relayed frame ─▶ leader above, or the
+//     arbiter down    addressed frame from above, or the arbiter ─▶ relay ─▶ verdicts to ranks, addressed frames to
+//     hosts below
+//
+// A relayed frame is acknowledged by kTakenFrame, and no second one leaves before that: what a slow leader above cannot
+// take yet merges here meanwhile.
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +17,7 @@
 
 namespace rueda::core {
 
+/// The order of the children is the order of the relay's numbers for them: `Turn` maps ranks to it.
 std::optional<RelayConfig> relay_config(const EpochPlan& plan, const std::vector<SetMembers>& sets) {
   if (!uses_control_tree(plan)) return std::nullopt;
   const ControlTree tree(plan.host_of);
@@ -21,13 +30,14 @@ std::optional<RelayConfig> relay_config(const EpochPlan& plan, const std::vector
   return config;
 }
 
+/// Up before down: on rank 0 what goes up is decided in `pass_up`, and comes down in the same turn.
 bool Turn::exchange_as_leader(bool moved) {
   for (const int rank : parts_.peers) moved |= receive_all(rank);
   if (!moved) return false;
   urgent_ = false;
   Status status = pass_up();
   pass_down();
-  // The others first: they have the longer way.
+  // The others first: their frames have the longer way.
   flush();
   for (auto frame = relay_->take_down(0); status.ok() && !frame.empty(); frame = relay_->take_down(0)) {
     status = participant_.receive(frame);
@@ -38,6 +48,7 @@ bool Turn::exchange_as_leader(bool moved) {
   return true;
 }
 
+/// On rank 0 the arbiter is what is above: it takes the frame at once, so nothing waits for an acknowledgement.
 Status Turn::pass_up() {
   for (auto frame = participant_.take_frame(); !frame.empty(); frame = participant_.take_frame()) {
     RUEDA_RETURN_IF_ERROR(relay_->from_below(0, frame));
@@ -61,6 +72,7 @@ Status Turn::pass_up() {
 
 void Turn::pass_down() {
   const std::vector<RelayConfig::Child>& children = parts_.relay->children;
+  // Child 0 is this rank: `exchange_as_leader` feeds its participant.
   for (size_t child = 1; child < children.size(); ++child) {
     const bool leads = children[child].kind == RelayConfig::Child::Kind::kRelay;
     for (auto frame = relay_->take_down(child); !frame.empty(); frame = relay_->take_down(child)) {
@@ -69,6 +81,7 @@ void Turn::pass_down() {
   }
 }
 
+/// Agreement's frames by where they come from: from above for all below, or from a child. Anything else is a report.
 Status Turn::dispatch_in_tree(int rank, std::byte kind, std::span<const std::byte> body) {
   if (rank == parts_.upstream) {
     if (kind == kAddressedFrame) return relay_->from_above(body);
@@ -79,11 +92,12 @@ Status Turn::dispatch_in_tree(int rank, std::byte kind, std::span<const std::byt
   const auto child = static_cast<size_t>(child_of_[static_cast<size_t>(rank)]);
   const bool leads = parts_.relay->children[child].kind == RelayConfig::Child::Kind::kRelay;
   if (kind != (leads ? kRelayedFrame : kAgreementFrame)) return dispatch_report(rank, kind, body);
-  if (leads) send(rank, {}, kTakenFrame, Urgency::kRing);
+  if (leads) send(rank, {}, kTakenFrame, Urgency::kRing);  // its next one may come
   return relay_->from_below(child, body);
 }
 
-/// To whom a frame for `rank` goes next; -1: there is no way.
+/// The rank that a frame for `rank` goes to next: the child that it is behind, else the rank above; -1 on rank 0 if no
+/// child has it.
 int Turn::next_hop(int rank) const {
   if (relay_) {
     for (const RelayConfig::Child& child : parts_.relay->children) {
@@ -93,9 +107,9 @@ int Turn::next_hop(int rank) const {
   return parts_.upstream;
 }
 
-/// To a rank with which this one has no link:
+/// Sends to a rank with which this one has no link:
 ///
-///   origin destination kind (u8) frame
+///   origin (varint) destination (varint) kind (u8) frame
 void Turn::route(int rank, std::span<const std::byte> frame, std::byte kind) {
   const int hop = parts_.config.relayed ? next_hop(rank) : -1;
   if (hop < 0 || hop == parts_.config.rank) return;
@@ -107,6 +121,8 @@ void Turn::route(int rank, std::span<const std::byte> frame, std::byte kind) {
   send(hop, writer.take(), kRoutedFrame, Urgency::kRing);
 }
 
+/// Here, it is dispatched as if it had come from its origin. Else it goes on, but never back to where it came from: two
+/// ranks that disagree about the tree must not send it to and fro.
 Status Turn::dispatch_routed(int rank, std::span<const std::byte> body) {
   WireReader reader(body);
   const auto most = static_cast<uint64_t>(parts_.config.size - 1);
@@ -131,6 +147,8 @@ bool Turn::passes_on(int rank) const {
   return child >= 0 && parts_.relay->children[static_cast<size_t>(child)].kind == RelayConfig::Child::Kind::kRelay;
 }
 
+/// A leader below that has said goodbye and then closes leaves the ranks behind it without a way. Its relay says
+/// goodbye for them.
 void Turn::link_lost(int rank, const Status& how) {
   parts_.heartbeats.forget(rank);
   if (left_[static_cast<size_t>(rank)] != 0 && rank != parts_.upstream && passes_on(rank)) {
@@ -148,12 +166,15 @@ std::vector<int> Turn::look_for_silence(SteadyClock::time_point now) {
   return parts_.heartbeats.silent(now);
 }
 
+/// Once is enough: a dismissed child stays dismissed.
 void Turn::dismiss_below() {
   if (!relay_ || std::exchange(dismissed_, true)) return;
   for (size_t child = 0; child < parts_.relay->children.size(); ++child) relay_->dismiss(child);
   urgent_ = true;
 }
 
+/// A proposal is held until all below have made it. If nothing has gone up since the last call, a rank below is
+/// probably missing, and rank 0 can only say which one if it sees the others' proposals.
 void Turn::release_held() {
   if (!relay_) return;
   const bool stands = passed_up_ == passed_before_ && relay_->held() != 0;

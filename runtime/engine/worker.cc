@@ -1,3 +1,5 @@
+// State and thread part in the end: the thread shares the state by pointer, so a worker can be destroyed while a job
+// that a disk holds still runs. Such a job must own everything that it uses.
 #include "runtime/engine/worker.h"
 
 namespace rueda::core {
@@ -5,6 +7,7 @@ namespace rueda::core {
 void Worker::post(std::function<void()> work) {
   MutexLock lock(state_->mutex);
   if (state_->stopping) return;
+  // With the first job: most sessions never need the thread.
   if (!thread_.joinable()) thread_ = std::thread([state = state_] { run(*state); });
   state_->queue.push_back(std::move(work));
   state_->changed.notify_all();
@@ -28,6 +31,7 @@ bool Worker::stop(Deadline deadline) {
   return true;
 }
 
+/// Jobs that are still queued when it stops are dropped: they would use what the owner frees.
 void Worker::run(State& state) {
   for (;;) {
     std::function<void()> work;
@@ -38,8 +42,9 @@ void Worker::run(State& state) {
       work = std::move(state.queue.front());
       state.queue.pop_front();
     }
-    work();
+    work();  // without the mutex: it may post
   }
+  // `stop` waits for this word and not in join, which has no deadline.
   MutexLock lock(state.mutex);
   state.ended = true;
   state.changed.notify_all();
