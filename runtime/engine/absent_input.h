@@ -8,15 +8,15 @@
 
 namespace rueda::core {
 
-/// What stands in for the tensors of a rank that has joined: a block of identities that every slice reads, and a block
-/// that every slice writes and nobody reads. So a rank that contributes nothing holds no tensor, however long it is.
-/// Lives as long as its batch.
+/// Stands in for the tensors of a rank that has joined: a block of neutral elements that every slice reads, and a block
+/// that every slice writes and no thread reads. So a rank that contributes nothing holds no tensor, however long it is.
+/// Owned by its batch. Made by the baton's holder, then used by the thread that runs the batch.
 class AbsentInput {
  public:
-  /// `members`: of the team.
+  /// `members`: how many ranks the team has.
   AbsentInput(const Metadata& metadata, int members);
-  /// Slices of `count` elements in all, in rows of `row`, each no longer than a block. Where rows are dealt out, every
-  /// member's share of them is that of the whole tensor.
+  /// Appends slices of `count` elements in all, in rows of `row` elements, each slice no longer than a block. If rows
+  /// are dealt out, the shares that each member gets of the slices add up to its share of the whole tensor.
   void append(int64_t count, int64_t row, std::vector<Slice>& slices) const;
 
  private:
@@ -24,8 +24,8 @@ class AbsentInput {
   struct alignas(64) Line {
     std::byte bytes[64];
   };
-  int64_t dealt_to_;     ///< members between whom rows are dealt out; 1: they are not
-  int64_t block_count_;  ///< elements of a block, at least one for each of those
+  int64_t dealt_to_;     ///< members that rows are dealt out to; 1 if they are not dealt out
+  int64_t block_count_;  ///< elements of a block, at least one for each of these members
   std::vector<Line> identity_;
   mutable std::vector<Line> sink_;
 };

@@ -9,21 +9,22 @@
 
 namespace rueda::core {
 
-/// Asks the program what it is doing, on a thread of its own: a function of the user's that needs a lock which a stuck
-/// thread holds (Python's, for one) keeps nobody waiting for longer than a moment. Any thread, until `stop`.
+/// Asks the program what it is doing. The user's function runs on a thread of its own: it may need a lock that a stuck
+/// thread holds (such as Python's), and then it must not keep others waiting. The engine owns it. Any thread, until
+/// `stop`.
 class Activity {
  public:
-  /// How long an answer is waited for.
+  /// How long `ask` waits for an answer.
   static constexpr std::chrono::milliseconds kPatience{1000};
   /// Writes at most `capacity` bytes, NUL included.
   using Source = std::function<void(char* text, size_t capacity)>;
 
-  /// Empty: nobody is asked.
+  /// An empty source clears it: the program is not asked any more.
   void set(Source source) RUEDA_EXCLUDES(mutex_);
-  /// What the program says; that it says nothing, where it does not answer in time; empty: nobody is asked. Who comes
-  /// while the program is being asked gets the same answer.
+  /// Blocks for `kPatience` at most. Returns what the program says, a sentence that it does not answer, or an empty
+  /// text if there is no source. A caller that comes while the program is being asked gets the same answer.
   std::string ask() RUEDA_EXCLUDES(mutex_);
-  /// Waits for a call that is under way; after that nobody is asked. The engine's owner.
+  /// Waits for a call that is under way, without a limit; the program is not asked any more. The engine's owner.
   void stop();
 
  private:
@@ -31,7 +32,7 @@ class Activity {
     std::string text;
     bool over = false;
   };
-  void call(const Source& source, const std::shared_ptr<Call>& place) RUEDA_EXCLUDES(mutex_);
+  void call(const Source& source, const std::shared_ptr<Call>& answer) RUEDA_EXCLUDES(mutex_);
 
   Mutex mutex_;
   Condition answered_;

@@ -6,11 +6,13 @@
 
 namespace rueda::core {
 
-/// How far rank 0's steady clock is ahead of this rank's, by Cristian's method: the answer to a question was given
-/// halfway between asking and hearing, give or take half the round trip, so the shortest round trip counts. Older ones
-/// lose their weight, because clocks drift. Pure; the baton's holder.
+/// How far rank 0's steady clock is ahead of this rank's, by Cristian's method (F. Cristian, "Probabilistic clock
+/// synchronization", 1989): the answer was given halfway between asking and hearing, give or take half the round trip,
+/// so the shortest round trip counts. An old one loses its weight, because clocks drift. Pure; `TimelineProtocol` owns
+/// it.
 class ClockShift {
  public:
+  /// Takes an answer: asked and heard by this rank's clock, given by rank 0's.
   void answer(SteadyClock::time_point asked, SteadyClock::time_point answered, SteadyClock::time_point now) {
     if (now < asked) return;
     const std::chrono::nanoseconds trip = now - asked;
@@ -21,6 +23,7 @@ class ClockShift {
     best_ = trip;
     shift_ = answered - (asked + trip / 2);
   }
+  /// Empty until the first answer.
   std::optional<std::chrono::nanoseconds> shift() const { return shift_; }
 
  private:

@@ -8,8 +8,8 @@
 
 namespace rueda::core {
 
-/// Runs callbacks: one thread, in completion order, with no baton, token or lock held.
-/// Made and stopped by the engine's owner; `post` from any thread.
+/// Runs callbacks on one thread, in completion order, with no baton, token or lock held. The engine owns it and stops
+/// it; any thread calls `post`.
 class Completer {
  public:
   Completer() = default;
@@ -17,12 +17,13 @@ class Completer {
   Completer(const Completer&) = delete;
   Completer& operator=(const Completer&) = delete;
 
-  /// Starts the thread; before an operation with a callback is taken. kSystem: the machine gives none.
+  /// Starts the thread, before the first operation with a callback is taken. Returns kSystem if the machine has no
+  /// thread to give.
   Status prepare() RUEDA_EXCLUDES(mutex_);
-  /// The operation is done; its callback runs soon, where `prepare` has succeeded. After `stop` it runs at once, on the
-  /// calling thread.
+  /// The operation is done, and its callback runs soon; `prepare` has succeeded. After `stop` the callback runs at
+  /// once, on the calling thread.
   void post(std::shared_ptr<Operation> operation) RUEDA_EXCLUDES(mutex_);
-  /// Runs what is queued and joins, unless called on its own thread. Called once nothing posts any more.
+  /// Runs what is queued and joins, unless called on the completer's own thread. Called when no thread posts any more.
   void stop() RUEDA_EXCLUDES(mutex_);
   /// Whether the calling thread runs a callback now, of any engine.
   static bool in_callback();

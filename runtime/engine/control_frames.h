@@ -3,8 +3,10 @@
 
 namespace rueda::core {
 
-/// The last byte of every control frame: what stands before it.
-inline constexpr std::byte kAgreementFrame{0};       ///< of a participant and who speaks to it: proposals, or verdicts
+/// The last byte of every control frame says what the bytes before it are.
+///
+///     body … kind (1 byte)
+inline constexpr std::byte kAgreementFrame{0};       ///< proposals of a participant, or verdicts for it
 inline constexpr std::byte kEndFrame{1};             ///< the epoch is over: see end_frame.h
 inline constexpr std::byte kAskFrame{2};             ///< inquiry.h, from rank 0
 inline constexpr std::byte kAnswerFrame{3};          ///< inquiry.h, to rank 0
@@ -13,11 +15,11 @@ inline constexpr std::byte kTimelineFrame{5};
 inline constexpr std::byte kClockAskFrame{6};
 inline constexpr std::byte kClockAnswerFrame{7};
 inline constexpr std::byte kLateFrame{8};  ///< late_batch.h
-inline constexpr std::byte kRoutedFrame{
-    15};  ///< another kind's, for a rank with which there is no link: see turn_tree.cc
+/// A frame of another kind, for a rank with which this one has no link: see turn_tree.cc.
+inline constexpr std::byte kRoutedFrame{15};
 inline constexpr std::byte kRelayedFrame{16};    ///< from a leader to the one above: see `Relay`
 inline constexpr std::byte kAddressedFrame{17};  ///< from a leader to one below: see `Relay`
-inline constexpr std::byte kTakenFrame{18};      ///< nothing: the relayed frame has been taken over, the next may come
-inline constexpr std::byte kAliveFrame{19};      ///< nothing: a sign of life, on edges between hosts
+inline constexpr std::byte kTakenFrame{18};      ///< empty: the relayed frame has been taken over, the next may come
+inline constexpr std::byte kAliveFrame{19};      ///< empty: a sign of life, on edges between hosts
 
 }  // namespace rueda::core

@@ -63,7 +63,7 @@ class Coordinator {
   /// References outlive the coordinator.
   struct Parts {
     const EpochPlan& plan;
-    Formation& formation;                     ///< of which it uses the transport, the doorbell and the local peers
+    Formation& formation;                     ///< it uses the transport, the doorbell and the local peers
     std::unique_ptr<VerdictSource> verdicts;  ///< null if rank 0 judges deaths
     std::unique_ptr<DumpSource> dumps;        ///< null if no launcher asks for flight records
     Faults& faults;

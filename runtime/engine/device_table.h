@@ -7,14 +7,14 @@
 
 namespace rueda::core {
 
-/// The kinds of memory that tensors may lie in: the host's, and what plug-ins bring. Filled by one thread before it is
-/// used; then immutable, any thread. Rows are borrowed for the process's life.
+/// The kinds of memory that tensors may lie in: the host's, and those of plug-ins. One thread fills it before it is
+/// used; then it is immutable, for any thread. Rows are borrowed for the process's life.
 class DeviceTable {
  public:
   DeviceTable() : rows_{&cpu_device()} {}
-  /// kUnsupported, naming the row: it is of another size, or its kind is taken.
+  /// Returns kUnsupported, naming the row, if the row has another size or its kind is taken.
   Status add(std::span<const DeviceRow> rows);
-  /// `kind` is rueda_tensor.device; null: nobody serves it.
+  /// `kind` is rueda_tensor.device. Null if no row serves it.
   const DeviceRow* find(int32_t kind) const;
 
  private:

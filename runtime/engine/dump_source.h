@@ -7,17 +7,17 @@
 
 namespace rueda::core {
 
-/// Through which the launcher asks this rank for its flight record.
+/// Brings the launcher's requests for this rank's flight record, and takes the records back. The coordinator owns it.
 class DumpSource {
  public:
   virtual ~DumpSource() = default;
-  /// Readable when `take` may have something to say. Stays the same.
+  /// A descriptor that is readable when `take` may return a request. It stays the same.
   virtual int fd() const = 0;
-  /// The coordinator thread, never blocks: the number of a request, once.
+  /// The number of a request, once; empty if there is none. The coordinator thread; never blocks.
   virtual std::optional<int64_t> take() = 0;
-  /// Whether requests can still come.
+  /// Whether requests can still come. The coordinator thread.
   virtual bool open() const = 0;
-  /// Hands the record over; another thread, may block for some seconds.
+  /// Hands the record over; may block for some seconds. The worker's thread.
   virtual Status give(int64_t number, const std::string& json) = 0;
 };
 

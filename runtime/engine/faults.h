@@ -13,13 +13,13 @@
 
 namespace rueda::core {
 
-/// Who judges deaths in this epoch.
+/// The judge of deaths in this epoch.
 enum class JudgedBy { kLauncher, kRankZero };
 
 /// Turns evidence of a death (a pidfd, the end of a socket, a broken stream) into one reason for the end of the epoch.
-/// The judge's verdict wins when it comes within the grace; otherwise the first evidence becomes the reason. A rank
-/// that said goodbye does not die; but whoever reaches rank 0 through it is cut off when it goes before them. Any
-/// thread.
+/// The judge's verdict wins if it comes within the grace; otherwise the first evidence becomes the reason. A rank that
+/// said goodbye does not die, but the ranks that reach rank 0 through it are cut off if it goes before them. The engine
+/// owns it. Any thread.
 class Faults {
  public:
   /// `plan` outlives it.
@@ -30,11 +30,11 @@ class Faults {
   /// `rank` has said goodbye.
   void left(int rank) { left_[static_cast<size_t>(rank)].store(true); }
   bool has_left(int rank) const { return left_[static_cast<size_t>(rank)].load(); }
-  /// When `due` may have something to say; never if there is no evidence.
+  /// When `due` may return a reason; never if there is no evidence.
   Deadline next() const RUEDA_EXCLUDES(mutex_);
   /// The reason to end the epoch, once the grace of some evidence has passed and its rank did not leave.
   std::optional<Status> due() RUEDA_EXCLUDES(mutex_);
-  /// Nobody is needed any more: drops the evidence so far.
+  /// Drops the evidence so far: this rank needs no other any more.
   void forget() RUEDA_EXCLUDES(mutex_);
 
  private:
@@ -47,7 +47,7 @@ class Faults {
   const EpochPlan& plan_;
   const JudgedBy judge_;
   std::vector<char> linked_;  ///< by rank: control frames go between it and this one
-  int upstream_ = -1;         ///< in the tree, where it is not rank 0
+  int upstream_ = -1;         ///< in the tree, the rank above if that is not rank 0
   std::vector<std::atomic<bool>> left_;
   mutable Mutex mutex_;
   std::vector<Evidence> evidence_ RUEDA_GUARDED_BY(mutex_);

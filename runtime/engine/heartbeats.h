@@ -7,23 +7,24 @@
 
 namespace rueda::core {
 
-/// Who at the other end of an edge between hosts has been silent for too long: a process that is stopped, or a host
-/// that is lost, closes nothing. Pure: it is told the time. Used by the baton's holder.
+/// Finds the peers on other hosts that have been silent for too long: a stopped process, or a lost host, closes
+/// nothing. Pure: it is told the time. `Turn` owns it; the baton's holder uses it.
 class Heartbeats {
  public:
-  /// `limit`: of silence; zero or less: never too long.
+  /// `limit`: the longest silence; if it is zero or less, no silence is too long.
   Heartbeats(const std::vector<int>& peers, std::chrono::nanoseconds limit);
   /// Something came from this rank; its silence is judged from its first sign of life on.
   void heard(int rank);
   /// The rank needs no watching any more.
   void forget(int rank) { peers_.erase(rank); }
   bool watching() const { return !peers_.empty(); }
-  /// Who is watched, and is to be sent signs of life.
+  /// The ranks that are watched, and are to be sent signs of life.
   std::vector<int> watched() const;
-  /// About once a second, with a clock that never goes back. Whether to send a sign of life, which is due a few times
-  /// in the limit.
+  /// To be called about once a second, with a clock that never goes back. True if a sign of life is to be sent: three
+  /// are due within the limit.
   bool due(SteadyClock::time_point now);
-  /// As `due`, once after it: who is silent; each is named once. Who slept itself judges nobody.
+  /// To be called as often as `due`, after it. Returns the silent ranks, each once; none if this process itself has
+  /// slept in between.
   std::vector<int> silent(SteadyClock::time_point now);
 
  private:

@@ -19,7 +19,7 @@
 
 namespace rueda::core {
 
-/// What ranks answer when rank 0 asks what they are doing.
+/// What rank 0 asks ranks about what they are doing, and what they answer.
 ///
 ///   kAsk      rank 0 to a rank    number, count { set id, batch number }
 ///   kAnswer   a rank to rank 0    number, text of at most kMaxAnswerBytes, count { stage (u8), awaited rank + 2 }
@@ -29,7 +29,7 @@ struct BatchName {
   SetId set = kGlobalSet;  ///< the id that rank 0 gave
   uint64_t number = 0;
 };
-/// What are you doing, and how far are you with these batches?
+/// "What are you doing, and how far are you with these batches?"
 struct Ask {
   uint64_t number = 0;
   std::vector<BatchName> batches = {};
@@ -37,7 +37,7 @@ struct Ask {
 enum class BatchStage : uint8_t { kNotStarted = 0, kRunning = 1, kOver = 2 };
 struct BatchProgress {
   BatchStage stage = BatchStage::kNotStarted;
-  int awaited = Mesh::kNobody;  ///< for whom it waits; see `Mesh::awaited`
+  int awaited = Mesh::kNobody;  ///< the rank it waits for; see `Mesh::awaited`
 };
 struct Answer {
   uint64_t number = 0;
@@ -45,12 +45,12 @@ struct Answer {
   std::vector<BatchProgress> batches = {};  ///< as they were asked about
 };
 std::vector<std::byte> encode_ask(const Ask& ask);
-/// kPeerLost, naming `rank`, if it breaks the protocol.
+/// Returns kPeerLost, naming `rank`, if the bytes break the protocol; so does `decode_answer`.
 Result<Ask> decode_ask(std::span<const std::byte> body, int rank);
 std::vector<std::byte> encode_answer(const Answer& answer);
 Result<Answer> decode_answer(std::span<const std::byte> body, int rank);
 
-/// Answers on their way to the next turn: made on the worker's thread, sent by the baton's holder.
+/// Answers on their way to the next turn: the worker's thread makes them, the baton's holder sends them.
 class Answers {
  public:
   void push(Answer answer) RUEDA_EXCLUDES(mutex_);
@@ -67,28 +67,30 @@ class Answers {
 struct StallText {
   std::vector<std::string> lines;
   bool shut_down = false;  ///< the limit has passed
-  std::string reason;      ///< the report that ends the job with its first missing rank's answer, as one sentence
-  int missing = -1;        ///< that rank
+  std::string reason;      ///< one sentence: a report, with its first missing rank's answer
+  int missing = -1;        ///< that rank; -1 if no report is about missing ranks
 };
 
-/// Rank 0's question to the ranks that a stall waits for, what are you doing instead, and to all members of a set of
-/// which a batch has run for long: how far are you, and for whom do you wait? Pure; the baton's holder.
+/// Rank 0's questions about stalls. It asks the ranks that a stall waits for what they do instead, and the members of a
+/// batch that has run for long how far they are and for which rank they wait. Pure: it is told the time, and others
+/// send and receive. The engine owns it; the baton's holder uses it.
 class Inquiry {
  public:
-  /// At most so many ranks are asked what they do instead; the others are counted.
+  /// The most ranks that are asked what they do instead; the others are counted.
   static constexpr size_t kMostAsked = 8;
-  /// At most so many members are asked about a batch.
+  /// The most members that are asked about a batch.
   static constexpr size_t kMostMembers = 64;
-  /// How long an answer is waited for.
+  /// How long a report waits for answers.
   static constexpr std::chrono::seconds kPatience{2};
 
-  /// Begins to speak of a verdict; who is to be asked. One that is under way is forgotten.
+  /// Begins a report about a verdict and returns the ranks to ask. Forgets a report that is under way.
   std::vector<int> begin(StallVerdict verdict, SteadyClock::time_point now);
   const Ask& ask() const { return ask_; }
-  /// The number that an answer has to bear.
+  /// The number that an answer must carry.
   uint64_t number() const { return ask_.number; }
   void answer(int rank, const Answer& answer);
-  /// Once, when all have answered or their time is over. `names` by rank ("rank 3 (host b, pid 7)"), `hosts` by rank.
+  /// Returns the report once, when all have answered or their time is over. `names` by rank ("rank 3 (host b, pid 7)"),
+  /// `hosts` by rank.
   std::optional<StallText> due(SteadyClock::time_point now, const std::vector<std::string>& names,
                                const std::vector<std::string>& hosts);
   bool under_way() const { return !verdict_.reports.empty(); }
@@ -101,7 +103,7 @@ class Inquiry {
   Ask ask_;
   SteadyClock::time_point end_;
   std::vector<int> asked_;
-  std::set<int> told_;  ///< whose answers are told
+  std::set<int> told_;  ///< ranks that the report quotes
   size_t not_asked_ = 0;
   std::map<int, Answer> answers_;
 };

@@ -15,7 +15,7 @@
 
 namespace rueda::core {
 
-/// A batch that has run for long on the rank that says so.
+/// A rank's report that a batch has run there for long.
 ///
 ///   kLate     a rank to rank 0    set id, number, age in microseconds, what, ranks
 struct LateBatch {
@@ -26,14 +26,15 @@ struct LateBatch {
   std::vector<int> ranks;  ///< the set's, ascending
 };
 std::vector<std::byte> encode_late(const LateBatch& batch);
-/// kPeerLost, naming `rank`, if it breaks the protocol.
+/// Returns kPeerLost, naming `rank`, if the bytes break the protocol.
 Result<LateBatch> decode_late(std::span<const std::byte> body, int rank, int size);
 
-/// When a rank tells of what runs: after the warning time, then at doubling intervals. Pure; the baton's holder.
+/// Decides when a rank reports what runs: after the warning time, then at doubling ages. Pure: it is told the time. The
+/// engine owns it; the baton's holder uses it.
 class LateWatch {
  public:
   explicit LateWatch(std::chrono::nanoseconds warning) : warning_(warning) {}
-  /// `record` names what has run longest; the next one begins anew.
+  /// `record` names what has run longest, and `age` how long; another record begins anew.
   bool due(uint64_t record, std::chrono::nanoseconds age);
 
  private:
@@ -42,7 +43,8 @@ class LateWatch {
   std::chrono::nanoseconds next_{0};
 };
 
-/// What ranks have told rank 0. One that nobody tells of again in time has ended. Pure; the baton's holder.
+/// What ranks have reported to rank 0. A batch that no rank reports again in time has ended. Pure: it is told the time.
+/// The engine owns it; the baton's holder uses it.
 class LateBatches {
  public:
   void note(const LateBatch& batch, SteadyClock::time_point now);

@@ -9,9 +9,9 @@ namespace rueda::core {
 /// Whether the tensor's output is to come from the caller's allocation callback.
 bool needs_output(const TensorPart& tensor);
 
-/// Outputs that the caller's callbacks place, called once each, on the lane's thread, just before the batch runs. Where
-/// a callback has no memory, this rank takes part with a sink, so that its peers succeed, and the tensor carries the
-/// failure. Lives while the batch runs.
+/// Outputs that the caller's callbacks allocate: each callback is called once, on the lane's thread, just before the
+/// batch runs. If a callback has no memory, this rank takes part with a sink, so that its peers succeed, and the tensor
+/// carries the failure. Lives while the batch runs; used by the lane's thread.
 class LateOutputs {
  public:
   LateOutputs() = default;
@@ -19,7 +19,8 @@ class LateOutputs {
   LateOutputs(const LateOutputs&) = delete;
   LateOutputs& operator=(const LateOutputs&) = delete;
 
-  /// Fills in the places in `batch.storage`. kSystem: there is no memory for a sink either; the batch cannot run.
+  /// Fills in the addresses in `batch.storage`. Returns kSystem if there is no memory for a sink either: the batch
+  /// cannot run.
   Status place(Batch& batch);
 
  private:

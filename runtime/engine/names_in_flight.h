@@ -11,22 +11,23 @@
 
 namespace rueda::core {
 
-/// The names of operations between enqueue and completion: one name at a time may be in flight in a set, but for sends,
-/// of which those of one name keep their order. A name that comes again can be given a number, by which it is kept
-/// without a look at its text. Any thread.
+/// The names of operations between enqueue and completion. A name may be in flight once in a process set; only sends
+/// may share a name, and then keep their order. A name that comes again can be given a number, which stands for it
+/// without a look at its text. The engine owns it. Any thread.
 class NamesInFlight {
  public:
-  /// The number of `name`, from 1 on, the same each time; for good.
+  /// The number of `name`, from 1 on. The same name gets the same number, as long as this lives.
   uint32_t intern(std::string_view name) RUEDA_EXCLUDES(mutex_);
-  /// The name of `number`, NUL-terminated, where it is for good; empty: there is no such number.
+  /// The name of `number`, NUL-terminated and valid as long as this lives; empty if there is no such number.
   std::string_view text(int64_t number) const RUEDA_EXCLUDES(mutex_);
-  /// All names of the operation or none. kInvalidArgument names the first that is already there, or twice in the group.
-  /// Requests whose name has a number get it.
+  /// Takes all names of the operation or none. Returns kInvalidArgument, naming the first that is already in flight or
+  /// comes twice in the group. Sets the number of each request that has an interned name.
   Status reserve(Operation& operation) RUEDA_EXCLUDES(mutex_);
+  /// Gives the names back. To be called once after each `reserve` that succeeded.
   void release(const Operation& operation) RUEDA_EXCLUDES(mutex_);
 
  private:
-  /// Whether a second one of its name is refused.
+  /// Whether a second request of this name is refused.
   static bool is_single(const Request& request);
   uint32_t number_of(const Request& request) const RUEDA_REQUIRES(mutex_);
   bool enter(const Request& request) RUEDA_REQUIRES(mutex_);

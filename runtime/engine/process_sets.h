@@ -13,35 +13,36 @@
 namespace rueda::core {
 
 /// The process sets as this rank's callers know them: numbers of its own, given at once, while agreement makes the sets
-/// behind them. Set 0 is that of all ranks. Any thread.
+/// behind them. Set 0 holds all ranks. The engine owns it. Any thread.
 class ProcessSets {
  public:
   ProcessSets(int rank, int size) : rank_(rank), size_(size) {}
 
-  /// The new set's number; `ranks` in any order. kInvalidArgument: no ranks, a rank twice or not of this job, a name
-  /// over the wire's limit, a name that a set of this rank has.
+  /// Returns the new set's number. `ranks` come in any order and are sorted. Returns kInvalidArgument if there are no
+  /// ranks, a rank comes twice or is not in this job, the name is over the wire's limit, or a set of this rank has it.
   Result<SetId> add(std::vector<int>& ranks, const std::string& name) RUEDA_EXCLUDES(mutex_);
-  /// The number of the set in which `sender`, or this rank, sends to the other; and whether it was not asked for yet.
+  /// The number of the set in which `sender` sends to `receiver`, and whether this call made it.
   std::pair<SetId, bool> add_pair(int sender, int receiver) RUEDA_EXCLUDES(mutex_);
-  /// It could not be asked for.
+  /// Takes back an `add_pair` that agreement could not be asked for.
   void drop_pair(SetId number) RUEDA_EXCLUDES(mutex_);
-  /// kInvalidArgument: unknown, the set of all ranks, or operations of this rank are in flight in it.
+  /// Returns kInvalidArgument if the set is unknown, holds all ranks, or has operations of this rank in flight.
   Status remove(SetId number) RUEDA_EXCLUDES(mutex_);
-  /// kInvalidArgument: unknown, or this rank is no member.
+  /// Returns kInvalidArgument if the set is unknown or this rank is no member.
   Status check_member(SetId number) const RUEDA_EXCLUDES(mutex_);
-  /// An operation enters: until it leaves, the set stays; and until a join leaves, nothing enters. kInvalidArgument:
-  /// unknown, this rank is no member, it has joined, or it is a pair's and this is no send.
+  /// An operation enters. Until it leaves, the set stays; until a join leaves, nothing but sends enters. Returns
+  /// kInvalidArgument if the set is unknown, this rank is no member, it has joined, or the set is a pair's and this is
+  /// no send.
   Status enter(SetId number, OpKind kind) RUEDA_EXCLUDES(mutex_);
   void leave(SetId number, OpKind kind) RUEDA_EXCLUDES(mutex_);
-  /// Ascending. kInvalidArgument: unknown.
+  /// The members, ascending. Returns kInvalidArgument if the set is unknown.
   Result<std::vector<int>> ranks(SetId number) const RUEDA_EXCLUDES(mutex_);
-  /// ` of process set "trio" (ranks 0-2)`, for sentences; empty for that of all ranks, or one that does not exist.
+  /// ` of process set "trio" (ranks 0-2)`, for sentences; empty for the set of all ranks and for an unknown one.
   std::string of_set(SetId number) const RUEDA_EXCLUDES(mutex_);
-  /// All but that of all ranks, by number; pairs as well.
+  /// All sets but number 0, by number; pairs as well.
   std::vector<DumpedSet> list() const RUEDA_EXCLUDES(mutex_);
-  /// What is said of a number that stands for no set.
+  /// The error for a number that stands for no set.
   static Status unknown(SetId number);
-  /// Whether the set has this member; false where there is no such set.
+  /// Whether the set has this member; false if there is no such set.
   bool contains(SetId number, int rank) const RUEDA_EXCLUDES(mutex_);
 
  private:
@@ -58,7 +59,7 @@ class ProcessSets {
 
   const int rank_;
   const int size_;
-  std::atomic<bool> all_joined_{false};  ///< the set of all ranks: most operations look at nothing else
+  std::atomic<bool> all_joined_{false};  ///< this rank has joined set 0; most operations read nothing else
   mutable Mutex mutex_;
   std::map<SetId, Entry> sets_ RUEDA_GUARDED_BY(mutex_);
   SetId next_ RUEDA_GUARDED_BY(mutex_) = 1;

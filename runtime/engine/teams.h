@@ -37,7 +37,7 @@ class Teams {
   /// Null if there is no such set, or this rank is no member of it.
   TeamState* find(SetId id) RUEDA_ON(baton_holder);
   TeamState* find_number(SetId number) RUEDA_ON(baton_holder);
-  /// The sets whose credits this rank returns, by id.
+  /// The sets for which this rank returns credits, by id.
   const std::vector<std::pair<SetId, TeamState*>>& led() const RUEDA_ON(baton_holder) { return led_; }
 
  private:

@@ -22,7 +22,7 @@ struct TimelineSwitch {
 };
 struct TimelinePiece {
   bool last = false;
-  bool full = false;                  ///< not sent: it leaves because it is long
+  bool full = false;                  ///< stays here: the piece leaves because it is long, not because it is due
   std::chrono::nanoseconds shift{0};  ///< takes the rank's clock to rank 0's
   std::vector<std::byte> records;
 };
@@ -35,7 +35,7 @@ std::vector<std::byte> encode(const TimelineSwitch& frame);
 std::vector<std::byte> encode(const TimelinePiece& frame);
 std::vector<std::byte> encode_clock_ask(SteadyClock::time_point now);
 std::vector<std::byte> encode(const ClockAnswer& frame);
-/// kPeerLost, naming `rank`, if it breaks the protocol; the same in all of these.
+/// Each of these returns kPeerLost, naming `rank`, if the bytes break the protocol.
 Result<TimelineSwitch> decode_timeline_switch(std::span<const std::byte> body, int rank);
 Result<TimelinePiece> decode_timeline_piece(std::span<const std::byte> body, int rank);
 Result<SteadyClock::time_point> decode_clock_ask(std::span<const std::byte> body, int rank);

@@ -33,7 +33,7 @@ class TimelineScribe {
 
   /// Begins a new file. Returns kSystem if it cannot be made.
   Status open(const std::string& path, const std::vector<TimelineWriter::Rank>& ranks);
-  /// Queues records of `rank`, whose clock is `shift` behind rank 0's. Returns false, and drops them, if the disk is so
+  /// Queues records of `rank`; `shift` takes its clock to rank 0's. Returns false, and drops them, if the disk is so
   /// slow that too much is queued.
   bool write(int rank, std::vector<std::byte> records, std::chrono::nanoseconds shift);
   /// Queues the end of the file, after all that is queued.

@@ -9,8 +9,8 @@
 
 namespace rueda::core {
 
-/// Runs what is posted, in order, on one thread that starts with the first of it: for what may block, such as a
-/// function of the user's, or a disk. Made and stopped by the engine's owner; `post` from any thread.
+/// Runs what is posted, in order, on one thread that starts with the first job. It is for work that may block, such as
+/// a function of the user's, or a disk. Its owner makes and stops it; any thread calls `post`.
 class Worker {
  public:
   Worker() = default;
@@ -18,10 +18,10 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// After `stop` nothing runs.
+  /// Queues a job; never blocks. After `stop` it drops the job.
   void post(std::function<void()> work);
-  /// Drops what is queued, waits for what runs, joins. False: that had no end by the deadline; the thread is left to it
-  /// and ends behind it, so what it uses has to be its own.
+  /// Drops what is queued, waits for the job that runs, and joins. Returns false if that job still runs at the
+  /// deadline: its thread is detached and ends after it, so the job must own all it uses.
   bool stop(Deadline deadline = Deadline::never());
 
  private:
