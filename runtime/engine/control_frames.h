@@ -19,7 +19,7 @@ inline constexpr std::byte kLateFrame{8};  ///< late_batch.h
 inline constexpr std::byte kRoutedFrame{15};
 inline constexpr std::byte kRelayedFrame{16};    ///< from a leader to the one above: see `Relay`
 inline constexpr std::byte kAddressedFrame{17};  ///< from a leader to one below: see `Relay`
-inline constexpr std::byte kTakenFrame{18};      ///< empty: the relayed frame has been taken over, the next may come
-inline constexpr std::byte kAliveFrame{19};      ///< empty: a sign of life, on edges between hosts
+inline constexpr std::byte kTakenFrame{18};      ///< no body: the relayed frame has been taken over, the next may come
+inline constexpr std::byte kAliveFrame{19};      ///< no body: a sign of life, on edges between hosts
 
 }  // namespace rueda::core

@@ -52,7 +52,7 @@ class LaneObserver {
 /// submission, on either thread.
 class Lane {
  public:
-  /// How the lane's thread is set up when it starts: its name and the cores it stays on (empty: all).
+  /// How the lane's thread is set up when it starts: its name, and the cores it stays on (all if empty).
   struct ThreadSetup {
     std::string name;
     std::vector<int> cores;

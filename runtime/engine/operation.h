@@ -86,7 +86,7 @@ struct OperationHome {
   /// Bytes of outputs that the library owns. Shares ownership of the engine, which therefore lives as long as each of
   /// its operations. Null for an operation without an engine, in tests.
   std::shared_ptr<std::atomic<uint64_t>> output_bytes;
-  std::chrono::nanoseconds timeout{0};  ///< RUEDA_TIMEOUT_SECONDS: of operations that bring no limit; zero: none
+  std::chrono::nanoseconds timeout{0};  ///< RUEDA_TIMEOUT_SECONDS: for operations that bring no limit; zero for none
 };
 
 /// An operation in flight or finished: one tensor or a group. Shared by its handle and, until it completes, by the

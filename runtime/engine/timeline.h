@@ -96,7 +96,7 @@ class Timeline {
   TimelineRecorder recorder_ RUEDA_GUARDED_BY(mutex_);
   TimelineProtocol protocol_ RUEDA_GUARDED_BY(mutex_);
   TimelineScribe scribe_;                      ///< its header says what needs the mutex
-  std::string path_ RUEDA_GUARDED_BY(mutex_);  ///< empty: this rank writes no file
+  std::string path_ RUEDA_GUARDED_BY(mutex_);  ///< empty if this rank writes no file
   bool for_all_ RUEDA_GUARDED_BY(mutex_) = false;
   bool stopping_ RUEDA_GUARDED_BY(mutex_) = false;
   bool alone_ RUEDA_GUARDED_BY(mutex_) = false;  ///< see abandon_others
