@@ -1,3 +1,6 @@
+// Finds a peer over its addresses. One round tries all of them at once; an address that connects and leads to another
+// program is left out and the rest are tried again, since an address may be in use twice in a site's networks. Rounds
+// repeat with growing pauses until the deadline, because the peer may not listen yet.
 #include "runtime/net/dial.h"
 
 #include <algorithm>
@@ -23,8 +26,10 @@ constexpr auto kFirstDialPause = 10ms;
 constexpr auto kLongestDialPause = 500ms;
 // Rounds in which every address said "connection refused" before the peer counts as gone: about 0.3 s.
 constexpr int kRefusedRounds = 6;
-/// For how long no address of a peer whose data is waited for may connect, where nobody judges earlier by `paths`.
+/// For how long no address of a peer whose data is waited for may fail to connect, unless `paths` is judged earlier.
 constexpr auto kUnreachable = 15s;
+
+constexpr const char* kNoAnswer = "no answer";
 
 /// Waits for a stream operation that reports through `result`; closes the stream if it does not come.
 Status finish(const LoopWait& wait, SecureStream& stream, const std::optional<Status>& result) {
@@ -52,9 +57,24 @@ Status exchange_hello(const LoopWait& wait, SecureStream& stream, HelloDialler& 
   return {};
 }
 
-/// Makes a connected socket a stream whose other end is proven.
-Result<std::unique_ptr<SecureStream>> prove(const LoopWait& wait, UniqueFd fd, HelloDialler hello,
-                                            std::shared_ptr<TlsContext> tls) {
+/// The stream over which data travel behind the hello: plain, or TLS with the key of that hello.
+Result<std::unique_ptr<SecureStream>> data_stream(const LoopWait& wait, UniqueFd fd, const TransportEpoch& epoch,
+                                                  const HelloDialler& hello) {
+  std::shared_ptr<TlsContext> tls;
+  if (epoch.keyed && epoch.encrypt_data) {
+    const auto key = hello.stream_key();
+    if (!key.ok()) return key.status();
+    auto context = TlsContext::create(epoch.job, key.value());
+    if (!context.ok()) return context.status();
+    tls = std::move(context).value();
+  }
+  return std::make_unique<SecureStream>(wait.io, std::move(fd), std::move(tls), StreamSide::kDialler);
+}
+
+/// Makes a connected socket a stream whose other end is proven. A control connection begins TLS before the hello, which
+/// it binds; a data connection behind it.
+Result<std::unique_ptr<SecureStream>> prove(const LoopWait& wait, UniqueFd fd, const TransportEpoch& epoch,
+                                            HelloDialler hello, std::shared_ptr<TlsContext> tls) {
   const bool control = hello.route().purpose == HelloPurpose::kControl;
   SecureStream plain(wait.io, std::move(fd), nullptr, StreamSide::kDialler);
   const std::array<std::byte, 1> purpose{std::byte(control ? kPurposeControl : kPurposeData)};
@@ -62,8 +82,11 @@ Result<std::unique_ptr<SecureStream>> prove(const LoopWait& wait, UniqueFd fd, H
   auto stream = std::make_unique<SecureStream>(wait.io, plain.release(), control ? std::move(tls) : nullptr,
                                                StreamSide::kDialler);
   RUEDA_RETURN_IF_ERROR(handshake(wait, *stream));
+  const auto binding = stream->binding();
+  if (!binding.ok()) return binding.status();
+  hello.bind(binding.value());
   RUEDA_RETURN_IF_ERROR(exchange_hello(wait, *stream, hello));
-  return stream;
+  return control ? std::move(stream) : data_stream(wait, stream->release(), epoch, hello);
 }
 
 /// Our end of a connection: address and interface.
@@ -103,7 +126,7 @@ class Dialling {
       if (wait_.abort != nullptr && wait_.abort->raised()) return wait_.abort->why();
       refused_rounds = all_refused_ ? refused_rounds + 1 : 0;
       if (refused_rounds == kRefusedRounds) return Status(Code::kPeerLost, complaint(), peer_);
-      if (out_of_reach(begin)) return Status(Code::kPeerLost, complaint());  // and nobody need be dead
+      if (out_of_reach(begin)) return Status(Code::kPeerLost, complaint());  // without a rank: the peer may live
       if (wait_.deadline.passed()) return Status(Code::kTimeout, complaint(), peer_);
       const Status paused = wait_.within(pause).until([] { return false; });
       if (paused.code() != Code::kTimeout) return paused;
@@ -127,7 +150,8 @@ class Dialling {
     return purpose_ == HelloPurpose::kData && SteadyClock::now() - *since_ >= kUnreachable;
   }
 
-  /// Those that can be the peer's: a loopback address of another host is our own, and only there if nothing else is.
+  /// Keeps the addresses that can be the peer's. A loopback address of a peer on another host leads to this host, so it
+  /// is used only if the peer gave no others.
   Status list_addresses() {
     const PeerAddress& target = epoch_.peer(peer_);
     const bool elsewhere = target.host != epoch_.peer(epoch_.rank).host;
@@ -138,11 +162,11 @@ class Dialling {
       (elsewhere && address.value().is_loopback() ? loopback : addresses_).push_back(address.value());
     }
     if (addresses_.empty()) addresses_ = std::move(loopback);
-    reasons_.assign(addresses_.size(), "no answer");
+    reasons_.assign(addresses_.size(), kNoAnswer);
     return {};
   }
 
-  /// One round: an address that connects and leads to somebody else is left out, and the others are tried again.
+  /// One round: an address that connects and leads to another program is left out, and the others are tried again.
   Result<std::unique_ptr<SecureStream>> try_all() {
     std::vector<size_t> left(addresses_.size());
     std::iota(left.begin(), left.end(), size_t{0});
@@ -154,7 +178,7 @@ class Dialling {
       ConnectFailures failures;
       auto connected = connect_first(wait_.within(kTryTime), these, failures);
       if (!connected.ok()) {
-        // The last round ends with the deadline, and what it did not learn was known before.
+        // The deadline may end a round before it has learned a reason: the reason of the round before stays then.
         for (size_t i = 0; i < failures.reasons.size(); ++i) {
           if (!failures.reasons[i].empty()) reasons_[left[i]] = failures.reasons[i];
         }
@@ -163,10 +187,10 @@ class Dialling {
       }
       all_refused_ = false;
       connected_ = true;
-      const size_t place = connected.value().index;
-      auto stream = prove_here(std::move(connected.value().fd), left[place]);
+      const size_t index = connected.value().index;
+      auto stream = prove_here(std::move(connected.value().fd), left[index]);
       if (stream.ok() || (wait_.abort != nullptr && wait_.abort->raised())) return stream;
-      left.erase(left.begin() + static_cast<ptrdiff_t>(place));
+      left.erase(left.begin() + static_cast<ptrdiff_t>(index));
     }
     return Status(Code::kSystem, "no address leads to the peer");
   }
@@ -174,9 +198,10 @@ class Dialling {
   Result<std::unique_ptr<SecureStream>> prove_here(UniqueFd fd, size_t index) {
     const std::string end = own_end(fd.get());
     HelloDialler hello(epoch_.hello_scope(), peer_, purpose_, number_);
-    auto stream = prove(wait_.within(kTryTime), std::move(fd), std::move(hello), tls_);
+    auto stream = prove(wait_.within(kTryTime), std::move(fd), epoch_, std::move(hello), tls_);
     if (!stream.ok()) {
-      reasons_[index] = stream.status().sentence();
+      // A try that the deadline cuts short says less than the one before it.
+      if (!wait_.deadline.passed() || reasons_[index] == kNoAnswer) reasons_[index] = stream.status().sentence();
       return stream;
     }
     log(LogLevel::kInfo, "rank {} reaches {} at {} from {} ({})", epoch_.rank, epoch_.name_of(peer_),
@@ -203,7 +228,7 @@ class Dialling {
   std::vector<SocketAddress> addresses_;
   std::vector<std::string> reasons_;              // by address, of the last try
   bool all_refused_ = false;                      // in the last round
-  bool connected_ = false;                        // likewise: some address led to somebody
+  bool connected_ = false;                        // likewise: some address connected
   std::optional<SteadyClock::time_point> since_;  // since when no address has
 };
 

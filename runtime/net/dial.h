@@ -11,14 +11,15 @@
 namespace rueda::core {
 
 /// Connects to `peer`'s listener and proves the job's key both ways. Blocks the thread that runs `wait.io`.
-/// `purpose` kControl: the stream is over `tls` (plain if null); kData: plain, `number` is the lane.
-/// All of the peer's addresses are tried, the earlier ones first (`connect_first`), and what proves to be the peer is
-/// taken and said at `info`; a round without success is repeated with growing pauses until the deadline. Loopback
-/// addresses of another host are left out, unless it gave no others.
-/// `paths`, where there is one, is told while no address connects.
-/// kPeerLost: every address refused connections several times over: nobody listens there any more; without a rank: no
-/// address of a peer whose data is waited for has connected for 15 s. kTimeout: anything else until the deadline. All
-/// name the peer, and every address with its last cause. The abort reason if the epoch ends.
+/// `purpose` kControl: the stream is over `tls` (plain if null) and its handshake is done. kData: `number` is the lane;
+/// the stream is plain, or over TLS of its own if `epoch.encrypt_data`, and then its handshake is still to come.
+/// All of the peer's addresses are tried, the earlier ones first (`connect_first`). The first that proves to be the
+/// peer is used and logged at `info`; a round without success is repeated with growing pauses until the deadline.
+/// Loopback addresses of another host are left out, unless it gave no others. `paths`, unless null, is told while no
+/// address connects. Returns kPeerLost if every address refused connections several times over, so that no process
+/// listens there any more; kPeerLost without a rank if no address of a peer whose data is waited for has connected for
+/// 15 s; kTimeout for any other cause that lasted until the deadline. Each names the peer, and every address with its
+/// last cause. Returns the abort reason if the epoch ends.
 Result<std::unique_ptr<SecureStream>> dial(const LoopWait& wait, const TransportEpoch& epoch, int peer,
                                            HelloPurpose purpose, uint32_t number, std::shared_ptr<TlsContext> tls,
                                            PathWatch* paths = nullptr);

@@ -1,3 +1,8 @@
+// The hello without I/O: each side checks what came and gives what goes, so that tests can forge every message.
+//
+// The text under a MAC, where "job" has its length in front so that no two jobs and messages give the same text:
+//
+//   role 1 | job's length 8 | job | binding 32 | first 64 | listener's nonce 32
 #include "runtime/net/hello.h"
 
 #include <openssl/crypto.h>
@@ -15,7 +20,7 @@
 namespace rueda::core {
 namespace {
 
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr uint32_t kFirstMagic = 0x31'48'44'52;  // "RDH1" and so on, little-endian
 constexpr uint32_t kSecondMagic = 0x32'48'44'52;
 constexpr uint32_t kThirdMagic = 0x33'48'44'52;
@@ -31,8 +36,17 @@ static_assert(kHelloThirdBytes == kHeadBytes + kMacBytes);
 using Mac = std::array<std::byte, kMacBytes>;
 using Bytes = std::span<const std::byte>;
 
-/// Whose proof a MAC is.
-enum class Role : uint8_t { kDialler = 'd', kListener = 'l' };
+/// What a MAC is for: the proof of one side, or the key for TLS that both sides make.
+enum class Role : uint8_t { kDialler = 'd', kListener = 'l', kStream = 's' };
+
+std::string_view label_of(Role role) {
+  switch (role) {
+    case Role::kDialler: return "rueda hello: dialler to listener";
+    case Role::kListener: return "rueda hello: listener to dialler";
+    case Role::kStream: break;
+  }
+  return "rueda hello: stream";
+}
 
 template <typename T>
 void put(std::span<std::byte> into, size_t offset, T value) {
@@ -77,23 +91,23 @@ Status hmac(Bytes key, Bytes text, Mac& mac) {
   return Status(Code::kSystem, "hello: OpenSSL refuses HMAC-SHA256");
 }
 
-/// The key with which `role` signs.
+/// The key of `role`'s MAC.
 Status direction_key(const HelloScope& scope, Role role, Mac& key) {
-  const std::string_view label =
-      role == Role::kDialler ? "rueda hello: dialler to listener" : "rueda hello: listener to dialler";
+  const std::string_view label = label_of(role);
   return hmac(std::as_bytes(std::span(scope.key)), std::as_bytes(std::span(label)), key);
 }
 
-/// The proof that `role` knows the key, in this very exchange.
+/// What `role` alone can make with the job key in this very exchange.
 Result<Mac> proof(const HelloScope& scope, Role role, const HelloFirst& first, Bytes listener_nonce) {
   Mac key;
   RUEDA_RETURN_IF_ERROR(direction_key(scope, role, key));
-  const uint64_t job_bytes = scope.job.size();  // a length first: no two jobs and messages give the same text
+  const uint64_t job_bytes = scope.job.size();
   std::vector<std::byte> text(sizeof(role) + sizeof(job_bytes));
   put(text, 0, role);
   put(text, sizeof(role), job_bytes);
   const Bytes job = std::as_bytes(std::span(scope.job));
   text.insert(text.end(), job.begin(), job.end());
+  text.insert(text.end(), scope.binding.begin(), scope.binding.end());
   text.insert(text.end(), first.begin(), first.end());
   text.insert(text.end(), listener_nonce.begin(), listener_nonce.end());
   Mac mac;
@@ -109,6 +123,18 @@ Status check_proof(const HelloScope& scope, Role role, const HelloFirst& first, 
   if (CRYPTO_memcmp(expected.value().data(), mac.data(), kMacBytes) == 0) return {};
   return Status(Code::kSystem,
                 "hello: rank " + std::to_string(rank) + " does not prove the key of job \"" + scope.job + "\"", rank);
+}
+
+Bytes nonce_of(const HelloSecond& second) { return Bytes(second).subspan(kHeadBytes, kNonceBytes); }
+
+Result<std::array<uint8_t, 32>> stream_key_of(const HelloScope& scope, const HelloFirst& first,
+                                              const HelloSecond& second) {
+  auto mac = proof(scope, Role::kStream, first, nonce_of(second));
+  if (!mac.ok()) return mac.status();
+  std::array<uint8_t, 32> key;
+  std::memcpy(key.data(), mac.value().data(), key.size());
+  OPENSSL_cleanse(mac.value().data(), kMacBytes);
+  return key;
 }
 
 HelloFirst encode(const HelloScope& scope, const HelloRoute& route) {
@@ -153,7 +179,8 @@ Result<HelloFirst> HelloDialler::first() {
 Result<HelloThird> HelloDialler::on_second(const HelloSecond& second) {
   const int rank = route_.listener;
   RUEDA_RETURN_IF_ERROR(check_head(second, kSecondMagic, rank));
-  const Bytes nonce = Bytes(second).subspan(kHeadBytes, kNonceBytes);
+  second_ = second;
+  const Bytes nonce = nonce_of(second_);
   RUEDA_RETURN_IF_ERROR(check_proof(scope_, Role::kListener, first_, nonce, Bytes(second).last(kMacBytes), rank));
   const auto mac = proof(scope_, Role::kDialler, first_, nonce);
   if (!mac.ok()) return mac.status();
@@ -162,6 +189,8 @@ Result<HelloThird> HelloDialler::on_second(const HelloSecond& second) {
   std::copy(mac.value().begin(), mac.value().end(), third.begin() + kHeadBytes);
   return third;
 }
+
+Result<std::array<uint8_t, 32>> HelloDialler::stream_key() const { return stream_key_of(scope_, first_, second_); }
 
 HelloListener::HelloListener(HelloScope scope) : scope_(std::move(scope)) {}
 
@@ -184,8 +213,9 @@ Result<HelloSecond> HelloListener::on_first(const HelloFirst& first) {
 
 Status HelloListener::on_third(const HelloThird& third) {
   RUEDA_RETURN_IF_ERROR(check_head(third, kThirdMagic, route_.dialler));
-  return check_proof(scope_, Role::kDialler, first_, Bytes(second_).subspan(kHeadBytes, kNonceBytes),
-                     Bytes(third).last(kMacBytes), route_.dialler);
+  return check_proof(scope_, Role::kDialler, first_, nonce_of(second_), Bytes(third).last(kMacBytes), route_.dialler);
 }
+
+Result<std::array<uint8_t, 32>> HelloListener::stream_key() const { return stream_key_of(scope_, first_, second_); }
 
 }  // namespace rueda::core

@@ -4,12 +4,21 @@
 #include <boost/asio/post.hpp>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <utility>
 
 #include "runtime/base/mutex.h"
 #include "runtime/base/unique_fd.h"
 
 namespace rueda::core {
+
+class TlsContext;
+
+/// A data connection whose two ends have proven the job key to each other.
+struct DataSocket {
+  UniqueFd fd;                      ///< invalid: none
+  std::shared_ptr<TlsContext> tls;  ///< what its data travel over; null: plain
+};
 
 /// Where a lane's data sockets live: its own event loop, run by the holder of the lane's token, and the connections
 /// that the coordinator's listener has proven for it. Shared by the transport and the lane's channel set, so that a
@@ -19,21 +28,21 @@ class LaneLoop {
   /// For the thread that runs the lane.
   boost::asio::io_context& io() { return io_; }
   /// Connection `number` from `rank`, as it arrived; a newer one replaces one not yet taken. Coordinator thread.
-  void hand_over(int rank, uint32_t number, UniqueFd fd) RUEDA_EXCLUDES(mutex_) {
+  void hand_over(int rank, uint32_t number, DataSocket socket) RUEDA_EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);
-      arrived_[{rank, number}] = std::move(fd);
+      arrived_[{rank, number}] = std::move(socket);
     }
     wake();
   }
   /// Invalid while none has arrived. Lane thread.
-  UniqueFd take(int rank, uint32_t number) RUEDA_EXCLUDES(mutex_) {
+  DataSocket take(int rank, uint32_t number) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto found = arrived_.find({rank, number});
     if (found == arrived_.end()) return {};
-    UniqueFd fd = std::move(found->second);
+    DataSocket socket = std::move(found->second);
     arrived_.erase(found);
-    return fd;
+    return socket;
   }
   /// Makes a wait in the loop look again. Any thread.
   void wake() {
@@ -44,7 +53,7 @@ class LaneLoop {
   boost::asio::io_context io_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> guard_{io_.get_executor()};
   Mutex mutex_;
-  std::map<std::pair<int, uint32_t>, UniqueFd> arrived_ RUEDA_GUARDED_BY(mutex_);
+  std::map<std::pair<int, uint32_t>, DataSocket> arrived_ RUEDA_GUARDED_BY(mutex_);
 };
 
 }  // namespace rueda::core

@@ -1,3 +1,5 @@
+// Accepts on every port of the rank. An `accept` that fails for want of descriptors or memory pauses that port: the
+// connection stays in the kernel's queue, so that trying at once would spin.
 #include "runtime/net/listener.h"
 
 #include <algorithm>
@@ -20,7 +22,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr size_t kMostPending = 64;
-// After accept failed for want of descriptors or memory: trying at once would spin.
 constexpr auto kAcceptPause = 100ms;
 
 }  // namespace
@@ -65,7 +66,7 @@ void Listener::accept_all(Port& port) {
       accept_next(port);
       return;
     }
-    // Else the connection itself failed before we took it (accept(2)): the next one may be fine.
+    // Otherwise the connection itself failed before `accept` took it (accept(2)): the next one may be fine.
   }
   port.pause.expires_after(kAcceptPause);
   port.pause.async_wait([this, alive = alive_, &port](const error_code& error) {
@@ -85,20 +86,32 @@ void Listener::admit(UniqueFd fd) {
 }
 
 void Listener::finish(Newcomer& newcomer, const Status& status) {
-  const auto place =
+  const auto found =
       std::find_if(newcomers_.begin(), newcomers_.end(), [&](const auto& one) { return one.get() == &newcomer; });
-  const std::unique_ptr<Newcomer> owned = std::move(*place);
-  newcomers_.erase(place);
-  if (!status.ok()) {
-    log(LogLevel::kDebug, "rank {} dropped a connection to its port: {}", epoch_.rank, status.sentence());
-    return;
-  }
-  const HelloRoute route = owned->route();
+  const std::unique_ptr<Newcomer> owned = std::move(*found);
+  newcomers_.erase(found);
+  const Status handed = status.ok() ? hand_over(*owned) : status;
+  if (!handed.ok())
+    log(LogLevel::kDebug, "rank {} dropped a connection to its port: {}", epoch_.rank, handed.sentence());
+}
+
+Status Listener::hand_over(Newcomer& newcomer) {
+  const HelloRoute route = newcomer.route();
   if (route.purpose == HelloPurpose::kControl) {
-    handlers_.control(route.dialler, owned->take_stream());
-  } else {
-    handlers_.data(route.dialler, route.number, owned->take_stream()->release());
+    handlers_.control(route.dialler, newcomer.take_stream());
+    return {};
   }
+  DataSocket socket;
+  if (epoch_.keyed && epoch_.encrypt_data) {
+    const auto key = newcomer.stream_key();
+    if (!key.ok()) return key.status();
+    auto tls = TlsContext::create(epoch_.job, key.value());
+    if (!tls.ok()) return tls.status();
+    socket.tls = std::move(tls).value();
+  }
+  socket.fd = newcomer.take_stream()->release();
+  handlers_.data(route.dialler, route.number, std::move(socket));
+  return {};
 }
 
 }  // namespace rueda::core

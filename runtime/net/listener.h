@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/base/unique_fd.h"
+#include "runtime/net/lane_loop.h"
 #include "runtime/net/secure_stream.h"
 #include "runtime/net/transport_epoch.h"
 
@@ -12,15 +13,16 @@ namespace rueda::core {
 
 class Newcomer;
 
-/// Accepts connections and lets them prove who they are (`Newcomer`). Of those that have proven nothing at most 64 are
-/// held; when a 65th comes, the oldest that has said nothing goes (else the oldest). Strangers are dropped without a
-/// word; our own peers dial again. Owned by the transport; everything on the thread that runs `io`, which outlives it.
+/// Accepts connections and lets them prove which rank they come from (`Newcomer`). It holds at most 64 connections that
+/// have proven nothing; when a 65th comes, it drops the oldest that has sent nothing, or else the oldest. Strangers are
+/// dropped without an answer; peers of the job dial again. Owned by the transport; everything on the thread that runs
+/// `io`, which outlives it.
 class Listener {
  public:
   /// What to do with proven connections. Called inside the loop.
   struct Handlers {
     std::function<void(int rank, std::unique_ptr<SecureStream>)> control;
-    std::function<void(int rank, uint32_t lane, UniqueFd)> data;
+    std::function<void(int rank, uint32_t number, DataSocket)> data;
   };
   /// `sockets`: listening, non-blocking. `tls` null: control connections are plain. Starts accepting.
   Listener(boost::asio::io_context& io, std::vector<UniqueFd> sockets, const TransportEpoch& epoch,
@@ -35,6 +37,7 @@ class Listener {
   void accept_all(Port& port);
   void admit(UniqueFd fd);
   void finish(Newcomer& newcomer, const Status& status);
+  Status hand_over(Newcomer& newcomer);
 
   boost::asio::io_context& io_;
   const TransportEpoch& epoch_;

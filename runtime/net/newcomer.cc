@@ -1,3 +1,5 @@
+// The steps of a listener's side of a connection, each begun by the end of the one before it. Any failure, and the end
+// of its 2 s, ends the newcomer.
 #include "runtime/net/newcomer.h"
 
 #include <boost/asio/io_context.hpp>
@@ -59,7 +61,14 @@ void Newcomer::secure() {
   }
   purpose_ = HelloPurpose::kControl;
   stream_ = std::make_unique<SecureStream>(io_, stream_->release(), tls_, StreamSide::kListener);
-  stream_->handshake([this](const Status& status) { then (&Newcomer::read_first)(status, 0); });
+  stream_->handshake([this](const Status& status) { then (&Newcomer::bind_hello)(status, 0); });
+}
+
+void Newcomer::bind_hello() {
+  const auto binding = stream_->binding();
+  if (!binding.ok()) return end(binding.status());
+  hello_.bind(binding.value());
+  read_first();
 }
 
 void Newcomer::read_first() { stream_->read(first_, then(&Newcomer::answer)); }

@@ -9,8 +9,8 @@
 
 namespace rueda::core {
 
-/// A connection that has proven nothing yet, on the listening side. It has 2 s and says at most 1 KiB (TLS apart, the
-/// fixed bytes of the hello):
+/// A connection that has proven nothing yet, on the listening side. It has 2 s and sends at most 1 KiB (apart from TLS,
+/// the fixed bytes of the hello):
 ///
 ///   purpose byte ▶ [TLS handshake, control only] ▶ hello: first, second, third ▶ accepted byte
 ///
@@ -25,13 +25,16 @@ class Newcomer {
   void start(Finished finished);
   /// True while it has sent nothing.
   bool silent() const { return silent_; }
-  /// What it proved, after it finished well.
+  /// What the peer proved, after the exchange finished well.
   const HelloRoute& route() const { return hello_.route(); }
+  /// The key for TLS behind its hello, after it finished well.
+  Result<std::array<uint8_t, 32>> stream_key() const { return hello_.stream_key(); }
   std::unique_ptr<SecureStream> take_stream() { return std::move(stream_); }
 
  private:
   void read_purpose();
   void secure();
+  void bind_hello();
   void read_first();
   void answer();
   void read_third();

@@ -1,8 +1,15 @@
+// A stream socket, plain or under TLS 1.3 with a pre-shared key.
+//
+// OpenSSL lets a server answer an offered key with a certificate, and by default a client accepts any. So the dialling
+// side checks twice: a certificate fails the handshake before the client's Finished message is sent, and a handshake
+// that succeeds must have resumed the session that stands for the key. The listening side needs neither: it has no
+// certificate to show, so a handshake without the key fails.
 #include "runtime/net/secure_stream.h"
 
 #include <openssl/crypto.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/sslerr.h>
 #include <sys/socket.h>
 
 #include <boost/asio/io_context.hpp>
@@ -14,6 +21,7 @@
 #include <boost/asio/write.hpp>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 namespace rueda::core {
@@ -89,11 +97,26 @@ Status status_of(const error_code& error) {
   return Status(Code::kSystem, error.message());
 }
 
+Status no_key_but_certificate() {
+  return Status(Code::kSystem,
+                "the server shows a certificate in place of the job's key: another program answers at this address; "
+                "check the address, and that every rank has the same job key");
+}
+
+/// No certificate is good enough. For SSL_set_verify.
+int refuse_certificate(int, X509_STORE_CTX*) { return 0; }
+
+/// Whether the handshake that ended well proved the key: without a certificate, in the session that stands for it.
+bool used_key(SSL* ssl) { return SSL_session_reused(ssl) == 1 && SSL_get0_peer_certificate(ssl) == nullptr; }
+
 /// Only TLS itself can say that the keys differ: a connection that ends or is reset may be one that was dropped among
 /// many.
 Status handshake_status(const error_code& error) {
   if (!error) return {};
   if (error.category() == asio::error::get_ssl_category()) {
+    if (ERR_GET_REASON(static_cast<unsigned long>(error.value())) == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+      return no_key_but_certificate();
+    }
     return Status(Code::kSystem,
                   "TLS handshake failed (" + error.message() + "): the other side has no or another job key");
   }
@@ -138,7 +161,11 @@ struct SecureStream::State : std::enable_shared_from_this<SecureStream::State> {
   State(asio::io_context& context, UniqueFd descriptor, std::shared_ptr<TlsContext> shared, StreamSide which)
       : io(context), tls(std::move(shared)), side(which), socket(context) {
     adopt(std::move(descriptor));
-    if (tls) secured.emplace(socket, tls->state_->context);
+    if (!tls) return;
+    secured.emplace(socket, tls->state_->context);
+    // On this connection, not on the shared context: a listener that verifies peers would ask diallers for
+    // certificates.
+    if (side == StreamSide::kDialler) SSL_set_verify(secured->native_handle(), SSL_VERIFY_PEER, refuse_certificate);
   }
 
   void adopt(UniqueFd descriptor) {
@@ -147,7 +174,8 @@ struct SecureStream::State : std::enable_shared_from_this<SecureStream::State> {
     ::getsockname(descriptor.get(), reinterpret_cast<sockaddr*>(&address), &bytes);
     error_code error;
     socket.assign(address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), descriptor.get(), error);
-    if (!error) close_in_child(descriptor.release());  // an unassigned socket makes every operation fail with EBADF
+    // A socket that is not assigned makes every operation fail with EBADF.
+    if (!error) close_in_child(descriptor.release());
   }
 
   /// Calls `with` on the stream in use.
@@ -190,8 +218,20 @@ void SecureStream::handshake(std::function<void(const Status&)> done) {
       state_->side == StreamSide::kDialler ? asio::ssl::stream_base::client : asio::ssl::stream_base::server;
   state_->secured->async_handshake(role, [self = state_, done = std::move(done)](const error_code& error) {
     if (!self->open) return;
-    done(handshake_status(error));
+    const Status status = handshake_status(error);
+    done(status.ok() && !used_key(self->secured->native_handle()) ? no_key_but_certificate() : status);
   });
+}
+
+Result<ChannelBinding> SecureStream::binding() const {
+  ChannelBinding binding{};
+  if (!state_->secured) return binding;
+  constexpr std::string_view kLabel = "EXPORTER-Channel-Binding";
+  if (SSL_export_keying_material(state_->secured->native_handle(), reinterpret_cast<unsigned char*>(binding.data()),
+                                 binding.size(), kLabel.data(), kLabel.size(), nullptr, 0, 0) != 1) {
+    return Status(Code::kSystem, "OpenSSL gives no channel binding: " + openssl_error());
+  }
+  return binding;
 }
 
 void SecureStream::read_some(std::span<std::byte> into, Done done) {
@@ -223,6 +263,8 @@ void SecureStream::write(std::span<const std::byte> head, std::span<const std::b
                                                   asio::buffer(body.data(), body.size())};
   state_->use([&](auto& stream) { asio::async_write(stream, both, state_->completion(std::move(done))); });
 }
+
+int SecureStream::descriptor() const { return state_->socket.native_handle(); }
 
 void SecureStream::close() {
   if (!std::exchange(state_->open, false)) return;

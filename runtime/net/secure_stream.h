@@ -17,11 +17,13 @@ class io_context;
 namespace rueda::core {
 
 /// TLS 1.3 with a pre-shared key (RFC 8446, section 2.2, psk_dhe_ke): no certificates, one cipher suite
-/// (TLS_AES_128_GCM_SHA256), no session tickets. The identity is the job's name; a peer with another name or key fails
-/// the handshake. A value to share; immutable, any thread.
+/// (TLS_AES_128_GCM_SHA256), no session tickets. The identity is the job's name and travels in the clear. A peer with
+/// another name or key fails the handshake; so does a listener that ignores the key and shows a certificate. A value to
+/// share; immutable, any thread.
 class TlsContext {
  public:
-  /// `identity`: 1 to 128 bytes without NUL. kInvalidArgument: not so. kSystem: OpenSSL's own sentence.
+  /// `identity`: 1 to 128 bytes without NUL. Returns kInvalidArgument if it is not, and kSystem with OpenSSL's own
+  /// sentence if there is no such context.
   static Result<std::shared_ptr<TlsContext>> create(const std::string& identity, const std::array<uint8_t, 32>& key);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
@@ -34,6 +36,9 @@ class TlsContext {
   std::unique_ptr<State> state_;
 };
 
+/// A value that only the two ends of one TLS connection share: "tls-exporter" of RFC 9266. All zero on a plain stream.
+using ChannelBinding = std::array<std::byte, 32>;
+
 /// Which end of the connection this is.
 enum class StreamSide { kDialler, kListener };
 
@@ -43,7 +48,7 @@ enum class StreamSide { kDialler, kListener };
 /// more.
 class SecureStream {
  public:
-  /// Not ok: the stream is broken, its sentence says how (end of file: kPeerLost; else kSystem with the cause).
+  /// A status that is not ok says how the stream broke: kPeerLost at the end of file, else kSystem with the cause.
   using Done = std::function<void(const Status&, size_t bytes)>;
 
   /// `fd`: a connected TCP socket. `tls`: null for a plain stream.
@@ -52,9 +57,12 @@ class SecureStream {
   SecureStream(const SecureStream&) = delete;
   SecureStream& operator=(const SecureStream&) = delete;
 
-  /// First of all, on both sides; succeeds at once on a plain stream. kSystem: the peer has no or another key.
-  /// kPeerLost: the connection ended or was reset before that was known.
+  /// Comes first, on both sides; succeeds at once on a plain stream. Afterwards both sides have proven the key. Reports
+  /// kSystem if the peer has no key or another one, kPeerLost if the connection ended or was reset before that was
+  /// known.
   void handshake(std::function<void(const Status&)> done);
+  /// The binding of this connection, after its handshake. Returns kSystem if OpenSSL has none.
+  Result<ChannelBinding> binding() const;
   /// At least one byte. `into` is borrowed until the callback.
   void read_some(std::span<std::byte> into, Done done);
   /// All of `into`.
@@ -65,10 +73,12 @@ class SecureStream {
   void write(std::span<const std::byte> bytes, Done done);
   /// All of `head` and, behind it, of `body`.
   void write(std::span<const std::byte> head, std::span<const std::byte> body, Done done);
+  /// The socket, which stays the stream's.
+  int descriptor() const;
   /// Ends the stream; what was written is still delivered.
   void close();
-  /// Gives the socket of a plain stream away, as after `close`. Nothing may be pending. Invalid if the stream was
-  /// closed.
+  /// Gives the socket of a plain stream away, as after `close`. Nothing may be pending. Returns an invalid descriptor
+  /// if the stream was closed.
   UniqueFd release();
 
  private:

@@ -66,22 +66,22 @@ void TcpChannel::receive_next() {
 }
 
 TcpChannelSet::TcpChannelSet(std::shared_ptr<LaneLoop> loop, uint32_t lane, const TransportEpoch& epoch,
-                             std::shared_ptr<TlsContext> tls, PathWatch& paths, const Abort& abort)
-    : loop_(std::move(loop)), lane_(lane), epoch_(epoch), tls_(std::move(tls)), paths_(paths), abort_(abort) {}
+                             PathWatch& paths, const Abort& abort)
+    : loop_(std::move(loop)), lane_(lane), epoch_(epoch), paths_(paths), abort_(abort) {}
 
 TcpChannelSet::~TcpChannelSet() {
   for (const uint64_t number : watched_) paths_.remove(number);
 }
 
-Result<UniqueFd> TcpChannelSet::connect(int rank, uint32_t socket, const LoopWait& wait) {
+Result<std::unique_ptr<SecureStream>> TcpChannelSet::connect(int rank, uint32_t socket, const LoopWait& wait) {
   if (epoch_.rank > rank) {
-    auto stream = dial(wait, epoch_, rank, HelloPurpose::kData, data_number(lane_, socket), nullptr, &paths_);
-    if (!stream.ok()) return stream.status();
-    return stream.value()->release();
+    return dial(wait, epoch_, rank, HelloPurpose::kData, data_number(lane_, socket), nullptr, &paths_);
   }
-  UniqueFd fd;
-  const Status waited = wait.until([&] { return (fd = loop_->take(rank, socket)).valid(); });
-  if (waited.ok()) return fd;
+  DataSocket made;
+  const Status waited = wait.until([&] { return (made = loop_->take(rank, socket)).fd.valid(); });
+  if (waited.ok()) {
+    return std::make_unique<SecureStream>(loop_->io(), std::move(made.fd), std::move(made.tls), StreamSide::kListener);
+  }
   if (waited.code() != Code::kTimeout || abort_.raised()) return waited;
   return Status(Code::kTimeout,
                 epoch_.name_of(rank) + " opened no data connection to rank " + std::to_string(epoch_.rank) +
@@ -94,13 +94,12 @@ Result<Channel*> TcpChannelSet::to(int rank, Deadline deadline) {
   if (known != channels_.end()) return known->second.get();
   if (!failure_.ok()) return failure_;
   const LoopWait wait{loop_->io(), &abort_, deadline};
-  const auto side = epoch_.rank > rank ? StreamSide::kDialler : StreamSide::kListener;
   std::vector<std::unique_ptr<SecureStream>> streams;
   for (uint32_t socket = 0; socket < static_cast<uint32_t>(epoch_.sockets_per_peer); ++socket) {
-    auto fd = connect(rank, socket, wait);
-    if (!fd.ok()) return fd.status();
-    watched_.push_back(paths_.add(rank, fd.value().get()));
-    streams.push_back(std::make_unique<SecureStream>(loop_->io(), std::move(fd).value(), tls_, side));
+    auto stream = connect(rank, socket, wait);
+    if (!stream.ok()) return stream.status();
+    watched_.push_back(paths_.add(rank, stream.value()->descriptor()));
+    streams.push_back(std::move(stream).value());
   }
   const auto broken = [this, rank](const Status& why) { broke(rank, why); };
   std::unique_ptr<Channel> channel;

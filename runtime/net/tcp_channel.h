@@ -46,9 +46,9 @@ class TcpChannel : public Channel {
 /// only read while a receive is queued, so that a peer which closes after its last batch disturbs nobody.
 class TcpChannelSet : public ChannelSet {
  public:
-  /// `epoch`, `paths` and `abort` outlive the set. `tls`: null, or what data streams run over (RUEDA_TLS=all).
-  TcpChannelSet(std::shared_ptr<LaneLoop> loop, uint32_t lane, const TransportEpoch& epoch,
-                std::shared_ptr<TlsContext> tls, PathWatch& paths, const Abort& abort);
+  /// `epoch`, `paths` and `abort` outlive the set.
+  TcpChannelSet(std::shared_ptr<LaneLoop> loop, uint32_t lane, const TransportEpoch& epoch, PathWatch& paths,
+                const Abort& abort);
   ~TcpChannelSet() override;
   Result<Channel*> to(int rank, Deadline deadline) override;
   Status until(const std::function<bool()>& ready, Deadline deadline) override;
@@ -56,13 +56,12 @@ class TcpChannelSet : public ChannelSet {
   void wake() override;
 
  private:
-  Result<UniqueFd> connect(int rank, uint32_t socket, const LoopWait& wait);
+  Result<std::unique_ptr<SecureStream>> connect(int rank, uint32_t socket, const LoopWait& wait);
   void broke(int rank, const Status& why);
 
   std::shared_ptr<LaneLoop> loop_;
   uint32_t lane_;
   const TransportEpoch& epoch_;
-  std::shared_ptr<TlsContext> tls_;
   PathWatch& paths_;
   std::vector<uint64_t> watched_;  // in `paths_`
   const Abort& abort_;

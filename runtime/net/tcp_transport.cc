@@ -134,9 +134,9 @@ Status TcpTransport::configure(TransportEpoch epoch) {
   handlers.control = [state = state_.get()](int rank, std::unique_ptr<SecureStream> stream) {
     state->add_control(rank, std::move(stream));
   };
-  handlers.data = [state = state_.get()](int rank, uint32_t number, UniqueFd fd) {
+  handlers.data = [state = state_.get()](int rank, uint32_t number, DataSocket made) {
     const uint32_t socket = number / kMostLanes;  // a proven peer may still be wrong
-    if (socket < kMostSocketsPerPeer) state->lane(number % kMostLanes)->hand_over(rank, socket, std::move(fd));
+    if (socket < kMostSocketsPerPeer) state->lane(number % kMostLanes)->hand_over(rank, socket, std::move(made));
   };
   state_->listener = std::make_unique<Listener>(state_->io, std::move(state_->sockets), state_->epoch, state_->tls,
                                                 std::move(handlers));
@@ -169,8 +169,7 @@ std::unique_ptr<ControlLink> TcpTransport::control_link(int rank) {
 
 std::unique_ptr<ChannelSet> TcpTransport::channel_set(int lane, const Abort& abort) {
   const auto number = static_cast<uint32_t>(lane);
-  return std::make_unique<TcpChannelSet>(state_->lane(number), number, state_->epoch,
-                                         state_->epoch.encrypt_data ? state_->tls : nullptr, state_->paths, abort);
+  return std::make_unique<TcpChannelSet>(state_->lane(number), number, state_->epoch, state_->paths, abort);
 }
 
 void TcpTransport::wake_all() {

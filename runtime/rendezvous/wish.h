@@ -11,7 +11,7 @@
 namespace rueda::core {
 
 /// Changes with every change of what ranks say to each other.
-inline constexpr uint32_t kProtocolNumber = 3;
+inline constexpr uint32_t kProtocolNumber = 4;
 
 /// A rank asks to take part in the next epoch: everything that rank 0 needs to know of it. Only `protocol` and `build`
 /// are readable across different protocols; the rest is then empty.

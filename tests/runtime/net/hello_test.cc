@@ -100,6 +100,36 @@ TEST_CASE("another job, epoch, listener or a rank outside the job is refused wit
   CHECK_FALSE(refusal.sentence().empty());
 }
 
+TEST_CASE("a proof is good for the TLS connection that carries it, and for no other") {
+  ChannelBinding one{}, other{};
+  one[0] = std::byte{1};
+  other[31] = std::byte{1};
+  auto dialling = scope_of(kDialler);
+  auto listening = scope_of(kListener);
+  dialling.binding = one;
+  listening.binding = one;
+  CHECK(exchange(dialling, listening).ok());
+  listening.binding = GENERATE_COPY(other, ChannelBinding{});  // carried on to another connection, or to a plain one
+  const auto refusal = exchange(dialling, listening);
+  CHECK(refusal.code() == Code::kSystem);
+  CHECK(refusal.sentence() == "hello: rank 1 does not prove the key of job \"job\"");
+}
+
+TEST_CASE("both ends of an exchange derive one key for TLS, and no two exchanges the same") {
+  const auto derive = [] {
+    HelloDialler dialler(scope_of(kDialler), kListener, HelloPurpose::kData, 5);
+    HelloListener listener(scope_of(kListener));
+    const auto second = listener.on_first(dialler.first().value());
+    REQUIRE(second.ok());
+    REQUIRE(listener.on_third(dialler.on_second(second.value()).value()).ok());
+    CHECK(dialler.stream_key().value() == listener.stream_key().value());
+    return dialler.stream_key().value();
+  };
+  const auto key = derive();
+  CHECK_FALSE(key == derive());
+  CHECK_FALSE(key == scope_of(kDialler).key);
+}
+
 TEST_CASE("a connection that reached another rank is refused") {
   const auto refusal = exchange(scope_of(kDialler), scope_of(3));
   CHECK(refusal.sentence() == "hello: rank 2 wants rank 1, this is rank 3");
@@ -145,7 +175,7 @@ TEST_CASE("messages of an earlier exchange are refused by both sides") {
   CHECK_FALSE(dialler.on_second(old_second).ok());
 }
 
-/// Of `count` exchanges each in which somebody without the key replays, reflects or guesses, those that came through.
+/// How many of `count` exchanges come through, in each of which a side without the key replays, reflects or guesses.
 int accepted_of(int count) {
   HelloFirst old_first{};
   HelloThird old_third{};
@@ -172,7 +202,7 @@ TEST_CASE("of a million replays, reflections and guesses none is accepted", "[.]
   CHECK(accepted_of(1'000'000) == 0);
 }
 
-TEST_CASE("a proof sent back to who made it proves nothing") {
+TEST_CASE("a proof sent back to its maker proves nothing") {
   // The listener's own MAC, in the place of the dialler's.
   HelloDialler dialler(scope_of(kDialler), kListener, HelloPurpose::kData, 5);
   HelloListener listener(scope_of(kListener));

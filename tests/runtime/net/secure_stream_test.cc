@@ -96,6 +96,22 @@ TEST_CASE("plain streams carry large transfers both ways at once") {
   exchange(pair, 3'000'001);
 }
 
+TEST_CASE("both ends of a TLS connection have one binding, and no two connections the same") {
+  std::vector<ChannelBinding> bindings;
+  for (int i = 0; i < 2; ++i) {
+    Pair pair(context_of("job", 1), context_of("job", 1));
+    REQUIRE(pair.shake().second.ok());
+    REQUIRE(pair.dialler->binding().ok());
+    CHECK(pair.dialler->binding().value() == pair.listener->binding().value());
+    bindings.push_back(pair.dialler->binding().value());
+  }
+  Pair plain(nullptr, nullptr);
+  bindings.push_back(plain.dialler->binding().value());
+  CHECK(bindings[2] == ChannelBinding{});
+  CHECK(bindings[0] != bindings[1]);
+  CHECK(bindings[0] != bindings[2]);
+}
+
 TEST_CASE("a peer with another key, another job or no TLS fails the handshake on both sides") {
   auto mine = context_of("job", 1);
   const auto theirs = GENERATE(0, 1, 2);
