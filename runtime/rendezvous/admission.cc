@@ -117,4 +117,23 @@ std::vector<std::string> overruled(std::span<const Wish> wishes) {
   return sentences;
 }
 
+Status check_published(const std::string& agreed, const Settings& own) {
+  const auto values = parse_agreed(agreed);
+  if (!values.ok()) return values.status();
+  std::string differences;
+  for (const AgreedValue& published : values.value()) {
+    if (published.knob->agreed != Agreed::kMustMatch) continue;
+    Settings theirs;  // one value has several spellings, so what `print` makes of it is compared
+    RUEDA_RETURN_IF_ERROR(published.knob->parse(published.value, theirs));
+    const std::string there = published.knob->print(theirs), here = published.knob->print(own);
+    if (there != here) {
+      differences += std::string(differences.empty() ? "" : "; ") + "RUEDA_" + published.knob->variable + " is \"" +
+                     there + "\" there, \"" + here + "\" here";
+    }
+  }
+  if (differences.empty()) return {};
+  return {Code::kMismatch, "init: the store gives other settings as rank 0's than this rank has: " + differences +
+                               "; rank 0 found them equal, so check what else writes to the store"};
+}
+
 }  // namespace rueda::core

@@ -15,4 +15,9 @@ Status admit(std::span<const Wish> wishes);
 /// `admit`.
 std::vector<std::string> overruled(std::span<const Wish> wishes);
 
+/// Whether the settings that a store gives as rank 0's (`World::agreed`) are this rank's own wherever all ranks must
+/// have the same: a store that lies cannot turn off TLS or choose a codec. Returns kMismatch with each difference, and
+/// what to do. Pure.
+Status check_published(const std::string& agreed, const Settings& own);
+
 }  // namespace rueda::core

@@ -87,6 +87,7 @@ Status Forming::run_steps() {
   RUEDA_RETURN_IF_ERROR(store_.set(local_key(identity_.job, formation_.plan.epoch, identity_.rank), encode(report)));
   if (leads) RUEDA_RETURN_IF_ERROR(publish_hosts());
   RUEDA_RETURN_IF_ERROR(learn_hosts());
+  RUEDA_RETURN_IF_ERROR(report.status);  // even if the store gives every rank as fit
   return connect_others();
 }
 
@@ -171,8 +172,14 @@ Status Forming::learn_world() {
                                  std::to_string(plan.size)};
   }
   plan.ranks = std::move(world.value().ranks);
+  RUEDA_RETURN_IF_ERROR(check_published(world.value().agreed, settings_));
   RUEDA_RETURN_IF_ERROR(apply_agreed(world.value().agreed, plan.settings));
   if (!formation_.key.present) formation_.key = world.value().key;
+  if (!formation_.key.present && !settings_.insecure) {
+    return {Code::kMismatch,
+            "init: the store gives no job key as rank 0's, and this rank has none; check what else writes to the "
+            "store, or set RUEDA_INSECURE=1 on all ranks if nobody else can reach their ports"};
+  }
   const TransportEpoch epoch = transport_epoch(formation_);
   scope_ = epoch.hello_scope();
   return transport_->configure(epoch);

@@ -1,4 +1,4 @@
-// Where ranks meet, by what key, and who serves there.
+// Where ranks meet, under which key, which process serves there, and what a store that lies can do.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,11 +7,16 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
+#include "runtime/rendezvous/form.h"
 #include "runtime/rendezvous/identity.h"
 #include "runtime/rendezvous/open_store.h"
+#include "runtime/rendezvous/wish.h"
 #include "runtime/store/job_key.h"
+#include "runtime/store/memory_store.h"
+#include "runtime/store/store_keys.h"
 #include "runtime/store/store_server.h"
 #include "tests/support/temporary_folder.h"
 
@@ -208,6 +213,72 @@ TEST_CASE("where rank 0 opens the store, its absence is said, and only then") {
   CHECK(store.status().rank() == (kind == StoreKind::kRankZero ? 0 : -1));
   const bool named = store.status().sentence().find("; rank 0 opens it in its init") != std::string::npos;
   CHECK(named == (kind == StoreKind::kRankZero));
+}
+
+/// A store that changes what rank 0 publishes, and gives every rank as fit whatever it reported.
+class LyingStore : public MemoryStore {
+ public:
+  explicit LyingStore(std::function<void(World&)> lie) : lie_(std::move(lie)) {}
+  Result<std::string> get(std::string_view key, Deadline deadline) override {
+    auto told = MemoryStore::get(key, deadline);
+    if (told.ok() && key == world_key("job", 1)) {
+      World world = decode_world(told.value()).value();
+      lie_(world);
+      return encode(world);
+    }
+    if (told.ok() && key == hosts_key("job", 1)) return encode(Status(), {0, 0});
+    return told;
+  }
+
+ private:
+  std::function<void(World&)> lie_;
+};
+
+/// What two ranks with these settings make of the lie.
+std::vector<Status> form_through(LyingStore& store, const Settings& settings, const JobKey& key) {
+  std::vector<Status> statuses(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      Identity identity = keyed(rank, 2, 2);
+      identity.key = key;
+      const Deadline deadline = Deadline::after(std::chrono::minutes(2));
+      statuses[static_cast<size_t>(rank)] = form_epoch(identity, &store, settings, deadline).status();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+TEST_CASE("a store that lies about a setting which must match is refused by every rank") {
+  Settings settings;
+  settings.tls_all = true;
+  settings.deterministic = true;
+  settings.compression = CodecId::kFp16;
+  struct Lie {
+    std::string truth, told, shown;
+  };
+  const auto lie =
+      GENERATE(Lie{"TLS=all", "TLS=control", "RUEDA_TLS is \"control\" there, \"all\" here"},
+               Lie{"DETERMINISTIC=1", "DETERMINISTIC=0", "RUEDA_DETERMINISTIC is \"0\" there, \"1\" here"},
+               Lie{"COMPRESSION=fp16", "COMPRESSION=none", "RUEDA_COMPRESSION is \"none\" there, \"fp16\" here"},
+               Lie{"INSECURE=0", "INSECURE=1", "RUEDA_INSECURE is \"1\" there, \"0\" here"});
+  LyingStore store([&lie](World& world) {
+    const size_t at = world.agreed.find(lie.truth + "\n");
+    if (at != std::string::npos) world.agreed.replace(at, lie.truth.size(), lie.told);
+  });
+  for (const Status& status : form_through(store, settings, keyed(0, 2).key)) {
+    CHECK(status.code() == Code::kMismatch);
+    CHECK_THAT(status.sentence(), Contains(lie.shown) && Contains("check what else writes to the store"));
+  }
+}
+
+TEST_CASE("a store that drops the job key which it is to carry is refused by every rank") {
+  LyingStore store([](World& world) { world.key = {}; });
+  for (const Status& status : form_through(store, Settings(), JobKey())) {
+    CHECK(status.code() == Code::kMismatch);
+    CHECK_THAT(status.sentence(), Contains("no job key") && Contains("RUEDA_INSECURE=1"));
+  }
 }
 
 }  // namespace
