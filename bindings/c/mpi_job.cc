@@ -103,9 +103,10 @@ Result<std::shared_ptr<Fabric>> join_mpi(const rueda_init_options& options, cons
   RUEDA_RETURN_IF_ERROR(refuse_two_answers(options));
   const auto ranks = chosen_ranks(options);
   if (!ranks.ok()) return ranks.status();
-  const auto offer = make_offer(identity, settings);
+  auto offer = make_offer(identity, settings);
   if (!offer.ok()) return offer.status();
   auto fabric = source.join({options.mpi_comm, ranks.value(), identity.host, offer.value()}, deadline);
+  wipe(offer.value().data(), offer.value().size());
   if (!fabric.ok()) return fabric;
   const Fabric& joined = *fabric.value();
   const auto library = source.library();

@@ -4,6 +4,7 @@
 
 #include <sys/random.h>
 
+#include <array>
 #include <cerrno>
 #include <span>
 #include <system_error>
@@ -21,8 +22,8 @@ Status fill(std::span<uint8_t> bytes) {
 
 }  // namespace
 
-Result<std::array<uint8_t, 32>> random_key() {
-  std::array<uint8_t, 32> key{};
+Result<SecretKey> random_key() {
+  SecretKey key;
   RUEDA_RETURN_IF_ERROR(fill(key));
   return key;
 }

@@ -6,7 +6,6 @@
 #include "runtime/net/hello.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <sys/random.h>
 
 #include <algorithm>
@@ -16,6 +15,8 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "runtime/net/key_derivation.h"
 
 namespace rueda::core {
 namespace {
@@ -33,7 +34,6 @@ static_assert(kHelloFirstBytes == kHeadBytes + kRouteBytes + kNonceBytes);
 static_assert(kHelloSecondBytes == kHeadBytes + kNonceBytes + kMacBytes);
 static_assert(kHelloThirdBytes == kHeadBytes + kMacBytes);
 
-using Mac = std::array<std::byte, kMacBytes>;
 using Bytes = std::span<const std::byte>;
 
 /// What a MAC is for: the proof of one side, or the key for TLS that both sides make.
@@ -82,25 +82,7 @@ Status fill_nonce(std::span<std::byte> nonce) {
   return {};
 }
 
-Status hmac(Bytes key, Bytes text, Mac& mac) {
-  size_t written = 0;
-  const auto* const made = EVP_Q_mac(nullptr, "HMAC", nullptr, "SHA256", nullptr, key.data(), key.size(),
-                                     reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-                                     reinterpret_cast<unsigned char*>(mac.data()), mac.size(), &written);
-  if (made != nullptr && written == mac.size()) return {};
-  return Status(Code::kSystem, "hello: OpenSSL refuses HMAC-SHA256");
-}
-
-/// The key of `role`'s MAC.
-Status direction_key(const HelloScope& scope, Role role, Mac& key) {
-  const std::string_view label = label_of(role);
-  return hmac(std::as_bytes(std::span(scope.key)), std::as_bytes(std::span(label)), key);
-}
-
-/// What `role` alone can make with the job key in this very exchange.
-Result<Mac> proof(const HelloScope& scope, Role role, const HelloFirst& first, Bytes listener_nonce) {
-  Mac key;
-  RUEDA_RETURN_IF_ERROR(direction_key(scope, role, key));
+std::vector<std::byte> text_of(const HelloScope& scope, Role role, const HelloFirst& first, Bytes listener_nonce) {
   const uint64_t job_bytes = scope.job.size();
   std::vector<std::byte> text(sizeof(role) + sizeof(job_bytes));
   put(text, 0, role);
@@ -110,11 +92,14 @@ Result<Mac> proof(const HelloScope& scope, Role role, const HelloFirst& first, B
   text.insert(text.end(), scope.binding.begin(), scope.binding.end());
   text.insert(text.end(), first.begin(), first.end());
   text.insert(text.end(), listener_nonce.begin(), listener_nonce.end());
-  Mac mac;
-  const Status done = hmac(key, text, mac);
-  OPENSSL_cleanse(key.data(), key.size());
-  if (!done.ok()) return done;
-  return mac;
+  return text;
+}
+
+/// What `role` alone can make with the job key in this very exchange.
+Result<Mac> proof(const HelloScope& scope, Role role, const HelloFirst& first, Bytes listener_nonce) {
+  const auto key = derive_key(scope.key, label_of(role));
+  if (!key.ok()) return key.status();
+  return hmac_sha256(key.value(), text_of(scope, role, first, listener_nonce));
 }
 
 Status check_proof(const HelloScope& scope, Role role, const HelloFirst& first, Bytes nonce, Bytes mac, int rank) {
@@ -127,14 +112,10 @@ Status check_proof(const HelloScope& scope, Role role, const HelloFirst& first, 
 
 Bytes nonce_of(const HelloSecond& second) { return Bytes(second).subspan(kHeadBytes, kNonceBytes); }
 
-Result<std::array<uint8_t, 32>> stream_key_of(const HelloScope& scope, const HelloFirst& first,
-                                              const HelloSecond& second) {
-  auto mac = proof(scope, Role::kStream, first, nonce_of(second));
-  if (!mac.ok()) return mac.status();
-  std::array<uint8_t, 32> key;
-  std::memcpy(key.data(), mac.value().data(), key.size());
-  OPENSSL_cleanse(mac.value().data(), kMacBytes);
-  return key;
+Result<SecretKey> stream_key_of(const HelloScope& scope, const HelloFirst& first, const HelloSecond& second) {
+  const auto key = derive_key(scope.key, label_of(Role::kStream));
+  if (!key.ok()) return key.status();
+  return derive_key(key.value(), text_of(scope, Role::kStream, first, nonce_of(second)));
 }
 
 HelloFirst encode(const HelloScope& scope, const HelloRoute& route) {
@@ -190,7 +171,7 @@ Result<HelloThird> HelloDialler::on_second(const HelloSecond& second) {
   return third;
 }
 
-Result<std::array<uint8_t, 32>> HelloDialler::stream_key() const { return stream_key_of(scope_, first_, second_); }
+Result<SecretKey> HelloDialler::stream_key() const { return stream_key_of(scope_, first_, second_); }
 
 HelloListener::HelloListener(HelloScope scope) : scope_(std::move(scope)) {}
 
@@ -216,6 +197,6 @@ Status HelloListener::on_third(const HelloThird& third) {
   return check_proof(scope_, Role::kDialler, first_, nonce_of(second_), Bytes(third).last(kMacBytes), route_.dialler);
 }
 
-Result<std::array<uint8_t, 32>> HelloListener::stream_key() const { return stream_key_of(scope_, first_, second_); }
+Result<SecretKey> HelloListener::stream_key() const { return stream_key_of(scope_, first_, second_); }
 
 }  // namespace rueda::core

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "runtime/base/secret_key.h"
 #include "runtime/base/status.h"
 #include "runtime/net/secure_stream.h"
 
@@ -38,8 +39,8 @@ struct HelloScope {
   uint64_t epoch = 0;
   int rank = 0;  ///< own
   int size = 1;
-  std::array<uint8_t, 32> key{};  ///< all zero with RUEDA_INSECURE=1: the same exchange, proving nothing
-  ChannelBinding binding{};       ///< of the connection that carries the exchange
+  SecretKey key{};           ///< all zero with RUEDA_INSECURE=1: the same exchange, proving nothing
+  ChannelBinding binding{};  ///< of the connection that carries the exchange
 };
 
 /// What a connection is for. The values travel.
@@ -66,7 +67,7 @@ class HelloDialler {
   /// Proves the listener, and gives the message to send last; after it the stream is the caller's.
   Result<HelloThird> on_second(const HelloSecond& second);
   /// The key for TLS behind this exchange, after `on_second`: the same as the listener's, and no other exchange's.
-  Result<std::array<uint8_t, 32>> stream_key() const;
+  Result<SecretKey> stream_key() const;
   const HelloRoute& route() const { return route_; }
 
  private:
@@ -87,7 +88,7 @@ class HelloListener {
   /// Proves the dialler; afterwards the stream is the caller's.
   Status on_third(const HelloThird& third);
   /// As `HelloDialler::stream_key`, after `on_third`.
-  Result<std::array<uint8_t, 32>> stream_key() const;
+  Result<SecretKey> stream_key() const;
   /// What the dialler claimed; proven only if `on_third` was ok.
   const HelloRoute& route() const { return route_; }
 

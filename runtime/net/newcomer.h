@@ -28,7 +28,7 @@ class Newcomer {
   /// What the peer proved, after the exchange finished well.
   const HelloRoute& route() const { return hello_.route(); }
   /// The key for TLS behind its hello, after it finished well.
-  Result<std::array<uint8_t, 32>> stream_key() const { return hello_.stream_key(); }
+  Result<SecretKey> stream_key() const { return hello_.stream_key(); }
   std::unique_ptr<SecureStream> take_stream() { return std::move(stream_); }
 
  private:

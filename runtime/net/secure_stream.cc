@@ -24,6 +24,8 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/net/key_derivation.h"
+
 namespace rueda::core {
 
 namespace asio = boost::asio;
@@ -42,7 +44,7 @@ constexpr size_t kMaxIdentityBytes = 128;
 
 struct Psk {
   std::string identity;
-  std::array<uint8_t, 32> key;
+  SecretKey key;
 };
 
 int psk_slot() {
@@ -109,6 +111,12 @@ int refuse_certificate(int, X509_STORE_CTX*) { return 0; }
 /// Whether the handshake that ended well proved the key: without a certificate, in the session that stands for it.
 bool used_key(SSL* ssl) { return SSL_session_reused(ssl) == 1 && SSL_get0_peer_certificate(ssl) == nullptr; }
 
+/// The session holds the key in ordinary memory. The handshake alone needs it: traffic has keys of its own by then.
+void forget_key(SSL* ssl) {
+  constexpr std::array<unsigned char, SecretKey::kBytes> kNone{};
+  if (SSL_SESSION* session = SSL_get_session(ssl)) SSL_SESSION_set1_master_key(session, kNone.data(), kNone.size());
+}
+
 /// Only TLS itself can say that the keys differ: a connection that ends or is reset may be one that was dropped among
 /// many.
 Status handshake_status(const error_code& error) {
@@ -133,14 +141,15 @@ struct TlsContext::State {
 TlsContext::TlsContext(std::unique_ptr<State> state) : state_(std::move(state)) {}
 TlsContext::~TlsContext() = default;
 
-Result<std::shared_ptr<TlsContext>> TlsContext::create(const std::string& identity,
-                                                       const std::array<uint8_t, 32>& key) try {
+Result<std::shared_ptr<TlsContext>> TlsContext::create(const std::string& identity, const SecretKey& key) try {
   if (identity.empty() || identity.size() > kMaxIdentityBytes || identity.find('\0') != std::string::npos) {
     return Status(Code::kInvalidArgument, "a job's name has 1 to 128 bytes without NUL; this one has " +
                                               std::to_string(identity.size()) + " bytes");
   }
   auto state = std::make_unique<State>();
-  state->psk = {identity, key};
+  const auto derived = derive_key(key, "rueda tls: pre-shared key");
+  if (!derived.ok()) return derived.status();
+  state->psk = {identity, derived.value()};
   SSL_CTX* context = state->context.native_handle();
   SSL_CTX_set_ex_data(context, psk_slot(), &state->psk);
   SSL_CTX_set_psk_use_session_callback(context, offer_psk);
@@ -218,6 +227,7 @@ void SecureStream::handshake(std::function<void(const Status&)> done) {
       state_->side == StreamSide::kDialler ? asio::ssl::stream_base::client : asio::ssl::stream_base::server;
   state_->secured->async_handshake(role, [self = state_, done = std::move(done)](const error_code& error) {
     if (!self->open) return;
+    forget_key(self->secured->native_handle());
     const Status status = handshake_status(error);
     done(status.ok() && !used_key(self->secured->native_handle()) ? no_key_but_certificate() : status);
   });

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 
+#include "runtime/base/secret_key.h"
 #include "runtime/base/status.h"
 #include "runtime/base/unique_fd.h"
 
@@ -20,11 +21,14 @@ namespace rueda::core {
 /// (TLS_AES_128_GCM_SHA256), no session tickets. The identity is the job's name and travels in the clear. A peer with
 /// another name or key fails the handshake; so does a listener that ignores the key and shows a certificate. A value to
 /// share; immutable, any thread.
+///
+/// OpenSSL sees a key that is derived from `key`, never `key` itself, and forgets that one with the handshake. The
+/// secrets of open connections stay in OpenSSL's memory.
 class TlsContext {
  public:
   /// `identity`: 1 to 128 bytes without NUL. Returns kInvalidArgument if it is not, and kSystem with OpenSSL's own
   /// sentence if there is no such context.
-  static Result<std::shared_ptr<TlsContext>> create(const std::string& identity, const std::array<uint8_t, 32>& key);
+  static Result<std::shared_ptr<TlsContext>> create(const std::string& identity, const SecretKey& key);
   ~TlsContext();
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;

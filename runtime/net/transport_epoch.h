@@ -1,10 +1,10 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "runtime/base/rank_ranges.h"
+#include "runtime/base/secret_key.h"
 #include "runtime/net/hello.h"
 
 namespace rueda::core {
@@ -22,7 +22,7 @@ struct TransportEpoch {
   std::string job;
   uint64_t epoch = 0;
   int rank = 0;
-  std::array<uint8_t, 32> key{};
+  SecretKey key{};
   bool keyed = false;              ///< false only with RUEDA_INSECURE=1: control connections are plain
   bool encrypt_data = false;       ///< RUEDA_TLS=all; needs a key
   int sockets_per_peer = 1;        ///< data connections of a lane to a peer; the same on all ranks
@@ -30,7 +30,7 @@ struct TransportEpoch {
 
   int size() const { return static_cast<int>(ranks.size()); }
   const PeerAddress& peer(int other) const { return ranks[static_cast<size_t>(other)]; }
-  HelloScope hello_scope() const { return {job, epoch, rank, size(), keyed ? key : std::array<uint8_t, 32>{}}; }
+  HelloScope hello_scope() const { return {job, epoch, rank, size(), keyed ? key : SecretKey(), {}}; }
   /// "rank 3 (host b, pid 77)"
   std::string name_of(int other) const { return rank_name(other, peer(other).host, peer(other).pid); }
 };

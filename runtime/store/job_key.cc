@@ -1,33 +1,34 @@
+// Where a job's key comes from. Its bytes are read straight into the memory of a `SecretKey`, so that no other memory
+// of the process ever holds them.
 #include "runtime/store/job_key.h"
 
 #include <fcntl.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <system_error>
 
 #include "runtime/base/mutex.h"
 #include "runtime/base/random.h"
 #include "runtime/base/unique_fd.h"
+#include "runtime/net/key_derivation.h"
 
 namespace rueda::core {
 namespace {
 
-/// A descriptor can be read once in a process, but `init` may come again and in several sessions: so what was read is
-/// the process's, as the descriptor was.
+/// A descriptor can be read once in a process, but `init` may be called again and for several sessions. So the process
+/// keeps what it read.
 struct ReadOnce {
   Mutex mutex;
   std::optional<JobKey> key RUEDA_GUARDED_BY(mutex);
 };
 
 ReadOnce& read_once() {
-  static auto* once = new ReadOnce;  // never destroyed: sessions may live until the process ends
+  static auto* once = new ReadOnce;  // never destroyed: sessions may live until the process ends; its key is in no dump
   return *once;
 }
 
@@ -35,15 +36,25 @@ Status refuse(const std::string& variable, const std::string& why) {
   return {Code::kInvalidArgument, variable + ": " + why};
 }
 
-/// A memory file has one offset for all who inherited it, so it is read without moving it: the program that a shell
-/// runs next finds the key as well. A pipe has no offset.
+/// A memory file has one offset for all processes that inherited it. It is read without moving that offset, so that the
+/// program that a shell runs next finds the key as well. A pipe has no offset.
 ssize_t read_at(int fd, uint8_t* to, size_t bytes, size_t offset) {
   const ssize_t got = ::pread(fd, to, bytes, static_cast<off_t>(offset));
   return got < 0 && errno == ESPIPE ? ::read(fd, to, bytes) : got;
 }
 
+/// A file of another length is some other kind of key: the first 32 bytes of all OpenSSH keys, say, are the same.
+Status check_length(int fd, const std::string& variable) {
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return refuse(variable, std::generic_category().message(errno));
+  if (!S_ISREG(info.st_mode) || info.st_size == static_cast<off_t>(SecretKey::kBytes)) return {};
+  return refuse(variable, "has " + std::to_string(info.st_size) + " bytes; a job key has exactly " +
+                              std::to_string(SecretKey::kBytes) + "; " + how_to_make_a_key());
+}
+
 /// Exactly the key's bytes from the descriptor.
 Result<JobKey> read_key(int fd, const std::string& variable) {
+  RUEDA_RETURN_IF_ERROR(check_length(fd, variable));
   JobKey key;
   size_t have = 0;
   while (have < key.bytes.size()) {
@@ -89,8 +100,8 @@ Result<JobKey> key_from_file(const std::string& path) {
   if (::fstat(fd.get(), &info) != 0) return refuse(variable, path + ": " + std::generic_category().message(errno));
   if (!S_ISREG(info.st_mode)) return refuse(variable, path + " is no regular file");
   if (info.st_uid != ::geteuid()) {
-    return refuse(variable, path + " belongs to user " + std::to_string(info.st_uid) + ", not to user " +
-                                std::to_string(::geteuid()) + " who runs this");
+    return refuse(variable, path + " belongs to user " + std::to_string(info.st_uid) + ", but user " +
+                                std::to_string(::geteuid()) + " runs this process");
   }
   if ((info.st_mode & 077) != 0) return refuse(variable, path + " is open to others; run: chmod 600 " + path);
   return read_key(fd.get(), variable + " (" + path + ")");
@@ -101,7 +112,7 @@ Status cannot_make(const std::string& what) {
                              "; set RUEDA_JOB_KEY_FILE to have it elsewhere"};
 }
 
-/// Whether a file or folder is this user's and closed to all others.
+/// Returns an error unless a file or folder belongs to this user and is closed to all others.
 Status check_ours(int fd, const std::string& path) {
   struct stat info {};
   if (::fstat(fd, &info) != 0) return cannot_make(path);
@@ -118,7 +129,8 @@ Result<UniqueFd> open_key_folder(const std::string& path) {
   return folder;
 }
 
-/// Several processes may do this at once: each writes a file of its own, and the first to give it the name wins.
+/// Several processes may do this at once: each writes a file of its own, and the first that links it to the name `key`
+/// wins. So no process ever reads a key that is half written.
 Status make_key(int folder, const std::string& path) {
   const auto key = random_key();
   const auto name = random_name();
@@ -161,14 +173,13 @@ Result<JobKey> read_job_key(const Environment& environment) {
 std::string key_mark(const JobKey& key, const std::string& job) {
   if (!key.present) return {};
   const std::string text = "rueda key mark of " + job;
-  std::array<unsigned char, EVP_MAX_MD_SIZE> mac{};
-  unsigned int bytes = 0;
-  ::HMAC(::EVP_sha256(), key.bytes.data(), static_cast<int>(key.bytes.size()),
-         reinterpret_cast<const unsigned char*>(text.data()), text.size(), mac.data(), &bytes);
+  const auto mac = hmac_sha256(key.bytes, std::as_bytes(std::span(text)));
+  if (!mac.ok()) return {};
   constexpr size_t kShown = 4;
   std::string mark;
   for (size_t i = 0; i < kShown; ++i) {
-    for (const int digit : {mac[i] >> 4, mac[i] & 15}) mark += "0123456789abcdef"[digit];
+    const auto byte = std::to_integer<unsigned>(mac.value()[i]);
+    for (const unsigned digit : {byte >> 4, byte & 15}) mark += "0123456789abcdef"[digit];
   }
   return mark;
 }

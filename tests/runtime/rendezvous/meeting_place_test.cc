@@ -104,7 +104,7 @@ TEST_CASE("without a key the error holds the commands that make one, unless inse
   CHECK_FALSE(identity.key.present);
 }
 
-TEST_CASE("ranks of one host without a key share the one of their user, which nobody else can read") {
+TEST_CASE("ranks of one host without a key share the key of their user, which no other user can read") {
   const test::TemporaryFolder folder;
   const Environment environment = environment_of({{"XDG_RUNTIME_DIR", folder.path()}});
   const auto key_of = [&](Identity identity, const std::string& address) {
@@ -142,7 +142,7 @@ TEST_CASE("many processes that make the user's key at once all have the same one
   for (const JobKey& key : keys) CHECK(key.bytes == keys.front().bytes);
 }
 
-TEST_CASE("a key file must be a regular file of ours that nobody else may open") {
+TEST_CASE("a key file must be a regular file of this user of 32 bytes that no other user may open") {
   const std::string bytes = "0123456789abcdef0123456789abcdef";
   const auto with = [](const std::string& path) {
     return read_job_key(environment_of({{"RUEDA_JOB_KEY_FILE", path}}));
@@ -154,10 +154,21 @@ TEST_CASE("a key file must be a regular file of ours that nobody else may open")
   const TemporaryFile open_to_group(bytes, 0640);
   CHECK_THAT(with(open_to_group.path()).status().sentence(), Contains("chmod 600"));
   const TemporaryFile too_short(bytes.substr(1), 0600);
-  CHECK_THAT(with(too_short.path()).status().sentence(), Contains("holds 31 bytes"));
+  CHECK_THAT(
+      with(too_short.path()).status().sentence(),
+      Contains(too_short.path() + "): has 31 bytes; a job key has exactly 32") && Contains("head -c 32 /dev/urandom"));
+  const TemporaryFile empty("", 0600);
+  CHECK_THAT(with(empty.path()).status().sentence(), Contains("has 0 bytes; a job key has exactly 32"));
   CHECK_THAT(with("/nonexistent/key").status().sentence(), Contains("No such file"));
   CHECK_THAT(with("/tmp").status().sentence(), Contains("no regular file"));
   CHECK_FALSE(read_job_key(Environment()).value().present);
+}
+
+TEST_CASE("a private key of OpenSSH is refused, although it begins with 32 bytes that all of them have") {
+  const TemporaryFile key("-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAABG5vbmUAAAAEbm9uZQ\n", 0600);
+  const Status refused = read_job_key(environment_of({{"RUEDA_JOB_KEY_FILE", key.path()}})).status();
+  CHECK(refused.code() == Code::kInvalidArgument);
+  CHECK_THAT(refused.sentence(), Contains("has 79 bytes; a job key has exactly 32"));
 }
 
 TEST_CASE("a key that came by descriptor is read once, closed, and remembered") {
