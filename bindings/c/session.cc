@@ -85,6 +85,7 @@ Result<Meeting> meet(const rueda_init_options& options, Identity& identity, cons
     Result<std::unique_ptr<CallbackStore>> store = CallbackStore::make(options.store);
     if (!store.ok()) return store.status();
     meeting.store = std::move(store).value();
+    RUEDA_RETURN_IF_ERROR(provide_key_beside_store(identity, settings, environment));
     return meeting;
   }
   const Result<StoreChoice> choice = choose_store(identity, environment);

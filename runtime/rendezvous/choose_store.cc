@@ -90,4 +90,15 @@ Status provide_key(Identity& identity, const StoreChoice& choice, const Settings
   return {Code::kInvalidArgument, std::string("the job has no key, so anybody could join it; ") + how_to_make_a_key()};
 }
 
+/// The caller's store is often torchrun's, which serves whoever reaches its port.
+Status provide_key_beside_store(Identity& identity, const Settings& settings, const Environment& environment) {
+  const std::string size = std::to_string(identity.size);
+  const bool one_host = environment("WORLD_SIZE") == size && environment("LOCAL_WORLD_SIZE") == size;
+  if (!one_host || identity.size == 1 || identity.key.present || settings.insecure) return {};
+  const auto key = user_key(environment);
+  if (!key.ok()) return key.status();
+  identity.key = key.value();
+  return {};
+}
+
 }  // namespace rueda::core

@@ -74,4 +74,9 @@ Result<StoreChoice> choose_store(const Identity& identity, const Environment& en
 Status provide_key(Identity& identity, const StoreChoice& choice, const Settings& settings,
                    const Environment& environment);
 
+/// The same for ranks that meet through a store of init's caller: if torchrun says that all ranks are on this host
+/// (LOCAL_WORLD_SIZE is WORLD_SIZE), they use the user's key, and none goes through the store. Returns kSystem as
+/// `user_key` does.
+Status provide_key_beside_store(Identity& identity, const Settings& settings, const Environment& environment);
+
 }  // namespace rueda::core

@@ -23,7 +23,8 @@ class Store(Protocol):
 class SessionOptions:
     """rueda_init_options for a rank that meets the others through `store`. Must live until the session is made.
 
-    job_key: at least 16 bytes that only the job's ranks know; None takes them from RUEDA_JOB_KEY_FILE. timeout: seconds to meet.
+    job_key: at least 16 bytes that only the job's ranks know. None takes them from RUEDA_JOB_KEY_FILE or, under torchrun on one
+    host, from the user's own key file. timeout: seconds to meet.
     """
 
     def __init__(self, rank: int, size: int, store: Store, job_key: Optional[bytes], timeout: float):

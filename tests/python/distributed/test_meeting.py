@@ -91,3 +91,34 @@ print("joined")
     key.write_bytes(bytes(32))
     key.chmod(0o600)
     assert run(key).stdout == "joined\n"
+
+
+def test_under_torchrun_on_one_host_the_key_is_the_users_and_not_in_torchs_store(tmp_path):
+    script = """
+import os, shutil, sys
+import torch.distributed as dist
+path, rank = sys.argv[1], int(os.environ["RANK"])
+dist.init_process_group("rueda", init_method="file://" + path, rank=rank, world_size=2)
+if rank == 0:
+    shutil.copy(path, path + ".copy")
+dist.barrier()
+print("joined")
+dist.destroy_process_group()
+"""
+    store = tmp_path / "store"
+
+    def start(rank):
+        environment = dict(os.environ, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE="2",
+                           MASTER_ADDR="127.0.0.1", MASTER_PORT="1", XDG_RUNTIME_DIR=str(tmp_path))
+        return subprocess.Popen([sys.executable, "-c", script, str(store)], env=environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)  # fmt: skip
+
+    ranks = [start(rank) for rank in range(2)]
+    said = [rank.communicate() for rank in ranks]
+    assert [out for out, _ in said] == ["joined\n"] * 2, said
+    key = (tmp_path / "rueda" / "key").read_bytes()
+    assert len(key) == 32 and (tmp_path / "rueda").stat().st_mode & 0o077 == 0
+    held = (tmp_path / "store.copy").read_bytes()
+    assert b"rueda/1/" in held  # so the ranks have met there
+    assert b"rueda/1/key" not in held
+    assert key not in held and key.hex().encode() not in held

@@ -147,7 +147,7 @@ def _meet(options: Any) -> SessionOptions:
     rank, size, timeout = options.group_rank, options.group_size, options.timeout.total_seconds()
     generations = _Generations(options.store, rank, size, timeout)
     ours = _TorchStore(options.store, generations.open() if rank == 0 else generations.sign())
-    if _user_says_key():
+    if _user_says_key() or _one_host(size):
         return SessionOptions(rank, size, ours, None, timeout)
     if rank == 0:
         ours.set("key", secrets.token_bytes(32))
@@ -155,6 +155,12 @@ def _meet(options: Any) -> SessionOptions:
     if key is None:
         raise TimeoutError(f"init_process_group('rueda'): rank {rank} of {size}: rank 0 gave no key within {timeout} s; it may have ended")
     return SessionOptions(rank, size, ours, key, timeout)
+
+
+def _one_host(size: int) -> bool:
+    """Whether torchrun says that all ranks are on this host. The library then takes the user's key, in a folder that no other user
+    may enter, and PyTorch's store never holds one."""
+    return os.environ.get("LOCAL_WORLD_SIZE") == os.environ.get("WORLD_SIZE") == str(size)
 
 
 def _user_says_key() -> bool:
