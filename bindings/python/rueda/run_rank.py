@@ -4,13 +4,14 @@ Ranks on other hosts share nothing with the caller but what hvdrun forwards over
 print. So rank 0 broadcasts the call to the others, in a session that ends before the function begins.
 """
 
+import contextlib
 import io
 import os
 import pickle
 import sys
 import traceback
 from multiprocessing import spawn
-from typing import Any, Tuple, Union
+from typing import Any, Iterator, Tuple, Union
 
 from rueda import launch, run_answers, session
 from rueda._native import ffi, lib
@@ -30,11 +31,29 @@ def _copy_of_rank_0(buffer: Any) -> None:
     Handle(here, number, memory).wait()
 
 
+@contextlib.contextmanager
+def _encrypted() -> Iterator[None]:
+    """Sessions that begin meanwhile send their data over TLS, whatever the function's own session will do: who could change the
+    call on its way would run code in every rank."""
+    told = {"RUEDA_TLS": "all", "RUEDA_CPU_OPERATIONS": "tcp"}  # MPI would carry data in the clear
+    before = {name: os.environ.get(name) for name in told}
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 def _receive() -> Union[bytes, bytearray]:
     """Returns the call on every rank."""
     if _number_of("SIZE") == 1:
         return sys.stdin.buffer.read()
-    session.join()  # before reading, which may take longer than ranks wait for each other here
+    with _encrypted():
+        session.join()  # before reading, which may take longer than ranks wait for each other here
     try:
         call = sys.stdin.buffer.read() if session.rank() == 0 else b""
         length = bytearray(len(call).to_bytes(8, "little"))

@@ -18,6 +18,23 @@ from rueda import activity, errors
 from rueda._native import ffi, lib
 
 
+def _setting(name: str) -> str:
+    """A setting as the library reads it, in lower case; empty: its default."""
+    return (os.environ.get(f"RUEDA_{name}") or os.environ.get(f"HOROVOD_{name}") or "").lower()
+
+
+def _exposed() -> str:
+    """Why another process on the network could read or change what ranks of several hosts send each other. Settings that all
+    ranks have alike, so that all give the same answer."""
+    if os.environ.get("RUEDA_INSECURE", "").lower() in ("1", "true", "yes", "on"):
+        return ""  # the user has said that nobody else can reach the ports
+    if _setting("CPU_OPERATIONS") == "mpi":
+        return "MPI carries them in the clear; set RUEDA_CPU_OPERATIONS=tcp and RUEDA_TLS=all"
+    if os.environ.get("RUEDA_TLS", "").lower() != "all":
+        return "data travel between hosts in the clear; set RUEDA_TLS=all (hvdrun --tls all)"
+    return ""
+
+
 class _Joining:
     """Runs rueda_init() on a thread of its own, so that the calling thread handles signals while it waits.
 
@@ -78,6 +95,7 @@ class Session:
         self.grouped = False  # whether a process group of torch.distributed began the session, and exists
         self.sparse: Dict[Any, Any] = {}  # the last sparse all-reduces, by process set and name
         self.part: List[int] = []  # the ranks of MPI that form the job; empty for all of them
+        self.exposed = _exposed()  # the reason that pickles must not go to other hosts; empty if they may
         self.pointer = _Joining(options).wait()
         activity.watch(self.pointer)
         self.process = os.getpid()

@@ -6,6 +6,8 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 
+from rueda._native import lib
+from rueda.errors import UnsupportedError
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER, Options, root_of
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
@@ -73,15 +75,29 @@ def _pickled(obj: Any, before: bytes = b"") -> Tuple[memoryview, Optional[Except
     return buffer.getbuffer(), None
 
 
+def _refuse_exposed_pickles(call: str) -> None:
+    """Whoever can write a pickle that a rank loads runs code in that rank.
+
+    UnsupportedError, the same on all ranks: the job has several hosts, and pickles would travel without TLS between them.
+    """
+    here = current()
+    if here.local_size < here.size and here.exposed:
+        raise UnsupportedError(f"{call}(): pickles go to other hosts over TLS only, and {here.exposed}; or RUEDA_INSECURE=1 on a "
+                               "network that nobody else can reach", lib.RUEDA_UNSUPPORTED)  # fmt: skip
+
+
 def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Any:
     """Returns the root's object on every rank; the root gets its own back. obj: any object that can be pickled.
 
+
     Only ranks that have proved the job's key can send the pickle that this function loads.
 
-    Raises ValueError, on all ranks, if the root's object cannot be pickled.
+    Raises ValueError, on all ranks, if the root's object cannot be pickled, and UnsupportedError, on all ranks, if the job has
+    several hosts and does not run with RUEDA_TLS=all.
     """
     root_rank = root_of(root_rank)
+    _refuse_exposed_pickles("broadcast_object")
     name = name or current().next_name_space("broadcast_object", ranks_of(process_set)) + "object"
     is_root = current().rank == root_rank
     data, failure = _pickled(obj) if is_root else (memoryview(bytearray()), None)
@@ -98,8 +114,10 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
 def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
     """Returns a list of every rank's object, in the order of ranks. obj: any object that can be pickled.
 
-    Raises ValueError, on all ranks, if one of them cannot be pickled.
+
+    Raises ValueError, on all ranks, if one of them cannot be pickled, and UnsupportedError as broadcast_object() does.
     """
+    _refuse_exposed_pickles("allgather_object")
     name = name or current().next_name_space("allgather_object", ranks_of(process_set)) + "object"
     data, failure = _pickled(obj, _PICKLE)
     source = torch.frombuffer(data, dtype=torch.uint8)
