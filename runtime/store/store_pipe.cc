@@ -1,3 +1,5 @@
+// Requests are numbered, since a store answers them in any order: a `get` may wait for minutes while others pass it.
+// One frame is in the stream's hands at a time; the rest queues behind it.
 #include "runtime/store/store_pipe.h"
 
 #include <utility>
@@ -48,7 +50,7 @@ void StorePipe::take(std::span<const std::byte> body) {
   if (!reply) return fail({Code::kPeerLost, "what answers is no store of ours"});
   read();
   const auto found = asked_.find(reply->id);
-  if (found == asked_.end()) return;  // cancelled when it had left
+  if (found == asked_.end()) return;  // cancelled while the answer was on its way
   const Answer answer = std::move(found->second);
   asked_.erase(found);
   answer(std::move(*reply));

@@ -12,12 +12,12 @@
 namespace rueda::core {
 
 /// The client's end of a connection to a store: a desk that passes on what it is asked. Belongs to the thread that runs
-/// its loop. Once the connection is broken everything asked before and after is answered with `broken`.
+/// its loop. Once the connection is broken, every request before and after is answered with `broken`.
 class StorePipe : public StoreDesk {
  public:
-  /// `io` outlives it. `tls`: null for a store without a key.
+  /// `io` outlives it. `tls` is null for a store without a key.
   StorePipe(boost::asio::io_context& io, UniqueFd socket, std::shared_ptr<TlsContext> tls);
-  /// Nobody is answered any more.
+  /// Drops all requests; their answers are never called.
   ~StorePipe() override;
 
   /// The stream, for the handshake that comes before all else.

@@ -1,3 +1,5 @@
+// The steps of a client: handshake, then frame after frame. Reading goes on while requests wait, so that the end of the
+// stream ends their wait; it pauses while the client does not take its answers, which bounds their memory.
 #include "runtime/store/store_session.h"
 
 #include <utility>
@@ -5,7 +7,7 @@
 namespace rueda::core {
 namespace {
 
-/// A client with as much to take is asked for nothing more.
+/// No more is read from a client that has this much to take.
 constexpr size_t kMostUntaken = 2 * kMaxStoreFrameBytes;
 constexpr size_t kMostAsked = 1 << 16;
 
@@ -36,7 +38,7 @@ void StoreSession::arm(boost::asio::steady_timer& timer, std::chrono::millisecon
   });
 }
 
-/// Also while a get waits: the end of the stream ends the wait.
+/// Reads the next frame, also while a `get` waits: the end of the stream ends the wait.
 void StoreSession::read_on() {
   if (over_ || reading_ || out_bytes_ > kMostUntaken) return;
   reading_ = true;

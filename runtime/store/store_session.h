@@ -12,22 +12,23 @@
 
 namespace rueda::core {
 
-/// One client of a StoreListener. Belongs to the listener's thread. Whoever connects has `proof` and 1 KiB (TLS apart)
-/// for its handshake and first whole request, and later `silence` for each frame begun and each answer to be taken; a
-/// client that waits in a `get`, or has nothing to ask, may be silent for ever. Bytes that are no request, and a
-/// request whose id another one has, end the session: no answer.
+/// One client of a StoreListener. Belongs to the listener's thread. A client has `proof` and 1 KiB (apart from TLS) for
+/// its handshake and its first whole request. Later it has `silence` for each frame that it began and each answer that
+/// it is to take. A client that waits in a `get`, or has nothing to ask, may be silent for ever. Bytes that are no
+/// request, and a request with the id of another one, end the session without an answer.
 class StoreSession : public std::enable_shared_from_this<StoreSession> {
  public:
   struct Rules {
     std::chrono::milliseconds proof;
     std::chrono::milliseconds silence;
   };
-  /// `desk` outlives the session. `ended` is called at most once, when the session is over; drop it then, not inside.
+  /// `desk` outlives the session. `ended` is called at most once, when the session is over; drop the session after that
+  /// call, not inside.
   StoreSession(boost::asio::io_context& io, UniqueFd socket, std::shared_ptr<TlsContext> tls, StoreDesk& desk,
                Rules rules, std::function<void()> ended);
   ~StoreSession();
   void start();
-  /// It has sent a whole request, and with a key has proven that it knows it.
+  /// Whether the client has sent a whole request, and so, if there is a key, has proven it.
   bool proven() const { return proven_; }
 
  private:
