@@ -77,6 +77,7 @@ int Arbiter::State::sender_of(Unreceived what, const Incoming& own, int rank, co
 }
 
 void Arbiter::State::answer(Incoming& own, int rank, const Probe& probe, int sender) {
+  // The next search begins behind this sender.
   own.last_sender = sender;
   record.clear();
   record.u8(static_cast<uint8_t>(VerdictKind::kProbed));

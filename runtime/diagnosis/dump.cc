@@ -45,6 +45,7 @@ DumpedOp op_from_json(const Json& json) {
   op.count = json.at("count").get<int64_t>();
   op.error = json.value("error", "");
   if (json.contains("batch")) op.batch = json.at("batch").get<uint64_t>();
+  // Absent, like the batch, in the record of an operation that is in no batch yet.
   op.algorithm = json.value("algorithm", "");
   for (int state = 0; state < kOpStates; ++state) {
     const char* name = name_of(static_cast<OpState>(state));

@@ -31,6 +31,7 @@ class Page {
   std::string text_;
 };
 
+/// The samples of one metric, one for each label that has counted something.
 template <typename Counted, typename Label, typename Value>
 void add_family(Page& page, const Counted& counted, Label&& label, Value&& value) {
   for (size_t i = 0; i < counted.size(); ++i) {

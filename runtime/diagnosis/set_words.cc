@@ -13,6 +13,7 @@
 namespace rueda::core {
 namespace {
 
+/// About a line of a terminal.
 constexpr size_t kMostMemberBytes = 120;
 
 }  // namespace
