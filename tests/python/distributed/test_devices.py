@@ -1,4 +1,4 @@
-"""Tensors and models on a device that is not the host: a stand-in for a GPU, which behaves like one where mistakes show."""
+"""Tensors and models on a device that is not the host: a stand-in that behaves like a GPU as far as mistakes would show."""
 
 import sys
 

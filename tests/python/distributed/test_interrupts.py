@@ -1,4 +1,4 @@
-"""Ctrl-C where PyTorch waits for futures, and what a program sees of how it is noticed."""
+"""Ctrl-C while PyTorch waits for futures, and its effects on programs that handle signals themselves."""
 
 import pathlib
 import subprocess
@@ -44,7 +44,7 @@ def test_an_interrupt_ends_a_wait_for_a_rank_that_does_not_come_and_the_operatio
         for rank in ranks:
             rank.kill()
     assert interrupted.startswith("interrupted"), outputs
-    if kind in ("ddp", "hook"):  # where the signal cannot come a moment before PyTorch waits
+    if kind in ("ddp", "hook"):  # here the signal cannot come before PyTorch waits
         assert interrupted == "interrupted in C++\n"
     assert [output for output, _ in outputs] == ["ended\n"] * 2, outputs
 

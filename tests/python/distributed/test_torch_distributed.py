@@ -35,7 +35,7 @@ def torchrun(program, *arguments, **how):
 
 
 def restarting_torchrun(program, *arguments, **how):
-    """The same, where all ranks are started once more after one has failed."""
+    """torchrun() that starts all ranks once more after one has failed."""
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "1", "--nproc-per-node"]
     return launch(launcher, [], program, *arguments, **how)
 
@@ -150,7 +150,7 @@ def test_a_group_of_two_backends_is_refused_in_words(backends):
 def test_the_code_in_the_guide_runs(ended, number, needs, tmp_path):
     if importlib.util.find_spec(needs) is None:
         pytest.skip(f"{needs} is not installed: pip install {needs}")
-    # Lightning puts its own folders where it is started. The large two under one launcher each.
+    # Lightning makes folders in the working folder. The two large ones run under one launcher each.
     launch = torchrun if needs == "accelerate" else hvdrun
     assert launch("pieces.py", str(GUIDE), str(number), folder=tmp_path).count("ran") == 2
     if number == 0:

@@ -1,4 +1,4 @@
-"""How torch.compile leaves Rueda's functions alone where PyTorch has no mark for that."""
+"""torch.compile leaves Rueda's functions alone even if PyTorch has no mark for that."""
 
 import subprocess
 import sys

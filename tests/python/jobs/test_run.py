@@ -82,7 +82,7 @@ def dumps(value):
 
 
 def run_unguarded(folder, cloudpickle):
-    """What UNGUARDED does where the text is the module cloudpickle; None: the one that is installed."""
+    """The result of UNGUARDED with this text as the module cloudpickle; None leaves the installed module."""
     (folder / "main.py").write_text(UNGUARDED)
     if cloudpickle is not None:
         (folder / "cloudpickle.py").write_text(cloudpickle)
@@ -260,7 +260,7 @@ if __name__ == "__main__":
 
 @pytest.fixture
 def run_across(tmp_path):
-    """Runs ACROSS where the host "another" is a mount namespace of this one, in which TMPDIR is another folder."""
+    """Runs ACROSS. The host "another" is a mount namespace of this one, in which TMPDIR is another folder."""
     flags = ["--mount"] if os.geteuid() == 0 else ["--user", "--map-root-user", "--mount"]
     if subprocess.run(["unshare", *flags, "true"]).returncode != 0:
         pytest.skip("no mount namespaces here")

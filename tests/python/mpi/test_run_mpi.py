@@ -1,4 +1,4 @@
-"""run() where mpirun starts the ranks."""
+"""run() with mpirun as the starter of the ranks."""
 
 import rueda
 

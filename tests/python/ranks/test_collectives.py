@@ -135,7 +135,7 @@ def test_strides_that_differ_between_ranks_are_a_mismatch():
         tensor = torch.zeros(shape) if hvd.rank() == 0 else torch.zeros(shape[::-1]).t()
         with pytest.raises(hvd.MismatchError):
             hvd.allreduce_(tensor, name="strides")
-    others = (2, 0, 1) if hvd.rank() == 0 else (2, 1, 0)  # of which neither is row-major
+    others = (2, 0, 1) if hvd.rank() == 0 else (2, 1, 0)  # neither is row-major
     tensor = torch.zeros(2, 2, 3).permute(others).contiguous().permute([others.index(dimension) for dimension in range(3)])
     with pytest.raises(hvd.MismatchError, match=r"order of dimensions in memory differs: rank 0 .* sent \[2, 0, 1\]"):
         hvd.allreduce(tensor, name="strides")

@@ -16,7 +16,7 @@ UNKNOWN = [dtype for dtype in MOVED if dtype not in tensors.DTYPES]
 
 
 def of_rank(rank, rows, dtype):
-    """Rows of four elements whose every byte is the rank's."""
+    """Rows of four elements. Every byte is the number of the rank."""
     width = torch.empty(0, dtype=dtype).element_size()
     return torch.full((rows, 4 * width), rank + 1, dtype=torch.uint8).view(dtype)
 

@@ -27,7 +27,7 @@ def backward(weights):
 
 
 def step(weights, optimizer):
-    """One step, whose gradients are the mean of all ranks'. Forgets them."""
+    """Runs one step, checks that its gradients are the mean over ranks, and removes them."""
     backward(weights)
     optimizer.synchronize()
     for weight in weights:

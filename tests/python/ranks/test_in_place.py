@@ -121,7 +121,7 @@ def test_memory_that_a_tensor_gives_up_while_it_is_lent_stays_until_the_end(othe
             tensor = torch.ones(2)
             handles.append(hvd.allreduce_async_(tensor))
             other(tensor)
-        kept = [torch.ones(2) for _ in range(100)]  # where the memory would be, had it been given back
+        kept = [torch.ones(2) for _ in range(100)]  # would reuse the memory if it had been freed
         for handle in handles:
             hvd.synchronize(handle)
         assert all(torch.equal(each, torch.ones(2)) for each in kept)

@@ -123,7 +123,7 @@ def test_a_gradient_that_is_taken_away_before_the_step_is_missed(model, way, use
 
 
 def by_its_data(parameter):
-    parameter.grad.data = parameter.grad.data / 2  # the same tensor, whose memory goes while it is reduced
+    parameter.grad.data = parameter.grad.data / 2  # the same tensor; its memory is freed while it is reduced
 
 
 def by_another(parameter):

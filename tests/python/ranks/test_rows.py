@@ -1,4 +1,4 @@
-"""Collectives of rows give what the formula says, also where ranks have different numbers of rows, or none."""
+"""Collectives of rows match a formula, even if ranks have different numbers of rows, or none."""
 
 import numpy
 import pytest

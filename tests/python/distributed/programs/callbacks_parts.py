@@ -26,7 +26,7 @@ def disturb():
 
 
 def future_of(number):
-    """The future of a sum; on rank 0 it has ended already, so that a callback runs where it is attached."""
+    """The future of a sum. On rank 0 it is complete already, so that a callback runs on the thread that attaches it."""
     future = summed(number).get_future()
     if dist.get_rank() == 0:
         future.wait()
@@ -116,7 +116,7 @@ def check_every_kind_of_collective(group):
 
 
 def check_groups(pair):
-    """A callback begins operations in a group of which a third rank is no member."""
+    """A callback begins operations in a group without the third rank."""
     rank = dist.get_rank()
 
     def callback(number):
@@ -184,7 +184,7 @@ def check_refusals():
         dist.send(torch.zeros(1), 1)
     elif rank == 1:
         refused(received)
-    # One's own future whose callback runs where it was attached, or is set in the order of the program, is as no callback.
+    # A future of the program's own: if its callback runs at once, or in the order of the program, operations match by order.
     done, later = torch.futures.Future(), torch.futures.Future()
     done.set_result(None)
     assert done.then(lambda _: summed(4).get_future().wait()[0].item()).wait() == wanted(4)

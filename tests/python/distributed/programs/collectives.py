@@ -119,7 +119,7 @@ def check_rows(rank, size):
 
 
 def check_failed_works_are_freed_at_once(rank, size):
-    """They hold the error, whose frames would hold them."""
+    """They hold the error; the frames of its traceback would hold them."""
     gc.disable()
     works = [dist.all_gather_into_tensor(torch.zeros(size, dtype=torch.float64), torch.zeros(1), async_op=True),
              dist.all_reduce(torch.zeros(1 + rank), async_op=True)]  # fmt: skip
@@ -175,7 +175,7 @@ def check_looks_that_do_not_wait(rank, size):
 
 
 def check_outputs_of_a_wrong_size(rank, size):
-    """Are told of here alone where others are not concerned, and nothing else is disturbed."""
+    """Wrong arguments that do not concern other ranks raise an error on this rank alone, and disturb nothing else."""
     short = [full(0, 2 if number == rank else 3) for number in range(size)]
     for parts in (short, short[:-1]):
         refused(lambda: dist.all_gather(parts, full(rank)), f"all_gather: rank {rank} of the group: ")
@@ -256,7 +256,7 @@ def check_what_is_only_read_may_have_gaps(rank, size):
 
 
 def check_sparse_tensors(rank, size):
-    """Each rank has two entries, one of which all ranks have."""
+    """Each rank has two entries; all ranks share one of them."""
     tensor = torch.sparse_coo_tensor([[0, rank + 1]], [1.0, 10.0], (size + 2,))
     dist.all_reduce(tensor)
     assert tensor.to_dense().tolist() == [size] + [10.0] * size + [0.0]
@@ -351,7 +351,7 @@ def main():
         check_after = begin_what_outlives_the_group(size)
         dist.destroy_process_group()
         check_after()
-        assert rueda.is_initialized() == (number == 0), "the job is left by whom it was joined for"
+        assert rueda.is_initialized() == (number == 0), "the group that began the job ends it"
         if number == 0:
             rueda.shutdown()
     print("ok")

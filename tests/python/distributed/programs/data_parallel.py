@@ -70,7 +70,7 @@ def check_unused_parameters():
 
 
 def check_static_graph():
-    """One layer is never used, another one twice, of which one time is computed again."""
+    """One layer is never used, another one twice, one of these times with recomputation."""
 
     def twice(model, inputs):
         first = model.first(inputs)

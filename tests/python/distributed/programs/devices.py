@@ -18,7 +18,7 @@ def check(tensor, *numbers):
 
 
 def check_that_nothing_is_done_unasked():
-    """The device itself: who reads without waiting for a stream gets what was there before."""
+    """The device itself: a read that does not wait for the stream gets the old numbers."""
     numbers, stream, event = there(1.0), torch.standin.Stream(), torch.standin.Event()
     stream.wait_stream(torch.standin.current_stream())
     with torch.standin.stream(stream):

@@ -16,7 +16,7 @@ torch.set_num_threads(1)
 
 
 def make_model(layers=6):
-    """A model of which each layer's gradients fill a bucket of their own."""
+    """A model in which the gradients of each layer fill one bucket."""
     torch.manual_seed(1)
     model = torch.nn.Sequential(*[torch.nn.Linear(24, 24) for _ in range(layers)])
     return DistributedDataParallel(model, bucket_cap_mb=0.001)

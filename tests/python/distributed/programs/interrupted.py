@@ -1,4 +1,4 @@
-"""Rank 1 does not come to an operation before it reads a line; rank 0 gets a SIGINT where it waits for it, in PyTorch's C++.
+"""Rank 1 begins an operation only after it has read a line. Rank 0 gets a SIGINT while it waits for rank 1 in PyTorch's C++.
 Usage, for each rank: interrupted.py RANK FILE ddp|hook|wait|then. FILE: of the store."""
 
 import os

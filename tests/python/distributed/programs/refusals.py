@@ -1,4 +1,4 @@
-"""What is refused says why, and shifts nothing that follows where it is one rank alone. Usage: torchrun ... refusals.py"""
+"""A refused operation says why. If one rank alone is refused, later operations still match. Usage: torchrun ... refusals.py"""
 
 import torch
 import torch.distributed as dist
