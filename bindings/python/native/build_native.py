@@ -1,7 +1,8 @@
-"""Writes the C source of rueda._native, through which the package calls the library. Usage: build_native.py CALLS_H RUEDA_H OUTPUT
+"""Writes the C source of rueda._native, through which the package calls the library. Usage: build_native.py CALLS_H
+RUEDA_H OUTPUT
 
-The source uses cffi's API mode and Python's limited API, so that one binary serves every Python from 3.11 on. It links librueda and
-no framework.
+The source uses cffi's API mode and Python's limited API, so that one binary serves every Python from 3.11 on. It links
+librueda and no framework.
 """
 
 import re
@@ -11,7 +12,8 @@ import cffi
 
 
 def declarations(path):
-    """The text of a header in the form that cffi parses: without comments, preprocessor lines and the braces for C++."""
+    """The text of a header in the form that cffi parses: without comments, preprocessor lines and the braces for C++.
+    """
     with open(path, encoding="utf-8") as file:
         text = file.read()
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
@@ -20,8 +22,8 @@ def declarations(path):
     return text.replace("RUEDA_API ", "")
 
 
-# Functions in Python that the library calls: the methods of a store (rueda/store.py), and the description of what the program is
-# doing (rueda/activity.py).
+# Functions in Python that the library calls: the methods of a store (rueda/store.py), and the description of what the
+# program is doing (rueda/activity.py).
 CALLBACKS = """
 extern "Python" int32_t rueda_py_store_set(void*, const char*, const void*, size_t);
 extern "Python" int32_t rueda_py_store_get(void*, const char*, void*, size_t, size_t*, double);

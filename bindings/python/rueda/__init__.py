@@ -3,8 +3,8 @@
     import rueda.torch as hvd    # PyTorch
     import rueda.numpy as hvd    # NumPy
 
-This module has the parts that depend on no framework: the session, its errors, and `run()`, which starts a function on ranks. A
-name is imported when it is first used, so that `import rueda` alone is fast.
+This module has the parts that depend on no framework: the session, its errors, and `run()`, which starts a function on
+ranks. A name is imported when it is first used, so that `import rueda` alone is fast.
 """
 
 import importlib

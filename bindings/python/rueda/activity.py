@@ -1,7 +1,8 @@
 """Tells the library what the main thread is doing, for the flight record and for the stall reports of all ranks.
 
-The library asks on a thread of its own, which needs the GIL. The main thread may be stuck in a call that released the GIL, or run
-Python code, which releases it every few milliseconds. If a foreign function keeps the GIL, the report says that there is no answer.
+The library asks on a thread of its own, which needs the GIL. The main thread may be stuck in a call that released the
+GIL, or run Python code, which releases it every few milliseconds. If a foreign function keeps the GIL, the report says
+that there is no answer.
 """
 
 import os
@@ -27,7 +28,8 @@ def _is_users(frame: FrameType) -> bool:
 
 
 def describe() -> str:
-    """The line of the user's code that the main thread runs, and the function that this line is in. "" before it runs any code."""
+    """The line of the user's code that the main thread runs, and the function that this line is in. "" before it runs
+    any code."""
     top = sys._current_frames().get(threading.main_thread().ident or 0)
     frame: Optional[FrameType] = top
     while frame is not None and not _is_users(frame):

@@ -17,7 +17,8 @@ def warn_user(text: str, kind: Type[Warning]) -> None:
 
 
 def whole_number(what: str, value: Any, least: int, most: Optional[int] = None) -> int:
-    """The value as an int. Raises ValueError, which names `what`, if it is not an integer of Python or NumPy, or out of range."""
+    """The value as an int. Raises ValueError, which names `what`, if it is not an integer of Python or NumPy, or out of
+    range."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least or (most is not None and value > most):
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise ValueError(f"{what} is {value!r}; give a whole number {limits}")

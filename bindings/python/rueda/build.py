@@ -26,7 +26,8 @@ def mpi_enabled() -> bool:
 
 
 def mpi_threads_supported() -> bool:
-    """Returns whether Rueda has initialised MPI for several threads: always False, since Rueda does not initialise MPI."""
+    """Returns whether Rueda has initialised MPI for several threads: always False, since Rueda does not initialise MPI.
+    """
     return False
 
 

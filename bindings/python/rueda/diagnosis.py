@@ -11,8 +11,8 @@ from rueda._native import ffi, lib
 def stats() -> Dict[str, Any]:
     """Counts what this rank has done since init(): tensors, bytes, batches, times, cache hits, algorithms, memory held.
 
-    docs/guide/diagnosis.md lists the fields and their units. The call takes microseconds, never blocks, and may come from any
-    thread. Raises NotInitializedError before init().
+    docs/guide/diagnosis.md lists the fields and their units. The call takes microseconds, never blocks, and may come
+    from any thread. Raises NotInitializedError before init().
     """
     pointer = session.current().pointer
     size = ffi.new("size_t*")
@@ -28,8 +28,8 @@ def stats() -> Dict[str, Any]:
 def dump(path: Optional[str] = None) -> None:
     """Writes the flight record: the last 1024 tensors of this rank, with the time of each stage that they reached.
 
-    Any thread may call it, even while other threads hang. path: of a JSON file; "{rank}" in it is replaced by the rank, and without
-    that ".<rank>" is appended. None writes a few lines to the log instead. Raises NotInitializedError before init(), and
-    HorovodInternalError if the file cannot be written.
+    Any thread may call it, even while other threads hang. path: of a JSON file; "{rank}" in it is replaced by the rank,
+    and without that ".<rank>" is appended. None writes a few lines to the log instead. Raises NotInitializedError
+    before init(), and HorovodInternalError if the file cannot be written.
     """
     errors.check(lib.rueda_dump(session.current().pointer, ffi.NULL if path is None else os.fsencode(path)))

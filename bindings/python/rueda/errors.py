@@ -1,7 +1,7 @@
 """The exceptions of Rueda. Each class stands for one thing that the caller can do about the error.
 
-A call with wrong arguments raises ValueError and enqueues nothing: correct it and call again. An error after that raises one of the
-classes below. All of them are `HorovodInternalError`, the name that scripts catch.
+A call with wrong arguments raises ValueError and enqueues nothing: correct it and call again. An error after that
+raises one of the classes below. All of them are `HorovodInternalError`, the name that scripts catch.
 """
 
 import copy
@@ -25,19 +25,23 @@ class NotInitializedError(CollectiveError):
 
 
 class MismatchError(CollectiveError):
-    """Ranks submitted different operations under one name. All of them get the same sentence. The session stays usable."""
+    """Ranks submitted different operations under one name. All of them get the same sentence. The session stays usable.
+    """
 
 
 class PeerLostError(CollectiveError):
-    """A rank died. The sentence names its rank, host, process and cause. Call shutdown(), then init() again, or exit."""
+    """A rank died. The sentence names its rank, host, process and cause. Call shutdown(), then init() again, or exit.
+    """
 
 
 class ShutDownError(CollectiveError):
-    """This rank has shut down, or another rank that the operation needs. Call shutdown(), then init() again, or exit."""
+    """This rank has shut down, or another rank that the operation needs. Call shutdown(), then init() again, or exit.
+    """
 
 
 class CollectiveTimeoutError(CollectiveError, TimeoutError):
-    """A deadline passed. If it was the wait's, the operation is still in flight: wait again. If it was the operation's, that has failed."""
+    """A deadline passed. If it was the wait's, the operation is still in flight: wait again. If it was the operation's,
+    that has failed."""
 
 
 class UnsupportedError(CollectiveError, NotImplementedError):
@@ -74,8 +78,8 @@ def error_of(code: int, sentence: str) -> Exception:
 def copy_of(error: Exception) -> Exception:
     """A copy of an exception without its traceback, to raise or to store.
 
-    A stored traceback keeps the frames that it went through alive, which may refer to the object that stores it. Only the garbage
-    collector would free such a cycle.
+    A stored traceback keeps the frames that it went through alive, which may refer to the object that stores it. Only
+    the garbage collector would free such a cycle.
     """
     try:
         return copy.copy(error)
@@ -100,6 +104,7 @@ def last_error(code: int) -> Exception:
 
 
 def check(code: int) -> None:
-    """Raises last_error(code) unless the code, which a function of rueda.h has just returned on this thread, is RUEDA_OK."""
+    """Raises last_error(code) unless the code, which a function of rueda.h has just returned on this thread, is
+    RUEDA_OK."""
     if code != lib.RUEDA_OK:
         raise last_error(code)

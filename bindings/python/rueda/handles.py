@@ -17,17 +17,17 @@ _WAIT, _INTERRUPTED, _OK = lib.rueda_wait, lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
 class Handle:
     """One operation. Any thread may poll it and wait for it, several at once.
 
-    A handle may be dropped before the operation has finished. The operation then goes on, and the session keeps the lent memory
-    alive until it ends.
+    A handle may be dropped before the operation has finished. The operation then goes on, and the session keeps the
+    lent memory alive until it ends.
     """
 
     __slots__ = ("_number", "_session", "_loan", "_kept", "_finish", "_result", "_error")
 
     def __init__(self, session: Session, number: int, loan: Any, finish: Optional[Callable[["Handle"], Any]] = None,
                  kept: Any = None):
-        """number: what rueda_py_start returned; if negative, the constructor raises its error. loan: objects to keep alive until the
-        operation has finished. finish: makes the result once the operation has succeeded; without it the result is `loan`. kept: the
-        memory of a loan that the caller may replace (as tensor.data = ... does)."""
+        """number: what rueda_py_start returned; if negative, the constructor raises its error. loan: objects to keep
+        alive until the operation has finished. finish: makes the result once the operation has succeeded; without it
+        the result is `loan`. kept: the memory of a loan that the caller may replace (as tensor.data = ... does)."""
         self._number = number
         self._session = session
         self._loan = loan
@@ -53,10 +53,11 @@ class Handle:
         return self._number == 0 or lib.rueda_poll(self._number) == 1
 
     def wait(self, timeout: Optional[float] = None) -> Any:
-        """Waits until the operation has finished, and returns its result, the same at every call. Handles signals meanwhile.
+        """Waits until the operation has finished, and returns its result, the same at every call. Handles signals
+        meanwhile.
 
-        timeout: in seconds; None waits without a limit. Raises HorovodInternalError if the operation failed, and TimeoutError if the
-        timeout has passed; poll() then is still False, and the caller may wait again.
+        timeout: in seconds; None waits without a limit. Raises HorovodInternalError if the operation failed, and
+        TimeoutError if the timeout has passed; poll() then is still False, and the caller may wait again.
         """
         if self._number != 0:
             self._wait(timeout)
@@ -117,7 +118,8 @@ class Handle:
         self._finish = lambda handle: finish(handle, loan if before is None else before(handle))
 
     def surrender(self) -> int:
-        """Returns the number of the finished operation, which the caller now releases; 0 if it is gone. For `finish`."""
+        """Returns the number of the finished operation, which the caller now releases; 0 if it is gone. For `finish`.
+        """
         number, self._number = self._number, 0
         self._loan = self._kept = self._finish = None
         return number

@@ -1,8 +1,9 @@
 """run(): starts ranks, and calls a function on each of them.
 
-    caller --stdin of hvdrun--> rank 0 --broadcast--> all ranks     three pickles: how to import the caller's main script, whether
-                                                                    its functions are pickled by value, and the call
+    caller --stdin of hvdrun--> rank 0 --broadcast--> all ranks     three pickles, see below
     caller <--stdout of hvdrun-- all ranks                          answers, as lines in what ranks print (run_answers.py)
+
+The pickles are: how to import the caller's main script, whether its functions are pickled by value, and the call.
 
 Ranks on this host alone work in the same way, since a batch system may choose other hosts if the caller names none.
 """
@@ -40,25 +41,28 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
         verbose: Any = None, use_gloo: Any = None, use_mpi: Any = None, mpi_args: Optional[str] = None,
         network_interface: Optional[str] = None, network_interfaces: Any = None, executable: Optional[str] = None,
         np: Optional[int] = None, min_np: Any = None, max_np: Any = None) -> List[Any]:
-    """Starts `num_proc` ranks with hvdrun, calls func(*args, **kwargs) on each, and returns their results in the order of ranks.
+    """Starts `num_proc` ranks with hvdrun, calls func(*args, **kwargs) on each, and returns their results in the order
+    of ranks.
 
-    Pickles: the function, its arguments and its results are pickled. They pass through hvdrun's pipes, and its ssh to other hosts;
-    rank 0 sends the call to the other ranks in a session that ends before the function begins. With cloudpickle, here and on the
-    ranks, functions and classes may be defined in the main script. Without it each rank imports the main script first, so that must
-    keep its own work within `if __name__ == "__main__":`; lambdas and nested functions cannot be pickled then.
+    Pickles: the function, its arguments and its results are pickled. They pass through hvdrun's pipes, and its ssh to
+    other hosts; rank 0 sends the call to the other ranks in a session that ends before the function begins. With
+    cloudpickle, here and on the ranks, functions and classes may be defined in the main script. Without it each rank
+    imports the main script first, so that must keep its own work within `if __name__ == "__main__":`; lambdas and
+    nested functions cannot be pickled then.
 
     Other hosts need, at the same paths: this Python with Rueda, the function's module, and the working folder.
 
-    hosts, hostfile, start_timeout, output_filename, verbose, network_interfaces (or network_interface; text or a list of it),
-    ssh_port, ssh_identity_file and mpi_args are the flags of hvdrun. executable: the Python of the ranks, by default this one. np: an
-    older name of num_proc. disable_cache and use_gloo: ignored.
+    hosts, hostfile, start_timeout, output_filename, verbose, network_interfaces (or network_interface; text or a list
+    of it), ssh_port, ssh_identity_file and mpi_args are the flags of hvdrun. executable: the Python of the ranks, by
+    default this one. np: an older name of num_proc. disable_cache and use_gloo: ignored.
 
-    Blocks until all ranks have ended. sys.stdout gets what ranks print, in whole lines; descriptor 2 gets their stderr. The ranks end
-    when this process ends, even if it is killed, and when an exception ends this call.
+    Blocks until all ranks have ended. sys.stdout gets what ranks print, in whole lines; descriptor 2 gets their stderr.
+    The ranks end when this process ends, even if it is killed, and when an exception ends this call.
 
-    Raises RuntimeError if a rank failed, with its traceback, if a rank ended before the function returned, as by sys.exit(0), or if
-    the import of the main script on a rank called run(). Raises NotImplementedError for the arguments of elastic jobs. Raises
-    ValueError if num_proc is not a whole number from 1 to 65536, or if np differs from it.
+    Raises RuntimeError if a rank failed, with its traceback, if a rank ended before the function returned, as by
+    sys.exit(0), or if the import of the main script on a rank called run(). Raises NotImplementedError for the
+    arguments of elastic jobs. Raises ValueError if num_proc is not a whole number from 1 to 65536, or if np differs
+    from it.
     """
     del disable_cache, use_gloo
     elastic = (min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script, min_np, max_np)
@@ -156,7 +160,8 @@ def _drain(job: "subprocess.Popen[bytes]", answers: run_answers.Answers) -> None
 
 
 def pickler() -> Tuple[Any, bool]:
-    """The module that pickles calls and results, and whether it pickles functions and classes of the main script by value."""
+    """The module that pickles calls and results, and whether it pickles functions and classes of the main script by
+    value."""
     try:
         import cloudpickle
     except ImportError:

@@ -1,13 +1,15 @@
-"""Rueda for NumPy arrays: all-reduce, broadcast, process sets and join, with the names of rueda.torch and without gradients.
+"""Rueda for NumPy arrays: all-reduce, broadcast, process sets and join, with the names of rueda.torch and without
+gradients.
 
     import rueda.numpy as hvd
 
     hvd.init()
     mean = hvd.allreduce(np.array([1.0, 2.0]))
 
-A function with a name that ends in `_` works in place, on a C-contiguous array. The others copy an array that is not contiguous, and
-return a new one. Every function raises ValueError for wrong arguments, with nothing enqueued, and HorovodInternalError for later
-errors. Functions with _async in their name return a handle; an array is lent until its wait() has returned. Any thread may call.
+A function with a name that ends in `_` works in place, on a C-contiguous array. The others copy an array that is not
+contiguous, and return a new one. Every function raises ValueError for wrong arguments, with nothing enqueued, and
+HorovodInternalError for later errors. Functions with _async in their name return a handle; an array is lent until its
+wait() has returned. Any thread may call.
 """
 
 from typing import Any, Optional, Tuple
@@ -123,7 +125,8 @@ def _in_place(array: numpy.ndarray) -> numpy.ndarray:
 
 def allreduce_async(array: Any, name: Optional[str] = None, op: Optional[int] = None, prescale_factor: float = 1.0,
                     postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
-    """Reduces arrays of one shape and dtype element by element. The result is a new array with the same bits on every rank.
+    """Reduces arrays of one shape and dtype element by element. The result is a new array with the same bits on every
+    rank.
 
     op, prescale_factor, postscale_factor: as for rueda.torch.allreduce_async().
     """
@@ -155,8 +158,8 @@ def broadcast_async(array: Any, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
     """Copies the root's array to a new array on every rank. All ranks give an array of the root's shape and dtype.
 
-    Any dtype without Python objects can be sent. Structured dtypes, text and dates are compared between ranks only by the size of
-    an element. root_rank: a rank of the job, even within a process set.
+    Any dtype without Python objects can be sent. Structured dtypes, text and dates are compared between ranks only by
+    the size of an element. root_rank: a rank of the job, even within a process set.
     """
     root_rank = operations.root_of(root_rank)
     source, output = _dense(array)
@@ -183,6 +186,6 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 
 
 def join(process_set: ProcessSet = global_process_set) -> int:
-    """Tells the set that this rank has no more data, as rueda.torch.join() does. Blocks until all ranks of the set have joined, and
-    returns the rank that joined last."""
+    """Tells the set that this rank has no more data, as rueda.torch.join() does. Blocks until all ranks of the set have
+    joined, and returns the rank that joined last."""
     return operations.start_join(current(), id_of(process_set)).wait()

@@ -42,7 +42,8 @@ View = Tuple[int, int, Sequence[int]]
 
 
 class Options(NamedTuple):
-    """How an operation runs: the fields of rueda_py_options in native/calls.h, in its order. cffi fills the one from the other."""
+    """How an operation runs: the fields of rueda_py_options in native/calls.h, in its order. cffi fills the one from
+    the other."""
 
     kind: int
     process_set: int  # its number
@@ -68,8 +69,8 @@ def dtype_to_move(what: str, element_bytes: int) -> int:
 
 
 def reduce_op(average: Optional[bool], op: Optional[int]) -> int:
-    """The operator that `average=` and `op=` mean together: Average if both are None. Raises ValueError if both are given, or if `op`
-    is not an operator."""
+    """The operator that `average=` and `op=` mean together: Average if both are None. Raises ValueError if both are
+    given, or if `op` is not an operator."""
     if average is not None:
         if op is not None:
             raise ValueError("give op= or average=, not both; average= is deprecated")
@@ -100,7 +101,8 @@ def encode_name(name: Any) -> Any:
 
 
 def start_group(session: Session, name: Any, options: Options, views: Sequence[View], outputs: Sequence[int]) -> int:
-    """Enqueues all tensors as one group, or none of them. Returns what Handle takes. outputs: an address for each tensor."""
+    """Enqueues all tensors as one group, or none of them. Returns what Handle takes. outputs: an address for each
+    tensor."""
     tensors = [(address, dtype, len(extents)) for address, dtype, extents in views]
     extents = [extent for view in views for extent in view[2]]
     return lib.rueda_py_start_group(session.pointer, encode_name(name), options, len(views), tensors, extents, outputs)

@@ -26,8 +26,8 @@ def _let_go(owner: _Owner, memory: Any) -> None:
 def take_outputs(handle: Handle, element_bytes: Sequence[int]) -> List[Tuple[Any, Tuple[int, ...]]]:
     """The outputs of a handle that has just succeeded, as pairs of memory and shape. For use in a handle's `finish`.
 
-    The memory is a writeable buffer, None if the output has no elements. It may outlive the handle and the session. element_bytes:
-    the size of an element, for each output.
+    The memory is a writeable buffer, None if the output has no elements. It may outlive the handle and the session.
+    element_bytes: the size of an element, for each output.
     """
     owner = _Owner(handle.surrender())
     address, extents = ffi.new("uintptr_t*"), ffi.new("int64_t[16]")

@@ -10,8 +10,9 @@ from rueda.arguments import whole_number
 class ProcessSet:
     """Some ranks of the job, the members. An operation with process_set=... runs among them alone.
 
-    The set belongs to the job from add_process_set() or init(process_sets=[...]) until remove_process_set() or shutdown(). Any
-    thread may use it. ranks_or_comm: the ranks, each once, in any order. Raises ValueError if that is not a list of ranks.
+    The set belongs to the job from add_process_set() or init(process_sets=[...]) until remove_process_set() or
+    shutdown(). Any thread may use it. ranks_or_comm: the ranks, each once, in any order. Raises ValueError if that is
+    not a list of ranks.
     """
 
     def __init__(self, ranks_or_comm: Any):
@@ -39,7 +40,8 @@ class ProcessSet:
         return None if self.process_set_id is None else len(self.ranks or ())
 
     def rank(self) -> Optional[int]:
-        """This rank's position among the members, -1 if it is not a member; None as long as the set belongs to no job."""
+        """This rank's position among the members, -1 if it is not a member; None as long as the set belongs to no job.
+        """
         if self.process_set_id is None:
             return None
         return self.ranks.index(session.rank()) if self.included() else -1
@@ -99,11 +101,11 @@ def ranks_of(process_set: ProcessSet) -> List[int]:
 def add_process_set(process_set: Any, name: Optional[str] = None) -> ProcessSet:
     """Makes the set part of the job and returns it. All members call this; other ranks may. Never blocks.
 
-    process_set: a ProcessSet or a list of ranks. name: the same on all members. Sets without a name are matched by their ranks: the
-    first set of some ranks on one member is the first set of these ranks on the others.
+    process_set: a ProcessSet or a list of ranks. name: the same on all members. Sets without a name are matched by
+    their ranks: the first set of some ranks on one member is the first set of these ranks on the others.
 
-    Raises ValueError if there are no ranks, if a rank is listed twice or is not in the job, if the set is part of the job already,
-    if RUEDA_DYNAMIC_PROCESS_SETS is 0, or if UTF-8 cannot encode the name or it holds a NUL.
+    Raises ValueError if there are no ranks, if a rank is listed twice or is not in the job, if the set is part of the
+    job already, if RUEDA_DYNAMIC_PROCESS_SETS is 0, or if UTF-8 cannot encode the name or it holds a NUL.
     """
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
@@ -119,8 +121,8 @@ def add_process_set(process_set: Any, name: Optional[str] = None) -> ProcessSet:
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes the set from the job on this rank; all members do so. Returns False if it was not part of the job, or if it is the
-    global set, which stays.
+    """Removes the set from the job on this rank; all members do so. Returns False if it was not part of the job, or if
+    it is the global set, which stays.
 
     Raises ValueError if operations of this rank are in flight in the set, or if the argument is not a ProcessSet.
     """
@@ -142,13 +144,14 @@ def init(comm: Any = None, process_sets: Any = None) -> None:
         A list of some ranks, under mpirun only: these are the job, in the list's order, and only they call init().
         An mpi4py communicator: its ranks are the job, in its order. All of them pass it. It may be freed after init().
         For the last two the ranks meet through MPI, which needs the MPI plug-in (docs/guide/under-mpirun.md).
-    process_sets: a list of ProcessSet that belong to the job from the start, the same on all ranks. "dynamic" and None mean none.
+    process_sets: a list of ProcessSet that belong to the job from the start, the same on all ranks. "dynamic" and None
+    mean none.
 
-    Raises ValueError if a variable RUEDA_... has a wrong value, which the sentence names, if `comm` is a part of the ranks without
-    mpirun, or if a process set is listed twice, is empty, or has a rank that is not in the job.
-    Raises NotInitializedError in a process that was forked from a rank; call shutdown() there before it joins another job.
-    Raises HorovodInternalError if builds, process sets or settings differ between ranks, and TimeoutError if ranks do not come
-    within RUEDA_INIT_TIMEOUT_SECONDS.
+    Raises ValueError if a variable RUEDA_... has a wrong value, which the sentence names, if `comm` is a part of the
+    ranks without mpirun, or if a process set is listed twice, is empty, or has a rank that is not in the job. Raises
+    NotInitializedError in a process that was forked from a rank; call shutdown() there before it joins another job.
+    Raises HorovodInternalError if builds, process sets or settings differ between ranks, and TimeoutError if ranks do
+    not come within RUEDA_INIT_TIMEOUT_SECONDS.
     """
     sets = [] if process_sets is None or process_sets == "dynamic" else list(process_sets)
     if not all(isinstance(process_set, ProcessSet) for process_set in sets):

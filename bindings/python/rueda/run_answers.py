@@ -2,9 +2,9 @@
 
     MARK RANK KIND BASE64\\n        KIND: "more", or on the last piece of an answer "result" or "failure"
 
-MARK is a random word. The caller draws it for each job and passes it to its ranks in their environment, so that nothing a function
-prints is taken for an answer. A line has at most 4096 bytes and is written by one call: a pipe takes that much without another
-writer's bytes in between (PIPE_BUF).
+MARK is a random word. The caller draws it for each job and passes it to its ranks in their environment, so that nothing
+a function prints is taken for an answer. A line has at most 4096 bytes and is written by one call: a pipe takes that
+much without another writer's bytes in between (PIPE_BUF).
 """
 
 import base64
@@ -21,7 +21,8 @@ _MPIRUN_TAG = re.compile(rb"(\[1,\d+\]<stdout>:)")
 
 
 class Answer:
-    """The rank's side. Writes to a duplicate of descriptor 1, since the function may close or redirect that and sys.stdout."""
+    """The rank's side. Writes to a duplicate of descriptor 1, since the function may close or redirect that and
+    sys.stdout."""
 
     def __init__(self, mark: str, rank: int):
         self._descriptor = os.dup(1)
@@ -29,7 +30,8 @@ class Answer:
 
     def say(self, kind: str, body: bytes) -> None:
         """Writes the answer. kind: result or failure. Blocks until all of it is written."""
-        os.set_blocking(self._descriptor, True)  # the duplicate shares this flag with descriptor 1; an event loop may have changed it
+        # The duplicate shares this flag with descriptor 1; an event loop may have changed it.
+        os.set_blocking(self._descriptor, True)
         self._write("more", b"")  # ends a line that the function has left open; hvdrun would cut a very long one
         last = max(0, len(body) - 1) // _PIECE_BYTES * _PIECE_BYTES
         for start in range(0, last + 1, _PIECE_BYTES):
@@ -42,11 +44,12 @@ class Answer:
 
 
 class Answers:
-    """The caller's side: takes the answers out of what hvdrun prints, and passes all other lines on, whole and as they come."""
+    """The caller's side: takes the answers out of what hvdrun prints, and passes all other lines on, whole and as they
+    come."""
 
     def __init__(self, mark: str, pass_on: Callable[[bytes], None], mpirun: bool):
-        """mpirun: set if mpirun prints, as after hvdrun --mpi. It cuts a rank's line wherever a read ends, goes on with another
-        rank's, and writes a tag before each part."""
+        """mpirun: set if mpirun prints, as after hvdrun --mpi. It cuts a rank's line wherever a read ends, goes on with
+        another rank's, and writes a tag before each part."""
         self.results: Dict[int, bytes] = {}
         self.failures: Dict[int, str] = {}  # in the order of their arrival
         self._answer = re.compile(mark.encode() + rb" (\d+) (more|result|failure) ([A-Za-z0-9+/=]*)\Z")
@@ -74,7 +77,8 @@ class Answers:
             self._pass_on(b"".join(left))
 
     def _lines_of_ranks(self, line: bytes) -> List[Tuple[bytes, bytes]]:
-        """The lines of ranks that are complete with this line, as tag and text. From hvdrun that is always just this one."""
+        """The lines of ranks that are complete with this line, as tag and text. From hvdrun that is always just this
+        one."""
         before, *parts = self._tag.split(line)
         if not parts:
             return [(b"", line)]
@@ -100,7 +104,8 @@ class Answers:
 
 
 def remove_answers(path: str, mark: str, mpirun: bool) -> None:
-    """Removes the answers from a file of what a rank printed, which hvdrun wrote. In place: writing never overtakes reading."""
+    """Removes the answers from a file of what a rank printed, which hvdrun wrote. In place: writing never overtakes
+    reading."""
     with open(path, "rb") as whole, open(path, "r+b") as kept:
         answers = Answers(mark, lambda data: kept.write(data) and None, mpirun)
         while data := whole.read(1 << 20):

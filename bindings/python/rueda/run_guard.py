@@ -1,4 +1,5 @@
-"""Starts hvdrun for run() so that it does not outlive the caller: the kernel sends it SIGTERM when the caller ends, even if killed.
+"""Starts hvdrun for run() so that it does not outlive the caller: the kernel sends it SIGTERM when the caller ends,
+even if killed.
 
 Usage: run_guard.py CALLER_PID COMMAND...
 """

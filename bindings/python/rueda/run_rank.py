@@ -1,7 +1,8 @@
-"""A rank that run() has started. Calls the function that rank 0 reads from its standard input. Usage: python -m rueda.run_rank
+"""A rank that run() has started. Calls the function that rank 0 reads from its standard input. Usage: python -m
+rueda.run_rank
 
-Ranks on other hosts share nothing with the caller but what hvdrun forwards over ssh: standard input, to rank 0, and what ranks
-print. So rank 0 broadcasts the call to the others, in a session that ends before the function begins.
+Ranks on other hosts share nothing with the caller but what hvdrun forwards over ssh: standard input, to rank 0, and
+what ranks print. So rank 0 broadcasts the call to the others, in a session that ends before the function begins.
 """
 
 import contextlib

@@ -1,8 +1,8 @@
 """The session of this process: its membership as a rank in a job. All functions of the package share it.
 
-`init()` (rueda/process_sets.py) makes the session and `shutdown()` ends it, any number of times. The exit of the process ends it,
-too. A process that was forked from a rank, such as a worker of a data loader, is not a rank: rank(), size() and the other queries
-answer as in the rank, but operations raise NotInitializedError.
+`init()` (rueda/process_sets.py) makes the session and `shutdown()` ends it, any number of times. The exit of the
+process ends it, too. A process that was forked from a rank, such as a worker of a data loader, is not a rank: rank(),
+size() and the other queries answer as in the rank, but operations raise NotInitializedError.
 """
 
 import atexit
@@ -38,7 +38,8 @@ def _exposed() -> str:
 class _Joining:
     """Runs rueda_init() on a thread of its own, so that the calling thread handles signals while it waits.
 
-    If the caller gives up, because a signal's handler raised, rueda_init() goes on. If it then succeeds, the rank leaves at once.
+    If the caller gives up, because a signal's handler raised, rueda_init() goes on. If it then succeeds, the rank
+    leaves at once.
     """
 
     _last: Optional["_Joining"] = None
@@ -130,12 +131,13 @@ class Session:
             "size() and other queries work in it, operations and init() do not", lib.RUEDA_NOT_INITIALIZED)  # fmt: skip
 
     def next_name_space(self, kind: str, ranks: Sequence[int]) -> str:
-        """A prefix for the names of one object's operations, different for each object of this kind among these ranks. All of the
-        ranks must make such objects in the same order."""
+        """A prefix for the names of one object's operations, different for each object of this kind among these ranks.
+        All of the ranks must make such objects in the same order."""
         return f"{kind}.{next(self._name_spaces[kind, tuple(ranks)])}."
 
     def adopt(self, number: int, loan: Any) -> None:
-        """Takes over an operation from a handle that was dropped, and keeps its lent memory alive until the operation has ended."""
+        """Takes over an operation from a handle that was dropped, and keeps its lent memory alive until the operation
+        has ended."""
         self._orphans.append((number, loan))
         for _ in range(len(self._orphans)):
             orphan = self._orphans.popleft()
@@ -151,7 +153,8 @@ _inherited: Optional[Session] = None  # the session of the process that this one
 
 
 def _be_no_rank() -> None:
-    """In a forked child: makes it no rank. The lock is replaced, since a thread that the child does not have may hold it."""
+    """In a forked child: makes it no rank. The lock is replaced, since a thread that the child does not have may hold
+    it."""
     global _lock, _session, _inherited
     _lock, _Joining._last = threading.Lock(), None
     if _session is not None:
@@ -164,8 +167,8 @@ os.register_at_fork(after_in_child=_be_no_rank)
 def join(comm: Any = None, options: Any = None, sets: Sequence[Sequence[int]] = ()) -> bool:
     """Joins the job, as init() describes. Returns whether the process was not a rank before.
 
-    options: SessionOptions of rueda/store.py, without the other two arguments. sets: the ranks of each process set that exists from
-    the start; their numbers are 1, 2 and so on.
+    options: SessionOptions of rueda/store.py, without the other two arguments. sets: the ranks of each process set that
+    exists from the start; their numbers are 1, 2 and so on.
     """
     communicator = comm if _is_communicator(comm) else None
     listed = None if comm is None or communicator is not None else _ranks_of(comm) or None
@@ -192,8 +195,10 @@ def join(comm: Any = None, options: Any = None, sets: Sequence[Sequence[int]] = 
 
 
 def _is_part(ranks: List[int]) -> bool:
-    """Returns whether the ranks are a part of those that mpirun has started, so that MPI can make a job of them alone."""
-    if os.environ.get("RUEDA_RANK") or os.environ.get("RANK"):  # started by hvdrun or torchrun, perhaps within an mpirun
+    """Returns whether the ranks are a part of those that mpirun has started, so that MPI can make a job of them alone.
+    """
+    # Started by hvdrun or torchrun, perhaps within an mpirun.
+    if os.environ.get("RUEDA_RANK") or os.environ.get("RANK"):
         return False
     told = os.environ.get("OMPI_COMM_WORLD_SIZE") or os.environ.get("PMI_SIZE") or ""
     return told.isdigit() and sorted(ranks) != list(range(int(told)))
@@ -205,8 +210,8 @@ def _is_communicator(comm: Any) -> bool:
 
 
 class _InitOptions:
-    """rueda_init_options for a communicator of mpi4py or a part of mpirun's ranks, and with process sets. Must live until the session
-    is made."""
+    """rueda_init_options for a communicator of mpi4py or a part of mpirun's ranks, and with process sets. Must live
+    until the session is made."""
 
     def __init__(self, communicator: Any, part: Sequence[int], sets: Sequence[Sequence[int]]):
         self._communicator = communicator
@@ -237,8 +242,8 @@ def _open(session: Session) -> None:
 def shutdown() -> None:
     """Leaves the job. Operations that all ranks have submitted run to their end. Blocks for at most 5 seconds.
 
-    Does nothing without a session. In a process that was forked from a rank, it makes rank() and the other queries raise. A job that
-    init_process_group("rueda") began goes on until destroy_process_group().
+    Does nothing without a session. In a process that was forked from a rank, it makes rank() and the other queries
+    raise. A job that init_process_group("rueda") began goes on until destroy_process_group().
     """
     with _lock:
         if _session is not None and _session.grouped:
@@ -248,7 +253,8 @@ def shutdown() -> None:
 
 
 def end_for_group() -> bool:
-    """Leaves the job that a process group began, unless the program has called init() since. Returns whether it left."""
+    """Leaves the job that a process group began, unless the program has called init() since. Returns whether it left.
+    """
     with _lock:
         if _session is not None:
             _session.grouped = False
@@ -282,7 +288,8 @@ def is_known(session: Session) -> bool:
 
 
 def is_initialized() -> bool:
-    """Returns whether init() was called, and shutdown() was not. A process that was forked from a rank answers as that rank."""
+    """Returns whether init() was called, and shutdown() was not. A process that was forked from a rank answers as that
+    rank."""
     return _session is not None or _inherited is not None
 
 
@@ -303,8 +310,8 @@ def _query(what: str) -> Any:
 
 
 def size() -> int:
-    """The number of ranks in the job. Raises ValueError before init(), as the next six functions do. In a process that was forked from
-    a rank they all answer as in that rank."""
+    """The number of ranks in the job. Raises ValueError before init(), as the next six functions do. In a process that
+    was forked from a rank they all answer as in that rank."""
     return _query("size")
 
 
@@ -346,9 +353,9 @@ at_exit: List[Any] = []
 def _leave() -> None:
     """Leaves the job before the interpreter frees tensors that operations in flight still use.
 
-    After an uncaught exception the rank does not leave: it has failed. The other ranks learn that it died, hvdrun's report names it,
-    and lent memory stays alive until the process has ended. A sys.exit() with a code other than 0 cannot be told apart from success
-    here, so the rank leaves, and hvdrun reports the code.
+    After an uncaught exception the rank does not leave: it has failed. The other ranks learn that it died, hvdrun's
+    report names it, and lent memory stays alive until the process has ended. A sys.exit() with a code other than 0
+    looks like success here, so the rank leaves, and hvdrun reports the code.
     """
     if getattr(sys, "last_value", None) is not None and _session is not None:
         activity.unwatch(_session.pointer)  # the library must not call into an interpreter that is being finalised

@@ -23,8 +23,8 @@ class Store(Protocol):
 class SessionOptions:
     """rueda_init_options for a rank that meets the others through `store`. Must live until the session is made.
 
-    job_key: at least 16 bytes that only the job's ranks know. None takes them from RUEDA_JOB_KEY_FILE or, under torchrun on one
-    host, from the user's own key file. timeout: seconds to meet.
+    job_key: at least 16 bytes that only the job's ranks know. None takes them from RUEDA_JOB_KEY_FILE or, under
+    torchrun on one host, from the user's own key file. timeout: seconds to meet.
     """
 
     def __init__(self, rank: int, size: int, store: Store, job_key: Optional[bytes], timeout: float):
@@ -45,7 +45,8 @@ def _failed(kind: Any, error: Any, trace: Any) -> None:
 
 @ffi.def_extern(error=lib.RUEDA_SYSTEM, onerror=_failed)
 def rueda_py_store_set(context: Any, key: Any, value: Any, size: int) -> int:
-    """Store.set() for the library. An exception in it prints a traceback and returns RUEDA_SYSTEM, as in the next two."""
+    """Store.set() for the library. An exception in it prints a traceback and returns RUEDA_SYSTEM, as in the next two.
+    """
     ffi.from_handle(context).set(ffi.string(key).decode(), bytes(ffi.buffer(value, size)))
     return lib.RUEDA_OK
 

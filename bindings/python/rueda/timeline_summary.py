@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """rueda-timeline: summarises a timeline in words. Needs only Python 3.
 
-rueda-timeline summary FILE...   where each rank spent its time, and how often each rank was late. Give several files if the ranks of
-                                 a job wrote one file each.
+rueda-timeline summary FILE...   where each rank spent its time, and how often each rank was late. Give several files
+                                 if the ranks of a job wrote one file each.
 
 Times in a file are in microseconds.
 """
@@ -65,7 +65,8 @@ class Timeline:
         self._seen = collections.Counter()
 
     def read(self, path):
-        """Adds the events of a file. Raises ValueError, KeyError, TypeError or IndexError if it is not a timeline of Rueda."""
+        """Adds the events of a file. Raises ValueError, KeyError, TypeError or IndexError if it is not a timeline of
+        Rueda."""
         with open(path, encoding="utf-8") as file:
             events = json.load(file)
         if not isinstance(events, list):

@@ -130,13 +130,13 @@ TEST_CASE("a launcher that MPI does not know is named, with what it says") {
   const auto by_hand = alone(with(kAllMpi, "RUEDA_RANK=0"));
   CHECK_THAT(by_hand.err, Contains("RUEDA_SIZE is not set, but RUEDA_RANK (of hvdrun) is"));
   const auto hvdrun = alone({"RUEDA_CONTROLLER=mpi", "RUEDA_RANK=0", "RUEDA_SIZE=2"});
-  CHECK_THAT(hvdrun.err, Contains("reports that it started 1 rank, but the variables of hvdrun say 2; start the job with the "
-                                  "mpirun of this MPI, or with hvdrun --mpi"));
+  CHECK_THAT(hvdrun.err,
+             Contains("reports that it started 1 rank, but the variables of hvdrun say 2; start the job with the "
+                      "mpirun of this MPI, or with hvdrun --mpi"));
   const auto other = alone({"RUEDA_CONTROLLER=mpi", "PMI_RANK=1", "PMI_SIZE=4"});
   CHECK_THAT(other.err, Contains("reports that it started 1 rank, but the variables of PMI say 4"));
   const auto slurm =
       alone({"RUEDA_CONTROLLER=mpi", "SLURM_STEP_ID=0", "SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_STEP_NUM_TASKS=4"});
-  CHECK_THAT(slurm.err,
-             Contains("reports that it started 1 rank, but SLURM_STEP_NUM_TASKS is 4; start the job with "
-                      "srun --mpi=pmix"));
+  CHECK_THAT(slurm.err, Contains("reports that it started 1 rank, but SLURM_STEP_NUM_TASKS is 4; start the job with "
+                                 "srun --mpi=pmix"));
 }

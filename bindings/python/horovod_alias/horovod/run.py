@@ -1,6 +1,7 @@
 """The launcher under its name in Horovod before 0.20: `python -m horovod.run -np 4 ...` is hvdrun.
 
-In later versions horovod.run is a function. An import of this module replaces that function, so the module can be called, too.
+In later versions horovod.run is a function. An import of this module replaces that function, so the module can be
+called, too.
 """
 
 import sys

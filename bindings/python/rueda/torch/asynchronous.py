@@ -1,14 +1,16 @@
-"""Collectives that return at once, with a handle for `synchronize()`. Their result is a new tensor; see in_place.py for the others.
+"""Collectives that return at once, with a handle for `synchronize()`. Their result is a new tensor; see in_place.py for
+the others.
 
-Loans: a tensor is lent from the call until synchronize() has returned. Do not read or write it meanwhile. After an operation in
-place that failed, its contents are unspecified.
+Loans: a tensor is lent from the call until synchronize() has returned. Do not read or write it meanwhile. After an
+operation in place that failed, its contents are unspecified.
 
-Matching: all ranks of the process set call the same operations with the same names, in any order. Operations without a name are
-matched by their kind and order.
+Matching: all ranks of the process set call the same operations with the same names, in any order. Operations without a
+name are matched by their kind and order.
 
-Errors: a call raises ValueError, and enqueues nothing, if a dtype, operator, root, name or process set is not valid, if the name is
-in flight already, or if an operation in place gets a tensor with gaps in its memory. It raises HorovodInternalError if there is no
-session, or if it has ended. synchronize() raises HorovodInternalError if ranks disagree, or if a rank has died or left.
+Errors: a call raises ValueError, and enqueues nothing, if a dtype, operator, root, name or process set is not valid, if
+the name is in flight already, or if an operation in place gets a tensor with gaps in its memory. It raises
+HorovodInternalError if there is no session, or if it has ended. synchronize() raises HorovodInternalError if ranks
+disagree, or if a rank has died or left.
 
 Threads: any thread may call, and any thread may wait for a handle.
 """
@@ -97,10 +99,11 @@ def reduction(kind: int, op: int, process_set: ProcessSet, prescale: float, post
 def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
                     op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                     process_set: ProcessSet = global_process_set) -> Handle:
-    """Reduces tensors of one shape and dtype element by element. The result is a new tensor with the same bits on every rank.
+    """Reduces tensors of one shape and dtype element by element. The result is a new tensor with the same bits on every
+    rank.
 
-    op: Average (the default), Sum, Min, Max, Product, Adasum, BitAnd, BitOr or BitXor. prescale_factor multiplies the input,
-    postscale_factor the result. average: deprecated, use op.
+    op: Average (the default), Sum, Min, Max, Product, Adasum, BitAnd, BitOr or BitXor. prescale_factor multiplies the
+    input, postscale_factor the result. average: deprecated, use op.
     """
     options = reduction(ALLREDUCE, operations.reduce_op(average, op), process_set, prescale_factor, postscale_factor)
     return start_new(current(), name, options, tensor)
@@ -109,7 +112,8 @@ def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: 
 def grouped_allreduce_async(tensors: Sequence[torch.Tensor], average: Optional[bool] = None, name: Optional[str] = None,
                             op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                             process_set: ProcessSet = global_process_set) -> Handle:
-    """allreduce_async() of several tensors as one group, which is enqueued whole or not at all. The result is a list of tensors."""
+    """allreduce_async() of several tensors as one group, which is enqueued whole or not at all. The result is a list of
+    tensors."""
     options = reduction(ALLREDUCE, operations.reduce_op(average, op), process_set, prescale_factor, postscale_factor)
     return start_group(name, options, tensors, False)
 
@@ -135,11 +139,12 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 
 
 def join_async(device: int = -1, process_set: ProcessSet = global_process_set) -> Handle:
-    """Tells the set that this rank has no more data. Until all its ranks have joined, this rank takes part in their operations.
+    """Tells the set that this rank has no more data. Until all its ranks have joined, this rank takes part in their
+    operations.
 
-    It contributes zeros to a sum or an average, which still divides by all ranks, and nothing to a minimum, maximum or product. An
-    operation that has no neutral contribution, such as a broadcast, raises HorovodInternalError on the other ranks. Until the join
-    ends, operations of this rank in the set raise ValueError.
+    It contributes zeros to a sum or an average, which still divides by all ranks, and nothing to a minimum, maximum or
+    product. An operation that has no neutral contribution, such as a broadcast, raises HorovodInternalError on the
+    other ranks. Until the join ends, operations of this rank in the set raise ValueError.
 
     The result is the rank of the job that joined last. RUEDA_TIMEOUT_SECONDS does not apply. device: ignored.
     """
@@ -148,7 +153,8 @@ def join_async(device: int = -1, process_set: ProcessSet = global_process_set) -
 
 
 def join(device: int = -1, process_set: ProcessSet = global_process_set) -> int:
-    """join_async() and its result: blocks until all ranks of the set have joined, and returns the rank that joined last."""
+    """join_async() and its result: blocks until all ranks of the set have joined, and returns the rank that joined
+    last."""
     return join_async(device, process_set).wait()
 
 
@@ -160,8 +166,8 @@ def poll(handle: Handle) -> bool:
 def synchronize(handle: Handle, timeout: Optional[float] = None) -> Any:
     """Waits until the operation has finished, and returns its result.
 
-    timeout: in seconds, None for no limit. Raises TimeoutError if it has passed; poll(handle) is then still False, and the caller
-    may wait again. Raises HorovodInternalError if the operation failed.
+    timeout: in seconds, None for no limit. Raises TimeoutError if it has passed; poll(handle) is then still False, and
+    the caller may wait again. Raises HorovodInternalError if the operation failed.
     """
     return _handle(handle).wait(timeout)
 

@@ -10,8 +10,8 @@ from rueda._native import lib
 class _Cast:
     """Casts floating-point tensors.
 
-    Rueda's reductions convert while they move the data, by the number `codec`. The two functions are for code that compresses by
-    itself. A class of the user's with these two functions, and no `codec`, is a compressor too.
+    Rueda's reductions convert while they move the data, by the number `codec`. The two functions are for code that
+    compresses by itself. A class of the user's with these two functions, and no `codec`, is a compressor too.
     """
 
     codec = lib.RUEDA_CODEC_NONE
@@ -49,8 +49,8 @@ class _Bf16(_Cast):
 
 
 def codec_of(compression: Any) -> Optional[int]:
-    """The library's number of a codec; None for a class of the user's with compress() and decompress(). Raises ValueError for
-    anything else."""
+    """The library's number of a codec; None for a class of the user's with compress() and decompress(). Raises
+    ValueError for anything else."""
     codec = getattr(compression, "codec", None)
     if codec is None and not (hasattr(compression, "compress") and hasattr(compression, "decompress")):
         raise ValueError(f"compression={compression!r}: give Compression.none, Compression.fp16, Compression.bf16 or a class with "

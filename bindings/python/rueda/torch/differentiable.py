@@ -1,6 +1,7 @@
 """Collectives that block until they have their result, a new tensor through which gradients flow.
 
-They raise what the asynchronous functions and synchronize() raise. In a backward pass all ranks run the gradients' operations, too.
+They raise what the asynchronous functions and synchronize() raise. In a backward pass all ranks run the gradients'
+operations, too.
 """
 
 from typing import Any, List, Optional, Sequence
@@ -38,7 +39,8 @@ def _require_linear(op: int) -> None:
 
 
 class _Allreduce(torch.autograd.Function):
-    """Every rank's loss depends on every rank's input, so the gradient is all-reduced with the same operator and factors."""
+    """Every rank's loss depends on every rank's input, so the gradient is all-reduced with the same operator and
+    factors."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, *how: Any) -> torch.Tensor:
@@ -64,10 +66,12 @@ def allreduce_with(tensor: torch.Tensor, *how: Any) -> torch.Tensor:
 def allreduce(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
               compression: Any = Compression.none, op: Optional[int] = None, prescale_factor: float = 1.0,
               postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """Reduces tensors of one shape and dtype element by element over the ranks of the set. Blocks; returns a new tensor.
+    """Reduces tensors of one shape and dtype element by element over the ranks of the set. Blocks; returns a new
+    tensor.
 
-    op, average, prescale_factor, postscale_factor: as for allreduce_async(). compression: Compression.none, fp16 or bf16, or a class
-    with compress() and decompress(). The gradient, which Average and Sum have, is all-reduced in the same way.
+    op, average, prescale_factor, postscale_factor: as for allreduce_async(). compression: Compression.none, fp16 or
+    bf16, or a class with compress() and decompress(). The gradient, which Average and Sum have, is all-reduced in the
+    same way.
     """
     op = operations.reduce_op(average, op)
     codec = codec_of(compression)
@@ -103,7 +107,8 @@ def grouped_allreduce(tensors: Sequence[torch.Tensor], average: Optional[bool] =
 
 def reduced_as_group(function: Any, tensors: Sequence[torch.Tensor], compression: Any, name: Optional[str], op: int,
                      prescale: float, postscale: float, process_set: ProcessSet) -> List[torch.Tensor]:
-    """The results of an autograd function that reduces a group. The library applies a codec; a user's class is applied here."""
+    """The results of an autograd function that reduces a group. The library applies a codec; a user's class is applied
+    here."""
     tensors = listed(tensors)
     codec = codec_of(compression)
     if codec is not None:
@@ -142,7 +147,8 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """Copies the root's tensor to a new tensor on every rank of the set. Blocks. All give one shape and dtype.
 
-    root_rank: a rank of the job, even within a process set. The gradient is the sum over ranks on the root, and zero elsewhere.
+    root_rank: a rank of the job, even within a process set. The gradient is the sum over ranks on the root, and zero
+    elsewhere.
     """
     root_rank = operations.root_of(root_rank)
     if _wants_gradient(tensor):

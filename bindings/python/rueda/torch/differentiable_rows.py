@@ -1,6 +1,7 @@
 """Collectives of rows that block until they have their result, a new tensor through which gradients flow.
 
-They raise what the asynchronous functions and synchronize() raise. In a backward pass all ranks run the gradients' operations, too.
+They raise what the asynchronous functions and synchronize() raise. In a backward pass all ranks run the gradients'
+operations, too.
 """
 
 from typing import Any, List, Optional, Sequence
@@ -23,7 +24,8 @@ def _of_gradient(name: Optional[str]) -> Optional[str]:
 
 
 class _Allgather(torch.autograd.Function):
-    """Every rank's loss depends on every rank's rows, so the gradient is summed, and each rank takes its rows of the sum."""
+    """Every rank's loss depends on every rank's rows, so the gradient is summed, and each rank takes its rows of the
+    sum."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
@@ -43,8 +45,8 @@ class _Allgather(torch.autograd.Function):
 
 def allgather(tensor: torch.Tensor, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
-    """Concatenates the rows of all ranks, in the order of ranks. Dimension 0 may differ between ranks; the other dimensions and the
-    dtype must be equal. Blocks; returns a new tensor. The gradient is summed over the ranks."""
+    """Concatenates the rows of all ranks, in the order of ranks. Dimension 0 may differ between ranks; the other
+    dimensions and the dtype must be equal. Blocks; returns a new tensor. The gradient is summed over the ranks."""
     return _Allgather.apply(tensor, name, process_set)
 
 
@@ -103,24 +105,27 @@ class _Alltoall(torch.autograd.Function):
 
 def alltoall(tensor: torch.Tensor, splits: Any = None, name: Optional[str] = None,
              process_set: ProcessSet = global_process_set) -> Any:
-    """Sends the next splits[r] rows to each rank r of the set, and returns the rows received, in the order of ranks. Blocks.
+    """Sends the next splits[r] rows to each rank r of the set, and returns the rows received, in the order of ranks.
+    Blocks.
 
-    splits: a tensor or list with an integer for each rank, which add up to the rows of the tensor; returns (output, received_splits)
-    then. With None every rank gets the same number of rows, and the output alone is returned.
+    splits: a tensor or list with an integer for each rank, which add up to the rows of the tensor; returns (output,
+    received_splits) then. With None every rank gets the same number of rows, and the output alone is returned.
     """
     output, received = _Alltoall.apply(tensor, splits, name, process_set)
     return output if splits is None else (output, received)
 
 
 def _gradient_factor(op: int, factor: float, process_set: ProcessSet) -> float:
-    """The factor for the gathered gradient of a reduce-scatter. factor: the product of its prescale and postscale factors."""
+    """The factor for the gathered gradient of a reduce-scatter. factor: the product of its prescale and postscale
+    factors."""
     if op not in (Average, Sum):
         raise ValueError("a reduce-scatter has a gradient only with op=Average or op=Sum")
     return factor / process_set.size() if op == Average else factor
 
 
 class _Reducescatter(torch.autograd.Function):
-    """Every rank's rows depend on every rank's input, so the gradient is gathered and multiplied by the same factors."""
+    """Every rank's rows depend on every rank's input, so the gradient is gathered and multiplied by the same factors.
+    """
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], op: int, codec: int, prescale: float, postscale: float,
@@ -141,8 +146,8 @@ def reducescatter(tensor: torch.Tensor, name: Optional[str] = None, compression:
                   postscale_factor: float = 1.0) -> torch.Tensor:
     """Reduces tensors of one shape and dtype, and returns this rank's part of the rows of the result. Blocks.
 
-    Each rank gets the same number of rows; if they cannot be divided evenly, the first ranks get one more. compression: as for
-    allreduce().
+    Each rank gets the same number of rows; if they cannot be divided evenly, the first ranks get one more. compression:
+    as for allreduce().
     """
     op = operations.reduce_op(None, op)
     codec = codec_of(compression)
@@ -172,6 +177,7 @@ class _GroupedReducescatter(torch.autograd.Function):
 def grouped_reducescatter(tensors: Sequence[torch.Tensor], name: Optional[str] = None, compression: Any = Compression.none,
                           op: int = Average, process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                           postscale_factor: float = 1.0) -> List[torch.Tensor]:
-    """reducescatter() of several tensors as one group, which is enqueued whole or not at all. Returns a list of tensors."""
+    """reducescatter() of several tensors as one group, which is enqueued whole or not at all. Returns a list of
+    tensors."""
     return reduced_as_group(_GroupedReducescatter, tensors, compression, name, operations.reduce_op(None, op), prescale_factor,
                             postscale_factor, process_set)  # fmt: skip

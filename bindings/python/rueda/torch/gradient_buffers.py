@@ -11,17 +11,19 @@ from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.reducer import GradientReducer, Group, Member, Reduction
 from rueda.torch.tensors import memory_extents
 
-# The size of a buffer that the user has not chosen: small enough that the first ones are reduced while the backward pass still runs.
+# The size of a buffer that the user has not chosen: small enough that the first ones are reduced while the backward
+# pass still runs.
 _BUFFER_BYTES = 8 << 20
 
 
 class BufferedReducer(GradientReducer):
     """A reducer with a buffer for each group, and the gradients as views of it.
 
-    Parameters in no group are put into groups in the order in which a backward pass usually makes gradients, the last first. A
-    gradient that is not its view any more (it was set to None or replaced, or got other memory as by model.to()) is copied into the
-    view. The first reduction of a buffer sends its views as a group, so that ranks with another layout get a MismatchError; so does
-    the first one after each join, since a rank that had joined may have missed the comparison.
+    Parameters in no group are put into groups in the order in which a backward pass usually makes gradients, the last
+    first. A gradient that is not its view any more (it was set to None or replaced, or got other memory as by
+    model.to()) is copied into the view. The first reduction of a buffer sends its views as a group, so that ranks with
+    another layout get a MismatchError; so does the first one after each join, since a rank that had joined may have
+    missed the comparison.
     """
 
     def __init__(self, named: Sequence[Tuple[str, torch.Tensor]], groups: Sequence[Sequence[torch.Tensor]], how: Reduction,
@@ -55,7 +57,8 @@ class BufferedReducer(GradientReducer):
         return memory
 
     def _memory_of(self, group: Group) -> torch.Tensor:
-        """The buffer, with the dtype and device that its parameters have now. Raises ValueError if they have several."""
+        """The buffer, with the dtype and device that its parameters have now. Raises ValueError if they have several.
+        """
         memory = self._memory[group]
         kinds = {(member.parameter.dtype, member.parameter.device) for member in group.members}
         if kinds == {(memory.dtype, memory.device)}:
@@ -112,7 +115,8 @@ class BufferedReducer(GradientReducer):
 
 
 class _Slice(NamedTuple):
-    """A gradient's part of a buffer: its first element, and the shape and strides that its parameter had in DistributedOptimizer()."""
+    """A gradient's part of a buffer: its first element, and the shape and strides that its parameter had in
+    DistributedOptimizer()."""
 
     begin: int
     shape: Sequence[int]

@@ -1,8 +1,9 @@
-"""Keeps torch.compile out of Rueda's functions: it breaks the graph before a call, and does not trace into the function.
+"""Keeps torch.compile out of Rueda's functions: it breaks the graph before a call, and does not trace into the
+function.
 
 The functions' code objects get a mark, which costs nothing outside of compiled code. The mark is set without importing
-torch._dynamo, which would take longer than the rest of the import. In a PyTorch without such marks a function is replaced by one
-that calls torch.compiler.disable() once torch._dynamo is loaded.
+torch._dynamo, which would take longer than the rest of the import. In a PyTorch without such marks a function is
+replaced by one that calls torch.compiler.disable() once torch._dynamo is loaded.
 """
 
 import functools

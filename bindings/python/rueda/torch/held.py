@@ -12,15 +12,16 @@ _INTERRUPTED, _OK = lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
 
 
 def is_elsewhere(gradient: Optional[torch.Tensor], address: int) -> bool:
-    """Returns whether a parameter's gradient is in other memory than the one that is reduced, even if it is the same tensor object.
-    Returns False if there is no gradient."""
+    """Returns whether a parameter's gradient is in other memory than the one that is reduced, even if it is the same
+    tensor object. Returns False if there is no gradient."""
     return gradient is not None and (gradient.layout is not torch.strided or gradient.data_ptr() != address)
 
 
 class HeldGradients(_hooks.Batch):
     """Gradients that are enqueued together. The object is also the handle of each of them.
 
-    Hooks add gradients as long as the object is GradientReducer's current batch. After that one thread at a time uses it.
+    Hooks add gradients as long as the object is GradientReducer's current batch. After that one thread at a time uses
+    it.
     """
 
     __slots__ = ("_numbers", "_next", "_error")
@@ -32,7 +33,8 @@ class HeldGradients(_hooks.Batch):
         self._error: Optional[Exception] = None  # the error of the first operation that failed
 
     def enqueue(self, more: bool) -> int:
-        """Enqueues the gradients, once. Returns how many were enqueued: fewer than there are if the library refused one.
+        """Enqueues the gradients, once. Returns how many were enqueued: fewer than there are if the library refused
+        one.
 
         more: set if others follow soon; the engine is then not woken yet. Does not block.
         """
@@ -55,7 +57,8 @@ class HeldGradients(_hooks.Batch):
         return [hook for number, hook in enumerate(self.hooks) if is_elsewhere(hook.parameter.grad, addresses[number])]
 
     def wait(self) -> None:
-        """Waits for all operations, and handles signals meanwhile. Then raises the error of the first that failed, at every call."""
+        """Waits for all operations, and handles signals meanwhile. Then raises the error of the first that failed, at
+        every call."""
         count = len(self.memory)
         while True:
             code = lib.rueda_py_wait_batch(count, self._numbers, self._next)

@@ -1,11 +1,12 @@
 """Collectives in place: they write their result into the tensor that they get.
 
-Functions with _async in their name return a handle for `synchronize()`. Loans and errors are those of rueda.torch.asynchronous.
+Functions with _async in their name return a handle for `synchronize()`. Loans and errors are those of
+rueda.torch.asynchronous.
 
-Autograd: the enqueue advances the tensor's version counter, as PyTorch's own functions in place do. A backward pass that saved the
-tensor before then raises RuntimeError. Gradients flow through the tensor as if the operation had not happened, as in
-torch.distributed: scripts reduce a loss for their log before they call its backward(). The functions that return a new tensor are
-differentiable. A distributed optimizer does not advance the counters of its gradients.
+Autograd: the enqueue advances the tensor's version counter, as PyTorch's own functions in place do. A backward pass
+that saved the tensor before then raises RuntimeError. Gradients flow through the tensor as if the operation had not
+happened, as in torch.distributed: scripts reduce a loss for their log before they call its backward(). The functions
+that return a new tensor are differentiable. A distributed optimizer does not advance the counters of its gradients.
 """
 
 from typing import List, Optional, Sequence

@@ -1,8 +1,8 @@
 """Messages: a tensor from one rank to another. No other rank takes part.
 
-A send meets the receive of the same name between the two ranks. Messages of one name, or without a name, keep their order. Names
-are shared by all process sets. Both sides give tensors of one shape and dtype, else both raise HorovodInternalError. Loans and
-errors are those of rueda.torch.asynchronous.
+A send meets the receive of the same name between the two ranks. Messages of one name, or without a name, keep their
+order. Names are shared by all process sets. Both sides give tensors of one shape and dtype, else both raise
+HorovodInternalError. Loans and errors are those of rueda.torch.asynchronous.
 """
 
 from typing import Any, Optional
@@ -30,7 +30,8 @@ def send_async(tensor: torch.Tensor, dst: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> Handle:
     """Sends the tensor to rank `dst` of the job, a member of the set. The handle's result is the tensor.
 
-    The tensor may be changed once the handle's wait has returned. Raises ValueError if `dst` is this rank or not in the set.
+    The tensor may be changed once the handle's wait has returned. Raises ValueError if `dst` is this rank or not in the
+    set.
     """
     source, _ = tensors.dense(tensors.on_host(tensor))
     handle = start_message(current(), operations.encode_name(name), Options(SEND, id_of(process_set), rank=dst), source)

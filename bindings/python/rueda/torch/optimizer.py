@@ -19,15 +19,16 @@ Groups = Union[int, Sequence[Sequence[torch.Tensor]], None]
 
 
 class _Distributed:
-    """The base class that DistributedOptimizer() puts before the wrapped optimizer's class. One thread at a time uses it."""
+    """The base class that DistributedOptimizer() puts before the wrapped optimizer's class. One thread at a time uses
+    it."""
 
     _reducer: Optional[GradientReducer]
     _synchronized: bool
     _skipping: bool
 
     def synchronize(self) -> None:
-        """Waits until all gradients are reduced, so that the program can clip, unscale or read them before step(). Call step() within
-        skip_synchronize() then. Raises what the reductions raise."""
+        """Waits until all gradients are reduced, so that the program can clip, unscale or read them before step(). Call
+        step() within skip_synchronize() then. Raises what the reductions raise."""
         if self._reducer is not None:
             self._reducer.synchronize()
         self._synchronized = True
@@ -42,8 +43,8 @@ class _Distributed:
             self._skipping = False
 
     def set_backward_passes_per_step(self, passes: int) -> None:
-        """Sets how many backward passes add to the gradients of one step. Raises ValueError if it is less than 1, or between a
-        backward pass and step()."""
+        """Sets how many backward passes add to the gradients of one step. Raises ValueError if it is less than 1, or
+        between a backward pass and step()."""
         passes = whole_number("backward_passes_per_step", passes, 1)
         if self._reducer is not None:
             if self._reducer.in_step:
@@ -63,8 +64,9 @@ class _Distributed:
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """Waits for the reduced gradients, runs the wrapped step, and returns its result.
 
-        closure: its gradients are reduced before it returns to the wrapped step. Raises AssertionError if gradients were set to None,
-        as model.zero_grad() does, or replaced while they were reduced; zeroing them in place is not noticed.
+        closure: its gradients are reduced before it returns to the wrapped step. Raises AssertionError if gradients
+        were set to None, as model.zero_grad() does, or replaced while they were reduced; zeroing them in place is not
+        noticed.
         """
         if self._synchronized and not self._skipping:
             warnings.warn("step() after synchronize() outside skip_synchronize(): the gradients are reduced a second time; "
@@ -87,8 +89,8 @@ class _Distributed:
         return evaluate
 
     def zero_grad(self, *args: Any, **kwargs: Any) -> None:
-        """Zeroes the gradients or sets them to None, as the wrapped optimizer does. Raises AssertionError between a backward pass and
-        step() or synchronize(), unless shutdown() was called after that pass."""
+        """Zeroes the gradients or sets them to None, as the wrapped optimizer does. Raises AssertionError between a
+        backward pass and step() or synchronize(), unless shutdown() was called after that pass."""
         stale = self._reducer is not None and self._reducer.is_stale
         if self._reducer is not None and self._reducer.in_step and not stale:
             raise AssertionError("zero_grad() between backward and step(): gradients that are being reduced would be lost; "
@@ -108,26 +110,29 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
                          average_accumulated: bool = False, gradient_as_buffer_view: bool = False) -> torch.optim.Optimizer:
     """Returns an optimizer of the same class that steps with gradients reduced over the ranks of the process set.
 
-    Each gradient is enqueued as soon as the backward pass has made it; step() waits for all (Li et al., VLDB 2020, describe this for
-    DistributedDataParallel). All ranks make their distributed optimizers in the same order. The new optimizer shares parameters and
-    state with `optimizer`, which must not be used any more. A later distributed optimizer takes over parameters of an earlier one.
+    Each gradient is enqueued as soon as the backward pass has made it; step() waits for all (Li et al., VLDB 2020,
+    describe this for DistributedDataParallel). All ranks make their distributed optimizers in the same order. The new
+    optimizer shares parameters and state with `optimizer`, which must not be used any more. A later distributed
+    optimizer takes over parameters of an earlier one.
 
     named_parameters: model.named_parameters(), for the names in errors and in the timeline.
     compression: Compression.none, fp16, bf16, or a class with compress() and decompress().
-    backward_passes_per_step: how many backward passes add up before gradients are reduced. A step may have fewer, such as the last
-        one of an epoch.
+    backward_passes_per_step: how many backward passes add up before gradients are reduced. A step may have fewer, such
+        as the last one of an epoch.
     op: any operator; Average by default.
-    gradient_predivide_factor: the gradients are divided by it before the sum, and multiplied by it after. Needs op=Average.
+    gradient_predivide_factor: the gradients are divided by it before the sum, and multiplied by it after. Needs
+    op=Average.
     num_groups: the number of groups of gradients that are reduced together; 0 reduces each gradient by itself.
     groups: the number of groups, or a list of the parameters of each group.
     sparse_as_dense: reduces sparse gradients as dense ones.
     average_accumulated: divides gradients by backward_passes_per_step.
-    gradient_as_buffer_view: makes gradients views of larger tensors, one for each group or about 8 MiB, which are reduced whole.
-        There are fewer operations, and no gradient is None after zero_grad(). Not with Adasum or a compressor of your own.
+    gradient_as_buffer_view: makes gradients views of larger tensors, one for each group or about 8 MiB, which are
+        reduced whole. There are fewer operations, and no gradient is None after zero_grad(). Not with Adasum or a
+        compressor of your own.
 
-    Raises ValueError if init() was not called, if the process set belongs to no job, if the argument is not an optimizer or
-    distributed already, if a parameter has no name or shares one, if a group has a parameter of another group or optimizer, or if an
-    option has a wrong value or needs another `op`.
+    Raises ValueError if init() was not called, if the process set belongs to no job, if the argument is not an
+    optimizer or distributed already, if a parameter has no name or shares one, if a group has a parameter of another
+    group or optimizer, or if an option has a wrong value or needs another `op`.
     """
     if isinstance(optimizer, _Distributed):
         raise ValueError("the optimizer is distributed already; give DistributedOptimizer() the optimizer that it was made from")
@@ -150,16 +155,22 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
     passes = backward_passes_per_step if average_accumulated else 1
     how = Reduction(op, compression, 1.0 / (gradient_predivide_factor * passes), gradient_predivide_factor, sparse_as_dense,
                     process_set)  # fmt: skip
+    distributed = _distributed(optimizer)
+    if process_set.included():
+        reducer = BufferedReducer if gradient_as_buffer_view else GradientReducer
+        distributed._reducer = reducer(named, chosen, how, backward_passes_per_step)
+        distributed._reducer.await_unfreezing([pair for pair in every_named if not pair[1].requires_grad])
+    return distributed
+
+
+def _distributed(optimizer: torch.optim.Optimizer) -> Any:
+    """An object of a class derived from _Distributed and the optimizer's, with the optimizer's parameters and state."""
     wrapped = type(optimizer)
     distributed = object.__new__(type(wrapped.__name__, (_Distributed, wrapped), {"__module__": wrapped.__module__}))
     # Schedulers store a wrapped step() in the instance's dictionary, which would hide the step() of _Distributed.
     distributed.__dict__.update({key: value for key, value in optimizer.__dict__.items() if key not in ("step", "zero_grad")})
     distributed._synchronized = distributed._skipping = False
     distributed._reducer = None
-    if process_set.included():
-        reducer = BufferedReducer if gradient_as_buffer_view else GradientReducer
-        distributed._reducer = reducer(named, chosen, how, backward_passes_per_step)
-        distributed._reducer.await_unfreezing([pair for pair in every_named if not pair[1].requires_grad])
     return distributed
 
 
@@ -184,8 +195,8 @@ def _named(optimizer: torch.optim.Optimizer, named_parameters: Any) -> List[Tupl
 
 def _groups(parameters: List[torch.Tensor], every: Set[torch.Tensor], num_groups: int,
             groups: Groups) -> List[List[torch.Tensor]]:
-    """The parameters of each group; those in no group are reduced by themselves. every: all parameters of the optimizer, frozen ones
-    too."""
+    """The parameters of each group; those in no group are reduced by themselves. every: all parameters of the
+    optimizer, frozen ones too."""
     num_groups = whole_number("num_groups", num_groups, 0)
     if isinstance(groups, numbers.Number):
         num_groups, groups = whole_number("groups", groups, 0), None

@@ -1,12 +1,11 @@
 """Reduces gradients while the backward pass runs.
 
-The usual path is in C (native/hooks.c): autograd calls a Member, which notes the gradient's address in the step's batch, and full
-batches are enqueued by one call. This module has the rest: gradients that are sparse, compressed by a user's class, on a device,
-or in groups, the enqueue of batches, and the wait in step().
+The usual path is in C (native/hooks.c): autograd calls a Member, which notes the gradient's address in the step's
+batch, and full batches are enqueued by one call. This module has the rest: gradients that are sparse, compressed by a
+user's class, on a device, or in groups, the enqueue of batches, and the wait in step().
 """
 
 import threading
-import weakref
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import torch
@@ -20,6 +19,7 @@ from rueda.session import Session, current, current_or_none, is_current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.compression import codec_of
+from rueda.torch.gradient_hooks import on_gradient, take_over
 from rueda.torch.held import HeldGradients, is_elsewhere
 from rueda.torch.sparse import History, empty_like, start_sparse
 
@@ -32,7 +32,8 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 class Reduction:
-    """How gradients are reduced. compression: one of Compression, or a class with compress() and decompress(), which has no codec."""
+    """How gradients are reduced. compression: one of Compression, or a class with compress() and decompress(), which
+    has no codec."""
 
     def __init__(self, op: int, compression: Any, prescale: float, postscale: float, sparse_as_dense: bool,
                  process_set: ProcessSet):
@@ -53,8 +54,8 @@ class Reduction:
 
 
 class Member(_hooks.Hook):
-    """One parameter, with the name of its gradient. Autograd calls the object each time that a backward pass has added to the
-    gradient; it counts these passes since the last step."""
+    """One parameter, with the name of its gradient. Autograd calls the object each time that a backward pass has added
+    to the gradient; it counts these passes since the last step."""
 
     __slots__ = ("name", "_request")
 
@@ -64,7 +65,8 @@ class Member(_hooks.Hook):
         self._request: Any = None  # a rueda_py_request for the usual all-reduce
 
     def prepare(self, session: Session, gradient: torch.Tensor, how: Reduction, process_set: int) -> None:
-        """Makes the request for plain gradients of this shape and dtype. Raises the library's error if it refuses the name."""
+        """Makes the request for plain gradients of this shape and dtype. Raises the library's error if it refuses the
+        name."""
         view = 0, tensors.dtype_number(gradient, ALLREDUCE), gradient.dim()
         request = lib.rueda_py_prepare(session.pointer, self.name, how.options(process_set), view, gradient.shape)
         if request == ffi.NULL:
@@ -78,7 +80,8 @@ class Member(_hooks.Hook):
 
 
 def _shown(member: Member) -> torch.Tensor:
-    """The parameter's gradient, with its own numbers in memory; replaced by a copy if it is lazily conjugated or negated."""
+    """The parameter's gradient, with its own numbers in memory; replaced by a copy if it is lazily conjugated or
+    negated."""
     gradient = member.parameter.grad
     if gradient.is_conj() or gradient.is_neg():
         gradient = member.parameter.grad = tensors.resolved(gradient)
@@ -97,8 +100,8 @@ class Group(_hooks.Group):
 class GradientReducer(_hooks.Step):
     """The parameters of one optimizer, and the state of its step.
 
-    A gradient is reduced in place once the last backward pass of the step has added to it. Small gradients are held and enqueued
-    together. The hooks in C call _begin, _send, _too_many, _enqueue_unusual and _enqueue_group.
+    A gradient is reduced in place once the last backward pass of the step has added to it. Small gradients are held and
+    enqueued together. The hooks in C call _begin, _send, _too_many, _enqueue_unusual and _enqueue_group.
 
     Threads: PyTorch runs hooks on one thread per device. One thread at a time uses the rest.
     """
@@ -122,7 +125,8 @@ class GradientReducer(_hooks.Step):
         self._sparse: Dict[Member, History] = {}  # members with a sparse gradient in the last step
         self._without: List[str] = []  # names of members without a gradient in this step
         self._units = sum(member.group is None for member in self._members.values()) + sum(bool(g.members) for g in self._groups)
-        self._sending = threading.RLock()  # keeps batches in order: one that does not wake the engine goes before one that does
+        # Keeps batches in order: one that does not wake the engine goes before one that does.
+        self._sending = threading.RLock()
         self._session: Optional[Session] = current()  # the session in which the step began
         self.restart(self._units)
         self._hooks: Dict[torch.Tensor, Tuple[Any, ...]] = {}
@@ -131,11 +135,12 @@ class GradientReducer(_hooks.Step):
             self._attach(parameter, member)
 
     def _attach(self, parameter: torch.Tensor, member: Member) -> None:
-        _take_over(parameter, self)
-        self._hooks[parameter] = _on_gradient(parameter, member)
+        take_over(parameter, self)
+        self._hooks[parameter] = on_gradient(parameter, member)
 
     def await_unfreezing(self, named: Sequence[Tuple[str, torch.Tensor]]) -> None:
-        """Takes parameters that require no gradient now. Once they do, they are reduced from that step on, each by itself."""
+        """Takes parameters that require no gradient now. Once they do, they are reduced from that step on, each by
+        itself."""
         self._frozen = list(named)
 
     def _adopt_unfrozen(self) -> None:
@@ -224,7 +229,8 @@ class GradientReducer(_hooks.Step):
         if how.prescale * how.postscale != 1.0:
             raise ValueError(f"{member.name.decode()!r} is sparse and is to be scaled; set sparse_as_dense=True")
         history = self._sparse.setdefault(member, History())
-        emptied = history.dimensions > 0 and member.parameter.grad._nnz() == 0  # zero_() empties it, and before PyTorch 2 also changes its sparse dimensions
+        # zero_() empties it, and before PyTorch 2 also changes its sparse dimensions.
+        emptied = history.dimensions > 0 and member.parameter.grad._nnz() == 0
         if emptied and member.parameter.grad.sparse_dim() != history.dimensions:
             member.parameter.grad = empty_like(member.parameter, history.dimensions)
         member.handle = start_sparse(member.parameter.grad, name, how.op, how.process_set, history)
@@ -260,8 +266,8 @@ class GradientReducer(_hooks.Step):
         return bool(sparse)
 
     def _enqueue_one_by_one(self, group: Group) -> None:
-        """Enqueues the members of a group with sparse gradients, by the names that a group gives its members. So a rank on which all
-        of them are dense gets a mismatch."""
+        """Enqueues the members of a group with sparse gradients, by the names that a group gives its members. So a rank
+        on which all of them are dense gets a mismatch."""
         how, session = self._how, current()
         for number, member in enumerate(group.members):
             name = f"{group.name}.{number}"
@@ -273,11 +279,12 @@ class GradientReducer(_hooks.Step):
                 self._sent.append((member, gradient.data_ptr()))
 
     def synchronize(self) -> None:
-        """Enqueues the gradients that are not enqueued yet, and waits for all. Parameters without a gradient get zeros, so that
-        ranks agree.
+        """Enqueues the gradients that are not enqueued yet, and waits for all. Parameters without a gradient get zeros,
+        so that ranks agree.
 
-        Raises the first error once nothing is in flight; the gradients are unspecified then. Raises AssertionError if a later
-        distributed optimizer has taken over parameters, or if a gradient was set to None or replaced while it was reduced.
+        Raises the first error once nothing is in flight; the gradients are unspecified then. Raises AssertionError if a
+        later distributed optimizer has taken over parameters, or if a gradient was set to None or replaced while it was
+        reduced.
         """
         if self._superseded:
             raise AssertionError("a later distributed optimizer has taken over parameters of this one; use the later one")
@@ -363,7 +370,8 @@ class GradientReducer(_hooks.Step):
         parameter.grad = torch.zeros_like(parameter) if history is None else empty_like(parameter, history.dimensions)
 
     def cleared(self) -> None:
-        """Called after the optimizer has zeroed its gradients or set them to None. BufferedReducer restores its views."""
+        """Called after the optimizer has zeroed its gradients or set them to None. BufferedReducer restores its views.
+        """
 
     def forget(self) -> None:
         """Begins a new step, and drops what is left of the last one. Operations in flight go on."""
@@ -375,24 +383,3 @@ class GradientReducer(_hooks.Step):
             group.missing = len(group.members)
         self._session = current_or_none()
         self.restart(self._units)
-
-
-_owners: Dict[int, Tuple[Any, Any]] = {}  # weak references to a parameter and its reducer, by the parameter's id
-
-
-def _take_over(parameter: torch.Tensor, reducer: GradientReducer) -> None:
-    """Notes that the reducer has the parameter, and removes the hook of the reducer before."""
-    key = id(parameter)
-    known, before = _owners.get(key, (None, None))
-    if known is not None and known() is parameter and before() is not None:
-        before().give_up(parameter)
-    _owners[key] = (weakref.ref(parameter, lambda _: _owners.pop(key, None)), weakref.ref(reducer))
-
-
-def _on_gradient(parameter: torch.Tensor, ready: Callable[..., None]) -> Tuple[Any, ...]:
-    """Makes autograd call `ready` each time it has added to the parameter's gradient. The last object of the result removes the hook;
-    the others must be kept alive as long as the hook."""
-    if hasattr(parameter, "register_post_accumulate_grad_hook"):
-        return (parameter.register_post_accumulate_grad_hook(ready),)
-    accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-    return (accumulator, accumulator.register_hook(lambda *_: ready()))

@@ -1,7 +1,7 @@
 """Collectives of rows: they move or reduce along dimension 0. Its extent may differ between ranks.
 
-Functions with _async in their name return a handle for `synchronize()`. Loans and errors are those of rueda.torch.asynchronous.
-Outputs on the host are memory of the library, without a copy; it is freed with the tensor.
+Functions with _async in their name return a handle for `synchronize()`. Loans and errors are those of
+rueda.torch.asynchronous. Outputs on the host are memory of the library, without a copy; it is freed with the tensor.
 """
 
 import itertools
@@ -70,7 +70,8 @@ def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
     """Concatenates the rows of all ranks, in the order of ranks, to a new tensor.
 
-    Dimension 0 may differ between ranks; the other dimensions and the dtype must be equal. A tensor without dimensions is one row.
+    Dimension 0 may differ between ranks; the other dimensions and the dtype must be equal. A tensor without dimensions
+    is one row.
     """
     return start_rows(name, Options(ALLGATHER, id_of(process_set)), tensor, lambda handle: take(handle, [tensor])[0])
 
@@ -85,8 +86,9 @@ def alltoall_async(tensor: torch.Tensor, splits: Any = None, name: Optional[str]
                    process_set: ProcessSet = global_process_set) -> Handle:
     """Sends the next splits[r] rows to each rank r of the set. The result is the rows received, in the order of ranks.
 
-    splits: a tensor or list with an integer for each rank, which add up to the rows of the tensor. The result then is the pair
-    (output, received_splits). With None every rank gets the same number of rows, and the result is the output alone.
+    splits: a tensor or list with an integer for each rank, which add up to the rows of the tensor. The result then is
+    the pair (output, received_splits). With None every rank gets the same number of rows, and the result is the output
+    alone.
     """
     counts = _counts(splits, process_set)
     return start_rows(name, Options(ALLTOALL, id_of(process_set)), tensor,
@@ -129,7 +131,8 @@ def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: in
 def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: int = Average,
                          process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                          postscale_factor: float = 1.0) -> Handle:
-    """reducescatter_async() in place. The result is a view of this rank's rows of the tensor; its other rows are then unspecified.
+    """reducescatter_async() in place. The result is a view of this rank's rows of the tensor; its other rows are then
+    unspecified.
 
     Raises ValueError if the tensor is not contiguous or has no dimension, or if gradients flow through it.
     """

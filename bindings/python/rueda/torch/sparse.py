@@ -1,10 +1,11 @@
-"""Sums and averages of sparse tensors, by one all-gather of bytes. Each rank gives a description, its indices and its values:
+"""Sums and averages of sparse tensors, by one all-gather of bytes. Each rank gives a description, its indices and its
+values:
 
-    | count of dimensions | dtype | sparse dimensions | entries | extents ... | indices ... | values ... | padding to 8 bytes |
+    | count of dimensions | dtype | sparse dimensions | entries | extents ... | indices ... | values ... | padding |
 
-All but the values are 64-bit integers. If the ranks had so many entries in the last reduction that an all-reduce of the whole tensor
-moves fewer bytes, the tensor is reduced as a dense one, with one more column that counts the ranks that have an entry. The idea of
-switching representation by size is that of SparCML (Renggli et al., SC 2019).
+All but the values are 64-bit integers, and the padding goes to 8 bytes. If the ranks had so many entries in the last reduction that an all-reduce of the
+whole tensor moves fewer bytes, the tensor is reduced as a dense one, with one more column that counts the ranks that
+have an entry. The idea of switching representation by size is that of SparCML (Renggli et al., SC 2019).
 """
 
 import math
@@ -33,8 +34,8 @@ _UNCHECKED = {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_
 class History:
     """The number of entries in the last reduction of one tensor, from which all ranks choose the form of the next one.
 
-    All ranks must choose alike, so all of them store the same number. A rank that had joined missed reductions; so a history is
-    valid only until the next join. One thread at a time uses it.
+    All ranks must choose alike, so all of them store the same number. A rank that had joined missed reductions; so a
+    history is valid only until the next join. One thread at a time uses it.
     """
 
     def __init__(self) -> None:
@@ -43,8 +44,10 @@ class History:
         self._joins = -1
 
     def goes_dense(self, tensor: torch.Tensor, session: Session, process_set: int) -> bool:
-        """Returns whether an all-reduce of the whole tensor, which sends it about twice, moves fewer bytes than the entries would."""
-        real = tensor.is_floating_point() or tensor.is_complex()  # in other dtypes the count of ranks would not be exact
+        """Returns whether an all-reduce of the whole tensor, which sends it about twice, moves fewer bytes than the
+        entries would."""
+        # In other dtypes the count of ranks would not be exact.
+        real = tensor.is_floating_point() or tensor.is_complex()
         if self._joins != session.joins[process_set] or not real:
             return False
         rows = math.prod(tensor.shape[: tensor.sparse_dim()])
@@ -61,15 +64,16 @@ class History:
 
 
 class _Named:
-    """The reductions of one name: their history, and the last one until its result is made. A rank must make that result before it
-    begins the next reduction, since the result updates the history by which ranks choose."""
+    """The reductions of one name: their history, and the last one until its result is made. A rank must make that
+    result before it begins the next reduction, since the result updates the history by which ranks choose."""
 
     def __init__(self) -> None:
         self.history = History()
         self._last: Optional[Handle] = None
 
     def settle(self) -> None:
-        """Makes the result of the last reduction if it has ended. If not, its name is in flight, and the next one is refused."""
+        """Makes the result of the last reduction if it has ended. If not, its name is in flight, and the next one is
+        refused."""
         if self._last is None or not self._last.poll():
             return
         try:
@@ -91,11 +95,12 @@ class _Named:
 
 def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: int = Average,
                            process_set: ProcessSet = global_process_set) -> Callable[[], torch.Tensor]:
-    """Adds up sparse tensors of one shape and dtype. Ranks may have any numbers of entries, or none. op: Average or Sum.
+    """Adds up sparse tensors of one shape and dtype. Ranks may have any numbers of entries, or none. op: Average or
+    Sum.
 
-    Gathers the entries of all ranks; or all-reduces a dense table if that moves fewer bytes, judged by the last reduction of this
-    name. Returns a function that blocks and returns the reduced sparse tensor. It raises MismatchError, with the same sentence on
-    all ranks, if shapes, dtypes or numbers of sparse dimensions differ.
+    Gathers the entries of all ranks; or all-reduces a dense table if that moves fewer bytes, judged by the last
+    reduction of this name. Returns a function that blocks and returns the reduced sparse tensor. It raises
+    MismatchError, with the same sentence on all ranks, if shapes, dtypes or numbers of sparse dimensions differ.
     """
     if name is None:
         return start_sparse(tensor, None, op, process_set, History()).wait
@@ -139,7 +144,8 @@ def start_sparse(tensor: torch.Tensor, name: Optional[str], op: int, process_set
 
 
 def _reduced(indices: torch.Tensor, values: torch.Tensor, divisor: int, shape: Sequence[int], device: Any) -> torch.Tensor:
-    """The sum or average of entries, rounded once at the end as in a dense all-reduce. Integers are averaged towards zero."""
+    """The sum or average of entries, rounded once at the end as in a dense all-reduce. Integers are averaged towards
+    zero."""
     dtype = values.dtype
     whole = not (dtype.is_floating_point or dtype.is_complex or dtype is torch.bool)
     wide = torch.float32 if dtype in _HALVES else torch.int64 if whole and divisor > 1 else dtype

@@ -1,4 +1,5 @@
-"""Broadcasts parameters, optimizer state and objects from a root to all ranks, and gathers objects. All functions block."""
+"""Broadcasts parameters, optimizer state and objects from a root to all ranks, and gathers objects. All functions
+block."""
 
 import io
 import pickle
@@ -51,8 +52,8 @@ def _broadcast_all(named: Iterable[Tuple[str, torch.Tensor]], root_rank: int, pr
 def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = global_process_set) -> None:
     """Overwrites the parameters of every rank with the root's.
 
-    params: a state_dict(), named_parameters(), or nested dicts and lists of tensors, with the same structure on all ranks. Raises
-    ValueError if it is or holds anything else.
+    params: a state_dict(), named_parameters(), or nested dicts and lists of tensors, with the same structure on all
+    ranks. Raises ValueError if it is or holds anything else.
     """
     root_rank = root_of(root_rank)
     if not isinstance(params, Iterable):
@@ -64,7 +65,8 @@ def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = 
 
 
 def _pickled(obj: Any, before: bytes = b"") -> Tuple[memoryview, Optional[Exception]]:
-    """The bytes `before` and the pickled object, in a writeable buffer. If it cannot be pickled: the reason as text, and the error."""
+    """The bytes `before` and the pickled object, in a writeable buffer. If it cannot be pickled: the reason as text,
+    and the error."""
     buffer = io.BytesIO()
     buffer.write(before)
     try:
@@ -101,7 +103,8 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
     name = name or current().next_name_space("broadcast_object", ranks_of(process_set)) + "object"
     is_root = current().rank == root_rank
     data, failure = _pickled(obj) if is_root else (memoryview(bytearray()), None)
-    length = torch.tensor([len(data) if failure is None else -len(data)], device="cpu")  # whatever the default device is
+    # Whatever the default device is.
+    length = torch.tensor([len(data) if failure is None else -len(data)], device="cpu")
     length = int(broadcast_(length, root_rank, name + ".bytes", process_set))
     if not is_root:
         data = memoryview(bytearray(abs(length)))
@@ -204,8 +207,8 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
                               process_set: ProcessSet = global_process_set) -> None:
     """Overwrites the optimizer's state and options, such as learning rates, on every rank with the root's.
 
-    Runs no step: state that only the root has is created, and state that the root does not have is removed. The optimizer has the
-    same parameters in the same groups on all ranks. model: ignored.
+    Runs no step: state that only the root has is created, and state that the root does not have is removed. The
+    optimizer has the same parameters in the same groups on all ranks. model: ignored.
     """
     del model
     session, root_rank = current(), root_of(root_rank)

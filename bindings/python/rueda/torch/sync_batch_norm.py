@@ -36,9 +36,10 @@ def _layout(tensor: torch.Tensor) -> Tuple[List[int], List[int]]:
 class _Normalize(torch.autograd.Function):
     """(input - mean) / sqrt(variance + eps) * weight + bias with the mean and variance of all ranks' inputs.
 
-    The forward pass has two all-reduces: of the values, then of the squared distances from their mean. One pass over both would
-    cancel digits. The backward pass has one, of the gradients and of their products with the normalised input. A backward pass that
-    must be differentiable itself, as for a penalty on gradients, runs through _normalized().
+    The forward pass has two all-reduces: of the values, then of the squared distances from their mean. One pass over
+    both would cancel digits. The backward pass has one, of the gradients and of their products with the normalised
+    input. A backward pass that must be differentiable itself, as for a penalty on gradients, runs through
+    _normalized().
     """
 
     @staticmethod
@@ -88,10 +89,12 @@ class _Normalize(torch.autograd.Function):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """torch.nn.BatchNorm1d, 2d and 3d with the mean and variance of all ranks' inputs [N, num_features, ...]; N may differ.
+    """torch.nn.BatchNorm1d, 2d and 3d with the mean and variance of all ranks' inputs [N, num_features, ...]; N may
+    differ.
 
-    In evaluation, and on one rank, it is the ordinary layer. The gradients of weight and bias are this rank's part, which a
-    distributed optimizer reduces. Parameters: those of torch.nn.BatchNorm2d, and the process set; all its ranks call forward().
+    In evaluation, and on one rank, it is the ordinary layer. The gradients of weight and bias are this rank's part,
+    which a distributed optimizer reduces. Parameters: those of torch.nn.BatchNorm2d, and the process set; all its ranks
+    call forward().
     """
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: Optional[float] = 0.1, affine: bool = True,
@@ -116,8 +119,8 @@ class SyncBatchNorm(_BatchNorm):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """Normalises the input; blocks for the other ranks in training.
 
-        Raises ValueError if the input has fewer than 2 dimensions, or all ranks together have one value per channel; RuntimeError if
-        it has another number of channels; and what the collectives raise.
+        Raises ValueError if the input has fewer than 2 dimensions, or all ranks together have one value per channel;
+        RuntimeError if it has another number of channels; and what the collectives raise.
         """
         uses_batch = self.training or not self.track_running_stats
         if not uses_batch or self.process_set.size() in (None, 1):

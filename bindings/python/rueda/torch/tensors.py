@@ -25,8 +25,8 @@ def torch_dtype(number: int) -> torch.dtype:
 def dtype_number(tensor: torch.Tensor, kind: int = BROADCAST) -> int:
     """The number of the tensor's dtype for an operation of this kind.
 
-    A dtype that the library does not know, such as float8, is moved by its size; ranks do not compare which dtype it is. Raises
-    ValueError if such a dtype is to be reduced, or if the tensor is quantised.
+    A dtype that the library does not know, such as float8, is moved by its size; ranks do not compare which dtype it
+    is. Raises ValueError if the operation would reduce such a dtype, or if the tensor is quantised.
     """
     number = DTYPES.get(tensor.dtype)
     if number is not None:
@@ -42,8 +42,8 @@ def dtype_number(tensor: torch.Tensor, kind: int = BROADCAST) -> int:
 def memory_extents(tensor: torch.Tensor) -> Optional[Sequence[int]]:
     """The extents of a dense tensor; None if elements overlap or leave gaps.
 
-    If the tensor is not row-major, the order of its dimensions in memory follows (see rueda_py_tensor in calls.h). Ranks with
-    different orders get a MismatchError.
+    If the tensor is not row-major, the order of its dimensions in memory follows (see rueda_py_tensor in calls.h).
+    Ranks with different orders get a MismatchError.
     """
     if tensor.is_contiguous():
         return tensor.shape
@@ -58,7 +58,8 @@ def memory_extents(tensor: torch.Tensor) -> Optional[Sequence[int]]:
 
 
 def in_place(tensor: torch.Tensor) -> Sequence[int]:
-    """The extents of a tensor for an operation in place. Raises ValueError if it is sparse, lazily conjugated, or not dense."""
+    """The extents of a tensor for an operation in place. Raises ValueError if it is sparse, lazily conjugated, or not
+    dense."""
     require_strided(tensor)
     if tensor.is_conj() or tensor.is_neg():
         raise ValueError("the tensor is a lazily conjugated or negated view, which an operation in place cannot change; use the "
@@ -71,19 +72,22 @@ def in_place(tensor: torch.Tensor) -> Sequence[int]:
 
 
 def on_host(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor, detached, in the host's memory: the same memory if it is there already. Raises ValueError if it is on `meta`."""
+    """The tensor, detached, in the host's memory: the same memory if it is there already. Raises ValueError if it is on
+    `meta`."""
     if tensor.is_meta:
         raise ValueError(f"the tensor of shape {list(tensor.shape)} is on {tensor.device}, which stores no numbers; use one on a device with memory")
     return tensor.detach().cpu()
 
 
 def resolved(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with its own numbers in memory. PyTorch conjugates and negates some tensors only when they are read."""
+    """The tensor with its own numbers in memory. PyTorch conjugates and negates some tensors only when they are read.
+    """
     return tensor.resolve_conj().resolve_neg() if tensor.is_conj() or tensor.is_neg() else tensor
 
 
 def dense(tensor: torch.Tensor) -> Tuple[torch.Tensor, Sequence[int]]:
-    """The tensor, or a contiguous copy if its memory has gaps or overlaps; and the extents of that, see memory_extents()."""
+    """The tensor, or a contiguous copy if its memory has gaps or overlaps; and the extents of that, see
+    memory_extents()."""
     require_strided(tensor)
     tensor = resolved(tensor)
     extents = memory_extents(tensor)
@@ -109,7 +113,8 @@ def require_strided(tensor: torch.Tensor) -> None:
 
 
 def in_graph(tensor: torch.Tensor) -> bool:
-    """Returns whether gradients flow through the tensor: it is the result of a differentiable function, not a leaf or its view."""
+    """Returns whether gradients flow through the tensor: it is the result of a differentiable function, not a leaf or
+    its view."""
     if not tensor.requires_grad or not torch.is_grad_enabled():
         return False
     return not (tensor if tensor._base is None else tensor._base).is_leaf
@@ -121,7 +126,8 @@ def _write_nothing(tensor: torch.Tensor) -> None:
         tensor.detach().as_strided((0,), (1,)).zero_()
 
 
-# An object that keeps a tensor's present memory alive, even after `tensor.data = other` has given the tensor other memory.
+# An object that keeps a tensor's present memory alive, even after `tensor.data = other` has given the tensor other
+# memory.
 memory_of: Callable[[torch.Tensor], Any] = getattr(torch.Tensor, "untyped_storage", torch.Tensor.detach)
 
 # Tells autograd that the tensor's numbers are overwritten: a backward pass that saved them must raise an error.

@@ -9,8 +9,8 @@ def get_version_mismatch_message(name, version, installed_version):
 
 
 class HorovodVersionMismatchError(ImportError):
-    """The installed framework has another version than the one that the library was built for. Scripts catch this exception; Rueda
-    never raises it, since its compiled parts are built for no framework."""
+    """The installed framework has another version than the one that the library was built for. Scripts catch this
+    exception; Rueda never raises it, since its compiled parts are built for no framework."""
 
     def __init__(self, name, version, installed_version):
         super().__init__(get_version_mismatch_message(name, version, installed_version))

@@ -10,7 +10,8 @@ from rueda import build
 
 @contextlib.contextmanager
 def env(**variables):
-    """A context that sets environment variables, and restores them at its end. A variable with the value None is not changed."""
+    """A context that sets environment variables, and restores them at its end. A variable with the value None is not
+    changed."""
     wanted = {name: value for name, value in variables.items() if value is not None}
     before = {name: os.environ.get(name) for name in wanted}
     os.environ.update(wanted)
@@ -38,8 +39,8 @@ def gpu_available(ext_base_name, verbose=False):
 
 
 def check_extension(ext_name, *_):
-    """Raises ImportError if Rueda does not support the framework of this name, such as "horovod.torch". The other arguments are
-    ignored, since the support for PyTorch needs no extension."""
+    """Raises ImportError if Rueda does not support the framework of this name, such as "horovod.torch". The other
+    arguments are ignored, since the support for PyTorch needs no extension."""
     if not extension_available(ext_name.rpartition(".")[2]):
         raise ImportError(f"{ext_name}: Rueda supports PyTorch, if that is installed, and NumPy by rueda.numpy")
 
@@ -74,8 +75,8 @@ def ccl_built(verbose=False):
 
 
 def is_version_greater_equal_than(ver, target):
-    """Returns whether a version such as "2.1.0+cpu" is `target` or later, by the numbers at their beginning. Raises ValueError if there
-    are none."""
+    """Returns whether a version such as "2.1.0+cpu" is `target` or later, by the numbers at their beginning. Raises
+    ValueError if there are none."""
 
     def numbers(text):
         found = re.match(r"\d+(\.\d+)*", text)

@@ -1,7 +1,8 @@
 """The backend "rueda" of torch.distributed: process groups, their works, and what makes PyTorch use them.
 
-Programs import nothing from here. They call torch.distributed.init_process_group("rueda"), and rueda.torch_backend, which PyTorch
-finds by its entry point, loads process_group.create() for the first group. The order of the modules, each on top of those after it:
+Programs import nothing from here. They call torch.distributed.init_process_group("rueda"), and rueda.torch_backend,
+which PyTorch finds by its entry point, loads process_group.create() for the first group. The order of the modules, each
+on top of those after it:
 
     process_group       the groups; group_rows, group_starts and group_identity are parts of them
     monitored_barrier   a barrier that names the ranks that are missing

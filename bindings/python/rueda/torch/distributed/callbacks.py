@@ -1,8 +1,8 @@
 """Names for operations that begin in callbacks of futures.
 
-Operations without a name are matched by the order in which they begin, and callbacks run in an order that differs between ranks. A
-callback may also run at once, on the thread that attaches it, because its future is complete already. So an operation that begins
-in a callback is named after the path to that callback, which is the same on all ranks:
+Operations without a name are matched by the order in which they begin, and callbacks run in an order that differs
+between ranks. A callback may also run at once, on the thread that attaches it, because its future is complete already.
+So an operation that begins in a callback is named after the path to that callback, which is the same on all ranks:
 
     all.7                 operation 7 of group "all" outside of callbacks; its future
     all.7/0, all.7/1      the first and the second callback attached to that future; the futures that then() returns
@@ -10,7 +10,8 @@ in a callback is named after the path to that callback, which is the same on all
     all.7/0:all.0         the first operation of group "all" in a run of the callback all.7/0; its future
     all.7/0@all.3/0       the first callback that another callback, all.3/0, attaches to all.7
 
-C++ does not see how a Python subclass of PyTorch's future fails. So install() replaces methods of the future type itself.
+C++ does not see how a Python subclass of PyTorch's future fails. So install() replaces methods of the future type
+itself.
 """
 
 import collections
@@ -23,8 +24,8 @@ from typing import Any, Callable, ContextManager, Counter, Hashable, Iterator, L
 
 import torch
 
-# Numbers wrap, so that names recur and the library's table of names stops growing. It refuses a name that is still in flight, which
-# would take as many later operations.
+# Numbers wrap, so that names recur and the library's table of names stops growing. It refuses a name that is still in
+# flight, which would take as many later operations.
 _NUMBERS = 4096
 _LONGEST = 200  # bytes of a path; a name may have 1024. Longer paths are replaced by a digest
 
@@ -32,8 +33,8 @@ _LONGEST = 200  # bytes of a path; a name may have 1024. Longer paths are replac
 class Begun(NamedTuple):
     """The beginning of an operation.
 
-    path: None if ranks have no common path, as for messages. name: None if the operation is matched by its order. home: the path of
-    the callback in which it began, "" outside of callbacks.
+    path: None if ranks have no common path, as for messages. name: None if the operation is matched by its order. home:
+    the path of the callback in which it began, "" outside of callbacks.
     """
 
     path: Optional[str]
@@ -51,8 +52,8 @@ UNMATCHED = Begun(None, None, "")  # of a message, and of an operation that was 
 class Turns:
     """Numbers operations, from 0 for each key. Any thread may use it.
 
-    A refused operation leaves no gap, since the other ranks would not have it: its number goes to the next one, unless another
-    thread has taken a later number meanwhile.
+    A refused operation leaves no gap, since the other ranks would not have it: its number goes to the next one, unless
+    another thread has taken a later number meanwhile.
     """
 
     def __init__(self) -> None:
@@ -90,7 +91,8 @@ class _Followed:
         self._attached: Counter[str] = collections.Counter()
 
     def next_callback(self, attaching: str) -> str:
-        """The path of the next callback that the callback with the path `attaching` attaches; "" outside of callbacks."""
+        """The path of the next callback that the callback with the path `attaching` attaches; "" outside of callbacks.
+        """
         suffix = "" if attaching == self._home else "@" + attaching
         number = self._attached[suffix]
         self._attached[suffix] += 1
@@ -121,8 +123,8 @@ class Names:
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[Begun]:
-        """A context for the enqueue of an operation that all ranks of the group begin. Raises ValueError if it begins in a callback
-        for which ranks have no common path."""
+        """A context for the enqueue of an operation that all ranks of the group begin. Raises ValueError if it begins
+        in a callback for which ranks have no common path."""
         running = _thread.run
         if running is None:
             with self._turns.take(self._group) as number:
@@ -168,9 +170,9 @@ def _next_callback(future: Any) -> Optional[str]:
 def _under(callback: Callable[[Any], Any], path: Optional[str], parent: Any) -> Callable[[Any], Any]:
     """The callback, as a function that runs it under this path.
 
-    A callback without a path may run at once, in the callback (or outside of callbacks) that attached it. Its operations then begin
-    in the order of the program, as on other ranks, so it keeps the path of that callback. A callback of a message does not: whether
-    the message has arrived by then is chance.
+    A callback without a path may run at once, in the callback (or outside of callbacks) that attached it. Its
+    operations then begin in the order of the program, as on other ranks, so it keeps the path of that callback. A
+    callback of a message does not: whether the message has arrived by then is chance.
     """
     attached, token = _thread.run, _thread.token
     chance = parent in _pathless
@@ -188,7 +190,8 @@ def _under(callback: Callable[[Any], Any], path: Optional[str], parent: Any) -> 
 
 
 def install() -> None:
-    """Replaces methods of PyTorch's futures by ones that note each callback. Callbacks of futures of other backends run as before."""
+    """Replaces methods of PyTorch's futures by ones that note each callback. Callbacks of futures of other backends run
+    as before."""
     kind = torch._C.Future
     if hasattr(kind.then, "serves_rueda"):
         return

@@ -1,7 +1,7 @@
 """Tensors on other devices than the host: their operations run on copies in the host's memory.
 
-The library reads and writes the host's memory only. A copy costs what the device's own copy costs; it is made before the operation
-is enqueued and written back when its handle is waited for.
+The library reads and writes the host's memory only. A copy costs what the device's own copy costs; it is made before
+the operation is enqueued and written back when its handle is waited for.
 """
 
 from typing import Any, List, Sequence, Tuple
@@ -22,8 +22,9 @@ def require_numbers(what: str, tensor: torch.Tensor) -> None:
 class HostCopies:
     """The host's tensors for one operation: the caller's own if they are on the host, else copies of them.
 
-    Each method returns the host's tensor. It first waits until the device has finished what it had to do with the caller's tensor.
-    The copy back is complete when the wait for the handle returns. For the thread that enqueues the operation.
+    Each method returns the host's tensor. It first waits until the device has finished what it had to do with the
+    caller's tensor. The copy back is complete when the wait for the handle returns. For the thread that enqueues the
+    operation.
     """
 
     def __init__(self, what: str):
@@ -44,10 +45,12 @@ class HostCopies:
         return copy
 
     def to_fill(self, tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-        """For a tensor that the operation only writes. source: the tensor that it reads, already passed to to_read()."""
+        """For a tensor that the operation only writes. source: the tensor that it reads, already passed to to_read().
+        """
         if tensor.is_cpu or tensor.device != source.device or tensor.is_meta:
             return self.to_change(tensor)
-        copy = torch.empty_like(tensor, device="cpu")  # nothing to wait for: the copy of `source` has waited for this device
+        # Nothing to wait for: the copy of `source` has waited for this device.
+        copy = torch.empty_like(tensor, device="cpu")
         self._copies.append((tensor, copy))
         return copy
 

@@ -1,7 +1,8 @@
 """Keeps the works that DistributedDataParallel passes to its reducer.
 
-With join(divide_by_initial_world_size=False) the reducer's C++ waits in the backward pass for an all-reduce that began before the
-forward pass. It keeps the C++ part of the work alive, but not the Python object. Without the Python object its wait never ends.
+With join(divide_by_initial_world_size=False) the reducer's C++ waits in the backward pass for an all-reduce that began
+before the forward pass. It keeps the C++ part of the work alive, but not the Python object. Without the Python object
+its wait never ends.
 """
 
 import functools

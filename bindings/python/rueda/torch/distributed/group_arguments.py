@@ -1,4 +1,5 @@
-"""The arguments of a process group's methods. PyTorch passes each of them in several forms, which depend on its version."""
+"""The arguments of a process group's methods. PyTorch passes each of them in several forms, which depend on its
+version."""
 
 import math
 import os
@@ -19,7 +20,8 @@ _OPS = {
 
 
 def read(tensor: torch.Tensor) -> torch.Tensor:
-    """The elements of a tensor that is only read, as a tensor of one dimension. Copies if the tensor is not contiguous."""
+    """The elements of a tensor that is only read, as a tensor of one dimension. Copies if the tensor is not contiguous.
+    """
     tensors.require_strided(tensor)
     return tensors.resolved(tensor.detach()).contiguous().view(-1)
 
@@ -88,8 +90,8 @@ def matrix(tensor: torch.Tensor, flat: Callable[[torch.Tensor], torch.Tensor]) -
 
 
 def seconds_of(*given: Any, otherwise: float) -> float:
-    """The limit of an operation in seconds, 0 for RUEDA_TIMEOUT_SECONDS. given: PyTorch's options, times or None; the first
-    positive time in them counts. Options without a timeout hold 0 or -1 ms."""
+    """The limit of an operation in seconds, 0 for RUEDA_TIMEOUT_SECONDS. given: PyTorch's options, times or None; the
+    first positive time in them counts. Options without a timeout hold 0 or -1 ms."""
     for each in given:
         time = getattr(each, "timeout", each)
         if isinstance(time, timedelta) and time > timedelta(0):

@@ -46,7 +46,8 @@ class RowsGroup(StartingGroup):
         return host.filled_by(Handle(here, number, (source, output)))
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> RuedaWork:
-        """Writes the inputs of all ranks into `output`, in the order of ranks. It has size() times the input's elements."""
+        """Writes the inputs of all ranks into `output`, in the order of ranks. It has size() times the input's
+        elements."""
         return self._work(lambda name: self._rows(name, self._options(ALLGATHER), arguments.read(input), arguments.flat(output)),
                           [output], given=(opts,))  # fmt: skip
 
@@ -61,8 +62,8 @@ class RowsGroup(StartingGroup):
                           lambda: self._fill("all_gather", parts, source, flat), (opts, timeout))  # fmt: skip
 
     def _fill(self, what: str, parts: List[torch.Tensor], source: torch.Tensor, flat: torch.Tensor) -> None:
-        """Copies what was gathered into the caller's tensors. Raises ValueError, on this rank alone, unless there is one for each
-        rank, of the input's shape: other ranks cannot know that, and have what they asked for."""
+        """Copies what was gathered into the caller's tensors. Raises ValueError, on this rank alone, unless there is
+        one for each rank, of the input's shape: other ranks cannot know that, and have what they asked for."""
         wrong = [number for number, part in enumerate(parts) if part.shape != source.shape]
         if len(parts) != self._own_size or wrong:
             said = f"output {wrong[0]} has shape {list(parts[wrong[0]].shape)}" if wrong else f"there are {len(parts)} outputs"
@@ -156,8 +157,8 @@ class RowsGroup(StartingGroup):
         return self._work(start, list(outputs), given=(opts, timeout))
 
     def _expecting(self, handle: Handle, sizes: Sequence[int], then: Callable[[], None] = lambda: None) -> Handle:
-        """The handle of an all-to-all. Its wait raises ValueError if other ranks sent other numbers of rows than `sizes`, else it
-        calls `then`."""
+        """The handle of an all-to-all. Its wait raises ValueError if other ranks sent other numbers of rows than
+        `sizes`, else it calls `then`."""
 
         def finish(handle: Handle, _: Any) -> None:
             sent = received_splits(handle.number, self._own_size)

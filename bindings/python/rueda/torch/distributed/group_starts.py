@@ -36,14 +36,15 @@ class StartingGroup(NamedGroup):
         self._coalesced: Dict[int, List[RuedaWork]] = {}  # works since _start_coalescing(), by thread
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Limits the operations that begin from now on. One that not all ranks have begun by then fails on all of them; one that
-        runs for longer ends the job. RUEDA_TIMEOUT_SECONDS applies instead if it is smaller."""
+        """Limits the operations that begin from now on. One that not all ranks have begun by then fails on all of them;
+        one that runs for longer ends the job. RUEDA_TIMEOUT_SECONDS applies instead if it is smaller."""
         self._limit = arguments.allowed(timeout)
 
     _set_default_timeout = set_timeout
 
     def _start_coalescing(self, device: Any = None) -> None:
-        """Operations between this and _end_coalescing() are enqueued one by one: the library batches what waits together."""
+        """Operations between this and _end_coalescing() are enqueued one by one: the library batches what waits
+        together."""
         self._coalesced[threading.get_ident()] = []
 
     def _end_coalescing(self, device: Any = None) -> RuedaWork:
@@ -51,8 +52,8 @@ class StartingGroup(NamedGroup):
 
     def _work(self, start: Callable[[Optional[str]], Handle], results: List[torch.Tensor],
               finish: Optional[Callable[[], None]] = None, given: Sequence[Any] = ()) -> RuedaWork:
-        """The work of an operation that `start` enqueues under a name. given: PyTorch's options or times; the first timeout in them
-        replaces the group's."""
+        """The work of an operation that `start` enqueues under a name. given: PyTorch's options or times; the first
+        timeout in them replaces the group's."""
         limit = arguments.seconds_of(*given, otherwise=self._limit)
         self._begun += 1
         return self._noted(RuedaWork(self._completer, self._begin, start, results, finish, limit=limit))
@@ -67,7 +68,8 @@ class StartingGroup(NamedGroup):
         return self._work(self._barrier, list(results), given=(opts,)).behind(works)
 
     def _barrier(self, name: Optional[str]) -> Handle:
-        """Ends once all ranks have begun it. Without a name it also ends after everything that all ranks began before it."""
+        """Ends once all ranks have begun it. Without a name it also ends after everything that all ranks began before
+        it."""
         if name is None:
             return barrier_async(self._set)
         return start_in_place(session.current(), encode_name(name), self._options(ALLREDUCE, operations.Sum), torch.zeros(1))

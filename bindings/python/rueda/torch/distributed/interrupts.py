@@ -1,8 +1,8 @@
 """Ctrl-C while PyTorch waits for a future of this backend. It waits in C++, and Python's handlers run only after that.
 
 future.wait(), called by the program, looks at signals here. If PyTorch waits inside of its own code, as in
-DistributedDataParallel's backward pass, a thread of ours learns of the signal and makes the futures fail. PyTorch then returns to
-Python, which raises KeyboardInterrupt:
+DistributedDataParallel's backward pass, a thread of ours learns of the signal and makes the futures fail. PyTorch then
+returns to Python, which raises KeyboardInterrupt:
 
     SIGINT --> CPython's C handler --> wakeup descriptor --> our thread: does the main thread run Python within half a second?
                                                              no, and it uses no processor time: the futures fail
@@ -22,14 +22,15 @@ import torch
 _PATIENCE = 0.5  # seconds; a main thread that runs Python, or soon does, has handled a signal by then
 _COMPUTES = 0.1  # the share of that time on a processor from which on it computes, and does not wait
 
-_wait, _add_done_callback = torch._C.Future.wait, torch._C.Future.add_done_callback  # the originals: callbacks.py counts what programs attach
+# The originals: callbacks.py counts what programs attach.
+_wait, _add_done_callback = torch._C.Future.wait, torch._C.Future.add_done_callback
 plain_wait = _wait  # looks at no signal: for a future that is about to be complete
 _unfinished: Dict[Any, Any] = {}  # works, by their futures; the thread that removes one completes the future
 
 
 def expect(future: Any, work: Any) -> None:
-    """From now on the thread that claims the future completes it. Until then work.break_off() may be called on any thread, to free
-    the main thread from a wait for the future."""
+    """From now on the thread that claims the future completes it. Until then work.break_off() may be called on any
+    thread, to free the main thread from a wait for the future."""
     _unfinished[future] = work
 
 
@@ -50,8 +51,8 @@ def _is_main_thread() -> bool:
 
 
 def _install() -> None:
-    """Makes a wait for a future of this backend look at signals on the main thread. A wait for another future, which may depend on
-    one of ours, raises the error of a signal's handler rather than the future's."""
+    """Makes a wait for a future of this backend look at signals on the main thread. A wait for another future, which
+    may depend on one of ours, raises the error of a signal's handler rather than the future's."""
 
     @functools.wraps(_wait)
     def interruptible_wait(self: Any) -> Any:
@@ -76,8 +77,8 @@ def _look_at_signals() -> None:
 class _MainThread:
     """Tells whether the main thread runs Python. One thread uses it.
 
-    The interpreter calls sem_post() for us on the main thread, after it has handled signals. It is a call of C, since Python code
-    there could be interrupted by another signal.
+    The interpreter calls sem_post() for us on the main thread, after it has handled signals. It is a call of C, since
+    Python code there could be interrupted by another signal.
     """
 
     def __init__(self) -> None:
@@ -115,17 +116,19 @@ _add_pending_call.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
 
 
 class _Watch:
-    """Makes the futures fail for which the main thread waits while it should raise KeyboardInterrupt, as long as there are groups.
+    """Makes the futures fail for which the main thread waits while it should raise KeyboardInterrupt, as long as there
+    are groups.
 
-    Needs the process's wakeup descriptor. If other code uses it, there is no watch; if other code takes it later, the watch ends. A
-    program with a SIGINT handler of its own is left alone. Any thread may call enter() and leave().
+    Needs the process's wakeup descriptor. If other code uses it, there is no watch; if other code takes it later, the
+    watch ends. A program with a SIGINT handler of its own is left alone. Any thread may call enter() and leave().
     """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._groups = 0
         self._listens = False
-        self._pipe: Optional[Tuple[int, int]] = None  # never closed: other code may restore the descriptor that it found
+        # Never closed: other code may restore the descriptor that it found.
+        self._pipe: Optional[Tuple[int, int]] = None
 
     def enter(self) -> None:
         """Counts one group more."""
@@ -157,8 +160,8 @@ class _Watch:
 
     @staticmethod
     def _free(main: _MainThread) -> None:
-        """Ends the waits of the main thread until it has handled its signals. While it computes it is left alone: it will handle
-        them when it is done."""
+        """Ends the waits of the main thread until it has handled its signals. While it computes it is left alone: it
+        will handle them when it is done."""
         main.ask()
         before = main.seconds()
         while not main.answered():

@@ -26,7 +26,8 @@ from rueda.store import SessionOptions
 
 
 class _TorchStore:
-    """PyTorch's store below a prefix, with the methods that rueda.store calls. Values are hexadecimal text, which every store holds.
+    """PyTorch's store below a prefix, with the methods that rueda.store calls. Values are hexadecimal text, which every
+    store holds.
 
     Only the thread that joins the job uses it.
     """
@@ -59,8 +60,8 @@ class _TorchStore:
 def join_job(options: Any) -> bool:
     """Makes the process a rank of the job that the default group spans. Returns whether it was in no job before.
 
-    options: PyTorch's. Raises ValueError if the process is in a job with another rank or size, TimeoutError if ranks do not come
-    within the group's timeout, and what session.join() raises.
+    options: PyTorch's. Raises ValueError if the process is in a job with another rank or size, TimeoutError if ranks do
+    not come within the group's timeout, and what session.join() raises.
     """
     rank, size = options.group_rank, options.group_size
     began = not session.is_initialized()
@@ -79,9 +80,10 @@ def join_job(options: Any) -> bool:
 class _Generations:
     """The jobs that ranks begin through one store, one after the other.
 
-    A store may hold keys of earlier jobs: of groups that were destroyed, of processes that were restarted, with fewer ranks or more.
-    So every job is a generation with a number. Rank 0 opens it, the other ranks sign it, and it begins once all have signed. A rank
-    knows that a generation is not its own if that has begun before the rank came, or if its rank number has signed it already.
+    A store may hold keys of earlier jobs: of groups that were destroyed, of processes that were restarted, with fewer
+    ranks or more. So every job is a generation with a number. Rank 0 opens it, the other ranks sign it, and it begins
+    once all have signed. A rank knows that a generation is not its own if that has begun before the rank came, or if
+    its rank number has signed it already.
     """
 
     def __init__(self, store: Any, rank: int, size: int, timeout: float):
@@ -91,7 +93,8 @@ class _Generations:
         self._longest_pause = 0.02 + size / 20000  # seconds; it grows with the ranks, which all poll one store
 
     def open(self) -> str:
-        """On rank 0: opens a generation, waits until all ranks have signed it, and returns its prefix. Raises TimeoutError."""
+        """On rank 0: opens a generation, waits until all ranks have signed it, and returns its prefix. Raises
+        TimeoutError."""
         number = self._store.add("rueda/generations", 1)
         for earlier in range(number - 1, 0, -1):  # a rank that waits in one must look for this one
             if self._store.check([f"rueda/{earlier}/begun"]):
@@ -103,7 +106,8 @@ class _Generations:
         return f"rueda/{number}/"
 
     def sign(self) -> str:
-        """On another rank: signs this job's generation, waits until it has begun, and returns its prefix. Raises TimeoutError."""
+        """On another rank: signs this job's generation, waits until it has begun, and returns its prefix. Raises
+        TimeoutError."""
         number = max(self._store.add("rueda/generations", 0), 1)
         while not self._begins(number):
             number += 1
@@ -118,8 +122,8 @@ class _Generations:
         return self._store.get(begun) == b"yes"
 
     def _await(self, keys: List[str], number: Optional[int]) -> None:
-        """Waits for keys. Raises TimeoutError if some do not come. number: the generation that ranks must sign; None if rank 0 must
-        open it."""
+        """Waits for keys. Raises TimeoutError if some do not come. number: the generation that ranks must sign; None if
+        rank 0 must open it."""
         pause = 0.001
         while keys and not self._store.check(keys):
             if time.monotonic() >= self._end:
@@ -164,8 +168,8 @@ def _one_host(size: int) -> bool:
 
 
 def _user_says_key() -> bool:
-    """Returns whether the user has set how processes prove that they belong to the job. Else a key travels through PyTorch's store,
-    which serves every process that reaches it."""
+    """Returns whether the user has set how processes prove that they belong to the job. Else a key travels through
+    PyTorch's store, which serves every process that reaches it."""
     return bool(os.environ.get("RUEDA_JOB_KEY_FILE") or os.environ.get("RUEDA_INSECURE", "0") not in ("", "0"))
 
 
@@ -173,10 +177,12 @@ _LAST_SECONDS = 5.0  # for the end of rank 0's store; the library's shutdown has
 
 
 class StoreOfRankZero:
-    """The store of env:// and tcp:// if rank 0 of the default group serves it, so that it ends when rank 0 destroys its group.
+    """The store of env:// and tcp:// if rank 0 of the default group serves it, so that it ends when rank 0 destroys its
+    group.
 
-    A rank that begins its next group before that would meet rank 0 in the old store, which then ends. So outlived() waits for the
-    end. PyTorch's client notices the end of a store late; a connection of our own, which sends nothing, notices it at once.
+    A rank that begins its next group before that would meet rank 0 in the old store, which then ends. So outlived()
+    waits for the end. PyTorch's client notices the end of a store late; a connection of our own, which sends nothing,
+    notices it at once.
     """
 
     def __init__(self, options: Any):
@@ -213,7 +219,8 @@ def _frame_of(function: str) -> Any:
 
 
 def require_alone() -> None:
-    """Raises ValueError if torch.distributed is making a group of this backend and another one, such as "cpu:gloo,cuda:rueda".
+    """Raises ValueError if torch.distributed is making a group of this backend and another one, such as
+    "cpu:gloo,cuda:rueda".
 
     A group in Python replaces the whole group, so the other backend would never be used.
     """

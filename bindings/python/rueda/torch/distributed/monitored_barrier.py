@@ -48,8 +48,9 @@ def install() -> None:
 def wait_for_all(name: str, process_set: ProcessSet, seconds: float) -> None:
     """Waits until all ranks of the set have called this with the same name. A name is used once.
 
-    Raises TimeoutError if some ranks did not call within `seconds`; the sentence names them by their ranks in the job. The caller
-    raises it after its own `seconds`, the others at most `seconds` later. A rank that comes after that raises it, too.
+    Raises TimeoutError if some ranks did not call within `seconds`; the sentence names them by their ranks in the job.
+    The caller raises it after its own `seconds`, the others at most `seconds` later. A rank that comes after that
+    raises it, too.
     """
     ranks = process_set.ranks or []
     caller = ranks[0]

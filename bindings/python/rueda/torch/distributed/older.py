@@ -9,8 +9,8 @@ import torch.distributed.distributed_c10d as c10d
 
 
 class _Kept:
-    """The last works that the program has not waited for. PyTorch's C++ keeps only its own part of a work alive, and its wait never
-    ends once the Python object is gone. Any thread may use it."""
+    """The last works that the program has not waited for. PyTorch's C++ keeps only its own part of a work alive, and
+    its wait never ends once the Python object is gone. Any thread may use it."""
 
     def __init__(self, most: int):
         self._most = most
@@ -32,7 +32,8 @@ kept: Optional[_Kept] = _Kept(1024) if torch.__version__ < (2, 7) else None
 
 
 def install() -> None:
-    """Makes destroy_process_group() shut down groups of this backend, too. These versions of PyTorch do so only for NCCL's."""
+    """Makes destroy_process_group() shut down groups of this backend, too. These versions of PyTorch do so only for
+    NCCL's."""
     original = getattr(c10d, "_shutdown_backend", None)
     if original is None or hasattr(original, "serves_rueda"):
         return

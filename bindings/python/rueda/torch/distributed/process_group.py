@@ -1,6 +1,7 @@
 """Process groups of torch.distributed. Each group is a process set that its members make.
 
-Programs call these methods through `torch.distributed`; DistributedDataParallel and functional collectives call them from C++.
+Programs call these methods through `torch.distributed`; DistributedDataParallel and functional collectives call them
+from C++.
 """
 
 import contextlib
@@ -29,8 +30,8 @@ from rueda.torch.tensors import dtype_number
 def create(options: Any) -> "RuedaGroup":
     """Makes the group that torch.distributed asks for; called on its members only. options: PyTorch's backend options.
 
-    Raises ValueError if the group is to have another backend besides, or if its ranks are not in ascending order. Raises what
-    rueda.torch.init() raises if the process cannot become a rank of the job.
+    Raises ValueError if the program asks for a second backend in the group, or if its ranks are not in ascending order.
+    Raises what rueda.torch.init() raises if the process cannot become a rank of the job.
     """
     require_alone()
     for part in (monitored_barrier, callbacks, forward_works, older):
@@ -47,17 +48,20 @@ def create(options: Any) -> "RuedaGroup":
 class RuedaGroup(RowsGroup):
     """A process group. Ranks in arguments are those of the group.
 
-    Arguments: methods take the same forms as PyTorch's C++ overloads, which they hide: lists of tensors with an options object, or
-    one tensor (or list) with an operator, a root and a timeout. The timeout of a call replaces the group's for that operation.
+    Arguments: methods take the same forms as PyTorch's C++ overloads, which they hide: lists of tensors with an options
+    object, or one tensor (or list) with an operator, a root and a timeout. The timeout of a call replaces the group's
+    for that operation.
     Loans: tensors are contiguous, and lent to the operation until its work has finished.
     Errors: every method returns a work, and the work's wait() raises what went wrong.
-    Threads: any thread may call. Ranks must begin operations of one group in the same order, except in callbacks of futures.
+    Threads: any thread may call. Ranks must begin operations of one group in the same order, except in callbacks of
+    futures.
     """
 
     def __init__(self, options: Any, ranks: List[int], identity: str, owns_session: bool = False,
                  meeting: Optional[StoreOfRankZero] = None):
-        """options: PyTorch's, with the rank, the size, the store and the timeout. ranks: of the job. identity: tells the group from
-        others, the same on all members. owns_session: the group began the job, and ends it. meeting: of the default group."""
+        """options: PyTorch's, with the rank, the size, the store and the timeout. ranks: of the job. identity: tells
+        the group from others, the same on all members. owns_session: the group began the job, and ends it. meeting: of
+        the default group."""
         super().__init__(options, ranks, identity)
         self._identity = identity
         self._owns_session = owns_session
@@ -70,7 +74,8 @@ class RuedaGroup(RowsGroup):
         session.current().grouped |= owns_session
 
     def shutdown(self) -> None:
-        """Leaves the group. If the default group began the job, this ends it, unless the program has called init() since."""
+        """Leaves the group. If the default group began the job, this ends it, unless the program has called init()
+        since."""
         with contextlib.nullcontext() if self._meeting is None else self._meeting.outlived():
             self.abort()
 
@@ -79,13 +84,15 @@ class RuedaGroup(RowsGroup):
         self._store = None
         self._completer.stop()
         if not (self._owns_session and session.end_for_group()):
-            with contextlib.suppress(errors.CollectiveError, ValueError):  # another rank was first, or operations are in flight
+            # Another rank was first, or operations are in flight.
+            with contextlib.suppress(errors.CollectiveError, ValueError):
                 remove_process_set(self._set)
         self._completer.settle()
 
     def allreduce(self, tensors: Any = None, opts: Any = None, timeout: Any = None, *, tensor: Any = None,
                   op: Any = None) -> RuedaWork:  # fmt: skip
-        """Reduces each tensor over all ranks, in place. Several tensors are reduced as one group; a sparse one alone."""
+        """Reduces each tensor over all ranks, in place. Several tensors are reduced as one group; a sparse one alone.
+        """
         results, wanted = arguments.as_list(arguments.given(tensors, tensor)), arguments.given(opts, op)
 
         def start(name: Optional[str]) -> Handle:
@@ -144,8 +151,8 @@ class RuedaGroup(RowsGroup):
         return self._work(self._barrier, [], given=(opts, timeout))
 
     def monitored_barrier(self, timeout: timedelta, wait_all_ranks: bool = False) -> None:
-        """Waits for all ranks of the group, see monitored_barrier.wait_for_all(). The error names all missing ranks, whether or not
-        `wait_all_ranks` is set."""
+        """Waits for all ranks of the group, see monitored_barrier.wait_for_all(). The error names all missing ranks,
+        whether or not `wait_all_ranks` is set."""
         self._barriers += 1
         name = f"torch.distributed.{self._identity}.barrier.{self._barriers}"
         monitored_barrier.wait_for_all(name, self._set, timeout.total_seconds())
@@ -153,7 +160,8 @@ class RuedaGroup(RowsGroup):
     def _message(self, kind: int, values: Any, peer: Optional[int], tag: int) -> RuedaWork:
         """The work of a send or a receive. peer: a rank of the group; None receives from any of its ranks.
 
-        A name belongs to two ranks and a direction, so it holds the group and the tag. Messages of one name keep their order.
+        A name belongs to two ranks and a direction, so it holds the group and the tag. Messages of one name keep their
+        order.
         """
         tensor, senders = arguments.as_list(values)[0], [] if peer is None else [peer]
 
@@ -178,7 +186,8 @@ class RuedaGroup(RowsGroup):
         return self._message(RECV, tensors, srcRank, tag)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> RuedaWork:
-        """Receives what any other rank of the group sends with the tag. The work's source_rank() says which rank it was."""
+        """Receives what any other rank of the group sends with the tag. The work's source_rank() says which rank it
+        was."""
         return self._message(RECV, tensors, None, tag)
 
 

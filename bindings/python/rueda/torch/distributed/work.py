@@ -1,7 +1,7 @@
 """Works and futures of torch.distributed, made of Rueda's handles.
 
-A work waits for its handle on the thread that asks. A future needs a thread that waits and then runs its callbacks: Completer has
-those threads.
+A work waits for its handle on the thread that asks. A future needs a thread that waits and then runs its callbacks:
+Completer has those threads.
 """
 
 import collections
@@ -26,8 +26,8 @@ from rueda.torch.distributed.callbacks import Begun
 class _Completions:
     """Counts the threads that are completing a future, for the end of the process.
 
-    A waiter goes on before the completing thread has left PyTorch's C++. If the interpreter ended meanwhile, the process would be
-    terminated there, so the exit waits for these threads.
+    A waiter goes on before the completing thread has left PyTorch's C++. If the interpreter ended meanwhile, the
+    process would be terminated there, so the exit waits for these threads.
     """
 
     def __init__(self) -> None:
@@ -59,18 +59,21 @@ at_exit.append(_completions.await_all)
 class Completer:
     """Completes the futures of one process group, on threads of its own.
 
-    Operations that all ranks begin in one order share a queue. Its thread waits for them in that order, outside the GIL, and runs
-    their callbacks. A callback may wait for another future, so a further thread starts whenever none is free to take the queue.
-    Every other operation has a thread of its own: ranks may begin such operations in different orders, and in a queue the wait for
-    one could block the operation that another rank waits for.
+    Operations that all ranks begin in one order share a queue. Its thread waits for them in that order, outside the
+    GIL, and runs their callbacks. A callback may wait for another future, so a further thread starts whenever none is
+    free to take the queue. Every other operation has a thread of its own: ranks may begin such operations in different
+    orders, and in a queue the wait for one could block the operation that another rank waits for.
 
-    If a wait fills the caller's tensors, as in all_gather(), the completer also waits for works that the program has dropped.
+    If a wait fills the caller's tensors, as in all_gather(), the completer also waits for works that the program has
+    dropped.
 
-    Any thread may call. The lock is reentrant because a work may be deleted, and so call keep(), on a thread that holds it.
+    Any thread may call. The lock is reentrant because a work may be deleted, and so call keep(), on a thread that holds
+    it.
     """
 
     def __init__(self) -> None:
-        self._works: queue.SimpleQueue = queue.SimpleQueue()  # pairs: a wait that raises nothing, then a completion or None
+        # Pairs: a wait that raises nothing, then a completion or None.
+        self._works: queue.SimpleQueue = queue.SimpleQueue()
         self._lock = threading.RLock()
         self._free = 0  # threads of the queue that run no callback
         self._stopped = False
@@ -153,7 +156,7 @@ def _finish(wait: Callable[[], Any], complete: Optional[Callable[[], None]]) -> 
 
 
 def _settle(handle: Handle) -> None:
-    with contextlib.suppress(Exception):  # no thread waits for this work, so none can be told
+    with contextlib.suppress(Exception):  # no thread waits for this work, so none gets the error
         handle.wait()
 
 
@@ -167,9 +170,9 @@ class RuedaWork(Work):
     def __init__(self, completer: Completer, begin: Callable[[], ContextManager[Begun]],
                  start: Callable[[Optional[str]], Handle], tensors: List[torch.Tensor],
                  finish: Optional[Callable[[], None]] = None, limit: float = 0.0, senders: Sequence[int] = ()):
-        """begin: numbers and names the operation. start: enqueues it under that name. finish: runs in the wait after success. limit:
-        seconds that the operation may take, 0 for RUEDA_TIMEOUT_SECONDS. senders: holds the rank of a message's sender, at the latest
-        once the message has arrived."""
+        """begin: numbers and names the operation. start: enqueues it under that name. finish: runs in the wait after
+        success. limit: seconds that the operation may take, 0 for RUEDA_TIMEOUT_SECONDS. senders: holds the rank of a
+        message's sender, at the latest once the message has arrived."""
         super().__init__()
         self.begun = callbacks.UNMATCHED
         self._completer = completer
@@ -204,8 +207,8 @@ class RuedaWork(Work):
     def wait(self, timeout: timedelta = timedelta(0)) -> bool:
         """Waits until the tensors hold their results and the work's future, if there is one, is complete. Returns True.
 
-        timeout: 0 and less mean no limit. Raises RuntimeError or ValueError if the operation failed, TimeoutError if the timeout
-        has passed; the operation then goes on, and the caller may wait again.
+        timeout: 0 and less mean no limit. Raises RuntimeError or ValueError if the operation failed, TimeoutError if
+        the timeout has passed; the operation then goes on, and the caller may wait again.
         """
         try:
             return self._wait(timeout)
@@ -285,15 +288,16 @@ class RuedaWork(Work):
         return self._future
 
     def complete(self) -> None:
-        """Completes the future unless it was broken off, and runs its callbacks on the calling thread. get_future() comes before."""
+        """Completes the future unless it was broken off, and runs its callbacks on the calling thread. get_future()
+        comes before."""
         if interrupts.claim(self._future) is not None:
             self._finish()
 
     def _complete_now(self) -> None:
         """Has a thread complete the future, unless one is doing so already, and waits until it is complete.
 
-        Does not wait for callbacks. They must not run on a thread of the program: they would delay it, and a Ctrl-C meant for the
-        program would interrupt them.
+        Does not wait for callbacks. They must not run on a thread of the program: they would delay it, and a Ctrl-C
+        meant for the program would interrupt them.
         """
         if self._future.done():
             return
@@ -303,8 +307,8 @@ class RuedaWork(Work):
             interrupts.plain_wait(self._future)
 
     def break_off(self) -> None:
-        """Makes the future fail; the caller has claimed it. The operation goes on. Callbacks run on a thread of their own, since
-        they may wait for other futures."""
+        """Makes the future fail; the caller has claimed it. The operation goes on. Callbacks run on a thread of their
+        own, since they may wait for other futures."""
         self._broken_off = True
         self._completer.start(_completions.run, self._finish)
 
