@@ -127,7 +127,7 @@ def macros(files):
     return complaints
 
 
-# Files that end up in one library, whose presets compile them in batches: what two of them keep to themselves under one
+# Files of one library, which the presets compile in batches: what two of them keep to themselves under one
 # name meets in a batch, today or when a file is added.
 BATCHES = {"runtime": "core", "ops": "core", "compression": "core"}
 PRIVATE = re.compile(r"^namespace \{$(.*?)^\}  // namespace$", re.M | re.S)
