@@ -34,6 +34,7 @@ from rueda.handles import Handle
 from rueda.operations import (
     ALLREDUCE,
     BROADCAST,
+    CODEC_NONE,
     REDUCTIONS,
     Adasum,
     Average,
@@ -45,6 +46,7 @@ from rueda.operations import (
     Options,
     Product,
     Sum,
+    make_options,
 )
 from rueda.process_sets import (
     ProcessSet,
@@ -108,7 +110,7 @@ def _start(options: Options, array: numpy.ndarray, output: numpy.ndarray, name: 
 
 
 def _reduction(op: Optional[int], process_set: ProcessSet, prescale: float, postscale: float) -> Options:
-    return Options(ALLREDUCE, id_of(process_set), operations.reduce_op(None, op), prescale=prescale, postscale=postscale)
+    return make_options(ALLREDUCE, id_of(process_set), operations.reduce_op(None, op), 0, CODEC_NONE, prescale, postscale)
 
 
 def _dense(array: Any) -> Tuple[numpy.ndarray, numpy.ndarray]:
@@ -163,7 +165,7 @@ def broadcast_async(array: Any, root_rank: int, name: Optional[str] = None,
     """
     root_rank = operations.root_of(root_rank)
     source, output = _dense(array)
-    return _start(Options(BROADCAST, id_of(process_set), rank=root_rank), source, output, name)
+    return _start(make_options(BROADCAST, id_of(process_set), rank=root_rank), source, output, name)
 
 
 def broadcast(array: Any, root_rank: int, name: Optional[str] = None,
@@ -176,7 +178,7 @@ def broadcast_(array: numpy.ndarray, root_rank: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> numpy.ndarray:
     """broadcast() into the array itself, which it returns."""
     _in_place(array)
-    return _start(Options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank)), array, array, name).wait()
+    return _start(make_options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank)), array, array, name).wait()
 
 
 def barrier(process_set: ProcessSet = global_process_set) -> None:

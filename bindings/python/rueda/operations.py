@@ -1,7 +1,8 @@
 """What the functions of all frameworks share: reduce operators, codecs, options, names, and calls that enqueue."""
 
+import functools
 import operator
-from typing import Any, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Optional, Sequence, Tuple
 
 from rueda import errors
 from rueda._native import ffi, lib
@@ -41,17 +42,26 @@ CODEC_NONE = lib.RUEDA_CODEC_NONE
 View = Tuple[int, int, Sequence[int]]
 
 
-class Options(NamedTuple):
-    """How an operation runs: the fields of rueda_py_options in native/calls.h, in its order. cffi fills the one from
-    the other."""
+# A rueda_py_options of native/calls.h: how an operation runs. It is shared, and never changed.
+Options = Any
 
-    kind: int
-    process_set: int  # its number
-    op: int = 0  # the reduce operator
-    rank: int = 0  # the root, or the other rank of a message: a rank of the job
-    codec: int = CODEC_NONE
-    prescale: float = 1.0
-    postscale: float = 1.0
+
+def make_options(kind: int, process_set: int, op: int = 0, rank: int = 0, codec: int = CODEC_NONE, prescale: float = 1.0,
+                 postscale: float = 1.0) -> Options:
+    """The options of an operation. process_set: its number. op: the reduce operator. rank: the root, or the other rank
+    of a message, as a rank of the job.
+
+    Options without factors are shared between calls: filling the struct takes longer than looking it up.
+    """
+    if prescale == 1.0 == postscale:
+        return shared_options(kind, process_set, op, rank, codec)
+    return ffi.new("rueda_py_options*", (kind, process_set, op, rank, codec, prescale, postscale))[0]
+
+
+@functools.lru_cache(maxsize=1024, typed=True)  # 1 and 1.0 differ: cffi refuses a rank that is not an integer
+def shared_options(kind: int, process_set: int, op: int, rank: int, codec: int) -> Options:
+    """make_options() without factors, for a path that must be short."""
+    return ffi.new("rueda_py_options*", (kind, process_set, op, rank, codec, 1.0, 1.0))[0]
 
 
 # The largest element without a dtype of the library's: rueda_py_tensor has 23 bits for its bytes.

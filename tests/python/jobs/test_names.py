@@ -17,7 +17,7 @@ def test_every_public_name_of_the_dialect_is_listed_and_there(module):
     assert all(hasattr(module, name) for name in listed)
     defined = {name for name, value in vars(module).items()
                if not name.startswith("_") and getattr(value, "__module__", "").startswith("rueda") and not name.isupper()}  # fmt: skip
-    internal = {"Options", "id_of", "current", "dtype_to_move", "encode_name", "reduce_op", "root_of"}
+    internal = {"Options", "id_of", "make_options", "current", "dtype_to_move", "encode_name", "reduce_op", "root_of"}
     assert defined - listed - internal == set()
     assert {name for name in listed if isinstance(getattr(module, name), types.ModuleType)} <= {"elastic"}
 

@@ -22,7 +22,7 @@ import torch
 from rueda import operations
 from rueda._native import lib
 from rueda.handles import Handle
-from rueda.operations import ALLREDUCE, BROADCAST, Options, encode_name
+from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE, Options, encode_name, make_options, shared_options
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import Session, current
 from rueda.torch import tensors
@@ -93,7 +93,9 @@ def start_group(name: Optional[str], options: Options, inputs: Sequence[torch.Te
 
 def reduction(kind: int, op: int, process_set: ProcessSet, prescale: float, postscale: float) -> Options:
     """The options of a reduction without a codec."""
-    return Options(kind, id_of(process_set), op, prescale=prescale, postscale=postscale)
+    if prescale == 1.0 == postscale:
+        return shared_options(kind, id_of(process_set), op, 0, CODEC_NONE)
+    return make_options(kind, id_of(process_set), op, 0, CODEC_NONE, prescale, postscale)
 
 
 def allreduce_async(tensor: torch.Tensor, average: Optional[bool] = None, name: Optional[str] = None,
@@ -124,7 +126,7 @@ def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = 
 
     root_rank: a rank of the job, even within a process set.
     """
-    return start_new(current(), name, Options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank)), tensor)
+    return start_new(current(), name, make_options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank)), tensor)
 
 
 def barrier_async(process_set: ProcessSet = global_process_set) -> Handle:

@@ -10,7 +10,7 @@ import torch
 
 from rueda import operations
 from rueda._native import lib
-from rueda.operations import ALLREDUCE, BROADCAST, Average, Options, Sum
+from rueda.operations import ALLREDUCE, BROADCAST, Average, make_options, Sum
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import current
 from rueda.torch import tensors
@@ -30,7 +30,7 @@ def _of_gradient(name: Optional[str]) -> Optional[str]:
 
 def _allreduce(tensor: torch.Tensor, name: Optional[str], op: int, codec: int, prescale: float, postscale: float,
                process_set: ProcessSet) -> torch.Tensor:
-    return start_new(current(), name, Options(ALLREDUCE, id_of(process_set), op, 0, codec, prescale, postscale), tensor).wait()
+    return start_new(current(), name, make_options(ALLREDUCE, id_of(process_set), op, 0, codec, prescale, postscale), tensor).wait()
 
 
 def _require_linear(op: int) -> None:
@@ -87,7 +87,7 @@ class _GroupedAllreduce(torch.autograd.Function):
     def forward(ctx: Any, how: Any, *tensors: torch.Tensor) -> Any:
         ctx.how = how
         name, op, codec, prescale, postscale, process_set = how
-        options = Options(ALLREDUCE, id_of(process_set), op, 0, codec, prescale, postscale)
+        options = make_options(ALLREDUCE, id_of(process_set), op, 0, codec, prescale, postscale)
         return tuple(start_group(name, options, tensors, False).wait())
 
     @staticmethod
@@ -140,7 +140,7 @@ def broadcast_gradient(gradient: torch.Tensor, root_rank: int, name: Optional[st
 
 
 def _broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
-    return start_new(current(), name, Options(BROADCAST, id_of(process_set), rank=root_rank), tensor).wait()
+    return start_new(current(), name, make_options(BROADCAST, id_of(process_set), rank=root_rank), tensor).wait()
 
 
 def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,

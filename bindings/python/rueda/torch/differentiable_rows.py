@@ -10,7 +10,7 @@ import torch
 
 from rueda import operations
 from rueda._native import lib
-from rueda.operations import ALLGATHER, REDUCESCATTER, Average, Options, Sum
+from rueda.operations import ALLGATHER, REDUCESCATTER, Average, make_options, Sum
 from rueda.outputs import received_splits
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.torch import rows
@@ -35,7 +35,7 @@ class _Allgather(torch.autograd.Function):
             return rows.take(handle, [tensor])[0]
 
         ctx.name, ctx.process_set, ctx.shape = name, process_set, tensor.shape
-        return rows.start_rows(name, Options(ALLGATHER, id_of(process_set)), tensor, finish).wait()
+        return rows.start_rows(name, make_options(ALLGATHER, id_of(process_set)), tensor, finish).wait()
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
@@ -131,7 +131,7 @@ class _Reducescatter(torch.autograd.Function):
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], op: int, codec: int, prescale: float, postscale: float,
                 process_set: ProcessSet) -> torch.Tensor:
         ctx.how = name, op, prescale * postscale, process_set
-        options = Options(REDUCESCATTER, id_of(process_set), op, 0, codec, prescale, postscale)
+        options = make_options(REDUCESCATTER, id_of(process_set), op, 0, codec, prescale, postscale)
         return rows.start_rows(name, options, tensor, lambda handle: rows.take(handle, [tensor])[0]).wait()
 
     @staticmethod
@@ -163,7 +163,7 @@ class _GroupedReducescatter(torch.autograd.Function):
     def forward(ctx: Any, how: Any, *tensors: torch.Tensor) -> Any:
         ctx.how, ctx.shapes = how, [tensor.shape for tensor in tensors]
         name, op, codec, prescale, postscale, process_set = how
-        options = Options(REDUCESCATTER, id_of(process_set), op, 0, codec, prescale, postscale)
+        options = make_options(REDUCESCATTER, id_of(process_set), op, 0, codec, prescale, postscale)
         return tuple(rows.start_rows_group(name, options, tensors).wait())
 
     @staticmethod

@@ -15,7 +15,7 @@ import torch
 
 from rueda import operations
 from rueda.handles import Handle
-from rueda.operations import ALLREDUCE, BROADCAST, Options
+from rueda.operations import ALLREDUCE, BROADCAST, make_options
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import current
 from rueda.torch.asynchronous import reduction, start_group, start_in_place
@@ -61,7 +61,7 @@ def grouped_allreduce_(tensors: Sequence[torch.Tensor], average: Optional[bool] 
 def broadcast_async_(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Handle:
     """broadcast_async() into the tensor itself, which is the result."""
-    options = Options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank))
+    options = make_options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank))
     handle = start_in_place(current(), operations.encode_name(name), options, tensor)
     count_change(tensor)
     return handle

@@ -12,7 +12,7 @@ import torch
 from rueda import operations
 from rueda._native import lib
 from rueda.handles import Handle
-from rueda.operations import RECV, SEND, Options
+from rueda.operations import RECV, SEND, Options, make_options
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import Session, current
 from rueda.torch import tensors
@@ -34,7 +34,7 @@ def send_async(tensor: torch.Tensor, dst: int, name: Optional[str] = None,
     set.
     """
     source, _ = tensors.dense(tensors.on_host(tensor))
-    handle = start_message(current(), operations.encode_name(name), Options(SEND, id_of(process_set), rank=dst), source)
+    handle = start_message(current(), operations.encode_name(name), make_options(SEND, id_of(process_set), rank=dst), source)
     handle.then(lambda _: tensor)
     return handle
 
@@ -52,7 +52,7 @@ def recv_async(tensor: torch.Tensor, src: int, name: Optional[str] = None,
     """
     tensors.in_place(tensor)
     memory = tensors.on_host(tensor)
-    handle = start_message(current(), operations.encode_name(name), Options(RECV, id_of(process_set), rank=src), memory)
+    handle = start_message(current(), operations.encode_name(name), make_options(RECV, id_of(process_set), rank=src), memory)
     tensors.count_change(tensor)
     handle.then(lambda _: tensor if tensor.is_cpu else tensor.detach().copy_(memory))
     return handle

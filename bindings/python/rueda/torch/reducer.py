@@ -13,7 +13,7 @@ import torch
 from rueda import _hooks, errors
 from rueda._native import ffi, lib
 from rueda.handles import Handle
-from rueda.operations import ALLREDUCE, Options
+from rueda.operations import ALLREDUCE, Options, make_options
 from rueda.process_sets import ProcessSet, id_of
 from rueda.session import Session, current, current_or_none, is_current
 from rueda.torch import tensors
@@ -50,7 +50,7 @@ class Reduction:
     def options(self, process_set: int) -> Options:
         """The options of an all-reduce of gradients. process_set: its number."""
         codec = lib.RUEDA_CODEC_NONE if self.codec is None else self.codec
-        return Options(ALLREDUCE, process_set, self.op, 0, codec, self.prescale, self.postscale)
+        return make_options(ALLREDUCE, process_set, self.op, 0, codec, self.prescale, self.postscale)
 
 
 class Member(_hooks.Hook):

@@ -13,7 +13,7 @@ import torch
 from rueda import operations
 from rueda._native import ffi, lib
 from rueda.handles import Handle
-from rueda.operations import ALLGATHER, ALLTOALL, REDUCESCATTER, Average, Options, encode_name
+from rueda.operations import ALLGATHER, ALLTOALL, REDUCESCATTER, Average, Options, encode_name, make_options
 from rueda.outputs import received_splits, take_outputs
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.session import current
@@ -73,13 +73,13 @@ def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
     Dimension 0 may differ between ranks; the other dimensions and the dtype must be equal. A tensor without dimensions
     is one row.
     """
-    return start_rows(name, Options(ALLGATHER, id_of(process_set)), tensor, lambda handle: take(handle, [tensor])[0])
+    return start_rows(name, make_options(ALLGATHER, id_of(process_set)), tensor, lambda handle: take(handle, [tensor])[0])
 
 
 def grouped_allgather_async(tensors: Sequence[torch.Tensor], name: Optional[str] = None,
                             process_set: ProcessSet = global_process_set) -> Handle:
     """allgather_async() of several tensors as one group. The result is a list of tensors."""
-    return start_rows_group(name, Options(ALLGATHER, id_of(process_set)), tensors)
+    return start_rows_group(name, make_options(ALLGATHER, id_of(process_set)), tensors)
 
 
 def alltoall_async(tensor: torch.Tensor, splits: Any = None, name: Optional[str] = None,
@@ -91,7 +91,7 @@ def alltoall_async(tensor: torch.Tensor, splits: Any = None, name: Optional[str]
     alone.
     """
     counts = _counts(splits, process_set)
-    return start_rows(name, Options(ALLTOALL, id_of(process_set)), tensor,
+    return start_rows(name, make_options(ALLTOALL, id_of(process_set)), tensor,
                       lambda handle: exchanged(handle, tensor, process_set, splits), counts)  # fmt: skip
 
 

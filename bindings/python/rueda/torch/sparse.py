@@ -16,7 +16,7 @@ import torch
 from rueda import errors, operations
 from rueda._native import lib
 from rueda.handles import Handle
-from rueda.operations import ALLGATHER, ALLREDUCE, Average, Options
+from rueda.operations import ALLGATHER, ALLREDUCE, Average, make_options
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.session import Session, current
 from rueda.torch import tensors
@@ -137,10 +137,10 @@ def start_sparse(tensor: torch.Tensor, name: Optional[str], op: int, process_set
 
     if history.goes_dense(tensor, session, number_of_set):
         table = _table(entries)
-        handle = start_in_place(session, operations.encode_name(name), Options(ALLREDUCE, number_of_set, op), table)
+        handle = start_in_place(session, operations.encode_name(name), make_options(ALLREDUCE, number_of_set, op), table)
         handle.then(finish_dense)
         return handle
-    return start_rows(name, Options(ALLGATHER, number_of_set), _packed(entries), finish)
+    return start_rows(name, make_options(ALLGATHER, number_of_set), _packed(entries), finish)
 
 
 def _reduced(indices: torch.Tensor, values: torch.Tensor, divisor: int, shape: Sequence[int], device: Any) -> torch.Tensor:

@@ -10,7 +10,7 @@ import torch
 from rueda._native import lib
 from rueda.errors import UnsupportedError
 from rueda.handles import Handle
-from rueda.operations import ALLGATHER, Options, root_of
+from rueda.operations import ALLGATHER, make_options, root_of
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.session import current
 from rueda.torch.in_place import broadcast_, broadcast_async_
@@ -124,7 +124,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     name = name or current().next_name_space("allgather_object", ranks_of(process_set)) + "object"
     data, failure = _pickled(obj, _PICKLE)
     source = torch.frombuffer(data, dtype=torch.uint8)
-    options = Options(ALLGATHER, id_of(process_set))
+    options = make_options(ALLGATHER, id_of(process_set))
     pieces = start_rows(name, options, source, lambda handle: take_bytes(handle, process_set)).wait()
     every = []
     for rank, piece in zip(ranks_of(process_set), pieces):

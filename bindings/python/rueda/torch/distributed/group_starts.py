@@ -74,9 +74,9 @@ class StartingGroup(NamedGroup):
             return barrier_async(self._set)
         return start_in_place(session.current(), encode_name(name), self._options(ALLREDUCE, operations.Sum), torch.zeros(1))
 
-    def _options(self, kind: int, op: int = 0, root: Optional[int] = None) -> operations.Options:
-        """root: a rank of the group."""
-        return operations.Options(kind, id_of(self._set), op, 0 if root is None else self._job_rank(root))
+    def _options(self, kind: int, op: int = 0, root: Optional[int] = None, rank: int = 0) -> operations.Options:
+        """root: a rank of the group. rank: of the job, if there is no root."""
+        return operations.make_options(kind, id_of(self._set), op, rank if root is None else self._job_rank(root))
 
     def _job_rank(self, rank: int) -> int:
         """The rank of the job that a rank of the group is. Raises ValueError if the group does not have it."""

@@ -16,7 +16,7 @@ import torch.distributed.distributed_c10d as c10d
 
 from rueda import errors
 from rueda._native import lib
-from rueda.operations import RECV, SEND, Options
+from rueda.operations import RECV, SEND, make_options
 from rueda.process_sets import ProcessSet, id_of
 from rueda.session import current
 from rueda.torch.messages import start_message
@@ -65,7 +65,7 @@ def wait_for_all(name: str, process_set: ProcessSet, seconds: float) -> None:
 
 
 def _message(kind: int, tensor: torch.Tensor, peer: int, name: str, process_set: ProcessSet) -> Any:
-    return start_message(current(), name.encode(), Options(kind, id_of(process_set), rank=peer), tensor)
+    return start_message(current(), name.encode(), make_options(kind, id_of(process_set), rank=peer), tensor)
 
 
 def _hear(name: str, process_set: ProcessSet, seconds: float) -> List[int]:

@@ -169,7 +169,7 @@ class RuedaGroup(RowsGroup):
             host = devices.HostCopies("send" if kind == SEND else "recv")
             memory = (host.to_read if kind == SEND else host.to_change)(arguments.flat(tensor))
             name = f"torch.distributed.{self._identity}.{tag}".encode()
-            options = self._options(kind)._replace(rank=lib.RUEDA_ANY_SOURCE) if peer is None else self._options(kind, root=peer)
+            options = self._options(kind, rank=lib.RUEDA_ANY_SOURCE if peer is None else self._job_rank(peer))
             handle = host.filled_by(start_message(session.current(), name, options, memory))
             if peer is None:
                 handle.also(lambda received, _: senders.append(self._ranks.index(operations.source_of(received))))
