@@ -71,10 +71,11 @@ std::vector<std::string> mappings_with(const std::string& key, pid_t pid, bool d
   REQUIRE(memory.valid());
   const std::string hex = hex_of(key);
   std::vector<std::string> found;
-  constexpr size_t kPiece = 1 << 20;
+  constexpr size_t kPiece = 1 << 20, kMostKeys = 1 << 20;
   std::string piece;
   for (const Mapping& mapping : mappings_of(pid)) {
     if (!mapping.readable || mapping.dumped != dumped) continue;
+    if (!dumped && mapping.end - mapping.begin > kMostKeys) continue;  // a sanitizer's terabytes of shadow
     piece.clear();
     for (uintptr_t at = mapping.begin; at < mapping.end; at += kPiece) {
       // The end of the piece before stays in front: the key may lie across two pieces.
