@@ -19,7 +19,7 @@ constexpr SteadyClock::time_point kMoment{milliseconds(1000)};
 BatchRecord record_of(uint64_t number, std::string_view name = "w") {
   BatchRecord record;
   record.number = number;
-  record.row = "shm_one_shot";
+  record.algorithm = "shm_one_shot";
   record.first = name;
   record.tensors = 1;
   return record;
