@@ -1,19 +1,16 @@
 """Broadcasts parameters, optimizer state and objects from a root to all ranks, and gathers objects. All functions
 block."""
 
-import io
-import pickle
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import torch
 
-from rueda._native import lib
-from rueda.errors import UnsupportedError
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER, make_options, root_of
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.session import current
 from rueda.torch.in_place import broadcast_, broadcast_async_
+from rueda.torch.object_bytes import TensorSlot, decode, encode
 from rueda.torch.rows import start_rows, take_bytes
 from rueda.torch.tensors import memory_extents
 
@@ -64,99 +61,46 @@ def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = 
     _broadcast_all(_named_tensors(space + "parameter", params), root_rank, process_set)
 
 
-def _pickled(obj: Any, before: bytes = b"") -> Tuple[memoryview, Optional[Exception]]:
-    """The bytes `before` and the pickled object, in a writeable buffer. If it cannot be pickled: the reason as text,
-    and the error."""
-    buffer = io.BytesIO()
-    buffer.write(before)
-    try:
-        pickle.dump(obj, buffer)
-    except Exception as error:  # __reduce__ may raise anything
-        text = f"a {type(obj).__name__} that cannot be pickled: {type(error).__name__}: {error}"
-        return memoryview(bytearray(text.encode())), error
-    return buffer.getbuffer(), None
-
-
-def _refuse_exposed_pickles(call: str) -> None:
-    """Whoever can write a pickle that a rank loads runs code in that rank.
-
-    UnsupportedError, the same on all ranks: the job has several hosts, and pickles would travel without TLS between them.
-    """
-    here = current()
-    if here.local_size < here.size and here.exposed:
-        raise UnsupportedError(f"{call}(): pickles go to other hosts over TLS only, and {here.exposed}; or RUEDA_INSECURE=1 on a "
-                               "network that nobody else can reach", lib.RUEDA_UNSUPPORTED)  # fmt: skip
-
-
 def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Any:
     """Returns the root's object on every rank; the root gets its own back. obj: any object that can be pickled.
 
+    Only ranks that have proved the job's key can send the pickle that this function loads. In a job of several hosts
+    without RUEDA_TLS=all an object is data only: None, numbers, strings, bytes, and lists, tuples, dicts and sets of
+    them.
 
-    Only ranks that have proved the job's key can send the pickle that this function loads.
-
-    Raises ValueError, on all ranks, if the root's object cannot be pickled, and UnsupportedError, on all ranks, if the job has
-    several hosts and does not run with RUEDA_TLS=all.
+    Raises ValueError, on all ranks, if the root's object cannot be pickled, and UnsupportedError, on all ranks, if it is
+    more than data in such a job.
     """
     root_rank = root_of(root_rank)
-    _refuse_exposed_pickles("broadcast_object")
     name = name or current().next_name_space("broadcast_object", ranks_of(process_set)) + "object"
     is_root = current().rank == root_rank
-    data, failure = _pickled(obj) if is_root else (memoryview(bytearray()), None)
+    data, failure = encode(obj) if is_root else (memoryview(bytearray()), None)
     # Whatever the default device is.
-    length = torch.tensor([len(data) if failure is None else -len(data)], device="cpu")
-    length = int(broadcast_(length, root_rank, name + ".bytes", process_set))
+    length = int(broadcast_(torch.tensor([len(data)], device="cpu"), root_rank, name + ".bytes", process_set))
     if not is_root:
-        data = memoryview(bytearray(abs(length)))
+        data = memoryview(bytearray(length))
     broadcast_(torch.frombuffer(data, dtype=torch.uint8), root_rank, name, process_set)
-    if length < 0:
-        raise ValueError(f"broadcast_object(): rank {root_rank} gave {bytes(data).decode()}") from failure
-    return obj if is_root else pickle.loads(data)
+    return obj if is_root and failure is None else decode(data, "broadcast_object", root_rank, failure)
 
 
 def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
-    """Returns a list of every rank's object, in the order of ranks. obj: any object that can be pickled.
-
+    """Returns a list of every rank's object, in the order of ranks. obj: as in broadcast_object().
 
     Raises ValueError, on all ranks, if one of them cannot be pickled, and UnsupportedError as broadcast_object() does.
     """
-    _refuse_exposed_pickles("allgather_object")
     name = name or current().next_name_space("allgather_object", ranks_of(process_set)) + "object"
-    data, failure = _pickled(obj, _PICKLE)
+    data, failure = encode(obj)
     source = torch.frombuffer(data, dtype=torch.uint8)
     options = make_options(ALLGATHER, id_of(process_set))
     pieces = start_rows(name, options, source, lambda handle: take_bytes(handle, process_set)).wait()
-    every = []
-    for rank, piece in zip(ranks_of(process_set), pieces):
-        if piece[:1] != _PICKLE:
-            raise ValueError(f"allgather_object(): rank {rank} gave {bytes(piece).decode()}") from failure
-        every.append(pickle.loads(piece[1:]))
-    return every
-
-
-_PICKLE = b"\0"  # the first byte of a pickled object; the text of an error never begins with it
-
-
-class _Slot:
-    """Represents a tensor in a skeleton of nested state."""
-
-    def __init__(self, tensor: torch.Tensor):
-        self.shape = tuple(tensor.shape)
-        self.dtype = tensor.dtype
-        self.on_host = tensor.is_cpu
-
-    def tensor(self, mine: Any, device: torch.device) -> torch.Tensor:
-        """`mine` if it fits, else a new tensor: on the host if the root's is there, else on `device`."""
-        wanted = torch.device("cpu") if self.on_host else device
-        if isinstance(mine, torch.Tensor) and (tuple(mine.shape), mine.dtype, mine.device) == (self.shape, self.dtype, wanted):
-            return mine
-        return torch.zeros(self.shape, dtype=self.dtype, device=wanted)
+    return [decode(piece, "allgather_object", rank, failure) for rank, piece in zip(ranks_of(process_set), pieces)]
 
 
 def _skeleton(value: Any) -> Any:
     """The nested value with a slot for every tensor."""
     if isinstance(value, torch.Tensor):
-        return _Slot(value)
+        return TensorSlot(value)
     if isinstance(value, dict):
         return {key: _skeleton(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
@@ -171,7 +115,7 @@ def _like(value: Any, entries: List[Any]) -> Any:
 
 def _fleshed_out(bones: Any, mine: Any, device: torch.device) -> Any:
     """The skeleton with a tensor in every slot: this rank's own if it fits."""
-    if isinstance(bones, _Slot):
+    if isinstance(bones, TensorSlot):
         return bones.tensor(mine, device)
     if isinstance(bones, dict):
         known = mine if isinstance(mine, dict) else {}
