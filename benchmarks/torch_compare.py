@@ -7,7 +7,7 @@ What is measured, in milliseconds per step:
 
     gradients   a backward pass that does nothing but give the 161 gradients of ResNet-50 (102 MB), which are reduced
     resnet18    a training step of examples/torch/resnet18.py on random images, the synthetic benchmark's
-    sharded     a training step of a perceptron of which each rank holds a part
+    sharded     a training step of a perceptron; each rank holds a part of it
 
 All peers but Horovod live in one job and take turns, so that each sees the same machine. "alone" is the same step without any
 communication; "net" is what a peer takes beyond it. "views" have gradients in the tensors that are reduced, so that what copies

@@ -1,4 +1,4 @@
-// Inputs and results by a formula, so that a failure says which element of which tensor is wrong without a second
+// Inputs and results by a formula, so that a failure names the wrong element and its tensor without a second
 // implementation of any algorithm.
 //
 //   tensor 0   | e0 e1 e2 ... e1020 | e0 e1 ... |      a period of 1021 elements, a prime: no chunk, slice or cache

@@ -43,7 +43,7 @@ Status wrong_handle(rueda_handle handle, const std::string& why) {
   return {Code::kInvalidArgument, fmt::format("handle {} {}", handle, why)};
 }
 
-/// The finished operation of this kind, of which a rank is to be told in `*rank`.
+/// Returns the operation of this kind if it has finished; the caller writes a rank of it to `*rank`.
 Result<std::shared_ptr<Operation>> find_finished(rueda_handle handle, OpKind kind, const char* what,
                                                  const int32_t* rank) {
   Result<std::shared_ptr<Operation>> operation = find(handle);

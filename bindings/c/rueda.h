@@ -410,9 +410,9 @@ RUEDA_API int32_t rueda_grouped_scatter_async(rueda_session* session, size_t cou
 
 /* Sends `input` to rank `peer` of the job, which receives it under the same name into a tensor of the same dtype and
  * shape; otherwise both get MISMATCH. No other rank takes part. A name belongs to the two ranks and the direction,
- * whatever the process set; both ranks must be members of that. Several messages of one name, or without a name, may be
- * in flight: the first send meets the first receive. The data of the received tensor may be NULL, see rueda_output.
- * INVALID_ARGUMENT: the peer is this rank or is not a member.
+ * whatever the process set, and both ranks must be members of the set. Several messages of one name, or without a name,
+ * may be in flight: the first send meets the first receive. The data of the received tensor may be NULL, see
+ * rueda_output. INVALID_ARGUMENT: the peer is this rank or is not a member.
  *
  * A receive from RUEDA_ANY_SOURCE takes a message of this name from any other member of the process set, at the price
  * of one more round trip to rank 0. If several senders wait, they take turns. Receives of one name keep their order if

@@ -1,4 +1,4 @@
-// All-reduce by recursive doubling: log2(N) steps, in each of which partners exchange everything they have and add it.
+// All-reduce by recursive doubling: in each of log2(N) steps partners exchange everything they have and add it.
 //
 //   6 members, 4 = 2^2 take part; the first two pairs fold, so that each pair has one position
 //

@@ -7,7 +7,7 @@ namespace rueda::core {
 /// Collective Communication Operations in MPICH, 2005, section 4): in each step partners at twice the distance exchange
 /// everything they have and add it.
 ///
-///   5 members, of which 4 = 2^2 take part; the lower of the first pairs hands its input over and gets the result back
+///   5 members; 4 = 2^2 positions take part; the lower of the first pairs hands its input over and gets the result back
 ///
 ///   member   0 ──▶ 1     2     3     4       position   0     1     2     3
 ///   step 1         ╰──▶◀─╯     ╰──▶◀─╯                  0+1   0+1   2+3   2+3

@@ -1,6 +1,6 @@
 // All-reduce round a ring; Patarasuk and Yuan, 2009. Member m only sends to m+1 and receives from m-1.
 //
-//   3 members; what member m has of the three parts after each step (sums of which members)
+//   3 members; what member m has of the three parts after each step (the members in each sum)
 //
 //   step                  m = 0              m = 1              m = 2
 //   start                 0    0    0        1    1    1        2    2    2

@@ -132,7 +132,7 @@ struct Arbiter::State {
     std::vector<Given> lists;
     Status spoiled;  ///< not ok: there were two
   };
-  /// A receive from any of these ranks, none of which has sent anything for it yet.
+  /// A receive from any of these ranks; none of them has sent a message for it yet.
   struct Probe {
     uint64_t number = 0;
     std::string name;

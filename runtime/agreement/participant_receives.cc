@@ -158,7 +158,7 @@ void Participant::State::review_receives() {
   advance_all();
 }
 
-/// Called when a set was made or a rank has left: the receive at the front of any name may have waited for that. Copies
+/// Called when a set was made or a rank has left: the receive at the front of any name may have waited for this. Copies
 /// the names first, because `advance` erases.
 void Participant::State::advance_all() {
   std::vector<std::string> names;

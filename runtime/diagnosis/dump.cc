@@ -116,7 +116,7 @@ std::string to_json(const RankDump& dump) {
 
 /// Leaves out operations until the text fits. Those that are over go first, the oldest first, then the youngest in
 /// flight: the oldest in flight is what a reader needs. Each round estimates from the size of the text how many can
-/// stay, and keeps half of that, so few rounds are needed.
+/// stay, and keeps half as many, so few rounds are needed.
 std::string to_json_within(RankDump dump, size_t most) {
   std::string json = to_json(dump);
   while (json.size() > most && !dump.operations.empty()) {

@@ -135,7 +135,7 @@ void Timeline::agreed(const Batch& batch) {
   look_full();
 }
 
-/// The last of what began has ended: rank 0, or the `stop` of this rank, waits for that.
+/// Reports that the last batch that began has ended; rank 0, or the `stop` of this rank, waits for it.
 void Timeline::look_drained() {
   if (!draining_ || !recorder_.all_closed()) return;
   draining_.store(false);

@@ -78,7 +78,7 @@ Result<TimelinePiece> decode_timeline_piece(std::span<const std::byte> body, int
   const bool possible = shift >= -kMostNanoseconds && shift <= kMostNanoseconds;
   if (!reader.ok() || flags > kLast || !possible) return broken_piece(rank, "a piece of timeline");
   piece.shift = std::chrono::nanoseconds(shift);
-  // The records themselves are checked when they are read: only the scribe's thread has time for that.
+  // The records themselves are checked when they are read: only the scribe's thread has the time.
   const std::span<const std::byte> rest = reader.rest();
   piece.records.assign(rest.begin(), rest.end());
   return piece;

@@ -2,8 +2,10 @@
 
 import ast
 import collections
+import io
 import os
 import re
+import tokenize
 
 CODE = re.compile(r"\.(c|cc|h|hpp)$")
 PYTHON = re.compile(r"#!.*\bpython3?\b.*\n")
@@ -37,7 +39,15 @@ MOST_MACROS = 10
 MOST_FUNCTION_LINES = 60
 
 # Folders in which every .cc file opens with a comment.
-OPENING_FOLDERS = []
+OPENING_FOLDERS = ["benchmarks/", "bindings/", "compression/", "examples/", "launcher/", "ops/", "runtime/"]
+
+# What a stranger reads twice, in comments and in what users are told: pattern -> better.
+STUMBLES = {
+    r"\bof which\b": "name it again",
+    r"(?:^|[.;:,(]\s+|\b(?:and|or|but|of|to|for|by|says|tells|knows|asks|matter|decides)\s+)[Ww]ho\b(?! knows)": "name the actor",
+    r"\b(?:of|with|by|from|for|to|at|in|on) that[.,;)]": "name it again",
+    r"(?:^|[.]\s+)(?:False|True|Empty|Null|None): ": "returns false if, empty if",
+}
 
 
 def layer(path):
@@ -164,6 +174,66 @@ def openings(files):
     """A .cc file says what it does before the first line that a compiler reads."""
     sources = [path for path in sorted(files) if path.endswith(".cc") and (os.path.dirname(path) + "/").startswith(tuple(OPENING_FOLDERS))]
     return [f"{path} opens without a comment that says what it does" for path in sources if not files[path].startswith(("//", "/*"))]
+
+
+COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\\\.|[^"\\\\\n])*"', re.S)
+MARK = re.compile(r"^\s*(?:///?<?|/\*+|\*/|\*|#+)\s?|\s*\*/$", re.M)
+
+
+def texts(path, text):
+    """What people read in a file: (line, text) of each comment, docstring and string. Comments that follow each other are one text."""
+    if is_python(path, text):
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        found = [(token.start[0], token.string.strip("rbf\"'")) for token in tokens if token.type in (tokenize.COMMENT, tokenize.STRING)]
+    else:
+        found = [(text.count("\n", 0, match.start()) + 1, match.group().strip('"')) for match in COMMENT.finditer(text)]
+    joined = []
+    for line, part in found:
+        part = MARK.sub("", part)
+        if joined and joined[-1][1] == line - 1 and "\n" not in part:
+            joined[-1] = (joined[-1][0], line, joined[-1][2] + "\n" + part)
+        else:
+            joined.append((line, line, part))
+    return [(first, part) for first, _, part in joined]
+
+
+def stumbles(files):
+    complaints = []
+    for path, text in sorted(files.items()):
+        for line, part in texts(path, text):
+            flat = " ".join(part.split())
+            for pattern, better in STUMBLES.items():
+                for match in re.finditer(pattern, flat):
+                    around = flat[max(0, match.start() - 30):match.end() + 20]
+                    complaints.append(f"{path}:{line} makes a reader stumble ({better}): ...{around}...")
+    return complaints
+
+
+def cpp_functions(text):
+    """(first line, lines) of each function of a C or C++ file, by its braces; what lies in a function belongs to it."""
+    code = COMMENT.sub(lambda match: "\n" * match.group().count("\n"), text)
+    code = re.sub(r"(?m)^[ \t]*#[^\n]*", "", code)
+    found, depth, since, stack = [], 0, 0, []
+    for match in re.finditer(r"[{};]", code):
+        if match.group() == "{":
+            head = code[since:match.start()].strip()
+            is_function = not stack and re.search(r"\)[\s\w&:<>,\-*()\"=]*$", head) and not re.match(r"(namespace|enum|extern)\b", head)
+            if is_function:
+                stack.append(depth)
+                found.append([code.count("\n", 0, match.start()) + 1, 0])
+            depth += 1
+        elif match.group() == "}":
+            depth -= 1
+            if stack and stack[-1] == depth:
+                stack.pop()
+                found[-1][1] = code.count("\n", 0, match.start()) + 2 - found[-1][0]
+        since = match.end()
+    return [tuple(each) for each in found]
+
+
+def long_cpp_functions(files):
+    return [f"{path}:{line} a function has {lines} lines, {MOST_FUNCTION_LINES} are allowed" for path, text in sorted(files.items())
+            for line, lines in cpp_functions(text) if lines > MOST_FUNCTION_LINES]  # fmt: skip
 
 
 def functions(text):

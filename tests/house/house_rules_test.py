@@ -107,6 +107,21 @@ class Rules(unittest.TestCase):
             complaints = house_rules.docstrings({"a.py": told.replace(f'"""{text}."""', "0")})
             self.assertEqual(len(complaints), 1, text)
 
+    def test_what_makes_a_reader_stumble_is_found_in_comments_and_strings_and_not_in_code(self):
+        for text in ["// False: still running.", "/// Who holds it runs turns.", "// two ranks, of which one waits", 'say("the end of that.");',
+                     "/// Ranks,\n/// who\n/// wait."]:  # fmt: skip
+            self.assertEqual(len(house_rules.stumbles({"ops/a.cc": text})), 1, text)
+        for text in ["int who = of_which;", "// Returns false if it still runs.", "// A rank that waits.", "// The rest waits after that."]:
+            self.assertEqual(house_rules.stumbles({"ops/a.cc": text}), [], text)
+        self.assertEqual(len(house_rules.stumbles({"a.py": 'who = 1\n"""None: nothing came."""\n# Empty: no.\n'})), 2)
+
+    def test_a_long_function_in_cpp_is_found_by_its_first_line(self):
+        body = "  call({1, 2});\n" * house_rules.MOST_FUNCTION_LINES
+        file = "namespace a {\nstruct B {\n  int c = 0;\n};\nint f(int x) {\n" + body + "}\n}  // namespace a\n"
+        self.assertEqual(len(house_rules.long_cpp_functions({"ops/a.cc": file})), 1)
+        self.assertIn("ops/a.cc:5 ", house_rules.long_cpp_functions({"ops/a.cc": file})[0])
+        self.assertEqual(house_rules.long_cpp_functions({"ops/a.cc": file.replace("  call({1, 2});\n", "", 3)}), [])
+
 
 if __name__ == "__main__":
     unittest.main()

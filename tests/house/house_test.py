@@ -70,8 +70,13 @@ class House(unittest.TestCase):
     def test_a_cc_file_opens_with_what_it_does(self):
         self.holds(house_rules.openings)
 
-    def test_functions_in_python_are_short(self):
+    def test_functions_are_short(self):
         self.holds(house_rules.long_functions, self.python)
+        self.holds(house_rules.long_cpp_functions, self.sources())
+
+    def test_no_comment_and_no_string_makes_a_reader_stumble(self):
+        self.holds(house_rules.stumbles, self.sources())
+        self.holds(house_rules.stumbles, {path: text for path, text in self.python.items() if not path.startswith("tests/")})
 
     def test_the_python_package_says_what_it_shows(self):
         self.holds(house_rules.docstrings, {path: text for path, text in self.python.items() if path.startswith("bindings/python/rueda/")})

@@ -34,8 +34,8 @@ def _copy_of_rank_0(buffer: Any) -> None:
 
 @contextlib.contextmanager
 def _encrypted() -> Iterator[None]:
-    """Sessions that begin meanwhile send their data over TLS, whatever the function's own session will do: who could change the
-    call on its way would run code in every rank."""
+    """Makes sessions that begin meanwhile send their data over TLS, whatever the function's own session will do: a machine
+    that changed the call on its way would run code in every rank."""
     told = {"RUEDA_TLS": "all", "RUEDA_CPU_OPERATIONS": "tcp"}  # MPI would carry data in the clear
     before = {name: os.environ.get(name) for name in told}
     os.environ.update(told)

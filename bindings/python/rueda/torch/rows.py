@@ -49,7 +49,7 @@ def take_bytes(handle: Handle, process_set: ProcessSet) -> List[memoryview]:
 
 def start_rows(name: Optional[str], options: Options, tensor: torch.Tensor, finish: Callable[[Handle], Any],
                splits: Optional[Sequence[int]] = None) -> Handle:
-    """Enqueues an operation of rows. The library makes its output, and `finish` makes the result of that."""
+    """Enqueues an operation of rows. The library makes its output, and `finish` makes the result from it."""
     session, source = current(), _rows(tensor)
     view = source.data_ptr(), tensors.dtype_number(source, options.kind), source.dim()
     number = lib.rueda_py_start_rows(session.pointer, encode_name(name), options, view, source.shape, 0, ffi.NULL,

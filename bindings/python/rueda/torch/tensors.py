@@ -86,7 +86,7 @@ def resolved(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def dense(tensor: torch.Tensor) -> Tuple[torch.Tensor, Sequence[int]]:
-    """The tensor, or a contiguous copy if its memory has gaps or overlaps; and the extents of that, see
+    """Returns the tensor, or a contiguous copy if its memory has gaps or overlaps, and its extents, see
     memory_extents()."""
     require_strided(tensor)
     tensor = resolved(tensor)
