@@ -1,3 +1,8 @@
+// The wire format of a verdict, as `death_key` holds it:
+//
+//   | u32 mark | u64 epoch | i32 rank | i64 pid | text host | text cause |
+//
+// A text is cut before it is written: a cause that is too long must not make the news of a death unreadable.
 #include "runtime/store/death.h"
 
 #include "runtime/base/rank_ranges.h"

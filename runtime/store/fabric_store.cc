@@ -1,3 +1,10 @@
+// The store when a fabric connects the ranks. Rank 0 answers in the fabric's thread, the others wait for their one
+// answer:
+//
+//   rank r     ask: number the request, send it, wait for the reply with that number
+//   rank 0     serve: set and add at once; a get of an absent key leaves a waiter in the table
+//
+// A fabric tells no waiter that it has failed, so every wait looks at its status several times a second.
 #include "runtime/store/fabric_store.h"
 
 #include "runtime/base/wire.h"
@@ -6,11 +13,11 @@
 namespace rueda::core {
 namespace {
 
-constexpr size_t kLengthBytes = 4;  // what the store's own frames begin with
+constexpr size_t kLengthBytes = 4;  // the length in front of an encoded request, which a fabric's frame does not need
 constexpr size_t kNumberBytes = 8;
-/// How often a wait looks whether the fabric still works: it tells nobody.
+/// How often a wait looks at the fabric's status.
 constexpr std::chrono::milliseconds kStoreLook{200};
-/// What a rank whose init has failed still has for its last words.
+/// How long a rank whose init has failed may still talk to the store: it withdraws its wish.
 constexpr std::chrono::seconds kLastWords{2};
 
 std::vector<std::byte> numbered(uint64_t number, std::span<const std::byte> with_length) {
@@ -21,10 +28,6 @@ std::vector<std::byte> numbered(uint64_t number, std::span<const std::byte> with
 }
 
 uint64_t number_of(std::span<const std::byte> frame) { return WireReader(frame).u64(); }
-
-Status late(std::string_view key) {
-  return {Code::kTimeout, "store: nobody set \"" + std::string(key) + "\" before the deadline"};
-}
 
 }  // namespace
 
@@ -39,6 +42,7 @@ FabricStore::FabricStore(std::shared_ptr<Fabric> fabric, Deadline limit) : fabri
 }
 
 FabricStore::~FabricStore() {
+  // Rank 0 has the table, so it stays until every other rank has said that it asks no more.
   if (serves()) {
     MutexLock lock(mutex_);
     static_cast<void>(wait_until([this]() RUEDA_REQUIRES(mutex_) { return done_ == fabric_->size() - 1; }, patience()));
@@ -81,7 +85,7 @@ void FabricStore::serve(int rank, std::span<const std::byte> frame) {
   answer(rank, number, reply);
 }
 
-/// Whoever asks has a deadline of its own: an answer that comes later is dropped there.
+/// Keeps no deadline: the asking rank has one and drops an answer that comes after it.
 void FabricStore::answer_get(int rank, uint64_t number, const StoreRequest& request) {
   StoreReply reply;
   if (const std::string* value = table_.find(request.key)) {
@@ -113,7 +117,7 @@ Result<StoreReply> FabricStore::ask(const StoreRequest& request, Deadline deadli
   fabric_->send(0, FabricPort::kStore, numbered(++asked_, encode(request)));
   if (!wait_until([this]() RUEDA_REQUIRES(mutex_) { return reply_.has_value(); }, deadline)) {
     const Status broken = fabric_->status();
-    return broken.ok() ? late(request.key) : broken;
+    return broken.ok() ? value_missing(request.key) : broken;
   }
   if (!reply_->status.ok()) return reply_->status;
   return *std::move(reply_);
@@ -145,7 +149,7 @@ Result<std::string> FabricStore::get(std::string_view key, Deadline deadline) {
   }
   MutexLock lock(mutex_);
   const auto there = [&]() RUEDA_REQUIRES(mutex_) { return table_.find(key) != nullptr; };
-  if (!wait_until(there, deadline)) return fabric_->status().ok() ? late(key) : fabric_->status();
+  if (!wait_until(there, deadline)) return fabric_->status().ok() ? value_missing(key) : fabric_->status();
   return *table_.find(key);
 }
 

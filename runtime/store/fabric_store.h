@@ -11,14 +11,14 @@ namespace rueda::core {
 
 /// The store of a job whose ranks a fabric connects: rank 0 holds the table, the others ask it by frames.
 ///
-///   rank r   u64 number, request          an empty frame: it asks no more
-///   rank 0   u64 number, reply            numbers keep an answer that came too late from being taken for a later one
+///   rank r   | u64 number | request |     an empty frame means that it asks no more
+///   rank 0   | u64 number | reply |       the number tells a late answer from the one that is awaited
 ///
-/// Used by one thread at a time, as every store. Rank 0's serves until all others have ended theirs.
+/// One thread at a time uses it, as every store. Rank 0's destructor waits for the other ranks to end theirs.
 class FabricStore : public Store {
  public:
-  /// Until `limit`, or a little longer where that has passed, rank 0's answers to `set` and `add` are waited for, and
-  /// its destructor waits for the others.
+  /// `set` and `add` wait for rank 0's answer until `limit`, and at least 2 s; rank 0's destructor waits as long for
+  /// the other ranks.
   FabricStore(std::shared_ptr<Fabric> fabric, Deadline limit);
   ~FabricStore() override;
   FabricStore(const FabricStore&) = delete;
@@ -37,7 +37,7 @@ class FabricStore : public Store {
   void answer_get(int rank, uint64_t number, const StoreRequest& request) RUEDA_REQUIRES(mutex_);
   Result<StoreReply> ask(const StoreRequest& request, Deadline deadline) RUEDA_EXCLUDES(mutex_);
   Deadline patience() const;
-  /// Waits for `ready`, which is called with the mutex held; false at the deadline or when the fabric has failed.
+  /// Waits for `ready`, which is called with the mutex held. Returns false at the deadline or if the fabric has failed.
   template <typename Ready>
   bool wait_until(Ready&& ready, Deadline deadline) RUEDA_REQUIRES(mutex_);
 
@@ -45,10 +45,10 @@ class FabricStore : public Store {
   const Deadline limit_;
   Mutex mutex_;
   Condition changed_;
-  KeyTable table_ RUEDA_GUARDED_BY(mutex_);  ///< rank 0's
+  KeyTable table_ RUEDA_GUARDED_BY(mutex_);  ///< on rank 0
   int done_ RUEDA_GUARDED_BY(mutex_) = 0;    ///< ranks that ask no more
   uint64_t asked_ RUEDA_GUARDED_BY(mutex_) = 0;
-  std::optional<StoreReply> reply_ RUEDA_GUARDED_BY(mutex_);  ///< to request number `asked_`
+  std::optional<StoreReply> reply_ RUEDA_GUARDED_BY(mutex_);  ///< the answer to request number `asked_`
 };
 
 }  // namespace rueda::core

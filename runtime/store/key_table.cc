@@ -1,3 +1,9 @@
+// Keys, values and waiters of a store. `set` is the only way to change a value, so it alone counts bytes and wakes
+// waiters:
+//
+//   check sizes ─▶ check the total ─▶ write ─▶ take the key's waiters out ─▶ call them
+//
+// Waiters are called last and from a list of their own, because a waiter may call the table again.
 #include "runtime/store/key_table.h"
 
 #include <charconv>
@@ -11,12 +17,12 @@ namespace {
 
 Status check_sizes(std::string_view key, size_t value_bytes) {
   if (key.empty() || key.size() > kMaxKeyBytes) {
-    return {Code::kInvalidArgument, "store: a key has " + std::to_string(key.size()) + " bytes, allowed are 1 to " +
+    return {Code::kInvalidArgument, "store: a key has " + std::to_string(key.size()) + " bytes; a key has 1 to " +
                                         std::to_string(kMaxKeyBytes)};
   }
   if (value_bytes > kMaxValueBytes) {
     return {Code::kInvalidArgument, "store: the value for \"" + std::string(key) + "\" has " +
-                                        std::to_string(value_bytes) + " bytes, allowed are " +
+                                        std::to_string(value_bytes) + " bytes; the limit is " +
                                         std::to_string(kMaxValueBytes)};
   }
   return {};
@@ -36,8 +42,8 @@ Status KeyTable::set(std::string_view key, std::string_view value) {
   const auto old = values_.find(key);
   const size_t freed = old == values_.end() ? 0 : old->second.size() + key.size();
   if (bytes_ - freed + key.size() + value.size() > kMaxTotalBytes) {
-    return {Code::kSystem,
-            "store: full, " + std::to_string(bytes_) + " bytes are held; \"" + std::string(key) + "\" was not written"};
+    return {Code::kSystem, "store: \"" + std::string(key) + "\" does not fit; the store holds " +
+                               std::to_string(bytes_) + " of " + std::to_string(kMaxTotalBytes) + " bytes"};
   }
   bytes_ += key.size() + value.size() - freed;
   if (old != values_.end()) {
@@ -52,7 +58,7 @@ Status KeyTable::set(std::string_view key, std::string_view value) {
     woken.push_back(std::move(it->second.call));
   }
   waiters_.erase(first, last);
-  const std::string copy(value);  // a waiter may change the table
+  const std::string copy(value);  // `value` may point into the table, which a waiter may change
   for (const Waiter& waiter : woken) waiter(copy);
   return {};
 }
@@ -62,8 +68,8 @@ Result<int64_t> KeyTable::add(std::string_view key, int64_t amount) {
   const auto before = held == nullptr ? 0 : whole_number(*held);
   int64_t sum = 0;
   if (!before || __builtin_add_overflow(*before, amount, &sum)) {
-    return Status(Code::kInvalidArgument, "store: \"" + std::string(key) + "\" holds no number to which " +
-                                              std::to_string(amount) + " can be added");
+    return Status(Code::kInvalidArgument, "store: cannot add " + std::to_string(amount) + " to the value of \"" +
+                                              std::string(key) + "\": it is not a number, or the sum leaves 64 bits");
   }
   RUEDA_RETURN_IF_ERROR(set(key, std::to_string(sum)));
   return sum;

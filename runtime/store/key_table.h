@@ -9,22 +9,22 @@
 
 namespace rueda::core {
 
-/// Keys, values, and who waits for a key: the inside of every store of ours. Not shared between threads: its owner
-/// serialises.
+/// Keys, their values, and the waiters for absent keys: every store of the runtime has one inside. Not thread-safe; its
+/// owner serialises.
 class KeyTable {
  public:
-  /// What all keys and values together may take.
+  /// The limit for all keys and values together.
   static constexpr size_t kMaxTotalBytes = 256u << 20;
-  /// Called once, from `set` or `add`, after the table has changed; may call the table.
+  /// `set` or `add` calls it once, after the table has changed. It may call the table.
   using Waiter = std::function<void(const std::string& value)>;
 
-  /// kInvalidArgument: key or value too long. kSystem: the table is full.
+  /// Returns kInvalidArgument if key or value is too long, kSystem if the table is full.
   Status set(std::string_view key, std::string_view value);
-  /// kInvalidArgument: the key holds no whole number, or the sum leaves 64 bits.
+  /// Returns the sum; kInvalidArgument if the value is not a whole number or the sum leaves 64 bits.
   Result<int64_t> add(std::string_view key, int64_t amount);
-  /// Null when absent; valid until the next change.
+  /// Returns the value, null if the key is absent. Valid until the next change.
   const std::string* find(std::string_view key) const;
-  /// Registers a waiter for an absent key; the number cancels it.
+  /// Registers a waiter for an absent key. Returns the number for `cancel`, never 0.
   uint64_t wait(std::string_view key, Waiter waiter);
   void cancel(uint64_t number);
   size_t waiting() const { return waiters_.size(); }
@@ -34,7 +34,7 @@ class KeyTable {
     uint64_t number = 0;
     Waiter call;
   };
-  using Waiters = std::multimap<std::string, Waiting, std::less<>>;  // of a key in the order in which they came
+  using Waiters = std::multimap<std::string, Waiting, std::less<>>;  // those of one key in the order of their calls
   std::map<std::string, std::string, std::less<>> values_;
   Waiters waiters_;
   std::map<uint64_t, Waiters::iterator> numbers_;

@@ -1,3 +1,5 @@
+// A store for ranks that are threads of one process. One condition variable serves all keys: every change wakes every
+// waiter, which a store for tests and a few ranks can afford.
 #include "runtime/store/memory_store.h"
 
 namespace rueda::core {
@@ -14,7 +16,7 @@ Result<std::string> MemoryStore::get(std::string_view key, Deadline deadline) {
   for (;;) {
     if (const std::string* value = table_.find(key)) return *value;
     if (deadline.passed()) {
-      return Status(Code::kTimeout, "store: nobody set \"" + std::string(key) + "\" before the deadline");
+      return value_missing(key);
     }
     if (deadline.is_never()) {
       changed_.wait(mutex_);

@@ -1,3 +1,11 @@
+// One connection to rank 0's store for all ranks of a host. The ranks elect a relay by binding an abstract Unix name:
+//
+//   dial the name ─ nobody listens ─▶ bind it ─▶ connect to the store, relay it at a port of 127.0.0.1, tell the port
+//         │                             └─ another rank was first: dial again
+//         └─ connected ─▶ read the port ─▶ connect there; keep the socket as a token for as long as the relay is used
+//
+// The relay ends once its owner has left and no token is open. An abstract name vanishes with its process, so a relay
+// that dies leaves nothing that must be removed. Every path that fails ends in a connection of the rank's own.
 #include "runtime/store/shared_store.h"
 
 #include <poll.h>
@@ -29,15 +37,15 @@ using asio::posix::stream_descriptor;
 
 constexpr const char* kHere = "127.0.0.1";
 constexpr size_t kPortBytes = 2;
-/// The name may be another's just now, and free again when it is dialled.
+/// Another rank may hold the name when this one binds it, and have left it when this one dials.
 constexpr int kAttempts = 100;
-/// Longer than a relay takes to answer, or it is none.
+/// Longer than a relay takes to answer. A listener that is silent for longer is not a relay.
 constexpr std::chrono::seconds kRelayAnswers{10};
-/// How long a process that relayed stays for the others, as it may end next.
+/// How long the owner of a relay waits for the ranks that still use it: its process may end right afterwards.
 constexpr std::chrono::seconds kStaysForOthers{2};
 constexpr std::chrono::milliseconds kPauseOfRelay{100};
 
-/// Abstract, so it lasts as long as its process. Somebody else's of the same name is found out by the key.
+/// Any process can bind an abstract name. So the name depends on the job's key, and the relay behind it proves the key.
 std::string relay_name(const StoreLocation& where) {
   const std::string about = where.job + " at " + where.host + ":" + std::to_string(where.port);
   return "rueda-store-" + std::to_string(::geteuid()) + "-" + key_mark(where.key, about);
@@ -53,7 +61,7 @@ struct WatchedName {
   stream_descriptor watch;
 };
 
-/// Tells whoever connects to a name where the relay is, and ends with the last of them, its owner's own end included.
+/// Tells every process that connects to the name where the relay is, and ends once its owner and all of them have left.
 /// Its thread keeps it alive.
 class HostRelay : public std::enable_shared_from_this<HostRelay> {
  public:
@@ -65,7 +73,7 @@ class HostRelay : public std::enable_shared_from_this<HostRelay> {
     std::thread([self = shared_from_this()] { run_store_loop(self->io_); }).detach();
   }
   uint16_t port() const { return port_; }
-  /// The owner has no more to ask. Waits a moment for the others.
+  /// The owner asks no more. Waits a moment for the other processes.
   void leave() {
     asio::post(io_, [this] {
       left_ = true;
@@ -86,7 +94,8 @@ class HostRelay : public std::enable_shared_from_this<HostRelay> {
         if (check_same_user(came.fd.get()).ok()) welcome(std::move(came.fd));
       }
       if (came.error == EAGAIN) return accept();
-      pause_.expires_after(kPauseOfRelay);  // for want of descriptors
+      // accept failed for want of descriptors; the connection still waits, so an immediate retry would spin.
+      pause_.expires_after(kPauseOfRelay);
       pause_.async_wait([this](const boost::system::error_code& stopped) {
         if (!stopped && name_) accept();
       });
@@ -107,7 +116,7 @@ class HostRelay : public std::enable_shared_from_this<HostRelay> {
                                      });
   }
 
-  /// Those who connect meanwhile and were not told try again, and one of them is the next to relay.
+  /// A process that connects meanwhile sees the end before a port, dials again and may become the next relay.
   void end_if_unused() {
     if (!left_ || !clients_.empty()) return;
     name_.reset();
@@ -134,7 +143,7 @@ class HostRelay : public std::enable_shared_from_this<HostRelay> {
 
 class SharedStore : public Store {
  public:
-  /// `own`: the relay that this process runs, or null; else `token` says to another's that it is used.
+  /// `own` is the relay that this process runs, or null; then `token` shows another process's relay that it is in use.
   SharedStore(std::unique_ptr<StoreClient> client, std::shared_ptr<HostRelay> own, UniqueFd token)
       : token_(std::move(token)), own_(std::move(own)), client_(std::move(client)) {}
   ~SharedStore() override {
@@ -156,7 +165,7 @@ class SharedStore : public Store {
  private:
   Status explained(const Status& status) const {
     if (own_ || !client_->broken()) return status;
-    return {status.code(), status.sentence() + "; it led through another rank of this host, which has ended"};
+    return {status.code(), status.sentence() + "; another rank of this host relayed the store and has ended"};
   }
 
   UniqueFd token_;
@@ -164,7 +173,7 @@ class SharedStore : public Store {
   std::unique_ptr<StoreClient> client_;
 };
 
-/// Where the relay behind `connection` is; empty: it ended, or does not say by the deadline.
+/// Returns the port of the relay behind `connection`; empty if it ended or does not tell by the deadline.
 std::optional<uint16_t> told_port(int connection, Deadline deadline) {
   for (;;) {
     const Packet packet = receive_packet(connection, kPortBytes, 0);
@@ -205,10 +214,10 @@ Result<std::unique_ptr<Store>> open_shared_store(const StoreLocation& where, Dea
   for (int attempt = 0; attempt < kAttempts && !deadline.passed(); ++attempt) {
     DialledSocket relay = dial_abstract(name);
     if (!relay.fd.valid()) {
-      if (relay.error != ECONNREFUSED) break;  // more at once than a name takes
+      if (relay.error != ECONNREFUSED) break;  // the listener's queue is full
       auto own = listen_abstract(name);
       if (own.ok()) return lead(where, std::move(own).value(), deadline);
-      continue;  // another one was first
+      continue;  // another rank was first
     }
     if (!check_same_user(relay.fd.get()).ok()) break;
     const auto port = told_port(relay.fd.get(), deadline);

@@ -1,3 +1,6 @@
+// The blocking calls of a store over one connection, and the watch that waits for a key in the caller's event loop. The
+// server keeps a `get`'s deadline and this side adds a margin to it: only a server that is gone or stuck uses that up,
+// and then the connection is of no use any more, because its next reply might belong to the call that was given up.
 #include "runtime/store/store_client.h"
 
 #include <algorithm>
@@ -9,7 +12,7 @@
 namespace rueda::core {
 namespace {
 
-/// How long a server may take to answer what needs no waiting.
+/// How long a server may take to answer a request that does not wait for a key.
 constexpr std::chrono::seconds kAnswerLimit{10};
 
 std::string name_of(const StoreLocation& where) { return "store at " + where.host + ":" + std::to_string(where.port); }
@@ -56,8 +59,9 @@ Result<std::unique_ptr<StoreClient>> StoreClient::connect(const StoreLocation& w
 Result<StoreReply> StoreClient::call(const StoreRequest& request, Deadline deadline) {
   if (request.key.empty() || request.key.size() > kMaxKeyBytes || request.value.size() > kMaxValueBytes) {
     return Status(Code::kInvalidArgument, "store: a key of " + std::to_string(request.key.size()) +
-                                              " bytes or a value of " + std::to_string(request.value.size()) +
-                                              " is over its limit");
+                                              " bytes with a value of " + std::to_string(request.value.size()) +
+                                              "; a key has 1 to " + std::to_string(kMaxKeyBytes) +
+                                              ", a value at most " + std::to_string(kMaxValueBytes));
   }
   if (!broken_.ok()) return broken_;
   connection_->start(request);

@@ -13,30 +13,31 @@ class StoreConnection;
 struct StoreReply;
 struct StoreRequest;
 
-/// Where a StoreServer is, and what proves that we belong to its job.
+/// Where a StoreServer is, and the key that proves membership of its job.
 struct StoreLocation {
   std::string host;  ///< a name or a numeric address
   uint16_t port = 0;
   std::string job = "job";
-  JobKey key;  ///< not present: plain
+  JobKey key;  ///< if not present, the connection is plain
 };
 
-/// "host:port", "[v6]:port". kInvalidArgument says what was given and what is allowed.
+/// Reads "host:port" or "[v6]:port". Returns kInvalidArgument with what was given and what is allowed.
 Result<StoreLocation> parse_store_address(const std::string& text);
 
-/// A store in another process. One thread at a time; its calls block. Owns one connection, which is not made again when
-/// it breaks: every later call fails with the same kSystem, and the caller connects anew.
+/// A store in another process. One thread at a time; its calls block. Owns one connection and does not renew it: once
+/// it breaks, every call returns the same kSystem, and the caller connects anew.
 class StoreClient : public Store {
  public:
-  /// Waits for the server to come. kTimeout: address and last cause. kSystem: the server has another key.
+  /// Waits for the server to come up. Returns kTimeout with address and last cause, kSystem if the server has another
+  /// key.
   static Result<std::unique_ptr<StoreClient>> connect(const StoreLocation& where, Deadline deadline);
   ~StoreClient() override;
 
-  /// `set` and `add` give the server 10 s to answer: then kSystem.
+  /// `set` and `add` give the server 10 s to answer, then return kSystem.
   Status set(std::string_view key, std::string_view value) override;
   Result<std::string> get(std::string_view key, Deadline deadline) override;
   Result<int64_t> add(std::string_view key, int64_t amount) override;
-  /// Whether the connection has.
+  /// Returns true once the connection has broken.
   bool broken() const { return !broken_.ok(); }
 
  private:
@@ -47,19 +48,21 @@ class StoreClient : public Store {
   Status broken_;
 };
 
-/// Waits for one key on a connection of its own without blocking: for an event loop. One thread at a time.
+/// Waits for one key on a connection of its own without blocking, for use in an event loop. One thread at a time.
 class StoreWatch {
  public:
+  /// Connects, which blocks, and begins to wait. Errors as `StoreClient::connect`.
   static Result<std::unique_ptr<StoreWatch>> start(const StoreLocation& where, const std::string& key,
                                                    Deadline deadline);
   ~StoreWatch();
-  /// Stays the watch's. Readable when `take` may have something to say.
+  /// The watch's own descriptor: readable when `take` may have a result.
   int fd() const;
-  /// Never blocks. Empty: nothing yet. Else, again and again, the value, or kSystem: the server has gone.
+  /// Returns empty while nothing has come; then, on every call, the value, or kSystem if the server is gone. Never
+  /// blocks.
   std::optional<Result<std::string>> take();
-  /// Sets another key's value and does not wait for the answer. Never blocks.
+  /// Sets another key's value without waiting for the answer. Never blocks.
   void tell(const std::string& key, const std::string& value);
-  /// After `take` gave a value: waits for another key, on the same connection.
+  /// Begins to wait for another key on the same connection. Call it after `take` has returned a value.
   void next(const std::string& key);
 
  private:

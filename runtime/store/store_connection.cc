@@ -1,3 +1,11 @@
+// Connects to a store that may not be up yet, and tells apart why it fails:
+//
+//   no address answers            the server may still start              again, until the deadline (kTimeout)
+//   the handshake fails           the server has another key              at once (kSystem)
+//   the stream ends before an     with a key: the server was crowded      again; kSystem at the deadline
+//   answer to the first request   without: it may want a key              at once (kSystem)
+//
+// A connection counts as made once the first request has its answer. Before that a crowded server may drop it.
 #include "runtime/store/store_connection.h"
 
 #include <algorithm>
@@ -17,7 +25,7 @@ constexpr std::chrono::seconds kAttempt{5};
 
 std::string address_of(const StoreLocation& where) { return where.host + ":" + std::to_string(where.port); }
 
-/// One round over all addresses of the host, resolved anew: the job's name server may learn of the host late.
+/// One round over all addresses of the host. It resolves the name anew each time: the name may become known late.
 Result<UniqueFd> dial_any(const StoreLocation& where, Deadline deadline) {
   const auto addresses = resolve(where.host, where.port);
   if (!addresses.ok()) return addresses.status();
@@ -27,7 +35,7 @@ Result<UniqueFd> dial_any(const StoreLocation& where, Deadline deadline) {
   return std::move(connected).value().fd;
 }
 
-/// Blocks for `pause`, at most until the deadline.
+/// Blocks for `pause`, at most until the deadline. Growing pauses keep thousands of early ranks from flooding a host.
 void wait_between_attempts(std::chrono::milliseconds pause, Deadline deadline) {
   boost::asio::io_context io(1);
   boost::asio::steady_timer timer(io, std::min<std::chrono::nanoseconds>(pause, deadline.left(pause)));
@@ -41,7 +49,7 @@ StoreConnection::StoreConnection(UniqueFd socket, std::shared_ptr<TlsContext> tl
     : keyed_(tls != nullptr),
       fd_(socket.get()),
       pipe_(io_, std::move(socket), std::move(tls)),
-      reply_(Status(Code::kSystem, "nothing was asked")) {}
+      reply_(Status(Code::kSystem, "no request was sent")) {}
 
 StoreConnection::~StoreConnection() = default;
 
@@ -52,7 +60,7 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
     if (!context.ok()) return context.status();
     tls = std::move(context).value();
   }
-  Status last, met;
+  Status last, met;  // the last failure; the last one of a server that was there
   for (auto pause = kFirstStorePause;; pause = std::min(pause * 2, kLongestStorePause)) {
     auto socket = dial_any(where, deadline);
     last = socket.status();
@@ -70,7 +78,7 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
   const std::string sentence = "store at " + address_of(where) + " cannot be reached: ";
   if (met.ok()) return Status(Code::kTimeout, sentence + last.sentence());
   return Status(Code::kSystem,
-                sentence + met.sentence() + (where.key.present ? ", each time: it may have no job key" : ""));
+                sentence + met.sentence() + (where.key.present ? "; the store may have no job key" : ""));
 }
 
 Status StoreConnection::introduce(Deadline deadline) {
@@ -80,7 +88,7 @@ Status StoreConnection::introduce(Deadline deadline) {
   RUEDA_RETURN_IF_ERROR(wait.until([this] { return done_; }));
   if (reply_.ok()) return {};
   if (keyed_) return {Code::kPeerLost, reply_.status().sentence()};
-  return {Code::kSystem, reply_.status().sentence() + "; it may ask for a job key"};
+  return {Code::kSystem, reply_.status().sentence() + "; the store may require a job key"};
 }
 
 void StoreConnection::start(const StoreRequest& request) {

@@ -13,26 +13,27 @@ namespace rueda::core {
 /// One connection to a StoreServer, with a loop of its own. One thread at a time.
 class StoreConnection {
  public:
-  /// Dials until the server has answered a first request, with growing pauses: among many strangers it may drop who has
-  /// not got so far. kTimeout: says the last cause. kSystem: another key; without one, the first dial that gets no
-  /// answer.
+  /// Dials with growing pauses until the server has answered a first request: a server that many strangers crowd may
+  /// drop a connection before that. Returns kTimeout with the last cause; kSystem if the server has another key, or if
+  /// this side has no key and the server gave no answer.
   static Result<std::unique_ptr<StoreConnection>> open(const StoreLocation& where, Deadline deadline);
   ~StoreConnection();
 
-  /// Starts one exchange, the last one being done; the reply, or how the connection broke, is in `reply` when `done`.
+  /// Starts one exchange; the one before must be done. Once `done`, `reply` has the reply or why the connection broke.
   void start(const StoreRequest& request);
   bool done() const { return done_; }
   Result<StoreReply>& reply() { return reply_; }
   boost::asio::io_context& io() { return io_; }
-  /// For who runs `io` and asks in other ways than `start`.
+  /// For a caller that runs `io` and sends requests without `start`.
   StorePipe& pipe() { return pipe_; }
-  /// The socket; readable when a reply comes or the stream ends.
+  /// The socket: readable when a reply comes or the stream ends.
   int fd() const { return fd_; }
 
  private:
   StoreConnection(UniqueFd socket, std::shared_ptr<TlsContext> tls);
-  /// Shakes hands and waits for the first answer. kPeerLost, kTimeout: the next attempt may succeed. kSystem: it will
-  /// not; a server with a key drops who has none, and looks no different from one that is full of strangers.
+  /// Shakes hands and waits for the first answer. Returns kPeerLost or kTimeout if the next attempt may succeed,
+  /// kSystem if it cannot. A server with a key drops a client without one, which looks the same as a server full of
+  /// strangers.
   Status introduce(Deadline deadline);
 
   boost::asio::io_context io_{1};

@@ -1,3 +1,9 @@
+// Answers requests from a table. A `get` of an absent key leaves up to three things behind, of which the first to come
+// answers it and takes the others away:
+//
+//   a waiter for the key       the value
+//   a waiter for the end key   kPeerLost with the verdict: a rank that is dead will never set the key
+//   a timer                    kTimeout
 #include "runtime/store/store_desk.h"
 
 #include <algorithm>
@@ -32,7 +38,8 @@ Status death_status(const std::string& value) {
 
 StoreReply change(KeyTable& table, const StoreRequest& request) {
   if (request.operation == StoreOperation::kSet) return failed(table.set(request.key, request.value));
-  if (request.operation != StoreOperation::kAdd) return failed({Code::kSystem, "store: this request is none"});
+  if (request.operation != StoreOperation::kAdd)
+    return failed({Code::kSystem, "store: the request has no known operation"});
   const auto sum = table.add(request.key, request.number);
   StoreReply reply = failed(sum.status());
   if (sum.ok()) reply.number = sum.value();
@@ -73,13 +80,14 @@ void TableDesk::start_waiting(uint64_t number, const StoreRequest& request, Answ
   waiting.limit.expires_after(std::min(std::chrono::milliseconds(request.number), kLongestWait));
   waiting.limit.async_wait([this, number, key = request.key](const boost::system::error_code& error) {
     if (error) return;
-    finish(number, failed({Code::kTimeout, "store: nobody set \"" + key + "\" before the deadline"}));
+    finish(number, failed(value_missing(key)));
   });
 }
 
 void TableDesk::finish(uint64_t number, StoreReply reply) {
   const auto found = waiting_.find(number);
-  if (found == waiting_.end()) return;  // cancelled, while the news was on its way
+  if (found == waiting_.end()) return;  // cancelled while the timer's handler was already queued
+  // Taken out first: the answer may ask this desk again.
   const Answer answer = std::move(found->second.answer);
   cancel(number);
   answer(std::move(reply));

@@ -10,26 +10,26 @@
 
 namespace rueda::core {
 
-/// Answers what the clients of a StoreListener ask. Belongs to the thread that runs the listener's loop, and outlives
-/// all whom it may answer.
+/// Answers the requests of a StoreListener's clients. Belongs to the thread that runs the listener's loop, and outlives
+/// every session it may answer.
 class StoreDesk {
  public:
   using Answer = std::function<void(StoreReply)>;
   virtual ~StoreDesk() = default;
-  /// Calls `answer` once, perhaps before it returns, unless the request is cancelled; ids are the caller's to set. The
-  /// number, never 0, cancels it. Not for StoreOperation::kCancel.
+  /// Calls `answer` once, perhaps before `ask` returns, unless the request is cancelled. The caller sets the reply's
+  /// id. Returns the number for `cancel`, never 0. Not for StoreOperation::kCancel.
   virtual uint64_t ask(const StoreRequest& request, Answer answer) = 0;
-  /// The answer will not be called; nothing where it was.
+  /// Drops the request's answer. Does nothing if it has been called.
   virtual void cancel(uint64_t number) = 0;
 };
 
-/// What needs no waiting: `set` and `add`.
+/// Carries out `set` and `add`, which never wait.
 StoreReply change(KeyTable& table, const StoreRequest& request);
 
 /// The desk of a table.
 class TableDesk : public StoreDesk {
  public:
-  /// `table` outlives it. `end_key`: as in StoreServerOptions.
+  /// `table` outlives it. `end_key` as in StoreServerOptions.
   TableDesk(boost::asio::io_context& io, KeyTable& table, std::string end_key);
   ~TableDesk() override;
   uint64_t ask(const StoreRequest& request, Answer answer) override;
@@ -39,8 +39,8 @@ class TableDesk : public StoreDesk {
   struct Waiting {
     Answer answer;
     boost::asio::steady_timer limit;
-    uint64_t value = 0;  ///< in the table
-    uint64_t end = 0;    ///< the same, for the end key; 0: none
+    uint64_t value = 0;  ///< the table's waiter for the key
+    uint64_t end = 0;    ///< its waiter for the end key; 0 if there is none
   };
   void start_waiting(uint64_t number, const StoreRequest& request, Answer answer);
   void finish(uint64_t number, StoreReply reply);

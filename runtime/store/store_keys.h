@@ -4,24 +4,25 @@
 
 namespace rueda::core {
 
-/// Every key of the store, in one place. All begin with the job; what belongs to one epoch with job and epoch.
+/// Every key of the store. All begin with the job; the keys of one epoch begin with job and epoch. On the right is the
+/// writer.
 ///
 ///   JOB/wishes/RANK      counter: how often this rank has begun `init`                    (the rank adds 1)
-///   JOB/wish/RANK/N      its N-th wish: nonce, endpoint, settings; empty: withdrawn       (the rank)
+///   JOB/wish/RANK/N      its N-th wish: nonce, endpoint, settings; empty if withdrawn     (the rank)
 ///   JOB/taken/RANK       counter: the last of its wishes that rank 0 has answered         (rank 0)
 ///   JOB/answer/NONCE     epoch number, or the error that init fails with                  (rank 0)
 ///   JOB/gone/NONCE       set when the rank has read why its init failed                  (the rank)
 ///   JOB/epochs           counter: the last epoch's number                                 (rank 0)
 ///   JOB/EPOCH/world      all endpoints and what was agreed                                (rank 0)
-///   JOB/EPOCH/local/RANK with whom it shares memory, and with whom not, and why           (the rank)
+///   JOB/EPOCH/local/RANK which ranks it shares no memory with, and why                    (the rank)
 ///   JOB/EPOCH/hosts      the partition into hosts, or the error                           (rank 0)
-///   JOB/leaving/RANK     counter: how often its `shutdown` has begun, no failure before it  (the rank adds 1)
+///   JOB/leaving/RANK     counter: how often its `shutdown` has begun without a failure    (the rank adds 1)
 ///   JOB/goodbyes/RANK    counter: how often its `shutdown` has ended well                 (the rank adds 1)
-///   JOB/evidence         a DeathVerdict without host and pid: what hvdrun cannot see      (any rank)
+///   JOB/evidence         a DeathVerdict without host and pid, for what hvdrun cannot see  (any rank)
 ///   JOB/failed/RANK/N    why the epoch of its N-th wish had failed before its `shutdown`  (the rank)
 ///   JOB/death            a DeathVerdict                                                   (hvdrun)
-///   JOB/dump/N           all ranks are asked for their flight record, the N-th time       (hvdrun)
-///   JOB/dumped/N/RANK    it, as JSON                                                      (the rank)
+///   JOB/dump/N           asks all ranks for their flight record, for the N-th time        (hvdrun)
+///   JOB/dumped/N/RANK    the rank's flight record as JSON                                 (the rank)
 inline std::string wishes_key(const std::string& job, int rank) { return job + "/wishes/" + std::to_string(rank); }
 inline std::string wish_key(const std::string& job, int rank, int64_t number) {
   return job + "/wish/" + std::to_string(rank) + "/" + std::to_string(number);

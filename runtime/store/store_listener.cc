@@ -1,3 +1,10 @@
+// Lets clients of a store in and keeps strangers out of the way. A connection is first a stranger and becomes a client
+// with its first whole request, which with a key proves the key:
+//
+//   accept ─▶ session, unproven: few at a time, a short time each, the oldest goes first ─▶ proven: many, for ever
+//
+// Sessions end through a posted call, never inside their own callbacks. Handlers hold a weak reference to the
+// listener's life: the loop outlives the listener and may still run what was posted before.
 #include "runtime/store/store_listener.h"
 
 #include <boost/asio/post.hpp>
@@ -15,10 +22,10 @@ using asio::ip::tcp;
 
 namespace {
 
-/// The kernel chooses a port for the first address; it may be taken on another one.
+/// The kernel chooses a free port on the first address; on another address it may be taken, and a new try is due.
 constexpr int kListenTries = 16;
 
-/// On the first address of the name that this machine has.
+/// Listens on the first address of the name that this machine has.
 Result<UniqueFd> listen_at(const std::string& name, uint16_t port) {
   const auto addresses = resolve(name, port);
   if (!addresses.ok()) return Status(Code::kInvalidArgument, "store: " + addresses.status().sentence());
@@ -61,7 +68,7 @@ StoreListener::~StoreListener() {
   }
 }
 
-/// On all addresses, with the port that the first of them got.
+/// Listens on all addresses, with the port that the first of them got.
 Result<std::vector<UniqueFd>> StoreListener::listen_once() {
   std::vector<UniqueFd> sockets;
   port_ = options_.port;
@@ -103,6 +110,7 @@ void StoreListener::accept(Port& from) {
           if (!refused) adopt(UniqueFd(fd));
           return accept(from);
         }
+        // For want of descriptors, mostly; the connection still waits, so an immediate retry would spin.
         log(LogLevel::kWarning, "store: accept on port {} failed: {}; trying again in 100 ms", port_, error.message());
         from.pause.expires_after(std::chrono::milliseconds(100));
         from.pause.async_wait([this, &from, alive](const boost::system::error_code& stopped) {
@@ -116,7 +124,7 @@ void StoreListener::adopt(UniqueFd socket) {
   drop_oldest_unproven();
   set_no_delay(socket.get());
   const uint64_t number = next_session_++;
-  // Without a key there is nothing to prove, and a client that is dropped does not dial again.
+  // Without a key there is nothing to prove, and a dropped client does not dial again; so it gets the longer time.
   const auto proof = options_.key.present ? options_.proof : options_.silence;
   const auto ended = [this, number, from = peer_address(socket.get()), alive = std::weak_ptr<int>(alive_)] {
     asio::post(io_, [this, number, from, alive] {
@@ -145,10 +153,11 @@ std::string StoreListener::turned_away() const {
          " to this rank's store " +
          (options_.key.present
               ? "proved no knowledge of the job's key"
-              : "asked for nothing that it knows, as of a rank with a job key, which this one has not") +
-         ", the last from " + last_turned_away_;
+              : "sent no readable request; their ranks may have a job key, which this one does not have") +
+         "; the last came from " + last_turned_away_;
 }
 
+/// Strangers only drive out strangers: a proven client stays however many come.
 void StoreListener::drop_oldest_unproven() {
   size_t unproven = 0;
   auto oldest = sessions_.end();
@@ -164,7 +173,7 @@ void run_store_loop(asio::io_context& io) {
     try {
       io.run();
       return;
-    } catch (const std::exception& error) {
+    } catch (const std::exception& error) {  // of one handler, for want of memory: the other clients are sound
       log(LogLevel::kError, "store: {}", error.what());
     }
   }

@@ -15,30 +15,29 @@
 namespace rueda::core {
 
 struct StoreListenOptions {
-  /// Numeric, or names of this host, at least one; it listens on these alone, with one port.
+  /// Numeric addresses or names of this host, at least one. The listener listens on these alone, with one port.
   std::vector<std::string> addresses = {"127.0.0.1"};
-  uint16_t port = 0;                          ///< 0: the kernel chooses
-  std::string job = "job";                    ///< the identity of TLS's key: clients name the same
-  JobKey key;                                 ///< not present: plain, for RUEDA_INSECURE=1
-  std::chrono::milliseconds proof{2'000};     ///< see StoreSession; without a key: `silence`
-  std::chrono::milliseconds silence{10'000};  ///< the same
-  size_t max_unproven = 64;                   ///< when one more comes, the oldest of them is dropped
-  size_t max_sessions = 16384;                ///< when one more comes, it is dropped
+  uint16_t port = 0;                          ///< 0 lets the kernel choose
+  std::string job = "job";                    ///< the TLS identity of the key; clients name the same
+  JobKey key;                                 ///< if not present, connections are plain (RUEDA_INSECURE=1)
+  std::chrono::milliseconds proof{2'000};     ///< see StoreSession; `silence` if there is no key
+  std::chrono::milliseconds silence{10'000};  ///< see StoreSession
+  size_t max_unproven = 64;                   ///< one more drives out the oldest of them
+  size_t max_sessions = 16384;                ///< one more is dropped
 };
 
-/// Lets clients of a store in and brings what they ask to a desk. Belongs to the thread that runs its loop.
+/// Lets clients of a store in and brings their requests to a desk. Belongs to the thread that runs its loop.
 class StoreListener {
  public:
-  /// `io` and `desk` outlive it. kSystem: an address cannot be listened on (which, and errno), or OpenSSL refused.
-  /// kInvalidArgument: no such host.
+  /// `io` and `desk` outlive it. Returns kSystem if an address cannot be listened on (with address and errno) or
+  /// OpenSSL refused the key, kInvalidArgument if a name is unknown.
   static Result<std::unique_ptr<StoreListener>> start(boost::asio::io_context& io, StoreDesk& desk,
                                                       const StoreListenOptions& options);
   /// Drops all clients; they see the stream end.
   ~StoreListener();
   /// Any thread.
   uint16_t port() const { return port_; }
-  /// How many clients ended without proof that they know the job's key, or without a key before they had asked for
-  /// anything, and where the last one came from; empty: none.
+  /// Says how many connections ended before they were proven, and where the last one came from. Empty if none did.
   std::string turned_away() const;
 
  private:
@@ -64,12 +63,12 @@ class StoreListener {
   std::list<Port> ports_;
   uint64_t next_session_ = 0;
   uint64_t turned_away_ = 0;
-  std::string last_turned_away_;                                 ///< its address
+  std::string last_turned_away_;                                 ///< address and port
   std::map<uint64_t, std::shared_ptr<StoreSession>> sessions_;   ///< by age
-  const std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< for what is posted
+  const std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< posted handlers check it
 };
 
-/// Runs the loop until it is stopped, whatever its handlers throw.
+/// Runs the loop until it is stopped. Logs what a handler throws and goes on.
 void run_store_loop(boost::asio::io_context& io);
 
 }  // namespace rueda::core

@@ -1,3 +1,11 @@
+// The wire format of the store:
+//
+//   frame     | u32 length | body |
+//   request   | u8 0xC6 | u8 operation | u32 id | text key | i64 number | bytes value |
+//   reply     | u8 0x6C | u32 id | i32 code | i64 number | bytes value or sentence |
+//
+// Decoding accepts a body only if every field is within its limit and nothing is left over, so the bytes of another
+// protocol, or of a peer that errs, never become a request.
 #include "runtime/store/store_protocol.h"
 
 #include "runtime/base/wire.h"
@@ -49,6 +57,7 @@ std::optional<StoreRequest> decode_request(std::span<const std::byte> body) {
   request.key = reader.text(kMaxKeyBytes);
   request.number = reader.i64();
   request.value = reader.text(kMaxValueBytes);
+  // After the whole body, because a reader that has failed gives zeros.
   if (!reader.finished() || operation < 1 || operation > 4) return std::nullopt;
   request.operation = static_cast<StoreOperation>(operation);
   if (request.key.empty() != (request.operation == StoreOperation::kCancel)) return std::nullopt;
@@ -74,10 +83,11 @@ void StoreFrameReader::read(SecureStream& stream, size_t most_bytes, std::functi
     if (!status.ok()) return done(status, {});
     const uint32_t length = WireReader(std::span<const std::byte>(length_)).u32();
     if (length == 0 || length > most_bytes) {
-      return done(Status(Code::kPeerLost, "a frame of " + std::to_string(length) + " bytes came, allowed are 1 to " +
+      return done(Status(Code::kPeerLost, "a frame of " + std::to_string(length) + " bytes came; a frame has 1 to " +
                                               std::to_string(most_bytes)),
                   {});
     }
+    // The length is checked before a byte of memory is spent on it.
     if (started) started();
     body_.resize(length);
     stream.read(body_, [this, done](const Status& body_status, size_t) {

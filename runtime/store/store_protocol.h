@@ -15,16 +15,16 @@ namespace rueda::core {
 
 class SecureStream;
 
-/// How StoreClient and StoreServer talk, inside TLS 1.3 with the job's key (plain with RUEDA_INSECURE=1). Many requests
-/// may be on their way on one connection, each with an id that no other of them has, and are answered in any order: a
-/// `get` when the key has a value or its time is over. A request that is cancelled is not answered, unless the answer
-/// had left.
+/// The protocol between StoreClient and StoreServer, inside TLS 1.3 with the job's key (plain with RUEDA_INSECURE=1).
+/// One connection carries many requests at once, each with an id of its own. The server answers in any order: a `get`
+/// once the key has a value or the request's time is over. It does not answer a cancelled request unless the answer has
+/// left already.
 ///
-///   frame     u32 length of what follows (at most kMaxStoreFrameBytes, of a client's first kMaxFirstFrameBytes), then
-///   request   u8 kRequestMark, u8 operation, u32 id, text key, i64 number, bytes value
-///   reply     u8 kReplyMark, u32 id, i32 code, i64 number, bytes value (a sentence when the code is not kOk)
+///   frame     u32 length of the rest (at most kMaxStoreFrameBytes; kMaxFirstFrameBytes for a client's first), then
+///   request   u8 mark, u8 operation, u32 id, text key, i64 number, bytes value
+///   reply     u8 mark, u32 id, i32 code, i64 number, bytes value (a sentence if the code is not kOk)
 ///
-/// A client's first request asks for nothing (`first_request`): who has an answer will not be dropped among strangers.
+/// A client's first request asks for nothing (`first_request`). Once it has its answer, strangers cannot drive it out.
 inline constexpr size_t kMaxStoreFrameBytes = kMaxValueBytes + kMaxKeyBytes + 64;
 inline constexpr size_t kMaxFirstFrameBytes = 1024;
 
@@ -32,35 +32,35 @@ enum class StoreOperation : uint8_t { kSet = 1, kGet = 2, kAdd = 3, kCancel = 4 
 
 struct StoreRequest {
   StoreOperation operation = StoreOperation::kGet;
-  std::string key;     ///< cancel: none
-  int64_t number = 0;  ///< add: the amount; get: milliseconds to wait, -1: for ever
+  std::string key;     ///< empty for cancel
+  int64_t number = 0;  ///< the amount of an add; the milliseconds that a get waits, -1 for ever
   std::string value;
-  uint32_t id = 0;  ///< cancel: that of the request that nobody waits for any more
+  uint32_t id = 0;  ///< for cancel, the id of the request to cancel
 };
 
 struct StoreReply {
   Status status;
-  int64_t number = 0;  ///< add: the sum
+  int64_t number = 0;  ///< the sum of an add
   std::string value;
   uint32_t id = 0;
 };
 
-/// Harmless however often it comes: a `get` that does not wait.
+/// The first request of a connection: a `get` that does not wait and changes nothing.
 inline StoreRequest first_request() { return {StoreOperation::kGet, "first", 0, {}}; }
 
-/// With the length in front: ready to be written.
+/// Returns a whole frame, length included.
 std::vector<std::byte> encode(const StoreRequest& request);
 std::vector<std::byte> encode(const StoreReply& reply);
-/// Of a frame's body. Empty: it breaks a limit or is no such message.
+/// Decode a frame's body. Return empty if it breaks a limit or is another kind of message.
 std::optional<StoreRequest> decode_request(std::span<const std::byte> body);
 std::optional<StoreReply> decode_reply(std::span<const std::byte> body);
 
-/// Reads frames of a stream, one at a time. Belongs to the stream's thread and lies beside it: destroy the stream
-/// first.
+/// Reads the frames of a stream, one at a time. Belongs to the stream's thread. The stream's pending read points into
+/// it, so destroy the stream first.
 class StoreFrameReader {
  public:
-  /// `started`: called when a frame's length has come and its body is to follow; may be empty.
-  /// `done`: the body, borrowed for the call, or how the stream broke. A length over `most_bytes` is kPeerLost.
+  /// Calls `started`, which may be empty, once a frame's length has come; then `done` with the body, borrowed for the
+  /// call, or with the status of the broken stream. A length over `most_bytes` is kPeerLost.
   using Done = std::function<void(const Status&, std::span<const std::byte> body)>;
   void read(SecureStream& stream, size_t most_bytes, std::function<void()> started, Done done);
 

@@ -1,3 +1,8 @@
+// A store listener whose desk is a connection to the real store:
+//
+//   clients ──▶ StoreListener ──▶ RelayDesk ──▶ StorePipe ──▶ the server       all on the relay's one thread
+//
+// The pipe numbers the requests of all clients for its one connection and brings each answer back to its asker.
 #include "runtime/store/store_relay.h"
 
 #include <boost/asio/post.hpp>
@@ -10,7 +15,7 @@
 namespace rueda::core {
 namespace {
 
-/// Asks the server, and says whom it was that no longer answers.
+/// Passes requests to the server. Once the connection is broken, its answers name the server that is lost.
 class RelayDesk : public StoreDesk {
  public:
   RelayDesk(StorePipe& server, std::string name) : server_(server), name_(std::move(name)) {}
@@ -31,11 +36,11 @@ class RelayDesk : public StoreDesk {
 
 }  // namespace
 
-/// All but the port belongs to the relay's thread.
+/// Everything but the port belongs to the relay's thread.
 struct StoreRelay::State {
   State(std::unique_ptr<StoreConnection> opened, std::string name)
       : server(std::move(opened)), desk(server->pipe(), std::move(name)) {}
-  std::unique_ptr<StoreConnection> server;  ///< and the loop of all
+  std::unique_ptr<StoreConnection> server;  ///< has the loop that everything here runs in
   RelayDesk desk;
   std::unique_ptr<StoreListener> listener;
   uint16_t port = 0;
@@ -62,7 +67,7 @@ Result<std::unique_ptr<StoreRelay>> StoreRelay::start(const StoreLocation& where
   state->thread = std::thread([raw = state.get()] { run_store_loop(raw->server->io()); });
   return std::unique_ptr<StoreRelay>(new StoreRelay(std::move(state)));
 } catch (const std::exception& error) {
-  return Status(Code::kSystem, std::string("store: cannot be relayed: ") + error.what());
+  return Status(Code::kSystem, std::string("store: cannot start a relay: ") + error.what());
 }
 
 StoreRelay::~StoreRelay() {

@@ -8,17 +8,17 @@
 
 namespace rueda::core {
 
-/// Lets processes of this host share one connection to a StoreServer elsewhere: they reach it as if it were here, under
-/// the same key and name. Runs its own thread, which ends with it. What is asked once the connection is broken fails
-/// with kSystem, in words that name the server.
+/// Lets the processes of this host share one connection to a StoreServer elsewhere: they connect to the relay as if it
+/// were the server, with the same key and job name. Runs its own thread, which ends with it. Once the connection is
+/// broken, every request returns kSystem and names the server.
 class StoreRelay {
  public:
-  /// Listens on these addresses with one port, `whose` says in its sentences whose relay this is. As
-  /// `StoreClient::connect` and `StoreListener::start`.
+  /// Connects to the server and listens on `addresses` with one port. Sentences begin with `whose`, the name of the
+  /// relay's owner. Errors as `StoreClient::connect` and `StoreListener::start`.
   static Result<std::unique_ptr<StoreRelay>> start(const StoreLocation& where,
                                                    const std::vector<std::string>& addresses, std::string whose,
                                                    Deadline deadline);
-  /// Drops all clients.
+  /// Drops all clients; they see the stream end.
   ~StoreRelay();
   uint16_t port() const;
 

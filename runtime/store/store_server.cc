@@ -1,3 +1,5 @@
+// The table, its desk and its listener on one thread of their own. This process's own calls run there too: each posts a
+// task and waits for its result, so the table needs no lock.
 #include "runtime/store/store_server.h"
 
 #include <boost/asio/executor_work_guard.hpp>
@@ -12,7 +14,7 @@ namespace rueda::core {
 
 namespace asio = boost::asio;
 
-/// Everything but `io.post` and the port belongs to the server's thread.
+/// Everything but the port belongs to the server's thread; others post to `io`.
 struct StoreServer::State {
   explicit State(const std::string& end_key) : desk(io, table, end_key) {}
   asio::io_context io{1};
@@ -23,6 +25,7 @@ struct StoreServer::State {
   uint16_t port = 0;
   std::thread thread;
 
+  /// A waiter is called once, so each call registers the next one.
   void watch(const std::string& key, const std::function<void()>& call) {
     table.wait(key, [this, key, call](const std::string&) {
       call();
@@ -51,7 +54,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(const StoreServerOptions
   state->thread = std::thread([raw = state.get()] { run_store_loop(raw->io); });
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(state)));
 } catch (const std::exception& error) {
-  return Status(Code::kSystem, std::string("store: cannot serve: ") + error.what());
+  return Status(Code::kSystem, std::string("store: cannot start the server: ") + error.what());
 }
 
 StoreServer::~StoreServer() {
@@ -83,8 +86,9 @@ Result<std::string> StoreServer::get(std::string_view key, Deadline deadline) {
   });
   if (deadline.is_never() || value.wait_until(deadline.when()) == std::future_status::ready) return value.get();
   state_->on_thread([this, waiter] { state_->table.cancel(waiter); });
+  // The value may have come between the end of the wait and the cancel.
   if (value.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return value.get();
-  return Status(Code::kTimeout, "store: nobody set \"" + std::string(key) + "\" before the deadline");
+  return value_missing(key);
 }
 
 std::string StoreServer::turned_away() {

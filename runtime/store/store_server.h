@@ -9,14 +9,14 @@
 namespace rueda::core {
 
 struct StoreServerOptions : StoreListenOptions {
-  std::string end_key;  ///< once it holds a DeathVerdict, a `get` of what is absent fails with it
+  std::string end_key;  ///< once it holds a DeathVerdict, a `get` of an absent key fails with that verdict
 };
 
-/// The store that others reach over TCP, and this process through the functions of `Store`: any number of threads at a
-/// time. Runs its own thread, which ends with it.
+/// A store that other processes reach over TCP and this one through the functions of `Store`. Any number of threads at
+/// a time. Runs its own thread, which ends with it.
 class StoreServer : public Store {
  public:
-  /// As `StoreListener::start`.
+  /// Starts to listen. Errors as `StoreListener::start`.
   static Result<std::unique_ptr<StoreServer>> start(const StoreServerOptions& options);
   /// Drops all clients; they see the stream end.
   ~StoreServer() override;
@@ -27,10 +27,10 @@ class StoreServer : public Store {
   Result<int64_t> add(std::string_view key, int64_t amount) override;
   bool ends_with_process() const override { return true; }
   std::string turned_away() override;
-  /// Calls back once when the key has a value, at once if it has: for an event loop. `call` runs on the server's thread
-  /// and may not call the server; it is dropped with the server.
+  /// Calls `call` once when the key gets a value, or now if it has one. `call` runs on the server's thread and must not
+  /// call the server. The server drops it at its end.
   void when_set(std::string_view key, std::function<void()> call);
-  /// As `when_set`, but calls back whenever a value is given to the key from now on.
+  /// As `when_set`, but calls `call` every time the key gets a value from now on.
   void each_time(std::string_view key, std::function<void()> call);
 
  private:

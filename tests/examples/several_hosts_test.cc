@@ -196,7 +196,7 @@ TEST_CASE("ranks learn of the death of the rank through which they reach the sto
     if (result.exit_code == 128 + SIGKILL) {
       ++killed;
     } else {
-      CHECK_THAT(result.err, Contains("it led through another rank of this host, which has ended") ||
+      CHECK_THAT(result.err, Contains("another rank of this host relayed the store and has ended") ||
                                  Contains("store at 10.77.1.1:23456"));
     }
   }

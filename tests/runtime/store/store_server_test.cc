@@ -156,8 +156,8 @@ TEST_CASE("another key is refused and said to be one") {
   REQUIRE_FALSE(client.ok());
   while (server->turned_away().empty()) std::this_thread::yield();
   CHECK_THAT(server->turned_away(),
-             Contains("1 connection to this rank's store proved no knowledge of the job's key, the "
-                      "last from 127.0.0.1:"));
+             Contains("1 connection to this rank's store proved no knowledge of the job's key; the "
+                      "last came from 127.0.0.1:"));
   CHECK(client.status().code() == Code::kSystem);
   CHECK_THAT(client.status().sentence(), Contains("another job key") && Contains(std::to_string(server->port())));
 }
