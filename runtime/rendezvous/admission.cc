@@ -1,3 +1,11 @@
+// Compares what the ranks bring to init. Each thing that must agree is a column; a column with two values becomes a
+// line:
+//
+//   init: the ranks were started differently:
+//     size of the job: "4" on ranks 0-2 (host a), "2" on rank 3 (host b)
+//     RUEDA_COMPRESSION: "none" on ranks 0-2 (host a), "fp16" on rank 3 (host b)
+//
+// Programs come first and alone: the rest of a wish can only be read if protocol and build are the same.
 #include "runtime/rendezvous/admission.h"
 
 #include <algorithm>
@@ -8,7 +16,7 @@
 namespace rueda::core {
 namespace {
 
-/// Values by rank of one thing that should be the same, and who has which in words.
+/// The values of one thing that all ranks should agree on, with the ranks that have each.
 class Column {
  public:
   void add(int rank, const std::string& value) {
@@ -31,7 +39,7 @@ class Column {
   std::vector<std::pair<std::string, std::vector<int>>> values_;
 };
 
-/// In the order in which they are shown.
+/// Columns with their names, in the order of the lines.
 using Table = std::vector<std::pair<std::string, Column>>;
 
 std::vector<std::string> hosts_of(std::span<const Wish> wishes) {
@@ -40,7 +48,7 @@ std::vector<std::string> hosts_of(std::span<const Wish> wishes) {
   return hosts;
 }
 
-/// One column for each setting with this mark; a rank whose settings cannot be read shows as such.
+/// Adds a column for each setting with this mark. A rank whose settings cannot be read shows as "(unreadable)".
 void add_settings(std::span<const Wish> wishes, Agreed mark, Table& table) {
   for (const Knob& knob : knobs()) {
     if (knob.agreed == mark) table.emplace_back(std::string("RUEDA_") + knob.variable, Column());
@@ -77,7 +85,7 @@ Table program_table(std::span<const Wish> wishes) {
   return table;
 }
 
-/// The marks of the keys only where all have one: of a rank that has none, that is what there is to say.
+/// Compares the marks of the keys only if every rank has a key; otherwise the line "job key" says which have none.
 Table start_table(std::span<const Wish> wishes) {
   Table table{{"size of the job", {}}, {"process sets", {}}, {"job key", {}}};
   const auto keyed = [](const Wish& wish) { return !wish.key_mark.empty(); };
@@ -97,7 +105,7 @@ Table start_table(std::span<const Wish> wishes) {
 Status admit(std::span<const Wish> wishes) {
   const auto hosts = hosts_of(wishes);
   const std::string program = differences(program_table(wishes), hosts);
-  // Another protocol or build may write everything else differently: what it means is not asked then.
+  // Another protocol or build may encode the rest differently, so nothing else is compared.
   if (!program.empty()) return {Code::kMismatch, "init: the ranks run different programs:" + program};
   Table settings;
   add_settings(wishes, Agreed::kMustMatch, settings);

@@ -7,12 +7,13 @@
 
 namespace rueda::core {
 
-/// Whether these ranks (by rank) can work together: the same protocol, build, size, the same job key or none, and
-/// settings marked kMustMatch. kMismatch: a table of who has what, for all ranks alike. Pure.
+/// Checks that these ranks (by rank) can work together: the same protocol, build, size and process sets, the same job
+/// key or none, the same settings marked kMustMatch. Returns kMismatch with a table of the values and their ranks; all
+/// ranks get the same table. Pure.
 Status admit(std::span<const Wish> wishes);
 
-/// Settings marked kRankZero in which a rank differs from rank 0: a sentence each, for rank 0 to log. Only after
-/// `admit`.
+/// Returns a sentence for each setting marked kRankZero in which a rank differs from rank 0; rank 0 logs them. Call it
+/// after `admit`. Pure.
 std::vector<std::string> overruled(std::span<const Wish> wishes);
 
 /// Whether the settings that a store gives as rank 0's (`World::agreed`) are this rank's own wherever all ranks must

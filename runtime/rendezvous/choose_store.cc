@@ -1,3 +1,6 @@
+// Finds the address at which the ranks of a job meet. Every rank must find the same one without a message, so a port is
+// either given or computed from the job's name. The order goes from the explicit to the inferred: Rueda's own variable,
+// torchrun's, one host, Slurm's nodes. Nothing is guessed beyond that; the error says what to set.
 #include <charconv>
 #include <string_view>
 
@@ -9,23 +12,24 @@
 namespace rueda::core {
 namespace {
 
-/// Below the ports that kernels give to clients (32768 and up on Linux).
+/// Below the ports that Linux gives to outgoing connections (32768 and up).
 constexpr uint32_t kFirstPort = 20000;
 constexpr uint32_t kPorts = 12000;
 
-/// FNV-1a: the same port on every rank, and seldom the same for two jobs.
+/// FNV-1a of the text: the same port on every rank, and rarely the same for two jobs.
 std::string port_for(std::string_view text) {
   uint32_t hash = 2166136261u;
   for (const char c : text) hash = (hash ^ static_cast<uint8_t>(c)) * 16777619u;
   return std::to_string(kFirstPort + hash % kPorts);
 }
 
-/// The port after torchrun's own store.
+/// The port after the one at which torchrun's own store listens.
 Result<StoreChoice> beside_master(const std::string& host, const std::string& port) {
   const auto master = parse_store_address(host + ":" + port);
   if (!master.ok()) {
     return Status(Code::kInvalidArgument, "MASTER_ADDR and MASTER_PORT: " + master.status().sentence());
   }
+  // There is no port after 65535, so the one before it.
   const int number = master.value().port == 65535 ? 65534 : master.value().port + 1;
   return StoreChoice{StoreKind::kRankZero, host + ":" + std::to_string(number)};
 }
@@ -46,6 +50,7 @@ Result<StoreChoice> find_store(const Identity& identity, const Environment& envi
   if (master && port) return beside_master(*master, *port);
   const auto step = environment("SLURM_STEP_ID");
   const auto nodes = environment("SLURM_STEP_NODELIST");
+  // The step is part of the port: two steps of one Slurm job may run at the same time.
   if (identity.local_size == identity.size)
     return StoreChoice{StoreKind::kRankZero, "127.0.0.1:" + port_for(identity.job + (step ? "." + *step : ""))};
   if (step && nodes) {
@@ -62,7 +67,7 @@ Result<StoreChoice> find_store(const Identity& identity, const Environment& envi
                     " ranks meet; set RUEDA_STORE_ADDR to host:port of rank 0, the same for all");
 }
 
-/// Whether only processes of this host can take part.
+/// Returns true if only processes of this host can join.
 bool all_here(const Identity& identity, const StoreChoice& choice) {
   if (identity.local_size == identity.size) return true;
   const auto where = parse_store_address(choice.address);
@@ -81,13 +86,15 @@ Result<StoreChoice> choose_store(const Identity& identity, const Environment& en
 Status provide_key(Identity& identity, const StoreChoice& choice, const Settings& settings,
                    const Environment& environment) {
   if (choice.kind == StoreKind::kNone || identity.key.present || settings.insecure) return {};
+  // The user's own key keeps other users of the host out; other hosts cannot read it, so it serves one host only.
   if (choice.kind == StoreKind::kRankZero && all_here(identity, choice)) {
     const auto key = user_key(environment);
     if (!key.ok()) return key.status();
     identity.key = key.value();
     return {};
   }
-  return {Code::kInvalidArgument, std::string("the job has no key, so anybody could join it; ") + how_to_make_a_key()};
+  return {Code::kInvalidArgument,
+          std::string("the job has no key, so any process could join it; ") + how_to_make_a_key()};
 }
 
 /// The caller's store is often torchrun's, which serves whoever reaches its port.

@@ -1,3 +1,12 @@
+// The control tree of a job over many hosts, computed from `host_of` alone, so every rank has the same one:
+//
+//                      host 0 (rank 0 leads)                 radix 8
+//           ┌─────────────┼──────── ... ─────┐
+//         host 1        host 2             host 8            leaders talk to their parent's leader
+//       ┌───┴──...    ┌───┴──...
+//     host 9        host 17
+//
+// Hosts are numbered like the nodes of a heap, so parent and children follow from the number.
 #include "runtime/rendezvous/control_tree.h"
 
 #include <algorithm>
@@ -32,6 +41,7 @@ std::vector<int> ControlTree::subtree(int host) const {
 }
 
 int ControlTree::depth() const {
+  // The last host is at the greatest depth: a heap fills its levels in order.
   int edges = 0;
   for (int host = hosts() - 1; host > 0; host = parent(host)) ++edges;
   return edges;
@@ -49,6 +59,7 @@ std::vector<int> ControlTree::peers(int rank, int host) const {
 
 bool uses_control_tree(const EpochPlan& plan) {
   const auto elsewhere = [](int host) { return host != 0; };
+  // On one host all control frames go through shared memory, which costs no connection.
   if (std::none_of(plan.host_of.begin(), plan.host_of.end(), elsewhere)) return false;
   if (plan.settings.control_tree != Choice::kAuto) return plan.settings.control_tree == Choice::kForce;
   return plan.size - 1 > kMostControlConnections;

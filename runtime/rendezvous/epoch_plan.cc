@@ -1,3 +1,5 @@
+// Local and cross numbers of a rank, from `host_of` alone. The cross numbers count only hosts that have a rank with
+// this local rank: with hosts of 3 and 2 ranks, local rank 2 has a cross size of 1.
 #include "runtime/rendezvous/epoch_plan.h"
 
 #include <algorithm>
@@ -36,6 +38,7 @@ int EpochPlan::local_size() const {
   return static_cast<int>(std::count(host_of.begin(), host_of.end(), host_at(*this, rank)));
 }
 
+// Counts the hosts with a lower number that have a rank with this local rank.
 int EpochPlan::cross_rank() const {
   const auto counts = ranks_per_host(*this);
   const int local = local_rank();

@@ -1,3 +1,5 @@
+// The entry to forming an epoch. A job of one rank forms alone, because it has no peer to meet: it needs neither store
+// nor sockets. Every other job goes through `Forming`.
 #include "runtime/rendezvous/form.h"
 
 #include <unistd.h>
@@ -8,7 +10,7 @@
 namespace rueda::core {
 namespace {
 
-/// The epochs of a job of one have a number as well, though nobody compares it.
+/// The epochs of a job of one rank have a number as well, though no peer compares it.
 constexpr uint64_t kLoneEpoch = 1;
 
 Result<Formation> form_alone(const Identity& identity, const Settings& settings) {

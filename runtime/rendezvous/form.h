@@ -15,30 +15,32 @@
 
 namespace rueda::core {
 
-/// Everything an engine needs of one epoch. Movable; owned by the engine. Made by `form_epoch`.
+/// Everything an engine needs for one epoch. Movable; the engine owns it. `form_epoch` makes it.
 struct Formation {
   EpochPlan plan;
   JobKey key;
   std::shared_ptr<Segment> segment;      ///< this rank's own
   UniqueFd doorbell;                     ///< this rank's coordinator eventfd (non-blocking)
   std::vector<LocalPeer> local;          ///< other ranks of this host, ascending
-  std::unique_ptr<Transport> transport;  ///< sockets to ranks with which no memory is shared; null in a job of one
+  std::unique_ptr<Transport> transport;  ///< sockets to ranks that share no memory with this one; null in a job of one
 };
 
-/// What is not the same for every job.
+/// Options that differ between jobs.
 struct FormOptions {
   std::string build = build_id();
-  FabricShare fabric = {};  ///< what goes over a library's network rather than TCP
-  /// The sets that init's caller gave, in words of at most 1 KiB: ranks with other words are not let in.
+  FabricShare fabric = {};  ///< what a library's network carries instead of TCP
+  /// The process sets that init's caller gave, as a text of at most 1 KiB. A rank with another text is not admitted.
   std::string process_sets = {};
 };
 
-/// Forms an epoch through the store: epoch number by the protocol of wishes (`roll_call.h`), endpoints, checks of
-/// protocol number, build id, process sets and agreed settings, descriptors between local ranks, locality as a
-/// partition, control connections to the others. Blocks, at most until `deadline` and what the store needs to answer. A
-/// job of one rank uses neither `store`, which may then be null, nor sockets. kTimeout names the ranks that never came;
-/// kMismatch carries the table of who has what, the same on all ranks; kSystem names the rank that could not take part.
-/// After a failure nothing is left and it may be called again.
+/// Forms an epoch through the store. In this order: ranks meet by the protocol of wishes (`roll_call.h`), rank 0
+/// compares their protocol numbers, builds, process sets and settings and publishes their endpoints, ranks of a host
+/// exchange descriptors, rank 0 publishes which ranks share memory, and control connections to the others come up.
+/// Blocks at most until `deadline`, plus what the store needs to answer. A job of one rank uses neither sockets nor
+/// `store`, which may then be null.
+/// Returns kTimeout with the ranks that never came; kMismatch with a table of the differences, the same on all ranks;
+/// kSystem with the rank that could not take part; kInvalidArgument if the identity is wrong or the store is missing.
+/// After a failure nothing is left, and the caller may call it again.
 Result<Formation> form_epoch(const Identity& identity, Store* store, const Settings& settings, Deadline deadline,
                              const FormOptions& options = {});
 

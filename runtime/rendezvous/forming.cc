@@ -1,3 +1,18 @@
+// One attempt to form an epoch, step by step. What each step needs from other ranks decides the order:
+//
+//   every rank                                      rank 0 besides
+//   open listeners, leave the wish
+//                                                   gather the wishes, admit them, publish the world, answer
+//   await the answer: the epoch's number
+//   learn the world; exchange descriptors on the
+//   host; publish the local report
+//                                                   gather the reports, publish the partition into hosts
+//   learn the hosts
+//   connect control links to other hosts
+//
+// Listeners come first, because their addresses are in the wish. A rank that cannot share memory still reports, so that
+// rank 0 learns the reason and tells it to all. The control connections come last: only the partition says which are
+// due.
 #include "runtime/rendezvous/forming.h"
 
 #include <unistd.h>
@@ -16,16 +31,16 @@
 namespace rueda::core {
 namespace {
 
-/// What passing descriptors may take of the time that is left: if it hangs, TCP must still have its turn.
+/// The most time for passing descriptors, and at most half of what is left: if it hangs, TCP still needs time.
 constexpr std::chrono::seconds kLongestExchange{10};
 
-/// How long a rank 0 whose init failed stays for the others to read why. They only have to be scheduled.
+/// How long rank 0 stays after its init has failed, so that the others can read why. They only need to be scheduled.
 constexpr std::chrono::seconds kLastWord{2};
 
 Result<std::vector<std::string>> addresses_for(const Identity& identity, const Settings& settings,
                                                const FabricShare& fabric) {
-  const bool nobody_dials = fabric.control && fabric.data;
-  if (identity.local_size == identity.size || nobody_dials) return std::vector<std::string>{"127.0.0.1"};
+  const bool fabric_carries_all = fabric.control && fabric.data;
+  if (identity.local_size == identity.size || fabric_carries_all) return std::vector<std::string>{"127.0.0.1"};
   return listen_addresses(settings.network_interfaces);
 }
 
@@ -63,11 +78,13 @@ Forming::Forming(const Identity& identity, Store& store, const Settings& setting
 Result<Formation> Forming::run() {
   const Status status = run_steps();
   if (!status.ok()) {
+    // First the own wish, so that a rank 0 that is still waiting does not count on this rank.
     if (wish_number_ != 0) roll_call_.withdraw(identity_.rank, wish_number_, nonce_);
     if (store_.ends_with_process()) roll_call_.await_withdrawals(nonce_, Deadline::after(kLastWord));
     return status;
   }
   formation_.transport = std::move(transport_);
+  // TCP stays inside for what the fabric does not carry, and for its event loop.
   if (options_.fabric.control || options_.fabric.data) {
     formation_.transport =
         std::make_unique<FabricTransport>(std::move(formation_.transport), options_.fabric, transport_epoch(formation_),
@@ -152,11 +169,12 @@ Result<uint64_t> Forming::publish_world(const std::vector<Wish>& wishes) {
     if (!key.ok()) return key.status();
     world.key = {key.value(), true};
     log(LogLevel::kWarning,
-        "init: no job key was given; one travels through the caller's store, which must be trusted");
+        "init: no job key was given; rank 0 made one and sends it through the caller's store, which must be trusted");
   }
   const auto epoch = store_.add(epochs_key(identity_.job), 1);
   if (!epoch.ok()) return epoch.status();
   const auto number = static_cast<uint64_t>(epoch.value());
+  // Before the answer, which gives the epoch's number: a rank that has the number finds the world.
   RUEDA_RETURN_IF_ERROR(store_.set(world_key(identity_.job, number), encode(world)));
   return number;
 }
@@ -168,8 +186,8 @@ Status Forming::learn_world() {
   auto world = decode_world(bytes.value());
   if (!world.ok()) return world.status();
   if (world.value().ranks.size() != static_cast<size_t>(plan.size)) {
-    return {Code::kMismatch, "init: rank 0 published " + std::to_string(world.value().ranks.size()) + " ranks of " +
-                                 std::to_string(plan.size)};
+    return {Code::kMismatch, "init: rank 0 published " + std::to_string(world.value().ranks.size()) +
+                                 " ranks; this job has " + std::to_string(plan.size)};
   }
   plan.ranks = std::move(world.value().ranks);
   RUEDA_RETURN_IF_ERROR(check_published(world.value().agreed, settings_));
@@ -207,7 +225,7 @@ Status Forming::exchange_with(const std::vector<int>& peers, LocalReport& report
   const auto share = deadline_.left(kLongestExchange * 2) / 2;
   auto outcomes = exchange_->exchange(scope_, {*formation_.segment, formation_.doorbell.get()}, candidates,
                                       deadline_.earlier(Deadline::after(share)));
-  exchange_.reset();  // nobody else may come
+  exchange_.reset();  // closes the socket: every neighbour has come or failed
   if (!outcomes.ok()) return outcomes.status();
   for (LocalOutcome& outcome : outcomes.value()) {
     if (outcome.status.ok()) {
@@ -221,14 +239,14 @@ Status Forming::exchange_with(const std::vector<int>& peers, LocalReport& report
   return {};
 }
 
-/// The first rank that cannot take part, in words.
+/// Reads all reports. Returns the reason of the first rank that cannot take part.
 Status Forming::first_failure(std::vector<LocalReport>& reports) {
   const EpochPlan& plan = formation_.plan;
   for (int rank = 0; rank < plan.size; ++rank) {
     const auto bytes = store_.get(local_key(plan.job, plan.epoch, rank), deadline_);
     if (!bytes.ok() && bytes.status().code() != Code::kTimeout) return bytes.status();
     if (!bytes.ok()) {
-      return {Code::kTimeout, "init: " + plan.name_of(rank) + " came, but stopped before its memory was shared", rank};
+      return {Code::kTimeout, "init: " + plan.name_of(rank) + " joined, then stopped before it shared memory", rank};
     }
     auto report = decode_local_report(bytes.value());
     if (!report.ok()) return report.status();
@@ -262,9 +280,11 @@ Status Forming::learn_hosts() {
   if (!bytes.ok()) return bytes.status();
   const auto numbers = decode_numbers(bytes.value());
   if (!numbers.ok()) return numbers.status();
-  if (numbers.value().size() != plan.ranks.size()) return {Code::kMismatch, "init: rank 0 published no partition", 0};
+  if (numbers.value().size() != plan.ranks.size())
+    return {Code::kMismatch, "init: rank 0 published no partition into hosts", 0};
   for (const uint64_t number : numbers.value()) plan.host_of.push_back(static_cast<int>(number));
   const int here = plan.host_of[static_cast<size_t>(plan.rank)];
+  // Descriptors passed with some ranks that the partition put on another host; memory must not be shared with them.
   std::erase_if(formation_.local,
                 [&](const LocalPeer& peer) { return plan.host_of[static_cast<size_t>(peer.rank)] != here; });
   return {};

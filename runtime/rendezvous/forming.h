@@ -8,8 +8,8 @@
 
 namespace rueda::core {
 
-/// One attempt of one rank to form an epoch among several: what `form_epoch` does, step by step. Everything it opens
-/// goes with it unless it succeeds. Used by one thread; borrows what it is made from.
+/// One attempt of one rank to form an epoch of several ranks: the steps of `form_epoch`. Closes everything it has
+/// opened unless it succeeds. One thread uses it; it borrows its constructor's arguments.
 class Forming {
  public:
   Forming(const Identity& identity, Store& store, const Settings& settings, Deadline deadline,
@@ -18,17 +18,17 @@ class Forming {
 
  private:
   Status run_steps();
-  /// Opens what the endpoint names, and leaves the wish.
+  /// Opens the listeners that the endpoint names, and leaves the wish.
   Status open_listeners();
   Result<Wish> make_wish() const;
-  /// Rank 0: gathers the wishes, judges them, publishes world and answer.
+  /// On rank 0: gathers the wishes, admits or refuses them, publishes world and answer.
   Status call_roll();
   Result<uint64_t> publish_world(const std::vector<Wish>& wishes);
   Status learn_world();
-  /// Makes the segment and passes descriptors with the ranks of the same host; the report says with whom it worked.
+  /// Makes the segment and exchanges descriptors with the ranks of the same host. The report names those that failed.
   LocalReport meet_neighbours();
   Status exchange_with(const std::vector<int>& peers, LocalReport& report);
-  /// Rank 0: reads all reports and publishes the partition, or why there is none.
+  /// On rank 0: reads all reports and publishes the partition, or why there is none.
   Status publish_hosts();
   Status first_failure(std::vector<LocalReport>& reports);
   Status learn_hosts();
@@ -45,7 +45,7 @@ class Forming {
   std::unique_ptr<TcpTransport> transport_;
   std::optional<LocalExchange> exchange_;
   std::string nonce_;
-  int64_t wish_number_ = 0;  ///< 0: none left yet
+  int64_t wish_number_ = 0;  ///< 0 before the wish is left
   HelloScope scope_;
   Formation formation_;
 };

@@ -1,3 +1,9 @@
+// Finds out which rank this process is. Launchers say it in environment variables of their own, so a table has one line
+// for each launcher, in order of trust; the first launcher of which anything is set decides.
+//
+// The danger is a process that takes itself for a job of one although it is not: it would train alone and report
+// success. So half of a pair, leftovers of a launcher without a rank, and two launchers that disagree are errors, never
+// defaults.
 #include "runtime/rendezvous/identity.h"
 
 #include <unistd.h>
@@ -16,16 +22,16 @@ namespace {
 constexpr int kMaxSize = 1 << 20;
 constexpr size_t kMaxJobBytes = 128;
 
-/// How one launcher says who a process is. Empty names: it does not say.
+/// The variables in which one launcher says which rank a process is. An empty name means that it does not say.
 struct Launcher {
   const char* name;
   const char* only_with;  ///< the variables count only if this one is set
   const char* rank;
   const char* size;
-  const char* instead_of_size;  ///< says it where `size` is not set
+  const char* instead_of_size;  ///< says the size if `size` is not set
   const char* local_size;
   const char* job;
-  const char* at_work;  ///< set where the launcher itself has set the others; empty: only it does
+  const char* at_work;  ///< set if the launcher itself has set the others; empty if no one else sets them
 };
 constexpr Launcher kLaunchers[] = {
     {"hvdrun", "", "RUEDA_RANK", "RUEDA_SIZE", "", "RUEDA_LOCAL_SIZE", "", "RUEDA_JOB_KEY_FD"},
@@ -33,40 +39,40 @@ constexpr Launcher kLaunchers[] = {
     {"Open MPI", "", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "", "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE",
      ""},
     {"PMI", "", "PMI_RANK", "PMI_SIZE", "", "MPI_LOCALNRANKS", "PMI_JOBID", ""},
-    // SLURM_NTASKS is the job's, of which the step may be a part.
+    // SLURM_NTASKS counts the job's tasks; a step may have fewer.
     {"Slurm", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "", "SLURM_JOB_ID", ""},
     {"Horovod", "", "HOROVOD_RANK", "HOROVOD_SIZE", "", "HOROVOD_LOCAL_SIZE", "", "HOROVOD_GLOO_RENDEZVOUS_ADDR"},
 };
 
-/// What is of use only to a rank: where nothing says which rank this is, something was forgotten. `alone` is what a job
-/// of one rank may have set.
+/// A variable of use only to a rank: if it is set and no variable says which rank this is, something was forgotten.
+/// `alone` is a value that a job of one rank may have.
 struct OnlyForRanks {
   const char* variable;
-  const char* place;
+  const char* missing;  ///< the variables that should say the rank
   std::string_view alone = {};
 };
-constexpr const char* kOurPlace = "RUEDA_RANK and RUEDA_SIZE";
-constexpr const char* kHorovodPlace = "HOROVOD_RANK and HOROVOD_SIZE";
-constexpr const char* kMpiPlace = "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE";
+constexpr const char* kOurPair = "RUEDA_RANK and RUEDA_SIZE";
+constexpr const char* kHorovodPair = "HOROVOD_RANK and HOROVOD_SIZE";
+constexpr const char* kMpiPair = "OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE";
 constexpr OnlyForRanks kOnlyForRanks[] = {
-    {"RUEDA_STORE_ADDR", kOurPlace},
-    {"RUEDA_LOCAL_RANK", kOurPlace},
-    {"RUEDA_LOCAL_SIZE", kOurPlace},
-    {"RUEDA_CROSS_RANK", kOurPlace},
-    {"RUEDA_CROSS_SIZE", kOurPlace},
-    {"HOROVOD_LOCAL_RANK", kHorovodPlace},
-    {"HOROVOD_LOCAL_SIZE", kHorovodPlace},
-    {"HOROVOD_CROSS_RANK", kHorovodPlace},
-    {"HOROVOD_CROSS_SIZE", kHorovodPlace},
-    {"HOROVOD_GLOO_RENDEZVOUS_ADDR", kHorovodPlace},
-    {"OMPI_COMM_WORLD_LOCAL_RANK", kMpiPlace},
-    {"OMPI_COMM_WORLD_LOCAL_SIZE", kMpiPlace},
+    {"RUEDA_STORE_ADDR", kOurPair},
+    {"RUEDA_LOCAL_RANK", kOurPair},
+    {"RUEDA_LOCAL_SIZE", kOurPair},
+    {"RUEDA_CROSS_RANK", kOurPair},
+    {"RUEDA_CROSS_SIZE", kOurPair},
+    {"HOROVOD_LOCAL_RANK", kHorovodPair},
+    {"HOROVOD_LOCAL_SIZE", kHorovodPair},
+    {"HOROVOD_CROSS_RANK", kHorovodPair},
+    {"HOROVOD_CROSS_SIZE", kHorovodPair},
+    {"HOROVOD_GLOO_RENDEZVOUS_ADDR", kHorovodPair},
+    {"OMPI_COMM_WORLD_LOCAL_RANK", kMpiPair},
+    {"OMPI_COMM_WORLD_LOCAL_SIZE", kMpiPair},
     {"LOCAL_RANK", "RANK and WORLD_SIZE", "0"},
     {"LOCAL_WORLD_SIZE", "RANK and WORLD_SIZE", "1"},
     {"PMI_FD", "PMI_RANK and PMI_SIZE"},
 };
 
-/// The value of a variable, if its launcher has one of that name.
+/// Returns the value of a launcher's variable; empty if the launcher has no such variable or it is not set.
 std::optional<std::string> look_up(const Environment& environment, const char* variable) {
   return *variable == '\0' ? std::nullopt : environment(variable);
 }
@@ -86,8 +92,8 @@ Result<int> read_number(const std::string& variable, const std::string& text, in
   return value;
 }
 
-/// Rank and size of one launcher, of which something is set.
-Status read_place(const Launcher& launcher, const Environment& environment, Identity& identity) {
+/// Reads rank and size from the variables of one launcher, at least one of which is set.
+Status read_rank(const Launcher& launcher, const Environment& environment, Identity& identity) {
   const char* of_size = size_variable(launcher, environment);
   const auto rank = look_up(environment, launcher.rank);
   const auto size = look_up(environment, of_size);
@@ -115,7 +121,8 @@ Status read_place(const Launcher& launcher, const Environment& environment, Iden
   return {};
 }
 
-/// srun without the plug-in that an MPI library needs starts N programs that each take themselves for a job of one.
+/// Without the plug-in that an MPI library needs, srun starts N programs that each take themselves for a job of one
+/// rank.
 Status check_against_slurm(const Launcher& launcher, const Environment& environment, const Identity& identity) {
   const auto tasks = environment("SLURM_STEP_NUM_TASKS");
   const bool mpi = std::string_view(launcher.name) == "Open MPI" || std::string_view(launcher.name) == "PMI";
@@ -126,8 +133,8 @@ Status check_against_slurm(const Launcher& launcher, const Environment& environm
                                       launcher.size};
 }
 
-/// Variables that somebody has set, as a container's, and that say that this process is alone, hide those of the
-/// launcher at work.
+/// Leftover variables, such as those of a container image, may say that the job has one rank and so hide the variables
+/// of the launcher at work.
 Status check_against_others(const Launcher& launcher, const Environment& environment, const Identity& identity) {
   if (identity.size != 1 || *launcher.at_work == '\0' || environment(launcher.at_work)) return {};
   for (const Launcher& other : kLaunchers) {
@@ -145,7 +152,7 @@ Status check_against_others(const Launcher& launcher, const Environment& environ
   return {};
 }
 
-/// Ranks of this node of a Slurm step; 0: not known.
+/// Returns the number of ranks on this node of a Slurm step; 0 if unknown.
 int slurm_local_size(const Environment& environment) {
   const auto counts = expand_counts(environment("SLURM_STEP_TASKS_PER_NODE").value_or(""));
   const auto node = read_number("SLURM_NODEID", environment("SLURM_NODEID").value_or(""), 0, kMaxSize);
@@ -158,14 +165,15 @@ Status read_launcher(const IdentityOptions& options, const Environment& environm
     const bool of_slurm = *launcher.only_with != '\0';
     if (of_slurm && !environment(launcher.only_with)) continue;
     if (of_slurm || look_up(environment, launcher.rank) || look_up(environment, launcher.size)) {
-      RUEDA_RETURN_IF_ERROR(read_place(launcher, environment, identity));
+      RUEDA_RETURN_IF_ERROR(read_rank(launcher, environment, identity));
+      // Slurm gives the counts of all nodes in one list instead of a number for this node.
       if (of_slurm) identity.local_size = slurm_local_size(environment);
       RUEDA_RETURN_IF_ERROR(check_against_others(launcher, environment, identity));
       return check_against_slurm(launcher, environment, identity);
     }
   }
   if (options.mpi_says) return {};
-  // An MPI library that was initialised without a launcher sets them for itself.
+  // An MPI library that was initialised without a launcher sets these variables itself.
   const bool alone = environment("OMPI_MCA_ess") == "singleton";
   for (const char* variable : {"PMIX_RANK", "PMIX_NAMESPACE"}) {
     if (alone || !environment(variable)) continue;
@@ -176,12 +184,12 @@ Status read_launcher(const IdentityOptions& options, const Environment& environm
   for (const OnlyForRanks& only : kOnlyForRanks) {
     const auto value = environment(only.variable);
     if (!value || *value == only.alone) continue;
-    return {Code::kInvalidArgument, std::string(only.place) + " are not set, but " + only.variable + " is"};
+    return {Code::kInvalidArgument, std::string(only.missing) + " are not set, but " + only.variable + " is"};
   }
   for (const char* variable :
-       {"RUEDA_RANK", "RUEDA_SIZE", "RANK", "WORLD_SIZE"}) {  // as by a script whose own variables are not set
+       {"RUEDA_RANK", "RUEDA_SIZE", "RANK", "WORLD_SIZE"}) {  // a script may have exported a variable it never set
     if (environment.all().count(variable) == 0) continue;
-    return {Code::kInvalidArgument, std::string(variable) + " is set to nothing; unset it for a job of one rank"};
+    return {Code::kInvalidArgument, std::string(variable) + " is set but empty; unset it for a job of one rank"};
   }
   return {};
 }
@@ -194,7 +202,7 @@ std::string host_name(const IdentityOptions& options, const Environment& environ
   return name;
 }
 
-/// A job's name becomes part of keys and the identity of TLS's key: what does not fit there is an error, not changed.
+/// A job's name becomes part of the store's keys and the TLS identity. A name that does not fit there is an error.
 Status check_job(const std::string& job) {
   const bool fits = std::all_of(job.begin(), job.end(), [](char c) { return c > ' ' && c <= '~' && c != '/'; });
   if (!job.empty() && job.size() <= kMaxJobBytes && fits) return {};
@@ -205,7 +213,7 @@ Status check_job(const std::string& job) {
 
 Status check_options(const IdentityOptions& options) {
   if (options.rank.has_value() != options.size.has_value()) {
-    return {Code::kInvalidArgument, "options: rank and size come together, only one was given"};
+    return {Code::kInvalidArgument, "options: give rank and size together, or neither"};
   }
   if (!options.rank) return {};
   if (*options.size < 1 || *options.size > kMaxSize || *options.rank < 0 || *options.rank >= *options.size) {
@@ -216,7 +224,7 @@ Status check_options(const IdentityOptions& options) {
   return {};
 }
 
-/// A worker lives as long as its process, whatever sessions it has.
+/// The worker's name lasts as long as the process, whatever sessions it has.
 Result<std::string> process_worker() {
   static const Result<std::string> worker = random_name();
   return worker;

@@ -8,31 +8,31 @@
 
 namespace rueda::core {
 
-/// Who this process is in the job, from options, hvdrun's environment or another launcher's.
+/// The rank and job of this process, from options or a launcher's environment. A value.
 struct Identity {
   int rank = 0;
   int size = 1;
-  int local_size = 0;  ///< ranks on this host, as the launcher says; 0: it does not say
+  int local_size = 0;  ///< ranks on this host; 0 if the launcher does not say
   std::string host;    ///< the launcher's name, else gethostname
   std::string job = "job";
   JobKey key;
   std::string worker;    ///< as in Endpoint
-  std::string launcher;  ///< who told rank and size: "hvdrun", "Open MPI", ...; empty: nobody
+  std::string launcher;  ///< what gave rank and size: "hvdrun", "Open MPI", ...; empty if options or defaults did
 };
 
-/// What init's caller gave; what is empty comes from the environment.
+/// What init's caller gave. The environment gives what is empty here.
 struct IdentityOptions {
-  std::optional<int> rank;  ///< with `size`, or neither
+  std::optional<int> rank;  ///< together with `size`, or neither
   std::optional<int> size;
   std::string host;
   JobKey key;
-  /// Rank and size are MPI's to say: an environment that tells half of it is no error.
+  /// MPI gives rank and size, so an incomplete environment is not an error.
   bool mpi_says = false;
 };
 
-/// Where ranks of this job meet, and who serves there.
+/// Which process serves the store in which the ranks of this job meet.
 enum class StoreKind {
-  kNone,      ///< a job of one rank needs none; or init's caller brings its own
+  kNone,      ///< none is needed for a job of one rank, or init's caller brings one
   kLauncher,  ///< hvdrun serves at `address`
   kRankZero,  ///< rank 0 serves at `address`
 };
@@ -42,7 +42,7 @@ struct StoreChoice {
   std::string address;  ///< host:port
 };
 
-/// Read from `environment`, the first that is there:
+/// Reads rank and size from the first of these that is set:
 ///
 ///   hvdrun, by hand  RUEDA_RANK RUEDA_SIZE
 ///   torchrun         RANK WORLD_SIZE
@@ -54,23 +54,25 @@ struct StoreChoice {
 ///   nothing          a job of one rank
 ///
 /// The job's name is RUEDA_JOB, else the launcher's; the key as in `job_key.h`.
-/// kInvalidArgument: one of a pair is missing (which, and of which launcher), a value is not a number in range, or an
-/// MPI library says 1 rank where Slurm's step has several tasks: never silently a job of one.
+/// Returns kInvalidArgument if one of a pair is missing (the sentence names it and its launcher), if a value is not a
+/// number in range, or if one launcher says 1 rank and another says more. So a misconfigured rank never silently
+/// becomes a job of one.
 Result<Identity> read_identity(const IdentityOptions& options, const Environment& environment);
 
-/// Where the job's ranks meet, for `identity` of `read_identity`:
+/// Chooses where the job's ranks meet; `identity` comes from `read_identity`:
 ///
 ///   RUEDA_STORE_ADDR         host:port; with RUEDA_STORE=launcher hvdrun serves there, else rank 0 does
 ///   MASTER_ADDR MASTER_PORT  rank 0 serves at the port after it (torchrun has a store of its own at MASTER_PORT)
 ///   Slurm                    rank 0 serves on the step's first node, at a port made from job and step
 ///   all ranks on this host   rank 0 serves on 127.0.0.1, at a port made from the job's name
 ///
-/// A job of one rank: nowhere. kInvalidArgument: nothing says where, and what to set.
+/// A job of one rank needs no store. Returns kInvalidArgument if nothing says where; the sentence says what to set.
 Result<StoreChoice> choose_store(const Identity& identity, const Environment& environment);
 
-/// Gives an identity without a key the one that the job uses: where all ranks are on this host and rank 0 serves, that
-/// of this user on this host (`user_key`). None is needed for a job of one rank, a store of the caller's own, or where
-/// `insecure` is set. kInvalidArgument: there is none, and how to make one. kSystem: as `user_key`.
+/// Gives an identity without a key the job's key: if all ranks are on this host and rank 0 serves, this user's key of
+/// this host (`user_key`). A job of one rank, a store of the caller's own and `insecure` need none. Returns
+/// kInvalidArgument if a key is needed and there is none; the sentence says how to make one. Returns kSystem as
+/// `user_key`.
 Status provide_key(Identity& identity, const StoreChoice& choice, const Settings& settings,
                    const Environment& environment);
 

@@ -1,3 +1,6 @@
+// Groups ranks into hosts by what really worked. A failure between any two ranks separates them, so each rank joins the
+// first group in which it has no failure with any member. This is greedy and may split more than needed, but all
+// members of a group share memory pairwise, and rank 0 alone computes it, so all ranks have the same groups.
 #include "runtime/rendezvous/locality.h"
 
 #include <sys/eventfd.h>
@@ -14,10 +17,10 @@
 namespace rueda::core {
 namespace {
 
-/// For the slots of all lanes together, so that a rank grows by less than 24 MiB over init.
+/// The limit for the slots of all lanes together: a rank grows by less than 24 MiB during init.
 constexpr size_t kSlotBudget = size_t{16} << 20;
 constexpr size_t kLargestSlot = 256 * 1024;
-/// For all control rings together.
+/// The limit for all control rings together.
 constexpr size_t kRingBudget = size_t{2} << 20;
 constexpr size_t kLargestRing = 16 * 1024;
 constexpr size_t kSmallestRing = 4096;
@@ -35,6 +38,7 @@ std::vector<int> neighbours(std::span<const Endpoint> ranks, int rank) {
 }
 
 std::vector<int> partition(std::span<const Endpoint> ranks, std::span<const LocalReport> reports) {
+  // A failure counts for both ranks, whichever of them has reported it.
   std::set<std::pair<size_t, size_t>> apart;
   for (size_t rank = 0; rank < reports.size(); ++rank) {
     for (const LocalReport::Failure& failure : reports[rank].failures) {
@@ -85,6 +89,7 @@ SegmentLayout layout_for(const Settings& settings, int local_size) {
   layout.local_size = local_size;
   layout.lanes = settings.num_lanes;
   layout.rings = local_size;
+  // Input and result slots of all lanes share the budget. Powers of two keep chunks aligned.
   const size_t slots = static_cast<size_t>(layout.lanes) * static_cast<size_t>(layout.slots) * 2;
   layout.slot_bytes = std::min(kLargestSlot, std::bit_floor(kSlotBudget / slots));
   layout.ring_bytes =

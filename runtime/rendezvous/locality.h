@@ -9,22 +9,22 @@
 
 namespace rueda::core {
 
-/// The ranks that the launcher put on the same host as `rank`, which is not among them: memory may be shared with them.
+/// Returns the ranks that the launcher put on the host of `rank`, without `rank` itself: candidates for shared memory.
 std::vector<int> neighbours(std::span<const Endpoint> ranks, int rank);
 
-/// By rank, the number of its host; hosts are numbered by their lowest rank. Ranks share a host if the launcher gave
-/// them one name and memory passed between all of them, whichever of two reported: each rank goes to the first host
-/// that takes it. `reports` by rank. Pure.
+/// Returns the number of each rank's host; hosts are numbered by their lowest rank. Ranks share a host if the launcher
+/// gave them one host name and no report names a failure between any two of them. Each rank joins the first host that
+/// takes it. `reports` are by rank. Pure.
 std::vector<int> partition(std::span<const Endpoint> ranks, std::span<const LocalReport> reports);
-/// Where one name stands for several hosts of `host_of`, a sentence that says which ranks each has, and why; else
-/// empty. Pure.
+/// Returns a sentence if one host name stands for several hosts of `host_of`: which ranks each has, and why. Otherwise
+/// returns an empty string. Pure.
 std::string why_apart(std::span<const Endpoint> ranks, std::span<const LocalReport> reports,
                       std::span<const int> host_of);
 
-/// What a rank's segment holds on a host of `local_size` ranks: at most 20 MiB whatever the settings.
+/// Returns the layout of a rank's segment on a host of `local_size` ranks: at most 20 MiB with any settings.
 SegmentLayout layout_for(const Settings& settings, int local_size);
 
-/// A coordinator's doorbell: a non-blocking eventfd. kSystem: errno.
+/// Makes a coordinator's doorbell, a non-blocking eventfd. Returns kSystem with errno.
 Result<UniqueFd> make_doorbell();
 
 }  // namespace rueda::core

@@ -1,3 +1,10 @@
+// Expands the compressed lists in Slurm's variables (the grammar is in scontrol(1) under "show hostnames"):
+//
+//   list   = part {"," part}                    commas inside brackets separate ranges
+//   part   = text ["[" range {"," range} "]"] ...
+//   range  = number ["-" number]                the first number's width pads all of them
+//
+// Every loop is bounded, because a list of few bytes may name very many nodes.
 #include "runtime/rendezvous/node_list.h"
 
 #include <charconv>
@@ -9,7 +16,7 @@ namespace {
 constexpr size_t kMost = 65536;
 
 Status refuse(std::string_view list, const char* what) {
-  return {Code::kInvalidArgument, "\"" + std::string(list) + "\" is no list of " + what + " as Slurm writes it"};
+  return {Code::kInvalidArgument, "\"" + std::string(list) + "\" is not a list of " + what + " in Slurm's notation"};
 }
 
 std::optional<int> number(std::string_view text) {
@@ -19,7 +26,7 @@ std::optional<int> number(std::string_view text) {
   return value;
 }
 
-/// "07" for 7 where the first of the range had two digits.
+/// "07" for 7 if the range's first number has two digits.
 std::string padded(int value, size_t width) {
   std::string digits = std::to_string(value);
   if (digits.size() < width) digits.insert(0, width - digits.size(), '0');
@@ -42,7 +49,7 @@ std::vector<std::string_view> cut(std::string_view text) {
 
 using Names = std::vector<std::string>;
 
-/// "07-09" or "12" behind a name.
+/// Appends `name` with each number of "07-09" or "12". Returns false if `range` is malformed.
 bool append_range(const std::string& name, std::string_view range, Names& names) {
   const size_t dash = range.find('-');
   const std::string_view low = range.substr(0, dash);
@@ -53,7 +60,7 @@ bool append_range(const std::string& name, std::string_view range, Names& names)
   return true;
 }
 
-/// "rack[1-2]n[07,9]": what stands between brackets multiplies, the last varies first.
+/// Expands "rack[1-2]n[07,9]": brackets multiply, and the last one varies fastest. Returns false if it is malformed.
 bool expand_one(std::string_view text, Names& nodes) {
   Names names{""};
   while (!text.empty()) {

@@ -1,3 +1,6 @@
+// Opens the store that was chosen: rank 0 serves, the others connect. A server stays for the life of its process,
+// because in the next epoch the other ranks may look for it before rank 0 calls init again. So the servers are in a
+// table of the process, by address.
 #include "runtime/rendezvous/open_store.h"
 
 #include <map>
@@ -15,8 +18,7 @@ struct Served {
   std::shared_ptr<StoreServer> server;
 };
 
-/// The listening ports are the process's, and so are the servers behind them; never destroyed, as threads may use them
-/// while the process ends.
+/// A port belongs to the process, and so do the servers. Never destroyed: threads may use them while the process exits.
 struct ProcessServers {
   Mutex mutex;
   std::map<std::string, Served> by_address RUEDA_GUARDED_BY(mutex);
@@ -37,7 +39,7 @@ Result<std::shared_ptr<Store>> serve(const StoreLocation& where, const std::stri
         served.job == where.job && served.key.present == where.key.present && served.key.bytes == where.key.bytes;
     if (same) return std::shared_ptr<Store>(served.server);
     return Status(Code::kInvalidArgument, "this process already serves job \"" + served.job + "\" at " + address +
-                                              ", with another key or name");
+                                              ", with another name or key");
   }
   StoreServerOptions options;
   options.addresses = {where.host};
@@ -66,13 +68,15 @@ Result<std::shared_ptr<Store>> open_store(const StoreChoice& choice, const Ident
   const auto where = locate_store(choice, identity);
   if (!where.ok()) return where.status();
   if (choice.kind == StoreKind::kRankZero && identity.rank == 0) return serve(where.value(), choice.address);
+  // Ranks of one host share a connection, so rank 0 serves as many connections as there are hosts. A relay proves
+  // itself with the key, so there is none without a key.
   const bool has_neighbours = identity.local_size > 1 && identity.local_size < identity.size;
   const bool shares = choice.kind == StoreKind::kRankZero && identity.key.present && has_neighbours;
   auto client = shares ? open_shared_store(where.value(), deadline) : open_own_store(where.value(), deadline);
   if (!client.ok()) {
     const Status why = client.status();
     if (choice.kind != StoreKind::kRankZero || why.code() != Code::kTimeout) return why;
-    return Status(why.code(), why.sentence() + "; rank 0 opens it in its init, and has not, or not at this address", 0);
+    return Status(why.code(), why.sentence() + "; rank 0 opens it in its init and has not done so at this address", 0);
   }
   return std::shared_ptr<Store>(std::move(client).value());
 }

@@ -1,3 +1,10 @@
+// The protocol of wishes, seen from both sides. Its steps are in the header; here is what makes them safe:
+//
+//   A rank that fails withdraws its wish, and one that starts anew leaves a later one. So rank 0, once it has all,
+//   looks at each again and starts over with those that changed. It answers only a set that was complete at one look.
+//
+//   Rank 0 marks wishes as taken after it has answered them. A mark without an answer so cannot be seen, and a rank
+//   whose deadline passes can tell from the marks which ranks are absent.
 #include "runtime/rendezvous/roll_call.h"
 
 #include <algorithm>
@@ -10,7 +17,7 @@ namespace {
 
 Deadline now() { return Deadline::after(std::chrono::nanoseconds(0)); }
 
-/// Rank 0 gives up a little before the others, so that its word, which names who is missing, reaches them in time.
+/// Rank 0 gives up a little before the others, so that its answer, which names the missing ranks, reaches them in time.
 Deadline somewhat_before(Deadline deadline) {
   if (deadline.is_never()) return deadline;
   const auto left = deadline.left(std::chrono::hours(24));
@@ -41,7 +48,7 @@ Result<uint64_t> RollCall::await_answer(const std::string& nonce, Deadline deadl
   auto bytes = store_.get(answer_key(job_, nonce), deadline);
   if (!bytes.ok() && bytes.status().code() == Code::kTimeout) {
     const Status late = who_is_absent();
-    // A rank 0 that took wishes while they were looked at has answered before: its word is the better one.
+    // Rank 0 may have answered while this rank looked at the marks; its answer says more.
     bytes = store_.get(answer_key(job_, nonce), now());
     if (!bytes.ok()) return late;
   }
@@ -59,7 +66,7 @@ Status RollCall::who_is_absent() {
     const auto taken = store_.add(taken_key(job_, rank), 0);
     if (wishes.ok() && taken.ok() && wishes.value() <= taken.value()) absent.push_back(rank);
   }
-  if (absent.empty()) return {Code::kTimeout, "init: rank 0 has not answered before the deadline", 0};
+  if (absent.empty()) return {Code::kTimeout, "init: rank 0 did not answer before the deadline", 0};
   return missing(absent);
 }
 
@@ -87,7 +94,7 @@ std::string RollCall::other_sizes() {
   return text;
 }
 
-/// Who says that they are this rank, in its last few wishes that stand: the latest first, each process once.
+/// Returns the processes that claim this rank in its last few wishes: the latest first, each process once.
 std::vector<Endpoint> RollCall::claimants(int rank) {
   constexpr int64_t kLookBack = 8;
   std::vector<Endpoint> seen;
@@ -102,15 +109,15 @@ std::vector<Endpoint> RollCall::claimants(int rank) {
   return seen;
 }
 
-/// "; rank 0 came twice: as host a, pid 7 and as host a, pid 8", for each rank that several processes say they are: as
-/// where a launcher gives them no numbers.
+/// "; rank 0 came twice: as host a, pid 7 and as host a, pid 8", for each rank that several processes claim. This
+/// happens if a launcher does not number its processes.
 std::string RollCall::came_twice() {
-  const auto place = [](const Endpoint& one) { return "host " + one.host + ", pid " + std::to_string(one.pid); };
+  const auto process = [](const Endpoint& one) { return "host " + one.host + ", pid " + std::to_string(one.pid); };
   std::string text;
   for (int rank = 0; rank < size_; ++rank) {
     const std::vector<Endpoint> seen = claimants(rank);
     if (seen.size() < 2) continue;
-    text += "; rank " + std::to_string(rank) + " came twice: as " + place(seen[1]) + " and as " + place(seen[0]);
+    text += "; rank " + std::to_string(rank) + " came twice: as " + process(seen[1]) + " and as " + process(seen[0]);
   }
   return text;
 }
@@ -125,7 +132,7 @@ Result<RollCall::Taken> RollCall::take_latest(int rank, Deadline deadline) {
     auto bytes = store_.get(wish_key(job_, rank, number), deadline);
     if (!bytes.ok()) return bytes.status();
     if (!bytes.value().empty()) return Taken{number, std::move(bytes).value()};
-    least = number + 1;  // withdrawn: its next one
+    least = number + 1;  // withdrawn: wait for the rank's next wish
   }
 }
 
@@ -144,7 +151,7 @@ Status RollCall::mark_taken(int rank, int64_t number) {
   return store_.add(taken_key(job_, rank), number - before.value()).status();
 }
 
-/// Where a rank does not come, the place in the result stays empty (number 0).
+/// Returns one wish of each rank; number 0 for a rank that did not come.
 Result<std::vector<RollCall::Taken>> RollCall::take_all(Deadline deadline) {
   std::vector<Taken> taken(static_cast<size_t>(size_));
   for (bool again = true; again;) {
@@ -194,6 +201,7 @@ Result<std::vector<Wish>> RollCall::gather(Deadline deadline) {
 
 Status RollCall::answer(const std::vector<Wish>& wishes, const Status& status, uint64_t epoch) {
   const std::string bytes = encode(status, status.ok() ? std::vector<uint64_t>{epoch} : std::vector<uint64_t>{});
+  // Answers before marks: a rank that sees its mark may rely on the answer.
   for (const Wish& wish : wishes) {
     RUEDA_RETURN_IF_ERROR(store_.set(answer_key(job_, wish.nonce), bytes));
     answered_.push_back(wish.nonce);

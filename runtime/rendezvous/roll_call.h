@@ -8,40 +8,43 @@
 
 namespace rueda::core {
 
-/// How ranks come together without counting epochs: each leaves a wish in the store, and rank 0 takes from every rank
-/// the latest it has not taken before.
+/// How ranks come together without a common count of epochs: each leaves a wish in the store, and rank 0 takes from
+/// every rank the latest wish it has not taken before.
 ///
 ///   rank r   n = add(wishes/r, 1); set(wish/r/n, wish); get(answer/nonce)             failed: set(wish/r/n, "")
-///   rank 0   for each r: get(wish/r/n) for the latest n; looks again whether any was withdrawn or replaced meanwhile;
-///            as it finds them fit, set(answer/nonce of each); then add(taken/r, n - taken)
+///   rank 0   for each r: get(wish/r/n) for the latest n; looks again for wishes withdrawn or replaced meanwhile;
+///            set(answer/nonce of each) with the epoch or the refusal; then add(taken/r, n - taken)
 ///
-/// What is marked as taken has its answer: whoever sees the mark at its deadline looks for the answer once more.
+/// A wish that is marked as taken has its answer: a rank that sees the mark at its deadline looks for the answer once
+/// more.
 ///
-/// Numbers of wishes live in the store, so a process that was started anew, rank 0 included, goes on where the last one
-/// was. Used by the one thread that forms the epoch; borrows the store.
+/// The numbers of wishes are in the store, so a restarted process, rank 0 included, continues where the last one was.
+/// The thread that forms the epoch uses it; it borrows the store.
 class RollCall {
  public:
   RollCall(Store& store, std::string job, int size) : store_(store), job_(std::move(job)), size_(size) {}
 
-  /// This rank's wish, and where it lies.
+  /// Leaves this rank's wish. Returns its number.
   Result<int64_t> leave_wish(const Wish& wish);
-  /// After init has failed: nobody counts on this rank any more. Errors of the store are of no more interest.
+  /// Takes the wish back after init has failed, so that rank 0 no longer counts on this rank. Ignores the store's
+  /// errors.
   void withdraw(int rank, int64_t number, const std::string& nonce);
-  /// Rank 0, after a failed init, where the store ends with its process: waits until the others to which it gave an
-  /// answer have withdrawn, so that none of them loses the reason with the store.
+  /// On rank 0, after a failed init, if the store ends with its process: waits until every rank that got an answer has
+  /// withdrawn, so that none of them loses the reason with the store.
   void await_withdrawals(const std::string& own_nonce, Deadline deadline);
-  /// Rank 0's answer to this rank's wish: the epoch, or why there is none. kTimeout names the ranks that never came.
+  /// Waits for rank 0's answer to this rank's wish. Returns the epoch, or why there is none; kTimeout with the ranks
+  /// that never came.
   Result<uint64_t> await_answer(const std::string& nonce, Deadline deadline);
 
-  /// Rank 0: one wish of every rank, by rank. kTimeout names the ranks that never came, and those that
-  /// several processes say they are; those that did have been told.
+  /// On rank 0: returns one wish of every rank, by rank. Returns kTimeout with the ranks that never came and those that
+  /// several processes claim, after it has given the ranks that came the same answer.
   Result<std::vector<Wish>> gather(Deadline deadline);
-  /// Rank 0: tells all of them the epoch, or why there is none.
+  /// On rank 0: answers all of them with the epoch, or with why there is none.
   Status answer(const std::vector<Wish>& wishes, const Status& status, uint64_t epoch);
 
  private:
   struct Taken {
-    int64_t number = 0;  ///< 0: none
+    int64_t number = 0;  ///< 0 if there is none
     std::string bytes;
   };
   Result<Taken> take_latest(int rank, Deadline deadline);

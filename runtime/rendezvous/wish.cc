@@ -1,3 +1,15 @@
+// The records that ranks leave in the store. Each begins with a mark of its own kind, so none can be taken for another:
+//
+//   wish      | u32 mark | u32 protocol | text build | text nonce | i32 rank | i32 size | text key mark | endpoint |
+//             | text agreed settings | text process sets |
+//   world     | u32 mark | varint n | endpoint x n | text agreed settings | u8 has key | 32 bytes of key |
+//   report    | u32 mark | status | varint n | (i32 rank, text reason) x n |
+//   numbers   | u32 mark | status | varint n | varint x n |
+//
+//   endpoint  | text host | i64 pid | text worker | varint n | text address x n | u16 port | text unix name |
+//   status    | i32 code | i32 rank | text sentence |
+//
+// The head of a wish, up to the nonce, never changes: rank 0 must be able to refuse a rank of another protocol by name.
 #include "runtime/rendezvous/wish.h"
 
 #include <algorithm>
@@ -7,7 +19,7 @@
 namespace rueda::core {
 namespace {
 
-// Each kind of record begins with its own: none can be taken for another.
+// "RUU1" to "RUU4" as bytes.
 constexpr uint32_t kWishMark = 0x31555552;
 constexpr uint32_t kWorldMark = 0x32555552;
 constexpr uint32_t kReportMark = 0x33555552;
@@ -58,7 +70,7 @@ Status read_status(WireReader& reader) {
 
 Status unreadable(const char* what, size_t bytes) {
   return {Code::kMismatch,
-          "the store holds " + std::to_string(bytes) + " bytes that are no " + what + " of this program's"};
+          "the store holds " + std::to_string(bytes) + " bytes that are not a " + what + " of this program"};
 }
 
 }  // namespace

@@ -10,33 +10,33 @@
 
 namespace rueda::core {
 
-/// Changes with every change of what ranks say to each other.
+/// Changes with every change of the wire formats between ranks.
 inline constexpr uint32_t kProtocolNumber = 4;
 
-/// A rank asks to take part in the next epoch: everything that rank 0 needs to know of it. Only `protocol` and `build`
-/// are readable across different protocols; the rest is then empty.
+/// A rank's wish to take part in the next epoch: everything that rank 0 needs to know of it. Across protocols only
+/// `protocol`, `build` and `nonce` are readable; the rest is then empty.
 struct Wish {
   uint32_t protocol = kProtocolNumber;
   std::string build;
-  std::string nonce;  ///< where the answer goes
+  std::string nonce;  ///< names the key of the answer
   int rank = 0;
   int size = 1;
-  std::string key_mark;  ///< `key_mark` of its job key; empty: it holds none
+  std::string key_mark;  ///< `key_mark` of its job key; empty if it has none
   Endpoint endpoint;
   std::string agreed;        ///< `print_agreed` of its settings
   std::string process_sets;  ///< as in FormOptions
 };
 
-/// What rank 0 tells all once it has them together.
+/// What rank 0 publishes once all ranks have come.
 struct World {
   std::vector<Endpoint> ranks;
   std::string agreed;  ///< rank 0's
-  JobKey key;          ///< present only when the store is to carry one: no rank has a key
+  JobKey key;          ///< present only if no rank has a key, so the store carries one
 };
 
-/// Who shares memory with whom, as one rank found it.
+/// The ranks with which one rank could not share memory.
 struct LocalReport {
-  Status status;  ///< not ok: this rank cannot take part, and no epoch comes of it
+  Status status;  ///< if not ok, this rank cannot take part and the epoch fails
   struct Failure {
     int rank;
     std::string reason;
@@ -47,14 +47,14 @@ struct LocalReport {
 std::string encode(const Wish& wish);
 std::string encode(const World& world);
 std::string encode(const LocalReport& report);
-/// A status, and numbers where it is ok: an epoch, or hosts by rank.
+/// Encodes a status, and numbers if it is ok: an epoch, or the hosts by rank.
 std::string encode(const Status& status, const std::vector<uint64_t>& numbers);
 
-/// kMismatch: the bytes are nothing of ours, or break a limit.
+/// Decoding returns kMismatch if the bytes are another kind of record or break a limit.
 Result<Wish> decode_wish(std::string_view bytes);
 Result<World> decode_world(std::string_view bytes);
 Result<LocalReport> decode_local_report(std::string_view bytes);
-/// The status that was sent, or that of the decoding.
+/// Returns the numbers, or the status that was sent, or kMismatch.
 Result<std::vector<uint64_t>> decode_numbers(std::string_view bytes);
 
 }  // namespace rueda::core

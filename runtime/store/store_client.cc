@@ -68,6 +68,7 @@ Result<StoreReply> StoreClient::call(const StoreRequest& request, Deadline deadl
   const Status waited = LoopWait{connection_->io(), nullptr, deadline}.until([this] { return connection_->done(); });
   if (waited.ok() && connection_->reply().ok()) return std::move(connection_->reply()).value();
   const std::string why = waited.ok() ? connection_->reply().status().sentence() : "no answer came";
+  // A reply that is still on its way would answer the next call, so the connection ends here.
   broken_ = Status(Code::kSystem, name_of(where_) + ": " + why);
   connection_.reset();
   return broken_;
@@ -80,6 +81,7 @@ Status StoreClient::set(std::string_view key, std::string_view value) {
 }
 
 Result<std::string> StoreClient::get(std::string_view key, Deadline deadline) {
+  // The server ends the wait; this side's own limit is later, for a server that no longer answers.
   const StoreRequest request{StoreOperation::kGet, std::string(key), milliseconds_left(deadline), {}};
   const Deadline limit =
       deadline.is_never() ? deadline : Deadline::after(std::chrono::milliseconds(request.number) + kAnswerLimit);
@@ -118,7 +120,8 @@ void StoreWatch::tell(const std::string& key, const std::string& value) {
 
 void StoreWatch::next(const std::string& key) {
   connection_->start({StoreOperation::kGet, key, -1, {}});
-  while (connection_->io().poll() != 0) {  // the request leaves now; later only the reply's readability matters
+  // The request leaves now: the caller's event loop only watches for the reply.
+  while (connection_->io().poll() != 0) {
   }
 }
 

@@ -62,7 +62,7 @@ TEST_CASE("LSF lists hosts and slots in turn") {
 
 TEST_CASE("an unreadable allocation is an error and never becomes a job on one host") {
   CHECK(complaint({{"SLURM_JOB_NODELIST", "n[1-"}, {"SLURM_TASKS_PER_NODE", "1"}}) ==
-        "SLURM_JOB_NODELIST: \"n[1-\" is no list of nodes as Slurm writes it");
+        "SLURM_JOB_NODELIST: \"n[1-\" is not a list of nodes in Slurm's notation");
   CHECK(complaint({{"SLURM_JOB_NODELIST", "a,b"}}) == "SLURM_JOB_NODELIST: is set, but SLURM_TASKS_PER_NODE is not");
   CHECK(complaint({{"SLURM_JOB_NODELIST", "a,b"}, {"SLURM_TASKS_PER_NODE", "4"}}) ==
         "SLURM_TASKS_PER_NODE: \"4\" covers 1 nodes, but SLURM_JOB_NODELIST names 2");

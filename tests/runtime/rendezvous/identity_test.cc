@@ -128,9 +128,9 @@ TEST_CASE("half of an environment is an error that names what is missing") {
   CHECK_THAT(failure({{"PMIX_RANK", "0"}}), Contains("RUEDA_SIZE"));
   CHECK_THAT(failure({{"PMIX_NAMESPACE", "job.1"}}), Contains("PMIX_NAMESPACE is set") && Contains("RUEDA_SIZE"));
   CHECK_THAT(failure({{"HOROVOD_RANK", "0"}}), Contains("HOROVOD_SIZE is not set"));
-  CHECK(failure({{"RANK", ""}, {"WORLD_SIZE", ""}}) == "RANK is set to nothing; unset it for a job of one rank");
+  CHECK(failure({{"RANK", ""}, {"WORLD_SIZE", ""}}) == "RANK is set but empty; unset it for a job of one rank");
   CHECK(failure({{"RUEDA_RANK", ""}, {"RUEDA_SIZE", ""}}) ==
-        "RUEDA_RANK is set to nothing; unset it for a job of one rank");
+        "RUEDA_RANK is set but empty; unset it for a job of one rank");
   for (const char* alone : {"RUEDA_STORE_ADDR", "RUEDA_LOCAL_RANK", "RUEDA_LOCAL_SIZE", "RUEDA_CROSS_SIZE"}) {
     CHECK_THAT(failure({{alone, "1"}}),
                Contains("RUEDA_RANK and RUEDA_SIZE are not set, but " + std::string(alone) + " is"));

@@ -26,7 +26,7 @@ TEST_CASE("what Slurm would not write is refused with its own words") {
     INFO(text);
     const auto nodes = expand_nodes(text);
     REQUIRE_FALSE(nodes.ok());
-    CHECK(nodes.status().sentence() == "\"" + text + "\" is no list of nodes as Slurm writes it");
+    CHECK(nodes.status().sentence() == "\"" + text + "\" is not a list of nodes in Slurm's notation");
   }
   for (const std::string text : {"", "x", "4(x", "4(x)", "4(2)", "-1", "4(x99999999)", "4,"}) {
     INFO(text);
