@@ -1,3 +1,10 @@
+// The thread that carries a ring of the lane's bell into the lane's event loop.
+//
+//   idle ── arm(seen) ──▶ asleep on the bell ── the count moves ──▶ wake(), idle again
+//    ▲                          │
+//    └─────── disarm() ─────────┘  (the thread notices at its next look, within kLongestSleep)
+//
+// The mutex guards the orders to the thread, never its sleep: the owner must be able to disarm without waiting for it.
 #include "runtime/net/bell_bridge.h"
 
 #include <utility>
@@ -13,7 +20,7 @@ BellBridge::~BellBridge() {
     stopping_ = true;
     changed_.notify_all();
   }
-  ring_always(bell_);
+  ring_always(bell_);  // the thread may sleep on the bell and not on `changed_`
   thread_.join();
 }
 
@@ -35,7 +42,7 @@ BellBridge::Task BellBridge::next_task(uint32_t& seen) {
   if (stopping_) return Task::kStop;
   seen = seen_;
   if (bell_.count.load() == seen) return Task::kSleep;
-  armed_ = false;
+  armed_ = false;  // one wake for each arming: the owner arms again if it goes back to sleep
   return Task::kWake;
 }
 
@@ -45,7 +52,7 @@ void BellBridge::run() {
     switch (next_task(seen)) {
       case Task::kStop: return;
       case Task::kWake: wake_(); break;
-      // Armed anew meanwhile: either the count has moved, which ends the sleep, or it is the same sleep.
+      // The owner may arm anew meanwhile. Either the count has moved, which ends this sleep, or `seen` is the same.
       case Task::kSleep: FutexBell(bell_, kLongestSleep).wait(seen); break;
     }
   }

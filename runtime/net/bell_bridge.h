@@ -9,13 +9,13 @@
 
 namespace rueda::core {
 
-/// Lets a thread that sleeps in an event loop be woken by its lane's bell as well: a thread of its own sleeps on the
-/// bell meanwhile and wakes the loop. Only lanes that wait for shared memory and for sockets at once have one.
+/// Lets its lane's bell wake a lane that sleeps in an event loop: a thread of the bridge sleeps on the bell meanwhile
+/// and wakes the loop. Only a lane that waits for shared memory and for sockets at once has one.
 ///
 ///   lane    seen = count; asleep = 1; nothing came? arm(seen); wait in the loop; disarm(); asleep = 0
 ///   bridge  armed: FUTEX_WAIT(seen); count has moved: wake()
 ///
-/// `arm` and `disarm` belong to the bell's owner. A wake that comes late is a spurious one, which loops forgive.
+/// Only the bell's owner calls `arm` and `disarm`. A wake that comes late makes the loop look once in vain.
 class BellBridge {
  public:
   /// `bell` outlives the bridge; `wake` is called on the bridge's thread and may be called at any time until the
@@ -25,9 +25,9 @@ class BellBridge {
   BellBridge(const BellBridge&) = delete;
   BellBridge& operator=(const BellBridge&) = delete;
 
-  /// Wakes the loop once, when the bell's count is no more `seen`.
+  /// Wakes the loop once as soon as the bell's count differs from `seen`.
   void arm(uint32_t seen) RUEDA_EXCLUDES(mutex_);
-  /// The owner is awake.
+  /// Takes the order back: the owner is awake.
   void disarm() RUEDA_EXCLUDES(mutex_);
 
  private:

@@ -1,3 +1,10 @@
+// Measures how far two cores are apart by passing a cache line to and fro, and remembers it for each peer.
+//
+//   first side    own = 1 ──▶        own = 2 ──▶        ...
+//   second side          ◀── own = 1        ◀── own = 2         each value is token << 20 | number of the trip
+//
+// Values only grow, so a side can tell three cases apart: the peer has not answered yet (smaller), has answered
+// (equal), or has given up and gone on to a later probe (larger).
 #include "runtime/net/distance.h"
 
 #include <algorithm>
@@ -9,7 +16,8 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr int kTokenShift = 20;  // below: the number of the trip
+constexpr int kTokenShift = 20;  // the lower bits count the trips
+// Nothing is known when an epoch begins, so every batch of its first stamps probes.
 constexpr uint64_t kEarlyStamps = 4096;
 constexpr uint64_t kProbeEvery = 32;
 
@@ -20,7 +28,7 @@ class Volley {
          SteadyClock::time_point end)
       : own_(own), peer_(peer), value_(token << kTokenShift), side_(side), end_(end) {}
 
-  /// One round trip. False: the peer did not answer in time, or has already given up and gone on.
+  /// One round trip. Returns false if the peer did not answer in time, or has given up and gone on.
   bool trip() {
     ++value_;
     if (side_ == ProbeSide::kFirst) own_.store(value_, std::memory_order_release);
@@ -32,7 +40,8 @@ class Volley {
  private:
   bool peer_answers() const {
     for (;;) {
-      // No pause: it takes as long as the line. The clock takes a quarter of that, so it is read now and then.
+      // A pause would take as long as the line itself. Reading the clock takes a quarter of a near round trip, so
+      // only every 32nd look does.
       for (int i = 0; i < 32; ++i) {
         const uint64_t seen = peer_.load(std::memory_order_acquire);
         if (seen >= value_) return seen == value_;
@@ -61,7 +70,8 @@ std::optional<nanoseconds> line_round_trip(std::atomic<uint64_t>& own, const std
                                            uint64_t token, ProbeSide side, const ProbePlan& plan) {
   auto before = SteadyClock::now();
   Volley volley(own, peer, token, side, before + plan.budget);
-  if (!volley.trip()) return std::nullopt;  // the first one also waits for the peer to come
+  // The first trip also waits for the peer to begin, so it does not count.
+  if (!volley.trip()) return std::nullopt;
   nanoseconds fastest = nanoseconds::max();
   before = SteadyClock::now();
   for (int sample = 0; sample < plan.samples; ++sample) {
@@ -81,16 +91,17 @@ bool Distances::due(uint64_t first_stamp) {
 
 int Distances::partner(int index, int count, uint64_t first_stamp) {
   const auto n = static_cast<uint64_t>(count);
-  // Divided first: the low bits have already decided whether the batch probes at all.
+  // Members i and j meet in the round i + j = round (mod n): each has at most one partner, and over n rounds every pair
+  // meets. Division comes first because the low bits have already decided whether the batch probes at all.
   const uint64_t round = mixed(first_stamp) / kProbeEvery % n;
   const auto other = static_cast<int>((round + n - static_cast<uint64_t>(index)) % n);
-  // Of two ranks, one round in two would pair each with itself.
+  // With two members, the even rounds would pair each with itself.
   if (count == 2) return 1 - index;
   return other == index ? -1 : other;
 }
 
 void Distances::note(int rank, std::optional<nanoseconds> round_trip) {
-  if (!round_trip) return;
+  if (!round_trip) return;  // a peer that was late says nothing about the cores
   by_rank_[static_cast<size_t>(rank)] = *round_trip < kFarRoundTrip ? Distance::kNear : Distance::kFar;
 }
 

@@ -8,14 +8,14 @@
 
 namespace rueda::core {
 
-/// What a writer should assume of its readers' caches (design: "Distance"): `kNear` within one cache domain, a line's
-/// round trip of about 100 ns; `kFar` about 480 ns.
+/// How far a peer's core is (design: "Distance"). `kNear`: in the same cache domain, a cache line's round trip takes
+/// about 100 ns. `kFar`: in another one, about 480 ns.
 enum class Distance { kUnknown, kNear, kFar };
 
-/// Between the two.
+/// A round trip this long or longer counts as far.
 inline constexpr std::chrono::nanoseconds kFarRoundTrip{250};
 
-/// Who of a pair writes first: the lower rank.
+/// Which of the two writes first; the lower rank is `kFirst`.
 enum class ProbeSide { kFirst, kSecond };
 
 /// `samples` times `trips` round trips, given up after `budget`.
@@ -24,15 +24,15 @@ struct ProbePlan {
   int trips;
   std::chrono::nanoseconds budget;
 };
-/// For lanes between two steps of a batch: under a microsecond near, about 4 us far, never more than 10.
+/// For a lane between two steps of a batch: takes under 1 us if near, about 4 us if far, and never more than 10 us.
 inline constexpr ProbePlan kQuickProbe{4, 2, std::chrono::microseconds(10)};
 /// For benchmarks.
 inline constexpr ProbePlan kThoroughProbe{64, 256, std::chrono::seconds(2)};
 
-/// The round trip of a cache line between two threads, of one or of two processes: each writes its own word and spins
-/// on the other's. Both call it at about the same time with the same `token`, larger than any before on these words and
-/// under 2^44, and the same plan. The fastest sample counts, so that a preemption does not. Never sleeps; nothing if
-/// the peer did not answer within the budget.
+/// Measures the round trip of a cache line between two threads of one or two processes: each writes its own word and
+/// spins on the other's. Both threads call it at about the same time with the same plan and the same `token`, which is
+/// larger than any before on these words and below 2^44. Returns the fastest sample, so a preemption does not count;
+/// empty if the peer did not answer within the budget. Spins and never sleeps.
 std::optional<std::chrono::nanoseconds> line_round_trip(std::atomic<uint64_t>& own, const std::atomic<uint64_t>& peer,
                                                         uint64_t token, ProbeSide side, const ProbePlan& plan);
 
@@ -42,18 +42,19 @@ class Distances {
  public:
   explicit Distances(int size) : by_rank_(static_cast<size_t>(size), Distance::kUnknown) {}
 
-  /// Whether the members of a batch probe at its start: decided by the batch's first stamp, which all of them know,
-  /// whatever other sets use the lane. Always at the beginning of an epoch, then one batch in 32. Only batches that
-  /// take 100 us or more should ask: then probing costs under 0.1 % of the time.
+  /// Returns true if the members of a batch probe at its start. The batch's first stamp decides, because every member
+  /// knows it, whatever other process sets use the lane. Every batch at the beginning of an epoch probes, then one in
+  /// 32. Only a batch that takes 100 us or more should ask: then probing costs under 0.1 % of its time.
   static bool due(uint64_t first_stamp);
-  /// Which member probes with member `index` of `count` in this batch (indices into the same ascending list), or -1. A
-  /// rank can probe one peer at a time; over the batches every pair gets its turn, as in a round-robin tournament.
+  /// Returns the member that probes with member `index` of `count` in this batch (indices into the same ascending
+  /// list), or -1 if it has no partner. A rank can probe one peer at a time; over the batches every pair meets, as in a
+  /// round-robin tournament.
   static int partner(int index, int count, uint64_t first_stamp);
 
-  /// The outcome of a probe with `rank`. Nothing: what was known stays.
+  /// Records the outcome of a probe with `rank`; an empty one changes nothing.
   void note(int rank, std::optional<std::chrono::nanoseconds> round_trip);
   Distance to(int rank) const { return by_rank_[static_cast<size_t>(rank)]; }
-  /// kFar if any peer is, else kUnknown if any peer is, else kNear. `own` is left out.
+  /// Returns kFar if any of `ranks` is far, else kUnknown if any is unknown, else kNear. Leaves `own` out.
   Distance farthest(std::span<const int> ranks, int own) const;
 
  private:

@@ -1,3 +1,5 @@
+// The futex calls behind a bell (futex(2)). The order of the steps, which decides whether a ring can be lost, is in the
+// header, where a test runs it over a model; this file only has what needs the kernel.
 #include "runtime/net/doorbell.h"
 
 #include <linux/futex.h>

@@ -7,15 +7,15 @@
 
 namespace rueda::core {
 
-/// The one place where threads sleep on, and ring, a word that may lie in shared memory.
+/// A word, possibly in shared memory, that threads sleep on and ring. No other code of the runtime does either.
 ///
 ///   to sleep: read count, store asleep = 1, re-read the condition, FUTEX_WAIT(count read), store asleep = 0
 ///   to ring:  store data, read asleep, and if set: count += 1, FUTEX_WAKE
 ///
 /// Everything is sequentially consistent, so either the sleeper's re-read sees the data or the ringer sees `asleep`
 /// (Dekker's argument); a ring between the read of `count` and FUTEX_WAIT makes the wait return at once. The owner
-/// alone writes `asleep`; any rank of the host may ring. A ringer that dies between its two last steps leaves the
-/// sleeper to the next ring: that of the abort its death raises, at the latest.
+/// alone writes `asleep`; any rank of the host may ring. If a ringer dies between its last two steps, the next ring
+/// wakes the sleeper; at the latest that is the ring of the abort which the death raises.
 struct alignas(64) Bell {
   std::atomic<uint32_t> count{0};
   std::atomic<uint32_t> asleep{0};
@@ -32,7 +32,7 @@ void ring(Words& words) {
   words.wake();
 }
 
-/// One round of going to sleep. True when `ready()` was, false after the wait has returned, for whatever reason.
+/// One round of going to sleep. Returns true if `ready()` was true, false once the wait has returned for any reason.
 template <typename Words, typename Ready>
 bool sleep(Words& words, Ready&& ready) {
   const uint32_t seen = words.count();
@@ -55,7 +55,7 @@ class FutexBell {
   void store_asleep(uint32_t value) { bell_.asleep.store(value); }
   void add_to_count() { bell_.count.fetch_add(1); }
   void wake();
-  /// At most the limit, while the count is `seen`. Spurious returns are fine.
+  /// Sleeps while the count is `seen`, at most for the limit. May return early without cause.
   void wait(uint32_t seen);
 
  private:
@@ -63,13 +63,13 @@ class FutexBell {
   std::chrono::nanoseconds limit_;
 };
 
-/// Call after the sequentially consistent store of the data the sleeper looks for. Any thread of any local process.
-/// No system call unless somebody sleeps.
+/// Wakes the bell's owner if it sleeps; otherwise makes no system call. The caller has stored what the owner looks for,
+/// sequentially consistently, before. Any thread of any local process.
 inline void ring(Bell& bell) {
   FutexBell words(bell);
   bell_steps::ring(words);
 }
-/// Rings whether or not anybody seems asleep: for aborts and shutdown.
+/// Rings even if the owner seems awake: for aborts and shutdown.
 void ring_always(Bell& bell);
 
 /// How a thread waits before it sleeps (design: "Sleeping and waking").
@@ -79,12 +79,13 @@ inline constexpr std::chrono::microseconds kSpinBudget{50};
 /// One step of a bounded spin: a pause, or sched_yield when ranks outnumber cores.
 void relax(WaitStyle style);
 
-/// No sleep is longer, so that a wait whose ringer died mid-ring still looks again.
+/// The longest single sleep: a sleeper whose ringer died mid-ring looks again after it.
 inline constexpr std::chrono::seconds kLongestSleep{1};
 
-/// Spins for at most `budget`, until `ready()`; the clock is read after every 16 pauses or every yield. A yield gives
-/// the core to a neighbour for longer than the budget, and who slept then would pay a wake-up for every chunk: so
-/// sixteen of them are made, or as many as ten budgets hold where the neighbours are no ranks and keep the core.
+/// Spins for at most `budget`, until `ready()`; reads the clock after every 16 pauses or after every yield. One yield
+/// may give the core away for longer than the budget, and a thread that slept right after it would pay for a wake-up
+/// with every chunk. So up to 16 yields are made, within ten budgets in case the neighbours are not ranks and keep the
+/// core. Returns true if ready.
 template <typename Ready>
 bool spin(WaitStyle style, std::chrono::nanoseconds budget, Ready&& ready) {
   constexpr int kSteps = 16;
@@ -98,7 +99,7 @@ bool spin(WaitStyle style, std::chrono::nanoseconds budget, Ready&& ready) {
   }
 }
 
-/// Spins for at most `budget`, then sleeps on `bell`, until `ready()` or the deadline. True when ready.
+/// Spins for at most `budget`, then sleeps on `bell`, until `ready()` or the deadline. Returns true if ready.
 /// Only the bell's owner calls it. `ready` may be called any number of times and must read sequentially consistently
 /// what the ringer stores before it rings.
 template <typename Ready>

@@ -1,3 +1,9 @@
+// Splits a rank's traffic between a fabric and the transport around which it is built:
+//
+//                           control: yes      control: no        data: yes      data: no
+//   control_link(rank)      fabric            inner transport
+//   channel_set(lane)                                            fabric         inner transport
+//   poll, watch, unwatch    inner transport: it has the only event loop
 #include "runtime/net/fabric_transport.h"
 
 #include <unistd.h>
@@ -19,8 +25,9 @@ FabricTransport::FabricTransport(std::unique_ptr<Transport> inner, FabricShare s
   for (const int rank : ranks) {
     inboxes_[rank] = std::make_shared<FabricInbox>(epoch.name_of(rank), rank, [doorbell] { ring(doorbell); });
   }
+  // The handler shares the inboxes: the fabric's thread may run it until `stop_listening` returns.
   share_.fabric->listen(FabricPort::kControl, [inboxes = inboxes_](int rank, Frame frame) {
-    const auto inbox = inboxes.find(rank);
+    const auto inbox = inboxes.find(rank);  // frames of a rank that shares our memory have no inbox and no sense
     if (inbox != inboxes.end()) inbox->second->put(std::move(frame));
   });
 }

@@ -9,19 +9,19 @@
 
 namespace rueda::core {
 
-/// What of a rank's traffic a fabric carries; the rest goes over TCP.
+/// Which part of a rank's traffic a fabric carries; the rest goes over TCP.
 struct FabricShare {
-  std::shared_ptr<Fabric> fabric;  ///< null: none
+  std::shared_ptr<Fabric> fabric;  ///< null if there is none
   bool control = false;            ///< agreement between ranks that share no memory
   bool data = false;               ///< the lanes' channels
 };
 
-/// `Transport` over a fabric, around another one, which keeps the event loop and whatever the fabric does not carry.
-/// Threads and lifetimes as in `Transport`; control links may outlive nothing.
+/// `Transport` over a fabric and another transport, which keeps the event loop and carries what the fabric does not.
+/// Threads and lifetimes are those of `Transport`. Control links end before it.
 class FabricTransport : public Transport {
  public:
-  /// Takes frames for control links to `ranks` from now on. `doorbell`, an eventfd that outlives this, is rung with
-  /// each.
+  /// Takes frames for control links to `ranks` from now on, and rings `doorbell` with each: an eventfd that outlives
+  /// this object.
   FabricTransport(std::unique_ptr<Transport> inner, FabricShare share, const TransportEpoch& epoch,
                   std::span<const int> ranks, int doorbell);
   ~FabricTransport() override;
@@ -36,7 +36,7 @@ class FabricTransport : public Transport {
  private:
   std::unique_ptr<Transport> inner_;
   FabricShare share_;
-  std::map<int, std::shared_ptr<FabricInbox>> inboxes_;  // empty where control goes over TCP
+  std::map<int, std::shared_ptr<FabricInbox>> inboxes_;  // empty if control goes over TCP
 };
 
 }  // namespace rueda::core

@@ -1,3 +1,6 @@
+// A server for one page, on a thread and an event loop of its own, so that a scraper can neither hold up nor be held up
+// by the engine. Each connection is a `Visit`: read pieces until the parser has a whole request, answer, half-close. A
+// timer over all of it, a limit on bytes and a limit on connections bound what a client that misbehaves can take.
 #include "runtime/net/http_page.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -26,8 +29,8 @@ constexpr size_t kMostRequestBytes = 2 * kMostHeaderBytes;  // with what the par
 constexpr std::chrono::seconds kRequestTime{5};
 constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
 
-/// One request and its answer. Lives by its own callbacks. Beast reads and writes the text; Asio alone moves it, for
-/// Beast's own operations take a tenth of the time in which this library compiles.
+/// One request and its answer. Its pending callbacks keep it alive. Beast parses and formats; Asio moves the bytes,
+/// because Beast's own operations would take a tenth of this library's compile time.
 class Visit : public std::enable_shared_from_this<Visit> {
  public:
   Visit(asio::ip::tcp::socket socket, const std::function<std::string()>& page, int& open)
@@ -57,7 +60,7 @@ class Visit : public std::enable_shared_from_this<Visit> {
     });
   }
 
-  // False: this is no request, and the connection ends.
+  // Returns false if this is not a request; the connection then ends.
   bool take(size_t bytes) {
     if ((received_ += bytes) > kMostRequestBytes) return false;
     request_.append(piece_.data(), bytes);
@@ -81,6 +84,7 @@ class Visit : public std::enable_shared_from_this<Visit> {
     answer_ = std::move(text).str();
     asio::async_write(socket_, asio::buffer(answer_), [self = shared_from_this()](beast::error_code, size_t) {
       beast::error_code ignored;
+      // A close with unread bytes would reset the connection and lose the answer.
       self->socket_.shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
       self->deadline_.cancel();
     });
@@ -130,7 +134,8 @@ Result<std::unique_ptr<HttpPage>> HttpPage::start(const std::string& address, ui
   auto state = std::make_unique<State>(std::move(page));
   beast::error_code error;
   const asio::ip::address where = asio::ip::make_address(address, error);
-  if (error) return Status(Code::kInvalidArgument, fmt::format("\"{}\" is no numeric address to listen on", address));
+  if (error)
+    return Status(Code::kInvalidArgument, fmt::format("\"{}\" is not a numeric address to listen on", address));
   const asio::ip::tcp::endpoint endpoint(where, port);
   state->acceptor.open(endpoint.protocol(), error);
   if (!error) state->acceptor.set_option(asio::socket_base::reuse_address(true), error);

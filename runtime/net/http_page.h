@@ -8,13 +8,13 @@
 
 namespace rueda::core {
 
-/// One page over HTTP/1.1, for who scrapes figures: `GET /metrics` gets it, everything else 404. A thread of its own;
-/// at most 16 connections at a time, each with one request of at most 16 KiB, its header 8, within 5 s. Made and
-/// destroyed by its owner; the destructor waits for the thread.
+/// One page over HTTP/1.1, for programs that scrape figures: `GET /metrics` gets it, every other request gets 404. Runs
+/// a thread of its own. Takes at most 16 connections at a time, each with one request of at most 16 KiB (8 KiB of
+/// header) within 5 s. One thread makes and destroys it; the destructor waits for the server's thread.
 class HttpPage {
  public:
-  /// `address` is numeric; `port` 0: the system chooses. `page` is called on the server's thread for every request.
-  /// kInvalidArgument: no numeric address. kSystem: the port cannot be had; names both.
+  /// `address` is numeric; with `port` 0 the system chooses one. The server's thread calls `page` for every request.
+  /// Returns kInvalidArgument if `address` is not numeric, kSystem if the port cannot be had; the sentence names both.
   static Result<std::unique_ptr<HttpPage>> start(const std::string& address, uint16_t port,
                                                  std::function<std::string()> page);
   ~HttpPage();

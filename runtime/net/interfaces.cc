@@ -1,3 +1,8 @@
+// Chooses the addresses a rank listens on, in the order in which its peers try them:
+//
+//   interfaces that are up ─▶ dialable addresses, IPv4 first ─▶ those that the setting names ─▶ ..., 127.0.0.1
+//
+// Loopback always comes last: it serves peers of the same host, and a peer elsewhere must not try it first.
 #include "runtime/net/interfaces.h"
 
 #include <arpa/inet.h>
@@ -73,13 +78,13 @@ std::span<const unsigned char> bytes_of(const SocketAddress& address) {
   return {reinterpret_cast<const unsigned char*>(&reinterpret_cast<const sockaddr_in*>(&address.storage)->sin_addr), 4};
 }
 
-/// An address and how many of its first bits count, as 10.1.0.0/16.
+/// An address and how many of its first bits count, such as 10.1.0.0/16.
 struct Network {
   SocketAddress base;
   unsigned prefix = 0;
 };
 
-/// Nothing: it is no CIDR.
+/// Returns empty if the text is not in CIDR notation (RFC 4632).
 std::optional<Network> network_of(const std::string& text) {
   const size_t slash = text.find('/');
   if (slash == std::string::npos) return std::nullopt;
@@ -97,6 +102,7 @@ bool lies_in(const std::string& address, const Network& network) {
   if (!own.ok()) return false;
   const auto a = bytes_of(network.base), b = bytes_of(own.value());
   if (a.size() != b.size()) return false;
+  // Byte by byte: the mask has ones for the bits of the prefix that lie in this byte.
   for (size_t i = 0; i < a.size(); ++i) {
     const auto before = static_cast<unsigned>(8 * i);
     const unsigned bits = network.prefix < before ? 0 : std::min<unsigned>(8, network.prefix - before);
@@ -131,9 +137,8 @@ Result<std::vector<std::string>> listen_addresses(const std::string& choice) {
     for (std::string wanted; std::getline(list, wanted, ',');) {
       const std::optional<Network> network = network_of(wanted);
       if (!network && wanted.find('/') != std::string::npos) {
-        return Status(Code::kInvalidArgument,
-                      "RUEDA_NETWORK_INTERFACES: \"" + wanted + "\" in \"" + choice +
-                          "\" is no network; one is an address, / and how many of its bits count");
+        return Status(Code::kInvalidArgument, "RUEDA_NETWORK_INTERFACES: \"" + wanted + "\" in \"" + choice +
+                                                  "\" is not a network; write one as 10.1.0.0/16");
       }
       for (const Interface& one : found.value()) {
         if (!matches(one, wanted, network)) continue;
@@ -143,7 +148,7 @@ Result<std::vector<std::string>> listen_addresses(const std::string& choice) {
     }
     if (!known) {
       return Status(Code::kInvalidArgument,
-                    "RUEDA_NETWORK_INTERFACES names \"" + choice + "\", this machine has " + names_of(found.value()));
+                    "RUEDA_NETWORK_INTERFACES names \"" + choice + "\"; this machine has " + names_of(found.value()));
     }
   }
   result.push_back("127.0.0.1");

@@ -7,13 +7,15 @@
 
 namespace rueda::core {
 
-/// Numeric addresses of this machine to listen on, in order of preference for peers on other hosts; 127.0.0.1 last.
-/// `choice`: "auto" (every interface that is up, without loopback and link-local addresses), or interface names, globs
-/// of them, numeric addresses and networks (10.1.0.0/16), separated by commas; each counts where this machine has it,
-/// so that one list fits machines with different names. kInvalidArgument: it has nothing of the list; says what it has.
+/// Returns the numeric addresses to listen on, in the order in which peers on other hosts should try them; 127.0.0.1 is
+/// last. `choice` is "auto" (every interface that is up, without loopback and link-local addresses) or a list separated
+/// by commas of interface names, globs, numeric addresses and networks (10.1.0.0/16). An entry that this machine does
+/// not have is skipped, so one list fits machines with different names.
+/// Returns kInvalidArgument if an entry is malformed, or if this machine has none of the list; the sentence says what
+/// it has. Returns kSystem if the kernel gives no interfaces.
 Result<std::vector<std::string>> listen_addresses(const std::string& choice);
 
-/// The name of the interface that has this address ("eth0"), or empty.
+/// Returns the name of the interface that has this address ("eth0"), or an empty string.
 std::string interface_of(const SocketAddress& address);
 
 }  // namespace rueda::core

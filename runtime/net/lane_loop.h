@@ -16,18 +16,18 @@ class TlsContext;
 
 /// A data connection whose two ends have proven the job key to each other.
 struct DataSocket {
-  UniqueFd fd;                      ///< invalid: none
-  std::shared_ptr<TlsContext> tls;  ///< what its data travel over; null: plain
+  UniqueFd fd;                      ///< invalid if there is none
+  std::shared_ptr<TlsContext> tls;  ///< the context of its encryption; null for plain data
 };
 
-/// Where a lane's data sockets live: its own event loop, run by the holder of the lane's token, and the connections
-/// that the coordinator's listener has proven for it. Shared by the transport and the lane's channel set, so that a
-/// late wake never meets a loop that is gone.
+/// The event loop of a lane's data sockets, which the holder of the lane's token runs, and the connections that the
+/// coordinator's listener has proven for the lane. The transport and the lane's channel set share it, so a late wake
+/// never meets a loop that is gone.
 class LaneLoop {
  public:
-  /// For the thread that runs the lane.
+  /// Lane thread.
   boost::asio::io_context& io() { return io_; }
-  /// Connection `number` from `rank`, as it arrived; a newer one replaces one not yet taken. Coordinator thread.
+  /// Hands over connection `number` from `rank`. A newer one replaces one not yet taken. Coordinator thread.
   void hand_over(int rank, uint32_t number, DataSocket socket) RUEDA_EXCLUDES(mutex_) {
     {
       MutexLock lock(mutex_);
@@ -35,7 +35,7 @@ class LaneLoop {
     }
     wake();
   }
-  /// Invalid while none has arrived. Lane thread.
+  /// Returns the connection, invalid while none has arrived. Lane thread.
   DataSocket take(int rank, uint32_t number) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto found = arrived_.find({rank, number});

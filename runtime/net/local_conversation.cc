@@ -1,3 +1,13 @@
+// One connection of a `LocalExchange` as a state machine: `step` takes one packet and answers it. Each packet is a
+// message of fixed size, so a length that does not fit ends the conversation at once.
+//
+//   hello, as on TCP  | first | second | third |             proves the job's key in both directions
+//   pass              | "RDP1" | number of descriptors |     with segment, doorbell and, if the kernel has one, pidfd
+//   verdict           | "RDV1" | 1 mapped, 0 not |           both words u32 in the host's byte order: it never leaves
+//   it
+//
+// Descriptors move only after the proof. The verdicts make both sides agree on whether they share memory: a rank that
+// mapped its peer while the peer failed would wait for words that never change.
 #include "runtime/net/local_conversation.h"
 
 #include <array>
@@ -10,7 +20,7 @@ namespace {
 constexpr size_t kMaxPacketBytes = 128;
 constexpr size_t kMaxDescriptors = 3;  // segment, doorbell, pidfd
 
-/// What follows the hello.
+/// The packets after the hello.
 struct Note {
   uint32_t magic;
   uint32_t value;
@@ -32,8 +42,8 @@ std::optional<Message> as(std::span<const std::byte> bytes) {
 }
 
 Status unexpected(int rank) {
-  return Status(Code::kSystem,
-                "local socket: rank " + std::to_string(rank) + " sent something else than the protocol says", rank);
+  return Status(Code::kSystem, "local socket: rank " + std::to_string(rank) + " sent a packet outside the protocol",
+                rank);
 }
 
 }  // namespace
@@ -116,9 +126,10 @@ void LocalConversation::on_third(std::span<const std::byte> bytes) {
   if (!third) return refuse(unexpected(rank()));
   if (const Status proof = listener_->on_third(*third); !proof.ok()) return refuse(proof);
   const HelloRoute& route = listener_->route();
+  // The higher rank dials, always: two connections between one pair would map everything twice.
   if (route.purpose != HelloPurpose::kLocal || route.dialler < route.listener) return refuse(unexpected(rank()));
   proven_ = true;
-  patience_ = Deadline::never();
+  patience_ = Deadline::never();  // the exchange's own deadline still holds
   pass_descriptors();
 }
 
@@ -135,8 +146,8 @@ void LocalConversation::on_pass(Packet packet) {
   auto& descriptors = packet.descriptors;
   if (descriptors.size() != note->value || descriptors.size() < 2) {
     return refuse(Status(Code::kSystem,
-                         "local socket: of " + std::to_string(note->value) + " descriptors of rank " +
-                             std::to_string(rank()) + " " + std::to_string(descriptors.size()) +
+                         "local socket: rank " + std::to_string(rank()) + " sent " + std::to_string(note->value) +
+                             " descriptors and " + std::to_string(descriptors.size()) +
                              " came (the limit on open files may be reached)",
                          rank()));
   }
@@ -147,7 +158,7 @@ void LocalConversation::on_pass(Packet packet) {
   peer_.rank = rank();
   peer_.segment = std::move(segment).value();
   peer_.doorbell = std::move(descriptors[1]);
-  // A pidfd of this very process tells nothing about a rank on another thread of it.
+  // A pidfd of this very process says nothing about a rank that is one of its threads.
   if (descriptors.size() > 2 && !in_this_process(socket_.get())) peer_.pidfd = std::move(descriptors[2]);
   state_ = State::kAwaitsVerdict;
 }

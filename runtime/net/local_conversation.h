@@ -14,7 +14,7 @@
 
 namespace rueda::core {
 
-/// What every conversation of one exchange gives and checks. Borrowed.
+/// What every conversation of one exchange gives and checks. The exchange lends it.
 struct LocalContext {
   const HelloScope& scope;
   const LocalOffer& offer;
@@ -36,32 +36,32 @@ class LocalConversation {
     kAwaitsPass,
     kAwaitsVerdict,
     kDone,     ///< both sides have mapped
-    kRefused,  ///< what came is wrong, or one side could not map
+    kRefused,  ///< the peer sent something wrong, or one side could not map
     kLost      ///< the peer hung up
   };
 
-  /// Dials: sends `first` at once.
+  /// The dialling side: sends `first` at once.
   LocalConversation(const LocalContext& context, UniqueFd socket, int listener);
-  /// Listens, until `patience` for as long as the peer has proven nothing.
+  /// The listening side. It waits until `patience` for the peer's proof.
   LocalConversation(const LocalContext& context, UniqueFd socket, Deadline patience);
 
-  /// Takes one packet, if there is one, and answers it.
+  /// Takes one packet if one has come, and answers it.
   void step();
 
   int socket() const { return socket_.get(); }
   State state() const { return state_; }
   bool over() const { return state_ == State::kDone || state_ == State::kRefused || state_ == State::kLost; }
-  /// True once the peer has proven who it is.
+  /// Returns true once the peer has proven its rank.
   bool proven() const { return proven_; }
-  /// True once the peer's descriptors were here: after that, hanging up is no reason to try again.
+  /// Returns true once the peer's descriptors have come. A peer that hangs up after that is not dialled again.
   bool passed() const { return passed_; }
   bool dialled() const { return dialler_.has_value(); }
-  /// The other rank: as claimed, or when proven, for certain. -1 before the claim.
+  /// Returns the other rank: claimed, or once `proven()`, certain. -1 before the claim.
   int rank() const;
   Deadline patience() const { return patience_; }
-  /// Why it was refused.
+  /// Why the conversation was refused.
   const Status& status() const { return status_; }
-  /// When done, once.
+  /// Gives away what came. Call it once, in state kDone.
   LocalPeer take_peer();
 
  private:

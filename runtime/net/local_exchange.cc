@@ -1,3 +1,9 @@
+// Passes descriptors between the ranks of one host: one poll loop over the listening socket and all conversations.
+//
+//   each turn:  dial again those that are due ─▶ sleep ─▶ accept ─▶ step every conversation ─▶ drop what is over
+//
+// A pair may need several connections: a listener that many strangers crowd may drop a real peer before its proof, and
+// the peer then dials again. Only a failed dial says that a peer is gone; silence says nothing until the deadline.
 #include "runtime/net/local_exchange.h"
 
 #include <poll.h>
@@ -20,13 +26,13 @@ using std::chrono::milliseconds;
 using Conversation = std::unique_ptr<LocalConversation>;
 using State = LocalConversation::State;
 
-constexpr milliseconds kPatience{2000};  // with somebody who has proven nothing
+constexpr milliseconds kPatience{2000};  // with a connection that has proven nothing
 constexpr size_t kMaxStrangers = 64;
-constexpr milliseconds kFirstPause{10};  // before dialling again; doubles
+constexpr milliseconds kFirstPause{10};  // before the second dial; doubles with each further one
 constexpr milliseconds kLongestPause{500};
-constexpr milliseconds kProbePause{1000};  // between looks whether a peer that should dial is still there
+constexpr milliseconds kProbePause{1000};  // between two checks that a peer which should dial still listens
 
-/// One peer on the way to its outcome.
+/// One peer and what is known of it so far.
 struct Candidate {
   int rank = 0;
   std::string name;
@@ -86,7 +92,8 @@ class Meeting {
                                  [&](const Candidate& candidate) { return candidate.rank == rank; });
     return it == candidates_.end() ? nullptr : &*it;
   }
-  /// Somebody talks with it: we dialled it, or it has proven itself.
+  /// Returns true if a conversation with it is under way: we dialled it, or it has proven its rank. A mere claim does
+  /// not count, or a stranger could keep us from dialling.
   bool talking(const Candidate& candidate) const {
     return std::any_of(conversations_.begin(), conversations_.end(), [&](const Conversation& conversation) {
       return conversation->rank() == candidate.rank && (conversation->dialled() || conversation->proven());
@@ -111,14 +118,14 @@ class Meeting {
   std::vector<Conversation> conversations_;  ///< oldest first
 };
 
-/// Dials a lower rank. Knocks at a higher one, which will dial: if nobody listens there, it never will.
+/// Dials a lower rank. A higher rank will dial us; here we only connect and close, to see that it still listens.
 void Meeting::try_again(Candidate& candidate) {
   if (candidate.settled || !candidate.next_try.passed() || talking(candidate)) return;
   DialledSocket dialled = dial_abstract(candidate.name);
   if (dialled.error != 0 && dialled.error != EAGAIN) {
     return settle(candidate, Status(Code::kSystem,
                                     "local socket: rank " + std::to_string(candidate.rank) +
-                                        " has gone or is in another network namespace: " + std::strerror(dialled.error),
+                                        " is gone or in another network namespace: " + std::strerror(dialled.error),
                                     candidate.rank));
   }
   candidate.next_try = Deadline::after(dials(candidate) ? candidate.pause : kProbePause);
@@ -129,6 +136,7 @@ void Meeting::try_again(Candidate& candidate) {
 }
 
 Status Meeting::sleep() {
+  // Wakes for the earliest of: a packet, a dial that is due, a stranger's end of patience, the deadline.
   std::vector<pollfd> watched{{listener_, POLLIN, 0}};
   Deadline until = deadline_;
   for (const auto& conversation : conversations_) {
@@ -172,7 +180,7 @@ void Meeting::attend(LocalConversation& conversation) {
   if (conversation.over() && candidate != nullptr && !candidate->settled) conclude(conversation, *candidate);
 }
 
-/// What the end of a conversation means for the peer.
+/// Settles the peer of a conversation that is over, if the end says something certain about it.
 void Meeting::conclude(LocalConversation& conversation, Candidate& candidate) {
   const bool certain = conversation.dialled() || conversation.proven();
   if (conversation.state() == State::kDone) {
@@ -181,10 +189,11 @@ void Meeting::conclude(LocalConversation& conversation, Candidate& candidate) {
   }
   if (conversation.state() == State::kRefused) {
     if (certain) return settle(candidate, conversation.status());
+    // A connection that only claims the rank settles nothing: any process of this user could make one.
     candidate.last_refusal = conversation.status();
     return;
   }
-  // It may have dropped us among strangers; then we meet again. If it is gone, the next dial or knock says so.
+  // The peer may have dropped us among strangers; then we dial again. If it is gone, the next dial fails and says so.
   if (!conversation.passed()) return;
   settle(candidate, Status(Code::kSystem,
                            "local socket: rank " + std::to_string(candidate.rank) + " hung up after passing its memory",

@@ -12,51 +12,51 @@
 
 namespace rueda::core {
 
-/// A rank of this host, as descriptors that really passed.
+/// A rank of this host: the descriptors that it passed.
 struct LocalPeer {
   int rank = 0;
   std::shared_ptr<Segment> segment;
   UniqueFd doorbell;  ///< its coordinator's eventfd; writing 1 wakes it
-  UniqueFd pidfd;  ///< readable when the process is gone; -1 where the kernel has none or the peer is in this process
-  UniqueFd life;   ///< the stream the descriptors came over: EOF when the process (or the in-process rank) has gone
+  UniqueFd pidfd;     ///< readable once the process is gone; -1 if the kernel has none or the peer is in this process
+  UniqueFd life;  ///< the socket the descriptors came over: ends when the process, or the rank in this process, is gone
 };
 
-/// How it went with one peer. Not ok: no memory is shared with it, use TCP; the sentence says why.
-/// Both sides of a pair report the same, unless one of them dies or times out meanwhile.
+/// The outcome with one peer. If not ok, the two share no memory and use TCP; the sentence says why. Both sides of a
+/// pair report the same unless one of them dies or times out meanwhile.
 struct LocalOutcome {
   int rank = 0;
   Status status;
   LocalPeer peer;  ///< only when ok
 };
 
-/// A rank that may be of this host, as it published itself.
+/// A rank that may be on this host, and the socket name it published.
 struct LocalCandidate {
   int rank = 0;
   std::string unix_name;
 };
 
-/// What a rank gives to each peer. Borrowed during `exchange`.
+/// What a rank gives to each peer. `exchange` borrows it.
 struct LocalOffer {
   Segment& segment;  ///< its own, of `Segment::create`
   int doorbell;      ///< its coordinator's eventfd
 };
 
-/// How the ranks of one host pass descriptors: an abstract Unix socket (SOCK_SEQPACKET) with a random 128-bit name, so
-/// that nothing lies in the file system and nothing needs removing. The higher rank dials. Before a descriptor is sent
-/// each side checks SO_PEERCRED (the same user) and the keyed hello. Then both pass segment, eventfd and their own
-/// pidfd, map what they got, and tell each other whether it worked.
+/// Passes descriptors between the ranks of one host over an abstract Unix socket (SOCK_SEQPACKET) with a random 128-bit
+/// name: nothing lies in the file system and nothing needs removing. The higher rank dials. Before a descriptor is sent
+/// each side checks the peer's user (SO_PEERCRED) and the keyed hello. Then both pass segment, eventfd and their own
+/// pidfd, map what came, and tell each other whether it worked.
 ///
-/// Used by the one thread that forms the epoch. Owns its listening socket.
+/// The thread that forms the epoch uses it. Owns its listening socket.
 class LocalExchange {
  public:
-  /// kSystem: says which call failed.
+  /// Returns kSystem with the call that failed.
   static Result<LocalExchange> listen();
-  /// To publish: hex digits, without the NUL byte that makes the name abstract.
+  /// The name to publish, without the NUL byte that makes it abstract.
   const std::string& name() const { return name_; }
-  /// Meets every peer; `scope.rank` may not be among them. Blocks until each has succeeded or failed, or the deadline.
-  /// Peers in another network namespace, or dead, fail at once. Strangers that connect are dropped after 2 s, or when
-  /// 64 are pending, and never delay peers for longer. Outcomes in the order of `peers`. kSystem: poll or accept
-  /// failed, for want of memory or descriptors.
+  /// Meets every peer; `scope.rank` is not among them. Blocks until each has succeeded or failed, at most until the
+  /// deadline. A peer that is dead or in another network namespace fails at once. Strangers that connect are dropped
+  /// after 2 s, or the oldest when 64 are pending, and delay no peer for longer. Returns the outcomes in the order of
+  /// `peers`; kSystem if poll or accept failed for want of memory or descriptors.
   Result<std::vector<LocalOutcome>> exchange(const HelloScope& scope, const LocalOffer& offer,
                                              std::span<const LocalCandidate> peers, Deadline deadline);
 

@@ -1,3 +1,6 @@
+// Blocks in an event loop until a condition holds. The abort comes before the condition: after the end of an epoch a
+// wait that happens to be satisfied must not let its lane go on. The condition comes before the deadline: what has
+// happened by then counts.
 #include "runtime/net/loop_wait.h"
 
 #include <boost/asio/io_context.hpp>

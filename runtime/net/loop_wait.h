@@ -11,15 +11,15 @@ class io_context;
 
 namespace rueda::core {
 
-/// How the thread that owns an event loop blocks in it: one place for deadline and abort. The loop's other handlers run
-/// meanwhile. A value on the stack of that thread.
+/// How the thread that owns an event loop blocks in it, with deadline and abort in one struct. The loop's other
+/// handlers run meanwhile. A value on the stack of that thread.
 struct LoopWait {
-  boost::asio::io_context& io;  ///< kept from running dry by a work guard
-  const Abort* abort;           ///< null: none
+  boost::asio::io_context& io;  ///< its owner holds a work guard, or the wait would spin once the loop is empty
+  const Abort* abort;           ///< null if nothing but the deadline ends the wait
   Deadline deadline;
 
-  /// Runs the loop until `ready()`, which is asked after every handler. The abort reason as soon as the loop is woken
-  /// after it was raised; kTimeout at the deadline.
+  /// Runs the loop until `ready()`, and asks after every handler. Returns the abort reason once the abort is raised and
+  /// the loop is woken, kTimeout at the deadline.
   Status until(const std::function<bool()>& ready) const;
   /// The same wait with an earlier end.
   LoopWait within(std::chrono::nanoseconds time) const { return {io, abort, deadline.earlier(Deadline::after(time))}; }

@@ -1,3 +1,9 @@
+// How a lane waits for shared memory, for channels, or for both at once. Every wait spins first: most answers come
+// within the budget, and a sleep costs both sides a system call.
+//
+//   shared memory   spin, then sleep on the bell                          (in the header, without a virtual call)
+//   channels        spin over poll, then sleep in the event loop
+//   both            spin over both, then sleep in the event loop; the bridge turns a ring of the bell into a wake
 #include "runtime/net/mesh.h"
 
 #include <algorithm>
@@ -35,6 +41,8 @@ Status Mesh::until_either(const std::function<bool()>& ready, Deadline deadline)
     return ready() || abort_.raised();
   };
   if (spin(style_, kSpinBudget, look)) return abort_.raised() ? abort_.why() : Status();
+  // The steps of bell_steps::sleep with the event loop in place of the futex: read the count, say "asleep", look again.
+  // A ring between the read and the look changes the count, which the loop's condition sees.
   FutexBell bell(words(rank_).bell);
   for (bool done = false; !done;) {
     const uint32_t seen = bell.count();
@@ -49,6 +57,7 @@ Status Mesh::until_either(const std::function<bool()>& ready, Deadline deadline)
 }
 
 void Mesh::refresh_distance(std::span<const int> members, uint64_t first_stamp, const ProbePlan& plan) {
+  // Every member computes the same pairs from the stamp, so partners meet without a message.
   if (Distances::due(first_stamp)) {
     const auto own = std::find(members.begin(), members.end(), rank_) - members.begin();
     const int partner = Distances::partner(static_cast<int>(own), static_cast<int>(members.size()), first_stamp);

@@ -19,16 +19,16 @@
 
 namespace rueda::core {
 
-/// What one lane moves data with: the shared-memory areas of the local ranks and channels to everybody. Owned by its
-/// lane; used by the holder of the lane's token. Lives as long as the epoch.
+/// What one lane moves data with: the shared-memory areas of the local ranks, and channels to every rank. The lane owns
+/// it, the holder of the lane's token uses it. Lives as long as the epoch.
 class Mesh {
  public:
-  /// Whom a lane waits for where that is no rank: nobody, or some that a library alone knows.
+  /// Values of `awaited` that are not a rank: the lane waits for no rank, or for ranks that only a library knows.
   static constexpr int kNobody = -1;
   static constexpr int kOthers = -2;
 
-  /// `segments[r]` is rank r's segment, null where r is on another host; own rank included. `channels` may be null
-  /// where no row needs one. `abort` outlives the mesh.
+  /// `segments[r]` is rank r's segment, own rank included; null if r is on another host. `channels` may be null if no
+  /// algorithm needs them. `abort` outlives the mesh.
   Mesh(int rank, int lane, std::vector<std::shared_ptr<Segment>> segments, std::unique_ptr<ChannelSet> channels,
        const Abort& abort, WaitStyle style);
 
@@ -46,39 +46,40 @@ class Mesh {
   const Abort& abort() const { return abort_; }
   WaitStyle wait_style() const { return style_; }
 
-  /// Waits on shared memory until `ready()`: bounded spin, then the lane's own doorbell. The abort reason if the epoch
-  /// ends; kTimeout at the deadline. After `move_channels_while_waiting` also the failures of `ChannelSet::until`.
+  /// Waits on shared memory until `ready()`: a bounded spin, then the lane's own doorbell. Returns the abort reason if
+  /// the epoch ends, kTimeout at the deadline; after `move_channels_while_waiting` also the failures of
+  /// `ChannelSet::until`.
   template <typename Ready>
   Status until(Ready&& ready, Deadline deadline) {
     const Status status = until_ready(ready, deadline);
     if (status.ok()) waits_for(kNobody);
     return status;
   }
-  /// A look found that `rank` has not done yet what the batch needs; kNobody once it has. For whoever asks why a batch
-  /// takes so long: what a failed wait waited for stays. The holder of the lane's token.
+  /// Records that the batch waits for `rank`, or kNobody once it waits no longer. A diagnosis of a slow batch reads it;
+  /// a failed wait leaves its rank there. The holder of the lane's token calls it.
   void waits_for(int rank) { awaited_.store(rank, std::memory_order_relaxed); }
-  /// Any thread; a moment's answer.
+  /// The rank the lane waits for now. Any thread; the answer may be outdated at once.
   int awaited() const { return awaited_.load(std::memory_order_relaxed); }
-  /// Moves channel bytes until `ready()`: bounded spin, then as `ChannelSet::until`.
+  /// Moves channel bytes until `ready()`: a bounded spin, then `ChannelSet::until`, with its errors.
   Status until_moved(const std::function<bool()>& ready, Deadline deadline);
-  /// From now on `until` moves channel bytes as well, and sleeps where either of the two wakes it: for rows that use
-  /// both, where a peer may need our bytes before it can do what we wait for. Nothing on a lane without channels.
+  /// From now on `until` moves channel bytes as well and sleeps so that both can wake it. For algorithms that use both:
+  /// a peer may need our bytes before it can do what we wait for. Does nothing on a lane without channels.
   void move_channels_while_waiting();
-  /// Where waits are noted from now on; null: nowhere.
+  /// Notes waits in `phases` from now on; null ends it.
   void note_waits(PhaseLog* phases) { phases_ = phases; }
   PhaseLog* phases() const { return phases_; }
-  /// After the store of a word that `rank` may wait for.
+  /// Wakes `rank` if it sleeps. The caller has stored a word that `rank` may wait for.
   void ring(int rank) const { core::ring(words(rank).bell); }
 
-  /// Once at the start of a batch over shared memory, by all its `members` (ranks, ascending, all local, own included):
-  /// probes one of them if the batch is due for it, which takes the plan's budget at most, and sets `distance`.
+  /// All `members` of a batch over shared memory (ranks, ascending, all local, own included) call it once at its start.
+  /// Probes one of them if the batch is due for it, which takes at most the plan's budget, and sets `distance`.
   void refresh_distance(std::span<const int> members, uint64_t first_stamp, const ProbePlan& plan = kQuickProbe);
-  /// The farthest member of the last batch that refreshed: kFar if any is far, else kUnknown if any is not known.
+  /// The distance of the farthest member at the last refresh: kFar if any is far, else kUnknown if any is unknown.
   Distance distance() const { return distance_; }
   /// For tests and measurements; holds until the next refresh.
   void set_distance(Distance distance) { distance_ = distance; }
 
-  /// Which shared areas of this rank peers may still be reading.
+  /// Records which shared areas of this rank peers may still be reading.
   SlotLedger& ledger() { return ledger_; }
 
  private:
@@ -106,7 +107,7 @@ class Mesh {
   SlotLedger ledger_;
   PhaseLog* phases_ = nullptr;
   std::atomic<int> awaited_{kNobody};
-  std::unique_ptr<BellBridge> bridge_;  ///< goes first: it wakes the channels
+  std::unique_ptr<BellBridge> bridge_;  ///< last, so destroyed first: it wakes the channels
 };
 
 }  // namespace rueda::core

@@ -1,3 +1,6 @@
+// Finds data connections over which a host that is lost or cut off has stopped answering. Such a host closes nothing,
+// so only the kernel's count of unacknowledged data shows it (TCP_INFO). A connection that owes us nothing is never
+// silent.
 #include "runtime/net/path_watch.h"
 
 #include <fcntl.h>
@@ -15,11 +18,12 @@ PathState path_state(int fd) {
   tcp_info info{};
   socklen_t bytes = sizeof(info);
   if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return {};
-  // Probes go to a peer whose window is closed; an answer sets their count back.
+  // Window probes count as data owed: they go to a peer whose window is closed, and an answer resets their count.
   return {info.tcpi_unacked != 0 || info.tcpi_probes != 0, std::chrono::milliseconds(info.tcpi_last_ack_recv)};
 }
 
 bool PathSilence::seen(const PathState& state, SteadyClock::time_point now, std::chrono::nanoseconds limit) {
+  // The silence begins no earlier than the debt: an idle connection may have heard nothing for hours.
   if (!state.outstanding || answered_ == SteadyClock::time_point{}) answered_ = now;
   answered_ = std::max(answered_, now - state.since_heard);
   return now - answered_ >= limit;
@@ -49,6 +53,8 @@ void PathWatch::reached(int rank) {
 
 std::vector<SilentPath> PathWatch::silent(SteadyClock::time_point now, std::chrono::nanoseconds limit) {
   MutexLock lock(mutex_);
+  // If this process itself was stopped (a debugger, a suspended machine), the peers' answers may wait in our own
+  // kernel.
   const bool slept = now - last_look_ > limit / 2;
   last_look_ = now;
   std::vector<SilentPath> found;

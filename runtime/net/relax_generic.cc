@@ -1,3 +1,4 @@
+// One step of a spin on processors without a pause instruction that the compiler knows.
 #include <sched.h>
 
 #include <atomic>

@@ -1,3 +1,5 @@
+// One step of a spin on x86. PAUSE leaves the core's other hyper-thread the execution units and spares the mispredicted
+// exit of the loop.
 #include <sched.h>
 
 #include "runtime/net/doorbell.h"

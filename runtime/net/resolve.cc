@@ -1,3 +1,5 @@
+// Turns a host's name into addresses. Without a family in the hints the system's resolver mixes IPv4 and IPv6 in the
+// order of RFC 6724, which is the order in which they are tried.
 #include "runtime/net/resolve.h"
 
 #include <netdb.h>

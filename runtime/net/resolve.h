@@ -7,8 +7,8 @@
 
 namespace rueda::core {
 
-/// All addresses of a host's name or numeric address, at least one, as the system's resolver orders them. Blocks as
-/// long as that does. kSystem: the resolver's sentence.
+/// Returns all addresses of a host's name or numeric address, at least one, in the order of the system's resolver.
+/// Blocks as long as the resolver does. Returns kSystem with the resolver's sentence if it fails.
 Result<std::vector<SocketAddress>> resolve(const std::string& host, uint16_t port);
 
 }  // namespace rueda::core

@@ -1,3 +1,10 @@
+// Makes, checks and maps the memory that the ranks of one host share.
+//
+//   owner   memfd_create ─▶ allocate all of it ─▶ seal its size ─▶ map ─▶ touch ─▶ header ─▶ pass the descriptor
+//   peer    descriptor ─▶ size and seals ─▶ map ─▶ header: magic, layout, epoch, rank
+//
+// A page that cannot be had at first touch, or a file that shrinks, kills a process with SIGBUS. So the file is
+// allocated in full before it is mapped, and sealed before it is passed.
 #include "runtime/net/segment.h"
 
 #include <fcntl.h>
@@ -67,7 +74,7 @@ LiveMappings& live_mappings() {
   return *mappings;
 }
 
-/// A memfd has no size limit of its own: allocating more than there is would set the kernel on killing processes.
+/// A memfd has no size limit of its own: allocating more than the machine has would make the kernel kill processes.
 Status check_memory(size_t bytes) {
   const auto memory = static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   if (bytes <= memory) return {};
@@ -105,7 +112,7 @@ Result<std::byte*> map_bytes(int fd, size_t bytes) {
   return static_cast<std::byte*>(base);
 }
 
-/// The owner's core touches every page first, so that they lie near it.
+/// Touches every page on the owner's core: the kernel puts a page on the NUMA node of its first touch.
 void touch(std::byte* base, size_t bytes) {
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   for (size_t offset = 0; offset < bytes; offset += page)
@@ -114,14 +121,15 @@ void touch(std::byte* base, size_t bytes) {
 
 std::string of_rank(int rank) { return "shared memory: the descriptor of rank " + std::to_string(rank); }
 
-/// Files of /dev/shm cannot be sealed. Any other unsealed descriptor could be shrunk under our feet.
+/// Returns true for an unnamed file of /dev/shm, which cannot be sealed. Its sender could shrink any other unsealed
+/// file while we use it.
 bool may_be_unsealed(const struct stat& file) {
   struct stat folder {};
   return ::stat(kFallbackFolder, &folder) == 0 && folder.st_dev == file.st_dev && file.st_nlink == 0;
 }
 
 Status check_file(int fd, const struct stat& file, size_t bytes, int rank) {
-  if (!S_ISREG(file.st_mode)) return Status(Code::kSystem, of_rank(rank) + " is no memory file", rank);
+  if (!S_ISREG(file.st_mode)) return Status(Code::kSystem, of_rank(rank) + " is not a memory file", rank);
   if (static_cast<uint64_t>(file.st_size) != bytes) {
     return Status(Code::kSystem,
                   of_rank(rank) + " has " + std::to_string(file.st_size) + " bytes, expected " + std::to_string(bytes),
@@ -134,9 +142,10 @@ Status check_file(int fd, const struct stat& file, size_t bytes, int rank) {
 }
 
 Status check_header(const SegmentHeader& header, const SegmentLayout& layout, uint64_t epoch, int rank) {
-  if (header.magic != kMagic) return Status(Code::kSystem, of_rank(rank) + " is no segment: wrong magic number", rank);
+  if (header.magic != kMagic)
+    return Status(Code::kSystem, of_rank(rank) + " is not a segment: its magic number is wrong", rank);
   if (header.layout_hash != layout.hash()) {
-    return Status(Code::kSystem, of_rank(rank) + " has another layout of lanes, slots and rings than ours", rank);
+    return Status(Code::kSystem, of_rank(rank) + " has other lanes, slots or rings than ours", rank);
   }
   if (header.epoch != epoch) {
     return Status(
@@ -155,6 +164,8 @@ Segment::Segment(UniqueFd fd, std::byte* base, const SegmentLayout& layout, uint
     : fd_(std::move(fd)), base_(base), layout_(layout), device_(device), inode_(inode), process_(::getpid()) {}
 
 Segment::~Segment() {
+  // In a forked child the object exists and its mapping does not (MADV_DONTFORK); the addresses may be another
+  // mapping's.
   if (process_ != ::getpid()) return;
   live_mappings().forget({device_, inode_});
   ::munmap(base_, layout_.total_bytes());

@@ -11,13 +11,13 @@
 
 namespace rueda::core {
 
-/// What fixes the offsets of a segment; equal on all ranks of a host, and hashed into the header.
+/// The numbers that fix the offsets of a segment. They are equal on all ranks of a host and hashed into the header.
 ///
 ///   | SegmentHeader | ControlWords | ring words+bytes x rings | LaneWords x lanes | (inputs, results) x lanes |
 struct SegmentLayout {
   int local_size = 1;
   int lanes = 4;
-  int rings = 1;                          ///< outgoing control rings: one per local rank, so that any rank can lead
+  int rings = 1;                          ///< outgoing control rings, one per local rank: any rank can be the leader
   size_t ring_bytes = 16 << 10;           ///< a power of two
   int slots = 4;                          ///< input slots, and as many result slots, of each lane
   size_t slot_bytes = kDefaultSlotBytes;  ///< capacity of one slot; a chunk is never longer
@@ -30,7 +30,7 @@ struct SegmentLayout {
   uint64_t hash() const;
 };
 
-/// At offset 0. Written before the descriptor is passed to anybody, never after.
+/// At offset 0. The owner writes it before it passes the descriptor, and never afterwards.
 struct SegmentHeader {
   uint64_t magic;
   uint64_t layout_hash;
@@ -39,21 +39,24 @@ struct SegmentHeader {
   int32_t reserved;
 };
 
-/// What `ControlWords::asleep` says.
-inline constexpr uint32_t kLooking = 0;           ///< somebody holds the baton: no need to ring
+/// Values of `ControlWords::asleep`.
+inline constexpr uint32_t kLooking = 0;           ///< a thread holds the baton: no need to ring
 inline constexpr uint32_t kRestingIdle = 1;       ///< ring unless the frame can wait for the next turn
 inline constexpr uint32_t kRestingExpecting = 2;  ///< ring for every frame
 
-/// The coordinator's side of a rank: `asleep` says whether anybody holds the baton and looks at the control rings; who
-/// then writes to one of the rank's inputs rings its eventfd. Written by the baton's holder alone.
+/// The control words of a rank. `asleep` says whether a thread holds the baton and looks at the control rings. If none
+/// does, a peer that writes to one of the rank's rings also rings the rank's eventfd. Only the holder of the baton
+/// writes it.
 struct ControlWords {
   alignas(128) std::atomic<uint32_t> asleep;
 };
 
-/// One outgoing byte ring: `written` is the owner's. `consumed` counts what the owner has read of the ring with the
-/// same index on the *other* side: ring i of rank a (local index) carries a's bytes to local rank i, and
-/// `consumed` in ring i of rank a is what a has taken of the bytes that local rank i wrote to a. So every word here has
-/// one writer: the segment's owner.
+/// The words of one outgoing byte ring. With a and i as local ranks:
+///
+///   segment of a, ring i:  written    how many bytes a has written for i (into this ring)
+///                          consumed   how many bytes a has read of what i wrote (into ring a of i's segment)
+///
+/// So every word has one writer: the segment's owner. Both count from the beginning of the epoch and never wrap.
 struct RingWords {
   alignas(128) std::atomic<uint64_t> written;
   alignas(128) std::atomic<uint64_t> consumed;
@@ -61,42 +64,43 @@ struct RingWords {
 
 inline constexpr size_t kTinyBytes = 56;
 
-/// A flag whose payload travels in its cache line.
+/// A flag and a payload in one cache line: a reader that sees the stamp has the payload too, for one transfer.
 struct alignas(64) TinyLine {
   std::atomic<uint64_t> stamp;
   std::byte payload[kTinyBytes];
 };
 
-/// The words of one lane of one rank. Owner writes, peers read, the bell excepted. A word holds a *stamp*: rank 0 gives
-/// every batch a range of stamps that grows over the whole epoch, so a word never restarts, whatever sets share the
-/// lane, and "at least" comparisons are enough.
+/// The words of one lane of one rank. The owner writes and peers read all but the bell. A word holds a *stamp*: rank 0
+/// gives every batch a range of stamps, and stamps grow over the whole epoch. So a word never restarts, whatever
+/// process sets share the lane, and "at least" comparisons are enough.
 struct LaneWords {
   alignas(128) std::atomic<uint64_t> posted;   ///< my input up to this chunk is readable
   alignas(128) std::atomic<uint64_t> reduced;  ///< my result slice up to this chunk is readable
-  alignas(128) std::atomic<uint64_t> done;     ///< I read nothing of my peers up to this chunk any more
+  alignas(128) std::atomic<uint64_t> done;     ///< I have read all I need of my peers up to this chunk
   alignas(128) std::atomic<uint64_t> probe;    ///< for the distance probe
   alignas(128) Bell bell;                      ///< the lane's doorbell (any rank rings)
   alignas(128) TinyLine tiny[2];
 };
 
-/// One rank's sealed memfd and its mapping. Where memfd_create is refused, an unnamed file in /dev/shm, which has no
-/// seals. Immutable after `create` or `map`, so any thread may ask for addresses; who may use the words behind them is
-/// said at the words. The owner creates it (allocated in full, so that no later access can fault
-/// for want of memory); peers map the descriptor after checking size, seals, magic, layout hash, epoch and rank.
-/// Two ranks of one process share one mapping of a segment, which race detectors need. Unmapped and closed with the
-/// last owner of the mapping; a mapping in a forked child does not exist (MADV_DONTFORK).
+/// One rank's sealed memfd and its mapping; an unnamed file in /dev/shm without seals if memfd_create is refused. The
+/// rank creates it, allocated in full, so no later access can fault for want of memory. Its peers map the descriptor
+/// after checking size, seals, magic, layout hash, epoch and rank. Immutable afterwards, so any thread may ask for
+/// addresses; each struct of words above says which thread may use it.
+/// Two ranks of one process share one mapping of a segment, which race detectors need. The last owner of the mapping
+/// unmaps it. A forked child does not inherit it (MADV_DONTFORK).
 class Segment {
  public:
-  /// The layout's `ring_bytes` is a power of two. kSystem: no memory for it, or neither memfd_create nor O_TMPFILE in
-  /// /dev/shm is allowed; the sentence says which call and errno. The rank then uses TCP.
+  /// The layout's `ring_bytes` is a power of two. Returns kSystem if there is no memory for it, or if neither
+  /// memfd_create nor O_TMPFILE in /dev/shm is allowed; the sentence names call and errno. The rank then uses TCP.
   static Result<std::shared_ptr<Segment>> create(const SegmentLayout& layout, uint64_t epoch, int rank);
-  /// `fd` stays the caller's. kSystem: the descriptor is not such a segment, said in words.
+  /// `fd` stays the caller's. Returns kSystem if the descriptor is not the segment of this layout, epoch and rank; the
+  /// sentence says what differs.
   static Result<std::shared_ptr<Segment>> map(int fd, const SegmentLayout& layout, uint64_t epoch, int rank);
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  /// The descriptor to pass to peers; -1 for a segment that was mapped, not created, by this process.
+  /// The descriptor to pass to peers; -1 if this process mapped the segment and did not create it.
   int fd() const { return fd_.get(); }
   const SegmentLayout& layout() const { return layout_; }
   std::byte* base() const { return base_; }
@@ -113,7 +117,7 @@ class Segment {
   std::byte* base_;
   SegmentLayout layout_;
   uint64_t device_, inode_;
-  int process_;  ///< whose address space holds the mapping: a forked child has inherited the object, not the memory
+  int process_;  ///< the process that has the mapping: a forked child inherits the object, not the memory
 };
 
 }  // namespace rueda::core

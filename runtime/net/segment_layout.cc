@@ -1,3 +1,12 @@
+// The offsets of a segment, in bytes:
+//
+//   0          128           256                                          page                   page
+//   | header   | control     | ring 0: words, bytes | ring 1: ... | ...   | lane words x lanes   | lane 0: slots | ...
+//
+//   one lane's slots:   | input 0 | ... | input n-1 | result 0 | ... | result n-1 |     each on pages of its own
+//
+// Words that different ranks write lie 128 bytes apart. Lanes and slots begin on pages, so that the kernel can place
+// them on the node of the rank that touches them first.
 #include "runtime/net/segment.h"
 
 namespace rueda::core {

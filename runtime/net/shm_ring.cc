@@ -1,3 +1,11 @@
+// A byte ring in shared memory with one writer and one reader.
+//
+//              consumed (the reader's word)        written (the writer's word)
+//   ... read      │ unread ...                        │ free ...
+//   positions count bytes since the epoch began; position & (capacity - 1) is the offset, so a capacity is a power of
+//   two
+//
+// Each side keeps its own position and publishes it with one store, so a frame of several appends appears at once.
 #include "runtime/net/shm_ring.h"
 
 #include <algorithm>
@@ -7,7 +15,7 @@
 namespace rueda::core {
 namespace {
 
-/// Copies between a ring and a span; `position` counts from the ring's beginning of time.
+/// Copies between a ring and a span, around the ring's end if need be; `position` counts bytes since the epoch began.
 void copy_in(std::byte* ring, size_t capacity, uint64_t position, std::span<const std::byte> bytes) {
   const size_t offset = static_cast<size_t>(position) & (capacity - 1);
   const size_t first = std::min(bytes.size(), capacity - offset);
@@ -35,6 +43,7 @@ RingWriter::RingWriter(std::shared_ptr<Segment> own, std::shared_ptr<Segment> pe
 
 size_t RingWriter::free_bytes() const {
   const uint64_t unread = position_ - consumed_.load();
+  // A peer that writes nonsense into its word must not make us write outside the ring.
   return unread > capacity_ ? 0 : capacity_ - static_cast<size_t>(unread);
 }
 
@@ -56,7 +65,7 @@ RingReader::RingReader(std::shared_ptr<Segment> own, std::shared_ptr<Segment> pe
       position_(consumed_.load()) {}
 
 size_t RingReader::unread_bytes() const {
-  // A peer that writes nonsense into its word must not make us copy beyond the ring.
+  // A peer that writes nonsense into its word must not make us read outside the ring.
   return static_cast<size_t>(std::min<uint64_t>(written_.load() - position_, capacity_));
 }
 

@@ -9,18 +9,18 @@
 
 namespace rueda::core {
 
-/// The writing end of the byte ring from one local rank to another. Used by the baton's holder of the writing process.
-/// One writing end per pair and epoch; it shares ownership of both mappings.
+/// The writing end of the byte ring from one local rank to another. The holder of the writing rank's baton uses it. One
+/// writing end per pair and epoch; it shares ownership of both mappings.
 class RingWriter {
  public:
   /// `own_index`, `peer_index`: local ranks.
   RingWriter(std::shared_ptr<Segment> own, std::shared_ptr<Segment> peer, int own_index, int peer_index);
-  /// Copies as much as fits behind what was appended before; returns the bytes taken. Not yet readable.
+  /// Copies as much as fits behind what was appended before; returns the bytes taken. `publish` makes them readable.
   size_t append(std::span<const std::byte> bytes);
   /// Makes what was appended readable, with one sequentially consistent store. The caller rings the reader
   /// (ControlWords::asleep, eventfd) afterwards.
   void publish() { written_.store(position_); }
-  /// A sequentially consistent look at how far the reader is.
+  /// Looks, sequentially consistently, at how far the reader is.
   size_t free_bytes() const;
   size_t capacity() const { return capacity_; }
 
@@ -33,18 +33,18 @@ class RingWriter {
   uint64_t position_;  ///< what `written_` holds after the next `publish`
 };
 
-/// The reading end. Used by the baton's holder of the reading process. One reading end per pair and epoch.
+/// The reading end. The holder of the reading rank's baton uses it. One reading end per pair and epoch.
 class RingReader {
  public:
   RingReader(std::shared_ptr<Segment> own, std::shared_ptr<Segment> peer, int own_index, int peer_index);
   /// Copies what is there, at most `bytes.size()`; returns the bytes given. An empty ring costs one load.
   size_t take(std::span<std::byte> bytes);
-  /// Gives the space of what was taken back to the writer, with one sequentially consistent store.
+  /// Gives the space of the taken bytes back to the writer, with one sequentially consistent store.
   void release() { consumed_.store(position_); }
-  /// A sequentially consistent look at how far the writer is.
+  /// Looks, sequentially consistently, at how far the writer is.
   size_t unread_bytes() const;
   bool empty() const { return unread_bytes() == 0; }
-  /// What the writer cannot use yet: unread, or taken but not released.
+  /// Bytes that the writer cannot use yet: unread ones, and taken ones before their release.
   size_t occupied_bytes() const;
   size_t capacity() const { return capacity_; }
 

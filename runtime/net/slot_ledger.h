@@ -6,13 +6,13 @@
 
 namespace rueda::core {
 
-/// What a lane of one rank remembers from batch to batch: who may still be reading each of its shared areas, and how
-/// far each peer was last seen. Sets that share a lane have different members, so the memory is kept per area, not per
-/// set. Owned by the lane's mesh; used by the holder of the lane's token.
+/// What a lane of one rank remembers from batch to batch: which peers may still be reading each of its shared areas,
+/// and how far each peer was last seen. Process sets that share a lane have different members, so it remembers per
+/// area, not per set. The lane's mesh owns it, the holder of the lane's token uses it.
 class SlotLedger {
  public:
   enum class Area { kTiny, kInput, kResult };
-  /// The last use of an area: rank p of `readers` is through with it once p's `done` word is at least `value`.
+  /// The last use of an area: reader p has finished with it once p's `done` word is at least `value`.
   struct Use {
     std::vector<int> readers;
     uint64_t value = 0;
@@ -24,10 +24,10 @@ class SlotLedger {
     uint64_t done = 0;
   };
 
-  /// The reference holds until the next call.
+  /// The reference is valid until the next call.
   Use& use(Area area, int slot) { return at(uses_[static_cast<size_t>(area)], slot); }
   Seen& seen(int rank) { return at(seen_, rank); }
-  /// From now until `value` the area belongs to the readers.
+  /// Records that `readers` read the area until their `done` words reach `value`.
   void claim(Area area, int slot, std::span<const int> readers, uint64_t value) {
     Use& last = use(area, slot);
     last.readers.assign(readers.begin(), readers.end());

@@ -1,3 +1,5 @@
+// Numeric addresses, and the calls that make sockets of them. Every socket is closed on exec and non-blocking from its
+// creation: between socket() and a later fcntl() another thread could fork.
 #include "runtime/net/socket_address.h"
 
 #include <arpa/inet.h>
@@ -76,7 +78,7 @@ Result<UniqueFd> listen_on(const SocketAddress& address) {
   if (!fd.ok()) return fd;
   const int socket = fd.value().get();
   const int on = 1;
-  // What is left of an earlier program's connections holds a port for a minute; two that listen still exclude each
+  // Closed connections of an earlier program hold a port for a minute (TIME_WAIT). Two listeners still exclude each
   // other.
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (address.family() == AF_INET6) ::setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
@@ -99,8 +101,8 @@ std::string peer_address(int fd) { return name_of(fd, ::getpeername); }
 
 void set_no_delay(int fd) {
   const int on = 1;
-  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on,
-               sizeof(on));  // refused on other socket families, where it means nothing
+  // Other socket families refuse the option, which has no meaning for them.
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
 }  // namespace rueda::core

@@ -9,12 +9,12 @@
 
 namespace rueda::core {
 
-/// A numeric IPv4 or IPv6 address with a port, as the kernel takes it. A value.
+/// A numeric IPv4 or IPv6 address with a port, in the kernel's form. A value.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t bytes = 0;
 
-  /// kInvalidArgument: `address` is not numeric.
+  /// Returns kInvalidArgument if `address` is not numeric.
   static Result<SocketAddress> parse(const std::string& address, uint16_t port);
   const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage); }
   int family() const { return storage.ss_family; }
@@ -25,17 +25,16 @@ struct SocketAddress {
   std::string text() const;
 };
 
-/// Every socket is made here: closed on exec and non-blocking from birth, because another thread may fork at any time.
-/// kSystem: address and errno.
+/// Makes a TCP socket that is closed on exec and non-blocking. Returns kSystem with address and errno.
 Result<UniqueFd> open_tcp_socket(const SocketAddress& address);
-/// Listens on `address`; with port 0 the kernel chooses one. `text()` of the bound address is in the sentences.
+/// Listens on `address`; with port 0 the kernel chooses one. Returns kSystem with call, address and errno.
 Result<UniqueFd> listen_on(const SocketAddress& address);
 /// The port a socket is bound to.
 Result<uint16_t> bound_port(int fd);
-/// `text()` of a socket's own address and of its peer's; "?" where the kernel does not say.
+/// `text()` of a socket's own address and of its peer's; "?" if the kernel does not say.
 std::string own_address(int fd);
 std::string peer_address(int fd);
-/// Switches Nagle's algorithm off: every send of ours is one a peer waits for.
+/// Switches Nagle's algorithm off: a peer waits for every send.
 void set_no_delay(int fd);
 
 }  // namespace rueda::core

@@ -14,23 +14,23 @@
 
 namespace rueda::core {
 
-/// One peer's byte stream over several sockets, where one connection does not fill the way to it. The stream travels in
-/// frames that say where in it they belong: a socket that has room takes the next one, so that a slow socket holds up
-/// no more than the frame it has, and bytes are received where they are wanted. Lane thread.
+/// One peer's byte stream over several sockets, for networks that one connection does not fill. The stream travels in
+/// frames that carry their position: a free socket takes the next frame, so a slow socket holds up only the frame it
+/// has, and bytes go straight into the buffer that wants them. Lane thread.
 ///
-/// Frame: 8 bytes its place in the stream, 4 bytes its length (little endian), the bytes.
+/// Frame: 8 bytes of position in the stream, 4 bytes of length (little endian), the bytes.
 class StripedChannel : public Channel {
  public:
-  /// Of the lengths allowed: long enough for few system calls, short enough that the last ones end together.
+  /// The longest frame: long enough for few system calls, short enough that the last frames of a message end together.
   static constexpr size_t kMostFrameBytes = 128 << 10;
   static constexpr size_t kHeadBytes = 12;
 
-  /// How long the others may bring nothing once the peer has closed one. A peer that leaves closes all of them, and
-  /// what it sent before is behind none of these ends.
+  /// How long the other sockets may bring nothing once the peer has closed one. A peer that leaves closes all of them,
+  /// and everything it sent comes before these ends.
   static constexpr std::chrono::milliseconds kPatience{5000};
 
-  /// `streams`: at least one, of `io`, in any order; of the peer's it does not matter which is which. `broken`: as
-  /// `TcpChannel`.
+  /// `streams` are at least one, of `io`, in any order: it does not matter which of the peer's streams is at the other
+  /// end. `broken` is called as `TcpChannel` calls it.
   StripedChannel(boost::asio::io_context& io, std::vector<std::unique_ptr<SecureStream>> streams,
                  std::function<void(const Status&)> broken, std::chrono::milliseconds patience = kPatience);
   ~StripedChannel() override;
@@ -56,7 +56,7 @@ class StripedChannel : public Channel {
   void read_head(Socket& socket);
   void read_body(Socket& socket);
   Status take_head(Socket& socket);
-  std::span<std::byte> place_of(uint64_t position) const;
+  std::span<std::byte> buffer_at(uint64_t position) const;
   void got(Socket& socket, size_t bytes);
   void ended(Socket& socket, const Status& how);
   void wait_for_others(const Status& how);
@@ -70,10 +70,10 @@ class StripedChannel : public Channel {
   std::vector<std::unique_ptr<Socket>> sockets_;
   std::deque<std::span<const std::byte>> sending_;  // no socket has them yet
   uint64_t assigned_ = 0;                           // bytes that a socket has or had
-  std::set<uint64_t> unsent_;                       // places of frames that a socket has
-  std::deque<Wanted> receiving_;                    // in the stream's order; gone once all before has been received
+  std::set<uint64_t> unsent_;                       // positions of frames that a socket has
+  std::deque<Wanted> receiving_;                    // in the stream's order, until received without a gap
   uint64_t wanted_end_ = 0;
-  std::map<uint64_t, Frame> frames_;  // begun and not yet part of what is received in one piece, by place
+  std::map<uint64_t, Frame> frames_;  // begun and not yet wholly part of `received_`, by position
   uint64_t received_ = 0;
 };
 

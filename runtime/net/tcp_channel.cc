@@ -1,3 +1,8 @@
+// Data connections of one lane. A channel keeps at most one read and one write with its stream and starts the next one
+// in the callback of the last; both move bytes straight between the socket and the caller's buffers.
+//
+// A channel set owns the failure of all its channels: the first one stays, and after it the loop never runs again,
+// because the buffers that are still queued belong to the caller again.
 #include "runtime/net/tcp_channel.h"
 
 #include <utility>
@@ -16,6 +21,7 @@ TcpChannel::TcpChannel(std::unique_ptr<SecureStream> stream, std::function<void(
       return;
     }
     open_ = true;
+    // What the lane queued during the handshake.
     if (!sending_.empty()) send_next();
     if (!receiving_.empty()) receive_next();
   });
@@ -74,6 +80,7 @@ TcpChannelSet::~TcpChannelSet() {
 }
 
 Result<std::unique_ptr<SecureStream>> TcpChannelSet::connect(int rank, uint32_t socket, const LoopWait& wait) {
+  // Of two ranks the higher one dials, so both never open a connection at once.
   if (epoch_.rank > rank) {
     return dial(wait, epoch_, rank, HelloPurpose::kData, data_number(lane_, socket), nullptr, &paths_);
   }
@@ -114,7 +121,7 @@ Result<Channel*> TcpChannelSet::to(int rank, Deadline deadline) {
 Status TcpChannelSet::until(const std::function<bool()>& ready, Deadline deadline) {
   const LoopWait wait{loop_->io(), &abort_, deadline};
   const Status waited = wait.until([&] { return !failure_.ok() || ready(); });
-  // A failed wait is the last one: the loop may not run again, because what is queued is the caller's memory no more.
+  // A failed wait is the last one: the loop must not run again, because the caller may free what is queued.
   if (!waited.ok() && failure_.ok()) {
     const bool late = waited.code() == Code::kTimeout && !abort_.raised();
     failure_ = late ? Status(Code::kTimeout, "rank " + std::to_string(epoch_.rank) + ": deadline passed in lane " +
@@ -132,7 +139,7 @@ void TcpChannelSet::wake() { loop_->wake(); }
 
 void TcpChannelSet::broke(int rank, const Status& why) {
   if (!failure_.ok()) return;
-  // The end of the epoch closes connections, too: a peer that heard of it earlier is no reason of its own.
+  // The end of the epoch closes connections, too: a peer that heard of it earlier did not cause it.
   if (abort_.raised()) {
     failure_ = abort_.why();
     return;

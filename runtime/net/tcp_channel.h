@@ -20,8 +20,8 @@ class LaneLoop;
 /// One data connection. Bytes move straight between the socket and the caller's memory. Lane thread.
 class TcpChannel : public Channel {
  public:
-  /// Begins the handshake (nothing on a plain stream); what is queued before it is done waits, so that no rank blocks
-  /// in `to` for a peer's lane. `broken` is called at most once, inside the loop.
+  /// Begins the handshake, which is empty on a plain stream. Sends and receives queued before it is done wait for it,
+  /// so no rank blocks in `to` for a peer's lane. `broken` is called at most once, inside the loop.
   TcpChannel(std::unique_ptr<SecureStream> stream, std::function<void(const Status&)> broken);
   void send(std::span<const std::byte> bytes) override;
   void receive(std::span<std::byte> bytes) override;
@@ -36,14 +36,14 @@ class TcpChannel : public Channel {
   std::unique_ptr<SecureStream> stream_;
   std::function<void(const Status&)> broken_;       // empty once called
   bool open_ = false;                               // the handshake is done
-  std::deque<std::span<const std::byte>> sending_;  // the first one is in the stream's hands
+  std::deque<std::span<const std::byte>> sending_;  // the stream is writing the first one
   std::deque<std::span<std::byte>> receiving_;
   uint64_t sent_ = 0;
   uint64_t received_ = 0;
 };
 
-/// The data connections of one lane. Lane thread; the listener hands sockets over through the `LaneLoop`. A stream is
-/// only read while a receive is queued, so that a peer which closes after its last batch disturbs nobody.
+/// The data connections of one lane. Lane thread; the listener hands sockets over through the `LaneLoop`. Reads a
+/// stream only while a receive is queued, so a peer that closes after its last batch disturbs no other exchange.
 class TcpChannelSet : public ChannelSet {
  public:
   /// `epoch`, `paths` and `abort` outlive the set.
@@ -65,7 +65,7 @@ class TcpChannelSet : public ChannelSet {
   PathWatch& paths_;
   std::vector<uint64_t> watched_;  // in `paths_`
   const Abort& abort_;
-  Status failure_;  // why a channel broke or a wait failed: the set is of no use any more
+  Status failure_;  // why a channel broke or a wait failed: nothing moves any more
   std::map<int, std::unique_ptr<Channel>> channels_;
 };
 

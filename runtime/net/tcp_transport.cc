@@ -1,3 +1,12 @@
+// The sockets of one rank in one epoch and the event loop that serves them. Life of a transport:
+//
+//   listen           one port on every address; connections wait in the kernel
+//   configure        endpoints and key are known: the listener begins to prove whoever has come
+//   connect_control  dials lower ranks, waits for higher ones
+//   poll, ...        the coordinator thread's sleep, until the epoch ends
+//
+// The listener runs on the coordinator thread; a proven data socket goes to the loop of its lane, which another thread
+// runs, through `LaneLoop::hand_over`.
 #include "runtime/net/tcp_transport.h"
 
 #include <algorithm>
@@ -21,7 +30,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-// The kernel chooses a port for the first address; it may be taken on another one.
+// The kernel chooses a free port on the first address; on another address it may be taken, and a new try is due.
 constexpr int kPortTries = 16;
 
 using Watched = std::shared_ptr<asio::posix::stream_descriptor>;
@@ -50,7 +59,7 @@ Result<std::vector<UniqueFd>> listen_with_one_port(const std::vector<std::string
 
 }  // namespace
 
-/// On the coordinator thread, `lanes` apart.
+/// Everything but `lanes` belongs to the coordinator thread.
 struct TcpTransport::State {
   std::vector<std::string> addresses;
   uint16_t port = 0;
@@ -75,10 +84,10 @@ struct TcpTransport::State {
 
   void add_control(int rank, std::unique_ptr<SecureStream> stream) {
     auto connection = std::make_shared<ControlConnection>(io, std::move(stream), epoch.name_of(rank), rank);
-    auto& place = controls[rank];
-    // The dialler uses the newest only: it dials again when it did not hear that an earlier one was accepted.
-    if (place != nullptr) place->stop();
-    place = connection;
+    auto& current = controls[rank];
+    // The dialler uses the newest only: it dials again if it did not hear that an earlier one was accepted.
+    if (current != nullptr) current->stop();
+    current = connection;
     connection->start();
   }
 
@@ -86,7 +95,7 @@ struct TcpTransport::State {
     descriptor->async_wait(asio::posix::descriptor_base::wait_read, [this, fd, weak = std::weak_ptr(descriptor),
                                                                      on_ready](const boost::system::error_code& error) {
       if (error || weak.expired()) return;
-      on_ready();
+      on_ready();  // it may unwatch the descriptor, or even watch it anew
       if (const Watched same = weak.lock()) watch_again(fd, same, on_ready);
     });
   }
@@ -135,7 +144,7 @@ Status TcpTransport::configure(TransportEpoch epoch) {
     state->add_control(rank, std::move(stream));
   };
   handlers.data = [state = state_.get()](int rank, uint32_t number, DataSocket made) {
-    const uint32_t socket = number / kMostLanes;  // a proven peer may still be wrong
+    const uint32_t socket = number / kMostLanes;  // a proven peer may still send a wrong number
     if (socket < kMostSocketsPerPeer) state->lane(number % kMostLanes)->hand_over(rank, socket, std::move(made));
   };
   state_->listener = std::make_unique<Listener>(state_->io, std::move(state_->sockets), state_->epoch, state_->tls,
@@ -144,6 +153,7 @@ Status TcpTransport::configure(TransportEpoch epoch) {
 }
 
 Status TcpTransport::connect_control(std::span<const int> ranks, Deadline deadline) {
+  // The loop runs while this rank dials, so it accepts higher ranks meanwhile and no cycle of dials can stall.
   const LoopWait wait{state_->io, nullptr, deadline};
   for (const int rank : ranks) {
     if (rank >= state_->epoch.rank) continue;

@@ -17,26 +17,27 @@ namespace rueda::core {
 ///     'D' ── keyed hello, both directions ──▶      data: fd handed to the lane's channel set
 ///     'C' ── TLS 1.3 with the job key, hello ─▶    control: frames (u32 length, bytes) both ways
 ///
-/// Nothing but the hello is parsed of an unproven peer: at most 64 of them are held, each for 2 s and 1 KiB, and when a
-/// 65th comes the oldest goes. Our own peers dial again with growing pauses.
+/// Parses nothing but the hello of an unproven peer. Holds at most 64 such peers, each for 2 s and 1 KiB; a 65th drives
+/// out the oldest. A rank of the job that is driven out dials again, with growing pauses.
 ///
 /// Threads: `listen`, `configure`, `connect_control`, `watch`, `poll` and the destructor on the coordinator thread
-/// (before the epoch starts: on the thread that forms it). `channel_set` on any one thread. `wake_all` on any thread.
-/// The channel sets and control links handed out may outlive nothing: destroy them before the transport.
+/// (before the epoch starts, on the thread that forms it). `channel_set` on any one thread. `wake_all` on any thread.
+/// Destroy the channel sets and control links before the transport.
 class TcpTransport : public Transport {
  public:
-  /// Listens on each of `addresses` (numeric, at least one) with one port that the kernel chose. kSystem: names address
-  /// and errno. Connections wait in the kernel until `connect_control` or `poll` run.
+  /// Listens on each of `addresses` (numeric, at least one) with one port that the kernel chooses. Connections wait in
+  /// the kernel until `connect_control` or `poll` runs. Returns kSystem with address and errno, kInvalidArgument if an
+  /// address is not numeric or there is none.
   static Result<std::unique_ptr<TcpTransport>> listen(const std::vector<std::string>& addresses);
   ~TcpTransport() override;
 
   uint16_t port() const;
   const std::vector<std::string>& addresses() const;
 
-  /// Once, after the endpoints are known and before anything below. kSystem: OpenSSL refused the key.
+  /// Call it once, after the endpoints are known and before anything below. Returns kSystem if OpenSSL refused the key.
   Status configure(TransportEpoch epoch);
-  /// Makes the control connections to `ranks`: dials the lower ones, waits for the higher ones to dial. Blocks.
-  /// kTimeout names the ranks that did not come and the addresses tried. May be empty.
+  /// Makes the control connections to `ranks`, which may be empty: dials the lower ones, waits for the higher ones to
+  /// dial. Blocks. Returns kTimeout with the ranks that did not come or the addresses tried; otherwise as `dial`.
   Status connect_control(std::span<const int> ranks, Deadline deadline);
 
   std::unique_ptr<ControlLink> control_link(int rank) override;

@@ -12,27 +12,28 @@
 namespace rueda::core {
 
 /// The sockets of one rank in one epoch: its listener, the TLS control connections to ranks of other hosts, the
-/// authenticated data connections. Its own event loop runs on the coordinator thread: `poll`.
+/// authenticated data connections. Its event loop runs on the coordinator thread, inside `poll`. The engine owns it.
 class Transport {
  public:
   virtual ~Transport() = default;
-  /// A control link over TLS to a rank with which no memory is shared; null before `form_epoch` has connected it.
+  /// Returns a control link to a rank that shares no memory with this one; null before `form_epoch` has connected it.
   virtual std::unique_ptr<ControlLink> control_link(int rank) = 0;
-  /// Channels for one lane. `abort` outlives them. Dials and hand-overs happen between lane thread and `poll`.
+  /// Returns the channels of one lane. `abort` outlives them. They connect only while the coordinator thread runs
+  /// `poll`.
   virtual std::unique_ptr<ChannelSet> channel_set(int lane, const Abort& abort) = 0;
-  /// Wakes all threads that wait in a channel set, after `abort` was raised.
+  /// Wakes all threads that wait in a channel set. The caller has raised `abort` before.
   virtual void wake_all() = 0;
-  /// Runs the loop: handles what is ready, else sleeps until something is, or `wake_fd` is readable, at most `limit`.
-  /// The coordinator thread's only sleep.
+  /// Handles what is ready; if nothing is, sleeps until something is, at most for `limit`. The coordinator thread
+  /// sleeps nowhere else.
   virtual void poll(std::chrono::nanoseconds limit) = 0;
-  /// Adds a descriptor whose readability wakes `poll` and calls `on_ready` on the coordinator thread, again and again
-  /// while it stays readable: `on_ready` drains it or, where nothing can be drained (a pidfd, an end of file),
-  /// unwatches it. Coordinator thread. The descriptor stays the caller's, who unwatches it before closing it.
+  /// Adds a descriptor: while it is readable, `poll` wakes and calls `on_ready`, again and again. So `on_ready` drains
+  /// it, or unwatches it if nothing can be drained (a pidfd, an end of file). Coordinator thread. The descriptor stays
+  /// the caller's; the caller unwatches it before it closes it.
   virtual void watch(int fd, std::function<void()> on_ready) = 0;
-  /// Ranks of other hosts over whose data connections nothing has been answered for `limit`. To be asked about once a
-  /// second, on the coordinator thread.
+  /// Returns the ranks of other hosts that have left a data connection unanswered for `limit`. Call it about once a
+  /// second on the coordinator thread.
   virtual std::vector<SilentPath> silent_paths(std::chrono::nanoseconds limit) = 0;
-  /// Ends a watch; also from inside its `on_ready`. Nothing happens for a descriptor that is not watched.
+  /// Ends a watch, also from inside its `on_ready`. Does nothing if the descriptor is not watched.
   virtual void unwatch(int fd) = 0;
 };
 

@@ -9,7 +9,7 @@
 
 namespace rueda::core {
 
-/// How one rank is reached, and what error sentences call it.
+/// The addresses of one rank, and the host and pid that error sentences name.
 struct PeerAddress {
   std::string host;  ///< the launcher's name for its host
   int64_t pid = 0;
@@ -17,7 +17,7 @@ struct PeerAddress {
   uint16_t port = 0;
 };
 
-/// What the sockets of one epoch must know. A value.
+/// What the sockets of one epoch need to know. A value.
 struct TransportEpoch {
   std::string job;
   uint64_t epoch = 0;
@@ -35,15 +35,16 @@ struct TransportEpoch {
   std::string name_of(int other) const { return rank_name(other, peer(other).host, peer(other).pid); }
 };
 
-/// The first byte of every connection: what follows it.
+/// The first byte of every connection says what follows.
 inline constexpr char kPurposeControl = 'C';
 inline constexpr char kPurposeData = 'D';
-/// A data connection's number in its hello: its lane, and behind that which of the lane's to this peer it is.
+/// A data connection's number in its hello holds its lane and its index among the lane's connections to this peer:
+/// index * kMostLanes + lane.
 inline constexpr uint32_t kMostLanes = 1024;
 inline constexpr uint32_t kMostSocketsPerPeer = 16;
 constexpr uint32_t data_number(uint32_t lane, uint32_t socket) { return socket * kMostLanes + lane; }
 
-/// The listener's last byte of a handshake: the connection is in the right hands, the dialler may use it.
+/// The listener's last byte of a handshake: it holds the connection for the dialler, which may use it now.
 inline constexpr char kAccepted = 'A';
 
 }  // namespace rueda::core

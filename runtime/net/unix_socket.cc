@@ -1,3 +1,5 @@
+// System calls for Unix sockets that keep packets whole and carry descriptors (unix(7), cmsg(3)). A packet arrives
+// whole or not at all, so callers compare its length and need no framing.
 #include "runtime/net/unix_socket.h"
 
 #include <sys/random.h>
@@ -23,6 +25,7 @@ struct Address {
   socklen_t bytes = 0;
 };
 
+/// An abstract name begins with a NUL byte and ends with the address's length, not with another NUL.
 Address abstract_address(const std::string& name) {
   Address address;
   address.un.sun_family = AF_UNIX;
@@ -108,7 +111,7 @@ Status check_same_user(int socket) {
   if (!credentials(socket, peer)) return failed("SO_PEERCRED");
   if (peer.uid == ::geteuid()) return {};
   return Status(Code::kSystem, "local socket: process " + std::to_string(peer.pid) + " runs as user " +
-                                   std::to_string(peer.uid) + ", we as " + std::to_string(::geteuid()));
+                                   std::to_string(peer.uid) + "; this one runs as " + std::to_string(::geteuid()));
 }
 
 bool in_this_process(int socket) {

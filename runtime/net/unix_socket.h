@@ -9,35 +9,35 @@
 
 namespace rueda::core {
 
-/// Abstract Unix sockets (unix(7)) that keep packets whole (SOCK_SEQPACKET) and pass descriptors. All non-blocking and
-/// close-on-exec; any thread. `name` has no leading NUL byte.
+/// Abstract Unix sockets (unix(7)) that keep packets whole (SOCK_SEQPACKET) and pass descriptors. All are non-blocking
+/// and close-on-exec; any thread. `name` has no leading NUL byte.
 
-/// 128 random bits in hex.
+/// "rueda-" and 128 random bits in hex. Returns kSystem if the kernel gives none.
 Result<std::string> random_socket_name();
-/// kSystem: names the call.
+/// Returns kSystem with the call that failed.
 Result<UniqueFd> listen_abstract(const std::string& name);
 
-/// A connection, or the errno why not: EAGAIN while the listener's queue is full, ECONNREFUSED if nobody listens in
-/// this network namespace.
+/// A connection, or the errno that says why there is none: EAGAIN while the listener's queue is full, ECONNREFUSED if
+/// no socket of this network namespace listens at the name.
 struct DialledSocket {
   UniqueFd fd;
   int error = 0;
 };
 DialledSocket dial_abstract(const std::string& name);
-/// A connection, or the errno why not: EAGAIN when nobody waits.
+/// A connection, or the errno that says why there is none: EAGAIN if no connection waits.
 struct AcceptedSocket {
   UniqueFd fd;
   int error = 0;
 };
 AcceptedSocket accept_one(int listener);
 
-/// Ok if the process at the other end runs as our user.
+/// Returns ok if the process at the other end runs as this process's user.
 Status check_same_user(int socket);
-/// True if the other end is in this process.
+/// Returns true if the other end is in this process.
 bool in_this_process(int socket);
 
-/// Sends one packet with descriptors, which stay the caller's. Packets are far smaller than the socket's buffer; what
-/// cannot be sent because the peer has gone shows as end of file when reading.
+/// Sends one packet with descriptors, which stay the caller's. Packets are far smaller than the socket's buffer.
+/// Reports no failure: a peer that is gone shows as the end of the stream when reading.
 void send_packet(int socket, std::span<const std::byte> bytes, std::span<const int> descriptors = {});
 
 /// What a read has found.
@@ -48,7 +48,8 @@ struct Packet {
   std::vector<std::byte> bytes;
   std::vector<UniqueFd> descriptors;
 };
-/// Takes one packet. More than `max_bytes` or `max_descriptors` is cut off; the kernel closes what is cut.
+/// Takes one packet. Cuts off bytes beyond `max_bytes` and descriptors beyond `max_descriptors`, which the kernel
+/// closes.
 Packet receive_packet(int socket, size_t max_bytes, size_t max_descriptors);
 
 }  // namespace rueda::core

@@ -71,12 +71,12 @@ TEST_CASE("an error names an interface that a host lacks and those that it has")
   const NetLab lab({.hosts = 2});
   HvdrunProcess here(hello({"--network-interfaces", "ib0", "-H", "node1,node2"}), lab.on(0));
   CHECK(here.wait() == 1);
-  CHECK_THAT(here.err(), Contains("hvdrun: RUEDA_NETWORK_INTERFACES names \"ib0\", this machine has "));
+  CHECK_THAT(here.err(), Contains("hvdrun: RUEDA_NETWORK_INTERFACES names \"ib0\"; this machine has "));
   CHECK_THAT(here.err(), Contains("eth0 (10.77.1.1)"));
   static_cast<void>(lab.shell(1, "ip link set eth0 down; ip link set eth0 name card0; ip link set card0 up"));
   HvdrunProcess there(hello({"--network-interfaces", "eth0", "-H", "node1,node2"}), lab.on(0));
   CHECK(there.wait() != 0);
-  CHECK_THAT(there.err(), Contains("names \"eth0\", this machine has "));
+  CHECK_THAT(there.err(), Contains("names \"eth0\"; this machine has "));
 }
 
 TEST_CASE("if no address of a peer answers, the error has each one's reason") {
@@ -118,5 +118,5 @@ TEST_CASE("a malformed network is refused, also next to a valid one") {
   const NetLab lab({.hosts = 2});
   HvdrunProcess run(hello({"--network-interfaces", "eth0,10.77.0.0/99", "-H", "node1,node2"}), lab.on(0));
   CHECK(run.wait() == 1);
-  CHECK_THAT(run.err(), Contains("\"10.77.0.0/99\" in \"eth0,10.77.0.0/99\" is no network"));
+  CHECK_THAT(run.err(), Contains("\"10.77.0.0/99\" in \"eth0,10.77.0.0/99\" is not a network"));
 }

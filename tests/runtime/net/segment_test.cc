@@ -180,12 +180,12 @@ TEST_CASE("a descriptor that is not the expected segment is refused with a sente
         of + "has " + std::to_string(bytes - 4096) + " bytes, expected " + std::to_string(bytes));
   CHECK(sentence_of(forged(bytes, 0, good)) == of + "is not sealed against resizing");
   CHECK(sentence_of(forged(bytes, F_SEAL_GROW | F_SEAL_SEAL, good)) == of + "is not sealed against resizing");
-  CHECK(with([](SegmentHeader& header) { header.magic ^= 1; }) == of + "is no segment: wrong magic number");
+  CHECK(with([](SegmentHeader& header) { header.magic ^= 1; }) == of + "is not a segment: its magic number is wrong");
   CHECK(with([](SegmentHeader& header) { header.layout_hash ^= 1; }) ==
-        of + "has another layout of lanes, slots and rings than ours");
+        of + "has other lanes, slots or rings than ours");
   CHECK(with([](SegmentHeader& header) { header.epoch = 4; }) == of + "is of epoch 4, expected 5");
   CHECK(with([](SegmentHeader& header) { header.rank = 1; }) == of + "is the segment of rank 1");
-  CHECK(sentence_of(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC))) == of + "is no memory file");
+  CHECK(sentence_of(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC))) == of + "is not a memory file");
   CHECK_FALSE(Segment::map(-1, small_layout(), kSegmentEpoch, kRank).ok());
   CHECK(open_descriptors() == open_before);
 }

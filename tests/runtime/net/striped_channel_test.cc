@@ -51,9 +51,9 @@ class Striped {
     return ready();
   }
   /// Writes a frame, or its beginning, to one end.
-  void frame(size_t end, uint64_t place, const std::string& bytes, std::optional<uint32_t> length = {}) {
+  void frame(size_t end, uint64_t position, const std::string& bytes, std::optional<uint32_t> length = {}) {
     std::string head;
-    for (int i = 0; i < 8; ++i) head += static_cast<char>(place >> (8 * i));
+    for (int i = 0; i < 8; ++i) head += static_cast<char>(position >> (8 * i));
     const auto said = length.value_or(static_cast<uint32_t>(bytes.size()));
     for (int i = 0; i < 4; ++i) head += static_cast<char>(said >> (8 * i));
     write(end, head + bytes);
@@ -149,7 +149,7 @@ TEST_CASE("a socket that nobody reads holds up the frame it has and no other") {
 
 TEST_CASE("a frame of no allowed length, or of bytes that were there already, breaks the channel and says so") {
   struct Wrong {
-    uint64_t place;
+    uint64_t position;
     uint32_t length;
   };
   const auto wrong = GENERATE(Wrong{4, 0}, Wrong{4, StripedChannel::kMostFrameBytes + 1}, Wrong{1, 2}, Wrong{6, 4},
@@ -161,10 +161,10 @@ TEST_CASE("a frame of no allowed length, or of bytes that were there already, br
   peer.frame(1, 8, "i", 3);
   REQUIRE(peer.channel().received() == 2);
   REQUIRE(peer.broken().ok());
-  peer.frame(2, wrong.place, "", wrong.length);
+  peer.frame(2, wrong.position, "", wrong.length);
   CHECK(peer.broken().sentence() ==
-        "a frame of " + std::to_string(wrong.length) + " bytes at " + std::to_string(wrong.place) +
-            " does not fit behind 2 received ones; 1 to 131072 bytes are allowed, once each");
+        "a frame of " + std::to_string(wrong.length) + " bytes at position " + std::to_string(wrong.position) +
+            " does not fit after 2 received bytes; a frame has 1 to 131072 bytes, and each byte comes once");
   CHECK(text.substr(2, 6) == "......");
 }
 
