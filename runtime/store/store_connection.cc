@@ -25,14 +25,17 @@ constexpr std::chrono::seconds kAttempt{5};
 
 std::string address_of(const StoreLocation& where) { return where.host + ":" + std::to_string(where.port); }
 
-/// One round over all addresses of the host. It resolves the name anew each time: the name may become known late.
-Result<UniqueFd> dial_any(const StoreLocation& where, Deadline deadline) {
+/// One round over all addresses of the host. It resolves the name anew each time: the name may become known late. A
+/// round that the deadline cuts off learns nothing; the cause is then that of the round `before`.
+Result<UniqueFd> dial_any(const StoreLocation& where, Deadline deadline, const Status& before) {
   const auto addresses = resolve(where.host, where.port);
   if (!addresses.ok()) return addresses.status();
   ConnectFailures failures;
   auto connected = connect_first(addresses.value(), deadline.earlier(Deadline::after(kAttempt)), failures);
-  if (!connected.ok()) return Status(connected.status().code(), failures.text(addresses.value()));
-  return std::move(connected).value().fd;
+  if (connected.ok()) return std::move(connected).value().fd;
+  const auto silent = [](const std::string& reason) { return reason.empty(); };
+  if (!before.ok() && std::all_of(failures.reasons.begin(), failures.reasons.end(), silent)) return before;
+  return Status(connected.status().code(), failures.text(addresses.value()));
 }
 
 /// Blocks for `pause`, at most until the deadline. Growing pauses keep thousands of early ranks from flooding a host.
@@ -62,7 +65,7 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
   }
   Status last, met;  // the last failure; the last one of a server that was there
   for (auto pause = kFirstStorePause;; pause = std::min(pause * 2, kLongestStorePause)) {
-    auto socket = dial_any(where, deadline);
+    auto socket = dial_any(where, deadline, last);
     last = socket.status();
     if (socket.ok()) {
       auto connection = std::unique_ptr<StoreConnection>(new StoreConnection(std::move(socket).value(), tls));
