@@ -21,7 +21,7 @@ struct alignas(64) Bell {
   std::atomic<uint32_t> asleep{0};
 };
 
-/// The steps themselves, over anything with the operations of `FutexBell`, each of which is one atomic step. A test
+/// The steps themselves, over anything with the operations of `FutexBell`; each is one atomic step. A test
 /// runs this very code over a model of a bell in every interleaving.
 namespace bell_steps {
 

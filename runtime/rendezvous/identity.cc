@@ -1,5 +1,5 @@
 // Finds out which rank this process is. Launchers say it in environment variables of their own, so a table has one line
-// for each launcher, in order of trust; the first launcher of which anything is set decides.
+// for each launcher, in order of trust; the first launcher with a variable that is set decides.
 //
 // The danger is a process that takes itself for a job of one although it is not: it would train alone and report
 // success. So half of a pair, leftovers of a launcher without a rank, and two launchers that disagree are errors, never
@@ -92,7 +92,7 @@ Result<int> read_number(const std::string& variable, const std::string& text, in
   return value;
 }
 
-/// Reads rank and size from the variables of one launcher, at least one of which is set.
+/// Reads rank and size from the variables of one launcher; at least one of them is set.
 Status read_rank(const Launcher& launcher, const Environment& environment, Identity& identity) {
   const char* of_size = size_variable(launcher, environment);
   const auto rank = look_up(environment, launcher.rank);

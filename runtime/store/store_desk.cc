@@ -1,4 +1,4 @@
-// Answers requests from a table. A `get` of an absent key leaves up to three things behind, of which the first to come
+// Answers requests from a table. A `get` of an absent key leaves up to three things behind; the first that comes
 // answers it and takes the others away:
 //
 //   a waiter for the key       the value

@@ -2,7 +2,7 @@
 
 A pickle is a program: a rank that loads one runs what it says. Between hosts without TLS a machine on the way could
 replace it, so only data travel there: values of Python's own types, and the shapes and dtypes of tensors. The rank that
-reads them holds to that, not the rank that sends them: its unpickler knows no other class.
+reads them enforces this, not the rank that sends them: its unpickler knows no other class.
 """
 
 import collections
