@@ -93,7 +93,7 @@ std::string named_for_mpi() {
 
 /// What a plug-in is for, told by its file name; a stranger's is shown by that name.
 std::string purpose(const std::string& path) {
-  const std::string file = std::filesystem::path(path).filename().string();
+  std::string file = std::filesystem::path(path).filename().string();
   if (file == "librueda_mpi.so" || path == named_for_mpi()) return "mpi";
   if (file == "librueda_cuda.so") return "cuda, nccl";
   return file;

@@ -136,7 +136,7 @@ Status add_line(std::vector<HostSlots>& hosts, std::string_view line, int number
   }
   // Users who know -H write `node1:2` here, which reads as an address; the sentence then shows how slots are written.
   const std::string name = without_brackets(line.substr(0, blank));
-  const Status added = add_host(hosts, name, *slots);
+  Status added = add_host(hosts, name, *slots);
   if (added.ok()) return added;
   const bool colon = name.find(':') != std::string::npos;
   return {added.code(),

@@ -48,7 +48,7 @@ Status DataPlane::add_algorithms(std::span<const Algorithm> more) {
 }
 
 Result<AlgorithmChoice> DataPlane::select(const BatchShape& shape) const {
-  const auto choice = select_algorithm(table_, settings_, shape);
+  auto choice = select_algorithm(table_, settings_, shape);
   if (choice.ok() && !told_[choice.value().algorithm].load(std::memory_order_relaxed)) tell(choice.value(), shape);
   return choice;
 }

@@ -24,11 +24,11 @@ constexpr std::string_view kAuto = "auto";
 
 /// Inputs of all ranks together up to which a one-shot is faster. Each of its ranks reads all inputs, one of a two-shot
 /// only two slices' worth, at the price of one more synchronisation.
-constexpr uint64_t kOneShotInputBytes = 128 * 1024;
+constexpr uint64_t kOneShotInputBytes = 128 << 10;
 /// Up to here a batch over channels is all latency, and doubling has the fewest steps.
-constexpr uint64_t kDoublingBytes = 16 * 1024;
+constexpr uint64_t kDoublingBytes = 16 << 10;
 /// From here on two levels, which cost two more synchronisations, save more on the network than they cost.
-constexpr uint64_t kHierarchicalBytes = 64 * 1024;
+constexpr uint64_t kHierarchicalBytes = 64 << 10;
 
 const std::string* forced_algorithm(const Settings& settings, OpKind kind) {
   switch (kind) {

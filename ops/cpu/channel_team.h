@@ -103,7 +103,7 @@ class ChannelTeam {
   /// Moves bytes until `ready()`; as `ChannelSet::until`.
   Status until(const std::function<bool()>& ready) {
     const PhaseScope moving(mesh_.phases(), WorkPhase::kTransfer);
-    const Status status = brief_ ? mesh_.until_moved(ready, deadline_) : mesh_.channels().until(ready, deadline_);
+    Status status = brief_ ? mesh_.until_moved(ready, deadline_) : mesh_.channels().until(ready, deadline_);
     if (status.ok()) mesh_.waits_for(Mesh::kNobody);
     return status;
   }

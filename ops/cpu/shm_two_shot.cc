@@ -32,7 +32,7 @@ using Area = LaneView::Area;
 constexpr int64_t kShortTensorBytes = 4096;
 
 /// Chunks are at most a slot, and short enough that a batch has several in flight.
-constexpr uint64_t kSmallestChunkBytes = 64 * 1024;
+constexpr uint64_t kSmallestChunkBytes = 64 << 10;
 constexpr uint64_t kChunksInFlight = 4;
 
 /// Batches from here on take 100 us or more, so that a probe of the distance costs little beside them.

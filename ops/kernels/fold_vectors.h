@@ -23,11 +23,15 @@ struct ProductStep {
 /// The last condition takes a NaN from `b`; one in `a` stays, because no comparison with it holds.
 template <class Vectors, class Acc>
 struct MinStep {
-  [[gnu::always_inline]] static Acc apply(Acc a, Acc b) { return ((b < a) | (b != b)) ? b : a; }
+  [[gnu::always_inline]] static Acc apply(Acc a, Acc b) {
+    return ((b < a) | (b != b)) ? b : a;  // NOLINT(misc-redundant-expression): a NaN differs from itself
+  }
 };
 template <class Vectors, class Acc>
 struct MaxStep {
-  [[gnu::always_inline]] static Acc apply(Acc a, Acc b) { return ((b > a) | (b != b)) ? b : a; }
+  [[gnu::always_inline]] static Acc apply(Acc a, Acc b) {
+    return ((b > a) | (b != b)) ? b : a;  // NOLINT(misc-redundant-expression): a NaN differs from itself
+  }
 };
 
 template <class Vectors, class Acc>
@@ -92,6 +96,7 @@ template <class Vectors, class L>
   if constexpr (static_cast<Scalar>(0.5) != 0) {
     if (run.divisor != 1.0) value = value / (Acc{} + static_cast<Scalar>(run.divisor));
     if (run.factor != 1.0) value = value * (Acc{} + static_cast<Scalar>(run.factor));
+    // NOLINTNEXTLINE(misc-redundant-expression): a NaN differs from itself
     value = value == value ? value : Acc{} + static_cast<Scalar>(__builtin_nan(""));
   }
   return value;
@@ -141,7 +146,8 @@ void fold(const FoldRun& run) {
     if (past_cache && head > 0) fold_part<Vectors, L, S>(run, 0, head);
     if (past_cache) first = head;
   }
-  for (; first + kUnroll * kElements <= run.count; first += kUnroll * kElements) {
+  constexpr int64_t kTogether = int64_t{kUnroll} * kElements;
+  for (; first + kTogether <= run.count; first += kTogether) {
     fold_registers<Vectors, L, S, kUnroll>(run, first, past_cache);
   }
   for (; first + kElements <= run.count; first += kElements) fold_registers<Vectors, L, S, 1>(run, first, past_cache);

@@ -78,7 +78,7 @@ Status Joining::choose_ranks(MPI_Comm from, MPI_Comm& chosen) {
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   MPI_Comm_group(from, &all);
   MPI_Group_incl(all, static_cast<int>(request_.ranks.size()), request_.ranks.data(), &some);
-  const Status made = checked(MPI_Comm_create_group(from, some, kChooseTag, &chosen), "MPI_Comm_create_group");
+  Status made = checked(MPI_Comm_create_group(from, some, kChooseTag, &chosen), "MPI_Comm_create_group");
   MPI_Group_free(&some);
   MPI_Group_free(&all);
   return made;
@@ -154,7 +154,7 @@ Status Joining::wait(MPI_Request& request) {
     RUEDA_RETURN_IF_ERROR(checked(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test"));
     if (done != 0) return {};
     if (deadline_.passed()) {
-      const Status late(Code::kTimeout, "MPI: not all ranks of the communicator came to rueda_init in time");
+      Status late(Code::kTimeout, "MPI: not all ranks of the communicator came to rueda_init in time");
       thread_.fail(late);  // what was begun cannot be taken back
       return late;
     }

@@ -233,7 +233,7 @@ std::vector<int> get_ranks(WireReader& reader, int size) {
 /// The rank is written plus one, so that -1, "no rank", needs no sign.
 void put_failure(WireWriter& writer, const Status& why) {
   writer.u8(static_cast<uint8_t>(why.code()));
-  writer.varint(static_cast<uint64_t>(why.rank() + 1));
+  writer.varint(static_cast<uint64_t>(why.rank()) + 1);
   writer.text(bounded_sentence(why.sentence()));
 }
 

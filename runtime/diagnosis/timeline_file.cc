@@ -110,7 +110,7 @@ Status TimelineFile::replace(int64_t capacity) {
   const bool written = (fresh ? write_all(next.get(), kHead, 0) : copy(file_.get(), next.get(), end)) &&
                        fill_with_spaces(next.get(), end, tail) && write_all(next.get(), kTail, tail);
   if (!written || ::rename(part.c_str(), path_.c_str()) != 0) {
-    const Status status = failed("written");
+    Status status = failed("written");
     ::unlink(part.c_str());
     return status;
   }
@@ -163,7 +163,7 @@ Status TimelineFile::write(std::string_view pages) {
     end_ += std::ssize(pages);
     return {};
   }
-  const Status status = failed("written");
+  Status status = failed("written");
   file_.reset();
   return status;
 }

@@ -37,7 +37,7 @@ constexpr std::chrono::microseconds kDevicePoll{100};
 Status until_passed(Mesh& mesh, const DeviceRow& device, uint64_t token, Deadline deadline, int32_t& passed) {
   for (;;) {
     const auto ready = [&] { return (passed = device.poll(device.context, token)) != 0; };
-    const Status status = mesh.until(ready, deadline.earlier(Deadline::after(kDevicePoll)));
+    Status status = mesh.until(ready, deadline.earlier(Deadline::after(kDevicePoll)));
     if (status.ok() || status.code() != Code::kTimeout || deadline.passed()) return status;
   }
 }

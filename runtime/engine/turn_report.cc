@@ -94,8 +94,9 @@ Status Turn::dispatch_timeline(int rank, std::byte kind, std::span<const std::by
   Timeline& timeline = parts_.timeline;
   if (kind == kTimelineFrame && parts_.config.rank == 0) {
     Result<TimelinePiece> piece = decode_timeline_piece(body, rank);
-    if (piece.ok()) timeline.received(rank, std::move(piece).value());
-    return piece.status();
+    if (!piece.ok()) return piece.status();
+    timeline.received(rank, std::move(piece).value());
+    return {};
   }
   if (kind == kClockAskFrame && parts_.config.rank == 0) {
     const Result<SteadyClock::time_point> asked = decode_clock_ask(body, rank);

@@ -33,7 +33,7 @@ constexpr const char* kNoAnswer = "no answer";
 
 /// Waits for a stream operation that reports through `result`; closes the stream if it does not come.
 Status finish(const LoopWait& wait, SecureStream& stream, const std::optional<Status>& result) {
-  const Status waited = wait.until([&] { return result.has_value(); });
+  Status waited = wait.until([&] { return result.has_value(); });
   if (!waited.ok()) {
     stream.close();  // from here on nothing is called back
     return waited;

@@ -51,7 +51,7 @@ class Mesh {
   /// `ChannelSet::until`.
   template <typename Ready>
   Status until(Ready&& ready, Deadline deadline) {
-    const Status status = until_ready(ready, deadline);
+    Status status = until_ready(ready, deadline);
     if (status.ok()) waits_for(kNobody);
     return status;
   }

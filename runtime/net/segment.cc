@@ -48,7 +48,7 @@ class LiveMappings {
   std::shared_ptr<Segment> add(const Inode& inode, std::shared_ptr<Segment> segment) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     Entry& entry = entries_[inode];
-    const auto earlier = entry.process == ::getpid() ? entry.segment.lock() : nullptr;
+    auto earlier = entry.process == ::getpid() ? entry.segment.lock() : nullptr;
     if (earlier) return earlier;
     entry = Entry{segment, ::getpid()};
     return segment;

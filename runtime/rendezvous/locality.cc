@@ -19,10 +19,10 @@ namespace {
 
 /// The limit for the slots of all lanes together: a rank grows by less than 24 MiB during init.
 constexpr size_t kSlotBudget = size_t{16} << 20;
-constexpr size_t kLargestSlot = 256 * 1024;
+constexpr size_t kLargestSlot = 256 << 10;
 /// The limit for all control rings together.
 constexpr size_t kRingBudget = size_t{2} << 20;
-constexpr size_t kLargestRing = 16 * 1024;
+constexpr size_t kLargestRing = 16 << 10;
 constexpr size_t kSmallestRing = 4096;
 constexpr size_t kMostHostBytes = 200;
 

@@ -27,7 +27,7 @@ Deadline somewhat_before(Deadline deadline) {
 }  // namespace
 
 Result<int64_t> RollCall::leave_wish(const Wish& wish) {
-  const auto number = store_.add(wishes_key(job_, wish.rank), 1);
+  auto number = store_.add(wishes_key(job_, wish.rank), 1);
   if (!number.ok()) return number;
   RUEDA_RETURN_IF_ERROR(store_.set(wish_key(job_, wish.rank, number.value()), encode(wish)));
   return number;
@@ -166,8 +166,9 @@ Result<std::vector<RollCall::Taken>> RollCall::take_all(Deadline deadline) {
       }
       auto latest = take_latest(rank, deadline);
       if (!latest.ok() && latest.status().code() != Code::kTimeout) return latest.status();
-      if (latest.ok()) mine = std::move(latest).value();
-      again = again || (latest.ok() && !deadline.passed());  // it may have taken long: look at the others again
+      const bool found = latest.ok();
+      if (found) mine = std::move(latest).value();
+      again = again || (found && !deadline.passed());  // it may have taken long: look at the others again
     }
   }
   return taken;

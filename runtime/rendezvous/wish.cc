@@ -26,8 +26,8 @@ constexpr uint32_t kReportMark = 0x33555552;
 constexpr uint32_t kNumbersMark = 0x34555552;
 constexpr size_t kMaxName = 1024;
 constexpr size_t kMaxAddresses = 256;
-constexpr size_t kMaxSettings = 64 * 1024;
-constexpr size_t kMaxSentence = 256 * 1024;
+constexpr size_t kMaxSettings = 64 << 10;
+constexpr size_t kMaxSentence = 256 << 10;
 constexpr int32_t kHighestWishCode = static_cast<int32_t>(Code::kUnsupported);
 
 void write(WireWriter& writer, const Endpoint& endpoint) {

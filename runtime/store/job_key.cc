@@ -141,7 +141,7 @@ Status make_key(int folder, const std::string& path) {
   const auto bytes = static_cast<ssize_t>(key.value().size());
   const bool written = ::write(file.get(), key.value().data(), key.value().size()) == bytes;
   const bool named = written && (::linkat(folder, name.value().c_str(), folder, "key", 0) == 0 || errno == EEXIST);
-  const Status status = named ? Status() : cannot_make(path);
+  Status status = named ? Status() : cannot_make(path);
   ::unlinkat(folder, name.value().c_str(), 0);
   return status;
 }

@@ -6,7 +6,7 @@ namespace rueda::core {
 
 Status MemoryStore::set(std::string_view key, std::string_view value) {
   MutexLock lock(mutex_);
-  const Status status = table_.set(key, value);
+  Status status = table_.set(key, value);
   changed_.notify_all();
   return status;
 }
@@ -28,7 +28,7 @@ Result<std::string> MemoryStore::get(std::string_view key, Deadline deadline) {
 
 Result<int64_t> MemoryStore::add(std::string_view key, int64_t amount) {
   MutexLock lock(mutex_);
-  const auto sum = table_.add(key, amount);
+  auto sum = table_.add(key, amount);
   changed_.notify_all();
   return sum;
 }

@@ -157,7 +157,7 @@ class SharedStore : public Store {
     return value;
   }
   Result<int64_t> add(std::string_view key, int64_t amount) override {
-    const auto sum = client_->add(key, amount);
+    auto sum = client_->add(key, amount);
     if (!sum.ok()) return explained(sum.status());
     return sum;
   }

@@ -26,6 +26,7 @@ void expect_reduced(int ranks, int32_t dtype, int32_t op, Given given, T wanted,
     options.prescale = prescale;
     options.postscale = postscale;
     expect_code(rueda_allreduce(session, tensor.get(), tensor.get(), op, &options), RUEDA_OK, "allreduce");
+    // The same bits are meant. NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
     const bool same = std::memcmp(value.data(), &wanted, sizeof(T)) == 0;
     expect(same, "rank " + std::to_string(rank) + " got " + std::to_string(value[0]) + ", expected " +
                      std::to_string(wanted));

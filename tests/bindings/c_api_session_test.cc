@@ -32,7 +32,7 @@ class Variable {
 std::string init_failure(const rueda_init_options& options, int32_t expected) {
   rueda_session* session = reinterpret_cast<rueda_session*>(8);
   const int32_t code = rueda_init(&options, &session);
-  const std::string sentence = rueda_last_error();
+  std::string sentence = rueda_last_error();
   CHECK(code == expected);
   CHECK(session == nullptr);
   return sentence;

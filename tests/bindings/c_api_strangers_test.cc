@@ -18,7 +18,7 @@ namespace rueda::test {
 namespace {
 
 constexpr int kRanks = 3;
-constexpr size_t kMostGrowthKib = 16 * 1024;
+constexpr size_t kMostGrowthKib = 16 << 10;
 
 /// What the ranks are to do next, as rank 0 was told.
 enum class Word { kOn = 0, kNext = 1 };

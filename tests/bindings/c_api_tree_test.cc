@@ -126,7 +126,7 @@ TEST_CASE("a leader that is stopped for the limit is named on every host") {
 TEST_CASE("a stall names only the rank that is missing, and what it does, through the leaders between") {
   RankProcesses::Options options = job_of("rank: the last rank of the tree comes late");
   options.variables["RUEDA_STALL_CHECK_TIME_SECONDS"] = "4";
-  RankProcesses ranks(std::move(options));
+  RankProcesses ranks(options);
   CHECK_THAT(ranks.await(0, "stall"), Catch::Matchers::Contains("allreduce \"layer1\": submitted by rank") &&
                                           Catch::Matchers::Contains("not by rank 12 (host h9"));
   CHECK_THAT(ranks.await(0, "answer"),

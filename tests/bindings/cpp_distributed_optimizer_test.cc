@@ -210,7 +210,7 @@ TEST_CASE("a parameter without a gradient on some ranks counts as zeros there") 
 
 TEST_CASE("what cannot be is refused when the wrapper is made") {
   cpp_ranks(1, [](Session& session) {
-    const auto make = [&](DistributedOptimizerOptions options, const std::string& second = "w1") {
+    const auto make = [&](const DistributedOptimizerOptions& options, const std::string& second = "w1") {
       return [&session, options, second] { const Distributed optimizer(session, Descent(0, second), options); };
     };
     expect_refused(make({}, "w3"), "'w3'");

@@ -189,7 +189,7 @@ TEST_CASE("ranks learn of the death of the rank through which they reach the sto
                  "state listening sport = :23456");  // else a rank that is still joining reconnects and waits
   CHECK(job.result(0).exit_code == 128 + SIGKILL);
   int killed = 0;
-  for (const size_t index : {1, 2, 3}) {
+  for (const size_t index : {1u, 2u, 3u}) {
     const CommandResult result = job.result(index);
     INFO(result.out << result.err);
     CHECK(result.exit_code != 0);

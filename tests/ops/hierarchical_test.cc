@@ -67,7 +67,7 @@ class HostsRig {
     CHECK(lanes_.first_failure([&](int rank, Mesh& mesh) {
       const Team team = team_on(hosts_, rank);
       const CaseTensors tensors(test, team);
-      const Status status =
+      Status status =
           algorithm.run(tensors.call(algorithm.plan(shape_on(hosts_, test)), first), mesh, Deadline::never());
       results[static_cast<size_t>(rank)] = tensors.results();
       return status;

@@ -27,6 +27,7 @@ T of(Isa isa, Dtype dtype, ReduceOp op, const std::vector<T>& numbers, double po
   std::vector<T> out(kCount);
   const ReduceTask task{dtype, op, postscale, static_cast<int64_t>(numbers.size()), groups};
   reduce(kernels(isa), task, inputs, reinterpret_cast<std::byte*>(out.data()), StoreHint::kPlain, nullptr, kCount);
+  // The same bits are meant. NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
   const auto same = [&](const T& value) { return std::memcmp(&value, &out[0], sizeof value) == 0; };
   CHECK(std::all_of(out.begin(), out.end(), same));
   return out[0];

@@ -23,7 +23,7 @@ class Rank {
     mesh_ =
         std::make_unique<Mesh>(fabric.rank(), 0, segments, fabric.channel_set(0, abort_), abort_, WaitStyle::kYield);
   }
-  Status run(const Algorithm& algorithm, CollectiveCase test, uint32_t chunk_bytes = 0) {
+  Status run(const Algorithm& algorithm, const CollectiveCase& test, uint32_t chunk_bytes = 0) {
     const Team team = team_of(fabric_.size(), fabric_.rank());
     if (!obstacle(algorithm, test.shape(fabric_.size()), Settings()).empty()) return {};
     ++cases;

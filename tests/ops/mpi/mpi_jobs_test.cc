@@ -117,7 +117,7 @@ TEST_CASE("wrong lists and communicators are refused with what is wrong") {
   CHECK_THAT(run.out, Contains("2: rueda_init: ranks [0, 99] are not all among the 1 of the communicator"));
   CHECK_THAT(run.out, Contains("2: rueda_init: ranks [0, 0] has one twice"));
   CHECK_THAT(run.out, Contains("2: rueda_init: the communicator is MPI_COMM_NULL"));
-  CHECK_THAT(run.out, Contains("2: options: rank and size are given, and MPI is to say them"));
+  CHECK_THAT(run.out, Contains("2: options: rank and size are given, but MPI shall provide them"));
 }
 
 TEST_CASE("a launcher that MPI does not know is named, with what it says") {

@@ -107,7 +107,7 @@ TEST_CASE("a tensor is a span on a thread of its own, and that of rank 0 shows w
   json.add(1, negotiated("w1"));
   const Json events = events_of(json);
   REQUIRE(events.size() == 6);
-  for (const size_t rank : {1, 0}) {  // their threads' names and places
+  for (const size_t rank : {1u, 0u}) {  // their threads' names and places
     const Json& named = events[rank == 1 ? 0 : 2];
     CHECK(named.at("name") == "thread_name");
     CHECK(named.at("pid") == rank);

@@ -210,7 +210,7 @@ TEST_CASE("a control connection's bytes, said again thousands of times, open no 
 
 TEST_CASE("a listener takes neither its own proof, nor one for another key, nor noise for a dialler's") {
   TcpRanks others(2);
-  const std::string other = proof_for_other_key(others);
+  std::string other = proof_for_other_key(others);
   REQUIRE(other.substr(0, 8) == third_with("").substr(0, 8));
   forge_data(some(50), [](const std::string& second) { return third_with(second.substr(second.size() - 32)); });
   forge_data(some(50), [&](const std::string&) { return other; });

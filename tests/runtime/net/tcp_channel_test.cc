@@ -39,7 +39,7 @@ Status exchange_all(ChannelSet& set, int rank, int size, size_t bytes) {
     channels[at]->send(out[at]);
     channels[at]->receive(in[at]);
   }
-  const Status moved = set.until(
+  Status moved = set.until(
       [&] {
         for (size_t at = 0; at < channels.size(); ++at) {
           const Channel* channel = channels[at];

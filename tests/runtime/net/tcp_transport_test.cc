@@ -52,8 +52,7 @@ Status greet(TcpRanks& ranks, int rank, int peer, const Abort& abort, Deadline d
   std::byte theirs{255};
   channel.value()->send(std::span(&mine, 1));
   channel.value()->receive(std::span(&theirs, 1));
-  const Status moved =
-      set->until([&] { return channel.value()->sent() == 1 && channel.value()->received() == 1; }, deadline);
+  Status moved = set->until([&] { return channel.value()->sent() == 1 && channel.value()->received() == 1; }, deadline);
   if (!moved.ok()) return moved;
   return theirs == std::byte{static_cast<unsigned char>(peer)} ? Status() : Status(Code::kMismatch, "wrong byte");
 }

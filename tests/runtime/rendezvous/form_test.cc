@@ -104,7 +104,7 @@ void check_one_host(const Results& results) {
 void check_shared_memory(const Results& results) {
   for (const auto& result : results) {
     const Formation& formed = result->value();
-    formed.segment->lane(0).posted.store(static_cast<uint64_t>(100 + formed.plan.rank));
+    formed.segment->lane(0).posted.store(100 + static_cast<uint64_t>(formed.plan.rank));
   }
   for (const auto& result : results) {
     for (const LocalPeer& peer : result->value().local) {

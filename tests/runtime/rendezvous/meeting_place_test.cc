@@ -28,7 +28,7 @@ using Variables = std::map<std::string, std::string>;
 
 Environment environment_of(Variables variables) { return Environment(std::move(variables)); }
 
-Result<StoreChoice> choose(Identity identity, Variables variables) {
+Result<StoreChoice> choose(const Identity& identity, Variables variables) {
   return choose_store(identity, Environment(std::move(variables)));
 }
 
