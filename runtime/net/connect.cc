@@ -86,6 +86,8 @@ Result<Connected> connect_first(const LoopWait& wait, std::span<const SocketAddr
     const LoopWait turn = last ? wait : wait.within(kHeadStart);
     const Status waited = turn.until([&] { return any_connected(attempts) || all_failed(attempts); });
     if (!waited.ok() && waited.code() != Code::kTimeout) return waited;
+    // An answer that is there already counts, even if the caller came with a deadline that had passed.
+    if (!waited.ok()) wait.io.poll();
     if (any_connected(attempts)) break;
   }
   // Several may have connected in one turn of the loop; the caller prefers the earliest.

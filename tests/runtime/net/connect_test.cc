@@ -85,6 +85,13 @@ TEST_CASE("an address that is still silent at the deadline gave no answer, and t
         addresses[0].text() + ": Connection refused; " + silent.address().text() + ": no answer");
 }
 
+TEST_CASE("a refusal that comes at once is told even if the deadline has passed before the call") {
+  const Addresses addresses{refusing()};
+  ConnectFailures failures;
+  CHECK(connect_first(addresses, Deadline::after(0s), failures).status().code() == Code::kSystem);
+  CHECK(failures.text(addresses) == addresses[0].text() + ": Connection refused");
+}
+
 TEST_CASE("without an address there is nothing to connect to") {
   ConnectFailures failures;
   CHECK(connect_first(Addresses{}, Deadline::never(), failures).status().code() == Code::kSystem);
