@@ -9,39 +9,42 @@
 
 namespace rueda::core {
 
-/// A bidirectional byte stream to one peer, owned by a lane. Sends and receives are queued and complete in order; the
-/// spans are borrowed until `sent()` or `received()` has passed them. Progress happens inside `ChannelSet::until`.
+/// A bidirectional byte stream to one peer. The channel set owns it, the holder of the lane's token uses it. Sends and
+/// receives are queued and complete in order; their bounds need not match the peer's. The channel borrows a buffer
+/// until `sent()` or `received()` has passed it. Bytes move inside `ChannelSet::until` and `poll`. One test suite runs
+/// over every implementation (channel_suite_test.cc).
 class Channel {
  public:
   virtual ~Channel() = default;
+  /// Queues `bytes`, which may be empty. Never blocks.
   virtual void send(std::span<const std::byte> bytes) = 0;
-  /// Received straight into `bytes`.
+  /// Queues a buffer into which the peer's next bytes go. Never blocks.
   virtual void receive(std::span<std::byte> bytes) = 0;
-  /// Totals since the channel was made, in bytes.
+  /// How many bytes have moved since the channel was made: the buffers before that point are the caller's again.
   virtual uint64_t sent() const = 0;
   virtual uint64_t received() const = 0;
 };
 
 class Collectives;
 
-/// The channels of one lane. Owned and used by the holder of the lane's token.
+/// The channels of one lane. The lane's mesh owns it, the holder of the lane's token uses it.
 class ChannelSet {
  public:
   virtual ~ChannelSet() = default;
-  /// The channel to `rank` (of the epoch), connected on first use: the higher rank dials, the lower one waits to be
-  /// dialled. Blocks until then. kTimeout, kPeerLost (with the addresses tried), or the abort reason.
+  /// Returns the channel to `rank` (of the epoch). Connects on first use and blocks until then: the higher rank dials,
+  /// the lower one waits. Returns kTimeout or kPeerLost with the addresses tried, or the abort reason.
   virtual Result<Channel*> to(int rank, Deadline deadline) = 0;
-  /// Moves bytes until `ready()`. The abort reason if the epoch ends, kPeerLost (naming the rank) if a peer's stream
-  /// breaks, kTimeout at the deadline. After a failure nothing that is still queued is touched any more, and the set is
-  /// of no use.
+  /// Moves bytes until `ready()`. Returns the abort reason if the epoch ends, kPeerLost with the rank if a peer's
+  /// stream breaks, kTimeout at the deadline. After a failure the set touches no queued buffer any more and moves
+  /// nothing.
   virtual Status until(const std::function<bool()>& ready, Deadline deadline) = 0;
-  /// Moves what moves without waiting. A stream that breaks here shows in the next `until`.
+  /// Moves the bytes that can move now. Never blocks. If a stream breaks here, the next `until` says so.
   virtual void poll() = 0;
-  /// Whether `poll` moves anything: else another thread does, unasked.
+  /// Returns false if a thread of the implementation moves all bytes, so that `poll` is of no use.
   virtual bool moves_in_poll() const { return true; }
-  /// Makes an `until` look at its `ready` again. Any thread.
+  /// Makes a running `until` call its `ready` again. Any thread.
   virtual void wake() = 0;
-  /// Where the channels are a library's that has collectives of its own for this lane; else null.
+  /// Returns the collectives of the library that moves the bytes, null if it has none for this lane.
   virtual Collectives* collectives() { return nullptr; }
 };
 

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/base/frame.h"
@@ -9,29 +10,42 @@
 
 namespace rueda::core {
 
-/// Whether a frame is worth waking a peer that looks at nothing just now.
+/// Whether a frame is worth waking a peer that is asleep.
 enum class Urgency {
-  kRing,          ///< wakes it
-  kWithNextTurn,  ///< wakes it only if it expects something; otherwise it reads the frame when it has cause to look
+  kRing,          ///< wakes the peer
+  kWithNextTurn,  ///< wakes the peer only if it expects something; otherwise the peer reads the frame on its next turn
 };
 
-/// An ordered, reliable stream of frames between two ranks. Used by the baton's holder; never blocks.
-/// A link does not survive its epoch.
+/// An ordered, reliable stream of frames between two ranks. The holder of the baton uses it; no function blocks.
+/// A link ends with its epoch. One test suite runs over every implementation (control_link_suite_test.cc).
 class ControlLink {
  public:
   virtual ~ControlLink() = default;
-  /// Takes the frame over; it leaves now or with a later `flush`, in order.
+  /// Copies the frame; it leaves now or with a later `flush`, in order. Drops an empty frame, and every frame after
+  /// `close_send`. A frame over kMaxFrameBytes does not leave and ends the sending direction: `status` then says so
+  /// (kSystem), and later frames are dropped.
   virtual void send(std::span<const std::byte> frame, Urgency urgency = Urgency::kRing) = 0;
-  /// Moves on what could not leave at once. True when nothing is left to write.
+  /// Moves what could not leave at once. Returns true if nothing is left to write.
   virtual bool flush() = 0;
-  /// The next whole frame, if one has come. A frame over kMaxFrameBytes breaks the link.
+  /// Returns the next whole frame if one has come. A frame over kMaxFrameBytes breaks the link.
   virtual std::optional<Frame> receive() = 0;
-  /// True if `receive` might return a frame now, or `flush` move bytes: for the re-check before the baton is put down.
+  /// Returns true if `receive` might return a frame now, or `flush` might move bytes. The holder of the baton asks once
+  /// more before it puts the baton down.
   virtual bool readable() const = 0;
-  /// Not ok once the peer has closed or broken the link; frames received before can still be taken.
+  /// Not ok once the link has ended in one direction; frames that came before can still be taken.
+  /// kShutDown: the peer has called `close_send`, and every frame it sent before has come.
+  /// kPeerLost: the peer broke the link, with a frame over the limit or by closing it without `close_send`.
+  /// kSystem: this rank sent a frame over the limit.
   virtual Status status() const = 0;
-  /// Half-closes after everything sent has left.
+  /// Ends the sending direction after everything sent has left. Frames of the peer still arrive.
   virtual void close_send() = 0;
 };
+
+/// Why a link does not take a frame of `bytes` bytes to `rank`; `peer` is the rank's name in sentences.
+Status refused_frame(const std::string& peer, int rank, size_t bytes);
+/// Why a frame of `bytes` bytes from `rank` breaks the link.
+Status oversized_frame(const std::string& peer, int rank, size_t bytes);
+/// `rank` has called `close_send`.
+Status ended_by_peer(const std::string& peer, int rank);
 
 }  // namespace rueda::core

@@ -1,3 +1,5 @@
+// A control link whose frames a library carries. The fabric keeps frames of two ranks in order and knows no end of a
+// stream, so an empty frame says it: the last one from a side.
 #include "runtime/net/fabric_control.h"
 
 namespace rueda::core {
@@ -5,20 +7,17 @@ namespace rueda::core {
 void FabricInbox::put(Frame frame) {
   {
     MutexLock lock(mutex_);
-    if (!status_.ok()) return;
+    if (!status_.ok()) return;  // the link has ended: what follows belongs to nothing
     if (frame.empty()) {
-      status_ = Status(Code::kShutDown, peer_ + " has ended its side of the control connection", rank_);
+      status_ = ended_by_peer(peer_, rank_);
     } else if (frame.size() > kMaxFrameBytes) {
-      status_ = Status(Code::kPeerLost,
-                       peer_ + " sent a control frame of " + std::to_string(frame.size()) + " bytes, the limit is " +
-                           std::to_string(kMaxFrameBytes),
-                       rank_);
+      status_ = oversized_frame(peer_, rank_, frame.size());
     } else {
       frames_.push_back(std::move(frame));
       waiting_.fetch_add(1, std::memory_order_release);
     }
   }
-  ring_();
+  ring_();  // outside the lock, and after the frame is in: the baton's holder must find what it is woken for
 }
 
 std::optional<Frame> FabricInbox::take() {
@@ -37,12 +36,11 @@ Status FabricInbox::status() const {
 }
 
 void FabricControlLink::send(std::span<const std::byte> frame, Urgency) {
-  if (closed_ || frame.empty() || !refused_.ok()) return;  // `status` tells the caller
+  if (closed_ || frame.empty()) return;  // an empty frame on the fabric would be the goodbye
   if (frame.size() > kMaxFrameBytes) {
-    refused_ = Status(Code::kSystem,
-                      "a control frame to rank " + std::to_string(rank_) + " has " + std::to_string(frame.size()) +
-                          " bytes, the limit is " + std::to_string(kMaxFrameBytes),
-                      rank_);
+    // A frame left out would be a gap that the peer cannot see, so none may follow it, and no goodbye.
+    closed_ = true;
+    refused_ = refused_frame(inbox_->peer(), rank_, frame.size());
     return;
   }
   fabric_->send(rank_, FabricPort::kControl, Frame(frame.begin(), frame.end()));
@@ -50,6 +48,7 @@ void FabricControlLink::send(std::span<const std::byte> frame, Urgency) {
 
 Status FabricControlLink::status() const {
   if (!refused_.ok()) return refused_;
+  // A fabric that has failed explains more than the silence of one link.
   const Status fabric = fabric_->status();
   return fabric.ok() ? inbox_->status() : fabric;
 }

@@ -11,18 +11,19 @@
 
 namespace rueda::core {
 
-/// Frames that have come from one rank over a fabric, between its thread, which puts them in, and the baton's holder,
-/// who takes them out. An empty frame is the last one.
+/// Frames that have come from one rank over a fabric. The fabric's thread puts them in, the holder of the baton takes
+/// them out. An empty frame is the last one.
 class FabricInbox {
  public:
-  /// `peer`: how sentences call the other rank. `ring` wakes whoever looks at the link; it is called on the fabric's
-  /// thread.
+  /// `peer` is the other rank's name in sentences. `ring` wakes the coordinator; the fabric's thread calls it.
   FabricInbox(std::string peer, int rank, std::function<void()> ring)
       : peer_(std::move(peer)), rank_(rank), ring_(std::move(ring)) {}
   void put(Frame frame) RUEDA_EXCLUDES(mutex_);
   std::optional<Frame> take() RUEDA_EXCLUDES(mutex_);
   bool readable() const { return waiting_.load(std::memory_order_acquire) != 0; }
   Status status() const RUEDA_EXCLUDES(mutex_);
+  /// The other rank's name in sentences.
+  const std::string& peer() const { return peer_; }
 
  private:
   const std::string peer_;
@@ -34,13 +35,13 @@ class FabricInbox {
   std::atomic<size_t> waiting_{0};
 };
 
-/// A control link over a fabric. What a peer's death looks like is the library's affair: MPI ends the whole job, and
-/// the link itself tells nothing.
+/// A control link over a fabric. The link itself does not notice a peer's death: the library does, and MPI then ends
+/// the whole job.
 class FabricControlLink : public ControlLink {
  public:
   FabricControlLink(std::shared_ptr<Fabric> fabric, std::shared_ptr<FabricInbox> inbox, int rank)
       : fabric_(std::move(fabric)), inbox_(std::move(inbox)), rank_(rank) {}
-  /// Every frame leaves at once: what the peer expects cannot be seen from here.
+  /// Every frame leaves at once: this side cannot see what the peer expects.
   void send(std::span<const std::byte> frame, Urgency) override;
   bool flush() override { return fabric_->all_sent(rank_, FabricPort::kControl); }
   std::optional<Frame> receive() override { return inbox_->take(); }
@@ -52,8 +53,8 @@ class FabricControlLink : public ControlLink {
   std::shared_ptr<Fabric> fabric_;
   std::shared_ptr<FabricInbox> inbox_;
   int rank_;
-  bool closed_ = false;
-  Status refused_;
+  bool closed_ = false;  ///< by `close_send` or by a frame over the limit
+  Status refused_;       ///< that frame
 };
 
 }  // namespace rueda::core

@@ -1,3 +1,11 @@
+// Frames over the byte rings between two local ranks:
+//
+//   | u32 length | bytes |   ...   | u32 0xffffffff |     in the host's byte order; the last word ends the stream
+//
+// A frame goes into the ring as far as it fits; the rest waits in `queue_` and later frames wait behind it. Two kinds
+// of rings of the peer's eventfd keep both sides moving: a writer rings when bytes have come, a reader when space has.
+// Each publishes its word first and looks at `asleep` afterwards, the sleeper stores `asleep` first and looks at the
+// words afterwards, all sequentially consistent: one of the two sees the other (Dekker).
 #include "runtime/net/shm_control_link.h"
 
 #include <sys/eventfd.h>
@@ -10,7 +18,7 @@
 namespace rueda::core {
 namespace {
 
-/// In the place of a length: the writer has closed.
+/// Stands for a length: the writer has closed.
 constexpr uint32_t kEndOfStream = 0xffffffff;
 
 }  // namespace
@@ -21,6 +29,13 @@ ShmControlLink::ShmControlLink(LocalPair pair)
       reader_(pair_.own, pair_.peer, pair_.own_index, pair_.peer_index) {}
 
 void ShmControlLink::send(std::span<const std::byte> frame, Urgency urgency) {
+  if (frame.empty() || send_closed_) return;
+  if (frame.size() > kMaxFrameBytes) {
+    // A frame left out would be a gap that the peer cannot see, so none may follow it.
+    send_closed_ = true;
+    refused_ = refused_frame(peer_name(), pair_.peer_rank, frame.size());
+    return;
+  }
   const auto length = static_cast<uint32_t>(frame.size());
   write(std::as_bytes(std::span(&length, 1)));
   write(frame);
@@ -29,12 +44,14 @@ void ShmControlLink::send(std::span<const std::byte> frame, Urgency urgency) {
 }
 
 void ShmControlLink::close_send() {
+  if (std::exchange(send_closed_, true)) return;
   write(std::as_bytes(std::span(&kEndOfStream, 1)));
   writer_.publish();
   wake_peer();
 }
 
 void ShmControlLink::write(std::span<const std::byte> bytes) {
+  // While older bytes are queued the ring is not for newer ones, even if it has room again.
   const size_t taken = queue_.empty() ? writer_.append(bytes) : 0;
   const auto rest = bytes.subspan(taken);
   queue_.insert(queue_.end(), rest.begin(), rest.end());
@@ -47,6 +64,7 @@ bool ShmControlLink::flush() {
   queue_begin_ += taken;
   writer_.publish();
   wake_peer();
+  // Bytes that have left are erased once they are half of the queue, so each is moved a constant number of times.
   if (queue_begin_ >= queue_.size() / 2) {
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(queue_begin_));
     queue_begin_ = 0;
@@ -57,7 +75,7 @@ bool ShmControlLink::flush() {
 void ShmControlLink::wake_peer(Urgency urgency) {
   const uint32_t asleep = pair_.peer->control().asleep.load();
   if (asleep == kLooking || (asleep == kRestingIdle && urgency == Urgency::kWithNextTurn)) return;
-  // EAGAIN: the counter is full, so the peer will wake anyway.
+  // EAGAIN means that the counter is full: the peer wakes anyway.
   ::eventfd_write(pair_.peer_doorbell, 1);
 }
 
@@ -67,19 +85,18 @@ bool ShmControlLink::take_length() {
   uint32_t length = 0;
   std::memcpy(&length, length_.data(), kLengthBytes);
   if (length == kEndOfStream) {
-    refuse(Code::kShutDown, "has closed its control link");
+    ended_ = ended_by_peer(peer_name(), pair_.peer_rank);
   } else if (length > kMaxFrameBytes) {
-    refuse(Code::kPeerLost, "sent a control frame of " + std::to_string(length) + " bytes, the limit is " +
-                                std::to_string(kMaxFrameBytes));
+    ended_ = oversized_frame(peer_name(), pair_.peer_rank, length);
   } else {
     frame_.resize(length);
   }
-  return status_.ok();
+  return ended_.ok();
 }
 
-void ShmControlLink::refuse(Code code, const std::string& what) {
-  status_ = Status(code, "rank " + std::to_string(pair_.peer_rank) + " " + what, pair_.peer_rank);
-}
+std::string ShmControlLink::peer_name() const { return "rank " + std::to_string(pair_.peer_rank); }
+
+Status ShmControlLink::status() const { return refused_.ok() ? ended_ : refused_; }
 
 bool ShmControlLink::take_frame() {
   if (length_taken_ < kLengthBytes && !take_length()) return false;
@@ -88,12 +105,12 @@ bool ShmControlLink::take_frame() {
 }
 
 std::optional<Frame> ShmControlLink::receive() {
-  if (!status_.ok()) return std::nullopt;
-  // Without news nothing can have become whole: a frame is handed out by the call that takes its last byte.
+  if (!ended_.ok()) return std::nullopt;
+  // The call that takes a frame's last byte hands it out, so without new bytes no frame can be whole.
   if (reader_.empty()) return std::nullopt;
   const bool whole = take_frame();
-  // A writer sleeps on space only when its ring is full. Either that is what we see now, or it filled up after this
-  // look, more than half of it is still unread, and the next call sees that.
+  // A writer sleeps for want of space only if its ring is full. If it was full at this look, the ring is rung now. If
+  // it filled up after the look, less than half was taken before, so more than half is unread and the next call rings.
   const size_t occupied = reader_.occupied_bytes();
   reader_.release();
   if (occupied >= reader_.capacity() / 2) wake_peer();
@@ -104,7 +121,7 @@ std::optional<Frame> ShmControlLink::receive() {
 }
 
 bool ShmControlLink::readable() const {
-  if (status_.ok() && !reader_.empty()) return true;
+  if (ended_.ok() && !reader_.empty()) return true;
   return !queue_.empty() && writer_.free_bytes() > 0;
 }
 

@@ -11,7 +11,7 @@
 
 namespace rueda::core {
 
-/// The two ends of one pair of local ranks, as one of them sees it.
+/// A pair of local ranks as one of them sees it.
 struct LocalPair {
   std::shared_ptr<Segment> own;
   std::shared_ptr<Segment> peer;
@@ -22,14 +22,14 @@ struct LocalPair {
 };
 
 /// Frames over two byte rings in shared memory: a u32 length, then the bytes. A frame longer than the ring's free space
-/// goes in pieces. No system call unless the peer's baton lies down (ControlWords::asleep): then its eventfd is
-/// written, when bytes have come for it, and when space has come that it may wait for.
+/// goes in pieces. Makes no system call unless no thread of the peer holds its baton (ControlWords::asleep); then it
+/// writes the peer's eventfd when bytes have come for the peer, and when space has come that it may wait for.
 ///
-/// To put the baton down: store kRestingIdle or kRestingExpecting to `own->control().asleep`, then take it again if any
-/// link is `readable()`. From then on every event that makes a link readable, and that the stored value asks for,
-/// writes the own eventfd.
+/// To put the baton down, its holder stores kRestingIdle or kRestingExpecting to `own->control().asleep` and takes the
+/// baton again if any link is `readable()`. From then on every event that makes a link readable, and that the stored
+/// value asks for, writes this rank's eventfd.
 ///
-/// Used by the holder of the baton. Shares ownership of both segments.
+/// The holder of the baton uses it. Shares ownership of both segments.
 class ShmControlLink : public ControlLink {
  public:
   explicit ShmControlLink(LocalPair pair);
@@ -38,10 +38,8 @@ class ShmControlLink : public ControlLink {
   bool flush() override;
   std::optional<Frame> receive() override;
   bool readable() const override;
-  /// kShutDown: the peer has closed, after everything it sent. kPeerLost: what came is no frame. The peer's death is
-  /// not seen here, but by its pidfd or `LocalPeer::life`.
-  Status status() const override { return status_; }
-  /// Nothing may be sent afterwards.
+  /// The link does not notice the peer's death; its pidfd or `LocalPeer::life` does.
+  Status status() const override;
   void close_send() override;
 
  private:
@@ -51,12 +49,14 @@ class ShmControlLink : public ControlLink {
   void wake_peer(Urgency urgency = Urgency::kRing);
   bool take_length();
   bool take_frame();
-  void refuse(Code code, const std::string& what);
+  std::string peer_name() const;
 
   LocalPair pair_;
   RingWriter writer_;
   RingReader reader_;
-  Status status_;
+  Status ended_;                  ///< why no more frames come
+  Status refused_;                ///< why no more frames leave
+  bool send_closed_ = false;      ///< by `close_send` or by a frame over the limit
   std::vector<std::byte> queue_;  ///< what the ring had no room for
   size_t queue_begin_ = 0;        ///< what of the queue has left
   std::array<std::byte, kLengthBytes> length_{};

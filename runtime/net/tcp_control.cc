@@ -1,3 +1,10 @@
+// A control connection between two threads: the holder of the baton, which sends and takes frames, and the coordinator
+// thread, which owns the stream.
+//
+//   send ──▶ outgoing_ ──post──▶ write_next: takes all of it, writes, again until it is empty
+//   receive ◀── incoming_ ◀── read_body ◀── read_header ◀── the stream, always reading
+//
+// `end` keeps the first reason only: a goodbye that came before the connection broke is the better explanation.
 #include "runtime/net/tcp_control.h"
 
 #include <boost/asio/io_context.hpp>
@@ -26,7 +33,9 @@ void ControlConnection::stop() {
   fail(Status(Code::kShutDown, "the control connection to " + peer_ + " was closed here", rank_));
 }
 
-void ControlConnection::send(std::span<const std::byte> frame) { queue(static_cast<uint32_t>(frame.size()), frame); }
+void ControlConnection::send(std::span<const std::byte> frame) {
+  if (!frame.empty()) queue(static_cast<uint32_t>(frame.size()), frame);
+}
 
 void ControlConnection::close_send() { queue(kLastFrame, {}); }
 
@@ -35,10 +44,9 @@ void ControlConnection::queue(uint32_t header, std::span<const std::byte> frame)
     MutexLock lock(mutex_);
     if (send_closed_ || broken_.load()) return;  // `status` tells the caller
     if (frame.size() > kMaxFrameBytes) {
-      status_ = Status(Code::kSystem,
-                       "a control frame to " + peer_ + " has " + std::to_string(frame.size()) +
-                           " bytes, the limit is " + std::to_string(kMaxFrameBytes),
-                       rank_);
+      // A frame left out would be a gap that the peer cannot see, so none may follow it.
+      send_closed_ = true;
+      status_ = refused_frame(peer_, rank_, frame.size());
       return;
     }
     send_closed_ = header == kLastFrame;
@@ -58,6 +66,8 @@ void ControlConnection::write_next() {
     leaving_.swap(outgoing_);
   }
   if (leaving_.empty()) return;
+  // `leaving_` is the stream's until the callback; what is sent meanwhile gathers in `outgoing_` and leaves as one
+  // write.
   writing_ = true;
   stream_->write(leaving_, [this](const Status& status, size_t bytes) {
     writing_ = false;
@@ -83,12 +93,9 @@ void ControlConnection::read_header() {
     uint32_t length;
     std::memcpy(&length, header_.data(), sizeof(length));
     if (length == kLastFrame) {
-      end(Status(Code::kShutDown, peer_ + " has ended its side of the control connection", rank_));
+      end(ended_by_peer(peer_, rank_));
     } else if (length > kMaxFrameBytes) {
-      fail(Status(Code::kPeerLost,
-                  peer_ + " sent a control frame of " + std::to_string(length) + " bytes, the limit is " +
-                      std::to_string(kMaxFrameBytes),
-                  rank_));
+      fail(oversized_frame(peer_, rank_, length));
     } else if (length == 0) {
       read_header();
     } else {
@@ -114,7 +121,7 @@ void ControlConnection::read_body() {
 }
 
 std::optional<Frame> ControlConnection::receive() {
-  if (!readable()) return std::nullopt;
+  if (!readable()) return std::nullopt;  // without a lock: every turn asks every link
   MutexLock lock(mutex_);
   if (incoming_.empty()) return std::nullopt;
   std::optional<Frame> frame = std::move(incoming_.front());

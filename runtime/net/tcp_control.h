@@ -16,22 +16,22 @@ namespace rueda::core {
 ///
 ///   | u32 length, little-endian | bytes |   ...   | u32 0xffffffff |   the last one: no more frames from this side
 ///
-/// Two threads meet here. The coordinator thread owns the stream (`start`, `stop` and all I/O inside its loop). The
-/// baton's holder calls the rest: it leaves frames in a queue for the loop, and takes received ones from another.
+/// Two threads use it. The coordinator thread owns the stream: `start`, `stop` and all I/O inside its loop. The holder
+/// of the baton calls the rest: it puts frames into a queue for the loop and takes received ones from another queue.
 class ControlConnection : public std::enable_shared_from_this<ControlConnection> {
  public:
-  /// `peer`: how sentences call the other rank.
+  /// `peer` is the other rank's name in sentences.
   ControlConnection(boost::asio::io_context& io, std::unique_ptr<SecureStream> stream, std::string peer, int rank);
   /// Begins to read. Coordinator thread.
   void start();
-  /// Closes the stream; what has left is still delivered. Coordinator thread.
+  /// Closes the stream; bytes that have left are still delivered. Coordinator thread.
   void stop();
 
   void send(std::span<const std::byte> frame) RUEDA_EXCLUDES(mutex_);
   void close_send() RUEDA_EXCLUDES(mutex_);
   std::optional<Frame> receive() RUEDA_EXCLUDES(mutex_);
   bool readable() const { return frames_waiting_.load(std::memory_order_acquire) != 0; }
-  /// Also true where nothing can be sent any more.
+  /// Returns true if every byte has left, or if none can leave any more.
   bool all_sent() const { return broken_.load() || bytes_unsent_.load(std::memory_order_acquire) == 0; }
   Status status() const RUEDA_EXCLUDES(mutex_);
 
@@ -40,9 +40,9 @@ class ControlConnection : public std::enable_shared_from_this<ControlConnection>
   void write_next() RUEDA_EXCLUDES(mutex_);
   void read_header() RUEDA_EXCLUDES(mutex_);
   void read_body() RUEDA_EXCLUDES(mutex_);
-  /// The stream is of no use any more, in either direction.
+  /// Ends both directions of a stream that is broken.
   void fail(const Status& status) RUEDA_EXCLUDES(mutex_);
-  /// No more frames come, for this reason; the first one stays.
+  /// Records why no more frames come; the first reason stays.
   void end(const Status& status) RUEDA_EXCLUDES(mutex_);
 
   boost::asio::io_context& io_;
@@ -66,11 +66,11 @@ class ControlConnection : public std::enable_shared_from_this<ControlConnection>
   std::atomic<size_t> bytes_unsent_{0};
 };
 
-/// The baton holder's end of a `ControlConnection`.
+/// The end of a `ControlConnection` that the holder of the baton uses.
 class TcpControlLink : public ControlLink {
  public:
   explicit TcpControlLink(std::shared_ptr<ControlConnection> connection) : connection_(std::move(connection)) {}
-  /// Every frame leaves at once: what the peer expects cannot be seen from here.
+  /// Every frame leaves at once: this side cannot see what the peer expects.
   void send(std::span<const std::byte> frame, Urgency) override { connection_->send(frame); }
   bool flush() override { return connection_->all_sent(); }
   std::optional<Frame> receive() override { return connection_->receive(); }

@@ -1,3 +1,5 @@
+// Inputs and expected results of a collective by formula. Expected values are computed element by element in double
+// (complex) from the inputs' formula, never by the code under test, so a failure can name the rank and the index.
 #include "tests/support/collective_case.h"
 
 #include <chrono>

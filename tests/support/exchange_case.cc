@@ -1,3 +1,5 @@
+// Inputs and expected arrivals of allgather, gather, scatter and all-to-all by formula. Numbers of rows differ from
+// member to member and are sometimes zero. Bytes repeat with a prime period, so a shift by any block size shows.
 #include "tests/support/exchange_case.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// A TCP proxy that cuts one connection at an exact byte. Each connection is a `Conduit` of two ways:
+//
+//   dialler ── read ─▶ buffer ── write ─▶ listener        up
+//   dialler ◀─ write ── buffer ◀── read ── listener       down
+//
+// A way reads again only after its write is done, so the count of passed bytes is exact and a cut hides no byte on the
+// way.
 #include "tests/support/fault_proxy.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Ranks as threads around the meshes of one lane. All ranks of a host get the same `Segment` objects: with a mapping
+// each, a race detector would see different addresses and miss races.
 #include "tests/support/lane_ranks.h"
 
 #include <stdexcept>

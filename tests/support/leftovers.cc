@@ -1,3 +1,4 @@
+// Counts what a process holds, from /proc. A test compares the counts before and after; a difference is a leak.
 #include "tests/support/leftovers.h"
 
 #include <unistd.h>

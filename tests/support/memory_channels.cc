@@ -1,3 +1,5 @@
+// Channels between threads through one table of pipes under one mutex. Bytes move when a send and a receive are both
+// queued, in the thread that queued the second one, so nothing is buffered and `poll` has nothing to do.
 #include "tests/support/memory_channels.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// A fabric between threads. One thread delivers the oldest frame that has a listener; frames without one stay. It calls
+// the handler without the lock, because handlers send, and marks the listener as running, which `stop_listening` waits
+// for.
 #include "tests/support/memory_fabric.h"
 
 #include <algorithm>

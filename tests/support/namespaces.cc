@@ -1,3 +1,5 @@
+// Makes namespaces and keeps them alive with a child that does nothing else, and runs commands to their end. The child
+// reports through a pipe: its end without a word means that the setup is done.
 #include "tests/support/namespaces.h"
 
 #include <fcntl.h>

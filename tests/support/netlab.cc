@@ -1,3 +1,5 @@
+// Builds hosts out of namespaces, in this order: a keeper process for each host, the cables between them, keys that
+// every host knows, addresses, and last the sshd of each, which needs all of that.
 #include "tests/support/netlab.h"
 
 #include <sched.h>

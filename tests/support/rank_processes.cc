@@ -1,3 +1,5 @@
+// Ranks as processes: this test program again, with one hidden test case as its body. A rank finds the pipe for its
+// reports at descriptor 3 and the job's key at 4. One poll loop serves all ranks: reports, output, and ends by pidfd.
 #include "tests/support/rank_processes.h"
 
 #include <fcntl.h>

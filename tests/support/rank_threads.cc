@@ -1,3 +1,5 @@
+// Ranks as threads through the C interface alone. A callback store stands for the application's. A body that throws
+// shuts its session down first, or the other ranks would wait for it.
 #include "tests/support/rank_threads.h"
 
 #include <algorithm>

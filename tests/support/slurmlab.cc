@@ -1,3 +1,5 @@
+// A Slurm cluster on the hosts of a NetLab: munged with one key on every host, then the controller, then a slurmd for
+// each node. All state is below /run, which each host has for itself, so it ends with the host.
 #include "tests/support/slurmlab.h"
 
 #include <cstdio>

@@ -1,3 +1,5 @@
+// Connections that no rank makes, against every port of the job. The ports are found in /proc (a process's sockets
+// joined with its table of listening ones), because a crowd from outside would not know them either.
 #include "tests/support/strangers.h"
 
 #include <arpa/inet.h>

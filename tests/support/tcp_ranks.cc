@@ -1,3 +1,5 @@
+// Transports of several ranks in one process, each with the coordinator thread that it would have in a job. They listen
+// before any is configured, because the epoch names every port.
 #include "tests/support/tcp_ranks.h"
 
 #include <sys/eventfd.h>
