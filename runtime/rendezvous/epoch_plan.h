@@ -26,8 +26,8 @@ struct EpochPlan {
   int size = 1;
   std::vector<Endpoint> ranks;  ///< by rank
   std::vector<int> host_of;     ///< by rank: the number of its host; hosts are numbered by their lowest rank. Two ranks
-                             ///< have one number only if they share memory, so locality is a partition
-  Settings settings;  ///< with rank 0's values for what is agreed
+                                ///< have one number only if they share memory, so locality is a partition
+  Settings settings;            ///< with rank 0's values for what is agreed
   int local_rank() const;
   int local_size() const;
   int cross_rank() const;  ///< number of this host among the hosts that have a rank with this local rank

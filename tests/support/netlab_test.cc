@@ -1,4 +1,5 @@
-// What the lab promises: hosts that reach each other by ssh, that can be killed one by one, and that die with their test.
+// What the lab promises: hosts that reach each other by ssh, that can be killed one by one, and that die with their
+// test.
 #include "tests/support/netlab.h"
 
 #include <poll.h>
