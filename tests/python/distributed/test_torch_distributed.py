@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pathlib
+import random
 import re
 import shlex
 import socket
@@ -23,9 +24,17 @@ pytestmark = pytest.mark.skipif(not hasattr(torch, "_is_device_backend_autoload_
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Returns a port for torchrun's store; the next one, which Rueda's takes, is free, too. Both lie below the ports that the
+    kernel gives to connections, so no other test's connection takes one of them meanwhile."""
+    for port in random.sample(range(20000, 32000, 2), 1000):
+        with socket.socket() as first, socket.socket() as second:
+            try:
+                first.bind(("127.0.0.1", port))
+                second.bind(("127.0.0.1", port + 1))
+                return port
+            except OSError:
+                continue
+    raise AssertionError("no two free ports between 20000 and 32000")
 
 
 def torchrun(program, *arguments, **how):
