@@ -56,7 +56,7 @@ StripedChannel::StripedChannel(boost::asio::io_context& io, std::vector<std::uni
     Socket& socket = *sockets_.back();
     socket.stream = std::move(stream);
     socket.stream->handshake([this, &socket](const Status& status) {
-      if (!status.ok()) return fail(status);
+      if (!status.ok()) return lost_in_handshake(socket, status);
       socket.open = true;
       assign();
       read_on(socket);
@@ -68,6 +68,17 @@ StripedChannel::~StripedChannel() = default;
 
 void StripedChannel::fail(const Status& status) {
   if (const auto broken = std::exchange(broken_, nullptr)) broken(status);
+}
+
+/// The peer has closed a socket while it shook hands. A peer that leaves after its last message may do so: one open
+/// socket is enough to bring all of it. If no socket has opened or may still open, the channel is broken.
+void StripedChannel::lost_in_handshake(Socket& socket, const Status& how) {
+  if (how.code() != Code::kPeerLost) return fail(how);
+  socket.ended = true;
+  if (std::all_of(sockets_.begin(), sockets_.end(), [](const auto& one) { return one->ended && !one->open; })) {
+    return fail(how);
+  }
+  ended(socket, how);
 }
 
 void StripedChannel::send(std::span<const std::byte> bytes) {

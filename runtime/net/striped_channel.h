@@ -58,6 +58,7 @@ class StripedChannel : public Channel {
   Status take_head(Socket& socket);
   std::span<std::byte> buffer_at(uint64_t position) const;
   void got(Socket& socket, size_t bytes);
+  void lost_in_handshake(Socket& socket, const Status& how);
   void ended(Socket& socket, const Status& how);
   void wait_for_others(const Status& how);
   void fail(const Status& status);

@@ -188,6 +188,40 @@ TEST_CASE("a peer that closes its sockets behind the last frame is heard to the 
   CHECK(peer.broken().sentence() == "the peer closed the connection");
 }
 
+TEST_CASE("a socket that the peer closes in the TLS handshake breaks a channel only if no other is left") {
+  const auto tls = TlsContext::create("job", {}).value();
+  const bool peer_stays = GENERATE(true, false);
+  boost::asio::io_context io;
+  std::vector<std::unique_ptr<SecureStream>> streams;
+  std::vector<UniqueFd> ends;
+  for (int i = 0; i < 2; ++i) {
+    int fds[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
+    streams.push_back(std::make_unique<SecureStream>(io, UniqueFd(fds[0]), tls, StreamSide::kListener));
+    ends.emplace_back(fds[1]);
+  }
+  Status broken;
+  StripedChannel channel(io, std::move(streams), [&](const Status& why) { broken = why; });
+  std::string text(3, '.');
+  channel.receive(memory(text));
+  ends[0].reset();
+  SecureStream peer(io, std::move(ends[1]), tls, StreamSide::kDialler);
+  const std::string frame = std::string(8, '\0') + '\3' + std::string(3, '\0') + "abc";
+  if (peer_stays) {
+    peer.handshake([&](const Status&) { peer.write(std::as_bytes(std::span(frame)), [](const Status&, size_t) {}); });
+  } else {
+    peer.close();
+  }
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  while (broken.ok() && channel.received() < 3 && std::chrono::steady_clock::now() < end) {
+    io.restart();
+    io.run_one_for(1s);
+  }
+  CHECK(broken.ok() == peer_stays);
+  CHECK(text == (peer_stays ? "abc" : "..."));
+  if (!peer_stays) CHECK(broken.code() == Code::kPeerLost);
+}
+
 TEST_CASE("a socket that closes within a frame breaks the channel at once") {
   Striped peer(2);
   std::string text(3, '.');
