@@ -190,7 +190,7 @@ TEST_CASE("opaque elements are refused where they have no size, another one than
   };
   refused(0, 0, -1, "element_bytes is 0; an opaque element has 1 to 2^47 bytes");
   refused((size_t{1} << 47) + 1, 1, -1, "element_bytes is 140737488355329");
-  refused(size_t{1} << 47, 1, -1, "2^47 bytes, the limit");
+  refused(size_t{1} << 47, 1, -1, "exceeds the limit of 2^47 bytes");
   refused(8, 4, -1, "element_bytes is 4; the input has 8");
   for (const int32_t op : {RUEDA_SUM, RUEDA_MIN, RUEDA_BXOR}) {
     refused(8, 8, op, "opaque elements can be moved, not reduced");

@@ -193,8 +193,8 @@ TEST_CASE("splits that do not add up are refused at enqueue") {
     const int64_t many[] = {2, 4};
     const int64_t negative[] = {6, -1};
     refused(input, few, "add up to 4");
-    refused(input, many, "number 1 is 4");
-    refused(input, negative, "number 0 is 6");
+    refused(input, many, "splits[1] is 4");
+    refused(input, negative, "splits[0] is 6");
     refused(input, nullptr, "multiple of the 2 ranks");
     refused(scalar, nullptr, "dimension 0");
     const CTensor within(in.data() + 1, RUEDA_F32, {4});
