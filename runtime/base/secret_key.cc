@@ -31,7 +31,7 @@ SecretKey::SecretKey(const std::array<uint8_t, kBytes>& bytes) : SecretKey() {
 SecretKey::SecretKey(const SecretKey& other) : SecretKey() { std::memcpy(bytes_, other.bytes_, kBytes); }
 
 SecretKey& SecretKey::operator=(const SecretKey& other) {
-  std::memmove(bytes_, other.bytes_, kBytes);
+  if (this != &other) std::memcpy(bytes_, other.bytes_, kBytes);
   return *this;
 }
 

@@ -105,6 +105,7 @@ Status Forming::run_steps() {
   if (leads) RUEDA_RETURN_IF_ERROR(publish_hosts());
   RUEDA_RETURN_IF_ERROR(learn_hosts());
   RUEDA_RETURN_IF_ERROR(report.status);  // even if the store gives every rank as fit
+  RUEDA_RETURN_IF_ERROR(check_sharing());
   return connect_others();
 }
 
@@ -282,11 +283,30 @@ Status Forming::learn_hosts() {
   if (!numbers.ok()) return numbers.status();
   if (numbers.value().size() != plan.ranks.size())
     return {Code::kMismatch, "init: rank 0 published no partition into hosts", 0};
-  for (const uint64_t number : numbers.value()) plan.host_of.push_back(static_cast<int>(number));
+  for (const uint64_t number : numbers.value()) {
+    if (number >= plan.ranks.size()) {
+      return {Code::kMismatch, "init: rank 0 published a partition into hosts with host " + std::to_string(number), 0};
+    }
+    plan.host_of.push_back(static_cast<int>(number));
+  }
   const int here = plan.host_of[static_cast<size_t>(plan.rank)];
   // Descriptors passed with some ranks that the partition put on another host; memory must not be shared with them.
   std::erase_if(formation_.local,
                 [&](const LocalPeer& peer) { return plan.host_of[static_cast<size_t>(peer.rank)] != here; });
+  return {};
+}
+
+/// A store that lies could put a stranger on this host: what is safe between ranks that share memory is not with it.
+Status Forming::check_sharing() const {
+  const EpochPlan& plan = formation_.plan;
+  for (const int rank : plan.local_ranks()) {
+    const auto is_it = [&](const LocalPeer& peer) { return peer.rank == rank; };
+    if (rank == plan.rank || std::any_of(formation_.local.begin(), formation_.local.end(), is_it)) continue;
+    return {Code::kMismatch,
+            "init: the partition into hosts puts " + plan.name_of(rank) + " and rank " + std::to_string(plan.rank) +
+                " on one host, but they share no memory; the store may be another job's or lie",
+            rank};
+  }
   return {};
 }
 

@@ -32,6 +32,7 @@ class Forming {
   Status publish_hosts();
   Status first_failure(std::vector<LocalReport>& reports);
   Status learn_hosts();
+  Status check_sharing() const;
   /// Those of `control_peers` that share no memory with this rank.
   std::vector<int> remote_control_peers() const;
   Status connect_others();

@@ -246,13 +246,15 @@ class LyingStore : public MemoryStore {
 };
 
 /// What two ranks with these settings make of the lie.
-std::vector<Status> form_through(LyingStore& store, const Settings& settings, const JobKey& key) {
+std::vector<Status> form_through(LyingStore& store, const Settings& settings, const JobKey& key,
+                                 const std::vector<std::string>& hosts = {"a", "a"}) {
   std::vector<Status> statuses(2);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       Identity identity = keyed(rank, 2, 2);
       identity.key = key;
+      identity.host = hosts[static_cast<size_t>(rank)];
       const Deadline deadline = Deadline::after(std::chrono::minutes(2));
       statuses[static_cast<size_t>(rank)] = form_epoch(identity, &store, settings, deadline).status();
     });
@@ -289,6 +291,14 @@ TEST_CASE("a store that drops the job key which it is to carry is refused by eve
   for (const Status& status : form_through(store, Settings(), JobKey())) {
     CHECK(status.code() == Code::kMismatch);
     CHECK_THAT(status.sentence(), Contains("no job key") && Contains("RUEDA_INSECURE=1"));
+  }
+}
+
+TEST_CASE("a store that puts ranks of two hosts on one is refused by every rank") {
+  LyingStore store([](World&) {});  // whose partition says that both are on host 0
+  for (const Status& status : form_through(store, Settings(), keyed(0, 2).key, {"a", "b"})) {
+    CHECK(status.code() == Code::kMismatch);
+    CHECK_THAT(status.sentence(), Contains("on one host, but they share no memory"));
   }
 }
 

@@ -8,6 +8,7 @@ reads them enforces this, not the rank that sends them: its unpickler knows no o
 import collections
 import io
 import pickle
+import pickletools
 from typing import Any, Optional, Tuple
 
 import torch
@@ -42,7 +43,8 @@ _DATA_CLASSES[TensorSlot.__module__, TensorSlot.__qualname__] = TensorSlot
 
 
 class _DataUnpickler(pickle.Unpickler):
-    """Loads data only. A pickle calls nothing but what find_class() returns."""
+    """Loads data only. A pickle calls nothing but what find_class() returns, and what the program has registered with
+    copyreg.add_extension(): _load_data() refuses those."""
 
     def find_class(self, module: str, name: str) -> Any:
         known = _DATA_CLASSES.get((module, name))
@@ -51,6 +53,19 @@ class _DataUnpickler(pickle.Unpickler):
         if known is None:
             raise pickle.UnpicklingError(f"{module}.{name}")
         return known
+
+
+def _load_data(data: bytes) -> Any:
+    """Raises UnpicklingError, whatever is wrong with the bytes."""
+    try:
+        for operation, _, _ in pickletools.genops(data):
+            if operation.name.startswith("EXT"):
+                raise pickle.UnpicklingError("a registered extension")
+        return _DataUnpickler(io.BytesIO(data)).load()
+    except pickle.UnpicklingError:
+        raise
+    except Exception as error:  # of bytes that were changed on the way
+        raise pickle.UnpicklingError(f"{type(error).__name__}: {error}") from error
 
 
 def _exposed() -> str:
@@ -71,7 +86,7 @@ def encode(obj: Any) -> Tuple[memoryview, Optional[Exception]]:
         return memoryview(bytearray(text.encode())), error
     if _exposed():
         try:
-            _DataUnpickler(io.BytesIO(buffer.getbuffer()[1:])).load()
+            _load_data(buffer.getvalue()[1:])
         except pickle.UnpicklingError as error:
             text = f"a {type(obj).__name__} that is more than data: it needs {error}"
             return memoryview(bytearray(_CODE + text.encode())), error
@@ -88,11 +103,11 @@ def decode(data: bytes, call: str, rank: int, failure: Optional[Exception] = Non
         if not _exposed():
             return pickle.loads(data[1:])
         try:
-            return _DataUnpickler(io.BytesIO(data[1:])).load()
+            return _load_data(bytes(data[1:]))
         except pickle.UnpicklingError as error:
             data = _CODE + f"a pickle that needs {error}".encode()
     if data[:1] != _CODE:
-        raise ValueError(f"{call}(): rank {rank} gave {bytes(data).decode()}") from failure
-    raise UnsupportedError(f"{call}(): rank {rank} gave {bytes(data[1:]).decode()}; such pickles go to other hosts over TLS only, and "
+        raise ValueError(f"{call}(): rank {rank} gave {bytes(data).decode(errors='replace')}") from failure
+    raise UnsupportedError(f"{call}(): rank {rank} gave {bytes(data[1:]).decode(errors='replace')}; such pickles go to other hosts over TLS only, and "
                            f"{_exposed()}; RUEDA_INSECURE=1 allows them on a network that no stranger can reach",
                            lib.RUEDA_UNSUPPORTED) from failure  # fmt: skip
