@@ -24,7 +24,7 @@ for turn in range(2):
     try:
         hvd.init(comm=world)
     except ValueError as error:
-        told = "rank %d of a communicator of 4, but this process is rank" % world.rank in str(error)
+        told = "rank %d of a communicator of 4, but this process is already rank" % world.rank in str(error)
     hvd.shutdown()
 print(world.gather((half.rank, half.size, total, told)), flush=True)
 """
