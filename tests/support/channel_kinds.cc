@@ -100,7 +100,7 @@ Status exchange_all(ChannelSet& set, int rank, int size, size_t bytes) {
     return peer.channel == nullptr || (peer.channel->sent() >= peer.sent && peer.channel->received() >= peer.received);
   };
   const auto all_moved = [&] { return std::all_of(peers.begin(), peers.end(), moved); };
-  if (const Status status = set.until(all_moved, late()); !status.ok()) return status;
+  if (Status status = set.until(all_moved, late()); !status.ok()) return status;
   for (int other = 0; other < size; ++other) {
     if (other != rank && peers[static_cast<size_t>(other)].in != stream_bytes(bytes, other, rank))
       return {Code::kMismatch, "rank " + std::to_string(rank) + " got wrong bytes of " + std::to_string(other)};

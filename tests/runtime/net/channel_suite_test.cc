@@ -173,7 +173,7 @@ TEST_CASE("a peer that leaves after its last message disturbs no other exchange"
   std::promise<void> left;
   CHECK(failures_on_all(3, [&](int rank) {
           auto set = ranks->set(rank, abort);
-          const Status status = exchange_all(*set, rank, 3, 1000);
+          Status status = exchange_all(*set, rank, 3, 1000);
           if (rank == 2) {
             set.reset();
             left.set_value();
@@ -197,7 +197,7 @@ TEST_CASE("a peer that leaves too early is named, and what it sent before arrive
           Channel& channel = *pair.channels[rank];
           if (rank == 1) {
             channel.send(half);
-            const Status status = pair.until(1, [&] { return channel.sent() == half.size(); });
+            Status status = pair.until(1, [&] { return channel.sent() == half.size(); });
             pair.sets[1].reset();
             return status;
           }
