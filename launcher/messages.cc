@@ -6,7 +6,8 @@
 //   Introduction  build | version | host | i32 cores | addresses | client
 //
 // Each text has its length before it, each list its count. The reader trusts none of them: a login shell or a broken
-// ssh can put any bytes on the link, so lengths are bounded before memory is reserved.
+// ssh can put any bytes on the link. Lengths are bounded before memory is reserved, and a list grows as its texts are
+// read, up to kMaxTexts for a whole message: an empty text takes 1 byte on the link and 32 in memory.
 
 #include "launcher/messages.h"
 
@@ -20,6 +21,7 @@ namespace {
 constexpr size_t kHeaderBytes = 1 + 4 + 8;
 constexpr size_t kMaxTextBytes = 2u << 20;  // more than Linux takes as one argument or variable (128 KiB)
 constexpr size_t kMaxNameBytes = 1024;
+constexpr size_t kMaxTexts = 1u << 20;  // more than Linux takes as arguments and variables of one program
 constexpr size_t kMaxGreetingBytes = 64u << 10;
 
 void write_texts(WireWriter& writer, const std::vector<std::string>& texts) {
@@ -27,9 +29,13 @@ void write_texts(WireWriter& writer, const std::vector<std::string>& texts) {
   for (const auto& text : texts) writer.text(text);
 }
 
-std::vector<std::string> read_texts(WireReader& reader) {
-  std::vector<std::string> texts(reader.count(1));
-  for (auto& text : texts) text = reader.text(kMaxTextBytes);
+/// Reads a list and takes it off what the message may still have, `left`.
+std::vector<std::string> read_texts(WireReader& reader, size_t& left) {
+  std::vector<std::string> texts;
+  const size_t count = reader.count(1);
+  if (count > left) reader.fail();
+  for (size_t i = 0; i < count && reader.ok(); ++i) texts.push_back(reader.text(kMaxTextBytes));
+  left -= texts.size();
   return texts;
 }
 
@@ -62,19 +68,22 @@ std::string encode(const StartOrder& order) {
 std::optional<StartOrder> decode_start_order(std::string_view bytes) {
   WireReader reader(bytes);
   StartOrder order;
+  size_t left = kMaxTexts;
   order.build = reader.text(kMaxTextBytes);
   order.directory = reader.text(kMaxTextBytes);
   order.program = reader.text(kMaxTextBytes);
-  order.arguments = read_texts(reader);
-  order.environment = read_texts(reader);
-  order.stores = read_texts(reader);
+  order.arguments = read_texts(reader, left);
+  order.environment = read_texts(reader, left);
+  order.stores = read_texts(reader, left);
   order.relay_job = reader.text(kMaxTextBytes);
   order.key = reader.text(kMaxTextBytes);
   order.grace_ms = reader.i64();
-  order.ranks.resize(reader.count(5));
-  for (auto& rank : order.ranks) {
+  const size_t ranks = reader.count(5);
+  if (ranks > left) reader.fail();
+  for (size_t i = 0; i < ranks && reader.ok(); ++i) {
+    auto& rank = order.ranks.emplace_back();
     rank.rank = reader.i32();
-    rank.environment = read_texts(reader);
+    rank.environment = read_texts(reader, left);
   }
   if (!reader.finished() || order.arguments.empty() || order.ranks.empty()) return std::nullopt;
   return order;
@@ -98,7 +107,8 @@ std::optional<Introduction> decode_introduction(std::string_view bytes) {
   introduction.version = reader.text(kMaxNameBytes);
   introduction.host = reader.text(kMaxNameBytes);
   introduction.cores = reader.i32();
-  introduction.addresses = read_texts(reader);
+  size_t left = kMaxTexts;
+  introduction.addresses = read_texts(reader, left);
   introduction.client = reader.text(kMaxNameBytes);
   if (!reader.finished()) return std::nullopt;
   return introduction;

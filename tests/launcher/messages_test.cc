@@ -59,6 +59,19 @@ TEST_CASE("a start order with missing or extra bytes is refused") {
   CHECK_FALSE(decode_start_order(encode(nobody)).has_value());
 }
 
+TEST_CASE("a message of nothing but empty texts is refused before they take memory") {
+  auto order = sample_order();
+  order.environment.assign(1u << 20, "");
+  CHECK_FALSE(decode_start_order(encode(order)).has_value());
+  order.environment.resize(1000);
+  CHECK(decode_start_order(encode(order)).has_value());
+  order.ranks.assign(1u << 20, {});
+  CHECK_FALSE(decode_start_order(encode(order)).has_value());
+  Introduction introduction{"1.0.0-x", "1.0.0", "node7", 64, {}, ""};
+  introduction.addresses.assign((1u << 20) + 1, "");
+  CHECK_FALSE(decode_introduction(encode(introduction)).has_value());
+}
+
 TEST_CASE("an introduction is decoded as it was encoded, and refused if cut short") {
   const Introduction sent{"1.0.0-x", "1.0.0", "node7", 64, {"10.0.0.7", "fd00::7"}, "10.0.0.1"};
   const std::string whole = encode(sent);
