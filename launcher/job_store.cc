@@ -118,7 +118,7 @@ std::vector<std::string> JobStore::dumps(int64_t number, const std::vector<int>&
     Result<std::string> dump = server_->get(key, Deadline::at(SteadyClock::now()));
     if (!dump.ok()) continue;
     found.push_back(std::move(dump).value());
-    static_cast<void>(server_->set(key, ""));  // records may be large, and the job may be dumped often
+    static_cast<void>(server_->remove(key));  // records may be large, and the job may be dumped often
   }
   return found;
 }

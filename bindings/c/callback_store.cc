@@ -26,7 +26,7 @@ Result<std::unique_ptr<CallbackStore>> CallbackStore::make(const rueda_store* ta
   if (!copy.ok()) return copy.status();
   const rueda_store& functions = copy.value();
   if (functions.set == nullptr || functions.get == nullptr || functions.add == nullptr) {
-    return Status(Code::kInvalidArgument, "rueda_store needs all three functions: set, get and add");
+    return Status(Code::kInvalidArgument, "rueda_store needs the functions set, get and add");
   }
   return std::unique_ptr<CallbackStore>(new CallbackStore(functions));
 }
@@ -60,6 +60,12 @@ Result<int64_t> CallbackStore::add(std::string_view key, int64_t amount) {
   const int32_t code = table_.add(table_.context, std::string(key).c_str(), amount, &sum);
   if (code != RUEDA_OK) return failure("add", key, code);
   return sum;
+}
+
+Status CallbackStore::remove(std::string_view key) {
+  if (table_.remove == nullptr) return Store::remove(key);
+  const int32_t code = table_.remove(table_.context, std::string(key).c_str());
+  return code == RUEDA_OK ? Status() : failure("remove", key, code);
 }
 
 }  // namespace rueda::core

@@ -13,6 +13,7 @@ class CallbackStore : public Store {
   Status set(std::string_view key, std::string_view value) override;
   Result<std::string> get(std::string_view key, Deadline deadline) override;
   Result<int64_t> add(std::string_view key, int64_t amount) override;
+  Status remove(std::string_view key) override;
 
  private:
   explicit CallbackStore(const rueda_store& table) : table_(table) {}

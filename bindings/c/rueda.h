@@ -125,6 +125,9 @@ typedef struct rueda_store {
   int32_t (*get)(void* context, const char* key, void* value, size_t capacity, size_t* bytes, double timeout_seconds);
   /* Atomically adds `amount` to the counter `key` (0 if absent) and writes the sum to `*sum`. */
   int32_t (*add)(void* context, const char* key, int64_t amount, int64_t* sum);
+  /* Removes `key` and its value; returns RUEDA_OK if the key is absent. NULL if the store cannot remove keys: then the
+   * library writes empty values over what it no longer needs. */
+  int32_t (*remove)(void* context, const char* key);
 } rueda_store;
 
 /* The ranks of a process set, in any order. */

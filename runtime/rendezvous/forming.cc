@@ -26,6 +26,7 @@
 #include "runtime/rendezvous/control_tree.h"
 #include "runtime/rendezvous/locality.h"
 #include "runtime/store/job_key.h"
+#include "runtime/store/long_value.h"
 #include "runtime/store/store_keys.h"
 
 namespace rueda::core {
@@ -80,7 +81,7 @@ Result<Formation> Forming::run() {
   if (!status.ok()) {
     // First the own wish, so that a rank 0 that is still waiting does not count on this rank.
     if (wish_number_ != 0) roll_call_.withdraw(identity_.rank, wish_number_, nonce_);
-    if (store_.ends_with_process()) roll_call_.await_withdrawals(nonce_, Deadline::after(kLastWord));
+    if (store_.ends_with_process()) roll_call_.await_withdrawals(Deadline::after(kLastWord));
     return status;
   }
   formation_.transport = std::move(transport_);
@@ -100,6 +101,7 @@ Status Forming::run_steps() {
   const auto epoch = roll_call_.await_answer(nonce_, deadline_);
   if (!epoch.ok()) return epoch.status();
   formation_.plan.epoch = epoch.value();
+  forget_last_epoch();
   const LocalReport report = meet_neighbours();
   RUEDA_RETURN_IF_ERROR(store_.set(local_key(identity_.job, formation_.plan.epoch, identity_.rank), encode(report)));
   if (leads) RUEDA_RETURN_IF_ERROR(publish_hosts());
@@ -176,13 +178,29 @@ Result<uint64_t> Forming::publish_world(const std::vector<Wish>& wishes) {
   if (!epoch.ok()) return epoch.status();
   const auto number = static_cast<uint64_t>(epoch.value());
   // Before the answer, which gives the epoch's number: a rank that has the number finds the world.
-  RUEDA_RETURN_IF_ERROR(store_.set(world_key(identity_.job, number), encode(world)));
+  RUEDA_RETURN_IF_ERROR(set_long(store_, world_key(identity_.job, number), encode(world)));
   return number;
+}
+
+// Every rank has answered the last epoch's questions or failed before it left a new wish, and the answer to the new one
+// shows that all have. A job that has shrunk has reports of ranks that are no more; rank 0 removes those.
+void Forming::forget_last_epoch() {
+  const std::string& job = identity_.job;
+  const uint64_t last = formation_.plan.epoch - 1;
+  if (last == 0) return;
+  static_cast<void>(store_.remove(local_key(job, last, identity_.rank)));
+  if (identity_.rank != 0) return;
+  const auto hosts = store_.get(hosts_key(job, last), Deadline::after(std::chrono::nanoseconds(0)));
+  const auto ranks = hosts.ok() ? decode_numbers(hosts.value()) : Result<std::vector<uint64_t>>(hosts.status());
+  const int before = ranks.ok() ? static_cast<int>(ranks.value().size()) : 0;
+  for (int rank = identity_.size; rank < before; ++rank) static_cast<void>(store_.remove(local_key(job, last, rank)));
+  static_cast<void>(store_.remove(hosts_key(job, last)));
+  static_cast<void>(remove_long(store_, world_key(job, last)));
 }
 
 Status Forming::learn_world() {
   EpochPlan& plan = formation_.plan;
-  const auto bytes = store_.get(world_key(plan.job, plan.epoch), deadline_);
+  const auto bytes = get_long(store_, world_key(plan.job, plan.epoch), deadline_);
   if (!bytes.ok()) return bytes.status();
   auto world = decode_world(bytes.value());
   if (!world.ok()) return world.status();

@@ -25,6 +25,8 @@ class Forming {
   Status call_roll();
   Result<uint64_t> publish_world(const std::vector<Wish>& wishes);
   Status learn_world();
+  /// Removes what this rank has left in the store for the epoch before. Ignores the store's errors.
+  void forget_last_epoch();
   /// Makes the segment and exchanges descriptors with the ranks of the same host. The report names those that failed.
   LocalReport meet_neighbours();
   Status exchange_with(const std::vector<int>& peers, LocalReport& report);

@@ -10,7 +10,9 @@
 #include <cerrno>
 #include <map>
 #include <set>
+#include <string_view>
 #include <system_error>
+#include <unordered_map>
 
 #include "runtime/base/rank_ranges.h"
 
@@ -47,18 +49,24 @@ std::vector<int> partition(std::span<const Endpoint> ranks, std::span<const Loca
     }
   }
   std::vector<int> host_of(ranks.size());
-  std::vector<std::vector<size_t>> hosts;
+  struct Host {
+    int number;
+    std::vector<size_t> members;
+  };
+  // By name, so that a rank looks only at hosts that may take it: a job may have thousands.
+  std::unordered_map<std::string_view, std::vector<Host>> named;
+  int count = 0;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const auto takes = [&](const std::vector<size_t>& members) {
-      return ranks[members.front()].host == ranks[rank].host &&
-             std::none_of(members.begin(), members.end(), [&](size_t each) {
-               return apart.contains({each, rank});
-             });
+    const auto takes = [&](const Host& host) {
+      return std::none_of(host.members.begin(), host.members.end(), [&](size_t each) {
+        return apart.contains({each, rank});
+      });
     };
+    std::vector<Host>& hosts = named[ranks[rank].host];
     auto host = std::find_if(hosts.begin(), hosts.end(), takes);
-    if (host == hosts.end()) host = hosts.emplace(hosts.end());
-    host->push_back(rank);
-    host_of[rank] = static_cast<int>(host - hosts.begin());
+    if (host == hosts.end()) host = hosts.insert(hosts.end(), {count++, {}});
+    host->members.push_back(rank);
+    host_of[rank] = host->number;
   }
   return host_of;
 }

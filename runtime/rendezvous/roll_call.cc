@@ -15,6 +15,10 @@
 namespace rueda::core {
 namespace {
 
+/// How many of its last wishes a rank keeps in the store. Rank 0 looks at that many to name the processes that claim a
+/// rank; older ones are of no use, and a job that forms epochs for weeks must not fill the store.
+constexpr int64_t kWishesKept = 8;
+
 Deadline now() { return Deadline::after(std::chrono::nanoseconds(0)); }
 
 /// Rank 0 gives up a little before the others, so that its answer, which names the missing ranks, reaches them in time.
@@ -30,17 +34,23 @@ Result<int64_t> RollCall::leave_wish(const Wish& wish) {
   auto number = store_.add(wishes_key(job_, wish.rank), 1);
   if (!number.ok()) return number;
   RUEDA_RETURN_IF_ERROR(store_.set(wish_key(job_, wish.rank, number.value()), encode(wish)));
+  if (const int64_t old = number.value() - kWishesKept; old > 0) {
+    for (const auto key_of : {wish_key, gone_key, failed_key}) {
+      RUEDA_RETURN_IF_ERROR(store_.remove(key_of(job_, wish.rank, old)));
+    }
+  }
   return number;
 }
 
 void RollCall::withdraw(int rank, int64_t number, const std::string& nonce) {
   static_cast<void>(store_.set(wish_key(job_, rank, number), ""));
-  static_cast<void>(store_.set(gone_key(job_, nonce), "1"));
+  static_cast<void>(store_.remove(answer_key(job_, nonce)));
+  static_cast<void>(store_.set(gone_key(job_, rank, number), "1"));
 }
 
-void RollCall::await_withdrawals(const std::string& own_nonce, Deadline deadline) {
-  for (const std::string& nonce : answered_) {
-    if (nonce != own_nonce && !store_.get(gone_key(job_, nonce), deadline).ok()) return;
+void RollCall::await_withdrawals(Deadline deadline) {
+  for (const auto& [rank, number] : answered_) {
+    if (rank != 0 && !store_.get(gone_key(job_, rank, number), deadline).ok()) return;
   }
 }
 
@@ -53,6 +63,7 @@ Result<uint64_t> RollCall::await_answer(const std::string& nonce, Deadline deadl
     if (!bytes.ok()) return late;
   }
   if (!bytes.ok()) return bytes.status();
+  static_cast<void>(store_.remove(answer_key(job_, nonce)));  // only this rank reads it
   const auto epoch = decode_numbers(bytes.value());
   if (!epoch.ok()) return epoch.status();
   if (epoch.value().size() != 1) return Status(Code::kMismatch, "init: rank 0's answer names no epoch", 0);
@@ -96,11 +107,10 @@ std::string RollCall::other_sizes() {
 
 /// Returns the processes that claim this rank in its last few wishes: the latest first, each process once.
 std::vector<Endpoint> RollCall::claimants(int rank) {
-  constexpr int64_t kLookBack = 8;
   std::vector<Endpoint> seen;
   const auto total = store_.add(wishes_key(job_, rank), 0);
   const int64_t last = total.ok() ? total.value() : 0;
-  for (int64_t number = last; number > std::max<int64_t>(0, last - kLookBack); --number) {
+  for (int64_t number = last; number > std::max<int64_t>(0, last - kWishesKept); --number) {
     const auto bytes = store_.get(wish_key(job_, rank, number), now());
     const auto wish = bytes.ok() ? decode_wish(bytes.value()) : Result<Wish>(bytes.status());
     const auto same = [&](const Endpoint& known) { return known.worker == wish.value().endpoint.worker; };
@@ -190,6 +200,7 @@ Result<std::vector<Wish>> RollCall::gather(Deadline deadline) {
     auto wish = decode_wish(one.bytes);
     if (wish.ok()) {
       wishes.push_back(std::move(wish).value());
+      answered_.emplace_back(rank, one.number);
     } else {
       broken = Status(Code::kMismatch, "init: rank " + std::to_string(rank) + ": " + wish.status().sentence(), rank);
     }
@@ -203,10 +214,7 @@ Result<std::vector<Wish>> RollCall::gather(Deadline deadline) {
 Status RollCall::answer(const std::vector<Wish>& wishes, const Status& status, uint64_t epoch) {
   const std::string bytes = encode(status, status.ok() ? std::vector<uint64_t>{epoch} : std::vector<uint64_t>{});
   // Answers before marks: a rank that sees its mark may rely on the answer.
-  for (const Wish& wish : wishes) {
-    RUEDA_RETURN_IF_ERROR(store_.set(answer_key(job_, wish.nonce), bytes));
-    answered_.push_back(wish.nonce);
-  }
+  for (const Wish& wish : wishes) RUEDA_RETURN_IF_ERROR(store_.set(answer_key(job_, wish.nonce), bytes));
   for (const auto& [rank, number] : taken_) RUEDA_RETURN_IF_ERROR(mark_taken(rank, number));
   taken_.clear();
   return {};

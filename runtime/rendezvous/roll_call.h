@@ -12,6 +12,7 @@ namespace rueda::core {
 /// every rank the latest wish it has not taken before.
 ///
 ///   rank r   n = add(wishes/r, 1); set(wish/r/n, wish); get(answer/nonce)             failed: set(wish/r/n, "")
+///            removes what its wish n-8 has left, and the answer once it is read
 ///   rank 0   for each r: get(wish/r/n) for the latest n; looks again for wishes withdrawn or replaced meanwhile;
 ///            set(answer/nonce of each) with the epoch or the refusal; then add(taken/r, n - taken)
 ///
@@ -26,12 +27,12 @@ class RollCall {
 
   /// Leaves this rank's wish. Returns its number.
   Result<int64_t> leave_wish(const Wish& wish);
-  /// Takes the wish back after init has failed, so that rank 0 no longer counts on this rank. Ignores the store's
-  /// errors.
+  /// Takes the wish back after init has failed, so that rank 0 no longer counts on this rank, and removes its answer if
+  /// there is one. Ignores the store's errors.
   void withdraw(int rank, int64_t number, const std::string& nonce);
   /// On rank 0, after a failed init, if the store ends with its process: waits until every rank that got an answer has
   /// withdrawn, so that none of them loses the reason with the store.
-  void await_withdrawals(const std::string& own_nonce, Deadline deadline);
+  void await_withdrawals(Deadline deadline);
   /// Waits for rank 0's answer to this rank's wish. Returns the epoch, or why there is none; kTimeout with the ranks
   /// that never came.
   Result<uint64_t> await_answer(const std::string& nonce, Deadline deadline);
@@ -60,8 +61,9 @@ class RollCall {
   Store& store_;
   std::string job_;
   int size_;
-  std::vector<std::string> answered_;           ///< nonces
-  std::vector<std::pair<int, int64_t>> taken_;  ///< rank and number of wishes without an answer yet
+  using Numbered = std::vector<std::pair<int, int64_t>>;  ///< rank and number of wishes
+  Numbered answered_;                                     ///< the readable ones, which rank 0 answers
+  Numbered taken_;                                        ///< those without a mark yet
 };
 
 }  // namespace rueda::core

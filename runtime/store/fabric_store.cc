@@ -2,7 +2,7 @@
 // answer:
 //
 //   rank r     ask: number the request, send it, wait for the reply with that number
-//   rank 0     serve: set and add at once; a get of an absent key leaves a waiter in the table
+//   rank 0     serve: set, add and remove at once; a get of an absent key leaves a waiter in the table
 //
 // A fabric tells no waiter that it has failed, so every wait looks at its status several times a second.
 #include "runtime/store/fabric_store.h"
@@ -139,6 +139,13 @@ Result<int64_t> FabricStore::add(std::string_view key, int64_t amount) {
   }
   MutexLock lock(mutex_);
   return table_.add(key, amount);
+}
+
+Status FabricStore::remove(std::string_view key) {
+  if (!serves()) return ask({StoreOperation::kRemove, std::string(key), 0, {}}, patience()).status();
+  MutexLock lock(mutex_);
+  table_.remove(key);
+  return {};
 }
 
 Result<std::string> FabricStore::get(std::string_view key, Deadline deadline) {

@@ -17,8 +17,8 @@ namespace rueda::core {
 /// One thread at a time uses it, as every store. Rank 0's destructor waits for the other ranks to end theirs.
 class FabricStore : public Store {
  public:
-  /// `set` and `add` wait for rank 0's answer until `limit`, and at least 2 s; rank 0's destructor waits as long for
-  /// the other ranks.
+  /// `set`, `add` and `remove` wait for rank 0's answer until `limit`, and at least 2 s; rank 0's destructor waits as
+  /// long for the other ranks.
   FabricStore(std::shared_ptr<Fabric> fabric, Deadline limit);
   ~FabricStore() override;
   FabricStore(const FabricStore&) = delete;
@@ -27,6 +27,7 @@ class FabricStore : public Store {
   Status set(std::string_view key, std::string_view value) override;
   Result<std::string> get(std::string_view key, Deadline deadline) override;
   Result<int64_t> add(std::string_view key, int64_t amount) override;
+  Status remove(std::string_view key) override;
   bool ends_with_process() const override { return serves(); }
 
  private:

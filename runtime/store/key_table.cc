@@ -1,5 +1,4 @@
-// Keys, values and waiters of a store. `set` is the only way to change a value, so it alone counts bytes and wakes
-// waiters:
+// Keys, values and waiters of a store. Every new value goes through `set`, so it alone wakes waiters and checks limits:
 //
 //   check sizes ─▶ check the total ─▶ write ─▶ take the key's waiters out ─▶ call them
 //
@@ -73,6 +72,13 @@ Result<int64_t> KeyTable::add(std::string_view key, int64_t amount) {
   }
   RUEDA_RETURN_IF_ERROR(set(key, std::to_string(sum)));
   return sum;
+}
+
+void KeyTable::remove(std::string_view key) {
+  const auto found = values_.find(key);
+  if (found == values_.end()) return;
+  bytes_ -= found->first.size() + found->second.size();
+  values_.erase(found);
 }
 
 const std::string* KeyTable::find(std::string_view key) const {

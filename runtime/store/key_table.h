@@ -22,6 +22,8 @@ class KeyTable {
   Status set(std::string_view key, std::string_view value);
   /// Returns the sum; kInvalidArgument if the value is not a whole number or the sum leaves 64 bits.
   Result<int64_t> add(std::string_view key, int64_t amount);
+  /// Removes the key and its value; does nothing if the key is absent.
+  void remove(std::string_view key);
   /// Returns the value, null if the key is absent. Valid until the next change.
   const std::string* find(std::string_view key) const;
   /// Registers a waiter for an absent key. Returns the number for `cancel`, never 0.

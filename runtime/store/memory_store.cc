@@ -33,4 +33,10 @@ Result<int64_t> MemoryStore::add(std::string_view key, int64_t amount) {
   return sum;
 }
 
+Status MemoryStore::remove(std::string_view key) {
+  MutexLock lock(mutex_);
+  table_.remove(key);
+  return {};
+}
+
 }  // namespace rueda::core

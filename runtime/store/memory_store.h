@@ -11,6 +11,7 @@ class MemoryStore : public Store {
   Status set(std::string_view key, std::string_view value) override RUEDA_EXCLUDES(mutex_);
   Result<std::string> get(std::string_view key, Deadline deadline) override RUEDA_EXCLUDES(mutex_);
   Result<int64_t> add(std::string_view key, int64_t amount) override RUEDA_EXCLUDES(mutex_);
+  Status remove(std::string_view key) override RUEDA_EXCLUDES(mutex_);
 
  private:
   Mutex mutex_;

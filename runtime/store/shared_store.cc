@@ -161,6 +161,7 @@ class SharedStore : public Store {
     if (!sum.ok()) return explained(sum.status());
     return sum;
   }
+  Status remove(std::string_view key) override { return explained(client_->remove(key)); }
 
  private:
   Status explained(const Status& status) const {

@@ -23,6 +23,9 @@ class Store {
   virtual Result<std::string> get(std::string_view key, Deadline deadline) = 0;
   /// Adds to a decimal counter (0 if absent) and returns the sum, in one atomic step.
   virtual Result<int64_t> add(std::string_view key, int64_t amount) = 0;
+  /// Removes the key and its value; does nothing if the key is absent. A store that cannot remove keys keeps the key
+  /// with an empty value.
+  virtual Status remove(std::string_view key) { return set(key, {}); }
   /// Returns true if the values are gone when this process ends.
   virtual bool ends_with_process() const { return false; }
   /// Describes the connections that were not let in, as a clause for an error: "3 connections to ...". Empty if there

@@ -98,6 +98,11 @@ Result<int64_t> StoreClient::add(std::string_view key, int64_t amount) {
   return reply.value().number;
 }
 
+Status StoreClient::remove(std::string_view key) {
+  const auto reply = call({StoreOperation::kRemove, std::string(key), 0, {}}, Deadline::after(kAnswerLimit));
+  return reply.ok() ? reply.value().status : reply.status();
+}
+
 StoreWatch::StoreWatch(std::string name, std::unique_ptr<StoreConnection> connection)
     : name_(std::move(name)), connection_(std::move(connection)) {}
 

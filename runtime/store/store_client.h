@@ -33,10 +33,11 @@ class StoreClient : public Store {
   static Result<std::unique_ptr<StoreClient>> connect(const StoreLocation& where, Deadline deadline);
   ~StoreClient() override;
 
-  /// `set` and `add` give the server 10 s to answer, then return kSystem.
+  /// `set`, `add` and `remove` give the server 10 s to answer, then return kSystem.
   Status set(std::string_view key, std::string_view value) override;
   Result<std::string> get(std::string_view key, Deadline deadline) override;
   Result<int64_t> add(std::string_view key, int64_t amount) override;
+  Status remove(std::string_view key) override;
   /// Returns true once the connection has broken.
   bool broken() const { return !broken_.ok(); }
 

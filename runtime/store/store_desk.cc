@@ -38,6 +38,10 @@ Status death_status(const std::string& value) {
 
 StoreReply change(KeyTable& table, const StoreRequest& request) {
   if (request.operation == StoreOperation::kSet) return failed(table.set(request.key, request.value));
+  if (request.operation == StoreOperation::kRemove) {
+    table.remove(request.key);
+    return {};
+  }
   if (request.operation != StoreOperation::kAdd)
     return failed({Code::kSystem, "store: the request has no known operation"});
   const auto sum = table.add(request.key, request.number);

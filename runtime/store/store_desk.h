@@ -23,7 +23,7 @@ class StoreDesk {
   virtual void cancel(uint64_t number) = 0;
 };
 
-/// Carries out `set` and `add`, which never wait.
+/// Carries out `set`, `add` and `remove`, which never wait.
 StoreReply change(KeyTable& table, const StoreRequest& request);
 
 /// The desk of a table.

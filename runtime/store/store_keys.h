@@ -11,9 +11,9 @@ namespace rueda::core {
 ///   JOB/wish/RANK/N      its N-th wish: nonce, endpoint, settings; empty if withdrawn     (the rank)
 ///   JOB/taken/RANK       counter: the last of its wishes that rank 0 has answered         (rank 0)
 ///   JOB/answer/NONCE     epoch number, or the error that init fails with                  (rank 0)
-///   JOB/gone/NONCE       set when the rank has read why its init failed                  (the rank)
+///   JOB/gone/RANK/N      set when the rank has read why the init of its N-th wish failed  (the rank)
 ///   JOB/epochs           counter: the last epoch's number                                 (rank 0)
-///   JOB/EPOCH/world      all endpoints and what was agreed                                (rank 0)
+///   JOB/EPOCH/world      all endpoints and what was agreed: a long value                  (rank 0)
 ///   JOB/EPOCH/local/RANK which ranks it shares no memory with, and why                    (the rank)
 ///   JOB/EPOCH/hosts      the partition into hosts, or the error                           (rank 0)
 ///   JOB/leaving/RANK     counter: how often its `shutdown` has begun without a failure    (the rank adds 1)
@@ -23,13 +23,19 @@ namespace rueda::core {
 ///   JOB/death            a DeathVerdict                                                   (hvdrun)
 ///   JOB/dump/N           asks all ranks for their flight record, for the N-th time        (hvdrun)
 ///   JOB/dumped/N/RANK    the rank's flight record as JSON                                 (the rank)
+///
+/// A job may form epochs for weeks, so these are removed: an answer by its reader; of each rank's wishes all but the
+/// last eight, with their `gone` and `failed`, by the rank; the keys of an epoch by their writers once the next one is
+/// agreed, because by then every rank has left it.
 inline std::string wishes_key(const std::string& job, int rank) { return job + "/wishes/" + std::to_string(rank); }
 inline std::string wish_key(const std::string& job, int rank, int64_t number) {
   return job + "/wish/" + std::to_string(rank) + "/" + std::to_string(number);
 }
 inline std::string taken_key(const std::string& job, int rank) { return job + "/taken/" + std::to_string(rank); }
 inline std::string answer_key(const std::string& job, const std::string& nonce) { return job + "/answer/" + nonce; }
-inline std::string gone_key(const std::string& job, const std::string& nonce) { return job + "/gone/" + nonce; }
+inline std::string gone_key(const std::string& job, int rank, int64_t number) {
+  return job + "/gone/" + std::to_string(rank) + "/" + std::to_string(number);
+}
 inline std::string epochs_key(const std::string& job) { return job + "/epochs"; }
 inline std::string world_key(const std::string& job, uint64_t epoch) {
   return job + "/" + std::to_string(epoch) + "/world";

@@ -16,6 +16,7 @@ namespace {
 
 constexpr uint8_t kRequestMark = 0xC6;
 constexpr uint8_t kReplyMark = 0x6C;
+constexpr auto kHighestOperation = static_cast<uint8_t>(StoreOperation::kRemove);
 constexpr int32_t kHighestCode = static_cast<int32_t>(Code::kUnsupported);
 
 std::vector<std::byte> with_length(const WireWriter& body) {
@@ -58,7 +59,7 @@ std::optional<StoreRequest> decode_request(std::span<const std::byte> body) {
   request.number = reader.i64();
   request.value = reader.text(kMaxValueBytes);
   // After the whole body, because a reader that has failed gives zeros.
-  if (!reader.finished() || operation < 1 || operation > 4) return std::nullopt;
+  if (!reader.finished() || operation < 1 || operation > kHighestOperation) return std::nullopt;
   request.operation = static_cast<StoreOperation>(operation);
   if (request.key.empty() != (request.operation == StoreOperation::kCancel)) return std::nullopt;
   return request;

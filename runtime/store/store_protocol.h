@@ -28,7 +28,7 @@ class SecureStream;
 inline constexpr size_t kMaxStoreFrameBytes = kMaxValueBytes + kMaxKeyBytes + 64;
 inline constexpr size_t kMaxFirstFrameBytes = 1024;
 
-enum class StoreOperation : uint8_t { kSet = 1, kGet = 2, kAdd = 3, kCancel = 4 };
+enum class StoreOperation : uint8_t { kSet = 1, kGet = 2, kAdd = 3, kCancel = 4, kRemove = 5 };
 
 struct StoreRequest {
   StoreOperation operation = StoreOperation::kGet;

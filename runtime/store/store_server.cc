@@ -75,6 +75,11 @@ Result<int64_t> StoreServer::add(std::string_view key, int64_t amount) {
   return state_->on_thread([this, key, amount] { return state_->table.add(key, amount); });
 }
 
+Status StoreServer::remove(std::string_view key) {
+  state_->on_thread([this, key] { state_->table.remove(key); });
+  return {};
+}
+
 Result<std::string> StoreServer::get(std::string_view key, Deadline deadline) {
   auto arrived = std::make_shared<std::promise<std::string>>();
   auto value = arrived->get_future();

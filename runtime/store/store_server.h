@@ -25,6 +25,7 @@ class StoreServer : public Store {
   Status set(std::string_view key, std::string_view value) override;
   Result<std::string> get(std::string_view key, Deadline deadline) override;
   Result<int64_t> add(std::string_view key, int64_t amount) override;
+  Status remove(std::string_view key) override;
   bool ends_with_process() const override { return true; }
   std::string turned_away() override;
   /// Calls `call` once when the key gets a value, or now if it has one. `call` runs on the server's thread and must not

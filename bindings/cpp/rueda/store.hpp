@@ -25,6 +25,8 @@ class Store {
   virtual std::optional<std::string> get(std::string_view key, Seconds timeout) = 0;
   /// Atomically adds to a counter (0 if absent) and returns the sum.
   virtual int64_t add(std::string_view key, int64_t amount) = 0;
+  /// Removes the key and its value; does nothing if the key is absent. The default keeps the key with an empty value.
+  virtual void remove(std::string_view key) { set(key, {}); }
 };
 
 namespace detail {
@@ -54,6 +56,12 @@ class CStore {
     c_.add = [](void* self, const char* key, int64_t amount, int64_t* sum) {
       return guard(self, [&](Store& store) {
         *sum = store.add(key, amount);
+        return int32_t{RUEDA_OK};
+      });
+    };
+    c_.remove = [](void* self, const char* key) {
+      return guard(self, [&](Store& store) {
+        store.remove(key);
         return int32_t{RUEDA_OK};
       });
     };

@@ -28,6 +28,7 @@ CALLBACKS = """
 extern "Python" int32_t rueda_py_store_set(void*, const char*, const void*, size_t);
 extern "Python" int32_t rueda_py_store_get(void*, const char*, void*, size_t, size_t*, double);
 extern "Python" int32_t rueda_py_store_add(void*, const char*, int64_t, int64_t*);
+extern "Python" int32_t rueda_py_store_remove(void*, const char*);
 extern "Python" void rueda_py_activity(void*, char*, size_t);
 """
 

@@ -19,6 +19,9 @@ class Store(Protocol):
     def add(self, key: str, amount: int) -> int:
         """Adds to a counter, which begins at 0, and returns its new value."""
 
+    def remove(self, key: str) -> None:
+        """Removes a key and its value, or sets an empty value if the store cannot remove keys."""
+
 
 class SessionOptions:
     """rueda_init_options for a rank that meets the others through `store`. Must live until the session is made.
@@ -31,7 +34,8 @@ class SessionOptions:
         self._context = ffi.new_handle(store)
         self._table = ffi.new("rueda_store*", {
             "struct_size": ffi.sizeof("rueda_store"), "context": self._context, "set": lib.rueda_py_store_set,
-            "get": lib.rueda_py_store_get, "add": lib.rueda_py_store_add})  # fmt: skip
+            "get": lib.rueda_py_store_get, "add": lib.rueda_py_store_add,
+            "remove": lib.rueda_py_store_remove})  # fmt: skip
         self._key = ffi.NULL if job_key is None else ffi.new("char[]", job_key)
         self.pointer = ffi.new("rueda_init_options*", {
             "struct_size": ffi.sizeof("rueda_init_options"), "has_rank": 1, "rank": rank, "size": size,
@@ -45,7 +49,7 @@ def _failed(kind: Any, error: Any, trace: Any) -> None:
 
 @ffi.def_extern(error=lib.RUEDA_SYSTEM, onerror=_failed)
 def rueda_py_store_set(context: Any, key: Any, value: Any, size: int) -> int:
-    """Store.set() for the library. An exception in it prints a traceback and returns RUEDA_SYSTEM, as in the next two.
+    """Store.set() for the library. An exception in it prints a traceback and returns RUEDA_SYSTEM, as in the next three.
     """
     ffi.from_handle(context).set(ffi.string(key).decode(), bytes(ffi.buffer(value, size)))
     return lib.RUEDA_OK
@@ -66,4 +70,11 @@ def rueda_py_store_get(context: Any, key: Any, buffer: Any, capacity: int, size:
 def rueda_py_store_add(context: Any, key: Any, amount: int, total: Any) -> int:
     """Store.add() for the library."""
     total[0] = ffi.from_handle(context).add(ffi.string(key).decode(), amount)
+    return lib.RUEDA_OK
+
+
+@ffi.def_extern(error=lib.RUEDA_SYSTEM, onerror=_failed)
+def rueda_py_store_remove(context: Any, key: Any) -> int:
+    """Store.remove() for the library."""
+    ffi.from_handle(context).remove(ffi.string(key).decode())
     return lib.RUEDA_OK

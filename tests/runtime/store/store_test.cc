@@ -3,6 +3,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/base/wire.h"
+#include "runtime/store/long_value.h"
 #include "runtime/store/memory_store.h"
 #include "runtime/store/store_client.h"
 #include "runtime/store/store_relay.h"
@@ -36,6 +38,7 @@ class View : public Store {
   Status set(std::string_view key, std::string_view value) override { return store_.set(key, value); }
   Result<std::string> get(std::string_view key, Deadline deadline) override { return store_.get(key, deadline); }
   Result<int64_t> add(std::string_view key, int64_t amount) override { return store_.add(key, amount); }
+  Status remove(std::string_view key) override { return store_.remove(key); }
 
  private:
   Store& store_;
@@ -94,6 +97,60 @@ TEST_CASE("what one sets another gets, the last value counting") {
     REQUIRE(one->set("empty", "").ok());
     CHECK(other->get("empty", late()).value().empty());
   }
+}
+
+TEST_CASE("a removed key is absent, counts from 0, and can be set anew") {
+  for (auto& [name, rig] : rigs()) {
+    CAPTURE(name);
+    const auto one = rig->view();
+    const auto other = rig->view();
+    REQUIRE(one->set("a/b", "value").ok());
+    REQUIRE(one->add("n", 7).ok());
+    REQUIRE(other->remove("a/b").ok());
+    REQUIRE(other->remove("n").ok());
+    REQUIRE(other->remove("absent").ok());
+    CHECK(one->get("a/b", soon()).status().code() == Code::kTimeout);
+    CHECK(one->add("n", 1).value() == 1);
+    REQUIRE(one->set("a/b", "anew").ok());
+    CHECK(other->get("a/b", late()).value() == "anew");
+  }
+}
+
+TEST_CASE("a long value is read as it was written, and removed whole") {
+  const size_t lengths[] = {0, 1, kMaxValueBytes - 16, kMaxValueBytes - 15, kMaxValueBytes, 5 * kMaxValueBytes + 3};
+  for (auto& [name, rig] : rigs()) {
+    CAPTURE(name);
+    const auto store = rig->view();
+    for (const size_t length : lengths) {
+      CAPTURE(length);
+      std::string value(length, '\0');
+      for (size_t i = 0; i < length; ++i) value[i] = static_cast<char>(i * 31 + i / 4096);
+      const std::string key = "long" + std::to_string(length);
+      REQUIRE(set_long(*store, key, value).ok());
+      CHECK(get_long(*store, key, late()).value() == value);
+      REQUIRE(remove_long(*store, key).ok());
+      CHECK(get_long(*store, key, soon()).status().code() == Code::kTimeout);
+      CHECK(store->get(key + "/2", soon()).status().code() == Code::kTimeout);
+    }
+  }
+}
+
+TEST_CASE("a long value that is too long, or not in parts, is refused with its key") {
+  MemoryStore store;
+  const Status status = set_long(store, "job/1/world", std::string(kMaxLongBytes + 1, 'x'));
+  CHECK(status.sentence() == "store: the value for \"job/1/world\" has 67108865 bytes in parts; the limit is 67108864");
+  CHECK(store.get("job/1/world/2", soon()).status().code() == Code::kTimeout);
+
+  REQUIRE(store.set("plain", "another program's value").ok());
+  CHECK_THAT(get_long(store, "plain", late()).status().sentence(), Contains("\"plain\" is not in the parts"));
+  WireWriter lie;
+  lie.u32(0x35555552);
+  lie.varint(uint64_t{1} << 60);
+  REQUIRE(store.set("lie", lie.take_text()).ok());
+  CHECK(get_long(store, "lie", late()).status().code() == Code::kMismatch);
+  REQUIRE(set_long(store, "cut", std::string(2 * kMaxValueBytes, 'y')).ok());
+  REQUIRE(store.set("cut/2", "short").ok());
+  CHECK(get_long(store, "cut", late()).status().code() == Code::kMismatch);
 }
 
 TEST_CASE("a get that nobody answers times out and names the key") {

@@ -56,6 +56,13 @@ class _TorchStore:
         """Adds to a counter, which begins at 0, and returns its new value."""
         return self._store.add(self._prefix + key, amount)
 
+    def remove(self, key: str) -> None:
+        """Removes a key, or sets an empty value in a store that cannot remove keys."""
+        try:
+            self._store.delete_key(self._prefix + key)
+        except RuntimeError:  # a FileStore under some PyTorch versions, a store written in Python
+            self.set(key, b"")
+
 
 def join_job(options: Any) -> bool:
     """Makes the process a rank of the job that the default group spans. Returns whether it was in no job before.
