@@ -5,7 +5,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <limits>
+#include <string_view>
 
 #include "runtime/base/log.h"
 #include "runtime/base/random.h"
@@ -30,19 +32,26 @@ Result<std::string> make_offer(const Identity& identity, const Settings& setting
   return offer + " " + identity.job;
 }
 
-Status take_offer(const std::string& offer, Identity& identity) {
+/// Reads a key's digits straight into its own memory. Returns false if one is no hexadecimal digit.
+bool read_digits(std::string_view digits, SecretKey& key) {
+  for (size_t i = 0; i < key.size(); ++i) {
+    const char* pair = digits.data() + 2 * i;
+    if (std::from_chars(pair, pair + 2, key[i], 16).ptr != pair + 2) return false;
+  }
+  return true;
+}
+
+Status take_offer(std::string_view offer, Identity& identity) {
   const size_t blank = offer.find(' ');
-  const std::string key = offer.substr(0, blank);
-  if (blank == std::string::npos || (key != kNoKey && key.size() != kKeyDigits)) {
+  const std::string_view key = offer.substr(0, blank);
+  const bool keyed = key != kNoKey;
+  identity.key = JobKey();
+  if (blank == std::string_view::npos ||
+      (keyed && (key.size() != kKeyDigits || !read_digits(key, identity.key.bytes)))) {
     return {Code::kMismatch, "init: rank 0 sent no job key and name through MPI; check that all ranks run one build"};
   }
   identity.job = offer.substr(blank + 1);
-  identity.key = JobKey();
-  if (key == kNoKey) return {};
-  identity.key.present = true;
-  for (size_t i = 0; i < identity.key.bytes.size(); ++i) {
-    identity.key.bytes[i] = static_cast<uint8_t>(std::stoi(key.substr(2 * i, 2), nullptr, 16));
-  }
+  identity.key.present = keyed;
   return {};
 }
 

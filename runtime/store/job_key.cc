@@ -3,6 +3,7 @@
 #include "runtime/store/job_key.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,6 +68,11 @@ Result<JobKey> read_key(int fd, const std::string& variable) {
     }
     have += static_cast<size_t>(got);
   }
+  // The length of a pipe is unknown, and its writer may keep it open, so the end is not awaited.
+  uint8_t more = 0;
+  pollfd entry{fd, POLLIN, 0};
+  if (::poll(&entry, 1, 0) == 1 && (entry.revents & POLLIN) != 0 && read_at(fd, &more, 1, have) > 0)
+    return refuse(variable, "holds more than the " + std::to_string(have) + " bytes of a key");
   key.present = true;
   return key;
 }
@@ -140,7 +146,9 @@ Status make_key(int folder, const std::string& path) {
   if (!file.valid()) return cannot_make(path);
   const auto bytes = static_cast<ssize_t>(key.value().size());
   const bool written = ::write(file.get(), key.value().data(), key.value().size()) == bytes;
-  const bool named = written && (::linkat(folder, name.value().c_str(), folder, "key", 0) == 0 || errno == EEXIST);
+  // On the disk before it has its name: a name without bytes after a crash would stop every later job of this user.
+  const bool kept = written && ::fsync(file.get()) == 0;
+  const bool named = kept && (::linkat(folder, name.value().c_str(), folder, "key", 0) == 0 || errno == EEXIST);
   Status status = named ? Status() : cannot_make(path);
   ::unlinkat(folder, name.value().c_str(), 0);
   return status;

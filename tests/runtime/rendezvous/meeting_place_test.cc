@@ -172,6 +172,16 @@ TEST_CASE("a private key of OpenSSH is refused, although it begins with 32 bytes
   CHECK_THAT(refused.sentence(), Contains("has 79 bytes; a job key has exactly 32"));
 }
 
+TEST_CASE("a pipe that holds more than a key is refused") {
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const std::string bytes(33, 'x');
+  REQUIRE(::write(ends[1], bytes.data(), bytes.size()) == 33);
+  const auto key = read_job_key(environment_of({{"RUEDA_JOB_KEY_FD", std::to_string(ends[0])}}));
+  CHECK(key.status().sentence() == "RUEDA_JOB_KEY_FD: holds more than the 32 bytes of a key");
+  ::close(ends[1]);
+}
+
 TEST_CASE("a key that came by descriptor is read once, closed, and remembered") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
