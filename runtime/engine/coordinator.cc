@@ -19,6 +19,7 @@
 #include "runtime/engine/core_claim.h"
 #include "runtime/net/process_state.h"
 #include "runtime/net/transport.h"
+#include "runtime/rendezvous/control_tree.h"
 
 namespace rueda::core {
 namespace {
@@ -41,10 +42,19 @@ std::chrono::nanoseconds in_nanoseconds(std::chrono::duration<double> time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time);
 }
 
+/// The rank through which alone this one is heard on other hosts. -1 if there are none, or if a launcher tells them.
+int lone_way_out(const Coordinator::Parts& parts) {
+  const EpochPlan& plan = parts.plan;
+  return parts.verdicts != nullptr || plan.local_size() == plan.size ? -1 : control_upstream(plan);
+}
+
 }  // namespace
 
 Coordinator::Coordinator(Parts parts)
-    : parts_(std::move(parts)), stopped_(in_nanoseconds(parts_.plan.settings.peer_timeout)) {}
+    : parts_(std::move(parts)),
+      stopped_({.whole = in_nanoseconds(parts_.plan.settings.peer_timeout),
+                .first_beat = in_nanoseconds(parts_.plan.settings.init_timeout),
+                .leader = lone_way_out(parts_)}) {}
 
 void Coordinator::start() {
   watch_signal();
@@ -225,13 +235,26 @@ void Coordinator::look_for_silent_paths() {
   }
 }
 
+/// Says after which time, and what to do about it.
 void Coordinator::look_for_stopped_peers() {
+  if (parts_.abort.raised()) return;
   const auto now = SteadyClock::now();
+  const auto seconds = [](std::chrono::nanoseconds time) { return std::chrono::duration<double>(time).count(); };
+  const double timeout = parts_.plan.settings.peer_timeout.count();
   for (const LocalPeer& peer : parts_.formation.local) {
-    const std::optional<char> state = process_state(peer.pidfd);
-    if (!state || !stopped_.seen(peer.rank, *state, now)) continue;
-    accuse(peer.rank, fmt::format("it has been stopped (SIGSTOP) for RUEDA_PEER_TIMEOUT_SECONDS ({} s)",
-                                  parts_.plan.settings.peer_timeout.count()));
+    const uint64_t beats = peer.segment->control().beats.load();
+    const StoppedPeers::Finding found = stopped_.seen(peer.rank, {process_state(peer.pidfd), beats}, now);
+    if (found == StoppedPeers::Finding::kStopped) {
+      accuse(peer.rank, fmt::format("it has been stopped (SIGSTOP) for {} s; if that was meant, raise "
+                                    "RUEDA_PEER_TIMEOUT_SECONDS ({} s; 0: never dead)",
+                                    seconds(stopped_.stopped_limit(peer.rank)), timeout));
+    } else if (found == StoppedPeers::Finding::kSilent) {
+      accuse(peer.rank,
+             fmt::format("its process has given no sign of life for {} s: it is stopped or frozen (SIGSTOP, a "
+                         "paused container, a debugger); if that was meant, raise "
+                         "RUEDA_PEER_TIMEOUT_SECONDS ({} s; 0: never dead)",
+                         seconds(stopped_.silent_limit(peer.rank)), timeout));
+    }
   }
 }
 

@@ -43,6 +43,7 @@ std::shared_ptr<Engine> Engine::start(Formation formation, std::unique_ptr<Execu
   // The coordinator last: it finds everything in its state, and may run turns at once.
   engine->serve_metrics();
   engine->begin_timeline();
+  engine->start_heart();
   engine->coordinator_->start();
   return engine;
 }
@@ -111,6 +112,14 @@ Heartbeats Engine::make_heartbeats() const {
     return plan_.host_of[static_cast<size_t>(rank)] == plan_.host_of[static_cast<size_t>(plan_.rank)];
   });
   return {peers, std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout)};
+}
+
+/// For the ranks of this host, which judge by it.
+void Engine::start_heart() {
+  const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout);
+  if (formation_.local.empty() || limit.count() <= 0) return;
+  heart_ = std::make_unique<Heart>(formation_.segment->control().beats, limit);
+  heart_->start("rueda-heart", plan_.rank);
 }
 
 std::vector<std::unique_ptr<ControlLink>> Engine::make_links() {

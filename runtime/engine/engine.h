@@ -15,6 +15,7 @@
 #include "runtime/engine/core_claim.h"
 #include "runtime/engine/dump_source.h"
 #include "runtime/engine/faults.h"
+#include "runtime/engine/heart.h"
 #include "runtime/engine/lanes.h"
 #include "runtime/engine/names_in_flight.h"
 #include "runtime/engine/operation.h"
@@ -136,6 +137,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   AgreementConfig agreement_config() const;
   std::vector<std::unique_ptr<ControlLink>> make_links();
   Heartbeats make_heartbeats() const;
+  void start_heart();
   std::unique_ptr<Lane> make_lane(int lane);
   bool enter(const std::shared_ptr<Operation>& operation, Status& entered);
   bool worth_spinning(const Operation& operation) const;
@@ -199,7 +201,8 @@ class Engine : public std::enable_shared_from_this<Engine>,
   Condition progress_;             ///< `left_` or the abort changed
   std::atomic<bool> left_{false};  ///< the goodbye of this rank, or of rank 0, has its position in the order
   std::atomic<bool> ended_{false};
-  std::unique_ptr<Coordinator> coordinator_;  ///< from start to shutdown, as is the next
+  std::unique_ptr<Coordinator> coordinator_;  ///< from start to shutdown, as are the next
+  std::unique_ptr<Heart> heart_;              ///< null if no rank of this host would look at it
   std::unique_ptr<HttpPage> metrics_;
 };
 

@@ -117,6 +117,7 @@ void Engine::shutdown(Deadline deadline) {
   formation_.transport.reset();
   coordinator_.reset();  // not before the transport, whose loop watches the descriptors of the launcher's sources
   baton_.retire();
+  heart_.reset();  // as late as this: until here this rank may block, and is not dead
   formation_.segment.reset();
 }
 

@@ -46,9 +46,10 @@ inline constexpr uint32_t kRestingExpecting = 2;  ///< ring for every frame
 
 /// The control words of a rank. `asleep` says whether a thread holds the baton and looks at the control rings. If none
 /// does, a peer that writes to one of the rank's rings also rings the rank's eventfd. Only the holder of the baton
-/// writes it.
+/// writes it. `beats` grows while the rank's process runs (`Heart`); peers on the host only read it.
 struct ControlWords {
   alignas(128) std::atomic<uint32_t> asleep;
+  alignas(128) std::atomic<uint64_t> beats;
 };
 
 /// The words of one outgoing byte ring. With a and i as local ranks:

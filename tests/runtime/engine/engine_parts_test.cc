@@ -307,25 +307,6 @@ TEST_CASE("who abandons an operation wakes when a batch has it, who only waits s
   CHECK(operation->sleep(Deadline::after(std::chrono::milliseconds(1))).code() == Code::kTimeout);
 }
 
-TEST_CASE("a peer is judged once it was seen stopped for the limit without a break") {
-  using std::chrono::seconds;
-  StoppedPeers peers(seconds(5));
-  const auto start = SteadyClock::now();
-  CHECK_FALSE(peers.seen(1, 'T', start));
-  CHECK_FALSE(peers.seen(1, 'T', start + seconds(4)));
-  CHECK_FALSE(peers.seen(1, 'S', start + seconds(5)));  // it went on
-  CHECK_FALSE(peers.seen(1, 'T', start + seconds(6)));
-  CHECK_FALSE(peers.seen(2, 'T', start + seconds(7)));
-  CHECK_FALSE(peers.seen(3, 't', start));
-  CHECK_FALSE(peers.seen(3, 't', start + seconds(60)));  // a debugger's
-  CHECK(peers.seen(1, 'T', start + seconds(11)));
-  CHECK_FALSE(peers.seen(1, 'T', start + seconds(12)));  // told
-  CHECK(peers.seen(2, 'T', start + seconds(12)));
-  StoppedPeers never(seconds(0));
-  CHECK_FALSE(never.seen(1, 'T', start));
-  CHECK_FALSE(never.seen(1, 'T', start + seconds(1000)));
-}
-
 TEST_CASE("a leader of another host is judged by its silence, from its first sign of life on") {
   using std::chrono::seconds;
   const auto start = SteadyClock::now();
