@@ -6,66 +6,88 @@
 
 #include <dirent.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <charconv>
-#include <cstring>
+#include <cerrno>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
-#include <string_view>
+
+#include "runtime/base/unique_fd.h"
 
 namespace rueda::core::launcher {
 namespace {
 
-// /proc/<pid>/stat is `pid (name) state parent ...`. The name may hold blanks and brackets, so it ends at the last `)`.
-// Zombies do not count: they wait only for their parent.
-std::optional<pid_t> living_parent(const std::string& pid) {
-  std::ifstream file("/proc/" + pid + "/stat");
+struct Living {
+  pid_t parent = 0;
+  ProcessMark mark;
+};
+
+// /proc/<pid>/stat is `pid (name) state parent ...`, with the start time as field 22. The name may hold blanks and
+// brackets, so it ends at the last `)`. Zombies do not count: they wait only for their parent.
+std::optional<Living> look_at(pid_t pid) {
+  constexpr int kStartTime = 22;
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   if (!std::getline(file, line)) return std::nullopt;
   const size_t name_end = line.rfind(')');
-  if (name_end == std::string::npos || name_end + 4 >= line.size()) return std::nullopt;
-  const char state = line[name_end + 2];
+  if (name_end == std::string::npos) return std::nullopt;
+  std::istringstream fields(line.substr(name_end + 1));
+  char state = 0;
+  Living found{0, {pid, 0}};
+  fields >> state >> found.parent;
   if (state == 'Z' || state == 'X') return std::nullopt;
-  pid_t parent = 0;
-  std::from_chars(line.data() + name_end + 4, line.data() + line.size(), parent);
-  return parent;
+  std::string skipped;
+  for (int field = 5; field < kStartTime; ++field) fields >> skipped;
+  fields >> found.mark.started;
+  return fields ? std::optional(found) : std::nullopt;
 }
 
-std::multimap<pid_t, pid_t> children_by_parent() {
-  std::multimap<pid_t, pid_t> children;
+std::multimap<pid_t, ProcessMark> children_by_parent() {
+  std::multimap<pid_t, ProcessMark> children;
   const std::unique_ptr<DIR, int (*)(DIR*)> proc(opendir("/proc"), closedir);
   if (!proc) return children;
   while (const dirent* entry = readdir(proc.get())) {
-    pid_t pid = 0;
-    const char* end = entry->d_name + std::strlen(entry->d_name);
-    const auto parsed = std::from_chars(entry->d_name, end, pid);
-    if (parsed.ec != std::errc() || parsed.ptr != end) continue;
-    if (const auto parent = living_parent(entry->d_name)) children.emplace(*parent, pid);
+    const pid_t pid = std::atoi(entry->d_name);
+    if (pid <= 0) continue;
+    if (const auto living = look_at(pid)) children.emplace(living->parent, living->mark);
   }
   return children;
 }
 
 }  // namespace
 
-std::vector<pid_t> descendants_of(pid_t ancestor) {
+std::vector<ProcessMark> descendants_of(pid_t ancestor) {
   const auto children = children_by_parent();
-  std::vector<pid_t> found{ancestor};
+  std::vector<ProcessMark> found{{ancestor, 0}};
   for (size_t next = 0; next < found.size(); ++next) {
-    const auto [begin, end] = children.equal_range(found[next]);
+    const auto [begin, end] = children.equal_range(found[next].pid);
     for (auto child = begin; child != end; ++child) found.push_back(child->second);
   }
   found.erase(found.begin());
   return found;
 }
 
+// The pidfd comes first: what it stands for cannot change any more, so a start time that is read afterwards and is the
+// same shows that it is the process that was listed.
+bool signal_process(const ProcessMark& process, int signal) {
+  const UniqueFd fd(static_cast<int>(syscall(SYS_pidfd_open, process.pid, 0)));
+  const bool no_pidfds = !fd.valid() && errno != ESRCH;
+  const auto living = look_at(process.pid);
+  if (!living || living->mark.started != process.started) return false;
+  if (no_pidfds) return kill(process.pid, signal) == 0;
+  return fd.valid() && syscall(SYS_pidfd_send_signal, fd.get(), signal, nullptr, 0) == 0;
+}
+
 void signal_descendants(int signal) {
-  for (const pid_t pid : descendants_of(getpid())) {
-    kill(pid, signal);
-    if (signal == SIGTERM) kill(pid, SIGCONT);
+  for (const ProcessMark& process : descendants_of(getpid())) {
+    signal_process(process, signal);
+    if (signal == SIGTERM) signal_process(process, SIGCONT);
   }
 }
 

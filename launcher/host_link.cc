@@ -127,7 +127,7 @@ void HostLink::closed(const Status& why) {
   if (!introduction_ && !unread_.empty()) return give_up(explain());
   reap();
   leave_timer_.start(kLeaves, [this] {
-    kill(agent_.pid, SIGKILL);
+    if (running_) kill(agent_.pid, SIGKILL);  // not reaped, so the number is still its own
     lose(explain());
   });
   // Before the introduction the end of ssh tells why, so `lost` waits for it. After it the reason is the agent's end.

@@ -193,9 +193,10 @@ class NoOrphans {
  public:
   NoOrphans() : before_(core::launcher::descendants_of(::getpid())) { ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
   ~NoOrphans() {
-    for (std::vector<pid_t> left = found(); !left.empty(); left = found()) {
-      for (const pid_t pid : left) ::kill(pid, SIGKILL);
-      for (const pid_t pid : left) ::waitpid(pid, nullptr, 0);  // its children come to us, and are found again
+    for (Processes left = found(); !left.empty(); left = found()) {
+      for (const auto& process : left) core::launcher::signal_process(process, SIGKILL);
+      for (const auto& process : left)
+        ::waitpid(process.pid, nullptr, 0);  // its children come to us, and are found again
     }
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
@@ -205,12 +206,14 @@ class NoOrphans {
   NoOrphans& operator=(const NoOrphans&) = delete;
 
  private:
-  std::vector<pid_t> found() const {
-    std::vector<pid_t> now = core::launcher::descendants_of(::getpid());
-    std::erase_if(now, [this](pid_t pid) { return std::find(before_.begin(), before_.end(), pid) != before_.end(); });
+  using Processes = std::vector<core::launcher::ProcessMark>;
+  Processes found() const {
+    Processes now = core::launcher::descendants_of(::getpid());
+    std::erase_if(
+        now, [this](const auto& each) { return std::find(before_.begin(), before_.end(), each) != before_.end(); });
     return now;
   }
-  const std::vector<pid_t> before_;
+  const Processes before_;
 };
 
 // As `output_of`; a signal that came meanwhile is obeyed once nothing of the peer is left.
