@@ -8,6 +8,7 @@
 //     | <- kStarted       |
 //     | <- kOutput        | <---------------------------- stdout, stderr
 //     | kTaken ---------> |                                              the agent may send as much again
+//     | <- kStopped       | <------------------------ SIGSTOP, SIGCONT
 //     | <- kExited        | <---------------------------------- waitpid
 //     | kEnd -----------> | SIGTERM, after the grace SIGKILL -> ends
 //     | <- kDone          | no process is left below
@@ -280,6 +281,7 @@ void Agent::guard_gone() {
   end(std::min(grace_, kGraceWithoutParent));
 }
 
+// A rank in `running_` is not reaped, so no other process or group can have its number.
 void Agent::forward(int signal) {
   for (const auto& [pid, rank] : running_) kill(-pid, signal);
 }
@@ -295,9 +297,13 @@ void Agent::reap() {
   std::vector<Exit> exits;
   int status = 0;
   pid_t pid = 0;
-  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+  while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
     const auto rank = running_.find(pid);
     if (rank == running_.end()) continue;  // an orphan of a rank, which became our child
+    if (WIFSTOPPED(status) || WIFCONTINUED(status)) {
+      link_.send({MessageType::kStopped, rank->second, WIFSTOPPED(status) ? WSTOPSIG(status) : 0, {}});
+      continue;
+    }
     exits.push_back({rank->second, status});
     running_.erase(rank);
   }

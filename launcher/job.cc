@@ -29,12 +29,12 @@
 #include "launcher/judge.h"
 #include "launcher/rank_output.h"
 #include "launcher/start_order.h"
+#include "launcher/stopped_ranks.h"
 #include "launcher/store_route.h"
 #include "launcher/terminal_input.h"
 #include "launcher/wait_status.h"
 #include "launcher/ways_to_rank_zero.h"
 #include "runtime/base/rank_ranges.h"
-#include "runtime/net/interfaces.h"
 
 namespace rueda::core::launcher {
 namespace {
@@ -44,8 +44,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kTimeToRaise{3000};  // between the verdict, at which ranks raise, and SIGTERM
 constexpr size_t kMaxBacklog = 256u << 10;  // of unprinted bytes; above it hvdrun grants agents no more output
 constexpr size_t kHostOfRankZero = 0;
-constexpr int kOutputLost = 1;        // exit code if only output was lost
-constexpr int kRanksUnaccounted = 1;  // exit code if some ranks have no known end
+constexpr int kIncomplete = 1;  // exit code if only output was lost, or a rank has no known end
 
 class Job {
  public:
@@ -69,6 +68,7 @@ class Job {
   void host_done(size_t host);
   void judge_again();
   void pass_sentence(const Failure& failure);
+  void end_ranks();
   void signalled(int signal);
   void settle_output();
   void finish();
@@ -88,9 +88,9 @@ class Job {
   JobHosts hosts_;
   WaysToRankZero ways_;
   TerminalInput input_;
+  StoppedRanks stops_;
   std::unique_ptr<SignalWatch> signals_;
-  Timer start_timer_;
-  Timer end_timer_;
+  Timer start_timer_, end_timer_;
   std::vector<int64_t> pids_;
   int started_ = 0;
   int interrupts_ = 0;  // SIGINTs since the ranks were ordered
@@ -125,6 +125,12 @@ Job::Job(const Arguments& arguments, const JobPlan& plan)
              [this](std::string piece) {
                hosts_.send(kHostOfRankZero, {MessageType::kInput, 0, 0, std::move(piece)});
              }),
+      stops_(loop_, plan.silence,
+             {[this] { return running_ranks(); },
+              [this](int rank, const std::string& how) {
+                if (!store_->said_goodbye(rank)) judge_.stopped(rank, how);
+                judge_again();
+              }}),
       start_timer_(loop_),
       end_timer_(loop_),
       pids_(plan.placements.size(), 0) {}
@@ -144,10 +150,10 @@ int Job::run() {
   const std::string lost = output_.lost();
   if (lost.empty()) return code;
   std::fputs(fmt::format("hvdrun: output was lost: {}\n", lost).c_str(), stderr);
-  return code == 0 ? kOutputLost : code;
+  return code == 0 ? kIncomplete : code;
 }
 
-/// 0 only if every rank is known to have exited with code 0. A rank whose exit no agent reported counts as lost.
+/// 0 only if every rank is known to have exited with code 0.
 int Job::exit_code() const {
   if (!faults_.empty()) return fault_code_;
   if (const auto& failure = judge_.first_failure()) return failure->exit_code;
@@ -157,7 +163,7 @@ int Job::exit_code() const {
                          name_of(running.front()))
                  .c_str(),
              stderr);
-  return kRanksUnaccounted;
+  return kIncomplete;
 }
 
 void Job::watch_start() {
@@ -177,13 +183,7 @@ void Job::fail(std::string sentence) {
 }
 
 Status Job::open_store() {
-  auto own = listen_addresses(plan_.interfaces);
-  if (!own.ok()) return own.status();
-  std::erase(own.value(), "127.0.0.1");
-  std::vector<HostView> views;
-  for (size_t host = 0; host < hosts_.count(); ++host)
-    views.push_back({hosts_.host(host).share().here, hosts_.host(host).introduction()->client});
-  auto routes = plan_store_routes(own.value(), views);
+  auto routes = hosts_.store_routes(plan_.interfaces);
   if (!routes.ok()) return routes.status();
   routes_ = std::move(routes).value();
   const auto began = [this](int rank) {
@@ -256,6 +256,8 @@ void Job::receive(size_t host, const Message& message) {
       return settle_output();
     case MessageType::kInputTaken: return message.number == 0 ? input_.next() : input_.stop();
     case MessageType::kExited: return about_rank ? exited(message.rank, static_cast<int>(message.number)) : void();
+    case MessageType::kStopped:
+      return about_rank ? stops_.changed(message.rank, static_cast<int>(message.number)) : void();
     case MessageType::kDone: return host_done(host);
     case MessageType::kListening: return ways_.listening(message);
     case MessageType::kReached: return ways_.reached(host, message);
@@ -304,6 +306,7 @@ void Job::host_done(size_t host) {
 }
 
 void Job::judge_again() {
+  if (sentenced_ && stops_.all_of(running_ranks())) return end_ranks();  // they need no time to raise
   if (sentenced_ || !judge_.first_failure()) return;
   sentenced_ = true;
   judge_.were_away(store_->away(size()));
@@ -316,10 +319,13 @@ void Job::pass_sentence(const Failure& failure) {
   const auto at = static_cast<size_t>(failure.rank);
   const Status told = store_->declare_dead(failure.rank, plan_.placements[at].host, pids_[at], failure.cause);
   if (!told.ok()) output_.say(told.sentence());
-  end_timer_.start(kTimeToRaise, [this] {
-    judge_.ending();
-    hosts_.send_all({MessageType::kEnd, -1, milliseconds(arguments_.grace).count(), {}});
-  });
+  end_timer_.start(kTimeToRaise, [this] { end_ranks(); });
+}
+
+void Job::end_ranks() {
+  end_timer_.cancel();
+  judge_.ending();
+  hosts_.send_all({MessageType::kEnd, -1, milliseconds(arguments_.grace).count(), {}});
 }
 
 // SIGTERM means that the job must end, within the time that schedulers leave: the agents end the ranks, and a second
@@ -352,8 +358,7 @@ void Job::settle_output() {
 }
 
 void Job::finish() {
-  end_timer_.cancel();
-  start_timer_.cancel();
+  for (Timer* const timer : {&start_timer_, &end_timer_}) timer->cancel();
   report();
   reported_ = true;
   leave_when_printed();
@@ -365,15 +370,10 @@ std::string Job::name_of(int rank) const {
 }
 
 void Job::report() {
-  // Closes every stream, so that an incomplete last line is printed before the report.
-  for (int rank = 0; rank < size(); ++rank) {
-    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) output_.take(rank, stream, {});
-  }
+  output_.close_all();
   if (const auto& failure = judge_.first_failure()) {
-    const auto lines = output_.last_errors(failure->rank);
     output_.say(describe_failure(*failure, name_of(failure->rank)));
-    if (!lines.empty()) output_.say("its last lines on stderr:");
-    for (const auto& line : lines) output_.say(fmt::format("  {}", line));
+    output_.repeat_last_errors(failure->rank);
   }
   for (const auto& fault : faults_) output_.say(fault);
 }

@@ -12,6 +12,7 @@
 #include <filesystem>
 
 #include "runtime/base/build_id.h"
+#include "runtime/net/interfaces.h"
 
 namespace rueda::core::launcher {
 namespace {
@@ -139,6 +140,15 @@ void JobHosts::send_all(const Message& message) {
 
 void JobHosts::grant() {
   for (const auto& link : links_) link->grant();
+}
+
+Result<StoreRoutes> JobHosts::store_routes(const std::string& interfaces) const {
+  auto own = listen_addresses(interfaces);
+  if (!own.ok()) return own.status();
+  std::erase(own.value(), "127.0.0.1");
+  std::vector<HostView> views;
+  for (const auto& link : links_) views.push_back({link->share().here, link->introduction()->client});
+  return plan_store_routes(own.value(), views);
 }
 
 }  // namespace rueda::core::launcher

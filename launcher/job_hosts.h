@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "launcher/host_link.h"
+#include "launcher/store_route.h"
 
 namespace rueda::core::launcher {
 
@@ -53,6 +54,9 @@ class JobHosts {
   void send_all(const Message& message);
   void owe(size_t host, int64_t bytes) { links_[host]->owe(bytes); }
   void grant();
+  /// Returns where hvdrun's store listens, at addresses of `interfaces`, and by which each host reaches it. Call it
+  /// once every host has answered. Returns the error of `listen_addresses` or `plan_store_routes`.
+  Result<StoreRoutes> store_routes(const std::string& interfaces) const;
 
  private:
   void introduced(size_t host);

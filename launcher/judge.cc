@@ -83,6 +83,10 @@ void Judge::reported(int rank, std::string how) {
   first_ = Failure{rank, std::move(how), 1};
 }
 
+void Judge::stopped(int rank, std::string how) {
+  if (ranks_[static_cast<size_t>(rank)].began) reported(rank, std::move(how));
+}
+
 void Judge::look_for_silent_leavers() {
   if (!any_began_ || first_) return;
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {

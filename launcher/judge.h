@@ -58,6 +58,9 @@ class Judge {
   const std::optional<Failure>& first_failure() const { return first_; }
   /// Another rank reports that it counts this one, which waitpid still shows as running, as dead.
   void reported(int rank, std::string how);
+  /// The rank, which has said no goodbye, has been stopped for too long. Counts only from its `init` on: before that no
+  /// rank waits for it.
+  void stopped(int rank, std::string how);
   bool running(int rank) const { return !ranks_[static_cast<size_t>(rank)].exited; }
 
  private:

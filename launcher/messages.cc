@@ -41,7 +41,7 @@ std::vector<std::string> read_texts(WireReader& reader, size_t& left) {
 
 bool known(uint8_t type) {
   return (type >= static_cast<uint8_t>(MessageType::kStart) && type <= static_cast<uint8_t>(MessageType::kReach)) ||
-         (type >= static_cast<uint8_t>(MessageType::kStarted) && type <= static_cast<uint8_t>(MessageType::kReached));
+         (type >= static_cast<uint8_t>(MessageType::kStarted) && type <= static_cast<uint8_t>(MessageType::kStopped));
 }
 
 }  // namespace

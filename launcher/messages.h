@@ -40,6 +40,7 @@ namespace rueda::core::launcher {
 ///   kOutput                     rank    1 or 2          bytes of stdout (1) or stderr (2); empty at its end
 ///   kInputTaken                 rank    0 or -1         -                 0: the piece is written; -1: stdin is closed
 ///   kExited                     rank    wait status     -                 output of the rank may still follow
+///   kStopped                    rank    signal, or 0    -                 it is stopped; 0: it goes on
 ///   kNote                       -       -               a sentence for the user
 ///   kDone                       -       -               no process is left below the agent; only after kStart or kEnd
 ///   kPong                       -       -               -
@@ -72,6 +73,7 @@ enum class MessageType : uint8_t {
   kGuardGone = 76,
   kListening = 77,
   kReached = 78,
+  kStopped = 79,
 };
 
 /// A message of either direction; fields that its type does not use keep these values.

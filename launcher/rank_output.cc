@@ -88,9 +88,16 @@ std::string RankOutput::now() const {
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}", fmt::localtime(std::chrono::system_clock::to_time_t(time)), ms);
 }
 
-std::vector<std::string> RankOutput::last_errors(int rank) const {
+void RankOutput::close_all() {
+  for (int rank = 0; rank < static_cast<int>(last_errors_.size()); ++rank) {
+    for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) take(rank, stream, {});
+  }
+}
+
+void RankOutput::repeat_last_errors(int rank) {
   const auto& last = last_errors_[static_cast<size_t>(rank)];
-  return {last.begin(), last.end()};
+  if (!last.empty()) say("its last lines on stderr:");
+  for (const auto& line : last) say(fmt::format("  {}", line));
 }
 
 std::string RankOutput::lost() const {

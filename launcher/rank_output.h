@@ -32,8 +32,10 @@ class RankOutput {
   /// Prints a line of hvdrun's own on stderr, after `hvdrun: `.
   void say(std::string_view line);
 
-  /// Returns the rank's last ten lines on stderr, oldest first.
-  std::vector<std::string> last_errors(int rank) const;
+  /// Ends all streams: prints incomplete lines.
+  void close_all();
+  /// Says the rank's last ten lines on stderr again, oldest first.
+  void repeat_last_errors(int rank);
   /// Returns the largest number of bytes that wait for one file or terminal.
   size_t backlog() const;
   bool empty() const { return backlog() == 0; }

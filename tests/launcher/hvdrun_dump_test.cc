@@ -53,7 +53,8 @@ TEST_CASE(
 }
 
 TEST_CASE("hvdrun --dump says that a stopped rank gave no record") {
-  HvdrunProcess job({"-np", "3", RUEDA_MISSING_TENSOR});
+  // The stop ends the job after three fifths of the timeout, and the dump waits for 5 s.
+  HvdrunProcess job({"-np", "3", "--peer-timeout-seconds", "60", RUEDA_MISSING_TENSOR});
   await_hang(job);
   pid_t stopped = 0;
   for (const MarkedProcess& process : job.processes()) {

@@ -31,6 +31,16 @@ TEST_CASE("a report that a rank is dead counts while that rank runs and no rank 
   CHECK_FALSE(late.first_failure().has_value());
 }
 
+TEST_CASE("a rank that is stopped for too long has failed if it has begun init, else no rank waits for it") {
+  Judge judge(2);
+  judge.stopped(1, "it has been stopped");
+  CHECK_FALSE(judge.first_failure().has_value());
+  judge.began(1);
+  judge.stopped(1, "it has been stopped");
+  REQUIRE(judge.first_failure().has_value());
+  CHECK(judge.first_failure()->rank == 1);
+}
+
 TEST_CASE("the first failure stays the first, whatever fails because of it") {
   Judge judge(3);
   CHECK_FALSE(judge.first_failure());
