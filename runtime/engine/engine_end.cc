@@ -14,9 +14,9 @@
 namespace rueda::core {
 namespace {
 
-/// How long a lane with a broken stream waits for a verdict about the peer before it reports what it saw itself. It is
-/// longer than the grace of that evidence.
-constexpr std::chrono::milliseconds kEvidenceLimit{2500};
+/// How long a lane with a broken stream waits for a reason before it reports what it saw itself. It waits longer than
+/// any grace: the coordinator shall have judged the evidence by then, and only does not if it has no core.
+constexpr std::chrono::milliseconds kEvidenceLimit = Faults::kLongestGrace + std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -44,7 +44,13 @@ void Engine::link_lost(int rank, const Status& how) {
 
 void Engine::epoch_over(const Status& why) {
   if (!abort_.raise(why)) return;
-  if (why.code() != Code::kShutDown) log(LogLevel::kInfo, "rank {}: the epoch is over: {}", plan_.rank, why.sentence());
+  if (why.code() != Code::kShutDown) {
+    const auto waited = faults_.since_first();
+    const std::string evidence = waited ? fmt::format("{:.1f} ms after the first evidence",
+                                                      std::chrono::duration<double, std::milli>(*waited).count())
+                                        : "before any evidence";
+    log(LogLevel::kInfo, "rank {}: the epoch is over, {}: {}", plan_.rank, evidence, why.sentence());
+  }
   inbox_.close(why);
   notify_progress();
   timeline_.abandon_others();

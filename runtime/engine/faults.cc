@@ -12,13 +12,15 @@
 namespace rueda::core {
 namespace {
 
+// decisions/0027-graces.md has what each grace was measured to be good for.
+
 /// How long a survivor waits for the verdict of the judge, which knows the cause, before its own evidence counts. A
 /// data connection also ends because another survivor has heard the verdict, on a crowded machine much sooner than this
 /// one.
 constexpr std::chrono::milliseconds kVerdictGrace{800};
 /// The same for a rank on another host, under a launcher. The ranks of a host that is cut off may notice first, and
 /// close what others then see end, while the launcher still counts the seconds in which it heard nothing from the host.
-constexpr std::chrono::milliseconds kLostHostGrace{2000};
+constexpr std::chrono::milliseconds kLostHostGrace = Faults::kLongestGrace;
 /// If the evidence itself is the verdict: long enough to read a goodbye that is already on its way.
 constexpr std::chrono::milliseconds kGoodbyeGrace{20};
 
@@ -42,6 +44,7 @@ void Faults::observe(int rank, const std::string& how) {
   const bool direct = judge_ == JudgedBy::kRankZero && linked_[static_cast<size_t>(rank)] != 0;
   const bool elsewhere = judge_ == JudgedBy::kLauncher && host(rank) != host(plan_.rank);
   MutexLock lock(mutex_);
+  if (!first_) first_ = SteadyClock::now();
   evidence_.push_back({rank,
                        Deadline::after(direct      ? kGoodbyeGrace
                                        : elsewhere ? kLostHostGrace
@@ -74,6 +77,11 @@ std::optional<Status> Faults::due() {
                   evidence.rank);
   }
   return std::nullopt;
+}
+
+std::optional<std::chrono::nanoseconds> Faults::since_first() const {
+  MutexLock lock(mutex_);
+  return first_ ? std::optional<std::chrono::nanoseconds>(SteadyClock::now() - *first_) : std::nullopt;
 }
 
 void Faults::forget() {

@@ -22,6 +22,9 @@ enum class JudgedBy { kLauncher, kRankZero };
 /// owns it. Any thread.
 class Faults {
  public:
+  /// After this long any evidence counts without a verdict.
+  static constexpr std::chrono::milliseconds kLongestGrace{2000};
+
   /// `plan` outlives it.
   Faults(const EpochPlan& plan, JudgedBy judge);
 
@@ -34,6 +37,9 @@ class Faults {
   Deadline next() const RUEDA_EXCLUDES(mutex_);
   /// The reason to end the epoch, once the grace of some evidence has passed and its rank did not leave.
   std::optional<Status> due() RUEDA_EXCLUDES(mutex_);
+  /// How long ago the first evidence came, judged or not; empty if there was none. What a grace buys is the time
+  /// between that and the judge's verdict.
+  std::optional<std::chrono::nanoseconds> since_first() const RUEDA_EXCLUDES(mutex_);
   /// Drops the evidence so far: this rank needs no other any more.
   void forget() RUEDA_EXCLUDES(mutex_);
 
@@ -51,6 +57,7 @@ class Faults {
   std::vector<std::atomic<bool>> left_;
   mutable Mutex mutex_;
   std::vector<Evidence> evidence_ RUEDA_GUARDED_BY(mutex_);
+  std::optional<SteadyClock::time_point> first_ RUEDA_GUARDED_BY(mutex_);
 };
 
 /// "rank 1 (host a, pid 123)".

@@ -157,8 +157,10 @@ TEST_CASE("evidence becomes the reason after its grace, naming rank, host, pid a
   Faults faults(plan, judge);
   CHECK(faults.next().is_never());
   CHECK_FALSE(faults.due().has_value());
+  CHECK_FALSE(faults.since_first().has_value());
   faults.observe(2, "its process has ended");
   CHECK_FALSE(faults.next().is_never());
+  CHECK(faults.since_first().value() >= std::chrono::nanoseconds(0));
   const auto why = await_due(faults);
   REQUIRE(why.has_value());
   CHECK(why->code() == Code::kPeerLost);
