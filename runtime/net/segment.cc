@@ -96,13 +96,16 @@ Result<UniqueFd> allocate(size_t bytes) {
   do {
     error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
   } while (error == EINTR);
-  if (error != 0) return failed("posix_fallocate of " + std::to_string(bytes) + " bytes", error);
+  const std::string where = sealable ? "" : std::string(" in ") + kFallbackFolder;
+  if (error != 0) return failed("posix_fallocate of " + std::to_string(bytes) + " bytes" + where, error);
   if (sealable && ::fcntl(fd.get(), F_ADD_SEALS, kSeals) != 0) return failed("F_ADD_SEALS", errno);
   return fd;
 }
 
+/// Memory of the file `fd`; of this process alone if `fd` is -1.
 Result<std::byte*> map_bytes(int fd, size_t bytes) {
-  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  const int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+  void* const base = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
   if (base == MAP_FAILED) return failed("mmap of " + std::to_string(bytes) + " bytes", errno);
   if (::madvise(base, bytes, MADV_DONTFORK) != 0) {
     const int error = errno;
@@ -184,6 +187,13 @@ Result<std::shared_ptr<Segment>> Segment::create(const SegmentLayout& layout, ui
   new (base.value()) SegmentHeader{kMagic, layout.hash(), epoch, rank, 0};
   std::shared_ptr<Segment> segment(new Segment(std::move(fd).value(), base.value(), layout, file.st_dev, file.st_ino));
   return live_mappings().add({file.st_dev, file.st_ino}, std::move(segment));
+}
+
+Result<std::shared_ptr<Segment>> Segment::create_private(const SegmentLayout& layout, uint64_t epoch, int rank) {
+  auto base = map_bytes(-1, layout.total_bytes());
+  if (!base.ok()) return base.status();
+  new (base.value()) SegmentHeader{kMagic, layout.hash(), epoch, rank, 0};
+  return std::shared_ptr<Segment>(new Segment(UniqueFd(), base.value(), layout, 0, 0));  // no file has inode 0
 }
 
 Result<std::shared_ptr<Segment>> Segment::map(int fd, const SegmentLayout& layout, uint64_t epoch, int rank) {

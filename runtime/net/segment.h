@@ -85,15 +85,19 @@ struct LaneWords {
 
 /// One rank's sealed memfd and its mapping; an unnamed file in /dev/shm without seals if memfd_create is refused. The
 /// rank creates it, allocated in full, so no later access can fault for want of memory. Its peers map the descriptor
-/// after checking size, seals, magic, layout hash, epoch and rank. Immutable afterwards, so any thread may ask for
-/// addresses; each struct of words above says which thread may use it.
-/// Two ranks of one process share one mapping of a segment, which race detectors need. The last owner of the mapping
-/// unmaps it. A forked child does not inherit it (MADV_DONTFORK).
+/// after checking size, seals, magic, layout hash, epoch and rank. A rank that may share no memory has the same words
+/// in memory of its own. Immutable afterwards, so any thread may ask for addresses; each struct of words above says
+/// which thread may use it. Two ranks of one process share one mapping of a segment, which race detectors need. The
+/// last owner of the mapping unmaps it. A forked child does not inherit it (MADV_DONTFORK).
 class Segment {
  public:
   /// The layout's `ring_bytes` is a power of two. Returns kSystem if there is no memory for it, or if neither
-  /// memfd_create nor O_TMPFILE in /dev/shm is allowed; the sentence names call and errno. The rank then uses TCP.
+  /// memfd_create nor O_TMPFILE in /dev/shm is allowed; the sentence names call and errno. The rank then makes a
+  /// private one and uses TCP.
   static Result<std::shared_ptr<Segment>> create(const SegmentLayout& layout, uint64_t epoch, int rank);
+  /// Returns a segment that no other process can map: it has no descriptor, and takes memory only where it is written.
+  /// Returns kSystem if there is no address space for it.
+  static Result<std::shared_ptr<Segment>> create_private(const SegmentLayout& layout, uint64_t epoch, int rank);
   /// `fd` stays the caller's. Returns kSystem if the descriptor is not the segment of this layout, epoch and rank; the
   /// sentence says what differs.
   static Result<std::shared_ptr<Segment>> map(int fd, const SegmentLayout& layout, uint64_t epoch, int rank);
@@ -101,7 +105,7 @@ class Segment {
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
 
-  /// The descriptor to pass to peers; -1 if this process mapped the segment and did not create it.
+  /// The descriptor to pass to peers; -1 if this process mapped the segment, or if it is private.
   int fd() const { return fd_.get(); }
   const SegmentLayout& layout() const { return layout_; }
   std::byte* base() const { return base_; }

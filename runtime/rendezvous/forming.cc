@@ -25,6 +25,7 @@
 #include "runtime/rendezvous/admission.h"
 #include "runtime/rendezvous/control_tree.h"
 #include "runtime/rendezvous/locality.h"
+#include "runtime/rendezvous/memory_budget.h"
 #include "runtime/store/job_key.h"
 #include "runtime/store/long_value.h"
 #include "runtime/store/store_keys.h"
@@ -118,8 +119,9 @@ Status Forming::open_listeners() {
   if (!transport.ok()) return transport.status();
   transport_ = std::move(transport).value();
   auto exchange = LocalExchange::listen();
-  if (!exchange.ok()) return exchange.status();
-  exchange_ = std::move(exchange).value();
+  if (exchange.ok()) exchange_ = std::move(exchange).value();
+  unshared_ = exchange.status();
+  memory_limits_ = memory_limits();  // before the wish: no rank of the epoch has taken its segment yet
   auto wish = make_wish();
   if (!wish.ok()) return wish.status();
   nonce_ = wish.value().nonce;
@@ -144,7 +146,7 @@ Result<Wish> Forming::make_wish() const {
   wish.endpoint.worker = identity_.worker;
   wish.endpoint.addresses = transport_->addresses();
   wish.endpoint.port = transport_->port();
-  wish.endpoint.unix_name = exchange_->name();
+  if (exchange_) wish.endpoint.unix_name = exchange_->name();
   return wish;
 }
 
@@ -226,21 +228,50 @@ LocalReport Forming::meet_neighbours() {
   LocalReport report;
   report.status = learn_world();
   if (!report.status.ok()) return report;
-  const EpochPlan& plan = formation_.plan;
-  const auto peers = neighbours(plan.ranks, plan.rank);
-  auto segment = Segment::create(layout_for(plan.settings, static_cast<int>(peers.size()) + 1), plan.epoch, plan.rank);
+  const auto peers = neighbours(formation_.plan.ranks, formation_.plan.rank);
   auto doorbell = make_doorbell();
-  report.status = segment.ok() ? doorbell.status() : segment.status();
+  report.status = doorbell.status();
   if (!report.status.ok()) return report;
-  formation_.segment = std::move(segment).value();
   formation_.doorbell = std::move(doorbell).value();
-  if (!peers.empty()) report.status = exchange_with(peers, report);
+  report.status = make_segment(peers);
+  if (!report.status.ok() || peers.empty()) return report;
+  if (unshared_.ok()) {
+    report.status = exchange_with(peers, report);
+  } else {
+    report.failures.push_back({formation_.plan.rank, unshared_.sentence()});
+    log(LogLevel::kInfo, "init: rank {} shares no memory with any rank: {}", identity_.rank, unshared_.sentence());
+  }
   return report;
+}
+
+/// A segment that neighbours can map; if that is refused, or a memory limit has no room for it, one of this rank alone.
+/// Then the exchange closes, so that neighbours which dial find out at once.
+Status Forming::make_segment(const std::vector<int>& peers) {
+  const EpochPlan& plan = formation_.plan;
+  const SegmentLayout layout = layout_for(plan.settings, static_cast<int>(peers.size()) + 1);
+  std::vector<int64_t> processes;
+  for (const int peer : peers) processes.push_back(plan.ranks[static_cast<size_t>(peer)].pid);
+  RUEDA_RETURN_IF_ERROR(check_budget(memory_limits_, kLeastBytes, processes));
+  if (unshared_.ok()) unshared_ = check_budget(memory_limits_, layout.total_bytes() + kLeastBytes, processes);
+  if (unshared_.ok()) {
+    auto segment = Segment::create(layout, plan.epoch, plan.rank);
+    unshared_ = segment.status();
+    if (segment.ok()) formation_.segment = std::move(segment).value();
+  }
+  if (unshared_.ok()) return {};
+  exchange_.reset();
+  auto segment = Segment::create_private(layout, plan.epoch, plan.rank);
+  if (!segment.ok()) return {Code::kSystem, unshared_.sentence() + "; and of its own: " + segment.status().sentence()};
+  formation_.segment = std::move(segment).value();
+  return {};
 }
 
 Status Forming::exchange_with(const std::vector<int>& peers, LocalReport& report) {
   std::vector<LocalCandidate> candidates;
-  for (const int peer : peers) candidates.push_back({peer, formation_.plan.ranks[static_cast<size_t>(peer)].unix_name});
+  for (const int peer : peers) {
+    const std::string& name = formation_.plan.ranks[static_cast<size_t>(peer)].unix_name;
+    if (!name.empty()) candidates.push_back({peer, name});  // without one, the peer's own report says why
+  }
   const auto share = deadline_.left(kLongestExchange * 2) / 2;
   auto outcomes = exchange_->exchange(scope_, {*formation_.segment, formation_.doorbell.get()}, candidates,
                                       deadline_.earlier(Deadline::after(share)));
@@ -285,9 +316,8 @@ Status Forming::publish_hosts() {
   if (verdict.ok()) {
     const std::vector<int> hosts = partition(plan.ranks, reports);
     numbers.assign(hosts.begin(), hosts.end());
-    if (const std::string apart = why_apart(plan.ranks, reports, hosts); !apart.empty()) {
-      log(LogLevel::kWarning, "{}", apart);
-    }
+    const std::string apart = why_apart(plan.ranks, reports, hosts, options_.fabric.data ? "MPI" : "TCP");
+    if (!apart.empty()) log(LogLevel::kWarning, "{}", apart);
   }
   RUEDA_RETURN_IF_ERROR(store_.set(hosts_key(plan.job, plan.epoch), encode(verdict, numbers)));
   return verdict;

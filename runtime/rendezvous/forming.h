@@ -2,6 +2,7 @@
 #include <memory>
 #include <optional>
 
+#include "runtime/base/memory_limits.h"
 #include "runtime/net/tcp_transport.h"
 #include "runtime/rendezvous/form.h"
 #include "runtime/rendezvous/roll_call.h"
@@ -29,6 +30,7 @@ class Forming {
   void forget_last_epoch();
   /// Makes the segment and exchanges descriptors with the ranks of the same host. The report names those that failed.
   LocalReport meet_neighbours();
+  Status make_segment(const std::vector<int>& peers);
   Status exchange_with(const std::vector<int>& peers, LocalReport& report);
   /// On rank 0: reads all reports and publishes the partition, or why there is none.
   Status publish_hosts();
@@ -47,6 +49,8 @@ class Forming {
   RollCall roll_call_;
   std::unique_ptr<TcpTransport> transport_;
   std::optional<LocalExchange> exchange_;
+  std::vector<MemoryLimit> memory_limits_;
+  Status unshared_;  ///< why this rank can share memory with no other, or ok
   std::string nonce_;
   int64_t wish_number_ = 0;  ///< 0 before the wish is left
   HelloScope scope_;

@@ -27,6 +27,17 @@ constexpr size_t kRingBudget = size_t{2} << 20;
 constexpr size_t kLargestRing = 16 << 10;
 constexpr size_t kSmallestRing = 4096;
 constexpr size_t kMostHostBytes = 200;
+constexpr size_t kMostGroups = 4;  // that a sentence names
+
+/// The first failure of each rank. Ranks that can share with no other come first: for their peers, they only seem gone.
+std::vector<std::pair<int, const LocalReport::Failure*>> first_told(std::span<const LocalReport> reports) {
+  std::vector<std::pair<int, const LocalReport::Failure*>> told;
+  for (size_t rank = 0; rank < reports.size(); ++rank) {
+    if (!reports[rank].failures.empty()) told.emplace_back(static_cast<int>(rank), &reports[rank].failures.front());
+  }
+  std::stable_partition(told.begin(), told.end(), [](const auto& entry) { return entry.first == entry.second->rank; });
+  return told;
+}
 
 }  // namespace
 
@@ -40,7 +51,7 @@ std::vector<int> neighbours(std::span<const Endpoint> ranks, int rank) {
 }
 
 std::vector<int> partition(std::span<const Endpoint> ranks, std::span<const LocalReport> reports) {
-  // A failure counts for both ranks, whichever of them has reported it.
+  // A failure counts for both ranks, whichever of them has reported it. A rank that is apart from itself is alone.
   std::set<std::pair<size_t, size_t>> apart;
   for (size_t rank = 0; rank < reports.size(); ++rank) {
     for (const LocalReport::Failure& failure : reports[rank].failures) {
@@ -57,13 +68,15 @@ std::vector<int> partition(std::span<const Endpoint> ranks, std::span<const Loca
   std::unordered_map<std::string_view, std::vector<Host>> named;
   int count = 0;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const bool alone = apart.contains({rank, rank});
     const auto takes = [&](const Host& host) {
-      return std::none_of(host.members.begin(), host.members.end(), [&](size_t each) {
-        return apart.contains({each, rank});
-      });
+      return !apart.contains({host.members.front(), host.members.front()}) &&
+             std::none_of(host.members.begin(), host.members.end(), [&](size_t each) {
+               return apart.contains({each, rank});
+             });
     };
     std::vector<Host>& hosts = named[ranks[rank].host];
-    auto host = std::find_if(hosts.begin(), hosts.end(), takes);
+    auto host = alone ? hosts.end() : std::find_if(hosts.begin(), hosts.end(), takes);
     if (host == hosts.end()) host = hosts.insert(hosts.end(), {count++, {}});
     host->members.push_back(rank);
     host_of[rank] = host->number;
@@ -72,22 +85,25 @@ std::vector<int> partition(std::span<const Endpoint> ranks, std::span<const Loca
 }
 
 std::string why_apart(std::span<const Endpoint> ranks, std::span<const LocalReport> reports,
-                      std::span<const int> host_of) {
-  for (size_t rank = 0; rank < reports.size(); ++rank) {
-    if (reports[rank].failures.empty()) continue;
-    const LocalReport::Failure& failure = reports[rank].failures.front();
-    const std::string& name = ranks[rank].host;
+                      std::span<const int> host_of, std::string_view carrier) {
+  const auto told = first_told(reports);
+  for (const auto& [rank, failure] : told) {
+    const std::string& name = ranks[static_cast<size_t>(rank)].host;
     std::map<int, std::vector<int>> hosts;
     for (size_t other = 0; other < ranks.size(); ++other) {
       if (ranks[other].host == name) hosts[host_of[other]].push_back(static_cast<int>(other));
     }
     if (hosts.size() < 2) continue;
-    std::string text = "host " + name + " is " + std::to_string(hosts.size()) + " that share no memory";
+    std::string text = "init: host " + name + ": no shared memory between ";
+    size_t named = 0;
     for (const auto& [number, members] : hosts) {
-      text += (number == hosts.begin()->first ? ": " : " and ") + bounded_rank_ranges(members, {}, kMostHostBytes);
+      if (named == kMostGroups) break;
+      text += (named++ == 0 ? "" : " and ") + bounded_rank_ranges(members, {}, kMostHostBytes);
     }
-    return text + "; rank " + std::to_string(rank) + " with rank " + std::to_string(failure.rank) + ": " +
-           failure.reason;
+    if (hosts.size() > named) text += " and " + std::to_string(hosts.size() - named) + " more groups of ranks";
+    text += ", which use " + std::string(carrier) + " instead; rank " + std::to_string(rank);
+    if (failure->rank != rank) text += " with rank " + std::to_string(failure->rank);
+    return text + ": " + failure->reason;
   }
   return {};
 }

@@ -38,7 +38,7 @@ struct World {
 struct LocalReport {
   Status status;  ///< if not ok, this rank cannot take part and the epoch fails
   struct Failure {
-    int rank;
+    int rank;  ///< the reporting rank itself if it can share memory with no other
     std::string reason;
   };
   std::vector<Failure> failures;

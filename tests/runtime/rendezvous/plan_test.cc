@@ -76,14 +76,36 @@ TEST_CASE("ranks of a failed pair are on two hosts, so that sharing is a partiti
   reports[3].failures.push_back({1, "no memfd"});  // only one side saw it
   const std::vector<int> hosts = {0, 0, 0, 1};
   CHECK(partition(ranks, reports) == hosts);
-  CHECK(why_apart(ranks, reports, hosts) ==
-        "host a is 2 that share no memory: ranks 0-2 and rank 3; rank 3 with rank 1: no memfd");
+  CHECK(why_apart(ranks, reports, hosts, "TCP") ==
+        "init: host a: no shared memory between ranks 0-2 and rank 3, which use TCP instead; rank 3 with rank 1: no "
+        "memfd");
   reports[0].failures.push_back({99, "out of range is ignored"});
   CHECK(partition(ranks, reports) == hosts);
-  CHECK(why_apart(ranks, std::vector<LocalReport>(4), std::vector<int>(4)).empty());
+  CHECK(why_apart(ranks, std::vector<LocalReport>(4), std::vector<int>(4), "TCP").empty());
   std::vector<LocalReport> strange(4);
   strange[0].failures.push_back({99, "out of range"});
-  CHECK(why_apart(ranks, strange, partition(ranks, strange)).empty());
+  CHECK(why_apart(ranks, strange, partition(ranks, strange), "TCP").empty());
+}
+
+TEST_CASE("a rank that reports itself has a host of its own, and its reason goes before what its peers saw") {
+  const auto ranks = endpoints({"a", "a", "a", "a"});
+  std::vector<LocalReport> reports(4);
+  reports[0].failures.push_back({1, "gone"});
+  reports[1].failures.push_back({1, "no memfd"});
+  const std::vector<int> hosts = {0, 1, 0, 0};
+  CHECK(partition(ranks, reports) == hosts);
+  CHECK(why_apart(ranks, reports, hosts, "MPI") ==
+        "init: host a: no shared memory between rank 0, ranks 2-3 and rank 1, which use MPI instead; rank 1: no memfd");
+}
+
+TEST_CASE("a sentence about many groups names four") {
+  const auto ranks = endpoints(std::vector<std::string>(9, "a"));
+  std::vector<LocalReport> reports(9);
+  for (int rank = 0; rank < 9; ++rank) reports[static_cast<size_t>(rank)].failures.push_back({rank, "no memfd"});
+  CHECK(why_apart(ranks, reports, partition(ranks, reports), "TCP") ==
+        "init: host a: no shared memory between rank 0 and rank 1 and rank 2 and rank 3 and 5 more groups of ranks, "
+        "which "
+        "use TCP instead; rank 0: no memfd");
 }
 
 TEST_CASE("two machines of one name are two hosts") {
