@@ -67,7 +67,8 @@ Result<StoreChoice> find_store(const Identity& identity, const Environment& envi
                     " ranks meet; set RUEDA_STORE_ADDR to host:port of rank 0, the same for all");
 }
 
-/// Returns true if only processes of this host can join.
+}  // namespace
+
 bool all_here(const Identity& identity, const StoreChoice& choice) {
   if (identity.local_size == identity.size) return true;
   const auto where = parse_store_address(choice.address);
@@ -75,8 +76,6 @@ bool all_here(const Identity& identity, const StoreChoice& choice) {
   const std::string& host = where.value().host;
   return host.starts_with("127.") || host == "localhost" || host == "::1";
 }
-
-}  // namespace
 
 Result<StoreChoice> choose_store(const Identity& identity, const Environment& environment) {
   if (identity.size == 1) return StoreChoice{};

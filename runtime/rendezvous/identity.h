@@ -69,6 +69,9 @@ Result<Identity> read_identity(const IdentityOptions& options, const Environment
 /// A job of one rank needs no store. Returns kInvalidArgument if nothing says where; the sentence says what to set.
 Result<StoreChoice> choose_store(const Identity& identity, const Environment& environment);
 
+/// Returns true if only processes of this host can join.
+bool all_here(const Identity& identity, const StoreChoice& choice);
+
 /// Gives an identity without a key the job's key: if all ranks are on this host and rank 0 serves, this user's key of
 /// this host (`user_key`). A job of one rank, a store of the caller's own and `insecure` need none. Returns
 /// kInvalidArgument if a key is needed and there is none; the sentence says how to make one. Returns kSystem as

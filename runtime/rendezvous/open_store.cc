@@ -7,10 +7,14 @@
 
 #include "runtime/base/mutex.h"
 #include "runtime/store/shared_store.h"
+#include "runtime/store/store_notice.h"
 #include "runtime/store/store_server.h"
 
 namespace rueda::core {
 namespace {
+
+/// How long rank 0 stays to tell that it cannot serve: as long as an attempt of the others may take, and a bit.
+constexpr std::chrono::seconds kTelling{7};
 
 struct Served {
   std::string job;
@@ -47,7 +51,11 @@ Result<std::shared_ptr<Store>> serve(const StoreLocation& where, const std::stri
   options.job = where.job;
   options.key = where.key;
   auto server = StoreServer::start(options);
-  if (!server.ok()) return server.status();
+  if (!server.ok()) {
+    return Status(server.status().code(), "rank 0 cannot serve the store at " + address + ": " +
+                                              server.status().sentence() +
+                                              "; free the port, or set RUEDA_STORE_ADDR to another one on all ranks");
+  }
   const std::shared_ptr<StoreServer> shared = std::move(server).value();
   servers.by_address.emplace(address, Served{where.job, where.key, shared});
   return std::shared_ptr<Store>(shared);
@@ -63,11 +71,26 @@ Result<StoreLocation> locate_store(const StoreChoice& choice, const Identity& id
   return where;
 }
 
+namespace {
+
+/// Serves, or tells the ranks of this host why that cannot be. They look for the notice between two attempts.
+Result<std::shared_ptr<Store>> serve_or_tell(const StoreLocation& where, const StoreChoice& choice,
+                                             const Identity& identity, Deadline deadline) {
+  auto served = serve(where, choice.address);
+  if (served.ok() || where.notice.empty()) return served;
+  give_notice(where.notice, served.status().sentence(), identity.size - 1, deadline.earlier(Deadline::after(kTelling)));
+  return served;
+}
+
+}  // namespace
+
 Result<std::shared_ptr<Store>> open_store(const StoreChoice& choice, const Identity& identity, Deadline deadline) {
   if (choice.kind == StoreKind::kNone) return std::shared_ptr<Store>();
-  const auto where = locate_store(choice, identity);
+  auto where = locate_store(choice, identity);
   if (!where.ok()) return where.status();
-  if (choice.kind == StoreKind::kRankZero && identity.rank == 0) return serve(where.value(), choice.address);
+  const bool rank_zero_serves = choice.kind == StoreKind::kRankZero;
+  if (rank_zero_serves && all_here(identity, choice)) where.value().notice = notice_name(where.value());
+  if (rank_zero_serves && identity.rank == 0) return serve_or_tell(where.value(), choice, identity, deadline);
   // Ranks of one host share a connection, so rank 0 serves as many connections as there are hosts. A relay proves
   // itself with the key, so there is none without a key.
   const bool has_neighbours = identity.local_size > 1 && identity.local_size < identity.size;

@@ -13,7 +13,8 @@ Result<StoreLocation> locate_store(const StoreChoice& choice, const Identity& id
 /// process, because other ranks may look for it before this one calls `init` again; a second call with the same
 /// address, job and key returns the same server. Returns null for StoreKind::kNone. Any thread. Errors as
 /// `StoreServer::start` and `StoreClient::connect`; also kInvalidArgument if this process serves another job at the
-/// address.
+/// address. A rank 0 that cannot serve a job on one host stays for up to 7 s to tell the other ranks, which return the
+/// same sentence.
 Result<std::shared_ptr<Store>> open_store(const StoreChoice& choice, const Identity& identity, Deadline deadline);
 
 }  // namespace rueda::core

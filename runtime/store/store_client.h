@@ -19,6 +19,8 @@ struct StoreLocation {
   uint16_t port = 0;
   std::string job = "job";
   JobKey key;  ///< if not present, the connection is plain
+  /// Where rank 0 says that it cannot serve (store_notice.h); empty if rank 0 may be on another host.
+  std::string notice = {};
 };
 
 /// Reads "host:port" or "[v6]:port". Returns kInvalidArgument with what was given and what is allowed.

@@ -4,6 +4,7 @@
 //   the handshake fails           the server has another key              at once (kSystem)
 //   the stream ends before an     with a key: the server was crowded      again; kSystem at the deadline
 //   answer to the first request   without: it may want a key              at once (kSystem)
+//   rank 0 says it cannot serve   another program has the port            at once (kSystem)
 //
 // A connection counts as made once the first request has its answer. Before that a crowded server may drop it.
 #include "runtime/store/store_connection.h"
@@ -14,6 +15,7 @@
 #include "runtime/net/connect.h"
 #include "runtime/net/dial.h"
 #include "runtime/net/resolve.h"
+#include "runtime/store/store_notice.h"
 
 namespace rueda::core {
 namespace {
@@ -22,6 +24,8 @@ constexpr std::chrono::milliseconds kFirstStorePause{5};
 constexpr std::chrono::milliseconds kLongestStorePause{500};
 /// The share of one attempt: after it the name is resolved again and every address gets a fresh connection.
 constexpr std::chrono::seconds kAttempt{5};
+/// The first wait for an answer if a notice may come meanwhile; doubles with each attempt.
+constexpr std::chrono::milliseconds kFirstPatience{500};
 
 std::string address_of(const StoreLocation& where) { return where.host + ":" + std::to_string(where.port); }
 
@@ -64,12 +68,17 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
     tls = std::move(context).value();
   }
   Status last, met;  // the last failure; the last one of a server that was there
+  auto patience = where.notice.empty() ? std::chrono::milliseconds(kAttempt) : kFirstPatience;
   for (auto pause = kFirstStorePause;; pause = std::min(pause * 2, kLongestStorePause)) {
+    if (const auto notice = where.notice.empty() ? std::nullopt : read_notice(where.notice)) {
+      return Status(Code::kSystem, *notice, 0);
+    }
     auto socket = dial_any(where, deadline, last);
     last = socket.status();
     if (socket.ok()) {
       auto connection = std::unique_ptr<StoreConnection>(new StoreConnection(std::move(socket).value(), tls));
-      last = connection->introduce(deadline.earlier(Deadline::after(kAttempt)));
+      last = connection->introduce(deadline.earlier(Deadline::after(patience)));
+      patience = std::min<std::chrono::milliseconds>(patience * 2, kAttempt);
       if (last.ok()) return connection;
       if (last.code() == Code::kSystem)
         return Status(last.code(), "store at " + address_of(where) + ": " + last.sentence());
@@ -86,9 +95,16 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
 
 Status StoreConnection::introduce(Deadline deadline) {
   const LoopWait wait{io_, nullptr, deadline};
-  RUEDA_RETURN_IF_ERROR(handshake(wait, pipe_.stream()));
-  start(first_request());
-  RUEDA_RETURN_IF_ERROR(wait.until([this] { return done_; }));
+  Status answered = handshake(wait, pipe_.stream());
+  if (answered.ok()) {
+    start(first_request());
+    answered = wait.until([this] { return done_; });
+  }
+  if (answered.code() == Code::kTimeout) {
+    return {Code::kTimeout,
+            "a program there accepts connections and does not answer; it may be another one than the store"};
+  }
+  RUEDA_RETURN_IF_ERROR(answered);
   if (reply_.ok()) return {};
   if (keyed_) return {Code::kPeerLost, reply_.status().sentence()};
   return {Code::kSystem, reply_.status().sentence() + "; the store may require a job key"};
