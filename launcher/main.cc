@@ -8,8 +8,8 @@
 #include <boost/system/system_error.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "launcher/arguments.h"
@@ -23,6 +23,7 @@
 #include "launcher/mpirun.h"
 #include "launcher/standard_streams.h"
 #include "runtime/base/build_id.h"
+#include "runtime/base/output_file.h"
 #include "runtime/base/printable.h"
 
 namespace {
@@ -48,10 +49,11 @@ int dump(const Arguments& arguments) {
   for (const auto& line : json.at("verdict")) fmt::print("{}\n", printable(line.get<std::string>()));
   const auto file = arguments.variables.find("RUEDA_DUMP_FILE");
   if (file == arguments.variables.end()) return 0;
-  std::ofstream out(file->second);
-  out << merged.value() << '\n';
-  out.close();  // before the test below: what the disk refuses shows only when the buffer leaves
-  return out ? 0 : refuse(fmt::format("{} cannot be written", file->second), kFailure);
+  const auto out = open_output("the flight record", file->second);
+  if (!out.ok()) return refuse(out.status().sentence(), kFailure);
+  if (write_all(out.value().get(), merged.value() + "\n")) return 0;
+  return refuse(fmt::format("the flight record cannot be written to {}: {}", file->second, std::strerror(errno)),
+                kFailure);
 }
 
 int check_here() {

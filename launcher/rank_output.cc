@@ -5,7 +5,6 @@
 
 #include "launcher/rank_output.h"
 
-#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -16,6 +15,9 @@
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <utility>
+
+#include "runtime/base/output_file.h"
 
 namespace rueda::core::launcher {
 namespace {
@@ -41,10 +43,10 @@ Status RankOutput::open_files(const std::string& directory) {
     std::filesystem::create_directories(folder, error);
     if (error) return {Code::kSystem, fmt::format("cannot make folder {}: {}", folder.string(), error.message())};
     const auto path = folder / (i % 2 == 0 ? "stdout" : "stderr");
-    streams_[i].fd = UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!streams_[i].fd.valid()) {
-      return {Code::kSystem, fmt::format("cannot write file {}: {}", path.string(), std::strerror(errno))};
-    }
+    RUEDA_RETURN_IF_ERROR(check_link("a rank's output", folder.string()));
+    auto file = open_output("a rank's output", path.string());
+    if (!file.ok()) return file.status();
+    streams_[i].fd = std::move(file).value();
     streams_[i].file = std::make_unique<Outlet>(loop_, streams_[i].fd.get(), progress_);
   }
   return {};

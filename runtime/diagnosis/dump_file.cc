@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 
+#include "runtime/base/output_file.h"
 #include "runtime/diagnosis/replaceable.h"
 
 namespace rueda::core {
@@ -72,10 +72,10 @@ Status write_dump(const RankDump& dump, const std::string& path) {
   if (!found.ok()) return found.status();
   const std::string& target = found.value();
   const std::string beside = fmt::format("{}.{}.part", target, dump.pid);
-  std::ofstream file(beside, std::ios::trunc);
-  file << to_json(dump) << '\n';
-  file.close();
-  if (file && std::rename(beside.c_str(), target.c_str()) == 0) return {};
+  const Result<UniqueFd> file = make_output("the flight record", beside);
+  if (!file.ok()) return file.status();
+  if (write_all(file.value().get(), to_json(dump) + "\n") && std::rename(beside.c_str(), target.c_str()) == 0)
+    return {};
   // Before `remove`, which may change errno.
   const int error = errno;
   std::remove(beside.c_str());

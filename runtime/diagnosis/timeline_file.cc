@@ -18,6 +18,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/output_file.h"
 #include "runtime/diagnosis/replaceable.h"
 #include "runtime/diagnosis/timeline_json.h"
 
@@ -102,8 +103,9 @@ Status TimelineFile::failed(const char* what) const {
 /// Makes a file of this size with the events so far, and renames it over the old one.
 Status TimelineFile::replace(int64_t capacity) {
   const std::string part = path_ + ".part";
-  UniqueFd next(::open(part.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!next.valid()) return failed("made");
+  Result<UniqueFd> made = make_output("the timeline", part);
+  if (!made.ok()) return made.status();
+  UniqueFd next = std::move(made).value();
   const bool fresh = !file_.valid();
   const int64_t end = fresh ? std::ssize(kHead) : end_;
   const int64_t tail = capacity - std::ssize(kTail);

@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "runtime/diagnosis/dump_file.h"
 #include "runtime/diagnosis/flight_recorder.h"
@@ -76,7 +77,11 @@ TEST_CASE("a dump's file is named for its rank and replaces the one before") {
   CHECK(dump_path("/x/dump", 12) == "/x/dump.12");
   const test::TemporaryFolder folder;
   const RankDump dump = example();
+  std::ofstream(folder.file("precious")) << "kept";
+  // A stranger who guesses the name finds no use for it.
+  std::filesystem::create_symlink("precious", folder.file("r1.json.77.part"));
   REQUIRE(write_dump(dump, folder.file("r{rank}.json")).ok());
+  CHECK(test::text_of(folder.file("precious")) == "kept");
   REQUIRE(write_dump(dump, folder.file("r{rank}.json")).ok());
   CHECK(dump_from_json(test::text_of(folder.file("r1.json"))).ok());
   CHECK_FALSE(std::filesystem::exists(folder.file("r1.json.77.part")));

@@ -303,6 +303,20 @@ TEST_CASE("a timeline goes where a link leads, and takes no device or pipe away"
   CHECK(std::filesystem::is_fifo(folder.file("pipe")));
 }
 
+TEST_CASE("links that lie where a timeline writes lose nothing of what they lead to") {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder.file("precious")) << "kept";
+  std::filesystem::create_symlink("precious", folder.file("t.json.part"));
+  REQUIRE(TimelineWriter::open(folder.file("t.json"), two_ranks()).ok());
+  CHECK(text_of(folder.file("precious")) == "kept");
+  std::filesystem::create_symlink("precious", folder.file("planted"));
+  if (::lchown(folder.file("planted").c_str(), 54321, 54321) != 0) return;  // it needs root
+  const auto refused = TimelineWriter::open(folder.file("planted"), two_ranks());
+  REQUIRE_FALSE(refused.ok());
+  CHECK_THAT(refused.status().sentence(), Contains("this name is a symbolic link of user 54321"));
+  CHECK(text_of(folder.file("precious")) == "kept");
+}
+
 TEST_CASE("an event that fits into no page is left out, and the words of a set always fit") {
   const test::TemporaryFolder folder;
   const std::string path = folder.file("t.json");
