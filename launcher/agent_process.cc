@@ -72,6 +72,11 @@ Result<AgentProcess> start_local_agent() {
   spawn.move(sockets.value().theirs.get(), STDOUT_FILENO);
   // This very file, even if a new one was installed over it since: hvdrun and its agent must be of one build.
   const int error = spawn.run("/proc/self/exe", {"hvdrun", "--agent"}, agent.pid);
+  if (error == ENOENT) {
+    return Status(Code::kSystem,
+                  "cannot start the agent: /proc/self/exe is not there; hvdrun needs /proc to find its "
+                  "program and the processes of ranks (mount -t proc proc /proc)");
+  }
   if (error != 0) return failed("cannot start the agent", error);
   return agent;
 }

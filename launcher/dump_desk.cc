@@ -18,9 +18,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/deadline.h"
 #include "runtime/diagnosis/divergence.h"
 #include "runtime/net/unix_socket.h"
 
@@ -29,6 +31,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience{5000};  // for ranks that are stopped, or have not called init yet
 constexpr std::chrono::milliseconds kSecondLook{700};
+/// For a visitor: twice the patience with ranks, the second look, and time for a loaded machine.
+constexpr std::chrono::seconds kAnswerLimit{15};
 constexpr size_t kMaxNoteBytes = 64;
 
 std::string name_for(int64_t pid) { return fmt::format("rueda-hvdrun-{}", pid); }
@@ -124,7 +128,17 @@ Result<std::string> fetch_dump(int64_t pid) {
   }
   RUEDA_RETURN_IF_ERROR(check_same_user(socket.fd.get()));
   pollfd readable{socket.fd.get(), POLLIN, 0};
-  while (::poll(&readable, 1, -1) < 0 && errno == EINTR) {
+  const Deadline deadline = Deadline::after(kAnswerLimit);
+  int ready = 0;
+  do {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left(kAnswerLimit));
+    ready = ::poll(&readable, 1, static_cast<int>(left.count()));
+  } while (ready < 0 && errno == EINTR);
+  if (ready == 0) {
+    return Status(Code::kSystem,
+                  fmt::format("hvdrun (pid {}) did not answer within {} s; it may be stopped (kill -CONT {}), or serve "
+                              "other calls of --dump first",
+                              pid, kAnswerLimit.count(), pid));
   }
   const Packet packet = receive_packet(socket.fd.get(), kMaxNoteBytes, 1);
   if (packet.kind != PacketKind::kPacket || packet.descriptors.empty()) {

@@ -45,8 +45,9 @@ class DumpDesk {
   std::string first_look_;  // JSON; empty until then
 };
 
-/// Asks the hvdrun with this pid and returns the merged records as JSON, see `MergedDumps`. Blocks until it answers.
-/// Returns kInvalidArgument if this user has no such hvdrun here, kSystem if it ended before it answered.
+/// Asks the hvdrun with this pid and returns the merged records as JSON, see `MergedDumps`. Blocks until it answers, at
+/// most 15 s. Returns kInvalidArgument if this user has no such hvdrun here, kSystem if it ended before it answered or
+/// did not answer in time.
 Result<std::string> fetch_dump(int64_t pid);
 
 }  // namespace rueda::core::launcher

@@ -1,5 +1,6 @@
 // `hvdrun --dump` of a job that hangs.
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/launcher/hvdrun_process.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace rueda::core::launcher;
 using Catch::Matchers::Contains;
@@ -73,4 +75,22 @@ TEST_CASE("hvdrun --dump of a process that is no hvdrun is an error that names t
   HvdrunProcess dump = dump_of(getpid());
   CHECK(dump.wait() == 1);
   CHECK_THAT(dump.err(), Contains("no hvdrun with pid " + std::to_string(getpid())));
+}
+
+TEST_CASE("hvdrun --dump of an hvdrun that is stopped says so in time, and an unread FIFO takes no record") {
+  HvdrunProcess job({"-np", "3", RUEDA_MISSING_TENSOR});
+  await_hang(job);
+  const rueda::test::TemporaryFolder folder;
+  REQUIRE(mkfifo(folder.file("pipe").c_str(), 0600) == 0);
+  HvdrunProcess to_pipe = dump_of(job.pid(), {"--dump-file", folder.file("pipe")});
+  CHECK(to_pipe.wait() == 1);
+  CHECK_THAT(to_pipe.err(),
+             Contains("the flight record cannot be written to " + folder.file("pipe") + ": it is a FIFO"));
+  job.send(SIGSTOP);
+  HvdrunProcess dump = dump_of(job.pid());
+  CHECK(dump.wait() == 1);
+  CHECK_THAT(dump.err(), Contains("hvdrun (pid " + std::to_string(job.pid()) + ") did not answer within 15 s"));
+  job.send(SIGCONT);
+  job.send(SIGTERM);
+  CHECK(job.wait() == 128 + SIGTERM);
 }
