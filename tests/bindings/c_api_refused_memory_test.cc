@@ -29,11 +29,11 @@ void must(bool done, const char* what) {
   if (!done) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
 }
 
-// Mounts a /dev/shm that this process alone sees.
-void mount_shm(unsigned long flags, const char* options) {
+// Mounts an empty file system that this process alone sees.
+void mount_over(const char* folder, unsigned long flags, const char* options) {
   must(unshare(CLONE_NEWNS) == 0, "unshare");
   must(mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "private mounts");
-  must(mount("none", "/dev/shm", "tmpfs", flags, options) == 0, "mounting /dev/shm");
+  must(mount("none", folder, "tmpfs", flags, options) == 0, folder);
 }
 
 // From here on this process goes on in a child, which is process 1 of a namespace of its own.
@@ -80,9 +80,10 @@ void refuse(const std::string& what) {
   if (what == "memfd") must(core::refuse_calls(memfd), "seccomp");
   if (what == "pidfd") must(core::refuse_calls(pidfd), "seccomp");
   if (what == "unix-sockets") must(core::refuse_call_with(SYS_socket, AF_UNIX), "seccomp");
-  if (what == "read-only-shm") mount_shm(MS_RDONLY, nullptr);
-  if (what == "tiny-shm") mount_shm(0, "size=64k");
-  if (what == "own-shm") mount_shm(0, nullptr);
+  if (what == "read-only-shm") mount_over("/dev/shm", MS_RDONLY, nullptr);
+  if (what == "tiny-shm") mount_over("/dev/shm", 0, "size=64k");
+  if (what == "own-shm") mount_over("/dev/shm", 0, nullptr);
+  if (what == "no-proc") mount_over("/proc", MS_RDONLY, nullptr);
   if (what == "own-processes") become_process_one();
 }
 
@@ -201,9 +202,9 @@ TEST_CASE("one rank of four in a sandbox is a host of its own, and the others sh
   }
 }
 
-TEST_CASE("ranks share memory without pidfd, without memfd, and in namespaces of mounts and processes of their own") {
+TEST_CASE("ranks share memory without /proc, pidfd or memfd, and in namespaces of mounts and processes of their own") {
   if (!may_make_namespaces()) return;
-  for (const char* refused : {"pidfd", "memfd", "own-shm", "own-processes", "pidfd,own-shm,own-processes"}) {
+  for (const char* refused : {"no-proc", "pidfd", "memfd", "own-shm", "own-processes", "pidfd,own-shm,own-processes"}) {
     const auto outcomes = run_in(refused, 2, 0);
     check_job(outcomes, {refused, ""}, "");
     for (const RankOutcome& outcome : outcomes) {
