@@ -1,4 +1,5 @@
-"""Gradients through collectives are those of one process that computes every rank's loss."""
+"""Gradients through collectives: a reduction's are those of one process that computes every rank's loss; those of a
+broadcast, an all-gather and a reduce-scatter are averages over the ranks."""
 
 import pytest
 import torch
@@ -45,14 +46,14 @@ def test_of_a_compressed_allreduce():
 def test_twice_of_a_broadcast(root):
     given = torch.full((2,), float(hvd.rank() + 1), requires_grad=True)
     (slope,) = torch.autograd.grad(hvd.broadcast(given, root).pow(3).sum(), given, create_graph=True)
-    slope.square().sum().backward()  # of (size * 3 * x * x) ** 2 on the root
-    wanted = 4 * (hvd.size() * 3) ** 2 * float(root + 1) ** 3 if hvd.rank() == root else 0.0
+    slope.square().sum().backward()  # of (3 * x * x) ** 2 on the root and of 0 elsewhere, averaged
+    wanted = 4 * 3**2 * float(root + 1) ** 3 / hvd.size() if hvd.rank() == root else 0.0
     assert torch.allclose(given.grad, torch.full((2,), wanted))
 
 
 @pytest.mark.parametrize("root", [0, 1])
 def test_of_a_broadcast(root):
-    expected = total_of_weights() if hvd.rank() == root else torch.zeros(6, dtype=torch.float64)
+    expected = total_of_weights() / hvd.size() if hvd.rank() == root else torch.zeros(6, dtype=torch.float64)
     assert torch.allclose(gradient_of(lambda t: hvd.broadcast(t, root)), expected)
 
 

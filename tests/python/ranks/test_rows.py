@@ -88,6 +88,25 @@ def test_a_reducescatter_gives_each_rank_its_rows_of_the_reduction(form, dtype):
             assert torch.equal(SCATTERS[form](mine, op), own(expected(shape, dtype, op))), (op, shape)
 
 
+@pytest.mark.parametrize("form", [form for form in SCATTERS if not form.startswith("grouped")])
+def test_a_reducescatter_of_a_tensor_without_dimensions_is_refused_and_nothing_is_enqueued(form):
+    before = hvd.stats()["tensors"]["submitted"]
+    with pytest.raises(ValueError, match=r"shape \[\].*dimension"):
+        SCATTERS[form](torch.tensor(1.0), hvd.Sum)
+    for group in (hvd.grouped_reducescatter, hvd.grouped_reducescatter_async):
+        with pytest.raises(ValueError, match=r"shape \[\].*dimension"):
+            group([torch.ones(3), torch.tensor(1)], "with a scalar", op=hvd.Sum)
+    assert hvd.stats()["tensors"]["submitted"] == before
+
+
+@pytest.mark.parametrize("form", SCATTERS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_adasum_in_a_reducescatter_is_an_error_of_the_runtime_for_every_dtype(form, dtype):
+    with pytest.raises(hvd.HorovodInternalError, match="op=Adasum") as caught:
+        SCATTERS[form](value(hvd.rank(), (6,), dtype), hvd.Adasum)
+    assert isinstance(caught.value, RuntimeError)
+
+
 def test_a_reducescatter_in_place_leaves_its_result_in_the_own_rows():
     tensor = value(hvd.rank(), (7, 2), torch.float32)
     result = hvd.reducescatter_(tensor, op=hvd.Sum)
@@ -132,13 +151,13 @@ def gradient_of(collective, tensor):
     return tensor.grad
 
 
-def test_the_gradient_of_an_allgather_is_the_sum_s_own_rows():
-    factor = sum(range(1, hvd.size() + 1))
+def test_the_gradient_of_an_allgather_is_the_average_s_own_rows():
+    factor = sum(range(1, hvd.size() + 1)) / hvd.size()
     counts = [rank + 1 for rank in range(hvd.size())]
     weights = torch.arange(float(sum(counts))) * factor
     own_rows = weights.split(counts)[hvd.rank()]
-    assert torch.equal(gradient_of(hvd.allgather, torch.ones(counts[hvd.rank()])), own_rows)
-    assert torch.equal(gradient_of(lambda t: hvd.grouped_allgather([t])[0], torch.ones(counts[hvd.rank()])), own_rows)
+    assert torch.allclose(gradient_of(hvd.allgather, torch.ones(counts[hvd.rank()])), own_rows)
+    assert torch.allclose(gradient_of(lambda t: hvd.grouped_allgather([t])[0], torch.ones(counts[hvd.rank()])), own_rows)
 
 
 def test_the_gradient_of_an_alltoall_goes_back():
@@ -154,7 +173,7 @@ def test_a_grouped_reducescatter_is_one_group_with_and_without_gradients_and_com
         together = hvd.grouped_reducescatter(mine, "together", compression, hvd.Sum)
         apart = [hvd.reducescatter(each, compression=compression, op=hvd.Sum) for each in mine]
         assert all(torch.equal(one, other) for one, other in zip(together, apart))
-    for op, factor in [(hvd.Sum, 6.0), (hvd.Average, 6.0 / hvd.size())]:
+    for op, factor in [(hvd.Sum, 6.0 * hvd.size()), (hvd.Average, 6.0)]:
         each = [tensor.detach().requires_grad_() for tensor in mine]
         reduced = hvd.grouped_reducescatter(each, op=op, prescale_factor=2.0, postscale_factor=3.0)
         sum((1 + hvd.rank()) * tensor.sum() for tensor in reduced).backward()
@@ -168,8 +187,8 @@ def test_a_grouped_reducescatter_is_one_group_with_and_without_gradients_and_com
 def test_the_gradient_of_a_reducescatter_is_gathered(form):
     size = hvd.size()
     expected_gradient = torch.cat([torch.arange(2.0) * (rank + 1) for rank in range(size)])
-    assert torch.equal(gradient_of(lambda t: form(t, hvd.Sum), torch.ones(2 * size)), expected_gradient)
-    assert torch.allclose(gradient_of(lambda t: form(t, hvd.Average), torch.ones(2 * size)), expected_gradient / size)
+    assert torch.equal(gradient_of(lambda t: form(t, hvd.Sum), torch.ones(2 * size)), expected_gradient * size)
+    assert torch.equal(gradient_of(lambda t: form(t, hvd.Average), torch.ones(2 * size)), expected_gradient)
 
 
 @pytest.mark.parametrize("op", [hvd.Sum, hvd.Average])

@@ -119,8 +119,13 @@ def reduced_as_group(function: Any, tensors: Sequence[torch.Tensor], compression
     return [compression.decompress(tensor, context) for tensor, (_, context) in zip(reduced, pairs)]
 
 
+def averaged_gradient(gradient: torch.Tensor, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
+    """The average of the ranks' gradients, through which gradients flow again."""
+    return allreduce_with(gradient, name, Average, lib.RUEDA_CODEC_NONE, 1.0, 1.0, process_set)
+
+
 class _Broadcast(torch.autograd.Function):
-    """Every rank's loss depends on the root's input, so the root gets the sum of the gradients, the others zeros."""
+    """The root gets the average of the gradients, the others zeros."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> Any:
@@ -134,8 +139,8 @@ class _Broadcast(torch.autograd.Function):
 
 def broadcast_gradient(gradient: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
     """This rank's gradient of a broadcast."""
-    reduced = allreduce_with(gradient, _of_gradient(name), Sum, lib.RUEDA_CODEC_NONE, 1.0, 1.0, process_set)
-    # The zeros depend on the sum, so that a second backward pass runs its operation on all ranks.
+    reduced = averaged_gradient(gradient, _of_gradient(name), process_set)
+    # The zeros depend on the average, so that a second backward pass runs its operation on all ranks.
     return reduced if current().rank == root_rank else reduced.masked_fill(reduced.new_ones((), dtype=torch.bool), 0)
 
 
@@ -147,8 +152,8 @@ def broadcast(tensor: torch.Tensor, root_rank: int, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """Copies the root's tensor to a new tensor on every rank of the set. Blocks. All give one shape and dtype.
 
-    root_rank: a rank of the job, even within a process set. The gradient is the sum over ranks on the root, and zero
-    elsewhere.
+    root_rank: a rank of the job, even within a process set. The gradient is the average over the ranks on the root, and
+    zero elsewhere.
     """
     root_rank = operations.root_of(root_rank)
     if _wants_gradient(tensor):

@@ -15,7 +15,7 @@ from rueda.outputs import received_splits
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.torch import rows
 from rueda.torch.compression import Compression, codec_of
-from rueda.torch.differentiable import allreduce_with, reduced_as_group
+from rueda.torch.differentiable import averaged_gradient, reduced_as_group
 from rueda.torch.tensors import listed
 
 
@@ -24,8 +24,7 @@ def _of_gradient(name: Optional[str]) -> Optional[str]:
 
 
 class _Allgather(torch.autograd.Function):
-    """Every rank's loss depends on every rank's rows, so the gradient is summed, and each rank takes its rows of the
-    sum."""
+    """The gradient is averaged over the ranks, and each rank takes its rows of the average."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], process_set: ProcessSet) -> torch.Tensor:
@@ -39,14 +38,15 @@ class _Allgather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        summed = allreduce_with(gradient, _of_gradient(ctx.name), Sum, lib.RUEDA_CODEC_NONE, 1.0, 1.0, ctx.process_set)
-        return summed[ctx.first : ctx.first + ctx.count].reshape(ctx.shape), None, None
+        average = averaged_gradient(gradient, _of_gradient(ctx.name), ctx.process_set)
+        return average[ctx.first : ctx.first + ctx.count].reshape(ctx.shape), None, None
 
 
 def allgather(tensor: torch.Tensor, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> torch.Tensor:
     """Concatenates the rows of all ranks, in the order of ranks. Dimension 0 may differ between ranks; the other
-    dimensions and the dtype must be equal. Blocks; returns a new tensor. The gradient is summed over the ranks."""
+    dimensions and the dtype must be equal. Blocks; returns a new tensor. The gradient is averaged over the ranks, and
+    each takes its rows."""
     return _Allgather.apply(tensor, name, process_set)
 
 
@@ -70,8 +70,8 @@ class _GroupedAllgather(torch.autograd.Function):
         own = []
         for number, (gradient, (first, count), shape) in enumerate(zip(gradients, ctx.slices, ctx.shapes)):
             name = None if ctx.name is None else f"{ctx.name}.gradient.{number}"
-            summed = allreduce_with(gradient, name, Sum, lib.RUEDA_CODEC_NONE, 1.0, 1.0, ctx.process_set)
-            own.append(summed[first : first + count].reshape(shape))
+            average = averaged_gradient(gradient, name, ctx.process_set)
+            own.append(average[first : first + count].reshape(shape))
         return (None, None, *own)
 
 
@@ -116,16 +116,15 @@ def alltoall(tensor: torch.Tensor, splits: Any = None, name: Optional[str] = Non
 
 
 def _gradient_factor(op: int, factor: float, process_set: ProcessSet) -> float:
-    """The factor for the gathered gradient of a reduce-scatter. factor: the product of its prescale and postscale
-    factors."""
+    """The factor for the gathered gradient of a reduce-scatter: as if the loss were the average over the ranks and not
+    their sum, times the set's size. factor: the product of its prescale and postscale factors."""
     if op not in (Average, Sum):
         raise ValueError("a reduce-scatter has a gradient only with op=Average or op=Sum")
-    return factor / process_set.size() if op == Average else factor
+    return factor * process_set.size() if op == Sum else factor
 
 
 class _Reducescatter(torch.autograd.Function):
-    """Every rank's rows depend on every rank's input, so the gradient is gathered and multiplied by the same factors.
-    """
+    """The gradient is gathered and multiplied by the same factors, and by the size of the set if op is Sum."""
 
     @staticmethod
     def forward(ctx: Any, tensor: torch.Tensor, name: Optional[str], op: int, codec: int, prescale: float, postscale: float,
@@ -147,7 +146,7 @@ def reducescatter(tensor: torch.Tensor, name: Optional[str] = None, compression:
     """Reduces tensors of one shape and dtype, and returns this rank's part of the rows of the result. Blocks.
 
     Each rank gets the same number of rows; if they cannot be divided evenly, the first ranks get one more. compression:
-    as for allreduce().
+    as for allreduce(). The gradient, which Average and Sum have, is gathered, and multiplied by the set's size for Sum.
     """
     op = operations.reduce_op(None, op)
     codec = codec_of(compression)

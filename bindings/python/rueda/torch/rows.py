@@ -12,8 +12,9 @@ import torch
 
 from rueda import operations
 from rueda._native import ffi, lib
+from rueda.errors import UnsupportedError
 from rueda.handles import Handle
-from rueda.operations import ALLGATHER, ALLTOALL, REDUCESCATTER, Average, Options, encode_name, make_options
+from rueda.operations import ALLGATHER, ALLTOALL, REDUCESCATTER, Adasum, Average, Options, encode_name, make_options
 from rueda.outputs import received_splits, take_outputs
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.session import current
@@ -21,11 +22,25 @@ from rueda.torch import tensors
 from rueda.torch.asynchronous import reduction
 
 
-def _rows(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor on the host, contiguous, as rows: a tensor without dimensions is one row."""
+def _rows(tensor: torch.Tensor, options: Options) -> torch.Tensor:
+    """The tensor on the host, contiguous, as rows: a tensor without dimensions is one row, except in a reduce-scatter,
+    which raises ValueError."""
     tensors.require_strided(tensor)
+    _require_reducible(options)
     source = tensors.resolved(tensors.on_host(tensor)).contiguous()
-    return source.reshape(1) if source.dim() == 0 else source
+    if source.dim() > 0:
+        return source
+    if options.kind == REDUCESCATTER:
+        raise ValueError("shape []: a reduce-scatter deals out the rows of dimension 0, and this tensor has no dimension; "
+                         "give tensor.reshape(1), or use allreduce()")  # fmt: skip
+    return source.reshape(1)
+
+
+def _require_reducible(options: Options) -> None:
+    """Raises UnsupportedError for a reduce-scatter with Adasum, whatever the dtype is."""
+    if options.kind == REDUCESCATTER and options.op == Adasum:
+        raise UnsupportedError("reducescatter: op=Adasum combines whole tensors, so only an all-reduce can use it; use Average or Sum, "
+                               "or allreduce(op=Adasum)", lib.RUEDA_UNSUPPORTED)  # fmt: skip
 
 
 def _as_tensor(memory: Any, shape: Sequence[int], like: torch.Tensor) -> torch.Tensor:
@@ -50,7 +65,7 @@ def take_bytes(handle: Handle, process_set: ProcessSet) -> List[memoryview]:
 def start_rows(name: Optional[str], options: Options, tensor: torch.Tensor, finish: Callable[[Handle], Any],
                splits: Optional[Sequence[int]] = None) -> Handle:
     """Enqueues an operation of rows. The library makes its output, and `finish` makes the result from it."""
-    session, source = current(), _rows(tensor)
+    session, source = current(), _rows(tensor, options)
     view = source.data_ptr(), tensors.dtype_number(source, options.kind), source.dim()
     number = lib.rueda_py_start_rows(session.pointer, encode_name(name), options, view, source.shape, 0, ffi.NULL,
                                      ffi.NULL if splits is None else splits)  # fmt: skip
@@ -60,7 +75,7 @@ def start_rows(name: Optional[str], options: Options, tensor: torch.Tensor, fini
 def start_rows_group(name: Optional[str], options: Options, inputs: Sequence[torch.Tensor]) -> Handle:
     """Enqueues an operation of rows on several tensors as one group. The result is a list of tensors."""
     inputs = tensors.listed(inputs)
-    session, sources = current(), [_rows(tensor) for tensor in inputs]
+    session, sources = current(), [_rows(tensor, options) for tensor in inputs]
     views = [(source.data_ptr(), tensors.dtype_number(source, options.kind), source.shape) for source in sources]
     number = operations.start_group(session, name, options, views, [0] * len(views))
     return Handle(session, number, sources, lambda handle: take(handle, inputs))
@@ -122,7 +137,8 @@ def reducescatter_async(tensor: torch.Tensor, name: Optional[str] = None, op: in
                         postscale_factor: float = 1.0) -> Handle:
     """Reduces tensors of one shape and dtype, and gives each rank a part of the rows of the result.
 
-    Each rank gets the same number of rows; if they cannot be divided evenly, the first ranks get one more.
+    Each rank gets the same number of rows; if they cannot be divided evenly, the first ranks get one more. Raises
+    ValueError if the tensor has no dimension, and UnsupportedError for op=Adasum.
     """
     options = reduction(REDUCESCATTER, operations.reduce_op(None, op), process_set, prescale_factor, postscale_factor)
     return start_rows(name, options, tensor, lambda handle: take(handle, [tensor])[0])
@@ -145,6 +161,7 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
                          "least one dimension and contiguous memory; use reducescatter()")  # fmt: skip
     session = current()
     options = reduction(REDUCESCATTER, operations.reduce_op(None, op), process_set, prescale_factor, postscale_factor)
+    _require_reducible(options)
     whole, extra = divmod(tensor.shape[0], process_set.size())
     position = process_set.rank()
     first = position * whole + min(position, extra)
