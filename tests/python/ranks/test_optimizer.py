@@ -337,3 +337,15 @@ def test_sparse_gradients_are_reduced_as_dense_ones_on_request():
     expected = torch.ones(5, 2)
     expected[: hvd.size()] -= 1.0 / hvd.size()
     assert torch.allclose(table.weight.data, expected)
+
+
+def test_the_optimizer_knows_the_names_of_its_parameters():
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+    model[1].bias.requires_grad_(False)
+    groups = [{"params": list(layer.parameters())} for layer in model]
+    unnamed = hvd.DistributedOptimizer(torch.optim.SGD(groups, lr=0.1))
+    names = [f"allreduce.noname.{group}.{index}" for group in (0, 1) for index in (0, 1)]
+    assert [unnamed._parameter_names[parameter] for parameter in model.parameters()] == names
+    assert hvd.allgather_object(sorted(unnamed._parameter_names.values())) == [names] * hvd.size()
+    named = hvd.DistributedOptimizer(torch.optim.SGD(groups, lr=0.1), model.named_parameters())
+    assert named._parameter_names == {parameter: name for name, parameter in model.named_parameters()}

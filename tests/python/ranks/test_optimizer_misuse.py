@@ -207,7 +207,7 @@ def test_a_step_after_synchronize_warns_outside_skip_synchronize(model):
     optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
     backward(model)
     optimizer.synchronize()
-    with pytest.warns(UserWarning, match="skip_synchronize"):
+    with pytest.warns(UserWarning, match=r"optimizer\.step\(\) called without optimizer\.skip_synchronize\(\)"):
         optimizer.step()
     backward(model)
     with optimizer.skip_synchronize():

@@ -51,6 +51,56 @@ def test_as_dense_ones_even_the_first_may_be_missing(options):
     assert torch.allclose(table.weight.data[4], torch.full((2,), 1 - 1 / hvd.size()))
 
 
+class Half:
+    """A compressor of the user's own."""
+
+    @staticmethod
+    def compress(tensor):
+        return tensor.half(), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor, ctx):
+        return tensor.to(ctx)
+
+
+AS_DENSE = [{}, {"num_groups": 1}, {"compression": Half}, {"backward_passes_per_step": 2}]
+
+
+@pytest.mark.parametrize("options", AS_DENSE, ids=str)
+@pytest.mark.parametrize("first_user", [None, 1], ids="the first gradient is of rank {}".format)
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_gradients_reduced_as_dense_ones_are_sparse_when_the_optimizer_steps(options, first_user, set_to_none):
+    table = torch.nn.Embedding(5, 2, sparse=True)
+    torch.nn.init.ones_(table.weight)
+    passes, alone = options.get("backward_passes_per_step", 1), torch.nn.Parameter(torch.ones(5, 2))
+    theirs = hvd.DistributedOptimizer(torch.optim.SparseAdam([table.weight], lr=0.5), sparse_as_dense=True, **options)
+    ours = torch.optim.SparseAdam([alone], lr=0.5)
+    for step in range(3):
+        users = [first_user] if step == 0 and first_user is not None else range(hvd.size())
+        for _ in range(passes if hvd.rank() in users else 0):
+            table(torch.tensor([hvd.rank(), 4])).sum().backward()
+        theirs.step()
+        assert table.weight.grad.is_sparse and table.weight.grad.sparse_dim() == 1
+        dense = torch.zeros(5, 2)
+        for user in users:
+            dense[[user, 4]] += passes / hvd.size()
+        alone.grad = dense.to_sparse(1)
+        ours.step()
+        assert torch.allclose(table.weight.grad.to_dense(), dense, atol=1e-3)
+        theirs.zero_grad(set_to_none=set_to_none)
+    assert torch.allclose(table.weight.data, alone.data, atol=1e-2) and same_on_all_ranks(table.weight)
+
+
+def test_a_gradient_that_came_dense_stays_dense():
+    weight = torch.nn.Parameter(torch.ones(5, 2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([weight], lr=1.0), sparse_as_dense=True)
+    for sparse in (True, False, True):
+        torch.nn.functional.embedding(torch.tensor([2]), weight, sparse=sparse).sum().backward()
+        optimizer.step()
+        assert weight.grad.is_sparse == sparse
+        optimizer.zero_grad()
+
+
 @pytest.mark.parametrize("options", [{}, {"grouped": True}], ids=str)
 def test_a_rank_whose_first_gradient_is_missing_where_others_are_sparse_is_told_as_they_are(options):
     table, bias = table_and_bias()

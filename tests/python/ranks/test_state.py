@@ -160,3 +160,22 @@ def test_a_state_that_the_root_does_not_have_goes():
     optimizer = stepped("Adam", model_of_this_rank(), steps=0 if hvd.rank() == 1 else 2)
     hvd.broadcast_optimizer_state(optimizer, root_rank=1)
     assert optimizer.state_dict()["state"] == {}
+
+
+def test_parameters_that_had_no_gradient_have_zeros_after_the_state_was_broadcast():
+    model = model_of_this_rank()
+    model[2].bias.requires_grad_(False)
+    model[0].weight.grad = torch.full((3, 4), 2.0)
+    optimizer = torch.optim.Adam(model.parameters())
+    hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+    assert torch.equal(model[0].weight.grad, torch.full((3, 4), 2.0)) and model[2].bias.grad is None
+    for parameter in [model[0].bias, *model[1].parameters(), model[2].weight]:
+        assert torch.equal(parameter.grad, torch.zeros_like(parameter))
+
+
+def test_parameters_of_an_optimizer_for_sparse_gradients_have_none_after_the_state_was_broadcast():
+    table = torch.nn.Embedding(5, 2, sparse=True)
+    optimizer = torch.optim.SparseAdam(table.parameters())
+    hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+    table(torch.tensor([1])).sum().backward()
+    optimizer.step()

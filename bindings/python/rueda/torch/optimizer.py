@@ -3,7 +3,7 @@
 import contextlib
 import numbers
 import warnings
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 import torch
 
@@ -23,6 +23,7 @@ class _Distributed:
     it."""
 
     _reducer: Optional[GradientReducer]
+    _parameter_names: Dict[torch.Tensor, str]  # of every parameter, frozen ones too; scripts of Horovod read it
     _synchronized: bool
     _skipping: bool
 
@@ -69,8 +70,8 @@ class _Distributed:
         noticed.
         """
         if self._synchronized and not self._skipping:
-            warnings.warn("step() after synchronize() outside skip_synchronize(): the gradients are reduced a second time; "
-                          "put step() within 'with optimizer.skip_synchronize():'", stacklevel=2)  # fmt: skip
+            warnings.warn("optimizer.step() called without optimizer.skip_synchronize() after optimizer.synchronize(): the gradients are "
+                          "reduced a second time; put step() within 'with optimizer.skip_synchronize():'", stacklevel=2)  # fmt: skip
         if self._skipping:
             if not self._synchronized:
                 raise AssertionError("step() within skip_synchronize() without synchronize() before")
@@ -115,7 +116,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
     optimizer shares parameters and state with `optimizer`, which must not be used any more. A later distributed
     optimizer takes over parameters of an earlier one.
 
-    named_parameters: model.named_parameters(), for the names in errors and in the timeline.
+    named_parameters: model.named_parameters(), for the names in errors and in the timeline. None names a parameter
+        "allreduce.noname.<number of its group>.<its number in it>".
     compression: Compression.none, fp16, bf16, or a class with compress() and decompress().
     backward_passes_per_step: how many backward passes add up before gradients are reduced. A step may have fewer, such
         as the last one of an epoch.
@@ -124,7 +126,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
     op=Average.
     num_groups: the number of groups of gradients that are reduced together; 0 reduces each gradient by itself.
     groups: the number of groups, or a list of the parameters of each group.
-    sparse_as_dense: reduces sparse gradients as dense ones.
+    sparse_as_dense: reduces sparse gradients as dense ones. They are sparse again when the optimizer steps, except in the
+        buffers of gradient_as_buffer_view.
     average_accumulated: divides gradients by backward_passes_per_step.
     gradient_as_buffer_view: makes gradients views of larger tensors, one for each group or about 8 MiB, which are
         reduced whole. There are fewer operations, and no gradient is None after zero_grad(). Not with Adasum or a
@@ -139,13 +142,8 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
     if not hasattr(optimizer, "param_groups"):
         raise ValueError(f"DistributedOptimizer({optimizer!r:.40}): give an optimizer, such as torch.optim.SGD(...)")
     op = reduce_op(None, op)
-    if gradient_predivide_factor != 1.0 and op != Average:
-        raise ValueError("gradient_predivide_factor needs op=Average")
-    if gradient_predivide_factor <= 0.0:
-        raise ValueError(f"gradient_predivide_factor is {gradient_predivide_factor}; it must be more than 0")
+    _require_factors(op, gradient_predivide_factor, average_accumulated)
     backward_passes_per_step = whole_number("backward_passes_per_step", backward_passes_per_step, 1)
-    if average_accumulated and op not in (Average, Sum):
-        raise ValueError("average_accumulated needs op=Average or op=Sum")
     id_of(process_set)
     size()
     every_named = _named(optimizer, named_parameters)
@@ -156,11 +154,24 @@ def DistributedOptimizer(optimizer: torch.optim.Optimizer, named_parameters: Any
     how = Reduction(op, compression, 1.0 / (gradient_predivide_factor * passes), gradient_predivide_factor, sparse_as_dense,
                     process_set)  # fmt: skip
     distributed = _distributed(optimizer)
+    distributed._parameter_names = {parameter: name for name, parameter in every_named}
     if process_set.included():
         reducer = BufferedReducer if gradient_as_buffer_view else GradientReducer
         distributed._reducer = reducer(named, chosen, how, backward_passes_per_step)
         distributed._reducer.await_unfreezing([pair for pair in every_named if not pair[1].requires_grad])
+        if sparse_as_dense and isinstance(optimizer, torch.optim.SparseAdam):
+            distributed._reducer.expect_sparse()
     return distributed
+
+
+def _require_factors(op: int, gradient_predivide_factor: float, average_accumulated: bool) -> None:
+    """Raises ValueError if the operator cannot be used with these factors."""
+    if gradient_predivide_factor != 1.0 and op != Average:
+        raise ValueError("gradient_predivide_factor needs op=Average")
+    if gradient_predivide_factor <= 0.0:
+        raise ValueError(f"gradient_predivide_factor is {gradient_predivide_factor}; it must be more than 0")
+    if average_accumulated and op not in (Average, Sum):
+        raise ValueError("average_accumulated needs op=Average or op=Sum")
 
 
 def _distributed(optimizer: torch.optim.Optimizer) -> Any:
@@ -178,7 +189,8 @@ def _named(optimizer: torch.optim.Optimizer, named_parameters: Any) -> List[Tupl
     """The optimizer's parameters, in its order, with their names."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if named_parameters is None:
-        return [(str(number), parameter) for number, parameter in enumerate(parameters)]
+        return [(f"allreduce.noname.{number}.{index}", parameter) for number, group in enumerate(optimizer.param_groups)
+                for index, parameter in enumerate(group["params"])]  # fmt: skip
     pairs = list(named_parameters) if isinstance(named_parameters, Iterable) else [None]
     if not all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
         raise ValueError("named_parameters must give pairs (name, parameter), as model.named_parameters() does")

@@ -19,6 +19,7 @@ from rueda.session import Session, current, current_or_none, is_current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.compression import codec_of
+from rueda.torch.dense_stand_ins import DenseStandIns
 from rueda.torch.gradient_hooks import on_gradient, take_over
 from rueda.torch.held import HeldGradients, is_elsewhere
 from rueda.torch.sparse import History, empty_like, start_sparse
@@ -123,6 +124,7 @@ class GradientReducer(_hooks.Step):
         self._sent: List[Tuple[Member, int]] = []  # with the address that is reduced, for gradients in no batch
         self._finish: List[Tuple[Handle, Callable[[Any], None]]] = []
         self._sparse: Dict[Member, History] = {}  # members with a sparse gradient in the last step
+        self._stand_ins = DenseStandIns()
         self._without: List[str] = []  # names of members without a gradient in this step
         self._units = sum(member.group is None for member in self._members.values()) + sum(bool(g.members) for g in self._groups)
         # Keeps batches in order: one that does not wake the engine goes before one that does.
@@ -142,6 +144,10 @@ class GradientReducer(_hooks.Step):
         """Takes parameters that require no gradient now. Once they do, they are reduced from that step on, each by
         itself."""
         self._frozen = list(named)
+
+    def expect_sparse(self) -> None:
+        """Makes every gradient sparse again after it was reduced as a dense one, for optimizers that take no others."""
+        self._stand_ins.expect(self._members.values())
 
     def _adopt_unfrozen(self) -> None:
         for name, parameter in [pair for pair in self._frozen if pair[1].requires_grad]:
@@ -223,7 +229,7 @@ class GradientReducer(_hooks.Step):
     def _enqueue_sparse(self, member: Member, name: str) -> None:
         how = self._how
         if how.sparse_as_dense:
-            member.parameter.grad = member.parameter.grad.to_dense()
+            self._stand_ins.replace(member)
             self.enqueue(member)
             return
         if how.prescale * how.postscale != 1.0:
@@ -261,7 +267,7 @@ class GradientReducer(_hooks.Step):
         sparse = [member for member in group.members if member.parameter.grad.is_sparse]
         if self._how.sparse_as_dense:
             for member in sparse:
-                member.parameter.grad = member.parameter.grad.to_dense()
+                self._stand_ins.replace(member)
             return False
         return bool(sparse)
 
@@ -292,6 +298,8 @@ class GradientReducer(_hooks.Step):
         handles = {id(m.handle): m.handle for m in self._members.values() if m.handle is not None}.values()
         first = self._wait(handles)
         lost += [member.name.decode() for member in self._replaced(handles)]
+        if first is None and not lost:
+            self._stand_ins.restore()
         without = list(self._without)
         self.forget()
         if lost:
@@ -365,6 +373,7 @@ class GradientReducer(_hooks.Step):
 
     def _make_zero(self, member: Member) -> None:
         self._without.append(member.name.decode())
+        self._stand_ins.stand_for_missing(member)
         history = self._sparse.get(member)
         parameter = member.parameter
         parameter.grad = torch.zeros_like(parameter) if history is None else empty_like(parameter, history.dimensions)
@@ -381,5 +390,6 @@ class GradientReducer(_hooks.Step):
             kept.clear()
         for group in self._groups:
             group.missing = len(group.members)
+        self._stand_ins.forget()
         self._session = current_or_none()
         self.restart(self._units)

@@ -152,9 +152,11 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     """Overwrites the optimizer's state and options, such as learning rates, on every rank with the root's.
 
     Runs no step: state that only the root has is created, and state that the root does not have is removed. The
-    optimizer has the same parameters in the same groups on all ranks. model: ignored.
+    optimizer has the same parameters in the same groups on all ranks. Parameters that require a gradient and have none
+    get zeros, except those of SparseAdam, which takes no dense gradient. model: ignored.
     """
     del model
+    _make_zero_gradients(optimizer)
     session, root_rank = current(), root_of(root_rank)
     state = _optimizer_state(optimizer)
     space = session.next_name_space("broadcast_optimizer_state", ranks_of(process_set))
@@ -162,6 +164,14 @@ def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, 
     if session.rank != root_rank:
         state = _adopt(optimizer, bones, state)
     _broadcast_all(_named_tensors(space + "state", _tensors_only(state)), root_rank, process_set)
+
+
+def _make_zero_gradients(optimizer: torch.optim.Optimizer) -> None:
+    if isinstance(optimizer, torch.optim.SparseAdam):
+        return
+    for parameter in _parameters(optimizer):
+        if parameter.requires_grad and parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
 
 
 def _adopt(optimizer: torch.optim.Optimizer, bones: Dict[str, Any], mine: Dict[str, Any]) -> Dict[str, Any]:
