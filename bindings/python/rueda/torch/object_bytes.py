@@ -26,10 +26,19 @@ _DATA_CLASSES = {(known.__module__, known.__qualname__): known
 class TensorSlot:
     """Stands for a tensor in a skeleton of nested state."""
 
-    def __init__(self, tensor: torch.Tensor):
-        self.shape = tuple(tensor.shape)
-        self.dtype = tensor.dtype
-        self.on_host = tensor.is_cpu
+    def __init__(self, shape: Tuple[int, ...], dtype: torch.dtype, on_host: bool):
+        self.shape = shape
+        self.dtype = dtype
+        self.on_host = on_host
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> "TensorSlot":
+        """The slot of this tensor."""
+        return cls(tuple(tensor.shape), tensor.dtype, tensor.is_cpu)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        """Pickles the arguments and not the attributes: _load_data() refuses pickles that set attributes."""
+        return TensorSlot, (self.shape, self.dtype, self.on_host)
 
     def tensor(self, mine: Any, device: torch.device) -> torch.Tensor:
         """Returns `mine` if it fits, else a new tensor: on the host if the root's is there, else on `device`."""
@@ -61,6 +70,8 @@ def _load_data(data: bytes) -> Any:
         for operation, _, _ in pickletools.genops(data):
             if operation.name.startswith("EXT"):
                 raise pickle.UnpicklingError("a registered extension")
+            if operation.name == "BUILD":  # of a class it would set what all objects of the class have
+                raise pickle.UnpicklingError("to set attributes")
         return _DataUnpickler(io.BytesIO(data)).load()
     except pickle.UnpicklingError:
         raise

@@ -100,7 +100,7 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
 def _skeleton(value: Any) -> Any:
     """The nested value with a slot for every tensor."""
     if isinstance(value, torch.Tensor):
-        return TensorSlot(value)
+        return TensorSlot.of(value)
     if isinstance(value, dict):
         return {key: _skeleton(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
