@@ -1,6 +1,7 @@
 """Outputs in memory of the library, without a copy. The memory lives as long as a buffer refers to it."""
 
 import functools
+import itertools
 import math
 from typing import Any, List, Sequence, Tuple
 
@@ -51,3 +52,11 @@ def received_splits(handle_number: int, ranks: int) -> List[int]:
     splits, count = ffi.new("int64_t[]", ranks), ffi.new("size_t*")
     errors.check(lib.rueda_received_splits(handle_number, splits, ranks, count))
     return list(splits[0 : count[0]])
+
+
+def take_bytes(handle: Handle, ranks: int) -> List[memoryview]:
+    """The bytes that each rank of the set gave to a finished all-gather, as views of the library's memory. ranks: the
+    number of ranks in the set."""
+    counts = received_splits(handle.number, ranks)
+    whole = memoryview(take_outputs(handle, [1])[0][0] or b"")
+    return [whole[end - count : end] for count, end in zip(counts, itertools.accumulate(counts))]

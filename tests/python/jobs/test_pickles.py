@@ -60,7 +60,7 @@ def test_a_rank_that_reads_data_calls_nothing_that_a_pickle_names(run_script):
 import copyreg, os, pickle
 os.environ["RUEDA_HOSTNAME"] = "host" + os.environ["RUEDA_RANK"]
 hvd.init()
-from rueda.torch import object_bytes
+from rueda import object_bytes
 class Evil:
     def __reduce__(self):
         return os.system, ("echo it ran",)

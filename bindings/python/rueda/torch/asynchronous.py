@@ -19,13 +19,17 @@ from typing import Any, List, Optional, Sequence
 
 import torch
 
-from rueda import operations
+from rueda import operations, waits
 from rueda._native import lib
 from rueda.handles import Handle
 from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE, Options, encode_name, make_options, shared_options
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import Session, current
 from rueda.torch import tensors
+from rueda.waits import barrier as barrier
+from rueda.waits import barrier_async as barrier_async
+from rueda.waits import poll as poll
+from rueda.waits import synchronize as synchronize
 
 _start = lib.rueda_py_start
 _DTYPES = tensors.DTYPES
@@ -129,52 +133,13 @@ def broadcast_async(tensor: torch.Tensor, root_rank: int, name: Optional[str] = 
     return start_new(current(), name, make_options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank)), tensor)
 
 
-def barrier_async(process_set: ProcessSet = global_process_set) -> Handle:
-    """Ends once all ranks have called it and every operation agreed on before it has run. The result is None."""
-    session = current()
-    return Handle(session, lib.rueda_py_start_barrier(session.pointer, id_of(process_set)), None)
-
-
-def barrier(process_set: ProcessSet = global_process_set) -> None:
-    """Blocks until all ranks of the set have called it."""
-    barrier_async(process_set).wait()
-
-
 def join_async(device: int = -1, process_set: ProcessSet = global_process_set) -> Handle:
-    """Tells the set that this rank has no more data. Until all its ranks have joined, this rank takes part in their
-    operations.
-
-    It contributes zeros to a sum or an average, which still divides by all ranks, and nothing to a minimum, maximum or
-    product. An operation that has no neutral contribution, such as a broadcast, raises HorovodInternalError on the
-    other ranks. Until the join ends, operations of this rank in the set raise ValueError.
-
-    The result is the rank of the job that joined last. RUEDA_TIMEOUT_SECONDS does not apply. device: ignored.
-    """
+    """rueda.waits.join_async() with the arguments of Horovod. device: ignored."""
     del device
-    return operations.start_join(current(), id_of(process_set))
+    return waits.join_async(process_set)
 
 
 def join(device: int = -1, process_set: ProcessSet = global_process_set) -> int:
     """join_async() and its result: blocks until all ranks of the set have joined, and returns the rank that joined
     last."""
     return join_async(device, process_set).wait()
-
-
-def poll(handle: Handle) -> bool:
-    """Returns whether the operation has finished, so that synchronize() does not block."""
-    return _handle(handle).poll()
-
-
-def synchronize(handle: Handle, timeout: Optional[float] = None) -> Any:
-    """Waits until the operation has finished, and returns its result.
-
-    timeout: in seconds, None for no limit. Raises TimeoutError if it has passed; poll(handle) is then still False, and
-    the caller may wait again. Raises HorovodInternalError if the operation failed.
-    """
-    return _handle(handle).wait(timeout)
-
-
-def _handle(handle: Any) -> Handle:
-    if not isinstance(handle, Handle):
-        raise ValueError(f"{handle!r:.60} is not a handle; pass what a function with _async in its name returned")
-    return handle

@@ -1,26 +1,10 @@
-"""Turns objects into bytes that other ranks read, and back.
+"""What stands for tensors in pickles of nested state."""
 
-A pickle is a program: a rank that loads one runs what it says. Between hosts without TLS a machine on the way could
-replace it, so only data travel there: values of Python's own types, and the shapes and dtypes of tensors. The rank that
-reads them enforces this, not the rank that sends them: its unpickler knows no other class.
-"""
-
-import collections
-import io
-import pickle
-import pickletools
-from typing import Any, Optional, Tuple
+from typing import Any, Tuple
 
 import torch
 
-from rueda._native import lib
-from rueda.errors import UnsupportedError
-from rueda.session import current
-
-PICKLE = b"\0"  # the first byte of a pickled object
-_CODE = b"\1"  # the first byte of the reason that an object is more than data; other reasons begin with a letter
-_DATA_CLASSES = {(known.__module__, known.__qualname__): known
-                 for known in (bytearray, complex, frozenset, range, set, slice, collections.OrderedDict)}  # fmt: skip
+from rueda import object_bytes
 
 
 class TensorSlot:
@@ -37,7 +21,7 @@ class TensorSlot:
         return cls(tuple(tensor.shape), tensor.dtype, tensor.is_cpu)
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        """Pickles the arguments and not the attributes: _load_data() refuses pickles that set attributes."""
+        """Pickles the arguments and not the attributes: a pickle of data that sets attributes is refused."""
         return TensorSlot, (self.shape, self.dtype, self.on_host)
 
     def tensor(self, mine: Any, device: torch.device) -> torch.Tensor:
@@ -48,77 +32,12 @@ class TensorSlot:
         return torch.zeros(self.shape, dtype=self.dtype, device=wanted)
 
 
-_DATA_CLASSES[TensorSlot.__module__, TensorSlot.__qualname__] = TensorSlot
+def _find(module: str, name: str) -> Any:
+    """The slots, and PyTorch's dtypes: both are data."""
+    if (module, name) == (TensorSlot.__module__, TensorSlot.__qualname__):
+        return TensorSlot
+    dtype = getattr(torch, name, None) if module == "torch" else None
+    return dtype if isinstance(dtype, torch.dtype) else None
 
 
-class _DataUnpickler(pickle.Unpickler):
-    """Loads data only. A pickle calls nothing but what find_class() returns, and what the program has registered with
-    copyreg.add_extension(): _load_data() refuses those."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        known = _DATA_CLASSES.get((module, name))
-        if known is None and module == "torch" and isinstance(getattr(torch, name, None), torch.dtype):
-            known = getattr(torch, name)
-        if known is None:
-            raise pickle.UnpicklingError(f"{module}.{name}")
-        return known
-
-
-def _load_data(data: bytes) -> Any:
-    """Raises UnpicklingError, whatever is wrong with the bytes."""
-    try:
-        for operation, _, _ in pickletools.genops(data):
-            if operation.name.startswith("EXT"):
-                raise pickle.UnpicklingError("a registered extension")
-            if operation.name == "BUILD":  # of a class it would set what all objects of the class have
-                raise pickle.UnpicklingError("to set attributes")
-        return _DataUnpickler(io.BytesIO(data)).load()
-    except pickle.UnpicklingError:
-        raise
-    except Exception as error:  # of bytes that were changed on the way
-        raise pickle.UnpicklingError(f"{type(error).__name__}: {error}") from error
-
-
-def _exposed() -> str:
-    """The reason that only data may travel between the ranks; empty if any pickle may. Equal on all ranks."""
-    here = current()
-    return here.exposed if here.local_size < here.size else ""
-
-
-def encode(obj: Any) -> Tuple[memoryview, Optional[Exception]]:
-    """Returns the bytes for the other ranks, in a writeable buffer. If the object cannot travel, the bytes hold the
-    reason, and the error is returned, too."""
-    buffer = io.BytesIO()
-    buffer.write(PICKLE)
-    try:
-        pickle.dump(obj, buffer)
-    except Exception as error:  # __reduce__ may raise anything
-        text = f"a {type(obj).__name__} that cannot be pickled: {type(error).__name__}: {error}"
-        return memoryview(bytearray(text.encode())), error
-    if _exposed():
-        try:
-            _load_data(buffer.getvalue()[1:])
-        except pickle.UnpicklingError as error:
-            text = f"a {type(obj).__name__} that is more than data: it needs {error}"
-            return memoryview(bytearray(_CODE + text.encode())), error
-    return buffer.getbuffer(), None
-
-
-def decode(data: bytes, call: str, rank: int, failure: Optional[Exception] = None) -> Any:
-    """Returns the object in the bytes of `rank`. failure: this rank's own error, if it has one.
-
-    Raises ValueError if that rank's object could not be pickled, and UnsupportedError if it is more than data and must
-    not travel.
-    """
-    if data[:1] == PICKLE:
-        if not _exposed():
-            return pickle.loads(data[1:])
-        try:
-            return _load_data(bytes(data[1:]))
-        except pickle.UnpicklingError as error:
-            data = _CODE + f"a pickle that needs {error}".encode()
-    if data[:1] != _CODE:
-        raise ValueError(f"{call}(): rank {rank} gave {bytes(data).decode(errors='replace')}") from failure
-    raise UnsupportedError(f"{call}(): rank {rank} gave {bytes(data[1:]).decode(errors='replace')}; such pickles go to other hosts over TLS only, and "
-                           f"{_exposed()}; RUEDA_INSECURE=1 allows them on a network that no stranger can reach",
-                           lib.RUEDA_UNSUPPORTED) from failure  # fmt: skip
+object_bytes.finders.append(_find)

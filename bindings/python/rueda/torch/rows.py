@@ -4,7 +4,6 @@ Functions with _async in their name return a handle for `synchronize()`. Loans a
 rueda.torch.asynchronous. Outputs on the host are memory of the library, without a copy; it is freed with the tensor.
 """
 
-import itertools
 import operator
 from typing import Any, Callable, List, Optional, Sequence
 
@@ -53,13 +52,6 @@ def take(handle: Handle, inputs: Sequence[torch.Tensor]) -> List[torch.Tensor]:
     """The outputs of a finished handle as tensors of the inputs' dtypes and devices."""
     taken = take_outputs(handle, [tensor.element_size() for tensor in inputs])
     return [_as_tensor(memory, shape, like) for (memory, shape), like in zip(taken, inputs)]
-
-
-def take_bytes(handle: Handle, process_set: ProcessSet) -> List[memoryview]:
-    """The bytes that each rank of the set gave to a finished all-gather, as views of the library's memory."""
-    counts = received_splits(handle.number, process_set.size())
-    whole = memoryview(take_outputs(handle, [1])[0][0])
-    return [whole[end - count : end] for count, end in zip(counts, itertools.accumulate(counts))]
 
 
 def start_rows(name: Optional[str], options: Options, tensor: torch.Tensor, finish: Callable[[Handle], Any],

@@ -17,11 +17,12 @@ from rueda import errors, operations
 from rueda._native import lib
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER, ALLREDUCE, Average, make_options
+from rueda.outputs import take_bytes
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.session import Session, current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import start_in_place
-from rueda.torch.rows import start_rows, take_bytes
+from rueda.torch.rows import start_rows
 
 _WORD = 8
 _HALVES = (torch.float16, torch.bfloat16)
@@ -128,7 +129,7 @@ def start_sparse(tensor: torch.Tensor, name: Optional[str], op: int, process_set
         return torch.sparse_coo_tensor(indices, values, tensor.shape, device=tensor.device, **_UNCHECKED).coalesce()
 
     def finish(handle: Handle) -> torch.Tensor:
-        parts = [_Part(piece) for piece in take_bytes(handle, process_set)]
+        parts = [_Part(piece) for piece in take_bytes(handle, process_set.size())]
         _require_equal(name, ranks, parts)
         indices = torch.cat([part.indices for part in parts], dim=1)
         history.note(indices.shape[1], session, number_of_set)

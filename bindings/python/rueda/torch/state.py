@@ -6,12 +6,13 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 import torch
 
 from rueda.handles import Handle
-from rueda.operations import ALLGATHER, make_options, root_of
-from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
+from rueda.objects import allgather_object as allgather_object
+from rueda.objects import broadcast_object
+from rueda.operations import root_of
+from rueda.process_sets import ProcessSet, global_process_set, ranks_of
 from rueda.session import current
-from rueda.torch.in_place import broadcast_, broadcast_async_
-from rueda.torch.object_bytes import TensorSlot, decode, encode
-from rueda.torch.rows import start_rows, take_bytes
+from rueda.torch.in_place import broadcast_async_
+from rueda.torch.object_bytes import TensorSlot
 from rueda.torch.tensors import memory_extents
 
 
@@ -59,42 +60,6 @@ def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = 
         params = list(params)
     space = current().next_name_space("broadcast_parameters", ranks_of(process_set))
     _broadcast_all(_named_tensors(space + "parameter", params), root_rank, process_set)
-
-
-def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
-                     process_set: ProcessSet = global_process_set) -> Any:
-    """Returns the root's object on every rank; the root gets its own back. obj: any object that can be pickled.
-
-    Only ranks that have proved the job's key can send the pickle that this function loads. In a job of several hosts
-    without RUEDA_TLS=all an object is data only: None, numbers, strings, bytes, and lists, tuples, dicts and sets of
-    them.
-
-    Raises ValueError, on all ranks, if the root's object cannot be pickled, and UnsupportedError, on all ranks, if it is
-    more than data in such a job.
-    """
-    root_rank = root_of(root_rank)
-    name = name or current().next_name_space("broadcast_object", ranks_of(process_set)) + "object"
-    is_root = current().rank == root_rank
-    data, failure = encode(obj) if is_root else (memoryview(bytearray()), None)
-    # Whatever the default device is.
-    length = int(broadcast_(torch.tensor([len(data)], device="cpu"), root_rank, name + ".bytes", process_set))
-    if not is_root:
-        data = memoryview(bytearray(length))
-    broadcast_(torch.frombuffer(data, dtype=torch.uint8), root_rank, name, process_set)
-    return obj if is_root and failure is None else decode(data, "broadcast_object", root_rank, failure)
-
-
-def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
-    """Returns a list of every rank's object, in the order of ranks. obj: as in broadcast_object().
-
-    Raises ValueError, on all ranks, if one of them cannot be pickled, and UnsupportedError as broadcast_object() does.
-    """
-    name = name or current().next_name_space("allgather_object", ranks_of(process_set)) + "object"
-    data, failure = encode(obj)
-    source = torch.frombuffer(data, dtype=torch.uint8)
-    options = make_options(ALLGATHER, id_of(process_set))
-    pieces = start_rows(name, options, source, lambda handle: take_bytes(handle, process_set)).wait()
-    return [decode(piece, "allgather_object", rank, failure) for rank, piece in zip(ranks_of(process_set), pieces)]
 
 
 def _skeleton(value: Any) -> Any:
