@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import Any, Dict, List, Optional, Sequence
 
-from rueda import activity, errors
+from rueda import activity, errors, watchers
 from rueda._native import ffi, lib
 
 
@@ -147,6 +147,14 @@ class Session:
                 lib.rueda_release(orphan[0])
 
 
+def watch(watcher: watchers.Watcher) -> None:
+    """Adds a watcher for the rest of the process. A session that exists is announced to it at once."""
+    with _lock:
+        watchers.added.append(watcher)
+        if _session is not None:
+            watcher.begun(_session)
+
+
 _lock = threading.Lock()
 _session: Optional[Session] = None
 _inherited: Optional[Session] = None  # the session of the process that this one was forked from
@@ -159,6 +167,8 @@ def _be_no_rank() -> None:
     _lock, _Joining._last = threading.Lock(), None
     if _session is not None:
         _session, _inherited = None, _session
+        for watcher in watchers.added:
+            watcher.forked(_inherited)
 
 
 os.register_at_fork(after_in_child=_be_no_rank)
@@ -237,6 +247,8 @@ def _ranks_of(comm: Any) -> List[int]:
 def _open(session: Session) -> None:
     global _session
     _session = session
+    for watcher in watchers.added:
+        watcher.begun(session)
 
 
 def shutdown() -> None:
@@ -266,6 +278,10 @@ def end_for_group() -> bool:
 
 def _end() -> None:
     global _session, _inherited
+    leaving = _session
+    if leaving is not None:
+        for watcher in watchers.added:
+            watcher.ending(leaving)
     with _lock:
         session, _session, _inherited = _session, None, None
     if session is not None:
@@ -358,6 +374,8 @@ def _leave() -> None:
     looks like success here, so the rank leaves, and hvdrun reports the code.
     """
     if getattr(sys, "last_value", None) is not None and _session is not None:
+        for watcher in watchers.added:
+            watcher.failing(_session)
         activity.unwatch(_session.pointer)  # the library must not call into an interpreter that is being finalised
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_session))
         return
