@@ -1,9 +1,10 @@
 """Checks of arguments, and warnings about them."""
 
 import numbers
+import operator
 import sys
 import warnings
-from typing import Any, Optional, Type
+from typing import Any, List, Optional, Type
 
 _OURS = ("rueda", "torch", "horovod")  # packages that call each other between the user's line and a warning
 
@@ -23,3 +24,15 @@ def whole_number(what: str, value: Any, least: int, most: Optional[int] = None) 
         limits = f"of at least {least}" if most is None else f"from {least} to {most}"
         raise ValueError(f"{what} is {value!r}; give a whole number {limits}")
     return int(value)
+
+
+def splits_of(splits: Any, ranks: int) -> List[int]:
+    """The numbers of rows for each rank as a list. Raises ValueError if it is not one integer for each of `ranks`."""
+    counts = splits.tolist() if hasattr(splits, "tolist") else list(splits)
+    try:
+        counts = [operator.index(count) for count in counts]  # NumPy's as well
+    except TypeError:
+        counts = []
+    if len(counts) != ranks:
+        raise ValueError(f"splits={splits!r}: give {ranks} integers, one for each rank")
+    return counts

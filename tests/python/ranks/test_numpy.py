@@ -40,3 +40,88 @@ def test_ranks_join():
     for _ in range(hvd.rank()):
         hvd.allreduce(np.ones(2), name="uneven")
     assert hvd.join() == hvd.size() - 1
+
+
+def test_every_operation_of_arrays_that_rueda_torch_has_is_here():
+    import rueda.torch
+
+    only_torch = {"Compression", "DistributedOptimizer", "SyncBatchNorm", "broadcast_optimizer_state", "broadcast_parameters", "elastic",
+                  "sparse_allreduce_async"}  # fmt: skip
+    assert set(rueda.torch.__all__) - set(hvd.__all__) == only_torch
+
+
+def test_groups_give_the_formula_in_place_too():
+    n, r = hvd.size(), hvd.rank()
+    arrays = [np.full(3, r, "float32"), np.arange(4) + r]
+    wanted = [np.full(3, n * (n - 1) / 2), n * np.arange(4) + n * (n - 1) // 2]
+    for results in (hvd.grouped_allreduce(arrays, op=hvd.Sum), hvd.grouped_allreduce_(arrays, op=hvd.Sum)):
+        assert all(np.array_equal(result, want) for result, want in zip(results, wanted))
+    assert np.array_equal(arrays[0], wanted[0])
+    gathered = hvd.grouped_allgather([np.array([r]), np.full((1, 2), r)])
+    assert gathered[0].tolist() == list(range(n)) and gathered[1].shape == (n, 2)
+    dealt = hvd.grouped_reducescatter([np.arange(n + 1), np.ones(n)], op=hvd.Sum)
+    assert np.array_equal(dealt[0], n * np.array_split(np.arange(n + 1), n)[r]) and dealt[1].tolist() == [n]
+    with pytest.raises(ValueError, match="give a list of arrays, not a ndarray"):
+        hvd.grouped_allreduce(np.ones(2))
+
+
+def test_rows_are_gathered_exchanged_and_dealt_out():
+    n, r = hvd.size(), hvd.rank()
+    assert hvd.allgather(np.full(r, r)).tolist() == [rank for rank in range(n) for _ in range(rank)]
+    assert hvd.allgather(np.array([f"rank {r}"])).tolist() == [f"rank {rank}" for rank in range(n)]
+    assert hvd.alltoall(np.arange(n) + 10 * r).tolist() == [10 * rank + r for rank in range(n)]
+    output, received = hvd.alltoall(np.repeat(np.arange(n), np.arange(n)), splits=np.arange(n))
+    assert output.tolist() == [r] * (n * r) and received.tolist() == [r] * n
+    with pytest.raises(ValueError, match=f"splits=.*give {n} integers"):
+        hvd.alltoall(np.ones(2), splits=[1.5])
+    whole = np.arange(2.0 * n)
+    assert hvd.reducescatter(whole).tolist() == whole[2 * r : 2 * r + 2].tolist()
+    own = hvd.reducescatter_(whole, op=hvd.Sum)
+    assert own.base is whole and own.tolist() == [n * 2.0 * r, n * (2.0 * r + 1)]
+    with pytest.raises(ValueError, match="an array of no dimension has none"):
+        hvd.reducescatter(1.0)
+    hvd.barrier()
+
+
+def test_objects_and_messages_travel():
+    assert hvd.broadcast_object({"rank": hvd.rank()}, 1) == {"rank": 1}
+    assert hvd.allgather_object(hvd.rank()) == list(range(hvd.size()))
+    if hvd.rank() == 0:
+        hvd.send(np.arange(3), 1)
+    elif hvd.rank() == 1:
+        assert hvd.recv(np.zeros(3, int), 0).tolist() == [0, 1, 2]
+    handle = hvd.broadcast_async_(np.full(2, hvd.rank()), 1)
+    assert hvd.synchronize(handle).tolist() == [1, 1] and hvd.poll(handle)
+    hvd.barrier_async().wait()
+
+
+def test_tensors_of_other_frameworks_are_taken_without_a_copy_and_give_back_arrays():
+    import torch
+
+    from rueda.numpy.arrays import array_of
+
+    tensor = torch.full((2, 3), float(hvd.rank()))
+    assert array_of(tensor).ctypes.data == tensor.data_ptr()
+    mean = hvd.allreduce(tensor)
+    assert isinstance(mean, np.ndarray) and torch.from_dlpack(mean).tolist() == [[(hvd.size() - 1) / 2] * 3] * 2
+
+    class OnDevice:
+        def __dlpack_device__(self):
+            return (2, 0)
+
+        def __dlpack__(self, **_):
+            raise AssertionError("must not be asked")
+
+    with pytest.raises(ValueError, match="a OnDevice is on a device .DLPack's type 2.; rueda.numpy takes memory of the host"):
+        hvd.allreduce(OnDevice())
+    with pytest.raises(ValueError, match="a Tensor cannot be read by DLPack"):
+        hvd.allreduce(torch.ones(2, dtype=torch.bfloat16))
+
+
+def test_it_shares_the_session_with_rueda_torch():
+    import torch
+
+    import rueda.torch
+
+    assert rueda.torch.is_initialized() and rueda.torch.rank() == hvd.rank()
+    assert rueda.torch.allreduce(torch.ones(1), op=rueda.torch.Sum).item() == hvd.allreduce(np.ones(1), op=hvd.Sum)[0]

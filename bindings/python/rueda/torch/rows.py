@@ -4,13 +4,13 @@ Functions with _async in their name return a handle for `synchronize()`. Loans a
 rueda.torch.asynchronous. Outputs on the host are memory of the library, without a copy; it is freed with the tensor.
 """
 
-import operator
 from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 
 from rueda import operations
 from rueda._native import ffi, lib
+from rueda.arguments import splits_of
 from rueda.errors import UnsupportedError
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER, ALLTOALL, REDUCESCATTER, Adasum, Average, Options, encode_name, make_options
@@ -97,23 +97,9 @@ def alltoall_async(tensor: torch.Tensor, splits: Any = None, name: Optional[str]
     the pair (output, received_splits). With None every rank gets the same number of rows, and the result is the output
     alone.
     """
-    counts = _counts(splits, process_set)
+    counts = None if splits is None else splits_of(splits, len(ranks_of(process_set)))
     return start_rows(name, make_options(ALLTOALL, id_of(process_set)), tensor,
                       lambda handle: exchanged(handle, tensor, process_set, splits), counts)  # fmt: skip
-
-
-def _counts(splits: Any, process_set: ProcessSet) -> Optional[List[int]]:
-    if splits is None:
-        return None
-    counts = splits.tolist() if isinstance(splits, torch.Tensor) else list(splits)
-    ranks = len(ranks_of(process_set))
-    try:
-        counts = [operator.index(count) for count in counts]  # NumPy's as well
-    except TypeError:
-        counts = []
-    if len(counts) != ranks:
-        raise ValueError(f"splits={splits!r}: give {ranks} integers, one for each rank")
-    return counts
 
 
 def exchanged(handle: Handle, tensor: torch.Tensor, process_set: ProcessSet, splits: Any) -> Any:
