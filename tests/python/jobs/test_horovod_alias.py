@@ -95,6 +95,27 @@ def test_small_helpers_are_where_horovod_has_them():
         util.is_version_greater_equal_than("main", "2")
 
 
+def test_helpers_of_the_launcher_are_where_horovod_has_them(monkeypatch):
+    from horovod.common import util
+    from horovod.runner.common.util import env
+    from horovod.runner.util import threads
+
+    for rank, _ in env._LAUNCHERS:
+        monkeypatch.delenv(rank, raising=False)
+    assert env.get_env_rank_and_size() == (0, 1)
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "2")
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "4")
+    assert env.get_env_rank_and_size() == (2, 4)
+    called = []
+    thread = threads.in_thread(called.append, (7,), name="seven")
+    thread.join()
+    assert called == [7] and thread.name == "seven" and thread.daemon
+    with pytest.raises(ValueError, match="give a tuple of arguments"):
+        threads.in_thread(print, "text")
+    once = util._cache(lambda: called.append(8) or len(called))
+    assert once() == once() == 2
+
+
 def test_parts_of_horovod_torch_are_there_once_it_is_imported():
     text = """
 import torch, horovod.torch as hvd

@@ -1,6 +1,7 @@
 """Small functions of Horovod that scripts use."""
 
 import contextlib
+import functools
 import importlib.util
 import os
 import re
@@ -25,13 +26,13 @@ def env(**variables):
 
 
 def extension_available(ext_base_name, verbose=False):
-    """Returns whether Rueda supports a framework: True for "torch" if PyTorch is installed. verbose: ignored."""
-    return ext_base_name == "torch" and importlib.util.find_spec("torch") is not None
+    """Returns whether Rueda supports a framework: True for "torch" and "mxnet" if they are installed. verbose: ignored."""
+    return ext_base_name in ("torch", "mxnet") and importlib.util.find_spec(ext_base_name) is not None
 
 
 def gpu_available(ext_base_name, verbose=False):
     """Returns whether the framework of this name sees a GPU. verbose: ignored."""
-    if not extension_available(ext_base_name):
+    if ext_base_name != "torch" or not extension_available(ext_base_name):
         return False
     import torch
 
@@ -40,9 +41,9 @@ def gpu_available(ext_base_name, verbose=False):
 
 def check_extension(ext_name, *_):
     """Raises ImportError if Rueda does not support the framework of this name, such as "horovod.torch". The other
-    arguments are ignored, since the support for PyTorch needs no extension."""
+    arguments are ignored, since the support for a framework needs no extension."""
     if not extension_available(ext_name.rpartition(".")[2]):
-        raise ImportError(f"{ext_name}: Rueda supports PyTorch, if that is installed, and NumPy by rueda.numpy")
+        raise ImportError(f"{ext_name}: Rueda supports PyTorch and MXNet, if they are installed, and NumPy by rueda.numpy")
 
 
 def check_installed_version(*_):
@@ -106,3 +107,8 @@ def is_iterable(value):
     except TypeError:
         return False
     return True
+
+
+def _cache(function):
+    """A function without arguments that is called once; later calls return its first result."""
+    return functools.lru_cache(maxsize=None)(function)

@@ -1,0 +1,1 @@
+"""Parts of the launcher under the module names of Horovod."""
