@@ -1,13 +1,16 @@
 """Rueda: collective communication for data-parallel training.
 
-    import rueda.torch as hvd    # PyTorch
-    import rueda.numpy as hvd    # NumPy
+    import rueda.torch as hvd         # PyTorch
+    import rueda.tensorflow as hvd    # TensorFlow
+    import rueda.keras as hvd         # Keras on any backend
+    import rueda.numpy as hvd         # NumPy
 
 This module has the parts that depend on no framework: the session, its errors, and `run()`, which starts a function on
 ranks. A name is imported when it is first used, so that `import rueda` alone is fast.
 """
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any, List
 
 __version__ = "1.0.0"
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
     from rueda.session import *
     from rueda.timeline import start_timeline as start_timeline
     from rueda.timeline import stop_timeline as stop_timeline
+
+if "tensorflow" in sys.modules:
+    importlib.import_module("rueda.own_libraries")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,35 @@
+"""DistributedOptimizer() for optimizers of Keras on any backend."""
+
+from typing import Any
+
+from rueda.keras.settings import Settings
+from rueda.keras.wrapping import wrap
+from rueda.operations import Average
+from rueda.process_sets import ProcessSet, global_process_set
+
+
+def DistributedOptimizer(optimizer: Any, name: Any = None, device_dense: str = "", device_sparse: str = "", compression: Any = None,
+                         sparse_as_dense: bool = False, gradient_predivide_factor: float = 1.0, op: int = Average, num_groups: int = 0,
+                         groups: Any = None) -> Any:
+    """An optimizer with the configuration of the given one, which reduces gradients over the ranks before it applies them.
+
+    compression: Compression.none if it is None. The other arguments: as rueda.tensorflow.keras.DistributedOptimizer() says.
+    """
+    return wrap(optimizer, Settings(name or "Distributed" + type(optimizer).__name__, compression, sparse_as_dense, op,
+                                    gradient_predivide_factor, num_groups=num_groups, groups=groups))  # fmt: skip
+
+
+def PartialDistributedOptimizer(optimizer: Any, name: Any = None, device_dense: str = "", device_sparse: str = "", compression: Any = None,
+                                sparse_as_dense: bool = False, gradient_predivide_factor: float = 1.0, op: int = Average,
+                                backward_passes_per_step: int = 1, average_aggregated_gradients: bool = False, groups: Any = None,
+                                process_set: ProcessSet = global_process_set, local_layers: Any = None,
+                                scale_local_gradients: bool = True) -> Any:
+    """DistributedOptimizer() that leaves the gradients of the layers `local_layers`, a layer or a list, on each rank."""
+    made = wrap(optimizer, Settings(name or "Distributed" + type(optimizer).__name__, compression, sparse_as_dense, op,
+                                    gradient_predivide_factor, backward_passes_per_step, average_aggregated_gradients, 0, groups,
+                                    process_set, scale_local_gradients))  # fmt: skip
+    layers = [] if local_layers is None else local_layers if isinstance(local_layers, (list, tuple)) else [local_layers]
+    for layer in layers:
+        for variable in layer.trainable_variables:
+            made.register_local_var(variable)
+    return made
