@@ -26,14 +26,18 @@ def env(**variables):
 
 
 def extension_available(ext_base_name, verbose=False):
-    """Returns whether Rueda supports a framework: True for "torch" and "mxnet" if they are installed. verbose: ignored."""
-    return ext_base_name in ("torch", "mxnet") and importlib.util.find_spec(ext_base_name) is not None
+    """Returns whether Rueda supports a framework, such as "torch" or "mxnet", and that is installed. verbose: ignored."""
+    return ext_base_name in ("torch", "tensorflow", "keras", "mxnet") and importlib.util.find_spec(ext_base_name) is not None
 
 
 def gpu_available(ext_base_name, verbose=False):
     """Returns whether the framework of this name sees a GPU. verbose: ignored."""
-    if ext_base_name != "torch" or not extension_available(ext_base_name):
+    if ext_base_name not in ("torch", "tensorflow") or not extension_available(ext_base_name):
         return False
+    if ext_base_name == "tensorflow":
+        import rueda.tensorflow
+
+        return rueda.tensorflow.gpu_available()
     import torch
 
     return torch.cuda.is_available()
@@ -43,7 +47,7 @@ def check_extension(ext_name, *_):
     """Raises ImportError if Rueda does not support the framework of this name, such as "horovod.torch". The other
     arguments are ignored, since the support for a framework needs no extension."""
     if not extension_available(ext_name.rpartition(".")[2]):
-        raise ImportError(f"{ext_name}: Rueda supports PyTorch and MXNet, if they are installed, and NumPy by rueda.numpy")
+        raise ImportError(f"{ext_name}: Rueda supports PyTorch, TensorFlow, Keras and MXNet, if they are installed, and NumPy by rueda.numpy")
 
 
 def check_installed_version(*_):

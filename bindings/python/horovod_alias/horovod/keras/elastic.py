@@ -1,0 +1,3 @@
+"""Elastic training under the module name of Horovod. Rueda does not have it: every use raises NotImplementedError."""
+
+from rueda.keras.elastic import *  # noqa: F403
