@@ -185,7 +185,9 @@ void RankProcesses::start(const Options& options, int rank) {
 
 pid_t RankProcesses::pid(int rank) const { return processes_.at(static_cast<size_t>(rank))->pid; }
 
+/// A rank that has ended has no pid, and kill(-1, ...) reaches every process of the machine.
 void RankProcesses::signal(int rank, int number) {
+  if (pid(rank) <= 0) throw std::runtime_error("rank " + std::to_string(rank) + " has ended; it gets no signal");
   if (kill(pid(rank), number) != 0) fail("kill");
 }
 
