@@ -10,6 +10,15 @@ import pytest
 import rueda.jax as hvd
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "short: also run by scripts/test")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.short)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def job():
     hvd.init()
