@@ -5,9 +5,12 @@
 #include "launcher/config_file.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <optional>
+#include <sstream>
 
 #include "launcher/suggestion.h"
 
@@ -74,14 +77,65 @@ Result<std::vector<std::string>> entry_words(const YAML::Node& key, const YAML::
   return std::vector<std::string>{"--" + name, std::move(text).value()};
 }
 
+/// Notes where the first value of a document is.
+class FirstValue : public YAML::EventHandler {
+ public:
+  std::optional<YAML::Mark> at() const { return at_; }
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { note(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t, const std::string&) override { note(mark); }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    note(mark);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    note(mark);
+  }
+  void OnMapEnd() override {}
+
+ private:
+  void note(const YAML::Mark& mark) {
+    if (!at_) at_ = mark;
+  }
+  std::optional<YAML::Mark> at_;
+};
+
+/// Looks for a second document. YAML::LoadAll would load all of them, and yaml-cpp 0.7 finds a new one for ever in some
+/// files that are no YAML, such as a single comma.
+Status check_single(const std::string& yaml) {
+  std::istringstream stream(yaml);
+  YAML::Parser parser(stream);
+  FirstValue first, second;
+  if (!parser.HandleNextDocument(first) || !parser.HandleNextDocument(second) || !second.at()) return {};
+  return {Code::kInvalidArgument,
+          fmt::format("line {}: a second YAML document starts here; only one is allowed", second.at()->line + 1)};
+}
+
+/// YAML forbids control characters. yaml-cpp does not refuse them all.
+Status check_characters(const std::string& yaml) {
+  size_t line = 1;
+  for (const char character : yaml) {
+    const auto code = static_cast<unsigned char>(character);
+    if (code == '\n') ++line;
+    const bool allowed = code >= 0x20 || code == '\n' || code == '\r' || code == '\t';
+    if (allowed && code != 0x7f) continue;
+    return {Code::kInvalidArgument,
+            fmt::format("line {}: the control character 0x{:02x} is not allowed in YAML; is this a text file?", line,
+                        code)};
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> config_words(const std::string& yaml, const ConfigVocabulary& vocabulary,
                                               const std::set<std::string>& given) try {
-  const std::vector<YAML::Node> documents = YAML::LoadAll(yaml);
+  RUEDA_RETURN_IF_ERROR(check_characters(yaml));
+  RUEDA_RETURN_IF_ERROR(check_single(yaml));
   std::vector<std::string> words;
-  if (documents.size() > 1) return wrong(documents[1], "a second YAML document starts here; only one is allowed");
-  const YAML::Node root = documents.empty() ? YAML::Node() : documents.front();
+  const YAML::Node root = YAML::Load(yaml);
   if (root.IsNull()) return words;
   if (!root.IsMap()) return wrong(root, "the file must be a map of flags and values, as in `np: 8`");
   std::set<std::string> seen;

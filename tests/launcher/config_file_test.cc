@@ -76,6 +76,12 @@ TEST_CASE("an error in a config file names its line") {
   CHECK_THAT(complaint("np: [1\n"), Catch::StartsWith("line "));
 }
 
+TEST_CASE("a config file that is no YAML is not read for ever") {
+  CHECK(config_words(",", kVocabulary, {}).ok());  // which yaml-cpp takes for endless documents
+  const std::string yaml("np: 2\n\0,:", 9);
+  CHECK(complaint(yaml) == "line 2: the control character 0x00 is not allowed in YAML; is this a text file?");
+}
+
 TEST_CASE("flags win over the config file, and both over the defaults") {
   const File file("np: 8\nhosts: [a:4, b:4]\nfusion-threshold-mb: 32\nssh-port: 2222\n");
   const auto parsed = parse_arguments({"-np", "3", "--config-file", file.path(), "train", "--np", "9"});
