@@ -1,0 +1,97 @@
+"""Runs the fuzz targets of parsers_fuzz over their committed inputs, and on from there.
+
+    corpora.py PROGRAM --runs N             each parser takes its inputs, then N new ones: the short run of the tests
+    corpora.py PROGRAM --seconds S          each parser for S seconds; prints a table
+    corpora.py PROGRAM --seconds S --keep   also adds what reached new code to the committed inputs
+
+A corpus is one file, corpora/PARSER.hex, with an input a line in hexadecimal: thousands of small files would hide the
+rest of the tree. Options after -- go to libFuzzer. Exits with 1 if a parser failed; the input that did it stays in
+the folder that is printed.
+"""
+
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+_CORPORA = pathlib.Path(__file__).resolve().parent / "corpora"
+_LONGEST_KEPT = 512  # bytes; longer inputs rarely reach what short ones do not
+_MOST_BYTES = 4096  # of an input
+
+
+def _unpack(parser, folder):
+    """Writes the committed inputs of a parser as files."""
+    file = _CORPORA / f"{parser}.hex"
+    lines = file.read_text(encoding="ascii").split() if file.exists() else []
+    for number, line in enumerate(lines):
+        (folder / f"{number:05}").write_bytes(bytes.fromhex(line))
+
+
+def _pack(parser, folder):
+    """Replaces the committed inputs by the files of a folder, shortest first."""
+    inputs = {path.read_bytes() for path in folder.iterdir()}
+    kept = sorted((one for one in inputs if 0 < len(one) <= _LONGEST_KEPT), key=lambda one: (len(one), one))
+    _CORPORA.mkdir(exist_ok=True)
+    (_CORPORA / f"{parser}.hex").write_text("".join(one.hex() + "\n" for one in kept), encoding="ascii")
+
+
+def _run(arguments, parser, folder):
+    """Runs one parser. Returns how many inputs it took, and libFuzzer's output if it failed."""
+    limit = f"-runs={arguments.runs}" if arguments.seconds is None else f"-max_total_time={arguments.seconds}"
+    command = [arguments.program, f"--parser={parser}", limit, "-seed=1", f"-max_len={_MOST_BYTES}", "-verbosity=0",
+               "-rss_limit_mb=2000", "-malloc_limit_mb=256", "-print_final_stats=1",
+               f"-artifact_prefix={arguments.failed}/{parser}-", *arguments.options, str(folder)]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    taken = re.search(r"number_of_executed_units: (\d+)", done.stderr)
+    return int(taken.group(1)) if taken else 0, done.stderr if done.returncode else ""
+
+
+def _keep(arguments, parser, folder):
+    """Keeps the smallest set of inputs that reaches what all of them reach."""
+    with tempfile.TemporaryDirectory() as small:
+        subprocess.run([arguments.program, f"--parser={parser}", "-merge=1", f"-max_len={_LONGEST_KEPT}", small, str(folder)],
+                       capture_output=True, check=True)  # fmt: skip
+        _pack(parser, pathlib.Path(small))
+
+
+def _read_arguments():
+    reader = argparse.ArgumentParser()
+    reader.add_argument("program")
+    reader.add_argument("--runs", type=int, default=0)
+    reader.add_argument("--seconds", type=int)
+    reader.add_argument("--keep", action="store_true")
+    reader.add_argument("--parsers", nargs="*", default=[])
+    reader.add_argument("--failed", default="", help="folder for inputs that fail")
+    words = sys.argv[1:]
+    cut = words.index("--") if "--" in words else len(words)
+    arguments = reader.parse_args(words[:cut])
+    arguments.options = words[cut + 1 :]
+    arguments.failed = arguments.failed or tempfile.mkdtemp(prefix="rueda-fuzz-")
+    pathlib.Path(arguments.failed).mkdir(parents=True, exist_ok=True)
+    return arguments
+
+
+def main():
+    """Runs all parsers, or those that are named. Returns the exit code."""
+    arguments = _read_arguments()
+    names = subprocess.run([arguments.program, "--parsers"], capture_output=True, text=True, check=True).stdout.split()
+    failed = []
+    print(f"{'parser':<18}{'inputs':>12}")
+    for parser in arguments.parsers or names:
+        with tempfile.TemporaryDirectory() as folder:
+            _unpack(parser, pathlib.Path(folder))
+            taken, output = _run(arguments, parser, pathlib.Path(folder))
+            print(f"{parser:<18}{taken:>12}{'  FAILED' if output else ''}", flush=True)
+            if output:
+                failed.append(parser)
+                print(output)
+            elif arguments.keep:
+                _keep(arguments, parser, pathlib.Path(folder))
+    print(f"{len(failed)} of {len(arguments.parsers or names)} parsers failed" + (f"; inputs in {arguments.failed}" if failed else ""))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+// What connections between ranks bring: hellos, newcomers of a listener, control frames over a stream and over a ring
+// in shared memory, the heads of striped frames.
+//
+// Stream targets write the input into one end of a socket pair and close it, so that every input has an end. The loop
+// then runs only what is ready.
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/asio/io_context.hpp>
+#include <cstring>
+#include <memory>
+
+#include "runtime/net/hello.h"
+#include "runtime/net/newcomer.h"
+#include "runtime/net/segment.h"
+#include "runtime/net/shm_control_link.h"
+#include "runtime/net/striped_channel.h"
+#include "runtime/net/tcp_control.h"
+#include "tests/fuzz/targets.h"
+
+namespace rueda::fuzz {
+namespace {
+
+using namespace rueda::core;
+namespace asio = boost::asio;
+
+HelloScope scope_of(int rank) {
+  HelloScope scope;
+  scope.job = "job";
+  scope.epoch = 7;
+  scope.rank = rank;
+  scope.size = 4;
+  return scope;
+}
+
+template <typename Message>
+Message message_from(Bytes& bytes) {
+  Message message{};
+  const size_t taken = std::min(bytes.size(), message.size());
+  std::copy_n(bytes.begin(), taken, message.begin());
+  bytes = bytes.subspan(taken);
+  return message;
+}
+
+/// The three messages of a hello, each as a peer without the key could send it. None may be believed.
+void fuzz_hello(Bytes bytes) {
+  HelloListener listener(scope_of(1));
+  const auto second = listener.on_first(message_from<HelloFirst>(bytes));
+  if (second.ok()) hold(!listener.on_third(message_from<HelloThird>(bytes)).ok());
+  HelloDialler dialler(scope_of(0), 1, HelloPurpose::kData, 2);
+  hold(dialler.first().ok());
+  hold(!dialler.on_second(message_from<HelloSecond>(bytes)).ok());
+}
+
+void run_ready(asio::io_context& io) {
+  io.restart();
+  while (io.poll() != 0) {
+  }
+}
+
+/// A socket whose peer has sent `bytes` and left.
+UniqueFd stream_with(Bytes bytes) {
+  int fds[2];
+  hold(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds) == 0);
+  const UniqueFd peer(fds[1]);
+  static_cast<void>(::write(peer.get(), bytes.data(), bytes.size()));  // inputs are shorter than a socket's buffer
+  return UniqueFd(fds[0]);
+}
+
+void fuzz_newcomer(Bytes bytes) {
+  asio::io_context io;
+  bool over = false;
+  Newcomer newcomer(io, stream_with(bytes), scope_of(1), nullptr);
+  newcomer.start([&over](Newcomer&, const Status& status) {
+    hold(!status.ok());
+    over = true;
+  });
+  run_ready(io);
+  hold(over);
+}
+
+void fuzz_control_stream(Bytes bytes) {
+  asio::io_context io;
+  auto stream = std::make_unique<SecureStream>(io, stream_with(bytes), nullptr, StreamSide::kListener);
+  const auto connection = std::make_shared<ControlConnection>(io, std::move(stream), "rank 2", 2);
+  connection->start();
+  run_ready(io);
+  size_t total = 0;
+  while (const auto frame = connection->receive()) total += frame->size();
+  hold(total <= bytes.size());
+  hold(!connection->status().ok());
+  connection->stop();
+  run_ready(io);
+}
+
+/// The first byte cuts the rest in two: one half for each socket.
+void fuzz_striped(Bytes bytes) {
+  if (bytes.empty()) return;
+  const size_t cut = std::min(std::to_integer<size_t>(bytes[0]), bytes.size() - 1);
+  asio::io_context io;
+  std::vector<std::unique_ptr<SecureStream>> streams;
+  for (const Bytes part : {bytes.subspan(1, cut), bytes.subspan(1 + cut)}) {
+    streams.push_back(std::make_unique<SecureStream>(io, stream_with(part), nullptr, StreamSide::kListener));
+  }
+  std::vector<std::byte> wanted(64);
+  StripedChannel channel(
+      io, std::move(streams), [](const Status& why) { hold(!why.ok()); }, std::chrono::milliseconds(0));
+  channel.receive(std::span(wanted).first(24));
+  channel.receive(std::span(wanted).subspan(24));
+  run_ready(io);
+  hold(channel.received() <= wanted.size());
+}
+
+/// A ring as a neighbour that lies leaves it: any count of bytes written, any bytes.
+void fuzz_ring(Bytes bytes) {
+  constexpr size_t kRing = 256;
+  SegmentLayout layout;
+  layout.local_size = layout.rings = 2;
+  layout.lanes = layout.slots = 1;
+  layout.slot_bytes = 4096;
+  layout.ring_bytes = kRing;
+  static const auto own = Segment::create(layout, 1, 0).value();
+  static const auto peer = Segment::create(layout, 1, 1).value();
+  static const UniqueFd doorbell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  peer->ring_words(0).written.store(0);
+  own->ring_words(1).consumed.store(0);
+  ShmControlLink link({own, peer, 0, 1, 1, doorbell.get()});
+  for (size_t turn = 0; turn < 8 && bytes.size() > 8; ++turn) {
+    uint64_t written = 0;
+    std::memcpy(&written, bytes.data(), sizeof written);
+    bytes = bytes.subspan(sizeof written);
+    const size_t shown = std::min(bytes.size(), kRing);
+    std::memcpy(peer->ring_bytes(0), bytes.data(), shown);
+    bytes = bytes.subspan(shown / 2);
+    peer->ring_words(0).written.store(turn % 2 == 0 ? written % (2 * kRing) : written);
+    for (int frames = 0; frames < 64 && link.receive(); ++frames) {
+    }
+    static_cast<void>(link.readable());
+  }
+}
+
+constexpr Target kNetTargets[] = {
+    {"hello", fuzz_hello},     {"newcomer", fuzz_newcomer}, {"control_stream", fuzz_control_stream},
+    {"striped", fuzz_striped}, {"ring", fuzz_ring},
+};
+
+}  // namespace
+
+std::span<const Target> net_targets() { return kNetTargets; }
+
+}  // namespace rueda::fuzz
