@@ -15,6 +15,7 @@
 
 #include "launcher/completion.h"
 #include "launcher/config_file.h"
+#include "launcher/dialect.h"
 #include "launcher/suggestion.h"
 #include "launcher/text_file.h"
 #include "runtime/base/settings.h"
@@ -66,6 +67,7 @@ class Flags {
     add_output();
     add_about();
     for (const auto& knob : knobs()) add_knob(knob);
+    for (const auto& flag : dialect_flags()) add_dialect(flag);
   }
 
   /// Returns the flag that `word` names, or null. Rewrites a long name with one dash to two, as CLI11 wants it.
@@ -109,7 +111,7 @@ class Flags {
 
  private:
   void add_job() {
-    app_.add_option("-n,--np", arguments_.processes,
+    app_.add_option("-n,--np" + dialect_names("np"), arguments_.processes,
                     "number of ranks (default: all slots of the hosts, or of the batch system's allocation)")
         ->check(CLI::Range(1, 65536));
     app_.add_option(
@@ -181,7 +183,7 @@ class Flags {
   }
 
   void add_knob(const Knob& knob) {
-    const std::string name = fmt::format("--{}", knob.flag);
+    const std::string name = fmt::format("--{}", knob.flag), names = name + dialect_names(knob.flag);
     const auto set = [this, &knob, name](const std::string& value) {
       if (Status status = knob.parse(value, settings_); !status.ok())
         throw CLI::ValidationError(name, status.sentence());
@@ -190,7 +192,7 @@ class Flags {
     CLI::Option* option = nullptr;
     switch (knob.flag_kind) {
       case FlagKind::kNone: return;
-      case FlagKind::kValue: option = app_.add_option_function<std::string>(name, set, knob.help); break;
+      case FlagKind::kValue: option = app_.add_option_function<std::string>(names, set, knob.help); break;
       case FlagKind::kMiB:
         option = app_.add_option_function<std::string>(
             name,
@@ -200,19 +202,38 @@ class Flags {
             },
             knob.help);
         break;
-      case FlagKind::kSwitch: option = add_switch(name, knob, set, "1", "0"); break;
-      case FlagKind::kUnless: option = add_switch(name, knob, set, "0", "1"); break;
+      case FlagKind::kSwitch: option = add_switch(names, knob, set, "1", "0"); break;
+      case FlagKind::kUnless: option = add_switch(names, knob, set, "0", "1"); break;
     }
     option->group(kKnobs);
   }
 
   template <typename Set>
-  CLI::Option* add_switch(const std::string& name, const Knob& knob, const Set& set, const char* on, const char* off) {
+  CLI::Option* add_switch(const std::string& names, const Knob& knob, const Set& set, const char* on, const char* off) {
+    const std::string opposite = fmt::format("no-{}", knob.flag);
     app_.add_flag_callback(
-            fmt::format("--no-{}", knob.flag), [set, off] { set(off); }, fmt::format("sets it to {}", off))
+            "--" + opposite + dialect_names(opposite), [set, off] { set(off); }, fmt::format("sets it to {}", off))
         ->group(kKnobs);
     return app_.add_flag_callback(
-        name, [set, on] { set(on); }, knob.help);
+        names, [set, on] { set(on); }, knob.help);
+  }
+
+  // The help leaves these flags out, because it lists what a user may want to write.
+  void add_dialect(const DialectFlag& flag) {
+    const std::string names = flag.names;
+    const auto note = [this, &flag] {
+      arguments_.without_meaning.push_back(fmt::format("{} ({})", flag.names, flag.why));
+    };
+    const auto refuse = [&flag, names] { throw CLI::ValidationError(names.substr(0, names.find(',')), flag.why); };
+    const auto value = [](const auto& then) { return [then](const std::string&) { then(); }; };
+    CLI::Option* option = nullptr;
+    switch (flag.use) {
+      case DialectUse::kSwitchWithoutMeaning: option = app_.add_flag_callback(names, note); break;
+      case DialectUse::kRefusedSwitch: option = app_.add_flag_callback(names, refuse); break;
+      case DialectUse::kValueWithoutMeaning: option = app_.add_option_function<std::string>(names, value(note)); break;
+      case DialectUse::kRefusedValue: option = app_.add_option_function<std::string>(names, value(refuse)); break;
+    }
+    option->group(kHidden);
   }
 
   CLI::App app_;

@@ -34,6 +34,7 @@ struct Arguments {
   std::chrono::duration<double> start_timeout{30};  ///< 0 means no limit
   std::map<std::string, std::string> variables;     ///< settings given as flags, as in RUEDA_FUSION_THRESHOLD -> 64MiB
   std::vector<std::string> command;                 ///< the program and its arguments; empty if none is given
+  std::vector<std::string> without_meaning;         ///< flags of horovodrun that were given, each with the reason
   std::string text;                                 ///< what kHelp and kCompletion print
   int64_t dumped = 0;                               ///< for kDump: the pid of the hvdrun that is asked
 };

@@ -12,6 +12,7 @@
 #include <optional>
 #include <sstream>
 
+#include "launcher/dialect.h"
 #include "launcher/suggestion.h"
 
 namespace rueda::core::launcher {
@@ -44,8 +45,7 @@ Status unknown(const YAML::Node& at, const std::string& name, const ConfigVocabu
 }
 
 /// The text of a scalar, or of a list of scalars with commas between.
-Result<std::string> text_of(const YAML::Node& key, const YAML::Node& node) {
-  const auto name = key.as<std::string>();
+Result<std::string> text_of(const std::string& name, const YAML::Node& key, const YAML::Node& node) {
   if (node.IsScalar()) return node.as<std::string>();
   if (!node.IsSequence()) return wrong(key, fmt::format("{} needs a value or a list of values", name));
   std::string text;
@@ -67,12 +67,11 @@ Result<std::vector<std::string>> switch_words(const std::string& name, const YAM
   return std::vector<std::string>{"--" + contrary(name)};
 }
 
-Result<std::vector<std::string>> entry_words(const YAML::Node& key, const YAML::Node& value,
+Result<std::vector<std::string>> entry_words(const std::string& name, const YAML::Node& key, const YAML::Node& value,
                                              const ConfigVocabulary& vocabulary) {
-  const auto name = key.as<std::string>();
   if (contains(vocabulary.switches, name)) return switch_words(name, value, vocabulary);
   if (!contains(vocabulary.values, name)) return unknown(key, name, vocabulary);
-  auto text = text_of(key, value);
+  auto text = text_of(name, key, value);
   if (!text.ok()) return text.status();
   return std::vector<std::string>{"--" + name, std::move(text).value()};
 }
@@ -128,6 +127,35 @@ Status check_characters(const std::string& yaml) {
   return {};
 }
 
+/// An entry of the file, and the flag that it means.
+struct Entry {
+  std::string name;
+  YAML::Node key;
+  YAML::Node value;
+};
+
+/// The name of a key with dashes: horovodrun's config files have underscores.
+std::string flag_name(const YAML::Node& key) {
+  auto name = key.as<std::string>();
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+/// The entries of the file and of horovodrun's sections in it, in their order.
+std::vector<Entry> all_entries(const YAML::Node& root) {
+  std::vector<Entry> entries;
+  for (const auto& entry : root) {
+    const std::string name = flag_name(entry.first);
+    if (!entry.second.IsMap() || dialect_entry(name, "enabled").empty()) {
+      entries.push_back({name, entry.first, entry.second});
+      continue;
+    }
+    for (const auto& inner : entry.second)
+      entries.push_back({dialect_entry(name, flag_name(inner.first)), inner.first, inner.second});
+  }
+  return entries;
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> config_words(const std::string& yaml, const ConfigVocabulary& vocabulary,
@@ -139,12 +167,11 @@ Result<std::vector<std::string>> config_words(const std::string& yaml, const Con
   if (root.IsNull()) return words;
   if (!root.IsMap()) return wrong(root, "the file must be a map of flags and values, as in `np: 8`");
   std::set<std::string> seen;
-  for (const auto& entry : root) {
-    const auto name = entry.first.as<std::string>();
-    if (!seen.insert(name).second) return wrong(entry.first, fmt::format("{} is given twice", name));
+  for (const auto& [name, key, value] : all_entries(root)) {
+    if (!seen.insert(name).second) return wrong(key, fmt::format("{} is given twice", name));
     if (seen.count(contrary(name)) > 0)
-      return wrong(entry.first, fmt::format("{} contradicts {} above it", name, contrary(name)));
-    const auto these = entry_words(entry.first, entry.second, vocabulary);
+      return wrong(key, fmt::format("{} contradicts {} above it", name, contrary(name)));
+    const auto these = entry_words(name, key, value, vocabulary);
     if (!these.ok()) return these.status();
     if (is_given(name, given)) continue;
     words.insert(words.end(), these.value().begin(), these.value().end());

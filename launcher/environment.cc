@@ -45,7 +45,8 @@ std::vector<std::string> job_environment(const Variables& own, const Variables& 
     variables.erase(fmt::format("RUEDA_{}", position));
     variables.erase(fmt::format("HOROVOD_{}", position));
   }
-  for (const char* name : {"RUEDA_HOSTNAME", "RUEDA_STORE_ADDR", "RUEDA_JOB_KEY_FD", "RUEDA_JOB_KEY_FILE"})
+  for (const char* name :
+       {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "RUEDA_STORE_ADDR", "RUEDA_JOB_KEY_FD", "RUEDA_JOB_KEY_FILE"})
     variables.erase(name);
   for (const auto& [name, value] : knobs) variables[name] = value;
   variables["RUEDA_JOB"] = job;
@@ -59,7 +60,7 @@ std::vector<std::string> job_environment(const Variables& own, const Variables& 
 std::vector<std::string> rank_environment(const Placement& placement) {
   const std::array<int, kPositions.size()> values = {placement.rank,       placement.size,       placement.local_rank,
                                                      placement.local_size, placement.cross_rank, placement.cross_size};
-  Variables variables{{"RUEDA_HOSTNAME", placement.host}};
+  Variables variables{{"RUEDA_HOSTNAME", placement.host}, {"HOROVOD_HOSTNAME", placement.host}};
   for (size_t i = 0; i < kPositions.size(); ++i) {
     variables[fmt::format("RUEDA_{}", kPositions[i])] = std::to_string(values[i]);
     variables[fmt::format("HOROVOD_{}", kPositions[i])] = std::to_string(values[i]);

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "launcher/allocation.h"
+#include "launcher/dialect.h"
 #include "launcher/program.h"
 #include "launcher/text_file.h"
 #include "runtime/base/environment.h"
@@ -104,6 +105,7 @@ Status read_own_settings(const Arguments& arguments, JobPlan& plan) {
 /// and not refused.
 std::vector<std::string> flags_without_effect(const Arguments& arguments, const JobPlan& plan) {
   std::vector<std::string> notes;
+  if (!arguments.without_meaning.empty()) notes.push_back(without_meaning(arguments.without_meaning));
   const bool for_mpi = !arguments.mpi_args.empty() || !arguments.binding_args.empty() || arguments.tcp;
   if (for_mpi && !arguments.mpi)
     notes.emplace_back("--mpi-args, --binding-args and --tcp have no effect without --mpi");

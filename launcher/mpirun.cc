@@ -135,7 +135,8 @@ Variables mpi_environment(const Variables& own, const Variables& knobs) {
     variables.erase(fmt::format("RUEDA_{}", position));
     variables.erase(fmt::format("HOROVOD_{}", position));
   }
-  for (const char* name : {"RUEDA_HOSTNAME", "RUEDA_STORE_ADDR", "RUEDA_STORE", "RUEDA_JOB", "RUEDA_JOB_KEY_FD"})
+  for (const char* name :
+       {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "RUEDA_STORE_ADDR", "RUEDA_STORE", "RUEDA_JOB", "RUEDA_JOB_KEY_FD"})
     variables.erase(name);
   for (const auto& [name, value] : knobs) variables[name] = value;
   for (const std::string knob : {"CONTROLLER", "CPU_OPERATIONS"}) {

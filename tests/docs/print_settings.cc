@@ -61,10 +61,27 @@ constexpr char kTail[] =
     "belong to this user, and no other user may read it |\n"
     "\n"
     "For scripts of other frameworks hvdrun sets the same values as `HOROVOD_RANK`, `HOROVOD_SIZE` and so on, "
-    "and as `RANK`, `WORLD_SIZE`, `LOCAL_RANK`\n"
+    "also `HOROVOD_HOSTNAME`, and as `RANK`, `WORLD_SIZE`, `LOCAL_RANK`\n"
     "and `LOCAL_WORLD_SIZE`. `MASTER_ADDR` is the host of rank 0, and `MASTER_PORT` a port below 32000 that "
     "follows from the job's name. hvdrun leaves\n"
-    "variables that are already set.\n";
+    "variables that are already set.\n"
+    "\n"
+    "## Flags and config files of horovodrun\n"
+    "\n"
+    "hvdrun takes horovodrun's flags. `--num-proc`, `--network-interface`, `--gloo-timeout-seconds`, "
+    "`--log-hide-timestamp`, `--log-without-timestamp` and\n"
+    "`--log-with-timestamp` are other names of flags above. `--gloo`, `--disable-cache`, `--cycle-time-ms`, "
+    "`--autotune` "
+    "and its options,\n"
+    "`--torus-allreduce`, `--num-nccl-streams` and `--mpi-threads-disable` are accepted, and one line says that they "
+    "have "
+    "no meaning here. `--jsrun`,\n"
+    "`--slots-per-host` and `-m` end hvdrun with a sentence that says what to do instead.\n"
+    "\n"
+    "A config file may have horovodrun's sections `params`, `autotune`, `timeline`, `stall_check`, `library_options` "
+    "and "
+    "`logging`, and names with\n"
+    "underscores: `stall_check: {warning_time_seconds: 120}` means `stall-check-warning-time-seconds: 120`.\n";
 
 }  // namespace
 

@@ -68,6 +68,49 @@ TEST_CASE("every setting with a flag sets its variable") {
   CHECK(parsed.value().start_timeout.count() == 90);
 }
 
+TEST_CASE("flags of horovodrun that have another name here mean the same") {
+  const auto parsed = parse_arguments({"--num-proc", "3", "--hosts", "localhost:4", "--network-interface", "lo",
+                                       "--gloo-timeout-seconds", "90", "--log-without-timestamp", "p"});
+  REQUIRE(parsed.ok());
+  CHECK(parsed.value().processes == 3);
+  CHECK(parsed.value().hosts == "localhost:4");
+  CHECK(parsed.value().without_meaning.empty());
+  const std::map<std::string, std::string> expected = {
+      {"RUEDA_NETWORK_INTERFACES", "lo"}, {"RUEDA_TIMEOUT_SECONDS", "90"}, {"RUEDA_LOG_HIDE_TIME", "1"}};
+  CHECK(parsed.value().variables == expected);
+  CHECK(parse_arguments({"--log-hide-timestamp", "p"}).value().variables.at("RUEDA_LOG_HIDE_TIME") == "1");
+  for (const char* flag : {"--log-with-timestamp", "--no-log-hide-timestamp"})
+    CHECK(parse_arguments({flag, "p"}).value().variables.at("RUEDA_LOG_HIDE_TIME") == "0");
+  CHECK(sentence({"-np", "2", "--num-proc", "4", "p"}) == "--num-proc is given twice");
+}
+
+TEST_CASE("flags of horovodrun without a meaning are accepted, each with a reason") {
+  for (const char* flag : {"--gloo", "--disable-cache", "--autotune", "--no-autotune", "--torus-allreduce",
+                           "--no-torus-allreduce", "--mpi-threads-disable", "--no-mpi-threads-disable"}) {
+    const auto parsed = parse_arguments({flag, "-np", "2", "p"});
+    REQUIRE(parsed.ok());
+    REQUIRE(parsed.value().without_meaning.size() == 1);
+    CHECK(parsed.value().without_meaning.front().find(std::string(flag) + " (") == 0);
+    CHECK(parsed.value().variables.empty());
+  }
+  for (const char* flag :
+       {"--cycle-time-ms", "--autotune-log-file", "--autotune-warmup-samples", "--autotune-steps-per-sample",
+        "--autotune-bayes-opt-max-samples", "--autotune-gaussian-process-noise", "--num-nccl-streams"}) {
+    const auto parsed = parse_arguments({flag, "5", "-np", "2", "p"});
+    REQUIRE(parsed.ok());
+    REQUIRE(parsed.value().without_meaning.size() == 1);
+    CHECK(parsed.value().without_meaning.front().find(std::string(flag) + " (") == 0);
+    CHECK(parsed.value().command == std::vector<std::string>{"p"});
+  }
+}
+
+TEST_CASE("a flag of horovodrun that would start another job is refused with what to do instead") {
+  CHECK(sentence({"--jsrun", "p"}).find("--jsrun: hvdrun does not start ranks with jsrun; leave it out") == 0);
+  CHECK(sentence({"--slots", "4", "p"}) == "--slots-per-host: give the slots with the hosts, as in -H node1:4,node2:4");
+  CHECK(sentence({"--slots-per-host=4", "p"}) == sentence({"--slots", "4", "p"}));
+  CHECK(sentence({"-m", "module"}).find("write `hvdrun -np 2 python -m module`") != std::string::npos);
+}
+
 TEST_CASE("hvdrun refuses a mistyped flag and suggests the nearest") {
   CHECK(sentence({"--fusion-treshold-mb", "3", "p"}) ==
         "there is no flag --fusion-treshold-mb; did you mean --fusion-threshold-mb?");

@@ -61,8 +61,40 @@ TEST_CASE("a flag of the command line, in either form, replaces the file's entry
   CHECK(config_words("hosts: a:4\n", kVocabulary, {"hostfile"}).value().empty());
 }
 
+TEST_CASE("the sections and underscores of horovodrun's config files are read") {
+  const File file(
+      "verbose: true\nnum_proc: 4\n"
+      "params:\n  fusion_threshold_mb: 32\n  cycle_time_ms: 10\n  cache_capacity: 2048\n"
+      "  hierarchical_allreduce: true\n"
+      "autotune:\n  enabled: true\n  log_file: tune.log\n  warmup_samples: 5\n"
+      "timeline:\n  filename: t.json\n  mark_cycles: true\n"
+      "stall_check:\n  enabled: false\n  warning_time_seconds: 120\n  shutdown-time-seconds: 240\n"
+      "library_options:\n  mpi_threads_disable: true\n  num_nccl_streams: 2\n  gloo_timeout_seconds: 60\n"
+      "logging:\n  level: INFO\n  hide_timestamp: true\n");
+  const auto parsed = parse_arguments({"--config-file", file.path(), "--cache-capacity", "7", "train"});
+  INFO(parsed.status().sentence());
+  REQUIRE(parsed.ok());
+  CHECK(parsed.value().processes == 4);
+  CHECK(parsed.value().verbose);
+  const std::map<std::string, std::string> expected = {{"RUEDA_FUSION_THRESHOLD", "32MiB"},
+                                                       {"RUEDA_CACHE_CAPACITY", "7"},
+                                                       {"RUEDA_HIERARCHICAL_ALLREDUCE", "1"},
+                                                       {"RUEDA_TIMELINE", "t.json"},
+                                                       {"RUEDA_TIMELINE_MARK_CYCLES", "1"},
+                                                       {"RUEDA_STALL_CHECK_DISABLE", "1"},
+                                                       {"RUEDA_STALL_CHECK_TIME_SECONDS", "120"},
+                                                       {"RUEDA_STALL_SHUTDOWN_TIME_SECONDS", "240"},
+                                                       {"RUEDA_TIMEOUT_SECONDS", "60"},
+                                                       {"RUEDA_LOG_LEVEL", "INFO"},
+                                                       {"RUEDA_LOG_HIDE_TIME", "1"}};
+  CHECK(parsed.value().variables == expected);
+  CHECK(parsed.value().without_meaning.size() == 6);
+}
+
 TEST_CASE("an error in a config file names its line") {
   CHECK(complaint("np: 8\nhost: a:1\n") == "line 2: there is no flag \"host\"; did you mean hosts?");
+  CHECK(complaint("params:\n  grace_second: 1\n") ==
+        "line 2: there is no flag \"grace-second\"; did you mean grace-seconds?");
   CHECK(complaint("zzzzzz: 1\n") == "line 1: there is no flag \"zzzzzz\"; hvdrun --help lists the flags");
   CHECK(complaint("verbose: maybe\n") == "line 1: verbose must be true or false");
   CHECK(complaint("np: {a: b}\n") == "line 1: np needs a value or a list of values");

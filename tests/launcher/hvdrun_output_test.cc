@@ -139,13 +139,23 @@ TEST_CASE("a rank gets its rank and sizes under our names and Horovod's, and the
   HvdrunProcess run({"-np", "3", "-H", "localhost:4", "--cache-capacity", "12", "sh", "-c",
                      "echo $RUEDA_RANK $RUEDA_SIZE $RUEDA_LOCAL_RANK $RUEDA_LOCAL_SIZE $RUEDA_CROSS_RANK "
                      "$RUEDA_CROSS_SIZE $HOROVOD_RANK $HOROVOD_SIZE $HOROVOD_LOCAL_RANK $HOROVOD_LOCAL_SIZE "
-                     "$HOROVOD_CROSS_RANK $HOROVOD_CROSS_SIZE $RUEDA_HOSTNAME $RUEDA_CACHE_CAPACITY; "
+                     "$HOROVOD_CROSS_RANK $HOROVOD_CROSS_SIZE $RUEDA_HOSTNAME $HOROVOD_HOSTNAME "
+                     "$RUEDA_CACHE_CAPACITY; "
                      "test ${OMP_NUM_THREADS:-0} = $(n=$(($(nproc) / 3)); echo $((n > 0 ? n : 1)))"});
   CHECK(run.wait() == 0);
   for (const std::string r : {"0", "1", "2"}) {
     CHECK(HvdrunProcess::lines(run.out(), "[" + r + "]<stdout>:") ==
-          Lines{r + " 3 " + r + " 3 0 1 " + r + " 3 " + r + " 3 0 1 localhost 12"});
+          Lines{r + " 3 " + r + " 3 0 1 " + r + " 3 " + r + " 3 0 1 localhost localhost 12"});
   }
+}
+
+TEST_CASE("flags of horovodrun without a meaning are told once, and the job runs") {
+  HvdrunProcess run({"--num-proc", "1", "--gloo", "--cycle-time-ms", "5", "echo", "ran"});
+  CHECK(run.wait() == 0);
+  CHECK(HvdrunProcess::lines(run.out(), "[0]<stdout>:") == Lines{"ran"});
+  const Lines told = HvdrunProcess::lines(run.err(), "hvdrun: flags without a meaning here: ");
+  REQUIRE(told.size() == 1);
+  CHECK(told.front().find("--cycle-time-ms (operations start at once") != std::string::npos);
 }
 
 TEST_CASE("scripts of torch.distributed find their variables: the user's master wins, an outer job's ranks do not") {
