@@ -77,7 +77,7 @@ std::vector<int> JobStore::away(int ranks) {
 bool JobStore::settled(int rank, const std::string& key) {
   const auto now = [] { return Deadline::at(SteadyClock::now()); };
   const int64_t wishes = counter(*server_, wishes_key(job_, rank));
-  int64_t settled = counter(*server_, key);
+  int64_t settled = counter(*server_, key) + counter(*server_, void_key(job_, rank));
   for (int64_t number = 1; number <= wishes && settled < wishes; ++number) {
     const auto wish = server_->get(wish_key(job_, rank, number), now());
     const bool withdrawn = wish.ok() && wish.value().empty();  // an init that fails empties its wish

@@ -34,12 +34,22 @@ Result<int64_t> RollCall::leave_wish(const Wish& wish) {
   auto number = store_.add(wishes_key(job_, wish.rank), 1);
   if (!number.ok()) return number;
   RUEDA_RETURN_IF_ERROR(store_.set(wish_key(job_, wish.rank, number.value()), encode(wish)));
-  if (const int64_t old = number.value() - kWishesKept; old > 0) {
-    for (const auto key_of : {wish_key, gone_key, failed_key}) {
-      RUEDA_RETURN_IF_ERROR(store_.remove(key_of(job_, wish.rank, old)));
-    }
-  }
+  const int64_t old = number.value() - kWishesKept;
+  if (const Status status = old > 0 ? forget_wish(wish.rank, old) : Status(); !status.ok()) return status;
   return number;
+}
+
+// hvdrun counts the wishes that came to nothing: with the goodbyes they make up all wishes of a rank that ended well.
+Status RollCall::forget_wish(int rank, int64_t number) {
+  const auto wish = store_.get(wish_key(job_, rank, number), now());
+  const bool withdrawn = wish.ok() && wish.value().empty();
+  if (withdrawn || store_.get(failed_key(job_, rank, number), now()).ok()) {
+    RUEDA_RETURN_IF_ERROR(store_.add(void_key(job_, rank), 1).status());
+  }
+  for (const auto key_of : {wish_key, gone_key, failed_key}) {
+    RUEDA_RETURN_IF_ERROR(store_.remove(key_of(job_, rank, number)));
+  }
+  return {};
 }
 
 void RollCall::withdraw(int rank, int64_t number, const std::string& nonce) {

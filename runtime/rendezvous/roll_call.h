@@ -48,6 +48,8 @@ class RollCall {
     int64_t number = 0;  ///< 0 if there is none
     std::string bytes;
   };
+  /// Removes what a wish has left, and counts it if it came to nothing.
+  Status forget_wish(int rank, int64_t number);
   Result<Taken> take_latest(int rank, Deadline deadline);
   Result<bool> still_latest(int rank, const Taken& taken);
   Status mark_taken(int rank, int64_t number);

@@ -9,6 +9,7 @@ namespace rueda::core {
 ///
 ///   JOB/wishes/RANK      counter: how often this rank has begun `init`                    (the rank adds 1)
 ///   JOB/wish/RANK/N      its N-th wish: nonce, endpoint, settings; empty if withdrawn     (the rank)
+///   JOB/void/RANK        counter: those of its removed wishes that came to nothing        (the rank adds 1)
 ///   JOB/taken/RANK       counter: the last of its wishes that rank 0 has answered         (rank 0)
 ///   JOB/answer/NONCE     epoch number, or the error that init fails with                  (rank 0)
 ///   JOB/gone/RANK/N      set when the rank has read why the init of its N-th wish failed  (the rank)
@@ -31,6 +32,7 @@ inline std::string wishes_key(const std::string& job, int rank) { return job + "
 inline std::string wish_key(const std::string& job, int rank, int64_t number) {
   return job + "/wish/" + std::to_string(rank) + "/" + std::to_string(number);
 }
+inline std::string void_key(const std::string& job, int rank) { return job + "/void/" + std::to_string(rank); }
 inline std::string taken_key(const std::string& job, int rank) { return job + "/taken/" + std::to_string(rank); }
 inline std::string answer_key(const std::string& job, const std::string& nonce) { return job + "/answer/" + nonce; }
 inline std::string gone_key(const std::string& job, int rank, int64_t number) {
