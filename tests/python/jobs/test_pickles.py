@@ -61,6 +61,7 @@ import copyreg, os, pickle
 os.environ["RUEDA_HOSTNAME"] = "host" + os.environ["RUEDA_RANK"]
 hvd.init()
 from rueda import object_bytes
+from rueda.torch.object_bytes import TensorSlot
 class Evil:
     def __reduce__(self):
         return os.system, ("echo it ran",)
@@ -74,7 +75,7 @@ for evil in [pickle.dumps(each, 4) for each in [Evil(), [Evil()], {"key": Evil()
         print("loaded")
     except hvd.UnsupportedError as refused:
         print("refused", "a pickle that needs" in str(refused))
-assert callable(object_bytes.TensorSlot.tensor)
+assert callable(TensorSlot.tensor)
 """)
     assert job.code == 0, job.err
     for rank in range(2):

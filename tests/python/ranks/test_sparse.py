@@ -98,7 +98,7 @@ def test_a_gradient_that_came_dense_stays_dense():
         torch.nn.functional.embedding(torch.tensor([2]), weight, sparse=sparse).sum().backward()
         optimizer.step()
         assert weight.grad.is_sparse == sparse
-        optimizer.zero_grad()
+        optimizer.zero_grad(set_to_none=True)
 
 
 @pytest.mark.parametrize("options", [{}, {"grouped": True}], ids=str)
