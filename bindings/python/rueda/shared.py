@@ -1,4 +1,4 @@
-"""The public names that rueda.jax, rueda.numpy and rueda.mxnet share: the session, process sets, errors, objects, diagnosis."""
+"""The public names that the packages of all frameworks share: the session, process sets, errors, objects, diagnosis."""
 
 from rueda.build import (
     ccl_built,

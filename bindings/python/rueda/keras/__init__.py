@@ -10,19 +10,7 @@ docs/guide/keras.md explains each step.
 """
 
 import rueda.own_libraries  # noqa: F401, I001  # before librueda is loaded otherwise
-from rueda.build import (
-    ccl_built,
-    cuda_built,
-    ddl_built,
-    gloo_built,
-    gloo_enabled,
-    mpi_built,
-    mpi_enabled,
-    mpi_threads_supported,
-    nccl_built,
-    rocm_built,
-)
-from rueda.errors import HorovodInternalError, HostsUpdatedInterrupt
+from rueda import shared as _shared
 from rueda.keras import callbacks, elastic
 from rueda.keras.functions import (
     Compression,
@@ -34,26 +22,9 @@ from rueda.keras.functions import (
     reducescatter,
 )
 from rueda.keras.optimizers import DistributedOptimizer, PartialDistributedOptimizer
-from rueda.operations import Adasum, Average, Max, Min, Product, Sum
-from rueda.process_sets import ProcessSet, add_process_set, global_process_set, init, remove_process_set
-from rueda.session import (
-    cross_rank,
-    cross_size,
-    is_homogeneous,
-    is_initialized,
-    local_rank,
-    local_size,
-    rank,
-    shutdown,
-    size,
-)
-from rueda.timeline import start_timeline, stop_timeline
+from rueda.shared import *
 
-__all__ = [
-    "Adasum", "Average", "Compression", "DistributedOptimizer", "HorovodInternalError", "HostsUpdatedInterrupt", "Max", "Min",
-    "PartialDistributedOptimizer", "ProcessSet", "Product", "Sum", "add_process_set", "allgather", "allreduce", "broadcast",
-    "broadcast_global_variables", "callbacks", "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "elastic",
-    "global_process_set", "gloo_built", "gloo_enabled", "init", "is_homogeneous", "is_initialized", "load_model", "local_rank",
-    "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "rank", "reducescatter",
-    "remove_process_set", "rocm_built", "shutdown", "size", "start_timeline", "stop_timeline",
+__all__ = _shared.__all__ + [
+    "Compression", "DistributedOptimizer", "PartialDistributedOptimizer", "allgather", "allreduce", "broadcast",
+    "broadcast_global_variables", "callbacks", "elastic", "load_model", "reducescatter",
 ]  # fmt: skip

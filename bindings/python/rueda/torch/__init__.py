@@ -13,45 +13,9 @@ Start the script with `hvdrun -np 4 python train.py`; docs/guide/pytorch.md expl
 
 import sys
 
-from rueda.build import (
-    ccl_built,
-    cuda_built,
-    ddl_built,
-    gloo_built,
-    gloo_enabled,
-    mpi_built,
-    mpi_enabled,
-    mpi_threads_supported,
-    nccl_built,
-    rocm_built,
-)
-from rueda.diagnosis import dump, stats
-from rueda.errors import (
-    CollectiveError,
-    CollectiveTimeoutError,
-    HorovodInternalError,
-    HostsUpdatedInterrupt,
-    MismatchError,
-    NotInitializedError,
-    PeerLostError,
-    ShutDownError,
-    UnsupportedError,
-)
+from rueda import shared as _shared
 from rueda.handles import Handle
-from rueda.operations import Adasum, Average, BitAnd, BitOr, BitXor, Max, Min, Product, Sum
-from rueda.process_sets import ProcessSet, add_process_set, global_process_set, init, remove_process_set
-from rueda.session import (
-    cross_rank,
-    cross_size,
-    is_homogeneous,
-    is_initialized,
-    local_rank,
-    local_size,
-    rank,
-    shutdown,
-    size,
-)
-from rueda.timeline import start_timeline, stop_timeline
+from rueda.shared import *
 from rueda.torch import elastic, graphs
 from rueda.torch.asynchronous import (
     allreduce_async,
@@ -96,21 +60,14 @@ from rueda.torch.sparse import sparse_allreduce_async
 from rueda.torch.state import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from rueda.torch.sync_batch_norm import SyncBatchNorm
 
-__all__ = [
-    "Adasum", "Average", "BitAnd", "BitOr", "BitXor", "CollectiveError", "CollectiveTimeoutError", "Compression",
-    "DistributedOptimizer", "Handle", "HorovodInternalError", "HostsUpdatedInterrupt", "Max", "Min", "MismatchError",
-    "NotInitializedError", "PeerLostError", "ProcessSet", "Product", "ShutDownError", "Sum", "SyncBatchNorm",
-    "UnsupportedError", "add_process_set", "allgather", "allgather_async", "allgather_object", "allreduce", "allreduce_",
-    "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async", "barrier", "barrier_async", "broadcast",
-    "broadcast_", "broadcast_async", "broadcast_async_", "broadcast_object", "broadcast_optimizer_state",
-    "broadcast_parameters", "ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "dump", "elastic",
-    "global_process_set", "gloo_built", "gloo_enabled", "grouped_allgather", "grouped_allgather_async", "grouped_allreduce",
-    "grouped_allreduce_", "grouped_allreduce_async", "grouped_allreduce_async_", "grouped_reducescatter",
-    "grouped_reducescatter_async", "init", "is_homogeneous", "is_initialized", "join", "join_async", "local_rank",
-    "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "poll", "rank", "recv", "recv_async",
-    "reducescatter", "reducescatter_", "reducescatter_async", "reducescatter_async_", "remove_process_set", "rocm_built",
-    "send", "send_async", "shutdown", "size", "sparse_allreduce_async", "start_timeline", "stats", "stop_timeline",
-    "synchronize",
+__all__ = _shared.__all__ + [
+    "Compression", "DistributedOptimizer", "Handle", "SyncBatchNorm", "allgather", "allgather_async", "allreduce",
+    "allreduce_", "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async", "barrier", "barrier_async",
+    "broadcast", "broadcast_", "broadcast_async", "broadcast_async_", "broadcast_optimizer_state", "broadcast_parameters",
+    "elastic", "grouped_allgather", "grouped_allgather_async", "grouped_allreduce", "grouped_allreduce_",
+    "grouped_allreduce_async", "grouped_allreduce_async_", "grouped_reducescatter", "grouped_reducescatter_async", "join",
+    "join_async", "poll", "recv", "recv_async", "reducescatter", "reducescatter_", "reducescatter_async",
+    "reducescatter_async_", "send", "send_async", "sparse_allreduce_async", "synchronize",
 ]  # fmt: skip
 
 graphs.leave_alone(*(module for name, module in tuple(sys.modules.items()) if name.startswith(("rueda.torch", "rueda.handles"))))
