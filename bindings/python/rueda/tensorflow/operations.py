@@ -9,13 +9,14 @@ from typing import Any, List, Optional
 
 from rueda import operations as common
 from rueda._native import lib
+from rueda.compression import codec_of
 from rueda.handles import Handle
 from rueda.operations import Average, Sum
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import current
 from rueda.tensorflow import calls
 from rueda.tensorflow import gradients as _registered  # noqa: F401
-from rueda.tensorflow.compression import Compression, codec_of
+from rueda.tensorflow.compression import Compression
 from rueda.tensorflow.library import ops, tf
 from rueda.tensorflow.traces import epoch, must_run, operation_name
 

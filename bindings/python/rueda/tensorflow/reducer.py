@@ -3,9 +3,9 @@
 import operator
 from typing import Any, List, Sequence
 
+from rueda.compression import codec_of
 from rueda.operations import Adasum, Average, Sum, reduce_op
 from rueda.process_sets import ProcessSet
-from rueda.tensorflow.compression import codec_of
 from rueda.tensorflow.library import tf
 from rueda.tensorflow.operations import _reduce, allreduce
 from rueda.tensorflow.traces import unique_name

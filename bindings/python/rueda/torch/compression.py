@@ -1,61 +1,36 @@
 """The compressors of gradients: the number formats in which they are sent."""
 
-from typing import Any, Optional, Tuple
+from typing import Any
 
 import torch
 
 from rueda._native import lib
+from rueda.compression import Cast
 
 
-class _Cast:
-    """Casts floating-point tensors.
-
-    Rueda's reductions convert while they move the data, by the number `codec`. The two functions are for code that
-    compresses by itself. A class of the user's with these two functions, and no `codec`, is a compressor too.
-    """
-
-    codec = lib.RUEDA_CODEC_NONE
-    dtype: Any = None
-
-    @classmethod
-    def compress(cls, tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
-        """The tensor to send, and the context for decompress()."""
-        if cls.dtype is None or tensor.dtype not in (torch.float32, torch.float64):
-            return tensor, None
-        return tensor.to(cls.dtype), tensor.dtype
-
-    @classmethod
-    def decompress(cls, tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
-        """The tensor in the dtype before compress(). ctx: what compress() returned."""
-        return tensor if ctx is None else tensor.to(ctx)
-
-
-class _None(_Cast):
+class _None(Cast):
     """Sends numbers as they are."""
 
+    wide = (torch.float32, torch.float64)
 
-class _Fp16(_Cast):
+    @staticmethod
+    def cast(tensor: torch.Tensor, dtype: Any) -> torch.Tensor:
+        """The tensor in this dtype."""
+        return tensor.to(dtype)
+
+
+class _Fp16(_None):
     """IEEE half precision: f32 and f64 are sent in 2 bytes, and added in single precision."""
 
     codec = lib.RUEDA_CODEC_FP16
     dtype = torch.float16
 
 
-class _Bf16(_Cast):
+class _Bf16(_None):
     """bfloat16: 2 bytes with the range of f32 and 8 bits of precision; added in single precision."""
 
     codec = lib.RUEDA_CODEC_BF16
     dtype = torch.bfloat16
-
-
-def codec_of(compression: Any) -> Optional[int]:
-    """The library's number of a codec; None for a class of the user's with compress() and decompress(). Raises
-    ValueError for anything else."""
-    codec = getattr(compression, "codec", None)
-    if codec is None and not (hasattr(compression, "compress") and hasattr(compression, "decompress")):
-        raise ValueError(f"compression={compression!r}: give Compression.none, Compression.fp16, Compression.bf16 or a class with "
-                         "compress() and decompress()")  # fmt: skip
-    return codec
 
 
 class Compression:

@@ -10,12 +10,13 @@ import torch
 
 from rueda import operations
 from rueda._native import lib
+from rueda.compression import codec_of
 from rueda.operations import ALLREDUCE, BROADCAST, Average, make_options, Sum
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import start_group, start_new
-from rueda.torch.compression import Compression, codec_of
+from rueda.torch.compression import Compression
 from rueda.torch.tensors import listed
 
 

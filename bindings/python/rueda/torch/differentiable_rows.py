@@ -10,11 +10,12 @@ import torch
 
 from rueda import operations
 from rueda._native import lib
+from rueda.compression import codec_of
 from rueda.operations import ALLGATHER, REDUCESCATTER, Average, make_options, Sum
 from rueda.outputs import received_splits
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.torch import rows
-from rueda.torch.compression import Compression, codec_of
+from rueda.torch.compression import Compression
 from rueda.torch.differentiable import averaged_gradient, reduced_as_group
 from rueda.torch.tensors import listed
 

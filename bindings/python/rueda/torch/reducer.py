@@ -12,13 +12,13 @@ import torch
 
 from rueda import _hooks, errors
 from rueda._native import ffi, lib
+from rueda.compression import codec_of
 from rueda.handles import Handle
 from rueda.operations import ALLREDUCE, Options, make_options
 from rueda.process_sets import ProcessSet, id_of
 from rueda.session import Session, current, current_or_none, is_current
 from rueda.torch import tensors
 from rueda.torch.asynchronous import start_group, start_in_place
-from rueda.torch.compression import codec_of
 from rueda.torch.dense_stand_ins import DenseStandIns
 from rueda.torch.gradient_hooks import on_gradient, take_over
 from rueda.torch.held import HeldGradients, is_elsewhere

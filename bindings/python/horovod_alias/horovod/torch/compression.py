@@ -1,21 +1,9 @@
 """Compression under the module name of Horovod."""
 
+from horovod.common.compression import Compressor  # noqa: F401
+
 from rueda.torch.compression import *  # noqa: F403
 from rueda.torch.compression import Compression
 
 NoneCompressor = Compression.none
 FP16Compressor = Compression.fp16
-
-
-class Compressor:
-    """The base class of a user's compressor."""
-
-    @staticmethod
-    def compress(tensor):
-        """The tensor to send, and the context for decompress()."""
-        raise NotImplementedError("a compressor must define compress(tensor)")
-
-    @staticmethod
-    def decompress(tensor, ctx):
-        """The tensor in the form before compress()."""
-        raise NotImplementedError("a compressor must define decompress(tensor, ctx)")
