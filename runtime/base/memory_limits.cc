@@ -32,22 +32,23 @@ bool has_item(const std::string& list, const std::string& item) {
   return ("," + list + ",").find("," + item + ",") != std::string::npos;
 }
 
-struct Place {
+/// The group of a process, in the hierarchy of one version.
+struct Membership {
   const Version* version;
   std::string path;
 };
 
 /// A line of /proc/PID/cgroup: number, controllers and path, with colons between.
-std::optional<Place> find_place(const std::string& file) {
+std::optional<Membership> find_membership(const std::string& file) {
   std::ifstream lines(file);
-  std::optional<Place> place;
+  std::optional<Membership> found;
   for (std::string number, controllers, path; std::getline(lines, number, ':');) {
     if (!std::getline(lines, controllers, ':') || !std::getline(lines, path)) break;
     if (path == "/") path.clear();
-    if (has_item(controllers, "memory")) return Place{&kFirst, path};
-    if (number == "0") place = Place{&kSecond, path};
+    if (has_item(controllers, "memory")) return Membership{&kFirst, path};
+    if (number == "0") found = Membership{&kSecond, path};
   }
-  return place;
+  return found;
 }
 
 /// The folder of a mounted hierarchy, and the group that it shows as its top.
@@ -100,11 +101,11 @@ bool lies_in(const std::string& group, const std::string& outer) {
 
 std::vector<MemoryLimit> memory_limits(const std::string& root) {
   std::vector<MemoryLimit> limits;
-  const auto place = find_place(root + "/proc/self/cgroup");
-  const auto mount = place ? find_mount(root + "/proc/self/mountinfo", *place->version) : std::nullopt;
+  const auto member = find_membership(root + "/proc/self/cgroup");
+  const auto mount = member ? find_mount(root + "/proc/self/mountinfo", *member->version) : std::nullopt;
   if (!mount) return limits;
-  const Version& version = *place->version;
-  for (std::string group = seen_path(place->path, *mount);; group.erase(group.rfind('/'))) {
+  const Version& version = *member->version;
+  for (std::string group = seen_path(member->path, *mount);; group.erase(group.rfind('/'))) {
     const std::string folder = root + mount->folder + group;
     const auto limit = read_number(folder + version.limit);
     const auto usage = read_number(folder + version.usage);
@@ -117,10 +118,10 @@ std::vector<MemoryLimit> memory_limits(const std::string& root) {
 }
 
 std::optional<std::string> memory_group(int64_t pid, const std::string& root) {
-  const auto place = find_place(root + "/proc/" + std::to_string(pid) + "/cgroup");
-  const auto mount = place ? find_mount(root + "/proc/self/mountinfo", *place->version) : std::nullopt;
+  const auto member = find_membership(root + "/proc/" + std::to_string(pid) + "/cgroup");
+  const auto mount = member ? find_mount(root + "/proc/self/mountinfo", *member->version) : std::nullopt;
   if (!mount) return std::nullopt;
-  return seen_path(place->path, *mount);
+  return seen_path(member->path, *mount);
 }
 
 }  // namespace rueda::core

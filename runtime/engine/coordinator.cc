@@ -235,7 +235,7 @@ void Coordinator::look_for_silent_paths() {
   }
 }
 
-/// Says after which time, and what to do about it.
+/// Each accusation says for how long the rank has not run, and which setting to raise if that was meant.
 void Coordinator::look_for_stopped_peers() {
   if (parts_.abort.raised()) return;
   const auto now = SteadyClock::now();

@@ -261,7 +261,9 @@ Status Forming::make_segment(const std::vector<int>& peers) {
   if (unshared_.ok()) return {};
   exchange_.reset();
   auto segment = Segment::create_private(layout, plan.epoch, plan.rank);
-  if (!segment.ok()) return {Code::kSystem, unshared_.sentence() + "; and of its own: " + segment.status().sentence()};
+  if (!segment.ok())
+    return {Code::kSystem,
+            unshared_.sentence() + "; private memory instead was refused too: " + segment.status().sentence()};
   formation_.segment = std::move(segment).value();
   return {};
 }
