@@ -220,18 +220,18 @@ class Flags {
 
   // The help leaves these flags out, because it lists what a user may want to write.
   void add_dialect(const DialectFlag& flag) {
-    const std::string names = flag.names;
+    const std::string name = flag.name;
     const auto note = [this, &flag] {
-      arguments_.without_meaning.push_back(fmt::format("{} ({})", flag.names, flag.why));
+      arguments_.without_meaning.push_back(fmt::format("{} ({})", flag.name, flag.why));
     };
-    const auto refuse = [&flag, names] { throw CLI::ValidationError(names.substr(0, names.find(',')), flag.why); };
+    const auto refuse = [&flag, name] { throw CLI::ValidationError(name, flag.why); };
     const auto value = [](const auto& then) { return [then](const std::string&) { then(); }; };
     CLI::Option* option = nullptr;
     switch (flag.use) {
-      case DialectUse::kSwitchWithoutMeaning: option = app_.add_flag_callback(names, note); break;
-      case DialectUse::kRefusedSwitch: option = app_.add_flag_callback(names, refuse); break;
-      case DialectUse::kValueWithoutMeaning: option = app_.add_option_function<std::string>(names, value(note)); break;
-      case DialectUse::kRefusedValue: option = app_.add_option_function<std::string>(names, value(refuse)); break;
+      case DialectUse::kSwitchWithoutMeaning: option = app_.add_flag_callback(name, note); break;
+      case DialectUse::kRefusedSwitch: option = app_.add_flag_callback(name, refuse); break;
+      case DialectUse::kValueWithoutMeaning: option = app_.add_option_function<std::string>(name, value(note)); break;
+      case DialectUse::kRefusedValue: option = app_.add_option_function<std::string>(name, value(refuse)); break;
     }
     option->group(kHidden);
   }

@@ -40,7 +40,8 @@ constexpr DialectFlag kDialectFlags[] = {
      "hvdrun does not start ranks with jsrun; leave it out: hvdrun reads LSF's allocation and reaches its hosts by "
      "ssh"},
     {"-m", kRefusedSwitch, "hvdrun starts programs, not Python modules; write `hvdrun -np 2 python -m module`"},
-    {"--slots-per-host,--slots", kRefusedValue, kGiveSlots},
+    {"--slots-per-host", kRefusedValue, kGiveSlots},
+    {"--slots", kRefusedValue, kGiveSlots},
 };
 
 const std::map<std::string, std::string> kFurtherNames = {
@@ -53,12 +54,8 @@ const std::map<std::string, std::string> kFurtherNames = {
 
 // What stands before the entries of a section.
 const std::map<std::string, std::string> kConfigSections = {
-    {"params", ""},
-    {"library-options", ""},
-    {"autotune", "autotune-"},
-    {"timeline", "timeline-"},
-    {"logging", "log-"},
-    {"stall-check", "stall-check-"},
+    {"params", ""},      {"library-options", ""},         {"autotune", "autotune-"}, {"timeline", "timeline-"},
+    {"logging", "log-"}, {"stall-check", "stall-check-"},
 };
 
 }  // namespace

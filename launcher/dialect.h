@@ -15,7 +15,7 @@ enum class DialectUse {
 
 /// A flag of horovodrun. `why` says why it has no meaning, or what to do instead.
 struct DialectFlag {
-  const char* names;  ///< as CLI11 takes them
+  const char* name;
   DialectUse use;
   const char* why;
 };
