@@ -181,12 +181,43 @@ def check_outputs_of_a_wrong_size(rank, size):
         refused(lambda: dist.all_gather(parts, full(rank)), f"all_gather: rank {rank} of the group: ")
     wanted = short if rank == 1 else None
     if rank == 1:
-        refused(lambda: dist.gather(full(rank), wanted, dst=1), "gather: rank 1 of the group: output 1 has shape [2]")
+        refused(lambda: dist.gather(full(rank), wanted, dst=1), "gather: rank 1 of the group: output 1 has shape [2], but rank 1 gave 3")
     else:
         dist.gather(full(rank), None, dst=1)
     refused(lambda: dist.reduce_scatter(full(0), [full(1, 2) for _ in range(size)]), f"the input needs {size} times as many as the output")
     flat = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
     refused(lambda: flat(full(0), full(1, 3 * size + 1)), f"the input has {3 * size + 1} elements, the output 3; the input needs {size} times")
+    dist.barrier()
+
+
+def check_gathers_of_different_sizes(rank, size):
+    """Rank r gives r rows, so rank 0 gives none; then outputs of the right sum, but not of the right sizes."""
+
+    def outputs(extra=0):
+        return [full(-1, number + (extra if number == 1 else -extra if number == size - 1 else 0), 2) for number in range(size)]
+
+    gathered, nobody = outputs(), outputs()
+    work = dist.all_gather(gathered, full(rank, rank, 2), async_op=True)
+    dist.all_gather(nobody, full(rank, rank, 2), async_op=True)
+    at_root = outputs() if rank == 1 else None
+    dist.gather(full(rank, rank, 2), at_root, dst=1)
+    work.wait()
+    for parts in (gathered, nobody, at_root or []):
+        for number, part in enumerate(parts):
+            assert torch.equal(part, full(number, number, 2)), (number, part)
+    (listed,) = work.get_future().wait()
+    assert listed[-1] is gathered[-1]
+    mixed = outputs()
+    mixed[0] = full(0, 1, 2)  # on rank 1 alone there is one row too many
+    if rank == 1:
+        refused(lambda: dist.all_gather(mixed, full(rank, rank, 2)), "output 0 has shape [1, 2], but rank 0 gave 0 elements")
+        refused(lambda: dist.all_gather(outputs(), full(rank, rank, 3)), "output 1 has shape [1, 2], but rank 1 gave 3 elements")
+    else:
+        dist.all_gather(outputs(), full(rank, rank, 2))
+        dist.all_gather([full(0, 1, 3) if number == 1 else part for number, part in enumerate(outputs())], full(rank, rank, 2))
+    if size > 2:
+        says = f"all_gather: rank {rank} of the group: output 1 has shape [2, 2], but rank 1 gave 2 elements"
+        refused(lambda: dist.all_gather(outputs(extra=1), full(rank, rank, 2)), says)
     dist.barrier()
 
 
@@ -343,6 +374,7 @@ def main():
             check_future_after_wait(rank, size)
             check_looks_that_do_not_wait(rank, size)
             check_outputs_of_a_wrong_size(rank, size)
+            check_gathers_of_different_sizes(rank, size)
             check_messages(rank, size)
             check_what_is_only_read_may_have_gaps(rank, size)
             check_sparse_tensors(rank, size)

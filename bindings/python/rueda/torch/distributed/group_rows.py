@@ -12,7 +12,7 @@ from rueda._native import ffi, lib
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER, ALLTOALL, GATHER, REDUCESCATTER, SCATTER, encode_name
 from rueda.outputs import received_splits
-from rueda.torch import graphs
+from rueda.torch import graphs, rows
 from rueda.torch.distributed import devices
 from rueda.torch.distributed import group_arguments as arguments
 from rueda.torch.distributed.group_starts import StartingGroup
@@ -28,7 +28,6 @@ class RowsGroup(StartingGroup):
     def _rows(self, name: Optional[str], options: operations.Options, source: torch.Tensor, output: torch.Tensor,
               splits: Optional[Sequence[int]] = None) -> Handle:
         """Enqueues an operation of rows from one contiguous tensor into another."""
-        here = session.current()
         if output.dtype != source.dtype:
             raise ValueError(f"the output's dtype is {output.dtype}, the input's {source.dtype}; they must be equal")
         if output.dim() != source.dim():
@@ -40,10 +39,15 @@ class RowsGroup(StartingGroup):
         source, output = host.to_read(source), host.to_fill(output, source)
         if arguments.overlap(source, output):  # FSDP gathers from a part of the tensor that it gathers into
             source = source.clone()
-        view = source.data_ptr(), dtype_number(source), source.dim()
-        number = lib.rueda_py_start_rows(here.pointer, encode_name(name), options, view, source.shape, output.data_ptr(),
-                                         output.shape, splits or ffi.NULL)  # fmt: skip
-        return host.filled_by(Handle(here, number, (source, output)))
+        return host.filled_by(self._start_rows(name, options, source, output, splits or ffi.NULL))
+
+    def _start_rows(self, name: Optional[str], options: operations.Options, source: torch.Tensor,
+                    output: Optional[torch.Tensor], splits: Any = ffi.NULL) -> Handle:
+        """Enqueues an operation of rows of the host. Without an output the library makes one of the size that arrives."""
+        here, view = session.current(), (source.data_ptr(), dtype_number(source), source.dim())
+        address, shape = (0, ffi.NULL) if output is None else (output.data_ptr(), output.shape)
+        number = lib.rueda_py_start_rows(here.pointer, encode_name(name), options, view, source.shape, address, shape, splits)
+        return Handle(here, number, (source, output))
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> RuedaWork:
         """Writes the inputs of all ranks into `output`, in the order of ranks. It has size() times the input's
@@ -55,21 +59,34 @@ class RowsGroup(StartingGroup):
 
     def allgather(self, output_tensors: Any, input_tensors: Any = None, opts: Any = None, *, input_tensor: Any = None,
                   timeout: Any = None) -> RuedaWork:  # fmt: skip
-        """Writes the input of rank r into output r. All have one shape."""
+        """Writes the input of rank r into output r, which has as many elements. Inputs may differ in size."""
         source, parts = arguments.as_list(arguments.given(input_tensors, input_tensor))[0], arguments.lists(output_tensors)
-        flat = torch.empty(source.numel() * self._own_size, dtype=source.dtype)
-        return self._work(lambda name: self._rows(name, self._options(ALLGATHER), arguments.read(source), flat), [parts],
-                          lambda: self._fill("all_gather", parts, source, flat), (opts, timeout))  # fmt: skip
+        return self._work(self._gather("all_gather", self._options(ALLGATHER), source, parts), [parts], given=(opts, timeout))
 
-    def _fill(self, what: str, parts: List[torch.Tensor], source: torch.Tensor, flat: torch.Tensor) -> None:
-        """Copies what was gathered into the caller's tensors. Raises ValueError, on this rank alone, unless there is
-        one for each rank, of the input's shape: other ranks cannot know that, and have what they asked for."""
-        wrong = [number for number, part in enumerate(parts) if part.shape != source.shape]
-        if len(parts) != self._own_size or wrong:
-            said = f"output {wrong[0]} has shape {list(parts[wrong[0]].shape)}" if wrong else f"there are {len(parts)} outputs"
-            raise ValueError(f"{what}: rank {self._own_rank} of the group: {said}; give {self._own_size} outputs of the input's shape "
-                             f"{list(source.shape)}")  # fmt: skip
-        arguments.copy_parts(parts, flat)
+    def _gather(self, what: str, options: operations.Options, source: torch.Tensor,
+                parts: List[torch.Tensor]) -> Callable[[Optional[str]], Handle]:
+        """Returns what enqueues a gather into a list of tensors of this rank."""
+
+        def start(name: Optional[str]) -> Handle:
+            flat = devices.HostCopies(what).to_read(arguments.read(source))
+            handle = self._start_rows(name, options, flat, None)  # only what arrives says how large it is
+            handle.also(lambda ended, _: self._deal_out(what, parts, ended, flat))
+            return handle
+
+        return start
+
+    def _deal_out(self, what: str, parts: List[torch.Tensor], handle: Handle, flat: torch.Tensor) -> None:
+        """Copies what was gathered into the caller's tensors. flat: this rank's input. Raises ValueError, on this rank
+        alone, unless there is one tensor for each rank, of the size of its input: other ranks cannot know that, and
+        have what they asked for."""
+        given, here = received_splits(handle.number, self._own_size), f"{what}: rank {self._own_rank} of the group: "
+        if len(parts) != self._own_size:
+            raise ValueError(f"{here}there are {len(parts)} outputs; give one for each of the group's {self._own_size} ranks")
+        for number, (part, count) in enumerate(zip(parts, given)):
+            if part.numel() != count:
+                raise ValueError(f"{here}output {number} has shape {list(part.shape)}, but rank {number} gave {count} elements; give it "
+                                 "an output of as many")  # fmt: skip
+        arguments.copy_parts(parts, rows.take(handle, [flat])[0])
 
     def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> RuedaWork:
         """allgather() of several inputs under one work. output_lists[r][i] receives input i of rank r."""
@@ -172,14 +189,19 @@ class RowsGroup(StartingGroup):
 
     def gather(self, output_tensors: Any, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
                input_tensor: Any = None, root: Any = None) -> RuedaWork:  # fmt: skip
-        """Writes the input of rank r into output r of the root. Other ranks pass no outputs."""
+        """Writes the input of rank r into output r of the root, which has as many elements. Other ranks pass no outputs.
+        """
         source = arguments.as_list(arguments.given(input_tensors, input_tensor))[0]
         root = arguments.root_of(arguments.given(opts, root))
-        is_root = root == self._own_rank
-        parts = arguments.lists(output_tensors) if is_root else []
-        flat = torch.empty(source.numel() * self._own_size if is_root else 0, dtype=source.dtype)
-        return self._work(lambda name: self._rows(name, self._options(GATHER, root=root), arguments.read(source), flat), [parts],
-                          lambda: self._fill("gather", parts, source, flat) if is_root else None, (opts, timeout))  # fmt: skip
+        parts = arguments.lists(output_tensors) if root == self._own_rank else []
+
+        def start(name: Optional[str]) -> Handle:
+            options = self._options(GATHER, root=root)
+            if root == self._own_rank:
+                return self._gather("gather", options, source, parts)(name)
+            return self._start_rows(name, options, devices.HostCopies("gather").to_read(arguments.read(source)), None)
+
+        return self._work(start, [parts], given=(opts, timeout))
 
     def scatter(self, output_tensors: Any = None, input_tensors: Any = None, opts: Any = None, timeout: Any = None, *,
                 output_tensor: Any = None, root: Any = None) -> RuedaWork:  # fmt: skip
