@@ -112,6 +112,23 @@ def check_compressed():
         torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-3)
 
 
+def check_built_in_hooks():
+    """They give the bits that they give over Gloo, and a group of the two ranks may have them, too."""
+    gloo, pair = dist.new_group(backend="gloo"), dist.new_group([0, 1])
+    for built_in in (dist.BuiltinCommHookType.ALLREDUCE, dist.BuiltinCommHookType.FP16_COMPRESS):
+        wanted, found, of_pair = (
+            list(trained.parameters()) for trained in (train_with_built_in(built_in, group) for group in (gloo, None, pair)))  # fmt: skip
+        for one, other, third in zip(found, wanted, of_pair):
+            assert torch.equal(one, other) and torch.equal(third, other), (built_in, (one - other).abs().max())
+    dist.destroy_process_group(gloo)
+
+
+def train_with_built_in(hook, group):
+    ddp = DistributedDataParallel(make_model(), process_group=group, **BUCKETS)
+    ddp._register_builtin_comm_hook(hook)
+    return train(ddp, own)
+
+
 def check_uneven_inputs():
     """Rank 0 has three batches, rank 1 five: the last two count as half, or whole."""
     for divisor in (2, 1):
@@ -196,6 +213,7 @@ def main():
     check_no_sync(DistributedDataParallel(make_model(), **BUCKETS))
     check_gradients_as_views()
     check_compressed()
+    check_built_in_hooks()
     check_uneven_inputs()
     check_sparse_gradients()
     check_sharded()

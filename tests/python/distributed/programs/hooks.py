@@ -25,7 +25,10 @@ def make_model(layers=6):
 def check_training(state, hook):
     """All ranks have the same bits after some steps, in which each has its own rows."""
     model = make_model()
-    model.register_comm_hook(state, hook)
+    if isinstance(hook, dist.BuiltinCommHookType):
+        model._register_builtin_comm_hook(hook)
+    else:
+        model.register_comm_hook(state, hook)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     generator = torch.Generator().manual_seed(dist.get_rank())
     before = torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone()
@@ -93,6 +96,8 @@ def main():
     check_training(None, default_hooks.fp16_compress_hook)
     # DistributedDataParallel refuses the hook by its name unless there is NCCL.
     check_training(None, lambda group, bucket: default_hooks.bf16_compress_hook(group, bucket))
+    for built_in in dist.BuiltinCommHookType.__members__.values():
+        check_training(None, built_in)
     everyone = dist.new_group(list(range(dist.get_world_size())))
     local = post_localSGD_hook.PostLocalSGDState(None, everyone, start_localSGD_iter=2)
     check_training(local, post_localSGD_hook.post_localSGD_hook)

@@ -12,5 +12,5 @@ on top of those after it:
     interrupts          Ctrl-C during a wait inside PyTorch
     devices             copies on the host of tensors on other devices
     group_arguments     the forms in which PyTorch passes arguments
-    forward_works, older   what some PyTorch versions need on top
+    forward_works, built_in_hooks, older   what PyTorch, or some of its versions, needs on top
 """

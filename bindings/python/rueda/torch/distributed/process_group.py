@@ -17,7 +17,7 @@ from rueda.operations import ALLREDUCE, BROADCAST, RECV, REDUCE, SEND, encode_na
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from rueda.torch import graphs
 from rueda.torch.asynchronous import start_group, start_in_place
-from rueda.torch.distributed import callbacks, devices, forward_works, monitored_barrier, older
+from rueda.torch.distributed import built_in_hooks, callbacks, devices, forward_works, monitored_barrier, older
 from rueda.torch.distributed import group_arguments as arguments
 from rueda.torch.distributed.group_rows import RowsGroup
 from rueda.torch.distributed.meeting import StoreOfRankZero, join_job, require_alone
@@ -34,7 +34,7 @@ def create(options: Any) -> "RuedaGroup":
     Raises what rueda.torch.init() raises if the process cannot become a rank of the job.
     """
     require_alone()
-    for part in (monitored_barrier, callbacks, forward_works, older):
+    for part in (monitored_barrier, callbacks, forward_works, built_in_hooks, older):
         part.install()
     ranks = list(options.global_ranks_in_group)
     if ranks != sorted(ranks):
