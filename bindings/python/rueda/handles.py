@@ -2,10 +2,11 @@
 
 import threading
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Sequence
 
 from rueda import errors
 from rueda._native import lib
+from rueda.names import Key
 from rueda.session import Session
 
 # Held while a result is made, so that every thread that waits for the handle finds it complete.
@@ -24,10 +25,11 @@ class Handle:
     __slots__ = ("_number", "_session", "_loan", "_kept", "_finish", "_result", "_error")
 
     def __init__(self, session: Session, number: int, loan: Any, finish: Optional[Callable[["Handle"], Any]] = None,
-                 kept: Any = None):
+                 kept: Any = None, names: Sequence[Key] = ()):
         """number: what rueda_py_start returned; if negative, the constructor raises its error. loan: objects to keep
         alive until the operation has finished. finish: makes the result once the operation has succeeded; without it
-        the result is `loan`. kept: the memory of a loan that the caller may replace (as tensor.data = ... does)."""
+        the result is `loan`. kept: the memory of a loan that the caller may replace (as tensor.data = ... does).
+        names: what names.claim() returned; they are taken from now on."""
         self._number = number
         self._session = session
         self._loan = loan
@@ -37,6 +39,8 @@ class Handle:
         if number < 0:
             self._number = 0
             raise errors.last_error(-number)
+        if names:
+            session.unwaited.update(names)
 
     @property
     def session(self) -> Session:
@@ -50,7 +54,12 @@ class Handle:
 
     def poll(self) -> bool:
         """Returns whether the operation has finished, so that wait() does not block. Never blocks."""
-        return self._number == 0 or lib.rueda_poll(self._number) == 1
+        if self._number == 0:
+            return True
+        ended = lib.rueda_poll(self._number) == 1
+        if ended:
+            self._session.unwaited.clear()
+        return ended
 
     def wait(self, timeout: Optional[float] = None) -> Any:
         """Waits until the operation has finished, and returns its result, the same at every call. Handles signals
@@ -88,6 +97,7 @@ class Handle:
     def _end(self, code: int) -> None:
         """Makes the result. The operation has ended, and does not use its loan any more."""
         finish = self._finish
+        self._session.unwaited.clear()
         try:
             if code != _OK:
                 self._error = self._session.error_of(self._number, code)

@@ -4,7 +4,7 @@ import functools
 import operator
 from typing import Any, Optional, Sequence, Tuple
 
-from rueda import errors
+from rueda import errors, names
 from rueda._native import ffi, lib
 from rueda.arguments import warn_user
 from rueda.handles import Handle
@@ -110,12 +110,14 @@ def encode_name(name: Any) -> Any:
     return encoded
 
 
-def start_group(session: Session, name: Any, options: Options, views: Sequence[View], outputs: Sequence[int]) -> int:
-    """Enqueues all tensors as one group, or none of them. Returns what Handle takes. outputs: an address for each
-    tensor."""
+def start_group(session: Session, name: Any, options: Options, views: Sequence[View], outputs: Sequence[int]) -> Tuple[int, Sequence[names.Key]]:
+    """Enqueues all tensors as one group, or none of them. Returns the number and the names that Handle takes. outputs:
+    an address for each tensor."""
+    encoded = encode_name(name)
+    claimed = names.claim(session, encoded, options, len(views))
     tensors = [(address, dtype, len(extents)) for address, dtype, extents in views]
     extents = [extent for view in views for extent in view[2]]
-    return lib.rueda_py_start_group(session.pointer, encode_name(name), options, len(views), tensors, extents, outputs)
+    return lib.rueda_py_start_group(session.pointer, encoded, options, len(views), tensors, extents, outputs), claimed
 
 
 def source_of(handle: Handle) -> int:

@@ -12,7 +12,7 @@ import itertools
 import os
 import sys
 import threading
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Set
 
 from rueda import activity, errors, watchers
 from rueda._native import ffi, lib
@@ -94,6 +94,7 @@ class Session:
         """Blocks until all ranks have come. options: SessionOptions of rueda/store.py; None uses the environment."""
         self.asked_for = False  # whether the program has called init(), and so will call shutdown()
         self.grouped = False  # whether a process group of torch.distributed began the session, and exists
+        self.unwaited: Set[Any] = set()  # names that are taken, see names.py
         self.sparse: Dict[Any, Any] = {}  # the last sparse all-reduces, by process set and name
         self.part: List[int] = []  # the ranks of MPI that form the job; empty for all of them
         self.exposed = _exposed()  # the reason that pickles must not go to other hosts; empty if they may

@@ -4,7 +4,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy
 
-from rueda import operations
+from rueda import names, operations
 from rueda._native import lib
 from rueda.handles import Handle
 from rueda.numpy.arrays import array_of, dtype_number, in_place, listed, view_of
@@ -16,9 +16,10 @@ from rueda.session import current
 def start(options: Options, array: numpy.ndarray, output: numpy.ndarray, name: Any) -> Handle:
     """Enqueues an operation with `output` as its result."""
     session = current()
-    tensor = array.ctypes.data, dtype_number(array, options.kind), array.ndim
-    number = lib.rueda_py_start(session.pointer, operations.encode_name(name), options, tensor, array.shape, output.ctypes.data)
-    return Handle(session, number, (output, array), lambda handle: output)
+    tensor, encoded = (array.ctypes.data, dtype_number(array, options.kind), array.ndim), operations.encode_name(name)
+    claimed = names.claim(session, encoded, options)
+    number = lib.rueda_py_start(session.pointer, encoded, options, tensor, array.shape, output.ctypes.data)
+    return Handle(session, number, (output, array), lambda handle: output, None, claimed)
 
 
 def reduction(kind: int, op: Optional[int], process_set: ProcessSet, prescale: float, postscale: float) -> Options:
@@ -35,8 +36,8 @@ def dense(array: Any) -> Tuple[numpy.ndarray, numpy.ndarray]:
 def _start_group(name: Optional[str], options: Options, sources: Sequence[numpy.ndarray], outputs: List[numpy.ndarray]) -> Handle:
     session = current()
     views = [view_of(source, options.kind) for source in sources]
-    number = operations.start_group(session, name, options, views, [output.ctypes.data for output in outputs])
-    return Handle(session, number, (sources, outputs), lambda handle: outputs)
+    number, claimed = operations.start_group(session, name, options, views, [output.ctypes.data for output in outputs])
+    return Handle(session, number, (sources, outputs), lambda handle: outputs, None, claimed)
 
 
 def allreduce_async(array: Any, name: Optional[str] = None, op: Optional[int] = None, prescale_factor: float = 1.0,

@@ -7,7 +7,7 @@ from typing import Any, Callable, List, Optional, Sequence
 
 import numpy
 
-from rueda import operations
+from rueda import names, operations
 from rueda._native import ffi, lib
 from rueda.arguments import splits_of
 from rueda.handles import Handle
@@ -36,16 +36,18 @@ def _start(name: Optional[str], options: Options, source: numpy.ndarray, finish:
            splits: Optional[Sequence[int]] = None) -> Handle:
     session = current()
     address, dtype, extents = view_of(source, options.kind)
-    number = lib.rueda_py_start_rows(session.pointer, encode_name(name), options, (address, dtype, source.ndim), extents, 0, ffi.NULL,
+    encoded = encode_name(name)
+    claimed = names.claim(session, encoded, options)
+    number = lib.rueda_py_start_rows(session.pointer, encoded, options, (address, dtype, source.ndim), extents, 0, ffi.NULL,
                                      ffi.NULL if splits is None else splits)  # fmt: skip
-    return Handle(session, number, source, finish)
+    return Handle(session, number, source, finish, None, claimed)
 
 
 def _start_group(name: Optional[str], options: Options, arrays: Sequence[Any]) -> Handle:
     session, sources = current(), [_rows(array) for array in listed(arrays)]
     views = [view_of(source, options.kind) for source in sources]
-    number = operations.start_group(session, name, options, views, [0] * len(views))
-    return Handle(session, number, sources, lambda handle: _take(handle, sources))
+    number, claimed = operations.start_group(session, name, options, views, [0] * len(views))
+    return Handle(session, number, sources, lambda handle: _take(handle, sources), None, claimed)
 
 
 def allgather_async(array: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
@@ -136,9 +138,11 @@ def reducescatter_async_(array: numpy.ndarray, name: Optional[str] = None, op: i
     first = position * whole + min(position, extra)
     own = array[first : first + whole + (position < extra)]
     address, dtype, extents = view_of(array, REDUCESCATTER)
-    number = lib.rueda_py_start_rows(session.pointer, encode_name(name), options, (address, dtype, array.ndim), extents, own.ctypes.data,
+    encoded = encode_name(name)
+    claimed = names.claim(session, encoded, options)
+    number = lib.rueda_py_start_rows(session.pointer, encoded, options, (address, dtype, array.ndim), extents, own.ctypes.data,
                                      own.shape, ffi.NULL)  # fmt: skip
-    return Handle(session, number, own)
+    return Handle(session, number, own, None, None, claimed)
 
 
 def reducescatter_(array: numpy.ndarray, name: Optional[str] = None, op: int = Average,

@@ -8,9 +8,9 @@ Matching: all ranks of the process set call the same operations with the same na
 name are matched by their kind and order.
 
 Errors: a call raises ValueError, and enqueues nothing, if a dtype, operator, root, name or process set is not valid, if
-the name is in flight already, or if an operation in place gets a tensor with gaps in its memory. It raises
-HorovodInternalError if there is no session, or if it has ended. synchronize() raises HorovodInternalError if ranks
-disagree, or if a rank has died or left.
+this rank has begun an operation of the name and seen none end since (rueda/names.py), or if an operation in place gets
+a tensor with gaps in its memory. It raises HorovodInternalError if there is no session, or if it has ended.
+synchronize() raises HorovodInternalError if ranks disagree, or if a rank has died or left.
 
 Threads: any thread may call, and any thread may wait for a handle.
 """
@@ -19,7 +19,7 @@ from typing import Any, List, Optional, Sequence
 
 import torch
 
-from rueda import operations, waits
+from rueda import names, operations, waits
 from rueda._native import lib
 from rueda.handles import Handle
 from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE, Options, encode_name, make_options, shared_options
@@ -45,9 +45,9 @@ def start_in_place(session: Session, name: Any, options: Options, tensor: torch.
         extents, dtype = tensors.in_place(tensor), tensors.dtype_number(tensor, options.kind)
         if not tensor.is_cpu:
             return _start_through_host(session, name, options, tensor)
-    address = tensor.data_ptr()
+    address, claimed = tensor.data_ptr(), names.claim(session, name, options)
     number = _start(session.pointer, name, options, (address, dtype, len(extents)), extents, address)
-    return Handle(session, number, tensor, None, tensors.memory_of(tensor))
+    return Handle(session, number, tensor, None, tensors.memory_of(tensor), claimed)
 
 
 def _start_through_host(session: Session, name: Any, options: Options, tensor: torch.Tensor) -> Handle:
@@ -63,10 +63,11 @@ def start_new(session: Session, name: Optional[str], options: Options, tensor: t
     tensors.require_strided(tensor)
     source, extents = tensors.dense(tensors.on_host(tensor))
     output = torch.empty_like(source)
-    view = source.data_ptr(), tensors.dtype_number(source, options.kind), len(extents)
-    number = _start(session.pointer, encode_name(name), options, view, extents, output.data_ptr())
+    view, encoded = (source.data_ptr(), tensors.dtype_number(source, options.kind), len(extents)), encode_name(name)
+    claimed = names.claim(session, encoded, options)
+    number = _start(session.pointer, encoded, options, view, extents, output.data_ptr())
     device = tensor.device
-    return Handle(session, number, (source, output), lambda handle: output.to(device))
+    return Handle(session, number, (source, output), lambda handle: output.to(device), None, claimed)
 
 
 def start_group(name: Optional[str], options: Options, inputs: Sequence[torch.Tensor], replace: bool) -> Handle:
@@ -85,14 +86,14 @@ def start_group(name: Optional[str], options: Options, inputs: Sequence[torch.Te
         results.append(source if replace else torch.empty_like(source))
         views.append((source.data_ptr(), tensors.dtype_number(source, options.kind), extents))
     addresses = [result.data_ptr() for result in results]
-    number = operations.start_group(session, name, options, views, addresses)
+    number, claimed = operations.start_group(session, name, options, views, addresses)
 
     def finish(handle: Handle) -> List[torch.Tensor]:
         if not replace:
             return [result.to(tensor.device) for result, tensor in zip(results, inputs)]
         return [tensor if tensor.is_cpu else tensor.detach().copy_(result) for tensor, result in zip(inputs, results)]
 
-    return Handle(session, number, (sources, results, inputs), finish)
+    return Handle(session, number, (sources, results, inputs), finish, None, claimed)
 
 
 def reduction(kind: int, op: int, process_set: ProcessSet, prescale: float, postscale: float) -> Options:

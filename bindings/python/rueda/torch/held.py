@@ -62,6 +62,8 @@ class HeldGradients(_hooks.Batch):
         count = len(self.memory)
         while True:
             code = lib.rueda_py_wait_batch(count, self._numbers, self._next)
+            if code != _INTERRUPTED:
+                self.session.unwaited.clear()
             if code == _OK:
                 break
             if code != _INTERRUPTED:  # else Python has run the signal's handler; an exception of it leaves this loop

@@ -8,7 +8,7 @@ from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 
-from rueda import operations
+from rueda import names, operations
 from rueda._native import ffi, lib
 from rueda.arguments import splits_of
 from rueda.errors import UnsupportedError
@@ -58,10 +58,11 @@ def start_rows(name: Optional[str], options: Options, tensor: torch.Tensor, fini
                splits: Optional[Sequence[int]] = None) -> Handle:
     """Enqueues an operation of rows. The library makes its output, and `finish` makes the result from it."""
     session, source = current(), _rows(tensor, options)
-    view = source.data_ptr(), tensors.dtype_number(source, options.kind), source.dim()
-    number = lib.rueda_py_start_rows(session.pointer, encode_name(name), options, view, source.shape, 0, ffi.NULL,
+    view, encoded = (source.data_ptr(), tensors.dtype_number(source, options.kind), source.dim()), encode_name(name)
+    claimed = names.claim(session, encoded, options)
+    number = lib.rueda_py_start_rows(session.pointer, encoded, options, view, source.shape, 0, ffi.NULL,
                                      ffi.NULL if splits is None else splits)  # fmt: skip
-    return Handle(session, number, source, finish)
+    return Handle(session, number, source, finish, None, claimed)
 
 
 def start_rows_group(name: Optional[str], options: Options, inputs: Sequence[torch.Tensor]) -> Handle:
@@ -69,8 +70,8 @@ def start_rows_group(name: Optional[str], options: Options, inputs: Sequence[tor
     inputs = tensors.listed(inputs)
     session, sources = current(), [_rows(tensor, options) for tensor in inputs]
     views = [(source.data_ptr(), tensors.dtype_number(source, options.kind), source.shape) for source in sources]
-    number = operations.start_group(session, name, options, views, [0] * len(views))
-    return Handle(session, number, sources, lambda handle: take(handle, inputs))
+    number, claimed = operations.start_group(session, name, options, views, [0] * len(views))
+    return Handle(session, number, sources, lambda handle: take(handle, inputs), None, claimed)
 
 
 def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
@@ -146,10 +147,10 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
     last = first + whole + (position < extra)
     memory, result = tensors.on_host(tensor), tensor.detach()[first:last]
     own = memory[first:last]
-    view = memory.data_ptr(), tensors.dtype_number(tensor, REDUCESCATTER), tensor.dim()
-    number = lib.rueda_py_start_rows(session.pointer, encode_name(name), options, view, tensor.shape, own.data_ptr(), own.shape,
-                                     ffi.NULL)  # fmt: skip
-    handle = Handle(session, number, own, lambda _: result if tensor.is_cpu else result.copy_(own))
+    view, encoded = (memory.data_ptr(), tensors.dtype_number(tensor, REDUCESCATTER), tensor.dim()), encode_name(name)
+    claimed = names.claim(session, encoded, options)
+    number = lib.rueda_py_start_rows(session.pointer, encoded, options, view, tensor.shape, own.data_ptr(), own.shape, ffi.NULL)
+    handle = Handle(session, number, own, lambda _: result if tensor.is_cpu else result.copy_(own), None, claimed)
     tensors.count_change(tensor)
     return handle
 

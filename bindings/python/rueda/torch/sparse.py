@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
-from rueda import errors, operations
+from rueda import errors, names, operations
 from rueda._native import lib
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER, ALLREDUCE, Average, make_options
@@ -105,6 +105,8 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: Optional[str], op: int = 
     """
     if name is None:
         return start_sparse(tensor, None, op, process_set, History()).wait
+    # First: settle() sees an operation end.
+    names.claim(current(), operations.encode_name(name), make_options(ALLGATHER, id_of(process_set)))
     known = current().sparse.setdefault((id_of(process_set), name), _Named())
     known.settle()
     handle = start_sparse(tensor, name, op, process_set, known.history)
