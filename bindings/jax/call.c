@@ -6,6 +6,7 @@
  * on. One tensor is enqueued alone: the library fuses it with others as it likes. Several are a group. */
 #include "bindings/jax/call.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,14 +56,19 @@ static int describe(const xla_buffer* buffer, rueda_tensor* tensor) {
   return described.dtype >= 0;
 }
 
+static atomic_int first_device;
+
+void rueda_jax_first_device(int32_t number) { atomic_store(&first_device, number); }
+
 /* The device's suffix for names: several devices of one process are so many callers of one operation. Empty for the
- * first device, and for an XLA that does not say which device calls. */
+ * process's first device, and for an XLA that does not say which device calls. */
 static void device_suffix(const xla_frame* frame, char* text, size_t capacity) {
   text[0] = '\0';
   if (!xla_has_ordinal(frame->api)) return;
   xla_ordinal_args args = {.size = sizeof args, .context = frame->context};
-  if (frame->api->device_ordinal_get(&args) == NULL && args.ordinal > 0)
-    snprintf(text, capacity, ".device%d", (int)args.ordinal);
+  if (frame->api->device_ordinal_get(&args) != NULL) return;
+  const int number = args.ordinal - atomic_load(&first_device);
+  if (number > 0) snprintf(text, capacity, ".device%d", number);
 }
 
 /* Splits the lines of the attribute `names` into `count` names. Returns 0 if there are fewer, or no memory. */

@@ -23,5 +23,9 @@ typedef struct {
 const char* rueda_jax_call_read(const xla_frame* frame, rueda_jax_call* call, char* why, size_t capacity);
 void rueda_jax_call_free(rueda_jax_call* call);
 
+/* From here on `number` is what XLA calls this process's first device: processes of jax.distributed number their
+ * devices together. 0 before the first call. Any thread. */
+RUEDA_API void rueda_jax_first_device(int32_t number);
+
 /* Enqueues the call. Returns RUEDA_OK or the code of rueda.h; the sentence is rueda_last_error(). */
 int32_t rueda_jax_call_enqueue(rueda_session* session, const rueda_jax_call* call, rueda_handle* handle);

@@ -26,6 +26,7 @@ _LOOK_SECONDS = 0.5
 _library = ctypes.CDLL(os.path.join(os.path.dirname(os.path.abspath(rueda.__file__)), "lib", "librueda_jax.so"))
 _library.rueda_jax_use.argtypes = [ctypes.c_void_p, ctypes.c_int64]
 _library.rueda_jax_leave.argtypes = _library.rueda_jax_forked.argtypes = [ctypes.c_char_p]
+_library.rueda_jax_first_device.argtypes = [ctypes.c_int32]
 _library.rueda_jax_counts.argtypes = [ctypes.POINTER(ctypes.c_int64)] * 2
 
 
@@ -34,6 +35,12 @@ def counts() -> "tuple[int, int]":
     begun, finished = ctypes.c_int64(), ctypes.c_int64()
     _library.rueda_jax_counts(ctypes.byref(begun), ctypes.byref(finished))
     return begun.value, finished.value
+
+
+def note_devices() -> None:
+    """Tells the compiled part which device is this process's first: jobs of jax.distributed number those of all processes
+    together. Called when a program is traced, since JAX fixes its devices when it is first asked for them."""
+    _library.rueda_jax_first_device(versions.first_device())
 
 
 def drain(patience: float = _PATIENCE_SECONDS) -> bool:

@@ -78,6 +78,7 @@ def prepare(kind: Kind, values: Sequence[Any], given: Optional[Sequence[Any]]) -
 
 def start(kind: Kind, arrays: Sequence[Any], given: Sequence[str], shapes: Optional[Sequence[Sequence[int]]] = None) -> List[Any]:
     """Calls the compiled part. shapes: those of the results, by default those of the arrays."""
+    bridge.note_devices()
     outputs = [jax.ShapeDtypeStruct(array.shape if shapes is None else shapes[i], array.dtype) for i, array in enumerate(arrays)]
     number = id_of(kind.process_set)
     attributes = {

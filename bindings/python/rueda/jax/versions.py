@@ -75,6 +75,11 @@ def call(target: str, outputs: Sequence[jax.ShapeDtypeStruct], elementwise: bool
     return older
 
 
+def first_device() -> int:
+    """JAX's number of this process's first device for the CPU."""
+    return jax.local_devices(backend="cpu")[0].id
+
+
 def programs_in_flight() -> List[Any]:
     """What to wait for so that the programs have run that this thread has started, and all arrays are there.
 
@@ -125,6 +130,6 @@ def _innermost(arrays: Sequence[Any]) -> Optional[Any]:
 
 
 __all__ = [
-    "HAS_EFFECTS", "HAS_FUTURES", "call", "is_top_level", "numbers", "program_of", "programs_in_flight", "pycapsule", "register",
+    "HAS_EFFECTS", "HAS_FUTURES", "call", "first_device", "is_top_level", "numbers", "program_of", "programs_in_flight", "pycapsule", "register",
     "wait_for",
 ]  # fmt: skip

@@ -118,6 +118,29 @@ print(rueda.numpy.is_initialized())
     assert job.code == 0 and job.lines(1) == ["True [2.] [2.]", "False"], job.err
 
 
+def test_processes_of_jax_distributed_use_it_beside_jax_s_own_collectives(run_jax):
+    job = run_jax("""
+import socket
+hvd.init()
+with socket.socket() as taken:
+    taken.bind(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+port = hvd.broadcast_object(port)
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+jax.distributed.initialize(f"127.0.0.1:{port}", hvd.size(), hvd.rank())
+own = jnp.full((1, 2), hvd.rank() + 1.0)
+print(hvd.allreduce(own, hvd.Sum), jax.jit(lambda x: hvd.allreduce(x, hvd.Sum, name="x"))(own))
+everyone = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()), "r"), jax.sharding.PartitionSpec("r"))
+array = jax.make_array_from_single_device_arrays((2, 2), everyone, [own])
+print(jax.jit(jnp.sum)(array))
+hvd.shutdown()
+jax.distributed.shutdown()
+""")
+    for rank in (0, 1):
+        said = [line for line in job.lines(rank) if not line.startswith("[Gloo]")]
+        assert job.code == 0 and said == ["[[3. 3.]] [[3. 3.]]", "6.0"], job.out + job.err
+
+
 def test_a_jax_that_is_missing_or_too_old_is_named(tmp_path):
     (tmp_path / "jax").mkdir()
     (tmp_path / "jax" / "__init__.py").write_text("raise ImportError('there is none')\n")
