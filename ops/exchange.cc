@@ -66,6 +66,15 @@ std::vector<int64_t> Exchange::counts_to(int member) const {
   return counts;
 }
 
+std::vector<const std::byte*> Exchange::addresses_to(int member) const {
+  std::vector<const std::byte*> addresses;
+  for (size_t tensor = 0; tensor < tensors(); ++tensor) {
+    const Slice& slice = call_.slices[tensor];
+    addresses.push_back(slice.in + static_cast<size_t>(part_for(slice, member).begin) * row_bytes(tensor));
+  }
+  return addresses;
+}
+
 Exchange::Stretches Exchange::outgoing(int member) const {
   Stretches stretches;
   for (size_t tensor = 0; tensor < tensors(); ++tensor) {

@@ -40,6 +40,8 @@ class Exchange {
   size_t bytes_of(std::span<const int64_t> counts) const;
   /// Rows of each own tensor that go to `member`.
   std::vector<int64_t> counts_to(int member) const;
+  /// Where those rows begin.
+  std::vector<const std::byte*> addresses_to(int member) const;
   /// Those rows, one tensor after the other; to be read only.
   Stretches outgoing(int member) const;
 

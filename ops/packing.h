@@ -37,6 +37,15 @@ class Packing {
   /// The same with the input of member `self` read from the cursor's tensors, whose bits travel as they are.
   void fold_with_own(SliceCursor& cursor, int64_t count, std::span<const std::byte* const> inputs, size_t self) const;
 
+  /// `count` elements that lie in one piece, as they travel: encoded and prescaled.
+  void encode(const std::byte* in, std::byte* to, int64_t count) const {
+    codec_.encode(call_.dtype, prescale_, in, to, count, StoreHint::kPlain);
+  }
+  /// The way back of `count` elements in one piece.
+  void decode(const std::byte* from, std::byte* out, int64_t count, StoreHint hint) const {
+    codec_.decode(call_.dtype, from, out, count, hint);
+  }
+
  private:
   void fold_decoding(SliceCursor& cursor, int64_t count, std::span<const std::byte*> inputs) const;
 

@@ -25,6 +25,8 @@ constexpr std::string_view kAuto = "auto";
 /// Inputs of all ranks together up to which a one-shot is faster. Each of its ranks reads all inputs, one of a two-shot
 /// only two slices' worth, at the price of one more synchronisation.
 constexpr uint64_t kOneShotInputBytes = 128 << 10;
+/// From here on tensors in shared memory are used where they lie: it takes two synchronisations, and saves the copies.
+constexpr uint64_t kSharedBytes = 32 << 10;
 /// Up to here a batch over channels is all latency, and doubling has the fewest steps.
 constexpr uint64_t kDoublingBytes = 16 << 10;
 /// From here on two levels, which cost two more synchronisations, save more on the network than they cost.
@@ -42,6 +44,7 @@ const std::string* forced_algorithm(const Settings& settings, OpKind kind) {
 constexpr std::string_view kByHost = "hierarchical";
 constexpr std::string_view kByHostNarrow = "hierarchical_narrow";
 
+constexpr std::string_view kInPlace = "shm_shared";
 constexpr std::string_view kGatherByHost = "hierarchical_allgather";
 
 /// The setting that applies to the algorithm of this name; kAuto if it is not a two-level one.
@@ -92,10 +95,17 @@ bool serves(std::span<const Algorithm> table, int index, const BatchShape& shape
   return index >= 0 && obstacle(table[static_cast<size_t>(index)], shape, settings).empty();
 }
 
+/// Whether tensors in shared memory are used where they lie. Of an exchange only its senders know the size.
+bool runs_in_place(std::span<const Algorithm> table, const BatchShape& shape, const Settings& settings) {
+  if (!shape.shared || (!exchanges(shape.kind) && shape.bytes < kSharedBytes)) return false;
+  return serves(table, find_algorithm(table, shape.kind, kInPlace), shape, settings);
+}
+
 /// The algorithm to try first: the fastest if several can serve a shape. Empty if the first of the table that fits will
 /// do.
 std::string_view preferred_algorithm(std::span<const Algorithm> table, const BatchShape& shape,
                                      const Settings& settings) {
+  if (runs_in_place(table, shape, settings)) return kInPlace;
   if (shape.kind == OpKind::kAllgather) return kGatherByHost;  // only its senders know its size
   if (shape.kind != OpKind::kAllreduce) return {};
   if (shape.one_host) {
@@ -147,7 +157,9 @@ std::string obstacle(const Algorithm& algorithm, const BatchShape& shape, const 
   if (algorithm.fits(shape)) return {};
   return "cannot serve " + std::to_string(shape.bytes) + " bytes of " + name_of(shape.dtype) + " on " +
          std::to_string(shape.ranks) + (shape.one_host ? " ranks of one host" : " ranks of several hosts") +
-         (shape.device < 0 ? "" : " in device memory");
+         (shape.device >= 0 ? " in device memory"
+          : shape.shared    ? " in shared memory"
+                            : "");
 }
 
 Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> table, const Settings& settings,

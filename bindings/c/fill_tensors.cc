@@ -99,7 +99,10 @@ class TensorFiller {
     if (call_.kind == OpKind::kJoin) return {};
     RUEDA_RETURN_IF_ERROR(fill_name(tensor.request, index));
     tensor.request.group = call_.group;
-    return call_.kind == OpKind::kBarrier ? Status() : fill_data(tensor, index);
+    if (call_.kind == OpKind::kBarrier) return {};
+    RUEDA_RETURN_IF_ERROR(fill_data(tensor, index));
+    note_memory(tensor);
+    return {};
   }
 
  private:
@@ -215,6 +218,23 @@ class TensorFiller {
     RUEDA_RETURN_IF_ERROR(place_output(operation_, index, static_cast<size_t>(tensor.output_count()) * element));
     if (tensor.slice.in == nullptr) tensor.slice.in = tensor.slice.out;  // a receiver has no input of its own
     return {};
+  }
+
+  /// Says whether other ranks may use the tensor where it lies: what they read of it, and in an all-reduce also what
+  /// they write. The arena first, since most tensors are not there.
+  void note_memory(TensorPart& tensor) const {
+    Metadata& metadata = tensor.request.metadata;
+    const TensorArena* const arena = engine_.tensor_arena().get();
+    if (arena == nullptr || metadata.device >= 0 || call_.kind == OpKind::kSend) return;
+    const bool from_root = call_.kind == OpKind::kBroadcast || call_.kind == OpKind::kScatter;
+    const bool is_read = !from_root || call_.root == plan().rank;
+    const size_t bytes = static_cast<size_t>(tensor.slice.count) * size_of(metadata.dtype);
+    // Of an exchange one rank may have no rows where others have some; an empty tensor of another kind is so
+    // everywhere.
+    if (bytes == 0 && !exchanges(call_.kind)) return;
+    if (is_read && bytes != 0 && !arena->contains(tensor.slice.in, bytes)) return;
+    if (call_.kind == OpKind::kAllreduce && !arena->contains(tensor.slice.out, bytes)) return;
+    if (engine_.can_share(static_cast<SetId>(options_.process_set))) metadata.memory = MemoryKind::kShared;
   }
 
   /// Sets the shape of a reduce-scatter's result: the rows of this rank.

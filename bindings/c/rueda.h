@@ -541,6 +541,41 @@ RUEDA_API int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* 
  * number. `splits` is written only if they fit into `capacity`. */
 RUEDA_API int32_t rueda_received_splits(rueda_handle handle, int64_t* splits, size_t capacity, size_t* count);
 
+/* ---- Memory for tensors -------------------------------------------------------------------------------------- */
+
+/* Memory that rueda_memory_allocate has given. */
+typedef struct rueda_memory {
+  size_t struct_size;
+  void* data;     /* zeros, aligned to a page */
+  size_t bytes;   /* whole pages: at least as many as asked for */
+  int32_t shared; /* 1: other ranks of this host can map it; 0: private memory */
+  int32_t reserved;
+} rueda_memory;
+
+/* Gives memory that the other ranks of this host map too. If all tensors of an all-reduce lie in such memory on every
+ * rank, and all ranks of its process set are on one host, the ranks reduce them where they lie, and nothing is copied.
+ * Otherwise the memory is like any other: it works in every operation. Set `memory->struct_size` before the call.
+ *
+ * Tensors may begin anywhere in it. While one is lent to an operation, other ranks read and write it, and nothing else
+ * around it. They do not after the operation has finished, also if it has failed, and also if a rank was stopped in the
+ * middle of it. After a failure the tensors that it was to write have unspecified contents, and their pages are private
+ * memory from then on.
+ *
+ * Memory lives until rueda_memory_free, also after rueda_shutdown. Another session does not share it: allocate anew
+ * after rueda_init. The pages are taken now, on the NUMA node of the calling thread, in huge pages if the kernel has
+ * them for shared memory (/sys/kernel/mm/transparent_hugepage/shmem_enabled). The child of a fork finds the bytes at
+ * the same addresses; what it writes stays its own, and a page that it has not written may still show what the parent
+ * writes.
+ *
+ * `shared` is 0 if no other rank is on this host, if RUEDA_SHARED_TENSORS is 0, or if the system refuses shared memory.
+ *
+ *   SYSTEM: the tensors of this rank would take more than RUEDA_SHARED_TENSOR_BYTES, or the system has no memory. */
+RUEDA_API int32_t rueda_memory_allocate(rueda_session* session, size_t bytes, rueda_memory* memory);
+
+/* Frees memory of rueda_memory_allocate; NULL is allowed. No operation may use it any more. Any thread, at any time,
+ * after rueda_shutdown too. INVALID_ARGUMENT: `data` is no such memory, or was freed before. */
+RUEDA_API int32_t rueda_memory_free(void* data);
+
 /* ---- Completions in an event loop of the caller's ------------------------------------------------------------- */
 
 /* The end of an operation that was enqueued with `drain`. `handle` is live and must still be released. */

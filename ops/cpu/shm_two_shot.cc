@@ -35,9 +35,6 @@ constexpr int64_t kShortTensorBytes = 4096;
 constexpr uint64_t kSmallestChunkBytes = 64 << 10;
 constexpr uint64_t kChunksInFlight = 4;
 
-/// Batches from here on take 100 us or more, so that a probe of the distance costs little beside them.
-constexpr int64_t kProbedBytes = 1 << 20;
-
 /// One run of the algorithm.
 class TwoShot {
  public:

@@ -20,6 +20,9 @@
 #include "ops/cpu/shm_exchange.h"
 #include "ops/cpu/shm_one_shot.h"
 #include "ops/cpu/shm_reducescatter.h"
+#include "ops/cpu/shm_shared.h"
+#include "ops/cpu/shm_shared_parts.h"
+#include "ops/cpu/shm_shared_rows.h"
 #include "ops/cpu/shm_two_shot.h"
 
 namespace rueda::core {
@@ -44,6 +47,12 @@ constexpr Algorithm shm_reducescatter_algorithm(OpKind kind, const char* name) {
 constexpr Algorithm direct_reducescatter_algorithm(OpKind kind, const char* name) {
   return {name, kind, true, direct_reducescatter_fits, direct_reducescatter_plan, direct_reducescatter, nullptr};
 }
+constexpr Algorithm shared_parts_algorithm(OpKind kind) {
+  return {"shm_shared", kind, true, shm_shared_fits, shm_shared_parts_plan, shm_shared_parts, shm_shared_parts_step};
+}
+constexpr Algorithm shared_rows_algorithm(OpKind kind) {
+  return {"shm_shared", kind, true, shm_shared_rows_fits, shm_shared_rows_plan, shm_shared_rows, nullptr};
+}
 constexpr Algorithm local_exchange_algorithm(OpKind kind) {
   return {"local", kind, true, local_fits, local_plan, local_exchange, at_once<local_exchange>};
 }
@@ -57,10 +66,12 @@ constexpr Algorithm direct_exchange_algorithm(OpKind kind, const char* name) {
 // name, kind, canonical, fits, plan, run, step. If several fit, the first of its kind is the default unless `select.cc`
 // prefers another.
 constexpr std::array kAlgorithms = {
-    // All-reduce. `auto` takes two_shot or one_shot on one host, the two-level ones or doubling between hosts, by size.
+    // All-reduce. `auto` takes two_shot or one_shot on one host, by size, or shm_shared if all tensors lie in shared
+    // memory; the two-level ones or doubling between hosts.
     Algorithm{"local", kAllreduce, true, local_fits, local_plan, local_allreduce, at_once<local_allreduce>},
     Algorithm{"shm_two_shot", kAllreduce, true, shm_two_shot_fits, shm_two_shot_plan, shm_two_shot, nullptr},
     Algorithm{"shm_one_shot", kAllreduce, true, shm_one_shot_fits, shm_one_shot_plan, shm_one_shot, shm_one_shot_step},
+    Algorithm{"shm_shared", kAllreduce, true, shm_shared_fits, shm_shared_plan, shm_shared, shm_shared_step},
     Algorithm{"direct", kAllreduce, true, direct_fits, direct_plan, direct, nullptr},
     Algorithm{"ring", kAllreduce, false, ring_fits, ring_plan, ring, nullptr},
     Algorithm{"doubling", kAllreduce, false, doubling_fits, doubling_plan, doubling, nullptr},
@@ -75,6 +86,8 @@ constexpr std::array kAlgorithms = {
     Algorithm{"local", kBroadcast, true, local_fits, local_plan, local_broadcast, at_once<local_broadcast>},
     Algorithm{"shm_broadcast", kBroadcast, true, shm_broadcast_fits, shm_broadcast_plan, shm_broadcast,
               shm_broadcast_step},
+    Algorithm{"shm_shared", kBroadcast, true, shm_shared_fits, shm_shared_parts_plan, shm_shared_broadcast,
+              shm_shared_broadcast_step},
     Algorithm{"broadcast_tree", kBroadcast, true, broadcast_tree_fits, broadcast_tree_plan, broadcast_tree, nullptr},
     Algorithm{"local", kBarrier, true, local_fits, local_plan, local_barrier, at_once<local_barrier>},
     Algorithm{"shm_barrier", kBarrier, true, shm_barrier_fits, shm_barrier_plan, shm_barrier, shm_barrier_step},
@@ -84,24 +97,30 @@ constexpr std::array kAlgorithms = {
     // Reductions to parts. A reduce is a reduce-scatter in which the root owns everything.
     local_reduction_algorithm(kReducescatter),
     shm_reducescatter_algorithm(kReducescatter, "shm_reducescatter"),
+    shared_parts_algorithm(kReducescatter),
     direct_reducescatter_algorithm(kReducescatter, "direct_reducescatter"),
     local_reduction_algorithm(kReduce),
     shm_reducescatter_algorithm(kReduce, "shm_reduce"),
+    shared_parts_algorithm(kReduce),
     direct_reducescatter_algorithm(kReduce, "direct_reduce"),
     // Exchanges of rows. They share their code; the kind says which rows go to which members (ops/exchange.h).
     local_exchange_algorithm(kAllgather),
     shm_exchange_algorithm(kAllgather, "shm_allgather"),
+    shared_rows_algorithm(kAllgather),
     direct_exchange_algorithm(kAllgather, "direct_allgather"),
     Algorithm{"hierarchical_allgather", kAllgather, true, hierarchical_allgather_fits, shm_exchange_plan,
               hierarchical_allgather, nullptr},
     local_exchange_algorithm(kAlltoall),
     shm_exchange_algorithm(kAlltoall, "shm_alltoall"),
+    shared_rows_algorithm(kAlltoall),
     direct_exchange_algorithm(kAlltoall, "direct_alltoall"),
     local_exchange_algorithm(kGather),
     shm_exchange_algorithm(kGather, "shm_gather"),
+    shared_rows_algorithm(kGather),
     direct_exchange_algorithm(kGather, "direct_gather"),
     local_exchange_algorithm(kScatter),
     shm_exchange_algorithm(kScatter, "shm_scatter"),
+    shared_rows_algorithm(kScatter),
     direct_exchange_algorithm(kScatter, "direct_scatter"),
 };
 

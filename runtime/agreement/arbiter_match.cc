@@ -62,20 +62,22 @@ Arbiter::State::Ref Arbiter::State::count_proposal(int rank, Entry& entry, uint3
   if (entry.open.empty()) take_from_rest(entry);
   if (occurrence - entry.base == entry.open.size()) entry.open.emplace_back();
   Occurrence& open = entry.at(occurrence);
+  const MetadataTable& table = entry.set->metadata;
+  const Metadata& sent = own != nullptr ? *own : table.at(number);
+  if (sent.memory == MemoryKind::kPrivate) open.memory = MemoryKind::kPrivate;
   // The first proposal sets what the others are compared with.
   if (open.proposed++ == 0) {
     open.number = number;
     open.own = std::move(own);
     return {&entry, occurrence};
   }
-  // The table holds each content once, so numbers compare as contents do. What has no number is compared in full.
-  const MetadataTable& table = entry.set->metadata;
-  const bool numbered = open.number != kNoMetadata && number != kNoMetadata;
-  const Metadata& sent = own != nullptr ? *own : table.at(number);
-  const bool equal = numbered ? open.number == number : sent == metadata_of(entry, open);
-  if (!equal) {
+  // Equal numbers are equal contents. Other numbers may differ in nothing but the memory of the tensors.
+  const bool same = open.number != kNoMetadata && open.number == number;
+  if (!same && !sent.agrees_with(metadata_of(entry, open))) {
     if (open.differing == nullptr) open.differing = std::make_unique<std::vector<Differing>>();
     open.differing->push_back({rank, sent});
+  } else if (own != nullptr && sent.memory != metadata_of(entry, open).memory) {
+    open.elsewhere = std::move(own);
   }
   return {&entry, occurrence};
 }

@@ -56,6 +56,8 @@ struct Arbiter::State {
     uint32_t number = kNoMetadata;                      ///< of the metadata that the first member sent
     std::unique_ptr<Metadata> own;                      ///< that metadata, if it has no number
     std::unique_ptr<std::vector<Differing>> differing;  ///< members that sent something else; null if none did
+    MemoryKind memory = MemoryKind::kShared;            ///< shared only if every proposal so far says so
+    std::unique_ptr<Metadata> elsewhere;                ///< the same in the other memory, if that has no number
     Group* group = nullptr;
     Status error;
     SteadyClock::time_point seen;  ///< when a look for stalls first found it collecting

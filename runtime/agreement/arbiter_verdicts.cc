@@ -32,6 +32,12 @@ uint64_t bytes_of(const Metadata& metadata) {
   return static_cast<uint64_t>(metadata.count()) * size_of(metadata.dtype);
 }
 
+/// A member that has joined has no tensor that others could read.
+template <typename Occurrence>
+MemoryKind common_memory(const Occurrence& occurrence) {
+  return occurrence.absent == 0 ? occurrence.memory : MemoryKind::kPrivate;
+}
+
 }  // namespace
 
 /// Counts the occurrence from the oldest without a verdict, a point that every member knows: verdicts reach all in one
@@ -105,7 +111,7 @@ void Arbiter::State::push(const Ref& ref) {
   const Occurrence& first = ref.entry->at(ref.occurrence);
   const auto key_of = [this](const Ref& each) {
     const Occurrence& occurrence = each.entry->at(each.occurrence);
-    return FuseKey(metadata_of(*each.entry, occurrence), occurrence.absent);
+    return FuseKey(metadata_of(*each.entry, occurrence), occurrence.absent, common_memory(occurrence));
   };
   if (first.group == nullptr) return set.planner.push(key_of(ref), planned(ref));
   std::vector<FuseKey> keys;
@@ -131,6 +137,9 @@ Result<AlgorithmChoice> Arbiter::State::choose(Set& set, std::span<const Planned
   shape.codec = metadata.codec;
   shape.device = metadata.device;
   for (const PlannedTensor& tensor : tensors) shape.bytes += tensor.bytes;
+  shape.tensors = tensors.size();
+  // Part of `FuseKey`, so the same for all tensors.
+  shape.shared = common_memory(entry.at(tensors.front().occurrence)) == MemoryKind::kShared;
   shape.ranks = static_cast<int>(set.members.ranks.size());
   shape.one_host = set.members.one_host;
   // Sizes of the hosts tell the selector whether two levels pay: few ranks on many hosts, or many on few.
@@ -177,6 +186,7 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
     Occurrence& occurrence = entry.at(tensor.occurrence);
     // The first batch with this metadata. From now on its number stands for it, here and in proposals.
     if (occurrence.number == kNoMetadata) occurrence.number = define(set, *occurrence.own);
+    if (occurrence.elsewhere != nullptr) static_cast<void>(define(set, *occurrence.elsewhere));
     announce(entry, occurrence.number);
   }
   // One record: where and when it runs, with which algorithm, the metadata, the operations, and then their extents.

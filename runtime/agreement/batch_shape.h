@@ -15,6 +15,8 @@ struct BatchShape {
   CodecId codec = CodecId::kNone;
   int32_t device = -1;  ///< -1: host memory
   uint64_t bytes = 0;   ///< of all tensors together, before the codec
+  uint64_t tensors = 1;
+  bool shared = false;  ///< every tensor lies in shared memory on every rank
   int ranks = 1;
   bool one_host = true;                     ///< all ranks share memory
   int hosts = 1;                            ///< number of hosts that the ranks lie on

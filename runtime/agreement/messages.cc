@@ -27,6 +27,7 @@ constexpr uint8_t kHasPostscale = 2;
 constexpr uint8_t kHasGroup = 4;
 constexpr uint8_t kOverContributors = 8;
 constexpr uint8_t kHasOrder = 16;
+constexpr uint8_t kInSharedMemory = 32;
 
 template <typename Enum>
 Enum get_enum(WireReader& reader, Enum last) {
@@ -83,10 +84,10 @@ void put_metadata(WireWriter& writer, const Metadata& metadata) {
   writer.varint(zigzag(static_cast<uint64_t>(static_cast<int64_t>(metadata.root))));
   const bool grouped = metadata.group_size != 0 || metadata.group_hash != 0;
   // Usual values take no bytes: one byte of flags says which fields follow.
-  writer.u8(static_cast<uint8_t>((metadata.prescale != 1.0 ? kHasPrescale : 0) |
-                                 (metadata.postscale != 1.0 ? kHasPostscale : 0) | (grouped ? kHasGroup : 0) |
-                                 (metadata.over == AverageOver::kContributors ? kOverContributors : 0) |
-                                 (!metadata.order.empty() ? kHasOrder : 0)));
+  writer.u8(static_cast<uint8_t>(
+      (metadata.prescale != 1.0 ? kHasPrescale : 0) | (metadata.postscale != 1.0 ? kHasPostscale : 0) |
+      (grouped ? kHasGroup : 0) | (metadata.over == AverageOver::kContributors ? kOverContributors : 0) |
+      (!metadata.order.empty() ? kHasOrder : 0) | (metadata.memory == MemoryKind::kShared ? kInSharedMemory : 0)));
   if (metadata.prescale != 1.0) writer.f64(metadata.prescale);
   if (metadata.postscale != 1.0) writer.f64(metadata.postscale);
   if (grouped) {
@@ -107,8 +108,9 @@ Metadata get_metadata(WireReader& reader) {
   metadata.device = get_signed(reader);
   metadata.root = get_signed(reader);
   const uint8_t has = reader.u8();
-  if (has > (kHasPrescale | kHasPostscale | kHasGroup | kOverContributors | kHasOrder)) reader.fail();
+  if (has > (kHasPrescale | kHasPostscale | kHasGroup | kOverContributors | kHasOrder | kInSharedMemory)) reader.fail();
   if ((has & kOverContributors) != 0) metadata.over = AverageOver::kContributors;
+  if ((has & kInSharedMemory) != 0) metadata.memory = MemoryKind::kShared;
   if ((has & kHasPrescale) != 0) metadata.prescale = reader.f64();
   if ((has & kHasPostscale) != 0) metadata.postscale = reader.f64();
   // A NaN equals nothing, itself included, so ranks that sent the same would differ for ever.

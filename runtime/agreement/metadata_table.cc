@@ -19,7 +19,8 @@ size_t MetadataHash::operator()(const Metadata& metadata) const {
   mix(std::bit_cast<uint64_t>(metadata.postscale + 0.0));
   for (const int64_t dimension : metadata.shape) mix(static_cast<uint64_t>(dimension) + 1);
   mix(metadata.group_hash);
-  mix(uint64_t{metadata.group_size} << 1 | static_cast<uint64_t>(metadata.over));
+  mix(uint64_t{metadata.group_size} << 2 | static_cast<uint64_t>(metadata.memory) << 1 |
+      static_cast<uint64_t>(metadata.over));
   return hash;
 }
 

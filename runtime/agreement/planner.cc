@@ -17,7 +17,7 @@
 
 namespace rueda::core {
 
-FuseKey::FuseKey(const Metadata& metadata, uint32_t absent_members)
+FuseKey::FuseKey(const Metadata& metadata, uint32_t absent_members, MemoryKind common_memory)
     : kind(metadata.kind),
       dtype(metadata.dtype),
       op(metadata.op),
@@ -27,7 +27,8 @@ FuseKey::FuseKey(const Metadata& metadata, uint32_t absent_members)
       prescale(metadata.prescale),
       postscale(metadata.postscale),
       over(metadata.over),
-      absent(absent_members) {}
+      absent(absent_members),
+      memory(common_memory) {}
 
 void Planner::push(const FuseKey& key, const PlannedTensor& tensor) {
   ++waiting_;

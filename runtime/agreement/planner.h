@@ -13,8 +13,8 @@ namespace rueda::core {
 
 /// Tensors with equal keys may share a batch.
 struct FuseKey {
-  /// `absent` is the number of members that contribute nothing.
-  explicit FuseKey(const Metadata& metadata, uint32_t absent = 0);
+  /// `absent` is the number of members that contribute nothing, `memory` what all members' tensors lie in.
+  explicit FuseKey(const Metadata& metadata, uint32_t absent = 0, MemoryKind memory = MemoryKind::kPrivate);
   OpKind kind;
   Dtype dtype;
   ReduceOp op;
@@ -25,6 +25,7 @@ struct FuseKey {
   double postscale;
   AverageOver over;
   uint32_t absent;
+  MemoryKind memory;
   bool operator==(const FuseKey&) const = default;
 };
 

@@ -6,6 +6,13 @@
 
 namespace rueda::core {
 
+bool Metadata::agrees_with(const Metadata& other) const {
+  if (memory == other.memory) return *this == other;
+  Metadata moved = other;
+  moved.memory = memory;
+  return *this == moved;
+}
+
 int64_t Metadata::count() const {
   int64_t product = 1;
   for (const int64_t dimension : shape) product *= dimension;

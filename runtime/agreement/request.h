@@ -14,6 +14,10 @@ inline constexpr SetId kGlobalSet = 0;
 /// What an average divides by if some members of the set have joined.
 enum class AverageOver : uint8_t { kMembers = 0, kContributors = 1 };
 
+/// The memory that a rank's tensor lies in. Ranks may bring different ones; a batch uses shared memory only if each of
+/// its tensors does on every rank.
+enum class MemoryKind : uint8_t { kPrivate = 0, kShared = 1 };
+
 /// What all ranks must agree on for one occurrence of a tensor; interned by rank 0 as a metadata id. Compared field by
 /// field when ranks disagree, so that the error can say which ranks sent what.
 struct Metadata {
@@ -32,9 +36,12 @@ struct Metadata {
   /// Dimensions from the outermost in memory to the innermost; empty: row-major. Those of extent 1 have no stride that
   /// matters and come first, in ascending order.
   std::vector<uint8_t> order;
-  uint64_t group_hash = 0;  ///< hash of the group's ordered names; 0 when not in a group
-  uint32_t group_size = 0;  ///< members of the group; 0 when not in a group
+  uint64_t group_hash = 0;                   ///< hash of the group's ordered names; 0 when not in a group
+  uint32_t group_size = 0;                   ///< members of the group; 0 when not in a group
+  MemoryKind memory = MemoryKind::kPrivate;  ///< of this rank's tensor: no disagreement if ranks differ
   bool operator==(const Metadata&) const = default;
+  /// Whether the two differ in nothing that ranks must agree on.
+  bool agrees_with(const Metadata& other) const;
   int64_t count() const;  ///< product of all of `shape`: for opaque tensors the bytes
   /// The caller's shape, without an opaque element's bytes.
   std::span<const int64_t> dimensions() const;

@@ -34,6 +34,8 @@ struct Settings {
   std::vector<int> thread_affinity;  ///< empty: the library chooses
   int num_lanes = 4;
   int sockets_per_peer = 1;
+  bool shared_tensors = true;
+  uint64_t shared_tensor_bytes = 0;  ///< of each rank; 0: its part of half the machine's memory
   bool dynamic_process_sets = true;
   bool caller_progress = true;
   bool insecure = false;

@@ -151,11 +151,27 @@ std::unique_ptr<Lane> Engine::make_lane(int lane) {
   std::unique_ptr<ChannelSet> channels;
   if (formation_.transport != nullptr) channels = formation_.transport->channel_set(lane, abort_);
   auto mesh = std::make_unique<Mesh>(plan_.rank, lane, std::move(segments), std::move(channels), abort_, style_);
+  std::vector<std::shared_ptr<TensorArena>> arenas(static_cast<size_t>(plan_.size));
+  arenas[static_cast<size_t>(plan_.rank)] = formation_.arena;
+  for (const LocalPeer& peer : formation_.local) arenas[static_cast<size_t>(peer.rank)] = peer.arena;
+  mesh->use_arenas(std::move(arenas));
   const std::vector<int>& chosen = plan_.settings.thread_affinity;
   LaneObserver& observer = *this;
   return std::make_unique<Lane>(
       std::move(mesh), *executor_, observer,
       Lane::ThreadSetup{fmt::format("rueda-lane-{}", lane), chosen.empty() ? claim_.cores() : chosen});
+}
+
+/// Only within one host, and only if this rank reaches the arenas of all others there: else the members would choose
+/// what this rank cannot run.
+bool Engine::can_share(SetId set) const {
+  if (formation_.arena == nullptr) return false;
+  const auto is_missing = [](const LocalPeer& peer) { return peer.arena == nullptr; };
+  if (std::any_of(formation_.local.begin(), formation_.local.end(), is_missing)) return false;
+  const Result<std::vector<int>> ranks = sets_.ranks(set);
+  const int here = plan_.host_of[static_cast<size_t>(plan_.rank)];
+  return ranks.ok() && std::all_of(ranks.value().begin(), ranks.value().end(),
+                                   [&](int rank) { return plan_.host_of[static_cast<size_t>(rank)] == here; });
 }
 
 OperationHome Engine::operation_home() {
@@ -338,6 +354,7 @@ void Engine::batch_finished(Batch& batch, const Status& result) {
   // First the end of the epoch, then the callers: one that is told of a failure must find the epoch over.
   if (!result.ok() && !abort_.raised()) fail_lane(batch, result);
   const Status final_result = !result.ok() && abort_.raised() ? abort_.why() : result;
+  if (!final_result.ok()) take_from_peers(batch);
   recorder_.finished(batch, final_result);
   for (TensorPart* tensor : batch.tensors) finish(*tensor, final_result.ok() ? tensor->failure : final_result);
 }

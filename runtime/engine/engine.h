@@ -93,6 +93,10 @@ class Engine : public std::enable_shared_from_this<Engine>,
   /// Never blocks. Returns kInvalidArgument as `ProcessSets::remove`.
   Status remove_process_set(SetId number);
   const ProcessSets& process_sets() const { return sets_; }
+  /// For tensors that ranks of this host read in place; null if there are none. Any thread.
+  const std::shared_ptr<TensorArena>& tensor_arena() const { return formation_.arena; }
+  /// Whether the ranks of the set can use each other's arenas. Any thread.
+  bool can_share(SetId set) const;
   /// What an operation of this engine is made with; shares ownership of the engine. Any thread.
   OperationHome operation_home();
   /// What this rank has done since the epoch began, as a JSON object (docs/guide/diagnosis.md).
@@ -150,6 +154,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   void take_for_good() RUEDA_ATTRIBUTE(acquire_capability(baton_holder));
   // engine_end.cc: the end of the epoch
   void fail_lane(const Batch& batch, const Status& result);
+  void take_from_peers(const Batch& batch);
   Status ran_too_long(const Batch& batch, const std::string& what) const;
   // engine_report.cc: figures and the flight record
   void serve_metrics();

@@ -99,4 +99,19 @@ void Engine::fail_lane(const Batch& batch, const Status& result) {
       Status(result.code(), fmt::format("rank {}: {} failed: {}", plan_.rank, what, result.sentence()), result.rank()));
 }
 
+/// A peer that is slow or stopped may still write what this rank has given it to write, so before the caller hears of
+/// the failure its tensors leave the memory that peers reach.
+void Engine::take_from_peers(const Batch& batch) {
+  if (formation_.arena == nullptr || !batch.started) return;
+  std::vector<std::span<std::byte>> written;
+  for (const TensorPart* tensor : batch.tensors) {
+    const Metadata& metadata = tensor->request.metadata;
+    // Of other kinds, peers read inputs and write into memory of their own.
+    if (metadata.kind != OpKind::kAllreduce || metadata.memory != MemoryKind::kShared) continue;
+    const auto count = static_cast<size_t>(tensor->output_count());
+    written.emplace_back(tensor->slice.out, count * size_of(metadata.dtype));
+  }
+  formation_.arena->revoke(written);
+}
+
 }  // namespace rueda::core

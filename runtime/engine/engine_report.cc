@@ -99,6 +99,7 @@ std::string Engine::stats() {
 /// Bytes that this engine holds, by purpose. The shared segment stays mapped for the whole epoch.
 std::map<std::string, uint64_t> Engine::memory() {
   return {{"shared_segment", segment_bytes_},
+          {"shared_tensors", formation_.arena == nullptr ? 0 : formation_.arena->taken_bytes()},
           {"flight_recorder", recorder_.flight().bytes()},
           {"outputs", output_bytes_.load()},
           {"timeline", timeline_.held()}};

@@ -2,7 +2,7 @@
 // message of fixed size, so a length that does not fit ends the conversation at once.
 //
 //   hello, as on TCP  | first | second | third |             proves the job's key in both directions
-//   pass              | "RDP1" | number of descriptors |     with segment, doorbell and, if the kernel has one, pidfd
+//   pass              | "RDP1" | which descriptors |         with segment, doorbell and, if there are, pidfd and arena
 //   verdict           | "RDV1" | 1 mapped, 0 not |           both words u32 in the host's byte order: it never leaves
 //   it
 //
@@ -10,23 +10,32 @@
 // mapped its peer while the peer failed would wait for words that never change.
 #include "runtime/net/local_conversation.h"
 
-#include <array>
 #include <cstring>
 #include <utility>
+#include <vector>
+
+#include "runtime/base/log.h"
 
 namespace rueda::core {
 namespace {
 
 constexpr size_t kMaxPacketBytes = 128;
-constexpr size_t kMaxDescriptors = 3;  // segment, doorbell, pidfd
+constexpr size_t kMaxDescriptors = 4;  // segment, doorbell, pidfd, arena
 
 /// The packets after the hello.
 struct Note {
   uint32_t magic;
   uint32_t value;
 };
-constexpr uint32_t kPassMagic = 0x31'50'44'52;     // "RDP1", little-endian; value: number of descriptors
+constexpr uint32_t kPassMagic = 0x31'50'44'52;     // "RDP1", little-endian; value: bits below
 constexpr uint32_t kVerdictMagic = 0x31'56'44'52;  // "RDV1"; value: 1 mapped, 0 not
+/// What a pass brings behind segment and doorbell, in this order.
+constexpr uint32_t kPassesPidfd = 1;
+constexpr uint32_t kPassesArena = 2;
+
+size_t number_passed(uint32_t bits) {
+  return 2 + static_cast<size_t>(bits & kPassesPidfd) + ((bits & kPassesArena) != 0 ? 1 : 0);
+}
 
 void send_note(int socket, const Note& note, std::span<const int> descriptors = {}) {
   send_packet(socket, std::as_bytes(std::span(&note, 1)), descriptors);
@@ -134,9 +143,17 @@ void LocalConversation::on_third(std::span<const std::byte> bytes) {
 }
 
 void LocalConversation::pass_descriptors() {
-  const std::array<int, kMaxDescriptors> all{context_.offer.segment.fd(), context_.offer.doorbell, context_.pidfd};
-  const size_t count = context_.pidfd >= 0 ? 3 : 2;
-  send_note(socket_.get(), Note{kPassMagic, static_cast<uint32_t>(count)}, std::span(all).first(count));
+  std::vector<int> all{context_.offer.segment.fd(), context_.offer.doorbell};
+  uint32_t bits = 0;
+  if (context_.pidfd >= 0) {
+    bits |= kPassesPidfd;
+    all.push_back(context_.pidfd);
+  }
+  if (context_.offer.arena != nullptr) {
+    bits |= kPassesArena;
+    all.push_back(context_.offer.arena->fd());
+  }
+  send_note(socket_.get(), Note{kPassMagic, bits}, all);
   state_ = State::kAwaitsPass;
 }
 
@@ -144,9 +161,11 @@ void LocalConversation::on_pass(Packet packet) {
   const auto note = as<Note>(packet.bytes);
   if (!note || note->magic != kPassMagic) return refuse(unexpected(rank()));
   auto& descriptors = packet.descriptors;
-  if (descriptors.size() != note->value || descriptors.size() < 2) {
+  if (note->value > (kPassesPidfd | kPassesArena)) return refuse(unexpected(rank()));
+  const size_t expected = number_passed(note->value);
+  if (descriptors.size() != expected) {
     return refuse(Status(Code::kSystem,
-                         "local socket: rank " + std::to_string(rank()) + " sent " + std::to_string(note->value) +
+                         "local socket: rank " + std::to_string(rank()) + " sent " + std::to_string(expected) +
                              " descriptors and " + std::to_string(descriptors.size()) +
                              " came (the limit on open files may be reached)",
                          rank()));
@@ -159,8 +178,20 @@ void LocalConversation::on_pass(Packet packet) {
   peer_.segment = std::move(segment).value();
   peer_.doorbell = std::move(descriptors[1]);
   // A pidfd of this very process says nothing about a rank that is one of its threads.
-  if (descriptors.size() > 2 && !in_this_process(socket_.get())) peer_.pidfd = std::move(descriptors[2]);
+  const bool has_pidfd = (note->value & kPassesPidfd) != 0;
+  if (has_pidfd && !in_this_process(socket_.get())) peer_.pidfd = std::move(descriptors[2]);
+  if ((note->value & kPassesArena) != 0) map_arena(descriptors.back().get());
   state_ = State::kAwaitsVerdict;
+}
+
+/// Without the peer's arena the two still share all else: only tensors in shared memory go another way.
+void LocalConversation::map_arena(int fd) {
+  auto arena = TensorArena::map(fd, rank());
+  if (arena.ok()) {
+    peer_.arena = std::move(arena).value();
+  } else {
+    log(LogLevel::kInfo, "init: tensors of rank {} are not read in place: {}", rank(), arena.status().sentence());
+  }
 }
 
 void LocalConversation::on_verdict(std::span<const std::byte> bytes) {

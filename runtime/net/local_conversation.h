@@ -72,6 +72,7 @@ class LocalConversation {
   void on_pass(Packet packet);
   void on_verdict(std::span<const std::byte> bytes);
   void pass_descriptors();
+  void map_arena(int fd);
   void refuse(Status status);
 
   const LocalContext& context_;

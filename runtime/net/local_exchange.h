@@ -9,6 +9,7 @@
 #include "runtime/base/unique_fd.h"
 #include "runtime/net/hello.h"
 #include "runtime/net/segment.h"
+#include "runtime/net/tensor_arena.h"
 
 namespace rueda::core {
 
@@ -16,8 +17,9 @@ namespace rueda::core {
 struct LocalPeer {
   int rank = 0;
   std::shared_ptr<Segment> segment;
-  UniqueFd doorbell;  ///< its coordinator's eventfd; writing 1 wakes it
-  UniqueFd pidfd;     ///< readable once the process is gone; -1 if the kernel has none or the peer is in this process
+  std::shared_ptr<TensorArena> arena;  ///< for its tensors; null if it has none, or this process cannot map it
+  UniqueFd doorbell;                   ///< its coordinator's eventfd; writing 1 wakes it
+  UniqueFd pidfd;  ///< readable once the process is gone; -1 if the kernel has none or the peer is in this process
   UniqueFd life;  ///< the socket the descriptors came over: ends when the process, or the rank in this process, is gone
 };
 
@@ -37,14 +39,15 @@ struct LocalCandidate {
 
 /// What a rank gives to each peer. `exchange` borrows it.
 struct LocalOffer {
-  Segment& segment;  ///< its own, of `Segment::create`
-  int doorbell;      ///< its coordinator's eventfd
+  Segment& segment;                    ///< its own, of `Segment::create`
+  int doorbell;                        ///< its coordinator's eventfd
+  const TensorArena* arena = nullptr;  ///< null: none
 };
 
 /// Passes descriptors between the ranks of one host over an abstract Unix socket (SOCK_SEQPACKET) with a random 128-bit
 /// name: nothing lies in the file system and nothing needs removing. The higher rank dials. Before a descriptor is sent
-/// each side checks the peer's user (SO_PEERCRED) and the keyed hello. Then both pass segment, eventfd and their own
-/// pidfd, map what came, and tell each other whether it worked.
+/// each side checks the peer's user (SO_PEERCRED) and the keyed hello. Then both pass segment, eventfd, their own pidfd
+/// and the arena for tensors, map what came, and tell each other whether it worked.
 ///
 /// The thread that forms the epoch uses it. Owns its listening socket.
 class LocalExchange {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/base/abort.h"
@@ -16,6 +17,7 @@
 #include "runtime/net/doorbell.h"
 #include "runtime/net/segment.h"
 #include "runtime/net/slot_ledger.h"
+#include "runtime/net/tensor_arena.h"
 
 namespace rueda::core {
 
@@ -31,6 +33,13 @@ class Mesh {
   /// algorithm needs them. `abort` outlives the mesh.
   Mesh(int rank, int lane, std::vector<std::shared_ptr<Segment>> segments, std::unique_ptr<ChannelSet> channels,
        const Abort& abort, WaitStyle style);
+  /// `arenas[r]` is for rank r's tensors; null if this rank cannot reach them. Before the first batch.
+  void use_arenas(std::vector<std::shared_ptr<TensorArena>> arenas) { arenas_ = std::move(arenas); }
+  /// Null if there is none that this rank can reach.
+  TensorArena* arena(int rank) const {
+    const auto index = static_cast<size_t>(rank);
+    return index < arenas_.size() ? arenas_[index].get() : nullptr;
+  }
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(segments_.size()); }
@@ -99,6 +108,7 @@ class Mesh {
   int rank_;
   int lane_;
   std::vector<std::shared_ptr<Segment>> segments_;
+  std::vector<std::shared_ptr<TensorArena>> arenas_;
   std::unique_ptr<ChannelSet> channels_;
   const Abort& abort_;
   WaitStyle style_;

@@ -20,6 +20,7 @@ struct Formation {
   EpochPlan plan;
   JobKey key;
   std::shared_ptr<Segment> segment;      ///< this rank's own
+  std::shared_ptr<TensorArena> arena;    ///< for this rank's tensors; null if no rank could map it
   UniqueFd doorbell;                     ///< this rank's coordinator eventfd (non-blocking)
   std::vector<LocalPeer> local;          ///< other ranks of this host, ascending
   std::unique_ptr<Transport> transport;  ///< sockets to ranks that share no memory with this one; null in a job of one

@@ -268,6 +268,19 @@ Status Forming::make_segment(const std::vector<int>& peers) {
   return {};
 }
 
+/// Nothing else depends on the arena: without one, tensors that the program asks for are private.
+void Forming::make_arena(const std::vector<int>& peers) {
+  const Settings& settings = formation_.plan.settings;
+  if (!settings.shared_tensors) return;
+  auto arena = TensorArena::create(arena_bytes(settings, static_cast<int>(peers.size()) + 1));
+  if (arena.ok()) {
+    formation_.arena = std::move(arena).value();
+  } else {
+    log(LogLevel::kInfo, "init: tensors of rank {} lie in private memory: {}", identity_.rank,
+        arena.status().sentence());
+  }
+}
+
 Status Forming::exchange_with(const std::vector<int>& peers, LocalReport& report) {
   std::vector<LocalCandidate> candidates;
   for (const int peer : peers) {
@@ -275,8 +288,9 @@ Status Forming::exchange_with(const std::vector<int>& peers, LocalReport& report
     if (!name.empty()) candidates.push_back({peer, name});  // without one, the peer's own report says why
   }
   const auto share = deadline_.left(kLongestExchange * 2) / 2;
-  auto outcomes = exchange_->exchange(scope_, {*formation_.segment, formation_.doorbell.get()}, candidates,
-                                      deadline_.earlier(Deadline::after(share)));
+  make_arena(peers);
+  auto outcomes = exchange_->exchange(scope_, {*formation_.segment, formation_.doorbell.get(), formation_.arena.get()},
+                                      candidates, deadline_.earlier(Deadline::after(share)));
   exchange_.reset();  // closes the socket: every neighbour has come or failed
   if (!outcomes.ok()) return outcomes.status();
   for (LocalOutcome& outcome : outcomes.value()) {

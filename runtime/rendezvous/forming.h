@@ -31,6 +31,7 @@ class Forming {
   /// Makes the segment and exchanges descriptors with the ranks of the same host. The report names those that failed.
   LocalReport meet_neighbours();
   Status make_segment(const std::vector<int>& peers);
+  void make_arena(const std::vector<int>& peers);
   Status exchange_with(const std::vector<int>& peers, LocalReport& report);
   /// On rank 0: reads all reports and publishes the partition, or why there is none.
   Status publish_hosts();

@@ -4,6 +4,7 @@
 #include "runtime/rendezvous/locality.h"
 
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -119,6 +120,13 @@ SegmentLayout layout_for(const Settings& settings, int local_size) {
   layout.ring_bytes =
       std::clamp(std::bit_floor(kRingBudget / static_cast<size_t>(local_size)), kSmallestRing, kLargestRing);
   return layout;
+}
+
+size_t arena_bytes(const Settings& settings, int local_size) {
+  constexpr uint64_t kLeast = uint64_t{1} << 20;
+  if (settings.shared_tensor_bytes != 0) return settings.shared_tensor_bytes;
+  const auto memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  return std::max(kLeast, memory / 2 / static_cast<uint64_t>(local_size));
 }
 
 Result<UniqueFd> make_doorbell() {

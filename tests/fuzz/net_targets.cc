@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <cstring>
 #include <memory>
 
+#include "ops/cpu/shared_tensors.h"
 #include "runtime/net/hello.h"
 #include "runtime/net/newcomer.h"
 #include "runtime/net/segment.h"
@@ -141,9 +143,27 @@ void fuzz_ring(Bytes bytes) {
   }
 }
 
+/// Addresses of tensors as another rank posts them. What is accepted lies inside that rank's arena.
+void fuzz_shared_places(Bytes bytes) {
+  constexpr uint64_t kArena = uint64_t{1} << 40;
+  const std::array slices{Slice{nullptr, nullptr, 0}, Slice{nullptr, nullptr, 3}, Slice{nullptr, nullptr, 1 << 20}};
+  for (const size_t element : {size_t{1}, size_t{16}}) {
+    const auto places = read_places(bytes, slices, element, kArena, 1);
+    hold(places.ok() || places.status().rank() == 1);
+    if (!places.ok()) continue;
+    for (size_t i = 0; i < slices.size(); ++i) {
+      const uint64_t length = static_cast<uint64_t>(slices[i].count) * element;
+      if (length == 0) continue;
+      for (const uint64_t at : {places.value()[i].in, places.value()[i].out}) {
+        hold(at < kArena && length <= kArena && at + length <= kArena);
+      }
+    }
+  }
+}
+
 constexpr Target kNetTargets[] = {
     {"hello", fuzz_hello},     {"newcomer", fuzz_newcomer}, {"control_stream", fuzz_control_stream},
-    {"striped", fuzz_striped}, {"ring", fuzz_ring},
+    {"striped", fuzz_striped}, {"ring", fuzz_ring},         {"shared_places", fuzz_shared_places},
 };
 
 }  // namespace

@@ -36,8 +36,8 @@ void for_algorithms(Body&& body) {
 
 Status run_until(const Algorithm& algorithm, const CollectiveCase& test, int rank, Mesh& mesh, Deadline deadline) {
   const Team team = team_of(kSize, rank);
-  const CaseTensors tensors(test, team);
-  return algorithm.run(tensors.call(algorithm.plan(test.shape(kSize)), 5000), mesh, deadline);
+  const CaseTensors tensors(test, team, arena_for(algorithm, test, kSize, mesh));
+  return algorithm.run(tensors.call(algorithm.plan(shape_for(algorithm, test, kSize)), 5000), mesh, deadline);
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ std::string compare(LaneRanks& lanes, const Algorithm& algorithm, const Collecti
                     uint64_t stamp, const Bytes& expected) {
   return lanes.first_failure([&](int rank, Mesh& mesh) -> Status {
     const Team team = team_of(bracket.size, rank, bracket.group);
-    const CaseTensors tensors(test, team);
+    const CaseTensors tensors(test, team, arena_for(algorithm, test, bracket.size, mesh));
     RUEDA_RETURN_IF_ERROR(
         algorithm.run(tensors.call(algorithm.plan(test.shape(bracket.size)), stamp), mesh, Deadline::never()));
     if (tensors.results() == expected) return {};
@@ -105,7 +105,7 @@ TEST_CASE("A reduce-scatter gives each rank the bits that an all-reduce would ha
         INFO(algorithm.name);
         CHECK(rig.lanes().first_failure([&](int rank, Mesh& mesh) -> Status {
           const Team team = team_of(bracket.size, rank, bracket.group);
-          const CaseTensors tensors(test, team);
+          const CaseTensors tensors(test, team, arena_for(algorithm, test, bracket.size, mesh));
           RUEDA_RETURN_IF_ERROR(
               algorithm.run(tensors.call(algorithm.plan(test.shape(bracket.size)), stamp), mesh, Deadline::never()));
           const ElementRange own = rows_of(20'001, 1, bracket.size, rank);

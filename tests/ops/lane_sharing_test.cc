@@ -57,7 +57,7 @@ bool contains(const std::vector<int>& ranks, int rank) {
 /// The batch as a turn of the engine runs it: steps, and something else in between.
 Status step_case(const Turn& turn, const Team& team, Mesh& mesh, uint64_t stamp) {
   const CollectiveCase salted = turn.test.salted(stamp);
-  const CaseTensors tensors(salted, team);
+  const CaseTensors tensors(salted, team, arena_for(*turn.algorithm, turn.test, team.size(), mesh));
   const Call call = tensors.call(turn.algorithm->plan(turn.test.shape(team.size())), stamp);
   StepState state;
   for (;;) {

@@ -164,3 +164,32 @@ TEST_CASE("A batch that names an algorithm which is not in the table is refused,
   CHECK_FALSE(plane->runs_inline(choice));
   CHECK(plane->algorithm_name(250) == std::string("unknown"));
 }
+
+TEST_CASE("Tensors in shared memory are used where they lie if they are long or exchanged, and nothing forbids it") {
+  BatchShape shape = allreduce_of(1 << 20, 2);
+  shape.shared = true;
+  CHECK(chosen(shape) == "shm_shared");
+  CHECK(chosen(shape, forced("shm_two_shot")) == "shm_two_shot");
+  shape.deterministic = true;
+  CHECK(chosen(shape) == "shm_shared");
+  shape.tensors = 100'000;  // more than a slot has addresses for
+  CHECK(chosen(shape) == "shm_two_shot");
+  shape.tensors = 1;
+  shape.op = ReduceOp::kAdasum;
+  CHECK(chosen(shape) == "shm_adasum");
+  shape.op = ReduceOp::kSum;
+  shape.bytes = 4;
+  CHECK(chosen(shape) == "shm_one_shot");
+  for (const OpKind kind : {OpKind::kReducescatter, OpKind::kReduce, OpKind::kBroadcast}) {
+    shape.kind = kind;
+    shape.bytes = 1 << 20;
+    CHECK(chosen(shape) == "shm_shared");
+    shape.bytes = 4;
+    CHECK(chosen(shape) != "shm_shared");
+  }
+  for (const OpKind kind : {OpKind::kAllgather, OpKind::kAlltoall, OpKind::kGather, OpKind::kScatter}) {
+    shape.kind = kind;
+    CHECK(chosen(shape) == "shm_shared");
+  }
+  CHECK_THAT(chosen(allreduce_of(1 << 20, 2), forced("shm_shared")), Contains("cannot serve"));
+}

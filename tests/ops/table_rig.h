@@ -23,9 +23,11 @@ class TableRig {
   LaneRanks lanes_;
 };
 
-/// Whether the selector would let the algorithm serve the shape.
+/// Whether the selector would let the algorithm serve the shape, in private or in shared memory.
 inline bool may_serve(const Algorithm& algorithm, const BatchShape& shape) {
-  return obstacle(algorithm, shape, Settings()).empty();
+  BatchShape in_shared_memory = shape;
+  in_shared_memory.shared = true;
+  return obstacle(algorithm, shape, Settings()).empty() || obstacle(algorithm, in_shared_memory, Settings()).empty();
 }
 
 }  // namespace rueda::core

@@ -10,6 +10,7 @@ namespace rueda::sim {
 namespace {
 
 constexpr core::SetId kFirstAdded = 100;
+constexpr int kInPlace = 2;
 
 using core::AlgorithmChoice;
 using core::BatchShape;
@@ -30,7 +31,8 @@ Result<AlgorithmChoice> select_algorithm(const BatchShape& shape) {
   if (shape.dtype == Dtype::kU8 && shape.op == ReduceOp::kProduct) {
     return core::Status(core::Code::kInvalidArgument, "the forced algorithm cannot multiply u8");
   }
-  return AlgorithmChoice{static_cast<uint8_t>(shape.bytes > 256 ? 1 : 0), 128, 2 + shape.bytes / 128};
+  const int algorithm = (shape.bytes > 256 ? 1 : 0) | (shape.shared ? kInPlace : 0);
+  return AlgorithmChoice{static_cast<uint8_t>(algorithm), 128, 2 + shape.bytes / 128};
 }
 
 core::AgreementConfig make_config(Random& random, int ranks) {
@@ -264,6 +266,19 @@ void make_set(Random& random, const core::SetMembers& set, bool wrong, bool join
   }
 }
 
+/// Puts tensors into shared memory: of all ranks with few exceptions, or of each as it comes.
+void share_tensors(Random& random, std::vector<std::vector<Step>>& ranks) {
+  const bool nearly_all = random.once_in(2);
+  for (std::vector<Step>& steps : ranks) {
+    for (Step& step : steps) {
+      for (Request& request : step.unit) {
+        const bool shared = nearly_all ? !random.once_in(20) : random.once_in(2);
+        request.metadata.memory = shared ? core::MemoryKind::kShared : core::MemoryKind::kPrivate;
+      }
+    }
+  }
+}
+
 /// Hosts of any size, each below any that comes before it.
 Tree make_tree(Random& random, int size) {
   Tree tree;
@@ -319,8 +334,11 @@ Job make_job(uint64_t seed, int ranks) {
   }
   if (random.once_in(2)) job.tree = make_tree(random, job.config.size);
   job.config.relayed = !job.tree.hosts.empty();
+  if (random.once_in(2)) share_tensors(random, job.steps);
   return job;
 }
+
+bool runs_in_place(const AlgorithmChoice& choice) { return (choice.algorithm & kInPlace) != 0; }
 
 const AddedSet* added_set(const Job& job, core::SetId set) {
   return set < kFirstAdded ? nullptr : &job.added[set - kFirstAdded];

@@ -49,6 +49,9 @@ struct Job {
 /// The seed chooses the number of ranks if `ranks` is 0.
 Job make_job(uint64_t seed, int ranks);
 
+/// Whether the job's `select` was told that all tensors of the batch are shared.
+bool runs_in_place(const core::AlgorithmChoice& choice);
+
 /// The members of one of the job's sets, by number.
 const core::SetMembers& members_of(const Job& job, core::SetId set);
 /// Null for the sets that are there from the start.

@@ -74,8 +74,15 @@ class Joints {
 
 bool differs(const Joint& joint) {
   return std::any_of(joint.tickets.begin(), joint.tickets.end(), [&](const auto& each) {
-    return !(each.second->request.metadata == joint.tickets.front().second->request.metadata);
+    return !each.second->request.metadata.agrees_with(joint.tickets.front().second->request.metadata);
   });
+}
+
+/// Whether every member has a tensor that the others can read.
+bool is_shared(const Joint& joint) {
+  return joint.excused == 0 && std::all_of(joint.tickets.begin(), joint.tickets.end(), [](const auto& each) {
+           return each.second->request.metadata.memory == core::MemoryKind::kShared;
+         });
 }
 
 /// Whether a member had joined that has nothing to contribute, or may be the only one to receive anything.
@@ -152,6 +159,10 @@ std::string check_joint(const Joints& joints, const Job& job, const Occurrence& 
   if (joint.tickets.size() + joint.excused != members_of(job, joint.set).ranks.size()) {
     return name(key) + ": runs without a member";
   }
+  if (batch->in_place != is_shared(joint)) {
+    return name(key) + (batch->in_place ? ": runs in place, and some rank's tensor is private"
+                                        : ": does not run in place, and every rank's tensor is shared");
+  }
   const bool fell_out = std::any_of(joint.tickets.begin(), joint.tickets.end(), [](const auto& each) {
     return each.second->outcome && each.second->outcome->batch_set < 0;
   });
@@ -183,7 +194,7 @@ std::string check_batch(const Job& job, const RankRecord& record, const SeenBatc
   }
   if (requests.empty()) return {};
   const Metadata& first = requests.front()->metadata;
-  if (seen.event.tickets.front() != core::kNoTicket && !(seen.event.metadata == first))
+  if (seen.event.tickets.front() != core::kNoTicket && !seen.event.metadata.agrees_with(first))
     return where + " has other metadata than its first tensor";
   for (const core::Request* request : requests) {
     if (request->set != seen.event.set) return where + " holds a tensor of another set";

@@ -14,6 +14,7 @@ struct Outcome {
   int batch_set = -1;  ///< -1: an error
   uint64_t batch = 0;
   core::Status error;
+  bool in_place = false;  ///< the batch runs where its tensors lie
 };
 
 /// One rank's operation: what it submitted and how it ended.

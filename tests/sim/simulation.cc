@@ -255,7 +255,7 @@ void Simulation::take_batch(size_t rank, const BatchEvent& given) {
     }
     const Ticket& ticket = records_[rank].tickets[id];
     seen.operations.emplace_back(key_of(ticket.request), ticket.occurrence);
-    complete(rank, id, {static_cast<int>(batch.set), batch.number, {}});
+    complete(rank, id, {static_cast<int>(batch.set), batch.number, {}, runs_in_place(batch.choice)});
   }
   say(rank, "gets batch " + std::to_string(batch.number) + " of set " + std::to_string(batch.set) + " with " +
                 std::to_string(batch.tickets.size()) + " tensors from " + seen.operations.front().first);

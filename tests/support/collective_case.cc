@@ -183,6 +183,14 @@ class Pattern {
   std::vector<std::byte> bytes_;
 };
 
+/// What a member's tensors take: inputs and outputs, or the rows that it exchanges.
+size_t most_bytes(const CollectiveCase& test, const Team& team) {
+  if (!exchanges(test.kind)) return 2 * static_cast<size_t>(test.count()) * size_of(test.dtype);
+  size_t bytes = 0;
+  for (size_t t = 0; t < test.counts.size(); ++t) bytes += exchange_input(test, team, team.index, t).bytes.size();
+  return bytes;
+}
+
 /// An algorithm's plan with another chunk length.
 AlgorithmChoice plan_with(const Algorithm& algorithm, const BatchShape& shape, uint32_t chunk_bytes) {
   AlgorithmChoice choice = algorithm.plan(shape);
@@ -203,6 +211,7 @@ BatchShape CollectiveCase::shape(int ranks) const {
   shape.op = op;
   shape.codec = codec;
   shape.bytes = static_cast<uint64_t>(count()) * size_of(dtype);
+  shape.tensors = counts.size();
   shape.ranks = ranks;
   return shape;
 }
@@ -228,54 +237,19 @@ CollectiveCase reduction(Dtype dtype, ReduceOp op, std::vector<int64_t> counts) 
   return test;
 }
 
-const Algorithm& algorithm_named(std::string_view name) {
-  for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.name == name) return algorithm;
-  }
-  throw std::runtime_error("no algorithm " + std::string(name));
-}
-
-std::vector<const Algorithm*> channel_algorithms() {
-  std::vector<const Algorithm*> found;
-  for (const Algorithm& algorithm : algorithms()) {
-    BatchShape shape;
-    shape.kind = algorithm.kind;
-    shape.bytes = 1024;
-    shape.ranks = shape.hosts = 2;
-    shape.one_host = false;
-    if (algorithm.fits(shape)) found.push_back(&algorithm);
-  }
-  return found;
-}
-
-Team team_of(int size, int index, int group) {
-  Team team;
-  for (int rank = 0; rank < size; ++rank) team.ranks.push_back(rank);
-  team.index = index;
-  for (int left = size; left > 0; left -= group) team.groups.push_back(std::min(left, group));
-  return team;
-}
-
-Team team_of(std::vector<int> ranks, int rank) {
-  Team team;
-  team.ranks = std::move(ranks);
-  team.index = static_cast<int>(std::find(team.ranks.begin(), team.ranks.end(), rank) - team.ranks.begin());
-  team.groups = {team.size()};
-  return team;
-}
-
-CaseTensors::CaseTensors(const CollectiveCase& test, const Team& team) : case_(test), team_(team), arrived_(test) {
+CaseTensors::CaseTensors(const CollectiveCase& test, const Team& team, TensorArena* arena)
+    : case_(test), team_(team), memory_(arena, most_bytes(test, team), 2 * test.counts.size()), arrived_(test) {
   if (exchanges(test.kind)) {
     fill_exchange();
     return;
   }
-  for (const int64_t count : test.counts) inputs_.emplace_back(static_cast<size_t>(count) * size_of(test.dtype));
   const size_t bytes = size_of(test.dtype);
+  for (const int64_t count : test.counts) inputs_.push_back(memory_.place(static_cast<size_t>(count) * bytes));
   for (size_t t = 0; t < inputs_.size(); ++t) {
     const ElementRange range = result_range(t);
     std::byte* out = inputs_[t].data() + static_cast<size_t>(range.begin) * bytes;
     if (test.buffers == Buffers::kOutOfPlace) {
-      out = outputs_.emplace_back(static_cast<size_t>(range.length()) * bytes).data();
+      out = outputs_.emplace_back(memory_.place(static_cast<size_t>(range.length()) * bytes)).data();
     }
     slices_.push_back({inputs_[t].data(), out, test.counts[t], test.row});
   }
@@ -297,7 +271,9 @@ void CaseTensors::fill_exchange() {
   }
   for (const ExchangeInput& input : exchanged_) {
     const auto count = static_cast<int64_t>(input.bytes.size() / size_of(case_.dtype));
-    slices_.push_back({input.bytes.data(), nullptr, count, case_.row, input.parts.data()});
+    const std::span<std::byte> tensor = memory_.place(input.bytes.size());
+    std::copy(input.bytes.begin(), input.bytes.end(), tensor.begin());
+    slices_.push_back({tensor.data(), nullptr, count, case_.row, input.parts.data()});
   }
 }
 
@@ -316,7 +292,7 @@ void CaseTensors::fill() {
   const Pattern inputs(case_,
                        [this](int64_t i, std::byte* at) { fill_element(case_, team_.index, team_.size(), i, at); });
   int64_t i = 0;
-  for (std::vector<std::byte>& tensor : inputs_) {
+  for (const std::span<std::byte> tensor : inputs_) {
     for (size_t at = 0; at < tensor.size(); at += bytes) std::memcpy(tensor.data() + at, inputs.at(i++), bytes);
   }
 }
@@ -360,9 +336,16 @@ Status CaseTensors::check() const {
 }
 
 Status CaseTensors::check_inputs() const {
+  if (const int tensor = memory_.first_overrun(); tensor >= 0) {
+    return Status(Code::kSystem, case_.text() + ": member " + std::to_string(team_.index) +
+                                     ": something was written behind tensor " + std::to_string(tensor));
+  }
   if (outputs_.empty()) return {};
   const CaseTensors fresh(case_, team_);
-  if (fresh.inputs_ == inputs_) return {};
+  const auto same = [](std::span<std::byte> a, std::span<std::byte> b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  };
+  if (std::equal(inputs_.begin(), inputs_.end(), fresh.inputs_.begin(), same)) return {};
   return Status(Code::kSystem, case_.text() + ": member " + std::to_string(team_.index) + " has written to its inputs");
 }
 
@@ -377,10 +360,10 @@ std::vector<std::byte> CaseTensors::results() const {
 
 Status run_case(const Algorithm& algorithm, const CollectiveCase& test, const Team& team, Mesh& mesh, uint64_t& stamp,
                 uint32_t chunk_bytes) {
-  const BatchShape shape = test.shape(team.size());
+  const BatchShape shape = shape_for(algorithm, test, team.size());
   const AlgorithmChoice choice = chunk_bytes == 0 ? algorithm.plan(shape) : plan_with(algorithm, shape, chunk_bytes);
   const CollectiveCase salted = test.salted(stamp);
-  const CaseTensors tensors(salted, team);
+  const CaseTensors tensors(salted, team, arena_for(algorithm, test, team.size(), mesh));
   const Call call = tensors.call(choice, stamp);
   stamp += choice.stamps;
   Status result = algorithm.run(call, mesh, Deadline::after(std::chrono::minutes(5)));

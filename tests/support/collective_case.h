@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ops/algorithm.h"
 #include "ops/chunks.h"
+#include "tests/support/case_memory.h"
 #include "tests/support/exchange_case.h"
 
 namespace rueda::core {
@@ -58,16 +60,22 @@ Team team_of(int size, int index, int group = 1 << 30);
 /// A team of some ranks; `rank` is a member.
 Team team_of(std::vector<int> ranks, int rank);
 
+/// The shape as the algorithm can serve it: with tensors in shared memory if it serves no others.
+BatchShape shape_for(const Algorithm& algorithm, const CollectiveCase& test, int ranks);
+/// The memory for tensors in such a batch: the own arena, or null for private memory.
+TensorArena* arena_for(const Algorithm& algorithm, const CollectiveCase& test, int ranks, const Mesh& mesh);
+
 /// The tensors of one member in one batch, filled by a formula. Used by that member's thread. Borrows case and team.
 class CaseTensors {
  public:
-  CaseTensors(const CollectiveCase& test, const Team& team);
+  /// In a block of `arena`, with gaps between them, if that is not null. It outlives the tensors.
+  CaseTensors(const CollectiveCase& test, const Team& team, TensorArena* arena = nullptr);
   /// Borrows the tensors and the team.
   Call call(const AlgorithmChoice& choice, uint64_t stamp) const;
   /// Not ok if an element of a result is not what the formula says: names the case, the member, the index and both
   /// values. Only for exact values.
   Status check() const;
-  /// Not ok if an out-of-place batch has written to its inputs.
+  /// Not ok if an out-of-place batch has written to its inputs, or any batch between tensors in an arena.
   Status check_inputs() const;
   /// All results, one tensor after the other.
   std::vector<std::byte> results() const;
@@ -81,7 +89,8 @@ class CaseTensors {
 
   const CollectiveCase& case_;
   const Team& team_;
-  std::vector<std::vector<std::byte>> inputs_, outputs_;  ///< no outputs where they lie in the inputs
+  CaseMemory memory_;
+  std::vector<std::span<std::byte>> inputs_, outputs_;  ///< no outputs where they lie in the inputs
   std::vector<Slice> slices_;
   std::vector<ExchangeInput> exchanged_;  ///< instead of inputs, where rows are exchanged
   mutable Arrived arrived_;               ///< instead of outputs

@@ -21,6 +21,15 @@ std::shared_ptr<Segment> make_segment(const SegmentLayout& layout, int rank) {
   return std::move(segment).value();
 }
 
+/// More than any case needs; pages come with use.
+constexpr size_t kArenaBytes = size_t{256} << 20;
+
+std::shared_ptr<TensorArena> make_arena() {
+  auto arena = TensorArena::create(kArenaBytes);
+  if (!arena.ok()) throw std::runtime_error(arena.status().sentence());
+  return std::move(arena).value();
+}
+
 }  // namespace
 
 SegmentLayout LaneRanks::small_layout() {
@@ -35,17 +44,22 @@ LaneRanks::LaneRanks(int size, Options options) : options_(std::move(options)) {
   options_.layout.local_size = size;
   for (int rank = 0; rank < size; ++rank) {
     segments_.push_back(make_segment(options_.layout, rank));
+    arenas_.push_back(make_arena());
     aborts_.push_back(std::make_unique<Abort>());
   }
   for (int rank = 0; rank < size; ++rank) {
     std::vector<std::shared_ptr<Segment>> seen;
+    std::vector<std::shared_ptr<TensorArena>> arenas;
     for (int peer = 0; peer < size; ++peer) {
-      seen.push_back(same_host(options_.hosts, rank, peer) ? segments_[static_cast<size_t>(peer)] : nullptr);
+      const bool near = same_host(options_.hosts, rank, peer);
+      seen.push_back(near ? segments_[static_cast<size_t>(peer)] : nullptr);
+      arenas.push_back(near ? arenas_[static_cast<size_t>(peer)] : nullptr);
     }
     const Abort& abort = *aborts_[static_cast<size_t>(rank)];
     meshes_.push_back(std::make_unique<Mesh>(rank, 0, std::move(seen),
                                              options_.channels ? options_.channels(rank, abort) : nullptr, abort,
                                              options_.wait_style));
+    meshes_.back()->use_arenas(std::move(arenas));
   }
 }
 

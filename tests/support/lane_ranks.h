@@ -43,6 +43,7 @@ class LaneRanks {
  private:
   Options options_;
   std::vector<std::shared_ptr<Segment>> segments_;
+  std::vector<std::shared_ptr<TensorArena>> arenas_;
   std::vector<std::unique_ptr<Abort>> aborts_;
   std::vector<std::unique_ptr<Mesh>> meshes_;
   Abort first_;

@@ -221,3 +221,73 @@ TEST_CASE("the end of the epoch fails what is pending, once, and everything late
   REQUIRE(world.errors(0).size() == 2);
   CHECK(world.errors(0).back().status.sentence() == "rank 1 died");
 }
+
+namespace {
+
+Request in_memory(MemoryKind memory) {
+  Request request = World::tensor("w1");
+  request.metadata.memory = memory;
+  return request;
+}
+
+/// A world whose batches say by their algorithm whether they run in place.
+World memory_world(int size) {
+  AgreementConfig config = World::config_of(size);
+  config.select = [](const BatchShape& shape) -> Result<AlgorithmChoice> {
+    return AlgorithmChoice{static_cast<uint8_t>(shape.shared ? 9 : 1), 64, 5};
+  };
+  return World(config);
+}
+
+}  // namespace
+
+TEST_CASE("a batch is of shared memory only if every rank's tensor is, and a difference is no mismatch") {
+  World world = memory_world(3);
+  using enum MemoryKind;
+  const std::vector<std::vector<MemoryKind>> steps = {{kShared, kShared, kShared},    {kShared, kPrivate, kShared},
+                                                      {kPrivate, kShared, kShared},   {kShared, kShared, kShared},
+                                                      {kPrivate, kPrivate, kPrivate}, {kShared, kShared, kPrivate}};
+  for (const std::vector<MemoryKind>& step : steps) {
+    for (int rank = 0; rank < 3; ++rank) world.submit(rank, in_memory(step[static_cast<size_t>(rank)]));
+    world.exchange();
+    world.start_all();
+  }
+  for (int rank = 0; rank < 3; ++rank) {
+    REQUIRE(world.batches(rank).size() == steps.size());
+    for (size_t i = 0; i < steps.size(); ++i) {
+      const bool shared = steps[i] == std::vector(3, kShared);
+      CHECK(world.batches(rank)[i].choice.algorithm == (shared ? 9 : 1));
+    }
+    CHECK(world.errors(rank).empty());
+  }
+  CHECK(world.broken.ok());
+}
+
+TEST_CASE("a rank whose tensor is always in the other memory proposes it in a few bytes") {
+  World world = memory_world(2);
+  size_t bytes = 0;
+  for (int step = 0; step < 5; ++step) {
+    world.submit(0, in_memory(MemoryKind::kShared));
+    world.submit(1, in_memory(MemoryKind::kPrivate));
+    bytes = world.exchange();
+    world.start_all();
+  }
+  CHECK(world.batches(0).size() == 5);
+  CHECK(bytes <= 24);  // two frames, and a credit that has gone up with them
+}
+
+TEST_CASE("tensors of both memories are in different batches") {
+  World world = memory_world(2);
+  for (int rank = 0; rank < 2; ++rank) {
+    for (const char* name : {"a", "b", "c", "d"}) {
+      Request request = World::tensor(name);
+      if (*name == 'b' || (*name == 'd' && rank == 0)) request.metadata.memory = MemoryKind::kShared;
+      world.submit(rank, request);
+    }
+  }
+  world.exchange();
+  REQUIRE(world.batches(0).size() == 2);
+  CHECK(world.batches(0)[0].tickets.size() == 3);
+  CHECK(world.batches(0)[1].tickets.size() == 1);
+  CHECK(world.batches(0)[1].choice.algorithm == 9);
+}

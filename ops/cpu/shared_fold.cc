@@ -1,0 +1,68 @@
+// The arithmetic of tensors that are reduced where they lie.
+//
+//   member 0   in ─┐            ┌─▶ out
+//   member 1   in ─┼─▶ bracket ─┼─▶ out       a block at a time: what is read, added and written stays in the
+//   member 2   in ─┘            └─▶ out       first-level cache between the steps
+//
+// The kernel writes two outputs itself: another member's with the given stores, the own with plain ones. Further ones
+// are copied from the own block; without them, one call of the kernel does a stretch of any length.
+// With a codec or a scale the inputs are encoded block by block, as they would travel, so that the bits are those of
+// every other algorithm.
+#include "ops/cpu/shared_fold.h"
+
+#include <algorithm>
+
+namespace rueda::core {
+namespace {
+
+/// Long enough for non-temporal stores, short enough for a few of them in the first-level cache.
+constexpr int64_t kStretchBytes = 8192;
+
+}  // namespace
+
+SharedFold::SharedFold(const Call& call, size_t own, StoreHint hint)
+    : packing_(call), own_(own), hint_(hint), element_bytes_(size_of(call.dtype)) {
+  // A wire element is never longer than the tensor's own.
+  if (!packing_.as_is()) block_.resize((static_cast<size_t>(call.team->size()) + 1) * kStretchBytes);
+}
+
+void SharedFold::run(const MemberTensors& tensor, int64_t count) {
+  in_ = tensor.in;
+  out_ = tensor.out;
+  const bool whole = packing_.as_is() && out_.size() <= 2;
+  const int64_t block = whole ? count : kStretchBytes / static_cast<int64_t>(element_bytes_);
+  while (count > 0) {
+    const int64_t length = std::min(block, count);
+    packing_.as_is() ? run_as_is(length) : run_encoded(length);
+    for (const std::byte*& in : in_) in += static_cast<size_t>(length) * element_bytes_;
+    for (std::byte*& out : out_) out += static_cast<size_t>(length) * element_bytes_;
+    count -= length;
+  }
+}
+
+void SharedFold::run_as_is(int64_t count) {
+  const StoreHint hint = hint_for(static_cast<size_t>(count) * element_bytes_, hint_);
+  if (out_.size() == 1) return reduce(packing_.task(), in_, out_[0], StoreHint::kPlain, nullptr, count);
+  const size_t other = (own_ + 1) % out_.size();
+  reduce(packing_.task(), in_, out_[other], hint, out_[own_], count);
+  for (size_t k = 0; k < out_.size(); ++k) {
+    if (k != own_ && k != other) packing_.decode(out_[own_], out_[k], count, hint);
+  }
+}
+
+void SharedFold::run_encoded(int64_t count) {
+  const StoreHint hint = hint_for(static_cast<size_t>(count) * element_bytes_, hint_);
+  std::vector<const std::byte*> encoded(in_.size());
+  for (size_t k = 0; k < in_.size(); ++k) {
+    std::byte* const to = block_.data() + k * kStretchBytes;
+    packing_.encode(in_[k], to, count);
+    encoded[k] = to;
+  }
+  std::byte* const result = block_.data() + in_.size() * kStretchBytes;
+  reduce(packing_.task(), encoded, result, StoreHint::kPlain, nullptr, count);
+  for (size_t k = 0; k < out_.size(); ++k) {
+    packing_.decode(result, out_[k], count, k == own_ ? StoreHint::kPlain : hint);
+  }
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,59 @@
+// What ranks tell each other about tensors that lie in shared memory: one pair of offsets for each tensor. Lengths do
+// not travel, because agreement has compared the shapes. Offsets of another rank are checked against the length of its
+// arena as this rank has mapped it: a rank that lies can harm its own tensors only.
+#include "ops/cpu/shared_tensors.h"
+
+#include <cstring>
+#include <string>
+
+namespace rueda::core {
+namespace {
+
+bool lies_within(uint64_t offset, uint64_t bytes, uint64_t arena_bytes) {
+  return offset <= arena_bytes && bytes <= arena_bytes - offset;
+}
+
+}  // namespace
+
+/// A tensor without elements has no address that matters. If only inputs are used, the output's place is the input's.
+Status post_places(std::span<const Slice> slices, size_t element_bytes, const TensorArena& arena, Posts posts,
+                   std::byte* to) {
+  for (size_t i = 0; i < slices.size(); ++i) {
+    const std::byte* const in = slices[i].in;
+    const std::byte* const out = posts == Posts::kInputs ? in : slices[i].out;
+    const size_t bytes = static_cast<size_t>(slices[i].count) * element_bytes;
+    SharedPlace place;
+    if (bytes != 0) {
+      if (!arena.contains(in, bytes) || !arena.contains(out, bytes)) {
+        return Status(Code::kInvalidArgument, "tensor " + std::to_string(i) +
+                                                  " of the batch is not in shared memory any more; memory must not be "
+                                                  "freed before its operation is done");
+      }
+      place = {static_cast<uint64_t>(in - arena.base()), static_cast<uint64_t>(out - arena.base())};
+    }
+    std::memcpy(to + i * sizeof place, &place, sizeof place);
+  }
+  return {};
+}
+
+Result<std::vector<SharedPlace>> read_places(std::span<const std::byte> from, std::span<const Slice> slices,
+                                             size_t element_bytes, uint64_t arena_bytes, int rank) {
+  std::vector<SharedPlace> places(slices.size());
+  if (from.size() < posted_bytes(places.size())) {
+    return Status(Code::kPeerLost, "rank " + std::to_string(rank) + " has posted too few addresses", rank);
+  }
+  if (!places.empty()) std::memcpy(places.data(), from.data(), posted_bytes(places.size()));
+  for (size_t i = 0; i < places.size(); ++i) {
+    const uint64_t bytes = static_cast<uint64_t>(slices[i].count) * element_bytes;
+    if (bytes == 0) continue;
+    if (lies_within(places[i].in, bytes, arena_bytes) && lies_within(places[i].out, bytes, arena_bytes)) continue;
+    return Status(Code::kPeerLost,
+                  "rank " + std::to_string(rank) + " posted tensor " + std::to_string(i) + " of " +
+                      std::to_string(bytes) + " bytes at " + std::to_string(places[i].in) + " and " +
+                      std::to_string(places[i].out) + " of its " + std::to_string(arena_bytes) + " bytes",
+                  rank);
+  }
+  return places;
+}
+
+}  // namespace rueda::core
