@@ -127,6 +127,9 @@ void add_how(CLI::App& app, Arguments& a) {
   app.add_flag_callback(
       "--cold", [&a] { a.buffers = Buffers::kCold; },
       "each step on other buffers, rotating beyond 4x the last-level cache");
+  app.add_option("--memory", a.memory,
+                 "private: tensors in the process's own memory; shared: in memory of rueda_memory_allocate (private)")
+      ->check(CLI::IsMember({"private", "shared"}));
   app.add_option("--iters", a.iterations, "timed steps of an entry (as many as --seconds has room for, 5 to 10000)")
       ->check(CLI::Range(1, 10000000));
   app.add_option("--warmup", a.warm_up, "steps before those (by size)")->check(CLI::Range(1, 1000000));

@@ -24,10 +24,11 @@ struct Arguments {
   std::string algorithm = "auto";
   std::vector<Form> forms = {Form::kInPlace, Form::kOutOfPlace};
   Buffers buffers = Buffers::kHot;
-  size_t tensors = 1;     ///< enqueued at once, each of `min_bytes` .. `max_bytes`
-  std::string set;        ///< "resnet50": the sizes are those of its gradients
-  size_t iterations = 0;  ///< 0: by the time a step takes
-  size_t warm_up = 0;     ///< 0: by the size
+  std::string memory = "private";  ///< of the tensors; or "shared", by rueda_memory_allocate
+  size_t tensors = 1;              ///< enqueued at once, each of `min_bytes` .. `max_bytes`
+  std::string set;                 ///< "resnet50": the sizes are those of its gradients
+  size_t iterations = 0;           ///< 0: by the time a step takes
+  size_t warm_up = 0;              ///< 0: by the size
   double entry_seconds = 0.5;
   bool limit = false;
   std::string peer;         ///< "mpi"

@@ -33,6 +33,7 @@ struct Entry {
   size_t tensors = 1;  ///< enqueued in one step
   bool in_place = true;
   bool cold = false;
+  std::string memory = "private";  ///< of the tensors, or "shared"
   size_t iterations = 0;
   std::string set;    ///< "resnet50", or empty
   std::string flags;  ///< the peer's

@@ -45,6 +45,7 @@ Entry measure_entry(const Job& job, Neighbours& neighbours, const Arguments& arg
   entry.tensors = workload.tensors();
   entry.in_place = form == Form::kInPlace;
   entry.cold = arguments.buffers == Buffers::kCold;
+  entry.memory = arguments.memory;
   entry.set = arguments.set;
 
   entry.correct = workload.step_is_correct();

@@ -39,6 +39,7 @@ Json json_of(const Entry& entry) {
                  {"correct", entry.correct},
                  {"in_place", entry.in_place},
                  {"cold", entry.cold},
+                 {"memory", entry.memory},
                  {"count", entry.tensors},
                  {"iterations", entry.iterations},
                  {"futex_us", futex_us(entry)},
@@ -74,11 +75,11 @@ void Report::add(const Entry& entry) {
   entries_.push_back(entry);
   char line[32];
   std::snprintf(line, sizeof line, "%.0f/%.0f", entry.before.line_ns, entry.after.line_ns);
-  std::printf("%-13s %12zu %6zu %5s %-20s %-6s %11.2f %11.2f %11.2f %8.3f %8.3f %11s %7.1f %7.2f  %s%s%s\n",
+  std::printf("%-13s %12zu %6zu %5s %-20s %-6s %11.2f %11.2f %11.2f %8.3f %8.3f %11s %7.1f %7.2f  %s%s%s%s\n",
               entry.collective.c_str(), entry.bytes, entry.tensors, entry.dtype.c_str(), entry.algorithm.c_str(),
               entry.in_place ? "in" : "out", entry.time.p50, entry.time.p99, entry.time.max, algbw(entry), busbw(entry),
               line, futex_us(entry), per_futex(entry), entry.correct ? "ok" : "WRONG", entry.cold ? " cold" : "",
-              entry.flags.empty() ? "" : (" " + entry.flags).c_str());
+              entry.memory == "shared" ? " shared" : "", entry.flags.empty() ? "" : (" " + entry.flags).c_str());
   std::fflush(stdout);
 }
 

@@ -69,8 +69,8 @@ Workload::Workload(const Job& job, const Arguments& arguments, Form form, const 
     tensors_.push_back(std::move(member));
   }
   rotation_ = rotation_of(offset, arguments.buffers);
-  input_ = std::make_unique<Memory>(rotation_.bytes());
-  if (form == Form::kOutOfPlace) output_ = std::make_unique<Memory>(rotation_.bytes());
+  input_ = std::make_unique<StepMemory>(job, arguments, rotation_.bytes());
+  if (form == Form::kOutOfPlace) output_ = std::make_unique<StepMemory>(job, arguments, rotation_.bytes());
   for (Member& member : tensors_) {  // they no longer move: `shape` points into them
     member.input = {sizeof(rueda_tensor),
                     nullptr,
@@ -88,7 +88,7 @@ Workload::Workload(const Job& job, const Arguments& arguments, Form form, const 
 
 void Workload::place(size_t turn) {
   const size_t base = rotation_.offset(turn);
-  const Memory& out = output_ ? *output_ : *input_;
+  const StepMemory& out = output_ ? *output_ : *input_;
   for (Member& member : tensors_) {
     member.input.data = input_->data() + base + member.offset;
     member.output.data = out.data() + base + member.offset;

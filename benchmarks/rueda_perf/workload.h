@@ -8,6 +8,7 @@
 #include "benchmarks/rueda_perf/buffers.h"
 #include "benchmarks/rueda_perf/job.h"
 #include "benchmarks/rueda_perf/pattern.h"
+#include "benchmarks/rueda_perf/step_memory.h"
 
 namespace rueda::perf {
 
@@ -54,8 +55,8 @@ class Workload {
   std::vector<Member> tensors_;
   size_t step_bytes_ = 0;
   Rotation rotation_;
-  std::unique_ptr<Memory> input_;
-  std::unique_ptr<Memory> output_;  ///< null in place
+  std::unique_ptr<StepMemory> input_;
+  std::unique_ptr<StepMemory> output_;  ///< null in place
 };
 
 }  // namespace rueda::perf
