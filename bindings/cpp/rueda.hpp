@@ -13,6 +13,7 @@
 #include "rueda/handle.hpp"                 // IWYU pragma: export
 #include "rueda/init.hpp"                   // IWYU pragma: export
 #include "rueda/log.hpp"                    // IWYU pragma: export
+#include "rueda/memory.hpp"                 // IWYU pragma: export
 #include "rueda/options.hpp"                // IWYU pragma: export
 #include "rueda/process_set.hpp"            // IWYU pragma: export
 #include "rueda/session.hpp"                // IWYU pragma: export

@@ -45,6 +45,22 @@ TEST_CASE("vectors, arrays and shaped views are tensors") {
   });
 }
 
+TEST_CASE("a vector in shared memory is a tensor that ranks reduce in place, and outlives its session") {
+  cpp_ranks(2, [](Session& session) {
+    const SharedAllocator<float> allocator(session);
+    SharedVector<float> kept(1, allocator);
+    {
+      SharedVector<float> values(50'000, static_cast<float>(session.rank() + 1), allocator);
+      session.allreduce(values, {.op = ReduceOp::kSum, .name = "shared"});
+      expect(values == SharedVector<float>(50'000, 3, allocator), "a wrong sum");
+      expect(session.stats().find("shm_shared") != std::string::npos, "not reduced in place");
+      kept = std::move(values);
+    }
+    session.shutdown();
+    expect(kept[49'999] == 3, "the memory went with the session");
+  });
+}
+
 TEST_CASE("an event loop takes ends from a drain, and names go by number") {
   cpp_ranks(2, [](Session& session) {
     std::vector<float> values = {1};

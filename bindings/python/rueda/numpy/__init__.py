@@ -43,14 +43,15 @@ from rueda.numpy.rows import (
     reducescatter_async,
     reducescatter_async_,
 )
+from rueda.numpy.shared_arrays import empty, empty_like, zeros, zeros_like
 from rueda.shared import *
 from rueda.waits import barrier, barrier_async, join, join_async, poll, synchronize
 
 __all__ = _shared.__all__ + [
     "Handle", "allgather", "allgather_async", "allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "alltoall",
     "alltoall_async", "barrier", "barrier_async", "broadcast", "broadcast_", "broadcast_async", "broadcast_async_",
-    "grouped_allgather", "grouped_allgather_async", "grouped_allreduce", "grouped_allreduce_", "grouped_allreduce_async",
-    "grouped_allreduce_async_", "grouped_reducescatter", "grouped_reducescatter_async", "join", "join_async", "poll", "recv",
-    "recv_async", "reducescatter", "reducescatter_", "reducescatter_async", "reducescatter_async_", "send", "send_async",
-    "synchronize",
+    "empty", "empty_like", "grouped_allgather", "grouped_allgather_async", "grouped_allreduce", "grouped_allreduce_",
+    "grouped_allreduce_async", "grouped_allreduce_async_", "grouped_reducescatter", "grouped_reducescatter_async", "join",
+    "join_async", "poll", "recv", "recv_async", "reducescatter", "reducescatter_", "reducescatter_async",
+    "reducescatter_async_", "send", "send_async", "synchronize", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -56,6 +56,7 @@ from rueda.torch.rows import (
     reducescatter_async,
     reducescatter_async_,
 )
+from rueda.torch.shared_tensors import empty, empty_like, zeros, zeros_like
 from rueda.torch.sparse import sparse_allreduce_async
 from rueda.torch.state import allgather_object, broadcast_object, broadcast_optimizer_state, broadcast_parameters
 from rueda.torch.sync_batch_norm import SyncBatchNorm
@@ -64,10 +65,11 @@ __all__ = _shared.__all__ + [
     "Compression", "DistributedOptimizer", "Handle", "SyncBatchNorm", "allgather", "allgather_async", "allreduce",
     "allreduce_", "allreduce_async", "allreduce_async_", "alltoall", "alltoall_async", "barrier", "barrier_async",
     "broadcast", "broadcast_", "broadcast_async", "broadcast_async_", "broadcast_optimizer_state", "broadcast_parameters",
-    "elastic", "grouped_allgather", "grouped_allgather_async", "grouped_allreduce", "grouped_allreduce_",
-    "grouped_allreduce_async", "grouped_allreduce_async_", "grouped_reducescatter", "grouped_reducescatter_async", "join",
-    "join_async", "poll", "recv", "recv_async", "reducescatter", "reducescatter_", "reducescatter_async",
-    "reducescatter_async_", "send", "send_async", "sparse_allreduce_async", "synchronize",
+    "elastic", "empty", "empty_like", "grouped_allgather", "grouped_allgather_async", "grouped_allreduce",
+    "grouped_allreduce_", "grouped_allreduce_async", "grouped_allreduce_async_", "grouped_reducescatter",
+    "grouped_reducescatter_async", "join", "join_async", "poll", "recv", "recv_async", "reducescatter", "reducescatter_",
+    "reducescatter_async", "reducescatter_async_", "send", "send_async", "sparse_allreduce_async", "synchronize", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 graphs.leave_alone(*(module for name, module in tuple(sys.modules.items()) if name.startswith(("rueda.torch", "rueda.handles"))))

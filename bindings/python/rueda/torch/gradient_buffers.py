@@ -4,11 +4,13 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
 import torch
 
+from rueda.errors import CollectiveError
 from rueda.handles import Handle
 from rueda.operations import Adasum
-from rueda.session import current
+from rueda.session import current, current_or_none
 from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.reducer import GradientReducer, Group, Member, Reduction
+from rueda.torch.shared_tensors import zeros
 from rueda.torch.tensors import memory_extents
 
 # The size of a buffer that the user has not chosen: small enough that the first ones are reduced while the backward
@@ -34,6 +36,7 @@ class BufferedReducer(GradientReducer):
             raise ValueError("gradient_as_buffer_view cannot be used with op=Adasum, which treats each gradient by itself")
         super().__init__(named, _buffers([parameter for _, parameter in named], groups), how, passes_per_step)
         self._memory: Dict[Group, torch.Tensor] = {}
+        self._made_in: Dict[Group, Any] = {}  # the session
         self._slices: Dict[Member, _Slice] = {}
         self._views: Dict[Member, torch.Tensor] = {}
         self._compared: Dict[Group, Any] = {}  # (session, joins) when ranks last compared the layout
@@ -53,13 +56,16 @@ class BufferedReducer(GradientReducer):
 
     def _make_memory(self, group: Group, count: int) -> torch.Tensor:
         like = group.members[0].parameter
-        memory = self._memory[group] = torch.zeros(count, dtype=like.dtype, device=like.device)
+        memory = self._memory[group] = _zeros(count, like.dtype, like.device)
+        self._made_in[group] = current_or_none()
         return memory
 
     def _memory_of(self, group: Group) -> torch.Tensor:
         """The buffer, with the dtype and device that its parameters have now. Raises ValueError if they have several.
         """
         memory = self._memory[group]
+        if current_or_none() not in (None, self._made_in[group]):
+            memory = self._make_memory(group, memory.numel())  # other ranks share what belongs to this session only
         kinds = {(member.parameter.dtype, member.parameter.device) for member in group.members}
         if kinds == {(memory.dtype, memory.device)}:
             return memory
@@ -112,6 +118,16 @@ class BufferedReducer(GradientReducer):
         handle = start_group(group.name, how.options(self._set), views, True)
         handle.also(lambda *_: self._compared.update({group: now}))
         return handle
+
+
+def _zeros(count: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """A buffer, where the ranks of this host reduce it in place if it can lie there."""
+    if device.type == "cpu":
+        try:
+            return zeros(count, dtype=dtype)
+        except CollectiveError:  # the budget is spent, or there is no session: private memory takes a copy, and serves
+            pass
+    return torch.zeros(count, dtype=dtype, device=device)
 
 
 class _Slice(NamedTuple):
