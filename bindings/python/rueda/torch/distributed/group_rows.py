@@ -13,7 +13,7 @@ from rueda.handles import Handle
 from rueda.operations import ALLGATHER, ALLTOALL, GATHER, REDUCESCATTER, SCATTER, encode_name
 from rueda.outputs import received_splits
 from rueda.torch import graphs, rows
-from rueda.torch.distributed import devices
+from rueda.torch.distributed import allocations, devices
 from rueda.torch.distributed import group_arguments as arguments
 from rueda.torch.distributed.group_starts import StartingGroup
 from rueda.torch.distributed.work import RuedaWork
@@ -24,6 +24,16 @@ _NAMES = {ALLGATHER: "all_gather", REDUCESCATTER: "reduce_scatter", ALLTOALL: "a
 
 class RowsGroup(StartingGroup):
     """The operations of rows. See RuedaGroup for the forms of their arguments, for loans and for errors."""
+
+    def supports_tensor_alloc(self, device: torch.device) -> bool:
+        """Whether allocate_tensor() gives buffers of this device."""
+        return allocations.serves(device)
+
+    def allocate_tensor(self, size: int, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """Returns a buffer of `size` elements that the ranks of this host gather from and reduce without copies."""
+        if not allocations.serves(device):
+            raise ValueError(f"allocate_tensor: there are no buffers on device {device}, or no other rank is on this host")
+        return allocations.allocate(size, dtype)
 
     def _rows(self, name: Optional[str], options: operations.Options, source: torch.Tensor, output: torch.Tensor,
               splits: Optional[Sequence[int]] = None) -> Handle:
@@ -38,7 +48,7 @@ class RowsGroup(StartingGroup):
         host = devices.HostCopies(_NAMES[options.kind])
         source, output = host.to_read(source), host.to_fill(output, source)
         if arguments.overlap(source, output):  # FSDP gathers from a part of the tensor that it gathers into
-            source = source.clone()
+            source = allocations.clone(source)
         return host.filled_by(self._start_rows(name, options, source, output, splits or ffi.NULL))
 
     def _start_rows(self, name: Optional[str], options: operations.Options, source: torch.Tensor,
