@@ -95,7 +95,8 @@ static int read_names(const xla_frame* frame, rueda_jax_call* call) {
   return 1;
 }
 
-/* Reads the numbers of the attribute `splits`; without it the call has none. Returns 0 if there is no memory. */
+/* Reads the numbers of the attribute `splits`; without it the call has none. Returns 0 if it holds anything else, or if
+ * there is no memory. */
 static int read_splits(const xla_frame* frame, rueda_jax_call* call) {
   const xla_span* text = attribute(frame, "splits", RUEDA_XLA_STRING);
   if (text == NULL || text->bytes == 0) return 1;
@@ -107,10 +108,14 @@ static int read_splits(const xla_frame* frame, rueda_jax_call* call) {
   }
   memcpy(copy, text->text, text->bytes);
   copy[text->bytes] = '\0';
-  size_t count = 0;
-  for (char* at = copy; *at != '\0'; at += *at == ',') call->splits[count++] = strtoll(at, &at, 10);
+  char *at = copy, *end = copy;
+  for (; *at != '\0'; at = end + (*end == ',')) {
+    call->splits[call->split_count++] = strtoll(at, &end, 10);
+    if (end == at || (*end != ',' && *end != '\0')) break;
+  }
+  const int read = *at == '\0';
   free(copy);
-  return 1;
+  return read;
 }
 
 static int read_tensors(const xla_frame* frame, rueda_jax_call* call, char* why, size_t capacity) {
@@ -143,8 +148,12 @@ const char* rueda_jax_call_read(const xla_frame* frame, rueda_jax_call* call, ch
   call->root = (int32_t)integer(frame, "root");
   call->epoch = integer(frame, "epoch");
   if (!read_tensors(frame, call, why, capacity)) return why;
-  if (!read_names(frame, call) || !read_splits(frame, call)) {
+  if (!read_names(frame, call)) {
     snprintf(why, capacity, "the call lacks names for %zu tensors, or no memory is left for them", call->count);
+    return why;
+  }
+  if (!read_splits(frame, call)) {
+    snprintf(why, capacity, "the call's splits are no numbers with commas between them, or no memory is left for them");
     return why;
   }
   const rueda_op_options options = {.struct_size = sizeof options,

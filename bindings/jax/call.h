@@ -14,7 +14,8 @@ typedef struct {
   rueda_tensor* inputs; /* `count` inputs, then as many outputs */
   rueda_tensor* outputs;
   char** names;    /* `count` names, in one piece of memory with their text */
-  int64_t* splits; /* of an all-to-all; may be NULL */
+  int64_t* splits; /* of an all-to-all, `split_count` of them; may be NULL */
+  size_t split_count;
   rueda_op_options options;
 } rueda_jax_call;
 

@@ -79,6 +79,13 @@ static void on_finished(void* context, rueda_handle handle, int32_t code) {
   rueda_jax_deliver(pending);
 }
 
+/* Returns whether the number of splits is not that of the set's ranks, which is how many the library reads. A set that
+ * does not exist is the library's to refuse. The gate is held. */
+static int has_wrong_splits(const rueda_jax_call* call) {
+  const int32_t ranks = rueda_process_set_size(session, call->options.process_set);
+  return call->splits != NULL && ranks >= 0 && call->split_count != (size_t)ranks;
+}
+
 /* Enqueues the call in the session of this moment. Returns NULL, or the error. */
 static xla_error* enqueue(const xla_api* api, const rueda_jax_call* call, rueda_handle* handle) {
   xla_error* error = NULL;
@@ -89,6 +96,9 @@ static xla_error* enqueue(const xla_api* api, const rueda_jax_call* call, rueda_
     error = rueda_jax_error(api, RUEDA_INVALID_ARGUMENT,
                             "this program was traced with a process set of a session that has ended; add the set "
                             "again, and trace the program anew (jax.clear_caches())");
+  } else if (has_wrong_splits(call)) {
+    error =
+        rueda_jax_error(api, RUEDA_INVALID_ARGUMENT, "alltoall: splits has not one number for each rank of the set");
   } else {
     atomic_fetch_add(&begun, 1);
     const int32_t code = rueda_jax_call_enqueue(session, call, handle);

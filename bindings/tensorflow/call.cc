@@ -13,7 +13,7 @@ bool Call::prepare(rueda_session* session) {
     case Kind::kAllreduce:
     case Kind::kBroadcast: return allocate_like_inputs();
     case Kind::kReducescatter: return allocate_rows(session);
-    case Kind::kAlltoall: return take_splits();
+    case Kind::kAlltoall: return take_splits(session);
     default: break;
   }
   outputs_.resize(inputs_.size());
@@ -37,7 +37,8 @@ bool Call::take_inputs() {
   return true;
 }
 
-bool Call::take_splits() {
+/// The library reads one split for each rank of the set, so their number is compared here. None means equal parts.
+bool Call::take_splits(const rueda_session* session) {
   outputs_.resize(1);
   const ScopedStatus status;
   TF_Tensor* tensor = nullptr;
@@ -49,7 +50,13 @@ bool Call::take_splits() {
   const Tensor splits(tensor);
   const auto* first = static_cast<const int64_t*>(splits.data());
   splits_.assign(first, first + splits.bytes() / sizeof(int64_t));
-  return true;
+  const int32_t ranks = rueda_process_set_size(session, kernel_.process_set);
+  if (splits_.empty() || ranks < 0 || splits_.size() == static_cast<size_t>(ranks)) return true;  // < 0: refused later
+  const std::string sentence = "alltoall: there are " + std::to_string(splits_.size()) +
+                               " splits; give one for each of the " + std::to_string(ranks) +
+                               " ranks of the process set";
+  fail(context_, RUEDA_INVALID_ARGUMENT, sentence.c_str());
+  return false;
 }
 
 Tensor Call::allocate(int index, TfType type, const std::vector<int64_t>& shape) {

@@ -34,7 +34,7 @@ class Call {
 
  private:
   bool take_inputs();
-  bool take_splits();
+  bool take_splits(const rueda_session* session);
   bool allocate_like_inputs();
   bool allocate_rows(rueda_session* session);
   bool forward(size_t index);

@@ -255,6 +255,13 @@ TEST_CASE(
           call.add(more, result);
           describe_sum(call, "only one");
         });
+        for (const char* splits : {"1,1", "x", "1;", ",2"}) {
+          refused("splits", [&](XlaCall& call) {
+            call.set("kind", int64_t{RUEDA_JAX_ALLTOALL});
+            call.set("names", std::string("w"));
+            call.set("splits", std::string(splits));
+          });
+        }
         refused("root", [](XlaCall& call) {
           call.set("kind", int64_t{RUEDA_JAX_BROADCAST});
           call.set("root", int64_t{7});

@@ -1,0 +1,102 @@
+"""Bad input: what is refused before anything starts, what only the running graph shows, and what ranks disagree on."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import rueda.tensorflow as hvd
+
+
+def works():
+    return hvd.allreduce(tf.ones(1), op=hvd.Sum).numpy().tolist() == [hvd.size()]
+
+
+UNSUPPORTED = [
+    (lambda: tf.constant("text"), "string"),
+    (lambda: tf.quantization.quantize(tf.ones([2]), 0.0, 1.0, tf.qint8).output, "qint8"),
+    (lambda: tf.raw_ops.EmptyTensorList(element_shape=[1], max_num_elements=1, element_dtype=tf.float32), "variant"),
+]
+
+
+@pytest.mark.parametrize("make, says", UNSUPPORTED, ids=[says for _, says in UNSUPPORTED])
+@pytest.mark.parametrize("operation", ["allreduce", "grouped_allreduce", "reducescatter", "allgather", "broadcast", "alltoall"])
+def test_dtypes_that_cannot_be_sent_are_named(make, says, operation):
+    tensor = make()
+    call = {"grouped_allreduce": lambda x: hvd.grouped_allreduce([x]), "broadcast": lambda x: hvd.broadcast(x, 0)}.get(
+        operation, getattr(hvd, operation))  # fmt: skip
+    for run in (call, tf.function(call)):
+        with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match=says):
+            run(tensor)
+    assert works()
+
+
+def test_a_sum_of_complex_numbers_is_right_and_a_maximum_is_refused():
+    numbers = tf.constant([1 + 2j, 3j], tf.complex64)
+    np.testing.assert_allclose(hvd.allreduce(numbers, op=hvd.Sum), hvd.size() * numbers.numpy())
+    with pytest.raises((ValueError, tf.errors.OpError), match="complex"):
+        hvd.allreduce(numbers, op=hvd.Max)
+    assert works()
+
+
+def test_a_rank_that_is_unknown_in_the_trace_is_reduced_and_refused_as_it_comes():
+    @tf.function(input_signature=[tf.TensorSpec(None)])
+    def reduce(x):
+        return hvd.allreduce(x, op=hvd.Sum)
+
+    @tf.function(input_signature=[tf.TensorSpec(None)])
+    def gather(x):
+        return hvd.allgather(x)
+
+    for shape in ([], [2], [2, 3]):
+        assert reduce(tf.ones(shape)).shape == shape
+    assert gather(tf.ones([1, 2])).shape == [hvd.size(), 2]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="dimension"):
+        gather(tf.constant(1.0))
+    assert works()
+
+
+def test_splits_that_only_the_graph_shows_are_refused_as_they_come():
+    @tf.function(input_signature=[tf.TensorSpec([None]), tf.TensorSpec([None], tf.int32)])
+    def exchange(x, splits):
+        return hvd.alltoall(x, splits)[0]
+
+    np.testing.assert_array_equal(exchange(tf.ones(hvd.size()), tf.ones(hvd.size(), tf.int32)), np.ones(hvd.size()))
+    for splits in ([1] * (hvd.size() + 1), [7] * hvd.size(), [-1] * hvd.size()):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="split"):
+            exchange(tf.ones(hvd.size()), tf.constant(splits))
+    assert works()
+
+
+@pytest.mark.parametrize("what, call", [
+    ("shape", lambda odd: hvd.allreduce(tf.ones(2 + odd), name="of graph")),
+    ("dtype", lambda odd: hvd.allreduce(tf.ones(2, tf.float64 if odd else tf.float32), name="of graph")),
+    ("root", lambda odd: hvd.broadcast(tf.ones(2), int(odd), name="of graph")),
+    ("shape", lambda odd: hvd.allgather(tf.ones([2, 2 + odd]), name="of graph")),
+    ("shape", lambda odd: hvd.grouped_allreduce([tf.ones(2), tf.ones(2 + odd)], name="of graph")),
+], ids=["shape", "dtype", "root", "rows", "group"])  # fmt: skip
+def test_what_ranks_disagree_on_is_told_to_each_in_a_graph_too(what, call):
+    odd = hvd.rank() == 1
+    for run in (lambda: call(odd), tf.function(lambda: call(odd))):
+        with pytest.raises(tf.errors.FailedPreconditionError, match=f"{what} differs: rank 0 .*rank 1") as caught:
+            run()
+        said = caught.value.message
+        assert "of graph" in said
+    assert works()
+
+
+def test_names_that_collide_in_one_trace_get_numbers_and_a_wrong_name_is_refused():
+    @tf.function
+    def step():
+        same = [hvd.allreduce(tf.fill([1], float(number)), name="same", op=hvd.Sum) for number in range(3)]
+        return same + hvd.grouped_allreduce([tf.ones(1), tf.ones(1)], name="same", op=hvd.Sum)
+
+    assert [float(each[0]) for each in step()] == [0.0, hvd.size(), 2.0 * hvd.size(), hvd.size(), hvd.size()]
+    with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="1024"):
+        hvd.allreduce(tf.ones(1), name="n" * 2000)
+    assert works()
+
+
+def test_process_sets_that_do_not_exist_are_refused():
+    with pytest.raises(ValueError, match="add_process_set"):
+        hvd.allreduce(tf.ones(1), process_set=hvd.ProcessSet([0]))
+    assert works()
