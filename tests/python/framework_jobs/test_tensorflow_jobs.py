@@ -161,3 +161,24 @@ def test_the_comparison_with_the_strategy_of_tensorflow_runs(tmp_path):
     table = json.loads((tmp_path / "found.json").read_text())["table"]
     assert [rows[-1]["peer"] for rows in table.values()] == ["MultiWorkerMirroredStrategy"] * 2
     assert all(row["ms"] > 0 for rows in table.values() for row in rows)
+
+
+def test_workers_that_tf_data_reads_from_know_their_rank_though_they_are_forked(run_script):
+    job = run_script("""
+import multiprocessing
+import rueda.tensorflow as hvd
+hvd.init()
+def item(number):
+    try:
+        hvd.broadcast_object(number)
+    except hvd.NotInitializedError as error:
+        assert "was forked from rank" in str(error)
+        return 100 * hvd.rank() + number
+def items():
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        yield from pool.imap(item, range(4))
+data = tf.data.Dataset.from_generator(items, output_signature=tf.TensorSpec([], tf.int32)).prefetch(2)
+print([int(hvd.allreduce(number, op=hvd.Sum, name="of data")) for number in data])
+""")
+    assert job.code == 0, job.err
+    assert job.lines(0) == job.lines(1) == ["[100, 102, 104, 106]"]

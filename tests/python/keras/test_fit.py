@@ -22,9 +22,9 @@ def model(seed):
     return keras.Sequential(layers)
 
 
-def trained(network, optimizer, x, y, **options):
+def trained(network, optimizer, x, y, epochs=3, **options):
     network.compile(optimizer=optimizer, loss="mse")
-    network.fit(x, y, batch_size=len(x), epochs=3, shuffle=False, verbose=0, **options)
+    network.fit(x, y, batch_size=len(x), epochs=epochs, shuffle=False, verbose=0, **options)
     return network
 
 

@@ -57,25 +57,31 @@ def test_adasum_takes_equal_gradients_as_they_are():
     require_close(mine, trained(model(1), keras.optimizers.SGD(0.1), *data(0)), 1e-3)
 
 
-def test_a_loss_scale_goes_around_the_distributed_optimizer():
-    wrapper = keras.optimizers.LossScaleOptimizer if IS_KERAS_3 else keras.mixed_precision.LossScaleOptimizer
-    scaled = wrapper(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)))
-    require_close(trained(model(1), scaled, *data(hvd.rank())), alone(), 1e-3)
+def loss_scaled(optimizer, **options):
+    return (keras.optimizers.LossScaleOptimizer if IS_KERAS_3 else keras.mixed_precision.LossScaleOptimizer)(optimizer, **options)
 
 
-def test_a_rank_alone_with_an_infinite_gradient_makes_all_skip_the_step():
-    if not IS_KERAS_3:
-        pytest.skip("Keras 2 looks at the gradients before they are reduced")
-    scaled = keras.optimizers.LossScaleOptimizer(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), initial_scale=4.0)
-    network = model(1)
+AROUND = {"around it": lambda: loss_scaled(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1))),
+          "inside of it": lambda: hvd.DistributedOptimizer(loss_scaled(keras.optimizers.SGD(0.1)))}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", AROUND)
+def test_a_loss_scale_goes_with_the_distributed_optimizer(where):
+    require_close(trained(model(1), AROUND[where](), *data(hvd.rank())), alone(), 1e-3)
+
+
+@pytest.mark.parametrize("where", AROUND if IS_KERAS_3 else ["inside of it"])
+def test_all_ranks_skip_a_step_in_which_the_gradients_of_one_overflow(where):
+    network, optimizer = model(1), AROUND[where]()
     before = network.get_weights()
     x, y = data(hvd.rank())
-    if hvd.rank() == 1:
-        x = x * np.inf
-    trained(network, scaled, x, y, epochs=1)
-    for weights in network.get_weights():
-        np.testing.assert_array_equal(np.isnan(weights), np.isnan(hvd.broadcast(weights, 0)))
-    assert len(before) == len(network.get_weights())
+    trained(network, optimizer, x, y * 1e38 if hvd.rank() == 1 else y, epochs=1)
+    for old, new in zip(before, network.get_weights()):
+        np.testing.assert_array_equal(old, new)
+    network.fit(x, y, batch_size=len(x), epochs=1, verbose=0)
+    for old, new in zip(before, network.get_weights()):
+        assert not np.array_equal(old, new)
+        np.testing.assert_array_equal(new, hvd.broadcast(new, 0))
 
 
 def test_sparse_gradients_train_as_dense_ones():

@@ -100,6 +100,18 @@ def test_a_loss_scale_goes_with_the_distributed_optimizer():
     require_equal(mine, trained(model(1), keras.optimizers.SGD(0.1), *whole()))
 
 
+def test_all_ranks_skip_a_step_in_which_the_gradients_of_one_overflow():
+    network, optimizer = model(1), keras.optimizers.LossScaleOptimizer(hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)))
+    before = network.get_weights()
+    x, y = data(hvd.rank())
+    trained(network, optimizer, x, y * 1e38 if hvd.rank() == 1 else y, epochs=1)
+    for old, new in zip(before, network.get_weights()):
+        np.testing.assert_array_equal(old, new)
+    network.fit(x, y, batch_size=32, epochs=1, verbose=0)
+    assert not any(np.array_equal(old, new) for old, new in zip(before, network.get_weights()))
+    require_alike(network)
+
+
 def test_a_saved_model_loads_without_rueda_and_with_it(tmp_path):
     network = trained(model(1), hvd.DistributedOptimizer(keras.optimizers.SGD(0.1)), *data(hvd.rank()))
     path = str(tmp_path / "model.keras")

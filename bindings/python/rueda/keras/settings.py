@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, Callable, List
 
-from rueda.operations import Average
+from rueda.operations import Average, Min
 from rueda.process_sets import ProcessSet, global_process_set
 
 
@@ -45,6 +45,23 @@ def reducer_for(backend: str, settings: Settings) -> Any:
     if settings.gradient_predivide_factor != 1.0 and settings.op != Average:
         raise ValueError(f"gradient_predivide_factor={settings.gradient_predivide_factor} needs op=Average")
     return _Elsewhere(settings, _torch_reduction if backend == "torch" else _jax_reduction)
+
+
+def agreement_for(backend: str, settings: Settings) -> Callable[[Any], Any]:
+    """A function that returns, as a tensor of the backend, whether a flag is true on every rank of the set."""
+    name, process_set = settings.prefix + ".finite", settings.process_set
+    if backend == "tensorflow":
+        import rueda.tensorflow as in_tensorflow
+        from rueda.tensorflow.library import tf
+
+        return lambda flag: in_tensorflow.allreduce(tf.cast(flag, tf.int32), op=Min, name=name, process_set=process_set) > 0
+    if backend == "torch":
+        import rueda.torch as in_torch
+
+        return lambda flag: in_torch.allreduce(flag.detach().int(), op=Min, name=name, process_set=process_set) > 0
+    import rueda.jax as in_jax
+
+    return lambda flag: in_jax.allreduce(flag.astype("int32"), Min, name=name, process_set=process_set) > 0
 
 
 class _Elsewhere:

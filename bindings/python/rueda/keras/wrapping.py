@@ -7,7 +7,8 @@ model.fit and the user reach on each backend, and apply_gradients() in Keras 2.
 
 from typing import Any, Dict, List
 
-from rueda.keras.settings import Settings, backend_of, reducer_for
+from rueda.keras import loss_scale
+from rueda.keras.settings import Settings, agreement_for, backend_of, reducer_for
 
 
 def wrap(optimizer: Any, settings: Settings) -> Any:
@@ -37,7 +38,9 @@ def _subclass(optimizer: Any, settings: Settings) -> type:
                                "_rueda_reducer": reducer, "register_local_var": lambda self, var: reducer.register_local(var)}  # fmt: skip
     steps = _Accumulated(base, settings, reducer, backend) if passes > 1 else _Plain(base, reducer)
     if hasattr(optimizer, "apply"):
-        members["apply"] = _apply(steps)
+        loss_scale.install()
+        agreed = agreement_for(backend, settings)
+        members.update(apply=_apply(steps), _rueda_agreed=lambda self, flag: agreed(flag))
     else:
         members["apply_gradients"] = _apply_gradients(steps)
     return type(base.__name__, (base,), members)
