@@ -119,3 +119,9 @@ def test_horovod_mxnet_is_rueda_mxnet():
 
     assert horovod.mxnet.DistributedTrainer is hvd.DistributedTrainer and horovod.mxnet.mpi_ops.allreduce is hvd.allreduce
     horovod.mxnet.check_extension("horovod.mxnet", "HOROVOD_WITH_MXNET", __file__)
+
+
+def test_ranks_with_less_data_join_and_count_as_zeros():
+    found = [hvd.allreduce(mx.nd.full(1, hvd.rank() + 1), name="uneven", op=hvd.Sum).asscalar() for _ in range(hvd.rank() + 1)]
+    assert hvd.join() == hvd.size() - 1
+    assert found == [sum(rank + 1 for rank in range(batch, hvd.size())) for batch in range(hvd.rank() + 1)]

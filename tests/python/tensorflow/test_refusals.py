@@ -11,6 +11,7 @@ def works():
     return hvd.allreduce(tf.ones(1), op=hvd.Sum).numpy().tolist() == [hvd.size()]
 
 
+VARIABLE = tf.Variable(1.0)
 UNSUPPORTED = [
     (lambda: tf.constant("text"), "string"),
     (lambda: tf.quantization.quantize(tf.ones([2]), 0.0, 1.0, tf.qint8).output, "qint8"),
@@ -93,6 +94,37 @@ def test_names_that_collide_in_one_trace_get_numbers_and_a_wrong_name_is_refused
     assert [float(each[0]) for each in step()] == [0.0, hvd.size(), 2.0 * hvd.size(), hvd.size(), hvd.size()]
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="1024"):
         hvd.allreduce(tf.ones(1), name="n" * 2000)
+    assert works()
+
+
+def compiled(call):
+    return tf.function(lambda: call(tf.ones(2)), jit_compile=True)
+
+
+def fit_compiled():
+    import rueda.tensorflow.keras as of_keras
+
+    network = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
+    network.compile(optimizer=of_keras.DistributedOptimizer(tf.keras.optimizers.SGD(0.1)), loss="mse", jit_compile=True)
+    network.fit(np.ones((4, 4)), np.ones((4, 1)), verbose=0)
+
+
+@pytest.mark.parametrize("call", [
+    compiled(hvd.allreduce), compiled(lambda x: hvd.grouped_allreduce([x])), compiled(hvd.allgather), compiled(lambda x: hvd.broadcast(x, 0)),
+    compiled(hvd.reducescatter), compiled(lambda x: tf.function(hvd.allreduce)(x)), fit_compiled,
+    compiled(lambda x: hvd.broadcast_variables([VARIABLE], 0)),
+], ids=["allreduce", "group", "allgather", "broadcast", "reducescatter", "inner function", "model.fit", "variables"])  # fmt: skip
+def test_xla_is_refused_with_what_to_do_wherever_it_is_traced(call):
+    with pytest.raises(NotImplementedError, match="XLA cannot compile Rueda's operations: use jit_compile=False"):
+        call()
+    assert works()
+
+
+def test_a_function_that_was_traced_before_is_refused_by_tensorflow_with_the_op_s_name():
+    inner = tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum))
+    assert inner(tf.ones(1)).numpy().tolist() == [hvd.size()]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="RuedaEpoch|RuedaAllreduce"):
+        tf.function(lambda x: inner(x) + 1, jit_compile=True)(tf.ones(1))
     assert works()
 
 

@@ -10,6 +10,7 @@ docs/guide/keras.md explains each step.
 """
 
 import rueda.own_libraries  # noqa: F401, I001  # before librueda is loaded otherwise
+from rueda.keras import requirement as _requirement  # noqa: F401  # isort: skip  # first, since it may refuse
 from rueda import shared as _shared
 from rueda.keras import callbacks, elastic
 from rueda.keras.functions import (

@@ -12,6 +12,7 @@ Every function raises ValueError for wrong arguments, with nothing enqueued, and
 Functions with _async in their name return a handle; an array is lent until its wait() has returned. Any thread may call.
 """
 
+from rueda.numpy import requirement as _requirement  # noqa: F401, I001  # isort: skip  # first, since it may refuse
 from rueda import shared as _shared
 from rueda.handles import Handle
 from rueda.numpy.elementwise import (

@@ -13,6 +13,7 @@ Start the script with `hvdrun -np 4 python train.py`; docs/guide/pytorch.md expl
 
 import sys
 
+from rueda.torch import requirement as _requirement  # noqa: F401, I001  # isort: skip  # first, since it may refuse
 from rueda import shared as _shared
 from rueda.handles import Handle
 from rueda.shared import *
