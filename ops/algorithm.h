@@ -24,6 +24,9 @@ struct Algorithm {
   Result<StepResult> (*step)(const Call& call, Mesh& mesh, StepState& state);
   /// True if it computes adaptive sums and no other operator; all other algorithms compute all other operators.
   bool adasum = false;
+  /// The kind of device (rueda_tensor.device) in whose memory it can work itself, orders itself after `call.device`'s
+  /// marks and leaves its own. With tensors of other devices it works on the host, on copies (ops/staging.h).
+  int32_t device = -1;
 };
 
 /// All algorithms of this build, the same on every rank; an index in it is `AlgorithmChoice::algorithm`. A data plane

@@ -48,9 +48,21 @@ Status DataPlane::add_algorithms(std::span<const Algorithm> more) {
 }
 
 Result<AlgorithmChoice> DataPlane::select(const BatchShape& shape) const {
-  auto choice = select_algorithm(table_, settings_, shape);
+  auto choice = shape.device < 0 ? select_algorithm(table_, settings_, shape) : select_on_device(shape);
   if (choice.ok() && !told_[choice.value().algorithm].load(std::memory_order_relaxed)) tell(choice.value(), shape);
   return choice;
+}
+
+/// An algorithm that works in the device's memory if there is one, else what the host's memory would get. A setting
+/// that names an algorithm of the host's means the staged ones too.
+Result<AlgorithmChoice> DataPlane::select_on_device(const BatchShape& shape) const {
+  auto choice = select_algorithm(table_, settings_, shape);
+  if (choice.ok()) return choice;
+  choice = select_algorithm(table_, settings_, Staging::piece_shape(shape));
+  if (!choice.ok()) return choice;
+  AlgorithmChoice staged = choice.value();
+  staged.stamps *= static_cast<uint64_t>(Staging::pieces(shape.kind, shape.op, shape.bytes));
+  return staged;
 }
 
 /// Any thread may select; `exchange` lets one of them log.
@@ -75,7 +87,9 @@ Result<StepResult> DataPlane::step(const Call& call, Mesh& mesh, StepState& stat
 
 Status DataPlane::run(const Call& call, Mesh& mesh, Deadline deadline) {
   if (call.choice.algorithm >= table_.size()) return unknown_algorithm(call.choice, table_.size());
-  return table_[call.choice.algorithm].run(call, mesh, deadline);
+  const Algorithm& algorithm = table_[call.choice.algorithm];
+  const bool staged = call.device != nullptr && call.device->row->kind != algorithm.device;
+  return staged ? staging_.run(algorithm, call, mesh, deadline) : algorithm.run(call, mesh, deadline);
 }
 
 std::unique_ptr<Executor> make_executor(const Settings& settings) { return std::make_unique<DataPlane>(settings); }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/algorithm.h"
+#include "ops/staging.h"
 #include "runtime/base/settings.h"
 
 namespace rueda::core {
@@ -28,10 +29,12 @@ class DataPlane : public Executor {
   Status run(const Call& call, Mesh& mesh, Deadline deadline) override;
 
  private:
+  Result<AlgorithmChoice> select_on_device(const BatchShape& shape) const;
   void tell(const AlgorithmChoice& choice, const BatchShape& shape) const;
 
   Settings settings_;
   std::vector<Algorithm> table_;
+  Staging staging_;                                    ///< the device lane's thread
   mutable std::array<std::atomic<bool>, 256> told_{};  ///< by index in the table
 };
 

@@ -67,7 +67,9 @@ Status place_output(Operation& operation, size_t index, size_t bytes) {
   const DeviceRow& device = *operation.spec().device;
   auto* memory = static_cast<std::byte*>(
       device.allocate(device.context, operation.spec().device_index, bytes, operation.spec().stream));
-  if (memory == nullptr) return Status(Code::kSystem, fmt::format("no memory for an output of {} bytes", bytes));
+  if (memory == nullptr) {
+    return device_error(device, operation.spec().device_index, fmt::format("give {} bytes for an output", bytes));
+  }
   operation.own_output(index, memory, bytes, Ownership::kLibrary);
   return {};
 }

@@ -66,6 +66,12 @@ int32_t rueda_wait(rueda_handle handle, double timeout_seconds) {
   });
 }
 
+int32_t rueda_wait_stream(rueda_handle handle, void* stream, double timeout_seconds) {
+  return core::waiting(handle, timeout_seconds, [stream](const core::Submitted& submitted, core::Deadline deadline) {
+    return submitted.engine->wait_stream(*submitted.operation, stream, deadline);
+  });
+}
+
 int32_t rueda_abandon(rueda_handle handle, double timeout_seconds) {
   return core::waiting(handle, timeout_seconds, [](const core::Submitted& submitted, core::Deadline deadline) {
     return submitted.engine->abandon(submitted.operation, deadline);
@@ -107,7 +113,9 @@ int32_t rueda_poll(rueda_handle handle) {
 
 int32_t rueda_release(rueda_handle handle) {
   return core::guarded([&]() -> core::Status {
-    if (core::handles().remove(handle) != nullptr) return {};
+    const auto operation = core::handles().remove(handle);
+    if (operation != nullptr && operation->done()) operation->free_outputs();
+    if (operation != nullptr) return {};
     return core::find(handle).status();
   });
 }
@@ -131,8 +139,10 @@ int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output) {
     size_t given = 0;
     std::memcpy(&given, output, sizeof given);
     if (given < sizeof given) return core::Status(core::Code::kInvalidArgument, "output->struct_size is not set");
-    if (!operation.done()) return core::Status(core::Code::kInvalidArgument, "the operation is still in flight");
-    if (!operation.status().ok()) return operation.status();
+    if (!operation.reached(core::Stage::kLaunched)) {
+      return core::Status(core::Code::kInvalidArgument, "the operation is still in flight");
+    }
+    if (operation.done() && !operation.status().ok()) return operation.status();
     if (index >= operation.tensors().size()) {
       return core::Status(core::Code::kInvalidArgument, fmt::format("output {} does not exist; the operation has {}",
                                                                     index, operation.tensors().size()));

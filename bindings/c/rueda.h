@@ -86,7 +86,10 @@ enum { RUEDA_OVER_MEMBERS = 0, RUEDA_OVER_CONTRIBUTORS = 1 };
 enum { RUEDA_CODEC_DEFAULT = 0, RUEDA_CODEC_NONE = 1, RUEDA_CODEC_FP16 = 2, RUEDA_CODEC_BF16 = 3 };
 
 /* The kind of memory that holds a tensor. */
-enum { RUEDA_DEVICE_CPU = 0 /* device plug-ins add further values */ };
+enum {
+  RUEDA_DEVICE_CPU = 0,
+  RUEDA_DEVICE_CUDA = 1 /* librueda_cuda.so; other device plug-ins add further values */
+};
 
 /* Log levels. */
 enum {
@@ -250,7 +253,7 @@ typedef struct rueda_tensor {
   int32_t dimensions;
   const int64_t* shape; /* may be NULL if `dimensions` is 0 (one element) */
   int32_t device;       /* RUEDA_DEVICE_CPU or a plug-in's */
-  int32_t device_index;
+  int32_t device_index; /* a rank uses one device of a kind in a process set: the first enqueue there declares it */
   size_t element_bytes; /* RUEDA_OPAQUE only: at least 1, equal on all ranks; any alignment */
   const int64_t* order; /* `dimensions` entries, each dimension once; NULL: row-major. Copied at enqueue */
 } rueda_tensor;
@@ -276,7 +279,10 @@ typedef struct rueda_op_options {
   int32_t average_over;    /* RUEDA_OVER_MEMBERS */
   double prescale;         /* multiplies the input; for integers in double precision, truncated */
   double postscale;        /* multiplies the sum */
-  void* stream;            /* device tensors: the input is ready, and the output is used, in this stream's order */
+  void* stream;            /* device tensors: the input is ready, and the output may be written, behind what this stream
+                            * holds now. It may end after the enqueue, unless the library owns the output (until
+                            * the release, and the end of the operation) or `allocate` gives it (until the operation
+                            * is launched) */
   rueda_callback callback; /* NULL: none */
   void* callback_context;
   rueda_allocate allocate; /* used if the output's data is NULL; NULL: the library owns the memory until release */
@@ -513,12 +519,21 @@ RUEDA_API int32_t rueda_barrier(rueda_session* session, const rueda_op_options* 
 
 /* ---- Handles ------------------------------------------------------------------------------------------------- */
 
-/* Waits until the operation has finished and its output can be used on its stream, and returns its result. May be
- * called any number of times, from several threads. `timeout_seconds` < 0: no timeout; 0: does not wait.
+/* Waits until the operation has finished, and returns its result. Its output can then be used by the host and on every
+ * stream. May be called any number of times, from several threads. `timeout_seconds` < 0: no timeout; 0: does not wait.
  *
  *   TIMEOUT while rueda_poll still returns 0: this wait timed out; the operation is in flight and can be waited for
  * again. INTERRUPTED: a signal handler ran. INVALID_ARGUMENT: no such handle, or called inside a callback. */
 RUEDA_API int32_t rueda_wait(rueda_handle handle, double timeout_seconds);
+/* For tensors on a device: waits until the library has given the device all of the operation's work, and makes
+ * `stream`, a stream of the calling thread's choice on that device, wait for the output. The host does not wait for the
+ * device; the loan of the tensors lasts until rueda_poll returns 1. Nothing else of the operation is ever put into a
+ * stream of the caller's but a mark at enqueue.
+ *
+ * OK is not the result yet: the device, or a rank, may still fail. rueda_wait says whether it did. If the operation has
+ * finished, or its tensors lie in the host's memory, this returns what rueda_wait would. TIMEOUT, INTERRUPTED and
+ * INVALID_ARGUMENT as rueda_wait. SYSTEM: the device failed. */
+RUEDA_API int32_t rueda_wait_stream(rueda_handle handle, void* stream, double timeout_seconds);
 /* Returns 1 if the operation has finished, 0 if it is in flight, -1 if there is no such handle. Never blocks and never
  * runs the engine. */
 RUEDA_API int32_t rueda_poll(rueda_handle handle);
@@ -532,8 +547,9 @@ RUEDA_API int32_t rueda_abandon(rueda_handle handle, double timeout_seconds);
 /* The error sentence of a finished operation; "" if it succeeded or is in flight. Valid until the handle is released.
  */
 RUEDA_API const char* rueda_handle_error(rueda_handle handle);
-/* Fills `output` with the output of tensor `index` (0 unless grouped) of a finished operation. Memory that the library
- * owns, and `shape` in any case, are valid until the handle is released. Set `output->struct_size` before the call. */
+/* Fills `output` with the output of tensor `index` (0 unless grouped) of an operation that has finished, or for which
+ * rueda_wait_stream has returned OK. Memory that the library owns, and `shape` in any case, are valid until the handle
+ * is released. Set `output->struct_size` before the call. */
 RUEDA_API int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output);
 
 /* Writes the numbers of rows that a finished exchange received from each rank of the set, in rank order; for a group,

@@ -106,7 +106,6 @@ std::string why_no_neutral(const Metadata& metadata) {
   if (metadata.kind == OpKind::kBarrier) return {};
   // A broadcast or an exchange moves each member's own data; nothing can stand for it.
   if (!reduces(metadata.kind)) return std::string(name_of(metadata.kind)) + " needs every member";
-  if (metadata.device >= 0) return "a reduction in device memory has no neutral element";
   if (metadata.op == ReduceOp::kAdasum) return "adasum needs the tensor of every member";
   // The scale multiplies each rank's input: no value times the scale is 1 in every type.
   if (metadata.op == ReduceOp::kProduct && metadata.prescale != 1.0) {

@@ -17,6 +17,14 @@
 
 namespace rueda::core {
 
+namespace {
+
+/// A program may enqueue the gradients of a whole backward pass before the device has made the first. A batch begins
+/// when its last input is there, so a long one would wait for the end of the pass.
+constexpr uint64_t kMostOnDevice = 25 << 20;
+
+}  // namespace
+
 FuseKey::FuseKey(const Metadata& metadata, uint32_t absent_members, MemoryKind common_memory)
     : kind(metadata.kind),
       dtype(metadata.dtype),
@@ -105,6 +113,10 @@ void Planner::release_behind() {
   while (!behind_.empty() && !barrier_) add(behind_.pop_front());
 }
 
+uint64_t Planner::limit_of(const FuseKey& key) const {
+  return key.device < 0 ? threshold_ : std::min(threshold_, kMostOnDevice);
+}
+
 /// A group of several keys or above the threshold takes several batches: it is split, and fuses with nothing else.
 bool Planner::fits_one_batch(const Unit& unit) const {
   if (unit.group == nullptr) return true;
@@ -166,8 +178,8 @@ void Planner::next(Cut& cut) {
   while (!units.empty() && fits_one_batch(units.front())) {
     const Unit& unit = units.front();
     // The first unit always fits, or a tensor above the threshold would never leave.
-    const bool full =
-        threshold_ == 0 || bytes + unit.bytes > threshold_ || cut.tensors.size() + size_of_unit(unit) > kMaxRequests;
+    const bool full = threshold_ == 0 || bytes + unit.bytes > limit_of(unit.key) ||
+                      cut.tensors.size() + size_of_unit(unit) > kMaxRequests;
     if (!cut.tensors.empty() && full) break;
     bytes += unit.bytes;
     if (unit.group == nullptr) {

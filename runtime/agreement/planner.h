@@ -45,7 +45,8 @@ struct Cut {
 
 /// Holds what one process set has agreed on and not yet run, in the order of readiness, and cuts it into batches. A
 /// batch is the oldest unit (a tensor or a group) and the units behind it that may share its batch, up to the
-/// threshold. It passes units of other dtypes or ops, but no barrier. Pure; owned by the arbiter.
+/// threshold, or 25 MiB on a device. It passes units of other dtypes or ops, but no barrier. Pure; owned by the
+/// arbiter.
 ///
 ///   ready ─▶ buckets by FuseKey ─▶ cut oldest head's bucket       barrier: ends the buckets, leaves alone
 class Planner {
@@ -83,6 +84,7 @@ class Planner {
   static size_t size_of_unit(const Unit& unit) { return unit.group == nullptr ? 1 : unit.group->tensors.size(); }
   static bool holds(const Unit& unit, uint64_t id, uint64_t occurrence);
   bool fits_one_batch(const Unit& unit) const;
+  uint64_t limit_of(const FuseKey& key) const;
   void split(const Unit& unit, Cut& cut) const;
   void take_barrier(Cut& cut);
   void release_behind();

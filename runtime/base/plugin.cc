@@ -4,12 +4,14 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 
 #include "runtime/base/abort.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/deadline.h"
+#include "runtime/base/environment.h"
 #include "runtime/base/log.h"
 
 namespace rueda::core {
@@ -28,6 +30,19 @@ int64_t now_nanoseconds() {
 void write_log(int32_t level, const char* line) { log(static_cast<LogLevel>(level), "{}", line); }
 int32_t aborted(const Abort* abort) { return abort->raised() ? 1 : 0; }
 const Algorithm* no_row(int32_t, const char*) { return nullptr; }
+const char* setting(const char* name) {
+  thread_local std::string value;
+  const auto found = process_environment()(std::string("RUEDA_") + name);
+  if (!found) return nullptr;
+  value = *found;
+  return value.c_str();
+}
+
+std::atomic<int64_t>& accounted() {
+  static std::atomic<int64_t> bytes{0};
+  return bytes;
+}
+void account(int64_t bytes) { accounted().fetch_add(bytes, std::memory_order_relaxed); }
 
 Status refuse_plugin(const std::string& path, const std::string& why) {
   return {Code::kUnsupported, "plug-in " + path + " " + why};
@@ -66,9 +81,11 @@ Plugin look_at_plugin(const std::string& path, const rueda_host& host) {
   return {path, table.ok() ? table.value() : nullptr, table.status()};
 }
 
+uint64_t plugin_bytes() { return static_cast<uint64_t>(accounted().load(std::memory_order_relaxed)); }
+
 rueda_host bare_host() {
-  return {sizeof(rueda_host), kPluginAbi, build_id(), allocate_aligned, release,
-          now_nanoseconds,    write_log,  aborted,    no_row,           nullptr};
+  return {sizeof(rueda_host), kPluginAbi, build_id(), allocate_aligned, release, now_nanoseconds,
+          write_log,          aborted,    no_row,     nullptr,          setting, account};
 }
 
 Result<const rueda_plugin_table*> open_plugin(const std::string& path, const rueda_host& host) {

@@ -11,6 +11,9 @@ namespace rueda::core {
 /// Enough to look at a plug-in; `plugin_host` of ops has the algorithms.
 rueda_host bare_host();
 
+/// Bytes that plug-ins of this process have said they hold. Any thread.
+uint64_t plugin_bytes();
+
 /// Opens the library at `path` and asks it for its table. The library stays open as long as the process lives, and
 /// `host` must live as long; a second call returns the same table. Returns kUnsupported if there is no such file, it is
 /// no library, it has no `rueda_plugin`, it refuses, or it belongs to another ABI or build.

@@ -37,6 +37,11 @@ struct rueda_host {
   /// out[i] = first[i] (op) second[i] by the host's kernels (Dtype, ReduceOp); `out` may be either. No averages, no
   /// Adasum, nothing that is not defined for the dtype. The pointer is null in a host without algorithms.
   void (*combine)(int32_t dtype, int32_t op, const void* first, const void* second, void* out, int64_t count);
+  /// The value of the variable RUEDA_<name> of the process; null if it is unset or empty. Valid until the next call on
+  /// this thread.
+  const char* (*setting)(const char* name);
+  /// The plug-in holds so many bytes more, or fewer if negative; the statistics show the sum as "plugins".
+  void (*account)(int64_t bytes);
 };
 
 /// Everything in it lives as long as the process.
@@ -59,6 +64,6 @@ using rueda_plugin_function = const rueda_plugin_table* (*)(const rueda_host* ho
 namespace rueda::core {
 
 /// Grows when one of the structs changes.
-inline constexpr uint32_t kPluginAbi = 2;
+inline constexpr uint32_t kPluginAbi = 3;
 
 }  // namespace rueda::core

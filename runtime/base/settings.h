@@ -43,6 +43,8 @@ struct Settings {
   std::string network_interfaces = "auto";
   std::string plugins;        ///< paths of further plug-ins, separated by colons
   std::string mpi_plugin;     ///< path of the MPI plug-in; empty: the one beside the library
+  std::string cuda_library;   ///< the CUDA driver's; empty: libcuda.so.1. The CUDA plug-in reads the variable itself
+  std::string nccl_library;   ///< NCCL's; empty: the one of the process. The CUDA plug-in reads the variable itself
   uint16_t metrics_port = 0;  ///< of local rank 0; others add their local rank; 0: none
   std::string metrics_address = "127.0.0.1";
   std::string dump_file;  ///< for the flight record when the epoch ends with an error; empty: the log

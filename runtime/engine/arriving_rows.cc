@@ -7,19 +7,29 @@
 
 #include <numeric>
 
+#include "runtime/engine/late_output.h"
+
 namespace rueda::core {
 namespace {
 
 std::string text_of(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 /// Memory of the caller's callback belongs to the caller; memory of the device's row is freed with the operation.
-std::byte* allocate(TensorPart& tensor, size_t bytes) {
+std::byte* allocate(TensorPart& tensor, DeviceCall* call, size_t bytes) {
   Operation& operation = *tensor.operation;
   const OperationSpec& spec = operation.spec();
   const DeviceRow& device = *spec.device;
   const bool calls_back = spec.allocate != nullptr;
-  auto* const memory = static_cast<std::byte*>(
-      calls_back ? spec.allocate(bytes) : device.allocate(device.context, spec.device_index, bytes, spec.stream));
+  // The library's own memory in the order of the stream that will write to it.
+  const auto own = [&] {
+    void* const stream = device.engine_stream(device.context, spec.device_index, EngineStream::kFromHost);
+    return device.allocate(device.context, spec.device_index, bytes, stream);
+  };
+  auto* const memory = static_cast<std::byte*>(calls_back ? spec.allocate(bytes) : own());
+  if (memory != nullptr && calls_back) {
+    tensor.failure = mark_late(call, operation);
+    if (!tensor.failure.ok()) return nullptr;
+  }
   if (memory == nullptr) {
     tensor.failure = Status(
         Code::kSystem, fmt::format("{} could not give {} bytes for the output of {}",
@@ -49,7 +59,7 @@ std::byte* ArrivingRows::place(size_t index, std::span<const int64_t> rows) {
   const auto bytes = static_cast<size_t>(arrived.count) * size_of(tensor.request.metadata.dtype);
   tensor.output = std::make_unique<OutputShape>(std::move(arrived));
   if (tensor.slice.out != nullptr || bytes == 0) return tensor.slice.out;
-  return allocate(tensor, bytes);
+  return allocate(tensor, device_, bytes);
 }
 
 }  // namespace rueda::core

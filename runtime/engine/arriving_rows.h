@@ -12,12 +12,13 @@ namespace rueda::core {
 /// succeed, and the tensor carries the failure. Lives while the batch runs; used by the thread that runs it.
 class ArrivingRows : public Arrivals {
  public:
-  /// `tensors` are in the batch's order and outlive this.
-  explicit ArrivingRows(std::vector<TensorPart*> tensors) : tensors_(std::move(tensors)) {}
+  /// `tensors` are in the batch's order. They and `device`, which is null for host memory, outlive this.
+  ArrivingRows(std::vector<TensorPart*> tensors, DeviceCall* device) : tensors_(std::move(tensors)), device_(device) {}
   std::byte* place(size_t tensor, std::span<const int64_t> rows) override;
 
  private:
   std::vector<TensorPart*> tensors_;
+  DeviceCall* device_;
 };
 
 }  // namespace rueda::core

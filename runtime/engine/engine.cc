@@ -2,7 +2,7 @@
 //
 //     enter      every check that needs no other rank, in an order in which each failure undoes what came before
 //     inbox      the next turn takes it; the caller may run that turn itself (submit_and_wait, wait)
-//     lane       a batch runs it; the observer functions at the end of this file hear of that
+//     lane       a batch runs it; engine_batches.cc hears of that
 //     finish     the last tensor completes the operation, which wakes the caller
 //
 // Any thread that gets the baton runs turns. A small all-reduce therefore needs no other thread of its own process: its
@@ -66,7 +66,9 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
           [this](uint8_t row) { return executor_->algorithm_name(row); }, [this] { ring_coordinator(); }),
       recorder_(timeline_),
       teams_(plan_.rank, control_upstream(plan_), global_set(plan_)),
-      lanes_(plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }),
+      lanes_(
+          plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }, abort_,
+          [this](Batch& batch, const Status& result) { batch_finished(batch, result); }),
       baton_(formation_.segment->control().asleep),
       late_watch_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time)),
       stall_judge_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time),
@@ -195,6 +197,11 @@ bool Engine::enter(const std::shared_ptr<Operation>& operation, Status& entered)
   if (!entered.ok()) return false;
   if (operation->spec().callback) entered = completer_.prepare();
   if (!entered.ok()) return false;
+  const OperationSpec& spec = operation->spec();
+  if (spec.device->kind != cpu_device().kind) {
+    entered = sets_.use_device(operation->set(), *spec.device, spec.device_index);
+    if (!entered.ok()) return false;
+  }
   entered = sets_.enter(operation->set(), operation->kind());
   if (!entered.ok()) return false;
   if (operation->tensors().empty()) {
@@ -290,25 +297,34 @@ bool Engine::worth_spinning(const Operation& operation) const { return cores_to_
 
 /// Spins first, because a small operation takes less time than a sleep and a wake-up. Of several callers one runs
 /// turns and the others spin on their own operations. Whatever is left after the budget sleeps on a futex.
-Status Engine::wait(Operation& operation, Deadline deadline) {
-  if (operation.done()) {
+Status Engine::wait(Operation& operation, Deadline deadline, Stage stage) {
+  const auto reached = [&] { return operation.reached(stage); };
+  // The status of an operation that is launched and not done belongs to other threads.
+  const auto status = [&] { return operation.done() ? operation.status() : Status(); };
+  if (reached()) {
     look();
-    return operation.status();
+    return status();
   }
   const auto begin = SteadyClock::now();
   const auto spin_end = begin + kSpinBudget;
-  while (!operation.done() && SteadyClock::now() < spin_end && !deadline.passed() && worth_spinning(operation)) {
+  while (!reached() && SteadyClock::now() < spin_end && !deadline.passed() && worth_spinning(operation)) {
     if (plan_.settings.caller_progress && baton_.try_take()) {
-      drive([&] { return operation.done(); }, [&] { return worth_spinning(operation); }, deadline);
+      drive(
+          reached, [&] { return worth_spinning(operation); }, deadline);
       settle();
       break;
     }
     relax(style_);
   }
   look();  // before it sleeps: what was submitted with `more` has rung no thread
-  const Status slept = operation.done() ? Status() : operation.sleep(deadline);
+  const Status slept = reached() ? Status() : operation.sleep(deadline, stage);
   recorder_.waited(begin);
-  return slept.ok() ? operation.status() : slept;
+  return slept.ok() ? status() : slept;
+}
+
+Status Engine::wait_stream(Operation& operation, void* stream, Deadline deadline) {
+  RUEDA_RETURN_IF_ERROR(wait(operation, deadline, Stage::kLaunched));
+  return operation.order(stream);
 }
 
 /// A join cannot be abandoned: the other ranks count on this one's absence already.
@@ -339,47 +355,6 @@ Status Engine::abandon(const std::shared_ptr<Operation>& operation, Deadline dea
   // The abort wakes the lane or the turn that still has it; this wait is short.
   while (!operation->done()) static_cast<void>(operation->sleep(Deadline::never()));
   return operation->status();
-}
-
-/// A batch that starts gives its credit back. Rank 0 may need it to plan the next one, and if no thread of this process
-/// looks, the credit would wait here.
-void Engine::batch_started(Batch& batch) {
-  recorder_.started(batch);
-  batch.team->started.store(batch.number + 1);
-  if (batch.team->lowest && signals_.credit_wanted.load() && baton_.nobody_looks()) ring_coordinator();
-}
-
-/// If the epoch is over, its reason replaces the batch's own: a broken stream says less than the death that broke it.
-void Engine::batch_finished(Batch& batch, const Status& result) {
-  // First the end of the epoch, then the callers: one that is told of a failure must find the epoch over.
-  if (!result.ok() && !abort_.raised()) fail_lane(batch, result);
-  const Status final_result = !result.ok() && abort_.raised() ? abort_.why() : result;
-  if (!final_result.ok()) take_from_peers(batch);
-  recorder_.finished(batch, final_result);
-  for (TensorPart* tensor : batch.tensors) finish(*tensor, final_result.ok() ? tensor->failure : final_result);
-}
-
-/// Ends without a batch: a join, an error verdict, or the end of the epoch.
-void Engine::tensor_finished(TensorPart& tensor, const Status& status) {
-  recorder_.ended(tensor, status);
-  finish(tensor, status);
-}
-
-/// Each failed tensor's sentence names it, unless the sentence does already.
-void Engine::finish(TensorPart& tensor, const Status& status) {
-  Operation& operation = *tensor.operation;
-  // A mismatch's sentence is the same on all ranks, and is about all of them.
-  const bool names_it =
-      status.ok() || status.code() == Code::kMismatch || status.sentence().find(describe(tensor)) != std::string::npos;
-  const Status named =
-      names_it ? status : Status(status.code(), describe(tensor) + " failed: " + status.sentence(), status.rank());
-  if (!operation.finish_tensor(named)) return;
-  // What the operation held is free before a waiter can see it done: the caller may submit the same name at once.
-  names_.release(operation);
-  sets_.leave(operation.set(), operation.kind());
-  const std::shared_ptr<Operation> self = std::move(operation.in_flight);  // `complete` may wake its last owner
-  operation.complete();
-  if (operation.spec().callback) completer_.post(self);
 }
 
 }  // namespace rueda::core

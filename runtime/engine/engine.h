@@ -40,6 +40,7 @@ namespace rueda::core {
 ///     baton's holder    agreement, links and inline batches (`Turn`, `Lanes`): one thread at a time, any of these
 ///     coordinator       one thread, always there: the transport's loop, time limits, evidence (`Coordinator`)
 ///     lane threads      one for each lane that needs it: the lane's mesh while a batch runs there (`Lane`)
+///     finisher          batches that a device has still to finish, if there is one (`Finisher`)
 ///     helpers           callbacks (`Completer`), questions to the program (`Activity`), disks (`Worker`, `Timeline`)
 class Engine : public std::enable_shared_from_this<Engine>,
                private LaneObserver,
@@ -72,10 +73,13 @@ class Engine : public std::enable_shared_from_this<Engine>,
   Status submit(const std::shared_ptr<Operation>& operation);
   /// Enqueues and waits, the shortest way for one small tensor. If `entered` is not ok, nothing was enqueued.
   Status submit_and_wait(const std::shared_ptr<Operation>& operation, Status& entered);
-  /// Blocks until the operation is done and returns its status; runs turns meanwhile if the settings allow that. With
-  /// `operation.done()` false it returns kTimeout at the deadline, or kInterrupted after a signal handler has run: the
-  /// operation is still in flight.
-  Status wait(Operation& operation, Deadline deadline);
+  /// Blocks until the operation has reached the stage and returns its status, or ok if it is not done yet; runs turns
+  /// meanwhile if the settings allow that. With `operation.reached(stage)` false it returns kTimeout at the deadline,
+  /// or kInterrupted after a signal handler has run: the operation is still in flight.
+  Status wait(Operation& operation, Deadline deadline, Stage stage = Stage::kFinished);
+  /// Blocks until the operation is launched, as `wait`, and makes `stream` wait for its outputs. The thread that may
+  /// use the stream.
+  Status wait_stream(Operation& operation, void* stream, Deadline deadline);
   /// Has a thread look at what was submitted with `more`. Any thread; never blocks.
   void look() {
     // The baton's own word does not count here: another thread may have shut the engine down.
@@ -118,6 +122,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
 
   // LaneObserver
   void batch_started(Batch& batch) override;
+  void batch_launched(std::unique_ptr<Batch> batch) override;
   void batch_finished(Batch& batch, const Status& result) override;
   // TurnObserver
   void tensor_finished(TensorPart& tensor, const Status& status) override;
@@ -137,12 +142,13 @@ class Engine : public std::enable_shared_from_this<Engine>,
   void dump_for_signal() override;
   void dump_for_launcher(DumpSource& source, int64_t number) override;
 
-  // engine.cc: from submission to completion
+  // engine.cc and engine_batches.cc: from submission to completion
   AgreementConfig agreement_config() const;
   std::vector<std::unique_ptr<ControlLink>> make_links();
   Heartbeats make_heartbeats() const;
   void start_heart();
   std::unique_ptr<Lane> make_lane(int lane);
+  void give_credit_back(TeamState& team);
   bool enter(const std::shared_ptr<Operation>& operation, Status& entered);
   bool worth_spinning(const Operation& operation) const;
   void finish(TensorPart& tensor, const Status& status);

@@ -61,7 +61,7 @@ void Engine::epoch_over(const Status& why) {
 }
 
 Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {
-  const int awaited = lanes_.awaited(batch.set);
+  const int awaited = lanes_.awaited(batch.set, batch.device != nullptr ? LaneUse::kDevices : LaneUse::kHostMemory);
   const std::vector<int>& ranks = batch.team->team.ranks;
   const bool known = std::find(ranks.begin(), ranks.end(), awaited) != ranks.end();
   std::vector<int> others;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base/log.h"
+#include "runtime/base/plugin.h"
 #include "runtime/diagnosis/dump_file.h"
 #include "runtime/diagnosis/prometheus.h"
 #include "runtime/engine/engine.h"
@@ -102,6 +103,7 @@ std::map<std::string, uint64_t> Engine::memory() {
           {"shared_tensors", formation_.arena == nullptr ? 0 : formation_.arena->taken_bytes()},
           {"flight_recorder", recorder_.flight().bytes()},
           {"outputs", output_bytes_.load()},
+          {"plugins", plugin_bytes()},
           {"timeline", timeline_.held()}};
 }
 

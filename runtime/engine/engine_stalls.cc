@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "runtime/base/printable.h"
+#include "runtime/diagnosis/dump_file.h"
 #include "runtime/engine/engine.h"
 
 namespace rueda::core {
@@ -18,7 +19,7 @@ BatchProgress Engine::progress_of(const BatchName& batch) {
   if (team == nullptr) return {BatchStage::kOver};
   if (team->started.load() <= batch.number) return {BatchStage::kNotStarted};
   if (!lanes_.runs(batch.set, batch.number)) return {BatchStage::kOver};
-  return {BatchStage::kRunning, lanes_.awaited(batch.set)};
+  return {BatchStage::kRunning, lanes_.awaited(batch.set, lanes_.use_of(batch.set, batch.number))};
 }
 
 /// The progress is read now, by the holder of the baton. The text takes the program's answer, which may take a while:

@@ -47,6 +47,8 @@ class Arrivals {
   virtual std::byte* place(size_t tensor, std::span<const int64_t> rows) = 0;
 };
 
+struct DeviceCall;
+
 /// One batch as a lane runs it: the fused tensors of one verdict, in the verdict's order.
 struct Call {
   OpKind kind = OpKind::kAllreduce;
@@ -64,6 +66,7 @@ struct Call {
   const Team* team = nullptr;
   Arrivals* arrivals = nullptr;  ///< of a batch that exchanges rows
   PhaseLog* phases = nullptr;    ///< notes a timeline's phases; null if none is recorded
+  DeviceCall* device = nullptr;  ///< of a batch in the memory of a device; null for host memory
 };
 
 /// What is left of a resumable inline call between two turns. Cleared by the engine before the first step.
@@ -84,8 +87,9 @@ class Executor {
   virtual const char* algorithm_name(uint8_t row) const = 0;
   /// Never blocks: posts what can be posted, checks, returns. Called again until it returns kDone.
   virtual Result<StepResult> step(const Call& call, Mesh& mesh, StepState& state) = 0;
-  /// Runs the batch to its end; blocks. If it returns kPeerLost or kTimeout, the mesh is unusable and the epoch is
-  /// over.
+  /// Runs the batch to its end; blocks. With `call.device` it returns once the rest is work that the device does by
+  /// itself, and puts the mark behind that into it. If it returns kPeerLost or kTimeout, the mesh is unusable and the
+  /// epoch is over.
   virtual Status run(const Call& call, Mesh& mesh, Deadline deadline) = 0;
 };
 

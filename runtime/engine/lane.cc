@@ -19,27 +19,14 @@
 namespace rueda::core {
 namespace {
 
-/// Turns never block, so a batch that may block in the user's allocation callback, or that waits for a device, runs on
+/// Turns never block, so a batch that may block in the user's allocation callback, or that lies on a device, runs on
 /// the thread, also if its algorithm could be stepped.
 bool needs_thread(const Batch& batch) {
   for (const TensorPart* tensor : batch.tensors) {
     const OperationSpec& spec = tensor->operation->spec();
-    const bool calls_back = needs_output(*tensor) || (tensor->arrives && spec.allocate != nullptr);
-    if (spec.device->kind != cpu_device().kind || calls_back) return true;
+    if (needs_output(*tensor) || (tensor->arrives && spec.allocate != nullptr)) return true;
   }
-  return !batch.inline_algorithm;
-}
-
-/// A device rings no bell, so it is asked again after each of these.
-constexpr std::chrono::microseconds kDevicePoll{100};
-
-/// Waits in the mesh and not in the device's library: the epoch's abort wakes it there.
-Status until_passed(Mesh& mesh, const DeviceRow& device, uint64_t token, Deadline deadline, int32_t& passed) {
-  for (;;) {
-    const auto ready = [&] { return (passed = device.poll(device.context, token)) != 0; };
-    Status status = mesh.until(ready, deadline.earlier(Deadline::after(kDevicePoll)));
-    if (status.ok() || status.code() != Code::kTimeout || deadline.passed()) return status;
-  }
+  return !batch.inline_algorithm || batch.device != nullptr;
 }
 
 }  // namespace
@@ -178,7 +165,12 @@ void Lane::run() {
     }
     const Status result = execute(*batch);
     mesh_->note_waits(nullptr);
-    observer_.batch_finished(*batch, result);
+    if (batch->device != nullptr && batch->device->finished != nullptr) {
+      batch->failure = result;
+      observer_.batch_launched(std::move(batch));
+    } else {
+      observer_.batch_finished(*batch, result);
+    }
     batch.reset();  // before `drain` may return: nothing of the batch outlives the lane's idleness
     MutexLock lock(mutex_);
     token_taken_ = false;
@@ -186,8 +178,9 @@ void Lane::run() {
   }
 }
 
-/// Inputs first (a device may still write them), then outputs (a callback may be slow): the algorithm finds both ready.
-/// A batch that was handed over has started already and goes on from its last step.
+/// Outputs first, because a callback may be slow: the algorithm finds them ready. Inputs on a device need not be: the
+/// algorithm puts its work behind their marks. A batch that was handed over has started already and goes on from its
+/// last step.
 Status Lane::execute(Batch& batch) {
   if (mesh_->abort().raised()) return mesh_->abort().why();
   if (!batch.started) {
@@ -197,7 +190,6 @@ Status Lane::execute(Batch& batch) {
   }
   mesh_->note_waits(batch.call.phases);
   const Deadline deadline = batch.limit.time.count() > 0 ? Deadline::after(batch.limit.time) : Deadline::never();
-  RUEDA_RETURN_IF_ERROR(prepare(batch, deadline));
   LateOutputs late;
   RUEDA_RETURN_IF_ERROR(late.place(batch));
   batch.call.slices = batch.storage;  // its addresses may have been filled in just now
@@ -216,23 +208,6 @@ Status Lane::run_steps(Batch& batch, Deadline deadline) {
   };
   RUEDA_RETURN_IF_ERROR(mesh_->until(done, deadline));
   return failure;
-}
-
-/// Waits until every input may be read. A NULL stream tells the device that the host itself is going to read.
-Status Lane::prepare(Batch& batch, Deadline deadline) {
-  for (TensorPart* tensor : batch.tensors) {
-    Operation& operation = *tensor->operation;
-    const DeviceRow& device = *operation.spec().device;
-    if (operation.token == 0) continue;
-    if (device.order_after(device.context, operation.token, nullptr) != 0) {
-      return Status(Code::kSystem,
-                    std::string("device ") + device.name + " could not order the batch after its inputs");
-    }
-    int32_t passed = 0;
-    RUEDA_RETURN_IF_ERROR(until_passed(*mesh_, device, operation.token, deadline, passed));
-    if (passed < 0) return Status(Code::kSystem, std::string("device ") + device.name + " failed before the batch ran");
-  }
-  return {};
 }
 
 }  // namespace rueda::core

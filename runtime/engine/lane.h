@@ -27,8 +27,10 @@ struct Batch {
   std::vector<size_t> slots;                  ///< by tensor: the index of its slice in `storage`
   std::unique_ptr<const AbsentInput> absent;  ///< memory of the other slices, if this rank has joined
   std::unique_ptr<Arrivals> arrivals;
-  TimeLimit limit;                ///< from its start to its end
-  bool inline_algorithm = false;  ///< may run inside a turn
+  std::unique_ptr<DeviceCall> device;  ///< null for host memory
+  TimeLimit limit;                     ///< from its start to its end
+  Status failure;                      ///< why it failed, if it did so while a device still works on it
+  bool inline_algorithm = false;       ///< may run inside a turn
   bool started = false;
   StepState step;
   SteadyClock::time_point agreed;  ///< set by the recorder, as is `begun`
@@ -42,6 +44,10 @@ class LaneObserver {
  public:
   virtual ~LaneObserver() = default;
   virtual void batch_started(Batch& batch) = 0;
+  /// A device has the rest of the batch, and its mark is in `batch->device->finished`. If `batch->failure` is not ok,
+  /// the epoch is over or about to be, and the rest is what the device still does with the tensors. `batch_finished`
+  /// follows, on another thread. The lane has let go of it.
+  virtual void batch_launched(std::unique_ptr<Batch> batch) = 0;
   /// If `result` is not ok, the epoch is over or about to be.
   virtual void batch_finished(Batch& batch, const Status& result) = 0;
 };
@@ -87,7 +93,6 @@ class Lane {
   void run() RUEDA_EXCLUDES(mutex_);
   Status execute(Batch& batch);
   Status run_steps(Batch& batch, Deadline deadline);
-  Status prepare(Batch& batch, Deadline deadline);
   void look_at_queue() RUEDA_EXCLUDES(mutex_);
 
   const std::unique_ptr<Mesh> mesh_;

@@ -12,16 +12,27 @@ bool needs_output(const TensorPart& tensor) {
          tensor.operation->spec().allocate != nullptr;
 }
 
-/// After the batch has run: until then peers' data goes into the sinks.
+/// After the batch has run: until then peers' data goes into the sinks. On a device that is the order of the stream
+/// which writes there.
 LateOutputs::~LateOutputs() {
   for (const Sink& sink : sinks_)
-    sink.spec->device->free(sink.spec->device->context, sink.spec->device_index, sink.memory);
+    sink.spec->device->free(sink.spec->device->context, sink.spec->device_index, sink.memory, sink.stream);
 }
 
 std::byte* LateOutputs::make_sink(const OperationSpec& spec, size_t bytes) {
-  void* memory = spec.device->allocate(spec.device->context, spec.device_index, bytes, spec.stream);
-  if (memory != nullptr) sinks_.push_back({&spec, memory});
+  const DeviceRow& device = *spec.device;
+  void* const stream = device.engine_stream(device.context, spec.device_index, EngineStream::kFromHost);
+  void* memory = device.allocate(device.context, spec.device_index, bytes, stream);
+  if (memory != nullptr) sinks_.push_back({&spec, memory, stream});
   return static_cast<std::byte*>(memory);
+}
+
+/// The caller's allocator may hand out memory that work in the caller's stream still uses, as PyTorch's does.
+Status mark_late(DeviceCall* call, const Operation& operation) {
+  if (call == nullptr) return {};
+  auto mark = make_mark(*call->row, call->index, operation.spec().stream);
+  if (mark.ok()) call->late.push_back(std::move(mark).value());
+  return mark.status();
 }
 
 Status LateOutputs::place(Batch& batch) {
@@ -33,6 +44,7 @@ Status LateOutputs::place(Batch& batch) {
     if (memory != nullptr) {
       tensor.operation->own_output(static_cast<size_t>(&tensor - tensor.operation->tensors().data()), memory, bytes,
                                    Ownership::kCaller);
+      RUEDA_RETURN_IF_ERROR(mark_late(batch.device.get(), *tensor.operation));
     } else {
       tensor.failure = Status(
           Code::kSystem,

@@ -9,6 +9,10 @@ namespace rueda::core {
 /// Whether the tensor's output is to come from the caller's allocation callback.
 bool needs_output(const TensorPart& tensor);
 
+/// The caller's callback has just given memory for an output of `operation`: `call`'s work that writes there goes
+/// behind what is in the caller's stream now. Does nothing if `call` is null. Returns kSystem if the device fails.
+Status mark_late(DeviceCall* call, const Operation& operation);
+
 /// Outputs that the caller's callbacks allocate: each callback is called once, on the lane's thread, just before the
 /// batch runs. If a callback has no memory, this rank takes part with a sink, so that its peers succeed, and the tensor
 /// carries the failure. Lives while the batch runs; used by the lane's thread.
@@ -29,6 +33,7 @@ class LateOutputs {
   struct Sink {
     const OperationSpec* spec;
     void* memory;
+    void* stream;  ///< of the device; null on the host
   };
   std::vector<Sink> sinks_;
 };

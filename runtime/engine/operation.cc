@@ -1,4 +1,5 @@
-// An operation's state only grows: pending, in a batch (that turns step, or that a lane's thread runs), done. The word
+// An operation's state only grows: pending, in a batch (that turns step, or that a lane's thread runs), launched on a
+// device, done. The word
 // is also a futex: waiters sleep on it. `complete` makes no system call unless a waiter sleeps, because a small
 // operation takes a few microseconds in all. `sleepers_` is raised before a waiter looks at the state, and `complete`
 // stores the state before it looks at `sleepers_`; both are sequentially consistent, so one of the two sees the other.
@@ -29,7 +30,7 @@ std::string describe(const TimeLimit& limit) {
 
 /// The tensors' vector never grows afterwards: their addresses are agreement's tickets.
 Operation::Operation(OperationHome home, OperationSpec spec, size_t tensors)
-    : home_(std::move(home)), spec_(std::move(spec)), tensors_(tensors), remaining_(tensors) {
+    : home_(std::move(home)), spec_(std::move(spec)), tensors_(tensors), remaining_(tensors), to_launch_(tensors) {
   if (spec_.device == nullptr) spec_.device = &cpu_device();
   for (TensorPart& tensor : tensors_) tensor.operation = this;
 }
@@ -37,9 +38,18 @@ Operation::Operation(OperationHome home, OperationSpec spec, size_t tensors)
 /// Memory that the caller gave stays the caller's, also if its callback made it.
 Operation::~Operation() {
   free_token();
-  for (const Output& output : outputs_) {
+  free_outputs();
+}
+
+void Operation::free_outputs() {
+  std::vector<Output> outputs;
+  {
+    MutexLock lock(marks_mutex_);
+    outputs.swap(outputs_);
+  }
+  for (const Output& output : outputs) {
     if (output.ownership != Ownership::kLibrary) continue;
-    spec_.device->free(spec_.device->context, spec_.device_index, output.memory);
+    spec_.device->free(spec_.device->context, spec_.device_index, output.memory, spec_.stream);
     if (home_.output_bytes != nullptr) home_.output_bytes->fetch_sub(output.bytes, std::memory_order_relaxed);
   }
 }
@@ -67,22 +77,45 @@ bool Operation::owns_outputs() const {
                      [](const Output& output) { return output.ownership == Ownership::kLibrary; });
 }
 
-/// A failure leaves token 0, which nothing waits for: the operation is refused then.
-Status Operation::mark_inputs() {
+/// Memory of the library's is freed in the order of the caller's stream, and memory from its callback is used in that
+/// order: both happen on other threads than this one.
+Status Operation::check_stream() const {
   const DeviceRow& device = *spec_.device;
-  if (device.at_enqueue(device.context, spec_.device_index, spec_.stream, &token) == 0) return {};
-  token = 0;
-  return {Code::kSystem, std::string("device ") + device.name + " could not mark the caller's stream at enqueue"};
+  if (!(owns_outputs() || spec_.allocate) || device.shareable(device.context, spec_.stream) != 0) return {};
+  return {Code::kInvalidArgument,
+          fmt::format("{}: the stream is the calling thread's own, and an output without memory needs one that other "
+                      "threads can use: give the output memory, or another stream",
+                      tensors_.empty() ? name_of(kind()) : describe(tensors_.front()))};
 }
 
-Status Operation::mark_outputs() {
+/// A failure leaves token 0, which nothing waits for: the operation is refused then.
+Status Operation::mark_inputs() {
+  if (Status refused = check_stream(); !refused.ok()) return refused;
   const DeviceRow& device = *spec_.device;
-  uint64_t mark = 0;  // the device orders the caller's stream itself, so the mark is of no more use here
-  if (device.at_completion(device.context, spec_.device_index, spec_.stream, &mark) != 0) {
-    return {Code::kSystem,
-            std::string("device ") + device.name + " could not order the caller's stream after the output"};
+  if (device.mark(device.context, spec_.device_index, spec_.stream, &token) == 0) return {};
+  token = 0;
+  return device_error(device, spec_.device_index, "mark the caller's stream at enqueue");
+}
+
+void Operation::launch_tensor(std::shared_ptr<const DeviceMark> mark) {
+  {
+    MutexLock lock(marks_mutex_);
+    if (marks_.empty() || marks_.back() != mark) marks_.push_back(std::move(mark));
   }
-  if (mark != 0) device.free_token(device.context, mark);
+  if (to_launch_.fetch_sub(1) != 1) return;
+  state_.store(kLaunched);
+  if (sleepers_.load() != 0) wake();
+}
+
+/// Under the mutex, so that `complete` does not free a mark meanwhile. The device's functions do not block.
+Status Operation::order(void* stream) {
+  MutexLock lock(marks_mutex_);
+  for (const auto& mark : marks_) {
+    const DeviceRow& device = mark->row();
+    if (device.order_after(device.context, mark->index(), mark->token(), stream) != 0) {
+      return device_error(device, mark->index(), "make a stream wait for the outputs of " + describe(tensors_.front()));
+    }
+  }
   return {};
 }
 
@@ -105,8 +138,11 @@ bool Operation::finish_tensor(const Status& status) {
 /// caller of this holds a reference of its own, so `announce` may still run.
 void Operation::complete() {
   free_token();
+  {
+    MutexLock lock(marks_mutex_);
+    marks_.clear();  // passed: a stream that is asked to wait from now on need not
+  }
   // No lock: all tensors have finished, so no thread changes the status, and waiters read it after the state.
-  if (status_.ok()) status_ = mark_outputs();
   state_.store(kDone);
   if (sleepers_.load() != 0) wake();
   if (spec_.announce) spec_.announce(status_.code());
@@ -119,7 +155,9 @@ void Operation::enter_batch(BatchRunner runner) {
 
 void Operation::wake() { ::syscall(SYS_futex, &state_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0); }
 
-Status Operation::sleep(Deadline deadline) { return sleep_while(kOnLane, deadline); }
+Status Operation::sleep(Deadline deadline, Stage stage) {
+  return sleep_while(stage == Stage::kLaunched ? kOnLane : kLaunched, deadline);
+}
 
 /// The flag first: `enter_batch` sets the state and then looks at the flag, so one of the two sees the other.
 Status Operation::sleep_until_decided(Deadline deadline) {

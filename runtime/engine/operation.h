@@ -15,6 +15,7 @@
 #include "runtime/base/status.h"
 #include "runtime/engine/baton.h"
 #include "runtime/engine/device.h"
+#include "runtime/engine/device_marks.h"
 #include "runtime/engine/executor.h"
 
 namespace rueda::core {
@@ -78,6 +79,10 @@ struct OperationSpec {
 /// The owner of an output's memory if the caller gave no address for it.
 enum class Ownership { kLibrary, kCaller };
 
+/// How far an operation is: on a device it is launched first, and finished when the device has passed its mark. In the
+/// host's memory the two are one.
+enum class Stage { kLaunched, kFinished };
+
 /// The threads that move a batch's data: those that run turns, or the thread of its lane.
 enum class BatchRunner { kTurns, kLane };
 
@@ -115,20 +120,34 @@ class Operation : public std::enable_shared_from_this<Operation> {
 
   /// The output of tensor `index` lies at `memory` from now on; memory of the library is freed with the operation.
   void own_output(size_t index, std::byte* memory, size_t bytes, Ownership ownership);
+  /// Frees the outputs that lie in the library's memory. Of an operation that is done, once its handle is released: the
+  /// engine may hold it for a moment longer, and the stream in whose order memory is freed need not live until then.
+  void free_outputs() RUEDA_EXCLUDES(marks_mutex_);
   /// Whether any output lies, or will lie, in the library's memory. Before submission.
   bool owns_outputs() const;
 
   /// Marks the point in the caller's stream after which the inputs are ready. The caller's thread, before submission.
-  /// Returns kSystem if the device fails.
+  /// Returns kSystem if the device fails or refuses the stream, and kInvalidArgument if the library would have to use a
+  /// stream whose handle means another one on its threads.
   Status mark_inputs();
+  /// The outputs of a tensor may be used behind `mark`. The lane's thread, before `finish_tensor`. The call for the
+  /// last tensor lets those go on that wait for `Stage::kLaunched`.
+  void launch_tensor(std::shared_ptr<const DeviceMark> mark) RUEDA_EXCLUDES(marks_mutex_);
+  /// Makes `stream` wait for the outputs of a launched operation; the host does not wait. Does nothing once it is done.
+  /// The thread that may use the stream. Returns kSystem if the device fails.
+  Status order(void* stream) RUEDA_EXCLUDES(marks_mutex_);
+  /// Any thread.
+  bool reached(Stage stage) const {
+    return state_.load(std::memory_order_acquire) >= (stage == Stage::kLaunched ? kLaunched : kDone);
+  }
   /// A tensor has finished. The thread that ran it calls this, with no lock held. The first failure becomes the
   /// operation's status. Returns true for the last tensor: the caller then calls `complete`.
   bool finish_tensor(const Status& status);
-  /// Orders the caller's stream after the outputs, which have been written, publishes the result and wakes all waiters.
-  /// If the device fails, the status becomes kSystem. Called once.
+  /// Publishes the result and wakes all waiters. The outputs have been written. Called once.
   void complete();
-  /// Blocks until done. Returns kTimeout at the deadline, kInterrupted after a signal handler has run. Any thread.
-  Status sleep(Deadline deadline);
+  /// Blocks until the stage is reached. Returns kTimeout at the deadline, kInterrupted after a signal handler has run.
+  /// Any thread.
+  Status sleep(Deadline deadline, Stage stage = Stage::kFinished);
   /// The same for a thread that abandons the operation: returns as well once a batch has it.
   Status sleep_until_decided(Deadline deadline);
   /// A tensor is in a batch from now on, one that turns step or one for its lane's thread.
@@ -144,10 +163,10 @@ class Operation : public std::enable_shared_from_this<Operation> {
   std::shared_ptr<Operation> in_flight;                   ///< itself, from submission to completion
 
  private:
-  static constexpr uint32_t kPending = 0, kInTurns = 1, kOnLane = 2, kDone = 3;
+  static constexpr uint32_t kPending = 0, kInTurns = 1, kOnLane = 2, kLaunched = 3, kDone = 4;
   Status sleep_while(uint32_t last, Deadline deadline);
   void wake();
-  Status mark_outputs();
+  Status check_stream() const;
   void free_token();
 
   const OperationHome home_;
@@ -160,6 +179,10 @@ class Operation : public std::enable_shared_from_this<Operation> {
   };
   std::vector<Output> outputs_;
   std::atomic<size_t> remaining_;
+  std::atomic<size_t> to_launch_;
+  Mutex marks_mutex_;
+  /// One for each batch that is launched and not finished.
+  std::vector<std::shared_ptr<const DeviceMark>> marks_ RUEDA_GUARDED_BY(marks_mutex_);
   Mutex failure_mutex_;
   Status status_;                          ///< under failure_mutex_ until done, then constant
   std::atomic<uint32_t> state_{kPending};  ///< a futex word

@@ -132,6 +132,17 @@ Status ProcessSets::enter(SetId number, OpKind kind) {
   return {};
 }
 
+/// Tensors of two devices would be fused into one batch, and peers expect one device of a rank.
+Status ProcessSets::use_device(SetId number, const DeviceRow& device, int32_t index) {
+  MutexLock lock(mutex_);
+  const auto [declared, first] = device_indices_.try_emplace({number, device.kind}, index);
+  if (first || declared->second == index) return {};
+  return wrong(
+      fmt::format("rank {} uses device {} number {} in process set {}, and this tensor is on number {}; a rank "
+                  "uses one device in a set: make a process set for the other",
+                  rank_, device.name, declared->second, number, index));
+}
+
 /// The set may be gone: `drop_pair` takes one away if agreement could not be asked for it.
 void ProcessSets::leave(SetId number, OpKind kind) {
   if (number == kGlobalSet) {

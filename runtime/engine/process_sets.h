@@ -9,6 +9,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/diagnosis/dump.h"
+#include "runtime/engine/device.h"
 
 namespace rueda::core {
 
@@ -34,6 +35,9 @@ class ProcessSets {
   /// no send.
   Status enter(SetId number, OpKind kind) RUEDA_EXCLUDES(mutex_);
   void leave(SetId number, OpKind kind) RUEDA_EXCLUDES(mutex_);
+  /// An operation on a device of the kind `device`, number `index`, is about to enter. The first one declares the
+  /// device that this rank uses in the set. Returns kInvalidArgument if it declared another.
+  Status use_device(SetId number, const DeviceRow& device, int32_t index) RUEDA_EXCLUDES(mutex_);
   /// The members, ascending. Returns kInvalidArgument if the set is unknown.
   Result<std::vector<int>> ranks(SetId number) const RUEDA_EXCLUDES(mutex_);
   /// ` of process set "trio" (ranks 0-2)`, for sentences; empty for the set of all ranks and for an unknown one.
@@ -62,6 +66,8 @@ class ProcessSets {
   std::atomic<bool> all_joined_{false};  ///< this rank has joined set 0; most operations read nothing else
   mutable Mutex mutex_;
   std::map<SetId, Entry> sets_ RUEDA_GUARDED_BY(mutex_);
+  /// By set and kind of device; a set's numbers are never used again, so these need not be taken back.
+  std::map<std::pair<SetId, int32_t>, int32_t> device_indices_ RUEDA_GUARDED_BY(mutex_);
   SetId next_ RUEDA_GUARDED_BY(mutex_) = 1;
 };
 

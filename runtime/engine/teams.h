@@ -20,8 +20,11 @@ struct TeamState {
   std::string of;                    ///< " of process set ...", as sentences put it; empty for all ranks
   bool lowest = false;               ///< this rank returns the set's credits
   bool with_upstream = false;        ///< the rank to which this one sends its proposals is a member
-  std::atomic<uint64_t> started{0};  ///< batches begun; written in order, by the thread that begins one
-  uint64_t reported RUEDA_GUARDED_BY(baton_holder) = 0;  ///< what agreement was told of `started`
+  std::atomic<uint64_t> started{0};  ///< one more than the number of the latest batch that a lane has begun
+  /// Batches that have given their credit back: those begun, and on a device those finished. So launching, which takes
+  /// microseconds, does not use up what should pile up and be fused.
+  std::atomic<uint64_t> credits{0};
+  uint64_t reported RUEDA_GUARDED_BY(baton_holder) = 0;  ///< what agreement was told of `credits`
 };
 
 /// The sets of an epoch that this rank belongs to, by the ids that rank 0 gave and by this rank's own numbers. The

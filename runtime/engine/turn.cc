@@ -60,7 +60,7 @@ bool Turn::input_waiting() const {
   // A credit that rank 0 does not wait for travels with the next frame.
   if (!parts_.signals.credit_wanted.load()) return false;
   for (const auto& [set, team] : parts_.teams.led()) {
-    if (team->started.load() != team->reported) return true;
+    if (team->credits.load() != team->reported) return true;
   }
   return false;
 }
@@ -137,14 +137,15 @@ void Turn::submit(Operation& operation) {
   parts_.recorder.proposals(counts.by_id, counts.in_full);
 }
 
-/// A batch that has started here gives its credit back: rank 0 may plan the next one of the set.
+/// A batch that has started here, or on a device has finished, gives its credit back: rank 0 may plan the next one of
+/// the set.
 bool Turn::report_credits() {
   bool moved = false;
   for (const auto& [set, team] : parts_.teams.led()) {
-    const uint64_t started = team->started.load();
-    if (started == team->reported) continue;
-    team->reported = started;
-    participant_.started(set, started - 1);
+    const uint64_t credits = team->credits.load();
+    if (credits == team->reported) continue;
+    team->reported = credits;
+    participant_.started(set, credits - 1);
     urgent_ = true;
     moved = true;
   }

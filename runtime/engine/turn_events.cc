@@ -28,6 +28,26 @@ void allow_for(Batch& batch, const TimeLimit& limit) {
   if (first || longer) batch.limit = limit;
 }
 
+/// All tensors of a batch lie on one device of one kind: agreement compares the kinds, and a rank uses one device of a
+/// kind in a set.
+std::unique_ptr<DeviceCall> device_call(const Batch& batch, const Metadata& metadata) {
+  if (metadata.device < 0) return nullptr;
+  auto call = std::make_unique<DeviceCall>();
+  if (batch.tensors.empty()) {
+    // This rank has joined: it takes the same steps with neutral elements, which lie in the host's memory.
+    call->row = &cpu_device();
+    return call;
+  }
+  const OperationSpec& spec = batch.tensors.front()->operation->spec();
+  call->row = spec.device;
+  call->index = spec.device_index;
+  for (const TensorPart* tensor : batch.tensors) {
+    const uint64_t token = tensor->operation->token;
+    if (token != 0 && (call->ready.empty() || call->ready.back() != token)) call->ready.push_back(token);
+  }
+  return call;
+}
+
 }  // namespace
 
 /// Events come in the order that all ranks share, and are taken in it: lanes must get their batches in the same order
@@ -103,7 +123,7 @@ void Turn::start_batch(const BatchEvent& event) {
   batch->set = event.set;
   batch->number = event.number;
   batch->team = &team;
-  batch->inline_algorithm = parts_.executor.runs_inline(event.choice);
+  batch->inline_algorithm = event.metadata.device < 0 && parts_.executor.runs_inline(event.choice);
   add_tensors(*batch, event);
   const Metadata& metadata = event.metadata;
   Call& call = batch->call;
@@ -116,7 +136,9 @@ void Turn::start_batch(const BatchEvent& event) {
   call.postscale = metadata.postscale;
   call.slices = batch->storage;  // which grows no more
   call.choice = event.choice;
-  if (exchanges(metadata.kind)) batch->arrivals = std::make_unique<ArrivingRows>(batch->tensors);
+  batch->device = device_call(*batch, metadata);
+  call.device = batch->device.get();
+  if (exchanges(metadata.kind)) batch->arrivals = std::make_unique<ArrivingRows>(batch->tensors, call.device);
   call.arrivals = batch->arrivals.get();
   call.stamp = event.stamp;
   call.team = &team.team;
@@ -124,7 +146,8 @@ void Turn::start_batch(const BatchEvent& event) {
     if (team.team.ranks[static_cast<size_t>(index)] == metadata.root) call.root = index;
   }
   parts_.recorder.agreed(*batch);
-  parts_.lanes.of(event.set).submit(std::move(batch));
+  const LaneUse use = call.device != nullptr ? LaneUse::kDevices : LaneUse::kHostMemory;
+  parts_.lanes.of(event.set, use).submit(std::move(batch));
 }
 
 /// The limit asks for a verdict and does not fail the tensor here: rank 0 may have put it into a batch already, which

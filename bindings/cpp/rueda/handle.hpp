@@ -48,6 +48,10 @@ class [[nodiscard]] Handle {
     finish(code);
     return true;
   }
+  /// For tensors on a device: waits until the device has all of the operation's work, and makes `stream` wait for the
+  /// output. The host does not wait for the device; the loan lasts until `poll` returns true, and `wait` says whether
+  /// all went well. In host memory it waits as `wait`.
+  void wait_stream(void* stream) const { finish(rueda_wait_stream(id_, stream, -1.0)); }
   /// Returns whether the operation has finished. Never blocks.
   bool poll() const {
     const int32_t state = rueda_poll(id_);
@@ -88,7 +92,8 @@ class [[nodiscard]] Handle {
     check(rueda_last_joined(id_, &rank));
     return rank;
   }
-  /// The output of tensor `index` of a finished operation. Memory that the library owns is freed with this handle.
+  /// The output of tensor `index` of an operation that has finished or has been launched on a device. Memory that the
+  /// library owns is freed with this handle.
   Tensor output(size_t index = 0) const {
     rueda_tensor tensor{};
     tensor.struct_size = sizeof tensor;

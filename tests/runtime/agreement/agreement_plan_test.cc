@@ -151,6 +151,16 @@ TEST_CASE("a batch without an algorithm is an error on all ranks, for a group as
   }
 }
 
+TEST_CASE("a batch on a device fuses less than one in host memory, so that early inputs do not wait for late ones") {
+  Metadata metadata;
+  metadata.device = GENERATE(-1, 1);
+  Planner planner(64 << 20);
+  for (uint64_t id = 1; id <= 6; ++id) planner.push(FuseKey(metadata), {id, 0, 10 << 20});
+  Cut cut;
+  planner.next(cut);
+  CHECK(cut.tensors.size() == (metadata.device < 0 ? 6 : 2));
+}
+
 TEST_CASE("a removed unit leaves the planner, a barrier included, and what it held back is free") {
   Planner planner(1000);
   const FuseKey all_reduce{Metadata{}};

@@ -1,9 +1,11 @@
 // The fake asynchronous device: a row of the engine's device table over streams that run when the test lets them.
 #include "tests/support/plugins/fake_device.h"
 
+#include <array>
 #include <condition_variable>
+#include <cstdio>
+#include <cstring>
 #include <deque>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -76,34 +78,27 @@ class QueueDevice : public FakeDevice {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return counts_.polls_too_early >= count; });
   }
-  void watch_completion(void* stream, std::function<double()> look) override {
-    const std::lock_guard lock(mutex_);
-    looks_[stream] = std::move(look);
-  }
-  double seen_at_completion(void* stream) override {
-    const std::lock_guard lock(mutex_);
-    return seen_[stream];
-  }
-
-  uint64_t mark_at_enqueue(void* stream) {
+  uint64_t mark(void* stream) {
     const uint64_t mark = new_mark();
-    const std::lock_guard lock(mutex_);
-    ++counts_.marks_at_enqueue;
     stream_of(stream).enqueue([this, mark] { pass(mark); });
     return mark;
   }
-  uint64_t mark_at_completion(void* stream) {
-    const uint64_t mark = new_mark();
-    const std::lock_guard lock(mutex_);
-    ++counts_.marks_at_completion;
-    passed_.insert(mark);
-    if (const auto look = looks_.find(stream); look != looks_.end()) seen_[stream] = look->second();
-    return mark;
+  /// The stream waits; the thread that works it off sleeps.
+  void order(uint64_t mark, void* stream) {
+    {
+      const std::lock_guard lock(mutex_);
+      ++counts_.orders;
+    }
+    stream_of(stream).enqueue([this, mark] { await(mark); });
   }
-  void order() {
-    const std::lock_guard lock(mutex_);
-    ++counts_.orders;
+  void notify(uint64_t mark, int asker, std::function<void()> call) {
+    Stream& stream = notices_[static_cast<size_t>(asker)];
+    stream.enqueue([this, mark, told = std::move(call)] {
+      await(mark);
+      told();
+    });
   }
+  void* engine_stream(int which) override { return &engine_[static_cast<size_t>(which)]; }
   bool poll(uint64_t mark) {
     const std::lock_guard lock(mutex_);
     ++counts_.polls;
@@ -124,12 +119,18 @@ class QueueDevice : public FakeDevice {
  private:
   uint64_t new_mark() {
     const std::lock_guard lock(mutex_);
+    ++counts_.marks;
     ++counts_.marks_alive;
     return ++last_mark_;
   }
   void pass(uint64_t mark) {
     const std::lock_guard lock(mutex_);
     passed_.insert(mark);
+    changed_.notify_all();
+  }
+  void await(uint64_t mark) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return passed_.contains(mark); });
   }
 
   std::mutex mutex_;
@@ -137,46 +138,80 @@ class QueueDevice : public FakeDevice {
   FakeDeviceCounts counts_;
   uint64_t last_mark_ = 0;
   std::set<uint64_t> passed_;
-  std::map<void*, std::function<double()>> looks_;
-  std::map<void*, double> seen_;
+  std::array<Stream, 2> engine_;  ///< last, so that they end before what they use
+  std::array<Stream, 2> notices_;
 };
 
 QueueDevice& device() {
-  static QueueDevice one;
-  return one;
+  static auto* const one = new QueueDevice;  // never ended: its streams may wait for marks that never come
+  return *one;
 }
 
 const rueda_host* memory_host = nullptr;
 
-int32_t at_enqueue(void*, int32_t, void* stream, uint64_t* token) {
-  *token = device().mark_at_enqueue(stream);
+void why(void*, char* text, size_t capacity) { std::snprintf(text, capacity, "the fake device failed"); }
+int32_t describe(void*, char* text, size_t capacity) {
+  std::snprintf(text, capacity, "a fake device");
   return 0;
 }
-int32_t order_after(void*, uint64_t, void*) {
-  device().order();
+int32_t mark(void*, int32_t, void* stream, uint64_t* token) {
+  *token = device().mark(stream);
   return 0;
 }
-int32_t at_completion(void*, int32_t, void* stream, uint64_t* token) {
-  *token = device().mark_at_completion(stream);
+int32_t order_after(void*, int32_t, uint64_t token, void* stream) {
+  device().order(token, stream);
   return 0;
 }
 int32_t poll(void*, uint64_t token) { return device().poll(token) ? 1 : 0; }
+int32_t notify(void*, uint64_t token, core::MarkAsker asker, void (*passed)(void*), void* argument) {
+  device().notify(token, static_cast<int>(asker), [passed, argument] { passed(argument); });
+  return 0;
+}
 void free_token(void*, uint64_t) { device().free_mark(); }
+int32_t shareable(void*, void*) { return 1; }
+void* engine_stream(void*, int32_t, core::EngineStream which) {
+  return device().engine_stream(static_cast<int>(which));
+}
+int32_t copy(void*, int32_t, void* to, const void* from, size_t bytes, void* stream) {
+  stream_of(stream).enqueue([=] { std::memcpy(to, from, bytes); });
+  return 0;
+}
 void* allocate(void*, int32_t, size_t bytes, void*) {
   device().memory_changed(1);
   return memory_host->allocate(bytes);
 }
-void release(void*, int32_t, void* memory) {
-  device().memory_changed(-1);
-  memory_host->release(memory);
+/// In the stream's order, as what is in it may write there.
+void release(void*, int32_t, void* memory, void* stream) {
+  stream_of(stream).enqueue([memory] {
+    device().memory_changed(-1);
+    memory_host->release(memory);
+  });
 }
+void* allocate_pinned(void*, int32_t, size_t bytes) { return memory_host->allocate(bytes); }
+void free_pinned(void*, int32_t, void* memory, size_t) { memory_host->release(memory); }
 
 }  // namespace
 
 const core::DeviceRow* fake_device_row(const rueda_host* host) {
   memory_host = host;
-  static const core::DeviceRow row{sizeof(core::DeviceRow), "fake", nullptr,    kFakeDevice, at_enqueue, order_after,
-                                   at_completion,           poll,   free_token, allocate,    release};
+  static const core::DeviceRow row{sizeof(core::DeviceRow),
+                                   "fake",
+                                   nullptr,
+                                   kFakeDevice,
+                                   why,
+                                   describe,
+                                   mark,
+                                   order_after,
+                                   poll,
+                                   notify,
+                                   free_token,
+                                   shareable,
+                                   engine_stream,
+                                   copy,
+                                   allocate,
+                                   release,
+                                   allocate_pinned,
+                                   free_pinned};
   return &row;
 }
 

@@ -9,17 +9,17 @@ inline constexpr int32_t kFakeDevice = 77;
 
 /// How often the engine called what. Sums over all ranks of the process.
 struct FakeDeviceCounts {
-  int marks_at_enqueue = 0;
+  int marks = 0;
   int orders = 0;
   int polls = 0;
   int polls_too_early = 0;  ///< of marks that were not passed yet
-  int marks_at_completion = 0;
-  int marks_alive = 0;   ///< made and not freed
-  int memory_alive = 0;  ///< allocated and not freed
+  int marks_alive = 0;      ///< made and not freed
+  int memory_alive = 0;     ///< allocated and not freed
 };
 
 /// The test's side of the fake device: streams are queues that a thread works off, so what the test puts into one
-/// decides when the marks behind it are passed. Memory is the host's. Any thread.
+/// decides when the marks behind it are passed. The engine has streams of its own in it. Memory is the host's. Any
+/// thread.
 class FakeDevice {
  public:
   virtual ~FakeDevice() = default;
@@ -30,12 +30,11 @@ class FakeDevice {
   virtual void enqueue(void* stream, std::function<void()> work) = 0;
   /// Blocks until everything in the stream has run.
   virtual void drain(void* stream) = 0;
+  /// The engine's own: 0 to the host, 1 from the host.
+  virtual void* engine_stream(int which) = 0;
   virtual FakeDeviceCounts counts() = 0;
   /// Blocks until the engine has asked for a mark that was not passed `count` times.
   virtual void await_early_polls(int count) = 0;
-  /// What `look` returned when the engine last marked the stream at completion.
-  virtual void watch_completion(void* stream, std::function<double()> look) = 0;
-  virtual double seen_at_completion(void* stream) = 0;
 };
 
 }  // namespace rueda::test

@@ -1,6 +1,6 @@
 #pragma once
+#include "runtime/base/device_row.h"
 #include "runtime/base/plugin_abi.h"
-#include "runtime/engine/device.h"
 
 namespace rueda::test {
 

@@ -2,8 +2,6 @@
 
 #include <vector>
 
-#include "tests/support/plugins/fake_device.h"
-
 namespace rueda::test {
 namespace {
 
@@ -96,7 +94,7 @@ Status run(const Call& call, Mesh& mesh, Deadline deadline) {
 
 bool fits(const core::BatchShape& shape) {
   return shape.ranks > 1 && shape.dtype == core::Dtype::kF32 && shape.op == core::ReduceOp::kSum &&
-         shape.codec == core::CodecId::kNone && (shape.device < 0 || shape.device == kFakeDevice);
+         shape.codec == core::CodecId::kNone && shape.device < 0;
 }
 
 core::AlgorithmChoice plan(const core::BatchShape&) { return {}; }

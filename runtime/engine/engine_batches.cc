@@ -1,0 +1,73 @@
+// What lanes and the finisher tell the engine of batches, and how an operation ends:
+//
+//     lane ─▶ started ─▶ finished ─▶ each tensor ─▶ the operation is done with its last tensor
+//                  └──▶ launched ─▶ finisher ─▶ finished            if a device has still to finish it
+//
+// In host memory a batch gives its credit back when it starts, on a device when the device has finished it.
+#include "runtime/base/log.h"
+#include "runtime/engine/engine.h"
+
+namespace rueda::core {
+
+/// Two lanes may begin batches of one set, one in host memory and one on a device.
+void Engine::batch_started(Batch& batch) {
+  recorder_.started(batch);
+  uint64_t known = batch.team->started.load();
+  while (known <= batch.number && !batch.team->started.compare_exchange_weak(known, batch.number + 1)) {
+  }
+  if (batch.device == nullptr) give_credit_back(*batch.team);
+}
+
+/// Rank 0 may need it to plan the next batch, and if no thread of this process looks, the credit would wait here.
+void Engine::give_credit_back(TeamState& team) {
+  team.credits.fetch_add(1);
+  if (team.lowest && signals_.credit_wanted.load() && baton_.nobody_looks()) ring_coordinator();
+}
+
+/// A failure ends the epoch now; the loans of the tensors end when the device lets go of them.
+void Engine::batch_launched(std::unique_ptr<Batch> batch) {
+  if (!batch->failure.ok()) {
+    if (!abort_.raised()) fail_lane(*batch, batch->failure);
+  } else {
+    for (TensorPart* tensor : batch->tensors) tensor->operation->launch_tensor(batch->device->finished);
+  }
+  lanes_.finisher().add(std::move(batch));
+}
+
+/// If the epoch is over, its reason replaces the batch's own: a broken stream says less than the death that broke it.
+/// A sentence that begins with that reason says more.
+void Engine::batch_finished(Batch& batch, const Status& result) {
+  // First the end of the epoch, then the callers: one that is told of a failure must find the epoch over.
+  if (!result.ok() && !abort_.raised()) fail_lane(batch, result);
+  const bool replaced = !result.ok() && abort_.raised() && !result.sentence().starts_with(abort_.why().sentence());
+  const Status final_result = replaced ? abort_.why() : result;
+  if (!final_result.ok()) take_from_peers(batch);
+  recorder_.finished(batch, final_result);
+  if (batch.device != nullptr) give_credit_back(*batch.team);
+  for (TensorPart* tensor : batch.tensors) finish(*tensor, final_result.ok() ? tensor->failure : final_result);
+}
+
+/// Ends without a batch: a join, an error verdict, or the end of the epoch.
+void Engine::tensor_finished(TensorPart& tensor, const Status& status) {
+  recorder_.ended(tensor, status);
+  finish(tensor, status);
+}
+
+/// Each failed tensor's sentence names it, unless the sentence does already.
+void Engine::finish(TensorPart& tensor, const Status& status) {
+  Operation& operation = *tensor.operation;
+  // A mismatch's sentence is the same on all ranks, and is about all of them.
+  const bool names_it =
+      status.ok() || status.code() == Code::kMismatch || status.sentence().find(describe(tensor)) != std::string::npos;
+  const Status named =
+      names_it ? status : Status(status.code(), describe(tensor) + " failed: " + status.sentence(), status.rank());
+  if (!operation.finish_tensor(named)) return;
+  // What the operation held is free before a waiter can see it done: the caller may submit the same name at once.
+  names_.release(operation);
+  sets_.leave(operation.set(), operation.kind());
+  const std::shared_ptr<Operation> self = std::move(operation.in_flight);  // `complete` may wake its last owner
+  operation.complete();
+  if (operation.spec().callback) completer_.post(self);
+}
+
+}  // namespace rueda::core
