@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -24,6 +25,7 @@
 
 #include "launcher/build.h"
 #include "runtime/base/build_id.h"
+#include "runtime/base/device_row.h"
 #include "runtime/base/isa.h"
 #include "runtime/base/plugin.h"
 #include "runtime/base/unique_fd.h"
@@ -99,13 +101,31 @@ std::string purpose(const std::string& path) {
   return file;
 }
 
+/// A plug-in for devices opens their library only when asked, and that may fail though the plug-in itself was opened.
+Finding judge_devices(const Plugin& plugin) {
+  std::string detail;
+  for (size_t i = 0; i < plugin.table->device_count; ++i) {
+    const DeviceRow& row = plugin.table->devices[i];
+    std::array<char, 4096> text{};
+    if (row.describe(row.context, text.data(), text.size()) != 0) {
+      row.why(row.context, text.data(), text.size());
+      return {purpose(plugin.path), false, text.data(), fmt::format("{} needs it", plugin.path)};
+    }
+    detail += std::string(text.data()) + ", ";
+  }
+  return {purpose(plugin.path), true, detail + plugin.path, ""};
+}
+
 Finding judge_plugin(const Plugin& plugin) {
   const std::string what = purpose(plugin.path);
   if (!plugin.status.ok()) {
     return {what, false, plugin.status.sentence(),
             what == "mpi" ? "rueda-build-mpi makes one for the mpicc in PATH; RUEDA_MPI_PLUGIN may name its path"
-                          : "put one of this build there, or name its path in RUEDA_PLUGINS"};
+            : what == "cuda, nccl"
+                ? "tensors on GPUs need it; scripts/setup brings cuda.h, with which the build makes it"
+                : "put one of this build there, or name its path in RUEDA_PLUGINS"};
   }
+  if (plugin.table->device_count > 0) return judge_devices(plugin);
   // A fabric opens its own library (MPI) only when asked, and that may fail though the plug-in itself was opened.
   if (plugin.table->fabric == nullptr) return {what, true, plugin.path, ""};
   const Result<std::string> library = plugin.table->fabric->library();

@@ -1,0 +1,89 @@
+// A GPU's part of the plug-in's state. The primary context is retained at the first tensor and never released: a
+// framework may end its own use of it at any time, and a release at exit would race with the driver's own end.
+//
+// Streams are non-blocking, so that the legacy stream of a program does not wait for them; those for copies have the
+// highest priority, so that a copy that is due does not queue behind kernels.
+#include "ops/cuda/device.h"
+
+#include <fmt/format.h>
+
+namespace rueda::cuda {
+
+Result<std::unique_ptr<Device>> Device::make(const Driver& driver, int index) {
+  int count = 0;
+  CUdevice device{};
+  CUresult result = driver.device_count(&count);
+  if (result == CUDA_SUCCESS && (index < 0 || index >= count)) {
+    return Status(Code::kSystem, fmt::format("there is no GPU {}; this process sees {}", index, count));
+  }
+  const char* call = "cuDeviceGet";
+  if (result == CUDA_SUCCESS) result = driver.device(&device, index);
+  CUcontext context = nullptr;
+  if (result == CUDA_SUCCESS) {
+    call = "cuDevicePrimaryCtxRetain";
+    result = driver.retain_context(&context, device);
+  }
+  if (result != CUDA_SUCCESS) return Status(Code::kSystem, failure_of(driver, call, result));
+  std::unique_ptr<Device> made(new Device(driver, context));
+  int pools = 0;
+  made->has_pools_ =
+      driver.device_attribute(&pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device) == CUDA_SUCCESS && pools != 0;
+  RUEDA_RETURN_IF_ERROR(made->make_streams());
+  return made;
+}
+
+Status Device::make_streams() {
+  const Current current(*this);
+  if (current.result() != CUDA_SUCCESS) {
+    return {Code::kSystem, failure_of(driver_, "cuCtxPushCurrent", current.result())};
+  }
+  int least = 0;
+  int highest = 0;
+  static_cast<void>(driver_.priority_range(&least, &highest));  // without priorities both stay 0
+  for (CUstream* stream : {&engine_[0], &engine_[1], &notices_[0], &notices_[1]}) {
+    const CUresult result = driver_.create_stream(stream, CU_STREAM_NON_BLOCKING, highest);
+    if (result != CUDA_SUCCESS) return {Code::kSystem, failure_of(driver_, "cuStreamCreateWithPriority", result)};
+  }
+  return {};
+}
+
+Mark* Device::take_mark(std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!unused_.empty()) {
+      Mark* const mark = unused_.back();
+      unused_.pop_back();
+      return mark;
+    }
+  }
+  CUevent event{};
+  const CUresult result = driver_.create_event(&event, CU_EVENT_DISABLE_TIMING);
+  if (result != CUDA_SUCCESS) {
+    why = failure_of(driver_, "cuEventCreate", result);
+    return nullptr;
+  }
+  const std::lock_guard lock(mutex_);
+  marks_.push_back(std::make_unique<Mark>(Mark{event, this}));
+  unused_.reserve(marks_.size());  // giving one back allocates nothing
+  return marks_.back().get();
+}
+
+/// A wait for the event that is in a stream already stays what it was when the event is recorded anew.
+void Device::give_mark(Mark* mark) {
+  const std::lock_guard lock(mutex_);
+  unused_.push_back(mark);
+}
+
+/// First the mode: pushing a context is a call that would spoil another thread's capture in the strictest mode.
+Current::Current(const Device& device) : driver_(device.driver()) {
+  static_cast<void>(driver_.exchange_capture_mode(&mode_));
+  result_ = driver_.push_context(device.context());
+}
+
+Current::~Current() {
+  CUcontext popped = nullptr;
+  if (result_ == CUDA_SUCCESS) static_cast<void>(driver_.pop_context(&popped));
+  static_cast<void>(driver_.exchange_capture_mode(&mode_));
+}
+
+}  // namespace rueda::cuda

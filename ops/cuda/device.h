@@ -1,0 +1,71 @@
+#pragma once
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ops/cuda/driver.h"
+#include "runtime/base/device_row.h"
+
+namespace rueda::cuda {
+
+class Device;
+
+/// A mark in a stream: an event that is used again once it is freed. Its address is the engine's token.
+struct Mark {
+  CUevent event;
+  Device* device;
+};
+
+/// One GPU, from its first tensor to the end of the process: its primary context, which the framework shares, streams
+/// for copies, and events. Any thread. No function waits for the GPU.
+class Device {
+ public:
+  /// Returns kSystem if the GPU does not exist or its context cannot be made.
+  static Result<std::unique_ptr<Device>> make(const Driver& driver, int index);
+
+  const Driver& driver() const { return driver_; }
+  CUcontext context() const { return context_; }
+  CUstream engine_stream(core::EngineStream which) const { return engine_[static_cast<size_t>(which)]; }
+  CUstream notice_stream(core::MarkAsker asker) const { return notices_[static_cast<size_t>(asker)]; }
+  /// Whether memory can be allocated and freed in the order of a stream.
+  bool has_pools() const { return has_pools_; }
+
+  /// Returns an event that nobody uses; null, with `why`, if none can be made. The context is current.
+  Mark* take_mark(std::string& why);
+  void give_mark(Mark* mark);
+
+ private:
+  Device(const Driver& driver, CUcontext context) : driver_(driver), context_(context) {}
+  Status make_streams();
+
+  const Driver& driver_;
+  const CUcontext context_;
+  std::array<CUstream, 2> engine_{};
+  std::array<CUstream, 2> notices_{};
+  bool has_pools_ = false;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Mark>> marks_;  ///< under the mutex, as the next
+  std::vector<Mark*> unused_;
+};
+
+/// Makes a device's context the current one for a scope, as the thread's own was before. Captures of graphs that other
+/// threads record are not disturbed by calls in the scope.
+class Current {
+ public:
+  explicit Current(const Device& device);
+  ~Current();
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  /// What making it current gave.
+  CUresult result() const { return result_; }
+
+ private:
+  const Driver& driver_;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  CUresult result_;
+};
+
+}  // namespace rueda::cuda

@@ -1,0 +1,38 @@
+// What hvdrun --check-build says of GPUs, which stand-ins are.
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "tests/ops/cuda/gpu.h"
+
+namespace rueda::test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::string check_build(const std::string& variables) {
+  const std::string command = variables + " " RUEDA_TEST_HVDRUN " --check-build";
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(::popen(command.c_str(), "r"), ::pclose);
+  std::string text;
+  for (int c = std::fgetc(pipe.get()); c != EOF; c = std::fgetc(pipe.get())) text += static_cast<char>(c);
+  return text;
+}
+
+TEST_CASE("--check-build says which driver and GPUs there are, and how to get NCCL") {
+  const std::string text = check_build("RUEDA_CUDA_LIBRARY=" RUEDA_TEST_CUDA " RUEDA_NCCL_LIBRARY=/nowhere");
+  CHECK_THAT(text, Contains("[X] cuda, nccl"));
+  CHECK_THAT(text, Contains("driver for CUDA 13.0 (" RUEDA_TEST_CUDA "), 2 GPUs: 0 stand-in GPU (compute capability "
+                            "9.0, 80 GiB, GPU-a0a0a0a0), 1 stand-in GPU"));
+  CHECK_THAT(text, Contains("no NCCL: /nowhere") && Contains("pip install nvidia-nccl-cu13"));
+}
+
+TEST_CASE("--check-build says that there is no driver, or no GPU, and what to do") {
+  CHECK_THAT(check_build("RUEDA_CUDA_LIBRARY=/nowhere"),
+             Contains("[ ] cuda, nccl") && Contains("there is no CUDA driver: /nowhere") &&
+                 Contains("install NVIDIA's driver, or name its library in RUEDA_CUDA_LIBRARY"));
+  CHECK_THAT(check_build("STANDIN_CUDA_DEVICES=0 RUEDA_CUDA_LIBRARY=" RUEDA_TEST_CUDA),
+             Contains("[ ] cuda, nccl") && Contains("the driver finds no GPU; CUDA_VISIBLE_DEVICES may hide them"));
+}
+
+}  // namespace
+}  // namespace rueda::test

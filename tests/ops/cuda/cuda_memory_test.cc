@@ -1,0 +1,233 @@
+// Contexts, memory and faults of a GPU, which a stand-in is.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <csignal>
+
+#include "tests/ops/cuda/gpu.h"
+
+namespace rueda::test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+/// Ends what `fail` began, also if an expectation fails.
+class Failing {
+ public:
+  Failing(const char* function, int after, CUresult error, bool sticky) { gpu().fail(function, after, error, sticky); }
+  ~Failing() { gpu().heal(); }
+  Failing(const Failing&) = delete;
+  Failing& operator=(const Failing&) = delete;
+};
+
+/// Runs `body` in a forked child and returns how the child ended.
+template <typename Body>
+int in_child(Body&& body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::signal(SIGSEGV, SIG_DFL);  // Catch would report it as a failure of the parent's
+    body();
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return status;
+}
+
+TEST_CASE("a job of CPU tensors makes no context on any GPU") {
+  const int before = gpu().counts().contexts;
+  run_ranks(2, [](rueda_session* session, int) { expect_usable(session, "on the CPU"); });
+  CHECK(gpu().counts().contexts == before);
+}
+
+TEST_CASE("a rank makes a context on its own GPU only, and once") {
+  const int first = gpu().contexts_of(0);
+  for (int i = 0; i < 2; ++i) {
+    run_ranks(1, [](rueda_session* session, int) {
+      const GpuStream stream(1);
+      const GpuMemory<float> memory(numbers(0, 10));
+      expect_done(sum_on_gpu(session, memory, 10, "second GPU", stream.get(), 1), "second GPU");
+    });
+  }
+  CHECK(gpu().contexts_of(0) == first);
+  CHECK(gpu().contexts_of(1) == 1);
+}
+
+TEST_CASE("in the steady state no memory is allocated or freed and no event is made") {
+  StandinCuda& device = gpu();
+  run_ranks(1, [&device](rueda_session* session, int) {
+    const GpuStream stream(0);
+    const GpuMemory<float> memory(3'000'000);
+    const auto step = [&] {
+      for (const int64_t count : {int64_t{10}, int64_t{3'000'000}, int64_t{100'000}}) {
+        expect_done(sum_on_gpu(session, memory, count, "step", stream.get(), 0), "step");
+      }
+    };
+    for (int i = 0; i < 5; ++i) step();
+    const StandinCounts before = device.counts();
+    for (int i = 0; i < 20; ++i) step();
+    const StandinCounts after = device.counts();
+    expect(after.allocations == before.allocations, "memory was allocated");
+    expect(after.frees == before.frees, "memory was freed");
+    expect(after.events_alive == before.events_alive, "events were made");
+    expect(after.copies > before.copies, "nothing was copied: the test looks at another device");
+  });
+}
+
+TEST_CASE("what is pinned is not used anew before the GPU has copied from it") {
+  gpu();
+  run_ranks(2, [](rueda_session* session, int rank) {
+    const GpuStream stream(rank);
+    std::vector<std::unique_ptr<GpuMemory<float>>> memory;
+    std::vector<rueda_handle> handles;
+    for (int i = 0; i < 30; ++i) {
+      std::vector<float> values(20'000, static_cast<float>(i + 100 * rank));
+      memory.push_back(std::make_unique<GpuMemory<float>>(values));
+      handles.push_back(
+          sum_on_gpu(session, *memory.back(), 20'000, ("p" + std::to_string(i)).c_str(), stream.get(), rank));
+    }
+    for (int i = 0; i < 30; ++i) {
+      expect_done(handles[static_cast<size_t>(i)], "pinned");
+      for (const float value : memory[static_cast<size_t>(i)]->values()) {
+        if (value == static_cast<float>(2 * i + 100)) continue;
+        expect(false, "sum " + std::to_string(i) + " is " + std::to_string(value));
+      }
+    }
+  });
+}
+
+TEST_CASE("library-owned outputs on a GPU are freed with their handles") {
+  StandinCuda& device = gpu();
+  run_ranks(2, [&device](rueda_session* session, int rank) {
+    const GpuStream stream(rank);
+    const GpuMemory<float> memory(numbers(rank, 100));
+    const GpuTensor tensor(memory.data(), 100, rank);
+    const rueda_op_options options = on_stream("owned", stream.get());
+    for (int i = 0; i < 3; ++i) {
+      rueda_handle handle = 0;
+      expect_code(rueda_allgather_async(session, tensor.get(), nullptr, &options, &handle), RUEDA_OK, "enqueue");
+      expect_code(rueda_wait(handle, -1.0), RUEDA_OK, "wait");
+      const int frees = device.counts().frees;
+      rueda_tensor output{};
+      output.struct_size = sizeof output;
+      expect_code(rueda_output(handle, 0, &output), RUEDA_OK, "output");
+      expect(output.device == RUEDA_DEVICE_CUDA && output.device_index == rank && output.shape[0] == 200, "output");
+      expect_code(rueda_release(handle), RUEDA_OK, "release");
+      expect(device.counts().frees > frees, "the output was not freed");
+    }
+  });
+}
+
+TEST_CASE("code of the host that touches memory of a GPU ends its process") {
+  const GpuMemory<float> memory(4);
+  CHECK(in_child([&memory] { *static_cast<volatile float*>(memory.data()) = 1; }) != 0);
+}
+
+TEST_CASE("a forked child makes no call of CUDA") {
+  gpu();
+  run_ranks(1, [](rueda_session* session, int) {
+    const GpuStream stream(0);
+    const GpuMemory<float> memory(numbers(0, 10));
+    const GpuTensor from(memory.data(), 10, 0);
+    const GpuTensor to(nullptr, 10, 0);
+    const rueda_op_options options = on_stream("inherited", stream.get());
+    rueda_handle handle = 0;
+    expect_code(rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &handle), RUEDA_OK,
+                "enqueue");
+    expect_code(rueda_wait(handle, -1.0), RUEDA_OK, "wait");
+    const int status = in_child([&] {
+      static_cast<void>(rueda_release(handle));
+      rueda_handle refused = 0;
+      const int32_t code = rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &refused);
+      ::_exit(code != RUEDA_OK && gpu().counts().calls_after_fork == 0 ? 7 : 1);
+    });
+    expect(WIFEXITED(status) && WEXITSTATUS(status) == 7, "the child called CUDA, or enqueued");
+    expect_code(rueda_release(handle), RUEDA_OK, "release");
+  });
+}
+
+TEST_CASE("a fault of a GPU names call, device and tensor, and ends the epoch; a new session works") {
+  gpu();
+  run_ranks(1, [](rueda_session* session, int) {
+    const GpuStream stream(0);
+    const GpuMemory<float> memory(numbers(0, 10));
+    expect_done(sum_on_gpu(session, memory, 10, "before", stream.get(), 0), "before");
+    const Failing failing("cuMemcpyAsync", 1, CUDA_ERROR_ILLEGAL_ADDRESS, true);
+    const Ending ending = finish(sum_on_gpu(session, memory, 10, "faulty", stream.get(), 0));
+    expect(ending.code == RUEDA_SYSTEM, ending.sentence);
+    for (const char* part : {"\"faulty\"", "device cuda number 0", "cuMemcpyAsync: an illegal memory access was",
+                             "CUDA_ERROR_ILLEGAL_ADDRESS"}) {
+      expect(ending.sentence.find(part) != std::string::npos, ending.sentence + " does not say " + part);
+    }
+    expect(rueda_session_status(session) != RUEDA_OK, "the epoch goes on");
+  });
+  run_ranks(1, [](rueda_session* session, int) {
+    const GpuStream stream(0);
+    const GpuMemory<float> memory(numbers(0, 10));
+    expect_done(sum_on_gpu(session, memory, 10, "after", stream.get(), 0), "after");
+  });
+}
+
+TEST_CASE("a fault of one rank's GPU ends the wait of the others") {
+  gpu();
+  std::vector<std::string> sentences(2);
+  run_ranks(2, [&sentences](rueda_session* session, int rank) {
+    const GpuStream stream(rank);
+    const GpuMemory<float> memory(numbers(rank, 10));
+    expect_done(sum_on_gpu(session, memory, 10, "before", stream.get(), rank), "before");
+    if (rank == 0) gpu().fail("cuMemcpyAsync", 1, CUDA_ERROR_ILLEGAL_ADDRESS, false);
+    expect_usable(session, "both have come here");
+    const Ending ending = finish(sum_on_gpu(session, memory, 10, "faulty", stream.get(), rank));
+    expect(ending.code != RUEDA_OK, "a rank succeeded");
+    sentences[static_cast<size_t>(rank)] = ending.sentence;
+  });
+  gpu().heal();
+  INFO(sentences[0] << "\n" << sentences[1]);
+  CHECK((sentences[0] + sentences[1]).find("cuMemcpyAsync") != std::string::npos);
+}
+
+TEST_CASE("no pinned memory, no such GPU and a copy that cannot start are each one sentence") {
+  gpu();
+  run_ranks(1, [](rueda_session* session, int) {
+    const GpuMemory<float> memory(numbers(0, 10));
+    const GpuTensor tensor(memory.data(), 10, 9);
+    const rueda_op_options options = on_stream("ninth", nullptr);
+    expect_code(rueda_allreduce(session, tensor.get(), tensor.get(), RUEDA_SUM, &options), RUEDA_SYSTEM, "GPU 9");
+    const std::string sentence = rueda_last_error();
+    expect(sentence.find("there is no GPU 9; this process sees 2") != std::string::npos, sentence);
+    expect_usable(session, "after a GPU that is not there");
+  });
+  run_ranks(1, [](rueda_session* session, int) {
+    const GpuStream stream(0);
+    const GpuMemory<float> memory(7'000'000);  // pieces of a size that no other test has had pinned on this GPU
+    const Failing failing("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY, false);
+    const Ending ending = finish(sum_on_gpu(session, memory, 10, "no memory", stream.get(), 0));
+    expect(ending.code == RUEDA_SYSTEM, ending.sentence);
+    expect(ending.sentence.find("bytes of pinned memory: cuMemHostAlloc") != std::string::npos, ending.sentence);
+  });
+}
+
+TEST_CASE("the statistics say what the plug-in holds") {
+  gpu();
+  run_ranks(1, [](rueda_session* session, int) {
+    const GpuStream stream(0);
+    const GpuMemory<float> memory(numbers(0, 10));
+    expect_done(sum_on_gpu(session, memory, 10, "held", stream.get(), 0), "held");
+    std::vector<char> text(1 << 16);
+    size_t bytes = 0;
+    expect_code(rueda_stats(session, text.data(), text.size(), &bytes), RUEDA_OK, "stats");
+    const std::string stats(text.data());
+    const std::string field = "\"plugins\":";
+    expect(std::stoull(stats.substr(stats.find(field) + field.size())) >= 65536, stats);
+  });
+}
+
+TEST_CASE("no function that the driver calls has called the driver, and no copy has let the host wait") {
+  const StandinCounts counts = gpu().counts();
+  CHECK(counts.calls_in_host_functions == 0);
+  CHECK(counts.pageable_copies == 0);
+}
+
+}  // namespace
+}  // namespace rueda::test
