@@ -111,6 +111,7 @@ TEST_CASE("a wait orders the stream that it is given, and late memory is written
     gpu().drain(now.get());
     expect_sums(seen, 1, "seen by the stream that waited");
     expect_done(handle, "late");
+    gpu().drain(stream.get());
     expect_sums(output.values(), 1, "the late output");
   });
 }
