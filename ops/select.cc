@@ -168,7 +168,9 @@ Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> table, const
   const std::string* forced = forced_algorithm(settings, shape.kind);
   // A set of one rank and adasum have algorithms of their own: a setting meant for other sums must not stop them.
   const bool has_choice = shape.ranks > 1 && shape.op != ReduceOp::kAdasum;
-  if (forced != nullptr && *forced != kAuto && has_choice) return choose_forced(table, settings, shape, *forced);
+  if (forced != nullptr && *forced != kAuto && has_choice && (shape.shared || *forced != kInPlace)) {
+    return choose_forced(table, settings, shape, *forced);
+  }
   const int preferred = find_algorithm(table, shape.kind, preferred_algorithm(table, shape, settings));
   if (serves(table, preferred, shape, settings)) return choose(table, preferred, shape);
   for (int i = 0; i < static_cast<int>(table.size()); ++i) {

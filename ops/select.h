@@ -13,7 +13,8 @@ std::string obstacle(const Algorithm& algorithm, const BatchShape& shape, const 
 
 /// Chooses the algorithm for a batch and plans its chunks: the algorithm that the settings force, else the fastest
 /// known that may serve the batch. A set of one rank always takes its `local` algorithm: no data moves there. Adasum
-/// has algorithms of its own, which the settings cannot force. Pure.
+/// has algorithms of its own, which the settings cannot force. Forcing shm_shared, which tensors in private memory
+/// cannot take, leaves the choice for those open. Pure.
 ///
 /// kInvalidArgument: the shape cannot be reduced at all (an average of bool, an operator without kernels), or the
 /// forced

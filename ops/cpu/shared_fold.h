@@ -17,12 +17,14 @@ struct MemberTensors {
 /// one pass, whatever codec and scales. Used by the holder of a lane's token; borrows the call.
 class SharedFold {
  public:
-  /// `own` is the index of the own output; `hint` says how to store to the others, which other ranks will read.
+  /// `own` is the index of the own output; `hint` says how to store to the others, which other ranks will read, unless
+  /// they are inputs too.
   SharedFold(const Call& call, size_t own, StoreHint hint);
   /// `count` elements that lie in one piece on each member.
   void run(const MemberTensors& tensor, int64_t count);
 
  private:
+  StoreHint hint_of(int64_t count) const;
   void run_as_is(int64_t count);
   void run_encoded(int64_t count);
 

@@ -191,5 +191,10 @@ TEST_CASE("Tensors in shared memory are used where they lie if they are long or 
     shape.kind = kind;
     CHECK(chosen(shape) == "shm_shared");
   }
-  CHECK_THAT(chosen(allreduce_of(1 << 20, 2), forced("shm_shared")), Contains("cannot serve"));
+  BatchShape small = allreduce_of(4, 2);
+  CHECK(chosen(small, forced("shm_shared")) == "shm_one_shot");  // private tensors go their usual way
+  small.shared = true;
+  CHECK(chosen(small, forced("shm_shared")) == "shm_shared");
+  small.tensors = 100'000;
+  CHECK_THAT(chosen(small, forced("shm_shared")), Contains("cannot serve") && Contains("shared memory"));
 }
