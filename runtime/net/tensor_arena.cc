@@ -219,7 +219,7 @@ void TensorArena::give_back(std::byte* block) {
   free_pages(fd_.get(), offset, length);
   if (!is_revoked({offset, offset + length})) return blocks_.give_back(offset);
   // A peer may write to these pages of the file at any time, so no tensor may ever lie there again.
-  ::mmap(block, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  static_cast<void>(::mmap(block, length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0));
   blocks_.retire(offset);
 }
 

@@ -4,6 +4,7 @@
 #include "runtime/rendezvous/locality.h"
 
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -125,7 +126,11 @@ SegmentLayout layout_for(const Settings& settings, int local_size) {
 size_t arena_bytes(const Settings& settings, int local_size) {
   constexpr uint64_t kLeast = uint64_t{1} << 20;
   if (settings.shared_tensor_bytes != 0) return settings.shared_tensor_bytes;
-  const auto memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  auto memory = static_cast<uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  // A rank maps the arenas of all ranks of the host. If its address space is limited, the program needs most of it.
+  rlimit space{};
+  if (::getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+    memory = std::min(memory, space.rlim_cur / 2);
   return std::max(kLeast, memory / 2 / static_cast<uint64_t>(local_size));
 }
 

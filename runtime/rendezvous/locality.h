@@ -25,7 +25,8 @@ std::string why_apart(std::span<const Endpoint> ranks, std::span<const LocalRepo
 /// Returns the layout of a rank's segment on a host of `local_size` ranks: at most 20 MiB with any settings.
 SegmentLayout layout_for(const Settings& settings, int local_size);
 
-/// Returns the size of a rank's arena for tensors: the setting, else the rank's part of half the machine's memory.
+/// Returns the size of a rank's arena for tensors: the setting, else the rank's part of half the machine's memory, or
+/// of a quarter of the process's address space if that is limited to less.
 size_t arena_bytes(const Settings& settings, int local_size);
 
 /// Makes a coordinator's doorbell, a non-blocking eventfd. Returns kSystem with errno.

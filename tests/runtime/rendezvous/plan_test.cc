@@ -1,10 +1,15 @@
 // The pure parts: plan, partition, admission, records, death verdicts.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 
 #include "runtime/rendezvous/admission.h"
 #include "runtime/rendezvous/locality.h"
 #include "runtime/rendezvous/wish.h"
 #include "runtime/store/death.h"
+#include "tests/support/scale.h"
 
 namespace rueda::core {
 namespace {
@@ -233,4 +238,22 @@ TEST_CASE("a death verdict comes back and says who died and of what") {
 }
 
 }  // namespace
+TEST_CASE("an arena has the size that is set, else its rank's part of half the memory, less in a small address space") {
+  Settings settings;
+  const uint64_t memory = uint64_t(::sysconf(_SC_PHYS_PAGES)) * uint64_t(::sysconf(_SC_PAGESIZE));
+  if (!kThorough) return;  // sanitizers map more than any limit
+  CHECK(arena_bytes(settings, 2) == memory / 4);
+  CHECK(arena_bytes(settings, 1 << 30) == size_t{1} << 20);
+  settings.shared_tensor_bytes = 12345;
+  CHECK(arena_bytes(settings, 2) == 12345);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const rlimit space{uint64_t{1} << 32, uint64_t{1} << 32};
+    ::_exit(::setrlimit(RLIMIT_AS, &space) == 0 && arena_bytes(Settings(), 4) <= uint64_t{1} << 28 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
 }  // namespace rueda::core
