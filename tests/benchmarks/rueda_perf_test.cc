@@ -76,6 +76,23 @@ TEST_CASE("buffers that rotate are said to be cold", "[heavy]") {
   CHECK(entries[0].at("cold") == true);
 }
 
+TEST_CASE("tensors in shared memory are measured where they lie, and each result says which memory it had") {
+  for (const std::string collective : {"allreduce", "reducescatter", "allgather", "broadcast"}) {
+    const json entries =
+        results_of(run_perf(2, collective + " --memory shared --bytes 120K --count 2 --iters 3 --warmup 1"));
+    for (const json& entry : entries) {
+      expect_sane(entry, collective, 2);
+      CHECK(entry.at("memory") == "shared");
+      CHECK(entry.at("algorithm") == "shm_shared");
+    }
+  }
+  const json usual = results_of(run_perf(2, "allreduce --bytes 120K --iters 3 --warmup 1 --in-place"));
+  CHECK(usual[0].at("memory") == "private");
+  const PerfRun alone = run_perf(1, "allreduce --memory shared --bytes 4K --iters 1 --warmup 1 --in-place");
+  CHECK(alone.exit_code != 0);
+  CHECK_THAT(alone.output, Catch::Contains("--memory shared: rank 0"));
+}
+
 TEST_CASE("broadcast and barrier are measured too") {
   for (const std::string collective : {"broadcast", "barrier"}) {
     const json entries = results_of(run_perf(2, collective + " --bytes 4K --iters 3 --warmup 1 --in-place"));
