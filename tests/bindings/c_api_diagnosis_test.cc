@@ -148,9 +148,9 @@ TEST_CASE("when a rank dies and no file was named, one line in the log says what
 
 TEST_CASE("stats count tensors, bytes, batches and proposals by id, equal to what was done") {
   constexpr uint64_t kSteps = 20;
-  constexpr uint64_t kElements = 100;
+  constexpr uint64_t kReduced = 100;
   run_ranks(3, [&](rueda_session* session, int rank) {
-    std::vector<float> values(kElements);
+    std::vector<float> values(kReduced);
     for (uint64_t step = 0; step < kSteps; ++step) expect_code(sum(session, values, "w"), RUEDA_OK, "sum");
     const Json stats = stats_of(session);
     expect(stats.at("rank") == rank && stats.at("size") == 3, "rank and size");
@@ -158,7 +158,7 @@ TEST_CASE("stats count tensors, bytes, batches and proposals by id, equal to wha
     expect(stats.at("tensors").at("finished") == kSteps, "finished: " + stats.dump());
     expect(stats.at("tensors").at("failed") == 0, "failed: " + stats.dump());
     expect(stats.at("tensors").at("in_flight") == 0, "in flight: " + stats.dump());
-    expect(stats.at("bytes") == kSteps * kElements * sizeof(float), "bytes: " + stats.dump());
+    expect(stats.at("bytes") == kSteps * kReduced * sizeof(float), "bytes: " + stats.dump());
     expect(stats.at("kinds").at("allreduce").at("tensors") == kSteps, "kinds: " + stats.dump());
     expect(stats.at("batches") == kSteps, "batches: " + stats.dump());
     expect(stats.at("fusion_factor") == 1.0, "fusion factor: " + stats.dump());
