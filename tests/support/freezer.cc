@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -88,7 +89,10 @@ Freezer::~Freezer() {
   if (folder_.empty()) return;
   thaw();
   for (const pid_t pid : pids_) put(home_ + "/cgroup.procs", std::to_string(pid));  // fails if it has ended
-  rmdir(folder_.c_str());
+  // A process that is ending cannot be moved, and keeps the cgroup busy until the kernel is through with it.
+  for (const core::Deadline deadline = patience(); rmdir(folder_.c_str()) != 0 && errno == EBUSY; sched_yield()) {
+    if (deadline.passed()) return;
+  }
 }
 
 void Freezer::add(pid_t pid) {
