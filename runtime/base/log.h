@@ -1,6 +1,7 @@
 #pragma once
 #include <spdlog/fmt/fmt.h>
 
+#include <exception>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -18,12 +19,17 @@ void set_log_sink(LogSink sink);
 /// Drops lines below `level`; each costs one load. `hide_time` leaves the time out of lines on stderr.
 void set_log_level(LogLevel level, bool hide_time);
 bool log_enabled(LogLevel level);
-/// Writes one line; use the templates below.
+/// Writes one line; use the template below.
 void log_line(LogLevel level, const std::string& line);
 
+/// Formats and writes a line. Never throws: a line for which there is no memory is lost.
 template <typename... Args>
-void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
-  if (log_enabled(level)) log_line(level, fmt::format(format, std::forward<Args>(args)...));
+void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) noexcept {
+  if (!log_enabled(level)) return;
+  try {
+    log_line(level, fmt::format(format, std::forward<Args>(args)...));
+  } catch (const std::exception&) {
+  }
 }
 
 }  // namespace rueda::core

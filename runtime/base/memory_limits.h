@@ -21,7 +21,4 @@ std::vector<MemoryLimit> memory_limits(const std::string& root = "");
 /// Returns the group of another process in the same hierarchy, or nothing if this process cannot see it.
 std::optional<std::string> memory_group(int64_t pid, const std::string& root = "");
 
-/// Returns true if `group` is `outer` or below it.
-bool lies_in(const std::string& group, const std::string& outer);
-
 }  // namespace rueda::core

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "runtime/base/control_groups.h"
+
 namespace rueda::core {
 namespace {
 

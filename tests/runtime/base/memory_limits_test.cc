@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "runtime/base/control_groups.h"
 #include "tests/support/temporary_folder.h"
 
 namespace rueda::core {
