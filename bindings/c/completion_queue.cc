@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "bindings/c/handle_table.h"
+#include "runtime/base/shortage.h"
 
 namespace rueda::core {
 
@@ -18,7 +19,7 @@ Result<int> CompletionQueue::fd() {
   if (!fd_.valid()) {
     fd_ = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!fd_.valid()) {
-      return Status(Code::kSystem, std::string("no descriptor for completions: ") + std::strerror(errno));
+      return Status(Code::kSystem, std::string("no descriptor for completions: ") + reason_of(errno));
     }
     signal();
   }

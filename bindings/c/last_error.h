@@ -1,8 +1,8 @@
 #pragma once
 #include <exception>
-#include <new>
 
 #include "bindings/c/rueda.h"
+#include "runtime/base/shortage.h"
 #include "runtime/base/status.h"
 
 namespace rueda::core {
@@ -15,10 +15,8 @@ template <typename Body>
 int32_t guarded(Body&& body) noexcept {
   try {
     return report(body());
-  } catch (const std::bad_alloc&) {
-    return report(Status(Code::kSystem, "out of memory"));
   } catch (const std::exception& error) {
-    return report(Status(Code::kSystem, error.what()));
+    return report(failure_of(error));
   } catch (...) {  // a function of the caller's
     return report(Status(Code::kSystem, "an exception that is no std::exception"));
   }

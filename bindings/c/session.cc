@@ -191,8 +191,10 @@ Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, M
   if (!executor.ok()) return executor.status();
   const bool launched = meeting.launcher.verdicts != nullptr;
   MutexLock lock(session->mutex);
-  session->engine = Engine::start(std::move(formation).value(), std::move(executor).value(),
-                                  std::move(meeting.launcher.verdicts), std::move(meeting.launcher.dumps));
+  auto engine = Engine::start(std::move(formation).value(), std::move(executor).value(),
+                              std::move(meeting.launcher.verdicts), std::move(meeting.launcher.dumps));
+  if (!engine.ok()) return engine.status();
+  session->engine = std::move(engine).value();
   if (launched) session->store = std::move(meeting.store);
   RUEDA_RETURN_IF_ERROR(add_static_sets(*session->engine, sets));
   return session;

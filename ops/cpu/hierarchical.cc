@@ -73,7 +73,7 @@ class HierarchicalRun {
         hint_(store_hint(mesh)) {}
 
   Status run() {
-    mesh_.move_channels_while_waiting();
+    RUEDA_RETURN_IF_ERROR(mesh_.move_channels_while_waiting());
     RUEDA_RETURN_IF_ERROR(connect());
     const int64_t number = chunks_.number();
     for (int64_t step = 0; step < number + 4; ++step) {

@@ -71,7 +71,7 @@ class HierarchicalAllgather {
   }
 
   Status run() {
-    mesh_.move_channels_while_waiting();
+    RUEDA_RETURN_IF_ERROR(mesh_.move_channels_while_waiting());
     RUEDA_RETURN_IF_ERROR(connect());
     own_counts_ = exchange_.counts_to(exchange_.index());
     send_to_carriers();

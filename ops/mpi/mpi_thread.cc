@@ -85,10 +85,10 @@ int MpiThread::on_finalize(MPI_Comm, int, void*, void*) {
 MpiThread& MpiThread::of_process(const rueda_host* host) {
   static MpiThread* const thread = [host] {
     // Never freed: a detached thread, atexit and MPI's callback may use it until the process ends.
-    auto* made = new MpiThread(host);
-    the_thread.store(made);
-    std::thread([made] { made->loop(); }).detach();
-    return made;
+    auto made = std::unique_ptr<MpiThread>(new MpiThread(host));
+    std::thread([raw = made.get()] { raw->loop(); }).detach();  // throws if the system gives no thread
+    the_thread.store(made.get());
+    return made.release();
   }();
   return *thread;
 }

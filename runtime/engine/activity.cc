@@ -25,7 +25,9 @@ std::string Activity::ask() {
   if (source_ == nullptr || stopped_) return {};
   if (running_ == nullptr || running_->over) {
     running_ = std::make_shared<Call>();
-    worker_.post([this, source = source_, answer = running_] { call(*source, answer); });
+    const Status posted = worker_.post([this, source = source_, answer = running_] { call(*source, answer); });
+    if (!posted.ok()) running_.reset();
+    if (!posted.ok()) return "nothing: " + posted.sentence();
   }
   const std::shared_ptr<Call> mine = running_;
   while (!mine->over && !deadline.passed()) answered_.wait_for(mutex_, deadline.left(kPatience));

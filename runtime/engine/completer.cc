@@ -2,12 +2,10 @@
 // An operation is complete before its callback is queued: `done` and `wait` never wait for callbacks.
 #include "runtime/engine/completer.h"
 
-#include <fmt/format.h>
-
 #include <exception>
-#include <system_error>
 
 #include "runtime/base/log.h"
+#include "runtime/base/thread.h"
 
 namespace rueda::core {
 namespace {
@@ -36,12 +34,7 @@ bool Completer::in_callback() { return callback_depth > 0; }
 Status Completer::prepare() {
   MutexLock lock(mutex_);
   if (stopping_ || thread_.joinable()) return {};
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    return {Code::kSystem, fmt::format("cannot start the thread for callbacks: {}", error.what())};
-  }
-  return {};
+  return start_thread(thread_, "for callbacks", [this] { run(); });
 }
 
 void Completer::post(std::shared_ptr<Operation> operation) {

@@ -16,6 +16,7 @@
 #include <algorithm>
 
 #include "runtime/base/log.h"
+#include "runtime/base/thread.h"
 #include "runtime/engine/core_claim.h"
 #include "runtime/net/process_state.h"
 #include "runtime/net/transport.h"
@@ -56,16 +57,16 @@ Coordinator::Coordinator(Parts parts)
                 .first_beat = in_nanoseconds(parts_.plan.settings.init_timeout),
                 .leader = lone_way_out(parts_)}) {}
 
-void Coordinator::start() {
+Status Coordinator::start() {
   watch_signal();
-  thread_ = std::thread([this] {
+  return start_thread(thread_, "of the coordinator", [this] {
     coordinator_thread.assert_held();
     run();
   });
 }
 
 void Coordinator::join() {
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   dump_signal_.reset();  // the handler writes to the doorbell, which the engine closes later
 }
 
@@ -85,29 +86,50 @@ void Coordinator::watch_signal() {
 void Coordinator::run() {
   place_thread("rueda-coord", parts_.plan.settings.thread_affinity);
   next_tick_ = SteadyClock::now() + usual_tick();
-  if (parts_.formation.transport != nullptr) {
-    watch_peers();
-    watch_launcher();
+  safely([this]() RUEDA_ON(coordinator_thread) { watch_all(); });
+  while (!stopping_.load()) safely([this]() RUEDA_ON(coordinator_thread) { round(); });
+  safely([this]() RUEDA_ON(coordinator_thread) { note_error(); });  // the end may have come after the last round
+}
+
+/// An exception ends the epoch and not the thread, which is still needed to tell the others. The baton is not in hand
+/// then: what runs under it lets none out.
+template <typename Step>
+void Coordinator::safely(Step&& step) {
+  try {
+    step();
+  } catch (const std::exception& error) {
+    parts_.tasks.step_failed(error);
   }
-  while (!stopping_.load()) {
-    // If another thread holds the baton, the wish makes it look at the inputs once more after it has let go.
-    if (parts_.baton.try_take_or_wish()) {
-      parts_.tasks.run_turns();
-      parts_.tasks.settle();
-    }
-    tick();
-    if (parts_.abort.raised()) note_error();
-    if (dump_signal_ != nullptr && dump_signal_->take()) parts_.tasks.dump_for_signal();
-    sleep();
+}
+
+void Coordinator::watch_all() {
+  if (parts_.formation.transport == nullptr) return;
+  watch_peers();
+  watch_launcher();
+}
+
+void Coordinator::round() {
+  // If another thread holds the baton, the wish makes it look at the inputs once more after it has let go.
+  if (parts_.baton.try_take_or_wish()) {
+    parts_.tasks.run_turns();
+    parts_.tasks.settle();
   }
-  note_error();  // the end may have come after the last round
+  tick();
+  if (parts_.abort.raised()) note_error();
+  if (dump_signal_ != nullptr && dump_signal_->take()) parts_.tasks.dump_for_signal();
+  sleep();
 }
 
 /// Until the doorbell rings, a socket is ready, or the next deadline comes.
 void Coordinator::sleep() {
   const Deadline wake = parts_.faults.next().earlier(Deadline::at(next_tick_));
   const std::chrono::nanoseconds rest = std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep);
-  if (parts_.formation.transport != nullptr) return parts_.formation.transport->poll(rest);
+  if (parts_.formation.transport != nullptr) {
+    parts_.formation.transport->poll(rest);
+    const Status fault = parts_.formation.transport->fault();
+    if (!fault.ok()) parts_.tasks.epoch_over(fault);
+    return;
+  }
   // A job of one rank has no transport, and only callers ring.
   pollfd doorbell{parts_.formation.doorbell.get(), POLLIN, 0};
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(rest);

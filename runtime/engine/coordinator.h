@@ -43,6 +43,8 @@ class CoordinatorTasks {
   /// Whether no other rank still reaches rank 0 through this one.
   virtual bool needed_by_none() RUEDA_ON(baton_holder) = 0;
   virtual void epoch_over(const Status& why) = 0;
+  /// A step of the coordinator has thrown: ends the epoch for it.
+  virtual void step_failed(const std::exception& error) noexcept = 0;
   /// Writes the flight record to its file, or what hung to the log: the epoch has ended with an error. May block on a
   /// disk.
   virtual void record_error() = 0;
@@ -77,15 +79,21 @@ class Coordinator {
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  /// Watches the signal that the user named and starts the thread.
-  void start();
+  /// Watches the signal that the user named and starts the thread. Returns kSystem if the system gives none.
+  Status start();
+  /// Whether `start` has succeeded.
+  bool started() const { return thread_.joinable(); }
   /// Has the thread end with its next wake-up; the caller rings it then.
   void begin_stop() { stopping_.store(true); }
-  /// Waits until the thread has ended, and stops watching the signal.
+  /// Waits until the thread has ended, if there is one, and stops watching the signal.
   void join();
 
  private:
   void run() RUEDA_ON(coordinator_thread);
+  void watch_all() RUEDA_ON(coordinator_thread);
+  void round() RUEDA_ON(coordinator_thread);
+  template <typename Step>
+  void safely(Step&& step) RUEDA_ON(coordinator_thread);
   void watch_signal();
   void watch_peers() RUEDA_ON(coordinator_thread);
   void watch_launcher() RUEDA_ON(coordinator_thread);

@@ -16,6 +16,7 @@
 
 #include "runtime/agreement/messages.h"
 #include "runtime/base/log.h"
+#include "runtime/base/shortage.h"
 #include "runtime/base/usable_cores.h"
 #include "runtime/engine/core_claim.h"
 #include "runtime/engine/drive.h"
@@ -29,140 +30,7 @@ namespace {
 /// How long rank 0 may take to answer an abandon, at least: a busy rank 0 must not end the job.
 constexpr std::chrono::seconds kVerdictLimit{5};
 
-/// If ranks outnumber cores, a spinning thread keeps its peer from running: then every spin yields.
-WaitStyle wait_style(const EpochPlan& plan) {
-  return plan.local_size() > usable_cores() ? WaitStyle::kYield : WaitStyle::kPause;
-}
-
 }  // namespace
-
-std::shared_ptr<Engine> Engine::start(Formation formation, std::unique_ptr<Executor> executor,
-                                      std::unique_ptr<VerdictSource> verdicts, std::unique_ptr<DumpSource> dumps) {
-  std::shared_ptr<Engine> engine(
-      new Engine(std::move(formation), std::move(executor), std::move(verdicts), std::move(dumps)));
-  // The coordinator last: it finds everything in its state, and may run turns at once.
-  engine->serve_metrics();
-  engine->begin_timeline();
-  engine->start_heart();
-  engine->coordinator_->start();
-  return engine;
-}
-
-Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::unique_ptr<VerdictSource> verdicts,
-               std::unique_ptr<DumpSource> dumps)
-    : formation_(std::move(formation)),
-      plan_(formation_.plan),
-      executor_(std::move(executor)),
-      style_(wait_style(plan_)),
-      // A spinning caller and a lane's thread for each rank of the host.
-      cores_to_spare_(2 * plan_.local_size() <= usable_cores()),
-      segment_bytes_(formation_.segment->layout().total_bytes()),
-      claim_(plan_.settings.thread_affinity.empty() ? share_of_cores(plan_.local_rank(), plan_.local_size())
-                                                    : std::vector<int>()),
-      faults_(plan_, verdicts ? JudgedBy::kLauncher : JudgedBy::kRankZero),
-      sets_(plan_.rank, plan_.size),
-      timeline_(
-          plan_, plan_.host_of[0] == plan_.host_of[static_cast<size_t>(plan_.rank)],
-          [this](uint8_t row) { return executor_->algorithm_name(row); }, [this] { ring_coordinator(); }),
-      recorder_(timeline_),
-      teams_(plan_.rank, control_upstream(plan_), global_set(plan_)),
-      lanes_(
-          plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }, abort_,
-          [this](Batch& batch, const Status& result) { batch_finished(batch, result); }),
-      baton_(formation_.segment->control().asleep),
-      late_watch_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time)),
-      stall_judge_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time),
-                   std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_shutdown_time)) {
-  // These two use the members above, so they are made last.
-  const AgreementConfig config = agreement_config();
-  turn_ = std::make_unique<Turn>(
-      Turn::Parts{config, make_links(), plan_.size > 1 ? control_peers(plan_) : std::vector<int>(),
-                  control_upstream(plan_), relay_config(plan_, config.sets), make_heartbeats(), inbox_, lanes_, teams_,
-                  *executor_, *this, signals_, abort_, recorder_, answers_, timeline_});
-  coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{
-      plan_, formation_, std::move(verdicts), std::move(dumps), faults_, abort_, baton_, lanes_, timeline_, *this});
-}
-
-/// An engine that nothing shut down still says goodbye, so that its peers do not take it for dead.
-Engine::~Engine() { shutdown(Deadline::after(std::chrono::seconds(5))); }
-
-/// `form_epoch` has compared the settings that must be the same on all ranks.
-AgreementConfig Engine::agreement_config() const {
-  AgreementConfig config;
-  config.epoch = plan_.epoch;
-  config.rank = plan_.rank;
-  config.size = plan_.size;
-  config.fusion_threshold_bytes = plan_.settings.fusion_threshold;
-  config.cache_capacity = plan_.settings.cache_capacity;
-  config.deterministic = plan_.settings.deterministic;
-  config.relayed = uses_control_tree(plan_);
-  config.upstream = control_upstream(plan_);
-  config.slot_bytes = formation_.segment->layout().slot_bytes;
-  for (const Endpoint& endpoint : plan_.ranks) config.hosts.push_back(endpoint.host);
-  config.host_of = plan_.host_of;
-  config.sets = {global_set(plan_)};
-  config.select = [this](const BatchShape& shape) { return executor_->select(shape); };
-  return config;
-}
-
-/// For peers on other hosts: a lost host closes nothing. A launcher hears of lost hosts itself, but not that only the
-/// ranks' network is gone. Under MPI, MPI watches.
-Heartbeats Engine::make_heartbeats() const {
-  std::vector<int> peers;
-  if (plan_.size > 1 && plan_.settings.controller != "mpi") peers = control_peers(plan_);
-  std::erase_if(peers, [this](int rank) {
-    return plan_.host_of[static_cast<size_t>(rank)] == plan_.host_of[static_cast<size_t>(plan_.rank)];
-  });
-  return {peers, std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout)};
-}
-
-/// For the ranks of this host, which judge by it.
-void Engine::start_heart() {
-  const auto limit = std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.peer_timeout);
-  if (formation_.local.empty() || limit.count() <= 0) return;
-  heart_ = std::make_unique<Heart>(formation_.segment->control().beats, limit);
-  heart_->start("rueda-heart", plan_.rank);
-}
-
-std::vector<std::unique_ptr<ControlLink>> Engine::make_links() {
-  std::vector<std::unique_ptr<ControlLink>> links(static_cast<size_t>(plan_.size));
-  const std::vector<int> locals = plan_.local_ranks();
-  const auto index_of = [&](int rank) {
-    return static_cast<int>(std::find(locals.begin(), locals.end(), rank) - locals.begin());
-  };
-  if (plan_.size == 1) return links;
-  // Shared memory if the peer is on this host, else a connection of the transport.
-  for (const int rank : control_peers(plan_)) {
-    auto& link = links[static_cast<size_t>(rank)];
-    for (const LocalPeer& peer : formation_.local) {
-      if (peer.rank != rank) continue;
-      link = std::make_unique<ShmControlLink>(
-          LocalPair{formation_.segment, peer.segment, index_of(plan_.rank), index_of(rank), rank, peer.doorbell.get()});
-    }
-    if (link == nullptr) link = formation_.transport->control_link(rank);
-  }
-  return links;
-}
-
-/// The baton's holder, at the first batch of the lane's first process set. The mesh reaches ranks of this host through
-/// their segments and the others through channels of the transport; both exist before any lane does.
-std::unique_ptr<Lane> Engine::make_lane(int lane) {
-  std::vector<std::shared_ptr<Segment>> segments(static_cast<size_t>(plan_.size));
-  segments[static_cast<size_t>(plan_.rank)] = formation_.segment;
-  for (const LocalPeer& peer : formation_.local) segments[static_cast<size_t>(peer.rank)] = peer.segment;
-  std::unique_ptr<ChannelSet> channels;
-  if (formation_.transport != nullptr) channels = formation_.transport->channel_set(lane, abort_);
-  auto mesh = std::make_unique<Mesh>(plan_.rank, lane, std::move(segments), std::move(channels), abort_, style_);
-  std::vector<std::shared_ptr<TensorArena>> arenas(static_cast<size_t>(plan_.size));
-  arenas[static_cast<size_t>(plan_.rank)] = formation_.arena;
-  for (const LocalPeer& peer : formation_.local) arenas[static_cast<size_t>(peer.rank)] = peer.arena;
-  mesh->use_arenas(std::move(arenas));
-  const std::vector<int>& chosen = plan_.settings.thread_affinity;
-  LaneObserver& observer = *this;
-  return std::make_unique<Lane>(
-      std::move(mesh), *executor_, observer,
-      Lane::ThreadSetup{fmt::format("rueda-lane-{}", lane), chosen.empty() ? claim_.cores() : chosen});
-}
 
 /// Only within one host, and only if this rank reaches the arenas of all others there: else the members would choose
 /// what this rank cannot run.

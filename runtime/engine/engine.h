@@ -48,10 +48,10 @@ class Engine : public std::enable_shared_from_this<Engine>,
                private CoordinatorTasks {
  public:
   /// Starts the coordinator thread. `verdicts` may be null, then rank 0 judges deaths; so may `dumps`, then no launcher
-  /// asks for flight records.
-  static std::shared_ptr<Engine> start(Formation formation, std::unique_ptr<Executor> executor,
-                                       std::unique_ptr<VerdictSource> verdicts,
-                                       std::unique_ptr<DumpSource> dumps = nullptr);
+  /// asks for flight records. Returns kSystem if the system gives no thread; the other ranks have been told why then.
+  static Result<std::shared_ptr<Engine>> start(Formation formation, std::unique_ptr<Executor> executor,
+                                               std::unique_ptr<VerdictSource> verdicts,
+                                               std::unique_ptr<DumpSource> dumps = nullptr);
   ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -132,22 +132,25 @@ class Engine : public std::enable_shared_from_this<Engine>,
   void answered(int rank, const Answer& answer) override RUEDA_ON(baton_holder);
   void heard_of_late(const LateBatch& batch) override RUEDA_ON(baton_holder);
   // TurnObserver and CoordinatorTasks. Any thread.
-  void epoch_over(const Status& why) override;
+  void epoch_over(const Status& why) noexcept override;
   // CoordinatorTasks
   void run_turns() override RUEDA_ON(baton_holder);
   void settle() override RUEDA_ATTRIBUTE(release_capability(baton_holder));
   Findings look_around(SteadyClock::time_point now) override RUEDA_ON(baton_holder);
+  void step_failed(const std::exception& error) noexcept override;
   bool needed_by_none() override RUEDA_ON(baton_holder);
   void record_error() override;
   void dump_for_signal() override;
   void dump_for_launcher(DumpSource& source, int64_t number) override;
 
-  // engine.cc and engine_batches.cc: from submission to completion
+  // engine_start.cc: how it comes up
+  Status begin();
   AgreementConfig agreement_config() const;
   std::vector<std::unique_ptr<ControlLink>> make_links();
   Heartbeats make_heartbeats() const;
   void start_heart();
   std::unique_ptr<Lane> make_lane(int lane);
+  // engine.cc and engine_batches.cc: from submission to completion
   void give_credit_back(TeamState& team);
   bool enter(const std::shared_ptr<Operation>& operation, Status& entered);
   bool worth_spinning(const Operation& operation) const;
@@ -156,9 +159,12 @@ class Engine : public std::enable_shared_from_this<Engine>,
   template <typename Done, typename WorthIt>
   void drive(Done&& done, WorthIt&& worth_it, Deadline deadline = Deadline::never()) RUEDA_ON(baton_holder);
   bool run_turn() RUEDA_ON(baton_holder);
+  void look(Findings& found, SteadyClock::time_point now) RUEDA_ON(baton_holder);
+  Status own_failure(const std::exception& error) const noexcept;
   void ring_coordinator();
   void take_for_good() RUEDA_ATTRIBUTE(acquire_capability(baton_holder));
   // engine_end.cc: the end of the epoch
+  void fail_lane_safely(const Batch& batch, const Status& result);
   void fail_lane(const Batch& batch, const Status& result);
   void take_from_peers(const Batch& batch);
   Status ran_too_long(const Batch& batch, const std::string& what) const;
@@ -168,6 +174,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   std::map<std::string, uint64_t> memory();
   RankDump record() const;
   void write_to_dump_file(const RankDump& taken) const;
+  void warn_if_refused(const Status& posted) const;
   // engine_stalls.cc: what hangs
   BatchProgress progress_of(const BatchName& batch) RUEDA_ON(baton_holder);
   void look_for_late_batch(SteadyClock::time_point now) RUEDA_ON(baton_holder);

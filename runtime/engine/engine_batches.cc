@@ -27,18 +27,26 @@ void Engine::give_credit_back(TeamState& team) {
 /// A failure ends the epoch now; the loans of the tensors end when the device lets go of them.
 void Engine::batch_launched(std::unique_ptr<Batch> batch) {
   if (!batch->failure.ok()) {
-    if (!abort_.raised()) fail_lane(*batch, batch->failure);
+    if (!abort_.raised()) fail_lane_safely(*batch, batch->failure);
   } else {
     for (TensorPart* tensor : batch->tensors) tensor->operation->launch_tensor(batch->device->finished);
   }
   lanes_.finisher().add(std::move(batch));
 }
 
+void Engine::fail_lane_safely(const Batch& batch, const Status& result) {
+  try {
+    fail_lane(batch, result);
+  } catch (const std::exception& error) {
+    epoch_over(own_failure(error));
+  }
+}
+
 /// If the epoch is over, its reason replaces the batch's own: a broken stream says less than the death that broke it.
 /// A sentence that begins with that reason says more.
 void Engine::batch_finished(Batch& batch, const Status& result) {
   // First the end of the epoch, then the callers: one that is told of a failure must find the epoch over.
-  if (!result.ok() && !abort_.raised()) fail_lane(batch, result);
+  if (!result.ok() && !abort_.raised()) fail_lane_safely(batch, result);
   const bool replaced = !result.ok() && abort_.raised() && !result.sentence().starts_with(abort_.why().sentence());
   const Status final_result = replaced ? abort_.why() : result;
   if (!final_result.ok()) take_from_peers(batch);
@@ -59,8 +67,11 @@ void Engine::finish(TensorPart& tensor, const Status& status) {
   // A mismatch's sentence is the same on all ranks, and is about all of them.
   const bool names_it =
       status.ok() || status.code() == Code::kMismatch || status.sentence().find(describe(tensor)) != std::string::npos;
-  const Status named =
-      names_it ? status : Status(status.code(), describe(tensor) + " failed: " + status.sentence(), status.rank());
+  Status named = status;
+  try {
+    if (!names_it) named = Status(status.code(), describe(tensor) + " failed: " + status.sentence(), status.rank());
+  } catch (const std::bad_alloc&) {  // a waiter without its name is better than one that waits for ever
+  }
   if (!operation.finish_tensor(named)) return;
   // What the operation held is free before a waiter can see it done: the caller may submit the same name at once.
   names_.release(operation);

@@ -7,6 +7,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/rank_ranges.h"
+#include "runtime/base/shortage.h"
 #include "runtime/engine/engine.h"
 #include "runtime/net/transport.h"
 #include "runtime/rendezvous/control_tree.h"
@@ -42,22 +43,27 @@ void Engine::link_lost(int rank, const Status& how) {
   ring_coordinator();  // it judges the evidence once its grace has passed
 }
 
-void Engine::epoch_over(const Status& why) {
+/// The memory may be out when this is called, so the steps that need none come first. Whatever waits in a loop that was
+/// not woken looks at the abort by itself within a second (`LoopWait`).
+void Engine::epoch_over(const Status& why) noexcept {
   if (!abort_.raise(why)) return;
-  if (why.code() != Code::kShutDown) {
+  inbox_.close(why);
+  // A lane's thread waits in its mesh or in its channels; both look at the abort when they are woken.
+  lanes_.wake_all();
+  notify_progress();
+  ring_coordinator();  // a turn fails what no lane holds, and tells the peers
+  try {
+    if (formation_.transport != nullptr) formation_.transport->wake_all();
+    timeline_.abandon_others();
+    if (why.code() == Code::kShutDown) return;
     const auto waited = faults_.since_first();
     const std::string evidence = waited ? fmt::format("{:.1f} ms after the first evidence",
                                                       std::chrono::duration<double, std::milli>(*waited).count())
                                         : "before any evidence";
     log(LogLevel::kInfo, "rank {}: the epoch is over, {}: {}", plan_.rank, evidence, why.sentence());
+  } catch (const std::exception& error) {
+    log(LogLevel::kWarning, "rank {}: in the end of the epoch: {}", plan_.rank, failure_of(error).sentence());
   }
-  inbox_.close(why);
-  notify_progress();
-  timeline_.abandon_others();
-  // A lane's thread waits in its mesh or in its channels; both look at the abort when they are woken.
-  lanes_.wake_all();
-  if (formation_.transport != nullptr) formation_.transport->wake_all();
-  ring_coordinator();  // a turn fails what no lane holds, and tells the peers
 }
 
 Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {

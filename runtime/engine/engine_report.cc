@@ -139,11 +139,15 @@ void Engine::begin_timeline() {
 
 /// Not on the coordinator thread: `dump` waits for the program's answer.
 void Engine::dump_for_signal() {
-  worker_.post([this] {
+  warn_if_refused(worker_.post([this] {
     const RankDump taken = dump();
     if (!plan_.settings.dump_file.empty()) return write_to_dump_file(taken);
     for (const std::string& line : dump_lines(taken)) log(LogLevel::kWarning, "{}", line);
-  });
+  }));
+}
+
+void Engine::warn_if_refused(const Status& posted) const {
+  if (!posted.ok()) log(LogLevel::kWarning, "rank {}: no flight record: {}", plan_.rank, posted.sentence());
 }
 
 void Engine::write_to_dump_file(const RankDump& taken) const {
@@ -191,11 +195,11 @@ void Engine::record_error() {
 
 /// The record is cut to what the launcher's store takes as one value.
 void Engine::dump_for_launcher(DumpSource& source, int64_t number) {
-  worker_.post([this, &source, number] {
+  warn_if_refused(worker_.post([this, &source, number] {
     const Status given = source.give(number, to_json_within(dump(), kMaxValueBytes));
     if (given.ok()) return;
     log(LogLevel::kInfo, "rank {}: the flight record could not be handed over: {}", plan_.rank, given.sentence());
-  });
+  }));
 }
 
 }  // namespace rueda::core

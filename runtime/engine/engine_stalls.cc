@@ -27,11 +27,17 @@ BatchProgress Engine::progress_of(const BatchName& batch) {
 void Engine::asked(const Ask& ask) {
   Answer answer{ask.number, {}};
   for (const BatchName& batch : ask.batches) answer.batches.push_back(progress_of(batch));
-  worker_.post([this, answer]() mutable {
-    answer.text = now_doing(dump());
-    answers_.push(std::move(answer));
+  const auto give = [this](Answer given) {
+    answers_.push(std::move(given));
     if (baton_.nobody_looks()) ring_coordinator();
+  };
+  const Status posted = worker_.post([this, give, answer]() mutable {
+    answer.text = now_doing(dump());
+    give(std::move(answer));
   });
+  if (posted.ok()) return;
+  answer.text = posted.sentence();
+  give(std::move(answer));
 }
 
 void Engine::answered(int rank, const Answer& answer) { inquiry_.answer(rank, answer); }

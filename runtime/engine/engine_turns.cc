@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include "runtime/base/shortage.h"
 #include "runtime/engine/drive.h"
 #include "runtime/engine/engine.h"
 
@@ -35,7 +36,7 @@ bool Engine::run_turn() {
   try {
     return turn_->run();
   } catch (const std::exception& error) {
-    epoch_over(Status(Code::kSystem, fmt::format("rank {} ended the job: {}", plan_.rank, error.what()), plan_.rank));
+    epoch_over(own_failure(error));
     return false;
   }
 }
@@ -59,14 +60,34 @@ void Engine::settle() {
 /// before rank 0 judges which ranks are missing.
 Findings Engine::look_around(SteadyClock::time_point now) {
   Findings found;
+  try {
+    look(found, now);
+  } catch (const std::exception& error) {
+    found.end = own_failure(error);
+  }
+  return found;
+}
+
+void Engine::look(Findings& found, SteadyClock::time_point now) {
   turn_->expire(now);
   turn_->release_held();
   found.silent = turn_->look_for_silence(now);
   look_for_late_batch(now);
   found.lines = look_for_stalls(now, found.end);
   found.inquiring = inquiry_.under_way();
-  return found;
 }
+
+/// The end of the epoch that an exception on one of this rank's threads is.
+Status Engine::own_failure(const std::exception& error) const noexcept {
+  const Status reason = failure_of(error);
+  try {
+    return {Code::kSystem, fmt::format("{} ended the job: {}", who(plan_, plan_.rank), reason.sentence()), plan_.rank};
+  } catch (const std::exception&) {
+    return reason;
+  }
+}
+
+void Engine::step_failed(const std::exception& error) noexcept { epoch_over(own_failure(error)); }
 
 bool Engine::needed_by_none() { return turn_->needed_by_none(); }
 

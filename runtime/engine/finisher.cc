@@ -8,8 +8,7 @@
 
 #include <fmt/format.h>
 
-#include <system_error>
-
+#include "runtime/base/thread.h"
 #include "runtime/engine/core_claim.h"
 
 namespace rueda::core {
@@ -32,13 +31,11 @@ void Finisher::add(std::unique_ptr<Batch> batch) {
   Status why;
   {
     MutexLock lock(mutex_);
-    try {
-      if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    if (!thread_.joinable()) why = start_thread(thread_, "that waits for devices", [this] { run(); });
+    if (why.ok()) {
       launched_.push_back(std::move(batch));
       changed_.notify_all();
       return;
-    } catch (const std::system_error& error) {
-      why = Status(Code::kSystem, fmt::format("cannot start the thread that waits for devices: {}", error.what()));
     }
   }
   finish_(*batch, why);

@@ -4,9 +4,9 @@
 #include "runtime/engine/heart.h"
 
 #include <algorithm>
-#include <system_error>
 
 #include "runtime/base/log.h"
+#include "runtime/base/thread.h"
 #include "runtime/engine/core_claim.h"
 
 namespace rueda::core {
@@ -23,18 +23,14 @@ Heart::Heart(std::atomic<uint64_t>& beats, std::chrono::nanoseconds limit)
 
 void Heart::start(const std::string& name, int rank) {
   beats_.fetch_add(1);
-  try {
-    thread_ = std::thread([this, name] {
-      place_thread(name, {});
-      beat();
-    });
-  } catch (const std::system_error& error) {
-    beats_.store(kAtRest);
-    log(LogLevel::kWarning,
-        "rank {}: no thread for signs of life ({}; see ulimit -u and ulimit -v): other ranks may not notice if this "
-        "process is frozen",
-        rank, error.what());
-  }
+  const Status started = start_thread(thread_, "for signs of life", [this, name] {
+    place_thread(name, {});
+    beat();
+  });
+  if (started.ok()) return;
+  beats_.store(kAtRest);
+  log(LogLevel::kWarning, "rank {}: other ranks may not notice if this process is frozen: {}", rank,
+      started.sentence());
 }
 
 void Heart::beat() {

@@ -8,11 +8,9 @@
 // its inline batch waits for peers between two turns; so the turn may not rest with it and hands over first.
 #include "runtime/engine/lane.h"
 
-#include <fmt/format.h>
-
-#include <system_error>
-
 #include "runtime/base/float_mode.h"
+#include "runtime/base/shortage.h"
+#include "runtime/base/thread.h"
 #include "runtime/engine/core_claim.h"
 #include "runtime/engine/late_output.h"
 
@@ -132,14 +130,9 @@ void Lane::look_at_queue() {
   {
     MutexLock lock(mutex_);
     if (queue_.empty()) return;
-    try {
-      if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-      changed_.notify_all();
-      return;
-    } catch (const std::system_error& error) {
-      why = Status(Code::kSystem, fmt::format("cannot start the thread of a lane: {}", error.what()));
-      refused.swap(queue_);
-    }
+    if (!thread_.joinable()) why = start_thread(thread_, setup_.name, [this] { run(); });
+    if (why.ok()) return changed_.notify_all();
+    refused.swap(queue_);
   }
   // Without the mutex: the observer may come back to this lane.
   for (const auto& batch : refused) {
@@ -163,7 +156,7 @@ void Lane::run() {
       token_taken_ = true;
       on_thread_ = {batch->set, batch->number};
     }
-    const Status result = execute(*batch);
+    const Status result = execute_safely(*batch);
     mesh_->note_waits(nullptr);
     if (batch->device != nullptr && batch->device->finished != nullptr) {
       batch->failure = result;
@@ -175,6 +168,15 @@ void Lane::run() {
     MutexLock lock(mutex_);
     token_taken_ = false;
     changed_.notify_all();
+  }
+}
+
+/// An exception, such as std::bad_alloc, ends the epoch and not the process: peers may be in the midst of the batch.
+Status Lane::execute_safely(Batch& batch) {
+  try {
+    return execute(batch);
+  } catch (const std::exception& error) {
+    return failure_of(error);
   }
 }
 

@@ -91,6 +91,7 @@ class Lane {
 
  private:
   void run() RUEDA_EXCLUDES(mutex_);
+  Status execute_safely(Batch& batch);
   Status execute(Batch& batch);
   Status run_steps(Batch& batch, Deadline deadline);
   void look_at_queue() RUEDA_EXCLUDES(mutex_);

@@ -76,6 +76,10 @@ void Engine::wait_for_last_word(Deadline deadline) {
       settle();
     }
     if (told || deadline.passed()) return;
+    if (!coordinator_->started()) {
+      if (formation_.transport != nullptr) formation_.transport->poll(kLookAgain);  // then this thread moves the bytes
+      continue;
+    }
     ring_coordinator();
     MutexLock lock(progress_mutex_);
     progress_.wait_for(progress_mutex_, deadline.left(kLookAgain));

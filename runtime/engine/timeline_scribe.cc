@@ -25,19 +25,18 @@ Status TimelineScribe::open(const std::string& path, const std::vector<TimelineW
   if (!writer.ok()) return writer.status();
   file_ = std::make_shared<File>();
   file_->writer = std::move(writer).value();  // before any job of the thread knows the file
-  worker_.post([] {
+  return worker_.post([] {
     // The file is in no hurry, and the ranks' own threads may have no core to spare.
     ::pthread_setname_np(::pthread_self(), "rueda-timeline");
     static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness));
   });
-  return {};
 }
 
 /// `queued` counts bytes that left the recorder and are not written yet: memory that a slow disk costs.
 bool TimelineScribe::write(int rank, std::vector<std::byte> records, std::chrono::nanoseconds shift) {
   if (file_->queued.load() > TimelineRecorder::kMostBytes) return false;
   file_->queued += records.size();
-  worker_.post([file = file_, own = rank_, rank, shift, records = std::move(records)] {
+  auto add = [file = file_, own = rank_, rank, shift, records = std::move(records)] {
     file->queued -= records.size();
     if (file->writer == nullptr) return;
     const Status written = file->writer->add(rank, records, shift);
@@ -47,17 +46,17 @@ bool TimelineScribe::write(int rank, std::vector<std::byte> records, std::chrono
     if (written.code() == Code::kSystem) file->writer.reset();
     MutexLock failing(file->mutex);
     file->failure = written;
-  });
-  return true;
+  };
+  return worker_.post(std::move(add)).ok();  // it has the thread since `open`
 }
 
 std::shared_ptr<TimelineScribe::File> TimelineScribe::close() {
-  worker_.post([file = file_] {
+  static_cast<void>(worker_.post([file = file_] {  // likewise
     file->writer.reset();
     MutexLock closing(file->mutex);
     file->closed = true;
     file->changed.notify_all();
-  });
+  }));
   return file_;
 }
 

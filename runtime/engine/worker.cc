@@ -2,15 +2,23 @@
 // that a disk holds still runs. Such a job must own everything that it uses.
 #include "runtime/engine/worker.h"
 
+#include "runtime/base/log.h"
+#include "runtime/base/shortage.h"
+#include "runtime/base/thread.h"
+
 namespace rueda::core {
 
-void Worker::post(std::function<void()> work) {
+Status Worker::post(std::function<void()> work) {
   MutexLock lock(state_->mutex);
-  if (state_->stopping) return;
+  if (state_->stopping) return {};
   // With the first job: most sessions never need the thread.
-  if (!thread_.joinable()) thread_ = std::thread([state = state_] { run(*state); });
+  if (!thread_.joinable()) {
+    const Status started = start_thread(thread_, "for work that may block", [state = state_] { run(*state); });
+    if (!started.ok()) return started;
+  }
   state_->queue.push_back(std::move(work));
   state_->changed.notify_all();
+  return {};
 }
 
 bool Worker::stop(Deadline deadline) {
@@ -42,7 +50,12 @@ void Worker::run(State& state) {
       work = std::move(state.queue.front());
       state.queue.pop_front();
     }
-    work();  // without the mutex: it may post
+    try {
+      work();  // without the mutex: it may post
+    } catch (const std::exception& error) {
+      log(LogLevel::kError, "work of a thread has failed: {}",
+          failure_of(error).sentence());  // the next job may go well
+    }
   }
   // `stop` waits for this word and not in join, which has no deadline.
   MutexLock lock(state.mutex);

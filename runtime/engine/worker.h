@@ -6,6 +6,7 @@
 
 #include "runtime/base/deadline.h"
 #include "runtime/base/mutex.h"
+#include "runtime/base/status.h"
 
 namespace rueda::core {
 
@@ -18,8 +19,9 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  /// Queues a job; never blocks. After `stop` it drops the job.
-  void post(std::function<void()> work);
+  /// Queues a job; never blocks. After `stop` it drops the job. Returns kSystem, and drops it too, if the system gives
+  /// no thread. What a job throws is logged.
+  Status post(std::function<void()> work);
   /// Drops what is queued, waits for the job that runs, and joins. Returns false if that job still runs at the
   /// deadline: its thread is detached and ends after it, so the job must own all it uses.
   bool stop(Deadline deadline = Deadline::never());

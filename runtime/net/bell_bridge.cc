@@ -9,10 +9,17 @@
 
 #include <utility>
 
+#include "runtime/base/log.h"
+#include "runtime/base/shortage.h"
+#include "runtime/base/thread.h"
+
 namespace rueda::core {
 
-BellBridge::BellBridge(Bell& bell, std::function<void()> wake)
-    : bell_(bell), wake_(std::move(wake)), thread_([this] { run(); }) {}
+BellBridge::BellBridge(Bell& bell, std::function<void()> wake) : bell_(bell), wake_(std::move(wake)) {}
+
+Status BellBridge::start() {
+  return start_thread(thread_, "that wakes a lane", [this] { run(); });
+}
 
 BellBridge::~BellBridge() {
   {
@@ -20,6 +27,7 @@ BellBridge::~BellBridge() {
     stopping_ = true;
     changed_.notify_all();
   }
+  if (!thread_.joinable()) return;
   ring_always(bell_);  // the thread may sleep on the bell and not on `changed_`
   thread_.join();
 }
@@ -46,12 +54,21 @@ BellBridge::Task BellBridge::next_task(uint32_t& seen) {
   return Task::kWake;
 }
 
+/// For want of memory the loop is not woken. It looks by itself once a second (`LoopWait`), so the lane goes on late.
+void BellBridge::wake_safely() {
+  try {
+    wake_();
+  } catch (const std::exception& error) {
+    log(LogLevel::kWarning, "a lane is woken late: {}", failure_of(error).sentence());
+  }
+}
+
 void BellBridge::run() {
   for (;;) {
     uint32_t seen = 0;
     switch (next_task(seen)) {
       case Task::kStop: return;
-      case Task::kWake: wake_(); break;
+      case Task::kWake: wake_safely(); break;
       // The owner may arm anew meanwhile. Either the count has moved, which ends this sleep, or `seen` is the same.
       case Task::kSleep: FutexBell(bell_, kLongestSleep).wait(seen); break;
     }

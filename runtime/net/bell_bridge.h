@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "runtime/base/mutex.h"
+#include "runtime/base/status.h"
 #include "runtime/net/doorbell.h"
 
 namespace rueda::core {
@@ -21,6 +22,8 @@ class BellBridge {
   /// `bell` outlives the bridge; `wake` is called on the bridge's thread and may be called at any time until the
   /// destructor has returned.
   BellBridge(Bell& bell, std::function<void()> wake);
+  /// Starts the thread, before anything below. Returns kSystem if the system gives none.
+  Status start();
   ~BellBridge();
   BellBridge(const BellBridge&) = delete;
   BellBridge& operator=(const BellBridge&) = delete;
@@ -33,6 +36,7 @@ class BellBridge {
  private:
   enum class Task { kSleep, kWake, kStop };
   void run();
+  void wake_safely();
   Task next_task(uint32_t& seen) RUEDA_EXCLUDES(mutex_);
 
   Bell& bell_;

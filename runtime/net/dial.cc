@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "runtime/base/log.h"
+#include "runtime/base/shortage.h"
 #include "runtime/net/connect.h"
 #include "runtime/net/interfaces.h"
 #include "runtime/net/socket_address.h"
@@ -28,6 +29,9 @@ constexpr auto kLongestDialPause = 500ms;
 constexpr int kRefusedRounds = 6;
 /// For how long no address of a peer whose data is waited for may fail to connect, unless `paths` is judged earlier.
 constexpr auto kUnreachable = 15s;
+
+/// For how long this process may have no descriptor for a socket.
+constexpr auto kShortage = 250ms;
 
 constexpr const char* kNoAnswer = "no answer";
 
@@ -53,7 +57,8 @@ Status exchange_hello(const LoopWait& wait, SecureStream& stream, HelloDialler& 
   RUEDA_RETURN_IF_ERROR(write_all(wait, stream, third.value()));
   std::array<std::byte, 1> accepted{};
   RUEDA_RETURN_IF_ERROR(read_all(wait, stream, accepted));
-  if (accepted[0] != std::byte{kAccepted}) return Status(Code::kSystem, "it answered what no listener of ours does");
+  if (accepted[0] != std::byte{kAccepted})
+    return Status(Code::kSystem, "another program than a rank of this job answers there");
   return {};
 }
 
@@ -126,7 +131,9 @@ class Dialling {
       if (wait_.abort != nullptr && wait_.abort->raised()) return wait_.abort->why();
       refused_rounds = all_refused_ ? refused_rounds + 1 : 0;
       if (refused_rounds == kRefusedRounds) return Status(Code::kPeerLost, complaint(), peer_);
-      if (out_of_reach(begin)) return Status(Code::kPeerLost, complaint());  // without a rank: the peer may live
+      RUEDA_RETURN_IF_ERROR(lasting_shortage());
+      if (unproven_too_long(begin)) return Status(Code::kPeerLost, complaint());  // without a rank: the peer may live
+      if (out_of_reach(begin)) return Status(Code::kPeerLost, complaint());
       if (wait_.deadline.passed()) return Status(Code::kTimeout, complaint(), peer_);
       const Status paused = wait_.within(pause).until([] { return false; });
       if (paused.code() != Code::kTimeout) return paused;
@@ -135,6 +142,31 @@ class Dialling {
   }
 
  private:
+  /// If this process has no descriptor for a socket, the peer is not to blame. The program may be about to close some.
+  Status lasting_shortage() {
+    const Status own = descriptor_shortage();
+    if (own.ok()) {
+      short_since_.reset();
+      return {};
+    }
+    if (!short_since_) short_since_ = SteadyClock::now();
+    if (SteadyClock::now() - *short_since_ < kShortage) return {};
+    return {
+        Code::kSystem,
+        epoch_.name_of(epoch_.rank) + " cannot open a connection to " + epoch_.name_of(peer_) + ": " + own.sentence(),
+        epoch_.rank};
+  }
+
+  /// The kernel answers for a process that accepts nothing: to be connected says nothing about the peer.
+  bool unproven_too_long(SteadyClock::time_point begin) {
+    if (!connected_) {
+      unproven_since_.reset();
+      return false;
+    }
+    if (!unproven_since_) unproven_since_ = begin;
+    return epoch_.unproven_limit.count() > 0 && SteadyClock::now() - *unproven_since_ >= epoch_.unproven_limit;
+  }
+
   /// Whether a peer that others wait for with us has been out of reach long enough. `begin`: of the last round.
   bool out_of_reach(SteadyClock::time_point begin) {
     if (connected_) {
@@ -226,10 +258,12 @@ class Dialling {
   std::shared_ptr<TlsContext> tls_;
   PathWatch* paths_;
   std::vector<SocketAddress> addresses_;
-  std::vector<std::string> reasons_;              // by address, of the last try
-  bool all_refused_ = false;                      // in the last round
-  bool connected_ = false;                        // likewise: some address connected
-  std::optional<SteadyClock::time_point> since_;  // since when no address has
+  std::vector<std::string> reasons_;                       // by address, of the last try
+  bool all_refused_ = false;                               // in the last round
+  bool connected_ = false;                                 // likewise: some address connected
+  std::optional<SteadyClock::time_point> since_;           // since when no address has
+  std::optional<SteadyClock::time_point> unproven_since_;  // since when each round has connected and proven nothing
+  std::optional<SteadyClock::time_point> short_since_;     // since when this process has had no descriptor to spare
 };
 
 }  // namespace

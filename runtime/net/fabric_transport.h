@@ -31,6 +31,7 @@ class FabricTransport : public Transport {
   void poll(std::chrono::nanoseconds limit) override { inner_->poll(limit); }
   void watch(int fd, std::function<void()> on_ready) override { inner_->watch(fd, std::move(on_ready)); }
   void unwatch(int fd) override { inner_->unwatch(fd); }
+  Status fault() const override { return inner_->fault(); }
   std::vector<SilentPath> silent_paths(std::chrono::nanoseconds limit) override { return inner_->silent_paths(limit); }
 
  private:

@@ -1,6 +1,7 @@
 // A server for one page, on a thread and an event loop of its own, so that a scraper can neither hold up nor be held up
 // by the engine. Each connection is a `Visit`: read pieces until the parser has a whole request, answer, half-close. A
-// timer over all of it, a limit on bytes and a limit on connections bound what a client that misbehaves can take.
+// timer over all of it, a limit on bytes and a limit on connections bound what a client that misbehaves can take. An
+// accept that fails leaves the connection in the kernel's queue, so the next one waits a moment.
 #include "runtime/net/http_page.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -16,6 +17,10 @@
 #include <sstream>
 #include <thread>
 
+#include "runtime/base/shortage.h"
+#include "runtime/base/thread.h"
+#include "runtime/net/loop_wait.h"
+
 namespace rueda::core {
 namespace {
 
@@ -27,6 +32,7 @@ constexpr int kMostConnections = 16;
 constexpr size_t kMostHeaderBytes = 8192;
 constexpr size_t kMostRequestBytes = 2 * kMostHeaderBytes;  // with what the parser's own limits leave out
 constexpr std::chrono::seconds kRequestTime{5};
+constexpr std::chrono::milliseconds kPageAcceptPause{100};
 constexpr const char* kTextFormat = "text/plain; version=0.0.4; charset=utf-8";
 
 /// One request and its answer. Its pending callbacks keep it alive. Beast parses and formats; Asio moves the bytes,
@@ -109,13 +115,22 @@ struct HttpPage::State {
   int open = 0;  ///< connections; before the context, whose callbacks count down when it goes
   asio::io_context context;
   asio::ip::tcp::acceptor acceptor{context};
+  asio::steady_timer pause{context};
   std::thread thread;
 
   void accept() {
     acceptor.async_accept([this](beast::error_code error, asio::ip::tcp::socket socket) {
       if (!acceptor.is_open()) return;
-      if (!error && open < kMostConnections) std::make_shared<Visit>(std::move(socket), page, open)->run();
+      if (error) return accept_later();
+      if (open < kMostConnections) std::make_shared<Visit>(std::move(socket), page, open)->run();
       accept();
+    });
+  }
+
+  void accept_later() {
+    pause.expires_after(kPageAcceptPause);
+    pause.async_wait([this](beast::error_code stopped) {
+      if (!stopped) accept();
     });
   }
 };
@@ -130,7 +145,7 @@ HttpPage::~HttpPage() {
 uint16_t HttpPage::port() const { return state_->acceptor.local_endpoint().port(); }
 
 Result<std::unique_ptr<HttpPage>> HttpPage::start(const std::string& address, uint16_t port,
-                                                  std::function<std::string()> page) {
+                                                  std::function<std::string()> page) try {
   auto state = std::make_unique<State>(std::move(page));
   beast::error_code error;
   const asio::ip::address where = asio::ip::make_address(address, error);
@@ -145,8 +160,11 @@ Result<std::unique_ptr<HttpPage>> HttpPage::start(const std::string& address, ui
     return Status(Code::kSystem, fmt::format("cannot listen on {} port {}: {}", address, port, error.message()));
   }
   state->accept();
-  state->thread = std::thread([raw = state.get()] { raw->context.run(); });
+  RUEDA_RETURN_IF_ERROR(
+      start_thread(state->thread, "of the metrics page", [raw = state.get()] { run_loop(raw->context, "metrics"); }));
   return std::unique_ptr<HttpPage>(new HttpPage(std::move(state)));
+} catch (const std::exception& error) {
+  return Status(Code::kSystem, reason_of(error));
 }
 
 }  // namespace rueda::core

@@ -20,6 +20,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "runtime/base/shortage.h"
 #include "runtime/net/socket_address.h"
 
 namespace rueda::core {
@@ -48,7 +49,7 @@ std::string dialable(const sockaddr* address) {
 Result<std::vector<Interface>> interfaces_up() {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0) {
-    return Status(Code::kSystem, "getifaddrs: " + std::generic_category().message(errno));
+    return Status(Code::kSystem, "getifaddrs: " + reason_of(errno));
   }
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, ::freeifaddrs);
   std::vector<Interface> result;

@@ -1,6 +1,16 @@
-// Accepts on every port of the rank. An `accept` that fails for want of descriptors or memory pauses that port: the
-// connection stays in the kernel's queue, so that trying at once would spin.
+// Accepts on every port of the rank. `accept` can fail in three ways, and each needs another answer:
+//
+//   no descriptor or memory   the connection stays in the kernel's queue, so trying at once would spin: the port
+//   pauses.
+//                             The dialler believes that it is connected, so only this rank can say what is wrong: after
+//                             some pauses in a row it does (`fault`).
+//   the connection failed     before `accept` took it (accept(2)): the next one may be fine, so try at once, but not
+//   for
+//                             ever, because the kernel may leave the error in the queue
+//   none is waiting           wait for the next
 #include "runtime/net/listener.h"
+
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <boost/asio/io_context.hpp>
@@ -10,6 +20,7 @@
 #include <utility>
 
 #include "runtime/base/log.h"
+#include "runtime/base/shortage.h"
 #include "runtime/net/newcomer.h"
 #include "runtime/net/socket_address.h"
 
@@ -23,6 +34,13 @@ namespace {
 
 constexpr size_t kMostPending = 64;
 constexpr auto kAcceptPause = 100ms;
+/// So many pauses in a row make a fault: half a second.
+constexpr int kMostPauses = 5;
+/// So many errors of connections in a row make a pause.
+constexpr int kMostFailures = 64;
+
+bool for_want_of_descriptors(int error) { return error == EMFILE || error == ENFILE; }
+bool for_want_of_memory(int error) { return error == ENOBUFS || error == ENOMEM; }
 
 }  // namespace
 
@@ -30,6 +48,7 @@ struct Listener::Port {
   Port(asio::io_context& io, UniqueFd fd) : descriptor(io, fd.release()), pause(io) {}
   asio::posix::stream_descriptor descriptor;
   asio::steady_timer pause;
+  int pauses = 0;  ///< in a row, for want of descriptors or memory
 };
 
 Listener::Listener(asio::io_context& io, std::vector<UniqueFd> sockets, const TransportEpoch& epoch,
@@ -39,6 +58,7 @@ Listener::Listener(asio::io_context& io, std::vector<UniqueFd> sockets, const Tr
       tls_(std::move(tls)),
       handlers_(std::move(handlers)),
       alive_(std::make_shared<bool>(true)) {
+  refill_reserve();
   for (UniqueFd& socket : sockets) {
     ports_.push_back(std::make_unique<Port>(io_, std::move(socket)));
     accept_next(*ports_.back());
@@ -55,32 +75,60 @@ void Listener::accept_next(Port& port) {
 }
 
 void Listener::accept_all(Port& port) {
-  for (;;) {
+  refill_reserve();
+  for (int failures = 0;;) {
     UniqueFd fd(::accept4(port.descriptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    const int error = errno;
     if (fd.valid()) {
+      failures = port.pauses = 0;
       admit(std::move(fd));
       continue;
     }
-    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) break;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      accept_next(port);
-      return;
+    if (for_want_of_descriptors(error) && reserve_.valid()) {
+      reserve_.reset();
+      continue;
     }
-    // Otherwise the connection itself failed before `accept` took it (accept(2)): the next one may be fine.
+    if (error == EAGAIN || error == EWOULDBLOCK) {
+      port.pauses = 0;
+      return accept_next(port);
+    }
+    if (for_want_of_descriptors(error) || for_want_of_memory(error)) return wait_for_descriptor(port, error);
+    if (++failures == kMostFailures) return wait_for_descriptor(port, error);
+  }
+}
+
+void Listener::wait_for_descriptor(Port& port, int error) {
+  if (++port.pauses == kMostPauses && fault_.ok()) {
+    fault_ = Status(Code::kSystem,
+                    epoch_.name_of(epoch_.rank) + " cannot accept a connection of another rank: " + reason_of(error),
+                    epoch_.rank);
   }
   port.pause.expires_after(kAcceptPause);
-  port.pause.async_wait([this, alive = alive_, &port](const error_code& error) {
-    if (!error && *alive) accept_next(port);
+  port.pause.async_wait([this, alive = alive_, &port](const error_code& stopped) {
+    if (stopped || !*alive) return;
+    drop_silent();
+    accept_next(port);
   });
+}
+
+/// A peer begins to prove itself at once; what is silent after a pause is most likely a stranger that holds the
+/// reserve.
+bool Listener::drop_silent() {
+  const auto silent = std::find_if(newcomers_.begin(), newcomers_.end(), [](const auto& one) { return one->silent(); });
+  if (silent == newcomers_.end()) return false;
+  newcomers_.erase(silent);
+  refill_reserve();
+  return true;
+}
+
+/// With what is cheapest to open.
+void Listener::refill_reserve() {
+  if (!reserve_.valid()) reserve_ = UniqueFd(::eventfd(0, EFD_CLOEXEC));
 }
 
 void Listener::admit(UniqueFd fd) {
   set_no_delay(fd.get());
-  if (newcomers_.size() == kMostPending) {
-    const auto silent =
-        std::find_if(newcomers_.begin(), newcomers_.end(), [](const auto& one) { return one->silent(); });
-    newcomers_.erase(silent == newcomers_.end() ? newcomers_.begin() : silent);
-  }
+  if (newcomers_.size() == kMostPending && !drop_silent()) newcomers_.pop_front();
   newcomers_.push_back(std::make_unique<Newcomer>(io_, std::move(fd), epoch_.hello_scope(), tls_));
   newcomers_.back()->start([this](Newcomer& newcomer, const Status& status) { finish(newcomer, status); });
 }
@@ -88,9 +136,11 @@ void Listener::admit(UniqueFd fd) {
 void Listener::finish(Newcomer& newcomer, const Status& status) {
   const auto found =
       std::find_if(newcomers_.begin(), newcomers_.end(), [&](const auto& one) { return one.get() == &newcomer; });
-  const std::unique_ptr<Newcomer> owned = std::move(*found);
+  std::unique_ptr<Newcomer> owned = std::move(*found);
   newcomers_.erase(found);
   const Status handed = status.ok() ? hand_over(*owned) : status;
+  owned.reset();  // closes the connection of a stranger
+  refill_reserve();
   if (!handed.ok())
     log(LogLevel::kDebug, "rank {} dropped a connection to its port: {}", epoch_.rank, handed.sentence());
 }

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <utility>
 
+#include "runtime/base/shortage.h"
 #include "runtime/net/local_conversation.h"
 #include "runtime/net/unix_socket.h"
 
@@ -30,7 +31,7 @@ constexpr milliseconds kPatience{2000};  // with a connection that has proven no
 constexpr size_t kMaxStrangers = 64;
 constexpr milliseconds kFirstPause{10};  // before the second dial; doubles with each further one
 constexpr milliseconds kLongestPause{500};
-constexpr milliseconds kProbePause{1000};  // between two checks that a peer which should dial still listens
+constexpr milliseconds kProbePause{250};  // between two checks that a peer which should dial still listens
 
 /// One peer and what is known of it so far.
 struct Candidate {
@@ -64,6 +65,7 @@ class Meeting {
   Status run() {
     while (!all_settled() && !deadline_.passed()) {
       for (auto& candidate : candidates_) try_again(candidate);
+      RUEDA_RETURN_IF_ERROR(own_);
       if (all_settled()) break;
       RUEDA_RETURN_IF_ERROR(sleep());
       RUEDA_RETURN_IF_ERROR(accept_all());
@@ -116,16 +118,21 @@ class Meeting {
   Deadline deadline_;
   std::vector<Candidate> candidates_;
   std::vector<Conversation> conversations_;  ///< oldest first
+  Status own_;                               ///< why this process cannot go on
 };
 
 /// Dials a lower rank. A higher rank will dial us; here we only connect and close, to see that it still listens.
 void Meeting::try_again(Candidate& candidate) {
   if (candidate.settled || !candidate.next_try.passed() || talking(candidate)) return;
   DialledSocket dialled = dial_abstract(candidate.name);
+  if (dialled.error == EMFILE || dialled.error == ENFILE) {  // this process is at fault, not the peer
+    own_ = Status(Code::kSystem, "local socket: " + reason_of(dialled.error));
+    return;
+  }
   if (dialled.error != 0 && dialled.error != EAGAIN) {
     return settle(candidate, Status(Code::kSystem,
                                     "local socket: rank " + std::to_string(candidate.rank) +
-                                        " is gone or in another network namespace: " + std::strerror(dialled.error),
+                                        " is gone or in another network namespace: " + reason_of(dialled.error),
                                     candidate.rank));
   }
   candidate.next_try = Deadline::after(dials(candidate) ? candidate.pause : kProbePause);
@@ -149,7 +156,7 @@ Status Meeting::sleep() {
   }
   const auto left = std::chrono::ceil<milliseconds>(until.left(kProbePause));
   if (::poll(watched.data(), watched.size(), static_cast<int>(left.count())) >= 0 || errno == EINTR) return {};
-  return Status(Code::kSystem, std::string("local socket: poll: ") + std::strerror(errno));
+  return Status(Code::kSystem, std::string("local socket: poll: ") + reason_of(errno));
 }
 
 Status Meeting::accept_all() {
@@ -157,7 +164,7 @@ Status Meeting::accept_all() {
     AcceptedSocket accepted = accept_one(listener_);
     if (accepted.error == EAGAIN) return {};
     if (accepted.error != 0) {
-      return Status(Code::kSystem, std::string("local socket: accept: ") + std::strerror(accepted.error));
+      return Status(Code::kSystem, "local socket: accept: " + reason_of(accepted.error));
     }
     drop_oldest_stranger();
     conversations_.push_back(

@@ -5,6 +5,9 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "runtime/base/log.h"
+#include "runtime/base/shortage.h"
+
 namespace rueda::core {
 
 Status LoopWait::until(const std::function<bool()>& ready) const {
@@ -13,6 +16,17 @@ Status LoopWait::until(const std::function<bool()>& ready) const {
     if (ready()) return {};
     if (deadline.passed()) return Status(Code::kTimeout, "deadline passed");
     io.run_one_for(deadline.left(std::chrono::seconds(1)));
+  }
+}
+
+void run_loop(boost::asio::io_context& io, const char* what) {
+  for (;;) {
+    try {
+      io.run();
+      return;
+    } catch (const std::exception& error) {
+      log(LogLevel::kError, "{}: {}", what, failure_of(error).sentence());
+    }
   }
 }
 

@@ -25,4 +25,8 @@ struct LoopWait {
   LoopWait within(std::chrono::nanoseconds time) const { return {io, abort, deadline.earlier(Deadline::after(time))}; }
 };
 
+/// Runs the loop on the calling thread until it is stopped. Logs what a handler throws, with `what` the loop is for,
+/// and goes on: the others that the loop serves are sound.
+void run_loop(boost::asio::io_context& io, const char* what);
+
 }  // namespace rueda::core

@@ -21,9 +21,12 @@ Mesh::Mesh(int rank, int lane, std::vector<std::shared_ptr<Segment>> segments, s
       style_(style),
       distances_(static_cast<int>(segments_.size())) {}
 
-void Mesh::move_channels_while_waiting() {
-  if (bridge_ != nullptr || channels_ == nullptr) return;
-  bridge_ = std::make_unique<BellBridge>(words(rank_).bell, [channels = channels_.get()] { channels->wake(); });
+Status Mesh::move_channels_while_waiting() {
+  if (bridge_ != nullptr || channels_ == nullptr) return {};
+  auto bridge = std::make_unique<BellBridge>(words(rank_).bell, [channels = channels_.get()] { channels->wake(); });
+  RUEDA_RETURN_IF_ERROR(bridge->start());
+  bridge_ = std::move(bridge);
+  return {};
 }
 
 Status Mesh::until_moved(const std::function<bool()>& ready, Deadline deadline) {

@@ -73,7 +73,8 @@ class Mesh {
   Status until_moved(const std::function<bool()>& ready, Deadline deadline);
   /// From now on `until` moves channel bytes as well and sleeps so that both can wake it. For algorithms that use both:
   /// a peer may need our bytes before it can do what we wait for. Does nothing on a lane without channels.
-  void move_channels_while_waiting();
+  /// Returns kSystem if the system gives no thread for it.
+  Status move_channels_while_waiting();
   /// Notes waits in `phases` from now on; null ends it.
   void note_waits(PhaseLog* phases) { phases_ = phases; }
   PhaseLog* phases() const { return phases_; }

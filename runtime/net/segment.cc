@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "runtime/base/mutex.h"
+#include "runtime/base/shortage.h"
 
 namespace rueda::core {
 namespace {
@@ -29,7 +30,7 @@ constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 constexpr const char* kFallbackFolder = "/dev/shm";
 
 Status failed(const std::string& call, int error) {
-  return Status(Code::kSystem, "shared memory: " + call + ": " + std::strerror(error));
+  return Status(Code::kSystem, "shared memory: " + call + ": " + reason_of(error));
 }
 
 /// The live mappings of this address space, by inode: ranks on threads of one process share one mapping of a segment.
@@ -89,8 +90,8 @@ Result<UniqueFd> allocate(size_t bytes) {
   const bool sealable = fd.valid();
   if (!sealable) fd = UniqueFd(::open(kFallbackFolder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (!fd.valid()) {
-    return Status(Code::kSystem, std::string("shared memory: memfd_create: ") + std::strerror(refused) +
-                                     "; O_TMPFILE in /dev/shm: " + std::strerror(errno));
+    return Status(Code::kSystem, std::string("shared memory: memfd_create: ") + reason_of(refused) +
+                                     "; O_TMPFILE in /dev/shm: " + reason_of(errno));
   }
   int error = 0;
   do {

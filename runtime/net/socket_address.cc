@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "runtime/base/shortage.h"
+
 namespace rueda::core {
 
 namespace {
@@ -17,8 +19,7 @@ namespace {
 constexpr int kBacklog = 4096;
 
 Status failed(const char* call, const SocketAddress& address) {
-  return Status(Code::kSystem,
-                std::string(call) + " on " + address.text() + ": " + std::generic_category().message(errno));
+  return Status(Code::kSystem, std::string(call) + " on " + address.text() + ": " + reason_of(errno));
 }
 
 std::string name_of(int fd, int (*name)(int, sockaddr*, socklen_t*)) {

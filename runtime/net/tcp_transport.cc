@@ -33,6 +33,9 @@ namespace {
 // The kernel chooses a free port on the first address; on another address it may be taken, and a new try is due.
 constexpr int kPortTries = 16;
 
+/// How long the wait for a control connection goes on before it asks whether that rank has given up.
+constexpr std::chrono::milliseconds kBetweenLooks{500};
+
 using Watched = std::shared_ptr<asio::posix::stream_descriptor>;
 
 Result<std::vector<UniqueFd>> listen_with_one_port(const std::vector<std::string>& addresses) {
@@ -152,7 +155,10 @@ Status TcpTransport::configure(TransportEpoch epoch) {
   return {};
 }
 
-Status TcpTransport::connect_control(std::span<const int> ranks, Deadline deadline) {
+Status TcpTransport::fault() const { return state_->listener == nullptr ? Status() : state_->listener->fault(); }
+
+Status TcpTransport::connect_control(std::span<const int> ranks, Deadline deadline,
+                                     const std::function<Status(int)>& given_up) {
   // The loop runs while this rank dials, so it accepts higher ranks meanwhile and no cycle of dials can stall.
   const LoopWait wait{state_->io, nullptr, deadline};
   for (const int rank : ranks) {
@@ -162,8 +168,16 @@ Status TcpTransport::connect_control(std::span<const int> ranks, Deadline deadli
     state_->add_control(rank, std::move(stream).value());
   }
   const auto missing = [&](int rank) { return state_->controls.count(rank) == 0; };
-  const Status waited = wait.until([&] { return std::none_of(ranks.begin(), ranks.end(), missing); });
-  if (waited.ok()) return {};
+  const auto over = [&] { return std::none_of(ranks.begin(), ranks.end(), missing) || !fault().ok(); };
+  for (;;) {
+    const Status waited = wait.within(kBetweenLooks).until(over);
+    RUEDA_RETURN_IF_ERROR(fault());
+    if (waited.ok()) return {};
+    if (deadline.passed()) break;
+    for (const int rank : ranks) {
+      if (missing(rank)) RUEDA_RETURN_IF_ERROR(given_up(rank));
+    }
+  }
   std::string names;
   for (const int rank : ranks) {
     if (missing(rank)) names += (names.empty() ? "" : ", ") + state_->epoch.name_of(rank);

@@ -37,8 +37,10 @@ class TcpTransport : public Transport {
   /// Call it once, after the endpoints are known and before anything below. Returns kSystem if OpenSSL refused the key.
   Status configure(TransportEpoch epoch);
   /// Makes the control connections to `ranks`, which may be empty: dials the lower ones, waits for the higher ones to
-  /// dial. Blocks. Returns kTimeout with the ranks that did not come or the addresses tried; otherwise as `dial`.
-  Status connect_control(std::span<const int> ranks, Deadline deadline);
+  /// dial. Blocks. While it waits, it calls `given_up` about twice a second for each rank that is still missing: the
+  /// status says why that rank will not come, and is ok if nothing is known. Returns that status; kTimeout with the
+  /// ranks that did not come or the addresses tried; `fault`; otherwise as `dial`.
+  Status connect_control(std::span<const int> ranks, Deadline deadline, const std::function<Status(int)>& given_up);
 
   std::unique_ptr<ControlLink> control_link(int rank) override;
   std::unique_ptr<ChannelSet> channel_set(int lane, const Abort& abort) override;
@@ -46,6 +48,7 @@ class TcpTransport : public Transport {
   void poll(std::chrono::nanoseconds limit) override;
   void watch(int fd, std::function<void()> on_ready) override;
   void unwatch(int fd) override;
+  Status fault() const override;
   std::vector<SilentPath> silent_paths(std::chrono::nanoseconds limit) override;
 
  private:

@@ -30,6 +30,9 @@ class Transport {
   /// it, or unwatches it if nothing can be drained (a pidfd, an end of file). Coordinator thread. The descriptor stays
   /// the caller's; the caller unwatches it before it closes it.
   virtual void watch(int fd, std::function<void()> on_ready) = 0;
+  /// Returns why this rank's own process can take part no longer: it has had no descriptor for a peer's connection for
+  /// half a second. Ok as long as there is no such reason. Coordinator thread.
+  virtual Status fault() const = 0;
   /// Returns the ranks of other hosts that have left a data connection unanswered for `limit`. Call it about once a
   /// second on the coordinator thread.
   virtual std::vector<SilentPath> silent_paths(std::chrono::nanoseconds limit) = 0;

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct TransportEpoch {
   bool encrypt_data = false;       ///< RUEDA_TLS=all; needs a key
   int sockets_per_peer = 1;        ///< data connections of a lane to a peer; the same on all ranks
   std::vector<PeerAddress> ranks;  ///< by rank, own included
+  /// For how long a peer may accept a connection and not prove itself. 0: for ever.
+  std::chrono::nanoseconds unproven_limit = std::chrono::seconds(30);
 
   int size() const { return static_cast<int>(ranks.size()); }
   const PeerAddress& peer(int other) const { return ranks[static_cast<size_t>(other)]; }

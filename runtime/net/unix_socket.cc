@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "runtime/base/shortage.h"
+
 namespace rueda::core {
 namespace {
 
@@ -36,7 +38,7 @@ Address abstract_address(const std::string& name) {
 }
 
 Status failed(const char* call) {
-  return Status(Code::kSystem, std::string("local socket: ") + call + ": " + std::strerror(errno));
+  return Status(Code::kSystem, std::string("local socket: ") + call + ": " + reason_of(errno));
 }
 
 UniqueFd open_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)); }

@@ -107,6 +107,12 @@ Status admit(std::span<const Wish> wishes) {
   const std::string program = differences(program_table(wishes), hosts);
   // Another protocol or build may encode the rest differently, so nothing else is compared.
   if (!program.empty()) return {Code::kMismatch, "init: the ranks run different programs:" + program};
+  for (const Wish& wish : wishes) {
+    if (wish.unfit.empty()) continue;
+    return {Code::kSystem,
+            "init: " + rank_name(wish.rank, wish.endpoint.host, wish.endpoint.pid) + " cannot take part: " + wish.unfit,
+            wish.rank};
+  }
   Table settings;
   add_settings(wishes, Agreed::kMustMatch, settings);
   const std::string start = differences(start_table(wishes), hosts) + differences(settings, hosts);

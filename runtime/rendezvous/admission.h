@@ -7,9 +7,10 @@
 
 namespace rueda::core {
 
-/// Checks that these ranks (by rank) can work together: the same protocol, build, size and process sets, the same job
-/// key or none, the same settings marked kMustMatch. Returns kMismatch with a table of the values and their ranks; all
-/// ranks get the same table. Pure.
+/// Checks that these ranks (by rank) can work together: all able to take part, the same protocol, build, size and
+/// process sets, the same job key or none, the same settings marked kMustMatch. Returns kSystem with the first rank
+/// that cannot take part and its reason; kMismatch with a table of the values and their ranks, the same for all ranks.
+/// Pure.
 Status admit(std::span<const Wish> wishes);
 
 /// Returns a sentence for each setting marked kRankZero in which a rank differs from rank 0; rank 0 logs them. Call it

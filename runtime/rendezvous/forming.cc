@@ -21,6 +21,8 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/random.h"
+#include "runtime/base/rank_ranges.h"
+#include "runtime/base/shortage.h"
 #include "runtime/net/interfaces.h"
 #include "runtime/rendezvous/admission.h"
 #include "runtime/rendezvous/control_tree.h"
@@ -39,6 +41,16 @@ constexpr std::chrono::seconds kLongestExchange{10};
 /// How long rank 0 stays after its init has failed, so that the others can read why. They only need to be scheduled.
 constexpr std::chrono::seconds kLastWord{2};
 
+/// What a library throws, for want of descriptors or memory, is this rank's failure like any other.
+template <typename Step>
+Status safely(Step&& step) {
+  try {
+    return step();
+  } catch (const std::exception& error) {
+    return failure_of(error);
+  }
+}
+
 Result<std::vector<std::string>> addresses_for(const Identity& identity, const Settings& settings,
                                                const FabricShare& fabric) {
   const bool fabric_carries_all = fabric.control && fabric.data;
@@ -56,6 +68,9 @@ TransportEpoch transport_epoch(const Formation& formation) {
   epoch.keyed = formation.key.present;
   epoch.encrypt_data = plan.settings.tls_all;
   epoch.sockets_per_peer = plan.settings.sockets_per_peer;
+  // A peer that is stopped under a debugger proves nothing either: what is never dead for the user is not lost here.
+  const auto patience = std::chrono::duration_cast<std::chrono::nanoseconds>(plan.settings.peer_timeout);
+  epoch.unproven_limit = patience.count() > 0 ? std::max(patience, epoch.unproven_limit) : std::chrono::nanoseconds(0);
   for (const Endpoint& rank : plan.ranks) epoch.ranks.push_back({rank.host, rank.pid, rank.addresses, rank.port});
   return epoch;
 }
@@ -78,9 +93,12 @@ Forming::Forming(const Identity& identity, Store& store, const Settings& setting
 }
 
 Result<Formation> Forming::run() {
-  const Status status = run_steps();
+  const Status status = safely([this] { return run_steps(); });
   if (!status.ok()) {
-    // First the own wish, so that a rank 0 that is still waiting does not count on this rank.
+    // The listeners close, so that a rank that dials this one does not wait for it.
+    transport_.reset();
+    exchange_.reset();
+    // Then the own wish, so that a rank 0 that is still waiting does not count on this rank.
     if (wish_number_ != 0) roll_call_.withdraw(identity_.rank, wish_number_, nonce_);
     if (store_.ends_with_process()) roll_call_.await_withdrawals(Deadline::after(kLastWord));
     return status;
@@ -96,14 +114,18 @@ Result<Formation> Forming::run() {
 }
 
 Status Forming::run_steps() {
-  RUEDA_RETURN_IF_ERROR(open_listeners());
+  const Status fit = safely([this] { return open_listeners(); });
+  const Status left = leave_wish(fit);
   const bool leads = identity_.rank == 0;
-  if (leads) RUEDA_RETURN_IF_ERROR(call_roll());
+  if (leads) RUEDA_RETURN_IF_ERROR(call_roll(fit));
+  RUEDA_RETURN_IF_ERROR(left);
   const auto epoch = roll_call_.await_answer(nonce_, deadline_);
   if (!epoch.ok()) return epoch.status();
   formation_.plan.epoch = epoch.value();
   forget_last_epoch();
-  const LocalReport report = meet_neighbours();
+  LocalReport report;
+  report.status = safely([&] { return meet_neighbours(report); });
+  if (!report.status.ok()) exchange_.reset();  // neighbours that still dial find out at once
   RUEDA_RETURN_IF_ERROR(store_.set(local_key(identity_.job, formation_.plan.epoch, identity_.rank), encode(report)));
   if (leads) RUEDA_RETURN_IF_ERROR(publish_hosts());
   RUEDA_RETURN_IF_ERROR(learn_hosts());
@@ -122,10 +144,17 @@ Status Forming::open_listeners() {
   if (exchange.ok()) exchange_ = std::move(exchange).value();
   unshared_ = exchange.status();
   memory_limits_ = memory_limits();  // before the wish: no rank of the epoch has taken its segment yet
+  return {};
+}
+
+/// The wish of a rank that is unfit stays: rank 0 shall find it. This returns `fit` then.
+Status Forming::leave_wish(const Status& fit) {
   auto wish = make_wish();
   if (!wish.ok()) return wish.status();
+  wish.value().unfit = fit.sentence();
   nonce_ = wish.value().nonce;
   const auto number = roll_call_.leave_wish(wish.value());
+  if (!fit.ok()) return fit;  // also if rank 0 and its store have ended by now
   if (number.ok()) wish_number_ = number.value();
   return number.status();
 }
@@ -144,44 +173,12 @@ Result<Wish> Forming::make_wish() const {
   wish.endpoint.host = identity_.host;
   wish.endpoint.pid = ::getpid();
   wish.endpoint.worker = identity_.worker;
-  wish.endpoint.addresses = transport_->addresses();
-  wish.endpoint.port = transport_->port();
+  if (transport_ != nullptr) {
+    wish.endpoint.addresses = transport_->addresses();
+    wish.endpoint.port = transport_->port();
+  }
   if (exchange_) wish.endpoint.unix_name = exchange_->name();
   return wish;
-}
-
-Status Forming::call_roll() {
-  const auto wishes = roll_call_.gather(deadline_);
-  if (!wishes.ok()) return wishes.status();
-  Status verdict = admit(wishes.value());
-  uint64_t epoch = 0;
-  if (verdict.ok()) {
-    for (const std::string& sentence : overruled(wishes.value())) log(LogLevel::kWarning, "init: {}", sentence);
-    const auto published = publish_world(wishes.value());
-    if (published.ok()) epoch = published.value();
-    verdict = published.status();
-  }
-  RUEDA_RETURN_IF_ERROR(roll_call_.answer(wishes.value(), verdict, epoch));
-  return verdict;
-}
-
-Result<uint64_t> Forming::publish_world(const std::vector<Wish>& wishes) {
-  World world;
-  for (const Wish& wish : wishes) world.ranks.push_back(wish.endpoint);
-  world.agreed = print_agreed(settings_);
-  if (!identity_.key.present && !settings_.insecure) {
-    const auto key = random_key();
-    if (!key.ok()) return key.status();
-    world.key = {key.value(), true};
-    log(LogLevel::kWarning,
-        "init: no job key was given; rank 0 made one and sends it through the caller's store, which must be trusted");
-  }
-  const auto epoch = store_.add(epochs_key(identity_.job), 1);
-  if (!epoch.ok()) return epoch.status();
-  const auto number = static_cast<uint64_t>(epoch.value());
-  // Before the answer, which gives the epoch's number: a rank that has the number finds the world.
-  RUEDA_RETURN_IF_ERROR(set_long(store_, world_key(identity_.job, number), encode(world)));
-  return number;
 }
 
 // Every rank has answered the last epoch's questions or failed before it left a new wish, and the answer to the new one
@@ -224,24 +221,18 @@ Status Forming::learn_world() {
   return transport_->configure(epoch);
 }
 
-LocalReport Forming::meet_neighbours() {
-  LocalReport report;
-  report.status = learn_world();
-  if (!report.status.ok()) return report;
+Status Forming::meet_neighbours(LocalReport& report) {
+  RUEDA_RETURN_IF_ERROR(learn_world());
   const auto peers = neighbours(formation_.plan.ranks, formation_.plan.rank);
   auto doorbell = make_doorbell();
-  report.status = doorbell.status();
-  if (!report.status.ok()) return report;
+  if (!doorbell.ok()) return doorbell.status();
   formation_.doorbell = std::move(doorbell).value();
-  report.status = make_segment(peers);
-  if (!report.status.ok() || peers.empty()) return report;
-  if (unshared_.ok()) {
-    report.status = exchange_with(peers, report);
-  } else {
-    report.failures.push_back({formation_.plan.rank, unshared_.sentence()});
-    log(LogLevel::kInfo, "init: rank {} shares no memory with any rank: {}", identity_.rank, unshared_.sentence());
-  }
-  return report;
+  RUEDA_RETURN_IF_ERROR(make_segment(peers));
+  if (peers.empty()) return {};
+  if (unshared_.ok()) return exchange_with(peers, report);
+  report.failures.push_back({formation_.plan.rank, unshared_.sentence()});
+  log(LogLevel::kInfo, "init: rank {} shares no memory with any rank: {}", identity_.rank, unshared_.sentence());
+  return {};
 }
 
 /// A segment that neighbours can map; if that is refused, or a memory limit has no room for it, one of this rank alone.
@@ -305,40 +296,6 @@ Status Forming::exchange_with(const std::vector<int>& peers, LocalReport& report
   return {};
 }
 
-/// Reads all reports. Returns the reason of the first rank that cannot take part.
-Status Forming::first_failure(std::vector<LocalReport>& reports) {
-  const EpochPlan& plan = formation_.plan;
-  for (int rank = 0; rank < plan.size; ++rank) {
-    const auto bytes = store_.get(local_key(plan.job, plan.epoch, rank), deadline_);
-    if (!bytes.ok() && bytes.status().code() != Code::kTimeout) return bytes.status();
-    if (!bytes.ok()) {
-      return {Code::kTimeout, "init: " + plan.name_of(rank) + " joined, then stopped before it shared memory", rank};
-    }
-    auto report = decode_local_report(bytes.value());
-    if (!report.ok()) return report.status();
-    const Status& own = report.value().status;
-    if (!own.ok()) return {own.code(), "init: " + plan.name_of(rank) + ": " + own.sentence(), rank};
-    reports.push_back(std::move(report).value());
-  }
-  return {};
-}
-
-Status Forming::publish_hosts() {
-  EpochPlan& plan = formation_.plan;
-  std::vector<LocalReport> reports;
-  Status verdict = plan.ranks.empty() ? Status(Code::kSystem, "init: rank 0 could not read the world it published", 0)
-                                      : first_failure(reports);
-  std::vector<uint64_t> numbers;
-  if (verdict.ok()) {
-    const std::vector<int> hosts = partition(plan.ranks, reports);
-    numbers.assign(hosts.begin(), hosts.end());
-    const std::string apart = why_apart(plan.ranks, reports, hosts, options_.fabric.data ? "MPI" : "TCP");
-    if (!apart.empty()) log(LogLevel::kWarning, "{}", apart);
-  }
-  RUEDA_RETURN_IF_ERROR(store_.set(hosts_key(plan.job, plan.epoch), encode(verdict, numbers)));
-  return verdict;
-}
-
 Status Forming::learn_hosts() {
   EpochPlan& plan = formation_.plan;
   const auto bytes = store_.get(hosts_key(plan.job, plan.epoch), deadline_);
@@ -385,7 +342,26 @@ std::vector<int> Forming::remote_control_peers() const {
 Status Forming::connect_others() {
   const std::vector<int> others = remote_control_peers();
   if (others.empty() || options_.fabric.control) return {};
-  return transport_->connect_control(others, deadline_);
+  const Status connected = safely(
+      [&] { return transport_->connect_control(others, deadline_, [this](int rank) { return given_up(rank); }); });
+  if (connected.ok()) return {};
+  // A rank that refuses connections may have said why it has ended.
+  const bool others_fault = connected.rank() >= 0 && connected.rank() != formation_.plan.rank;
+  if (const Status why = others_fault ? given_up(connected.rank()) : Status(); !why.ok()) return why;
+  // Others may wait for this rank's connection: they look at its report meanwhile.
+  LocalReport last;
+  last.status = connected;
+  static_cast<void>(store_.set(local_key(identity_.job, formation_.plan.epoch, identity_.rank), encode(last)));
+  return connected;
+}
+
+Status Forming::given_up(int rank) {
+  const EpochPlan& plan = formation_.plan;
+  const auto bytes = store_.get(local_key(plan.job, plan.epoch, rank), Deadline::after(std::chrono::nanoseconds(0)));
+  const auto report = bytes.ok() ? decode_local_report(bytes.value()) : Result<LocalReport>(bytes.status());
+  if (!report.ok() || report.value().status.ok()) return {};
+  const Status& why = report.value().status;
+  return {why.code(), "init: " + plan.name_of(rank) + ": " + why.sentence(), rank};
 }
 
 }  // namespace rueda::core

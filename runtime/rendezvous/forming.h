@@ -19,17 +19,19 @@ class Forming {
 
  private:
   Status run_steps();
-  /// Opens the listeners that the endpoint names, and leaves the wish.
+  /// Opens the listeners that the endpoint names.
   Status open_listeners();
+  /// Leaves the wish; it says why this rank is unfit if `fit` is not ok.
+  Status leave_wish(const Status& fit);
   Result<Wish> make_wish() const;
   /// On rank 0: gathers the wishes, admits or refuses them, publishes world and answer.
-  Status call_roll();
+  Status call_roll(const Status& fit);
   Result<uint64_t> publish_world(const std::vector<Wish>& wishes);
   Status learn_world();
   /// Removes what this rank has left in the store for the epoch before. Ignores the store's errors.
   void forget_last_epoch();
   /// Makes the segment and exchanges descriptors with the ranks of the same host. The report names those that failed.
-  LocalReport meet_neighbours();
+  Status meet_neighbours(LocalReport& report);
   Status make_segment(const std::vector<int>& peers);
   void make_arena(const std::vector<int>& peers);
   Status exchange_with(const std::vector<int>& peers, LocalReport& report);
@@ -41,6 +43,8 @@ class Forming {
   /// Those of `control_peers` that share no memory with this rank.
   std::vector<int> remote_control_peers() const;
   Status connect_others();
+  /// Why `rank`, which has shared memory, has given up since; ok if it has not.
+  Status given_up(int rank);
 
   const Identity& identity_;
   Store& store_;

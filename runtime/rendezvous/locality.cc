@@ -17,6 +17,7 @@
 #include <unordered_map>
 
 #include "runtime/base/rank_ranges.h"
+#include "runtime/base/shortage.h"
 
 namespace rueda::core {
 namespace {
@@ -136,7 +137,7 @@ size_t arena_bytes(const Settings& settings, int local_size) {
 
 Result<UniqueFd> make_doorbell() {
   UniqueFd fd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!fd.valid()) return Status(Code::kSystem, "eventfd: " + std::generic_category().message(errno));
+  if (!fd.valid()) return Status(Code::kSystem, "eventfd: " + reason_of(errno));
   return fd;
 }
 

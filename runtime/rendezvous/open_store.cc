@@ -3,9 +3,11 @@
 // table of the process, by address.
 #include "runtime/rendezvous/open_store.h"
 
+#include <cerrno>
 #include <map>
 
 #include "runtime/base/mutex.h"
+#include "runtime/base/shortage.h"
 #include "runtime/store/shared_store.h"
 #include "runtime/store/store_notice.h"
 #include "runtime/store/store_server.h"
@@ -52,9 +54,11 @@ Result<std::shared_ptr<Store>> serve(const StoreLocation& where, const std::stri
   options.key = where.key;
   auto server = StoreServer::start(options);
   if (!server.ok()) {
-    return Status(server.status().code(), "rank 0 cannot serve the store at " + address + ": " +
-                                              server.status().sentence() +
-                                              "; free the port, or set RUEDA_STORE_ADDR to another one on all ranks");
+    const std::string& why = server.status().sentence();
+    const bool taken = why.find(reason_of(EADDRINUSE)) != std::string::npos;
+    return Status(server.status().code(),
+                  "rank 0 cannot serve the store at " + address + ": " + why +
+                      (taken ? "; free the port, or set RUEDA_STORE_ADDR to another one on all ranks" : ""));
   }
   const std::shared_ptr<StoreServer> shared = std::move(server).value();
   servers.by_address.emplace(address, Served{where.job, where.key, shared});

@@ -33,6 +33,12 @@ Deadline somewhat_before(Deadline deadline) {
 Result<int64_t> RollCall::leave_wish(const Wish& wish) {
   auto number = store_.add(wishes_key(job_, wish.rank), 1);
   if (!number.ok()) return number;
+  // Before the wish, with which rank 0 ends the attempt: hvdrun reads the reason too, and rank 0 need not wait for this
+  // rank to go.
+  if (!wish.unfit.empty()) {
+    RUEDA_RETURN_IF_ERROR(store_.set(failed_key(job_, wish.rank, number.value()), wish.unfit));
+    RUEDA_RETURN_IF_ERROR(store_.set(gone_key(job_, wish.rank, number.value()), "1"));
+  }
   RUEDA_RETURN_IF_ERROR(store_.set(wish_key(job_, wish.rank, number.value()), encode(wish)));
   const int64_t old = number.value() - kWishesKept;
   if (const Status status = old > 0 ? forget_wish(wish.rank, old) : Status(); !status.ok()) return status;
@@ -194,7 +200,7 @@ Result<std::vector<RollCall::Taken>> RollCall::take_all(Deadline deadline) {
   return taken;
 }
 
-Result<std::vector<Wish>> RollCall::gather(Deadline deadline) {
+Result<std::vector<Wish>> RollCall::gather(Deadline deadline, const Status& own) {
   const auto taken = take_all(somewhat_before(deadline));
   if (!taken.ok()) return taken.status();
   std::vector<Wish> wishes;
@@ -215,7 +221,8 @@ Result<std::vector<Wish>> RollCall::gather(Deadline deadline) {
       broken = Status(Code::kMismatch, "init: rank " + std::to_string(rank) + ": " + wish.status().sentence(), rank);
     }
   }
-  const Status verdict = absent.empty() ? broken : missing(absent);
+  Status verdict = own;
+  if (verdict.ok()) verdict = absent.empty() ? broken : missing(absent);
   if (verdict.ok()) return wishes;
   RUEDA_RETURN_IF_ERROR(answer(wishes, verdict, 0));
   return verdict;
@@ -224,7 +231,9 @@ Result<std::vector<Wish>> RollCall::gather(Deadline deadline) {
 Status RollCall::answer(const std::vector<Wish>& wishes, const Status& status, uint64_t epoch) {
   const std::string bytes = encode(status, status.ok() ? std::vector<uint64_t>{epoch} : std::vector<uint64_t>{});
   // Answers before marks: a rank that sees its mark may rely on the answer.
-  for (const Wish& wish : wishes) RUEDA_RETURN_IF_ERROR(store_.set(answer_key(job_, wish.nonce), bytes));
+  for (const Wish& wish : wishes) {
+    if (wish.unfit.empty()) RUEDA_RETURN_IF_ERROR(store_.set(answer_key(job_, wish.nonce), bytes));
+  }
   for (const auto& [rank, number] : taken_) RUEDA_RETURN_IF_ERROR(mark_taken(rank, number));
   taken_.clear();
   return {};

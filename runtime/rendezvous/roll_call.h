@@ -25,7 +25,7 @@ class RollCall {
  public:
   RollCall(Store& store, std::string job, int size) : store_(store), job_(std::move(job)), size_(size) {}
 
-  /// Leaves this rank's wish. Returns its number.
+  /// Leaves this rank's wish. Returns its number. A rank that is unfit leaves its reason so, and does not come back.
   Result<int64_t> leave_wish(const Wish& wish);
   /// Takes the wish back after init has failed, so that rank 0 no longer counts on this rank, and removes its answer if
   /// there is one. Ignores the store's errors.
@@ -39,8 +39,9 @@ class RollCall {
 
   /// On rank 0: returns one wish of every rank, by rank. Returns kTimeout with the ranks that never came and those that
   /// several processes claim, after it has given the ranks that came the same answer.
-  Result<std::vector<Wish>> gather(Deadline deadline);
-  /// On rank 0: answers all of them with the epoch, or with why there is none.
+  /// Returns `own` if that is not ok, in the same way.
+  Result<std::vector<Wish>> gather(Deadline deadline, const Status& own = {});
+  /// On rank 0: answers all of them that wait for an answer with the epoch, or with why there is none.
   Status answer(const std::vector<Wish>& wishes, const Status& status, uint64_t epoch);
 
  private:

@@ -1,7 +1,7 @@
 // The records that ranks leave in the store. Each begins with a mark of its own kind, so none can be taken for another:
 //
 //   wish      | u32 mark | u32 protocol | text build | text nonce | i32 rank | i32 size | text key mark | endpoint |
-//             | text agreed settings | text process sets |
+//             | text agreed settings | text process sets | text unfit |
 //   world     | u32 mark | varint n | endpoint x n | text agreed settings | u8 has key | 32 bytes of key |
 //   report    | u32 mark | status | varint n | (i32 rank, text reason) x n |
 //   numbers   | u32 mark | status | varint n | varint x n |
@@ -87,6 +87,7 @@ std::string encode(const Wish& wish) {
   write(writer, wish.endpoint);
   writer.text(wish.agreed);
   writer.text(wish.process_sets);
+  writer.text(std::string_view(wish.unfit).substr(0, kMaxSentence));
   return writer.take_text();
 }
 
@@ -105,6 +106,7 @@ Result<Wish> decode_wish(std::string_view bytes) {
   wish.endpoint = read_endpoint(reader);
   wish.agreed = reader.text(kMaxSettings);
   wish.process_sets = reader.text(kMaxName);
+  wish.unfit = reader.text(kMaxSentence);
   if (!reader.finished()) return unreadable("wish", bytes.size());
   return wish;
 }

@@ -11,7 +11,7 @@
 namespace rueda::core {
 
 /// Changes with every change of the wire formats between ranks.
-inline constexpr uint32_t kProtocolNumber = 5;
+inline constexpr uint32_t kProtocolNumber = 6;
 
 /// A rank's wish to take part in the next epoch: everything that rank 0 needs to know of it. Across protocols only
 /// `protocol`, `build` and `nonce` are readable; the rest is then empty.
@@ -25,6 +25,7 @@ struct Wish {
   Endpoint endpoint;
   std::string agreed;        ///< `print_agreed` of its settings
   std::string process_sets;  ///< as in FormOptions
+  std::string unfit;         ///< why this rank cannot take part; empty if it can
 };
 
 /// What rank 0 publishes once all ranks have come.

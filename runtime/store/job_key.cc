@@ -15,6 +15,7 @@
 
 #include "runtime/base/mutex.h"
 #include "runtime/base/random.h"
+#include "runtime/base/shortage.h"
 #include "runtime/base/unique_fd.h"
 #include "runtime/net/key_derivation.h"
 
@@ -47,7 +48,7 @@ ssize_t read_at(int fd, uint8_t* to, size_t bytes, size_t offset) {
 /// A file of another length is some other kind of key: the first 32 bytes of all OpenSSH keys, say, are the same.
 Status check_length(int fd, const std::string& variable) {
   struct stat info {};
-  if (::fstat(fd, &info) != 0) return refuse(variable, std::generic_category().message(errno));
+  if (::fstat(fd, &info) != 0) return refuse(variable, reason_of(errno));
   if (!S_ISREG(info.st_mode) || info.st_size == static_cast<off_t>(SecretKey::kBytes)) return {};
   return refuse(variable, "has " + std::to_string(info.st_size) + " bytes; a job key has exactly " +
                               std::to_string(SecretKey::kBytes) + "; " + how_to_make_a_key());
@@ -61,7 +62,7 @@ Result<JobKey> read_key(int fd, const std::string& variable) {
   while (have < key.bytes.size()) {
     const ssize_t got = read_at(fd, key.bytes.data() + have, key.bytes.size() - have, have);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return refuse(variable, "cannot be read: " + std::generic_category().message(errno));
+    if (got < 0) return refuse(variable, "cannot be read: " + reason_of(errno));
     if (got == 0) {
       return refuse(variable,
                     "holds " + std::to_string(have) + " bytes, a key has " + std::to_string(key.bytes.size()));
@@ -101,9 +102,9 @@ Result<JobKey> key_from_descriptor(const std::string& text) {
 Result<JobKey> key_from_file(const std::string& path) {
   const std::string variable = "RUEDA_JOB_KEY_FILE";
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-  if (!fd.valid()) return refuse(variable, path + ": " + std::generic_category().message(errno));
+  if (!fd.valid()) return refuse(variable, path + ": " + reason_of(errno));
   struct stat info {};
-  if (::fstat(fd.get(), &info) != 0) return refuse(variable, path + ": " + std::generic_category().message(errno));
+  if (::fstat(fd.get(), &info) != 0) return refuse(variable, path + ": " + reason_of(errno));
   if (!S_ISREG(info.st_mode)) return refuse(variable, path + " is no regular file");
   if (info.st_uid != ::geteuid()) {
     return refuse(variable, path + " belongs to user " + std::to_string(info.st_uid) + ", but user " +
@@ -114,8 +115,8 @@ Result<JobKey> key_from_file(const std::string& path) {
 }
 
 Status cannot_make(const std::string& what) {
-  return {Code::kSystem, "init: this user's key: " + what + ": " + std::generic_category().message(errno) +
-                             "; set RUEDA_JOB_KEY_FILE to have it elsewhere"};
+  return {Code::kSystem,
+          "init: this user's key: " + what + ": " + reason_of(errno) + "; set RUEDA_JOB_KEY_FILE to have it elsewhere"};
 }
 
 /// Returns an error unless a file or folder belongs to this user and is closed to all others.

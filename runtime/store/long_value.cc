@@ -28,14 +28,14 @@ Status unreadable(std::string_view key) {
           "the store's value of \"" + std::string(key) + "\" is not in the parts that this program writes"};
 }
 
-struct Head {
+struct LongHead {
   size_t bytes = 0;  ///< of the whole value
   std::string_view first;
 };
 
-Result<Head> read_head(std::string_view key, std::string_view value) {
+Result<LongHead> read_head(std::string_view key, std::string_view value) {
   WireReader reader(value);
-  Head head;
+  LongHead head;
   const uint32_t mark = reader.u32();
   head.bytes = static_cast<size_t>(reader.varint());
   if (!reader.ok() || mark != kLongMark || head.bytes > kMaxLongBytes) return unreadable(key);

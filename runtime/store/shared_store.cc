@@ -23,7 +23,10 @@
 #include <utility>
 
 #include "runtime/base/mutex.h"
+#include "runtime/base/shortage.h"
+#include "runtime/base/thread.h"
 #include "runtime/base/wire.h"
+#include "runtime/net/loop_wait.h"
 #include "runtime/net/unix_socket.h"
 #include "runtime/store/job_key.h"
 #include "runtime/store/store_listener.h"
@@ -68,9 +71,14 @@ class HostRelay : public std::enable_shared_from_this<HostRelay> {
   HostRelay(UniqueFd name, std::unique_ptr<StoreRelay> relay)
       : relay_(std::move(relay)), port_(relay_->port()), name_(std::in_place, io_, std::move(name)) {}
 
-  void start() {
-    accept();
-    std::thread([self = shared_from_this()] { run_store_loop(self->io_); }).detach();
+  /// Returns kSystem if the system gives no thread.
+  Status start() {
+    std::thread thread;
+    RUEDA_RETURN_IF_ERROR(
+        start_thread(thread, "of a host's store relay", [self = shared_from_this()] { run_loop(self->io_, "store"); }));
+    thread.detach();
+    asio::post(io_, [this] { accept(); });
+    return {};
   }
   uint16_t port() const { return port_; }
   /// The owner asks no more. Waits a moment for the other processes.
@@ -195,7 +203,7 @@ Result<std::unique_ptr<Store>> lead(const StoreLocation& where, UniqueFd name, D
   auto relay = StoreRelay::start(where, {kHere}, "a rank of this host", deadline);
   if (!relay.ok()) return relay.status();
   const auto own = std::make_shared<HostRelay>(std::move(name), std::move(relay).value());
-  own->start();
+  RUEDA_RETURN_IF_ERROR(own->start());
   auto client = StoreClient::connect({kHere, own->port(), where.job, where.key}, Deadline::after(kRelayAnswers));
   if (client.ok()) return std::unique_ptr<Store>(new SharedStore(std::move(client).value(), own, {}));
   own->leave();
@@ -214,6 +222,7 @@ Result<std::unique_ptr<Store>> open_shared_store(const StoreLocation& where, Dea
   const std::string name = relay_name(where);
   for (int attempt = 0; attempt < kAttempts && !deadline.passed(); ++attempt) {
     DialledSocket relay = dial_abstract(name);
+    RUEDA_RETURN_IF_ERROR(relay.fd.valid() ? Status() : descriptor_shortage());
     if (!relay.fd.valid()) {
       if (relay.error != ECONNREFUSED) break;  // the listener's queue is full
       auto own = listen_abstract(name);

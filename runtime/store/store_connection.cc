@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 
+#include "runtime/base/shortage.h"
 #include "runtime/net/connect.h"
 #include "runtime/net/dial.h"
 #include "runtime/net/resolve.h"
@@ -83,6 +84,9 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
       if (last.code() == Code::kSystem)
         return Status(last.code(), "store at " + address_of(where) + ": " + last.sentence());
       if (last.code() == Code::kPeerLost) met = last;
+    }
+    if (const Status own = descriptor_shortage(); !own.ok()) {
+      return Status(Code::kSystem, "store at " + address_of(where) + " cannot be reached: " + own.sentence());
     }
     if (deadline.passed()) break;
     wait_between_attempts(pause, deadline);

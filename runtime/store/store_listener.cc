@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "runtime/base/log.h"
+#include "runtime/base/shortage.h"
 #include "runtime/net/resolve.h"
 #include "runtime/net/socket_address.h"
 
@@ -21,6 +22,10 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 
 namespace {
+
+constexpr std::chrono::milliseconds kStoreAcceptPause{100};
+/// So many pauses in a row make a fault: half a second.
+constexpr int kMostAcceptPauses = 5;
 
 /// The kernel chooses a free port on the first address; on another address it may be taken, and a new try is due.
 constexpr int kListenTries = 16;
@@ -42,7 +47,7 @@ Result<int> family_of(int fd) {
   int family = AF_INET;
   socklen_t bytes = sizeof(family);
   if (::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) == 0) return family;
-  return Status(Code::kSystem, "store: getsockopt: " + std::generic_category().message(errno));
+  return Status(Code::kSystem, "store: getsockopt: " + reason_of(errno));
 }
 
 }  // namespace
@@ -108,15 +113,28 @@ void StoreListener::accept(Port& from) {
           boost::system::error_code refused;
           const int fd = socket.release(refused);
           if (!refused) adopt(UniqueFd(fd));
+          from.pauses = 0;
+          fault_ = {};
           return accept(from);
         }
-        // For want of descriptors, mostly; the connection still waits, so an immediate retry would spin.
-        log(LogLevel::kWarning, "store: accept on port {} failed: {}; trying again in 100 ms", port_, error.message());
-        from.pause.expires_after(std::chrono::milliseconds(100));
-        from.pause.async_wait([this, &from, alive](const boost::system::error_code& stopped) {
-          if (!stopped && !alive.expired()) accept(from);
-        });
+        accept_later(from, error);
       });
+}
+
+/// For want of descriptors, mostly; the connection still waits, so an immediate retry would spin.
+void StoreListener::accept_later(Port& from, const boost::system::error_code& error) {
+  if (from.pauses == 0) {
+    log(LogLevel::kWarning, "store: accept on port {} failed: {}; trying again every 100 ms", port_,
+        reason_of(error.value()));
+  }
+  if (++from.pauses >= kMostAcceptPauses) {
+    fault_ = Status(Code::kSystem, "the store on port " + std::to_string(port_) +
+                                       " can accept no connection: " + reason_of(error.value()));
+  }
+  from.pause.expires_after(kStoreAcceptPause);
+  from.pause.async_wait([this, &from, alive = std::weak_ptr<int>(alive_)](const boost::system::error_code& stopped) {
+    if (!stopped && !alive.expired()) accept(from);
+  });
 }
 
 void StoreListener::adopt(UniqueFd socket) {
@@ -166,17 +184,6 @@ void StoreListener::drop_oldest_unproven() {
     if (unproven++ == 0) oldest = it;
   }
   if (unproven >= options_.max_unproven) sessions_.erase(oldest);
-}
-
-void run_store_loop(asio::io_context& io) {
-  for (;;) {
-    try {
-      io.run();
-      return;
-    } catch (const std::exception& error) {  // of one handler, for want of memory: the other clients are sound
-      log(LogLevel::kError, "store: {}", error.what());
-    }
-  }
 }
 
 }  // namespace rueda::core

@@ -37,6 +37,8 @@ class StoreListener {
   ~StoreListener();
   /// Any thread.
   uint16_t port() const { return port_; }
+  /// Why it can let no client in that waits: the process has had no descriptor for half a second. Ok otherwise.
+  const Status& fault() const { return fault_; }
   /// Says how many connections ended before they were proven, and where the last one came from. Empty if none did.
   std::string turned_away() const;
 
@@ -45,12 +47,14 @@ class StoreListener {
     explicit Port(boost::asio::io_context& io) : acceptor(io), pause(io) {}
     boost::asio::ip::tcp::acceptor acceptor;
     boost::asio::steady_timer pause;  ///< after an accept failed for want of descriptors
+    int pauses = 0;                   ///< in a row
   };
   StoreListener(boost::asio::io_context& io, StoreDesk& desk, const StoreListenOptions& options)
       : io_(io), desk_(desk), options_(options) {}
   Status listen();
   Result<std::vector<UniqueFd>> listen_once();
   void accept(Port& from);
+  void accept_later(Port& from, const boost::system::error_code& error);
   void adopt(UniqueFd socket);
   void drop_oldest_unproven();
   void note_end(const StoreSession& session, const std::string& from);
@@ -61,14 +65,12 @@ class StoreListener {
   std::shared_ptr<TlsContext> tls_;
   uint16_t port_ = 0;
   std::list<Port> ports_;
+  Status fault_;
   uint64_t next_session_ = 0;
   uint64_t turned_away_ = 0;
   std::string last_turned_away_;                                 ///< address and port
   std::map<uint64_t, std::shared_ptr<StoreSession>> sessions_;   ///< by age
   const std::shared_ptr<int> alive_ = std::make_shared<int>(0);  ///< posted handlers check it
 };
-
-/// Runs the loop until it is stopped. Logs what a handler throws and goes on.
-void run_store_loop(boost::asio::io_context& io);
 
 }  // namespace rueda::core

@@ -9,6 +9,9 @@
 #include <thread>
 #include <utility>
 
+#include "runtime/base/shortage.h"
+#include "runtime/base/thread.h"
+#include "runtime/net/loop_wait.h"
 #include "runtime/store/store_connection.h"
 #include "runtime/store/store_listener.h"
 
@@ -64,10 +67,11 @@ Result<std::unique_ptr<StoreRelay>> StoreRelay::start(const StoreLocation& where
   if (!listener.ok()) return listener.status();
   state->listener = std::move(listener).value();
   state->port = state->listener->port();
-  state->thread = std::thread([raw = state.get()] { run_store_loop(raw->server->io()); });
+  RUEDA_RETURN_IF_ERROR(
+      start_thread(state->thread, "of a store relay", [raw = state.get()] { run_loop(raw->server->io(), "store"); }));
   return std::unique_ptr<StoreRelay>(new StoreRelay(std::move(state)));
 } catch (const std::exception& error) {
-  return Status(Code::kSystem, std::string("store: cannot start a relay: ") + error.what());
+  return Status(Code::kSystem, "store: cannot start a relay: " + reason_of(error));
 }
 
 StoreRelay::~StoreRelay() {

@@ -8,11 +8,19 @@
 #include <future>
 #include <thread>
 
+#include "runtime/base/shortage.h"
+#include "runtime/base/thread.h"
+#include "runtime/net/loop_wait.h"
 #include "runtime/store/store_desk.h"
 
 namespace rueda::core {
 
 namespace asio = boost::asio;
+
+namespace {
+/// Between two looks at whether the server can let anybody in, while it waits for a value.
+constexpr std::chrono::milliseconds kBetweenFaults{250};
+}  // namespace
 
 /// Everything but the port belongs to the server's thread; others post to `io`.
 struct StoreServer::State {
@@ -51,10 +59,11 @@ Result<std::unique_ptr<StoreServer>> StoreServer::start(const StoreServerOptions
   if (!listener.ok()) return listener.status();
   state->listener = std::move(listener).value();
   state->port = state->listener->port();
-  state->thread = std::thread([raw = state.get()] { run_store_loop(raw->io); });
+  RUEDA_RETURN_IF_ERROR(
+      start_thread(state->thread, "of the store", [raw = state.get()] { run_loop(raw->io, "store"); }));
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(state)));
 } catch (const std::exception& error) {
-  return Status(Code::kSystem, std::string("store: cannot start the server: ") + error.what());
+  return Status(Code::kSystem, "store: cannot start the server: " + reason_of(error));
 }
 
 StoreServer::~StoreServer() {
@@ -89,11 +98,18 @@ Result<std::string> StoreServer::get(std::string_view key, Deadline deadline) {
     arrived->set_value(*held);
     return 0;
   });
-  if (deadline.is_never() || value.wait_until(deadline.when()) == std::future_status::ready) return value.get();
+  // In slices: a server that can let nobody in waits in vain for what others would set.
+  Status fault;
+  while (fault.ok()) {
+    const Deadline slice = deadline.earlier(Deadline::after(kBetweenFaults));
+    if (value.wait_until(slice.when()) == std::future_status::ready) return value.get();
+    if (deadline.passed()) break;
+    fault = state_->on_thread([this] { return state_->listener->fault(); });
+  }
   state_->on_thread([this, waiter] { state_->table.cancel(waiter); });
   // The value may have come between the end of the wait and the cancel.
   if (value.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return value.get();
-  return value_missing(key);
+  return fault.ok() ? value_missing(key) : fault;
 }
 
 std::string StoreServer::turned_away() {

@@ -50,7 +50,8 @@ void TcpRanks::connect_control() {
       std::vector<int> others = {0};
       if (rank == 0) others.clear();
       for (int other = 1; rank == 0 && other < size(); ++other) others.push_back(other);
-      result = transport(rank).connect_control(others, Deadline::after(std::chrono::seconds(60)));
+      result = transport(rank).connect_control(others, Deadline::after(std::chrono::seconds(60)),
+                                               [](int) { return core::Status(); });
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -147,7 +147,7 @@ class CutJob {
       return {formation.status()};
     }
     auto executor = make_executor(formation.value().plan.settings);
-    const auto engine = Engine::start(std::move(formation).value(), std::move(executor), nullptr);
+    const auto engine = Engine::start(std::move(formation).value(), std::move(executor), nullptr).value();
     std::vector<float> values = {static_cast<float>(rank + 1)};
     const Status status = sum_now(*engine, "w", values);
     engine->shutdown(Deadline::after(std::chrono::seconds(5)));

@@ -202,16 +202,18 @@ TEST_CASE("a worker runs what is posted in order on one thread, and nothing once
   std::atomic<int> done{0};
   Worker worker;
   for (int i = 0; i < 20; ++i) {
-    worker.post([&, i] {
-      order.push_back(i);
-      thread = std::this_thread::get_id();
-      ++done;
-      done.notify_all();
-    });
+    CHECK(worker
+              .post([&, i] {
+                order.push_back(i);
+                thread = std::this_thread::get_id();
+                ++done;
+                done.notify_all();
+              })
+              .ok());
   }
   for (int seen = done.load(); seen < 20; seen = done.load()) done.wait(seen);
   worker.stop();
-  worker.post([&] { order.push_back(99); });
+  CHECK(worker.post([&] { order.push_back(99); }).ok());
   CHECK(order.size() == 20);
   CHECK(std::is_sorted(order.begin(), order.end()));
   CHECK(thread != std::this_thread::get_id());

@@ -10,14 +10,16 @@ TEST_CASE("a worker that is stopped drops what is queued and waits for what runs
   Worker worker;
   std::promise<void> begun;
   bool ended = false, ran = false;
-  worker.post([&] {
-    begun.set_value();
-    ended = true;
-  });
+  CHECK(worker
+            .post([&] {
+              begun.set_value();
+              ended = true;
+            })
+            .ok());
   begun.get_future().wait();
   CHECK(worker.stop(Deadline::never()));
   CHECK(ended);
-  worker.post([&] { ran = true; });
+  CHECK(worker.post([&] { ran = true; }).ok());
   CHECK(worker.stop(Deadline::never()));
   CHECK_FALSE(ran);
 }
@@ -25,14 +27,16 @@ TEST_CASE("a worker that is stopped drops what is queued and waits for what runs
 TEST_CASE("a worker does not wait for ever for what has no end, which ends behind it") {
   std::promise<void> begun, go, done;
   auto worker = std::make_unique<Worker>();
-  worker->post([gate = std::make_shared<std::future<void>>(go.get_future()), &begun, &done] {
-    begun.set_value();
-    gate->wait();
-    done.set_value();
-  });
+  CHECK(worker
+            ->post([gate = std::make_shared<std::future<void>>(go.get_future()), &begun, &done] {
+              begun.set_value();
+              gate->wait();
+              done.set_value();
+            })
+            .ok());
   begun.get_future().wait();
   bool dropped = true;
-  worker->post([&dropped] { dropped = false; });
+  CHECK(worker->post([&dropped] { dropped = false; }).ok());
   CHECK_FALSE(worker->stop(Deadline::after(std::chrono::milliseconds(1))));
   worker.reset();
   go.set_value();

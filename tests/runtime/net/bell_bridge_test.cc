@@ -42,6 +42,7 @@ TEST_CASE("a thread asleep in its loop hears every ring of its bell") {
   });
   {
     BellBridge bridge(bell, [&] { loop.wake(); });
+    REQUIRE(bridge.start().ok());
     FutexBell words(bell);
     for (uint64_t round = 1; round <= kRounds; ++round) {
       while (word.load() < round) {
@@ -64,6 +65,7 @@ TEST_CASE("a bridge that nobody rings ends at once") {
   Bell bell;
   for (int i = 0; i < 50; ++i) {
     BellBridge bridge(bell, [] {});
+    REQUIRE(bridge.start().ok());
     if (i % 2 == 0) bridge.arm(bell.count.load());
   }
   CHECK(bell.asleep.load() == 0);

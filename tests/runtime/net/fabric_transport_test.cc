@@ -23,6 +23,7 @@ class NoTransport : public Transport {
   void poll(std::chrono::nanoseconds) override {}
   void watch(int, std::function<void()>) override {}
   void unwatch(int) override {}
+  Status fault() const override { return {}; }
   std::vector<SilentPath> silent_paths(std::chrono::nanoseconds) override { return {}; }
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/net/hello.h"
+#include "runtime/net/socket_address.h"
 #include "runtime/net/tcp_transport.h"
 #include "runtime/store/store_client.h"
 #include "tests/support/certificate_server.h"
@@ -66,7 +67,7 @@ Recording record_control(TcpRanks& ranks) {
   FaultProxy proxy({.target = ranks.transport(0).port()});
   const auto one = rank_one_again(ranks, proxy.port());
   const int peers[] = {0};
-  REQUIRE(one->connect_control(peers, in_two_minutes()).ok());
+  REQUIRE(one->connect_control(peers, in_two_minutes(), [](int) { return Status(); }).ok());
   return {proxy.recorded(Flow::kUp), proxy.recorded(Flow::kDown)};
 }
 
@@ -227,9 +228,37 @@ TEST_CASE("a server that sends a rank's own bytes back to it is not taken for it
   CHECK(data.code() == Code::kTimeout);
   CHECK(data.sentence().find("rank 1 cannot reach rank 0 (host host0, pid 1000)") == 0);
   const int peers[] = {0};
-  const Status control = one->connect_control(peers, Deadline::after(300ms));
+  const Status control = one->connect_control(peers, Deadline::after(300ms), [](int) { return Status(); });
   CHECK(control.code() == Code::kTimeout);
   CHECK(control.sentence().find("rank 1 cannot reach rank 0 (host host0, pid 1000)") == 0);
+}
+
+TEST_CASE("a peer that accepts connections and proves nothing is given up before the deadline") {
+  TcpRanks ranks(2);
+  UniqueFd silent = listen_on(SocketAddress::parse("127.0.0.1", 0).value()).value();  // the kernel accepts for it
+  auto one = TcpTransport::listen({"127.0.0.1"});
+  REQUIRE(one.ok());
+  TransportEpoch epoch = ranks.epoch(1);
+  epoch.ranks[0].port = bound_port(silent.get()).value();
+  epoch.unproven_limit = 100ms;
+  REQUIRE(one.value()->configure(epoch).ok());
+  const int peers[] = {0};
+  const Deadline deadline = in_two_minutes();
+  const Status lost = one.value()->connect_control(peers, deadline, [](int) { return Status(); });
+  CHECK(lost.code() == Code::kPeerLost);
+  CHECK(lost.rank() == -1);
+  CHECK(lost.sentence().find("rank 1 cannot reach rank 0 (host host0, pid 1000)") == 0);
+  CHECK_FALSE(deadline.passed());
+}
+
+TEST_CASE("a rank that waits for one that has given up is told why") {
+  TcpRanks ranks(2);
+  auto zero = TcpTransport::listen({"127.0.0.1"});
+  REQUIRE(zero.ok());
+  REQUIRE(zero.value()->configure(ranks.epoch(0)).ok());
+  const int peers[] = {1};
+  const auto given_up = [](int rank) { return Status(Code::kSystem, "rank " + std::to_string(rank) + " is tired"); };
+  CHECK(zero.value()->connect_control(peers, in_two_minutes(), given_up).sentence() == "rank 1 is tired");
 }
 
 TEST_CASE("a listener's answers, said again, are not taken for the peer's") {
@@ -261,7 +290,7 @@ TEST_CASE("a control peer that shows a certificate in place of the job's key is 
   CertificateServer impostor({.ignored_bytes = 1, .hello_from = 0});
   const auto one = rank_one_again(ranks, impostor.port());
   const int peers[] = {0};
-  const Status refused = one->connect_control(peers, Deadline::after(3s));
+  const Status refused = one->connect_control(peers, Deadline::after(3s), [](int) { return Status(); });
   CHECK(refused.code() == Code::kTimeout);
   CHECK(refused.sentence() == "rank 1 cannot reach rank 0 (host host0, pid 1000) (127.0.0.1:" +
                                   std::to_string(impostor.port()) + ": " + kNoKey + ")");

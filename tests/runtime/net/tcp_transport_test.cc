@@ -180,7 +180,7 @@ TEST_CASE("control connections that never come are named at the deadline") {
   }
   REQUIRE(lonely.value()->configure(epoch).ok());
   const std::array<int, 2> others = {1, 2};
-  const Status late = lonely.value()->connect_control(others, Deadline::after(1ms));
+  const Status late = lonely.value()->connect_control(others, Deadline::after(1ms), [](int) { return Status(); });
   CHECK(late.code() == Code::kTimeout);
   CHECK(late.sentence() ==
         "rank 0 waited at port " + std::to_string(lonely.value()->port()) +
