@@ -166,6 +166,7 @@ TEST_CASE("a fault of one rank's GPU ends the wait of the others") {
     const GpuStream stream(rank);
     const GpuMemory<float> memory(numbers(rank, 10));
     expect_done(sum_on_gpu(session, memory, 10, "before", stream.get(), rank), "before");
+    expect_usable(session, "the copies of both are made");  // the next one fails, whichever rank makes it
     if (rank == 0) gpu().fail("cuMemcpyAsync", 1, CUDA_ERROR_ILLEGAL_ADDRESS, false);
     expect_usable(session, "both have come here");
     const Ending ending = finish(sum_on_gpu(session, memory, 10, "faulty", stream.get(), rank));
