@@ -145,11 +145,48 @@ def test_the_collectives_take_numbers_and_arrays():
     assert float(hvd.allreduce(float(hvd.rank()))) == total / hvd.size()
     assert float(hvd.allreduce(float(hvd.rank()), average=False)) == total
     assert hvd.allgather(np.full([2], hvd.rank(), "float32")).tolist() == [float(rank) for rank in range(hvd.size()) for _ in range(2)]
+    rows = hvd.allgather(np.full([1 + hvd.rank(), 2], hvd.rank(), "float32"), name="ragged")
+    assert rows[:, 1].tolist() == [float(rank) for rank in range(hvd.size()) for _ in range(1 + rank)]
+    if ON_JAX:
+        import jax
+
+        assert isinstance(rows, jax.Array)
     assert hvd.broadcast(np.full(2, hvd.rank(), "float32"), 1).tolist() == [1.0, 1.0]
     assert hvd.reducescatter(np.ones(hvd.size(), "float32")).tolist() == [1.0]
 
 
+class InHalf:
+    """A compressor of the user's."""
+
+    @staticmethod
+    def compress(tensor):
+        half = tensor.astype("float16") if ON_JAX else tensor.half()
+        return half, tensor.dtype
+
+    @staticmethod
+    def decompress(tensor, context):
+        return tensor.astype(context) if ON_JAX else tensor.to(context)
+
+
+def test_compressors_are_those_of_the_backend_and_are_used(tmp_path):
+    third = np.full(2, 1 / 3, "float32")
+    assert hvd.allreduce(third, compression=hvd.Compression.none).tolist() == third.tolist()
+    for compression in (hvd.Compression.fp16, InHalf):
+        assert hvd.allreduce(third, compression=compression).tolist() == third.astype("float16").astype("float32").tolist()
+    for compression in (hvd.Compression.none, hvd.Compression.fp16, hvd.Compression.bf16, InHalf):
+        mine = trained(model(1), hvd.DistributedOptimizer(keras.optimizers.SGD(0.1), compression=compression), *data(hvd.rank()))
+        require_equal(mine, trained(model(1), keras.optimizers.SGD(0.1), *whole()), 1e-3 if compression is hvd.Compression.none else 5e-2)
+        require_alike(mine)
+    path = str(tmp_path / "model.keras")
+    mine.save(path)
+    loaded = hvd.load_model(path, compression=hvd.Compression.fp16)
+    loaded.fit(*data(hvd.rank()), verbose=0)
+    require_alike(loaded)
+
+
 def test_wrong_options_are_refused():
+    with pytest.raises(ValueError, match="compression=3: give Compression.none"):
+        hvd.DistributedOptimizer(keras.optimizers.SGD(), compression=3)
     with pytest.raises(ValueError, match="give an optimizer of Keras"):
         hvd.DistributedOptimizer(object())
     with pytest.raises(ValueError, match="distributed already"):

@@ -128,5 +128,11 @@ def error_of(error: BaseException) -> Optional[Exception]:
         return error if type(error) is ValueError else None
     for code in range(1, 16):
         if ffi.string(lib.rueda_error_name(code)).decode() == found[2]:
-            return errors.error_of(code, found[1])
+            return errors.error_of(code, found[1] + _remedy(found[1]))
     return None
+
+
+def _remedy(sentence: str) -> str:
+    """What to do, behind a sentence of the library's that cannot know how Python gives the shape of a result."""
+    differs = sentence.startswith("allgather ") and "the given output has shape" in sentence
+    return "; if ranks give different numbers of rows, tell every rank all of them: rows=[...]" if differs else ""

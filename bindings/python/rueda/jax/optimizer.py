@@ -6,19 +6,21 @@ import jax
 import jax.numpy as jnp
 
 from rueda.arguments import whole_number
+from rueda.compression import codec_of
+from rueda.jax.compression import Compression
 from rueda.jax.trees import allreduce_tree
 from rueda.operations import Average
 from rueda.process_sets import ProcessSet, global_process_set
 
 
-def DistributedOptimizer(optimizer: Any, name: str = "grads", op: int = Average, backward_passes_per_step: int = 1, *,
+def DistributedOptimizer(optimizer: Any, name: str = "grads", backward_passes_per_step: int = 1, *, op: int = Average,
                          process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
-                         postscale_factor: float = 1.0) -> Any:
+                         postscale_factor: float = 1.0, compression: Any = Compression.none) -> Any:
     """Returns an optax.GradientTransformation that reduces gradients over all ranks, then updates as `optimizer` does.
 
     name: the gradients are called by it and their paths; optimizers in one program have different names.
     backward_passes_per_step: updates once in so many calls, with the mean of their gradients, and reduces only then; the
-    other calls return zeros. Raises ImportError without optax, and ValueError for another kind of optimizer.
+    other calls return zeros. op, process_set, the factors and compression: as for allreduce(). Raises ImportError without optax, and ValueError for another kind of optimizer.
     """
     try:
         import optax
@@ -28,11 +30,12 @@ def DistributedOptimizer(optimizer: Any, name: str = "grads", op: int = Average,
     if not callable(getattr(optimizer, "init", None)) or not callable(getattr(optimizer, "update", None)):
         raise ValueError(f"a {type(optimizer).__name__} is not an optimizer of optax: it needs init() and update()")
     passes = whole_number("backward_passes_per_step", backward_passes_per_step, 1)
+    codec_of(compression)
     inner = optax.with_extra_args_support(optimizer)
 
     def update(updates: Any, state: Any, params: Any = None, **more: Any) -> Any:
         reduced = allreduce_tree(updates, op, name=name, process_set=process_set, prescale_factor=prescale_factor,
-                                 postscale_factor=postscale_factor)  # fmt: skip
+                                 postscale_factor=postscale_factor, compression=compression)  # fmt: skip
         return inner.update(reduced, state, params, **more)
 
     if passes == 1:

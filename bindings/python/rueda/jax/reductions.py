@@ -13,6 +13,7 @@ import numpy
 from rueda import operations
 from rueda.jax import calls
 from rueda.jax.calls import ALLGATHER, ALLREDUCE, REDUCESCATTER, Kind
+from rueda.jax.compression import Compression, compressed, decompressed
 from rueda.operations import Average, Max, Min, Product, Sum
 from rueda.process_sets import ProcessSet, global_process_set, ranks_of
 
@@ -107,32 +108,34 @@ def reduction(kind: int, op: Any, process_set: ProcessSet, prescale: float, post
     return Kind(kind, process_set, operations.reduce_op(None, op), 0, float(prescale), float(postscale))
 
 
-def allreduce_group(kind: Kind, values: Sequence[Any], names: Optional[Sequence[Any]]) -> List[Any]:
+def allreduce_group(kind: Kind, values: Sequence[Any], names: Optional[Sequence[Any]], compression: Any = Compression.none) -> List[Any]:
     """An all-reduce of several arrays in one call, as one group."""
-    arrays, given, traced = calls.prepare(kind, values, names)
-    return _allreduce(kind, arrays, given, traced) if arrays else []
+    small, contexts = compressed(compression, values)
+    arrays, given, traced = calls.prepare(kind, small, names)
+    return decompressed(compression, _allreduce(kind, arrays, given, traced), contexts) if arrays else []
 
 
 def allreduce(x: Any, op: int = Average, *, name: Optional[str] = None, process_set: ProcessSet = global_process_set,
-              prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> Any:
+              prescale_factor: float = 1.0, postscale_factor: float = 1.0, compression: Any = Compression.none) -> Any:
     """Reduces arrays of one shape and dtype element by element. The result has the same bits on every rank.
 
     op: Average, Sum, Min, Max, Product, Adasum, BitAnd, BitOr or BitXor. name: equal on all ranks, and used once in a
     program; by default made from the line of the call. prescale_factor multiplies the input, postscale_factor the
-    result. Under vmap one operation serves all elements.
+    result. Under vmap one operation serves all elements. compression: the form in which f32 and f64 travel, such as
+    Compression.bf16, or a class with compress() and decompress().
     """
     kind = reduction(ALLREDUCE, op, process_set, prescale_factor, postscale_factor)
-    return allreduce_group(kind, [x], None if name is None else [name])[0]
+    return allreduce_group(kind, [x], None if name is None else [name], compression)[0]
 
 
 def grouped_allreduce(xs: Sequence[Any], op: int = Average, *, name: Optional[str] = None,
                       process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
-                      postscale_factor: float = 1.0) -> List[Any]:
+                      postscale_factor: float = 1.0, compression: Any = Compression.none) -> List[Any]:
     """allreduce() of several arrays as one group, which runs together. Array i is called "<name>.<i>"."""
     if not isinstance(xs, (list, tuple)):
         raise ValueError(f"give a list of arrays, not a {type(xs).__name__}; allreduce() takes one")
     kind = reduction(ALLREDUCE, op, process_set, prescale_factor, postscale_factor)
-    return allreduce_group(kind, xs, None if name is None else [f"{name}.{index}" for index in range(len(xs))])
+    return allreduce_group(kind, xs, None if name is None else [f"{name}.{index}" for index in range(len(xs))], compression)
 
 
 def rows_of(process_set: ProcessSet, rows: int) -> List[int]:

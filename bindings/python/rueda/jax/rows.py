@@ -56,7 +56,8 @@ def allgather(x: Any, *, name: Optional[str] = None, rows: Optional[Sequence[int
     """Concatenates the rows of all ranks, in the order of ranks.
 
     rows: the number of rows that each rank of the set gives, the same list on all of them; None if all give as many as
-    this rank. An array without dimensions is one row. Under vmap each element is an operation.
+    this rank. An array without dimensions is one row. Under vmap each element is an operation. Ends in ValueError if a rank
+    gives another number of rows.
     """
     kind = Kind(ALLGATHER, process_set)
     (array,), given, traced = calls.prepare(kind, [x], None if name is None else [name])

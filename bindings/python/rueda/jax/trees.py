@@ -6,6 +6,7 @@ import jax
 
 from rueda.jax import calls, versions
 from rueda.jax.calls import ALLREDUCE
+from rueda.jax.compression import Compression
 from rueda.jax.reductions import allreduce_group, reduction
 from rueda.jax.rows import broadcast_group
 from rueda.operations import Average
@@ -27,13 +28,13 @@ def _over_leaves(tree: Any, name: str, group: Callable[[Sequence[Any], List[str]
 
 
 def allreduce_tree(tree: Any, op: int = Average, *, name: str = "grads", process_set: ProcessSet = global_process_set,
-                   prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> Any:
+                   prescale_factor: float = 1.0, postscale_factor: float = 1.0, compression: Any = Compression.none) -> Any:
     """allreduce() of every array in a pytree. An array is called by the name and its path: "grads['dense']['kernel']".
 
     All ranks give trees of the same structure. A program that reduces two trees names them differently.
     """
     kind = reduction(ALLREDUCE, op, process_set, prescale_factor, postscale_factor)
-    return _over_leaves(tree, name, lambda values, names: allreduce_group(kind, values, names))
+    return _over_leaves(tree, name, lambda values, names: allreduce_group(kind, values, names, compression))
 
 
 def broadcast_tree(tree: Any, root_rank: int = 0, *, name: str = "parameters",

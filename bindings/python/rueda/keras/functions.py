@@ -4,7 +4,8 @@ from typing import Any
 
 import keras
 
-from rueda.keras.settings import Settings
+import rueda.numpy as arrays
+from rueda.keras.settings import Settings, given
 from rueda.keras.values import as_array
 from rueda.keras.wrapping import wrap_in_place
 from rueda.operations import Average
@@ -48,14 +49,20 @@ class Compression(metaclass=_Names):
 
 def allreduce(value: Any, name: Any = None, average: Any = True, prescale_factor: float = 1.0, postscale_factor: float = 1.0, op: Any = None,
               compression: Any = None) -> Any:
-    """The sum over the ranks, or the mean if `average` is true; `op` replaces both. compression: ignored, since the value is
-    small."""
+    """The sum over the ranks, or the mean if `average` is true; `op` replaces both. compression: the form in which f32
+    and f64 travel, Compression.none if it is None."""
     op = (Average if average else 1) if op is None else op
-    return as_array(_binding().allreduce(_tensor(value), name=name, op=op, prescale_factor=prescale_factor, postscale_factor=postscale_factor))
+    return as_array(_binding().allreduce(_tensor(value), name=name, op=op, prescale_factor=prescale_factor, postscale_factor=postscale_factor,
+                                         **given(compression)))  # fmt: skip
 
 
 def allgather(value: Any, name: Any = None) -> Any:
-    """The rows of all ranks, in the order of ranks."""
+    """The rows of all ranks, in the order of ranks. Their number may differ between ranks. On JAX, where rueda.jax would have
+    to be told the numbers, the rows go through rueda.numpy, and the result is an array of JAX."""
+    if _backend() == "jax":
+        import jax.numpy as jnp
+
+        return jnp.asarray(arrays.allgather(as_array(value), name))
     return as_array(_binding().allgather(_tensor(value), name=name))
 
 

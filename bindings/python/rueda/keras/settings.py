@@ -1,8 +1,9 @@
 """What DistributedOptimizer() is told, and how gradients are reduced with it on each of Keras's backends."""
 
 import dataclasses
-from typing import Any, Callable, List
+from typing import Any, Callable, Dict, List
 
+from rueda.compression import codec_of
 from rueda.operations import Average, Min
 from rueda.process_sets import ProcessSet, global_process_set
 
@@ -44,6 +45,8 @@ def reducer_for(backend: str, settings: Settings) -> Any:
                        settings.scale_local_gradients)  # fmt: skip
     if settings.gradient_predivide_factor != 1.0 and settings.op != Average:
         raise ValueError(f"gradient_predivide_factor={settings.gradient_predivide_factor} needs op=Average")
+    if settings.compression is not None:
+        codec_of(settings.compression)
     return _Elsewhere(settings, _torch_reduction if backend == "torch" else _jax_reduction)
 
 
@@ -90,13 +93,17 @@ class _Elsewhere:
         return results
 
 
+def given(compression: Any) -> Dict[str, Any]:
+    """The argument `compression` of a binding's functions; none if it is None, since each binding has its own default."""
+    return {} if compression is None else {"compression": compression}
+
+
 def _torch_reduction(settings: Settings, gradients: List[Any]) -> List[Any]:
     import rueda.torch as hvd
 
     factor = settings.gradient_predivide_factor
-    compression = {} if settings.compression is None else {"compression": settings.compression}
     return hvd.grouped_allreduce(gradients, name=settings.prefix, op=settings.op, prescale_factor=1.0 / factor, postscale_factor=factor,
-                                 process_set=settings.process_set, **compression)  # fmt: skip
+                                 process_set=settings.process_set, **given(settings.compression))  # fmt: skip
 
 
 def _jax_reduction(settings: Settings, gradients: List[Any]) -> List[Any]:
@@ -104,4 +111,4 @@ def _jax_reduction(settings: Settings, gradients: List[Any]) -> List[Any]:
 
     factor = settings.gradient_predivide_factor
     return [hvd.allreduce(gradient, settings.op, name=f"{settings.prefix}.{i}", prescale_factor=1.0 / factor, postscale_factor=factor,
-                          process_set=settings.process_set) for i, gradient in enumerate(gradients)]  # fmt: skip
+                          process_set=settings.process_set, **given(settings.compression)) for i, gradient in enumerate(gradients)]  # fmt: skip

@@ -10,6 +10,7 @@ import rueda.jax as hvd
 @pytest.mark.parametrize("call, sentence", [
     (lambda: hvd.allreduce(jnp.ones(2), op=77), "op=77 is not an operator"),
     (lambda: hvd.allreduce([jnp.ones(2)]), "give an array, not a list"),
+    (lambda: hvd.allreduce(jnp.ones(2), compression=3), "compression=3: give Compression.none"),
     (lambda: hvd.allreduce("text"), "is not an array|is not supported"),
     (lambda: hvd.allreduce(jax.random.key(0)), "dtype key<fry> is not supported; bool, int8"),
     (lambda: hvd.allreduce(jnp.ones(2, "float8_e5m2")), "dtype float8_e5m2 is not supported"),
@@ -48,6 +49,16 @@ def test_a_root_that_does_not_exist_ends_in_value_error_at_once_and_in_jax_s_err
     with pytest.raises(RuntimeError, match="root") as caught:
         jax.block_until_ready(program(jnp.ones(2)))
     assert isinstance(hvd.error_of(caught.value), ValueError)
+
+
+def test_rows_that_differ_without_a_list_of_them_name_the_remedy():
+    array, remedy = jnp.ones(1 + hvd.rank()), r"has shape .* arrived; if ranks give different numbers of rows, tell .*: rows=\[...\]$"
+    with pytest.raises(ValueError, match=remedy):
+        hvd.allgather(array, name="rows")
+    with pytest.raises(RuntimeError, match="has shape") as caught:
+        jax.block_until_ready(jax.jit(lambda x: hvd.allgather(x, name="rows of program"))(array))
+    assert str(hvd.error_of(caught.value)).endswith("rows=[...]")
+    assert hvd.allgather(array, rows=range(1, hvd.size() + 1)).shape == (sum(range(1, hvd.size() + 1)),)
 
 
 def test_shapes_that_differ_are_told_to_every_rank():
