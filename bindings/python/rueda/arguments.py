@@ -36,3 +36,12 @@ def splits_of(splits: Any, ranks: int) -> List[int]:
     if len(counts) != ranks:
         raise ValueError(f"splits={splits!r}: give {ranks} integers, one for each rank")
     return counts
+
+
+def local_variables(layers: Any) -> List[Any]:
+    """The trainable variables of a layer or of a list of layers. Raises ValueError for anything else, None apart."""
+    layers = [] if layers is None else list(layers) if isinstance(layers, (list, tuple)) else [layers]
+    for layer in layers:
+        if not hasattr(layer, "trainable_variables"):
+            raise ValueError(f"local_layers has a {type(layer).__name__}; give Keras layers")
+    return [variable for layer in layers for variable in layer.trainable_variables]

@@ -97,3 +97,18 @@ def test_sparse_gradients_train_as_dense_ones():
         np.testing.assert_allclose(sparse, dense, rtol=1e-4, atol=1e-6)
         np.testing.assert_allclose(sparse, hvd.broadcast(sparse, 0), rtol=1e-5)
     assert tf.executing_eagerly()
+
+
+@pytest.mark.parametrize("binding", [hvd, rueda.keras], ids=["rueda.tensorflow.keras", "rueda.keras"])
+def test_classes_and_what_is_no_layer_are_refused(binding):
+    for make in (binding.DistributedOptimizer, binding.PartialDistributedOptimizer):
+        with pytest.raises(ValueError, match=r"DistributedOptimizer\(SGD\): this is a class; give an optimizer: SGD\(...\)"):
+            make(keras.optimizers.SGD)
+    with pytest.raises(ValueError, match="local_layers has a int; give Keras layers"):
+        binding.PartialDistributedOptimizer(keras.optimizers.SGD(), local_layers=[3])
+
+
+def test_a_compressor_is_used_for_a_value_too():
+    third = np.full(2, 1 / 3, "float32")
+    assert rueda.keras.allreduce(third).tolist() == third.tolist()
+    assert rueda.keras.allreduce(third, compression=rueda.keras.Compression.fp16).tolist() == third.astype("float16").tolist()

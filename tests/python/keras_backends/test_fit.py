@@ -185,6 +185,10 @@ def test_compressors_are_those_of_the_backend_and_are_used(tmp_path):
 
 
 def test_wrong_options_are_refused():
+    with pytest.raises(ValueError, match=r"DistributedOptimizer\(\w+\): this is a class; give an optimizer: \w+\(...\)"):
+        hvd.DistributedOptimizer(keras.optimizers.SGD)
+    with pytest.raises(ValueError, match="local_layers has a int; give Keras layers"):
+        hvd.PartialDistributedOptimizer(keras.optimizers.SGD(), local_layers=[3])
     with pytest.raises(ValueError, match="compression=3: give Compression.none"):
         hvd.DistributedOptimizer(keras.optimizers.SGD(), compression=3)
     with pytest.raises(ValueError, match="give an optimizer of Keras"):

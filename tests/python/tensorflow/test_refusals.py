@@ -132,3 +132,35 @@ def test_process_sets_that_do_not_exist_are_refused():
     with pytest.raises(ValueError, match="add_process_set"):
         hvd.allreduce(tf.ones(1), process_set=hvd.ProcessSet([0]))
     assert works()
+
+
+RAGGED = (tf.ragged.constant([[1.0], [2.0, 3.0]]), r"a RaggedTensor cannot be sent; x.to_tensor\(\) makes it dense")
+SPARSE = (tf.sparse.from_dense([[0.0, 1.0]]), r"a SparseTensor cannot be sent; tf.sparse.to_dense\(x\) makes it dense")
+
+
+@pytest.mark.parametrize("tensor, says", [RAGGED, SPARSE], ids=["ragged", "sparse"])
+def test_tensors_of_several_parts_are_refused_with_what_makes_them_dense(tensor, says):
+    calls = (hvd.allreduce, hvd.reducescatter, hvd.allgather, hvd.alltoall, lambda x: hvd.broadcast(x, 0), lambda x: hvd.grouped_allreduce([x]))
+    for call in calls:
+        for run in (call, tf.function(call)):
+            with pytest.raises(ValueError, match=says):
+                run(tensor)
+    assert works()
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.int32], ids=["float32", "int32"])
+@pytest.mark.parametrize("call", [hvd.reducescatter, lambda x, op: hvd.grouped_reducescatter([x], op=op)], ids=["one", "group"])
+def test_adasum_of_rows_is_refused_alike_for_every_dtype(call, dtype):
+    with pytest.raises(ValueError, match="op=Adasum: adasum is an all-reduce's operator; a reduce-scatter takes Average"):
+        call(tf.ones(2, dtype), op=hvd.Adasum)
+    assert works()
+
+
+def test_a_class_for_an_optimizer_and_a_number_for_a_tape_are_refused():
+    for optimizer in (tf.keras.optimizers.SGD, tf.compat.v1.train.GradientDescentOptimizer):
+        name = optimizer.__name__
+        with pytest.raises(ValueError, match=rf"DistributedOptimizer\({name}\): this is a class; give an optimizer: {name}\(...\)"):
+            hvd.DistributedOptimizer(optimizer)
+    for make in (hvd.DistributedGradientTape, hvd.PartialDistributedGradientTape):
+        with pytest.raises(ValueError, match=r"DistributedGradientTape\(3\): give a tf.GradientTape, not a int"):
+            make(3)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rueda.arguments import local_variables
 from rueda.keras.settings import Settings
 from rueda.keras.wrapping import wrap
 from rueda.operations import Average
@@ -28,8 +29,6 @@ def PartialDistributedOptimizer(optimizer: Any, name: Any = None, device_dense: 
     made = wrap(optimizer, Settings(name or "Distributed" + type(optimizer).__name__, compression, sparse_as_dense, op,
                                     gradient_predivide_factor, backward_passes_per_step, average_aggregated_gradients, 0, groups,
                                     process_set, scale_local_gradients))  # fmt: skip
-    layers = [] if local_layers is None else local_layers if isinstance(local_layers, (list, tuple)) else [local_layers]
-    for layer in layers:
-        for variable in layer.trainable_variables:
-            made.register_local_var(variable)
+    for variable in local_variables(local_layers):
+        made.register_local_var(variable)
     return made

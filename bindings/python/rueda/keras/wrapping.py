@@ -25,6 +25,8 @@ def wrap_in_place(optimizer: Any, settings: Settings) -> Any:
 
 def _subclass(optimizer: Any, settings: Settings) -> type:
     base = type(optimizer)
+    if isinstance(optimizer, type):
+        raise ValueError(f"DistributedOptimizer({optimizer.__name__}): this is a class; give an optimizer: {optimizer.__name__}(...)")
     if not (hasattr(optimizer, "get_config") and hasattr(optimizer, "apply_gradients")):
         raise ValueError(f"DistributedOptimizer({base.__name__}): give an optimizer of Keras or of tf.compat.v1.train")
     if hasattr(optimizer, "_rueda_reducer"):

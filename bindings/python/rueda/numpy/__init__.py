@@ -6,8 +6,9 @@ gradients.
     hvd.init()
     mean = hvd.allreduce(np.array([1.0, 2.0]))
 
-A function with a name that ends in `_` works in place, on a C-contiguous array. The others copy an array that is not
-contiguous, and return a new array of NumPy. They also take arrays of other frameworks with `__dlpack__`, without a copy.
+A function with a name that ends in `_` works in place, on a C-contiguous numpy.ndarray. The others copy an array that is not
+contiguous, and return a new array of NumPy. They also take arrays of other frameworks with `__dlpack__`, without a copy,
+but for those of bfloat16, which NumPy cannot read there; an array with the dtype bfloat16 of ml_dtypes is taken.
 Every function raises ValueError for wrong arguments, with nothing enqueued, and HorovodInternalError for later errors.
 Functions with _async in their name return a handle; an array is lent until its wait() has returned. Any thread may call.
 """

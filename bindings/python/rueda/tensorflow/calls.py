@@ -10,9 +10,15 @@ from rueda.tensorflow.traces import epoch, must_run
 _DTYPES = frozenset((tf.uint8, tf.int8, tf.uint16, tf.int16, tf.uint32, tf.int32, tf.uint64, tf.int64, tf.half, tf.bfloat16, tf.float32,
                      tf.float64, tf.bool, tf.complex64, tf.complex128))  # fmt: skip
 
+# Tensors of several parts, which convert_to_tensor() does not take, and what makes them dense.
+_NOT_DENSE = ((tf.RaggedTensor, "x.to_tensor()"), (tf.SparseTensor, "tf.sparse.to_dense(x)"))
+
 
 def dense(tensor: Any) -> Any:
-    """The value as a tensor. Raises ValueError if Rueda cannot send its dtype."""
+    """The value as a tensor. Raises ValueError if Rueda cannot send it."""
+    for kind, remedy in _NOT_DENSE:
+        if isinstance(tensor, kind):
+            raise ValueError(f"a {kind.__name__} cannot be sent; {remedy} makes it dense")
     tensor = tf.convert_to_tensor(tensor)
     if tensor.dtype not in _DTYPES:
         raise ValueError(f"dtype {tensor.dtype.name} cannot be sent; give a tensor of numbers or of bool")

@@ -52,6 +52,8 @@ def allreduce(tensor: Any, average: Any = None, device_dense: str = "", device_s
 
 def _reduce(tensors: Any, names: Any, compression: Any, op: int, prescale: float, postscale: float, process_set: ProcessSet,
             scatter: bool) -> List[Any]:
+    if scatter and op == common.Adasum:
+        raise ValueError("op=Adasum: adasum is an all-reduce's operator; a reduce-scatter takes Average, Sum, Min, Max or Product")
     codec = codec_of(compression)
     inputs = [calls.with_rows(tensor, "a reduce-scatter") if scatter else calls.dense(tensor) for tensor in tensors]
     if codec is not None:

@@ -2,6 +2,7 @@
 
 from typing import Any, List, Tuple
 
+from rueda.arguments import local_variables
 from rueda.operations import Average
 from rueda.process_sets import ProcessSet, global_process_set
 from rueda.tensorflow.compression import Compression
@@ -50,8 +51,11 @@ def DistributedGradientTape(gradtape: Any, device_dense: str = "", device_sparse
                             scale_local_gradients: bool = True) -> Any:
     """A tf.GradientTape with what `gradtape` has recorded or will record, whose gradient() reduces over the ranks.
 
-    device_dense, device_sparse: ignored. The other arguments: as for DistributedOptimizer().
+    device_dense, device_sparse: ignored. The other arguments: as for DistributedOptimizer(). Raises ValueError if
+    `gradtape` is no tf.GradientTape.
     """
+    if not isinstance(gradtape, tf.GradientTape):
+        raise ValueError(f"DistributedGradientTape({gradtape!r:.60}): give a tf.GradientTape, not a {type(gradtape).__name__}")
     reducer = Reducer("DistributedGradientTape", compression, sparse_as_dense, op, gradient_predivide_factor, num_groups, groups,
                       process_set, scale_local_gradients)  # fmt: skip
     return _DistributedTape(gradtape, reducer)
@@ -67,12 +71,3 @@ def PartialDistributedGradientTape(gradtape: Any, device_dense: str = "", device
     for variable in local_variables(local_layers):
         tape.register_local_source(variable)
     return tape
-
-
-def local_variables(layers: Any) -> List[Any]:
-    """The trainable variables of a layer or of a list of layers. Raises ValueError for anything else, None apart."""
-    layers = [] if layers is None else list(layers) if isinstance(layers, (list, tuple)) else [layers]
-    for layer in layers:
-        if not hasattr(layer, "trainable_variables"):
-            raise ValueError(f"local_layers has a {type(layer).__name__}; give Keras layers")
-    return [variable for layer in layers for variable in layer.trainable_variables]

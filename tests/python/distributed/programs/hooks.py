@@ -43,6 +43,16 @@ def check_training(state, hook):
     assert all(torch.equal(other, own) for other in everyone), (hook, [(other - own).abs().max() for other in everyone])
 
 
+def check_wrong_built_in():
+    """What is no built-in hook is refused by PyTorch, with the types that it takes."""
+    try:
+        make_model()._register_builtin_comm_hook("x")
+    except TypeError as error:
+        assert "BuiltinCommHookType" in str(error), error
+    else:
+        raise AssertionError("a text was taken for a built-in hook")
+
+
 def power_state(**how):
     return powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=1, start_powerSGD_iter=2, min_compression_rate=0.5, **how)
 
@@ -90,6 +100,7 @@ def main():
     dist.init_process_group("rueda")
     check_callbacks()
     check_sums(layers=8)
+    check_wrong_built_in()
     check_training(power_state(), powerSGD_hook.powerSGD_hook)
     check_training(power_state(batch_tensors_with_same_shape=True), powerSGD_hook.powerSGD_hook)
     check_training(power_state(), default_hooks.fp16_compress_wrapper(powerSGD_hook.powerSGD_hook))

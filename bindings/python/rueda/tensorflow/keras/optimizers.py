@@ -2,12 +2,12 @@
 
 from typing import Any
 
+from rueda.arguments import local_variables
 from rueda.keras.settings import Settings
 from rueda.keras.wrapping import wrap
 from rueda.operations import Average
 from rueda.process_sets import ProcessSet, global_process_set
 from rueda.tensorflow.compression import Compression
-from rueda.tensorflow.tape import local_variables
 
 
 def DistributedOptimizer(optimizer: Any, name: Any = None, device_dense: str = "", device_sparse: str = "",

@@ -16,11 +16,11 @@ _groups: Any = weakref.WeakKeyDictionary()  # the group of each reducer over thi
 
 
 def _same_in_python(built_in: Any) -> Any:
-    """The hook in Python that computes what a built-in one does; None if PyTorch has none."""
+    """The hook in Python that computes what a built-in one does; None if PyTorch has none, or for another object."""
     from torch.distributed.algorithms.ddp_comm_hooks import default_hooks  # late: few programs need it, and it loads much
 
     hooks = {"ALLREDUCE": default_hooks.allreduce_hook, "FP16_COMPRESS": default_hooks.fp16_compress_hook}
-    return hooks.get(built_in.name)
+    return hooks.get(getattr(built_in, "name", None))
 
 
 def install() -> None:
