@@ -53,8 +53,13 @@ class _Joining:
         self._given_up = False
         self._lock = threading.Lock()
         self._ended = threading.Event()
+        try:
+            threading.Thread(target=self._run, name="rueda-init", daemon=True).start()
+        except RuntimeError as error:
+            raise errors.CollectiveError(
+                f"cannot start the thread of init: {error}; see ulimit -u and ulimit -v, and the container's limit on processes"
+            ) from error
         _Joining._last = self
-        threading.Thread(target=self._run, name="rueda-init", daemon=True).start()
 
     def _run(self) -> None:
         made = ffi.new("rueda_session**")
