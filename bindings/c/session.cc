@@ -25,6 +25,7 @@
 #include "runtime/base/fork_closed.h"
 #include "runtime/base/log.h"
 #include "runtime/base/rank_ranges.h"
+#include "runtime/base/shortage.h"
 #include "runtime/base/unread_variables.h"
 #include "runtime/engine/core_claim.h"
 #include "runtime/rendezvous/form.h"
@@ -175,31 +176,6 @@ void warn_of(const std::string& sentence) {
   if (!sentence.empty()) log(LogLevel::kWarning, "{}", sentence);
 }
 
-Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, Meeting meeting,
-                                                     const Settings& settings, const Plugins& plugins,
-                                                     const std::vector<std::vector<int>>& sets, Deadline deadline) {
-  const FormOptions form{
-      .build = build_id() + plugins.suffix, .fabric = meeting.fabric, .process_sets = in_words(sets)};
-  Result<Formation> formation = form_epoch(identity, meeting.store.get(), settings, deadline, form);
-  if (!formation.ok()) return formation.status();
-  if (identity.size > 1) warn_of(confined_sentence(identity.rank));
-  auto session = std::make_unique<rueda_session>();
-  session->devices = plugins.devices;
-  session->job = identity.job;
-  session->process = process_generation();
-  Result<std::unique_ptr<DataPlane>> executor = make_data_plane(formation.value().plan.settings, plugins);
-  if (!executor.ok()) return executor.status();
-  const bool launched = meeting.launcher.verdicts != nullptr;
-  MutexLock lock(session->mutex);
-  auto engine = Engine::start(std::move(formation).value(), std::move(executor).value(),
-                              std::move(meeting.launcher.verdicts), std::move(meeting.launcher.dumps));
-  if (!engine.ok()) return engine.status();
-  session->engine = std::move(engine).value();
-  if (launched) session->store = std::move(meeting.store);
-  RUEDA_RETURN_IF_ERROR(add_static_sets(*session->engine, sets));
-  return session;
-}
-
 bool ended_well(const Status& end) { return end.ok() || end.code() == Code::kShutDown; }
 
 void log_unless_noted(const Status& noted, int rank) {
@@ -222,6 +198,41 @@ void note_end(Store& store, const std::string& job, int rank, const Status& end)
     noted = wishes.ok() ? store.set(failed_key(job, rank, wishes.value()), end.sentence()) : wishes.status();
   }
   log_unless_noted(noted, rank);
+}
+
+/// Starts the engine of a formed epoch and adds the sets that the caller gave.
+Result<std::shared_ptr<Engine>> start_engine(Formation formation, LauncherLink launcher, const Plugins& plugins,
+                                             const std::vector<std::vector<int>>& sets) {
+  Result<std::unique_ptr<DataPlane>> executor = make_data_plane(formation.plan.settings, plugins);
+  if (!executor.ok()) return executor.status();
+  auto engine = Engine::start(std::move(formation), std::move(executor).value(), std::move(launcher.verdicts),
+                              std::move(launcher.dumps));
+  if (!engine.ok()) return engine;
+  RUEDA_RETURN_IF_ERROR(add_static_sets(*engine.value(), sets));
+  return engine;
+}
+
+Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, Meeting meeting,
+                                                     const Settings& settings, const Plugins& plugins,
+                                                     const std::vector<std::vector<int>>& sets, Deadline deadline) {
+  const FormOptions form{
+      .build = build_id() + plugins.suffix, .fabric = meeting.fabric, .process_sets = in_words(sets)};
+  Result<Formation> formation = form_epoch(identity, meeting.store.get(), settings, deadline, form);
+  if (!formation.ok()) return formation.status();
+  if (identity.size > 1) warn_of(confined_sentence(identity.rank));
+  auto session = std::make_unique<rueda_session>();
+  session->devices = plugins.devices;
+  session->job = identity.job;
+  session->process = process_generation();
+  const bool launched = meeting.launcher.verdicts != nullptr;
+  auto engine = start_engine(std::move(formation).value(), std::move(meeting.launcher), plugins, sets);
+  // hvdrun waits for the end of each epoch that a rank has joined.
+  if (!engine.ok() && launched) note_end(*meeting.store, identity.job, identity.rank, engine.status());
+  if (!engine.ok()) return engine.status();
+  MutexLock lock(session->mutex);
+  session->engine = std::move(engine).value();
+  if (launched) session->store = std::move(meeting.store);
+  return session;
 }
 
 /// The rank of this process as far as its environment says it, and the plug-ins of the job.
@@ -289,10 +300,15 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   RUEDA_RETURN_IF_ERROR(check_rows(settings.value(), plugins));
   // Before any other rank is met, if the size is known by then.
   if (plugins.fabric == nullptr) RUEDA_RETURN_IF_ERROR(static_sets(options, identity.size).status());
-  Result<Meeting> meeting =
-      plugins.fabric == nullptr
-          ? meet(options, identity, settings.value(), environment, deadline.value())
-          : meet_by_mpi(options, identity, settings.value(), *plugins.fabric, environment, deadline.value());
+  Result<Meeting> meeting = Status();
+  try {
+    meeting = plugins.fabric == nullptr
+                  ? meet(options, identity, settings.value(), environment, deadline.value())
+                  : meet_by_mpi(options, identity, settings.value(), *plugins.fabric, environment, deadline.value());
+  } catch (const std::exception& error) {  // of a library's, for want of descriptors or memory
+    meeting = Status(Code::kSystem, fmt::format("init: rank {} cannot meet the others: {}", identity.rank,
+                                                failure_of(error).sentence()));
+  }
   if (!meeting.ok() && meeting.status().code() == Code::kInvalidArgument && !without_mpi.empty()) {
     return Status(Code::kInvalidArgument, meeting.status().sentence() + "; nor can MPI connect them: " + without_mpi);
   }

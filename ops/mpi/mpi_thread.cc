@@ -86,7 +86,14 @@ MpiThread& MpiThread::of_process(const rueda_host* host) {
   static MpiThread* const thread = [host] {
     // Never freed: a detached thread, atexit and MPI's callback may use it until the process ends.
     auto made = std::unique_ptr<MpiThread>(new MpiThread(host));
-    std::thread([raw = made.get()] { raw->loop(); }).detach();  // throws if the system gives no thread
+    std::thread([raw = made.get()] {  // throws if the system gives no thread
+      try {
+        raw->loop();
+      } catch (const std::exception& error) {
+        raw->fail(Status(core::Code::kSystem, std::string("MPI's thread has ended: ") + error.what()));
+      }
+    })
+        .detach();
     the_thread.store(made.get());
     return made.release();
   }();

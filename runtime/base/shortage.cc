@@ -3,7 +3,6 @@
 #include "runtime/base/shortage.h"
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 
 #include <boost/system/system_error.hpp>
@@ -13,7 +12,6 @@
 #include <system_error>
 
 #include "runtime/base/control_groups.h"
-#include "runtime/base/unique_fd.h"
 
 namespace rueda::core {
 namespace {
@@ -27,12 +25,16 @@ std::optional<uint64_t> own_limit(__rlimit_resource resource) {
   return limit.rlim_cur;
 }
 
+thread_local uint64_t told = 0;
+
 std::string open_files() {
+  ++told;
   const auto limit = own_limit(RLIMIT_NOFILE);
   return limit ? fmt::format("; this process may open {} (ulimit -n)", *limit) : "";
 }
 
 std::string open_files_of_machine() {
+  ++told;
   const auto limit = read_number("/proc/sys/fs/file-max");
   return limit ? fmt::format("; this machine may open {} (sysctl fs.file-max)", *limit) : "";
 }
@@ -89,10 +91,11 @@ std::string reason_of(int error) { return std::generic_category().message(error)
 std::string reason_of(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return "out of memory" + address_space();
   if (const auto* own = dynamic_cast<const std::system_error*>(&error)) {
-    return own->what() + limit_behind(own->code().value());
+    const int value = own->code().value();
+    return own->code().message() + limit_behind(value) + (value == EAGAIN ? processes() + address_space() : "");
   }
   if (const auto* other = dynamic_cast<const boost::system::system_error*>(&error)) {
-    return other->what() + limit_behind(other->code().value());
+    return other->code().message() + limit_behind(other->code().value());
   }
   return error.what();
 }
@@ -107,10 +110,6 @@ Status failure_of(const std::exception& error) noexcept {
 
 std::string no_thread_reason() { return std::generic_category().message(EAGAIN) + processes() + address_space(); }
 
-Status descriptor_shortage() {
-  const UniqueFd probe(::eventfd(0, EFD_CLOEXEC));
-  if (probe.valid()) return {};
-  return {Code::kSystem, reason_of(errno)};
-}
+uint64_t shortages_told() { return told; }
 
 }  // namespace rueda::core

@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <exception>
 #include <string>
 
@@ -17,8 +18,8 @@ Status failure_of(const std::exception& error) noexcept;
 /// reached.
 std::string no_thread_reason();
 
-/// Returns ok if this process can open one more descriptor at this moment, else kSystem with the limit. A way to find
-/// out why something failed that does not say it.
-Status descriptor_shortage();
+/// Counts how often the calling thread has put the shortage of descriptors into words. An attempt in which the count
+/// grows has failed for this process's own limit, and not for the peer's.
+uint64_t shortages_told();
 
 }  // namespace rueda::core

@@ -5,9 +5,24 @@
 //
 // In host memory a batch gives its credit back when it starts, on a device when the device has finished it.
 #include "runtime/base/log.h"
+#include "runtime/base/shortage.h"
 #include "runtime/engine/engine.h"
 
 namespace rueda::core {
+namespace {
+
+/// A step without which an operation still has to end: a waiter without a record is better than one that waits for
+/// ever. Only the lack of memory makes it fail.
+template <typename Step>
+void quietly(Step&& step) {
+  try {
+    step();
+  } catch (const std::exception& error) {
+    log(LogLevel::kError, "at the end of an operation: {}", failure_of(error).sentence());
+  }
+}
+
+}  // namespace
 
 /// Two lanes may begin batches of one set, one in host memory and one on a device.
 void Engine::batch_started(Batch& batch) {
@@ -49,36 +64,39 @@ void Engine::batch_finished(Batch& batch, const Status& result) {
   if (!result.ok() && !abort_.raised()) fail_lane_safely(batch, result);
   const bool replaced = !result.ok() && abort_.raised() && !result.sentence().starts_with(abort_.why().sentence());
   const Status final_result = replaced ? abort_.why() : result;
-  if (!final_result.ok()) take_from_peers(batch);
-  recorder_.finished(batch, final_result);
+  quietly([&] {
+    if (!final_result.ok()) take_from_peers(batch);
+    recorder_.finished(batch, final_result);
+  });
   if (batch.device != nullptr) give_credit_back(*batch.team);
   for (TensorPart* tensor : batch.tensors) finish(*tensor, final_result.ok() ? tensor->failure : final_result);
 }
 
 /// Ends without a batch: a join, an error verdict, or the end of the epoch.
 void Engine::tensor_finished(TensorPart& tensor, const Status& status) {
-  recorder_.ended(tensor, status);
+  quietly([&] { recorder_.ended(tensor, status); });
   finish(tensor, status);
 }
 
 /// Each failed tensor's sentence names it, unless the sentence does already.
 void Engine::finish(TensorPart& tensor, const Status& status) {
   Operation& operation = *tensor.operation;
-  // A mismatch's sentence is the same on all ranks, and is about all of them.
-  const bool names_it =
-      status.ok() || status.code() == Code::kMismatch || status.sentence().find(describe(tensor)) != std::string::npos;
   Status named = status;
-  try {
+  quietly([&] {
+    // A mismatch's sentence is the same on all ranks, and is about all of them.
+    const bool names_it = status.ok() || status.code() == Code::kMismatch ||
+                          status.sentence().find(describe(tensor)) != std::string::npos;
     if (!names_it) named = Status(status.code(), describe(tensor) + " failed: " + status.sentence(), status.rank());
-  } catch (const std::bad_alloc&) {  // a waiter without its name is better than one that waits for ever
-  }
+  });
   if (!operation.finish_tensor(named)) return;
   // What the operation held is free before a waiter can see it done: the caller may submit the same name at once.
   names_.release(operation);
   sets_.leave(operation.set(), operation.kind());
   const std::shared_ptr<Operation> self = std::move(operation.in_flight);  // `complete` may wake its last owner
   operation.complete();
-  if (operation.spec().callback) completer_.post(self);
+  quietly([&] {
+    if (operation.spec().callback) completer_.post(self);
+  });
 }
 
 }  // namespace rueda::core

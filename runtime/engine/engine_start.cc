@@ -33,15 +33,16 @@ WaitStyle wait_style(const EpochPlan& plan) {
 Result<std::shared_ptr<Engine>> Engine::start(Formation formation, std::unique_ptr<Executor> executor,
                                               std::unique_ptr<VerdictSource> verdicts,
                                               std::unique_ptr<DumpSource> dumps) {
-  std::shared_ptr<Engine> engine(
-      new Engine(std::move(formation), std::move(executor), std::move(verdicts), std::move(dumps)));
+  std::shared_ptr<Engine> engine;
   Status begun;
   try {
+    engine.reset(new Engine(std::move(formation), std::move(executor), std::move(verdicts), std::move(dumps)));
     begun = engine->begin();
   } catch (const std::exception& error) {
     begun = failure_of(error);
   }
   if (begun.ok()) return engine;
+  if (engine == nullptr) return begun;
   // The others have formed the epoch with this rank: its end tells them why there is none.
   const Status why(Code::kSystem, fmt::format("{}: {}", who(engine->plan_, engine->plan_.rank), begun.sentence()),
                    engine->plan_.rank);

@@ -43,7 +43,11 @@ bool Engine::run_turn() {
 
 void Engine::settle() {
   const auto rest_ahead = [this]() RUEDA_ON(baton_holder) {
-    lanes_.hand_over();
+    try {
+      lanes_.hand_over();
+    } catch (const std::exception& error) {  // the baton has to go down
+      epoch_over(own_failure(error));
+    }
     return turn_->expecting() ? Rest::kExpecting : Rest::kIdle;
   };
   const auto input_waiting = [this]() RUEDA_ON(baton_holder) { return turn_->input_waiting(); };

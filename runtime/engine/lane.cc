@@ -9,6 +9,7 @@
 #include "runtime/engine/lane.h"
 
 #include "runtime/base/float_mode.h"
+#include "runtime/base/log.h"
 #include "runtime/base/shortage.h"
 #include "runtime/base/thread.h"
 #include "runtime/engine/core_claim.h"
@@ -158,16 +159,21 @@ void Lane::run() {
     }
     const Status result = execute_safely(*batch);
     mesh_->note_waits(nullptr);
-    if (batch->device != nullptr && batch->device->finished != nullptr) {
-      batch->failure = result;
-      observer_.batch_launched(std::move(batch));
-    } else {
-      observer_.batch_finished(*batch, result);
-    }
+    tell(batch, result);
     batch.reset();  // before `drain` may return: nothing of the batch outlives the lane's idleness
     MutexLock lock(mutex_);
     token_taken_ = false;
     changed_.notify_all();
+  }
+}
+
+void Lane::tell(std::unique_ptr<Batch>& batch, const Status& result) {
+  try {
+    if (batch->device == nullptr || batch->device->finished == nullptr) return observer_.batch_finished(*batch, result);
+    batch->failure = result;
+    observer_.batch_launched(std::move(batch));
+  } catch (const std::exception& error) {  // the lane goes on: others wait for it
+    log(LogLevel::kError, "{}: {}", setup_.name, failure_of(error).sentence());
   }
 }
 

@@ -91,6 +91,7 @@ class Lane {
 
  private:
   void run() RUEDA_EXCLUDES(mutex_);
+  void tell(std::unique_ptr<Batch>& batch, const Status& result);
   Status execute_safely(Batch& batch);
   Status execute(Batch& batch);
   Status run_steps(Batch& batch, Deadline deadline);

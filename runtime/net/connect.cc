@@ -16,6 +16,8 @@
 #include <memory>
 #include <optional>
 
+#include "runtime/base/shortage.h"
+
 namespace rueda::core {
 
 namespace asio = boost::asio;
@@ -54,7 +56,7 @@ std::unique_ptr<Attempt> begin(asio::io_context& io, const SocketAddress& addres
   error_code error;
   attempt->socket.assign(address.family() == AF_INET6 ? tcp::v6() : tcp::v4(), fd.value().get(), error);
   if (error) {
-    attempt->reason = "epoll refused a socket: " + error.message();
+    attempt->reason = "epoll refused a socket: " + reason_of(error.value());
     return attempt;
   }
   fd.value().release();

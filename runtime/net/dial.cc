@@ -126,12 +126,13 @@ class Dialling {
     std::chrono::nanoseconds pause = kFirstDialPause;
     for (int refused_rounds = 0;;) {
       const auto begin = SteadyClock::now();
+      const uint64_t told = shortages_told();
       auto stream = try_all();
       if (stream.ok()) return stream;
       if (wait_.abort != nullptr && wait_.abort->raised()) return wait_.abort->why();
       refused_rounds = all_refused_ ? refused_rounds + 1 : 0;
       if (refused_rounds == kRefusedRounds) return Status(Code::kPeerLost, complaint(), peer_);
-      RUEDA_RETURN_IF_ERROR(lasting_shortage());
+      RUEDA_RETURN_IF_ERROR(lasting_shortage(shortages_told() != told));
       if (unproven_too_long(begin)) return Status(Code::kPeerLost, complaint());  // without a rank: the peer may live
       if (out_of_reach(begin)) return Status(Code::kPeerLost, complaint());
       if (wait_.deadline.passed()) return Status(Code::kTimeout, complaint(), peer_);
@@ -143,18 +144,12 @@ class Dialling {
 
  private:
   /// If this process has no descriptor for a socket, the peer is not to blame. The program may be about to close some.
-  Status lasting_shortage() {
-    const Status own = descriptor_shortage();
-    if (own.ok()) {
-      short_since_.reset();
-      return {};
-    }
+  Status lasting_shortage(bool in_this_round) {
+    if (!in_this_round) short_since_.reset();
+    if (!in_this_round) return {};
     if (!short_since_) short_since_ = SteadyClock::now();
     if (SteadyClock::now() - *short_since_ < kShortage) return {};
-    return {
-        Code::kSystem,
-        epoch_.name_of(epoch_.rank) + " cannot open a connection to " + epoch_.name_of(peer_) + ": " + own.sentence(),
-        epoch_.rank};
+    return {Code::kSystem, complaint(), epoch_.rank};
   }
 
   /// The kernel answers for a process that accepts nothing: to be connected says nothing about the peer.

@@ -122,8 +122,8 @@ struct HttpPage::State {
     acceptor.async_accept([this](beast::error_code error, asio::ip::tcp::socket socket) {
       if (!acceptor.is_open()) return;
       if (error) return accept_later();
+      accept();  // before anything that may throw
       if (open < kMostConnections) std::make_shared<Visit>(std::move(socket), page, open)->run();
-      accept();
     });
   }
 

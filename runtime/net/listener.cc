@@ -1,13 +1,13 @@
-// Accepts on every port of the rank. `accept` can fail in three ways, and each needs another answer:
+// Accepts on every port of the rank. `accept` can fail in three ways, and each needs another answer.
 //
-//   no descriptor or memory   the connection stays in the kernel's queue, so trying at once would spin: the port
-//   pauses.
-//                             The dialler believes that it is connected, so only this rank can say what is wrong: after
-//                             some pauses in a row it does (`fault`).
-//   the connection failed     before `accept` took it (accept(2)): the next one may be fine, so try at once, but not
-//   for
-//                             ever, because the kernel may leave the error in the queue
-//   none is waiting           wait for the next
+// Without a descriptor or memory for it the connection stays in the kernel's queue, so trying at once would spin: the
+// port pauses. The dialler believes that it is connected, so only this rank can say what is wrong, and after some
+// pauses in a row it does (`fault`).
+//
+// A connection may also have failed before `accept` took it (accept(2)). The next one may be fine, so the port tries at
+// once, but not for ever, because the kernel may leave the error in the queue.
+//
+// If none is waiting, the port waits for the next.
 #include "runtime/net/listener.h"
 
 #include <sys/eventfd.h>
@@ -48,7 +48,7 @@ struct Listener::Port {
   Port(asio::io_context& io, UniqueFd fd) : descriptor(io, fd.release()), pause(io) {}
   asio::posix::stream_descriptor descriptor;
   asio::steady_timer pause;
-  int pauses = 0;  ///< in a row, for want of descriptors or memory
+  int pauses = 0;  ///< in a row
 };
 
 Listener::Listener(asio::io_context& io, std::vector<UniqueFd> sockets, const TransportEpoch& epoch,
@@ -106,19 +106,15 @@ void Listener::wait_for_descriptor(Port& port, int error) {
   port.pause.expires_after(kAcceptPause);
   port.pause.async_wait([this, alive = alive_, &port](const error_code& stopped) {
     if (stopped || !*alive) return;
-    drop_silent();
+    drop_oldest();
     accept_next(port);
   });
 }
 
-/// A peer begins to prove itself at once; what is silent after a pause is most likely a stranger that holds the
-/// reserve.
-bool Listener::drop_silent() {
-  const auto silent = std::find_if(newcomers_.begin(), newcomers_.end(), [](const auto& one) { return one->silent(); });
-  if (silent == newcomers_.end()) return false;
-  newcomers_.erase(silent);
+/// A peer has proven itself long before a pause is over, unless the machine is very busy: then it dials again.
+void Listener::drop_oldest() {
+  if (!newcomers_.empty()) newcomers_.pop_front();
   refill_reserve();
-  return true;
 }
 
 /// With what is cheapest to open.
@@ -128,7 +124,11 @@ void Listener::refill_reserve() {
 
 void Listener::admit(UniqueFd fd) {
   set_no_delay(fd.get());
-  if (newcomers_.size() == kMostPending && !drop_silent()) newcomers_.pop_front();
+  if (newcomers_.size() == kMostPending) {
+    const auto silent =
+        std::find_if(newcomers_.begin(), newcomers_.end(), [](const auto& one) { return one->silent(); });
+    newcomers_.erase(silent == newcomers_.end() ? newcomers_.begin() : silent);
+  }
   newcomers_.push_back(std::make_unique<Newcomer>(io_, std::move(fd), epoch_.hello_scope(), tls_));
   newcomers_.back()->start([this](Newcomer& newcomer, const Status& status) { finish(newcomer, status); });
 }

@@ -19,7 +19,8 @@ class Newcomer;
 ///
 /// It keeps one descriptor in reserve. When the process has no other left, the reserve takes the next connection, so
 /// that a stranger can be told from a peer and dropped. If a peer has it, and another connection waits for half a
-/// second, `fault` says so. Owned by the transport; everything on the thread that runs `io`, which outlives it.
+/// second, `fault` says so. A connection that has not proven itself when a pause is over is dropped. Owned by the
+/// transport; everything on the thread that runs `io`, which outlives it.
 class Listener {
  public:
   /// What to do with proven connections. Called inside the loop.
@@ -42,7 +43,7 @@ class Listener {
   void accept_all(Port& port);
   void wait_for_descriptor(Port& port, int error);
   void refill_reserve();
-  bool drop_silent();
+  void drop_oldest();
   void admit(UniqueFd fd);
   void finish(Newcomer& newcomer, const Status& status);
   Status hand_over(Newcomer& newcomer);

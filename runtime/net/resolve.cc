@@ -5,7 +5,10 @@
 #include <netdb.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
+
+#include "runtime/base/shortage.h"
 
 namespace rueda::core {
 
@@ -14,7 +17,10 @@ Result<std::vector<SocketAddress>> resolve(const std::string& host, uint16_t por
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  if (error != 0) return Status(Code::kSystem, "host \"" + host + "\": " + ::gai_strerror(error));
+  if (error != 0) {
+    const std::string why = error == EAI_SYSTEM ? reason_of(errno) : ::gai_strerror(error);
+    return Status(Code::kSystem, "host \"" + host + "\": " + why);
+  }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(list, ::freeaddrinfo);
   std::vector<SocketAddress> addresses;
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {

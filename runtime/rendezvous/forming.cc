@@ -147,14 +147,17 @@ Status Forming::open_listeners() {
   return {};
 }
 
-/// The wish of a rank that is unfit stays: rank 0 shall find it. This returns `fit` then.
+std::string Forming::own_name() const { return rank_name(identity_.rank, identity_.host, ::getpid()); }
+
+/// The wish of a rank that is unfit stays: rank 0 shall find it. This returns the reason then.
 Status Forming::leave_wish(const Status& fit) {
   auto wish = make_wish();
   if (!wish.ok()) return wish.status();
   wish.value().unfit = fit.sentence();
   nonce_ = wish.value().nonce;
   const auto number = roll_call_.leave_wish(wish.value());
-  if (!fit.ok()) return fit;  // also if rank 0 and its store have ended by now
+  // Also if rank 0 and its store have ended by now.
+  if (!fit.ok()) return {fit.code(), "init: " + own_name() + " cannot take part: " + fit.sentence(), identity_.rank};
   if (number.ok()) wish_number_ = number.value();
   return number.status();
 }

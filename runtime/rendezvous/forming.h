@@ -24,6 +24,7 @@ class Forming {
   /// Leaves the wish; it says why this rank is unfit if `fit` is not ok.
   Status leave_wish(const Status& fit);
   Result<Wish> make_wish() const;
+  std::string own_name() const;
   /// On rank 0: gathers the wishes, admits or refuses them, publishes world and answer.
   Status call_roll(const Status& fit);
   Result<uint64_t> publish_world(const std::vector<Wish>& wishes);

@@ -24,11 +24,8 @@ constexpr std::chrono::milliseconds kLastCall{500};
 
 /// If rank 0 itself is unfit, it tells those that have come and waits only a moment for others.
 Status Forming::call_roll(const Status& fit) {
-  Status own;
-  if (!fit.ok()) {
-    const std::string self = rank_name(0, identity_.host, ::getpid());
-    own = Status(fit.code(), "init: " + self + " cannot take part: " + fit.sentence(), 0);
-  }
+  const Status own =
+      fit.ok() ? Status() : Status(fit.code(), "init: " + own_name() + " cannot take part: " + fit.sentence(), 0);
   const auto wishes = roll_call_.gather(own.ok() ? deadline_ : Deadline::after(kLastCall), own);
   if (!wishes.ok()) return wishes.status();
   Status verdict = admit(wishes.value());

@@ -25,7 +25,8 @@ class RollCall {
  public:
   RollCall(Store& store, std::string job, int size) : store_(store), job_(std::move(job)), size_(size) {}
 
-  /// Leaves this rank's wish. Returns its number. A rank that is unfit leaves its reason so, and does not come back.
+  /// Leaves this rank's wish. Returns its number. A rank that is unfit leaves its reason so, and waits for
+  /// no answer.
   Result<int64_t> leave_wish(const Wish& wish);
   /// Takes the wish back after init has failed, so that rank 0 no longer counts on this rank, and removes its answer if
   /// there is one. Ignores the store's errors.

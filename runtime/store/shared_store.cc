@@ -222,7 +222,9 @@ Result<std::unique_ptr<Store>> open_shared_store(const StoreLocation& where, Dea
   const std::string name = relay_name(where);
   for (int attempt = 0; attempt < kAttempts && !deadline.passed(); ++attempt) {
     DialledSocket relay = dial_abstract(name);
-    RUEDA_RETURN_IF_ERROR(relay.fd.valid() ? Status() : descriptor_shortage());
+    if (relay.error == EMFILE || relay.error == ENFILE) {
+      return Status(Code::kSystem, "the store of this host: " + reason_of(relay.error));
+    }
     if (!relay.fd.valid()) {
       if (relay.error != ECONNREFUSED) break;  // the listener's queue is full
       auto own = listen_abstract(name);

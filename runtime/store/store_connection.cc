@@ -74,6 +74,7 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
     if (const auto notice = where.notice.empty() ? std::nullopt : read_notice(where.notice)) {
       return Status(Code::kSystem, *notice, 0);
     }
+    const uint64_t told = shortages_told();
     auto socket = dial_any(where, deadline, last);
     last = socket.status();
     if (socket.ok()) {
@@ -85,8 +86,8 @@ Result<std::unique_ptr<StoreConnection>> StoreConnection::open(const StoreLocati
         return Status(last.code(), "store at " + address_of(where) + ": " + last.sentence());
       if (last.code() == Code::kPeerLost) met = last;
     }
-    if (const Status own = descriptor_shortage(); !own.ok()) {
-      return Status(Code::kSystem, "store at " + address_of(where) + " cannot be reached: " + own.sentence());
+    if (shortages_told() != told) {
+      return Status(Code::kSystem, "store at " + address_of(where) + " cannot be reached: " + last.sentence());
     }
     if (deadline.passed()) break;
     wait_between_attempts(pause, deadline);

@@ -112,10 +112,11 @@ void StoreListener::accept(Port& from) {
         if (!error) {
           boost::system::error_code refused;
           const int fd = socket.release(refused);
-          if (!refused) adopt(UniqueFd(fd));
           from.pauses = 0;
           fault_ = {};
-          return accept(from);
+          accept(from);  // before anything that may throw
+          if (!refused) adopt(UniqueFd(fd));
+          return;
         }
         accept_later(from, error);
       });

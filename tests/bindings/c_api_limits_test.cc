@@ -107,7 +107,10 @@ std::vector<RankOutcome> run(const Trial& trial) {
   if (trial.nobody) options.variables["TEST_NOBODY"] = "1";
   options.of_rank = [&](int rank) {
     RankProcesses::Variables own;
-    if (rank == trial.limited) own["TEST_LIMIT"] = trial.limit;
+    if (rank == trial.limited) {
+      own["TEST_LIMIT"] = trial.limit;
+      own["RUEDA_INIT_TIMEOUT_SECONDS"] = "100";
+    }
     if (trial.way == Way::kTcp) own["RUEDA_HOSTNAME"] = "host" + std::to_string(rank);
     return own;
   };
@@ -140,6 +143,7 @@ bool check(const Trial& trial, const std::string& word) {
     REQUIRE(ended_with(outcome, "error"));
     const std::string sentence = outcome.report("error");
     if (rank == trial.limited) {
+      CHECK(std::stoi(outcome.report("took")) < 50'000);  // of 100 s
       CHECK(sentence.find(word) != std::string::npos);
     } else {
       // A rank 0 whose store lets nobody in can tell nobody: the others then name the store.
