@@ -13,7 +13,7 @@ def _make(shape: Any, dtype: Optional[torch.dtype], requires_grad: bool, device:
         raise ValueError(f"device {device}: shared tensors lie in the host's memory; leave `device` out")
     dtype = torch.get_default_dtype() if dtype is None else dtype
     count = math.prod(shape)
-    block = allocate(count * dtype.itemsize)
+    block = allocate(count * torch.empty(0, dtype=dtype).element_size())  # before PyTorch 2.1 a dtype has no itemsize
     if count == 0:
         return torch.empty(shape, dtype=dtype, requires_grad=requires_grad)
     return torch.frombuffer(block, dtype=dtype, count=count).view(shape).requires_grad_(requires_grad)
