@@ -1,6 +1,7 @@
 // What survivors see of a rank that dies while a batch is on GPUs, which stand-ins are.
 #include <catch2/catch.hpp>
 #include <csignal>
+#include <thread>
 
 #include "tests/ops/cuda/gpu.h"
 #include "tests/support/rank_processes.h"
@@ -26,7 +27,12 @@ void stuck_sum(rueda_session* session, const GpuStream& stream, std::latch& neve
   static const void* const on_host [[maybe_unused]] = gpu().in_kernel(memory.data());
   expect_done(sum_on_gpu(session, memory, 10, "first", stream.get(), rank), "first");
   if (rank == 1) gpu().launch(stream.get(), [&never] { never.wait(); });
+  const int before = gpu().counts().copies;
   const rueda_handle handle = sum_on_gpu(session, memory, 3'000'000, "second", stream.get(), rank);
+  // The test is about work that a GPU has: the sum's first copy has been given to it.
+  for (const core::Deadline deadline = patience(); gpu().counts().copies == before; std::this_thread::yield()) {
+    expect(!deadline.passed(), "the sum does not begin");
+  }
   rank_report("enqueued");
   const Ending ending = finish(handle);
   rank_report(std::string("ended ") + rueda_error_name(ending.code) + " " + ending.sentence);
