@@ -92,12 +92,12 @@ void Listener::accept_all(Port& port) {
       port.pauses = 0;
       return accept_next(port);
     }
-    if (for_want_of_descriptors(error) || for_want_of_memory(error)) return wait_for_descriptor(port, error);
-    if (++failures == kMostFailures) return wait_for_descriptor(port, error);
+    if (for_want_of_descriptors(error) || for_want_of_memory(error)) return rest(port, error);
+    if (++failures == kMostFailures) return rest(port, error);
   }
 }
 
-void Listener::wait_for_descriptor(Port& port, int error) {
+void Listener::rest(Port& port, int error) {
   if (++port.pauses == kMostPauses && fault_.ok()) {
     fault_ = Status(Code::kSystem,
                     epoch_.name_of(epoch_.rank) + " cannot accept a connection of another rank: " + reason_of(error),

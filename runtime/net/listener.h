@@ -41,7 +41,7 @@ class Listener {
   struct Port;
   void accept_next(Port& port);
   void accept_all(Port& port);
-  void wait_for_descriptor(Port& port, int error);
+  void rest(Port& port, int error);
   void refill_reserve();
   void drop_oldest();
   void admit(UniqueFd fd);

@@ -88,8 +88,11 @@ Result<uint64_t> RollCall::await_answer(const std::string& nonce, Deadline deadl
 
 Status RollCall::who_is_absent() {
   const auto last = store_.add(wishes_key(job_, 0), 0);
-  const auto unfit = store_.get(failed_key(job_, 0, last.ok() ? last.value() : 0), now());
-  if (unfit.ok()) return {Code::kSystem, "init: rank 0 came and could not take part: " + unfit.value(), 0};
+  const auto bytes = store_.get(wish_key(job_, 0, last.ok() ? last.value() : 0), now());
+  const auto wish = bytes.ok() ? decode_wish(bytes.value()) : Result<Wish>(bytes.status());
+  if (wish.ok() && !wish.value().unfit.empty()) {
+    return {Code::kSystem, "init: rank 0 came and could not take part: " + wish.value().unfit, 0};
+  }
   std::vector<int> absent;
   for (int rank = 0; rank < size_; ++rank) {
     const auto wishes = store_.add(wishes_key(job_, rank), 0);

@@ -5,6 +5,7 @@
 #include "runtime/rendezvous/admission.h"
 #include "runtime/store/job_key.h"
 #include "runtime/store/memory_store.h"
+#include "runtime/store/store_keys.h"
 #include "tests/support/deadlines.h"
 
 namespace rueda::core {
@@ -60,6 +61,47 @@ TEST_CASE("a process that comes again is one, and so is one whose other wish was
   const std::string sentence = call.gather(soon()).status().sentence();
   CHECK_THAT(sentence, Contains("rank 1 of 2 did not come"));
   CHECK_THAT(sentence, !Contains("twice"));
+}
+
+TEST_CASE("a rank that is unfit is named to the others with its reason, and waits for no answer") {
+  MemoryStore store;
+  RollCall zero(store, "job", 2), one(store, "job", 2);
+  Wish unfit = wish_of(1, 2, "w1", 11);
+  unfit.unfit = "no descriptors";
+  REQUIRE(one.leave_wish(unfit).ok());
+  REQUIRE(zero.leave_wish(wish_of(0, 2, "w0", 10)).ok());
+  const auto wishes = zero.gather(soon());
+  REQUIRE(wishes.ok());
+  const Status verdict = admit(wishes.value());
+  CHECK(verdict.code() == Code::kSystem);
+  CHECK(verdict.rank() == 1);
+  CHECK(verdict.sentence() == "init: rank 1 (host a, pid 11) cannot take part: no descriptors");
+  REQUIRE(zero.answer(wishes.value(), verdict, 0).ok());
+  CHECK_FALSE(store.get(answer_key("job", "w1/nonce"), soon()).ok());
+  CHECK(store.get(gone_key("job", 1, 1), soon()).ok());
+}
+
+TEST_CASE("a rank that comes after an unfit rank 0 hears at its deadline what rank 0 said") {
+  MemoryStore store;
+  RollCall zero(store, "job", 2), one(store, "job", 2);
+  Wish unfit = wish_of(0, 2, "w0", 10);
+  unfit.unfit = "no descriptors";
+  REQUIRE(zero.leave_wish(unfit).ok());
+  CHECK(zero.gather(soon(), Status(Code::kSystem, "no descriptors")).status().sentence() == "no descriptors");
+  REQUIRE(one.leave_wish(wish_of(1, 2, "w1", 11)).ok());
+  CHECK(one.await_answer("w1/nonce", soon()).status().sentence() ==
+        "init: rank 0 came and could not take part: no descriptors");
+}
+
+TEST_CASE("the end of an epoch before is no reason why rank 0 does not come") {
+  MemoryStore store;
+  RollCall zero(store, "job", 2), one(store, "job", 2);
+  const auto number = zero.leave_wish(wish_of(0, 2, "w0", 10));
+  REQUIRE(number.ok());
+  REQUIRE(store.set(failed_key("job", 0, number.value()), "rank 1 died").ok());
+  REQUIRE(store.add(taken_key("job", 0), number.value()).ok());
+  REQUIRE(one.leave_wish(wish_of(1, 2, "w1", 11)).ok());
+  CHECK_THAT(one.await_answer("w1/nonce", soon()).status().sentence(), Contains("rank 0 of 2 did not come"));
 }
 
 TEST_CASE("ranks with different keys are told so, by marks that give no key away") {
