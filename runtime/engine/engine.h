@@ -166,7 +166,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   // engine_end.cc: the end of the epoch
   void fail_lane_safely(const Batch& batch, const Status& result);
   void fail_lane(const Batch& batch, const Status& result);
-  void take_from_peers(const Batch& batch);
+  void take_from_peers(const Batch& batch) noexcept;
   Status ran_too_long(const Batch& batch, const std::string& what) const;
   // engine_report.cc: figures and the flight record
   void serve_metrics();

@@ -106,8 +106,9 @@ void Engine::fail_lane(const Batch& batch, const Status& result) {
 }
 
 /// A peer that is slow or stopped may still write what this rank has given it to write, so before the caller hears of
-/// the failure its tensors leave the memory that peers reach.
-void Engine::take_from_peers(const Batch& batch) {
+/// the failure its tensors leave the memory that peers reach. Without memory for this the process ends, as if the
+/// kernel refused.
+void Engine::take_from_peers(const Batch& batch) noexcept {
   if (formation_.arena == nullptr || !batch.started) return;
   std::vector<std::span<std::byte>> written;
   for (const TensorPart* tensor : batch.tensors) {

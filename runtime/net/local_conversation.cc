@@ -10,6 +10,7 @@
 // mapped its peer while the peer failed would wait for words that never change.
 #include "runtime/net/local_conversation.h"
 
+#include <bit>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -33,9 +34,7 @@ constexpr uint32_t kVerdictMagic = 0x31'56'44'52;  // "RDV1"; value: 1 mapped, 0
 constexpr uint32_t kPassesPidfd = 1;
 constexpr uint32_t kPassesArena = 2;
 
-size_t number_passed(uint32_t bits) {
-  return 2 + static_cast<size_t>(bits & kPassesPidfd) + ((bits & kPassesArena) != 0 ? 1 : 0);
-}
+size_t number_passed(uint32_t bits) { return 2 + static_cast<size_t>(std::popcount(bits)); }
 
 void send_note(int socket, const Note& note, std::span<const int> descriptors = {}) {
   send_packet(socket, std::as_bytes(std::span(&note, 1)), descriptors);

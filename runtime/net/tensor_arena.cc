@@ -70,7 +70,7 @@ Result<std::byte*> map_file(int fd, size_t bytes) {
   }
   if (skipped > 0) ::munmap(begin, skipped);
   ::munmap(base + bytes, room - skipped - bytes);
-  ::madvise(base, bytes, MADV_HUGEPAGE);  // where the kernel has none for such files, it says so, and small ones serve
+  ::madvise(base, bytes, MADV_HUGEPAGE);  // refused if the kernel has none for such files: then small ones serve
   return base;
 }
 
@@ -126,10 +126,14 @@ void map_over(std::byte* at, size_t bytes, int flags, int fd, size_t offset) {
 }
 
 /// Makes the kernel copy private pages of a file, by writes that change nothing. They are atomic because other threads
-/// may write to the same bytes.
+/// may write to the same bytes. A compiler may replace `fetch_or(0)` by a fence, which writes nothing; it keeps an
+/// exchange.
 void copy_pages(std::byte* begin, size_t bytes) {
   for (size_t at = 0; at < bytes; at += page_bytes()) {
-    std::atomic_ref<uint8_t>(*reinterpret_cast<uint8_t*>(begin + at)).fetch_or(0);
+    const std::atomic_ref<uint8_t> first(*reinterpret_cast<uint8_t*>(begin + at));
+    uint8_t same = first.load();
+    while (!first.compare_exchange_weak(same, same)) {
+    }
   }
 }
 
@@ -247,7 +251,7 @@ bool TensorArena::is_revoked(Range range) const {
 
 /// Spans are united page by page first: neighbours that share a page must not undo each other's copy, and each separate
 /// mapping counts against the kernel's limit for a process.
-void TensorArena::revoke(std::span<const std::span<std::byte>> spans) {
+void TensorArena::revoke(std::span<const std::span<std::byte>> spans) noexcept {
   const size_t page = page_bytes();
   std::vector<Range> ranges;
   for (const std::span<std::byte> span : spans) {

@@ -61,7 +61,7 @@ class TensorArena {
   /// now on. The content of the spans is lost; what else lies on their pages stays, also if other threads are writing
   /// it. Waits for ranks of this process that are inside. Only the owner. Any thread. Ends the process if the kernel
   /// refuses, because other ranks could then write into memory that the caller may use again.
-  void revoke(std::span<const std::span<std::byte>> spans) RUEDA_EXCLUDES(mutex_);
+  void revoke(std::span<const std::span<std::byte>> spans) noexcept RUEDA_EXCLUDES(mutex_);
 
   /// A rank of this process reads or writes the arena for a batch between the two. Never waits for a peer in between.
   /// Returns false if the owner, in this process, has revoked something.

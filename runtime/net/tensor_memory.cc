@@ -27,7 +27,7 @@ class TensorBlocks {
     MutexLock lock(mutex_);
     blocks_.emplace(data, std::move(block));
   }
-  /// Bytes 0: no block begins there.
+  /// Returns a block of 0 bytes if none begins there.
   TensorBlock remove(std::byte* data) RUEDA_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     const auto found = blocks_.find(data);
@@ -59,10 +59,7 @@ TensorBlocks& tensor_blocks() {
   return *all;
 }
 
-size_t whole_pages(size_t bytes) {
-  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  return (bytes + page - 1) / page * page;
-}
+size_t whole_pages(size_t bytes) { return round_up(bytes, static_cast<size_t>(::sysconf(_SC_PAGESIZE))); }
 
 Result<TensorMemory> allocate_private(size_t bytes) {
   void* const data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -78,7 +75,8 @@ Result<TensorMemory> allocate_private(size_t bytes) {
 Result<TensorMemory> allocate_tensor_memory(const std::shared_ptr<TensorArena>& arena, size_t bytes) {
   constexpr size_t kMost = size_t{1} << 47;  // as a tensor on the wire, and rounding up cannot overflow
   if (bytes > kMost) {
-    return Status(Code::kSystem, "a tensor of " + std::to_string(bytes) + " bytes is longer than the limit of 2^47");
+    return Status(Code::kSystem,
+                  "a tensor of " + std::to_string(bytes) + " bytes is longer than the limit of 2^47 bytes");
   }
   TensorMemory memory{nullptr, whole_pages(bytes == 0 ? 1 : bytes), true};
   if (arena != nullptr) {

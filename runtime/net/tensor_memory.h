@@ -18,8 +18,8 @@ struct TensorMemory {
 /// it may outlive its session. Any thread. Returns kSystem as `TensorArena::take`, or if there is no private memory.
 Result<TensorMemory> allocate_tensor_memory(const std::shared_ptr<TensorArena>& arena, size_t bytes);
 
-/// Frees what `allocate_tensor_memory` returned; null is nothing. Any thread, also in a forked child, where nothing of
-/// the parent's is freed. Returns kInvalidArgument if no block begins there.
+/// Frees what `allocate_tensor_memory` returned; does nothing if it is null. Any thread, also in a forked child, where
+/// nothing of the parent's is freed. Returns kInvalidArgument if no block begins there.
 Status free_tensor_memory(void* data);
 
 }  // namespace rueda::core
