@@ -15,6 +15,12 @@ bool lies_within(uint64_t offset, uint64_t bytes, uint64_t arena_bytes) {
 
 }  // namespace
 
+Status not_in_arena(size_t tensor) {
+  return {Code::kInvalidArgument, "tensor " + std::to_string(tensor) +
+                                      " of the batch is no longer in shared memory: do not free memory before its "
+                                      "operation is done"};
+}
+
 /// A tensor without elements has no address that matters. If only inputs are used, the output's place is the input's.
 Status post_places(std::span<const Slice> slices, size_t element_bytes, const TensorArena& arena, Posts posts,
                    std::byte* to) {
@@ -25,9 +31,7 @@ Status post_places(std::span<const Slice> slices, size_t element_bytes, const Te
     SharedPlace place;
     if (bytes != 0) {
       if (!arena.contains(in, bytes) || !arena.contains(out, bytes)) {
-        return Status(Code::kInvalidArgument, "tensor " + std::to_string(i) +
-                                                  " of the batch is not in shared memory any more; memory must not be "
-                                                  "freed before its operation is done");
+        return not_in_arena(i);
       }
       place = {static_cast<uint64_t>(in - arena.base()), static_cast<uint64_t>(out - arena.base())};
     }

@@ -21,8 +21,11 @@ constexpr size_t posted_bytes(uint64_t tensors) { return tensors * sizeof(Shared
 /// What of a tensor other ranks use. Where they only read inputs, outputs may lie in private memory.
 enum class Posts { kInputs, kInputsAndOutputs };
 
-/// Writes the places of a batch's tensors to `to`, which has room for `posted_bytes`. Returns kInvalidArgument if a
-/// tensor is not in the arena: its memory was freed while it was lent.
+/// The kInvalidArgument of a tensor that has left the arena while it was lent. `tensor`: its index in the batch.
+Status not_in_arena(size_t tensor);
+
+/// Writes the places of a batch's tensors to `to`, which has room for `posted_bytes`. Returns `not_in_arena` if a
+/// tensor is not there.
 Status post_places(std::span<const Slice> slices, size_t element_bytes, const TensorArena& arena, Posts posts,
                    std::byte* to);
 

@@ -79,11 +79,6 @@ constexpr SharedWork kSharedBroadcast = {bytes_of_inputs, post_root, copy_root};
 
 }  // namespace
 
-/// There are no chunks: one stamp for each slot that the wire would fill, as for an all-reduce.
-AlgorithmChoice shm_shared_parts_plan(const BatchShape& shape) {
-  return plan_chunks(wire_bytes(shape), static_cast<uint32_t>(shape.slot_bytes));
-}
-
 Result<StepResult> shm_shared_parts_step(const Call& call, Mesh& mesh, StepState& state) {
   return step_shared(kSharedParts, call, mesh, state);
 }

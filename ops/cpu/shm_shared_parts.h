@@ -13,7 +13,6 @@ namespace rueda::core {
 /// epoch; kTimeout does, too, and some peer may still be reading this rank's tensors.
 Result<StepResult> shm_shared_parts_step(const Call& call, Mesh& mesh, StepState& state);
 Status shm_shared_parts(const Call& call, Mesh& mesh, Deadline deadline);
-AlgorithmChoice shm_shared_parts_plan(const BatchShape& shape);
 
 Result<StepResult> shm_shared_broadcast_step(const Call& call, Mesh& mesh, StepState& state);
 Status shm_shared_broadcast(const Call& call, Mesh& mesh, Deadline deadline);

@@ -50,9 +50,7 @@ Status post_rows(SharedBatch& batch, std::byte* to) {
       RowsPlace place{counts[t], 0};
       const size_t bytes = static_cast<size_t>(counts[t]) * exchange.row_bytes(t);
       if (bytes != 0 && !own.value()->contains(begins[t], bytes)) {
-        return Status(Code::kInvalidArgument, "tensor " + std::to_string(t) +
-                                                  " of the batch is not in shared memory any more; memory must not be "
-                                                  "freed before its operation is done");
+        return not_in_arena(t);
       }
       if (bytes != 0) place.begin = static_cast<uint64_t>(begins[t] - own.value()->base());
       std::memcpy(to + (index_for(exchange, receiver) + t) * sizeof place, &place, sizeof place);

@@ -48,7 +48,7 @@ constexpr Algorithm direct_reducescatter_algorithm(OpKind kind, const char* name
   return {name, kind, true, direct_reducescatter_fits, direct_reducescatter_plan, direct_reducescatter, nullptr};
 }
 constexpr Algorithm shared_parts_algorithm(OpKind kind) {
-  return {"shm_shared", kind, true, shm_shared_fits, shm_shared_parts_plan, shm_shared_parts, shm_shared_parts_step};
+  return {"shm_shared", kind, true, shm_shared_fits, shm_shared_plan, shm_shared_parts, shm_shared_parts_step};
 }
 constexpr Algorithm shared_rows_algorithm(OpKind kind) {
   return {"shm_shared", kind, true, shm_shared_rows_fits, shm_shared_rows_plan, shm_shared_rows, nullptr};
@@ -86,7 +86,7 @@ constexpr std::array kAlgorithms = {
     Algorithm{"local", kBroadcast, true, local_fits, local_plan, local_broadcast, at_once<local_broadcast>},
     Algorithm{"shm_broadcast", kBroadcast, true, shm_broadcast_fits, shm_broadcast_plan, shm_broadcast,
               shm_broadcast_step},
-    Algorithm{"shm_shared", kBroadcast, true, shm_shared_fits, shm_shared_parts_plan, shm_shared_broadcast,
+    Algorithm{"shm_shared", kBroadcast, true, shm_shared_fits, shm_shared_plan, shm_shared_broadcast,
               shm_shared_broadcast_step},
     Algorithm{"broadcast_tree", kBroadcast, true, broadcast_tree_fits, broadcast_tree_plan, broadcast_tree, nullptr},
     Algorithm{"local", kBarrier, true, local_fits, local_plan, local_barrier, at_once<local_barrier>},
