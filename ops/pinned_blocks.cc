@@ -97,11 +97,11 @@ Result<PinnedBlocks::Block*> PinnedBlocks::take(const DeviceRow& row, int32_t in
   const size_t size = std::bit_ceil(std::max(bytes, kLeastBytes));
   Result<Block*> found = find_free(row, index, size);
   if (!found.ok()) return found;
-  const auto of_this_size = [&](const auto& block) {
-    return block->row == &row && block->index == index && block->bytes == size && !block->taken;
+  const auto is_alike = [&](const auto& block) {
+    return block->row == &row && block->index == index && block->bytes == size;
   };
-  const auto alike = std::ranges::count_if(blocks_, [&](const auto& block) { return block->bytes == size; });
-  const auto first = std::ranges::find_if(blocks_, of_this_size);
+  const auto alike = std::ranges::count_if(blocks_, is_alike);
+  const auto first = std::ranges::find_if(blocks_, [&](const auto& block) { return is_alike(block) && !block->taken; });
   if (found.value() == nullptr && alike >= static_cast<std::ptrdiff_t>(kBlocksOfOneSize) && first != blocks_.end()) {
     RUEDA_RETURN_IF_ERROR(await_mark(*(*first)->busy, mesh, deadline));
     found = first->get();

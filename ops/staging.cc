@@ -84,6 +84,10 @@ class Copies {
     auto all = mark_from_host();
     if (all.ok()) device_.finished = std::move(all).value();
   }
+  /// After `finish_all`: copies that were begun may still use the block, whatever step failed.
+  void still_use(Held& block) const {
+    if (device_.finished != nullptr) block.busy(device_.finished);
+  }
   Result<std::shared_ptr<const DeviceMark>> mark_to_host() const { return make_mark(row_, device_.index, out_); }
   Result<std::shared_ptr<const DeviceMark>> mark_from_host() const { return make_mark(row_, device_.index, in_); }
 
@@ -127,22 +131,22 @@ class InPieces {
 
   Status run() {
     Status result = run_all();
-    if (!result.ok()) copies_.finish_all();
+    if (result.ok()) return result;
+    copies_.finish_all();
+    for (Piece* piece : {&piece_, &next_}) copies_.still_use(piece->block);
     return result;
   }
 
  private:
   Status run_all() {
     RUEDA_RETURN_IF_ERROR(copies_.begin());
-    Piece piece;
-    RUEDA_RETURN_IF_ERROR(fetch(0, piece));
+    RUEDA_RETURN_IF_ERROR(fetch(0, piece_));
     for (int64_t k = 0; k < number_; ++k) {
-      Piece next;
-      if (k + 1 < number_) RUEDA_RETURN_IF_ERROR(fetch(k + 1, next));
-      if (piece.fetched != nullptr) RUEDA_RETURN_IF_ERROR(await_mark(*piece.fetched, mesh_, deadline_));
-      RUEDA_RETURN_IF_ERROR(on_host(piece, k));
-      RUEDA_RETURN_IF_ERROR(store(piece, k));
-      piece = std::move(next);
+      if (k + 1 < number_) RUEDA_RETURN_IF_ERROR(fetch(k + 1, next_));
+      if (piece_.fetched != nullptr) RUEDA_RETURN_IF_ERROR(await_mark(*piece_.fetched, mesh_, deadline_));
+      RUEDA_RETURN_IF_ERROR(on_host(piece_, k));
+      RUEDA_RETURN_IF_ERROR(store(piece_, k));
+      piece_ = std::exchange(next_, Piece());
     }
     return {};
   }
@@ -216,6 +220,7 @@ class InPieces {
   const int64_t length_;
   const int64_t number_;
   const bool is_root_;
+  Piece piece_, next_;  ///< the one that is on the host, and the one that is fetched meanwhile
 };
 
 /// A batch in one piece: each tensor, and each output, in memory of its own.
@@ -226,7 +231,9 @@ class AsWhole : private Arrivals {
 
   Status run(const Algorithm& algorithm) {
     Status result = run_all(algorithm);
-    if (!result.ok()) copies_.finish_all();
+    if (result.ok()) return result;
+    copies_.finish_all();
+    for (Held& block : held_) copies_.still_use(block);
     return result;
   }
 

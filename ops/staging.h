@@ -11,8 +11,8 @@ class Staging {
  public:
   /// The shape of one piece of a batch that is staged: of host memory, and no longer than a piece.
   static BatchShape piece_shape(const BatchShape& shape);
-  /// How many pieces a batch of `bytes` is staged in; a pure function, as it is part of the plan. `whole` operations
-  /// have one.
+  /// Returns how many pieces a batch of `bytes` is cut into: 1 for operations that go in one piece. Pure, because it is
+  /// part of the plan.
   static int64_t pieces(OpKind kind, ReduceOp op, uint64_t bytes);
 
   /// Runs the batch and returns once the last copies to the device are its own work; the mark behind them is in

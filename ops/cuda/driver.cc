@@ -8,7 +8,7 @@
 namespace rueda::cuda {
 namespace {
 
-/// Streams that memory is given back in, which every driver since has.
+/// CUDA 11.2 brought cuMemAllocAsync and cuMemFreeAsync.
 constexpr int kLeastVersion = 11020;
 
 Status unsupported(std::string why) { return {Code::kUnsupported, std::move(why)}; }
@@ -52,7 +52,6 @@ void find_streams(Finder& finder, Driver& driver) {
   finder.find(driver.create_stream, "cuStreamCreateWithPriority");
   finder.find(driver.stream_wait, "cuStreamWaitEvent");
   finder.find(driver.create_event, "cuEventCreate");
-  finder.find(driver.destroy_event, "cuEventDestroy_v2");
   finder.find(driver.record_event, "cuEventRecord");
   finder.find(driver.query_event, "cuEventQuery");
   finder.find(driver.launch_host_function, "cuLaunchHostFunc");

@@ -31,7 +31,6 @@ struct Driver {
   decltype(&::cuStreamCreateWithPriority) create_stream;
   decltype(&::cuStreamWaitEvent) stream_wait;
   decltype(&::cuEventCreate) create_event;
-  decltype(&::cuEventDestroy_v2) destroy_event;
   decltype(&::cuEventRecord) record_event;
   decltype(&::cuEventQuery) query_event;
   decltype(&::cuLaunchHostFunc) launch_host_function;

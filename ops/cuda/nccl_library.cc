@@ -21,25 +21,23 @@ void* open_nccl(const std::string& named) {
 
 }  // namespace
 
-NcclLibrary find_nccl(const std::string& named) {
+std::string describe_nccl(const std::string& named) {
   void* const library = open_nccl(named);
   if (library == nullptr) {
     const char* const why = ::dlerror();
-    return {0, fmt::format("no NCCL: {}; pip install nvidia-nccl-cu13 (or -cu12) brings one, and RUEDA_NCCL_LIBRARY "
-                           "names it",
-                           why == nullptr ? kName : why)};
+    return fmt::format(
+        "no NCCL: {}; pip install nvidia-nccl-cu13 (or -cu12) brings one, and RUEDA_NCCL_LIBRARY names it",
+        why == nullptr ? kName : why);
   }
   const auto get_version = reinterpret_cast<int (*)(int*)>(::dlsym(library, "ncclGetVersion"));
-  NcclLibrary found;
-  if (get_version == nullptr || get_version(&found.version) != 0) {
-    return {0, fmt::format("{} is no NCCL: it has no ncclGetVersion", named.empty() ? kName : named)};
+  int version = 0;
+  if (get_version == nullptr || get_version(&version) != 0) {
+    return fmt::format("{} is no NCCL: it has no ncclGetVersion", named.empty() ? kName : named);
   }
   Dl_info info{};
   const bool known = ::dladdr(reinterpret_cast<void*>(get_version), &info) != 0 && info.dli_fname != nullptr;
-  found.text =
-      fmt::format("NCCL {}.{}.{} ({}), which nothing uses yet: tensors go through the host", found.version / kMajor,
-                  found.version % kMajor / kMinor, found.version % kMinor, known ? info.dli_fname : kName);
-  return found;
+  return fmt::format("NCCL {}.{}.{} ({}), which nothing uses yet: tensors go through the host", version / kMajor,
+                     version % kMajor / kMinor, version % kMinor, known ? info.dli_fname : kName);
 }
 
 }  // namespace rueda::cuda

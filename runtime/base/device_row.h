@@ -25,8 +25,8 @@ enum class MarkAsker : int32_t { kLane = 0, kFinisher = 1 };
 /// `shareable` says whether a stream may be used for those.
 ///
 /// All functions may be called from any thread, on which they leave the library's current device as it was, and none
-/// waits for the device, except that memory may be given back by one that does. Those that return int32_t return 0 on
-/// success; after a failure `why` has its sentence.
+/// waits for the device, except that `allocate_pinned`, `free` and `free_pinned` may. Those that return int32_t return
+/// 0 on success; after a failure `why` has its sentence.
 struct DeviceRow {
   size_t struct_size;
   const char* name;  ///< "cpu", "cuda"
@@ -55,8 +55,8 @@ struct DeviceRow {
   void* (*engine_stream)(void* context, int32_t index, EngineStream which);
   /// Copies between memory of the device and memory of `allocate_pinned`, in the order of `stream`.
   int32_t (*copy)(void* context, int32_t index, void* to, const void* from, size_t bytes, void* stream);
-  /// Memory that may be used in the order of `stream`; null if there is none. It is given back behind what is in
-  /// `stream` then.
+  /// Returns memory that may be used in the order of `stream`; null if there is none. `free` gives it back behind what
+  /// is in `stream` at that call.
   void* (*allocate)(void* context, int32_t index, size_t bytes, void* stream);
   void (*free)(void* context, int32_t index, void* memory, void* stream);
   /// Memory of the host's that the device copies from and to by itself, on a page of its own; null if there is none.

@@ -10,7 +10,8 @@
 namespace rueda::core {
 namespace {
 
-/// Those who wait, by number. Never freed: a thread of the device's library may look at it while the process ends.
+/// What to call when a mark has been passed, by the notice's number. Never freed: a thread of the device's library may
+/// look at it while the process ends.
 struct WaitingNotices {
   Mutex mutex;
   std::map<uintptr_t, std::function<void()>> by_number RUEDA_GUARDED_BY(mutex);

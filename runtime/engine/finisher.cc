@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "runtime/base/shortage.h"
 #include "runtime/base/thread.h"
 #include "runtime/engine/core_claim.h"
 
@@ -32,10 +33,14 @@ void Finisher::add(std::unique_ptr<Batch> batch) {
   {
     MutexLock lock(mutex_);
     if (!thread_.joinable()) why = start_thread(thread_, "that waits for devices", [this] { run(); });
-    if (why.ok()) {
-      launched_.push_back(std::move(batch));
-      changed_.notify_all();
-      return;
+    try {
+      if (why.ok()) {
+        launched_.push_back(std::move(batch));
+        changed_.notify_all();
+        return;
+      }
+    } catch (const std::exception& error) {  // `batch` is where it was: its operations have waiters
+      why = failure_of(error);
     }
   }
   finish_(*batch, why);
@@ -101,10 +106,10 @@ void Finisher::run() {
 }
 
 /// Returns when there is news, or at `until`.
-bool Finisher::doze(Deadline until) {
+void Finisher::doze(Deadline until) {
   MutexLock lock(mutex_);
-  if (std::exchange(news_, 0) == 0) changed_.wait_for(mutex_, until.left(kMarkLook));
-  return std::exchange(news_, 0) != 0;
+  if (news_ == 0) changed_.wait_for(mutex_, until.left(kMarkLook));
+  news_ = 0;
 }
 
 Status Finisher::await(const Batch& batch) {
@@ -121,7 +126,7 @@ Status Finisher::await(const Batch& batch) {
     if (abort_.raised() && !last_) last_ = Deadline::after(kLastWork);
     if (last_ && last_->passed()) return given_up(batch, abort_.why());
     if (limit.passed()) return {Code::kTimeout, "the device has not finished the batch"};
-    static_cast<void>(doze(last_ ? *last_ : limit));
+    doze(last_ ? *last_ : limit);
   }
 }
 

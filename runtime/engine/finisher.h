@@ -40,7 +40,7 @@ class Finisher {
  private:
   void run() RUEDA_EXCLUDES(mutex_);
   Status await(const Batch& batch) RUEDA_EXCLUDES(mutex_);
-  bool doze(Deadline until) RUEDA_EXCLUDES(mutex_);
+  void doze(Deadline until) RUEDA_EXCLUDES(mutex_);
 
   const Abort& abort_;
   const Finish finish_;

@@ -1,8 +1,8 @@
 // An operation's state only grows: pending, in a batch (that turns step, or that a lane's thread runs), launched on a
-// device, done. The word
-// is also a futex: waiters sleep on it. `complete` makes no system call unless a waiter sleeps, because a small
-// operation takes a few microseconds in all. `sleepers_` is raised before a waiter looks at the state, and `complete`
-// stores the state before it looks at `sleepers_`; both are sequentially consistent, so one of the two sees the other.
+// device, done. The word is also a futex: waiters sleep on it. `complete` makes no system call unless a waiter sleeps,
+// because a small operation takes a few microseconds in all. `sleepers_` is raised before a waiter looks at the state,
+// and `complete` stores the state before it looks at `sleepers_`; both are sequentially consistent, so one of the two
+// sees the other.
 #include "runtime/engine/operation.h"
 
 #include <fmt/format.h>

@@ -8,22 +8,42 @@
 namespace rueda::test {
 namespace {
 
-/// An all-reduce of `values`, in place, on the fake device.
-rueda_handle sum_on_device(rueda_session* session, std::vector<float>& values, const char* name, void* stream) {
-  CTensor tensor(values, RUEDA_F32);
-  tensor->device = kFakeDevice;
+/// The test plug-in for a case. No mark of its device is left at the end.
+class OnFakeDevice {
+ protected:
+  OnFakeDevice() = default;
+  ~OnFakeDevice() { CHECK(device.counts().marks_alive == before.marks_alive); }
+  OnFakeDevice(const OnFakeDevice&) = delete;
+  OnFakeDevice& operator=(const OnFakeDevice&) = delete;
+
+  const Variables variables{Values{{"RUEDA_PLUGINS", kTestPlugin}}};
+  FakeDevice& device = fake_device();
+  const FakeDeviceCounts before = device.counts();
+};
+
+rueda_op_options on_stream(const char* name, void* stream) {
   rueda_op_options options = named(name);
   options.stream = stream;
+  return options;
+}
+
+/// Starts a sum on the fake device.
+rueda_handle start_sum(rueda_session* session, CTensor& from, CTensor& to, const rueda_op_options& options) {
+  from->device = to->device = kFakeDevice;
   rueda_handle handle = 0;
-  expect_code(rueda_allreduce_async(session, tensor.get(), tensor.get(), RUEDA_SUM, &options, &handle), RUEDA_OK,
-              "enqueue");
+  expect_code(rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &handle), RUEDA_OK, "enqueue");
   return handle;
 }
 
-TEST_CASE("a batch reads a device tensor only after its mark, and what is done before is seen by the caller's stream") {
-  const Variables variables(Values{{"RUEDA_PLUGINS", kTestPlugin}});
-  FakeDevice& device = fake_device();
-  const FakeDeviceCounts before = device.counts();
+/// The same of `values`, in place.
+rueda_handle sum_on_device(rueda_session* session, std::vector<float>& values, const char* name, void* stream) {
+  CTensor tensor(values, RUEDA_F32);
+  return start_sum(session, tensor, tensor, on_stream(name, stream));
+}
+
+TEST_CASE_METHOD(
+    OnFakeDevice,
+    "a batch reads a device tensor only after its mark, and what is done before is seen by the caller's stream") {
   run_ranks(2, [&](rueda_session* session, int rank) {
     const FakeStream stream;
     std::vector<float> input(1000, -1.0f);
@@ -36,11 +56,8 @@ TEST_CASE("a batch reads a device tensor only after its mark, and what is done b
     CTensor from(input, RUEDA_F32);
     CTensor to(output, RUEDA_F32);
     from->device = to->device = kFakeDevice;
-    rueda_op_options options = named("on device");
-    options.stream = stream.get();
-    rueda_handle handle = 0;
-    expect_code(rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &handle), RUEDA_OK,
-                "enqueue");
+    const rueda_op_options options = on_stream("on device", stream.get());
+    const rueda_handle handle = start_sum(session, from, to, options);
     device.await_early_polls(before.polls_too_early + 1);
     expect(rueda_poll(handle) == 0, "the operation finished before its input was there");
     expect_code(rueda_wait(handle, 0.0), RUEDA_TIMEOUT, "wait before the input is there");
@@ -60,12 +77,11 @@ TEST_CASE("a batch reads a device tensor only after its mark, and what is done b
     expect(placed.device == kFakeDevice && placed.data == output.data(), "the output is described as another");
     expect_code(rueda_release(handle), RUEDA_OK, "release");
   });
-  CHECK(device.counts().marks_alive == before.marks_alive);
 }
 
-TEST_CASE("an operation is launched when the device has the rest of it, and finished when the device has done that") {
-  const Variables variables(Values{{"RUEDA_PLUGINS", kTestPlugin}});
-  FakeDevice& device = fake_device();
+TEST_CASE_METHOD(
+    OnFakeDevice,
+    "an operation is launched when the device has the rest of it, and finished when the device has done that") {
   run_ranks(1, [&](rueda_session* session, int) {
     const FakeStream stream;
     std::latch go(1);
@@ -83,9 +99,9 @@ TEST_CASE("an operation is launched when the device has the rest of it, and fini
   });
 }
 
-TEST_CASE("what piles up while a device works leaves as one batch: a credit comes back when the device has finished") {
-  const Variables variables(Values{{"RUEDA_PLUGINS", kTestPlugin}});
-  FakeDevice& device = fake_device();
+TEST_CASE_METHOD(
+    OnFakeDevice,
+    "what piles up while a device works leaves as one batch: a credit comes back when the device has finished") {
   run_ranks(1, [&](rueda_session* session, int) {
     const FakeStream stream;
     const FakeStream waiting;
@@ -107,13 +123,11 @@ TEST_CASE("what piles up while a device works leaves as one batch: a credit come
   });
 }
 
-TEST_CASE("every kind of operation goes through the host's algorithms, in pieces and whole") {
-  const Variables variables(Values{{"RUEDA_PLUGINS", kTestPlugin}});
+TEST_CASE_METHOD(OnFakeDevice, "every kind of operation goes through the host's algorithms, in pieces and whole") {
   const int64_t rows = GENERATE(int64_t{0}, int64_t{1}, int64_t{7}, int64_t{2'500'001});
   run_ranks(3, [&](rueda_session* session, int rank) {
     const FakeStream stream;
-    rueda_op_options options = named("all");
-    options.stream = stream.get();
+    const rueda_op_options options = on_stream("all", stream.get());
     std::vector<float> values = numbers(rank, static_cast<size_t>(rows));
     const rueda_handle handle = sum_on_device(session, values, "sum", stream.get());
     expect(finish(handle).code == RUEDA_OK, "all-reduce");
@@ -150,8 +164,7 @@ TEST_CASE("every kind of operation goes through the host's algorithms, in pieces
   });
 }
 
-TEST_CASE("a rank uses one device of a kind in a set, and is told so") {
-  const Variables variables(Values{{"RUEDA_PLUGINS", kTestPlugin}});
+TEST_CASE_METHOD(OnFakeDevice, "a rank uses one device of a kind in a set, and is told so") {
   run_ranks(1, [&](rueda_session* session, int) {
     const FakeStream stream;
     std::vector<float> values = {1};
@@ -159,8 +172,7 @@ TEST_CASE("a rank uses one device of a kind in a set, and is told so") {
     CTensor tensor(values, RUEDA_F32);
     tensor->device = kFakeDevice;
     tensor->device_index = 3;
-    rueda_op_options options = named("second");
-    options.stream = stream.get();
+    const rueda_op_options options = on_stream("second", stream.get());
     expect_code(rueda_allreduce(session, tensor.get(), tensor.get(), RUEDA_SUM, &options), RUEDA_INVALID_ARGUMENT,
                 "number 3");
     const std::string sentence = rueda_last_error();
@@ -170,21 +182,15 @@ TEST_CASE("a rank uses one device of a kind in a set, and is told so") {
   });
 }
 
-TEST_CASE("outputs without a place are allocated on the device and freed with the handle") {
-  const Variables variables(Values{{"RUEDA_PLUGINS", kTestPlugin}});
-  FakeDevice& device = fake_device();
-  const FakeDeviceCounts before = device.counts();
+TEST_CASE_METHOD(OnFakeDevice, "outputs without memory are allocated on the device and freed with the handle") {
   run_ranks(2, [&](rueda_session* session, int rank) {
     const FakeStream stream;
     std::vector<float> input = numbers(rank, 10);
     CTensor from(input, RUEDA_F32);
     CTensor to(nullptr, RUEDA_F32, {10});
     from->device = to->device = kFakeDevice;
-    rueda_op_options options = named("library's place");
-    options.stream = stream.get();
-    rueda_handle handle = 0;
-    expect_code(rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &handle), RUEDA_OK,
-                "enqueue");
+    const rueda_op_options options = on_stream("library's place", stream.get());
+    const rueda_handle handle = start_sum(session, from, to, options);
     expect_code(rueda_wait(handle, -1.0), RUEDA_OK, "wait");
     rueda_tensor placed{};
     placed.struct_size = sizeof placed;
@@ -195,13 +201,10 @@ TEST_CASE("outputs without a place are allocated on the device and freed with th
     expect_code(rueda_release(handle), RUEDA_OK, "release");
   });
   CHECK(device.counts().memory_alive == before.memory_alive);
-  CHECK(device.counts().marks_alive == before.marks_alive);
 }
 
-TEST_CASE("the caller's allocation callback is told the device, and without memory a sink on it stands in") {
-  const Variables variables(Values{{"RUEDA_PLUGINS", kTestPlugin}});
-  FakeDevice& device = fake_device();
-  const FakeDeviceCounts before = device.counts();
+TEST_CASE_METHOD(OnFakeDevice,
+                 "the caller's allocation callback is told the device, and without memory a sink on it stands in") {
   run_ranks(2, [&](rueda_session* session, int rank) {
     const FakeStream stream;
     std::vector<float> input = numbers(rank, 10);
@@ -213,27 +216,22 @@ TEST_CASE("the caller's allocation callback is told the device, and without memo
     CTensor from(input, RUEDA_F32);
     CTensor to(nullptr, RUEDA_F32, {10});
     from->device = to->device = kFakeDevice;
-    rueda_op_options options = named("caller's place");
-    options.stream = stream.get();
+    rueda_op_options options = on_stream("caller's place", stream.get());
     options.allocate_context = &asked;
     options.allocate = [](void* context, size_t, int32_t kind, int32_t, void*) {
       static_cast<Asked*>(context)->device = kind;
       return static_cast<void*>(static_cast<Asked*>(context)->place);
     };
-    rueda_handle handle = 0;
-    expect_code(rueda_allreduce_async(session, from.get(), to.get(), RUEDA_SUM, &options, &handle), RUEDA_OK,
-                "enqueue");
+    const rueda_handle handle = start_sum(session, from, to, options);
     expect_code(rueda_wait(handle, -1.0), rank == 0 ? RUEDA_OK : RUEDA_SYSTEM, "wait");
     expect(asked.device == kFakeDevice, "the callback was told another device");
     if (rank == 0) expect_summed_numbers(place, 2, "caller's place");
     expect_code(rueda_release(handle), RUEDA_OK, "release");
   });
   CHECK(device.counts().memory_alive == before.memory_alive);
-  CHECK(device.counts().marks_alive == before.marks_alive);
 }
 
-TEST_CASE("input and output, and the members of a group, lie on one device") {
-  const Variables variables(Values{{"RUEDA_PLUGINS", kTestPlugin}});
+TEST_CASE_METHOD(OnFakeDevice, "input and output, and the members of a group, lie on one device") {
   run_ranks(1, [](rueda_session* session, int) {
     std::vector<float> a = {1};
     std::vector<float> b = {2};
@@ -248,8 +246,9 @@ TEST_CASE("input and output, and the members of a group, lie on one device") {
   });
 }
 
-TEST_CASE("ranks whose tensors lie on different devices get one sentence, of every collective, cached and uncached") {
-  const Variables variables(Values{{"RUEDA_PLUGINS", kTestPlugin}});
+TEST_CASE_METHOD(
+    OnFakeDevice,
+    "ranks whose tensors lie on different devices get one sentence, of every collective, cached and uncached") {
   std::vector<std::vector<std::string>> sentences(2);
   run_ranks(2, [&](rueda_session* session, int rank) {
     for (const Submission::Kind kind : kAllKinds) {
@@ -280,10 +279,7 @@ TEST_CASE("ranks whose tensors lie on different devices get one sentence, of eve
   CHECK(sentences[0] == sentences[1]);
 }
 
-TEST_CASE("a device mark whose operation was refused is freed") {
-  const Variables variables(Values{{"RUEDA_PLUGINS", kTestPlugin}});
-  FakeDevice& device = fake_device();
-  const FakeDeviceCounts before = device.counts();
+TEST_CASE_METHOD(OnFakeDevice, "a device mark whose operation was refused is freed") {
   run_ranks(2, [&](rueda_session* session, int rank) {
     const FakeStream stream;
     std::latch go(1);
@@ -293,8 +289,7 @@ TEST_CASE("a device mark whose operation was refused is freed") {
     CTensor tensor(values, RUEDA_F32);
     CTensor second(again, RUEDA_F32);
     tensor->device = second->device = kFakeDevice;
-    rueda_op_options options = named("twice");
-    options.stream = stream.get();
+    const rueda_op_options options = on_stream("twice", stream.get());
     rueda_handle handle = 0;
     rueda_handle refused = 0;
     expect_code(rueda_allreduce_async(session, tensor.get(), tensor.get(), RUEDA_SUM, &options, &handle), RUEDA_OK,
@@ -305,7 +300,6 @@ TEST_CASE("a device mark whose operation was refused is freed") {
     expect(finish(handle).code == RUEDA_OK, "the first one failed");
     expect_summed_numbers(values, 2, "the first one");
   });
-  CHECK(device.counts().marks_alive == before.marks_alive);
 }
 
 }  // namespace

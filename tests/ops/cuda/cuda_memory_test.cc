@@ -215,7 +215,14 @@ TEST_CASE("the statistics say what the plug-in holds") {
 }
 
 TEST_CASE("no function that the driver calls has called the driver, and no copy has let the host wait") {
+  gpu();
+  run_ranks(1, [](rueda_session* session, int) {
+    const GpuStream stream(0);
+    const GpuMemory<float> memory(numbers(0, 10));
+    expect_done(sum_on_gpu(session, memory, 10, "counted", stream.get(), 0), "counted");
+  });
   const StandinCounts counts = gpu().counts();
+  CHECK(counts.copies > 0);
   CHECK(counts.calls_in_host_functions == 0);
   CHECK(counts.pageable_copies == 0);
 }

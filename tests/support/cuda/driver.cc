@@ -9,6 +9,7 @@ using rueda::test::context_stack;
 using rueda::test::Event;
 using rueda::test::in_host_function;
 using rueda::test::is_on_device;
+using rueda::test::number;
 using rueda::test::on_device;
 using rueda::test::on_host;
 using rueda::test::Point;
@@ -16,11 +17,6 @@ using rueda::test::State;
 using rueda::test::thread_mode;
 
 namespace {
-
-int number(const char* name, int fallback) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? fallback : std::atoi(text);
-}
 
 int devices() {
   static const int count = number("STANDIN_CUDA_DEVICES", 2);

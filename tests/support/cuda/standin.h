@@ -34,7 +34,8 @@ struct StandinCounts {
 ///   STANDIN_CUDA_VERSION   what cuDriverGetVersion says (13000)
 ///   CUDA_LAUNCH_BLOCKING   1: each call that puts work into a stream waits for it, as with the driver
 ///
-/// cuMemFree, cuMemHostAlloc and cuMemFreeHost wait until their device is idle, as they may on a GPU. Any thread.
+/// cuMemFree waits until its device is idle, as it may on a GPU. cuMemHostAlloc and cuMemFreeHost, which may wait there
+/// too, do not. Any thread.
 class StandinCuda {
  public:
   virtual ~StandinCuda() = default;

@@ -7,19 +7,16 @@
 #include <cstdlib>
 
 namespace rueda::test {
-namespace {
 
-unsigned number(const char* name, unsigned fallback) {
+int number(const char* name, int fallback) {
   const char* text = std::getenv(name);
-  return text == nullptr ? fallback : static_cast<unsigned>(std::strtoul(text, nullptr, 10));
+  return text == nullptr ? fallback : std::atoi(text);
 }
-
-}  // namespace
 
 /// The time itself is the point: work that nothing orders comes at another moment with each seed.
 void hold() {
-  static const unsigned most = number("STANDIN_CUDA_DELAY_US", 0);
-  static std::atomic<unsigned> seed{number("STANDIN_CUDA_SEED", 1)};
+  static const unsigned most = static_cast<unsigned>(number("STANDIN_CUDA_DELAY_US", 0));
+  static std::atomic<unsigned> seed{static_cast<unsigned>(number("STANDIN_CUDA_SEED", 1))};
   if (most == 0) return;
   unsigned mixed = seed.fetch_add(0x9E3779B9u);
   mixed = (mixed ^ (mixed >> 16)) * 0x7feb352du;

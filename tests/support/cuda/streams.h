@@ -7,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <thread>
 #include <vector>
 
 namespace rueda::test {
+
+/// The number in a variable of the environment; `fallback` if it is not set.
+int number(const char* name, int fallback);
 
 /// A point in a stream.
 class Point {
