@@ -71,10 +71,11 @@ class Pool:
         with self._lock:
             if session is self._session:
                 self._used -= size
-                if self._used + self._kept + size <= self._most_used:
-                    self._free.setdefault(size, []).append(memory)
-                    self._kept += size
-                    return
+                if self._used + self._kept + size > self._most_used:
+                    self._drop_all()  # what is kept has sizes that the program asks for no more
+                self._free.setdefault(size, []).append(memory)
+                self._kept += size
+                return
         lib.rueda_memory_free(memory)
 
     def _drop_all(self) -> None:

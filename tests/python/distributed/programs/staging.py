@@ -10,6 +10,7 @@ from torch.distributed.fsdp import fully_shard
 from training_parts import close
 
 import rueda.torch as hvd
+from rueda import tensor_memory
 from rueda.torch.distributed import allocations
 
 torch.set_num_threads(1)
@@ -35,13 +36,23 @@ def trained(from_group):
 
 
 def check_pool():
-    """Buffers come again, and what nobody needs goes back."""
+    """A buffer that is dropped comes again, also after the sizes have changed; a device without memory of the host gets none."""
     first = allocations.allocate(10_000, torch.float32)
     address = first.data_ptr()
     del first
     gc.collect()
     again = allocations.allocate(10_000, torch.float32)
-    assert again.data_ptr() == address and not dist.group.WORLD.supports_tensor_alloc(torch.device("meta"))
+    assert again.data_ptr() == address
+    taken = []
+    take = tensor_memory._take
+    tensor_memory._take = lambda size: taken.append(size) or take(size)
+    for _ in range(4):  # the block of the first size makes room, so that one of the second is kept
+        del again
+        gc.collect()
+        again = allocations.allocate(9_000, torch.float32)
+    tensor_memory._take = take
+    assert taken == [4 * 9_000]
+    assert not dist.group.WORLD.supports_tensor_alloc(torch.device("meta"))
 
 
 dist.init_process_group("rueda")
