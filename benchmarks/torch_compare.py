@@ -22,15 +22,14 @@ import os
 import pathlib
 import shutil
 import statistics
-import subprocess
 import sys
-import time
 
 import torch
 import torch.distributed as dist
 
 ROOT = pathlib.Path(__file__).parent.parent
-sys.path.insert(0, str(ROOT / "examples" / "torch"))
+sys.path[:0] = [str(ROOT / "examples" / "torch"), str(ROOT / "benchmarks" / "framework_compare")]
+from jobs import printed_by, resnet50_shapes, seconds_per_step
 
 
 def parse():
@@ -41,20 +40,6 @@ def parse():
     parser.add_argument("--shrink", type=int, default=1, help="divides the sizes of all tensors, to try the program")
     parser.add_argument("--rank-of", metavar="MODULE", help=argparse.SUPPRESS)  # this process is a rank of a job with this hvd
     return parser.parse_args()
-
-
-def resnet50_shapes():
-    """Of its 161 parameters, first layer first (He, Zhang, Ren, Sun, 2015)."""
-    shapes = [(64, 3, 7, 7), (64,), (64,)]
-    channels = 64
-    for width, blocks in [(64, 3), (128, 4), (256, 6), (512, 3)]:
-        for block in range(blocks):
-            for shape in [(width, channels, 1, 1), (width, width, 3, 3), (4 * width, width, 1, 1)]:
-                shapes += [shape, shape[:1], shape[:1]]
-            if block == 0:
-                shapes += [(4 * width, channels, 1, 1), (4 * width,), (4 * width,)]
-            channels = 4 * width
-    return [*shapes, (1000, 2048), (1000,)]
 
 
 class _Given(torch.autograd.Function):
@@ -179,20 +164,6 @@ def contests(peers):
     return {**reduced, "sharded": sharded}
 
 
-def seconds_per_step(hvd, step, least):
-    """Of the slowest rank, over at least so many seconds."""
-    steps, spent = 1, 0.0
-    while spent < least:
-        hvd.barrier()
-        begin = time.perf_counter()
-        for _ in range(steps):
-            step()
-        spent = float(hvd.allreduce(torch.tensor(time.perf_counter() - begin), op=hvd.Max, name="spent"))
-        if spent < least:
-            steps = max(2 * steps, int(1.2 * steps * least / spent))
-    return spent / steps
-
-
 def run_rank(options):
     """Prints on rank 0 a line of JSON: workload, peer, and milliseconds of each round."""
     hvd = importlib.import_module(options.rank_of)
@@ -205,11 +176,15 @@ def run_rank(options):
         for step in peers.values():
             step()
             step()
+
+    def slowest(seconds):
+        return float(hvd.allreduce(torch.tensor(seconds), op=hvd.Max, name="spent"))
+
     times = {kind: {name: [] for name in peers} for kind, peers in everything.items()}
     for _ in range(options.rounds):
         for kind, peers in everything.items():
             for name, step in peers.items():
-                times[kind][name].append(1e3 * seconds_per_step(hvd, step, options.seconds))
+                times[kind][name].append(1e3 * seconds_per_step(step, options.seconds, hvd.barrier, slowest))
     if hvd.rank() == 0:
         print("torch_compare", json.dumps(times), flush=True)
     hvd.shutdown()
@@ -220,11 +195,7 @@ def measured(launcher, module, options):
     """What a job of this launcher with this hvd measures."""
     command = [launcher, "-np", str(options.ranks), "-H", f"localhost:{options.ranks}", sys.executable, __file__, "--rank-of", module]
     command += ["--rounds", str(options.rounds), "--seconds", str(options.seconds), "--shrink", str(options.shrink)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    lines = [line.split("torch_compare ", 1)[1] for line in done.stdout.splitlines() if "torch_compare " in line]
-    if done.returncode != 0 or len(lines) != 1:
-        raise SystemExit(f"torch_compare: {' '.join(command)} ended with code {done.returncode}")
-    return json.loads(lines[0])
+    return printed_by(command, "torch_compare")
 
 
 def show(times):

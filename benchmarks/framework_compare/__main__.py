@@ -19,8 +19,9 @@ import importlib
 import json
 import os
 import statistics
-import subprocess
 import sys
+
+from jobs import printed_by
 
 
 def parse():
@@ -41,11 +42,7 @@ def measured(options):
 
     command = [path_of("hvdrun"), "-np", str(options.ranks), "-H", f"localhost:{options.ranks}", sys.executable,
                os.path.dirname(os.path.abspath(__file__)), *sys.argv[1:], "--rank"]  # fmt: skip
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    lines = [line.split("framework_compare ", 1)[1] for line in done.stdout.splitlines() if "framework_compare {" in line]
-    if done.returncode != 0 or len(lines) != 1:
-        raise SystemExit(f"framework_compare: {' '.join(command)} ended with code {done.returncode}")
-    return json.loads(lines[0])
+    return printed_by(command, "framework_compare")
 
 
 def rows_of(peers):

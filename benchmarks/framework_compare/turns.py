@@ -4,32 +4,22 @@ import contextlib
 import json
 import os
 import socket
-import time
 
 import numpy as np
 
 import rueda.numpy as hvd
+from jobs import resnet50_shapes, seconds_per_step
 
 WIDTH, LAYERS, ROWS = 1024, 4, 32
 
 
-def resnet50_shapes(shrink):
-    """Of its 161 parameters, first layer first (He, Zhang, Ren, Sun, 2015)."""
-    shapes = [(64, 3, 7, 7), (64,), (64,)]
-    channels = 64
-    for width, blocks in [(64, 3), (128, 4), (256, 6), (512, 3)]:
-        for block in range(blocks):
-            for shape in [(width, channels, 1, 1), (width, width, 3, 3), (4 * width, width, 1, 1)]:
-                shapes += [shape, shape[:1], shape[:1]]
-            if block == 0:
-                shapes += [(4 * width, channels, 1, 1), (4 * width,), (4 * width,)]
-            channels = 4 * width
-    return [(max(1, shape[0] // shrink), *shape[1:]) for shape in [*shapes, (1000, 2048), (1000,)]]
+def shrunk_shapes(shrink):
+    return [(max(1, shape[0] // shrink), *shape[1:]) for shape in resnet50_shapes()]
 
 
 def own_gradients(shrink):
     """What this rank puts in: other numbers on each rank, and small ones, so that averages are exact."""
-    return [np.full(shape, hvd.rank() + index % 8, np.float32) for index, shape in enumerate(resnet50_shapes(shrink))]
+    return [np.full(shape, hvd.rank() + index % 8, np.float32) for index, shape in enumerate(shrunk_shapes(shrink))]
 
 
 def perceptron(shrink):
@@ -62,18 +52,8 @@ def check_equal(peers):
     assert hvd.size() == 1 or any(not np.allclose(one, other.reshape(one.shape)) for one, other in zip(wanted, last))
 
 
-def seconds_per_step(step, least):
-    """Of the slowest rank, over at least so many seconds."""
-    steps, spent = 1, 0.0
-    while spent < least:
-        hvd.barrier()
-        begin = time.perf_counter()
-        for _ in range(steps):
-            step()
-        spent = float(hvd.allreduce(np.array(time.perf_counter() - begin), op=hvd.Max, name="spent"))
-        if spent < least:
-            steps = max(2 * steps, int(1.2 * steps * least / spent))
-    return spent / steps
+def slowest(seconds):
+    return float(hvd.allreduce(np.array(seconds), op=hvd.Max, name="spent"))
 
 
 def take(contests, options, versions):
@@ -84,7 +64,7 @@ def take(contests, options, versions):
     for _ in range(options.rounds):
         for kind, peers in contests.items():
             for name, step in peers.items():
-                times[kind][name].append(1e3 * seconds_per_step(step, options.seconds))
+                times[kind][name].append(1e3 * seconds_per_step(step, options.seconds, hvd.barrier, slowest))
     if hvd.rank() == 0:
         print("framework_compare", json.dumps({"versions": versions, "times": times}), flush=True)
     hvd.barrier()

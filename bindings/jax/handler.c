@@ -97,8 +97,10 @@ static xla_error* enqueue(const xla_api* api, const rueda_jax_call* call, rueda_
                             "this program was traced with a process set of a session that has ended; add the set "
                             "again, and trace the program anew (jax.clear_caches())");
   } else if (has_wrong_splits(call)) {
-    error =
-        rueda_jax_error(api, RUEDA_INVALID_ARGUMENT, "alltoall: splits has not one number for each rank of the set");
+    char text[160];
+    snprintf(text, sizeof text, "alltoall: there are %zu splits; give one for each of the %d ranks of the process set",
+             call->split_count, (int)rueda_process_set_size(session, call->options.process_set));
+    error = rueda_jax_error(api, RUEDA_INVALID_ARGUMENT, text);
   } else {
     atomic_fetch_add(&begun, 1);
     const int32_t code = rueda_jax_call_enqueue(session, call, handle);

@@ -42,7 +42,7 @@ def gloo_enabled() -> bool:
 
 
 def cuda_built() -> bool:
-    """Returns whether the CUDA plug-in is there, through which operations take tensors in the memory of NVIDIA devices."""
+    """Returns whether the CUDA plug-in is installed. With it the C API takes tensors in the memory of NVIDIA devices."""
     return _has_plugin("cuda")
 
 

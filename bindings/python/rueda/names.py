@@ -1,4 +1,4 @@
-"""Which names an operation may not have, because this rank has given them to another that may be unfinished.
+"""Refuses a name that this rank has given to another operation, until it has seen an operation end.
 
 The library refuses a name as long as an operation of that name is in flight. How long that is depends on the other
 ranks. A program that begins two operations of one name would be refused on a rank that is ahead; on a rank that is

@@ -1,4 +1,4 @@
-"""Which frameworks the packages need. A framework that is missing or too old is told in one sentence."""
+"""Imports the framework that a package needs, or says in one sentence that it is missing or too old."""
 
 import importlib
 import re

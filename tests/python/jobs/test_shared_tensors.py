@@ -31,10 +31,10 @@ print("kept", flush=True)
         assert ended.lines(rank) == ["in place"] * 3 + ["kept"]
 
 
-def test_where_sharing_is_off_everything_works_with_copies(run_script):
+def test_everything_works_with_copies_if_sharing_is_off(run_script):
     ended = run_script("""
 hvd.init()
-tensor = hvd.zeros(50_000) + hvd.rank()
+tensor = hvd.zeros(50_000).add_(hvd.rank())
 hvd.allreduce_(tensor, op=hvd.Sum)
 assert (tensor == 1).all() and hvd.stats()["memory_bytes"]["shared_tensors"] == 0
 print("done", flush=True)

@@ -20,7 +20,8 @@ def DistributedOptimizer(optimizer: Any, name: str = "grads", backward_passes_pe
 
     name: the gradients are called by it and their paths; optimizers in one program have different names.
     backward_passes_per_step: updates once in so many calls, with the mean of their gradients, and reduces only then; the
-    other calls return zeros. op, process_set, the factors and compression: as for allreduce(). Raises ImportError without optax, and ValueError for another kind of optimizer.
+    other calls return zeros. op, process_set, the factors and compression: as for allreduce(). Raises ImportError without
+    optax, and ValueError for another kind of optimizer.
     """
     try:
         import optax

@@ -57,8 +57,8 @@ def allreduce(value: Any, name: Any = None, average: Any = True, prescale_factor
 
 
 def allgather(value: Any, name: Any = None) -> Any:
-    """The rows of all ranks, in the order of ranks. Their number may differ between ranks. On JAX, where rueda.jax would have
-    to be told the numbers, the rows go through rueda.numpy, and the result is an array of JAX."""
+    """The rows of all ranks, in the order of ranks. Their number may differ between ranks. On JAX the rows go
+    through rueda.numpy, because rueda.jax has to be told the numbers; the result is an array of JAX."""
     if _backend() == "jax":
         import jax.numpy as jnp
 

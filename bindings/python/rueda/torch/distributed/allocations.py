@@ -14,7 +14,7 @@ _pool = Pool()
 
 
 def serves(device: torch.device) -> bool:
-    """Whether other ranks are on this host, which can use tensors of this device where they lie."""
+    """Returns whether this host has other ranks, and they can use tensors of this device where they lie."""
     here = session.current_or_none()
     return torch.device(device).type == "cpu" and here is not None and here.local_size > 1
 
@@ -23,7 +23,7 @@ def allocate(count: int, dtype: torch.dtype) -> torch.Tensor:
     """Returns a tensor of `count` elements with any content. Beyond the budget it lies in private memory."""
     if count > 0:
         try:
-            return torch.frombuffer(_pool.allocate(count * dtype.itemsize), dtype=dtype, count=count)
+            return torch.frombuffer(_pool.allocate(count * torch.empty(0, dtype=dtype).element_size()), dtype=dtype, count=count)
         except CollectiveError:  # RUEDA_SHARED_TENSOR_BYTES is spent, or the session has ended
             pass
     return torch.empty(count, dtype=dtype)

@@ -26,7 +26,7 @@ class RowsGroup(StartingGroup):
     """The operations of rows. See RuedaGroup for the forms of their arguments, for loans and for errors."""
 
     def supports_tensor_alloc(self, device: torch.device) -> bool:
-        """Whether allocate_tensor() gives buffers of this device."""
+        """Returns whether allocate_tensor() gives buffers of this device."""
         return allocations.serves(device)
 
     def allocate_tensor(self, size: int, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
