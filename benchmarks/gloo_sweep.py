@@ -4,8 +4,8 @@
     ... gloo_sweep.py --ranks 4 --min 1K --max 64M --step-factor 4 --seconds 0.4 --peer mpi --json build/sweep-np4.json
     ... gloo_sweep.py --alone --json build/gloo-np2.json                                 # Gloo without Rueda and MPI
 
-For each size of the sweep first rueda-perf runs (with --peer mpi if it is given, and with --limit at the largest size), then
-Gloo, so that all of them see the same machine in the same minute. The ranks of Gloo are one job for the whole sweep; between
+For each size of the sweep first rueda-perf runs (with --peer mpi if it is given, and with --limit at the largest size; with
+--shared once more for tensors in shared memory), then Gloo, so that all of them see the same machine in the same minute. The ranks of Gloo are one job for the whole sweep; between
 their turns they sleep. A step is an all-reduce (sum, f32, in place) of one tensor on all ranks, timed as rueda-perf times it:
 warm steps first, then as many steps as --seconds has room for; each quantile is the maximum over the ranks' own. Before that
 one result is compared with a formula, element by element. line_ns is 0: Gloo's ranks do not measure how far their cores are
@@ -42,6 +42,7 @@ def parse():
     parser.add_argument("--seconds", type=float, default=0.4, help="time of the timed steps of one size")
     parser.add_argument("--bin", default=str(ROOT / "build" / "release" / "bin"), help="the folder of hvdrun and rueda-perf")
     parser.add_argument("--peer", choices=["mpi"], help="what rueda-perf measures beside itself")
+    parser.add_argument("--shared", action="store_true", help="measure Rueda with tensors in shared memory, too")
     parser.add_argument("--alone", action="store_true", help="measure Gloo only")
     parser.add_argument("--json", required=True, metavar="FILE")
     parser.add_argument("--rank-of", metavar="FILE", help=argparse.SUPPRESS)  # this process is a rank; the ranks meet in FILE
@@ -161,14 +162,13 @@ class Job:
             rank.wait()
 
 
-def rueda(options, size, folder):
+def rueda(options, size, folder, *flags):
     """What rueda-perf writes for this size."""
     path = os.path.join(folder, "rueda.json")
     command = [os.path.join(options.bin, "hvdrun"), "-np", str(options.ranks), "-H", f"localhost:{options.ranks}"]
     command += [os.path.join(options.bin, "rueda-perf"), "allreduce", "--in-place", "--bytes", str(size)]
     command += ["--seconds", str(options.seconds), "--json", path]
-    command += ["--limit"] if size * options.step_factor > options.max else []
-    command += ["--peer", options.peer] if options.peer else []
+    command += flags
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     with open(path, encoding="utf-8") as file:
         return json.load(file)
@@ -183,9 +183,13 @@ def main():
         job = Job(options, folder)
         for size in sizes(options):
             if not options.alone:
-                found = rueda(options, size, folder)
+                limit = ["--limit"] if size * options.step_factor > options.max else []
+                peer = ["--peer", options.peer] if options.peer else []
+                found = rueda(options, size, folder, *limit, *peer)
                 results += found.pop("results")
                 merged.update(found)
+                if options.shared:
+                    results += rueda(options, size, folder, "--memory", "shared")["results"]
             results.append(job.row(size))
             print(" ".join(f"{row['algorithm']} {row['p50_us']:.1f} us" for row in results if row["bytes"] == results[-1]["bytes"]),
                   f"at {size} bytes", flush=True)

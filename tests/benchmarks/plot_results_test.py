@@ -15,6 +15,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 SIZES = [1 << 10, 1 << 14, 1 << 18, 1 << 22]
 LIMIT = 8.0  # GB/s
+NAMES = ("shm", "shared", "mpi", "gloo")
 
 
 def entry(algorithm, size, p50, **others):
@@ -25,7 +26,7 @@ def entry(algorithm, size, p50, **others):
 
 def time_of(algorithm, size):
     """Microseconds, from a formula: a latency and a bandwidth of each series' own."""
-    latency, bandwidth = {"shm": (5, 6e3), "mpi": (20, 2e3), "gloo": (90, 1e3)}[algorithm]
+    latency, bandwidth = {"shm": (5, 6e3), "shared": (3, 7e3), "mpi": (20, 2e3), "gloo": (90, 1e3)}[algorithm]
     return latency + size / bandwidth
 
 
@@ -34,6 +35,7 @@ RESULT = {
     "peer": {"name": "mpi", "library": "Some MPI 1.0"},
     "gloo": {"library": "PyTorch 0.1"},
     "results": [entry("shm_one_shot" if size < 1 << 16 else "shm_two_shot", size, time_of("shm", size)) for size in SIZES]
+    + [entry("shm_shared", size, time_of("shared", size), memory="shared") for size in SIZES]
     + [entry("mpi", size, time_of("mpi", size)) for size in SIZES]
     + [entry("gloo", size, time_of("gloo", size)) for size in SIZES]
     # None of these belongs into the figure.
@@ -66,9 +68,9 @@ class PlotResults(unittest.TestCase):
         group = next(g for g in figure.iter(f"{SVG}g") if g.get("class") == kind)
         frame = next(r for r in group.iter(f"{SVG}rect") if r.get("class") == "panel")
         left, top, width, height = (float(frame.get(key)) for key in ("x", "y", "width", "height"))
-        values = [time_of(name, size) for name in ("shm", "mpi", "gloo") for size in SIZES]
+        values = [time_of(name, size) for name in NAMES for size in SIZES]
         if kind == "bandwidth":
-            values = [size / (time_of(name, size) * 1e3) for name in ("shm", "mpi", "gloo") for size in SIZES] + [LIMIT]
+            values = [size / (time_of(name, size) * 1e3) for name in NAMES for size in SIZES] + [LIMIT]
         low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
 
         def place(size, value):
@@ -87,8 +89,8 @@ class PlotResults(unittest.TestCase):
             for kind in ("bandwidth", "latency"):
                 group, place = self.panel(figure, kind)
                 series = self.series(group)
-                self.assertEqual(list(series), ["Rueda", "MPI", "Gloo", "Memory limit"])
-                for name, algorithm in (("Rueda", "shm"), ("MPI", "mpi"), ("Gloo", "gloo")):
+                self.assertEqual(list(series), ["Rueda", "Rueda, shared", "MPI", "Gloo", "Memory limit"])
+                for name, algorithm in zip(series, NAMES):
                     found = [(float(c.get("cx")), float(c.get("cy"))) for c in series[name].iter(f"{SVG}circle")]
                     self.assertEqual(len(found), len(SIZES), name)
                     for size, point in zip(SIZES, found):
@@ -112,7 +114,7 @@ class PlotResults(unittest.TestCase):
     def test_title_legend_and_axes_say_what_is_drawn(self):
         figure = self.figure("dark", flags=["--machine", "a <small> machine"])
         texts = ["".join(t.itertext()) for t in figure.iter(f"{SVG}text")]
-        for expected in ("allreduce, np 2, a <small> machine", "Rueda", "MPI (Some MPI 1.0)", "Gloo (PyTorch 0.1)",
+        for expected in ("allreduce, np 2, a <small> machine", "Rueda", "Rueda, shared", "MPI (Some MPI 1.0)", "Gloo (PyTorch 0.1)",
                          "Memory limit (8 GB/s)", "GB/s", "\u00b5s", "4 KiB", "1 MiB"):
             self.assertIn(expected, texts)
         self.assertEqual(texts.count("bytes of the tensor"), 2)
