@@ -49,7 +49,7 @@ Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<s
   options.addresses = addresses;
   options.job = store->job_;
   options.key = store->key_;
-  options.end_key = death_key(store->job_);  // once it is set, every `get` that waits fails with the verdict
+  options.waits = StoreWaits::kForJobsToEnd;  // a verdict ends every `get` that waits
   auto server = StoreServer::start(options);
   if (!server.ok()) return server.status();
   store->server_ = std::move(server).value();

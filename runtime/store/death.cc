@@ -1,6 +1,6 @@
 // The wire format of a verdict, as `death_key` holds it:
 //
-//   | u32 mark | u64 epoch | i32 rank | i64 pid | text host | text cause |
+//   | u32 mark | u64 epoch | i32 rank | i64 pid | text host | text cause | u8 kind |
 //
 // A text is cut before it is written: a cause that is too long must not make the news of a death unreadable.
 #include "runtime/store/death.h"
@@ -16,7 +16,10 @@ constexpr size_t kMaxTextBytes = 4096;
 
 }  // namespace
 
-Status DeathVerdict::status() const { return {Code::kPeerLost, rank_name(rank, host, pid) + " died: " + cause, rank}; }
+Status DeathVerdict::status() const {
+  const std::string whole = kind == VerdictKind::kOver ? cause : rank_name(rank, host, pid) + " died: " + cause;
+  return {Code::kPeerLost, whole, rank};
+}
 
 std::string encode(const DeathVerdict& verdict) {
   WireWriter writer;
@@ -26,6 +29,7 @@ std::string encode(const DeathVerdict& verdict) {
   writer.i64(verdict.pid);
   writer.text(verdict.host.substr(0, kMaxTextBytes));
   writer.text(verdict.cause.substr(0, kMaxTextBytes));
+  writer.u8(static_cast<uint8_t>(verdict.kind));
   return writer.take_text();
 }
 
@@ -38,7 +42,9 @@ std::optional<DeathVerdict> decode_death(std::string_view bytes) {
   verdict.pid = reader.i64();
   verdict.host = reader.text(kMaxTextBytes);
   verdict.cause = reader.text(kMaxTextBytes);
-  if (!reader.finished() || mark != kMark || verdict.rank < 0) return std::nullopt;
+  const uint8_t kind = reader.u8();
+  if (!reader.finished() || mark != kMark || verdict.rank < 0 || kind > 1) return std::nullopt;
+  verdict.kind = static_cast<VerdictKind>(kind);
   return verdict;
 }
 

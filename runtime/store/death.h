@@ -8,16 +8,23 @@
 
 namespace rueda::core {
 
+/// What a verdict tells.
+enum class VerdictKind : uint8_t {
+  kDied = 0,  ///< a rank is dead
+  kOver = 1   ///< the plan of an elastic job is over though nobody died: for example, a worker asked for the next one
+};
+
 /// The judge's verdict that a rank is dead, and of what. hvdrun writes it under `death_key`, and every engine of the
-/// job watches that key (`StoreWatch`). A value.
+/// job watches that key. A value.
 struct DeathVerdict {
   uint64_t epoch = 0;  ///< the epoch it ends; 0 means the receiver's current one
   int rank = 0;
   std::string host;
   int64_t pid = 0;    ///< 0 if unknown, for example because the rank could not be started
-  std::string cause;  ///< "killed by signal 9 (Killed)", "exited with code 3"
+  std::string cause;  ///< "killed by signal 9 (Killed)", "exited with code 3"; for kOver a whole sentence
+  VerdictKind kind = VerdictKind::kDied;
 
-  /// kPeerLost: "rank 1 (host a, pid 123) died: killed by signal 9 (Killed)"
+  /// kPeerLost: "rank 1 (host a, pid 123) died: killed by signal 9 (Killed)"; the cause alone for kOver.
   Status status() const;
 };
 

@@ -81,6 +81,14 @@ void KeyTable::remove(std::string_view key) {
   values_.erase(found);
 }
 
+void KeyTable::remove_all(std::string_view prefix) {
+  auto at = values_.lower_bound(prefix);
+  while (at != values_.end() && at->first.starts_with(prefix)) {
+    bytes_ -= at->first.size() + at->second.size();
+    at = values_.erase(at);
+  }
+}
+
 const std::string* KeyTable::find(std::string_view key) const {
   const auto found = values_.find(key);
   return found == values_.end() ? nullptr : &found->second;

@@ -24,6 +24,8 @@ class KeyTable {
   Result<int64_t> add(std::string_view key, int64_t amount);
   /// Removes the key and its value; does nothing if the key is absent.
   void remove(std::string_view key);
+  /// Removes every key that begins with `prefix`, which is not empty.
+  void remove_all(std::string_view prefix);
   /// Returns the value, null if the key is absent. Valid until the next change.
   const std::string* find(std::string_view key) const;
   /// Registers a waiter for an absent key. Returns the number for `cancel`, never 0.

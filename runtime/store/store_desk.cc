@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/store/death.h"
+#include "runtime/store/store_keys.h"
 
 namespace rueda::core {
 namespace {
@@ -50,8 +51,8 @@ StoreReply change(KeyTable& table, const StoreRequest& request) {
   return reply;
 }
 
-TableDesk::TableDesk(boost::asio::io_context& io, KeyTable& table, std::string end_key)
-    : io_(io), table_(table), end_key_(std::move(end_key)) {}
+TableDesk::TableDesk(boost::asio::io_context& io, KeyTable& table, StoreWaits waits)
+    : io_(io), table_(table), waits_(waits) {}
 
 TableDesk::~TableDesk() {
   while (!waiting_.empty()) cancel(waiting_.begin()->first);
@@ -70,15 +71,16 @@ uint64_t TableDesk::ask(const StoreRequest& request, Answer answer) {
 }
 
 void TableDesk::start_waiting(uint64_t number, const StoreRequest& request, Answer answer) {
-  const bool ends = !end_key_.empty() && request.key != end_key_;
-  if (const std::string* end = ends ? table_.find(end_key_) : nullptr) return answer(failed(death_status(*end)));
+  const std::string end = waits_ == StoreWaits::kForJobsToEnd ? end_key(request.key) : std::string();
+  const bool ends = !end.empty() && request.key != end;
+  if (const std::string* verdict = ends ? table_.find(end) : nullptr) return answer(failed(death_status(*verdict)));
   Waiting& waiting =
       waiting_.emplace(number, Waiting{std::move(answer), boost::asio::steady_timer(io_), 0, 0}).first->second;
   waiting.value =
       table_.wait(request.key, [this, number](const std::string& value) { finish(number, holding(value)); });
   if (ends) {
     waiting.end =
-        table_.wait(end_key_, [this, number](const std::string& end) { finish(number, failed(death_status(end))); });
+        table_.wait(end, [this, number](const std::string& verdict) { finish(number, failed(death_status(verdict))); });
   }
   if (request.number < 0) return;
   waiting.limit.expires_after(std::min(std::chrono::milliseconds(request.number), kLongestWait));

@@ -26,11 +26,17 @@ class StoreDesk {
 /// Carries out `set`, `add` and `remove`, which never wait.
 StoreReply change(KeyTable& table, const StoreRequest& request);
 
+/// What ends a client's `get` of an absent key, apart from its value and its deadline.
+enum class StoreWaits {
+  kForValues,    ///< nothing
+  kForJobsToEnd  ///< the DeathVerdict under the key's `end_key` (store_keys.h), with which the `get` then fails
+};
+
 /// The desk of a table.
 class TableDesk : public StoreDesk {
  public:
-  /// `table` outlives it. `end_key` as in StoreServerOptions.
-  TableDesk(boost::asio::io_context& io, KeyTable& table, std::string end_key);
+  /// `table` outlives it.
+  TableDesk(boost::asio::io_context& io, KeyTable& table, StoreWaits waits);
   ~TableDesk() override;
   uint64_t ask(const StoreRequest& request, Answer answer) override;
   void cancel(uint64_t number) override;
@@ -47,7 +53,7 @@ class TableDesk : public StoreDesk {
 
   boost::asio::io_context& io_;
   KeyTable& table_;
-  const std::string end_key_;
+  const StoreWaits waits_;
   uint64_t asked_ = 0;
   std::map<uint64_t, Waiting> waiting_;
 };

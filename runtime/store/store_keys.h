@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace rueda::core {
 
@@ -25,9 +26,24 @@ namespace rueda::core {
 ///   JOB/dump/N           asks all ranks for their flight record, for the N-th time        (hvdrun)
 ///   JOB/dumped/N/RANK    the rank's flight record as JSON                                 (the rank)
 ///
+/// `end_key` gives the key whose verdict ends every wait for a key of the same job: JOB/death.
+///
+/// In an elastic job hvdrun publishes numbered plans (`plan.h`), and each plan N is a job of its own with the name
+/// JOB.N: all keys above begin with it, so JOB.N/death ends plan N alone. Only these stay with JOB; JOB/death then ends
+/// the whole job. ID is the number of a worker; JOB/dumped/N/ID has it instead of the rank.
+///
+///   JOB/plans            counter: the number of the last plan, raised once it is there    (hvdrun adds 1)
+///   JOB/plan/N           plan N                                                           (hvdrun)
+///   JOB/reset/ID         N: the worker has left plan N and asks for the next one          (the worker)
+///   JOB/removed/ID       set, before a plan without it, once no plan will have the worker (hvdrun)
+///   JOB/change/K         the K-th notice that a plan is coming, K from 1                  (hvdrun)
+///   JOB/epochs           as above, for the epochs of all plans together                   (rank 0 of a plan)
+///   JOB/sets             the process sets of `rueda_init`, by worker                      (rank 0 of a plan)
+///
 /// A job may form epochs for weeks, so these are removed: an answer by its reader; of each rank's wishes all but the
 /// last eight, with their `gone` and `failed`, by the rank; the keys of an epoch by their writers once the next one is
-/// agreed, because by then every rank has left it.
+/// agreed, because by then every rank has left it. hvdrun removes plans and their keys (`StoreServer::remove_all`) once
+/// two later plans are there.
 inline std::string wishes_key(const std::string& job, int rank) { return job + "/wishes/" + std::to_string(rank); }
 inline std::string wish_key(const std::string& job, int rank, int64_t number) {
   return job + "/wish/" + std::to_string(rank) + "/" + std::to_string(number);
@@ -55,9 +71,28 @@ inline std::string failed_key(const std::string& job, int rank, int64_t number) 
   return job + "/failed/" + std::to_string(rank) + "/" + std::to_string(number);
 }
 inline std::string death_key(const std::string& job) { return job + "/death"; }
+/// Empty if the key belongs to no job.
+inline std::string end_key(std::string_view key) {
+  const size_t slash = key.find('/');
+  return slash == std::string_view::npos ? std::string() : death_key(std::string(key.substr(0, slash)));
+}
 inline std::string dump_key(const std::string& job, int64_t number) { return job + "/dump/" + std::to_string(number); }
-inline std::string dumped_key(const std::string& job, int64_t number, int rank) {
+inline std::string dumped_key(const std::string& job, int64_t number, int64_t rank) {
   return job + "/dumped/" + std::to_string(number) + "/" + std::to_string(rank);
 }
+/// The name of a plan's own job.
+inline std::string planned_job(const std::string& job, uint64_t plan) { return job + "." + std::to_string(plan); }
+inline std::string plans_key(const std::string& job) { return job + "/plans"; }
+inline std::string plan_key(const std::string& job, uint64_t plan) { return job + "/plan/" + std::to_string(plan); }
+inline std::string reset_key(const std::string& job, int64_t worker) {
+  return job + "/reset/" + std::to_string(worker);
+}
+inline std::string removed_key(const std::string& job, int64_t worker) {
+  return job + "/removed/" + std::to_string(worker);
+}
+inline std::string change_key(const std::string& job, int64_t number) {
+  return job + "/change/" + std::to_string(number);
+}
+inline std::string sets_key(const std::string& job) { return job + "/sets"; }
 
 }  // namespace rueda::core

@@ -24,7 +24,7 @@ constexpr std::chrono::milliseconds kBetweenFaults{250};
 
 /// Everything but the port belongs to the server's thread; others post to `io`.
 struct StoreServer::State {
-  explicit State(const std::string& end_key) : desk(io, table, end_key) {}
+  explicit State(StoreWaits waits) : desk(io, table, waits) {}
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard{io.get_executor()};
   KeyTable table;
@@ -54,7 +54,7 @@ struct StoreServer::State {
 StoreServer::StoreServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<StoreServer>> StoreServer::start(const StoreServerOptions& options) try {
-  auto state = std::make_unique<State>(options.end_key);
+  auto state = std::make_unique<State>(options.waits);
   auto listener = StoreListener::start(state->io, state->desk, options);
   if (!listener.ok()) return listener.status();
   state->listener = std::move(listener).value();
@@ -87,6 +87,10 @@ Result<int64_t> StoreServer::add(std::string_view key, int64_t amount) {
 Status StoreServer::remove(std::string_view key) {
   state_->on_thread([this, key] { state_->table.remove(key); });
   return {};
+}
+
+void StoreServer::remove_all(std::string_view prefix) {
+  state_->on_thread([this, prefix] { state_->table.remove_all(prefix); });
 }
 
 Result<std::string> StoreServer::get(std::string_view key, Deadline deadline) {

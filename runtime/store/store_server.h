@@ -4,12 +4,13 @@
 #include <string>
 
 #include "runtime/store/store.h"
+#include "runtime/store/store_desk.h"
 #include "runtime/store/store_listener.h"
 
 namespace rueda::core {
 
 struct StoreServerOptions : StoreListenOptions {
-  std::string end_key;  ///< once it holds a DeathVerdict, a `get` of an absent key fails with that verdict
+  StoreWaits waits = StoreWaits::kForValues;
 };
 
 /// A store that other processes reach over TCP and this one through the functions of `Store`. Any number of threads at
@@ -26,6 +27,8 @@ class StoreServer : public Store {
   Result<std::string> get(std::string_view key, Deadline deadline) override;
   Result<int64_t> add(std::string_view key, int64_t amount) override;
   Status remove(std::string_view key) override;
+  /// Removes every key that begins with `prefix`, which is not empty.
+  void remove_all(std::string_view prefix);
   bool ends_with_process() const override { return true; }
   std::string turned_away() override;
   /// Calls `call` once when the key gets a value, or now if it has one. `call` runs on the server's thread and must not

@@ -9,6 +9,7 @@
 #include "runtime/store/death.h"
 #include "runtime/store/long_value.h"
 #include "runtime/store/memory_store.h"
+#include "runtime/store/plan.h"
 #include "runtime/store/store_client.h"
 #include "runtime/store/store_protocol.h"
 #include "tests/fuzz/targets.h"
@@ -79,6 +80,33 @@ void fuzz_death(Bytes bytes) {
       [](const std::string& text) { return decode_death(text); });
 }
 
+void fuzz_plan(Bytes bytes) {
+  const auto plan = decode_plan(text_of(bytes));
+  if (!plan) return;
+  hold(!plan->workers.empty() && plan->workers.size() <= kMostPlannedWorkers);
+  for (size_t rank = 0; rank < plan->workers.size(); ++rank) {
+    hold(plan->rank_of(plan->workers[rank].id) == static_cast<int>(rank));
+  }
+  hold_round_trip(
+      *plan, [](const Plan& one) { return encode(one); }, [](const std::string& text) { return decode_plan(text); });
+}
+
+void fuzz_notice(Bytes bytes) {
+  const auto notice = decode_notice(text_of(bytes));
+  if (!notice) return;
+  hold_round_trip(
+      *notice, [](const MembershipNotice& one) { return encode(one); },
+      [](const std::string& text) { return decode_notice(text); });
+}
+
+void fuzz_planned_sets(Bytes bytes) {
+  const auto sets = decode_planned_sets(text_of(bytes));
+  if (!sets) return;
+  hold_round_trip(
+      *sets, [](const PlannedSets& one) { return encode(one); },
+      [](const std::string& text) { return decode_planned_sets(text); });
+}
+
 void fuzz_long_value(Bytes bytes) {
   const Deadline now = Deadline::after(std::chrono::nanoseconds(0));
   MemoryStore store;
@@ -135,6 +163,7 @@ constexpr Target kStoreTargets[] = {
     {"world", fuzz_world},       {"report", fuzz_report},         {"numbers", fuzz_numbers},
     {"death", fuzz_death},       {"long_value", fuzz_long_value}, {"agreed", fuzz_agreed},
     {"settings", fuzz_settings}, {"node_list", fuzz_node_list},   {"address", fuzz_address},
+    {"plan", fuzz_plan},         {"notice", fuzz_notice},         {"planned_sets", fuzz_planned_sets},
 };
 
 }  // namespace

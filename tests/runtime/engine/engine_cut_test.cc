@@ -78,7 +78,7 @@ StoreServerOptions served() {
   StoreServerOptions options;
   options.key.present = true;
   options.key.bytes.fill(7);
-  options.end_key = death_key(options.job);
+  options.waits = StoreWaits::kForJobsToEnd;
   return options;
 }
 

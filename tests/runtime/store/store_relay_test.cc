@@ -39,7 +39,7 @@ JobKey relayed_key() {
 StoreServerOptions relayed_server(size_t max_sessions = 100) {
   StoreServerOptions options;
   options.key = relayed_key();
-  options.end_key = "job/death";
+  options.waits = StoreWaits::kForJobsToEnd;
   options.max_sessions = max_sessions;
   return options;
 }
@@ -79,7 +79,7 @@ TEST_CASE("who waits at a relay holds nobody up, and is told when its time is ov
   for (std::thread& thread : waiting) thread.join();
   const DeathVerdict verdict{0, 1, "a", 42, "exited with code 3"};
   REQUIRE(server->set("job/death", encode(verdict)).ok());
-  CHECK(other->get("never", late()).status().sentence() == verdict.status().sentence());
+  CHECK(other->get("job/never", late()).status().sentence() == verdict.status().sentence());
 }
 
 TEST_CASE("a relay has its store's key, and asks for it") {
@@ -279,20 +279,20 @@ TEST_CASE("a client that leaves while it waits leaves nothing behind, at the rel
   boost::asio::io_context io(1);
   const auto guard = boost::asio::make_work_guard(io);
   KeyTable table;
-  TableDesk desk(io, table, "job/death");
+  TableDesk desk(io, table, StoreWaits::kForJobsToEnd);
   const auto listener = StoreListener::start(io, desk, relayed_server()).value();
   std::thread client([port = listener->port()] {
     const auto relay = relay_to(port);
-    const auto leaves = StoreWatch::start(relayed_at(relay->port()), "never", late()).value();
+    const auto leaves = StoreWatch::start(relayed_at(relay->port()), "job/never", late()).value();
     const auto stays = client_of(*relay);
     CHECK(stays->set("asked", "1").ok());
-    static_cast<void>(stays->get("go", late()));
+    static_cast<void>(stays->get("job/go", late()));
   });
   const auto waiting_until = [&](size_t count) {
     while (table.waiting() != count) io.run_one();
   };
-  waiting_until(4);  // "never" and "go", each with the end key
-  REQUIRE(table.set("go", "1").ok());
+  waiting_until(4);  // "job/never" and "job/go", each with the end key
+  REQUIRE(table.set("job/go", "1").ok());
   waiting_until(0);
   client.join();
 }
@@ -313,10 +313,10 @@ TEST_CASE("a request that is cancelled is answered no more, and its id is free")
 TEST_CASE("a desk forgets what was cancelled, and what was cancelled while its answer was on the way") {
   boost::asio::io_context io(1);
   KeyTable table;
-  TableDesk desk(io, table, "end");
+  TableDesk desk(io, table, StoreWaits::kForJobsToEnd);
   std::vector<std::string> answers;
   uint64_t second = 0;
-  StoreRequest request{StoreOperation::kGet, "key", -1, {}};
+  StoreRequest request{StoreOperation::kGet, "job/key", -1, {}};
   desk.ask(request, [&](const StoreReply& reply) {
     answers.push_back("first " + reply.value);
     desk.cancel(second);  // woken by the same `set`
@@ -326,7 +326,7 @@ TEST_CASE("a desk forgets what was cancelled, and what was cancelled while its a
   CHECK(table.waiting() == 6);
   desk.cancel(third);
   CHECK(table.waiting() == 4);
-  REQUIRE(table.set("key", "value").ok());
+  REQUIRE(table.set("job/key", "value").ok());
   CHECK(answers == std::vector<std::string>{"first value"});
   CHECK(table.waiting() == 0);
 }
