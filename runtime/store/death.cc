@@ -17,7 +17,7 @@ constexpr size_t kMaxTextBytes = 4096;
 }  // namespace
 
 Status DeathVerdict::status() const {
-  const std::string whole = kind == VerdictKind::kOver ? cause : rank_name(rank, host, pid) + " died: " + cause;
+  const std::string whole = kind == DeathKind::kOver ? cause : rank_name(rank, host, pid) + " died: " + cause;
   return {Code::kPeerLost, whole, rank};
 }
 
@@ -44,7 +44,7 @@ std::optional<DeathVerdict> decode_death(std::string_view bytes) {
   verdict.cause = reader.text(kMaxTextBytes);
   const uint8_t kind = reader.u8();
   if (!reader.finished() || mark != kMark || verdict.rank < 0 || kind > 1) return std::nullopt;
-  verdict.kind = static_cast<VerdictKind>(kind);
+  verdict.kind = static_cast<DeathKind>(kind);
   return verdict;
 }
 

@@ -9,7 +9,7 @@
 namespace rueda::core {
 
 /// What a verdict tells.
-enum class VerdictKind : uint8_t {
+enum class DeathKind : uint8_t {
   kDied = 0,  ///< a rank is dead
   kOver = 1   ///< the plan of an elastic job is over though nobody died: for example, a worker asked for the next one
 };
@@ -22,7 +22,7 @@ struct DeathVerdict {
   std::string host;
   int64_t pid = 0;    ///< 0 if unknown, for example because the rank could not be started
   std::string cause;  ///< "killed by signal 9 (Killed)", "exited with code 3"; for kOver a whole sentence
-  VerdictKind kind = VerdictKind::kDied;
+  DeathKind kind = DeathKind::kDied;
 
   /// kPeerLost: "rank 1 (host a, pid 123) died: killed by signal 9 (Killed)"; the cause alone for kOver.
   Status status() const;

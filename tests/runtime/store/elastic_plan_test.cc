@@ -91,12 +91,12 @@ TEST_CASE("sets say the same after they have been sent, and half of them cannot 
 }
 
 TEST_CASE("a verdict that nobody died has the sentence of its cause alone") {
-  DeathVerdict verdict{0, 2, "b", 9, "worker 3 (host b) asked for a reset", VerdictKind::kOver};
+  DeathVerdict verdict{0, 2, "b", 9, "worker 3 (host b) asked for a reset", DeathKind::kOver};
   const auto read = decode_death(encode(verdict));
   REQUIRE(read);
   CHECK(read->status().sentence() == verdict.cause);
   CHECK(read->status().code() == Code::kPeerLost);
-  verdict.kind = VerdictKind::kDied;
+  verdict.kind = DeathKind::kDied;
   CHECK(decode_death(encode(verdict))->status().sentence() == "rank 2 (host b, pid 9) died: " + verdict.cause);
   std::string unknown = encode(verdict);
   unknown.back() = 2;
