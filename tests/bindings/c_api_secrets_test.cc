@@ -65,10 +65,24 @@ bool shows(const std::string& text, const std::string& key) {
   return text.find(key) != std::string::npos || lower.find(hex_of(key)) != std::string::npos;
 }
 
+/// Whether the process has any page of these addresses, in memory or swapped out. Most of a reservation has none, and to
+/// read it would take a minute and give it pages.
+bool has_pages(int pagemap, uintptr_t begin, size_t bytes) {
+  constexpr uint64_t kPresentOrSwapped = uint64_t{3} << 62;
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  std::vector<uint64_t> entries((bytes + page - 1) / page);
+  const size_t wanted = entries.size() * sizeof entries[0];
+  const auto at = static_cast<off_t>(begin / page * sizeof entries[0]);
+  REQUIRE(::pread(pagemap, entries.data(), wanted, at) == static_cast<ssize_t>(wanted));
+  return std::any_of(entries.begin(), entries.end(), [](uint64_t entry) { return (entry & kPresentOrSwapped) != 0; });
+}
+
 /// The mappings with the key among those that a core dump has, or among those that it leaves out.
 std::vector<std::string> mappings_with(const std::string& key, pid_t pid, bool dumped) {
   const core::UniqueFd memory(::open(("/proc/" + std::to_string(pid) + "/mem").c_str(), O_RDONLY | O_CLOEXEC));
   REQUIRE(memory.valid());
+  const core::UniqueFd pagemap(::open(("/proc/" + std::to_string(pid) + "/pagemap").c_str(), O_RDONLY | O_CLOEXEC));
+  REQUIRE(pagemap.valid());
   const std::string hex = hex_of(key);
   std::vector<std::string> found;
   constexpr size_t kPiece = 1 << 20, kMostKeys = 1 << 20;
@@ -78,6 +92,10 @@ std::vector<std::string> mappings_with(const std::string& key, pid_t pid, bool d
     if (!dumped && mapping.end - mapping.begin > kMostKeys) continue;  // a sanitizer's terabytes of shadow
     piece.clear();
     for (uintptr_t at = mapping.begin; at < mapping.end; at += kPiece) {
+      if (!has_pages(pagemap.get(), at, std::min<size_t>(kPiece, mapping.end - at))) {
+        piece.clear();
+        continue;
+      }
       // The end of the piece before stays in front: the key may lie across two pieces.
       piece.erase(0, piece.size() - std::min(piece.size(), hex.size()));
       const size_t kept = piece.size(), bytes = std::min<size_t>(kPiece, mapping.end - at);
