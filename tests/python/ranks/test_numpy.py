@@ -1,5 +1,7 @@
 """The functions for NumPy arrays give the formula too."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -42,12 +44,85 @@ def test_ranks_join():
     assert hvd.join() == hvd.size() - 1
 
 
-def test_every_operation_of_arrays_that_rueda_torch_has_is_here():
+def test_every_operation_of_arrays_that_rueda_torch_has_is_here_with_the_same_arguments():
     import rueda.torch
 
-    only_torch = {"Compression", "DistributedOptimizer", "SyncBatchNorm", "broadcast_optimizer_state", "broadcast_parameters", "elastic",
-                  "sparse_allreduce_async"}  # fmt: skip
+    only_torch = {"DistributedOptimizer", "SyncBatchNorm", "broadcast_optimizer_state", "elastic", "sparse_allreduce_async"}
     assert set(rueda.torch.__all__) - set(hvd.__all__) == only_torch
+    others = {"empty", "empty_like", "join", "join_async", "zeros", "zeros_like"}  # as NumPy has them; without a device
+    operations = {name for name in hvd.__all__ if inspect.isfunction(getattr(hvd, name))} - others
+    assert len(operations) > 40
+    for name in operations:
+        ours, torchs = (inspect.signature(getattr(module, name)).parameters.values() for module in (hvd, rueda.torch))
+        assert [(each.name, each.kind) for each in ours] == [(each.name, each.kind) for each in torchs], name
+        assert [each.default for each in ours if each.name != "compression"] == [each.default for each in torchs if each.name != "compression"], name
+
+
+@pytest.mark.parametrize("compression, exact", [(hvd.Compression.none, True), (hvd.Compression.fp16, False), (hvd.Compression.bf16, False)])
+def test_compression_rounds_what_is_sent_and_leaves_the_dtype(compression, exact):
+    mine = np.full(4, 1 + 2.0**-12 + hvd.rank(), "float32")  # neither of the short formats has 2^-12 beside 1
+    total = np.full(4, hvd.size() * (1 + 2.0**-12) + sum(range(hvd.size())))
+    for result in (
+        hvd.allreduce(mine, compression=compression, op=hvd.Sum),
+        hvd.grouped_allreduce([mine], compression=compression, op=hvd.Sum)[0],
+        np.concatenate(hvd.allgather_object(hvd.reducescatter(mine, compression=compression, op=hvd.Sum))),
+        np.concatenate(hvd.allgather_object(hvd.grouped_reducescatter([mine], compression=compression, op=hvd.Sum)[0])),
+    ):
+        assert result.dtype == np.float32 and np.allclose(result, total, rtol=2.0**-7)
+        assert np.array_equal(result, total.astype("float32")) == exact
+
+
+def test_a_class_with_compress_and_decompress_is_a_compressor():
+    class Halves:
+        @staticmethod
+        def compress(array):
+            return array / 2, array.dtype
+
+        @staticmethod
+        def decompress(array, ctx):
+            return (array * 2).astype(ctx)
+
+    mine = np.arange(6.0) + hvd.rank()
+    total = sum(np.arange(6.0) + rank for rank in range(hvd.size()))
+    assert np.array_equal(hvd.allreduce(mine, compression=Halves, op=hvd.Sum), total)
+    assert np.array_equal(hvd.grouped_allreduce([mine], compression=Halves, op=hvd.Sum)[0], total)
+    assert np.array_equal(hvd.reducescatter(mine, compression=Halves, op=hvd.Sum), np.array_split(total, hvd.size())[hvd.rank()])
+    with pytest.raises(ValueError, match="compression='fp16': give Compression.none"):
+        hvd.allreduce(mine, compression="fp16")
+    small, context = hvd.Compression.fp16.compress(mine)
+    assert small.dtype == np.float16 and hvd.Compression.fp16.decompress(small, context).dtype == mine.dtype
+    sent, context = hvd.Compression.none.compress(mine)
+    assert sent is mine and context is None
+
+
+def test_average_is_deprecated_and_means_op():
+    with pytest.warns(DeprecationWarning, match="average= is deprecated"):
+        assert np.array_equal(hvd.allreduce(np.ones(2), average=False), np.full(2, hvd.size()))
+    with pytest.warns(DeprecationWarning, match="average= is deprecated"):
+        assert np.array_equal(hvd.allreduce_(np.ones(2), True), np.ones(2))
+    with pytest.raises(ValueError, match="give op= or average=, not both"):
+        hvd.grouped_allreduce([np.ones(2)], average=True, op=hvd.Sum)
+    hvd.barrier()
+
+
+def test_parameters_become_the_roots_in_place():
+    def parameters(rank):
+        return {"layers": [np.full((2, 3), rank), [("bias", np.full(2, rank, "float16"))]], "scale": np.array(float(rank)), "steps": 3}
+
+    mine, root = parameters(hvd.rank()), hvd.size() - 1
+    gaps = np.full((3, 4), hvd.rank()).T
+    hvd.broadcast_parameters({"gaps": gaps, **mine}, root)
+    assert np.array_equal(gaps, np.full((4, 3), root)) and mine["scale"] == root
+    assert np.array_equal(mine["layers"][0], np.full((2, 3), root)) and np.array_equal(mine["layers"][1][0][1], np.full(2, root))
+    hvd.broadcast_parameters(iter([("a", np.ones(1))]), 0)
+    for wrong, says in ((3, "params is a int; give a dict or a list of arrays"), ({"a": {1}}, r"parameter.a is a set; only arrays in dicts")):
+        with pytest.raises(ValueError, match=says):
+            hvd.broadcast_parameters(wrong, 0)
+    fixed = np.ones(1)
+    fixed.flags.writeable = False
+    with pytest.raises(ValueError, match="parameter.0 is read-only"):
+        hvd.broadcast_parameters([fixed], 0)
+    hvd.barrier()
 
 
 def test_groups_give_the_formula_in_place_too():

@@ -20,7 +20,7 @@ def allreduce_(tensor: Any, average: Optional[bool] = None, name: Optional[str] 
 
     op: Average (the default), Sum, Min, Max, Product or Adasum. average: deprecated, use op.
     """
-    arrays.allreduce_(to_write(tensor), name, operations.reduce_op(average, op), prescale_factor, postscale_factor, process_set)
+    arrays.allreduce_(to_write(tensor), None, name, operations.reduce_op(average, op), prescale_factor, postscale_factor, process_set)
     return tensor
 
 
@@ -38,7 +38,7 @@ def grouped_allreduce_(tensors: Sequence[Any], average: Optional[bool] = None, n
     """allreduce_() of several arrays as one group. Returns their list."""
     changed = listed(tensors)
     memory = [to_write(tensor) for tensor in changed]
-    arrays.grouped_allreduce_(memory, name, operations.reduce_op(average, op), prescale_factor, postscale_factor, process_set)
+    arrays.grouped_allreduce_(memory, None, name, operations.reduce_op(average, op), prescale_factor, postscale_factor, process_set)
     return changed
 
 
@@ -93,7 +93,8 @@ def reducescatter(tensor: Any, op: int = Average, name: Optional[str] = None, pr
                   process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                   postscale_factor: float = 1.0) -> Any:
     """Reduces arrays of one shape and dtype, and gives each rank a part of the rows of the result."""
-    return like(arrays.reducescatter(to_read(tensor), name, op, process_set, prescale_factor, postscale_factor), tensor)
+    handle = arrays.reducescatter_async(to_read(tensor), name, op, process_set, prescale_factor, postscale_factor)
+    return like(handle.wait(), tensor)
 
 
 def grouped_reducescatter(tensors: Sequence[Any], op: int = Average, name: Optional[str] = None, priority: int = 0,
@@ -102,5 +103,5 @@ def grouped_reducescatter(tensors: Sequence[Any], op: int = Average, name: Optio
     """reducescatter() of several arrays as one group."""
     given = listed(tensors)
     memory = [to_read(tensor) for tensor in given]
-    results = arrays.grouped_reducescatter(memory, name, op, process_set, prescale_factor, postscale_factor)
+    results = arrays.grouped_reducescatter_async(memory, name, op, process_set, prescale_factor, postscale_factor).wait()
     return [like(result, tensor) for result, tensor in zip(results, given)]

@@ -52,11 +52,12 @@ def _reduce(named: Dict[str, Any], groups: int, prescale: float, process_set: Pr
     sent = [compression.compress(named[name]) for name in names]
     memory = [to_write(tensor) for tensor, _ in sent]
     if groups == 0:
-        handles = [arrays.allreduce_async_(array, name, Sum, prescale, 1.0, process_set) for array, name in zip(memory, names)]
+        handles = [arrays.allreduce_async_(array, None, name, Sum, prescale, 1.0, process_set) for array, name in zip(memory, names)]
     else:
         length = -(-len(names) // groups)
         starts = range(0, len(names), length or 1)
-        handles = [arrays.grouped_allreduce_async_(memory[i : i + length], f"{names[i]}.group", Sum, prescale, 1.0, process_set) for i in starts]
+        handles = [arrays.grouped_allreduce_async_(memory[i : i + length], None, f"{names[i]}.group", Sum, prescale, 1.0, process_set)
+                   for i in starts]  # fmt: skip
     for handle in handles:
         handle.wait()
     for name, (tensor, context) in zip(names, sent):

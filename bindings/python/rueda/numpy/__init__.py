@@ -1,5 +1,5 @@
-"""Rueda for NumPy arrays, and for every array on the host that DLPack can pass: the functions of rueda.torch without
-gradients.
+"""Rueda for NumPy arrays, and for every array on the host that DLPack can pass: the functions of rueda.torch, with the
+same arguments, without gradients.
 
     import rueda.numpy as hvd
 
@@ -16,6 +16,7 @@ Functions with _async in their name return a handle; an array is lent until its 
 from rueda.numpy import requirement as _requirement  # noqa: F401, I001  # isort: skip  # first, since it may refuse
 from rueda import shared as _shared
 from rueda.handles import Handle
+from rueda.numpy.compression import Compression
 from rueda.numpy.elementwise import (
     allreduce,
     allreduce_,
@@ -31,6 +32,7 @@ from rueda.numpy.elementwise import (
     grouped_allreduce_async_,
 )
 from rueda.numpy.messages import recv, recv_async, send, send_async
+from rueda.numpy.parameters import broadcast_parameters
 from rueda.numpy.rows import (
     allgather,
     allgather_async,
@@ -50,10 +52,11 @@ from rueda.shared import *
 from rueda.waits import barrier, barrier_async, join, join_async, poll, synchronize
 
 __all__ = _shared.__all__ + [
-    "Handle", "allgather", "allgather_async", "allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "alltoall",
-    "alltoall_async", "barrier", "barrier_async", "broadcast", "broadcast_", "broadcast_async", "broadcast_async_",
-    "empty", "empty_like", "grouped_allgather", "grouped_allgather_async", "grouped_allreduce", "grouped_allreduce_",
-    "grouped_allreduce_async", "grouped_allreduce_async_", "grouped_reducescatter", "grouped_reducescatter_async", "join",
-    "join_async", "poll", "recv", "recv_async", "reducescatter", "reducescatter_", "reducescatter_async",
-    "reducescatter_async_", "send", "send_async", "synchronize", "zeros", "zeros_like",
+    "Compression", "Handle", "allgather", "allgather_async", "allreduce", "allreduce_", "allreduce_async",
+    "allreduce_async_", "alltoall", "alltoall_async", "barrier", "barrier_async", "broadcast", "broadcast_",
+    "broadcast_async", "broadcast_async_", "broadcast_parameters", "empty", "empty_like", "grouped_allgather",
+    "grouped_allgather_async", "grouped_allreduce", "grouped_allreduce_", "grouped_allreduce_async",
+    "grouped_allreduce_async_", "grouped_reducescatter", "grouped_reducescatter_async", "join", "join_async", "poll", "recv",
+    "recv_async", "reducescatter", "reducescatter_", "reducescatter_async", "reducescatter_async_", "send", "send_async",
+    "synchronize", "zeros", "zeros_like",
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from rueda import names, operations
 from rueda._native import lib
 from rueda.handles import Handle
 from rueda.numpy.arrays import array_of, dtype_number, in_place, listed, view_of
+from rueda.numpy.compression import Compression, reduced
 from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE, Options, make_options
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import current
@@ -22,14 +23,14 @@ def start(options: Options, array: numpy.ndarray, output: numpy.ndarray, name: A
     return Handle(session, number, (output, array), lambda handle: output, None, claimed)
 
 
-def reduction(kind: int, op: Optional[int], process_set: ProcessSet, prescale: float, postscale: float) -> Options:
+def reduction(kind: int, op: int, codec: int, process_set: ProcessSet, prescale: float, postscale: float) -> Options:
     """The options of a reduction."""
-    return make_options(kind, id_of(process_set), operations.reduce_op(None, op), 0, CODEC_NONE, prescale, postscale)
+    return make_options(kind, id_of(process_set), op, 0, codec, prescale, postscale)
 
 
-def dense(array: Any) -> Tuple[numpy.ndarray, numpy.ndarray]:
+def dense(tensor: Any) -> Tuple[numpy.ndarray, numpy.ndarray]:
     """The array, copied if it is not C-contiguous, and a new array like it."""
-    source = array_of(array)
+    source = array_of(tensor)
     return source, numpy.empty_like(source)
 
 
@@ -40,38 +41,49 @@ def _start_group(name: Optional[str], options: Options, sources: Sequence[numpy.
     return Handle(session, number, (sources, outputs), lambda handle: outputs, None, claimed)
 
 
-def allreduce_async(array: Any, name: Optional[str] = None, op: Optional[int] = None, prescale_factor: float = 1.0,
-                    postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> Handle:
+def allreduce_async(tensor: Any, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
+                    prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+                    process_set: ProcessSet = global_process_set) -> Handle:
     """Reduces arrays of one shape and dtype element by element. The result is a new array with the same bits on every
     rank.
 
-    op, prescale_factor, postscale_factor: as for rueda.torch.allreduce_async().
+    op, average, prescale_factor, postscale_factor: as for rueda.torch.allreduce_async().
     """
-    source, output = dense(array)
-    return start(reduction(ALLREDUCE, op, process_set, prescale_factor, postscale_factor), source, output, name)
+    options = reduction(ALLREDUCE, operations.reduce_op(average, op), CODEC_NONE, process_set, prescale_factor, postscale_factor)
+    return start(options, *dense(tensor), name)
 
 
-def allreduce(array: Any, name: Optional[str] = None, op: Optional[int] = None, prescale_factor: float = 1.0,
-              postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
-    """allreduce_async() and its result."""
-    return allreduce_async(array, name, op, prescale_factor, postscale_factor, process_set).wait()
+def allreduce(tensor: Any, average: Optional[bool] = None, name: Optional[str] = None, compression: Any = Compression.none,
+              op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+              process_set: ProcessSet = global_process_set) -> numpy.ndarray:
+    """allreduce_async() and its result. compression: Compression.none, fp16 or bf16, or a class with compress() and
+    decompress()."""
+    op = operations.reduce_op(average, op)
+
+    def reduce(tensors: Sequence[Any], codec: int) -> List[numpy.ndarray]:
+        options = reduction(ALLREDUCE, op, codec, process_set, prescale_factor, postscale_factor)
+        return [start(options, *dense(tensors[0]), name).wait()]
+
+    return reduced(reduce, [tensor], compression)[0]
 
 
-def allreduce_async_(array: numpy.ndarray, name: Optional[str] = None, op: Optional[int] = None,
-                     prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+def allreduce_async_(tensor: numpy.ndarray, average: Optional[bool] = None, name: Optional[str] = None,
+                     op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                      process_set: ProcessSet = global_process_set) -> Handle:
     """allreduce_async() into the array itself, which is the result."""
-    in_place(array)
-    return start(reduction(ALLREDUCE, op, process_set, prescale_factor, postscale_factor), array, array, name)
+    in_place(tensor)
+    options = reduction(ALLREDUCE, operations.reduce_op(average, op), CODEC_NONE, process_set, prescale_factor, postscale_factor)
+    return start(options, tensor, tensor, name)
 
 
-def allreduce_(array: numpy.ndarray, name: Optional[str] = None, op: Optional[int] = None, prescale_factor: float = 1.0,
-               postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
+def allreduce_(tensor: numpy.ndarray, average: Optional[bool] = None, name: Optional[str] = None, op: Optional[int] = None,
+               prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+               process_set: ProcessSet = global_process_set) -> numpy.ndarray:
     """allreduce_async_() and its result."""
-    return allreduce_async_(array, name, op, prescale_factor, postscale_factor, process_set).wait()
+    return allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set).wait()
 
 
-def broadcast_async(array: Any, root_rank: int, name: Optional[str] = None,
+def broadcast_async(tensor: Any, root_rank: int, name: Optional[str] = None,
                     process_set: ProcessSet = global_process_set) -> Handle:
     """Copies the root's array to a new array on every rank. All ranks give an array of the root's shape and dtype.
 
@@ -79,57 +91,64 @@ def broadcast_async(array: Any, root_rank: int, name: Optional[str] = None,
     the size of an element. root_rank: a rank of the job, even within a process set.
     """
     root_rank = operations.root_of(root_rank)
-    source, output = dense(array)
+    source, output = dense(tensor)
     return start(make_options(BROADCAST, id_of(process_set), rank=root_rank), source, output, name)
 
 
-def broadcast(array: Any, root_rank: int, name: Optional[str] = None,
+def broadcast(tensor: Any, root_rank: int, name: Optional[str] = None,
               process_set: ProcessSet = global_process_set) -> numpy.ndarray:
     """broadcast_async() and its result."""
-    return broadcast_async(array, root_rank, name, process_set).wait()
+    return broadcast_async(tensor, root_rank, name, process_set).wait()
 
 
-def broadcast_(array: numpy.ndarray, root_rank: int, name: Optional[str] = None,
+def broadcast_(tensor: numpy.ndarray, root_rank: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> numpy.ndarray:
     """broadcast() into the array itself, which it returns."""
-    in_place(array)
-    return start(make_options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank)), array, array, name).wait()
+    return broadcast_async_(tensor, root_rank, name, process_set).wait()
 
 
-def broadcast_async_(array: numpy.ndarray, root_rank: int, name: Optional[str] = None,
+def broadcast_async_(tensor: numpy.ndarray, root_rank: int, name: Optional[str] = None,
                      process_set: ProcessSet = global_process_set) -> Handle:
     """broadcast_async() into the array itself, which is the result."""
-    in_place(array)
-    return start(make_options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank)), array, array, name)
+    in_place(tensor)
+    return start(make_options(BROADCAST, id_of(process_set), rank=operations.root_of(root_rank)), tensor, tensor, name)
 
 
-def grouped_allreduce_async(arrays: Sequence[Any], name: Optional[str] = None, op: Optional[int] = None,
-                            prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+def grouped_allreduce_async(tensors: Sequence[Any], average: Optional[bool] = None, name: Optional[str] = None,
+                            op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                             process_set: ProcessSet = global_process_set) -> Handle:
     """allreduce_async() of several arrays as one group, which is enqueued whole or not at all. The result is a list of
     arrays."""
-    sources = [array_of(array) for array in listed(arrays)]
-    options = reduction(ALLREDUCE, op, process_set, prescale_factor, postscale_factor)
+    sources = [array_of(tensor) for tensor in listed(tensors)]
+    options = reduction(ALLREDUCE, operations.reduce_op(average, op), CODEC_NONE, process_set, prescale_factor, postscale_factor)
     return _start_group(name, options, sources, [numpy.empty_like(source) for source in sources])
 
 
-def grouped_allreduce(arrays: Sequence[Any], name: Optional[str] = None, op: Optional[int] = None,
-                      prescale_factor: float = 1.0, postscale_factor: float = 1.0,
-                      process_set: ProcessSet = global_process_set) -> List[numpy.ndarray]:
-    """grouped_allreduce_async() and its result."""
-    return grouped_allreduce_async(arrays, name, op, prescale_factor, postscale_factor, process_set).wait()
+def grouped_allreduce(tensors: Sequence[Any], average: Optional[bool] = None, name: Optional[str] = None,
+                      compression: Any = Compression.none, op: Optional[int] = None, prescale_factor: float = 1.0,
+                      postscale_factor: float = 1.0, process_set: ProcessSet = global_process_set) -> List[numpy.ndarray]:
+    """grouped_allreduce_async() and its result. compression: as for allreduce()."""
+    op = operations.reduce_op(average, op)
+
+    def reduce(given: Sequence[Any], codec: int) -> List[numpy.ndarray]:
+        sources = [array_of(tensor) for tensor in given]
+        options = reduction(ALLREDUCE, op, codec, process_set, prescale_factor, postscale_factor)
+        return _start_group(name, options, sources, [numpy.empty_like(source) for source in sources]).wait()
+
+    return reduced(reduce, listed(tensors), compression)
 
 
-def grouped_allreduce_async_(arrays: Sequence[numpy.ndarray], name: Optional[str] = None, op: Optional[int] = None,
-                             prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+def grouped_allreduce_async_(tensors: Sequence[numpy.ndarray], average: Optional[bool] = None, name: Optional[str] = None,
+                             op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                              process_set: ProcessSet = global_process_set) -> Handle:
     """grouped_allreduce_async() into the arrays themselves. Their list is the result."""
-    changed = [in_place(array) for array in listed(arrays)]
-    return _start_group(name, reduction(ALLREDUCE, op, process_set, prescale_factor, postscale_factor), changed, changed)
+    changed = [in_place(tensor) for tensor in listed(tensors)]
+    options = reduction(ALLREDUCE, operations.reduce_op(average, op), CODEC_NONE, process_set, prescale_factor, postscale_factor)
+    return _start_group(name, options, changed, changed)
 
 
-def grouped_allreduce_(arrays: Sequence[numpy.ndarray], name: Optional[str] = None, op: Optional[int] = None,
-                       prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+def grouped_allreduce_(tensors: Sequence[numpy.ndarray], average: Optional[bool] = None, name: Optional[str] = None,
+                       op: Optional[int] = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
                        process_set: ProcessSet = global_process_set) -> List[numpy.ndarray]:
     """grouped_allreduce_async_() and its result."""
-    return grouped_allreduce_async_(arrays, name, op, prescale_factor, postscale_factor, process_set).wait()
+    return grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set).wait()

@@ -20,24 +20,24 @@ def _start(name: Any, options: Options, array: numpy.ndarray) -> Handle:
     return Handle(session, number, array)
 
 
-def send_async(array: Any, dst: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
+def send_async(tensor: Any, dst: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
     """Sends the array to rank `dst` of the job, a member of the set. The array may be changed once the handle's wait
     has returned. Raises ValueError if `dst` is this rank or not in the set."""
-    return _start(name, make_options(SEND, id_of(process_set), rank=dst), array_of(array))
+    return _start(name, make_options(SEND, id_of(process_set), rank=dst), array_of(tensor))
 
 
-def send(array: Any, dst: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> None:
+def send(tensor: Any, dst: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> None:
     """send_async() and its wait."""
-    send_async(array, dst, name, process_set).wait()
+    send_async(tensor, dst, name, process_set).wait()
 
 
-def recv_async(array: numpy.ndarray, src: int, name: Optional[str] = None,
+def recv_async(tensor: numpy.ndarray, src: int, name: Optional[str] = None,
                process_set: ProcessSet = global_process_set) -> Handle:
     """Receives from rank `src` of the job, a member of the set, into the array, which is the handle's result."""
-    return _start(name, make_options(RECV, id_of(process_set), rank=src), in_place(array))
+    return _start(name, make_options(RECV, id_of(process_set), rank=src), in_place(tensor))
 
 
-def recv(array: numpy.ndarray, src: int, name: Optional[str] = None,
+def recv(tensor: numpy.ndarray, src: int, name: Optional[str] = None,
          process_set: ProcessSet = global_process_set) -> numpy.ndarray:
     """recv_async() and its result."""
-    return recv_async(array, src, name, process_set).wait()
+    return recv_async(tensor, src, name, process_set).wait()

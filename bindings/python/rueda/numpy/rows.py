@@ -12,8 +12,9 @@ from rueda._native import ffi, lib
 from rueda.arguments import splits_of
 from rueda.handles import Handle
 from rueda.numpy.arrays import array_of, in_place, listed, view_of
+from rueda.numpy.compression import Compression, reduced
 from rueda.numpy.elementwise import reduction
-from rueda.operations import ALLGATHER, ALLTOALL, REDUCESCATTER, Average, Options, encode_name, make_options
+from rueda.operations import ALLGATHER, ALLTOALL, CODEC_NONE, REDUCESCATTER, Average, Options, encode_name, make_options
 from rueda.outputs import received_splits, take_outputs
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.session import current
@@ -50,41 +51,41 @@ def _start_group(name: Optional[str], options: Options, arrays: Sequence[Any]) -
     return Handle(session, number, sources, lambda handle: _take(handle, sources), None, claimed)
 
 
-def allgather_async(array: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
+def allgather_async(tensor: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Handle:
     """Concatenates the rows of all ranks, in the order of ranks, to a new array.
 
     Dimension 0 may differ between ranks; the other dimensions and the dtype must be equal. An array without dimensions
     is one row.
     """
-    source = _rows(array)
+    source = _rows(tensor)
     return _start(name, make_options(ALLGATHER, id_of(process_set)), source, lambda handle: _take(handle, [source])[0])
 
 
-def allgather(array: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
+def allgather(tensor: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> numpy.ndarray:
     """allgather_async() and its result."""
-    return allgather_async(array, name, process_set).wait()
+    return allgather_async(tensor, name, process_set).wait()
 
 
-def grouped_allgather_async(arrays: Sequence[Any], name: Optional[str] = None,
+def grouped_allgather_async(tensors: Sequence[Any], name: Optional[str] = None,
                             process_set: ProcessSet = global_process_set) -> Handle:
     """allgather_async() of several arrays as one group. The result is a list of arrays."""
-    return _start_group(name, make_options(ALLGATHER, id_of(process_set)), arrays)
+    return _start_group(name, make_options(ALLGATHER, id_of(process_set)), tensors)
 
 
-def grouped_allgather(arrays: Sequence[Any], name: Optional[str] = None,
+def grouped_allgather(tensors: Sequence[Any], name: Optional[str] = None,
                       process_set: ProcessSet = global_process_set) -> List[numpy.ndarray]:
     """grouped_allgather_async() and its result."""
-    return grouped_allgather_async(arrays, name, process_set).wait()
+    return grouped_allgather_async(tensors, name, process_set).wait()
 
 
-def alltoall_async(array: Any, splits: Any = None, name: Optional[str] = None,
+def alltoall_async(tensor: Any, splits: Any = None, name: Optional[str] = None,
                    process_set: ProcessSet = global_process_set) -> Handle:
     """Sends the next splits[r] rows to each rank r of the set. The result is the rows received, in the order of ranks.
 
     splits: an integer for each rank, which add up to the rows of the array. The result then is the pair (output,
     received_splits). With None every rank gets the same number of rows, and the result is the output alone.
     """
-    source, ranks = _rows(array), len(ranks_of(process_set))
+    source, ranks = _rows(tensor), len(ranks_of(process_set))
     counts = None if splits is None else splits_of(splits, ranks)
 
     def finish(handle: Handle) -> Any:
@@ -96,21 +97,9 @@ def alltoall_async(array: Any, splits: Any = None, name: Optional[str] = None,
     return _start(name, make_options(ALLTOALL, id_of(process_set)), source, finish, counts)
 
 
-def alltoall(array: Any, splits: Any = None, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
+def alltoall(tensor: Any, splits: Any = None, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
     """alltoall_async() and its result."""
-    return alltoall_async(array, splits, name, process_set).wait()
-
-
-def reducescatter_async(array: Any, name: Optional[str] = None, op: int = Average,
-                        process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
-                        postscale_factor: float = 1.0) -> Handle:
-    """Reduces arrays of one shape and dtype, and gives each rank a part of the rows of the result.
-
-    Each rank gets the same number of rows; if they cannot be divided evenly, the first ranks get one more.
-    """
-    source = _with_rows(array_of(array))
-    options = reduction(REDUCESCATTER, op, process_set, prescale_factor, postscale_factor)
-    return _start(name, options, source, lambda handle: _take(handle, [source])[0])
+    return alltoall_async(tensor, splits, name, process_set).wait()
 
 
 def _with_rows(source: numpy.ndarray) -> numpy.ndarray:
@@ -119,49 +108,81 @@ def _with_rows(source: numpy.ndarray) -> numpy.ndarray:
     return source
 
 
-def reducescatter(array: Any, name: Optional[str] = None, op: int = Average, process_set: ProcessSet = global_process_set,
-                  prescale_factor: float = 1.0, postscale_factor: float = 1.0) -> numpy.ndarray:
-    """reducescatter_async() and its result."""
-    return reducescatter_async(array, name, op, process_set, prescale_factor, postscale_factor).wait()
+def _scatter(op: Any, codec: int, process_set: ProcessSet, prescale: float, postscale: float) -> Options:
+    return reduction(REDUCESCATTER, operations.reduce_op(None, op), codec, process_set, prescale, postscale)
 
 
-def reducescatter_async_(array: numpy.ndarray, name: Optional[str] = None, op: int = Average,
+def _start_scatter(tensor: Any, name: Optional[str], options: Options) -> Handle:
+    source = _with_rows(array_of(tensor))
+    return _start(name, options, source, lambda handle: _take(handle, [source])[0])
+
+
+def reducescatter_async(tensor: Any, name: Optional[str] = None, op: int = Average,
+                        process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                        postscale_factor: float = 1.0) -> Handle:
+    """Reduces arrays of one shape and dtype, and gives each rank a part of the rows of the result.
+
+    Each rank gets the same number of rows; if they cannot be divided evenly, the first ranks get one more.
+    """
+    return _start_scatter(tensor, name, _scatter(op, CODEC_NONE, process_set, prescale_factor, postscale_factor))
+
+
+def reducescatter(tensor: Any, name: Optional[str] = None, compression: Any = Compression.none, op: int = Average,
+                  process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+                  postscale_factor: float = 1.0) -> numpy.ndarray:
+    """reducescatter_async() and its result. compression: as for allreduce()."""
+
+    def reduce(tensors: Sequence[Any], codec: int) -> List[numpy.ndarray]:
+        return [_start_scatter(tensors[0], name, _scatter(op, codec, process_set, prescale_factor, postscale_factor)).wait()]
+
+    return reduced(reduce, [tensor], compression)[0]
+
+
+def reducescatter_async_(tensor: numpy.ndarray, name: Optional[str] = None, op: int = Average,
                          process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                          postscale_factor: float = 1.0) -> Handle:
     """reducescatter_async() in place. The result is a view of this rank's rows of the array; its other rows are then
     unspecified."""
     session = current()
-    _with_rows(in_place(array))
-    options = reduction(REDUCESCATTER, op, process_set, prescale_factor, postscale_factor)
-    whole, extra = divmod(array.shape[0], process_set.size())
+    _with_rows(in_place(tensor))
+    options = _scatter(op, CODEC_NONE, process_set, prescale_factor, postscale_factor)
+    whole, extra = divmod(tensor.shape[0], process_set.size())
     position = process_set.rank()
     first = position * whole + min(position, extra)
-    own = array[first : first + whole + (position < extra)]
-    address, dtype, extents = view_of(array, REDUCESCATTER)
+    own = tensor[first : first + whole + (position < extra)]
+    address, dtype, extents = view_of(tensor, REDUCESCATTER)
     encoded = encode_name(name)
     claimed = names.claim(session, encoded, options)
-    number = lib.rueda_py_start_rows(session.pointer, encoded, options, (address, dtype, array.ndim), extents, own.ctypes.data,
+    number = lib.rueda_py_start_rows(session.pointer, encoded, options, (address, dtype, tensor.ndim), extents, own.ctypes.data,
                                      own.shape, ffi.NULL)  # fmt: skip
     return Handle(session, number, own, None, None, claimed)
 
 
-def reducescatter_(array: numpy.ndarray, name: Optional[str] = None, op: int = Average,
+def reducescatter_(tensor: numpy.ndarray, name: Optional[str] = None, op: int = Average,
                    process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                    postscale_factor: float = 1.0) -> numpy.ndarray:
     """reducescatter_async_() and its result."""
-    return reducescatter_async_(array, name, op, process_set, prescale_factor, postscale_factor).wait()
+    return reducescatter_async_(tensor, name, op, process_set, prescale_factor, postscale_factor).wait()
 
 
-def grouped_reducescatter_async(arrays: Sequence[Any], name: Optional[str] = None, op: int = Average,
+def _start_scatter_group(tensors: Sequence[Any], name: Optional[str], options: Options) -> Handle:
+    return _start_group(name, options, [_with_rows(array_of(tensor)) for tensor in tensors])
+
+
+def grouped_reducescatter_async(tensors: Sequence[Any], name: Optional[str] = None, op: int = Average,
                                 process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                                 postscale_factor: float = 1.0) -> Handle:
     """reducescatter_async() of several arrays as one group. The result is a list of arrays."""
-    sources = [_with_rows(array_of(array)) for array in listed(arrays)]
-    return _start_group(name, reduction(REDUCESCATTER, op, process_set, prescale_factor, postscale_factor), sources)
+    options = _scatter(op, CODEC_NONE, process_set, prescale_factor, postscale_factor)
+    return _start_scatter_group(listed(tensors), name, options)
 
 
-def grouped_reducescatter(arrays: Sequence[Any], name: Optional[str] = None, op: int = Average,
-                          process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
+def grouped_reducescatter(tensors: Sequence[Any], name: Optional[str] = None, compression: Any = Compression.none,
+                          op: int = Average, process_set: ProcessSet = global_process_set, prescale_factor: float = 1.0,
                           postscale_factor: float = 1.0) -> List[numpy.ndarray]:
-    """grouped_reducescatter_async() and its result."""
-    return grouped_reducescatter_async(arrays, name, op, process_set, prescale_factor, postscale_factor).wait()
+    """grouped_reducescatter_async() and its result. compression: as for allreduce()."""
+
+    def reduce(given: Sequence[Any], codec: int) -> List[numpy.ndarray]:
+        return _start_scatter_group(given, name, _scatter(op, codec, process_set, prescale_factor, postscale_factor)).wait()
+
+    return reduced(reduce, listed(tensors), compression)

@@ -14,21 +14,11 @@ from rueda.session import current
 from rueda.torch.in_place import broadcast_async_
 from rueda.torch.object_bytes import TensorSlot
 from rueda.torch.tensors import memory_extents
+from rueda.trees import named_tensors, nested
 
 
 def _named_tensors(prefix: str, value: Any) -> Iterator[Tuple[str, torch.Tensor]]:
-    """The tensors in nested dicts, lists, tuples and pairs (name, tensor), each with a unique name."""
-    if isinstance(value, torch.Tensor):
-        yield prefix, value
-    elif isinstance(value, dict):
-        for key, entry in value.items():
-            yield from _named_tensors(f"{prefix}.{key}", entry)
-    elif isinstance(value, (list, tuple)):
-        for index, entry in enumerate(value):
-            is_pair = isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], str)
-            yield from _named_tensors(f"{prefix}.{entry[0]}" if is_pair else f"{prefix}.{index}", entry[1] if is_pair else entry)
-    elif value is not None and not isinstance(value, (int, float, str, bool)):
-        raise ValueError(f"{prefix} is a {type(value).__name__}; only tensors in dicts, lists and tuples can be broadcast")
+    return named_tensors(torch.Tensor, prefix, value)
 
 
 def _broadcast_all(named: Iterable[Tuple[str, torch.Tensor]], root_rank: int, process_set: ProcessSet) -> None:
@@ -54,10 +44,7 @@ def broadcast_parameters(params: Any, root_rank: int, process_set: ProcessSet = 
     ranks. Raises ValueError if it is or holds anything else.
     """
     root_rank = root_of(root_rank)
-    if not isinstance(params, Iterable):
-        raise ValueError(f"params is a {type(params).__name__}; give its state_dict() or named_parameters()")
-    if not isinstance(params, (dict, list, tuple)):
-        params = list(params)
+    params = nested(params, "its state_dict() or named_parameters()")
     space = current().next_name_space("broadcast_parameters", ranks_of(process_set))
     _broadcast_all(_named_tensors(space + "parameter", params), root_rank, process_set)
 
