@@ -30,7 +30,7 @@ def run_script(tmp_path):
     def run(text, ranks=2, environment=None):
         script = tmp_path / "script.py"
         script.write_text("import os\nimport tensorflow as tf\ntf.config.threading.set_intra_op_parallelism_threads(1)\n" + text)
-        surroundings = dict(os.environ, RUEDA_TIMEOUT_SECONDS="120", TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="", **(environment or {}))
+        surroundings = {**os.environ, "RUEDA_TIMEOUT_SECONDS": "120", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", **(environment or {})}
         command = [HVDRUN, "-np", str(ranks), sys.executable, str(script)]
         return Ended(subprocess.run(command, capture_output=True, text=True, timeout=1500, env=surroundings, cwd=tmp_path))
 

@@ -36,7 +36,7 @@ def run_script(tmp_path):
         script = tmp_path / "script.py"
         script.write_text(imports + text)
         command = [HVDRUN, "-np", str(ranks), *flags, sys.executable, str(script)]
-        surroundings = dict(os.environ, RUEDA_TIMEOUT_SECONDS="120", **(environment or {}))
+        surroundings = {**os.environ, "RUEDA_TIMEOUT_SECONDS": "120", **(environment or {})}
         return Ended(subprocess.run(command, capture_output=True, text=True, timeout=240, env=surroundings, cwd=tmp_path))
 
     return run

@@ -6,14 +6,19 @@ import pytest
 
 IMPORTS = "import os, sys, time\nimport numpy as np\n\n"
 
+# Without a single limit nothing but the news of the death can end a wait, so that the job ends at all is the proof.
+NO_LIMITS = {"RUEDA_TIMEOUT_SECONDS": "0", "RUEDA_PEER_TIMEOUT_SECONDS": "0", "RUEDA_STALL_CHECK_DISABLE": "1"}
+
 FIT = """
-import signal
+import signal, statistics
 import keras
 import rueda.keras as hvd
 
 hvd.init()
+ends = []
 class Die(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
+        ends.append(time.time())
         if int(self.model.optimizer.iterations) >= 20 and hvd.rank() == 1:
             with open("killed", "w") as file:
                 file.write(str(time.time()))
@@ -28,22 +33,22 @@ try:
     model.fit(x, x.sum(1), batch_size=8, epochs=100000, verbose=0, callbacks=[Die()])
 except Exception as error:
     after = time.time() - float(open("killed").read())
-    print(f"raised {after:.3f} s after", str(error).replace(chr(10), " "), flush=True)
+    step = statistics.median(end - begin for begin, end in zip(ends, ends[1:]))
+    print(f"raised {after:.3f} s = {after / step:.1f} steps after", str(error).replace(chr(10), " "), flush=True)
     raise
 """
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_a_rank_killed_in_model_fit_ends_every_rank(run_script, backend):
-    job = run_script(FIT, ranks=3, imports=IMPORTS, environment={"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"})
+    job = run_script(FIT, ranks=3, imports=IMPORTS, environment={"KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", **NO_LIMITS})
     assert job.code != 0 and "killed by signal 9" in job.err, job.out + job.err
     for rank in (0, 2):
         said = job.lines(rank)
         assert said[0] == "trained", job.out + job.err
-        found = re.match(r"raised ([0-9.]+) s after .*rank 1 \(host .*, pid \d+\)", said[-1])
+        found = re.match(r"raised (.* steps) after .*rank 1 \(host .*, pid \d+\)", said[-1])
         assert found, said
-        print(f"{backend}: rank {rank} raised {found[1]} s after the kill")
-        assert float(found[1]) < 60  # generous: the machine may be slow
+        print(f"{backend}: rank {rank} raised {found[1]} after the kill")
 
 
 def test_torch_numpy_and_jax_share_a_session_and_are_in_flight_together(run_script):
