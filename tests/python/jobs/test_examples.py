@@ -95,3 +95,17 @@ def test_the_comparison_with_pytorch_prints_ratios_and_serves_horovod_too():
         assert len(re.findall(rf"^{peer} .*x", done.stdout, re.M)) == rows, done.stdout + done.stderr
     job = run(COMPARISON, "--rank-of", "horovod.torch", *small, ranks=1)
     assert '"gradients": {"Horovod": [' in job.lines(0)[-1]
+
+
+def test_numpy_s_digits_are_learnt_with_a_falling_loss():
+    job = run("../numpy/train_digits.py")
+    assert losses(job)[-1] < losses(job)[0]
+    assert float(re.search(r"2 ranks, accuracy (\S+)$", job.lines(0)[-1]).group(1)) > 0.9
+
+
+def test_the_code_in_numpy_s_page_runs():
+    page = (ROOT / "docs" / "guide" / "numpy.md").read_text(encoding="utf-8")
+    (piece,) = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    script = piece + "assert mean.tolist() == [1, 1, 1] and rows.shape == (3, 2) and total.tolist() == [2, 2, 2]\n"
+    done = subprocess.run([HVDRUN, "-np", "2", sys.executable, "-c", script], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
