@@ -158,9 +158,3 @@ def test_a_wait_that_times_out_can_be_repeated():
 def test_a_result_can_be_asked_for_twice():
     handle = hvd.allreduce_async(torch.ones(2), op=hvd.Sum)
     assert hvd.synchronize(handle) is hvd.synchronize(handle)
-
-
-def test_elastic_says_that_it_is_not_there():
-    for use in (lambda: hvd.elastic.run(print), lambda: hvd.elastic.TorchState(), lambda: hvd.elastic.ElasticSampler([])):
-        with pytest.raises(NotImplementedError, match="elastic"):
-            use()

@@ -1,40 +1,45 @@
-"""The names of elastic training, which Rueda does not have. Every use raises NotImplementedError."""
+"""Elastic training with model.fit(): a model and an optimizer that are committed, restored, and equal on all ranks.
 
-from typing import Any
+    state = hvd.elastic.KerasState(model, epoch=0, batch=0)
 
+    @hvd.elastic.run
+    def train(state):
+        model.fit(..., epochs=90 - state.epoch, callbacks=[hvd.elastic.UpdateEpochStateCallback(state),
+                                                           hvd.elastic.CommitStateCallback(state)])
 
-def _refuse(what: str) -> NotImplementedError:
-    return NotImplementedError(f"{what}: Rueda has no elastic training yet; a job keeps the ranks it was started with")
+    train(state)
+"""
 
+from typing import Any, Callable
 
-def run(func: Any) -> Any:
-    """Raises NotImplementedError."""
-    raise _refuse("elastic.run")
+import keras
+from rueda.elastic.variables import run_framework
+from rueda.keras import elastic_parts
+from rueda.keras.elastic_parts import KerasState
 
+__all__ = ["CommitStateCallback", "KerasState", "UpdateBatchStateCallback", "UpdateEpochStateCallback", "run"]
 
-class KerasState:
-    """Raises NotImplementedError when it is constructed."""
-
-    def __init__(self, model: Any, optimizer: Any = None, **kwargs: Any):
-        raise _refuse("elastic.KerasState")
-
-
-class CommitStateCallback:
-    """Raises NotImplementedError when it is constructed."""
-
-    def __init__(self, state: Any, batches_per_commit: int = 1):
-        raise _refuse("elastic.CommitStateCallback")
+_Callback = keras.callbacks.Callback
 
 
-class UpdateBatchStateCallback:
-    """Raises NotImplementedError when it is constructed."""
+def _is_lost(error: Exception) -> bool:
+    """Returns whether it is TensorFlow's error for a job that is broken. The other backends raise Rueda's own, or end the
+    plan before."""
+    return type(error).__module__.startswith("tensorflow") and type(error).__name__ in ("AbortedError", "UnknownError", "DeadlineExceededError")
 
-    def __init__(self, state: Any):
-        raise _refuse("elastic.UpdateBatchStateCallback")
+
+def run(func: Callable[..., Any]) -> Callable[..., Any]:
+    """rueda.elastic.run(), which also takes the backend's errors of a job that is broken for HorovodInternalError."""
+    return run_framework(func, _is_lost)
 
 
-class UpdateEpochStateCallback:
-    """Raises NotImplementedError when it is constructed."""
+class CommitStateCallback(elastic_parts.CommitState, _Callback):
+    """As said at rueda.keras.elastic_parts.CommitState."""
 
-    def __init__(self, state: Any):
-        raise _refuse("elastic.UpdateEpochStateCallback")
+
+class UpdateBatchStateCallback(elastic_parts.UpdateBatchState, _Callback):
+    """As said at rueda.keras.elastic_parts.UpdateBatchState."""
+
+
+class UpdateEpochStateCallback(elastic_parts.UpdateEpochState, _Callback):
+    """As said at rueda.keras.elastic_parts.UpdateEpochState."""

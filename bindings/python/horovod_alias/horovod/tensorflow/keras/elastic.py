@@ -1,3 +1,3 @@
-"""Elastic training under the module name of Horovod. Rueda does not have it: every use raises NotImplementedError."""
+"""Elastic training under the module name of Horovod."""
 
 from rueda.tensorflow.keras.elastic import *  # noqa: F403

@@ -1,0 +1,1 @@
+"""Parts of elastic jobs under the module names of Horovod."""

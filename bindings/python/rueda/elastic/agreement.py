@@ -1,0 +1,81 @@
+"""What ranks agree on before they go on together: whether workers change, and whose state all ranks take."""
+
+from typing import Any, Callable, List, NamedTuple, Tuple
+
+from rueda import session
+from rueda._native import ffi, lib
+from rueda.handles import Handle
+from rueda.objects import allgather_object, broadcast_object
+from rueda.operations import ALLREDUCE, BitOr, make_options
+from rueda.plans import HostUpdateResult
+
+# A program may have operations of its own of any other name.
+_CHECK = b"rueda.elastic.check"
+_STANDINGS = "rueda.elastic.standings"
+
+
+class Standing:
+    """How far a rank's state is."""
+
+    def __init__(self) -> None:
+        self.commits = 0  # since the training began, whichever rank began it
+        self.shared = False  # whether the state has been equal to the other ranks' since the process began
+        self.follows_root = False  # whether sync() takes the state of `root`; else it takes rank 0's
+        self.root = 0  # the rank whose state all ranks take next
+        self.commits_of_root = 0
+
+    def taken(self) -> None:
+        """Notes that this rank has the root's state."""
+        self.shared, self.commits = True, self.commits_of_root
+
+
+class _View(NamedTuple):
+    shared: bool
+    commits: int
+    wants_sync: bool
+
+
+def agree_on_notices(bcast_object: Callable[..., Any], newest: int, kinds: HostUpdateResult) -> Tuple[int, HostUpdateResult]:
+    """The number of the newest notice, and what all ranks have heard together. Every rank gets the same kinds.
+
+    A state over Rueda's own broadcast costs an all-reduce of 8 bytes. With a function of the program's, all ranks take
+    the view of rank 0.
+    """
+    if bcast_object is not broadcast_object:
+        newest, number = bcast_object((newest, int(kinds)))
+        return newest, HostUpdateResult(number)
+    current = session.current()
+    if current.size == 1:
+        return newest, kinds
+    memory = ffi.new("int64_t*", int(kinds))
+    address = int(ffi.cast("uintptr_t", memory))
+    number = lib.rueda_py_start(current.pointer, _CHECK, make_options(ALLREDUCE, 0, BitOr), (address, lib.RUEDA_I64, 1), [1], address)
+    Handle(current, number, memory).wait()
+    return newest, HostUpdateResult(memory[0])
+
+
+def broadcast_from(bcast_object: Callable[..., Any], root: int, value: Any) -> Any:
+    """The value of rank `root`. A function of the program's may have no argument for it, and then serves rank 0."""
+    return bcast_object(value) if root == 0 else bcast_object(value, root_rank=root)
+
+
+def choose(views: List[_View]) -> Tuple[bool, int]:
+    """Whether the states are to be made equal, and the rank whose state all take: of those that have shared the training
+    the one with the most commits, and of these the lowest.
+
+    A rank may have one commit more than another: one that died has kept the other from its own. So nothing that any
+    rank has committed is lost. If no rank wants a sync, all have the same commit and nobody is new, nothing is sent.
+    """
+    root = max(range(len(views)), key=lambda rank: (views[rank].shared, views[rank].commits, -rank))
+    differ = any((view.shared, view.commits) != (views[0].shared, views[0].commits) for view in views)
+    return differ or any(view.wants_sync for view in views), root
+
+
+def agree_on_sync(standing: Standing, wants_sync: bool) -> bool:
+    """choose() by what all ranks say. Sets the root in the standing. Blocks; every rank calls it."""
+    mine = _View(standing.shared, standing.commits, wants_sync)
+    views = [mine] if session.size() == 1 else [_View(*view) for view in allgather_object(tuple(mine), _STANDINGS)]
+    wanted, root = choose(views)
+    standing.root = root if standing.follows_root else 0
+    standing.commits_of_root = views[standing.root].commits
+    return wanted

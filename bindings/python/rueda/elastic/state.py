@@ -1,0 +1,137 @@
+"""What a training consists of, and what survives of it."""
+
+import copy
+import queue
+from typing import Any, Callable, Dict, List, Sequence
+
+from rueda.elastic import agreement
+from rueda.errors import HostsUpdatedInterrupt
+from rueda.plans import HostUpdateResult
+
+
+class State:
+    """The state of a training, which elastic.run gives to the program's function. This is the base class of all states.
+
+    bcast_object: a function that gives every rank the object of rank 0, such as broadcast_object of rueda.torch.
+    get_rank: a function that returns this rank. A subclass defines save(), restore() and sync().
+
+    Threads: on_hosts_updated() may come from any thread; the rest is for the thread that trains.
+    """
+
+    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int]):
+        self._bcast_object = bcast_object
+        self._rank = get_rank
+        self._host_messages: "queue.Queue[Any]" = queue.Queue()  # pairs (timestamp, HostUpdateResult)
+        self._last_updated_timestamp = 0
+        self._reset_callbacks: List[Callable[[], None]] = []
+        self._standing = agreement.Standing()
+
+    def register_reset_callbacks(self, callbacks: Sequence[Callable[[], None]]) -> None:
+        """Adds functions without arguments, which run in their order whenever this process has joined the next plan, before
+        its state is made equal to the others'. A worker that is new does not run them."""
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self) -> None:
+        """Called when this process has joined the next plan: drops notices, which that plan has answered, then calls reset()
+        and the callbacks."""
+        self.take_notices()
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def on_hosts_updated(self, timestamp: int, update_res: HostUpdateResult) -> None:
+        """Notes that workers are to come or go; the next check tells the program. timestamp: a number that grows with each
+        notice. Any thread may call it."""
+        self._host_messages.put((timestamp, update_res))
+
+    def take_notices(self) -> List[Any]:
+        """Removes the notices that no check has seen, and returns their pairs. Any thread may call it."""
+        taken = []
+        while True:
+            try:
+                taken.append(self._host_messages.get_nowait())
+            except queue.Empty:
+                return taken
+
+    def commit(self) -> None:
+        """Saves the state, so that no failure takes it further back than here, then calls check_host_updates().
+
+        A commit costs a copy of the state in host memory and an all-reduce of 8 bytes. All ranks commit equally often.
+        """
+        self.save()
+        self._standing.commits += 1
+        self.check_host_updates()
+
+    def check_host_updates(self) -> None:
+        """Raises HostsUpdatedInterrupt, on all ranks or on none, if one of them has had a notice since the last check. Its
+        skip_sync is true if workers only go. All ranks call this equally often; it blocks until they have."""
+        newest, kinds = self._last_updated_timestamp, HostUpdateResult.no_update
+        for timestamp, kind in self.take_notices():
+            if timestamp > self._last_updated_timestamp:
+                newest, kinds = max(newest, timestamp), kinds | kind
+        self._last_updated_timestamp, kinds = agreement.agree_on_notices(self._bcast_object, newest, kinds)
+        if kinds != HostUpdateResult.no_update:
+            raise HostsUpdatedInterrupt(kinds == HostUpdateResult.removed)
+
+    def save(self) -> None:
+        """Keeps a copy of the state in host memory."""
+        raise NotImplementedError(f"{type(self).__name__} must define save()")
+
+    def restore(self) -> None:
+        """Goes back to the copy that save() has kept."""
+        raise NotImplementedError(f"{type(self).__name__} must define restore()")
+
+    def sync(self) -> None:
+        """Gives all ranks the state of one of them. Every rank calls it."""
+        raise NotImplementedError(f"{type(self).__name__} must define sync()")
+
+    def reset(self) -> None:
+        """Called when this process has joined the next plan, for what depends on rank and size. Does nothing here."""
+
+
+def copied(name: str, value: Any) -> Any:
+    """A copy that shares nothing with the value. Raises ValueError, which names the entry, if it cannot be copied."""
+    try:
+        return copy.deepcopy(value)
+    except Exception as error:  # __deepcopy__ may raise anything
+        raise ValueError(f"{name!r} of the state is a {type(value).__name__}, which cannot be copied: {type(error).__name__}: {error}; "
+                         "keep it outside of the state") from error  # fmt: skip
+
+
+class ObjectState(State):
+    """A state of plain objects: each keyword becomes an attribute, which the program reads and sets.
+
+    The values can be copied and pickled. In a job of several hosts without RUEDA_TLS=all they are data only, see
+    broadcast_object(). Saves at construction, so restore() before the first commit gives the initial values. Raises
+    ValueError, which names the keyword, if a value cannot be copied.
+    """
+
+    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int], **kwargs: Any):
+        super().__init__(bcast_object, get_rank)
+        self._standing.follows_root = True
+        self._saved_state: Dict[str, Any] = dict(kwargs)
+        for name, value in kwargs.items():
+            setattr(self, name, value)
+        self.save()
+
+    def save(self) -> None:
+        """Copies the values of all attributes that were given to the constructor."""
+        self._saved_state = {name: copied(name, getattr(self, name)) for name in self._saved_state}
+
+    def restore(self) -> None:
+        """Sets the attributes to the values that save() has copied."""
+        for name, value in self._saved_state.items():
+            setattr(self, name, copied(name, value))
+
+    def sync(self) -> None:
+        """Gives every rank the present values of one rank, and saves them. That is rank 0, unless elastic.run has found a
+        rank with a later commit."""
+        self._receive()
+        self.save()
+
+    def _receive(self) -> None:
+        present = {name: getattr(self, name) for name in self._saved_state}
+        received = agreement.broadcast_from(self._bcast_object, self._standing.root, present)
+        for name, value in received.items():
+            setattr(self, name, value)
+        self._saved_state = {name: received.get(name) for name in received}

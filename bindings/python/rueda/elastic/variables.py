@@ -1,0 +1,66 @@
+"""States of the frameworks that keep a model in variables: they are copied and sent through host memory."""
+
+import functools
+from typing import Any, Callable, List
+
+import numpy
+
+import rueda.numpy as arrays
+from rueda import plans
+from rueda.elastic.loop import run
+from rueda.elastic.state import ObjectState
+from rueda.errors import CollectiveError, HostsUpdatedInterrupt, PeerLostError
+from rueda.objects import broadcast_object
+from rueda.session import current, rank
+
+
+class VariablesState(ObjectState):
+    """Variables and plain objects. A subclass says how to read and write the variables, always in the same order."""
+
+    def __init__(self, **kwargs: Any):
+        self._saved_values: List[numpy.ndarray] = []
+        super().__init__(broadcast_object, rank, **kwargs)
+
+    def read(self) -> List[numpy.ndarray]:
+        """The present values of all variables. They may share memory with them."""
+        raise NotImplementedError
+
+    def write(self, values: List[numpy.ndarray]) -> None:
+        """Sets all variables."""
+        raise NotImplementedError
+
+    def save(self) -> None:
+        """Copies the variables and the plain values."""
+        self._saved_values = [numpy.array(value) for value in self.read()]
+        super().save()
+
+    def restore(self) -> None:
+        """Sets the variables and the plain values to what save() has copied."""
+        self.write(self._saved_values)
+        super().restore()
+
+    def _receive(self) -> None:
+        space = current().next_name_space("elastic_variables", range(current().size))
+        handles = [arrays.broadcast_async(value, self._standing.root, f"{space}{number}") for number, value in enumerate(self.read())]
+        self.write([handle.wait() for handle in handles])
+        super()._receive()
+
+
+def run_framework(func: Callable[..., Any], lost: Callable[[Exception], bool]) -> Callable[..., Any]:
+    """elastic.run() for a framework that raises errors of its own for collectives that fail inside of it.
+
+    lost: whether an error is one of those. Every error counts as one if the plan is over: it is a consequence.
+    """
+
+    @functools.wraps(func)
+    def translated(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return func(*args, **kwargs)
+        except (CollectiveError, HostsUpdatedInterrupt):
+            raise
+        except Exception as error:
+            if lost(error) or plans.is_over():
+                raise PeerLostError(str(error)) from error
+            raise
+
+    return run(translated)

@@ -1,0 +1,29 @@
+"""Elastic training with PyTorch: a model and an optimizer that are committed, restored, and equal on all ranks.
+
+    state = hvd.elastic.TorchState(model=model, optimizer=optimizer, epoch=0, batch=0)
+
+    @hvd.elastic.run
+    def train(state):
+        ...
+        state.commit()
+
+    train(state)
+"""
+
+from rueda.elastic import HorovodInternalError, HostsUpdatedInterrupt, HostUpdateResult, ObjectState, State, run, run_fn
+from rueda.torch.elastic.handlers import (
+    ModelStateHandler,
+    OptimizerStateHandler,
+    SamplerStateHandler,
+    StateHandler,
+    get_handler_registry,
+    set_handler_registry,
+)
+from rueda.torch.elastic.sampler import ElasticSampler
+from rueda.torch.elastic.state import TorchState
+
+__all__ = [
+    "ElasticSampler", "HorovodInternalError", "HostUpdateResult", "HostsUpdatedInterrupt", "ModelStateHandler", "ObjectState",
+    "OptimizerStateHandler", "SamplerStateHandler", "State", "StateHandler", "TorchState", "get_handler_registry", "run",
+    "run_fn", "set_handler_registry",
+]  # fmt: skip

@@ -1,0 +1,76 @@
+"""The state of a training with PyTorch."""
+
+from typing import Any, Dict, Optional
+
+from rueda.elastic.state import ObjectState
+from rueda.objects import broadcast_object
+from rueda.session import rank
+from rueda.torch.elastic.handlers import StateHandler, get_handler_registry
+
+
+def _handler_of(value: Any) -> Optional[StateHandler]:
+    return next((handler(value) for kind, handler in get_handler_registry() if isinstance(value, kind)), None)
+
+
+class TorchState(ObjectState):
+    """Models, optimizers, samplers and plain objects, each under its keyword as an attribute.
+
+    model, optimizer: also under other names, several of each. The other values are as in ObjectState. A model is copied
+    and restored by its state_dict(), an optimizer likewise, and both are sent tensor by tensor. Assigning another model
+    or optimizer to an attribute replaces and saves it. Saves at construction, so restore() before the first commit gives
+    the initial state.
+
+    Raises ValueError, which names the keyword, if a plain value cannot be copied.
+    """
+
+    def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any):
+        handlers: Dict[str, StateHandler] = {}
+        plain: Dict[str, Any] = {}
+        for name, value in dict(model=model, optimizer=optimizer, **kwargs).items():
+            handler = _handler_of(value)
+            if handler is None:
+                plain[name] = value
+            else:
+                handlers[name] = handler
+        object.__setattr__(self, "_handlers", handlers)
+        for name, handler in handlers.items():
+            object.__setattr__(self, name, handler.value)
+        super().__init__(broadcast_object, rank, **plain)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._handlers:
+            self._handlers[name].set_value(value)
+        elif name in self.__dict__.get("_saved_state", ()):
+            handler = _handler_of(value)  # of a model, say, that was None at first
+            if handler is not None:
+                self._handlers[name] = handler
+                del self._saved_state[name]
+        object.__setattr__(self, name, value)
+
+    def save(self) -> None:
+        """Copies the state_dict() of models, optimizers and samplers, and the plain values."""
+        for handler in self._handlers.values():
+            handler.save()
+        super().save()
+
+    def restore(self) -> None:
+        """Puts the copies of save() back."""
+        for handler in self._handlers.values():
+            handler.restore()
+        super().restore()
+
+    def sync(self) -> None:
+        """Gives every rank the present state of one rank, and saves it. The models have the same parameters, with the same
+        shapes, on all ranks: else MismatchError names the first one that differs."""
+        super().sync()
+
+    def _receive(self) -> None:
+        for name in sorted(self._handlers):
+            self._handlers[name].root_rank = self._standing.root
+            self._handlers[name].receive()
+        super()._receive()
+
+    def reset(self) -> None:
+        """Divides the data of samplers anew, and drops what optimizers have left of a step."""
+        for handler in self._handlers.values():
+            handler.reset()

@@ -1,0 +1,114 @@
+"""States of elastic training, in a job that keeps its ranks: what they send, and what all ranks agree on."""
+
+import pytest
+import torch
+from helpers import same_on_all_ranks
+
+import rueda.torch as hvd
+from rueda.elastic import agreement
+from rueda.elastic.loop import run
+from rueda.torch.elastic import ElasticSampler, HostUpdateResult, ObjectState, TorchState
+
+
+def made_here():
+    """A model, an optimizer with state, and a TorchState that differ between ranks."""
+    torch.manual_seed(hvd.rank())
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1 * (hvd.rank() + 1))
+    model(torch.randn(4, 3)).square().sum().backward()
+    optimizer.step()
+    sampler = ElasticSampler(range(60))
+    sampler.record_batch(0, hvd.rank())
+    return TorchState(model=model, optimizer=optimizer, sampler=sampler, batch=hvd.rank(), seen=[hvd.rank()])
+
+
+@pytest.mark.parametrize("root", [0, 1])
+def test_a_sync_gives_all_ranks_the_present_state_of_the_root_and_commits_it(root):
+    state = made_here()
+    state.batch += 10
+    state._standing.root = root
+    state.sync()
+    for _ in range(2):
+        values = [*state.model.state_dict().values()]
+        values += [value for entry in state.optimizer.state.values() for value in entry.values() if isinstance(value, torch.Tensor)]
+        assert len(values) > 8 and all(same_on_all_ranks(value) for value in values)
+        assert state.optimizer.param_groups[0]["lr"] == pytest.approx(0.1 * (root + 1))
+        assert (state.batch, state.seen) == (10 + root, [root])
+        assert state.sampler.processed_num == root * hvd.size()
+        state.batch = 99
+        with torch.no_grad():
+            state.model[0].weight.fill_(hvd.rank())
+        state.restore()
+
+
+def test_a_notice_that_one_rank_has_interrupts_all_at_the_same_check():
+    state = ObjectState(hvd.broadcast_object, hvd.rank, batch=0)
+    state.commit()
+    if hvd.rank() == 1:
+        state.on_hosts_updated(1, HostUpdateResult.removed)
+    with pytest.raises(hvd.HostsUpdatedInterrupt) as caught:
+        state.commit()
+    assert caught.value.skip_sync
+    state.on_hosts_updated(2, HostUpdateResult.added if hvd.rank() == 0 else HostUpdateResult.removed)
+    with pytest.raises(hvd.HostsUpdatedInterrupt) as caught:
+        state.check_host_updates()
+    assert not caught.value.skip_sync
+    state.commit()
+
+
+def test_a_broadcast_of_the_program_gives_all_ranks_the_view_of_rank_0():
+    state = ObjectState(lambda value: hvd.broadcast_object(value, 0), hvd.rank)
+    if hvd.rank() == 0:
+        state.on_hosts_updated(5, HostUpdateResult.added)
+    with pytest.raises(hvd.HostsUpdatedInterrupt):
+        state.check_host_updates()
+    assert state._last_updated_timestamp == 5
+
+
+def test_the_ranks_agree_on_the_root_and_on_whether_to_sync():
+    standing = agreement.Standing()
+    standing.follows_root = standing.shared = True
+    standing.commits = 3 + (hvd.rank() == 2)
+    assert agreement.agree_on_sync(standing, False) and (standing.root, standing.commits_of_root) == (2, 4)
+    standing.taken()
+    assert not agreement.agree_on_sync(standing, False) and standing.root == 0
+    assert agreement.agree_on_sync(standing, hvd.rank() == 1) and standing.root == 0
+    standing.follows_root, standing.commits = False, hvd.rank()  # a state of the program's takes rank 0's
+    assert agreement.agree_on_sync(standing, False) and (standing.root, standing.commits_of_root) == (0, 0)
+
+
+def test_the_function_runs_once_in_a_job_that_is_not_elastic():
+    state = made_here()
+
+    @run
+    def train(state, factor, more=0):
+        state.batch = state.batch * factor + more
+        state.commit()
+        return state.batch
+
+    assert train(state, 2, more=5) == 5  # rank 0's
+    with pytest.raises(hvd.UnsupportedError, match="this job is not elastic"):
+        run(lambda state: state.on_hosts_updated(9, HostUpdateResult.added) or state.check_host_updates())(state)
+    hvd.barrier()
+
+
+def test_models_of_other_shapes_are_told_by_the_parameter_on_all_ranks():
+    state = TorchState(model=torch.nn.Linear(2 + (hvd.rank() == 1), 1))
+    with pytest.raises(hvd.MismatchError, match=r"parameter.weight.*shape"):
+        state.sync()
+    hvd.barrier()
+
+
+def test_what_an_optimizer_has_left_of_a_step_is_dropped_by_a_restore():
+    model = torch.nn.Linear(2, 1)
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), named_parameters=model.named_parameters())
+    state = TorchState(model=model, optimizer=optimizer)
+    state.sync()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.synchronize()
+    state.restore()
+    for _ in range(2):  # more than one pass would be refused, were the first still counted
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert same_on_all_ranks(model.weight)
