@@ -47,7 +47,7 @@ constexpr DialectFlag kDialectFlags[] = {
 const std::map<std::string, std::string> kFurtherNames = {
     {"np", ",--num-proc"},
     {"network-interfaces", ",--network-interface"},
-    {"timeout-seconds", ",--gloo-timeout-seconds"},
+    {"peer-timeout-seconds", ",--gloo-timeout-seconds"},
     {"log-hide-time", ",--log-hide-timestamp,--log-without-timestamp"},
     {"no-log-hide-time", ",--no-log-hide-timestamp,--log-with-timestamp"},
 };

@@ -38,16 +38,22 @@ constexpr Value kChoiceValue = kAs<Member, parse_choice, print_choice>;
 template <auto Member>
 constexpr Value kSecondsValue = kAs<Member, parse_seconds, print_seconds>;
 
-constexpr Knob knob(const char* variable, FlagKind kind, const char* flag, Agreed agreed, bool horovod, Value value,
-                    const char* help) {
+/// Says that Horovod's variable has the name of ours, or that it has none.
+enum Horovod { kOurs, kHorovod };
+
+constexpr Knob knob(const char* variable, FlagKind kind, const char* flag, Agreed agreed, const char* horovod,
+                    Value value, const char* help) {
   return {variable, kind, flag, help, value.choices, agreed, horovod, value.parse, value.print};
+}
+
+constexpr Knob knob(const char* variable, FlagKind kind, const char* flag, Agreed agreed, Horovod horovod, Value value,
+                    const char* help) {
+  return knob(variable, kind, flag, agreed, horovod == kHorovod ? variable : "", value, help);
 }
 
 using S = Settings;
 using enum FlagKind;
 using enum Agreed;
-constexpr bool kHorovod = true;
-constexpr bool kOurs = false;
 
 const Knob kKnobs[] = {
     knob("FUSION_THRESHOLD", kMiB, "fusion-threshold-mb", kRankZero, kHorovod,
@@ -80,8 +86,8 @@ const Knob kKnobs[] = {
          "limit of an operation that has none of its own; 0: none (600)"),
     knob("INIT_TIMEOUT_SECONDS", kValue, "start-timeout", kNo, kOurs, kSecondsValue<&S::init_timeout>,
          "how long init waits for all ranks; 0: for ever (30)"),
-    knob("PEER_TIMEOUT_SECONDS", kValue, "peer-timeout-seconds", kRankZero, kOurs, kSecondsValue<&S::peer_timeout>,
-         "silence after which a peer is dead; 0: never (5)"),
+    knob("PEER_TIMEOUT_SECONDS", kValue, "peer-timeout-seconds", kRankZero, "GLOO_TIMEOUT_SECONDS",
+         kSecondsValue<&S::peer_timeout>, "silence after which a peer is dead; 0: never (5)"),
     knob("THREAD_AFFINITY", kValue, "thread-affinity", kNo, kHorovod,
          kAs<&S::thread_affinity, parse_cores, print_cores>,
          "cores for the library's threads, as in 0,2,8-11 (the library chooses)"),

@@ -14,8 +14,8 @@ Status read_knob(const Environment& environment, const Knob& knob, Settings& set
   std::string name = std::string(kOurPrefix) + knob.variable;
   auto text = environment(name);
   // Our own name wins, so that a job script for Horovod can be tuned without editing it.
-  if (!text && knob.horovod) {
-    name = std::string(kHorovodPrefix) + knob.variable;
+  if (!text && *knob.horovod != 0) {
+    name = std::string(kHorovodPrefix) + knob.horovod;
     text = environment(name);
   }
   if (!text) return {};

@@ -82,7 +82,7 @@ struct Knob {
   const char* help;     ///< one line, with the default
   const char* choices;  ///< the possible words, separated by blanks; empty if there are more than a few
   Agreed agreed;
-  bool horovod;  ///< HOROVOD_<variable> means the same
+  const char* horovod;  ///< what means the same behind HOROVOD_; empty if there is no such variable
   Status (*parse)(const std::string& text,
                   Settings& settings);             ///< an error names the value and what is allowed, not the variable
   std::string (*print)(const Settings& settings);  ///< text that `parse` takes and that gives the same value

@@ -69,8 +69,8 @@ void report_unread(const Environment& environment) {
     if (name.starts_with(kOurPrefix)) report_ours(name.substr(kOurPrefix.size()));
     if (!name.starts_with(kHorovodPrefix)) continue;
     const std::string_view rest = name.substr(kHorovodPrefix.size());
-    const Knob* knob = find_knob(rest);
-    if ((knob != nullptr && knob->horovod) || any_of(kOtherNames, rest)) continue;
+    const auto reads = [rest](const Knob& knob) { return knob.horovod == rest; };
+    if (std::any_of(knobs().begin(), knobs().end(), reads) || any_of(kOtherNames, rest)) continue;
     ignored += (ignored.empty() ? "" : ", ") + variable;
   }
   if (!ignored.empty()) log(LogLevel::kInfo, "set, but without a meaning here: {}", ignored);

@@ -32,11 +32,17 @@ const char* agreed(Agreed how) {
   return "";
 }
 
+std::string horovod(const Knob& knob) {
+  const std::string name = knob.horovod;
+  if (name.empty()) return "";
+  return name == knob.variable ? "yes" : "`HOROVOD_" + name + "`";
+}
+
 constexpr char kHead[] =
     "# Settings\n"
     "\n"
     "`rueda_init` reads these settings from the environment. `RUEDA_X` wins over `HOROVOD_X`, which Rueda "
-    "accepts if the last column says yes. If a\n"
+    "accepts if the last column says yes or names it. If a\n"
     "value does not parse, the error names variable, value and what is allowed. Rueda logs a warning for an "
     "unknown `RUEDA_` variable, with the closest\n"
     "name that exists. The default is in brackets. \"Value on a rank\" says which rank's value holds if ranks "
@@ -89,7 +95,7 @@ int main() {
   std::fputs(kHead, stdout);
   for (const Knob& knob : rueda::core::knobs()) {
     std::printf("| `RUEDA_%s` | %s | %s | %s | %s |\n", knob.variable, flag(knob).c_str(), knob.help,
-                agreed(knob.agreed), knob.horovod ? "yes" : "");
+                agreed(knob.agreed), horovod(knob).c_str());
   }
   std::fputs(kTail, stdout);
 }

@@ -76,7 +76,7 @@ TEST_CASE("flags of horovodrun that have another name here mean the same") {
   CHECK(parsed.value().hosts == "localhost:4");
   CHECK(parsed.value().without_meaning.empty());
   const std::map<std::string, std::string> expected = {
-      {"RUEDA_NETWORK_INTERFACES", "lo"}, {"RUEDA_TIMEOUT_SECONDS", "90"}, {"RUEDA_LOG_HIDE_TIME", "1"}};
+      {"RUEDA_NETWORK_INTERFACES", "lo"}, {"RUEDA_PEER_TIMEOUT_SECONDS", "90"}, {"RUEDA_LOG_HIDE_TIME", "1"}};
   CHECK(parsed.value().variables == expected);
   CHECK(parse_arguments({"--log-hide-timestamp", "p"}).value().variables.at("RUEDA_LOG_HIDE_TIME") == "1");
   for (const char* flag : {"--log-with-timestamp", "--no-log-hide-timestamp"})

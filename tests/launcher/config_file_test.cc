@@ -84,7 +84,7 @@ TEST_CASE("the sections and underscores of horovodrun's config files are read") 
                                                        {"RUEDA_STALL_CHECK_DISABLE", "1"},
                                                        {"RUEDA_STALL_CHECK_TIME_SECONDS", "120"},
                                                        {"RUEDA_STALL_SHUTDOWN_TIME_SECONDS", "240"},
-                                                       {"RUEDA_TIMEOUT_SECONDS", "60"},
+                                                       {"RUEDA_PEER_TIMEOUT_SECONDS", "60"},
                                                        {"RUEDA_LOG_LEVEL", "INFO"},
                                                        {"RUEDA_LOG_HIDE_TIME", "1"}};
   CHECK(parsed.value().variables == expected);

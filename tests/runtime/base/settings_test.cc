@@ -181,6 +181,17 @@ TEST_CASE("RUEDA_ wins over HOROVOD_, which counts where the meaning is the same
   CHECK(read({{"HOROVOD_NUM_LANES", "x"}}).value().num_lanes == 4);
 }
 
+TEST_CASE("HOROVOD_GLOO_TIMEOUT_SECONDS limits the wait for a peer that does not answer, not that for a late rank") {
+  const std::pair<const std::string, std::string> theirs = {"HOROVOD_GLOO_TIMEOUT_SECONDS", "90"};
+  const auto settings = read({theirs}).value();
+  CHECK(settings.peer_timeout.count() == 90);
+  CHECK(settings.timeout.count() == 600);
+  CHECK(read({theirs, {"RUEDA_PEER_TIMEOUT_SECONDS", "7"}}).value().peer_timeout.count() == 7);
+  CHECK_THAT(failure({{"HOROVOD_GLOO_TIMEOUT_SECONDS", "x"}}), Contains("HOROVOD_GLOO_TIMEOUT_SECONDS"));
+  // Horovod has no variable of our name.
+  CHECK(read({{"HOROVOD_PEER_TIMEOUT_SECONDS", "90"}}).value().peer_timeout.count() == 5);
+}
+
 TEST_CASE("an empty value counts as unset") {
   CHECK(read({{"RUEDA_NUM_LANES", ""}}).value().num_lanes == 4);
   CHECK(read({{"RUEDA_FUSION_THRESHOLD", ""}, {"HOROVOD_FUSION_THRESHOLD", "7"}}).value().fusion_threshold == 7);
@@ -191,6 +202,7 @@ TEST_CASE("Horovod's names without a meaning here are said in one line at info")
                            {"HOROVOD_AUTOTUNE", "1"},
                            {"HOROVOD_AUTOTUNE_LOG", "f"},
                            {"HOROVOD_RANK", "0"},
+                           {"HOROVOD_GLOO_TIMEOUT_SECONDS", "60"},
                            {"HOROVOD_FUSION_THRESHOLD", "1"}});
   REQUIRE(seen.size() == 1);
   CHECK(seen[0].first == LogLevel::kInfo);
