@@ -59,23 +59,34 @@ def _exposed() -> str:
     return here.exposed if here.local_size < here.size else ""
 
 
-def encode(obj: Any) -> Tuple[memoryview, Optional[Exception]]:
-    """Returns the bytes for the other ranks, in a writeable buffer. If the object cannot travel, the bytes hold the
-    reason, and the error is returned, too."""
-    buffer = io.BytesIO()
-    buffer.write(PICKLE)
+class _Growing:
+    """A file that keeps what is written in a bytearray. The buffer of a BytesIO crashes Python 3.11 if the garbage collector
+    frees it while an operation of a failed call still refers to it."""
+
+    def __init__(self, begin: bytes):
+        self.data = bytearray(begin)
+
+    def write(self, piece: Any) -> int:
+        self.data += piece
+        return len(piece)
+
+
+def encode(obj: Any) -> Tuple[bytearray, Optional[Exception]]:
+    """Returns the bytes for the other ranks. If the object cannot travel, the bytes hold the reason, and the error is
+    returned, too."""
+    buffer = _Growing(PICKLE)
     try:
         pickle.dump(obj, buffer)
     except Exception as error:  # __reduce__ may raise anything
         text = f"a {type(obj).__name__} that cannot be pickled: {type(error).__name__}: {error}"
-        return memoryview(bytearray(text.encode())), error
+        return bytearray(text.encode()), error
     if _exposed():
         try:
-            _load_data(buffer.getvalue()[1:])
+            _load_data(bytes(buffer.data[1:]))
         except pickle.UnpicklingError as error:
             text = f"a {type(obj).__name__} that is more than data: it needs {error}"
-            return memoryview(bytearray(_CODE + text.encode())), error
-    return buffer.getbuffer(), None
+            return bytearray(_CODE + text.encode()), error
+    return buffer.data, None
 
 
 def decode(data: bytes, call: str, rank: int, failure: Optional[Exception] = None) -> Any:
@@ -86,7 +97,7 @@ def decode(data: bytes, call: str, rank: int, failure: Optional[Exception] = Non
     """
     if data[:1] == PICKLE:
         if not _exposed():
-            return pickle.loads(data[1:])
+            return pickle.loads(memoryview(data)[1:])
         try:
             return _load_data(bytes(data[1:]))
         except pickle.UnpicklingError as error:

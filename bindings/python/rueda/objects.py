@@ -11,7 +11,7 @@ from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.session import current
 
 
-def _broadcast_bytes(data: memoryview, root_rank: int, name: str, process_set: ProcessSet) -> None:
+def _broadcast_bytes(data: bytearray, root_rank: int, name: str, process_set: ProcessSet) -> None:
     """Overwrites the bytes on every rank with the root's."""
     session, memory = current(), ffi.from_buffer(data)
     address = int(ffi.cast("uintptr_t", memory))
@@ -34,11 +34,11 @@ def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None,
     root_rank = root_of(root_rank)
     name = name or current().next_name_space("broadcast_object", ranks_of(process_set)) + "object"
     is_root = current().rank == root_rank
-    data, failure = encode(obj) if is_root else (memoryview(bytearray()), None)
-    length = memoryview(bytearray(len(data).to_bytes(8, "little")))
+    data, failure = encode(obj) if is_root else (bytearray(), None)
+    length = bytearray(len(data).to_bytes(8, "little"))
     _broadcast_bytes(length, root_rank, name + ".bytes", process_set)
     if not is_root:
-        data = memoryview(bytearray(int.from_bytes(length, "little")))
+        data = bytearray(int.from_bytes(length, "little"))
     _broadcast_bytes(data, root_rank, name, process_set)
     return obj if is_root and failure is None else decode(data, "broadcast_object", root_rank, failure)
 

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 import sys
 
 import pytest
@@ -103,3 +104,22 @@ def test_the_call_of_run_travels_over_tls_whatever_the_setting_of_the_function_i
     python.chmod(python.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("REAL_PYTHON", sys.executable)
     assert rueda.run(setting_of_tls, num_proc=2, executable=str(python)) == ["control", "all"]
+
+
+def test_bytes_of_an_operation_that_failed_may_be_garbage_of_a_cycle():
+    """As those that a traceback refers to, which the program keeps. With the buffer of a BytesIO Python 3.11 crashes."""
+    text = """
+import gc, rueda
+from rueda import object_bytes
+from rueda._native import ffi
+rueda.init()
+def make_garbage():
+    data, _ = object_bytes.encode({"a": 1})
+    held = [data, ffi.from_buffer(data)]
+    held.append(held)
+make_garbage()
+gc.collect()
+print("alive")
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "alive\n", "")
