@@ -15,6 +15,7 @@ const char* code_name(Code code) {
     case Code::kInterrupted: return "INTERRUPTED";
     case Code::kSystem: return "SYSTEM";
     case Code::kUnsupported: return "UNSUPPORTED";
+    case Code::kRemoved: return "REMOVED";
   }
   return "?";
 }

@@ -19,6 +19,7 @@ enum class Code : int32_t {
   kInterrupted = 7,      ///< a signal arrived during a wait; wait again
   kSystem = 8,           ///< memory, descriptors, the network or another process failed; the sentence says which
   kUnsupported = 9,      ///< this build or machine cannot do it
+  kRemoved = 10,         ///< an elastic job goes on without this worker
 };
 
 /// Success; or a code, a sentence (which rank, what, value, limit), and the rank that it is about (-1: none).

@@ -15,10 +15,11 @@
 namespace rueda::core {
 namespace {
 
-/// RUEDA_ names that are no knobs: they tell a process its rank and its job (`rendezvous/identity.h`).
+/// RUEDA_ names that are no knobs: they tell a process its rank and its job (`rendezvous/identity.h`), or that it is a
+/// worker of an elastic one.
 constexpr std::string_view kOtherNames[] = {
-    "RANK",     "SIZE",  "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE",
-    "HOSTNAME", "STORE", "STORE_ADDR", "JOB",        "JOB_KEY_FD", "JOB_KEY_FILE",
+    "RANK",  "SIZE",       "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK",   "CROSS_SIZE", "HOSTNAME",
+    "STORE", "STORE_ADDR", "JOB",        "JOB_KEY_FD", "JOB_KEY_FILE", "ELASTIC",    "WORKER_ID",
 };
 
 bool any_of(std::span<const std::string_view> names, std::string_view name) {

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "runtime/base/log.h"
 #include "runtime/base/thread.h"
@@ -130,10 +131,25 @@ void Coordinator::sleep() {
     if (!fault.ok()) parts_.tasks.epoch_over(fault);
     return;
   }
-  // A job of one rank has no transport, and only callers ring.
-  pollfd doorbell{parts_.formation.doorbell.get(), POLLIN, 0};
-  const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(rest);
-  if (::poll(&doorbell, 1, static_cast<int>(limit.count())) > 0) drain(doorbell.fd);
+  sleep_alone(std::chrono::duration_cast<std::chrono::milliseconds>(rest));
+}
+
+/// A job of one rank has no transport. Only callers ring, and in an elastic job the launcher.
+void Coordinator::sleep_alone(std::chrono::milliseconds limit) {
+  const int verdicts = parts_.verdicts == nullptr || verdict_taken_ ? -1 : parts_.verdicts->fd();
+  pollfd rings[] = {{parts_.formation.doorbell.get(), POLLIN, 0}, {verdicts, POLLIN, 0}};
+  if (::poll(rings, std::size(rings), static_cast<int>(limit.count())) <= 0) return;
+  if (rings[0].revents != 0) drain(rings[0].fd);
+  if (rings[1].revents != 0) take_verdict();
+}
+
+/// There is at most one verdict in an epoch; an ok one says that its source has ended.
+void Coordinator::take_verdict() {
+  const std::optional<Status> verdict = parts_.verdicts->take();
+  if (!verdict) return;
+  verdict_taken_ = true;
+  if (parts_.formation.transport != nullptr) parts_.formation.transport->unwatch(parts_.verdicts->fd());
+  if (!verdict->ok()) parts_.tasks.epoch_over(*verdict);
 }
 
 /// Two descriptors tell of the death of a rank on this host: its pidfd, and the end of the stream that it keeps open
@@ -170,11 +186,8 @@ void Coordinator::watch_launcher() {
   }
   if (parts_.verdicts == nullptr) return;
   transport.watch(parts_.verdicts->fd(), [this] {
-    const std::optional<Status> verdict = parts_.verdicts->take();
-    if (!verdict) return;
-    // There is at most one verdict in an epoch; an ok one says that its source has ended.
-    parts_.formation.transport->unwatch(parts_.verdicts->fd());
-    if (!verdict->ok()) parts_.tasks.epoch_over(*verdict);
+    coordinator_thread.assert_held();
+    take_verdict();
   });
 }
 

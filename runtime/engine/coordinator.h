@@ -99,6 +99,8 @@ class Coordinator {
   void watch_launcher() RUEDA_ON(coordinator_thread);
   void observe_stream(int fd, int rank) RUEDA_ON(coordinator_thread);
   void sleep() RUEDA_ON(coordinator_thread);
+  void sleep_alone(std::chrono::milliseconds limit) RUEDA_ON(coordinator_thread);
+  void take_verdict() RUEDA_ON(coordinator_thread);
   void tick() RUEDA_ON(coordinator_thread);
   void note_error() RUEDA_ON(coordinator_thread);
   std::chrono::nanoseconds usual_tick() const;
@@ -112,6 +114,7 @@ class Coordinator {
   std::unique_ptr<DumpSignal> dump_signal_;  ///< from `start` to `join`; null if the user named no signal
   SteadyClock::time_point next_tick_ RUEDA_GUARDED_BY(coordinator_thread);
   StoppedPeers stopped_ RUEDA_GUARDED_BY(coordinator_thread);
+  bool verdict_taken_ RUEDA_GUARDED_BY(coordinator_thread) = false;
   bool error_noted_ RUEDA_GUARDED_BY(coordinator_thread) = false;
   std::thread thread_;
 };

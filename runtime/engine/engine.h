@@ -31,6 +31,9 @@
 
 namespace rueda::core {
 
+/// Whether threads may be inside an engine's functions while it shuts down.
+enum class OtherCalls { kHaveEnded, kMayRun };
+
 /// One rank in one epoch: takes operations, agrees on them with the other ranks, runs them, completes them. Made from a
 /// `Formation`, used from any thread, ended by `shutdown` once. Operations keep it alive, inert, after that.
 ///
@@ -96,6 +99,8 @@ class Engine : public std::enable_shared_from_this<Engine>,
   Result<SetId> pair_set(int sender, int receiver) RUEDA_EXCLUDES(pairs_mutex_);
   /// Never blocks. Returns kInvalidArgument as `ProcessSets::remove`.
   Status remove_process_set(SetId number);
+  /// See `ProcessSets::add_lost`.
+  SetId add_lost_set(std::string why) { return sets_.add_lost(std::move(why)); }
   const ProcessSets& process_sets() const { return sets_; }
   /// For tensors that ranks of this host read in place; null if there are none. Any thread.
   const std::shared_ptr<TensorArena>& tensor_arena() const { return formation_.arena; }
@@ -112,9 +117,12 @@ class Engine : public std::enable_shared_from_this<Engine>,
   Status stop_timeline(Deadline deadline) { return timeline_.stop(deadline); }
   /// Sets the function that says what the program does; an empty one clears it.
   void set_activity(Activity::Source source) { activity_.set(std::move(source)); }
+  /// Ends the epoch on all ranks for this reason, unless it is over. Never blocks.
+  void end_epoch(const Status& why) { epoch_over(why); }
   /// Says goodbye, lets lanes finish, fails the rest and frees threads and memory. Blocks until `deadline` or little
-  /// more. The first call counts; a second returns at once.
-  void shutdown(Deadline deadline);
+  /// more. The first call counts; a second returns at once. If other calls may run meanwhile, what they read stays
+  /// until the engine is destroyed.
+  void shutdown(Deadline deadline, OtherCalls others = OtherCalls::kHaveEnded);
 
  private:
   Engine(Formation formation, std::unique_ptr<Executor> executor, std::unique_ptr<VerdictSource> verdicts,
@@ -164,6 +172,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   void ring_coordinator();
   void take_for_good() RUEDA_ATTRIBUTE(acquire_capability(baton_holder));
   // engine_end.cc: the end of the epoch
+  bool end_and_wake(const Status& why) RUEDA_EXCLUDES(ending_mutex_);
   void fail_lane_safely(const Batch& batch, const Status& result);
   void fail_lane(const Batch& batch, const Status& result);
   void take_from_peers(const Batch& batch) noexcept;
@@ -193,6 +202,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   CoreClaim claim_;
   // Each of these says itself which thread may use it.
   Abort abort_;
+  Mutex ending_mutex_;  ///< held by the thread that ends the epoch while it wakes the others
   Faults faults_;
   Inbox inbox_;
   NamesInFlight names_;

@@ -43,19 +43,26 @@ void Engine::link_lost(int rank, const Status& how) {
   ring_coordinator();  // it judges the evidence once its grace has passed
 }
 
-/// The memory may be out when this is called, so the steps that need none come first. Whatever waits in a loop that was
-/// not woken looks at the abort by itself within a second (`LoopWait`).
-void Engine::epoch_over(const Status& why) noexcept {
-  if (!abort_.raise(why)) return;
+/// Raises the abort and wakes whatever waits. Returns false if the epoch was over. A thread that shuts the engine down
+/// comes through here before it frees anything, so what another thread wakes is still there. The memory may be out when
+/// this is called, so the steps that need none come first. Whatever waits in a loop that was not woken looks at the
+/// abort by itself within a second (`LoopWait`).
+bool Engine::end_and_wake(const Status& why) {
+  MutexLock lock(ending_mutex_);
+  if (!abort_.raise(why)) return false;
   inbox_.close(why);
   // A lane's thread waits in its mesh or in its channels; both look at the abort when they are woken.
   lanes_.wake_all();
   notify_progress();
   ring_coordinator();  // a turn fails what no lane holds, and tells the peers
+  if (formation_.transport != nullptr) formation_.transport->wake_all();
+  timeline_.abandon_others();
+  return true;
+}
+
+void Engine::epoch_over(const Status& why) noexcept {
   try {
-    if (formation_.transport != nullptr) formation_.transport->wake_all();
-    timeline_.abandon_others();
-    if (why.code() == Code::kShutDown) return;
+    if (!end_and_wake(why) || why.code() == Code::kShutDown) return;
     const auto waited = faults_.since_first();
     const std::string evidence = waited ? fmt::format("{:.1f} ms after the first evidence",
                                                       std::chrono::duration<double, std::milli>(*waited).count())

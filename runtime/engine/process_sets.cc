@@ -67,6 +67,17 @@ Result<SetId> ProcessSets::add(std::vector<int>& ranks, const std::string& name)
   return number;
 }
 
+SetId ProcessSets::add_lost(std::string why) {
+  MutexLock lock(mutex_);
+  lost_.emplace(next_, std::move(why));
+  return next_++;
+}
+
+Status ProcessSets::absent(SetId number) const {
+  const auto found = lost_.find(number);
+  return found == lost_.end() ? unknown(number) : wrong(found->second);
+}
+
 /// A pair's number follows from its two ranks, so asking twice gives the same one.
 std::pair<SetId, bool> ProcessSets::add_pair(int sender, int receiver) {
   MutexLock lock(mutex_);
@@ -87,7 +98,7 @@ Status ProcessSets::remove(SetId number) {
   if (number == kGlobalSet) return wrong("process set 0 holds all ranks and cannot be removed");
   MutexLock lock(mutex_);
   const auto found = sets_.find(number);
-  if (found == sets_.end()) return unknown(number);
+  if (found == sets_.end()) return lost_.erase(number) != 0 ? Status() : unknown(number);
   if (found->second.in_flight != 0) {
     return wrong(
         fmt::format("process set {} has {} operations of this rank in flight; wait for them before you remove it",
@@ -102,7 +113,7 @@ Status ProcessSets::check_member(SetId number) const {
   if (number == kGlobalSet) return {};
   MutexLock lock(mutex_);
   const auto found = sets_.find(number);
-  if (found == sets_.end()) return unknown(number);
+  if (found == sets_.end()) return absent(number);
   return found->second.member ? Status() : no_member(number);
 }
 
@@ -124,7 +135,8 @@ Status ProcessSets::enter(SetId number, OpKind kind) {
   }
   MutexLock lock(mutex_);
   const auto found = sets_.find(number);
-  if (found == sets_.end() || (number >= kFirstPairSet && !sends)) return unknown(number);
+  if (found == sets_.end()) return absent(number);
+  if (number >= kFirstPairSet && !sends) return unknown(number);
   if (!found->second.member) return no_member(number);
   if (found->second.joined && !sends) return has_joined(number);
   if (joins) found->second.joined = true;
@@ -165,7 +177,8 @@ Result<std::vector<int>> ProcessSets::ranks(SetId number) const {
   }
   MutexLock lock(mutex_);
   const auto found = sets_.find(number);
-  if (found == sets_.end() || number >= kFirstPairSet) return unknown(number);
+  if (found == sets_.end()) return absent(number);
+  if (number >= kFirstPairSet) return unknown(number);
   return found->second.ranks;
 }
 

@@ -22,13 +22,15 @@ class ProcessSets {
   /// Returns the new set's number. `ranks` come in any order and are sorted. Returns kInvalidArgument if there are no
   /// ranks, a rank comes twice or is not in this job, the name is over the wire's limit, or a set of this rank has it.
   Result<SetId> add(std::vector<int>& ranks, const std::string& name) RUEDA_EXCLUDES(mutex_);
+  /// Gives a number to a set that can no longer be: `why` is the error of whatever asks for it.
+  SetId add_lost(std::string why) RUEDA_EXCLUDES(mutex_);
   /// The number of the set in which `sender` sends to `receiver`, and whether this call made it.
   std::pair<SetId, bool> add_pair(int sender, int receiver) RUEDA_EXCLUDES(mutex_);
   /// Takes back an `add_pair` that agreement could not be asked for.
   void drop_pair(SetId number) RUEDA_EXCLUDES(mutex_);
   /// Returns kInvalidArgument if the set is unknown, holds all ranks, or has operations of this rank in flight.
   Status remove(SetId number) RUEDA_EXCLUDES(mutex_);
-  /// Returns kInvalidArgument if the set is unknown or this rank is no member.
+  /// Returns kInvalidArgument if the set is unknown, or lost, or this rank is no member.
   Status check_member(SetId number) const RUEDA_EXCLUDES(mutex_);
   /// An operation enters. Until it leaves, the set stays; until a join leaves, nothing but sends enters. Returns
   /// kInvalidArgument if the set is unknown, this rank is no member, it has joined, or the set is a pair's and this is
@@ -58,6 +60,8 @@ class ProcessSets {
     uint64_t in_flight = 0;
   };
   Status check(std::vector<int>& ranks, const std::string& name) const RUEDA_REQUIRES(mutex_);
+  /// Why `sets_` does not have the set.
+  Status absent(SetId number) const RUEDA_REQUIRES(mutex_);
   Status no_member(SetId number) const;
   Status has_joined(SetId number) const;
 
@@ -66,6 +70,7 @@ class ProcessSets {
   std::atomic<bool> all_joined_{false};  ///< this rank has joined set 0; most operations read nothing else
   mutable Mutex mutex_;
   std::map<SetId, Entry> sets_ RUEDA_GUARDED_BY(mutex_);
+  std::map<SetId, std::string> lost_ RUEDA_GUARDED_BY(mutex_);  ///< why
   /// By set and kind of device; a set's numbers are never used again, so these need not be taken back.
   std::map<std::pair<SetId, int32_t>, int32_t> device_indices_ RUEDA_GUARDED_BY(mutex_);
   SetId next_ RUEDA_GUARDED_BY(mutex_) = 1;

@@ -87,7 +87,7 @@ void Engine::wait_for_last_word(Deadline deadline) {
 }
 
 /// The order of the last lines is that of the threads: see the top of this file.
-void Engine::shutdown(Deadline deadline) {
+void Engine::shutdown(Deadline deadline, OtherCalls others) {
   if (ended_.exchange(true)) return;
   const Status why(Code::kShutDown, fmt::format("{} has shut down", who(plan_, plan_.rank)), plan_.rank);
   inbox_.close(why);
@@ -117,12 +117,12 @@ void Engine::shutdown(Deadline deadline) {
   completer_.stop();  // the last operations have completed, so this runs the last callbacks
   metrics_.reset();
   lanes_.clear();
-  formation_.local.clear();
+  if (others == OtherCalls::kHaveEnded) formation_.local.clear();
   formation_.transport.reset();
   coordinator_.reset();  // not before the transport, whose loop watches the descriptors of the launcher's sources
   baton_.retire();
   heart_.reset();  // as late as this: until here this rank may block, and is not dead
-  formation_.segment.reset();
+  if (others == OtherCalls::kHaveEnded) formation_.segment.reset();
 }
 
 }  // namespace rueda::core

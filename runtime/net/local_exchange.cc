@@ -48,12 +48,13 @@ struct Candidate {
 class Meeting {
  public:
   Meeting(int listener, const HelloScope& scope, const LocalOffer& offer, std::span<const LocalCandidate> peers,
-          Deadline deadline)
+          Deadline deadline, const Cutoff* cutoff)
       : listener_(listener),
         scope_(scope),
         pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0))),
         context_{scope, offer, pidfd_.get()},
-        deadline_(deadline) {
+        deadline_(deadline),
+        cutoff_(cutoff) {
     for (const auto& peer : peers) {
       Candidate candidate;
       candidate.rank = peer.rank;
@@ -64,6 +65,7 @@ class Meeting {
 
   Status run() {
     while (!all_settled() && !deadline_.passed()) {
+      if (cutoff_ != nullptr) RUEDA_RETURN_IF_ERROR(cutoff_->abort().why());
       for (auto& candidate : candidates_) try_again(candidate);
       RUEDA_RETURN_IF_ERROR(own_);
       if (all_settled()) break;
@@ -116,6 +118,7 @@ class Meeting {
   UniqueFd pidfd_;
   LocalContext context_;
   Deadline deadline_;
+  const Cutoff* cutoff_;
   std::vector<Candidate> candidates_;
   std::vector<Conversation> conversations_;  ///< oldest first
   Status own_;                               ///< why this process cannot go on
@@ -143,8 +146,8 @@ void Meeting::try_again(Candidate& candidate) {
 }
 
 Status Meeting::sleep() {
-  // Wakes for the earliest of: a packet, a dial that is due, a stranger's end of patience, the deadline.
-  std::vector<pollfd> watched{{listener_, POLLIN, 0}};
+  // Wakes for the earliest of: a packet, a dial that is due, a stranger's end of patience, the deadline, the cutoff.
+  std::vector<pollfd> watched{{listener_, POLLIN, 0}, {cutoff_ != nullptr ? cutoff_->fd() : -1, POLLIN, 0}};
   Deadline until = deadline_;
   for (const auto& conversation : conversations_) {
     if (conversation->over()) until = Deadline::after(milliseconds(0));
@@ -232,8 +235,9 @@ Result<LocalExchange> LocalExchange::listen() {
 }
 
 Result<std::vector<LocalOutcome>> LocalExchange::exchange(const HelloScope& scope, const LocalOffer& offer,
-                                                          std::span<const LocalCandidate> peers, Deadline deadline) {
-  Meeting meeting(listener_.get(), scope, offer, peers, deadline);
+                                                          std::span<const LocalCandidate> peers, Deadline deadline,
+                                                          const Cutoff* cutoff) {
+  Meeting meeting(listener_.get(), scope, offer, peers, deadline, cutoff);
   RUEDA_RETURN_IF_ERROR(meeting.run());
   return meeting.outcomes();
 }

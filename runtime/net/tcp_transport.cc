@@ -94,6 +94,10 @@ struct TcpTransport::State {
     connection->start();
   }
 
+  Status connect(std::span<const int> ranks, const LoopWait& wait, const std::function<Status(int)>& given_up);
+  /// Why the listener can let nobody in, or ok.
+  Status fault() const { return listener == nullptr ? Status() : listener->fault(); }
+
   void watch_again(int fd, const Watched& descriptor, const std::function<void()>& on_ready) {
     descriptor->async_wait(asio::posix::descriptor_base::wait_read, [this, fd, weak = std::weak_ptr(descriptor),
                                                                      on_ready](const boost::system::error_code& error) {
@@ -155,35 +159,43 @@ Status TcpTransport::configure(TransportEpoch epoch) {
   return {};
 }
 
-Status TcpTransport::fault() const { return state_->listener == nullptr ? Status() : state_->listener->fault(); }
+Status TcpTransport::fault() const { return state_->fault(); }
 
 Status TcpTransport::connect_control(std::span<const int> ranks, Deadline deadline,
-                                     const std::function<Status(int)>& given_up) {
+                                     const std::function<Status(int)>& given_up, const Cutoff* cutoff) {
+  if (cutoff == nullptr) return state_->connect(ranks, {state_->io, nullptr, deadline}, given_up);
+  watch(cutoff->fd(), [] {});  // it only has to wake the loop
+  const Status connected = state_->connect(ranks, {state_->io, &cutoff->abort(), deadline}, given_up);
+  unwatch(cutoff->fd());
+  return connected;
+}
+
+Status TcpTransport::State::connect(std::span<const int> ranks, const LoopWait& wait,
+                                    const std::function<Status(int)>& given_up) {
   // The loop runs while this rank dials, so it accepts higher ranks meanwhile and no cycle of dials can stall.
-  const LoopWait wait{state_->io, nullptr, deadline};
   for (const int rank : ranks) {
-    if (rank >= state_->epoch.rank) continue;
-    auto stream = dial(wait, state_->epoch, rank, HelloPurpose::kControl, 0, state_->tls);
+    if (rank >= epoch.rank) continue;
+    auto stream = dial(wait, epoch, rank, HelloPurpose::kControl, 0, tls);
     if (!stream.ok()) return stream.status();
-    state_->add_control(rank, std::move(stream).value());
+    add_control(rank, std::move(stream).value());
   }
-  const auto missing = [&](int rank) { return state_->controls.count(rank) == 0; };
+  const auto missing = [&](int rank) { return controls.count(rank) == 0; };
   const auto over = [&] { return std::none_of(ranks.begin(), ranks.end(), missing) || !fault().ok(); };
   for (;;) {
     const Status waited = wait.within(kBetweenLooks).until(over);
     RUEDA_RETURN_IF_ERROR(fault());
-    if (waited.ok()) return {};
-    if (deadline.passed()) break;
+    if (waited.code() != Code::kTimeout) return waited;
+    if (wait.deadline.passed()) break;
     for (const int rank : ranks) {
       if (missing(rank)) RUEDA_RETURN_IF_ERROR(given_up(rank));
     }
   }
   std::string names;
   for (const int rank : ranks) {
-    if (missing(rank)) names += (names.empty() ? "" : ", ") + state_->epoch.name_of(rank);
+    if (missing(rank)) names += (names.empty() ? "" : ", ") + epoch.name_of(rank);
   }
-  return Status(Code::kTimeout, "rank " + std::to_string(state_->epoch.rank) + " waited at port " +
-                                    std::to_string(port()) + " for control connections that never came from " + names);
+  return Status(Code::kTimeout, "rank " + std::to_string(epoch.rank) + " waited at port " + std::to_string(port) +
+                                    " for control connections that never came from " + names);
 }
 
 std::unique_ptr<ControlLink> TcpTransport::control_link(int rank) {

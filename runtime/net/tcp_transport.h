@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/cutoff.h"
 #include "runtime/base/status.h"
 #include "runtime/net/transport.h"
 #include "runtime/net/transport_epoch.h"
@@ -39,8 +40,10 @@ class TcpTransport : public Transport {
   /// Makes the control connections to `ranks`, which may be empty: dials the lower ones, waits for the higher ones to
   /// dial. Blocks. While it waits, it calls `given_up` about twice a second for each rank that is still missing: the
   /// status says why that rank will not come, and is ok if nothing is known. Returns that status; kTimeout with the
-  /// ranks that did not come or the addresses tried; `fault`; otherwise as `dial`.
-  Status connect_control(std::span<const int> ranks, Deadline deadline, const std::function<Status(int)>& given_up);
+  /// ranks that did not come or the addresses tried; `fault`; the reason of `cutoff`, unless that is null, as soon as
+  /// it is raised; otherwise as `dial`.
+  Status connect_control(std::span<const int> ranks, Deadline deadline, const std::function<Status(int)>& given_up,
+                         const Cutoff* cutoff = nullptr);
 
   std::unique_ptr<ControlLink> control_link(int rank) override;
   std::unique_ptr<ChannelSet> channel_set(int lane, const Abort& abort) override;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/base/build_id.h"
+#include "runtime/base/cutoff.h"
 #include "runtime/base/unique_fd.h"
 #include "runtime/net/fabric_transport.h"
 #include "runtime/net/local_exchange.h"
@@ -32,6 +33,10 @@ struct FormOptions {
   FabricShare fabric = {};  ///< what a library's network carries instead of TCP
   /// The process sets that init's caller gave, as a text of at most 1 KiB. A rank with another text is not admitted.
   std::string process_sets = {};
+  /// The job in whose one sequence epochs are numbered; empty: the identity's. All plans of an elastic job share one.
+  std::string numbered_by = {};
+  /// Once it is raised, `form_epoch` gives up with its reason, unless it is about to succeed. May be null.
+  const Cutoff* cutoff = nullptr;
 };
 
 /// Forms an epoch through the store. In this order: ranks meet by the protocol of wishes (`roll_call.h`), rank 0
@@ -40,8 +45,8 @@ struct FormOptions {
 /// Blocks at most until `deadline`, plus what the store needs to answer. A job of one rank uses neither sockets nor
 /// `store`, which may then be null.
 /// Returns kTimeout with the ranks that never came; kMismatch with a table of the differences, the same on all ranks;
-/// kSystem with the rank that could not take part; kInvalidArgument if the identity is wrong or the store is missing.
-/// After a failure nothing is left, and the caller may call it again.
+/// kSystem with the rank that could not take part; the reason of `options.cutoff`; kInvalidArgument if the identity is
+/// wrong or the store is missing. After a failure nothing is left, and the caller may call it again.
 Result<Formation> form_epoch(const Identity& identity, Store* store, const Settings& settings, Deadline deadline,
                              const FormOptions& options = {});
 

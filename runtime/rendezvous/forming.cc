@@ -284,7 +284,7 @@ Status Forming::exchange_with(const std::vector<int>& peers, LocalReport& report
   const auto share = deadline_.left(kLongestExchange * 2) / 2;
   make_arena(peers);
   auto outcomes = exchange_->exchange(scope_, {*formation_.segment, formation_.doorbell.get(), formation_.arena.get()},
-                                      candidates, deadline_.earlier(Deadline::after(share)));
+                                      candidates, deadline_.earlier(Deadline::after(share)), options_.cutoff);
   exchange_.reset();  // closes the socket: every neighbour has come or failed
   if (!outcomes.ok()) return outcomes.status();
   for (LocalOutcome& outcome : outcomes.value()) {
@@ -345,8 +345,10 @@ std::vector<int> Forming::remote_control_peers() const {
 Status Forming::connect_others() {
   const std::vector<int> others = remote_control_peers();
   if (others.empty() || options_.fabric.control) return {};
-  const Status connected = safely(
-      [&] { return transport_->connect_control(others, deadline_, [this](int rank) { return given_up(rank); }); });
+  const Status connected = safely([&] {
+    return transport_->connect_control(
+        others, deadline_, [this](int rank) { return given_up(rank); }, options_.cutoff);
+  });
   if (connected.ok()) return {};
   // A rank that refuses connections may have said why it has ended.
   const bool others_fault = connected.rank() >= 0 && connected.rank() != formation_.plan.rank;

@@ -51,7 +51,7 @@ Result<uint64_t> Forming::publish_world(const std::vector<Wish>& wishes) {
     log(LogLevel::kWarning,
         "init: no job key was given; rank 0 made one and sends it through the caller's store, which must be trusted");
   }
-  const auto epoch = store_.add(epochs_key(identity_.job), 1);
+  const auto epoch = store_.add(epochs_key(options_.numbered_by.empty() ? identity_.job : options_.numbered_by), 1);
   if (!epoch.ok()) return epoch.status();
   const auto number = static_cast<uint64_t>(epoch.value());
   // Before the answer, which gives the epoch's number: a rank that has the number finds the world.

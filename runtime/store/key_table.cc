@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "runtime/store/store.h"
+#include "runtime/store/store_keys.h"
 
 namespace rueda::core {
 namespace {
@@ -84,6 +85,10 @@ void KeyTable::remove(std::string_view key) {
 void KeyTable::remove_all(std::string_view prefix) {
   auto at = values_.lower_bound(prefix);
   while (at != values_.end() && at->first.starts_with(prefix)) {
+    if (at->first == end_key(at->first)) {
+      ++at;
+      continue;
+    }
     bytes_ -= at->first.size() + at->second.size();
     at = values_.erase(at);
   }

@@ -24,7 +24,7 @@ class KeyTable {
   Result<int64_t> add(std::string_view key, int64_t amount);
   /// Removes the key and its value; does nothing if the key is absent.
   void remove(std::string_view key);
-  /// Removes every key that begins with `prefix`, which is not empty.
+  /// Removes every key that begins with `prefix`, which is not empty, apart from verdicts.
   void remove_all(std::string_view prefix);
   /// Returns the value, null if the key is absent. Valid until the next change.
   const std::string* find(std::string_view key) const;

@@ -21,7 +21,7 @@ constexpr uint32_t kPlanMark = 0x4e414c50;    // "PLAN" as bytes
 constexpr uint32_t kNoticeMark = 0x4e474843;  // "CHGN" as bytes
 constexpr uint32_t kSetsMark = 0x53544553;    // "SETS" as bytes
 constexpr size_t kMostSentenceBytes = 4096;
-constexpr size_t kMostHostBytes = 255;
+constexpr size_t kMostPlannedHostBytes = 255;
 constexpr size_t kLeastWorkerBytes = 8 + 1 + 4 + 1;
 
 bool known(uint32_t changes) { return (changes & ~(kWorkersRemoved | kWorkersAdded)) == 0; }
@@ -29,7 +29,7 @@ bool known(uint32_t changes) { return (changes & ~(kWorkersRemoved | kWorkersAdd
 PlannedWorker read_worker(WireReader& reader) {
   PlannedWorker worker;
   worker.id = reader.i64();
-  worker.host = reader.text(kMostHostBytes);
+  worker.host = reader.text(kMostPlannedHostBytes);
   worker.slot = reader.i32();
   worker.holds_state = reader.u8();
   if (worker.id < 0 || worker.slot < 0 || worker.holds_state > 1) reader.fail();
@@ -59,7 +59,7 @@ std::string encode(const Plan& plan) {
   writer.varint(plan.workers.size());
   for (const PlannedWorker& worker : plan.workers) {
     writer.i64(worker.id);
-    writer.text(std::string_view(worker.host).substr(0, kMostHostBytes));
+    writer.text(std::string_view(worker.host).substr(0, kMostPlannedHostBytes));
     writer.i32(worker.slot);
     writer.u8(worker.holds_state);
   }

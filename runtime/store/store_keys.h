@@ -42,8 +42,8 @@ namespace rueda::core {
 ///
 /// A job may form epochs for weeks, so these are removed: an answer by its reader; of each rank's wishes all but the
 /// last eight, with their `gone` and `failed`, by the rank; the keys of an epoch by their writers once the next one is
-/// agreed, because by then every rank has left it. hvdrun removes plans and their keys (`StoreServer::remove_all`) once
-/// two later plans are there.
+/// agreed, because by then every rank has left it. hvdrun removes plans and their keys, but not
+/// their verdicts (`StoreServer::remove_all`), once two later plans are there.
 inline std::string wishes_key(const std::string& job, int rank) { return job + "/wishes/" + std::to_string(rank); }
 inline std::string wish_key(const std::string& job, int rank, int64_t number) {
   return job + "/wish/" + std::to_string(rank) + "/" + std::to_string(number);

@@ -27,7 +27,8 @@ class StoreServer : public Store {
   Result<std::string> get(std::string_view key, Deadline deadline) override;
   Result<int64_t> add(std::string_view key, int64_t amount) override;
   Status remove(std::string_view key) override;
-  /// Removes every key that begins with `prefix`, which is not empty.
+  /// Removes every key that begins with `prefix`, which is not empty, apart from verdicts: a rank that comes late to a
+  /// job that is over must not wait for keys that are gone.
   void remove_all(std::string_view prefix);
   bool ends_with_process() const override { return true; }
   std::string turned_away() override;

@@ -1,0 +1,52 @@
+// A store that has the keys of several plans.
+#include <catch2/catch.hpp>
+#include <string>
+#include <thread>
+
+#include "runtime/store/death.h"
+#include "runtime/store/key_table.h"
+#include "runtime/store/store_client.h"
+#include "runtime/store/store_server.h"
+#include "tests/support/deadlines.h"
+
+namespace rueda::core {
+namespace {
+
+TEST_CASE("a verdict ends the waits for keys of its own job, and no others") {
+  StoreServerOptions options;
+  options.waits = StoreWaits::kForJobsToEnd;
+  const auto server = StoreServer::start(options).value();
+  const StoreLocation where{"127.0.0.1", server->port(), options.job, {}};
+  REQUIRE(server->set("job.1/death", encode(DeathVerdict{0, 1, "a", 42, "killed"})).ok());
+  const auto client = StoreClient::connect(where, late()).value();
+  CHECK(client->get("job.1/key", late()).status().code() == Code::kPeerLost);
+  CHECK(client->get("job.1/sub/key", late()).status().code() == Code::kPeerLost);
+  std::thread sets([&] {
+    for (const char* key : {"job/key", "job.2/key", "job.10/key", "key"}) CHECK(server->set(key, "value").ok());
+  });
+  for (const char* key : {"job/key", "job.2/key", "job.10/key", "key"})
+    CHECK(client->get(key, late()).value() == "value");
+  sets.join();
+}
+
+TEST_CASE("a server removes all keys with one beginning, and frees their bytes") {
+  const auto server = StoreServer::start({}).value();
+  const auto now = [] { return Deadline::after(std::chrono::nanoseconds(0)); };
+  for (const char* key : {"job.1", "job.1/a", "job.1/b/c", "job.10/a", "job/a"})
+    REQUIRE(server->set(key, "value").ok());
+  REQUIRE(server->set("job.1/death", "verdict").ok());
+  server->remove_all("job.1/");
+  CHECK(server->get("job.1/death", now()).ok());
+  for (const char* key : {"job.1/a", "job.1/b/c"}) CHECK_FALSE(server->get(key, now()).ok());
+  for (const char* key : {"job.1", "job.10/a", "job/a"}) CHECK(server->get(key, now()).ok());
+  // A store that holds little more than this many bytes is full, unless each removal gives them back.
+  const std::string large(kMaxValueBytes, 'x');
+  const size_t values = KeyTable::kMaxTotalBytes / kMaxValueBytes;
+  for (size_t i = 0; i < values + 64; ++i) {
+    if (i % 64 == 0) server->remove_all("large/");
+    REQUIRE(server->set("large/" + std::to_string(i), large).ok());
+  }
+}
+
+}  // namespace
+}  // namespace rueda::core
