@@ -47,7 +47,9 @@ int32_t rueda_set_activity_callback(rueda_session* session, rueda_activity_callb
     if (callback != nullptr) {
       activity = [callback, context](char* text, size_t capacity) { callback(context, text, capacity); };
     }
-    engine.value()->set_activity(std::move(activity));
+    core::MutexLock lock(session->mutex);  // a reset hands it on to the next engine
+    session->activity = activity;
+    if (session->engine != nullptr) session->engine->set_activity(std::move(activity));
     return {};
   });
 }

@@ -53,6 +53,15 @@ void forget(rueda_session* session) {
   if (std::erase(live().sessions, session) != 0) live().ended.push_back(session);
 }
 
+/// The slot of this worker of an elastic job, which it keeps for life; -1 in another job.
+int slot_of(const rueda_session& session) {
+  auto& shell = const_cast<rueda_session&>(session);
+  MutexLock lock(shell.mutex);
+  if (shell.elastic == nullptr) return -1;
+  const int rank = shell.plan.rank_of(shell.elastic->members().worker());
+  return rank < 0 ? -1 : shell.plan.workers[static_cast<size_t>(rank)].slot;
+}
+
 template <typename Query>
 int32_t query(const rueda_session* session, Query&& ask) {
   int32_t answer = -1;
@@ -104,7 +113,10 @@ int32_t rueda_size(const rueda_session* session) {
 }
 
 int32_t rueda_local_rank(const rueda_session* session) {
-  return core::query(session, [](const core::EpochPlan& plan) { return plan.local_rank(); });
+  return core::query(session, [session](const core::EpochPlan& plan) {
+    const int slot = core::slot_of(*session);
+    return slot >= 0 ? slot : plan.local_rank();
+  });
 }
 
 int32_t rueda_local_size(const rueda_session* session) {

@@ -11,10 +11,11 @@ int32_t rueda_intern(rueda_session* session, const char* name, int64_t* id) {
     if (id == nullptr) return core::Status(core::Code::kInvalidArgument, "id is NULL");
     *id = 0;
     if (name == nullptr) return core::Status(core::Code::kInvalidArgument, "name is NULL");
-    const auto engine = core::engine_of(session);
-    if (!engine.ok()) return engine.status();
+    RUEDA_RETURN_IF_ERROR(core::engine_of(session).status());
     RUEDA_RETURN_IF_ERROR(core::check_name(name));
-    const auto number = engine.value()->intern(name);
+    core::MutexLock lock(session->mutex);  // a reset hands the numbers on to the next engine
+    if (session->engine == nullptr) return core::Status(core::Code::kNotInitialized, "the session was shut down");
+    const auto number = session->engine->intern(name);
     if (number.ok()) *id = number.value();
     return number.status();
   });

@@ -35,8 +35,9 @@ class StoreVerdicts : public VerdictSource {
 /// The launcher's requests for flight records, one key after the other.
 class StoreDumps : public DumpSource {
  public:
-  StoreDumps(StoreLocation where, int rank, std::unique_ptr<StoreWatch> watch)
-      : where_(std::move(where)), rank_(rank), watch_(std::move(watch)) {}
+  /// `teller`: the rank, or in an elastic job the worker, under which it gives records.
+  StoreDumps(StoreLocation where, int64_t teller, std::unique_ptr<StoreWatch> watch)
+      : where_(std::move(where)), teller_(teller), watch_(std::move(watch)) {}
   int fd() const override { return watch_->fd(); }
   bool open() const override { return open_; }
   std::optional<int64_t> take() override {
@@ -50,18 +51,63 @@ class StoreDumps : public DumpSource {
   }
   Status give(int64_t number, const std::string& json) override {
     const Result<std::unique_ptr<StoreClient>> store = StoreClient::connect(where_, Deadline::after(kHandOverLimit));
-    return store.ok() ? store.value()->set(dumped_key(where_.job, number, rank_), json) : store.status();
+    return store.ok() ? store.value()->set(dumped_key(where_.job, number, teller_), json) : store.status();
   }
 
  private:
   const StoreLocation where_;
-  const int rank_;
+  const int64_t teller_;
   std::unique_ptr<StoreWatch> watch_;
   int64_t next_ = 1;
   bool open_ = true;
 };
 
+/// Passes on what another source brings, which outlives it.
+class PassedDumps : public DumpSource {
+ public:
+  explicit PassedDumps(std::shared_ptr<DumpSource> from) : from_(std::move(from)) {}
+  int fd() const override { return from_->fd(); }
+  std::optional<int64_t> take() override { return from_->take(); }
+  bool open() const override { return from_->open(); }
+  Status give(int64_t number, const std::string& json) override { return from_->give(number, json); }
+
+ private:
+  const std::shared_ptr<DumpSource> from_;
+};
+
+/// The end of one plan, as `Membership` hears of it.
+class PlanVerdicts : public VerdictSource {
+ public:
+  PlanVerdicts(Membership& members, std::shared_ptr<Cutoff> cutoff, std::string job)
+      : members_(members), cutoff_(std::move(cutoff)), job_(std::move(job)) {}
+  int fd() const override { return cutoff_->fd(); }
+  std::optional<Status> take() override {
+    return cutoff_->raised() ? std::optional<Status>(cutoff_->abort().why()) : std::nullopt;
+  }
+  void report(int rank, const std::string& how) override {
+    members_.tell(evidence_key(job_), encode(DeathVerdict{0, rank, "", 0, how}));
+  }
+
+ private:
+  Membership& members_;
+  const std::shared_ptr<Cutoff> cutoff_;
+  const std::string job_;
+};
+
 }  // namespace
+
+Result<std::unique_ptr<WorkerDumps>> WorkerDumps::start(const StoreLocation& where, int64_t worker, Deadline deadline) {
+  Result<std::unique_ptr<StoreWatch>> watch = StoreWatch::start(where, dump_key(where.job, 1), deadline);
+  if (!watch.ok()) return watch.status();
+  return std::unique_ptr<WorkerDumps>(
+      new WorkerDumps(std::make_shared<StoreDumps>(where, worker, std::move(watch).value())));
+}
+
+std::unique_ptr<DumpSource> WorkerDumps::source() const { return std::make_unique<PassedDumps>(requests_); }
+
+std::unique_ptr<VerdictSource> plan_verdicts(Membership& members, std::shared_ptr<Cutoff> cutoff, std::string job) {
+  return std::make_unique<PlanVerdicts>(members, std::move(cutoff), std::move(job));
+}
 
 Result<LauncherLink> link_to_launcher(const StoreLocation& where, int rank, Deadline deadline) {
   Result<std::unique_ptr<StoreWatch>> deaths = StoreWatch::start(where, death_key(where.job), deadline);

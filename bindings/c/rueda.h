@@ -31,12 +31,13 @@ enum {
   RUEDA_NOT_INITIALIZED = 1,  /* the session is NULL or was shut down before the call */
   RUEDA_INVALID_ARGUMENT = 2, /* the call itself is wrong; nothing was enqueued */
   RUEDA_MISMATCH = 3,         /* ranks submitted different things under one name; the session stays usable */
-  RUEDA_PEER_LOST = 4,        /* a rank died; this session can only be shut down (and initialised again) */
+  RUEDA_PEER_LOST = 4,        /* a rank died; this session can only be shut down (and initialised again) or reset */
   RUEDA_SHUT_DOWN = 5,        /* this rank, or a rank that the operation needs, has shut down */
   RUEDA_TIMEOUT = 6,     /* a wait timed out (the operation is still in flight), or an operation exceeded its limit */
   RUEDA_INTERRUPTED = 7, /* a signal arrived during a wait; the operation is still in flight, so wait again */
   RUEDA_SYSTEM = 8,      /* memory, descriptors or the network failed; the sentence says which */
-  RUEDA_UNSUPPORTED = 9  /* this build or machine cannot do it; the sentence says what is missing */
+  RUEDA_UNSUPPORTED = 9, /* this build or machine cannot do it; the sentence says what is missing */
+  RUEDA_REMOVED = 10     /* the job goes on without this worker: shut the session down and exit with code 0 */
 };
 
 /* Element types. */
@@ -197,6 +198,7 @@ RUEDA_API int32_t rueda_shutdown(rueda_session* session);
 /* Queries. Each returns -1 if the session is not initialised; rueda_last_error_code() is then NOT_INITIALIZED. */
 RUEDA_API int32_t rueda_rank(const rueda_session* session);
 RUEDA_API int32_t rueda_size(const rueda_session* session);
+/* In an elastic job a worker keeps its local rank for life, so it may be above the local size. */
 RUEDA_API int32_t rueda_local_rank(const rueda_session* session);
 RUEDA_API int32_t rueda_local_size(const rueda_session* session);
 RUEDA_API int32_t rueda_cross_rank(const rueda_session* session);
@@ -205,6 +207,91 @@ RUEDA_API int32_t rueda_cross_size(const rueda_session* session);
 RUEDA_API int32_t rueda_is_homogeneous(const rueda_session* session);
 /* Returns RUEDA_OK while the session accepts operations, else the reason (PEER_LOST, SHUT_DOWN, ...). */
 RUEDA_API int32_t rueda_session_status(const rueda_session* session);
+
+/* Ends the job's epoch on all ranks, for a program that knows of a failure which the library cannot see. Operations in
+ * flight and later ones fail with PEER_LOST and a sentence that names this rank and `reason` (UTF-8, at most 1024
+ * bytes; more is cut). Never blocks. Does nothing if the epoch is over already. In an elastic job, go on with
+ * rueda_reset; else with rueda_shutdown. INVALID_ARGUMENT: no reason. */
+RUEDA_API int32_t rueda_abort(rueda_session* session, const char* reason);
+
+/* ---- Elastic jobs -------------------------------------------------------------------------------------------- */
+
+/* An elastic job (hvdrun --min-np) goes on when workers die, leave or come. A worker is a process. hvdrun publishes
+ * plans, numbered from 1: the workers that are members from now on, in rank order. A session is in one plan. Once a
+ * member of the plan dies, or asks for the next plan, the plan is over: its operations fail with PEER_LOST on all
+ * members. Each of them then calls rueda_reset, which joins the next plan in the same process and session. */
+
+/* Options of rueda_reset. */
+typedef struct rueda_reset_options {
+  size_t struct_size;
+  double timeout_seconds; /* time to wait for the next plan and for its members; infinity or 0: no limit but hvdrun's
+                           * own, which ends workers that do not come and the job if too few are left */
+} rueda_reset_options;
+
+/* Leaves the plan and joins the next one: then rank, size, local rank and all connections are new, and rueda_stats
+ * begins anew. `options` may be NULL. Blocks until all members of that plan have joined it. A plan that ends meanwhile,
+ * because another member dies or does not come, leads to the one after it.
+ *
+ * If the plan that the session is in is not over, this ends it for all of its members: agree with them before.
+ * Operations that rank 0 has heard of from all members finish first; all others of the old plan fail, as in
+ * rueda_shutdown or with the reason why the plan is over. Their handles and outputs stay valid, and hold memory and
+ * descriptors of the old plan until they are released; completions can still be drained.
+ *
+ * The completion descriptor, numbers of rueda_intern, the activity callback and memory of rueda_memory_allocate stay.
+ * That memory is private from here on: it works in every operation, and only memory that is allocated now is shared.
+ * Process sets of rueda_process_set_add are gone. Those of rueda_init keep their numbers, with the same workers, if all
+ * of these are in the new plan; else operations in the set fail with INVALID_ARGUMENT and name a worker that has left.
+ * A newcomer is a member of none. A timeline ends with its plan; that of RUEDA_TIMELINE goes on in a file of its own
+ * for each plan ("trace.json", "trace.plan2.json").
+ *
+ * Other calls on the session may run meanwhile: they fail with the reason why the old plan is over. After a failure the
+ * session is as after the end of its plan: call rueda_reset again, or rueda_shutdown.
+ *
+ *   REMOVED: no plan has this worker any more. Call rueda_shutdown and exit with code 0.
+ *   TIMEOUT: no plan came, or members did not come; the sentence names them.
+ *   MISMATCH, SYSTEM: as rueda_init. SYSTEM also if hvdrun cannot be reached any more.
+ *   PEER_LOST: hvdrun has ended the job; the sentence says why.
+ *   INVALID_ARGUMENT: called inside a callback, or while another thread is in rueda_reset or rueda_shutdown.
+ *   UNSUPPORTED: the job is not elastic. */
+RUEDA_API int32_t rueda_reset(rueda_session* session, const rueda_reset_options* options);
+
+/* How a coming plan differs from the present one, as bits. */
+enum { RUEDA_WORKERS_REMOVED = 1, RUEDA_WORKERS_ADDED = 2 };
+
+/* Where the session stands, and what is coming. */
+typedef struct rueda_membership_info {
+  size_t struct_size;
+  int64_t plan; /* the number of the plan that the session is in; 0: the job is not elastic */
+  int32_t rank;
+  int32_t size;
+  int64_t notices;        /* how many notices of coming plans this job has had: the number grows with each */
+  int64_t pending_plan;   /* the latest plan that a notice leads to and the session is not in; 0: none */
+  int32_t pending;        /* what these plans change: RUEDA_WORKERS_REMOVED, RUEDA_WORKERS_ADDED, both, or 0 */
+  int32_t newcomers;      /* workers that are ready to join with the latest of them */
+  double removal_seconds; /* until hvdrun stops workers that the latest of them removes; 0: it stops none */
+  int32_t holds_state;    /* 1: this worker was a member of an earlier plan, so it has the training state; 0: it is new,
+                           * or the plan is the first one */
+  int32_t reserved;
+} rueda_membership_info;
+
+/* Fills `info`; set `info->struct_size` before the call. Marks all notices as read, see rueda_membership_fd. Never
+ * blocks. A notice says that a plan is coming; it ends nothing. All members hear of it, not at the same moment: agree
+ * (for example by an all-reduce of `pending` with RUEDA_BOR) before you call rueda_reset. */
+RUEDA_API int32_t rueda_membership(rueda_session* session, rueda_membership_info* info);
+
+/* A descriptor that is readable (level-triggered) while there is a notice that rueda_membership has not reported. Do
+ * not read or close it. It belongs to the session, is the same each time, also after rueda_reset, and is closed by
+ * rueda_shutdown. SYSTEM: no descriptor is left. UNSUPPORTED: the job is not elastic. */
+RUEDA_API int32_t rueda_membership_fd(rueda_session* session, int32_t* fd);
+
+/* The number of this worker: given to its process by hvdrun, never to another one. -1 on failure;
+ * rueda_last_error_code() is then UNSUPPORTED if the job is not elastic. */
+RUEDA_API int64_t rueda_worker_id(const rueda_session* session);
+/* The same for the worker that has `rank` in the session's plan. INVALID_ARGUMENT: no such rank. */
+RUEDA_API int64_t rueda_worker_at(const rueda_session* session, int32_t rank);
+/* Returns 1 if the worker with this rank was a member of an earlier plan, so that it has the training state; 0 if it
+ * has not; -1 on failure, as rueda_worker_at. In every plan but the first, rank 0 has it. */
+RUEDA_API int32_t rueda_holds_state(const rueda_session* session, int32_t rank);
 
 /* ---- Process sets -------------------------------------------------------------------------------------------- */
 

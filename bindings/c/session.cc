@@ -8,23 +8,22 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <functional>
 #include <limits>
 
 #include "bindings/c/callback_store.h"
 #include "bindings/c/check_settings.h"
 #include "bindings/c/copy_in.h"
 #include "bindings/c/deadline_in.h"
+#include "bindings/c/elastic_session.h"
 #include "bindings/c/launcher_link.h"
+#include "bindings/c/launcher_notes.h"
 #include "bindings/c/mpi_job.h"
 #include "bindings/c/plugins.h"
-#include "ops/data_plane.h"
-#include "ops/select.h"
+#include "bindings/c/start_engine.h"
+#include "bindings/c/static_sets.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/fork_closed.h"
 #include "runtime/base/log.h"
-#include "runtime/base/rank_ranges.h"
 #include "runtime/base/shortage.h"
 #include "runtime/base/unread_variables.h"
 #include "runtime/engine/core_claim.h"
@@ -33,7 +32,6 @@
 #include "runtime/rendezvous/open_store.h"
 #include "runtime/store/fabric_store.h"
 #include "runtime/store/store_client.h"
-#include "runtime/store/store_keys.h"
 
 namespace rueda::core {
 namespace {
@@ -115,106 +113,13 @@ Result<Deadline> init_deadline(const rueda_init_options& options, const Settings
   return deadline_in(seconds > 0 ? seconds : std::numeric_limits<double>::infinity());
 }
 
-Result<std::unique_ptr<DataPlane>> make_data_plane(const Settings& settings, const Plugins& plugins) {
-  auto plane = std::make_unique<DataPlane>(settings);
-  for (const std::span<const Algorithm> rows : plugins.rows) RUEDA_RETURN_IF_ERROR(plane->add_algorithms(rows));
-  return plane;
-}
-
-Status check_rows(const Settings& settings, const Plugins& plugins) {
-  const Result<std::unique_ptr<DataPlane>> plane = make_data_plane(settings, plugins);
-  return plane.ok() ? check_forced_algorithms(plane.value()->table(), settings) : plane.status();
-}
-
-/// Text that is equal for equal sets, whatever the order of their ranks: "ranks 0-2; ranks 1-2".
-std::string in_words(std::vector<std::vector<int>> sets) {
-  constexpr size_t kMostShown = 512;
-  std::string words;
-  for (std::vector<int>& ranks : sets) {
-    std::sort(ranks.begin(), ranks.end());
-    words += (words.empty() ? "" : "; ") + rank_ranges(ranks, {});
-  }
-  if (words.empty()) return "none";
-  if (words.size() <= kMostShown) return words;
-  // All ranks run the same build, so their hashes agree.
-  return fmt::format("{}... ({} sets, {:016x})", words.substr(0, kMostShown), sets.size(),
-                     std::hash<std::string>()(words));
-}
-
-/// A set of rueda_init is like any other set; its name holds its index.
-Status add_static_sets(Engine& engine, const std::vector<std::vector<int>>& sets) {
-  for (size_t i = 0; i < sets.size(); ++i) {
-    const Result<SetId> added =
-        engine.add_process_set(sets[i], std::string(kOwnNames) + "init." + std::to_string(i + 1));
-    if (!added.ok()) return added.status();
-  }
-  return {};
-}
-
-Result<std::vector<std::vector<int>>> static_sets(const rueda_init_options& options, int size) {
-  std::vector<std::vector<int>> sets;
-  ProcessSets checked(0, size);
-  if (options.process_set_count != 0 && options.process_sets == nullptr) {
-    return Status(Code::kInvalidArgument, "process_sets is NULL");
-  }
-  const auto* at = reinterpret_cast<const std::byte*>(options.process_sets);
-  for (size_t i = 0; i < options.process_set_count; ++i) {
-    const auto* given = reinterpret_cast<const rueda_process_set*>(at);
-    const Result<rueda_process_set> set = copy_in(given, "rueda_process_set");
-    if (!set.ok()) return set.status();
-    const int32_t* ranks = set.value().ranks;
-    if (ranks == nullptr)
-      return Status(Code::kInvalidArgument, "process_sets[" + std::to_string(i) + "].ranks is NULL");
-    sets.emplace_back(ranks, ranks + set.value().count);
-    RUEDA_RETURN_IF_ERROR(checked.add(sets.back(), {}).status());
-    at += given->struct_size;  // the caller's header may know a longer or shorter struct
-  }
-  return sets;
-}
-
 void warn_of(const std::string& sentence) {
   if (!sentence.empty()) log(LogLevel::kWarning, "{}", sentence);
 }
 
-bool ended_well(const Status& end) { return end.ok() || end.code() == Code::kShutDown; }
-
-void log_unless_noted(const Status& noted, int rank) {
-  if (!noted.ok()) log(LogLevel::kInfo, "rank {}: cannot record its goodbye: {}", rank, noted.sentence());
-}
-
-/// Tells hvdrun that this rank is leaving. This comes before the goodbye: other ranks that still need this one then
-/// fail, and hvdrun must not take that for the first failure.
-void note_leaving(Store& store, const std::string& job, int rank) {
-  log_unless_noted(store.add(leaving_key(job, rank), 1).status(), rank);
-}
-
-/// Tells hvdrun that this rank has shut down, or why its epoch had failed before.
-void note_end(Store& store, const std::string& job, int rank, const Status& end) {
-  Status noted;
-  if (ended_well(end)) {
-    noted = store.add(goodbyes_key(job, rank), 1).status();
-  } else {
-    const Result<int64_t> wishes = store.add(wishes_key(job, rank), 0);
-    noted = wishes.ok() ? store.set(failed_key(job, rank, wishes.value()), end.sentence()) : wishes.status();
-  }
-  log_unless_noted(noted, rank);
-}
-
-/// Starts the engine of a formed epoch and adds the sets that the caller gave.
-Result<std::shared_ptr<Engine>> start_engine(Formation formation, LauncherLink launcher, const Plugins& plugins,
-                                             const std::vector<std::vector<int>>& sets) {
-  Result<std::unique_ptr<DataPlane>> executor = make_data_plane(formation.plan.settings, plugins);
-  if (!executor.ok()) return executor.status();
-  auto engine = Engine::start(std::move(formation), std::move(executor).value(), std::move(launcher.verdicts),
-                              std::move(launcher.dumps));
-  if (!engine.ok()) return engine;
-  RUEDA_RETURN_IF_ERROR(add_static_sets(*engine.value(), sets));
-  return engine;
-}
-
 Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, Meeting meeting,
                                                      const Settings& settings, const Plugins& plugins,
-                                                     const std::vector<std::vector<int>>& sets, Deadline deadline) {
+                                                     const std::vector<StaticSet>& sets, Deadline deadline) {
   const FormOptions form{
       .build = build_id() + plugins.suffix, .fabric = meeting.fabric, .process_sets = in_words(sets)};
   Result<Formation> formation = form_epoch(identity, meeting.store.get(), settings, deadline, form);
@@ -222,7 +127,6 @@ Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, M
   if (identity.size > 1) warn_of(confined_sentence(identity.rank));
   auto session = std::make_unique<rueda_session>();
   session->devices = plugins.devices;
-  session->job = identity.job;
   session->process = process_generation();
   const bool launched = meeting.launcher.verdicts != nullptr;
   auto engine = start_engine(std::move(formation).value(), std::move(meeting.launcher), plugins, sets);
@@ -230,6 +134,7 @@ Result<std::unique_ptr<rueda_session>> start_session(const Identity& identity, M
   if (!engine.ok() && launched) note_end(*meeting.store, identity.job, identity.rank, engine.status());
   if (!engine.ok()) return engine.status();
   MutexLock lock(session->mutex);
+  session->job = identity.job;
   session->engine = std::move(engine).value();
   if (launched) session->store = std::move(meeting.store);
   return session;
@@ -298,6 +203,13 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   if (!place.ok()) return place.status();
   auto& [identity, plugins, without_mpi] = place.value();
   RUEDA_RETURN_IF_ERROR(check_rows(settings.value(), plugins));
+  const Result<std::optional<int64_t>> worker = elastic_worker(environment);
+  if (!worker.ok()) return worker.status();
+  // A program may bring ranks together by itself beside the job that hvdrun runs.
+  if (worker.value() && options.store == nullptr && options.has_rank == 0)
+    return open_elastic_session(options, *worker.value(),
+                                {std::move(identity), settings.value(), std::move(plugins), {}}, environment,
+                                deadline.value());
   // Before any other rank is met, if the size is known by then.
   if (plugins.fabric == nullptr) RUEDA_RETURN_IF_ERROR(static_sets(options, identity.size).status());
   Result<Meeting> meeting = Status();
@@ -313,26 +225,36 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
     return Status(Code::kInvalidArgument, meeting.status().sentence() + "; nor can MPI connect them: " + without_mpi);
   }
   if (!meeting.ok()) return meeting.status();
-  const Result<std::vector<std::vector<int>>> sets = static_sets(options, identity.size);
+  const Result<std::vector<StaticSet>> sets = static_sets(options, identity.size);
   if (!sets.ok()) return sets.status();
   return start_session(identity, std::move(meeting).value(), settings.value(), plugins, sets.value(), deadline.value());
 }
 
 Status close_session(rueda_session& session) {
   std::shared_ptr<Engine> engine;
-  std::shared_ptr<Store> store;
+  std::shared_ptr<Store> held;
+  std::shared_ptr<ElasticJob> elastic;
+  std::string job;
+  bool left = false;
   {
     MutexLock lock(session.mutex);
+    if (session.resetting) {
+      return {Code::kInvalidArgument, "another thread is in rueda_reset of this session: shut it down afterwards"};
+    }
     engine = std::move(session.engine);
-    store = std::move(session.store);
+    held = std::move(session.store);
+    elastic = std::move(session.elastic);
+    job = session.job;
+    left = session.plan_left;
   }
   if (engine == nullptr) return {};
+  Store* const store = left ? nullptr : elastic != nullptr ? &elastic->store() : held.get();
   const Status end = engine->status();
   const int rank = engine->plan().rank;
-  if (store != nullptr && ended_well(end)) note_leaving(*store, session.job, rank);
+  if (store != nullptr && ended_well(end)) note_leaving(*store, job, rank);
   engine->shutdown(Deadline::after(kShutdownLimit));
   session.completions->close();
-  if (store != nullptr) note_end(*store, session.job, rank, end);
+  if (store != nullptr) note_end(*store, job, rank, end);
   return {};
 }
 

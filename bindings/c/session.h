@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "bindings/c/completion_queue.h"
+#include "bindings/c/elastic_job.h"
 #include "bindings/c/rueda.h"
 #include "runtime/base/mutex.h"
 #include "runtime/engine/device_table.h"
@@ -16,11 +17,17 @@ struct rueda_session {
   /// Null once shut down.
   std::shared_ptr<rueda::core::Engine> engine RUEDA_GUARDED_BY(mutex);
   std::shared_ptr<rueda::core::Store> store
-      RUEDA_GUARDED_BY(mutex);       ///< hvdrun's, which records the goodbye; may be null
-  rueda::core::DeviceTable devices;  ///< immutable
-  std::string job;
-  uint64_t process = 0;             ///< the process it was made in: see `process_generation`
-  std::atomic<uint64_t> groups{0};  ///< numbers of group instances
+      RUEDA_GUARDED_BY(mutex);              ///< hvdrun's, which records the goodbye; may be null
+  rueda::core::DeviceTable devices;         ///< immutable
+  std::string job RUEDA_GUARDED_BY(mutex);  ///< in which the engine's epoch was formed
+  uint64_t process = 0;                     ///< the process it was made in: see `process_generation`
+  /// Null if the job is not elastic, and once shut down.
+  std::shared_ptr<rueda::core::ElasticJob> elastic RUEDA_GUARDED_BY(mutex);
+  rueda::core::Plan plan RUEDA_GUARDED_BY(mutex);  ///< that of the engine, if the job is elastic
+  bool resetting RUEDA_GUARDED_BY(mutex) = false;  ///< a thread is in rueda_reset
+  bool plan_left RUEDA_GUARDED_BY(mutex) = false;  ///< the engine has ended for a reset that has not succeeded
+  rueda::core::Activity::Source activity RUEDA_GUARDED_BY(mutex);  ///< as the program has set it; may be empty
+  std::atomic<uint64_t> groups{0};                                 ///< numbers of group instances
   /// Never null; the same from init on.
   const std::shared_ptr<rueda::core::CompletionQueue> completions = std::make_shared<rueda::core::CompletionQueue>();
 };
@@ -36,7 +43,8 @@ Result<std::shared_ptr<Engine>> engine_of(const rueda_session* session);
 
 /// Reads options and environment, meets the other ranks and starts the engine. Blocks.
 Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& options);
-/// Ends the engine and records the goodbye for the launcher. Returns ok for a session that has ended.
+/// Ends the engine and records the goodbye for the launcher. Returns ok for a session that has ended; kInvalidArgument
+/// while another thread resets it.
 Status close_session(rueda_session& session);
 
 }  // namespace rueda::core

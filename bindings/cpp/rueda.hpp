@@ -8,6 +8,7 @@
 #pragma once
 #include "rueda/activity.hpp"               // IWYU pragma: export
 #include "rueda/distributed_optimizer.hpp"  // IWYU pragma: export
+#include "rueda/elastic.hpp"                // IWYU pragma: export
 #include "rueda/error.hpp"                  // IWYU pragma: export
 #include "rueda/groups.hpp"                 // IWYU pragma: export
 #include "rueda/handle.hpp"                 // IWYU pragma: export

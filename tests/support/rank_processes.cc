@@ -132,7 +132,8 @@ std::string RankOutcome::report(const std::string& word) const {
 RankProcesses::RankProcesses(const Options& options) {
   const auto key = core::random_key();
   if (!key.ok()) throw std::runtime_error(key.status().sentence());
-  key_.assign(key.value().begin(), key.value().end());
+  key_ = options.key;
+  if (key_.empty()) key_.assign(key.value().begin(), key.value().end());
   address_ = "127.0.0.1:" + std::to_string(free_port());
   const int count = options.started < 0 ? options.size : options.started;
   for (int rank = 0; rank < count; ++rank) start(options, rank);

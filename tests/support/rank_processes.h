@@ -45,12 +45,16 @@ class RankProcesses {
     Variables variables = {};                              ///< for all ranks
     std::function<Variables(int rank)> of_rank = nullptr;  ///< for one rank, after those
     int started = -1;                                      ///< only the ranks below this number start; -1: all
+    std::string key = {};                                  ///< the job's; empty: one is drawn
   };
   /// Throws std::runtime_error where a process cannot be had; so do all functions that wait in vain.
   explicit RankProcesses(const Options& options);
   ~RankProcesses();
   RankProcesses(const RankProcesses&) = delete;
   RankProcesses& operator=(const RankProcesses&) = delete;
+
+  /// Starts one more process, with the next number as its rank.
+  void start_another(const Options& options) { start(options, static_cast<int>(processes_.size())); }
 
   pid_t pid(int rank) const;
   void signal(int rank, int number);

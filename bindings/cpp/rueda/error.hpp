@@ -34,7 +34,7 @@ class Mismatch : public Error {
  public:
   using Error::Error;
 };
-/// The session has ended: destroy it. A new one can be made.
+/// The session has ended: destroy it, and make a new one; or reset it in an elastic job.
 class SessionOver : public Error {
  public:
   using Error::Error;
@@ -46,6 +46,11 @@ class PeerLost : public SessionOver {
 };
 /// This rank, or one that the operation needs, has said goodbye.
 class ShutDown : public SessionOver {
+ public:
+  using SessionOver::SessionOver;
+};
+/// The elastic job goes on without this worker: destroy the session and exit with code 0.
+class Removed : public SessionOver {
  public:
   using SessionOver::SessionOver;
 };
@@ -70,6 +75,7 @@ class Interrupted : public Error {
     case RUEDA_SHUT_DOWN: throw ShutDown(code, sentence);
     case RUEDA_TIMEOUT: throw Timeout(code, sentence);
     case RUEDA_INTERRUPTED: throw Interrupted(code, sentence);
+    case RUEDA_REMOVED: throw Removed(code, sentence);
     default:
       throw Error(code, sentence);  // RUEDA_SYSTEM, RUEDA_UNSUPPORTED: the sentence says what failed or is missing
   }

@@ -14,6 +14,7 @@
 #include "rueda/text.hpp"
 
 namespace rueda {
+struct Membership;
 
 /// One rank of one job. One process may hold several sessions, for example one on each of its threads. Move-only. Any
 /// thread may call a const function. No other call may run while a session is moved, shut down or destroyed.
@@ -58,6 +59,11 @@ class Session {
   int32_t cross_size() const { return query(rueda_cross_size(session_)); }
   /// Returns whether all hosts have the same number of ranks.
   bool is_homogeneous() const { return query(rueda_is_homogeneous(session_)) == 1; }
+  // For elastic jobs, and abort for every job: rueda/elastic.hpp describes these.
+  void reset(Seconds timeout = Seconds(0)) const;
+  void abort(const std::string& reason) const;
+  Membership membership() const;
+  int64_t worker_id() const;
   /// Throws the reason if the session can take no more operations.
   void check_status() const { check(rueda_session_status(session_)); }
   rueda_session* c_session() const noexcept { return session_; }

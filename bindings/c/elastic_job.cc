@@ -1,0 +1,210 @@
+// A worker's way from plan to plan:
+//
+//   await a plan ─▶ take it ─▶ form its epoch as job JOB.N ─▶ start the engine ─▶ joined
+//        ▲                          │                              │
+//        └──────────────────────────┴── the plan is over ──────────┘
+//
+// The plan's end reaches every step: waits in the store end by the key JOB.N/death, all others by the cutoff. A step
+// that fails for another reason may fail because a member has died and hvdrun has not said so yet. So the worker waits
+// a moment for the end of the plan. If none comes and another rank is at fault, it asks for the next plan itself; if it
+// is at fault itself, the call fails.
+#include "bindings/c/elastic_job.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "bindings/c/start_engine.h"
+#include "runtime/base/log.h"
+#include "runtime/engine/faults.h"
+#include "runtime/rendezvous/open_store.h"
+#include "runtime/store/store_keys.h"
+
+namespace rueda::core {
+namespace {
+
+/// How long an engine that has come too late takes to end.
+constexpr std::chrono::seconds kEndLimit{1};
+/// Members have this many times RUEDA_INIT_TIMEOUT_SECONDS to form a plan: hvdrun, which ends a member that does not
+/// come, is to be first.
+constexpr int kPatience = 2;
+
+Deadline forming_deadline(const Settings& settings, Deadline deadline) {
+  const auto patience = std::chrono::duration_cast<std::chrono::nanoseconds>(kPatience * settings.init_timeout);
+  return patience.count() > 0 ? deadline.earlier(Deadline::after(patience)) : deadline;
+}
+
+/// "trace.json" of plan 3 is "trace.plan3.json": each plan has a file of its own.
+std::string path_in(const std::string& path, uint64_t plan) {
+  const size_t slash = path.rfind('/');
+  const size_t name = slash == std::string::npos ? 0 : slash + 1;
+  const size_t dot = path.rfind('.');
+  const std::string mark = fmt::format(".plan{}", plan);
+  if (dot == std::string::npos || dot <= name) return path + mark;
+  return path.substr(0, dot) + mark + path.substr(dot);
+}
+
+}  // namespace
+
+Result<std::optional<int64_t>> elastic_worker(const Environment& environment) {
+  const auto elastic = environment("RUEDA_ELASTIC");
+  const auto id = environment("RUEDA_WORKER_ID");
+  if (elastic && *elastic != "0" && *elastic != "1") {
+    return Status(Code::kInvalidArgument, "RUEDA_ELASTIC: \"" + *elastic + "\" is not allowed; allowed: 0, 1");
+  }
+  if (!elastic || *elastic == "0") return std::optional<int64_t>();
+  int64_t worker = -1;
+  const char* end = id ? id->data() + id->size() : nullptr;
+  if (!id || std::from_chars(id->data(), end, worker).ptr != end || worker < 0) {
+    return Status(Code::kInvalidArgument,
+                  "RUEDA_WORKER_ID: \"" + id.value_or("") +
+                      "\" is not allowed with RUEDA_ELASTIC=1; allowed: a whole number from 0 "
+                      "on, which hvdrun gives; unset both if hvdrun did not start this process");
+  }
+  return std::optional<int64_t>(worker);
+}
+
+ElasticJob::ElasticJob(Parts parts, std::unique_ptr<Store> store, std::unique_ptr<Membership> members,
+                       std::unique_ptr<WorkerDumps> dumps)
+    : parts_(std::move(parts)), store_(std::move(store)), members_(std::move(members)), dumps_(std::move(dumps)) {}
+
+Result<std::unique_ptr<ElasticJob>> ElasticJob::meet(Parts parts, int64_t worker, const StoreChoice& choice,
+                                                     Deadline deadline) {
+  if (choice.kind != StoreKind::kLauncher) {
+    return Status(Code::kInvalidArgument,
+                  "RUEDA_ELASTIC is 1, but RUEDA_STORE is not launcher: only hvdrun --min-np runs elastic jobs");
+  }
+  const auto where = locate_store(choice, parts.identity);
+  if (!where.ok()) return where.status();
+  auto store = StoreClient::connect(where.value(), deadline);
+  if (!store.ok()) return store.status();
+  auto members = Membership::start(where.value(), worker, deadline);
+  if (!members.ok()) return members.status();
+  auto dumps = WorkerDumps::start(where.value(), worker, deadline);
+  if (!dumps.ok()) return dumps.status();
+  return std::unique_ptr<ElasticJob>(
+      new ElasticJob(std::move(parts), std::move(store).value(), std::move(members).value(), std::move(dumps).value()));
+}
+
+Result<ElasticJob::Joined> ElasticJob::join(Deadline deadline) {
+  for (;;) {
+    const auto plan = members_->await_plan(last_, deadline);
+    if (!plan.ok()) return plan.status();
+    const auto cutoff = members_->take(plan.value().number);
+    if (!cutoff.ok()) return cutoff.status();
+    last_ = plan.value().number;
+    auto engine = form(plan.value(), cutoff.value(), deadline);
+    if (engine.ok() && !cutoff.value()->raised()) {
+      return Joined{plan.value(), planned_job(parts_.identity.job, last_), std::move(engine).value()};
+    }
+    if (engine.ok()) engine.value()->shutdown(Deadline::after(kEndLimit));
+    const Status why = engine.ok() ? cutoff.value()->abort().why() : engine.status();
+    if (!is_over(*cutoff.value(), plan.value(), why)) return why;
+    log(LogLevel::kInfo, "worker {}: plan {} is over before it was formed: {}", members_->worker(), last_,
+        why.sentence());
+  }
+}
+
+/// Whether the plan that was not formed leads to another one.
+bool ElasticJob::is_over(const Cutoff& cutoff, const Plan& plan, const Status& why) {
+  if (cutoff.raised()) return true;
+  // The same on all members, or this call's own fault: no other plan would do better.
+  if (why.code() == Code::kMismatch || why.code() == Code::kInvalidArgument) return false;
+  if (cutoff.abort().await(Faults::kLongestGrace)) return true;
+  const bool others_fault = why.rank() >= 0 && why.rank() != plan.rank_of(members_->worker());
+  if (!others_fault || why.code() == Code::kTimeout) return false;
+  leave();
+  return true;
+}
+
+void ElasticJob::leave() {
+  if (last_ != 0) members_->ask_for_next(last_);
+}
+
+Identity ElasticJob::identity_in(const Plan& plan) const {
+  Identity identity = parts_.identity;
+  identity.rank = plan.rank_of(members_->worker());
+  identity.size = static_cast<int>(plan.workers.size());
+  identity.local_size = plan.workers_beside(identity.rank);
+  identity.host = plan.workers[static_cast<size_t>(identity.rank)].host;
+  identity.job = planned_job(parts_.identity.job, plan.number);
+  return identity;
+}
+
+Settings ElasticJob::settings_in(const Plan& plan) const {
+  Settings settings = parts_.settings;
+  const bool file = !settings.timeline.empty() && settings.timeline != "DYNAMIC";
+  if (file && plan.number > 1) settings.timeline = path_in(settings.timeline, plan.number);
+  return settings;
+}
+
+/// Turns the sets of the first plan into sets of workers. A worker that comes later takes them as the others have them:
+/// it is a member of none.
+Status ElasticJob::fix_sets(const Plan& plan) {
+  if (sets_) return {};
+  std::vector<std::vector<int64_t>> sets;
+  if (parts_.sets.empty()) {
+    sets_ = std::move(sets);
+    return {};
+  }
+  const std::string key = sets_key(parts_.identity.job);
+  const auto bytes = store_->get(key, Deadline::after(std::chrono::nanoseconds(0)));
+  const auto known = bytes.ok() ? decode_planned_sets(bytes.value()) : std::nullopt;
+  if (known && known->plan < plan.number) {
+    if (known->members.size() != parts_.sets.size()) {
+      return {Code::kMismatch, fmt::format("init: this worker gives {} process sets, the first members gave {}",
+                                           parts_.sets.size(), known->members.size())};
+    }
+    sets_ = known->members;
+    return {};
+  }
+  ProcessSets checked(0, static_cast<int>(plan.workers.size()));
+  for (const StaticSet& set : parts_.sets) {
+    std::vector<int> ranks = set.ranks;
+    RUEDA_RETURN_IF_ERROR(checked.add(ranks, {}).status());
+    std::vector<int64_t>& members = sets.emplace_back();
+    for (const int rank : ranks) members.push_back(plan.workers[static_cast<size_t>(rank)].id);
+  }
+  if (plan.rank_of(members_->worker()) == 0) {
+    RUEDA_RETURN_IF_ERROR(store_->set(key, encode(PlannedSets{plan.number, sets})));
+  }
+  sets_ = std::move(sets);
+  return {};
+}
+
+std::vector<StaticSet> ElasticJob::sets_in(const Plan& plan) const {
+  std::vector<StaticSet> sets;
+  for (const std::vector<int64_t>& members : *sets_) {
+    StaticSet& set = sets.emplace_back();
+    for (const int64_t id : members) {
+      set.ranks.push_back(plan.rank_of(id));
+      if (set.ranks.back() >= 0 || !set.lost.empty()) continue;
+      set.lost = fmt::format("process set {} of rueda_init is no more: worker {} has left the job; make another one",
+                             sets.size(), id);
+    }
+  }
+  return sets;
+}
+
+Result<std::shared_ptr<Engine>> ElasticJob::form(const Plan& plan, const std::shared_ptr<Cutoff>& cutoff,
+                                                 Deadline deadline) {
+  RUEDA_RETURN_IF_ERROR(fix_sets(plan));
+  const Identity identity = identity_in(plan);
+  const std::vector<StaticSet> sets = sets_in(plan);
+  FormOptions options;
+  options.build += parts_.plugins.suffix;
+  options.process_sets = in_words(sets);
+  options.numbered_by = parts_.identity.job;
+  options.cutoff = cutoff.get();
+  const Settings settings = settings_in(plan);
+  // A lone worker forms without the store, and hvdrun counts wishes.
+  if (identity.size == 1) RUEDA_RETURN_IF_ERROR(store_->add(wishes_key(identity.job, 0), 1).status());
+  auto formation = form_epoch(identity, store_.get(), settings, forming_deadline(settings, deadline), options);
+  if (!formation.ok()) return formation.status();
+  LauncherLink link;
+  link.verdicts = plan_verdicts(*members_, cutoff, identity.job);
+  link.dumps = dumps_->source();
+  return start_engine(std::move(formation).value(), std::move(link), parts_.plugins, sets);
+}
+
+}  // namespace rueda::core

@@ -1,0 +1,70 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bindings/c/launcher_link.h"
+#include "bindings/c/plugins.h"
+#include "bindings/c/static_sets.h"
+#include "runtime/base/environment.h"
+#include "runtime/rendezvous/identity.h"
+#include "runtime/rendezvous/membership.h"
+
+namespace rueda::core {
+
+/// The number of this worker if hvdrun has started it for an elastic job (RUEDA_ELASTIC=1, RUEDA_WORKER_ID); else
+/// empty. Returns kInvalidArgument if only one of the two makes sense.
+Result<std::optional<int64_t>> elastic_worker(const Environment& environment);
+
+/// One worker in an elastic job: joins one plan after the other, each with an engine of its own. Keeps the connections
+/// to hvdrun meanwhile. The session owns it. `join` on one thread at a time; the rest on any.
+class ElasticJob {
+ public:
+  /// What stays the same over all plans.
+  struct Parts {
+    Identity identity;  ///< with the job's name; rank and size are those of the process's start
+    Settings settings;
+    Plugins plugins;
+    std::vector<StaticSet> sets;  ///< in ranks of the first plan that is joined
+  };
+  /// Connects to hvdrun. Returns the store's errors; kInvalidArgument if no hvdrun is there to say who the members are.
+  static Result<std::unique_ptr<ElasticJob>> meet(Parts parts, int64_t worker, const StoreChoice& choice,
+                                                  Deadline deadline);
+
+  /// What a worker is in.
+  struct Joined {
+    Plan plan;
+    std::string job;  ///< the plan's own
+    std::shared_ptr<Engine> engine;
+  };
+  /// Waits for the next plan that has this worker, after the one it joined last, forms it and starts its engine. If
+  /// that plan ends meanwhile, goes on to the one after it. Errors as rueda_reset says; after one it may be called
+  /// again.
+  Result<Joined> join(Deadline deadline);
+  /// Tells hvdrun that this worker has left the plan it joined last. Never blocks.
+  void leave();
+
+  Membership& members() { return *members_; }
+  /// hvdrun's store. The thread that joins, or ends the session.
+  Store& store() { return *store_; }
+
+ private:
+  ElasticJob(Parts parts, std::unique_ptr<Store> store, std::unique_ptr<Membership> members,
+             std::unique_ptr<WorkerDumps> dumps);
+  Result<std::shared_ptr<Engine>> form(const Plan& plan, const std::shared_ptr<Cutoff>& cutoff, Deadline deadline);
+  Identity identity_in(const Plan& plan) const;
+  Settings settings_in(const Plan& plan) const;
+  Status fix_sets(const Plan& plan);
+  std::vector<StaticSet> sets_in(const Plan& plan) const;
+  bool is_over(const Cutoff& cutoff, const Plan& plan, const Status& why);
+
+  const Parts parts_;
+  const std::unique_ptr<Store> store_;
+  const std::unique_ptr<Membership> members_;
+  const std::unique_ptr<WorkerDumps> dumps_;
+  uint64_t last_ = 0;                                      ///< the plan that was taken last
+  std::optional<std::vector<std::vector<int64_t>>> sets_;  ///< by worker; empty until the first plan
+};
+
+}  // namespace rueda::core

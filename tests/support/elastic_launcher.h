@@ -1,0 +1,55 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/store/death.h"
+#include "runtime/store/plan.h"
+#include "runtime/store/store_server.h"
+#include "tests/support/rank_processes.h"
+
+namespace rueda::test {
+
+/// hvdrun's part of an elastic job, as far as workers see it: a store with plans, verdicts and notices. The test
+/// decides what becomes of the job. One thread uses it. Throws std::runtime_error if the store fails.
+class ElasticLauncher {
+ public:
+  ElasticLauncher();
+
+  /// The key, for the workers' processes.
+  const std::string& key() const { return key_; }
+  const std::string& job() const { return job_; }
+  core::StoreServer& store() { return *store_; }
+  /// The environment of worker `id`, which starts as one of `size`.
+  RankProcesses::Variables variables(int id, int size) const;
+
+  /// The number of the last plan; 0 before the first.
+  uint64_t plan() const { return last_.number; }
+  /// The name of the last plan's own job.
+  std::string plan_job() const;
+  /// Publishes the next plan, with these workers in rank order, each at the slot of its number. Those that the last one
+  /// had hold the state.
+  void publish(const std::vector<int>& ids);
+  /// Ends the last plan: this worker died.
+  void declare_dead(int id, const std::string& cause);
+  /// Ends the last plan though nobody died.
+  void end_plan(const std::string& why);
+  /// No further plan has this worker. Comes before the plan without it.
+  void remove(int id);
+  /// The next notice.
+  void announce(const core::MembershipNotice& notice);
+  /// Waits until the worker asks for the plan after `plan`, and forgets that it did.
+  void await_reset(int id, uint64_t plan);
+
+ private:
+  void set(const std::string& key, const std::string& value);
+  std::string key_;
+  std::string job_ = "elastic";
+  std::unique_ptr<core::StoreServer> store_;
+  core::Plan last_;
+  std::string why_;
+  int64_t notices_ = 0;
+};
+
+}  // namespace rueda::test
