@@ -9,6 +9,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "tests/sim/membership_simulation.h"
 #include "tests/sim/scale.h"
 #include "tests/sim/simulation.h"
 
@@ -38,6 +39,31 @@ int search(uint64_t first, uint64_t seeds, int ranks) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   std::printf("%llu seeds from %llu hold: %llu operations in %.1f s\n", static_cast<unsigned long long>(seeds),
               static_cast<unsigned long long>(first), static_cast<unsigned long long>(operations), took.count());
+  return 0;
+}
+
+int replay_membership(uint64_t seed, const rueda::sim::MembershipSimulation::Trace& trace) {
+  const std::string violation = rueda::sim::MembershipSimulation(seed, trace).run();
+  std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed),
+              violation.empty() ? "holds" : violation.c_str());
+  return violation.empty() ? 0 : 1;
+}
+
+int search_membership(uint64_t first, uint64_t seeds) {
+  const auto begin = std::chrono::steady_clock::now();
+  uint64_t plans = 0;
+  for (uint64_t seed = first; seed < first + seeds; ++seed) {
+    rueda::sim::MembershipSimulation simulation(seed, {});
+    const std::string violation = simulation.run();
+    plans += simulation.plans();
+    if (violation.empty()) continue;
+    std::printf("seed %llu: %s\nreplay: rueda-simulate --membership --seed %llu --trace\n",
+                static_cast<unsigned long long>(seed), violation.c_str(), static_cast<unsigned long long>(seed));
+    return 1;
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  std::printf("%llu seeds from %llu hold: %llu plans in %.1f s\n", static_cast<unsigned long long>(seeds),
+              static_cast<unsigned long long>(first), static_cast<unsigned long long>(plans), took.count());
   return 0;
 }
 
@@ -103,6 +129,8 @@ int main(int argc, char** argv) {
           ->check(CLI::Range(2, 65536));
   app.add_option("--steps", scale.steps, "of the large job")->capture_default_str()->needs(hosts);
   app.add_option("--json", json_file, "where the large job's counts go")->needs(hosts);
+  bool membership = false;
+  app.add_flag("--membership", membership, "simulate the membership of elastic jobs instead")->excludes(hosts);
   CLI::Option* one = app.add_option("--seed", seed, "replay this seed only");
   app.add_flag("--trace", trace, "print every step of the replay")->needs(one);
   CLI11_PARSE(app, argc, argv);
@@ -115,6 +143,8 @@ int main(int argc, char** argv) {
     if (one->count() != 0) scale.seed = seed;
     return run_scale(scale, json_file);
   }
+  const auto print = trace ? rueda::sim::Simulation::Trace(print_line) : nullptr;
+  if (membership) return one->count() == 0 ? search_membership(first, seeds) : replay_membership(seed, print);
   if (one->count() == 0) return search(first, seeds, ranks);
-  return replay(seed, ranks, trace ? rueda::sim::Simulation::Trace(print_line) : nullptr);
+  return replay(seed, ranks, print);
 }

@@ -1,0 +1,231 @@
+// What the machine makes of each event. An event changes what is known of a worker or a host, and may void the plan;
+// then `settle` (membership_plans.cc) draws all conclusions, in one order:
+//
+//   event -> worker, hosts -> void_plan? -> settle: publish, notify, start, end
+//
+// A worker's request for a plan that is void already, its second death, an answer to an old plan: all events that come
+// late change nothing, so the order in which the messages of different processes arrive does not matter.
+
+#include "launcher/membership.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace rueda::core::launcher {
+namespace {
+
+// Between a worker's goodbye and its request when it leaves a plan that is not void; both come from one call.
+constexpr Membership::Time kTimeToAsk{2000};
+
+}  // namespace
+
+/// Returns whether it has shut down for good: a worker that leaves one plan for the next would have asked by now.
+bool Membership::gone(const Worker& worker) const { return worker.left_at && now_ >= *worker.left_at + kTimeToAsk; }
+
+Membership::Membership(MembershipRules rules, std::vector<HostSlots> hosts, uint64_t seed)
+    : rules_(rules), hosts_(hosts, rules.blacklist, seed) {}
+
+Membership::Worker* Membership::find(int64_t worker) {
+  const auto found = workers_.find(worker);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+void Membership::begin() { settle(); }
+
+void Membership::tick(Time now) {
+  now_ = std::max(now_, now);
+  if (over_) return;
+  hosts_.cool(now_);
+  if (capacity_by_ && now_ >= *capacity_by_) {
+    const auto seconds = std::chrono::duration<double>(rules_.capacity).count();
+    return end(code_of_last_death(),
+               fmt::format("{} of at least {} workers (--min-np) could run within {} s (--elastic-timeout){}",
+                           choose().size(), begun_ ? rules_.least : rules_.wanted, seconds,
+                           why_.empty() ? "" : fmt::format("; the last plan ended because {}", why_)));
+  }
+  for (auto& [id, worker] : workers_) {
+    if (!worker.rejoin_by || now_ < *worker.rejoin_by) continue;
+    worker.rejoin_by.reset();
+    if (worker.left_at) {  // it may do what it likes after its goodbye, but the others wait for it
+      void_plan(worker, VoidPlan::Ground::kRequest, "has shut down");
+      continue;
+    }
+    const auto seconds = std::chrono::duration<double>(rules_.rejoin).count();
+    evict(id, fmt::format("did not join plan {} within {} s (--rejoin-timeout)", plan_.number, seconds));
+  }
+  settle();
+}
+
+std::optional<Membership::Time> Membership::next_tick() const {
+  if (over_) return {};
+  std::optional<Time> next = hosts_.next_cool();
+  const auto earlier = [&next](std::optional<Time> at) {
+    if (at && (!next || *at < *next)) next = at;
+  };
+  earlier(capacity_by_);
+  for (const auto& [id, worker] : workers_) {
+    earlier(worker.rejoin_by);
+    if (worker.left_at && worker.takes_part() && !gone(worker)) earlier(*worker.left_at + kTimeToAsk);
+  }
+  for (const auto& slot : hosts_.slots()) {
+    if (slot.from > now_) earlier(slot.from);
+  }
+  return next;
+}
+
+void Membership::began(int64_t id, uint64_t plan) {
+  Worker* const worker = find(id);
+  if (worker == nullptr || !worker->takes_part() || plan > plan_.number) return;
+  worker->joined = std::max(worker->joined, plan);
+  worker->left_at.reset();
+  if (plan == plan_.number) worker->rejoin_by.reset();
+  expect_soon(*worker);
+  fail_unseen();
+  settle();
+}
+
+void Membership::asked(int64_t id, uint64_t plan) {
+  Worker* const worker = find(id);
+  if (worker == nullptr || !worker->takes_part()) return;
+  worker->ready = worker->has_asked = true;
+  worker->left_at.reset();
+  const bool member = plan_.rank_of(id) >= 0;
+  // A member that asks for its first plan has shut down and begun again: nobody else of its plan knows.
+  if (!void_ && member && (plan == plan_.number || (plan == 0 && worker->joined == plan_.number)))
+    void_plan(*worker, VoidPlan::Ground::kRequest, "asked for a reset");
+  expect_soon(*worker);
+  settle();
+}
+
+/// A worker whose program runs, and that has not joined the plan it is in, is on its way: it gets so long.
+void Membership::expect_soon(Worker& worker) {
+  const bool awaited = !void_ && plan_.rank_of(worker.id) >= 0 && worker.joined < plan_.number;
+  if (awaited && !worker.rejoin_by) worker.rejoin_by = now_ + rules_.rejoin;
+}
+
+void Membership::left(int64_t id, uint64_t plan) {
+  Worker* const worker = find(id);
+  if (worker == nullptr || !worker->takes_part() || plan != worker->joined) return;
+  worker->left_at = now_;
+  settle();
+}
+
+void Membership::exited(int64_t id, const WorkerExit& exit) {
+  Worker* const worker = find(id);
+  if (worker == nullptr || !worker->alive) return;
+  const bool counts = worker->takes_part();
+  worker->alive = false;
+  worker->rejoin_by.reset();
+  if (counts && exit.exit_code != 0) {
+    fail(*worker, exit.how, exit.exit_code);
+  } else if (exit.exit_code == 0 && exit.goodbye) {  // even if it was removed or stopped meanwhile
+    worker->ended_well = true;
+    const bool awaited = !void_ && plan_.rank_of(id) >= 0 && worker->joined < plan_.number;
+    if (awaited) void_plan(*worker, VoidPlan::Ground::kRequest, "has shut down");
+  } else if (counts && worker->joined != 0) {
+    fail(*worker, exit.how + " without shutdown", 1);
+  } else if (counts) {
+    worker->ended_unseen = true;
+    fail_unseen();
+  }
+  settle();
+}
+
+/// A worker that ended with code 0 and never called `init` fails once another one has called it and waits.
+void Membership::fail_unseen() {
+  const auto joined = [](const auto& entry) { return entry.second.joined != 0; };
+  if (std::none_of(workers_.begin(), workers_.end(), joined)) return;
+  for (auto& [id, worker] : workers_) {
+    if (std::exchange(worker.ended_unseen, false)) fail(worker, "exited with code 0 without init", 1);
+  }
+}
+
+void Membership::not_started(int64_t id, int exit_code, const std::string& why) {
+  Worker* const worker = find(id);
+  if (worker == nullptr || !worker->alive) return;
+  worker->alive = false;
+  if (!worker->stopping && !worker->removed) fail(*worker, fmt::format("was not started: {}", why), exit_code);
+  // A program that is nowhere is no worker's failure: each further start would fail alike.
+  const auto joined = [](const auto& entry) { return entry.second.joined != 0; };
+  if (exit_code == 127 && std::none_of(workers_.begin(), workers_.end(), joined)) return end(exit_code, why);
+  settle();
+}
+
+void Membership::evict(int64_t id, const std::string& cause) {
+  Worker* const worker = find(id);
+  if (worker == nullptr || !worker->takes_part() || over_) return;
+  worker->stopping = true;
+  worker->rejoin_by.reset();
+  orders_.emplace_back(StopWorker{id});
+  fail(*worker, cause, 1);
+  settle();
+}
+
+void Membership::lost(const std::string& host, const std::string& why) {
+  hosts_.lose(host);
+  for (auto& [id, worker] : workers_) {
+    if (worker.host != host || !worker.alive) continue;
+    const bool counts = worker.takes_part();
+    worker.alive = false;
+    worker.rejoin_by.reset();
+    if (counts) fail(worker, fmt::format("lost with its host, which {}", why), 1);
+  }
+  settle();
+}
+
+void Membership::found_again(const std::string& host) {
+  hosts_.found_again(host);
+  settle();
+}
+
+void Membership::listed(const std::vector<HostSlots>& hosts) {
+  hosts_.list(hosts);
+  settle();
+}
+
+void Membership::end_by_user(int exit_code) {
+  if (!over_) end(exit_code, "");
+}
+
+/// Notes a death, judges the host, and voids the plan if the worker was in it.
+void Membership::fail(Worker& worker, const std::string& cause, int exit_code) {
+  if (over_) return;  // it ended because the job did
+  const bool member = plan_.rank_of(worker.id) >= 0;
+  deaths_.push_back({worker.id, worker.host, member ? plan_.number : 0, cause, exit_code});
+  if (const std::string sentence = hosts_.charge(worker.host, worker.slot, now_); !sentence.empty())
+    orders_.emplace_back(Tell{sentence});
+  if (member && !void_) void_plan(worker, VoidPlan::Ground::kDeath, cause);
+}
+
+void Membership::void_plan(const Worker& worker, VoidPlan::Ground ground, const std::string& cause) {
+  const bool formed = was_formed();
+  in_vain_ = formed ? 0 : in_vain_ + (ground == VoidPlan::Ground::kRequest ? 1 : 0);
+  for (const auto& member : plan_.workers) {
+    Worker& one = workers_.at(member.id);
+    if (formed && !one.holds_since) one.holds_since = plan_.number + 1;
+  }
+  for (auto& entry : workers_) entry.second.rejoin_by.reset();
+  void_ = true;
+  why_ = fmt::format("worker {} (host {}) {}", worker.id, worker.host, cause);
+  noticed_.clear();
+  orders_.emplace_back(VoidPlan{plan_.number, plan_.rank_of(worker.id), worker.id, ground, cause});
+}
+
+bool Membership::was_formed() const {
+  return std::all_of(plan_.workers.begin(), plan_.workers.end(),
+                     [this](const PlannedWorker& member) { return workers_.at(member.id).joined == plan_.number; });
+}
+
+std::vector<MembershipOrder> Membership::take_orders() { return std::exchange(orders_, {}); }
+
+std::vector<int64_t> Membership::running() const {
+  std::vector<int64_t> all;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.alive) all.push_back(id);
+  }
+  return all;
+}
+
+}  // namespace rueda::core::launcher

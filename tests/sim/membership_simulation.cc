@@ -1,0 +1,387 @@
+// The world around launcher/membership. Each process does one step at a time; its news reaches the machine later, in
+// the order in which that process sent it, and in any order among processes. Orders are carried out at once, as hvdrun
+// does; a process that is stopped dies later. The clock moves only to the machine's next limit, when nothing else can
+// happen or, rarely, before, which is a slow machine. Faults stop after a number drawn from the seed; from then on the
+// job must come to its end.
+#include "tests/sim/membership_simulation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace rueda::sim {
+
+using namespace core::launcher;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr int kMostRounds = 20000;  // of a job that should be over long before
+
+MembershipRules draw_rules(Random& random, int slots) {
+  MembershipRules rules;
+  rules.wanted = random.between(1, slots);
+  rules.least = random.between(1, rules.wanted);
+  if (random.once_in(2)) rules.most = random.between(rules.wanted, slots + 2);
+  if (random.once_in(6)) rules.resets = random.between(0, 5);
+  rules.discovers = random.once_in(2);
+  rules.blacklist.failures = random.between(1, 3);
+  if (random.once_in(2)) rules.blacklist.cooldown = BlacklistRules::Cooldown{milliseconds(1000), milliseconds(9000)};
+  if (random.once_in(4)) rules.admission = Admission::kDiscovered;
+  return rules;
+}
+
+}  // namespace
+
+MembershipSimulation::MembershipSimulation(uint64_t seed, Trace trace) : random_(seed), trace_(std::move(trace)) {
+  int slots = 0;
+  for (int host = 0, hosts = random_.between(1, 3); host < hosts; ++host) {
+    hosts_.push_back({fmt::format("h{}", host), random_.between(1, 3)});
+    slots += hosts_.back().slots;
+  }
+  rules_ = draw_rules(random_, slots);
+  faults_ = random_.between(0, 8);
+  target_ = random_.between(1, 5);
+  machine_.emplace_back(rules_, hosts_, seed);
+}
+
+void MembershipSimulation::say(const std::string& what) const {
+  if (trace_) trace_(fmt::format("{} ms: {}", now_.count(), what));
+}
+
+void MembershipSimulation::fail(const std::string& violation) {
+  if (violation_.empty()) violation_ = violation;
+}
+
+bool MembershipSimulation::lives(int64_t id) const {
+  const auto found = processes_.find(id);
+  return found != processes_.end() && found->second.state != State::kEnded;
+}
+
+bool MembershipSimulation::formed(uint64_t plan) const {
+  const auto joined = joined_.find(plan);
+  return joined != joined_.end() && joined->second.size() == plans_.at(plan).workers.size();
+}
+
+std::string MembershipSimulation::run() {
+  machine_[0].begin();
+  carry_out_orders();
+  for (int round = 0; violation_.empty() && !over_; ++round) {
+    if (round > kMostRounds) fail("the job does not come to its end");
+    std::vector<Action> actions = possible();
+    const auto next = machine_[0].next_tick();
+    // Goodbye and request come from one call, so no two seconds pass between them.
+    const bool early = faults_ > 0 && leaving_.empty() && random_.once_in(60);
+    if (next && (actions.empty() || early)) {
+      now_ = std::max(now_, *next);
+      machine_[0].tick(now_);
+    } else if (!actions.empty()) {
+      actions[random_.below(actions.size())]();
+    } else {
+      fail("nothing can happen any more, and the job is not over");
+    }
+    carry_out_orders();
+  }
+  return violation_;
+}
+
+std::vector<MembershipSimulation::Action> MembershipSimulation::possible() {
+  std::vector<Action> actions;
+  for (auto& [id, process] : processes_) {
+    if (!process.news.empty()) {
+      actions.emplace_back([this, &process = process] {
+        const auto next = std::move(process.news.front());
+        process.news.pop_front();
+        machine_[0].tick(now_);
+        next();
+      });
+    }
+    if (process.state != State::kEnded) add_process_actions(process, actions);
+  }
+  if (faults_ > 0 && !actions.empty() && random_.once_in(10)) add_faults(actions);
+  return actions;
+}
+
+void MembershipSimulation::add_process_actions(Process& process, std::vector<Action>& actions) {
+  if (process.killed)
+    actions.emplace_back([this, &process] { end_process(process, {"killed by signal 9 (Killed)", 137, false}); });
+  if (process.stuck) return;
+  const bool is_void = process.plan != 0 && void_.contains(process.plan);
+  switch (process.state) {
+    case State::kBooting: actions.emplace_back([&process] { process.state = State::kSeeking; }); break;
+    case State::kSeeking: {
+      const core::Plan* last = plans_.empty() ? nullptr : &plans_.rbegin()->second;
+      const bool named = last != nullptr && last->number > process.plan && last->rank_of(process.id) >= 0 &&
+                         !void_.contains(last->number);
+      if (named || removed_.contains(process.id) || !process.has_asked)
+        actions.emplace_back([this, &process] { seek(process); });
+      break;
+    }
+    case State::kJoined:
+      if (is_void) {
+        actions.emplace_back([this, &process] { leave_void_plan(process); });
+      } else if (formed(process.plan)) {
+        actions.emplace_back([this, &process] { work(process); });
+      }
+      break;
+    case State::kWorking:
+      actions.emplace_back([this, &process, is_void] { is_void ? leave_void_plan(process) : work(process); });
+      break;
+    case State::kEnded: break;
+  }
+}
+
+// What rueda_init and rueda_reset do to find their plan.
+void MembershipSimulation::seek(Process& process) {
+  if (removed_.contains(process.id)) return end_process(process, {"exited with code 0", 0, false});
+  if (!plans_.empty()) {
+    const core::Plan& last = plans_.rbegin()->second;
+    if (last.number > process.plan && last.rank_of(process.id) >= 0 && !void_.contains(last.number)) {
+      process.plan = last.number;
+      process.state = State::kJoined;
+      process.has_asked = false;
+      joined_[last.number].insert(process.id);
+      process.news.emplace_back([this, id = process.id, plan = last.number] {
+        const bool counts = !processes_.at(id).killed && !removed_.contains(id);
+        if (counts && !joined_any_ && !left_known_) well_known_ = false;  // what counted as well was none
+        joined_any_ = joined_any_ || counts;
+        if (counts) known_joined_[plan].insert(id);
+        machine_[0].began(id, plan);
+      });
+      return;
+    }
+  }
+  if (std::exchange(process.has_asked, true)) return;
+  process.news.emplace_back([this, id = process.id, plan = process.plan] {
+    known_ready_.insert(id);
+    leaving_.erase(id);
+    machine_[0].asked(id, plan);
+  });
+}
+
+void MembershipSimulation::leave_void_plan(Process& process) {
+  process.state = State::kSeeking;
+  process.has_asked = false;
+}
+
+// The first step in a world takes the state from rank 0, which may be dead: then nothing happens until the plan is
+// void.
+void MembershipSimulation::work(Process& process) {
+  const core::Plan& plan = plans_.at(process.plan);
+  const int64_t root = plan.workers.front().id;
+  // Behind a member's goodbye operations fail, and that voids no plan, so the others ask for the next one.
+  const auto done = [this](const auto& member) { return processes_.at(member.id).finished; };
+  if (process.steps < target_ && std::any_of(plan.workers.begin(), plan.workers.end(), done))
+    return leave_void_plan(process);
+  if (process.state == State::kJoined) {
+    if (formed_.insert(plan.number).second) check_state(plan);
+    const bool here = process.id == root || (lives(root) && processes_.at(root).has_state);
+    if (!process.has_state && !here) return;
+    process.state = State::kWorking;
+    process.has_state = true;
+    return;
+  }
+  if (noticed_ > plan.number && random_.once_in(3)) {
+    process.news.emplace_back([this, id = process.id, number = plan.number] {
+      leaving_.insert(id);
+      machine_[0].left(id, number);
+    });
+    return leave_void_plan(process);  // it asks for a reset
+  }
+  const auto dead = [this](const auto& member) { return !lives(member.id); };
+  const bool whole = std::none_of(plan.workers.begin(), plan.workers.end(), dead);
+  if (whole || process.steps >= target_) ++process.steps;
+  if (process.steps > target_) finish(process);
+}
+
+// A rank 0 without state is allowed only if no rank has it that held it for longer as far as hvdrun can know: of those
+// that came with it, in a plan that ended while the state came over, some may have it and some not.
+void MembershipSimulation::check_state(const core::Plan& plan) {
+  const auto held_since = [&](int64_t id) {
+    if (plans_.at(1).rank_of(id) >= 0) return uint64_t{0};
+    const auto has = [&](uint64_t formed) { return plans_.at(formed).rank_of(id) >= 0; };
+    const auto found = std::find_if(known_formed_.begin(), known_formed_.end(), has);
+    return found == known_formed_.end() ? plan.number : *found;
+  };
+  const int64_t root = plan.workers.front().id;
+  for (const auto& member : plan.workers) {
+    if (!processes_.at(root).has_state && processes_.at(member.id).has_state &&
+        held_since(member.id) < held_since(root))
+      fail(fmt::format("rank 0 of plan {}, worker {}, has no state, but worker {} has", plan.number, root, member.id));
+  }
+}
+
+void MembershipSimulation::finish(Process& process) {
+  process.news.emplace_back([this, id = process.id, plan = process.plan] {
+    left_known_ = true;
+    machine_[0].left(id, plan);
+  });
+  process.finished = true;
+  end_process(process, {"exited with code 0", 0, true});
+}
+
+void MembershipSimulation::end_process(Process& process, const WorkerExit& exit) {
+  say(fmt::format("worker {} {}", process.id, exit.how));
+  process.state = State::kEnded;
+  process.news.emplace_back([this, id = process.id, exit] {
+    known_ends_.insert(id);
+    leaving_.erase(id);
+    // One without an init and with code 0 has ended well, too, if nobody waits for it.
+    const bool unseen = exit.exit_code == 0 && !joined_any_ && !processes_.at(id).killed && !removed_.contains(id);
+    if (exit.goodbye || unseen) well_known_ = true;
+    machine_[0].exited(id, exit);
+  });
+}
+
+void MembershipSimulation::add_faults(std::vector<Action>& actions) {
+  std::vector<int64_t> living;
+  for (const auto& [id, process] : processes_) {
+    if (process.state != State::kEnded) living.push_back(id);
+  }
+  if (!living.empty()) {
+    Process& one = processes_.at(random_.pick(living));
+    actions.emplace_back([this, &one] { end_process(one, {"killed by signal 11", 139, false}); });
+    actions.emplace_back([this, &one] { end_process(one, {"exited with code 0", 0, false}); });
+    actions.emplace_back([this, &one] {
+      say(fmt::format("worker {} hangs", one.id));
+      // One that hangs in a world is found by others, not by the membership; here it hangs on its way into one.
+      one.stuck = one.state == State::kSeeking && one.has_asked;
+    });
+    actions.emplace_back([this, &one] { machine_[0].evict(one.id, "has been stopped"); });
+    actions.emplace_back([this, &one] { lose_host(one.host); });
+  }
+  if (rules_.discovers) actions.emplace_back([this] { change_list(); });
+  for (size_t i = 1; i <= (living.empty() ? 0u : 5u) + (rules_.discovers ? 1u : 0u); ++i) {
+    Action& fault = actions[actions.size() - i];
+    fault = [this, then = std::move(fault)] {
+      --faults_;
+      then();
+    };
+  }
+}
+
+void MembershipSimulation::lose_host(const std::string& host) {
+  say(fmt::format("host {} is lost", host));
+  for (auto& [id, process] : processes_) {
+    if (process.host != host) continue;
+    known_ends_.insert(id);
+    leaving_.erase(id);
+    process.news.clear();
+    process.state = State::kEnded;
+  }
+  machine_[0].lost(host, "has been silent for 5 s");
+}
+
+void MembershipSimulation::change_list() {
+  if (hosts_.size() > 1 && random_.once_in(2)) {
+    hosts_.erase(hosts_.begin() + static_cast<ptrdiff_t>(random_.below(hosts_.size())));
+  } else if (random_.once_in(2)) {
+    hosts_[random_.below(hosts_.size())].slots = random_.between(1, 4);
+  } else {
+    hosts_.push_back({fmt::format("n{}", random_.below(1000)), random_.between(1, 2)});
+  }
+  machine_[0].listed(hosts_);
+}
+
+void MembershipSimulation::carry_out_orders() {
+  for (auto orders = machine_[0].take_orders(); !orders.empty() && violation_.empty();
+       orders = machine_[0].take_orders()) {
+    for (const auto& order : orders) {
+      if (over_) fail("an order follows the last one");
+      std::visit([this](const auto& one) { carry_out(one); }, order);
+    }
+  }
+}
+
+void MembershipSimulation::carry_out(const VoidPlan& order) {
+  say(fmt::format("plan {} is void: worker {} {}", order.plan, order.worker, order.cause));
+  if (order.plan != plans_.size() || !void_.insert(order.plan).second)
+    fail(fmt::format("plan {} is made void, but the last is {}", order.plan, plans_.size()));
+  if (known_joined_[order.plan].size() == plans_.at(order.plan).workers.size()) known_formed_.insert(order.plan);
+  if (order.rank < 0 || plans_.at(order.plan).rank_of(order.worker) != order.rank)
+    fail(fmt::format("worker {} has another rank than {} in plan {}", order.worker, order.rank, order.plan));
+}
+
+void MembershipSimulation::carry_out(const PublishPlan& order) {
+  const core::Plan& plan = order.plan;
+  say(fmt::format("plan {} has {} workers", plan.number, plan.workers.size()));
+  if (plan.number != plans_.size() + 1) fail(fmt::format("plan {} follows plan {}", plan.number, plans_.size()));
+  if (!plans_.empty() && !void_.contains(plans_.size()))
+    fail(fmt::format("plan {} is there before plan {} is void", plan.number, plans_.size()));
+  const int size = static_cast<int>(plan.workers.size());
+  if (size > rules_.most) fail(fmt::format("plan {} has {} workers, more than --max-np", plan.number, size));
+  if (size < rules_.least && !well_known_ && !left_known_)
+    fail(fmt::format("plan {} has {} workers, fewer than --min-np", plan.number, size));
+  if (plan.workers.empty() || (plan.number > 1 && plan.workers[0].holds_state == 0))
+    fail(fmt::format("rank 0 of plan {} holds no state", plan.number));
+  std::set<std::pair<std::string, int>> seats;
+  for (const auto& worker : plan.workers) {
+    if (!seats.emplace(worker.host, worker.slot).second)
+      fail(fmt::format("slot {} of {} is twice in plan {}", worker.slot, worker.host, plan.number));
+    if (known_ends_.contains(worker.id))
+      fail(fmt::format("plan {} has worker {}, which has ended", plan.number, worker.id));
+    const bool newcomer = plan.number > 1 && plans_.at(1).rank_of(worker.id) < 0;
+    if (newcomer && rules_.admission == Admission::kReady && !known_ready_.contains(worker.id))
+      fail(fmt::format("plan {} has worker {}, which is not ready", plan.number, worker.id));
+  }
+  if (rules_.resets && !well_known_ && !left_known_ && plan.number > static_cast<uint64_t>(*rules_.resets) + 1)
+    fail(fmt::format("plan {} is more than --reset-limit {} allows", plan.number, *rules_.resets));
+  plans_[plan.number] = plan;
+}
+
+void MembershipSimulation::carry_out(const StartWorker& order) {
+  say(fmt::format("worker {} starts in slot {} of {}", order.worker, order.slot, order.host));
+  if (order.worker != static_cast<int64_t>(processes_.size()))
+    fail(fmt::format("worker {} is started as number {}", order.worker, processes_.size()));
+  for (const auto& [id, process] : processes_) {
+    if (process.state != State::kEnded && process.host == order.host && process.slot == order.slot)
+      fail(fmt::format("worker {} starts beside worker {} in one slot", order.worker, id));
+  }
+  Process& process = processes_[order.worker];
+  process.id = order.worker;
+  process.host = order.host;
+  process.slot = order.slot;
+  process.has_state = plans_.contains(1) && plans_.at(1).rank_of(order.worker) >= 0;
+  if (process.has_state) known_holders_.insert(order.worker);
+}
+
+void MembershipSimulation::carry_out(const StopWorker& order) { processes_.at(order.worker).killed = true; }
+
+void MembershipSimulation::carry_out(const RemoveWorker& order) {
+  say(order.why);
+  removed_.insert(order.worker);
+  if (order.why.empty()) fail(fmt::format("worker {} is removed without a sentence", order.worker));
+}
+
+void MembershipSimulation::carry_out(const NotifyMembers& order) {
+  say(fmt::format("a notice of changes {} leads to plan {}", order.changes, order.plan));
+  noticed_ = order.changes == 0 ? 0 : order.plan;
+  if (order.plan != plans_.size() + 1) fail(fmt::format("a notice leads to plan {}", order.plan));
+}
+
+void MembershipSimulation::carry_out(const Tell& order) { say(order.sentence); }
+
+void MembershipSimulation::carry_out(const EndJob& order) {
+  say(fmt::format("the job ends with code {}: {}", order.exit_code, order.sentence));
+  over_ = true;
+  check_end(order);
+}
+
+void MembershipSimulation::check_end(const EndJob& order) {
+  if (order.exit_code == 0) {
+    if (!well_known_) fail("the job succeeds, but no worker ended well");
+    return;
+  }
+  if (well_known_) fail(fmt::format("the job fails although a worker ended well: {}", order.sentence));
+  if (order.sentence.empty()) fail("the job fails without a sentence");
+  if (order.sentence.find("no worker is left") == std::string::npos) return;
+  for (const int64_t id : known_holders_) {
+    const Process& process = processes_.at(id);
+    if (!known_ends_.contains(id) && !process.killed && !removed_.contains(id))
+      fail(fmt::format("the job says that the state is lost, but worker {} holds it", id));
+  }
+}
+
+}  // namespace rueda::sim
