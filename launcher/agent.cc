@@ -13,6 +13,9 @@
 //     | kEnd -----------> | SIGTERM, after the grace SIGKILL -> ends
 //     | <- kDone          | no process is left below
 //
+// In an elastic job kStart brings no ranks: kStartOne and kEndOne start and end single workers, and the agent stays
+// until kEnd.
+//
 // The agent is a subreaper, so orphans of ranks become its children and "no child" means "no descendant". Each way out
 // (kEnd, a lost hvdrun, a lost guard, ranks that all exited) goes through `end`, which can only bring SIGKILL nearer.
 // kDone leaves last, after all output, because hvdrun reports the job when every host has said it.
@@ -40,6 +43,7 @@
 #include "launcher/rank_input.h"
 #include "launcher/rank_process.h"
 #include "launcher/store_route.h"
+#include "launcher/worker_ends.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/usable_cores.h"
@@ -62,8 +66,14 @@ using std::chrono::milliseconds;
 constexpr milliseconds kGraceWithoutParent{2000};  // if hvdrun or the guard is gone, so that all ends within 5 s
 constexpr milliseconds kStoreAnswers{3000};
 constexpr const char* kRelayAddress = "127.0.0.1";
-constexpr milliseconds kKillAgain{200};
-constexpr milliseconds kGiveUpAfter{10000};
+
+struct Exit {
+  int rank;
+  int status;
+  // If several ranks are found dead together, a rank that a signal killed is reported before ranks that exited with a
+  // code: they probably failed because of it.
+  int order() const { return WIFSIGNALED(status) ? 0 : WEXITSTATUS(status) != 0 ? 1 : 2; }
+};
 
 class Agent {
  public:
@@ -75,14 +85,18 @@ class Agent {
   void listen(const std::string& interfaces);
   void reach(const std::string& addresses);
   void start(const std::string& bytes);
+  void start_worker(const std::string& bytes);
+  void end_worker(int worker, milliseconds grace);
   Status find_store(StartOrder& order);
   Result<std::string> relay_store(const StartOrder& order, const std::string& store);
-  bool start_one(const StartOrder& order, const RankOrder& rank);
+  bool start_one(const RankOrder& rank);
   void refuse(int rank, int error, const std::string& sentence);
   void expect_word();
   void guard_gone();
   void forward(int signal);
   void reap();
+  void report(std::vector<Exit> exits);
+  bool stays() const { return order_ && order_->stay == AgentStay::kUntilEnd; }
   void end(milliseconds grace);
   void kill_all();
   void leave_if_done();
@@ -98,7 +112,9 @@ class Agent {
   Timer silence_timer_;
   milliseconds silence_ = kFirstWord;  // for how long hvdrun may send nothing; 0: for ever
   std::optional<SteadyClock::time_point> kill_at_;
+  std::optional<StartOrder> order_;
   std::map<pid_t, int> running_;  // pid -> rank
+  WorkerEnds ends_;
   std::map<int, RankInput> inputs_;
   milliseconds grace_{5000};
   std::optional<SteadyClock::time_point> killing_since_;
@@ -121,7 +137,8 @@ Agent::Agent(UniqueFd guard)
       guard_gone_(loop_, guard_.get(), Interest::kRead),
       child_(loop_, {SIGCHLD}, [this](int) { reap(); }),
       kill_timer_(loop_),
-      silence_timer_(loop_) {
+      silence_timer_(loop_),
+      ends_(loop_) {
   taps_.on_drained([this] { leave_if_done(); });
   guard_gone_.arm([this] { guard_gone(); });
 }
@@ -140,6 +157,8 @@ void Agent::receive(const Message& message) {
   expect_word();
   switch (message.type) {
     case MessageType::kStart: return start(message.bytes);
+    case MessageType::kStartOne: return start_worker(message.bytes);
+    case MessageType::kEndOne: return end_worker(message.rank, milliseconds(message.number));
     case MessageType::kInput:
       if (const auto input = inputs_.find(message.rank); input != inputs_.end()) input->second.write(message.bytes);
       return;
@@ -155,7 +174,7 @@ void Agent::receive(const Message& message) {
 
 void Agent::refuse(int rank, int error, const std::string& sentence) {
   link_.send({MessageType::kNotStarted, rank, error, sentence});
-  end(milliseconds(0));
+  if (rank < 0 || !stays()) end(milliseconds(0));
 }
 
 void Agent::start(const std::string& bytes) {
@@ -163,7 +182,7 @@ void Agent::start(const std::string& bytes) {
   auto order = decode_start_order(bytes);
   started_ = true;
   if (!order) return refuse(-1, EINVAL, "the start order cannot be read");
-  const int first = order->ranks.front().rank;
+  const int first = order->ranks.empty() ? -1 : order->ranks.front().rank;
   if (order->build != build_id()) {
     return refuse(first, EINVAL,
                   fmt::format("hvdrun is build {}, but its agent here is build {}: install the same build",
@@ -181,13 +200,27 @@ void Agent::start(const std::string& bytes) {
   // Ranks of one host share its cores, unless the user has chosen a number of threads.
   const auto names_threads = [](const std::string& variable) { return variable.starts_with("OMP_NUM_THREADS="); };
   if (std::none_of(order->environment.begin(), order->environment.end(), names_threads)) {
-    const int threads = std::max(1, usable_cores() / std::max(1, static_cast<int>(order->ranks.size())));
+    const int threads = std::max(1, usable_cores() / std::max(1, order->sharing));
     order->environment.push_back(fmt::format("OMP_NUM_THREADS={}", threads));
   }
-  for (const auto& rank : order->ranks) {
-    if (!start_one(*order, rank)) break;
+  order_ = std::move(order);
+  for (const auto& rank : order_->ranks) {
+    if (!start_one(rank)) break;
   }
   reap();
+}
+
+void Agent::start_worker(const std::string& bytes) {
+  if (kill_at_ || !stays()) return;
+  const auto worker = decode_rank_order(bytes);
+  if (!worker) return refuse(-1, EINVAL, "the order to start a worker cannot be read");
+  start_one(*worker);
+}
+
+void Agent::end_worker(int worker, milliseconds grace) {
+  const auto same = [worker](const auto& entry) { return entry.second == worker; };
+  const auto found = std::find_if(running_.begin(), running_.end(), same);
+  if (found != running_.end()) ends_.end(worker, found->first, grace);
 }
 
 /// Answers even if it cannot listen (port 0 or no address): the other hosts then report that they do not reach this
@@ -242,11 +275,11 @@ Result<std::string> Agent::relay_store(const StartOrder& order, const std::strin
   return with_port(kRelayAddress, relay_->port());
 }
 
-bool Agent::start_one(const StartOrder& order, const RankOrder& rank) {
+bool Agent::start_one(const RankOrder& rank) {
   RankProcess process;
   StartFailure failure;
   const InputFrom input = rank.rank == 0 ? InputFrom::kPipe : InputFrom::kNothing;
-  if (!start_rank(order, rank, input, process, failure)) {
+  if (!start_rank(*order_, rank, input, process, failure)) {
     refuse(rank.rank, failure.error, failure.sentence);
     return false;
   }
@@ -287,13 +320,6 @@ void Agent::forward(int signal) {
 }
 
 void Agent::reap() {
-  struct Exit {
-    int rank;
-    int status;
-    // If several ranks are found dead together, a rank that a signal killed is reported before ranks that exited with
-    // a code: they probably failed because of it.
-    int order() const { return WIFSIGNALED(status) ? 0 : WEXITSTATUS(status) != 0 ? 1 : 2; }
-  };
   std::vector<Exit> exits;
   int status = 0;
   pid_t pid = 0;
@@ -308,13 +334,21 @@ void Agent::reap() {
     running_.erase(rank);
   }
   childless_ = pid < 0 && errno == ECHILD;
-  std::stable_sort(exits.begin(), exits.end(), [](const Exit& a, const Exit& b) { return a.order() < b.order(); });
-  for (const auto& exit : exits) link_.send({MessageType::kExited, exit.rank, exit.status, {}});
-
+  report(std::move(exits));
   // All ranks have exited but left processes behind.
-  if (started_ && running_.empty() && !childless_ && !kill_at_) end(grace_);
+  if (started_ && running_.empty() && !childless_ && !kill_at_ && !stays()) end(grace_);
   if (killing_since_ && !childless_) kill_all();
   leave_if_done();
+}
+
+void Agent::report(std::vector<Exit> exits) {
+  std::stable_sort(exits.begin(), exits.end(), [](const Exit& a, const Exit& b) { return a.order() < b.order(); });
+  for (const auto& exit : exits) {
+    link_.send({MessageType::kExited, exit.rank, exit.status, {}});
+    if (!stays() || kill_at_) continue;
+    inputs_.erase(exit.rank);
+    if (!childless_) ends_.clean_up(exit.rank, grace_);
+  }
 }
 
 void Agent::end(milliseconds grace) {
@@ -340,7 +374,7 @@ void Agent::kill_all() {
 bool Agent::stuck() const { return killing_since_ && SteadyClock::now() - *killing_since_ > kGiveUpAfter; }
 
 void Agent::leave_if_done() {
-  if (leaving_ || !started_ || !(childless_ || stuck())) return;
+  if (leaving_ || !started_ || (stays() && !kill_at_) || !(childless_ || stuck())) return;
   taps_.writers_gone();
   if (!taps_.drained()) return;  // `on_drained` comes back here
   leaving_ = true;

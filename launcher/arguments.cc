@@ -16,6 +16,7 @@
 #include "launcher/completion.h"
 #include "launcher/config_file.h"
 #include "launcher/dialect.h"
+#include "launcher/elastic_flags.h"
 #include "launcher/suggestion.h"
 #include "launcher/text_file.h"
 #include "runtime/base/settings.h"
@@ -63,6 +64,7 @@ class Flags {
         "          hvdrun -np 8 -H node1:4,node2:4 ./train --epochs 3");
     add_job();
     add_files();
+    add_elastic_flags(app_, arguments_.elastic);
     add_mpi();
     add_output();
     add_about();
@@ -231,7 +233,6 @@ class Flags {
       case DialectUse::kSwitchWithoutMeaning: option = app_.add_flag_callback(name, note); break;
       case DialectUse::kRefusedSwitch: option = app_.add_flag_callback(name, refuse); break;
       case DialectUse::kValueWithoutMeaning: option = app_.add_option_function<std::string>(name, value(note)); break;
-      case DialectUse::kRefusedValue: option = app_.add_option_function<std::string>(name, value(refuse)); break;
     }
     option->group(kHidden);
   }
@@ -287,6 +288,8 @@ Result<Given> take_flags(std::vector<std::string>& words, Flags& flags) {
     if (next == words.size()) return Status(Code::kInvalidArgument, fmt::format("{} needs a value after it", typed));
     if (words[next].empty()) return Status(Code::kInvalidArgument, fmt::format("{} has an empty value", typed));
     taken.push_back(words[next++]);
+    for (int more = 1; more < option->get_items_expected_max() && next < words.size(); ++more)
+      taken.push_back(words[next++]);
   }
   if (next < words.size() && words[next] == "--") ++next;  // `--` ends the flags; a program may begin with a dash
   words.erase(words.begin(), words.begin() + static_cast<ptrdiff_t>(next));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/elastic_arguments.h"
 #include "launcher/ssh.h"
 #include "runtime/base/status.h"
 
@@ -33,10 +34,11 @@ struct Arguments {
   std::chrono::seconds grace{5};                    ///< between SIGTERM and SIGKILL
   std::chrono::duration<double> start_timeout{30};  ///< 0 means no limit
   std::map<std::string, std::string> variables;     ///< settings given as flags, as in RUEDA_FUSION_THRESHOLD -> 64MiB
-  std::vector<std::string> command;                 ///< the program and its arguments; empty if none is given
-  std::vector<std::string> without_meaning;         ///< flags of horovodrun that were given, each with the reason
-  std::string text;                                 ///< what kHelp and kCompletion print
-  int64_t dumped = 0;                               ///< for kDump: the pid of the hvdrun that is asked
+  ElasticArguments elastic;
+  std::vector<std::string> command;          ///< the program and its arguments; empty if none is given
+  std::vector<std::string> without_meaning;  ///< flags of horovodrun that were given, each with the reason
+  std::string text;                          ///< what kHelp and kCompletion print
+  int64_t dumped = 0;                        ///< for kDump: the pid of the hvdrun that is asked
 };
 
 /// Reads the command line without argv[0]. The first word that is no flag is the program; all that follows belongs to

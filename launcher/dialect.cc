@@ -18,7 +18,6 @@ constexpr const char* kNoCycle = "operations start at once, so there is no cycle
 constexpr const char* kNoTuning = "settings are chosen at the start, so there is nothing to tune";
 constexpr const char* kNoMpiThreads = "MPI is asked for the threads that it needs";
 constexpr const char* kNoTorus = "all-reduces choose by hosts and size; --allreduce-algorithm names one";
-constexpr const char* kGiveSlots = "give the slots with the hosts, as in -H node1:4,node2:4";
 
 constexpr DialectFlag kDialectFlags[] = {
     {"--gloo", kSwitchWithoutMeaning, "without --mpi ranks use TCP and shared memory anyway"},
@@ -40,8 +39,6 @@ constexpr DialectFlag kDialectFlags[] = {
      "hvdrun does not start ranks with jsrun; leave it out: hvdrun reads LSF's allocation and reaches its hosts by "
      "ssh"},
     {"-m", kRefusedSwitch, "hvdrun starts programs, not Python modules; write `hvdrun -np 2 python -m module`"},
-    {"--slots-per-host", kRefusedValue, kGiveSlots},
-    {"--slots", kRefusedValue, kGiveSlots},
 };
 
 const std::map<std::string, std::string> kFurtherNames = {

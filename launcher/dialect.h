@@ -10,7 +10,6 @@ enum class DialectUse {
   kSwitchWithoutMeaning,  ///< accepted, and told once
   kValueWithoutMeaning,   ///< the same, with a value
   kRefusedSwitch,         ///< ends hvdrun with a sentence
-  kRefusedValue,          ///< the same, with a value
 };
 
 /// A flag of horovodrun. `why` says why it has no meaning, or what to do instead.

@@ -45,8 +45,8 @@ std::vector<std::string> job_environment(const Variables& own, const Variables& 
     variables.erase(fmt::format("RUEDA_{}", position));
     variables.erase(fmt::format("HOROVOD_{}", position));
   }
-  for (const char* name :
-       {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "RUEDA_STORE_ADDR", "RUEDA_JOB_KEY_FD", "RUEDA_JOB_KEY_FILE"})
+  for (const char* name : {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "RUEDA_STORE_ADDR", "RUEDA_JOB_KEY_FD",
+                           "RUEDA_JOB_KEY_FILE", "RUEDA_ELASTIC", "RUEDA_WORKER_ID", "HOROVOD_ELASTIC"})
     variables.erase(name);
   for (const auto& [name, value] : knobs) variables[name] = value;
   variables["RUEDA_JOB"] = job;
@@ -67,6 +67,13 @@ std::vector<std::string> rank_environment(const Placement& placement) {
     if (i < kTorchPositions.size()) variables[std::string(kTorchPositions[i])] = std::to_string(values[i]);
   }
   return as_list(variables);
+}
+
+std::vector<std::string> worker_environment(int64_t worker, const Placement& placement) {
+  std::vector<std::string> variables = rank_environment(placement);
+  for (const char* name : {"RUEDA_ELASTIC=1", "HOROVOD_ELASTIC=1"}) variables.emplace_back(name);
+  variables.push_back(fmt::format("RUEDA_WORKER_ID={}", worker));
+  return variables;
 }
 
 }  // namespace rueda::core::launcher

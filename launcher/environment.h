@@ -21,4 +21,7 @@ std::vector<std::string> job_environment(const Variables& own, const Variables& 
 /// Pure.
 std::vector<std::string> rank_environment(const Placement& placement);
 
+/// The same for a worker of an elastic job, with its number; the position is that of its start. Pure.
+std::vector<std::string> worker_environment(int64_t worker, const Placement& placement);
+
 }  // namespace rueda::core::launcher

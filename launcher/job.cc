@@ -25,6 +25,7 @@
 #include "launcher/dump_desk.h"
 #include "launcher/forwarded_signals.h"
 #include "launcher/job_hosts.h"
+#include "launcher/job_limits.h"
 #include "launcher/job_store.h"
 #include "launcher/judge.h"
 #include "launcher/rank_output.h"
@@ -41,10 +42,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kTimeToRaise{3000};  // between the verdict, at which ranks raise, and SIGTERM
-constexpr size_t kMaxBacklog = 256u << 10;  // of unprinted bytes; above it hvdrun grants agents no more output
 constexpr size_t kHostOfRankZero = 0;
-constexpr int kIncomplete = 1;  // exit code if only output was lost, or a rank has no known end
 
 class Job {
  public:

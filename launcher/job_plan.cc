@@ -17,6 +17,7 @@
 
 #include "launcher/allocation.h"
 #include "launcher/dialect.h"
+#include "launcher/elastic_plan.h"
 #include "launcher/program.h"
 #include "launcher/text_file.h"
 #include "runtime/base/environment.h"
@@ -73,6 +74,27 @@ Status place_ranks(int processes, const Result<std::vector<HostSlots>>& hosts, J
   return {};
 }
 
+/// Names every slot of the hosts: a worker may come into each.
+Status plan_elastic(const Arguments& arguments, JobPlan& plan) {
+  const bool listed = arguments.elastic.script.empty();
+  const auto hosts = listed && arguments.processes > 0 ? hosts_for_run(arguments, plan) : std::vector<HostSlots>();
+  if (!hosts.ok()) return hosts.status();
+  auto rules = plan_membership(arguments, hosts.value(), process_environment());
+  if (!rules.ok()) return rules.status();
+  plan.elastic = std::move(rules).value();
+  return listed ? place_ranks(0, hosts, plan) : Status();
+}
+
+Status plan_placements(const Arguments& arguments, JobPlan& plan) {
+  if (arguments.elastic.elastic()) return plan_elastic(arguments, plan);
+  if (arguments.elastic.slots_per_host) {
+    return {Code::kInvalidArgument,
+            "--slots-per-host: give the slots with the hosts, as in -H node1:4,node2:4; the flag is for "
+            "--host-discovery-script"};
+  }
+  return place_ranks(arguments.processes, hosts_for_run(arguments, plan), plan);
+}
+
 /// get_current_dir_name prefers $PWD, the name with symbolic links that the user knows and that other hosts may share.
 Status read_directory(JobPlan& plan) {
   const std::unique_ptr<char, decltype(&std::free)> name(get_current_dir_name(), std::free);
@@ -106,6 +128,7 @@ Status read_own_settings(const Arguments& arguments, JobPlan& plan) {
 std::vector<std::string> flags_without_effect(const Arguments& arguments, const JobPlan& plan) {
   std::vector<std::string> notes;
   if (!arguments.without_meaning.empty()) notes.push_back(without_meaning(arguments.without_meaning));
+  if (std::string note = misplaced_elastic_flags(arguments.elastic); !note.empty()) notes.push_back(std::move(note));
   const bool for_mpi = !arguments.mpi_args.empty() || !arguments.binding_args.empty() || arguments.tcp;
   if (for_mpi && !arguments.mpi)
     notes.emplace_back("--mpi-args, --binding-args and --tcp have no effect without --mpi");
@@ -138,7 +161,7 @@ PlannedJob plan_job(const Arguments& arguments) {
   JobPlan& plan = job.plan;
   if (const Status key = check_identity_file(arguments.ssh.identity_file); !key.ok())
     return refused(job, key.sentence());
-  Status ready = place_ranks(arguments.processes, hosts_for_run(arguments, plan), plan);
+  Status ready = plan_placements(arguments, plan);
   if (ready.ok()) ready = read_own_settings(arguments, plan);
   job.notes = flags_without_effect(arguments, plan);
   if (!ready.ok()) return refused(job, ready.sentence());

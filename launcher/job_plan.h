@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,9 @@ struct JobPlan {
   std::string interfaces;              ///< interfaces for the store, as in RUEDA_NETWORK_INTERFACES
   /// hvdrun counts another host as lost after this much silence; zero means never.
   std::chrono::milliseconds silence{5000};
+  /// For an elastic job. `placements` then has one for each slot, also above --max-np; it and `hosts` are empty if a
+  /// script lists the hosts.
+  std::optional<MembershipRules> elastic = {};
 };
 
 /// A plan, or the sentence with which hvdrun refuses the command line.

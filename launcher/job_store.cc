@@ -26,15 +26,28 @@ Status draw(std::span<uint8_t> bytes) {
   return {Code::kSystem, fmt::format("no random bytes for the job's key: {}", std::strerror(errno))};
 }
 
-// A key that is not set counts as 0. The deadline is now, so `get` looks and never waits.
-int64_t counter(Store& store, const std::string& key) {
+}  // namespace
+
+// The deadline is now, so `get` looks and never waits.
+int64_t read_counter(Store& store, const std::string& key) {
   const auto text = store.get(key, Deadline::at(SteadyClock::now()));
   int64_t value = 0;
   if (text.ok()) std::from_chars(text.value().data(), text.value().data() + text.value().size(), value);
   return value;
 }
 
-}  // namespace
+bool is_settled(Store& store, const std::string& job, int rank, const std::string& key) {
+  const auto now = [] { return Deadline::at(SteadyClock::now()); };
+  const int64_t wishes = read_counter(store, wishes_key(job, rank));
+  int64_t settled = read_counter(store, key) + read_counter(store, void_key(job, rank));
+  for (int64_t number = 1; number <= wishes && settled < wishes; ++number) {
+    const auto wish = store.get(wish_key(job, rank, number), now());
+    const bool withdrawn = wish.ok() && wish.value().empty();  // an init that fails empties its wish
+    const bool past = number < wishes && store.get(failed_key(job, rank, number), now()).ok();
+    if (withdrawn || past) ++settled;
+  }
+  return settled > 0 && settled >= wishes;
+}
 
 Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<std::string>& addresses, Events events) {
   std::unique_ptr<JobStore> store(new JobStore);
@@ -63,28 +76,14 @@ Result<std::unique_ptr<JobStore>> JobStore::start(int ranks, const std::vector<s
 
 std::string JobStore::key() const { return {key_.bytes.begin(), key_.bytes.end()}; }
 
-bool JobStore::said_goodbye(int rank) { return settled(rank, goodbyes_key(job_, rank)); }
+bool JobStore::said_goodbye(int rank) { return is_settled(*server_, job_, rank, goodbyes_key(job_, rank)); }
 
 std::vector<int> JobStore::away(int ranks) {
   std::vector<int> found;
   for (int rank = 0; rank < ranks; ++rank) {
-    if (settled(rank, leaving_key(job_, rank))) found.push_back(rank);
+    if (is_settled(*server_, job_, rank, leaving_key(job_, rank))) found.push_back(rank);
   }
   return found;
-}
-
-/// Returns whether the counter at `key`, plus the rank's wishes that came to nothing, makes up for all its wishes.
-bool JobStore::settled(int rank, const std::string& key) {
-  const auto now = [] { return Deadline::at(SteadyClock::now()); };
-  const int64_t wishes = counter(*server_, wishes_key(job_, rank));
-  int64_t settled = counter(*server_, key) + counter(*server_, void_key(job_, rank));
-  for (int64_t number = 1; number <= wishes && settled < wishes; ++number) {
-    const auto wish = server_->get(wish_key(job_, rank, number), now());
-    const bool withdrawn = wish.ok() && wish.value().empty();  // an init that fails empties its wish
-    const bool past = number < wishes && server_->get(failed_key(job_, rank, number), now()).ok();
-    if (withdrawn || past) ++settled;
-  }
-  return settled > 0 && settled >= wishes;
 }
 
 std::optional<DeathVerdict> JobStore::evidence() {
@@ -93,7 +92,7 @@ std::optional<DeathVerdict> JobStore::evidence() {
 }
 
 std::optional<std::string> JobStore::failure_before_shutdown(int rank) {
-  const int64_t wishes = counter(*server_, wishes_key(job_, rank));
+  const int64_t wishes = read_counter(*server_, wishes_key(job_, rank));
   const auto noted = server_->get(failed_key(job_, rank, wishes), Deadline::at(SteadyClock::now()));
   return noted.ok() ? std::optional(noted.value()) : std::nullopt;
 }

@@ -11,6 +11,13 @@
 
 namespace rueda::core::launcher {
 
+/// Returns whether every `init` of the rank in the job of this name is settled: the counter at `key`, plus the rank's
+/// wishes that came to nothing, makes up for all its wishes. False if the rank never began one.
+bool is_settled(Store& store, const std::string& job, int rank, const std::string& key);
+
+/// Returns the counter at `key`; 0 if it is not set.
+int64_t read_counter(Store& store, const std::string& key);
+
 /// The store of one job, with the keys that the judge reads and writes: ranks write that they began `init` and finished
 /// `shutdown`, hvdrun writes which rank died. Clients need the key that is drawn for this job. One thread uses it; only
 /// the events come from another.
@@ -29,6 +36,7 @@ class JobStore {
   const std::string& job() const { return job_; }
   std::string key() const;
   uint16_t port() const { return server_->port(); }
+  StoreServer& server() { return *server_; }
   /// Returns whether every `init` of the rank is settled: its `shutdown` is done, or the `init` failed, or its epoch
   /// failed and was shut down before the next `init`. False if the rank never began one.
   bool said_goodbye(int rank);
@@ -49,7 +57,6 @@ class JobStore {
 
  private:
   JobStore() = default;
-  bool settled(int rank, const std::string& key);
   std::string job_;
   JobKey key_;
   int64_t dumps_ = 0;

@@ -17,6 +17,7 @@
 #include "launcher/check_build.h"
 #include "launcher/check_hosts.h"
 #include "launcher/dump_desk.h"
+#include "launcher/elastic_job.h"
 #include "launcher/guard.h"
 #include "launcher/job.h"
 #include "launcher/job_plan.h"
@@ -72,6 +73,7 @@ int run(const Arguments& arguments) {
   const PlannedJob planned = plan_job(arguments);
   for (const std::string& note : planned.notes) tell(note);
   if (planned.exit_code != 0) return refuse(planned.sentence, planned.exit_code);
+  if (planned.plan.elastic) return run_elastic_job(arguments, planned.plan);
   return arguments.mpi ? run_mpirun(arguments, planned.plan) : run_job(arguments, planned.plan);
 }
 

@@ -91,9 +91,7 @@ void Membership::asked(int64_t id, uint64_t plan) {
   if (worker == nullptr || !worker->takes_part()) return;
   worker->ready = worker->has_asked = true;
   worker->left_at.reset();
-  const bool member = plan_.rank_of(id) >= 0;
-  // A member that asks for its first plan has shut down and begun again: nobody else of its plan knows.
-  if (!void_ && member && (plan == plan_.number || (plan == 0 && worker->joined == plan_.number)))
+  if (!void_ && plan == plan_.number && plan_.rank_of(id) >= 0)
     void_plan(*worker, VoidPlan::Ground::kRequest, "asked for a reset");
   expect_soon(*worker);
   settle();

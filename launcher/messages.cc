@@ -2,7 +2,8 @@
 // refuses any other), so a StartOrder carries no version of its own:
 //
 //   StartOrder    build | directory | program | argv | environment | stores | relay_job | key | i64 grace_ms
-//                 | varint ranks | for each: i32 rank, environment
+//                 | u8 stay | i32 sharing | varint ranks | for each: a RankOrder
+//   RankOrder     i32 rank | environment
 //   Introduction  build | version | host | i32 cores | addresses | client
 //
 // Each text has its length before it, each list its count. The reader trusts none of them: a login shell or a broken
@@ -39,8 +40,20 @@ std::vector<std::string> read_texts(WireReader& reader, size_t& left) {
   return texts;
 }
 
+void write_rank(WireWriter& writer, const RankOrder& rank) {
+  writer.i32(rank.rank);
+  write_texts(writer, rank.environment);
+}
+
+RankOrder read_rank(WireReader& reader, size_t& left) {
+  RankOrder rank;
+  rank.rank = reader.i32();
+  rank.environment = read_texts(reader, left);
+  return rank;
+}
+
 bool known(uint8_t type) {
-  return (type >= static_cast<uint8_t>(MessageType::kStart) && type <= static_cast<uint8_t>(MessageType::kReach)) ||
+  return (type >= static_cast<uint8_t>(MessageType::kStart) && type <= static_cast<uint8_t>(MessageType::kEndOne)) ||
          (type >= static_cast<uint8_t>(MessageType::kStarted) && type <= static_cast<uint8_t>(MessageType::kStopped));
 }
 
@@ -57,11 +70,10 @@ std::string encode(const StartOrder& order) {
   writer.text(order.relay_job);
   writer.text(order.key);
   writer.i64(order.grace_ms);
+  writer.u8(static_cast<uint8_t>(order.stay));
+  writer.i32(order.sharing);
   writer.varint(order.ranks.size());
-  for (const auto& rank : order.ranks) {
-    writer.i32(rank.rank);
-    write_texts(writer, rank.environment);
-  }
+  for (const auto& rank : order.ranks) write_rank(writer, rank);
   return writer.take_text();
 }
 
@@ -78,14 +90,29 @@ std::optional<StartOrder> decode_start_order(std::string_view bytes) {
   order.relay_job = reader.text(kMaxTextBytes);
   order.key = reader.text(kMaxTextBytes);
   order.grace_ms = reader.i64();
+  const uint8_t stay = reader.u8();
+  if (stay > static_cast<uint8_t>(AgentStay::kUntilEnd)) reader.fail();
+  order.stay = static_cast<AgentStay>(stay);
+  order.sharing = reader.i32();
   const size_t ranks = reader.count(5);
   if (ranks > left) reader.fail();
-  for (size_t i = 0; i < ranks && reader.ok(); ++i) {
-    auto& rank = order.ranks.emplace_back();
-    rank.rank = reader.i32();
-    rank.environment = read_texts(reader, left);
-  }
-  if (!reader.finished() || order.arguments.empty() || order.ranks.empty()) return std::nullopt;
+  for (size_t i = 0; i < ranks && reader.ok(); ++i) order.ranks.push_back(read_rank(reader, left));
+  const bool idle = order.ranks.empty() && order.stay == AgentStay::kWhileRanksRun;
+  if (!reader.finished() || order.arguments.empty() || idle) return std::nullopt;
+  return order;
+}
+
+std::string encode(const RankOrder& order) {
+  WireWriter writer;
+  write_rank(writer, order);
+  return writer.take_text();
+}
+
+std::optional<RankOrder> decode_rank_order(std::string_view bytes) {
+  WireReader reader(bytes);
+  size_t left = kMaxTexts;
+  RankOrder order = read_rank(reader, left);
+  if (!reader.finished() || order.rank < 0) return std::nullopt;
   return order;
 }
 

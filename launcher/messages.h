@@ -26,9 +26,10 @@ namespace rueda::core::launcher {
 ///   kTaken                      -       bytes printed   -                 the agent may send as many again
 ///   kEnd                        -       grace, in ms    -                 SIGTERM to all, SIGKILL after the grace
 ///   kPing                       -       silence, in ms  -                 answered by kPong; the first follows kHere
-///   kListen                     -       -               RUEDA_NETWORK_INTERFACES; answered by kListening
-///   kReach                      -       -               address:port of rank 0's host, separated by blanks; answered
-///   by
+///   kStartOne                   rank    -               a RankOrder, to follow a StartOrder that lasts
+///   kEndOne                     rank    grace, in ms    -                 SIGTERM to this rank, SIGKILL after the
+///   grace kListen                     -       -               RUEDA_NETWORK_INTERFACES; answered by kListening kReach
+///   -       -               address:port of rank 0's host, separated by blanks; answered by
 ///                                                       kReached
 ///
 ///   agent to hvdrun
@@ -59,6 +60,8 @@ enum class MessageType : uint8_t {
   kPing = 6,
   kListen = 7,
   kReach = 8,
+  kStartOne = 9,
+  kEndOne = 10,
   kStarted = 65,
   kNotStarted = 66,
   kOutput = 67,
@@ -117,6 +120,13 @@ struct RankOrder {
   std::vector<std::string> environment;  ///< NAME=value, wins over the job's
 };
 
+/// How long an agent stays. In an elastic job its ranks are workers that come and go, each with the number of a worker
+/// in place of a rank.
+enum class AgentStay : uint8_t {
+  kWhileRanksRun = 0,  ///< it ends with its last rank, and if it cannot start one
+  kUntilEnd = 1,       ///< it ends with kEnd, or if hvdrun or its guard is gone
+};
+
 /// Everything an agent needs to start its ranks.
 struct StartOrder {
   std::string build;                     ///< an agent of another build refuses the order
@@ -130,12 +140,18 @@ struct StartOrder {
   std::string relay_job;
   std::string key;  ///< the job's key, 32 bytes
   int64_t grace_ms = 5000;
-  std::vector<RankOrder> ranks;
+  AgentStay stay = AgentStay::kWhileRanksRun;
+  int sharing = 1;               ///< how many ranks will share the host's cores
+  std::vector<RankOrder> ranks;  ///< may be empty if the agent stays: kStartOne follows
 };
 
 std::string encode(const StartOrder& order);
-/// Returns nothing if the bytes are not an order, or one without ranks.
+/// Returns nothing if the bytes are not an order, or one without ranks of an agent that ends with them.
 std::optional<StartOrder> decode_start_order(std::string_view bytes);
+
+std::string encode(const RankOrder& order);
+/// Returns nothing if the bytes are not an order for one rank.
+std::optional<RankOrder> decode_rank_order(std::string_view bytes);
 
 /// Returns the message as it goes over the link, with its length first.
 std::vector<std::byte> encode(const Message& message);

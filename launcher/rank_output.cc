@@ -37,18 +37,31 @@ RankOutput::RankOutput(EventLoop& loop, int ranks, Timestamps timestamps, std::f
       last_errors_(static_cast<size_t>(ranks)) {}
 
 Status RankOutput::open_files(const std::string& directory) {
-  for (size_t i = 0; i < streams_.size(); ++i) {
-    const auto folder = std::filesystem::path(directory) / fmt::format("rank.{}", i / 2);
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    if (error) return {Code::kSystem, fmt::format("cannot make folder {}: {}", folder.string(), error.message())};
-    const auto path = folder / (i % 2 == 0 ? "stdout" : "stderr");
-    RUEDA_RETURN_IF_ERROR(check_link("a rank's output", folder.string()));
-    auto file = open_output("a rank's output", path.string());
-    if (!file.ok()) return file.status();
-    streams_[i].fd = std::move(file).value();
-    streams_[i].file = std::make_unique<Outlet>(loop_, streams_[i].fd.get(), progress_);
-  }
+  directory_ = directory;
+  for (size_t i = 0; i < streams_.size(); ++i) RUEDA_RETURN_IF_ERROR(open_file(i));
+  return {};
+}
+
+Status RankOutput::open_file(size_t index) {
+  const auto folder = std::filesystem::path(directory_) / fmt::format("rank.{}", index / 2);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return {Code::kSystem, fmt::format("cannot make folder {}: {}", folder.string(), error.message())};
+  const auto path = folder / (index % 2 == 0 ? "stdout" : "stderr");
+  RUEDA_RETURN_IF_ERROR(check_link("a rank's output", folder.string()));
+  auto file = open_output("a rank's output", path.string());
+  if (!file.ok()) return file.status();
+  streams_[index].fd = std::move(file).value();
+  streams_[index].file = std::make_unique<Outlet>(loop_, streams_[index].fd.get(), progress_);
+  return {};
+}
+
+Status RankOutput::grow(int ranks) {
+  const size_t before = streams_.size();
+  if (before >= static_cast<size_t>(ranks) * 2) return {};
+  streams_.resize(static_cast<size_t>(ranks) * 2);
+  last_errors_.resize(static_cast<size_t>(ranks));
+  for (size_t i = before; i < streams_.size() && !directory_.empty(); ++i) RUEDA_RETURN_IF_ERROR(open_file(i));
   return {};
 }
 
@@ -107,7 +120,7 @@ std::string RankOutput::lost() const {
   const auto because = [](const Outlet& outlet) { return std::string(std::strerror(outlet.error())); };
   if (stdout_.error() != 0) return "stdout: " + because(stdout_);
   if (stderr_.error() != 0) return "stderr: " + because(stderr_);
-  if (streams_.empty() || streams_.front().file == nullptr) return {};
+  if (directory_.empty()) return {};
   for (size_t i = 0; i < streams_.size(); ++i) {
     if (streams_[i].file == nullptr || streams_[i].file->error() == 0) continue;
     return fmt::format("rank.{}/{}: {}", i / 2, i % 2 == 0 ? "stdout" : "stderr", because(*streams_[i].file));

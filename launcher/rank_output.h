@@ -26,6 +26,9 @@ class RankOutput {
   /// Makes DIR/rank.N/stdout and DIR/rank.N/stderr for all ranks. Returns kSystem, naming the file or folder that could
   /// not be made.
   Status open_files(const std::string& directory);
+  /// Makes room for ranks below `ranks`, with files as above if they were opened. In an elastic job a worker's number
+  /// stands in for the rank.
+  Status grow(int ranks);
   /// Takes bytes of stdout (`stream` 1) or stderr (2). No bytes mean that the stream has ended, and an incomplete line
   /// is printed. If output is lost, says so once on stderr.
   void take(int rank, int stream, std::string_view bytes);
@@ -48,6 +51,7 @@ class RankOutput {
     UniqueFd fd;
     std::unique_ptr<Outlet> file;
   };
+  Status open_file(size_t index);
   Stream& stream(int rank, int stream) { return streams_[static_cast<size_t>(rank * 2 + stream - 1)]; }
   void print(int rank, int stream, const LinePiece& piece);
   std::string now() const;
@@ -58,6 +62,7 @@ class RankOutput {
   std::function<void()> progress_;
   Outlet stdout_;
   Outlet stderr_;
+  std::string directory_;  // of the files; empty if none are wanted
   std::vector<Stream> streams_;
   std::vector<std::deque<std::string>> last_errors_;
   bool told_of_loss_ = false;

@@ -18,6 +18,7 @@ namespace {
 /// The name by which all ranks reach rank 0's machine. If that is this machine, its name in -H may be localhost, which
 /// means another machine on other hosts, so they get its host name.
 std::string master_of(const JobPlan& plan) {
+  if (plan.hosts.empty()) return "127.0.0.1";  // the hosts of an elastic job that are not known yet
   const HostShare& first = plan.hosts.front();
   if (!is_this_host(first.host.name)) return first.host.name;
   char name[256] = "127.0.0.1";
@@ -47,6 +48,7 @@ StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const Ho
   order.key = store.key();
   order.grace_ms = std::chrono::milliseconds(arguments.grace).count();
   order.directory = plan.directory;
+  order.sharing = static_cast<int>(share.ranks.size());
   for (const auto& placement : share.ranks) order.ranks.push_back({placement.rank, rank_environment(placement)});
   return order;
 }

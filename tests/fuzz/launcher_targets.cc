@@ -23,6 +23,14 @@ void fuzz_start_order(Bytes bytes) {
       [](const std::string& text) { return decode_start_order(text); });
 }
 
+void fuzz_rank_order(Bytes bytes) {
+  const auto order = decode_rank_order(text_of(bytes));
+  if (!order) return;
+  hold_round_trip(
+      *order, [](const RankOrder& one) { return encode(one); },
+      [](const std::string& text) { return decode_rank_order(text); });
+}
+
 void fuzz_introduction(Bytes bytes) {
   const auto introduction = decode_introduction(text_of(bytes));
   if (!introduction) return;
@@ -86,9 +94,13 @@ void fuzz_arguments(Bytes bytes) {
 }
 
 constexpr Target kLauncherTargets[] = {
-    {"start_order", fuzz_start_order},   {"introduction", fuzz_introduction},
-    {"agent_stream", fuzz_agent_stream}, {"hosts", fuzz_hosts},
-    {"hostfile", fuzz_hostfile},         {"config", fuzz_config},
+    {"start_order", fuzz_start_order},
+    {"rank_order", fuzz_rank_order},
+    {"introduction", fuzz_introduction},
+    {"agent_stream", fuzz_agent_stream},
+    {"hosts", fuzz_hosts},
+    {"hostfile", fuzz_hostfile},
+    {"config", fuzz_config},
     {"arguments", fuzz_arguments},
 };
 

@@ -106,9 +106,6 @@ TEST_CASE("flags of horovodrun without a meaning are accepted, each with a reaso
 
 TEST_CASE("a flag of horovodrun that would start another job is refused with what to do instead") {
   CHECK(sentence({"--jsrun", "p"}).find("--jsrun: hvdrun does not start ranks with jsrun; leave it out") == 0);
-  CHECK(sentence({"--slots", "4", "p"}) == "--slots: give the slots with the hosts, as in -H node1:4,node2:4");
-  CHECK(sentence({"--slots-per-host=4", "p"}) ==
-        "--slots-per-host: give the slots with the hosts, as in -H node1:4,node2:4");
   CHECK(sentence({"-m", "module"}).find("write `hvdrun -np 2 python -m module`") != std::string::npos);
 }
 
@@ -165,4 +162,29 @@ TEST_CASE("the nearest name has few swapped, missing or extra letters") {
   CHECK(nearest_name("--bet", known) == "--beta");
   CHECK(nearest_name("--gammma", known) == "--gamma");
   CHECK(nearest_name("--zzzzz", known).empty());
+}
+
+TEST_CASE("flags of elastic jobs are read under both of their names") {
+  const auto read = [](const std::vector<std::string>& words) {
+    const auto arguments = parse_arguments(words);
+    REQUIRE(arguments.ok());
+    return arguments.value().elastic;
+  };
+  CHECK_FALSE(read({"p"}).elastic());
+  CHECK(read({"--min-np", "2", "p"}).elastic());
+  CHECK(read({"--host-discovery-script", "hosts.sh", "p"}).script == "hosts.sh");
+  const auto all = read({"--min-num-proc", "2", "--max-num-proc", "4", "--slots", "3", "--elastic-timeout", "0.5",
+                         "--reset-limit", "0", "--blacklist-cooldown-range", "5", "10", "--blacklist-after", "1",
+                         "--rejoin-timeout=7", "--admit", "discovered", "p"});
+  CHECK(all.least == 2);
+  CHECK(all.most == 4);
+  CHECK(all.slots_per_host == 3);
+  CHECK(all.timeout_seconds == 0.5);
+  CHECK(all.reset_limit == 0);
+  CHECK(all.cooldown_seconds == std::pair(5, 10));
+  CHECK(all.blacklist_after == 1);
+  CHECK(all.rejoin_timeout_seconds == 7);
+  CHECK(all.admission == Admission::kDiscovered);
+  CHECK(parse_arguments({"--min-np", "0", "p"}).status().sentence().find("--min-np: ") == 0);
+  CHECK_FALSE(parse_arguments({"--blacklist-cooldown-range", "5", "p"}).ok());
 }

@@ -4,7 +4,9 @@
 //   fail          notes that its epoch failed before its shutdown
 //   key           checks that the key is 32 bytes and shows in no environment and on no command line
 //   exit=N        exits with that code      kill=N        sends itself that signal
+//   pause         waits for a signal
 //   fork          leaves a child in a session of its own, which ignores SIGTERM and SIGHUP and outlives the rank
+// and in an elastic job the steps of elastic_steps.h.
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@
 #include "runtime/store/death.h"
 #include "runtime/store/store_client.h"
 #include "runtime/store/store_keys.h"
+#include "tests/launcher/elastic_steps.h"
 
 using namespace rueda::core;
 
@@ -103,12 +106,16 @@ void act(const std::string& word, Store& store, const JobKey& key) {
     std::puts(verdict ? verdict->status().sentence().c_str() : "not a verdict");
   } else if (word == "key") {
     find_leak(key);
+  } else if (word == "pause") {
+    for (;;) pause();
   } else if (word == "fork") {
     leave_child();
   } else if (word.starts_with("exit=")) {
     std::exit(std::atoi(word.c_str() + 5));
   } else if (word.starts_with("kill=")) {
     kill(getpid(), std::atoi(word.c_str() + 5));
+  } else if (!rueda::test::elastic_step(word, store)) {
+    give_up("there is no step " + word);
   }
   std::fflush(stdout);
 }

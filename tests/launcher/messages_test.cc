@@ -42,9 +42,23 @@ TEST_CASE("a start order is decoded as it was encoded") {
   CHECK(got->key == sent.key);
   CHECK(got->stores == sent.stores);
   CHECK(got->grace_ms == sent.grace_ms);
+  CHECK(got->stay == AgentStay::kWhileRanksRun);
+  CHECK(got->sharing == 1);
   REQUIRE(got->ranks.size() == 2);
   CHECK(got->ranks[0].environment == sent.ranks[0].environment);
   CHECK(got->ranks[1].rank == 1);
+}
+
+TEST_CASE("an order to start one worker is decoded as it was encoded, and cut or longer it is refused") {
+  const std::string whole = encode(RankOrder{7, {"RUEDA_WORKER_ID=7", ""}});
+  const auto got = decode_rank_order(whole);
+  REQUIRE(got.has_value());
+  CHECK(got->rank == 7);
+  CHECK(got->environment == std::vector<std::string>{"RUEDA_WORKER_ID=7", ""});
+  for (size_t length = 0; length < whole.size(); ++length)
+    CHECK_FALSE(decode_rank_order(whole.substr(0, length)).has_value());
+  CHECK_FALSE(decode_rank_order(whole + "x").has_value());
+  CHECK_FALSE(decode_rank_order(encode(RankOrder{-1, {}})).has_value());
 }
 
 TEST_CASE("a start order with missing or extra bytes is refused") {
@@ -57,6 +71,8 @@ TEST_CASE("a start order with missing or extra bytes is refused") {
   auto nobody = sample_order();
   nobody.ranks.clear();
   CHECK_FALSE(decode_start_order(encode(nobody)).has_value());
+  nobody.stay = AgentStay::kUntilEnd;  // workers follow one by one
+  CHECK(decode_start_order(encode(nobody)).has_value());
 }
 
 TEST_CASE("a message of nothing but empty texts is refused before they take memory") {

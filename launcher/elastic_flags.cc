@@ -1,0 +1,75 @@
+// The flags of elastic jobs, with horovodrun's names for them. Each checks its own value; what several flags mean
+// together is for elastic_plan.cc.
+
+#include "launcher/elastic_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <vector>
+
+namespace rueda::core::launcher {
+namespace {
+
+constexpr const char* kHeading = "Elastic jobs (--min-np or --host-discovery-script makes a job elastic)";
+constexpr int kMostWorkers = 65536;
+constexpr double kLongest = 1e6;
+constexpr int kLongestCooldown = 3600;
+
+template <typename Value, typename Check>
+void add(CLI::App& app, const std::string& names, std::optional<Value>& into, const Check& check,
+         const std::string& help) {
+  app.add_option_function<Value>(
+         names, [&into](const Value& value) { into = value; }, help)
+      ->check(check)
+      ->group(kHeading);
+}
+
+void add_cooldown(CLI::App& app, ElasticArguments& arguments) {
+  const std::string name = "--blacklist-cooldown-range";
+  const auto set = [&arguments, name](const std::vector<int>& range) {
+    const int least = range.at(0), most = range.at(1);
+    if (least < 1 || most > kLongestCooldown || least > most) {
+      throw CLI::ValidationError(name, "the range is " + std::to_string(least) + " to " + std::to_string(most) +
+                                           " s; it must be MIN MAX with 1 <= MIN <= MAX <= 3600");
+    }
+    arguments.cooldown_seconds = {least, most};
+  };
+  app.add_option_function<std::vector<int>>(
+         name, set,
+         "MIN MAX: seconds for which a blacklisted host rests; the n-th time MIN*2^n, at most MAX (default: for ever)")
+      ->expected(2)
+      ->group(kHeading);
+}
+
+}  // namespace
+
+void add_elastic_flags(CLI::App& app, ElasticArguments& arguments) {
+  add(app, "--min-np,--min-num-proc", arguments.least, CLI::Range(1, kMostWorkers),
+      "the job goes on as long as so many workers are left (default: -np)");
+  add(app, "--max-np,--max-num-proc", arguments.most, CLI::Range(1, kMostWorkers),
+      "never more workers than this (default: all slots)");
+  app.add_option("--host-discovery-script", arguments.script,
+                 "program that prints the hosts of the moment, a line `host` or `host:slots` for each; run each second")
+      ->group(kHeading);
+  add(app, "--slots-per-host,--slots", arguments.slots_per_host, CLI::Range(1, kMostWorkers),
+      "slots of hosts for which the script prints none (default: 1)");
+  add(app, "--elastic-timeout", arguments.timeout_seconds, CLI::Range(0.0, kLongest),
+      "seconds to wait for more slots while there are too few (default: HOROVOD_ELASTIC_TIMEOUT, else 600)");
+  add(app, "--rejoin-timeout", arguments.rejoin_timeout_seconds, CLI::Range(0.1, kLongest),
+      "seconds in which a worker must join the next plan, or it is ended (default: 30)");
+  add(app, "--reset-limit", arguments.reset_limit, CLI::Range(0, kMostWorkers),
+      "resets after which the job ends with an error (default: no limit)");
+  add_cooldown(app, arguments);
+  add(app, "--blacklist-after", arguments.blacklist_after, CLI::Range(1, kMostWorkers),
+      "workers that fail on a host within 60 s before it gets no more; never the last host (default: 2)");
+  app.add_option_function<std::string>(
+         "--admit",
+         [&arguments](const std::string& when) {
+           arguments.admission = when == "ready" ? Admission::kReady : Admission::kDiscovered;
+         },
+         "when others are interrupted for a new worker: `ready`, when it can join, or `discovered`, when it was "
+         "started (default: ready)")
+      ->check(CLI::IsMember({"ready", "discovered"}))
+      ->group(kHeading);
+}
+
+}  // namespace rueda::core::launcher

@@ -1,0 +1,32 @@
+// The report at the end of an elastic job. The deaths come in the order in which hvdrun heard of them, and what became
+// of the job comes last, where a user looks first.
+
+#include "launcher/elastic_report.h"
+
+#include <fmt/format.h>
+
+#include "launcher/wait_status.h"
+
+namespace rueda::core::launcher {
+
+std::vector<std::string> describe_outcome(const ElasticOutcome& outcome,
+                                          const std::function<std::string(int64_t worker)>& name_of) {
+  std::vector<std::string> lines;
+  for (const WorkerDeath& death : outcome.deaths) {
+    const std::string where = death.plan == 0 ? "before it was in a plan" : fmt::format("in plan {}", death.plan);
+    const bool sentence = death.cause.starts_with("it");  // "it has been stopped", "its host has ..."
+    lines.push_back(fmt::format("{}{} {}, {}", name_of(death.worker), sentence ? ":" : "", death.cause, where));
+  }
+  if (outcome.user_signal != 0 && outcome.exit_code != 0) {
+    lines.push_back(
+        fmt::format("the job was ended by {} in plan {}", describe_signal(outcome.user_signal), outcome.plans));
+  } else if (outcome.exit_code != 0 && !outcome.sentence.empty()) {
+    lines.push_back(fmt::format("the job failed: {}", outcome.sentence));
+  } else if (outcome.exit_code == 0 && !outcome.deaths.empty()) {
+    lines.push_back(fmt::format("the job succeeded in plan {} without {}", outcome.plans,
+                                outcome.deaths.size() == 1 ? "this worker" : "these workers"));
+  }
+  return lines;
+}
+
+}  // namespace rueda::core::launcher
