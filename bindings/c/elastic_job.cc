@@ -82,6 +82,9 @@ Result<std::unique_ptr<ElasticJob>> ElasticJob::meet(Parts parts, int64_t worker
   if (!members.ok()) return members.status();
   auto dumps = WorkerDumps::start(where.value(), worker, deadline);
   if (!dumps.ok()) return dumps.status();
+  // A worker that comes later is in no plan until hvdrun hears that it is ready; to one of the first plan this is
+  // nothing new.
+  members.value()->ask_for_next(0);
   return std::unique_ptr<ElasticJob>(
       new ElasticJob(std::move(parts), std::move(store).value(), std::move(members).value(), std::move(dumps).value()));
 }
