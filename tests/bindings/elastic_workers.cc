@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <map>
@@ -75,6 +76,8 @@ class Worker {
     if (command == "names") return names();
     if (command == "memory") return memory();
     if (command == "over") return over();
+    if (command == "storm") return storm();
+    if (command == "calm") return calm();
     if (command == "recover") return recover();
     if (command == "bye") return said(rueda_shutdown(session_));
     return "unknown command " + command;
@@ -144,6 +147,31 @@ class Worker {
     std::vector<float> value = {1};
     const int32_t added = sum(session_, value, "first");
     return added == RUEDA_OK ? ended + " " + joined + " " + now() : said(added);
+  }
+
+  /// Threads that submit, wait and ask without a pause, whatever comes of it.
+  std::string storm() {
+    for (int i = 0; i < 4; ++i) {
+      threads_.emplace_back([this, i] {
+        const std::string name = "storm" + std::to_string(i);
+        for (int turn = 0; !calm_.load() || rueda_session_status(session_) == RUEDA_OK; ++turn) {
+          std::vector<float> values(turn % 8 == 7 ? kLarge : 3, 1.0f);
+          const rueda_handle handle = start_sum(session_, values, name.c_str());
+          static_cast<void>(rueda_size(session_));
+          if (handle == 0) continue;
+          if (finish(handle).code == RUEDA_OK) done_.fetch_add(1);
+        }
+      });
+    }
+    return "OK";
+  }
+
+  /// The threads stop once the plan is over. Returns how many of their operations succeeded.
+  std::string calm() {
+    calm_.store(true);
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    return done_.load() > 0 ? "some succeeded" : "none succeeded";
   }
 
   /// Waits until the session takes no more operations.
@@ -262,6 +290,9 @@ class Worker {
   int64_t name_ = 0;
   rueda_memory memory_{};
   std::map<rueda_handle, std::unique_ptr<std::vector<float>>> flying_;
+  std::vector<std::thread> threads_;
+  std::atomic<bool> calm_{false};
+  std::atomic<int> done_{0};
 };
 
 }  // namespace

@@ -78,12 +78,30 @@ void ElasticLauncher::announce(const core::MembershipNotice& notice) {
 
 void ElasticLauncher::await_reset(int id, uint64_t plan) {
   const std::string key = core::reset_key(job_, id);
-  const auto asked = store_->get(key, patience());
-  if (!asked.ok() || asked.value() != std::to_string(plan)) {
-    throw std::runtime_error("worker " + std::to_string(id) + " asked for the plan after " +
-                             (asked.ok() ? asked.value() : asked.status().sentence()));
+  std::shared_ptr<Asked>& asked = asked_[id];
+  if (asked == nullptr) {
+    asked = std::make_shared<Asked>();
+    store_->each_time(key, [asked] {
+      core::MutexLock lock(asked->mutex);
+      ++asked->times;
+      asked->changed.notify_all();
+    });
   }
-  static_cast<void>(store_->remove(key));
+  const core::Deadline deadline = patience();
+  for (;;) {
+    int seen = 0;
+    {
+      core::MutexLock lock(asked->mutex);
+      seen = asked->times;
+    }
+    const auto last = store_->get(key, core::Deadline::after(std::chrono::nanoseconds(0)));
+    if (last.ok() && last.value() == std::to_string(plan)) return;
+    core::MutexLock lock(asked->mutex);
+    while (asked->times == seen) {
+      if (deadline.passed()) throw std::runtime_error("worker " + std::to_string(id) + " did not ask for a plan");
+      asked->changed.wait_until(asked->mutex, deadline.when());
+    }
+  }
 }
 
 }  // namespace rueda::test

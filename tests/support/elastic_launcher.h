@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/base/mutex.h"
 #include "runtime/store/death.h"
 #include "runtime/store/plan.h"
 #include "runtime/store/store_server.h"
@@ -39,13 +40,20 @@ class ElasticLauncher {
   void remove(int id);
   /// The next notice.
   void announce(const core::MembershipNotice& notice);
-  /// Waits until the worker asks for the plan after `plan`, and forgets that it did.
+  /// Waits until the worker asks for the plan after `plan`.
   void await_reset(int id, uint64_t plan);
 
  private:
+  /// How often a worker has asked for a plan; the store's thread counts.
+  struct Asked {
+    core::Mutex mutex;
+    core::Condition changed;
+    int times RUEDA_GUARDED_BY(mutex) = 0;
+  };
   void set(const std::string& key, const std::string& value);
   std::string key_;
   std::string job_ = "elastic";
+  std::map<int, std::shared_ptr<Asked>> asked_;
   std::unique_ptr<core::StoreServer> store_;
   core::Plan last_;
   std::string why_;
