@@ -13,25 +13,26 @@
 
 using namespace rueda::core::launcher;
 using Catch::Matchers::Contains;
+using Catch::Matchers::Equals;
 using Catch::Matchers::StartsWith;
 using Lines = std::vector<std::string>;
 
 namespace {
 
 // Runs hvdrun with these flags and a shell in which "$0" is the worker program.
-std::vector<std::string> job(std::vector<std::string> flags, const std::string& script) {
+std::vector<std::string> elastic(std::vector<std::string> flags, const std::string& script) {
   for (const char* word : {"sh", "-c"}) flags.emplace_back(word);
   flags.push_back(script);
   flags.emplace_back(RUEDA_LAUNCHER_RANK);
   return flags;
 }
 
-Lines lines_of(const HvdrunProcess& run, int worker) {
+Lines lines_of_worker(const HvdrunProcess& run, int worker) {
   return HvdrunProcess::lines(run.out(), "[" + std::to_string(worker) + "]<stdout>:");
 }
 
 // hvdrun's own lines, without pids.
-Lines said(const HvdrunProcess& run) {
+Lines reported(const HvdrunProcess& run) {
   auto lines = HvdrunProcess::lines(run.err(), "hvdrun: ");
   for (auto& line : lines) {
     const size_t pid = line.find(", pid ");
@@ -40,7 +41,7 @@ Lines said(const HvdrunProcess& run) {
   return lines;
 }
 
-std::string refusal(const std::vector<std::string>& arguments) {
+std::string refused(const std::vector<std::string>& arguments) {
   HvdrunProcess run(arguments);
   CHECK(run.wait() == 2);
   const auto lines = HvdrunProcess::lines(run.err(), "hvdrun: ");
@@ -53,13 +54,14 @@ std::string refusal(const std::vector<std::string>& arguments) {
 TEST_CASE("the death of any worker of an elastic job ends its plan, and the others go on in the same processes") {
   for (const int dead : {0, 1, 3}) {
     const std::string number = std::to_string(dead);
-    HvdrunProcess run(job({"-np", "4", "--min-np", "2"},
-                          "test $RUEDA_WORKER_ID = " + number + " && exec $0 join kill=9; exec $0 join over join bye"));
+    HvdrunProcess run(
+        elastic({"-np", "4", "--min-np", "2"},
+                "test $RUEDA_WORKER_ID = " + number + " && exec $0 join kill=9; exec $0 join over join bye"));
     CHECK(run.wait() == 0);
     INFO(run.err());
     int rank = 0;
     for (int worker = 0; worker < 4; ++worker) {
-      const Lines lines = lines_of(run, worker);
+      const Lines lines = lines_of_worker(run, worker);
       if (worker == dead) {
         CHECK(lines.size() <= 1);  // its last line may die with it
         continue;
@@ -70,7 +72,7 @@ TEST_CASE("the death of any worker of an elastic job ends its plan, and the othe
                                Contains(") died: killed by signal 9 (Killed)"));
       CHECK(lines[2] == "plan 2 rank " + std::to_string(rank++) + " of 3");
     }
-    CHECK(said(run) ==
+    CHECK(reported(run) ==
           Lines{"plan 2 has 3 workers, because worker " + number + " (host localhost) killed by signal 9 (Killed)",
                 "worker " + number + " (host localhost) killed by signal 9 (Killed), in plan 1",
                 "the job succeeded in plan 2 without this worker"});
@@ -78,86 +80,107 @@ TEST_CASE("the death of any worker of an elastic job ends its plan, and the othe
   }
 }
 
+TEST_CASE("with the real engine the others go on after a death, with right sums, from the step that they had reached") {
+  for (const int dead : {0, 2}) {
+    HvdrunProcess run({"-np", "4", "--min-np", "2", RUEDA_RESETTING_RANK, "40", std::to_string(dead)});
+    CHECK(run.wait() == 0);
+    INFO(run.err());
+    int rank = 0;
+    for (int worker = 0; worker < 4; ++worker) {
+      if (worker == dead) continue;
+      const Lines lines = lines_of_worker(run, worker);
+      REQUIRE(lines.size() == 2);
+      CHECK(lines[0] == "plan 1 rank " + std::to_string(worker) + " of 4 from step 0");
+      // The last step before the death may have come to nothing on all of them.
+      CHECK_THAT(lines[1], Equals("plan 2 rank " + std::to_string(rank) + " of 3 from step 20") ||
+                               Equals("plan 2 rank " + std::to_string(rank) + " of 3 from step 19"));
+      ++rank;
+    }
+    CHECK(reported(run).back() == "the job succeeded in plan 2 without this worker");
+    run.wait_for_all_to_end();
+  }
+}
+
 TEST_CASE("an elastic job in which nothing happens says nothing and exits with 0") {
-  HvdrunProcess run(job({"-np", "2", "--min-np", "1"}, "exec $0 join bye"));
+  HvdrunProcess run(elastic({"-np", "2", "--min-np", "1"}, "exec $0 join bye"));
   CHECK(run.wait() == 0);
   CHECK(run.err().empty());
   HvdrunProcess plain({"-np", "2", "--min-np", "1", "sh", "-c", "echo $HOROVOD_ELASTIC $RUEDA_ELASTIC $HOROVOD_RANK"});
   CHECK(plain.wait() == 0);
-  CHECK(lines_of(plain, 1) == Lines{"1 1 1"});
+  CHECK(lines_of_worker(plain, 1) == Lines{"1 1 1"});
 }
 
 TEST_CASE("below --min-np an elastic job ends with a sentence once --elastic-timeout is over") {
-  HvdrunProcess run(job({"-np", "2", "--min-np", "2", "--elastic-timeout", "0", "--grace-seconds", "1"},
-                        "test $RUEDA_WORKER_ID = 1 && exec $0 join kill=9; exec $0 join over join exit=7"));
+  HvdrunProcess run(elastic({"-np", "2", "--min-np", "2", "--elastic-timeout", "0", "--grace-seconds", "1"},
+                            "test $RUEDA_WORKER_ID = 1 && exec $0 join kill=9; exec $0 join over join exit=7"));
   CHECK(run.wait() == 137);
   INFO(run.err());
-  CHECK_THAT(said(run).back(),
+  CHECK_THAT(reported(run).back(),
              StartsWith("the job failed: 1 of at least 2 workers (--min-np) could run within 0 s (--elastic-timeout)"));
-  const Lines lines = lines_of(run, 0);
+  const Lines lines = lines_of_worker(run, 0);
   REQUIRE(lines.size() == 3);
   CHECK_THAT(lines[2], StartsWith("the job has failed: 1 of at least 2 workers"));
   run.wait_for_all_to_end();
 }
 
 TEST_CASE("a new worker starts in the slot of one that died, says that it is ready, and joins the next plan") {
-  HvdrunProcess run(job({"-np", "2", "--min-np", "2"},
-                        "case $RUEDA_WORKER_ID in 1) exec $0 join kill=9;; 0) exec $0 join over join bye;; "
-                        "*) exec $0 join bye;; esac"));
+  HvdrunProcess run(elastic({"-np", "2", "--min-np", "2"},
+                            "case $RUEDA_WORKER_ID in 1) exec $0 join kill=9;; 0) exec $0 join over join bye;; "
+                            "*) exec $0 join bye;; esac"));
   CHECK(run.wait() == 0);
   INFO(run.err());
-  CHECK(lines_of(run, 0).back() == "plan 2 rank 0 of 2");
-  CHECK(lines_of(run, 2) == Lines{"plan 2 rank 1 of 2"});
-  CHECK_THAT(said(run).front(), Contains("1 of at least 2 workers (--min-np) are left, so they wait for more"));
+  CHECK(lines_of_worker(run, 0).back() == "plan 2 rank 0 of 2");
+  CHECK(lines_of_worker(run, 2) == Lines{"plan 2 rank 1 of 2"});
+  CHECK_THAT(reported(run).front(), Contains("1 of at least 2 workers (--min-np) are left, so they wait for more"));
 }
 
 TEST_CASE("members hear of a newcomer that is ready, and their request brings the plan with it") {
   HvdrunProcess run(
-      job({"-np", "3", "--min-np", "1"},
-          "case $RUEDA_WORKER_ID in 1) exec $0 join kill=9;; 0|2) exec $0 join over join notice reset join bye;;"
-          "*) exec $0 join bye;; esac"));
+      elastic({"-np", "3", "--min-np", "1"},
+              "case $RUEDA_WORKER_ID in 1) exec $0 join kill=9;; 0|2) exec $0 join over join notice reset join bye;;"
+              "*) exec $0 join bye;; esac"));
   CHECK(run.wait() == 0);
   INFO(run.err());
   for (const int worker : {0, 2}) {
-    const Lines lines = lines_of(run, worker);
+    const Lines lines = lines_of_worker(run, worker);
     REQUIRE(lines.size() == 5);
     CHECK(lines[3] == "changes 2 to plan 3, newcomers 1");
     CHECK(lines[4] == "plan 3 rank " + std::to_string(worker / 2) + " of 3");
   }
-  CHECK(lines_of(run, 3) == Lines{"plan 3 rank 2 of 3"});  // in slot 1, but behind those that hold the state
+  CHECK(lines_of_worker(run, 3) == Lines{"plan 3 rank 2 of 3"});  // in slot 1, but behind those that hold the state
 }
 
 TEST_CASE("a worker that hangs on its way into the next plan is named and ended, and the others go on") {
-  HvdrunProcess run(job({"-np", "3", "--min-np", "1", "--rejoin-timeout", "0.5"},
-                        "case $RUEDA_WORKER_ID in 0) exec $0 join kill=9;; 1) exec $0 join over pause;;"
-                        "*) exec $0 join over join bye;; esac"));
+  HvdrunProcess run(elastic({"-np", "3", "--min-np", "1", "--rejoin-timeout", "0.5"},
+                            "case $RUEDA_WORKER_ID in 0) exec $0 join kill=9;; 1) exec $0 join over pause;;"
+                            "*) exec $0 join over join bye;; esac"));
   CHECK(run.wait() == 0);
   INFO(run.err());
   CHECK_THAT(run.err(),
              Contains("worker 1 (host localhost") && Contains(" did not join plan 2 within 0.5 s (--rejoin-timeout)"));
-  CHECK(lines_of(run, 2).back() == "plan 3 rank 0 of 1");
+  CHECK(lines_of_worker(run, 2).back() == "plan 3 rank 0 of 1");
   run.wait_for_all_to_end();
 }
 
 TEST_CASE("exit code 0 in the middle of a plan counts as a death") {
-  HvdrunProcess run(job({"-np", "2", "--min-np", "1"},
-                        "test $RUEDA_WORKER_ID = 1 && exec $0 join exit=0; exec $0 join over join bye"));
+  HvdrunProcess run(elastic({"-np", "2", "--min-np", "1"},
+                            "test $RUEDA_WORKER_ID = 1 && exec $0 join exit=0; exec $0 join over join bye"));
   CHECK(run.wait() == 0);
-  CHECK_THAT(lines_of(run, 0).at(1), Contains("died: exited with code 0 without shutdown"));
+  CHECK_THAT(lines_of_worker(run, 0).at(1), Contains("died: exited with code 0 without shutdown"));
 }
 
 TEST_CASE("--reset-limit ends the job with its sentence, and the workers read why") {
-  HvdrunProcess run(job({"-np", "3", "--min-np", "1", "--reset-limit", "0", "--grace-seconds", "1"},
-                        "test $RUEDA_WORKER_ID = 1 && exec $0 join exit=5; exec $0 join over join bye"));
+  HvdrunProcess run(elastic({"-np", "3", "--min-np", "1", "--reset-limit", "0", "--grace-seconds", "1"},
+                            "test $RUEDA_WORKER_ID = 1 && exec $0 join exit=5; exec $0 join over join bye"));
   CHECK(run.wait() == 5);
-  CHECK_THAT(said(run).back(), StartsWith("the job failed: the job was reset more than 0 times (--reset-limit)"));
-  CHECK_THAT(lines_of(run, 0).back(), StartsWith("the job has failed: the job was reset more than 0 times"));
+  CHECK_THAT(reported(run).back(), StartsWith("the job failed: the job was reset more than 0 times (--reset-limit)"));
+  CHECK_THAT(lines_of_worker(run, 0).back(), StartsWith("the job has failed: the job was reset more than 0 times"));
 }
 
 TEST_CASE("a worker that dies leaves no process behind while the others go on") {
-  HvdrunProcess run(job({"-np", "2", "--min-np", "1", "--max-np", "2", "--grace-seconds", "1"},
-                        "test $RUEDA_WORKER_ID = 0 && exec $0 join over join pause; "
-                        "test $RUEDA_WORKER_ID = 1 && exec $0 join fork kill=9; exec $0 pause"));
+  HvdrunProcess run(elastic({"-np", "2", "--min-np", "1", "--max-np", "2", "--grace-seconds", "1"},
+                            "test $RUEDA_WORKER_ID = 0 && exec $0 join over join pause; "
+                            "test $RUEDA_WORKER_ID = 1 && exec $0 join fork kill=9; exec $0 pause"));
   run.read_until("[0]<stdout>:plan 2 rank 0 of 1");
   // The orphan ignores SIGTERM; the agent finds it by its worker's number and kills it after the grace.
   const auto orphan_lives = [&run] {
@@ -179,12 +202,12 @@ TEST_CASE("a worker that dies leaves no process behind while the others go on") 
 
 TEST_CASE("signals end an elastic job as they end others: nobody is started in the place of a worker that they end") {
   for (const int number : {SIGTERM, SIGINT}) {
-    HvdrunProcess run(job({"-np", "3", "--min-np", "1", "--grace-seconds", "1"}, "exec $0 join pause"));
+    HvdrunProcess run(elastic({"-np", "3", "--min-np", "1", "--grace-seconds", "1"}, "exec $0 join pause"));
     for (const char* rank : {"0", "1", "2"}) run.read_until("[" + std::string(rank) + "]<stdout>:plan 1");
     run.send(number);
     INFO("signal " << number);
     CHECK(run.wait() == 128 + number);
-    CHECK_THAT(said(run).back(), StartsWith("the job was ended by signal " + std::to_string(number)));
+    CHECK_THAT(reported(run).back(), StartsWith("the job was ended by signal " + std::to_string(number)));
     CHECK(run.err().find("plan 2") == std::string::npos);
     run.wait_for_all_to_end();
   }
@@ -192,9 +215,9 @@ TEST_CASE("signals end an elastic job as they end others: nobody is started in t
 
 TEST_CASE("--output-filename has a folder for each worker, also for one that comes later") {
   const auto folder = std::filesystem::temp_directory_path() / ("rueda-elastic-" + std::to_string(getpid()));
-  HvdrunProcess run(job({"-np", "2", "--min-np", "2", "--output-filename", folder.string()},
-                        "case $RUEDA_WORKER_ID in 1) exec $0 join kill=9;; 0) exec $0 join over join bye;; "
-                        "*) exec $0 join bye;; esac"));
+  HvdrunProcess run(elastic({"-np", "2", "--min-np", "2", "--output-filename", folder.string()},
+                            "case $RUEDA_WORKER_ID in 1) exec $0 join kill=9;; 0) exec $0 join over join bye;; "
+                            "*) exec $0 join bye;; esac"));
   CHECK(run.wait() == 0);
   std::ifstream file(folder / "rank.2" / "stdout");
   std::string line;
@@ -204,14 +227,14 @@ TEST_CASE("--output-filename has a folder for each worker, also for one that com
 }
 
 TEST_CASE("flags of elastic jobs that contradict each other are refused in one sentence") {
-  CHECK_THAT(refusal({"-np", "2", "--min-np", "3", "true"}), StartsWith("--min-np 3 is above -np 2"));
-  CHECK_THAT(refusal({"-np", "4", "--min-np", "2", "--max-np", "3", "true"}), StartsWith("--max-np 3 is below -np 4"));
-  CHECK_THAT(refusal({"--min-np", "2", "true"}), StartsWith("an elastic job needs -np"));
-  CHECK_THAT(refusal({"-np", "4", "--min-np", "2", "-H", "localhost:2", "true"}),
+  CHECK_THAT(refused({"-np", "2", "--min-np", "3", "true"}), StartsWith("--min-np 3 is above -np 2"));
+  CHECK_THAT(refused({"-np", "4", "--min-np", "2", "--max-np", "3", "true"}), StartsWith("--max-np 3 is below -np 4"));
+  CHECK_THAT(refused({"--min-np", "2", "true"}), StartsWith("an elastic job needs -np"));
+  CHECK_THAT(refused({"-np", "4", "--min-np", "2", "-H", "localhost:2", "true"}),
              StartsWith("4 workers do not fit into 2 slots on 1 hosts"));
-  CHECK_THAT(refusal({"-np", "2", "--min-np", "2", "--mpi", "true"}), StartsWith("--mpi cannot start elastic jobs"));
-  CHECK_THAT(refusal({"-np", "2", "--slots", "2", "true"}),
+  CHECK_THAT(refused({"-np", "2", "--min-np", "2", "--mpi", "true"}), StartsWith("--mpi cannot start elastic jobs"));
+  CHECK_THAT(refused({"-np", "2", "--slots", "2", "true"}),
              StartsWith("--slots-per-host: give the slots with the hosts"));
-  CHECK_THAT(refusal({"-np", "2", "--min-np", "1", "--blacklist-cooldown-range", "5", "3", "true"}),
+  CHECK_THAT(refused({"-np", "2", "--min-np", "1", "--blacklist-cooldown-range", "5", "3", "true"}),
              StartsWith("--blacklist-cooldown-range: the range is 5 to 3 s"));
 }
