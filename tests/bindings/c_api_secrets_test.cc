@@ -65,8 +65,8 @@ bool shows(const std::string& text, const std::string& key) {
   return text.find(key) != std::string::npos || lower.find(hex_of(key)) != std::string::npos;
 }
 
-/// Whether the process has any page of these addresses, in memory or swapped out. Most of a reservation has none, and to
-/// read it would take a minute and give it pages.
+/// Whether the process has any page of these addresses, in memory or swapped out. Most of a reservation has none, and
+/// to read it would take a minute and give it pages.
 bool has_pages(int pagemap, uintptr_t begin, size_t bytes) {
   constexpr uint64_t kPresentOrSwapped = uint64_t{3} << 62;
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));

@@ -27,6 +27,6 @@ def test_collectives_of_both_dialects_reach_its_tensors():
     assert torchrun("devices.py", ranks=3).count("ok") == 3
 
 
-@pytest.mark.parametrize("launcher, ranks", [(torchrun, 2), (hvdrun, 3)], ids=["torchrun", "hvdrun"])
+@pytest.mark.parametrize("launcher, ranks", [pytest.param(torchrun, 2, marks=pytest.mark.long, id="torchrun"), pytest.param(hvdrun, 3, id="hvdrun")])
 def test_training_there_equals_training_on_the_host(launcher, ranks):
     assert launcher("device_training.py", ranks=ranks).count("ok") == ranks

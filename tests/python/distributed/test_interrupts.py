@@ -31,7 +31,7 @@ def run(text):
     assert (done.stdout, done.returncode) == ("ended\n", 0), done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("kind", ["ddp", "hook", "wait", "then"])
+@pytest.mark.parametrize("kind", ["ddp", "wait", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("hook", "then"))])
 def test_an_interrupt_ends_a_wait_for_a_rank_that_does_not_come_and_the_operation_goes_on(kind, tmp_path, monkeypatch):
     monkeypatch.setenv("RUEDA_TIMEOUT_SECONDS", "200")
     command = [sys.executable, str(PROGRAM)]

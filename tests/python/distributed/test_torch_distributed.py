@@ -88,10 +88,12 @@ def test_a_script_of_the_hvd_dialect_runs_under_torchrun():
     assert sorted(torchrun("dialect.py", ranks=3).split()) == ["rank0of3:3", "rank1of3:3", "rank2of3:3"]
 
 
+@pytest.mark.long
 def test_three_ranks_make_twenty_groups_one_after_the_other():
     assert torchrun("collectives.py", "20", "few", ranks=3).count("ok") == 3
 
 
+@pytest.mark.long
 def test_a_group_follows_another_at_once_under_hvdrun_and_by_hand():
     assert hvdrun("rounds.py", ranks=3).count("ok") == 3
     here = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
@@ -159,7 +161,11 @@ def test_a_group_of_two_backends_is_refused_in_words(backends):
     assert not dist.is_initialized() and not rueda.is_initialized()
 
 
-@pytest.mark.parametrize("number, needs", list(enumerate(["torch", "lightning", "accelerate"])), ids=["torch", "lightning", "accelerate"])
+@pytest.mark.parametrize("number, needs", [
+    pytest.param(0, "torch", id="torch"),
+    pytest.param(1, "lightning", marks=pytest.mark.long, id="lightning"),
+    pytest.param(2, "accelerate", marks=pytest.mark.long, id="accelerate"),
+])
 def test_the_code_in_the_guide_runs(ended, number, needs, tmp_path):
     if importlib.util.find_spec(needs) is None:
         pytest.skip(f"{needs} is not installed: pip install {needs}")
