@@ -22,7 +22,7 @@ _HOMES = {
     ],
     "rueda.errors": [
         "CollectiveError", "CollectiveTimeoutError", "HorovodInternalError", "HostsUpdatedInterrupt", "MismatchError",
-        "NotInitializedError", "PeerLostError", "ShutDownError", "UnsupportedError",
+        "NotInitializedError", "PeerLostError", "RemovedError", "ShutDownError", "UnsupportedError",
     ],
     "rueda.process_sets": ["ProcessSet", "add_process_set", "global_process_set", "init", "remove_process_set"],
     "rueda.handles": ["Handle"],

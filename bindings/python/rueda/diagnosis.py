@@ -14,7 +14,7 @@ def stats() -> Dict[str, Any]:
     docs/guide/diagnosis.md lists the fields and their units. The call takes microseconds, never blocks, and may come
     from any thread. Raises NotInitializedError before init().
     """
-    pointer = session.current().pointer
+    pointer = session.current().local
     size = ffi.new("size_t*")
     errors.check(lib.rueda_stats(pointer, ffi.NULL, 0, size))
     while True:
@@ -32,4 +32,4 @@ def dump(path: Optional[str] = None) -> None:
     and without that ".<rank>" is appended. None writes a few lines to the log instead. Raises NotInitializedError
     before init(), and HorovodInternalError if the file cannot be written.
     """
-    errors.check(lib.rueda_dump(session.current().pointer, ffi.NULL if path is None else os.fsencode(path)))
+    errors.check(lib.rueda_dump(session.current().local, ffi.NULL if path is None else os.fsencode(path)))

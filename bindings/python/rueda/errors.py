@@ -48,6 +48,10 @@ class UnsupportedError(CollectiveError, NotImplementedError):
     """This build or machine cannot run the operation. The sentence says what is missing."""
 
 
+class RemovedError(CollectiveError):
+    """The elastic job goes on without this process. Exit with code 0."""
+
+
 class HostsUpdatedInterrupt(RuntimeError):
     """The hosts of the job have changed. `skip_sync` says that the state of this rank is up to date."""
 
@@ -65,6 +69,7 @@ _CLASSES = {
     lib.RUEDA_SHUT_DOWN: ShutDownError,
     lib.RUEDA_TIMEOUT: CollectiveTimeoutError,
     lib.RUEDA_UNSUPPORTED: UnsupportedError,
+    lib.RUEDA_REMOVED: RemovedError,
 }
 
 

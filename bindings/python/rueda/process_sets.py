@@ -79,6 +79,13 @@ class _AllRanks(ProcessSet):
 
 
 global_process_set = _AllRanks()
+of_init: List[ProcessSet] = []  # those that the present session began with, in the order of their numbers from 1
+
+
+def move(process_set: ProcessSet, ranks: List[int], to: session.Session) -> None:
+    """Lets a set of of_init belong to the next plan of the job. ranks: its members that are in that plan. If some are
+    not, the library refuses operations in the set, and names one that has left."""
+    process_set._ranks, process_set._session = sorted(ranks), to
 
 
 def id_of(process_set: ProcessSet) -> int:
@@ -151,7 +158,8 @@ def init(comm: Any = None, process_sets: Any = None) -> None:
     ranks without mpirun, or if a process set is listed twice, is empty, or has a rank that is not in the job. Raises
     NotInitializedError in a process that was forked from a rank; call shutdown() there before it joins another job.
     Raises HorovodInternalError if builds, process sets or settings differ between ranks, and TimeoutError if ranks do
-    not come within RUEDA_INIT_TIMEOUT_SECONDS.
+    not come within RUEDA_INIT_TIMEOUT_SECONDS. Raises SystemExit(0) in a new worker of an elastic job that has ended, or goes
+    on without it, before the worker could join.
     """
     sets = [] if process_sets is None or process_sets == "dynamic" else list(process_sets)
     if not all(isinstance(process_set, ProcessSet) for process_set in sets):
@@ -159,6 +167,7 @@ def init(comm: Any = None, process_sets: Any = None) -> None:
     if len({id(process_set) for process_set in sets}) != len(sets):
         raise ValueError(f"init(process_sets={process_sets!r}): a process set is listed twice")
     if session.join(comm, sets=[process_set.ranks or [] for process_set in sets]):
+        of_init[:] = sets
         for number, process_set in enumerate(sets, 1):
             process_set._number, process_set._session = number, session.current()
     session.current().asked_for = True

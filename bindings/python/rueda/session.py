@@ -16,6 +16,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set
 
 from rueda import activity, errors, watchers
 from rueda._native import ffi, lib
+from rueda.joining import Joining
 
 
 def _setting(name: str) -> str:
@@ -35,76 +36,39 @@ def _exposed() -> str:
     return ""
 
 
-class _Joining:
-    """Runs rueda_init() on a thread of its own, so that the calling thread handles signals while it waits.
+def _joined(options: Any) -> Any:
+    """Calls rueda_init() and returns the session's pointer."""
 
-    If the caller gives up, because a signal's handler raised, rueda_init() goes on. If it then succeeds, the rank
-    leaves at once.
-    """
-
-    _last: Optional["_Joining"] = None
-
-    def __init__(self, options: Any):
-        if _Joining._last is not None:  # given up: two at a time would have the same rank twice
-            _Joining._last._ended.wait()
-        self._options = options
-        self._pointer: Any = None
-        self._error: Optional[BaseException] = None
-        self._given_up = False
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        try:
-            threading.Thread(target=self._run, name="rueda-init", daemon=True).start()
-        except RuntimeError as error:
-            raise errors.CollectiveError(
-                f"cannot start the thread of init: {error}; see ulimit -u and ulimit -v, and the container's limit on processes"
-            ) from error
-        _Joining._last = self
-
-    def _run(self) -> None:
+    def call() -> Any:
         made = ffi.new("rueda_session**")
-        try:
-            errors.check(lib.rueda_init(ffi.NULL if self._options is None else self._options.pointer, made))
-        except Exception as error:
-            self._error = error
-        else:
-            with self._lock:
-                self._pointer = made[0]
-                self._leave_if_given_up()
-        self._ended.set()
+        errors.check(lib.rueda_init(ffi.NULL if options is None else options.pointer, made))
+        return made[0]
 
-    def _leave_if_given_up(self) -> None:
-        if self._given_up and self._pointer is not None:
-            lib.rueda_shutdown(self._pointer)
-
-    def wait(self) -> Any:
-        """Returns the session's pointer, or raises the error of rueda_init()."""
-        try:
-            self._ended.wait()
-        except BaseException:
-            with self._lock:
-                self._given_up = True
-                self._leave_if_given_up()
-            raise
-        _Joining._last = None
-        if self._error is not None:
-            raise self._error
-        return self._pointer
+    try:
+        return Joining("init", call, lib.rueda_shutdown).wait()
+    except errors.RemovedError:  # of an elastic job: nothing behind this call is for a worker that is in no plan
+        raise SystemExit(0) from None
 
 
 class Session:
-    """One rank in one job. Its numbers never change. After close() every operation raises. Any thread may use it."""
+    """One rank in one job, and in one plan of an elastic job. Its numbers never change. After close() every operation
+    raises. Any thread may use it."""
 
-    def __init__(self, options: Any = None):
-        """Blocks until all ranks have come. options: SessionOptions of rueda/store.py; None uses the environment."""
-        self.asked_for = False  # whether the program has called init(), and so will call shutdown()
+    def __init__(self, options: Any = None, before: Optional["Session"] = None):
+        """Blocks until all ranks have come. options: SessionOptions of rueda/store.py; None uses the environment. before:
+        the session of the plan before, if the library's has joined the next one."""
+        # Whether the program has called init(), and so will call shutdown().
+        self.asked_for = before is not None and before.asked_for
         self.grouped = False  # whether a process group of torch.distributed began the session, and exists
         self.unwaited: Set[Any] = set()  # names that are taken, see names.py
         self.sparse: Dict[Any, Any] = {}  # the last sparse all-reduces, by process set and name
         self.part: List[int] = []  # the ranks of MPI that form the job; empty for all of them
         self.exposed = _exposed()  # the reason that pickles must not go to other hosts; empty if they may
-        self.pointer = _Joining(options).wait()
-        activity.watch(self.pointer)
+        self.local = _joined(options) if before is None else before.local  # for calls that need no other rank
+        self.pointer = self.local  # for operations
+        self._orphans: Any = collections.deque() if before is None else before._orphans
+        if before is None:
+            activity.watch(self.local)
         self.process = os.getpid()
         self.rank = lib.rueda_rank(self.pointer)
         self.size = lib.rueda_size(self.pointer)
@@ -113,14 +77,19 @@ class Session:
         self.cross_rank = lib.rueda_cross_rank(self.pointer)
         self.cross_size = lib.rueda_cross_size(self.pointer)
         self.homogeneous = lib.rueda_is_homogeneous(self.pointer) == 1
+        if before is None and _is_newcomer(self.local):
+            self.__class__ = _Newcomer
         self._name_spaces = collections.defaultdict(itertools.count)
         self.joins = collections.Counter()  # the number of joins that have ended, by process set
-        self._orphans = collections.deque()
+
+    def begin_training(self) -> None:
+        """Lets a worker that is new in a running job take part in operations: it has come to where the others are."""
+        self.__class__ = Session
 
     def close(self) -> None:
         """Leaves the job after everything that this rank has submitted. Blocks for at most 5 seconds."""
         try:
-            errors.check(lib.rueda_shutdown(self.pointer))
+            errors.check(lib.rueda_shutdown(self.local))
         finally:
             self.sparse.clear()
             while self._orphans:  # nothing is in flight any more
@@ -153,6 +122,27 @@ class Session:
                 lib.rueda_release(orphan[0])
 
 
+class _Newcomer(Session):
+    """The session of a worker that is new in a running job, until elastic.run has begun."""
+
+    pointer = property(lambda self: _refuse_newcomer(self))  # type: ignore[assignment]
+
+
+def _is_newcomer(pointer: Any) -> bool:
+    info = ffi.new("rueda_membership_info*", {"struct_size": ffi.sizeof("rueda_membership_info")})
+    errors.check(lib.rueda_membership(pointer, info))
+    return info.plan > 1 and info.holds_state == 0
+
+
+def _refuse_newcomer(session: Session) -> Any:
+    """Raises ValueError, with the name of the function of the package that the program has called."""
+    called, frame = "an operation", sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("rueda", "horovod"):
+        called, frame = f"{frame.f_code.co_name}()", frame.f_back  # type: ignore[assignment]
+    raise ValueError(f"{called}: this process is a new worker of a running job; the others are in the middle of their training, and would not "
+                     "meet it here; call it within the function that elastic.run wraps, which gives a new worker the others' state")  # fmt: skip
+
+
 def watch(watcher: watchers.Watcher) -> None:
     """Adds a watcher for the rest of the process. A session that exists is announced to it at once."""
     with _lock:
@@ -170,7 +160,8 @@ def _be_no_rank() -> None:
     """In a forked child: makes it no rank. The lock is replaced, since a thread that the child does not have may hold
     it."""
     global _lock, _session, _inherited
-    _lock, _Joining._last = threading.Lock(), None
+    _lock = threading.Lock()
+    Joining.forget_last()
     if _session is not None:
         _session, _inherited = None, _session
         for watcher in watchers.added:
@@ -255,6 +246,19 @@ def _open(session: Session) -> None:
     _session = session
     for watcher in watchers.added:
         watcher.begun(session)
+
+
+def replace(session: Session) -> Session:
+    """Makes a session of the next plan that of this process, once the library's has joined it, and returns it. session:
+    that of the plan before, which is the process's. Raises NotInitializedError if it has been shut down meanwhile."""
+    global _session
+    with _lock:
+        if session is not _session:
+            raise errors.NotInitializedError("the session was shut down while it joined the next plan", lib.RUEDA_NOT_INITIALIZED)
+        _session = Session(before=session)
+        for watcher in watchers.added:
+            watcher.begun(_session)
+        return _session
 
 
 def shutdown() -> None:
@@ -382,7 +386,7 @@ def _leave() -> None:
     if getattr(sys, "last_value", None) is not None and _session is not None:
         for watcher in watchers.added:
             watcher.failing(_session)
-        activity.unwatch(_session.pointer)  # the library must not call into an interpreter that is being finalised
+        activity.unwatch(_session.local)  # the library must not call into an interpreter that is being finalised
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_session))
         return
     try:

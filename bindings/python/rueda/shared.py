@@ -21,6 +21,7 @@ from rueda.errors import (
     MismatchError,
     NotInitializedError,
     PeerLostError,
+    RemovedError,
     ShutDownError,
     UnsupportedError,
 )
@@ -43,7 +44,7 @@ from rueda.timeline import start_timeline, stop_timeline
 __all__ = [
     "Adasum", "Average", "BitAnd", "BitOr", "BitXor", "CollectiveError", "CollectiveTimeoutError", "HorovodInternalError",
     "HostsUpdatedInterrupt", "Max", "Min", "MismatchError", "NotInitializedError", "PeerLostError", "ProcessSet", "Product",
-    "ShutDownError", "Sum", "UnsupportedError", "add_process_set", "allgather_object", "broadcast_object", "ccl_built",
+    "RemovedError", "ShutDownError", "Sum", "UnsupportedError", "add_process_set", "allgather_object", "broadcast_object", "ccl_built",
     "cross_rank", "cross_size", "cuda_built", "ddl_built", "dump", "global_process_set", "gloo_built", "gloo_enabled",
     "init", "is_homogeneous", "is_initialized", "local_rank", "local_size", "mpi_built", "mpi_enabled",
     "mpi_threads_supported", "nccl_built", "rank", "remove_process_set", "rocm_built", "shutdown", "size", "start_timeline",

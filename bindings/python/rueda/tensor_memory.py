@@ -28,7 +28,7 @@ def allocate(size: int) -> Any:
 def _take(size: int) -> Any:
     memory = ffi.new("rueda_memory*")
     memory.struct_size = ffi.sizeof("rueda_memory")
-    errors.check(lib.rueda_memory_allocate(current().pointer, size, memory))
+    errors.check(lib.rueda_memory_allocate(current().local, size, memory))
     return memory.data
 
 

@@ -14,7 +14,7 @@ def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
     file. Raises ValueError if a timeline is being written already, and HorovodInternalError if the file cannot be
     created.
     """
-    errors.check(lib.rueda_start_timeline(session.current().pointer, os.fsencode(file_path), int(mark_cycles)))
+    errors.check(lib.rueda_start_timeline(session.current().local, os.fsencode(file_path), int(mark_cycles)))
 
 
 def stop_timeline() -> None:
@@ -23,4 +23,4 @@ def stop_timeline() -> None:
     Waits at most 5 seconds for other ranks. Does nothing if this rank writes no timeline. Raises HorovodInternalError
     if the file cannot be written, TimeoutError if the disk needs longer; the rest of the file is then written later.
     """
-    errors.check(lib.rueda_stop_timeline(session.current().pointer))
+    errors.check(lib.rueda_stop_timeline(session.current().local))

@@ -4,7 +4,9 @@ import pytest
 import torch
 from helpers import same_on_all_ranks
 
+import rueda.numpy
 import rueda.torch as hvd
+from rueda import elastic, session
 from rueda.elastic import agreement
 from rueda.elastic.loop import run
 from rueda.torch.elastic import ElasticSampler, HostUpdateResult, ObjectState, TorchState
@@ -87,7 +89,7 @@ def test_the_function_runs_once_in_a_job_that_is_not_elastic():
         return state.batch
 
     assert train(state, 2, more=5) == 5  # rank 0's
-    with pytest.raises(hvd.UnsupportedError, match="this job is not elastic"):
+    with pytest.raises(hvd.UnsupportedError, match="this job is not elastic: .*hvdrun --min-np"):
         run(lambda state: state.on_hosts_updated(9, HostUpdateResult.added) or state.check_host_updates())(state)
     hvd.barrier()
 
@@ -112,3 +114,33 @@ def test_what_an_optimizer_has_left_of_a_step_is_dropped_by_a_restore():
         optimizer.step()
         optimizer.zero_grad()
     assert same_on_all_ranks(model.weight)
+
+
+def test_a_job_that_is_not_elastic_has_no_plan_and_its_workers_no_number():
+    here = elastic.membership()
+    assert (here.plan, here.rank, here.size, here.pending) == (0, hvd.rank(), hvd.size(), HostUpdateResult.no_update)
+    for call in (elastic.worker_id, elastic.reset):
+        with pytest.raises(hvd.UnsupportedError, match="--min-np"):
+            call()
+    hvd.barrier()
+
+
+@pytest.mark.parametrize("name, call", [
+    ("allreduce", lambda: hvd.allreduce(torch.ones(1))),
+    ("allreduce_", lambda: hvd.allreduce_(torch.ones(1))),
+    ("broadcast_parameters", lambda: hvd.broadcast_parameters({"a": torch.ones(1)}, 0)),
+    ("allgather_object", lambda: hvd.allgather_object(1)),
+    ("allgather", lambda: rueda.numpy.allgather([1])),
+    ("barrier", hvd.barrier),
+])  # fmt: skip
+def test_a_new_worker_of_a_running_job_may_call_no_collective_before_its_training(name, call):
+    here = session.current()
+    here.__class__ = session._Newcomer
+    try:
+        with pytest.raises(ValueError, match=rf"^{name}\(\): this process is a new worker of a running job; .*the function that elastic.run wraps"):
+            call()
+        hvd.DistributedOptimizer(torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=1.0), named_parameters=None)  # enqueues nothing
+        assert hvd.stats() and elastic.membership().plan == 0
+    finally:
+        here.begin_training()
+    hvd.barrier()

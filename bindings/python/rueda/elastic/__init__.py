@@ -1,4 +1,4 @@
-"""Training as a function of a state that is committed, restored and made equal on all ranks, for every framework.
+"""Training that survives the death of workers, for every framework. A worker is a process of the job.
 
     @run
     def train(state):
@@ -9,14 +9,15 @@
 
     train(ObjectState(broadcast_object, rank, step=0))
 
-rueda.torch.elastic has states for PyTorch.
+rueda.torch.elastic has states for PyTorch. docs/guide/elastic-training.md has the rules.
 """
 
 from rueda.elastic.loop import run, run_fn
 from rueda.elastic.state import ObjectState, State
-from rueda.errors import HorovodInternalError, HostsUpdatedInterrupt
-from rueda.plans import HostUpdateResult
+from rueda.errors import HorovodInternalError, HostsUpdatedInterrupt, RemovedError
+from rueda.plans import HostUpdateResult, Membership, abort, membership, reset, worker_id
 
 __all__ = [
-    "HorovodInternalError", "HostUpdateResult", "HostsUpdatedInterrupt", "ObjectState", "State", "run", "run_fn",
+    "HorovodInternalError", "HostUpdateResult", "HostsUpdatedInterrupt", "Membership", "ObjectState", "RemovedError", "State",
+    "abort", "membership", "reset", "run", "run_fn", "worker_id",
 ]  # fmt: skip

@@ -3,10 +3,11 @@
 import functools
 from typing import Any, Callable, Tuple, Type
 
-from rueda._native import lib
+from rueda import errors, plans, session
 from rueda.elastic import agreement
+from rueda.elastic.listener import Listener
 from rueda.elastic.state import State
-from rueda.errors import HorovodInternalError, HostsUpdatedInterrupt, MismatchError, NotInitializedError, UnsupportedError
+from rueda.errors import HorovodInternalError, HostsUpdatedInterrupt, MismatchError, NotInitializedError, RemovedError, UnsupportedError
 
 # The next plan would bring the same error again: the program is wrong.
 LASTING: Tuple[Type[Exception], ...] = (MismatchError, NotInitializedError, UnsupportedError)
@@ -54,11 +55,11 @@ def looped(func: Callable[..., Any], reset: Callable[[], None], make_round: Call
                 except LASTING:
                     raise
                 except HorovodInternalError as error:
-                    why: Exception = error
+                    why = errors.copy_of(error)  # no more: its traceback refers to this frame
                     state.restore()
                     wants_sync = True
                 except HostsUpdatedInterrupt as interrupt:
-                    why, wants_sync = interrupt, wants_sync or not interrupt.skip_sync
+                    why, wants_sync = errors.copy_of(interrupt), wants_sync or not interrupt.skip_sync
                 _leave_and_join(reset, why)
                 joined = True
         finally:
@@ -90,9 +91,13 @@ def run_fn(func: Callable[..., Any], reset: Callable[[], None]) -> Callable[...,
 class _Agreed(Round):
     """All ranks decide alike whether to sync, by what each of them has gone through."""
 
+    _listener: Any = None
+
     def begin(self, state: Any) -> None:
         if not isinstance(state, State):
             raise ValueError(f"the first argument is a {type(state).__name__}; give a State, such as TorchState(model=...)")
+        self._listener = Listener(state)
+        session.current().begin_training()
 
     def must_sync(self, state: Any, wants_sync: bool) -> bool:
         return agreement.agree_on_sync(state._standing, wants_sync)
@@ -100,13 +105,25 @@ class _Agreed(Round):
     def synced(self, state: Any) -> None:
         state._standing.taken()
 
+    def was_reset(self, state: Any) -> None:
+        self._listener.refresh()
+
+    def end(self, state: Any) -> None:
+        if self._listener is not None:
+            self._listener.end()
+
 
 def _reset() -> None:
-    raise UnsupportedError("this job is not elastic: it keeps the workers that it was started with", lib.RUEDA_UNSUPPORTED)
+    """Joins the next plan. A worker that is in none ends here, with success: nothing behind the training is for it."""
+    try:
+        plans.reset()
+    except RemovedError:
+        session.shutdown()
+        raise SystemExit(0) from None
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a function of (state, ...) begin with an equal state on all ranks.
+    """Makes a function of (state, ...) survive the death of other workers, and changes of the job's hosts.
 
         @elastic.run
         def train(state):
@@ -114,8 +131,13 @@ def run(func: Callable[..., Any]) -> Callable[..., Any]:
                 ...
                 state.commit()
 
-    Call init() before, and no collective between init() and the function. There all ranks take the state of rank 0. A job
-    keeps the workers that it was started with, so every error of a collective leaves the wrapper, after the state has
-    gone back to the last commit; the return value of the function is the wrapper's.
+    Call init() before, and no collective between init() and the function: other workers may be in the middle of it, and
+    a new worker meets them at its beginning. There all ranks take the state of the rank with the latest commit. If
+    workers die, the others go back to their last commit, join the next plan of the job in the same process, and call the
+    function again; its return value is the wrapper's. docs/guide/elastic-training.md has the rules.
+
+    An error that the next plan would bring again leaves the wrapper: MismatchError, NotInitializedError,
+    UnsupportedError, and every exception that is no HorovodInternalError. In a job that is not elastic, so does every
+    error of a collective.
     """
     return looped(func, _reset, _Agreed)

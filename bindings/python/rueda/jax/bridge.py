@@ -73,7 +73,7 @@ class _Follower(Watcher):
 
     def begun(self, session: session.Session) -> None:
         _Follower.epoch += 1
-        _library.rueda_jax_use(int(ffi.cast("uintptr_t", session.pointer)), self.epoch)
+        _library.rueda_jax_use(int(ffi.cast("uintptr_t", session.local)), self.epoch)
 
     def ending(self, session: session.Session) -> None:
         drain()

@@ -34,7 +34,7 @@ class _Sessions(Watcher):
         self._native = native
 
     def begun(self, session: Any) -> None:
-        self._native.rueda_tensorflow_use(int(ffi.cast("uintptr_t", session.pointer)))
+        self._native.rueda_tensorflow_use(int(ffi.cast("uintptr_t", session.local)))
 
 
 def _load() -> Any:

@@ -1,4 +1,4 @@
-"""Elastic training with PyTorch: a model and an optimizer that are committed, restored, and equal on all ranks.
+"""Elastic training with PyTorch: the model and the optimizer survive the death of workers.
 
     state = hvd.elastic.TorchState(model=model, optimizer=optimizer, epoch=0, batch=0)
 

@@ -1,0 +1,203 @@
+"""Elastic jobs of real processes: workers are killed, and the others go on with a state that a replay of the steps in one
+process has too, bit for bit."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+from conftest import TORCH, Ended
+
+WORKERS = os.environ.get("ELASTIC_WORKERS", "")  # tests/support/elastic_workers.cc
+
+STEPS = 24
+
+# The gradient of the weights is the input: small whole numbers, which every sum and every step keeps exact. What a rank
+# puts in follows from the step and the rank alone, so a replay needs to know only how many ranks took each step.
+TRAINING = """
+import hashlib, json, os, signal
+import rueda.elastic
+torch.set_default_dtype(torch.float64)
+
+def digest(model, optimizer):
+    numbers = [*model.parameters(), *(optimizer.state[each]["momentum_buffer"] for each in model.parameters())]
+    return hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in numbers)).hexdigest()
+
+def inputs(step, rank):
+    return torch.tensor([[float((3 * step + rank) % 5), 1.0 + rank, float(step % 3)]])
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+hvd.init()
+me = rueda.elastic.worker_id()
+model = torch.nn.Linear(3, 1, bias=False)
+torch.nn.init.constant_(model.weight, float(hvd.rank()))  # rank 0's zeros count
+optimizer = torch.optim.SGD(model.parameters(), lr=0.25, momentum=0.5)
+optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), op=hvd.Sum)
+state = hvd.elastic.TorchState(model=model, optimizer=optimizer, step=0, sizes=[], resets=0)
+calls = []
+
+def one_step(state):
+    optimizer.zero_grad()
+    model(inputs(state.step, hvd.rank())).sum().backward()
+    optimizer.step()
+    state.step += 1
+    state.sizes.append(hvd.size())
+
+def tell(state, **more):
+    digests = set(hvd.allgather_object(digest(model, optimizer)))
+    text = json.dumps(dict(worker=me, rank=hvd.rank(), size=hvd.size(), step=state.step, sizes=state.sizes, calls=len(calls),
+                           digests=sorted(digests), plan=rueda.elastic.membership().plan, **more))
+    os.write(1, text.encode() + b"\\n")  # in one piece
+"""
+
+LOOP = """
+@hvd.elastic.run
+def train(state):
+    calls.append(state.step)
+    while state.step < STEPS:
+        if VICTIMS.get(me) == state.step:
+            die()
+        one_step(state)
+        state.commit()
+    return "trained"
+
+tell(state, returned=train(state))
+"""
+
+
+def job(folder, text, victims=(), ranks=4, least=2):
+    script = folder / "script.py"
+    script.write_text(TORCH + TRAINING + f"STEPS, VICTIMS = {STEPS}, {dict(victims)!r}\n" + text)
+    surroundings = {**os.environ, "RUEDA_TIMEOUT_SECONDS": "120"}
+    command = [WORKERS, str(ranks), str(least), sys.executable, str(script)]
+    return Ended(subprocess.run(command, capture_output=True, text=True, timeout=240, env=surroundings, cwd=folder))
+
+
+def told(done):
+    """What workers told, by their numbers."""
+    lines = [json.loads(found[1]) for line in done.out.splitlines() if (found := re.match(r"(?:\[\d+\]<stdout>:)?(\{.*)", line))]
+    return {each["worker"]: each for each in lines}
+
+
+def replayed(sizes):
+    """The digest of the state after steps with so many ranks, from one process."""
+    weights, momentum = torch.zeros(1, 3, dtype=torch.float64), torch.zeros(1, 3, dtype=torch.float64)
+    for step, size in enumerate(sizes):
+        gradient = sum(torch.tensor([[float((3 * step + rank) % 5), 1.0 + rank, float(step % 3)]], dtype=torch.float64) for rank in range(size))
+        momentum = gradient if step == 0 else momentum * 0.5 + gradient
+        weights = weights - 0.25 * momentum
+    return hashlib.sha256(weights.numpy().tobytes() + momentum.numpy().tobytes()).hexdigest()
+
+
+def require_true_states(done, survivors, sizes):
+    assert done.code == 0, done.out + done.err
+    workers = told(done)
+    assert sorted(workers) == survivors, done.out + done.err
+    for each in workers.values():
+        assert each["sizes"] == sizes and each["step"] == len(sizes)
+        assert each["digests"] == [replayed(sizes)], each
+    assert sorted(each["rank"] for each in workers.values()) == list(range(len(survivors)))
+    return workers
+
+
+@pytest.mark.parametrize("victim", [0, 2], ids=["rank 0", "another"])
+def test_one_of_four_is_killed_and_the_others_lose_no_committed_step(tmp_path, victim):
+    done = job(tmp_path, LOOP, {victim: 10})
+    workers = require_true_states(done, [each for each in range(4) if each != victim], [4] * 10 + [3] * (STEPS - 10))
+    assert all(each["calls"] == 2 and each["returned"] == "trained" and each["plan"] == 2 for each in workers.values())
+    assert "killed by signal 9" in done.err
+
+
+def test_two_die_one_after_the_other(tmp_path):
+    done = job(tmp_path, LOOP, {3: 5, 0: 15})
+    workers = require_true_states(done, [1, 2], [4] * 5 + [3] * 10 + [2] * (STEPS - 15))
+    assert all(each["plan"] >= 3 for each in workers.values())
+
+
+def test_two_die_at_once(tmp_path):
+    done = job(tmp_path, LOOP, {1: 7, 2: 7})
+    require_true_states(done, [0, 3], [4] * 7 + [2] * (STEPS - 7))
+
+
+def test_below_the_least_number_the_job_ends_and_says_so(tmp_path):
+    done = job(tmp_path, LOOP, {1: 7, 2: 7, 3: 7})
+    assert done.code != 0 and told(done) == {} and "1 workers are left" in done.err, done.err
+
+
+def test_a_worker_that_dies_while_the_others_join_starts_the_next_round(tmp_path):
+    done = job(tmp_path, "state.register_reset_callbacks([lambda: die() if me == 1 else None])\n" + LOOP, {3: 10})
+    require_true_states(done, [0, 2], [4] * 10 + [2] * (STEPS - 10))
+
+
+def test_steps_behind_the_last_commit_are_taken_again(tmp_path):
+    text = LOOP.replace("        state.commit()\n", "        if state.step % 6 == 0:\n            state.commit()\n")
+    done = job(tmp_path, text, {2: 10})
+    require_true_states(done, [0, 1, 3], [4] * 6 + [3] * (STEPS - 6))
+
+
+def test_an_error_that_one_rank_raises_starts_a_round_of_all(tmp_path):
+    text = LOOP.replace("        one_step(state)\n", """
+        if state.step == 9 and me == 1 and len(calls) == 1:
+            raise hvd.HorovodInternalError("as a program raises it")
+        one_step(state)
+""")
+    done = job(tmp_path, text)
+    workers = require_true_states(done, [0, 1, 2, 3], [4] * STEPS)
+    assert all(each["calls"] == 2 for each in workers.values())
+
+
+def test_process_sets_of_init_go_on_if_their_members_do(tmp_path):
+    text = """
+pair, others = hvd.ProcessSet([0, 2]), hvd.ProcessSet([1, 3])
+hvd.shutdown()
+hvd.init(process_sets=[pair, others])
+added = hvd.add_process_set([0, 1, 2])
+""" + LOOP + """
+if pair.included():
+    assert pair.ranks == [0, 1] and hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=pair).item() == 2
+assert added.process_set_id is None
+if me == 3:
+    try:
+        hvd.allreduce(torch.ones(1), process_set=others)
+    except ValueError as error:
+        print("refused:", error, flush=True)
+hvd.barrier()
+"""
+    done = job(tmp_path, text, {1: 10})
+    require_true_states(done, [0, 2, 3], [4] * 10 + [3] * (STEPS - 10))
+    assert "refused: " in done.out and "worker 1" in done.out.partition("refused: ")[2], done.out
+
+
+def test_models_that_differ_are_told_by_the_parameter_and_not_tried_again(tmp_path):
+    text = "model.extra = torch.nn.Linear(2 + hvd.rank(), 1)\nstate.model = model\n" + LOOP
+    done = job(tmp_path, text)
+    assert done.code != 0 and "extra.weight" in done.err and "MismatchError" in done.err, done.err
+
+
+def test_in_a_job_that_is_not_elastic_the_function_runs_and_a_failure_says_what_to_do(run_script):
+    text = """
+state = hvd.elastic.TorchState(batch=0)
+@hvd.elastic.run
+def train(state):
+    state.batch += hvd.allreduce(torch.ones(1), op=hvd.Sum).item()
+    state.commit()
+    if state.batch == 2:
+        print("once", flush=True)
+        train.fails and fail()
+def fail():
+    raise hvd.HorovodInternalError("lost")
+train.fails = False
+hvd.init()
+train(state)
+state.batch, train.fails = 0, True
+train(state)
+"""
+    done = run_script(text)
+    assert done.code != 0 and done.lines(0) == done.lines(1) == ["once", "once"], done.err
+    assert "this job is not elastic" in done.err and "hvdrun --min-np" in done.err and "CollectiveError: lost" in done.err
