@@ -114,6 +114,16 @@ def test_one_of_four_is_killed_and_the_others_lose_no_committed_step(tmp_path, v
     assert "killed by signal 9" in done.err
 
 
+def test_hvdrun_goes_on_without_rank_0(run_script):
+    source = TRAINING + f"STEPS, VICTIMS = {STEPS}, {{0: 10}}\n" + LOOP
+    done = run_script(source, "--min-np", "2", ranks=4)
+    assert done.code == 0, done.out + done.err
+    workers = told(done)
+    assert {1, 2, 3} <= set(workers), done.out + done.err  # a new worker in the slot of the dead one may have joined
+    for each in workers.values():
+        assert each["sizes"][:10] == [4] * 10 and each["step"] == STEPS and each["digests"] == [replayed(each["sizes"])]
+
+
 def test_two_die_one_after_the_other(tmp_path):
     done = job(tmp_path, LOOP, {3: 5, 0: 15})
     workers = require_true_states(done, [1, 2], [4] * 5 + [3] * 10 + [2] * (STEPS - 15))
