@@ -106,7 +106,7 @@ def require_true_states(done, survivors, sizes):
     return workers
 
 
-@pytest.mark.parametrize("victim", [0, 2], ids=["rank 0", "another"])
+@pytest.mark.parametrize("victim", [pytest.param(0, id="rank 0"), pytest.param(2, marks=pytest.mark.long, id="another")])
 def test_one_of_four_is_killed_and_the_others_lose_no_committed_step(tmp_path, victim):
     done = job(tmp_path, LOOP, {victim: 10})
     workers = require_true_states(done, [each for each in range(4) if each != victim], [4] * 10 + [3] * (STEPS - 10))
@@ -124,6 +124,7 @@ def test_hvdrun_goes_on_without_rank_0(run_script):
         assert each["sizes"][:10] == [4] * 10 and each["step"] == STEPS and each["digests"] == [replayed(each["sizes"])]
 
 
+@pytest.mark.long
 def test_two_die_one_after_the_other(tmp_path):
     done = job(tmp_path, LOOP, {3: 5, 0: 15})
     workers = require_true_states(done, [1, 2], [4] * 5 + [3] * 10 + [2] * (STEPS - 15))
@@ -145,12 +146,14 @@ def test_a_worker_that_dies_while_the_others_join_starts_the_next_round(tmp_path
     require_true_states(done, [0, 2], [4] * 10 + [2] * (STEPS - 10))
 
 
+@pytest.mark.long
 def test_steps_behind_the_last_commit_are_taken_again(tmp_path):
     text = LOOP.replace("        state.commit()\n", "        if state.step % 6 == 0:\n            state.commit()\n")
     done = job(tmp_path, text, {2: 10})
     require_true_states(done, [0, 1, 3], [4] * 6 + [3] * (STEPS - 6))
 
 
+@pytest.mark.long
 def test_an_error_that_one_rank_raises_starts_a_round_of_all(tmp_path):
     text = LOOP.replace("        one_step(state)\n", """
         if state.step == 9 and me == 1 and len(calls) == 1:
