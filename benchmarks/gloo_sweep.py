@@ -113,7 +113,8 @@ class Rank:
             "collective": "allreduce", "bytes": size, "dtype": "f32", "codec": "none", "algorithm": "gloo", "ranks": ranks,
             "p50_us": p50, "p99_us": p99, "max_us": most, "algbw_GBps": algorithm_bandwidth,
             "busbw_GBps": algorithm_bandwidth * 2 * (ranks - 1) / ranks, "line_ns": [0.0, 0.0], "correct": wrong == 0.0,
-            "in_place": True, "cold": False, "count": 1, "iterations": steps, "futex_us": 0.0, "p50_per_futex": 0.0,
+            "in_place": True, "cold": False, "memory": "private", "count": 1, "iterations": steps, "futex_us": 0.0,
+            "p50_per_futex": 0.0,
         }
 
     def serve(self):

@@ -156,7 +156,9 @@ void Membership::State::wait_for_notice() {
     {
       MutexLock lock(mutex);
       heard = next_notice;
-      if (notice->plan > taken) notices.push_back({*notice, SteadyClock::now()});
+      // A notice says all that will change, so it replaces an earlier one of the same plan; no changes take that back.
+      std::erase_if(notices, [&](const Heard& one) { return one.notice.plan == notice->plan; });
+      if (notice->plan > taken && notice->changes != 0) notices.push_back({*notice, SteadyClock::now()});
       signal();
     }
     ++next_notice;

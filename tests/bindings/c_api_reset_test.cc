@@ -207,6 +207,7 @@ TEST_CASE("threads that submit without a pause go on over resets, and each of th
     for (const std::string& said : workers.all(others, "reset")) CHECK_THAT(said, StartsWith("plan"));
     if (first != 0) CHECK_THAT(workers.answer(1, first), StartsWith("plan"));
   }
+  for (const std::string& said : workers.all(three, "succeed")) CHECK(said == "OK");
   std::vector<int> numbers;
   for (const int id : three) numbers.push_back(workers.begin(id, "calm"));
   workers.launcher().end_plan("all is well");

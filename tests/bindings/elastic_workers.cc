@@ -77,6 +77,7 @@ class Worker {
     if (command == "memory") return memory();
     if (command == "over") return over();
     if (command == "storm") return storm();
+    if (command == "succeed") return await_success();
     if (command == "calm") return calm();
     if (command == "recover") return recover();
     if (command == "bye") return said(rueda_shutdown(session_));
@@ -164,6 +165,14 @@ class Worker {
       });
     }
     return "OK";
+  }
+
+  /// Waits until one of the threads' operations succeeds.
+  std::string await_success() {
+    const int before = done_.load();
+    const core::Deadline deadline = patience();
+    while (done_.load() == before && !deadline.passed()) std::this_thread::yield();
+    return done_.load() > before ? "OK" : "none succeeded";
   }
 
   /// The threads stop once the plan is over. Returns how many of their operations succeeded.

@@ -391,7 +391,7 @@ def _leave() -> None:
         return
     try:
         _end()
-    except errors.CollectiveError as error:
+    except (errors.CollectiveError, ValueError) as error:  # ValueError: a thread is still in reset()
         print(f"rueda: at exit: {error}", file=sys.stderr)
     for end in at_exit:
         end()

@@ -51,6 +51,23 @@ print("weights are equal:", same, "and finite:", all(np.isfinite(each).all() for
     assert job.lines(0)[-2] == job.lines(1)[-2]
 
 
+def test_tensorflow_keras_and_numpy_are_one_rank_in_one_process(run_script):
+    job = run_script("""
+import numpy as np
+import horovod.keras
+import rueda.numpy
+import rueda.tensorflow as hvd
+
+hvd.init()
+assert hvd.rank() == horovod.keras.rank() == rueda.numpy.rank() and rueda.numpy.is_initialized()
+array = rueda.numpy.allreduce_async(np.full(3, hvd.rank() + 1.0), op=rueda.numpy.Sum, name="array")
+tensor = hvd.allreduce(tf.fill([2], hvd.rank() + 1.0), op=hvd.Sum, name="tensor")
+print(tensor.numpy().tolist(), array.wait().tolist())
+""")
+    assert job.code == 0, job.err
+    assert job.lines(0)[-1] == job.lines(1)[-1] == "[3.0, 3.0] [3.0, 3.0, 3.0]"
+
+
 # Without a single limit nothing but the news of the death can end a wait, so that the job ends at all is the proof.
 NO_LIMITS = {"RUEDA_TIMEOUT_SECONDS": "0", "RUEDA_PEER_TIMEOUT_SECONDS": "0", "RUEDA_STALL_CHECK_DISABLE": "1"}
 

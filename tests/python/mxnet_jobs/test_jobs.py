@@ -47,6 +47,23 @@ except hvd.PeerLostError as error:
     assert done.returncode != 0 and "[0]<stdout>:True" in done.stdout, done.stdout + done.stderr
 
 
+def test_mxnet_and_numpy_are_one_rank_in_one_process(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("""
+import numpy
+import horovod.mxnet as hvd
+import rueda.numpy
+import mxnet as mx
+hvd.init()
+assert hvd.rank() == rueda.numpy.rank() and rueda.numpy.is_initialized()
+array = rueda.numpy.allreduce_async(numpy.full(3, hvd.rank() + 1.0), op=rueda.numpy.Sum, name="array")
+print(hvd.allreduce(mx.nd.ones(2), op=hvd.Sum, name="tensor").asnumpy().tolist(), array.wait().tolist())
+""")
+    done = run(script)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"<stdout>:(.*)$", done.stdout, re.M) == ["[2.0, 2.0] [3.0, 3.0, 3.0]"] * 2
+
+
 def test_operations_before_init_after_shutdown_and_in_a_forked_process_are_refused(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("""

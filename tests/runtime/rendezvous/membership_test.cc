@@ -118,11 +118,17 @@ TEST_CASE("notices are counted, readable until they are read, and pending until 
   CHECK(pending.changes == (kWorkersAdded | kWorkersRemoved));
   CHECK(pending.newcomers == 0);
   CHECK(pending.seconds_to_removal > 0);  // its time has passed, and it is still a removal
+  REQUIRE(hearing.server->set(change_key("job", 3), encode(MembershipNotice{2, 0, 0, 0})).ok());
+  while (pending.heard < 3) {
+    REQUIRE(hearing.readable(120'000));
+    pending = hearing.members->pending();
+  }
+  CHECK(pending.changes == kWorkersRemoved);  // the third takes the first back
   static_cast<void>(hearing.members->take(2).value());
   CHECK(hearing.members->pending().changes == kWorkersRemoved);
   static_cast<void>(hearing.members->take(4).value());
   CHECK(hearing.members->pending().plan == 0);
-  CHECK(hearing.members->pending().heard == 2);
+  CHECK(hearing.members->pending().heard == 3);
 }
 
 TEST_CASE("whoever waits for a plan hears that hvdrun is gone, that the job is over, or that a plan is unreadable") {

@@ -35,7 +35,7 @@ def DistributedOptimizer(optimizer: Any, name: str = "grads", backward_passes_pe
     inner = optax.with_extra_args_support(optimizer)
 
     def update(updates: Any, state: Any, params: Any = None, **more: Any) -> Any:
-        reduced = allreduce_tree(updates, op, name=name, process_set=process_set, prescale_factor=prescale_factor,
+        reduced = allreduce_tree(updates, name, op, process_set=process_set, prescale_factor=prescale_factor,
                                  postscale_factor=postscale_factor, compression=compression)  # fmt: skip
         return inner.update(reduced, state, params, **more)
 

@@ -27,7 +27,7 @@ def _over_leaves(tree: Any, name: str, group: Callable[[Sequence[Any], List[str]
     return jax.tree_util.tree_unflatten(shape, results)
 
 
-def allreduce_tree(tree: Any, op: int = Average, *, name: str = "grads", process_set: ProcessSet = global_process_set,
+def allreduce_tree(tree: Any, name: str = "grads", op: int = Average, *, process_set: ProcessSet = global_process_set,
                    prescale_factor: float = 1.0, postscale_factor: float = 1.0, compression: Any = Compression.none) -> Any:
     """allreduce() of every array in a pytree. An array is called by the name and its path: "grads['dense']['kernel']".
 

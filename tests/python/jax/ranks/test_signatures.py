@@ -13,7 +13,7 @@ ORDERS = {
     "DistributedOptimizer": "optimizer name backward_passes_per_step",
     "allgather": "x",
     "allreduce": "x op",
-    "allreduce_tree": "tree op",
+    "allreduce_tree": "tree name op",
     "alltoall": "x",
     "barrier": "process_set",
     "broadcast": "x root_rank",
