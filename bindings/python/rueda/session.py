@@ -137,8 +137,10 @@ def _is_newcomer(pointer: Any) -> bool:
 def _refuse_newcomer(session: Session) -> Any:
     """Raises ValueError, with the name of the function of the package that the program has called."""
     called, frame = "an operation", sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("rueda", "horovod"):
-        called, frame = f"{frame.f_code.co_name}()", frame.f_back  # type: ignore[assignment]
+    while frame is not None and (module := frame.f_globals.get("__name__", "")).partition(".")[0] in ("rueda", "horovod", "torch"):
+        if not module.startswith(("rueda.torch.graphs", "torch")):  # those call functions of ours for the program
+            called = f"{frame.f_code.co_name}()"
+        frame = frame.f_back  # type: ignore[assignment]
     raise ValueError(f"{called}: this process is a new worker of a running job; the others are in the middle of their training, and would not "
                      "meet it here; call it within the function that elastic.run wraps, which gives a new worker the others' state")  # fmt: skip
 
