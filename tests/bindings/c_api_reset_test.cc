@@ -111,8 +111,8 @@ TEST_CASE("a worker that is removed is told so, shuts down and exits with 0, and
   workers.launcher().publish({0, 2});
   CHECK(workers.all({0, 2}, "reset") == places(2, {0, 2}));
   CHECK_THAT(workers.one(1, "reset"), StartsWith("REMOVED worker 1 is removed"));
-  CHECK_THAT(workers.one(1, "reset"), StartsWith("REMOVED"));  // and again
-  CHECK_THAT(workers.one(1, "sum"), StartsWith("PEER_LOST"));
+  CHECK_THAT(workers.one(1, "reset"), StartsWith("REMOVED"));                             // and again
+  CHECK_THAT(workers.one(1, "sum"), StartsWith("PEER_LOST") || StartsWith("SHUT_DOWN"));  // the others may leave first
   workers.expect_sums({0, 2});
   workers.expect_good_end({0, 1, 2}, {});
 }
