@@ -9,7 +9,7 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr const char* kHeading = "Elastic jobs (--min-np or --host-discovery-script makes a job elastic)";
+constexpr const char* kHeading = "Elastic jobs (--min-np makes a job elastic)";
 constexpr int kMostWorkers = 65536;
 constexpr double kLongest = 1e6;
 constexpr int kLongestCooldown = 3600;
@@ -48,19 +48,19 @@ void add_elastic_flags(CLI::App& app, ElasticArguments& arguments) {
   add(app, "--max-np,--max-num-proc", arguments.most, CLI::Range(1, kMostWorkers),
       "never more workers than this (default: all slots)");
   app.add_option("--host-discovery-script", arguments.script,
-                 "program that prints the hosts of the moment, a line `host` or `host:slots` for each; run each second")
+                 "program that prints the hosts of the moment; not supported yet, name the hosts with -H")
       ->group(kHeading);
   add(app, "--slots-per-host,--slots", arguments.slots_per_host, CLI::Range(1, kMostWorkers),
-      "slots of hosts for which the script prints none (default: 1)");
+      "slots of hosts for which the script prints none; not supported yet");
   add(app, "--elastic-timeout", arguments.timeout_seconds, CLI::Range(0.0, kLongest),
       "seconds to wait for more slots while there are too few (default: HOROVOD_ELASTIC_TIMEOUT, else 600)");
   add(app, "--rejoin-timeout", arguments.rejoin_timeout_seconds, CLI::Range(0.1, kLongest),
-      "seconds in which a worker must join the next plan, or it is ended (default: 30)");
+      "seconds in which a worker must join the next plan; after them it is ended (default: 30)");
   add(app, "--reset-limit", arguments.reset_limit, CLI::Range(0, kMostWorkers),
       "resets after which the job ends with an error (default: no limit)");
   add_cooldown(app, arguments);
   add(app, "--blacklist-after", arguments.blacklist_after, CLI::Range(1, kMostWorkers),
-      "workers that fail on a host within 60 s before it gets no more; never the last host (default: 2)");
+      "workers that fail on a host within 60 s before the job leaves it; never the last host (default: 2)");
   app.add_option_function<std::string>(
          "--admit",
          [&arguments](const std::string& when) {

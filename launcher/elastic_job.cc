@@ -23,10 +23,10 @@
 #include <random>
 #include <utility>
 
-#include "launcher/agent_process.h"
 #include "launcher/elastic_conductor.h"
 #include "launcher/forwarded_signals.h"
 #include "launcher/job_limits.h"
+#include "launcher/run_conductor.h"
 #include "launcher/start_order.h"
 #include "launcher/wait_status.h"
 
@@ -310,17 +310,8 @@ void ElasticJob::report() {
   for (const auto& fault : faults_) output_.say(fault);
 }
 
-int run_elastic_job(const Arguments& arguments, const JobPlan& plan) try {
-  auto job = std::make_unique<ElasticJob>(arguments, plan);
-  const Status ready = job->prepare();
-  if (ready.ok()) return job->run();
-  job.reset();
-  await_agent_processes();
-  std::fputs(fmt::format("hvdrun: {}\n", ready.sentence()).c_str(), stderr);
-  return 1;
-} catch (...) {
-  await_agent_processes();
-  throw;
+int run_elastic_job(const Arguments& arguments, const JobPlan& plan) {
+  return run_conductor<ElasticJob>(arguments, plan);
 }
 
 }  // namespace rueda::core::launcher

@@ -13,11 +13,8 @@
 #include "launcher/store_route.h"
 
 namespace rueda::core::launcher {
-namespace {
 
 using std::chrono::milliseconds;
-
-}  // namespace
 
 void ElasticJob::tell(const std::function<void()>& event) {
   membership_.tick(std::chrono::duration_cast<milliseconds>(SteadyClock::now() - began_));

@@ -53,14 +53,13 @@ Result<MembershipRules> plan_membership(const Arguments& arguments, const std::v
   rules.most = elastic.most.value_or(std::numeric_limits<int>::max());
   RUEDA_RETURN_IF_ERROR(check_numbers(arguments, rules));
   if (arguments.mpi) return refuse("--mpi cannot start elastic jobs: MPI ends all ranks when one dies; leave it out");
-  if (elastic.script.empty() && elastic.slots_per_host)
+  if (!elastic.script.empty())
+    return refuse("hvdrun does not support --host-discovery-script yet: name the hosts with -H HOST:SLOTS");
+  if (elastic.slots_per_host)
     return refuse("--slots-per-host is for --host-discovery-script; give the slots with the hosts: -H node1:4,node2:4");
-  if (!elastic.script.empty()) return refuse("--host-discovery-script is not there yet; name the hosts with -H");
-  if (!elastic.script.empty() && (!arguments.hosts.empty() || !arguments.hostfile.empty()))
-    return refuse("give -H or --hostfile, or --host-discovery-script, not both");
   int slots = 0;
   for (const auto& host : hosts) slots += host.slots;
-  if (elastic.script.empty() && slots < rules.wanted) {
+  if (slots < rules.wanted) {
     return refuse(
         fmt::format("{} workers do not fit into {} slots on {} hosts: give the hosts more slots (-H HOST:SLOTS) "
                     "or lower -np",
@@ -71,7 +70,6 @@ Result<MembershipRules> plan_membership(const Arguments& arguments, const std::v
   rules.capacity = capacity.value();
   if (elastic.rejoin_timeout_seconds) rules.rejoin = as_time(*elastic.rejoin_timeout_seconds);
   rules.resets = elastic.reset_limit;
-  rules.discovers = !elastic.script.empty();
   rules.blacklist.failures = elastic.blacklist_after.value_or(rules.blacklist.failures);
   if (elastic.cooldown_seconds) {
     rules.blacklist.cooldown = BlacklistRules::Cooldown{std::chrono::seconds(elastic.cooldown_seconds->first),

@@ -21,7 +21,6 @@
 #include <memory>
 #include <utility>
 
-#include "launcher/agent_process.h"
 #include "launcher/dump_desk.h"
 #include "launcher/forwarded_signals.h"
 #include "launcher/job_hosts.h"
@@ -29,6 +28,7 @@
 #include "launcher/job_store.h"
 #include "launcher/judge.h"
 #include "launcher/rank_output.h"
+#include "launcher/run_conductor.h"
 #include "launcher/start_order.h"
 #include "launcher/stopped_ranks.h"
 #include "launcher/store_route.h"
@@ -382,17 +382,6 @@ void Job::leave_when_printed() {
 
 }  // namespace
 
-int run_job(const Arguments& arguments, const JobPlan& plan) try {
-  auto job = std::make_unique<Job>(arguments, plan);
-  const Status ready = job->prepare();
-  if (ready.ok()) return job->run();
-  job.reset();
-  await_agent_processes();
-  std::fputs(fmt::format("hvdrun: {}\n", ready.sentence()).c_str(), stderr);
-  return 1;
-} catch (...) {
-  await_agent_processes();
-  throw;
-}
+int run_job(const Arguments& arguments, const JobPlan& plan) { return run_conductor<Job>(arguments, plan); }
 
 }  // namespace rueda::core::launcher
