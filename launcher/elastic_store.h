@@ -44,7 +44,8 @@ class ElasticStore {
   std::optional<DeathVerdict> evidence(uint64_t plan);
   /// Returns the last plan that the worker has begun to form, of the last two plans; 0 if it is in none of them.
   uint64_t last_joined(int64_t worker);
-  /// Returns whether each `init` of the worker in this plan is settled, and it has asked for no other plan since.
+  /// Returns whether the worker has shut down in this plan after its last `init` there, and has asked for no other plan
+  /// since.
   bool said_goodbye(int64_t worker, uint64_t plan);
 
  private:

@@ -43,10 +43,9 @@ struct WorkerExit {
 ///     `least` workers; else the job waits `capacity` for more and then ends;
 ///   - a worker that comes later is in no plan until it says that it is ready. The members hear of it; their request
 ///     brings the plan that it is in;
-///   - the workers of the first start hold the job's state, and so does a later one once a plan that it was in was
-///   joined
-///     by all its members. Hosts keep their order, but the worker that has held the state for longest is rank 0. If no
-///     worker that holds it is left, the job ends;
+///   - the workers of the first start hold the job's state, and so does a later one once all members of a plan that it
+///     was in have joined that plan. Hosts keep their order, but the worker that has held the state for longest is rank
+///     0. If no worker that holds it is left, the job ends;
 ///   - once a worker has ended well, the others are awaited, no worker is started any more, and the job succeeds.
 class Membership {
  public:

@@ -27,27 +27,26 @@ namespace rueda::core::launcher {
 ///   kEnd                        -       grace, in ms    -                 SIGTERM to all, SIGKILL after the grace
 ///   kPing                       -       silence, in ms  -                 answered by kPong; the first follows kHere
 ///   kStartOne                   rank    -               a RankOrder, to follow a StartOrder that lasts
-///   kEndOne                     rank    grace, in ms    -                 SIGTERM to this rank, SIGKILL after the
-///   grace kListen                     -       -               RUEDA_NETWORK_INTERFACES; answered by kListening kReach
-///   -       -               address:port of rank 0's host, separated by blanks; answered by
-///                                                       kReached
+///   kEndOne                     rank    grace, in ms    -                 as kEnd, for this rank alone
+///   kListen                     -       -               RUEDA_NETWORK_INTERFACES; answered by kListening
+///   kReach                      -       -               address:port of rank 0's host, by blanks; see kReached
 ///
 ///   agent to hvdrun
 ///   kHere                       -       -               an Introduction; the agent's first message
-///   kRoute                      -       -               how the agent reached the store, a clause; before its ranks
-///   start kReached                    -       -               the answer to kReach, a clause kListening -       port
-///   or 0       numeric addresses at which ranks there listen, by blanks kStarted                    rank    pid -
+///   kRoute                      -       -               a clause: how the agent reached the store; before kStarted
+///   kReached                    -       -               a clause: the answer to kReach
+///   kListening                  -       port or 0       numeric addresses at which ranks there listen, by blanks
+///   kStarted                    rank    pid             -
 ///   kNotStarted                 rank    errno           a sentence
 ///   kOutput                     rank    1 or 2          bytes of stdout (1) or stderr (2); empty at its end
 ///   kInputTaken                 rank    0 or -1         -                 0: the piece is written; -1: stdin is closed
 ///   kExited                     rank    wait status     -                 output of the rank may still follow
 ///   kStopped                    rank    signal, or 0    -                 it is stopped; 0: it goes on
 ///   kNote                       -       -               a sentence for the user
-///   kDone                       -       -               no process is left below the agent; only after kStart or kEnd
+///   kDone                       -       -               no process is left below; only after kStart or kEnd
 ///   kPong                       -       -               -
-///   kCutOff                     -       -               why the agent ends its ranks, a clause; later messages do not
-///   count kGuardGone                  -       -               why the agent ends its ranks, a clause; more messages
-///   follow
+///   kCutOff                     -       -               a clause: why the agent ends its ranks; its last word
+///   kGuardGone                  -       -               a clause: why the agent ends its ranks; more may follow
 ///
 /// If hvdrun sends nothing for `silence`, an agent ends its ranks and itself; 0 means never. Until the first kPing that
 /// limit is kFirstWord.

@@ -16,10 +16,9 @@ std::string obstacle(const Algorithm& algorithm, const BatchShape& shape, const 
 /// has algorithms of its own, which the settings cannot force. Forcing shm_shared, which tensors in private memory
 /// cannot take, leaves the choice for those open. Pure.
 ///
-/// kInvalidArgument: the shape cannot be reduced at all (an average of bool, an operator without kernels), or the
-/// forced
-///   algorithm cannot serve it. The sentence names the algorithm and the reason.
-/// kUnsupported: no algorithm of the table can serve the shape.
+/// Returns kInvalidArgument if the shape cannot be reduced at all (an average of bool, an operator without kernels) or
+/// the forced algorithm cannot serve it; the sentence names the algorithm and the reason. Returns kUnsupported if no
+/// algorithm of the table can serve the shape.
 Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> table, const Settings& settings,
                                          const BatchShape& shape);
 

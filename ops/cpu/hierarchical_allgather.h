@@ -6,9 +6,8 @@ namespace rueda::core {
 /// All-gather in two levels: each rank's rows cross to every other host once, and reach the ranks there through shared
 /// memory.
 ///
-///   host a: ranks 0 1 | host b: ranks 2 3 4       local rank i carries the rows of members with number i on their
-///   host,
-///                                                 own host's ranks: 0 those of 2 and 4, 3 those of 1
+///   host a: ranks 0 1 | host b: ranks 2 3 4       local rank i carries the rows of members that have number i on
+///                                                 their own host: 0 those of 2 and 4, 3 those of 1
 ///   send      counts and rows to the carrier on each other host                    2, 4 ─▶ 0    1 ─▶ 3
 ///   counts    every rank shows its host its own counts and those it carries; once all are known, it asks for memory
 ///   post      own rows, then carried ones as they come, chunk by chunk through the shared input slots

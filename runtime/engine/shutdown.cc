@@ -4,9 +4,8 @@
 //   2. the timeline's last records, then the goodbye: turns carry both, run by this thread or the coordinator's
 //   3. lanes finish what was agreed before the goodbye
 //   4. the abort, even if all went well: whatever still waits, anywhere, ends now
-//   5. threads, then what they used: the coordinator first, because it may take the baton at any time; then the baton
-//   is
-//      taken for good, and each object is freed after the last thread that knows it
+//   5. threads, then what they used: the coordinator first, because it may take the baton at any time; then the
+//      baton is taken for good, and each object is freed after the last thread that knows it
 //
 // A rank that left before the others must not make them wait, so each wait here has a limit of its own.
 #include <fmt/format.h>

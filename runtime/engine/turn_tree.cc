@@ -1,9 +1,10 @@
 // What a leader's turn does for the ranks of its host and the hosts below. Its relay is child 0's way too: the leader's
 // own participant speaks to it as the other ranks of the host do.
 //
-//     up      ranks' frames, relayed frames of hosts below ─▶ relay ─▶ one relayed frame ─▶ leader above, or the
-//     arbiter down    addressed frame from above, or the arbiter ─▶ relay ─▶ verdicts to ranks, addressed frames to
-//     hosts below
+//     up      ranks' frames, relayed frames of hosts below
+//               ─▶ relay ─▶ one relayed frame ─▶ the leader above, or the arbiter
+//     down    an addressed frame from above, or the arbiter
+//               ─▶ relay ─▶ verdicts to ranks, addressed frames to hosts below
 //
 // A relayed frame is acknowledged by kTakenFrame, and no second one leaves before that: what a slow leader above cannot
 // take yet merges here meanwhile.

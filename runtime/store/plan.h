@@ -34,17 +34,17 @@ struct Plan {
   std::vector<PlannedWorker> workers;
   bool operator==(const Plan&) const = default;
 
-  /// The rank of a worker; -1 if this plan does not have it.
+  /// Returns the rank of a worker; -1 if this plan does not have it.
   int rank_of(int64_t id) const;
-  /// How many workers are on the host of this rank.
+  /// Returns how many workers are on the host of this rank, itself included.
   int workers_beside(int rank) const;
 };
 
-/// hvdrun's word that another plan is coming, before it makes the present one void: workers leave it when they like. It
-/// writes it under `change_key`. A value.
+/// hvdrun's notice that another plan is coming, before it makes the present one void: workers leave it when they like.
+/// It replaces an earlier notice of the same plan. hvdrun writes it under `change_key`. A value.
 struct MembershipNotice {
   uint64_t plan = 0;              ///< the plan that it leads to, or a later one
-  uint32_t changes = 0;           ///< kWorkersRemoved, kWorkersAdded, or both
+  uint32_t changes = 0;           ///< all bits of what will change; 0 takes the earlier notice back
   uint32_t newcomers = 0;         ///< workers that are ready to join
   double seconds_to_removal = 0;  ///< until workers are stopped that the change removes; 0 if nothing is
   bool operator==(const MembershipNotice&) const = default;

@@ -1,7 +1,6 @@
 // PyTorch's spare device, PrivateUse1, as one that behaves like a GPU where mistakes show, on a host that has none:
 //   * no address of its memory can be read on the host: to touch one ends the process;
-//   * what is put into its streams happens only when somebody waits for that stream, so that whoever reads without
-//   waiting
+//   * what is put into its streams happens only when somebody waits for that stream, so a reader that does not wait
 //     reads what was there before.
 // Operations run on the host, on copies. stand_in_device.py loads it.
 
