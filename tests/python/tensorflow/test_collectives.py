@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import kernels, op_def_registry
 
 import rueda.tensorflow as hvd
 
@@ -178,3 +179,12 @@ def test_xla_is_refused_in_a_sentence():
 
     with pytest.raises(NotImplementedError, match="jit_compile=False"):
         step(mine(2))
+
+
+def test_on_a_gpu_every_operation_takes_its_tensors_through_host_memory():
+    """TensorFlow's own list of kernels says for a GPU, too, in which memory it would put each tensor."""
+    of_gpu = {each.op: each for each in kernels.get_all_registered_kernels().kernel if each.op.startswith("Rueda") and each.device_type == "GPU"}
+    assert {"RuedaAllreduce", "RuedaAllgather", "RuedaBroadcast", "RuedaEpoch"} <= set(of_gpu)
+    for name, kernel in of_gpu.items():
+        definition = op_def_registry.get(name)
+        assert set(kernel.host_memory_arg) == {argument.name for argument in (*definition.input_arg, *definition.output_arg)}, name

@@ -123,7 +123,7 @@ def test_xla_is_refused_with_what_to_do_wherever_it_is_traced(call):
 def test_a_function_that_was_traced_before_is_refused_by_tensorflow_with_the_op_s_name():
     inner = tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum))
     assert inner(tf.ones(1)).numpy().tolist() == [hvd.size()]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="RuedaEpoch|RuedaAllreduce"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="RuedaEpoch"):
         tf.function(lambda x: inner(x) + 1, jit_compile=True)(tf.ones(1))
     assert works()
 

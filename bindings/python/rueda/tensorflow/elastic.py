@@ -58,6 +58,6 @@ class TensorFlowState(VariablesState):
 def __getattr__(name: str) -> Any:
     if name != "TensorFlowKerasState":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from rueda.tensorflow.keras.state import TensorFlowKerasState  # only who needs Keras imports it
+    from rueda.tensorflow.keras.state import TensorFlowKerasState  # Keras is imported by programs that need it
 
     return TensorFlowKerasState
