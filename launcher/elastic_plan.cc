@@ -54,7 +54,7 @@ Result<MembershipRules> plan_membership(const Arguments& arguments, const std::v
   RUEDA_RETURN_IF_ERROR(check_numbers(arguments, rules));
   if (arguments.mpi) return refuse("--mpi cannot start elastic jobs: MPI ends all ranks when one dies; leave it out");
   if (!elastic.script.empty())
-    return refuse("hvdrun does not support --host-discovery-script yet: name the hosts with -H HOST:SLOTS");
+    return refuse("--host-discovery-script is not supported yet: name the hosts with -H HOST:SLOTS");
   if (elastic.slots_per_host)
     return refuse("--slots-per-host is for --host-discovery-script; give the slots with the hosts: -H node1:4,node2:4");
   int slots = 0;

@@ -14,8 +14,7 @@ std::vector<std::string> describe_outcome(const ElasticOutcome& outcome,
   std::vector<std::string> lines;
   for (const WorkerDeath& death : outcome.deaths) {
     const std::string where = death.plan == 0 ? "before it was in a plan" : fmt::format("in plan {}", death.plan);
-    const bool sentence = death.cause.starts_with("it");  // "it has been stopped", "its host has ..."
-    lines.push_back(fmt::format("{}{} {}, {}", name_of(death.worker), sentence ? ":" : "", death.cause, where));
+    lines.push_back(fmt::format("{} failed: {}, {}", name_of(death.worker), death.cause, where));
   }
   if (outcome.user_signal != 0 && outcome.exit_code != 0) {
     lines.push_back(

@@ -16,7 +16,7 @@
 namespace rueda::core::launcher {
 namespace {
 
-// Between a worker's goodbye and its request when it leaves a plan that is not void; both come from one call.
+// Between a worker's goodbye and its request, if its program shuts down and calls `init` again.
 constexpr Membership::Time kTimeToAsk{2000};
 
 }  // namespace
@@ -206,7 +206,8 @@ void Membership::void_plan(const Worker& worker, VoidPlan::Ground ground, const 
   }
   for (auto& entry : workers_) entry.second.rejoin_by.reset();
   void_ = true;
-  why_ = fmt::format("worker {} (host {}) {}", worker.id, worker.host, cause);
+  const char* const failed = ground == VoidPlan::Ground::kDeath ? " failed:" : "";
+  why_ = fmt::format("worker {} (host {}){} {}", worker.id, worker.host, failed, cause);
   noticed_.clear();
   orders_.emplace_back(VoidPlan{plan_.number, plan_.rank_of(worker.id), worker.id, ground, cause});
 }

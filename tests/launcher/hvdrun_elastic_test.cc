@@ -73,8 +73,9 @@ TEST_CASE("the death of any worker of an elastic job ends its plan, and the othe
       CHECK(lines[2] == "plan 2 rank " + std::to_string(rank++) + " of 3");
     }
     CHECK(reported(run) ==
-          Lines{"plan 2 has 3 workers, because worker " + number + " (host localhost) killed by signal 9 (Killed)",
-                "worker " + number + " (host localhost) killed by signal 9 (Killed), in plan 1",
+          Lines{"plan 2 has 3 workers, because worker " + number +
+                    " (host localhost) failed: killed by signal 9 (Killed)",
+                "worker " + number + " (host localhost) failed: killed by signal 9 (Killed), in plan 1",
                 "the job succeeded in plan 2 without this worker"});
     run.wait_for_all_to_end();
   }
