@@ -224,8 +224,9 @@ RUEDA_API int32_t rueda_abort(rueda_session* session, const char* reason);
 /* Options of rueda_reset. */
 typedef struct rueda_reset_options {
   size_t struct_size;
-  double timeout_seconds; /* time to wait for the next plan and for its members; infinity or 0: no limit but hvdrun's
-                           * own, which ends workers that do not come and the job if too few are left */
+  double timeout_seconds; /* time to wait for the next plan and for its members. Infinity or 0: hvdrun's limits, which
+                           * end workers that do not come and the job if too few are left; and for the members of a
+                           * plan to meet, twice RUEDA_INIT_TIMEOUT_SECONDS */
 } rueda_reset_options;
 
 /* Leaves the plan and joins the next one: then rank, size, local rank and all connections are new, and rueda_stats
