@@ -10,6 +10,7 @@ the folder that is printed.
 """
 
 import argparse
+import os
 import pathlib
 import re
 import subprocess
@@ -89,6 +90,8 @@ def main():
                 print(output)
             elif arguments.keep:
                 _keep(arguments, parser, pathlib.Path(folder))
+    if not failed and not os.listdir(arguments.failed):
+        os.rmdir(arguments.failed)
     print(f"{len(failed)} of {len(arguments.parsers or names)} parsers failed" + (f"; inputs in {arguments.failed}" if failed else ""))
     return 1 if failed else 0
 

@@ -35,8 +35,9 @@ TEST_CASE(
   await_hang(job);
   const auto file = std::filesystem::temp_directory_path() / ("rueda-dump-test-" + std::to_string(getpid()));
   std::string said;
-  while (said.find("first divergence") == std::string::npos ||
-         said.find("layer3") == std::string::npos) {  // until rank 2 has submitted layer3 instead
+  const auto says = [&said](const char* words) { return said.find(words) != std::string::npos; };
+  // Until rank 2 has submitted layer3 instead, and has answered in its second, which may take a busy machine longer.
+  while (!says("first divergence") || !says("layer3") || says("did not answer within")) {
     HvdrunProcess dump = dump_of(job.pid(), {"--dump-file", file.string()});
     REQUIRE(dump.wait() == 0);
     said = dump.out();
