@@ -1,0 +1,149 @@
+/* A training loop that goes on when workers die, leave or come, for a framework that has no binding of Rueda's.
+ *   hvdrun -np 4 --min-np 2 elastic        trains
+ *   hvdrun -np 4 --min-np 2 elastic 1 10   worker 1 dies before step 10, and the others go on
+ *
+ * Each worker keeps a copy of its training, the commit. One round is: make all trainings equal, then train. A round
+ * that breaks leads back to the commit and to the next plan of the job, in the same process. docs/guide/c-api.md has
+ * more. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rueda.h"
+
+enum { kWeights = 3, kSteps = 40, kNone = -1 };
+
+/* Everything that the loop must find again. It has no pointers, so it can be copied and sent as bytes. */
+struct training {
+  int64_t commits; /* -1 in a worker that has never had the others' training */
+  int64_t step;
+  double weights[kWeights];
+  double momentum[kWeights];
+  int32_t sizes[kSteps]; /* how many ranks took each step: what a replay has to know */
+};
+
+struct victim {
+  long worker, step;
+};
+
+static int fail(const char* what) {
+  fprintf(stderr, "%s: %s\n", what, rueda_last_error());
+  return 1;
+}
+
+static rueda_tensor tensor_of(void* data, int32_t dtype, const int64_t* count) {
+  return (rueda_tensor){
+      .struct_size = sizeof(rueda_tensor), .data = data, .dtype = dtype, .dimensions = 1, .shape = count};
+}
+
+static int32_t reduce(rueda_session* session, void* data, int32_t dtype, int64_t count, int32_t op, const char* name) {
+  const rueda_tensor tensor = tensor_of(data, dtype, &count);
+  const rueda_op_options options = {.struct_size = sizeof options, .name = name};
+  return rueda_allreduce(session, &tensor, &tensor, op, &options);
+}
+
+/* Finds the rank with the most commits. A rank may have one more than another: a death has kept the other from its own.
+ * `*equal` says whether all have the same number, and nobody is new. */
+static int32_t find_root(rueda_session* session, int64_t commits, int32_t* root, int* equal) {
+  const int64_t one = 1, size = rueda_size(session);
+  int64_t* const all = calloc((size_t)size, sizeof *all);
+  if (all == NULL) return RUEDA_SYSTEM;
+  const rueda_tensor mine = tensor_of(&commits, RUEDA_I64, &one), gathered = tensor_of(all, RUEDA_I64, &size);
+  const rueda_op_options options = {.struct_size = sizeof options, .name = "commits"};
+  const int32_t code = rueda_allgather(session, &mine, &gathered, &options);
+  *root = 0;
+  *equal = all[0] >= 0;
+  for (int32_t rank = 1; rank < size; ++rank) {
+    if (all[rank] != all[0]) *equal = 0;
+    if (all[rank] > all[*root]) *root = rank;
+  }
+  free(all);
+  return code;
+}
+
+/* Gives all ranks the training of the root, and commits it. If all have it already, nothing is sent. */
+static int32_t make_equal(rueda_session* session, struct training* now, struct training* commit) {
+  const int64_t bytes = sizeof *now;
+  int32_t root = 0;
+  int equal = 0;
+  int32_t code = find_root(session, commit->commits, &root, &equal);
+  if (code != RUEDA_OK || equal) return code;
+  const rueda_tensor tensor = tensor_of(now, RUEDA_U8, &bytes);
+  const rueda_op_options options = {.struct_size = sizeof options, .name = "training"};
+  code = rueda_broadcast(session, &tensor, &tensor, root, &options);
+  if (code != RUEDA_OK) return code; /* the commit is whole, whatever has arrived in `now` */
+  if (now->commits < 0) now->commits = 0;
+  *commit = *now;
+  return RUEDA_OK;
+}
+
+/* The gradient is a whole number that follows from the step and the rank, so that sums are exact in every order. */
+static int32_t take_step(rueda_session* session, struct training* now) {
+  double gradient[kWeights];
+  for (int i = 0; i < kWeights; ++i) gradient[i] = (double)((now->step * (i + 2) + rueda_rank(session)) % 5);
+  const int32_t code = reduce(session, gradient, RUEDA_F64, kWeights, RUEDA_SUM, "gradient");
+  if (code != RUEDA_OK) return code;
+  for (int i = 0; i < kWeights; ++i) {
+    now->momentum[i] = 0.5 * now->momentum[i] + gradient[i];
+    now->weights[i] -= 0.25 * now->momentum[i];
+  }
+  now->sizes[now->step++] = rueda_size(session);
+  return RUEDA_OK;
+}
+
+/* Sets `*changes` to what a coming plan changes, the same on all ranks: hvdrun's notices do not reach them at the same
+ * moment, and all have to leave this plan behind the same step. */
+static int32_t ask_for_changes(rueda_session* session, int32_t* changes) {
+  rueda_membership_info info = {.struct_size = sizeof info};
+  const int32_t code = rueda_membership(session, &info);
+  *changes = info.pending;
+  return code != RUEDA_OK ? code : reduce(session, changes, RUEDA_I32, 1, RUEDA_BOR, "changes");
+}
+
+/* Trains until all steps are done, workers are to come or go, or an operation fails. */
+static int32_t train(rueda_session* session, struct training* now, struct training* commit, struct victim victim) {
+  int32_t code = RUEDA_OK, changes = 0;
+  while (code == RUEDA_OK && changes == 0 && now->step < kSteps) {
+    if (victim.worker == rueda_worker_id(session) && victim.step == now->step) raise(SIGKILL);
+    code = take_step(session, now);
+    if (code != RUEDA_OK) return code;
+    ++now->commits;
+    *commit = *now;
+    code = ask_for_changes(session, &changes);
+  }
+  return code;
+}
+
+/* Returns whether the next plan would bring the same error again. */
+static int is_lasting(int32_t code) { return code == RUEDA_MISMATCH || code == RUEDA_INVALID_ARGUMENT; }
+
+static void report(rueda_session* session, const struct training* done) {
+  const int64_t id = rueda_worker_id(session); /* -1 in a job that is not elastic */
+  printf("worker %lld is rank %d of %d after %lld steps; weights", (long long)(id < 0 ? rueda_rank(session) : id),
+         rueda_rank(session), rueda_size(session), (long long)done->step);
+  for (int i = 0; i < kWeights; ++i) printf(" %.17g", done->weights[i]);
+  printf("; ranks in each step");
+  for (int i = 0; i < kSteps; ++i) printf(" %d", done->sizes[i]);
+  printf("\n");
+}
+
+int main(int argc, char** argv) {
+  struct training now = {.commits = kNone}, commit = now;
+  const struct victim victim = {argc > 2 ? atol(argv[1]) : kNone, argc > 2 ? atol(argv[2]) : kNone};
+  rueda_session* session = NULL;
+  /* In a worker that comes later, this returns once the others have made room for it. */
+  int32_t code = rueda_init(NULL, &session);
+  while (code == RUEDA_OK) {
+    code = make_equal(session, &now, &commit);
+    if (code == RUEDA_OK) code = train(session, &now, &commit, victim);
+    if (code == RUEDA_OK && now.step == kSteps) break;
+    if (is_lasting(code)) return fail("training");
+    if (code != RUEDA_OK) fprintf(stderr, "going back to step %lld: %s\n", (long long)commit.step, rueda_last_error());
+    now = commit; /* what an operation that has failed has left in `now` is not known */
+    code = rueda_reset(session, NULL);
+  }
+  if (code != RUEDA_OK && code != RUEDA_REMOVED) return fail(session == NULL ? "no job" : "reset");
+  if (code == RUEDA_OK) report(session, &now);
+  return rueda_shutdown(session) == RUEDA_OK ? 0 : fail("shutdown");
+}
