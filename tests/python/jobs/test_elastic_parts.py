@@ -307,8 +307,8 @@ def test_a_reset_callback_that_raises_leaves_the_loop():
         run_fn(job.train, job.reset)(state)
 
 
-def view(shared, commits, wants_sync=False):
-    return agreement._View(shared, commits, wants_sync)
+def view(shared, commits, wants_sync=False, generation=0):
+    return agreement._View(shared, generation, commits, wants_sync)
 
 
 @pytest.mark.parametrize("views, wanted, root", [
@@ -318,6 +318,7 @@ def view(shared, commits, wants_sync=False):
     ([view(False, 0), view(True, 0)], True, 1),  # a new worker is never the root
     ([view(True, 4), view(True, 4, True)], True, 0),
     ([view(False, 9), view(True, 2)], True, 1),
+    ([view(False, 9, generation=1), view(False, 2, generation=2)], True, 1),  # a later job wrote its commits to disk
 ])  # fmt: skip
 def test_the_root_is_who_has_the_latest_commit_and_nothing_is_sent_if_all_have_it(views, wanted, root):
     assert agreement.choose(views) == (wanted, root)

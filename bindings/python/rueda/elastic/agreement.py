@@ -18,19 +18,21 @@ class Standing:
     """How far a rank's state is."""
 
     def __init__(self) -> None:
+        self.generation = 0  # how many jobs the training goes back to by commits on disk; 0 without such commits
         self.commits = 0  # since the training began, whichever rank began it
         self.shared = False  # whether the state has been equal to the other ranks' since the process began
         self.follows_root = False  # whether sync() takes the state of `root`; else it takes rank 0's
         self.root = 0  # the rank whose state all ranks take next
-        self.commits_of_root = 0
+        self.generation_of_root, self.commits_of_root = 0, 0
 
     def taken(self) -> None:
         """Notes that this rank has the root's state."""
-        self.shared, self.commits = True, self.commits_of_root
+        self.shared, self.generation, self.commits = True, self.generation_of_root, self.commits_of_root
 
 
 class _View(NamedTuple):
     shared: bool
+    generation: int
     commits: int
     wants_sync: bool
 
@@ -61,21 +63,22 @@ def broadcast_from(bcast_object: Callable[..., Any], root: int, value: Any) -> A
 
 def choose(views: List[_View]) -> Tuple[bool, int]:
     """Whether the states are to be made equal, and the rank whose state all take: of those that have shared the training
-    the one with the most commits, and of these the lowest.
+    the one with the most commits, and of these the lowest. At the start of a job a rank whose commits on disk are of a
+    later generation comes first.
 
     A rank may have one commit more than another: one that died has kept the other from its own. So nothing that any
     rank has committed is lost. If no rank wants a sync, all have the same commit and nobody is new, nothing is sent.
     """
-    root = max(range(len(views)), key=lambda rank: (views[rank].shared, views[rank].commits, -rank))
-    differ = any((view.shared, view.commits) != (views[0].shared, views[0].commits) for view in views)
+    root = max(range(len(views)), key=lambda rank: (*views[rank][:3], -rank))
+    differ = any(view[:3] != views[0][:3] for view in views)
     return differ or any(view.wants_sync for view in views), root
 
 
 def agree_on_sync(standing: Standing, wants_sync: bool) -> bool:
     """choose() by what all ranks say. Sets the root in the standing. Blocks; every rank calls it."""
-    mine = _View(standing.shared, standing.commits, wants_sync)
+    mine = _View(standing.shared, standing.generation, standing.commits, wants_sync)
     views = [mine] if session.size() == 1 else [_View(*view) for view in allgather_object(tuple(mine), _STANDINGS)]
     wanted, root = choose(views)
     standing.root = root if standing.follows_root else 0
-    standing.commits_of_root = views[standing.root].commits
+    _, standing.generation_of_root, standing.commits_of_root, _ = views[standing.root]
     return wanted

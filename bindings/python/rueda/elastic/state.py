@@ -1,10 +1,13 @@
 """What a training consists of, and what survives of it."""
 
 import copy
+import pickle
 import queue
 from typing import Any, Callable, Dict, List, Sequence
 
+from rueda.arguments import whole_number
 from rueda.elastic import agreement
+from rueda.elastic.checkpoint import Checkpoints, Found
 from rueda.errors import HostsUpdatedInterrupt
 from rueda.plans import HostUpdateResult
 
@@ -56,11 +59,17 @@ class State:
     def commit(self) -> None:
         """Saves the state, so that no failure takes it further back than here, then calls check_host_updates().
 
-        A commit costs a copy of the state in host memory and an all-reduce of 8 bytes. All ranks commit equally often.
+        A commit costs a copy of the state in host memory and an all-reduce of 8 bytes. All ranks commit equally often. If
+        the state has checkpoint=, rank 0 writes the commit before that all-reduce. So the commit is on disk when this
+        returns on any rank.
         """
         self.save()
         self._standing.commits += 1
+        self._write_commit()
         self.check_host_updates()
+
+    def _write_commit(self) -> None:
+        """Writes what save() has kept, if commits outlive the job. Does nothing here."""
 
     def check_host_updates(self) -> None:
         """Raises HostsUpdatedInterrupt, on all ranks or on none, if one of them has had a notice since the last check. Its
@@ -98,21 +107,68 @@ def copied(name: str, value: Any) -> Any:
                          "keep it outside of the state") from error  # fmt: skip
 
 
+def require_names(what: str, theirs: Any, ours: Any) -> None:
+    """Raises ValueError, which names the differences, unless both have the same names."""
+    lacks, more = sorted(set(ours) - set(theirs)), sorted(set(theirs) - set(ours))
+    if lacks or more:
+        differences = [f"{word} {', '.join(map(repr, names))}" for word, names in (("lacks", lacks), ("also has", more)) if names]
+        raise ValueError(f"of the {what} of the state it {' and '.join(differences)}")
+
+
 class ObjectState(State):
     """A state of plain objects: each keyword becomes an attribute, which the program reads and sets.
 
     The values can be copied and pickled. In a job of several hosts without RUEDA_TLS=all they are data only, see
     broadcast_object(). Saves at construction, so restore() before the first commit gives the initial values. Raises
     ValueError, which names the keyword, if a value cannot be copied.
+
+    checkpoint: a folder for commits on disk; None writes none. If it has commits of an earlier job, the state begins
+    with the newest one. The folder is for one state of one job at a time. Only read folders that you trust, because the
+    files are pickles.
+    checkpoint_every: only each n-th commit goes to disk, and the others are kept in memory.
+    Raises OSError if the folder cannot be written to, and ValueError if none of its files can be read, or if the newest
+    does not fit the state; the sentence names the entry, and the parameter of a model.
     """
 
-    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int], **kwargs: Any):
+    _dump, _load = staticmethod(pickle.dump), staticmethod(pickle.load)  # to files of commits, and from them
+    _checkpoints: Any = None
+
+    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int], *, checkpoint: Any = None,
+                 checkpoint_every: int = 1, **kwargs: Any):
         super().__init__(bcast_object, get_rank)
         self._standing.follows_root = True
         self._saved_state: Dict[str, Any] = dict(kwargs)
         for name, value in kwargs.items():
             setattr(self, name, value)
         self.save()
+        self._checkpoint_every = whole_number("checkpoint_every", checkpoint_every, 1)
+        if checkpoint is not None:
+            self._kept()  # a value that has no way to disk is refused now
+            self._checkpoints = Checkpoints(checkpoint, self._dump, self._load)
+            self._resume(self._checkpoints.newest())
+
+    def _resume(self, found: Found) -> None:
+        """Begins with a commit of an earlier job, if there is one, and begins the generation after it."""
+        self._standing.generation, self._standing.commits = found.generation + 1, found.commit
+        if found.path:
+            try:
+                self._keep(found.contents)
+                self.restore()
+            except Exception as error:  # load_state_dict() may raise anything
+                raise ValueError(f"{found.path} does not fit this state: {error}; give the state that wrote it, or another folder") from error
+
+    def _write_commit(self) -> None:
+        if self._checkpoints is not None and self._rank() == 0 and self._standing.commits % self._checkpoint_every == 0:
+            self._checkpoints.write(self._standing.generation, self._standing.commits, self._kept())
+
+    def _kept(self) -> Dict[str, Any]:
+        """What save() has kept, as it goes to disk."""
+        return {"values": self._saved_state}
+
+    def _keep(self, contents: Dict[str, Any]) -> None:
+        """Has restore() set the contents, which _kept() has once returned. Raises ValueError if they do not fit."""
+        require_names("entries", contents["values"], self._saved_state)
+        self._saved_state = contents["values"]
 
     def save(self) -> None:
         """Copies the values of all attributes that were given to the constructor."""

@@ -1,7 +1,7 @@
 """States of the frameworks that keep a model in variables: they are copied and sent through host memory."""
 
 import functools
-from typing import Any, Callable, List
+from typing import Any, Callable, Dict, List
 
 import numpy
 
@@ -38,6 +38,19 @@ class VariablesState(ObjectState):
         """Sets the variables and the plain values to what save() has copied."""
         self.write(self._saved_values)
         super().restore()
+
+    def _kept(self) -> Dict[str, Any]:
+        return {**super()._kept(), "variables": self._saved_values}
+
+    def _keep(self, contents: Dict[str, Any]) -> None:
+        super()._keep(contents)
+        theirs, ours = ([value.shape for value in each] for each in (contents["variables"], self._saved_values))
+        if len(theirs) != len(ours):
+            raise ValueError(f"it has {len(theirs)} variables, the state has {len(ours)}")
+        for number, (one, other) in enumerate(zip(theirs, ours)):
+            if one != other:
+                raise ValueError(f"its variable {number} has shape {list(one)}, that of the state {list(other)}")
+        self._saved_values = contents["variables"]
 
     def _receive(self) -> None:
         space = current().next_name_space("elastic_variables", range(current().size))

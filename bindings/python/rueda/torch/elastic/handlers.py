@@ -5,6 +5,7 @@ from typing import Any, List, Tuple, Type
 
 import torch
 
+from rueda.elastic.state import require_names
 from rueda.objects import broadcast_object
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.optimizer import _Distributed
@@ -39,6 +40,14 @@ class StateHandler:
         dies meanwhile."""
         self.sync()
 
+    def kept(self) -> Any:
+        """What save() has kept, for a commit on disk: anything that can be pickled."""
+        raise NotImplementedError(f"{type(self).__name__} must define kept() and keep() for a state with checkpoint=")
+
+    def keep(self, saved: Any) -> None:
+        """Has restore() set `saved`, which kept() has returned in an earlier job. Raises ValueError if it does not fit."""
+        raise NotImplementedError(f"{type(self).__name__} must define kept() and keep() for a state with checkpoint=")
+
     def reset(self) -> None:
         """Called when this process has joined the next plan. Does nothing here."""
 
@@ -59,6 +68,12 @@ class _OwnHandler(StateHandler):
         self.receive()
         self.save()
 
+    def kept(self) -> Any:
+        return self._saved
+
+    def keep(self, saved: Any) -> None:
+        self._saved = saved
+
 
 class ModelStateHandler(_OwnHandler):
     """A torch.nn.Module: its state_dict()."""
@@ -70,6 +85,15 @@ class ModelStateHandler(_OwnHandler):
     def restore(self) -> None:
         """Loads the copy."""
         self.value.load_state_dict(self._saved)
+
+    def keep(self, saved: Any) -> None:
+        """Raises ValueError, which names the parameter or buffer, if the model is another one."""
+        require_names("parameters and buffers", saved, self._saved)
+        for name, ours in self._saved.items():
+            shapes = [list(each.shape) if isinstance(each, torch.Tensor) else None for each in (saved[name], ours)]
+            if shapes[0] != shapes[1]:
+                raise ValueError(f"its {name!r} has shape {shapes[0]}, that of the model {shapes[1]}")
+        super().keep(saved)
 
     def receive(self) -> None:
         """Overwrites parameters and buffers with the root's."""

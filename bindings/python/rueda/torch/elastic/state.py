@@ -2,7 +2,9 @@
 
 from typing import Any, Dict, Optional
 
-from rueda.elastic.state import ObjectState
+import torch
+
+from rueda.elastic.state import ObjectState, require_names
 from rueda.objects import broadcast_object
 from rueda.session import rank
 from rueda.torch.elastic.handlers import StateHandler, get_handler_registry
@@ -20,10 +22,13 @@ class TorchState(ObjectState):
     or optimizer to an attribute replaces and saves it. Saves at construction, so restore() before the first commit gives
     the initial state.
 
-    Raises ValueError, which names the keyword, if a plain value cannot be copied.
+    Raises ValueError, which names the keyword, if a plain value cannot be copied. checkpoint, checkpoint_every: commits
+    on disk, with their errors, as in ObjectState.
     """
 
-    def __init__(self, model: Any = None, optimizer: Any = None, **kwargs: Any):
+    _dump = staticmethod(torch.save)
+
+    def __init__(self, model: Any = None, optimizer: Any = None, *, checkpoint: Any = None, checkpoint_every: int = 1, **kwargs: Any):
         handlers: Dict[str, StateHandler] = {}
         plain: Dict[str, Any] = {}
         for name, value in dict(model=model, optimizer=optimizer, **kwargs).items():
@@ -35,7 +40,11 @@ class TorchState(ObjectState):
         object.__setattr__(self, "_handlers", handlers)
         for name, handler in handlers.items():
             object.__setattr__(self, name, handler.value)
-        super().__init__(broadcast_object, rank, **plain)
+        super().__init__(broadcast_object, rank, checkpoint=checkpoint, checkpoint_every=checkpoint_every, **plain)
+
+    @staticmethod
+    def _load(file: Any) -> Any:
+        return torch.load(file, map_location="cpu", weights_only=False)  # from where the tensors go to the model's devices
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._handlers:
@@ -63,6 +72,18 @@ class TorchState(ObjectState):
         """Gives every rank the present state of one rank, and saves it. The models have the same parameters, with the same
         shapes, on all ranks: else MismatchError names the first one that differs."""
         super().sync()
+
+    def _kept(self) -> Dict[str, Any]:
+        return {**super()._kept(), "handled": {name: handler.kept() for name, handler in self._handlers.items()}}
+
+    def _keep(self, contents: Dict[str, Any]) -> None:
+        super()._keep(contents)
+        require_names("models, optimizers and samplers", contents["handled"], self._handlers)
+        for name, handler in self._handlers.items():
+            try:
+                handler.keep(contents["handled"][name])
+            except ValueError as error:
+                raise ValueError(f"of {name!r} {error}") from error
 
     def _receive(self) -> None:
         for name in sorted(self._handlers):
