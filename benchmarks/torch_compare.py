@@ -32,12 +32,17 @@ sys.path[:0] = [str(ROOT / "examples" / "torch"), str(ROOT / "benchmarks" / "fra
 from jobs import printed_by, resnet50_shapes, seconds_per_step
 
 
+IMAGES = 8  # of a rank in a step of resnet18
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5, help="turns of each peer; the median of them is shown")
     parser.add_argument("--seconds", type=float, default=0.3, help="least time of a turn")
     parser.add_argument("--shrink", type=int, default=1, help="divides the sizes of all tensors, to try the program")
+    parser.add_argument("--only", choices=["gradients", "resnet18", "sharded"], help="one of the three")
+    parser.add_argument("--json", metavar="FILE", help="where to write the milliseconds of each round")
     parser.add_argument("--rank-of", metavar="MODULE", help=argparse.SUPPRESS)  # this process is a rank of a job with this hvd
     return parser.parse_args()
 
@@ -76,7 +81,7 @@ def resnet18(shrink):
     from resnet18 import ResNet18
 
     torch.manual_seed(1)
-    images, labels = torch.randn(8, 3, 32, 32), torch.randint(0, 10, (8,))
+    images, labels = torch.randn(IMAGES, 3, 32, 32), torch.randint(0, 10, (IMAGES,))
     model = ResNet18(width=max(2, 32 // shrink))
     return model, lambda wrapped: torch.nn.functional.cross_entropy(wrapped(images), labels).backward()
 
@@ -140,10 +145,11 @@ class Peers:
         return step
 
 
-def contests(peers):
+def contests(peers, only):
     """The workloads, and for each its peers by name. Those of another hvd than ours are only its optimizer."""
+    loads = [(kind, load) for kind, load in [("gradients", gradients), ("resnet18", resnet18)] if only in (None, kind)]
     if peers.gloo is None:
-        return {kind: {"Horovod": peers.optimizer(load)} for kind, load in [("gradients", gradients), ("resnet18", resnet18)]}
+        return {kind: {"Horovod": peers.optimizer(load)} for kind, load in loads}
     reduced = {
         kind: {
             "alone": peers.alone(load),
@@ -154,8 +160,10 @@ def contests(peers):
             "DDP over gloo, views": peers.data_parallel(load, peers.gloo, gradient_as_bucket_view=True),
             "DDP over gloo": peers.data_parallel(load, peers.gloo),
         }
-        for kind, load in [("gradients", gradients), ("resnet18", resnet18)]
+        for kind, load in loads
     }
+    if only not in (None, "sharded"):
+        return reduced
     sharded = {
         "alone": peers.alone(perceptron),
         "FSDP over rueda": peers.sharded(perceptron, None),
@@ -171,7 +179,7 @@ def run_rank(options):
     torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // hvd.local_size()))
     if options.rank_of == "rueda.torch":
         dist.init_process_group("rueda")
-    everything = contests(Peers(hvd, options.shrink))
+    everything = contests(Peers(hvd, options.shrink), options.only)
     for peers in everything.values():
         for step in peers.values():
             step()
@@ -195,6 +203,7 @@ def measured(launcher, module, options):
     """What a job of this launcher with this hvd measures."""
     command = [launcher, "-np", str(options.ranks), "-H", f"localhost:{options.ranks}", sys.executable, __file__, "--rank-of", module]
     command += ["--rounds", str(options.rounds), "--seconds", str(options.seconds), "--shrink", str(options.shrink)]
+    command += ["--only", options.only] if options.only else []
     return printed_by(command, "torch_compare")
 
 
@@ -234,6 +243,10 @@ def main():
     print(f"{options.ranks} ranks, PyTorch {torch.__version__}, {len(os.sched_getaffinity(0))} cores, median of {options.rounds} rounds"
           f"{'' if has_horovod() else '; Horovod is not installed'}")  # fmt: skip
     show(times)
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump({"ranks": options.ranks, "images": IMAGES * options.ranks, "pytorch": torch.__version__, "times": times}, file, indent=1)
+            file.write("\n")
 
 
 if __name__ == "__main__":

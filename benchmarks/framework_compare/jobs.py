@@ -19,6 +19,16 @@ def resnet50_shapes():
     return [*shapes, (1000, 2048), (1000,)]
 
 
+def bert_base_shapes():
+    """The shapes of BERT-base's 199 parameters, 109,482,240 numbers, first layer first (Devlin, Chang, Lee, Toutanova, 2018)."""
+    width, inner = 768, 3072
+    normalisation = [(width,), (width,)]
+    projection = [(width, width), (width,)]
+    layer = projection * 4 + normalisation + [(inner, width), (inner,), (width, inner), (width,)] + normalisation
+    embeddings = [(30522, width), (512, width), (2, width), *normalisation]
+    return [*embeddings, *layer * 12, *projection]
+
+
 def seconds_per_step(step, least, barrier, slowest):
     """How long a step takes on the slowest rank, over at least `least` seconds. slowest: the largest of the ranks' numbers."""
     steps, spent = 1, 0.0

@@ -137,6 +137,14 @@ class PlotResults(unittest.TestCase):
         titles = [t.text for t in self.figure("light", {"results": entries}, ["--near"]).iter(f"{SVG}title")]
         self.assertNotIn("Rueda: 4 MiB, 5000", titles)
 
+    def test_the_peers_of_a_comparison_have_lines_and_libraries(self):
+        entries = [entry(name, size, 10 + size) for name in ("ring", "mpich", "oneccl") for size in SIZES]
+        figure = self.figure("light", {"libraries": {"mpich": "MPICH 1.0", "oneccl": "oneCCL 2.0"}, "results": entries})
+        self.assertEqual(list(self.series(self.panel(figure, "latency")[0])), ["Rueda", "MPICH", "oneCCL"])
+        texts = ["".join(t.itertext()) for t in figure.iter(f"{SVG}text")]
+        self.assertIn("MPICH (MPICH 1.0)", texts)
+        self.assertIn("oneCCL (oneCCL 2.0)", texts)
+
     def test_files_that_do_not_fit_are_refused_with_a_sentence(self):
         both = {"results": [entry("ring", 1024, 10), entry("ring", 1024, 20, ranks=4)]}
         self.assertIn("entries of 2, 4 ranks; choose one with --np", self.run_on(both).stderr)
