@@ -4,6 +4,7 @@ found. No job is needed for that."""
 import copy
 import os
 import pickle
+import random
 import resource
 import signal
 
@@ -98,6 +99,37 @@ def test_a_writer_that_is_killed_at_any_step_leaves_a_whole_commit(tmp_path, mon
     assert (found.commit, found.contents) == ((3, 3) if victim == "_remove" else (2, 2))
     in_folder(tmp_path).write(2, found.commit + 1, "next")
     assert len(names(tmp_path)) == 2 and names(tmp_path)[1].startswith("000002-")  # and nothing unfinished
+
+
+@pytest.mark.filterwarnings("error")  # of a file that is not whole
+def test_kills_at_random_moments_lose_no_commit_that_was_told(tmp_path):
+    chance, told = random.Random(52), 0
+    for generation in range(1, 41):
+        reading, writing = os.pipe()
+
+        def work():
+            state = in_folder(tmp_path)
+            for commit in range(told + 1, told + 1000):
+                state.write(generation, commit, [commit, b"x" * chance.randrange(1 << 16)])
+                os.write(writing, commit.to_bytes(8, "little"))
+
+        pid = os.fork()
+        if pid == 0:
+            try:
+                work()
+            finally:
+                os._exit(1)
+        os.close(writing)
+        with open(reading, "rb") as pipe:
+            for _ in range(chance.randrange(1, 6)):
+                told = int.from_bytes(pipe.read(8), "little")
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            for last in iter(lambda: pipe.read(8), b""):
+                told = int.from_bytes(last, "little")
+        found = in_folder(tmp_path).newest()
+        assert told <= found.commit <= told + 1 and found.contents[0] == found.commit and found.generation == generation
+        told = found.commit
 
 
 @pytest.mark.parametrize("damage, reason", [
