@@ -81,11 +81,13 @@ class Run:
     def train(self, round_, ranks):
         """The ways of PyTorch take turns within one job of torch_compare."""
         path = os.path.join(self.folder, "training.json")
-        command = [str(peers.ROOT / ".venv" / "bin" / "python"), str(peers.ROOT / "benchmarks" / "torch_compare.py"), "--only", "resnet18",
-                   "--ranks", str(ranks), "--rounds", "2", "--json", path]  # fmt: skip
+        program = str(peers.ROOT / "benchmarks" / "torch_compare.py")
+        command = [str(peers.ROOT / ".venv" / "bin" / "python"), program, "--only", "resnet18", "--ranks", str(ranks), "--rounds", "2",
+                   "--json", path]  # fmt: skip
+        package = {"PYTHONPATH": str(peers.ROOT / "build" / "release" / "python")}
         watch = machine.Watch()
         try:
-            turn.run([command], [{}], self.folder, self.options.limit)
+            turn.run([command], [package], self.folder, self.options.limit)
         except turn.Failed as failure:
             self.failures.append(f"training, np {ranks}, round {round_}: {failure}")
             print(f"compare: {self.failures[-1]}", flush=True)
@@ -122,7 +124,7 @@ def perform(options, folder):
     described, foreign = machine.described(), machine.foreign_now()
     if foreign > machine.MOST_FOREIGN and not options.busy:
         raise SystemExit(f"compare: other programs use {100 * foreign:.0f} % of the {described['cores']} cores; at most "
-                         f"{100 * machine.MOST_FOREIGN:.0f} % may be in use. Wait until they end, or measure with --busy: rows are then marked")  # fmt: skip
+                         f"{100 * machine.MOST_FOREIGN:.0f} % may be in use. Wait until they end, or measure with --busy, which marks rows")  # fmt: skip
     run, begin, rounds, longest = Run(options, folder), time.monotonic(), 0, 0.0
     if not run.peers:
         raise SystemExit("compare: no peer can take part")
@@ -131,8 +133,8 @@ def perform(options, folder):
         run.round(rounds)
         rounds, longest = rounds + 1, max(longest, time.monotonic() - before)
     return {"machine": described, "foreign_before": round(foreign, 3), "load_after": [round(each, 2) for each in os.getloadavg()],
-            "rounds": rounds, "minutes": (time.monotonic() - begin) / 60, "peers": [peer.name for peer in run.peers], "versions": run.versions,
-            "left_out": run.left_out, "failures": run.failures, "training": merged(run.training), "rows": run.rows}  # fmt: skip
+            "rounds": rounds, "minutes": (time.monotonic() - begin) / 60, "peers": [peer.name for peer in run.peers],
+            "versions": run.versions, "left_out": run.left_out, "failures": run.failures, "training": merged(run.training), "rows": run.rows}  # fmt: skip
 
 
 def main():

@@ -19,7 +19,8 @@ sys.path.insert(0, os.path.dirname(HERE))
 from gloo_sweep import quantile
 
 # None of the names of os.sysconf. 32 MiB if the machine does not tell, as rueda-perf has it.
-CACHE_BYTES = int(subprocess.run(["getconf", "LEVEL3_CACHE_SIZE"], capture_output=True, text=True, check=True).stdout.strip() or 0) or 32 << 20
+TOLD = subprocess.run(["getconf", "LEVEL3_CACHE_SIZE"], capture_output=True, text=True, check=True).stdout.strip()
+CACHE_BYTES = int(TOLD or 0) or 32 << 20
 TYPES = {"none": None, "fp16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -97,7 +98,8 @@ class Step:
 
     def row(self):
         right = self.is_correct()
-        step_us = largest(quantile(self.times(2 if self.bytes > 16 << 20 else 50 if len(self.counts) == 1 and self.bytes <= 1 << 20 else 4), 0.5))
+        usual = 50 if len(self.counts) == 1 and self.bytes <= 1 << 20 else 4
+        step_us = largest(quantile(self.times(2 if self.bytes > 16 << 20 else usual), 0.5))
         steps = 3 if step_us > self.seconds * 0.25e6 else int(min(max(self.seconds * 1e6 / step_us, 5), 10000))
         largest(0)
         before = usage()
@@ -131,8 +133,8 @@ def idle(seconds, join):
     largest(0)
     late = dist.get_rank() == 0
     waiting, _ = rate_of(lambda: (late and time.sleep(seconds), largest(0)))
-    return {"idle_core_percent": largest(percent), "wakeups_per_second": largest(wakes), "waiting_core_percent": largest(0 if late else waiting),
-            "pss_growth_by_init_MiB": largest(after_init - at_start), "pss_growth_by_batch_MiB": largest(after_batch - after_init),
+    return {"idle_core_percent": largest(percent), "wakeups_per_second": largest(wakes),
+            "waiting_core_percent": largest(0 if late else waiting), "pss_growth_by_init_MiB": largest(after_init - at_start), "pss_growth_by_batch_MiB": largest(after_batch - after_init),
             "ranks": dist.get_world_size()}  # fmt: skip
 
 

@@ -120,7 +120,10 @@ class Mpi(Peer):
 
 
 class OneCcl(Peer):
-    """The wheel of the registry, over libfabric on this host: sockets are faster for small tensors, its shared memory for others. Its worker thread yields: else it takes a core from a rank."""
+    """The wheel of the registry, over libfabric on this host: sockets are faster for small tensors, shared memory for others.
+
+    Its worker thread yields: else it takes a core from a rank.
+    """
 
     name = "oneCCL"
 
@@ -136,7 +139,8 @@ class OneCcl(Peer):
         pathlib.Path(meeting).unlink(missing_ok=True)
         common = {
             "LD_LIBRARY_PATH": str(ONECCL / "lib"), "CCL_ROOT": str(ONECCL), "FI_PROVIDER_PATH": str(ONECCL / "lib"),
-            "FI_PROVIDER": "tcp" if group in ("small", "idle") else "shm", "CCL_ATL_SHM": "1", "CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "none",
+            "FI_PROVIDER": "tcp" if group in ("small", "idle") else "shm", "CCL_ATL_SHM": "1",
+            "CCL_ATL_TRANSPORT": "ofi", "CCL_PROCESS_LAUNCHER": "none",
             "CCL_YIELD": "sched_yield", "CCL_LOG_LEVEL": "error", "CCL_LOCAL_SIZE": str(ranks), "RUEDA_COMPARE_MEETING": meeting,
             "RUEDA_COMPARE_RANKS": str(ranks), "TMPDIR": folder,
         }  # fmt: skip
@@ -173,14 +177,15 @@ def install():
 
 
 def try_horovod(limit_s=900):
-    """Horovod 0.28.1, the newest, has only sources. They are built once, in a copy of nothing: its own environment."""
+    """Horovod 0.28.1, the newest, has only sources. They are built once, in an environment of their own."""
     folder, verdict = HOME / "horovod", HOME / "horovod-verdict"
     if verdict.exists():
         return
     subprocess.run([sys.executable, "-m", "venv", "--system-site-packages", str(folder)], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     environment = {**os.environ, "HOROVOD_WITH_PYTORCH": "1", "HOROVOD_WITHOUT_TENSORFLOW": "1", "HOROVOD_WITHOUT_MXNET": "1"}
-    subprocess.run([*pip, "torch==2.13.0", "numpy", "packaging", "wheel", "cffi", "cloudpickle", "pyyaml", "psutil"], check=False, timeout=900)
+    needs = ["torch==2.13.0", "numpy", "packaging", "wheel", "cffi", "cloudpickle", "pyyaml", "psutil"]
+    subprocess.run([*pip, *needs], check=False, timeout=900)
     try:
         turn.run([[*pip, "--no-build-isolation", "--no-deps", "horovod==0.28.1"]], [environment], str(HOME), limit_s)
         text = "it builds, and torch_compare takes it"

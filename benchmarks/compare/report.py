@@ -20,7 +20,8 @@ def samples_of(run, field):
     for row in run["rows"]:
         if field in row:
             sample = {key: row[key] for key in ("round", "quiet", "distance")}
-            found.setdefault(row["ranks"], {}).setdefault(row["name"], {}).setdefault(row["peer"], []).append({**sample, "value": row[field]})
+            works = found.setdefault(row["ranks"], {})
+            works.setdefault(row["name"], {}).setdefault(row["peer"], []).append({**sample, "value": row[field]})
     return found
 
 
