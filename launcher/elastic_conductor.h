@@ -12,7 +12,10 @@
 #include "launcher/dump_desk.h"
 #include "launcher/elastic_report.h"
 #include "launcher/elastic_store.h"
+#include "launcher/host_discovery.h"
+#include "launcher/host_keeper.h"
 #include "launcher/job_hosts.h"
+#include "launcher/job_limits.h"
 #include "launcher/job_plan.h"
 #include "launcher/job_store.h"
 #include "launcher/membership.h"
@@ -22,7 +25,8 @@
 
 namespace rueda::core::launcher {
 
-/// The conductor of an elastic job, see elastic_job.cc. Belongs to the loop's thread, and so to the process's main one.
+/// The conductor of an elastic job, see elastic_job.cc; elastic_orders.cc has what membership_ orders, elastic_hosts.cc
+/// hosts that a script lists. Belongs to the loop's thread, and so to the process's main one.
 class ElasticJob {
  public:
   /// Borrows both for its life.
@@ -40,6 +44,12 @@ class ElasticJob {
   };
   void watch_start();
   Status begin();
+  Status order_host(size_t host);
+  Status discover();
+  void hosts_listed(const std::vector<HostSlots>& hosts);
+  void host_answered(size_t host);
+  void let_go_of_hosts();
+  HostKeeper::Events keeper_events();
   Status open_store();
   /// Lets membership_ take an event at the present time, and obeys.
   void tell(const std::function<void()>& event);
@@ -53,16 +63,18 @@ class ElasticJob {
   void obey(const Tell& order);
   void obey(const EndJob& order);
   void complain(const Status& status);
-  void fail(std::string sentence);
+  void fail(std::string sentence, int exit_code = kIncomplete);
   void receive(size_t host, const Message& message);
   void started(const Message& message);
   void exited(int64_t worker, int wait_status);
   void host_lost(size_t host, const std::string& why);
   void reported(uint64_t plan);
+  void end_hosts(std::chrono::milliseconds grace);
   void end_workers();
   void end_if_raised();
   void signalled(int signal);
   void settle_output();
+  void finish_when_over();
   void finish();
   void report();
   bool knows(int64_t worker) const { return records_.contains(worker); }
@@ -76,7 +88,6 @@ class ElasticJob {
   EventLoop loop_;
   RankOutput output_;
   Membership membership_;
-  const std::vector<Placement> first_;
   std::unique_ptr<JobStore> store_;
   std::unique_ptr<ElasticStore> plans_;
   std::unique_ptr<DumpDesk> dump_desk_;
@@ -84,14 +95,18 @@ class ElasticJob {
   JobHosts hosts_;
   TerminalInput input_;
   StoppedRanks stops_;
+  std::unique_ptr<HostDiscovery> discovery_;  // of a job whose hosts a script lists; else null, as is the next
+  std::unique_ptr<HostKeeper> keeper_;
   std::unique_ptr<SignalWatch> signals_;
   Timer start_timer_, end_timer_, tick_timer_;
   std::map<int64_t, WorkerRecord> records_;
   std::set<int64_t> stopped_too_long_;
   std::set<size_t> lost_hosts_;
+  size_t first_ = 0;  // workers of the first plan
   size_t started_ = 0;
   int interrupts_ = 0;  // SIGINTs since the workers were ordered
   bool begun_ = false;
+  bool hosts_over_ = false;
   bool ended_ = false;    // EndJob has come
   bool raising_ = false;  // workers have been told of it and may still end by themselves
   bool reported_ = false;

@@ -9,7 +9,7 @@
 namespace rueda::core::launcher {
 namespace {
 
-constexpr const char* kHeading = "Elastic jobs (--min-np makes a job elastic)";
+constexpr const char* kHeading = "Elastic jobs (--min-np or --host-discovery-script makes a job elastic)";
 constexpr int kMostWorkers = 65536;
 constexpr double kLongest = 1e6;
 constexpr int kLongestCooldown = 3600;
@@ -48,10 +48,11 @@ void add_elastic_flags(CLI::App& app, ElasticArguments& arguments) {
   add(app, "--max-np,--max-num-proc", arguments.most, CLI::Range(1, kMostWorkers),
       "never more workers than this (default: all slots)");
   app.add_option("--host-discovery-script", arguments.script,
-                 "program that prints the hosts of the moment; not supported yet, name the hosts with -H")
+                 "program that prints the hosts of the moment, a line `host` or `host:slots` for each; it is run "
+                 "each second, and workers come and go with its hosts")
       ->group(kHeading);
   add(app, "--slots-per-host,--slots", arguments.slots_per_host, CLI::Range(1, kMostWorkers),
-      "slots of hosts for which the script prints none; not supported yet");
+      "slots of hosts for which the script prints none (default: 1)");
   add(app, "--elastic-timeout", arguments.timeout_seconds, CLI::Range(0.0, kLongest),
       "seconds to wait for more slots while there are too few (default: HOROVOD_ELASTIC_TIMEOUT, else 600)");
   add(app, "--rejoin-timeout", arguments.rejoin_timeout_seconds, CLI::Range(0.1, kLongest),

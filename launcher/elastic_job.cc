@@ -43,13 +43,6 @@ std::vector<HostSlots> slots_of(const JobPlan& plan) {
   return hosts;
 }
 
-/// The placements of the workers with which the job starts, by worker.
-std::vector<Placement> first_placements(const JobPlan& plan) {
-  const size_t most = static_cast<size_t>(plan.elastic->most);
-  auto placed = place(static_cast<int>(std::min(plan.placements.size(), most)), slots_of(plan));
-  return placed.ok() ? std::move(placed).value() : std::vector<Placement>();
-}
-
 // Returns whether the user's signal may have ended it, and not one of its own, such as SIGSEGV.
 bool ends_ranks(int wait_status) {
   const int signal = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
@@ -63,18 +56,21 @@ ElasticJob::ElasticJob(const Arguments& arguments, const JobPlan& plan)
       plan_(plan),
       output_(loop_, 0, arguments.timestamps ? Timestamps::kOn : Timestamps::kOff, [this] { settle_output(); }),
       membership_(*plan.elastic, slots_of(plan), std::random_device{}()),
-      first_(first_placements(plan)),
       hosts_(loop_, plan.hosts, plan.silence,
              {[this] {
                 if (Status status = begin(); !status.ok()) fail(status.sentence());
               },
               [this](const std::vector<std::string>& sentences) {
                 for (const auto& sentence : sentences) fail(sentence);
-                hosts_.send_all({MessageType::kEnd, -1, 0, {}});
               },
               [this](size_t host, const Message& message) { receive(host, message); },
-              [this](size_t host, const std::string& why) { host_lost(host, why); }, [this] { finish(); },
-              [this](const std::string& line) { output_.say(line); }}),
+              [this](size_t host, const std::string& why) { host_lost(host, why); },
+              [this] {
+                hosts_over_ = true;
+                finish_when_over();
+              },
+              [this](const std::string& line) { output_.say(line); }, [this](size_t host) { keeper_->answered(host); },
+              [this](size_t host) { keeper_->left(host); }}),
       input_(loop_, STDIN_FILENO,
              [this](std::string piece) {
                hosts_.send(records_.at(kReadsInput).host,
@@ -96,11 +92,12 @@ Status ElasticJob::prepare() {
   if (!arguments_.output_directory.empty()) RUEDA_RETURN_IF_ERROR(output_.open_files(arguments_.output_directory));
   signals_ = std::make_unique<SignalWatch>(loop_, forwarded_signals(), [this](int signal) { signalled(signal); });
   if (arguments_.verbose) hosts_.describe_hosts();
+  if (plan_.elastic->discovers) hosts_.expect_more();
   return hosts_.start(agent_command(arguments_, plan_));
 }
 
 int ElasticJob::run() {
-  watch_start();
+  if (!plan_.elastic->discovers) watch_start();  // else its first plan may take --elastic-timeout to come
   loop_.run();
   const int code = faults_.empty() ? outcome_.exit_code : std::max(1, outcome_.exit_code);
   const std::string lost = output_.lost();
@@ -115,17 +112,16 @@ void ElasticJob::watch_start() {
   start_timer_.start(limit, [this] {
     if (!hosts_.answered()) return hosts_.end_waiting(arguments_.start_timeout);
     if (membership_.plan().number > 1) return;  // the job has gone on without those that could not start
-    fail(fmt::format("only {} of {} workers started within {} s", started_, first_.size(),
-                     arguments_.start_timeout.count()));
+    fail(fmt::format("only {} of {} workers started within {} s", started_, first_, arguments_.start_timeout.count()));
   });
 }
 
 /// Ends the job at once (no grace) for a reason that is no worker's failure.
-void ElasticJob::fail(std::string sentence) {
+void ElasticJob::fail(std::string sentence, int exit_code) {
   faults_.push_back(std::move(sentence));
   start_timer_.cancel();
-  if (begun_) tell([this] { membership_.end_by_user(kIncomplete); });
-  hosts_.send_all({MessageType::kEnd, -1, 0, {}});
+  if (begun_) tell([&] { membership_.end_by_user(exit_code); });
+  end_hosts(milliseconds(0));
 }
 
 Status ElasticJob::open_store() {
@@ -160,14 +156,9 @@ Status ElasticJob::open_store() {
 Status ElasticJob::begin() {
   RUEDA_RETURN_IF_ERROR(open_store());
   if (!faults_.empty()) return {};
-  for (size_t host = 0; host < hosts_.count(); ++host) {
-    StartOrder order = start_order(arguments_, plan_, hosts_.host(host), *store_);
-    for (const auto& address : routes_.of_host[host]) order.stores.push_back(with_port(address, store_->port()));
-    order.ranks.clear();
-    order.stay = AgentStay::kUntilEnd;
-    hosts_.send(host, {MessageType::kStart, -1, 0, encode(order)});
-  }
+  for (size_t host = 0; host < hosts_.count(); ++host) RUEDA_RETURN_IF_ERROR(order_host(host));
   begun_ = true;
+  if (plan_.elastic->discovers) return discover();
   tell([this] { membership_.begin(); });
   return {};
 }
@@ -183,6 +174,9 @@ void ElasticJob::receive(size_t host, const Message& message) {
   switch (message.type) {
     case MessageType::kStarted: return known ? started(message) : void();
     case MessageType::kNotStarted:
+      // A program that is nowhere would be started in vain again and again.
+      if (!known && keeper_ && message.number == ENOENT && membership_.plan().number == 0)
+        return fail(fmt::format("host {}: {}", hosts_.host(host).name(), message.bytes), 127);
       if (!known) return host_lost(host, fmt::format("cannot start workers: {}", message.bytes));
       return tell([&] { membership_.not_started(message.rank, message.number == ENOENT ? 127 : 126, message.bytes); });
     case MessageType::kOutput:
@@ -197,7 +191,7 @@ void ElasticJob::receive(size_t host, const Message& message) {
     case MessageType::kNote: return output_.say(message.bytes);
     case MessageType::kRoute:
       if (arguments_.verbose) output_.say(fmt::format("host {} {}", hosts_.host(host).name(), message.bytes));
-      return;
+      return keeper_ ? keeper_->ready(host) : void();
     default: return;  // what HostLink has handled, and kinds that an agent never sends
   }
 }
@@ -206,7 +200,7 @@ void ElasticJob::started(const Message& message) {
   records_.at(message.rank).pid = message.number;
   if (arguments_.verbose) output_.say(fmt::format("{} started", name_of(message.rank)));
   if (message.rank == kReadsInput) input_.next();
-  if (++started_ == first_.size()) start_timer_.cancel();
+  if (++started_ == first_) start_timer_.cancel();
 }
 
 void ElasticJob::exited(int64_t worker, int wait_status) {
@@ -223,9 +217,11 @@ void ElasticJob::exited(int64_t worker, int wait_status) {
   if (user_signal_ != 0 && exit.exit_code != 0 && !std::exchange(code_is_final_, true))
     outcome_.exit_code = ends_ranks(wait_status) ? 128 + user_signal_ : exit.exit_code;
   end_if_raised();
+  let_go_of_hosts();
 }
 
 void ElasticJob::host_lost(size_t host, const std::string& why) {
+  if (keeper_) return keeper_->lost(host, why);
   if (!lost_hosts_.insert(host).second) return;
   const std::string& name = hosts_.host(host).name();
   if (!ended_) output_.say(fmt::format("host {} {}", name, why));
@@ -252,7 +248,14 @@ void ElasticJob::end_if_raised() {
 void ElasticJob::end_workers() {
   raising_ = false;
   end_timer_.cancel();
-  hosts_.send_all({MessageType::kEnd, -1, milliseconds(arguments_.grace).count(), {}});
+  end_hosts(arguments_.grace);
+}
+
+void ElasticJob::end_hosts(milliseconds grace) {
+  if (discovery_) discovery_->end();
+  if (keeper_) keeper_->end();
+  hosts_.send_all({MessageType::kEnd, -1, grace.count(), {}});
+  hosts_.expect_no_more();
 }
 
 // SIGTERM ends the job. The first SIGINT goes to the workers; one that ends because of it ends the job, so none is
@@ -268,12 +271,13 @@ void ElasticJob::signalled(int signal) {
   const bool again = asks_to_end && user_signal_ != 0;
   if (asks_to_end && user_signal_ == 0) user_signal_ = signal;
   if (again && !hosts_.any_open()) return loop_.stop();  // only printing is left, to a slow terminal
-  if (signal == SIGTERM) {
-    tell([&] { membership_.end_by_user(0); });
+  const bool nobody = asks_to_end && membership_.running().empty();
+  if (signal == SIGTERM || nobody) {
+    tell([&] { membership_.end_by_user(nobody ? 128 + signal : 0); });
     end_workers();
   } else if (signal == SIGINT && ++interrupts_ > 1) {
     tell([&] { membership_.end_by_user(128 + signal); });
-    hosts_.send_all({MessageType::kEnd, -1, 0, {}});
+    end_hosts(milliseconds(0));
   } else {
     hosts_.send_all({MessageType::kSignal, -1, signal, {}});
   }
@@ -282,6 +286,10 @@ void ElasticJob::signalled(int signal) {
 void ElasticJob::settle_output() {
   if (output_.backlog() < kMaxBacklog) hosts_.grant();
   if (reported_ && output_.empty()) loop_.stop();
+}
+
+void ElasticJob::finish_when_over() {
+  if (hosts_over_ && (!discovery_ || discovery_->over())) finish();
 }
 
 void ElasticJob::finish() {

@@ -52,6 +52,10 @@ void ElasticJob::obey(const VoidPlan& order) {
 
 void ElasticJob::obey(const PublishPlan& order) {
   complain(plans_->publish(order.plan));
+  if (order.plan.number == 1) {
+    first_ = order.plan.workers.size();
+    if (keeper_) watch_start();
+  }
   const bool told = order.plan.number > 1 || arguments_.verbose;
   if (told) {
     const std::string why = order.plan.why.empty() ? "" : ", because " + order.plan.why;
@@ -60,14 +64,18 @@ void ElasticJob::obey(const PublishPlan& order) {
   }
 }
 
+/// A worker's position at its start: among the workers of the plan, which of plan 1 it is one itself.
 Placement ElasticJob::placement_of(const StartWorker& order) const {
-  Placement found;
-  const auto worker = static_cast<size_t>(order.worker);
-  for (const Placement& one : worker < first_.size() ? first_ : plan_.placements) {
-    if (one.host == order.host && one.local_rank == order.slot) found = one;
+  Placement found{order.rank, order.size, order.host, order.slot, 1, 0, 1};
+  bool behind = false;
+  for (const PlannedWorker& worker : membership_.plan().workers) {
+    const bool same_host = worker.host == order.host, same_slot = worker.slot == order.slot;
+    behind = behind || same_host;
+    if (same_host && !same_slot) ++found.local_size;
+    if (same_host || !same_slot) continue;
+    ++found.cross_size;
+    if (!behind) ++found.cross_rank;
   }
-  found.rank = order.rank;
-  found.size = order.size;
   return found;
 }
 

@@ -53,13 +53,14 @@ Result<MembershipRules> plan_membership(const Arguments& arguments, const std::v
   rules.most = elastic.most.value_or(std::numeric_limits<int>::max());
   RUEDA_RETURN_IF_ERROR(check_numbers(arguments, rules));
   if (arguments.mpi) return refuse("--mpi cannot start elastic jobs: MPI ends all ranks when one dies; leave it out");
-  if (!elastic.script.empty())
-    return refuse("--host-discovery-script is not supported yet: name the hosts with -H HOST:SLOTS");
-  if (elastic.slots_per_host)
+  rules.discovers = !elastic.script.empty();
+  if (rules.discovers && !(arguments.hosts.empty() && arguments.hostfile.empty()))
+    return refuse("--host-discovery-script lists the hosts of the job: leave out -H and --hostfile");
+  if (elastic.slots_per_host && !rules.discovers)
     return refuse("--slots-per-host is for --host-discovery-script; give the slots with the hosts: -H node1:4,node2:4");
   int slots = 0;
   for (const auto& host : hosts) slots += host.slots;
-  if (slots < rules.wanted) {
+  if (slots < rules.wanted && !rules.discovers) {
     return refuse(
         fmt::format("{} workers do not fit into {} slots on {} hosts: give the hosts more slots (-H HOST:SLOTS) "
                     "or lower -np",

@@ -73,8 +73,8 @@ class Timer {
   std::shared_ptr<State> state_;
 };
 
-/// Calls back from the loop with the number of each signal of a list that arrives. Signal handlers belong to the
-/// process: make one watch per process and signal.
+/// Calls back from the loop with the number of each signal of a list that arrives. Every watch of a signal hears of it.
+/// Signal handlers belong to the process: it has one loop that watches them.
 class SignalWatch {
  public:
   SignalWatch(EventLoop& loop, const std::vector<int>& signals, std::function<void(int)> arrived);

@@ -50,6 +50,8 @@ class HostLink {
   const std::optional<Introduction>& introduction() const { return introduction_; }
   /// Returns false if another host has been silent for two ping intervals; true for this host, which is not watched.
   bool heard_lately() const;
+  /// Returns whether `start` has succeeded.
+  bool started() const { return link_ != nullptr; }
   bool open() const { return link_open_; }
   bool over() const { return over_; }
 

@@ -28,6 +28,7 @@ uint64_t next_random(uint64_t& state) {
 HostRoster::HostRoster(const std::vector<HostSlots>& hosts, BlacklistRules rules, uint64_t seed)
     : rules_(rules), random_(seed) {
   list(hosts);
+  for (Host& host : hosts_) host.lost = false;
 }
 
 HostRoster::Host* HostRoster::find(const std::string& host) {
@@ -44,7 +45,10 @@ void HostRoster::list(const std::vector<HostSlots>& hosts) {
   for (Host& known : hosts_) known.listed = false;
   for (const HostSlots& one : hosts) {
     Host* known = find(one.name);
-    if (known == nullptr) known = &hosts_.emplace_back();
+    if (known == nullptr) {
+      known = &hosts_.emplace_back();
+      known->lost = true;
+    }
     known->host = one;
     known->listed = true;
   }
@@ -54,7 +58,7 @@ void HostRoster::lose(const std::string& host) {
   if (Host* known = find(host)) known->lost = true;
 }
 
-void HostRoster::found_again(const std::string& host) {
+void HostRoster::reached(const std::string& host) {
   if (Host* known = find(host)) known->lost = false;
 }
 

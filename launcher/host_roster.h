@@ -31,11 +31,12 @@ class HostRoster {
 
   HostRoster(const std::vector<HostSlots>& hosts, BlacklistRules rules, uint64_t seed);
 
-  /// Hosts keep their order, new ones go to the end. The list does not bring back a host that is lost.
+  /// Hosts keep their order, new ones go to the end. A new host may be used once it is `reached`, as may one that is
+  /// lost. Those given to the constructor are reached.
   void list(const std::vector<HostSlots>& hosts);
   void lose(const std::string& host);
-  /// The host answers again.
-  void found_again(const std::string& host);
+  /// The host answers.
+  void reached(const std::string& host);
   /// A worker in this slot failed. Returns a sentence for the user if that blacklists the host. The last host that may
   /// be used is never blacklisted.
   std::string charge(const std::string& host, int slot, Time now);
@@ -62,7 +63,7 @@ class HostRoster {
   struct Host {
     HostSlots host;
     bool listed = true;
-    bool lost = false;
+    bool lost = false;  // or not reached yet
     std::vector<Time> failures;
     bool blacklisted = false;
     std::optional<Time> blacklisted_until;  // empty: for ever

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 
+#include "runtime/base/printable.h"
 #include "runtime/net/interfaces.h"
 #include "runtime/net/socket_address.h"
 
@@ -107,13 +108,14 @@ std::string without_brackets(std::string_view name) {
   return std::string(name.substr(0, open)) + std::string(name.substr(open + 1, name.size() - open - 2));
 }
 
-Status add_entry(std::vector<HostSlots>& hosts, std::string_view entry) {
+// `otherwise`: the slots of an entry that names none.
+Status add_entry(std::vector<HostSlots>& hosts, std::string_view entry, int otherwise = 1) {
   const size_t colon = entry.rfind(':');
   // More than one colon means an IPv6 address; it can have slots only after brackets, as in [::1]:2.
   const bool bracketed = entry.find('[') != std::string_view::npos;
   const bool bare = colon == std::string_view::npos || (!bracketed && entry.find(':') != colon) || entry.back() == ']';
   const std::string name = without_brackets(bare ? entry : entry.substr(0, colon));
-  const auto slots = bare ? std::optional<int>(1) : parse_slots(entry.substr(colon + 1));
+  const auto slots = bare ? std::optional<int>(otherwise) : parse_slots(entry.substr(colon + 1));
   if (name.empty() || name.front() == '-' || !slots) {
     return {Code::kInvalidArgument,
             fmt::format("\"{}\" is not HOST or HOST:SLOTS with 1 to {} slots", entry, kMaxSlots)};
@@ -169,6 +171,28 @@ Result<std::vector<HostSlots>> parse_hostfile(std::string_view text) {
   return hosts;
 }
 
+// What does not parse may be anything, such as a page of HTML, so it is quoted in part and printably.
+Result<std::vector<HostSlots>> parse_discovered_hosts(std::string_view text, int slots) {
+  constexpr size_t kMostQuoted = 100;
+  std::vector<HostSlots> hosts;
+  int number = 0;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string_view line = trim(text.substr(begin, end - begin));
+    begin = end + 1;
+    ++number;
+    if (line.empty()) continue;
+    if (line.size() > kMostQuoted) {
+      return Status(Code::kInvalidArgument,
+                    fmt::format("line {} has {} bytes and begins with \"{}\"; a line is `host` or `host:slots`", number,
+                                line.size(), printable(line.substr(0, kMostQuoted))));
+    }
+    const Status added = add_entry(hosts, line, slots);
+    if (!added.ok()) return Status(added.code(), fmt::format("line {}: {}", number, printable(added.sentence())));
+  }
+  return hosts;
+}
+
 Result<std::vector<Placement>> place(int processes, const std::vector<HostSlots>& hosts) {
   int slots = 0;
   for (const auto& host : hosts) slots += host.slots;
@@ -214,11 +238,15 @@ bool is_this_user(const std::string& name) {
   return entry != nullptr && name == entry->pw_name;
 }
 
+HostShare share_of(const HostSlots& host) {
+  const bool ours = host.user.empty() || is_this_user(host.user);
+  return {host, ours && is_this_host(host.name), {}};
+}
+
 std::vector<HostShare> share_out(const std::vector<HostSlots>& hosts, const std::vector<Placement>& placements) {
   std::vector<HostShare> shares;
   for (const auto& host : hosts) {
-    const bool ours = host.user.empty() || is_this_user(host.user);
-    HostShare share{host, ours && is_this_host(host.name), {}};
+    HostShare share = share_of(host);
     for (const auto& placement : placements) {
       if (placement.host == host.name) share.ranks.push_back(placement);
     }

@@ -40,6 +40,10 @@ Result<std::vector<HostSlots>> parse_hosts(std::string_view text);
 /// Reads lines `host slots=n`; `#` begins a comment. Returns kInvalidArgument with the number of the line.
 Result<std::vector<HostSlots>> parse_hostfile(std::string_view text);
 
+/// Reads what a host discovery script prints: a line `host` or `host:slots` for each host, with blank lines between as
+/// it likes; a host without a number has `slots`. May be empty. Returns kInvalidArgument with the number of the line.
+Result<std::vector<HostSlots>> parse_discovered_hosts(std::string_view text, int slots);
+
 /// Fills the hosts in their order with ranks 0..processes-1. Returns kInvalidArgument with both numbers if there are
 /// more processes than slots.
 Result<std::vector<Placement>> place(int processes, const std::vector<HostSlots>& hosts);
@@ -52,6 +56,9 @@ bool is_this_host(const std::string& name);
 
 /// Returns whether this process runs as the user of this name.
 bool is_this_user(const std::string& name);
+
+/// Returns the share of a host without ranks. May block as `is_this_host` does.
+HostShare share_of(const HostSlots& host);
 
 /// Returns the hosts that got ranks, in their order, each with its ranks. May block as `is_this_host` does.
 std::vector<HostShare> share_out(const std::vector<HostSlots>& hosts, const std::vector<Placement>& placements);

@@ -17,6 +17,8 @@
 namespace rueda::core::launcher {
 namespace {
 
+constexpr const char* kThisMachine = "127.0.0.1";
+
 std::string describe(const HostShare& share, const Introduction& agent) {
   return fmt::format("host {} ({}) {}: hvdrun {} (build {}), {} of {} slots, {} cores, addresses {}", share.host.name,
                      agent.host, share.here ? "is this one" : "is reached", agent.version, agent.build,
@@ -27,18 +29,21 @@ std::string describe(const HostShare& share, const Introduction& agent) {
 
 JobHosts::JobHosts(EventLoop& loop, const std::vector<HostShare>& shares, std::chrono::milliseconds silence,
                    Events events)
-    : loop_(loop), events_(std::move(events)), settled_(shares.size(), false) {
-  for (size_t index = 0; index < shares.size(); ++index) {
-    HostLink::Events of_host;
-    of_host.introduced = [this, index] { introduced(index); };
-    of_host.message = [this, index](const Message& message) { events_.message(index, message); };
-    of_host.lost = [this, index](const std::string& why) { host_lost(index, why); };
-    of_host.over = [this] { settle(); };
-    of_host.said = [this, index](std::string_view line) {
-      events_.say(fmt::format("host {}: {}", host(index).name(), line));
-    };
-    links_.push_back(std::make_unique<HostLink>(loop, shares[index], silence, std::move(of_host)));
-  }
+    : loop_(loop), silence_(silence), events_(std::move(events)), settled_(shares.size(), false) {
+  for (size_t index = 0; index < shares.size(); ++index) links_.push_back(make_link(index, shares[index]));
+  limits_.resize(shares.size());
+}
+
+std::unique_ptr<HostLink> JobHosts::make_link(size_t index, const HostShare& share) {
+  HostLink::Events of_host;
+  of_host.introduced = [this, index] { introduced(index); };
+  of_host.message = [this, index](const Message& message) { events_.message(index, message); };
+  of_host.lost = [this, index](const std::string& why) { host_lost(index, why); };
+  of_host.over = [this, index] { link_over(index); };
+  of_host.said = [this, index](std::string_view line) {
+    events_.say(fmt::format("host {}: {}", host(index).name(), line));
+  };
+  return std::make_unique<HostLink>(loop_, share, silence_, std::move(of_host));
 }
 
 Status JobHosts::start(const Command& command) {
@@ -52,18 +57,55 @@ Status JobHosts::start(const Command& command) {
     const Status started = link->start(command(link->share().host, self), self);
     if (!started.ok()) return {started.code(), fmt::format("host {}: {}", link->name(), started.sentence())};
   }
+  if (links_.empty()) loop_.post([this] { settle(); });  // all hosts of none are here
   return {};
+}
+
+size_t JobHosts::add(const HostShare& share) {
+  const size_t index = links_.size();
+  links_.push_back(make_link(index, share));
+  limits_.push_back(std::make_unique<Timer>(loop_));
+  settled_.push_back(true);
+  return index;
+}
+
+Status JobHosts::reach(size_t index, const HostShare& share, const Command& command, std::chrono::milliseconds limit) {
+  links_[index] = make_link(index, share);
+  std::error_code unknown;
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe", unknown).string();
+  RUEDA_RETURN_IF_ERROR(links_[index]->start(command(share.host, self), self));
+  if (limit.count() == 0) return {};
+  limits_[index]->start(limit, [this, index, limit] {
+    const double seconds = std::chrono::duration<double>(limit).count();
+    links_[index]->give_up(fmt::format("did not answer within {} s", seconds));
+  });
+  return {};
+}
+
+void JobHosts::expect_no_more() {
+  if (std::exchange(more_, false)) loop_.post([this] { settle(); });
+}
+
+void JobHosts::link_over(size_t index) {
+  if (limits_[index]) limits_[index]->cancel();
+  settle();
+  if (limits_[index]) events_.left(index);
 }
 
 void JobHosts::introduced(size_t index) {
   const Introduction& agent = *host(index).introduction();
   settled_[index] = true;
-  if (agent.build != build_id()) {
-    failures_.push_back(
-        fmt::format("host {} has hvdrun {} of build {}, but this one is build {}: install the same build",
-                    host(index).name(), agent.version, agent.build, build_id()));
-  }
+  const bool same = agent.build == build_id();
+  const std::string other =
+      same ? ""
+           : fmt::format("has hvdrun {} of build {}, but this one is build {}: install the same build", agent.version,
+                         agent.build, build_id());
   if (describe_) events_.say(describe(host(index).share(), agent));
+  if (limits_[index]) {
+    limits_[index]->cancel();
+    return same ? events_.answered(index) : links_[index]->give_up(other);
+  }
+  if (!same) failures_.push_back(fmt::format("host {} {}", host(index).name(), other));
   settle();
 }
 
@@ -89,7 +131,8 @@ void JobHosts::settle() {
       events_.some_failed(failures_);
     }
   }
-  if (over_ || !std::all_of(links_.begin(), links_.end(), [](const auto& link) { return link->over(); })) return;
+  const auto gone = [](const auto& link) { return link->over() || !link->started(); };
+  if (over_ || more_ || !std::all_of(links_.begin(), links_.end(), gone)) return;
   over_ = true;
   events_.over();
 }
@@ -145,10 +188,21 @@ void JobHosts::grant() {
 Result<StoreRoutes> JobHosts::store_routes(const std::string& interfaces) const {
   auto own = listen_addresses(interfaces);
   if (!own.ok()) return own.status();
-  std::erase(own.value(), "127.0.0.1");
+  std::erase(own.value(), kThisMachine);
   std::vector<HostView> views;
   for (const auto& link : links_) views.push_back({link->share().here, link->introduction()->client});
-  return plan_store_routes(own.value(), views);
+  if (!more_) return plan_store_routes(own.value(), views);
+  own.value().insert(own.value().begin(), kThisMachine);  // any host may come, also this one
+  return StoreRoutes{std::move(own).value(), {}};
+}
+
+Result<std::vector<std::string>> JobHosts::routes_of(size_t index, const std::string& interfaces) const {
+  auto own = listen_addresses(interfaces);
+  if (!own.ok()) return own.status();
+  std::erase(own.value(), kThisMachine);
+  auto routes = plan_store_routes(own.value(), {{host(index).share().here, host(index).introduction()->client}});
+  if (!routes.ok()) return routes.status();
+  return std::move(routes.value().of_host.front());
 }
 
 }  // namespace rueda::core::launcher

@@ -32,7 +32,10 @@ Membership::Worker* Membership::find(int64_t worker) {
   return found == workers_.end() ? nullptr : &found->second;
 }
 
-void Membership::begin() { settle(); }
+void Membership::begin() {
+  open_ = true;
+  settle();
+}
 
 void Membership::tick(Time now) {
   now_ = std::max(now_, now);
@@ -45,6 +48,7 @@ void Membership::tick(Time now) {
                            choose().size(), begun_ ? rules_.least : rules_.wanted, seconds,
                            why_.empty() ? "" : fmt::format("; the last plan ended because {}", why_)));
   }
+  stop_overdue();
   for (auto& [id, worker] : workers_) {
     if (!worker.rejoin_by || now_ < *worker.rejoin_by) continue;
     worker.rejoin_by.reset();
@@ -58,6 +62,22 @@ void Membership::tick(Time now) {
   settle();
 }
 
+/// A removed worker ends by itself; one that does not in time is ended.
+void Membership::stop_overdue() {
+  for (auto& [id, worker] : workers_) {
+    if (!worker.end_by || now_ < *worker.end_by) continue;
+    worker.end_by.reset();
+    if (!worker.alive || worker.stopping) continue;
+    worker.stopping = true;
+    const auto seconds = std::chrono::duration<double>(rules_.rejoin).count();
+    orders_.emplace_back(
+        Tell{fmt::format("worker {} (host {}) is ended: it was removed and still runs {} s later "
+                         "(--rejoin-timeout)",
+                         id, worker.host, seconds)});
+    orders_.emplace_back(StopWorker{id});
+  }
+}
+
 std::optional<Membership::Time> Membership::next_tick() const {
   if (over_) return {};
   std::optional<Time> next = hosts_.next_cool();
@@ -67,6 +87,7 @@ std::optional<Membership::Time> Membership::next_tick() const {
   earlier(capacity_by_);
   for (const auto& [id, worker] : workers_) {
     earlier(worker.rejoin_by);
+    if (worker.alive) earlier(worker.end_by);
     if (worker.left_at && worker.takes_part() && !gone(worker)) earlier(*worker.left_at + kTimeToAsk);
   }
   for (const auto& slot : hosts_.slots()) {
@@ -81,6 +102,7 @@ void Membership::began(int64_t id, uint64_t plan) {
   worker->joined = std::max(worker->joined, plan);
   worker->left_at.reset();
   if (plan == plan_.number) worker->rejoin_by.reset();
+  if (!void_ && was_formed()) note_holders();
   expect_soon(*worker);
   fail_unseen();
   settle();
@@ -173,8 +195,8 @@ void Membership::lost(const std::string& host, const std::string& why) {
   settle();
 }
 
-void Membership::found_again(const std::string& host) {
-  hosts_.found_again(host);
+void Membership::reached(const std::string& host) {
+  hosts_.reached(host);
   settle();
 }
 
@@ -197,13 +219,17 @@ void Membership::fail(Worker& worker, const std::string& cause, int exit_code) {
   if (member && !void_) void_plan(worker, VoidPlan::Ground::kDeath, cause);
 }
 
+/// All members of a plan that was formed have the state, so hosts that held it alone may leave.
+void Membership::note_holders() {
+  for (const auto& member : plan_.workers) {
+    Worker& one = workers_.at(member.id);
+    if (!one.holds_since) one.holds_since = plan_.number + 1;
+  }
+}
+
 void Membership::void_plan(const Worker& worker, VoidPlan::Ground ground, const std::string& cause) {
   const bool formed = was_formed();
   in_vain_ = formed ? 0 : in_vain_ + (ground == VoidPlan::Ground::kRequest ? 1 : 0);
-  for (const auto& member : plan_.workers) {
-    Worker& one = workers_.at(member.id);
-    if (formed && !one.holds_since) one.holds_since = plan_.number + 1;
-  }
   for (auto& entry : workers_) entry.second.rejoin_by.reset();
   void_ = true;
   const char* const failed = ground == VoidPlan::Ground::kDeath ? " failed:" : "";

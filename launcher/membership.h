@@ -53,7 +53,7 @@ class Membership {
 
   Membership(MembershipRules rules, std::vector<HostSlots> hosts, uint64_t seed);
 
-  /// Starts the first workers, or waits until there are `wanted` slots.
+  /// Starts the first workers, or waits until there are `wanted` slots. Nothing is started before.
   void begin();
   /// Moves the clock. Call it before each other event, and at `next_tick`.
   void tick(Time now);
@@ -73,9 +73,10 @@ class Membership {
   void evict(int64_t worker, const std::string& cause);
   /// The host and all its workers are gone. `why` is a clause that continues its name.
   void lost(const std::string& host, const std::string& why);
-  /// A host that was lost answers again.
-  void found_again(const std::string& host);
-  /// The list of hosts now. Those that it leaves out keep their workers until the next plan.
+  /// A host that is new in the list, or was lost, answers.
+  void reached(const std::string& host);
+  /// The list of hosts now. A new host is used once it is `reached`. Hosts that the list leaves out keep their workers
+  /// until the next plan.
   void listed(const std::vector<HostSlots>& hosts);
   /// The user ends the job: from now on no plan and no worker follows, and no end counts as a death.
   void end_by_user(int exit_code);
@@ -110,6 +111,7 @@ class Membership {
     std::optional<Time> left_at;          // when it said goodbye, if it has not asked since
     std::optional<uint64_t> holds_since;  // the plan from which on it has the job's state
     std::optional<Time> rejoin_by;
+    std::optional<Time> end_by;  // when it is stopped if it was removed and still runs
     bool takes_part() const { return alive && !stopping && !removed; }
   };
 
@@ -123,6 +125,8 @@ class Membership {
   void fail(Worker& worker, const std::string& cause, int exit_code);
   void void_plan(const Worker& worker, VoidPlan::Ground ground, const std::string& cause);
   void fail_unseen();
+  void note_holders();
+  void stop_overdue();
   void expect_soon(Worker& worker);
   void settle();
   void publish_if_possible();
@@ -143,7 +147,8 @@ class Membership {
   HostRoster hosts_;
   std::map<int64_t, Worker> workers_;
   Plan plan_;
-  bool void_ = true;  // no plan stands
+  bool void_ = true;   // no plan stands
+  bool open_ = false;  // `begin` was called
   bool begun_ = false;
   bool over_ = false;
   std::string why_;  // why the plan is void

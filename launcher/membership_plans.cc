@@ -29,7 +29,7 @@ bool has(const Set& all, int64_t one) {
 }  // namespace
 
 void Membership::settle() {
-  if (over_) return;
+  if (over_ || !open_) return;
   remove_unlisted();
   if (!begun_) {
     start_first();
@@ -201,6 +201,7 @@ void Membership::remove_dropped(const std::vector<int64_t>& next) {
 void Membership::remove(Worker& worker) {
   worker.removed = true;
   worker.rejoin_by.reset();
+  worker.end_by = now_ + rules_.rejoin;
   const bool done = finishing();
   const std::string why = done ? "the work is done"
                                : fmt::format("its slot {} of host {} is no longer the job's", worker.slot, worker.host);
@@ -213,6 +214,8 @@ void Membership::note_changes() {
   std::vector<int64_t> now, members;
   for (const Worker* worker : choose()) now.push_back(worker->id);
   for (const auto& worker : plan_.workers) members.push_back(worker.id);
+  // Too few for a plan: those that the next one would leave out go on meanwhile, until they end or others come.
+  if (now.size() < static_cast<size_t>(rules_.least)) now = members;
   const auto differ = [](const auto& a, const auto& b) {
     return std::any_of(a.begin(), a.end(), [&b](int64_t id) { return !has(b, id); });
   };

@@ -48,7 +48,7 @@ StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const Ho
   order.key = store.key();
   order.grace_ms = std::chrono::milliseconds(arguments.grace).count();
   order.directory = plan.directory;
-  order.sharing = static_cast<int>(share.ranks.size());
+  order.sharing = share.ranks.empty() ? share.host.slots : static_cast<int>(share.ranks.size());
   for (const auto& placement : share.ranks) order.ranks.push_back({placement.rank, rank_environment(placement)});
   return order;
 }

@@ -1,75 +1,15 @@
 // The membership of elastic jobs, one rule after the other. tests/sim searches the orders of many events at once.
 
-#include "launcher/membership.h"
-
 #include <catch2/catch.hpp>
 #include <string>
-#include <variant>
 #include <vector>
+
+#include "tests/launcher/membership_job.h"
 
 using namespace rueda::core;
 using namespace rueda::core::launcher;
 using Catch::Matchers::Contains;
 using std::chrono::milliseconds;
-using Ids = std::vector<int64_t>;
-
-namespace {
-
-const WorkerExit kKilled{"killed by signal 9 (Killed)", 137, false};
-const WorkerExit kWell{"exited with code 0", 0, true};
-
-MembershipRules rules(int wanted, int least) {
-  MembershipRules some;
-  some.wanted = wanted;
-  some.least = least;
-  return some;
-}
-
-/// A membership and all that it has ordered.
-struct Job {
-  explicit Job(const MembershipRules& some, const std::vector<HostSlots>& hosts = {{"a", 2}, {"b", 2}})
-      : membership(some, hosts, 1) {
-    membership.begin();
-    take();
-  }
-  void take() {
-    for (auto& order : membership.take_orders()) orders.push_back(std::move(order));
-  }
-  /// Lets each member join its plan.
-  void join() {
-    const Plan plan = membership.plan();
-    for (const auto& worker : plan.workers) membership.began(worker.id, plan.number);
-    take();
-  }
-  template <typename Order>
-  std::vector<Order> all() {
-    take();
-    std::vector<Order> found;
-    for (const auto& order : orders) {
-      if (const auto* one = std::get_if<Order>(&order)) found.push_back(*one);
-    }
-    return found;
-  }
-  Ids members() {
-    take();
-    Ids ids;
-    for (const auto& worker : membership.plan().workers) ids.push_back(worker.id);
-    return ids;
-  }
-  EndJob end() {
-    const auto ends = all<EndJob>();
-    REQUIRE(ends.size() == 1);
-    return ends[0];
-  }
-  void at(int64_t ms) {
-    membership.tick(milliseconds(ms));
-    take();
-  }
-  Membership membership;
-  std::vector<MembershipOrder> orders;
-};
-
-}  // namespace
 
 TEST_CASE("an elastic job starts a worker in every slot up to its limit, all of them in plan 1") {
   Job all(rules(2, 1));
@@ -300,58 +240,6 @@ TEST_CASE("a host gets no more workers after two failures within a minute, unles
   CHECK(job.all<StartWorker>().size() == 4);
   for (const int64_t id : {2, 3}) job.membership.exited(id, kKilled);
   CHECK(job.all<Tell>().size() == 1);  // b is the last one
-}
-
-TEST_CASE("a worker whose host leaves the list goes on until its next plan, and is then removed") {
-  auto discovering = rules(4, 1);
-  discovering.discovers = true;
-  Job job(discovering);
-  job.join();
-  job.membership.listed({{"b", 2}, {"c", 1}});
-  CHECK(job.members() == Ids{0, 1, 2, 3});
-  REQUIRE(job.all<NotifyMembers>().size() == 1);
-  CHECK(job.all<NotifyMembers>()[0].changes == kWorkersRemoved);
-  CHECK(job.all<StartWorker>().back().host == "c");
-  job.membership.asked(4, 0);
-  CHECK(job.all<NotifyMembers>().back().changes == (kWorkersRemoved | kWorkersAdded));
-  for (const int64_t id : {0, 1, 2, 3}) job.membership.left(id, 1);
-  for (const int64_t id : {0, 1, 2, 3}) job.membership.asked(id, 1);
-  CHECK(job.members() == Ids{2, 3, 4});
-  const auto removals = job.all<RemoveWorker>();
-  REQUIRE(removals.size() == 2);
-  CHECK_THAT(removals[0].why, Contains("worker 0 is in no further plan: its slot 0 of host a is no longer the job's"));
-  job.membership.exited(0, {"exited with code 0", 0, false});
-  job.membership.exited(1, {"exited with code 1", 1, false});
-  CHECK(job.membership.deaths().empty());
-  CHECK(job.membership.plan().number == 2);
-}
-
-TEST_CASE("a change that is undone before anybody reacts is taken back") {
-  auto discovering = rules(2, 1);
-  discovering.discovers = true;
-  Job job(discovering);
-  job.join();
-  job.membership.listed({{"a", 2}});
-  job.membership.listed({{"a", 2}, {"b", 2}});
-  const auto notices = job.all<NotifyMembers>();
-  REQUIRE(notices.size() == 2);
-  CHECK(notices[0].changes == kWorkersRemoved);
-  CHECK(notices[1].changes == 0);
-  CHECK(job.membership.plan().number == 1);
-}
-
-TEST_CASE("a job without enough slots at its start waits for them, and ends if they do not come") {
-  auto discovering = rules(3, 1);
-  discovering.discovers = true;
-  Job job(discovering, {{"a", 2}});
-  CHECK(job.members().empty());
-  job.at(5000);
-  job.membership.listed({{"a", 2}, {"b", 1}});
-  CHECK(job.members() == Ids{0, 1, 2});
-  Job never(discovering, {{"a", 2}});
-  never.at(600000);
-  CHECK_THAT(never.end().sentence, Contains("of at least 3 workers"));
-  CHECK(never.end().exit_code == 1);
 }
 
 TEST_CASE("news of workers that are unknown, ended, or of plans that are no more changes nothing") {

@@ -44,7 +44,12 @@ MembershipSimulation::MembershipSimulation(uint64_t seed, Trace trace) : random_
   rules_ = draw_rules(random_, slots);
   faults_ = random_.between(0, 8);
   target_ = random_.between(1, 5);
-  machine_.emplace_back(rules_, hosts_, seed);
+  const bool from_nothing = rules_.discovers && random_.once_in(3);
+  machine_.emplace_back(rules_, from_nothing ? std::vector<HostSlots>() : hosts_, seed);
+  for (const HostSlots& host : hosts_) {
+    if (!from_nothing) reached_.insert(host.name);
+  }
+  if (from_nothing) machine_[0].listed(hosts_);
 }
 
 void MembershipSimulation::say(const std::string& what) const {
@@ -100,10 +105,12 @@ std::vector<MembershipSimulation::Action> MembershipSimulation::possible() {
     }
     if (process.state != State::kEnded) add_process_actions(process, actions);
   }
+  if (rules_.discovers) add_host_actions(actions);
   if (faults_ > 0 && !actions.empty() && random_.once_in(10)) add_faults(actions);
   return actions;
 }
 
+// A listed host is reached some time. One that is listed no more is let go once hvdrun knows of no worker there.
 void MembershipSimulation::add_process_actions(Process& process, std::vector<Action>& actions) {
   if (process.killed)
     actions.emplace_back([this, &process] { end_process(process, {"killed by signal 9 (Killed)", 137, false}); });
@@ -235,56 +242,6 @@ void MembershipSimulation::end_process(Process& process, const WorkerExit& exit)
   });
 }
 
-void MembershipSimulation::add_faults(std::vector<Action>& actions) {
-  std::vector<int64_t> living;
-  for (const auto& [id, process] : processes_) {
-    if (process.state != State::kEnded) living.push_back(id);
-  }
-  if (!living.empty()) {
-    Process& one = processes_.at(random_.pick(living));
-    actions.emplace_back([this, &one] { end_process(one, {"killed by signal 11", 139, false}); });
-    actions.emplace_back([this, &one] { end_process(one, {"exited with code 0", 0, false}); });
-    actions.emplace_back([this, &one] {
-      say(fmt::format("worker {} hangs", one.id));
-      // One that hangs in a world is found by others, not by the membership; here it hangs on its way into one.
-      one.stuck = one.state == State::kSeeking && one.has_asked;
-    });
-    actions.emplace_back([this, &one] { machine_[0].evict(one.id, "has been stopped"); });
-    actions.emplace_back([this, &one] { lose_host(one.host); });
-  }
-  if (rules_.discovers) actions.emplace_back([this] { change_list(); });
-  for (size_t i = 1; i <= (living.empty() ? 0u : 5u) + (rules_.discovers ? 1u : 0u); ++i) {
-    Action& fault = actions[actions.size() - i];
-    fault = [this, then = std::move(fault)] {
-      --faults_;
-      then();
-    };
-  }
-}
-
-void MembershipSimulation::lose_host(const std::string& host) {
-  say(fmt::format("host {} is lost", host));
-  for (auto& [id, process] : processes_) {
-    if (process.host != host) continue;
-    known_ends_.insert(id);
-    leaving_.erase(id);
-    process.news.clear();
-    process.state = State::kEnded;
-  }
-  machine_[0].lost(host, "has been silent for 5 s");
-}
-
-void MembershipSimulation::change_list() {
-  if (hosts_.size() > 1 && random_.once_in(2)) {
-    hosts_.erase(hosts_.begin() + static_cast<ptrdiff_t>(random_.below(hosts_.size())));
-  } else if (random_.once_in(2)) {
-    hosts_[random_.below(hosts_.size())].slots = random_.between(1, 4);
-  } else {
-    hosts_.push_back({fmt::format("n{}", random_.below(1000)), random_.between(1, 2)});
-  }
-  machine_[0].listed(hosts_);
-}
-
 void MembershipSimulation::carry_out_orders() {
   for (auto orders = machine_[0].take_orders(); !orders.empty() && violation_.empty();
        orders = machine_[0].take_orders()) {
@@ -335,6 +292,9 @@ void MembershipSimulation::carry_out(const StartWorker& order) {
   say(fmt::format("worker {} starts in slot {} of {}", order.worker, order.slot, order.host));
   if (order.worker != static_cast<int64_t>(processes_.size()))
     fail(fmt::format("worker {} is started as number {}", order.worker, processes_.size()));
+  const auto has_slot = [&order](const HostSlots& host) { return host.name == order.host && order.slot < host.slots; };
+  if (!reached_.contains(order.host) || std::none_of(hosts_.begin(), hosts_.end(), has_slot))
+    fail(fmt::format("worker {} starts in a slot that is not listed, or on a host that is not reached", order.worker));
   for (const auto& [id, process] : processes_) {
     if (process.state != State::kEnded && process.host == order.host && process.slot == order.slot)
       fail(fmt::format("worker {} starts beside worker {} in one slot", order.worker, id));
@@ -347,11 +307,17 @@ void MembershipSimulation::carry_out(const StartWorker& order) {
   if (process.has_state) known_holders_.insert(order.worker);
 }
 
-void MembershipSimulation::carry_out(const StopWorker& order) { processes_.at(order.worker).killed = true; }
+void MembershipSimulation::carry_out(const StopWorker& order) {
+  processes_.at(order.worker).killed = true;
+  const auto removed = removed_at_.find(order.worker);
+  if (removed != removed_at_.end() && !evicted_.contains(order.worker) && now_ < removed->second + rules_.rejoin)
+    fail(fmt::format("worker {} is stopped before its time to leave is over", order.worker));
+}
 
 void MembershipSimulation::carry_out(const RemoveWorker& order) {
   say(order.why);
   removed_.insert(order.worker);
+  removed_at_.emplace(order.worker, now_);
   if (order.why.empty()) fail(fmt::format("worker {} is removed without a sentence", order.worker));
 }
 

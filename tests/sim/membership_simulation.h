@@ -13,12 +13,13 @@
 namespace rueda::sim {
 
 /// One elastic job from its start to its end, drawn from a seed: hosts and rules, workers that join, work, fail, hang
-/// and ask for resets, hosts that come and go, and every order in which hvdrun may hear of it. Real is only
-/// launcher/membership. The promises that are checked:
+/// and ask for resets, hosts that a list names, drops and names again, that are reached late or lost, and every order
+/// in which hvdrun may hear of it. Real is only launcher/membership. The promises that are checked:
 ///   - plans are numbered 1, 2, 3 ..., and a plan is void before the next one is there, so there are never two worlds;
 ///   - rank 0 of every world that forms has the job's state;
 ///   - a plan has --min-np to --max-np workers (fewer only once some have finished), each in a slot of its own;
 ///   - a worker is interrupted for another only when that one is ready;
+///   - workers start only in listed slots of reached hosts, and one that is removed has its time to end;
 ///   - the job ends, and with success exactly if a worker ended well; else with a sentence whose reason is true.
 class MembershipSimulation {
  public:
@@ -50,6 +51,8 @@ class MembershipSimulation {
   void fail(const std::string& violation);
   std::vector<Action> possible();
   void add_process_actions(Process& process, std::vector<Action>& actions);
+  void add_host_actions(std::vector<Action>& actions);
+  bool is_listed(const std::string& name) const;
   void add_faults(std::vector<Action>& actions);
   void seek(Process& process);
   void work(Process& process);
@@ -81,7 +84,10 @@ class MembershipSimulation {
   std::map<uint64_t, core::Plan> plans_;
   std::map<uint64_t, std::set<int64_t>> joined_, known_joined_;
   std::set<uint64_t> void_, formed_, known_formed_;
-  std::set<int64_t> removed_, known_holders_, known_ends_, known_ready_;
+  std::vector<core::launcher::HostSlots> dropped_;  // were listed once
+  std::set<std::string> reached_;
+  std::map<int64_t, std::chrono::milliseconds> removed_at_;
+  std::set<int64_t> evicted_, removed_, known_holders_, known_ends_, known_ready_;
   std::set<int64_t> leaving_;  // hvdrun knows of their goodbye, and not of the request that follows it
   uint64_t noticed_ = 0;       // the last plan that a notice leads to
   std::chrono::milliseconds now_{0};

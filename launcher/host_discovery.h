@@ -1,0 +1,82 @@
+#pragma once
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/event_loop.h"
+#include "launcher/host_link.h"
+#include "launcher/hosts.h"
+#include "runtime/base/deadline.h"
+
+namespace rueda::core::launcher {
+
+/// The most bytes that a host discovery script may print: 64 Ki lines of 16 bytes.
+inline constexpr size_t kMostDiscovered = 1u << 20;
+
+/// Runs --host-discovery-script about once a second, and reports each change of the hosts that it prints. An agent of
+/// its own runs it, on this host: it ends the script and all that the script started, after 10 s, with hvdrun, or once
+/// the script has ended. Belongs to the loop's thread. Events come from the loop.
+class HostDiscovery {
+ public:
+  struct Script {
+    std::string command;    ///< a program's path, or a line for /bin/sh
+    int slots = 1;          ///< of hosts for which it prints none
+    std::string directory;  ///< in which it runs
+  };
+  struct Events {
+    /// The script has printed a list, the first one or another than before.
+    std::function<void(const std::vector<HostSlots>&)> listed;
+    /// Once instead of the first list: why there is none, as a sentence. The script is not run again.
+    std::function<void(std::string)> failed;
+    std::function<void(std::string)> say;  ///< a line for the user: a later run failed
+    std::function<void()> over;            ///< once and last, after `end`: no process of it is left
+  };
+  HostDiscovery(EventLoop& loop, Script script, Events events);
+  HostDiscovery(const HostDiscovery&) = delete;
+  HostDiscovery& operator=(const HostDiscovery&) = delete;
+
+  /// Starts the agent, and the script once that answers. Returns kSystem if no process can be started.
+  Status start();
+  /// Ends script and agent. May be called again.
+  void end();
+  bool over() const { return over_; }
+
+ private:
+  /// One run of the script.
+  struct Run {
+    SteadyClock::time_point began;
+    std::string output, errors;
+    int open_streams = 2;
+    std::optional<int> wait_status;
+    std::string broken;  // why it is being ended before its time
+  };
+  Status start_agent();
+  void order();
+  void run_again(std::chrono::milliseconds after);
+  void run();
+  void receive(const Message& message);
+  void take(const Message& message);
+  void stop_run(std::string why);
+  void judge();
+  Result<std::vector<HostSlots>> read(const Run& run) const;
+  void fail(const std::string& why);
+  void agent_over();
+
+  EventLoop& loop_;
+  const Script script_;
+  const Events events_;
+  std::unique_ptr<HostLink> agent_;
+  std::unique_ptr<SignalWatch> child_;
+  Timer timer_;  // until the next run, or until the present one has taken too long
+  std::optional<Run> run_;
+  int runs_ = 0;
+  int failures_ = 0;  // one after the other
+  std::optional<std::vector<HostSlots>> last_;
+  bool ending_ = false;
+  bool over_ = false;
+};
+
+}  // namespace rueda::core::launcher

@@ -1,0 +1,91 @@
+// Elastic jobs whose hosts a script lists. The script prints a file, which a test replaces while the job runs. The
+// names localhost and 127.0.0.1 count as two hosts, so a job grows and shrinks on this machine.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/launcher/hvdrun_process.h"
+
+using namespace rueda::core::launcher;
+using Catch::Matchers::Contains;
+using Catch::Matchers::StartsWith;
+
+namespace {
+
+/// A folder with the list of hosts, and a script that prints it.
+class HostList {
+ public:
+  explicit HostList(const std::string& hosts) {
+    std::filesystem::create_directories(folder_);
+    replace(hosts);
+  }
+  ~HostList() { std::filesystem::remove_all(folder_); }
+  void replace(const std::string& hosts) const {
+    std::ofstream(folder_ / "next") << hosts;
+    std::filesystem::rename(folder_ / "next", folder_ / "hosts");  // never half of it
+  }
+  std::string script() const { return "cat " + (folder_ / "hosts").string(); }
+
+ private:
+  const std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("rueda-discovery-" + std::to_string(getpid()));
+};
+
+std::vector<std::string> discovering(const std::string& script, const std::string& worker) {
+  return {"-np", "2", "--min-np", "1", "--host-discovery-script", script, "sh", "-c", worker, RUEDA_LAUNCHER_RANK};
+}
+
+std::string failure_of(const std::string& script) {
+  HvdrunProcess run(discovering(script, "exec $0 join bye"));
+  CHECK(run.wait() == 1);
+  run.wait_for_all_to_end();
+  return run.err();
+}
+
+}  // namespace
+
+TEST_CASE("a job grows and shrinks with the hosts that its script lists, and no worker counts as failed") {
+  const HostList list("localhost:2\n");
+  HvdrunProcess run(discovering(list.script(),
+                                "case $RUEDA_WORKER_ID in 0|1) exec $0 join notice reset join notice reset join;; "
+                                "*) exec $0 join over join bye;; esac"));
+  for (const char* worker : {"[0]", "[1]"}) run.read_until(std::string(worker) + "<stdout>:plan 1 rank");
+  list.replace("localhost:2\n\n127.0.0.1:1\n");
+  for (const char* worker : {"[0]", "[1]", "[2]"}) run.read_until(std::string(worker) + "<stdout>:plan 2 rank");
+  CHECK(run.out().find("[2]<stdout>:plan 2 rank 2 of 3") != std::string::npos);
+  list.replace("127.0.0.1:1\n");
+  CHECK(run.wait() == 0);
+  INFO(run.err());
+  CHECK(run.out().find("[2]<stdout>:plan 3 rank 0 of 1") != std::string::npos);
+  for (const char* worker : {"0", "1"})
+    CHECK_THAT(run.out(), Contains("worker " + std::string(worker) + " is in no further plan: its slot " + worker));
+  CHECK(run.err().find("failed") == std::string::npos);
+  run.wait_for_all_to_end();
+}
+
+TEST_CASE("a script that fails the first time ends the job with its reason") {
+  CHECK_THAT(failure_of("echo no route >&2; exit 3"), Contains("it exited with code 3: no route"));
+  CHECK_THAT(failure_of("/nowhere/hosts.sh"), Contains("it exited with code 127") && Contains("not found"));
+  CHECK_THAT(failure_of("echo a:2; echo b:0"), Contains("line 2: \"b:0\" is not HOST or HOST:SLOTS"));
+  CHECK_THAT(failure_of("printf 'a\\n\\na:3\\n'"), Contains("line 3: host \"a\" is given twice"));
+  CHECK_THAT(failure_of("yes localhost"), Contains("it printed more than 1048576 bytes"));
+}
+
+TEST_CASE("a script that fails later is run again, and the job keeps its hosts meanwhile") {
+  const HostList list("localhost:2\n");
+  HvdrunProcess run(discovering(list.script(), "exec $0 join notice reset join bye"));
+  for (const char* worker : {"[0]", "[1]"}) run.read_until(std::string(worker) + "<stdout>:plan 1 rank");
+  list.replace("<html>\n");
+  run.read_errors_until("line 1: ");
+  CHECK_THAT(run.err(), Contains("the job keeps its hosts, and the script is run again until it succeeds"));
+  CHECK(run.err().find("plan 2") == std::string::npos);
+  list.replace("localhost:3\n");
+  run.read_until("[2]<stdout>:");
+  run.send(SIGTERM);
+  CHECK(run.wait() == 143);
+  run.wait_for_all_to_end();
+}
