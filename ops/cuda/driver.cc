@@ -5,6 +5,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "ops/cuda/symbol_finder.h"
+
 namespace rueda::cuda {
 namespace {
 
@@ -13,23 +15,7 @@ constexpr int kLeastVersion = 11020;
 
 Status unsupported(std::string why) { return {Code::kUnsupported, std::move(why)}; }
 
-/// Looks functions up and remembers the first that is not there.
-class Finder {
- public:
-  explicit Finder(void* library) : library_(library) {}
-  template <typename Function>
-  void find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(::dlsym(library_, name));
-    if (function == nullptr && missing_ == nullptr) missing_ = name;
-  }
-  const char* missing() const { return missing_; }
-
- private:
-  void* library_;
-  const char* missing_ = nullptr;
-};
-
-void find_devices(Finder& finder, Driver& driver) {
+void find_devices(SymbolFinder& finder, Driver& driver) {
   finder.find(driver.init, "cuInit");
   finder.find(driver.get_version, "cuDriverGetVersion");
   finder.find(driver.device_count, "cuDeviceGetCount");
@@ -45,7 +31,7 @@ void find_devices(Finder& finder, Driver& driver) {
   finder.find(driver.error_text, "cuGetErrorString");
 }
 
-void find_streams(Finder& finder, Driver& driver) {
+void find_streams(SymbolFinder& finder, Driver& driver) {
   finder.find(driver.priority_range, "cuCtxGetStreamPriorityRange");
   finder.find(driver.exchange_capture_mode, "cuThreadExchangeStreamCaptureMode");
   finder.find(driver.stream_is_capturing, "cuStreamIsCapturing");
@@ -57,7 +43,7 @@ void find_streams(Finder& finder, Driver& driver) {
   finder.find(driver.launch_host_function, "cuLaunchHostFunc");
 }
 
-void find_memory(Finder& finder, Driver& driver) {
+void find_memory(SymbolFinder& finder, Driver& driver) {
   finder.find(driver.allocate, "cuMemAlloc_v2");
   finder.find(driver.free, "cuMemFree_v2");
   finder.find(driver.allocate_async, "cuMemAllocAsync");
@@ -105,15 +91,11 @@ Result<Driver> open_driver(const std::string& named) {
                     why == nullptr ? file + " cannot be opened" : why));
   }
   Driver driver{};
-  Finder finder(library);
+  SymbolFinder finder(library);
   find_devices(finder, driver);
   find_streams(finder, driver);
   find_memory(finder, driver);
-  driver.path = file;
-  if (Dl_info info{}; driver.init != nullptr && ::dladdr(reinterpret_cast<void*>(driver.init), &info) != 0 &&
-                      info.dli_fname != nullptr) {
-    driver.path = info.dli_fname;
-  }
+  driver.path = path_of(reinterpret_cast<void*>(driver.init), file);
   const bool has_version = driver.get_version != nullptr && driver.get_version(&driver.version) == CUDA_SUCCESS;
   if (finder.missing() != nullptr || !has_version || driver.version < kLeastVersion) {
     return unsupported(fmt::format("the CUDA driver {} serves CUDA {}{}; the least is CUDA {}: install a newer driver",

@@ -37,6 +37,8 @@ class Control : public StandinCuda {
   }
   void drain(CUstream stream) override { state_.streams.find(stream, 0)->point()->await(); }
   void* in_kernel(const void* memory) override { return on_host(reinterpret_cast<CUdeviceptr>(memory)); }
+  int current_device() override { return State::current_device(); }
+  void use_device(int device) override { context_stack.push_back(device); }
   StandinCounts counts() override {
     const std::lock_guard lock(state_.mutex);
     return state_.counts;

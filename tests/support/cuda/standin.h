@@ -51,6 +51,10 @@ class StandinCuda {
   virtual void drain(CUstream stream) = 0;
   /// The host's address of a device's memory, for kernels.
   virtual void* in_kernel(const void* memory) = 0;
+  /// The device whose context is current on this thread; -1 if there is none.
+  virtual int current_device() = 0;
+  /// Makes the device current on this thread for good.
+  virtual void use_device(int device) = 0;
   virtual StandinCounts counts() = 0;
   /// Contexts that were made on the device.
   virtual int contexts_of(int device) = 0;
