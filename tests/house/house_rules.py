@@ -47,6 +47,10 @@ STUMBLES = {
     r"(?:^|[.;:,(]\s+|\b(?:and|or|but|of|to|for|by|says|tells|knows|asks|matter|decides)\s+)[Ww]ho\b(?! knows)": "name the actor",
     r"\b(?:of|with|by|from|for|to|at|in|on) that[.,;)]": "name it again",
     r"(?:^|[.]\s+)(?:False|True|Empty|Null|None): ": "returns false if, empty if",
+    r"(?<![Tt]here )(?<!that )\bis no (?!longer|more|fewer|less|one\b|news\b)": "is not a",
+    r"(?<!here )\bis none of\b": "is not one of",
+    r"\b(?:store|listener|name|thread|process|file|library) of ours\b": "name the owner",
+    r"(?<!from )\b[Ww]here (?:there|nothing|nobody) (?:is|are)\b": "if there is",
 }
 
 
@@ -197,10 +201,21 @@ def texts(path, text):
     return [(first, part) for first, _, part in joined]
 
 
+def prose(text):
+    """The paragraphs and rows of tables of a Markdown file: (line, text). Blocks of code are not prose."""
+    without_code = re.sub(r"```.*?```", lambda block: "\n" * block.group().count("\n"), text, flags=re.DOTALL)
+    line, found = 1, []
+    for part in re.split(r"(\n(?:\n|(?=[|#-])))", without_code):
+        if part.strip():
+            found.append((line, part))
+        line += part.count("\n")
+    return found
+
+
 def stumbles(files):
     complaints = []
     for path, text in sorted(files.items()):
-        for line, part in texts(path, text):
+        for line, part in prose(text) if path.endswith(".md") else texts(path, text):
             flat = " ".join(part.split())
             for pattern, better in STUMBLES.items():
                 for match in re.finditer(pattern, flat):

@@ -113,6 +113,11 @@ class Rules(unittest.TestCase):
             self.assertEqual(len(house_rules.stumbles({"ops/a.cc": text})), 1, text)
         for text in ["int who = of_which;", "// Returns false if it still runs.", "// A rank that waits.", "// The rest waits after that."]:
             self.assertEqual(house_rules.stumbles({"ops/a.cc": text}), [], text)
+        for text in ["/// The rank is no member.", "// Empty where there is none.", "// a thread of ours", 'say("it is none of its ranks");']:
+            self.assertEqual(len(house_rules.stumbles({"ops/a.cc": text})), 1, text)
+        self.assertEqual(house_rules.stumbles({"ops/a.cc": "// There is no rank, and it is no longer known."}), [])
+        page = "# A page\n\nTwo ranks wait,\nof which one sleeps.\n\n```\nof which\n```\n\n| a | who is told |\n"
+        self.assertEqual([text.split(" ")[0] for text in house_rules.stumbles({"docs/a.md": page})], ["docs/a.md:3"])
         self.assertEqual(len(house_rules.stumbles({"a.py": 'who = 1\n"""None: nothing came."""\n# Empty: no.\n'})), 2)
 
     def test_a_long_function_in_cpp_is_found_by_its_first_line(self):

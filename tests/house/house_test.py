@@ -6,12 +6,12 @@ import unittest
 
 import house_rules
 
-FOLDERS = ["benchmarks", "bindings", "compression", "examples", "launcher", "ops", "runtime", "scripts", "tests"]
+FOLDERS = ["benchmarks", "bindings", "compression", "docs", "examples", "launcher", "ops", "runtime", "scripts", "tests"]
 
 
 def read_tree(root):
-    """Two dictionaries by path: the code in C and C++, and the code in Python."""
-    code, python = {}, {}
+    """Three dictionaries by path: the code in C and C++, the code in Python, and the pages in Markdown."""
+    code, python, pages = {}, {}, {}
     for top in FOLDERS:
         for folder, _, names in os.walk(os.path.join(root, top)):
             for name in names:
@@ -22,12 +22,18 @@ def read_tree(root):
                     code[path] = text
                 elif house_rules.is_python(path, text):
                     python[path] = text
-    return code, python
+                elif path.endswith(".md"):
+                    pages[path] = text
+    for name in ["README.md", "CONTRIBUTING.md"]:
+        with open(os.path.join(root, name), encoding="utf-8") as file:
+            pages[name] = file.read()
+    return code, python, pages
 
 
 class House(unittest.TestCase):
     tree = {}
     python = {}
+    pages = {}
 
     def holds(self, rule, files=None):
         complaints = rule(self.tree if files is None else files)
@@ -78,10 +84,14 @@ class House(unittest.TestCase):
         self.holds(house_rules.stumbles, self.sources())
         self.holds(house_rules.stumbles, {path: text for path, text in self.python.items() if not path.startswith("tests/")})
 
+    def test_no_page_makes_a_reader_stumble(self):
+        self.assertIn("docs/guide/getting-started.md", self.pages)
+        self.holds(house_rules.stumbles, {path: text for path, text in self.pages.items() if not path.startswith("tests/")})
+
     def test_the_python_package_says_what_it_shows(self):
         self.holds(house_rules.docstrings, {path: text for path, text in self.python.items() if path.startswith("bindings/python/rueda/")})
 
 
 if __name__ == "__main__":
-    House.tree, House.python = read_tree(sys.argv.pop())
+    House.tree, House.python, House.pages = read_tree(sys.argv.pop())
     unittest.main()
