@@ -141,8 +141,8 @@ class Documents(unittest.TestCase):
         self.assertEqual([(name[:4], name, title) for name, title in zip(names, titles)], listed)
 
     def test_every_folder_of_the_map_exists(self):
-        map_of_house = self.read("README.md").split("## The house")[1].split("\n## ")[0]
-        for row in re.findall(r"^\| (`.*?) \|", map_of_house, re.M):
+        source_map = self.read("README.md").split("## The source")[1].split("\n## ")[0]
+        for row in re.findall(r"^\| (`.*?) \|", source_map, re.M):
             for folder in re.findall(r"`([\w/]+)`", row):
                 self.assertTrue(os.path.isdir(self.path(folder)), folder)
 
