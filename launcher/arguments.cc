@@ -200,7 +200,7 @@ class Flags {
             name,
             [set, name](const std::string& n) {
               if (n.find_first_not_of("0123456789.") == std::string::npos) return set(n + "MiB");
-              throw CLI::ValidationError(name, fmt::format("\"{}\" is no number of MiB", n));
+              throw CLI::ValidationError(name, fmt::format("\"{}\" is not a number of MiB", n));
             },
             knob.help);
         break;

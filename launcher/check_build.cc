@@ -25,7 +25,7 @@
 
 #include "launcher/build.h"
 #include "runtime/base/build_id.h"
-#include "runtime/base/device_row.h"
+#include "runtime/base/device_functions.h"
 #include "runtime/base/isa.h"
 #include "runtime/base/plugin.h"
 #include "runtime/base/unique_fd.h"
@@ -105,10 +105,10 @@ std::string purpose(const std::string& path) {
 Finding judge_devices(const Plugin& plugin) {
   std::string detail;
   for (size_t i = 0; i < plugin.table->device_count; ++i) {
-    const DeviceRow& row = plugin.table->devices[i];
+    const DeviceFunctions& functions = plugin.table->devices[i];
     std::array<char, 4096> text{};
-    if (row.describe(row.context, text.data(), text.size()) != 0) {
-      row.why(row.context, text.data(), text.size());
+    if (functions.describe(functions.context, text.data(), text.size()) != 0) {
+      functions.why(functions.context, text.data(), text.size());
       return {purpose(plugin.path), false, text.data(), fmt::format("{} needs it", plugin.path)};
     }
     detail += std::string(text.data()) + ", ";

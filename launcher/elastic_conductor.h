@@ -110,7 +110,7 @@ class ElasticJob {
   bool ended_ = false;    // EndJob has come
   bool raising_ = false;  // workers have been told of it and may still end by themselves
   bool reported_ = false;
-  std::vector<std::string> faults_;  // what went wrong and is no worker's failure
+  std::vector<std::string> faults_;  // what went wrong and is not a worker's failure
   ElasticOutcome outcome_;
   int user_signal_ = 0;
   bool code_is_final_ = false;

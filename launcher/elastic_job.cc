@@ -116,7 +116,7 @@ void ElasticJob::watch_start() {
   });
 }
 
-/// Ends the job at once (no grace) for a reason that is no worker's failure.
+/// Ends the job at once (no grace) for a reason that is not a worker's failure.
 void ElasticJob::fail(std::string sentence, int exit_code) {
   faults_.push_back(std::move(sentence));
   start_timer_.cancel();

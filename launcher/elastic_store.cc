@@ -93,7 +93,7 @@ bool ElasticStore::said_goodbye(int64_t worker, uint64_t plan) {
   const int rank = one.rank_of(worker);
   const std::string job = job_of(plan);
   if (rank < 0 || !is_settled(store_.server(), job, rank, goodbyes_key(job, rank))) return false;
-  // A worker that was removed while its plan formed has withdrawn its wish, which is no goodbye.
+  // A worker that was removed while its plan formed has withdrawn its wish, which is not a goodbye.
   if (read_counter(store_.server(), goodbyes_key(job, rank)) == 0) return false;
   const auto asked = request(worker);
   return !asked || *asked < plan;

@@ -84,7 +84,7 @@ void HostDiscovery::order() {
   std::map<std::string, std::string> variables = process_environment().all();
   variables.erase("RUEDA_WORKER_ID");  // hvdrun itself may be below a worker of another job
   for (const auto& [name, value] : variables) order.environment.push_back(fmt::format("{}={}", name, value));
-  order.key = std::string(32, '\0');  // the script is no rank and gets no key
+  order.key = std::string(32, '\0');  // the script is not a rank and gets no key
   order.grace_ms = 0;
   order.stay = AgentStay::kUntilEnd;
   agent_->send({MessageType::kStart, -1, 0, encode(order)});

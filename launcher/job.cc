@@ -6,8 +6,8 @@
 //     -> first failure: judge_again -> pass_sentence: the store tells all ranks, 3 s later kEnd to all agents
 //     -> every host over -> finish: report, print what is left, leave the loop
 //
-// The judge names the rank that failed first; `faults_` holds what is no rank's failure, such as a host that cannot be
-// reached. Everything runs on the loop's thread. The store's server has its own, so its callbacks are posted.
+// The judge names the rank that failed first; `faults_` holds what is not a rank's failure, such as a host that cannot
+// be reached. Everything runs on the loop's thread. The store's server has its own, so its callbacks are posted.
 
 #include "launcher/job.h"
 
@@ -96,7 +96,7 @@ class Job {
   bool begun_ = false;  // every agent was told to start its ranks
   bool sentenced_ = false;
   bool reported_ = false;
-  std::vector<std::string> faults_;  // what went wrong and is no rank's failure
+  std::vector<std::string> faults_;  // what went wrong and is not a rank's failure
   int fault_code_ = 1;
 };
 
@@ -173,7 +173,7 @@ void Job::watch_start() {
   });
 }
 
-/// Ends the job at once (no grace) for a reason that is no rank's failure.
+/// Ends the job at once (no grace) for a reason that is not a rank's failure.
 void Job::fail(std::string sentence) {
   faults_.push_back(std::move(sentence));
   start_timer_.cancel();

@@ -21,7 +21,7 @@ struct Failure {
 /// A rank fails if
 ///   - a signal ends it, or it exits with another code than 0;
 ///   - it exits with code 0 but without a goodbye, and any rank has begun `init`: that rank would wait for it for ever;
-///   - it exits with code 0 after its epoch had failed; a `shutdown` after such a failure is no goodbye.
+///   - it exits with code 0 after its epoch had failed; a `shutdown` after such a failure is not a goodbye.
 /// A job in which no rank ever calls `init` is judged by exit codes alone. If the user has ended the job with a signal,
 /// a rank that SIGINT, SIGTERM or SIGKILL ends afterwards gets the exit code of the user's signal.
 ///

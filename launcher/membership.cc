@@ -167,7 +167,7 @@ void Membership::not_started(int64_t id, int exit_code, const std::string& why) 
   if (worker == nullptr || !worker->alive) return;
   worker->alive = false;
   if (!worker->stopping && !worker->removed) fail(*worker, fmt::format("was not started: {}", why), exit_code);
-  // A program that is nowhere is no worker's failure: each further start would fail alike.
+  // A program that does not exist is not a worker's failure: each further start would fail alike.
   const auto joined = [](const auto& entry) { return entry.second.joined != 0; };
   if (exit_code == 127 && std::none_of(workers_.begin(), workers_.end(), joined)) return end(exit_code, why);
   settle();

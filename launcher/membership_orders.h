@@ -34,7 +34,7 @@ struct StartWorker {
   int size = 1;
 };
 
-/// The process must end: SIGTERM, after the grace SIGKILL. Its end is no further failure.
+/// The process must end: SIGTERM, after the grace SIGKILL. Its end is not a further failure.
 struct StopWorker {
   int64_t worker = 0;
 };

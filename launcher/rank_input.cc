@@ -24,7 +24,7 @@ void RankInput::write(std::string bytes) {
 
 void RankInput::push() {
   const ssize_t put = fd_.valid() ? ::write(fd_.get(), bytes_.data(), bytes_.size()) : -1;
-  // EPIPE, or a pipe closed before: the rank reads no more, which is no error of the job.
+  // EPIPE, or a pipe closed before: the rank reads no more, which is not an error of the job.
   const bool later = put < 0 && fd_.valid() && (errno == EAGAIN || errno == EINTR);
   if (put < 0 && !later) {
     fd_.reset();

@@ -88,7 +88,7 @@ Result<StepResult> DataPlane::step(const Call& call, Mesh& mesh, StepState& stat
 Status DataPlane::run(const Call& call, Mesh& mesh, Deadline deadline) {
   if (call.choice.algorithm >= table_.size()) return unknown_algorithm(call.choice, table_.size());
   const Algorithm& algorithm = table_[call.choice.algorithm];
-  const bool staged = call.device != nullptr && call.device->row->kind != algorithm.device;
+  const bool staged = call.device != nullptr && call.device->functions->kind != algorithm.device;
   return staged ? staging_.run(algorithm, call, mesh, deadline) : algorithm.run(call, mesh, deadline);
 }
 

@@ -55,7 +55,7 @@ PinnedBlocks::~PinnedBlocks() {
       MutexLock lock(mutex);
       if (in_use()) changed.wait_for(mutex, patience.left(kBlockLook));
     }
-    if (!in_use()) block->row->free_pinned(block->row->context, block->index, block->memory, block->bytes);
+    if (!in_use()) block->functions->free_pinned(block->functions->context, block->index, block->memory, block->bytes);
   }
 }
 
@@ -64,9 +64,9 @@ void PinnedBlocks::give(Block& block, std::shared_ptr<const DeviceMark> busy) {
   block.taken = false;
 }
 
-Result<PinnedBlocks::Block*> PinnedBlocks::find_free(const DeviceRow& row, int32_t index, size_t bytes) {
+Result<PinnedBlocks::Block*> PinnedBlocks::find_free(const DeviceFunctions& functions, int32_t index, size_t bytes) {
   for (const auto& block : blocks_) {
-    if (block->taken || block->row != &row || block->index != index || block->bytes != bytes) continue;
+    if (block->taken || block->functions != &functions || block->index != index || block->bytes != bytes) continue;
     if (block->busy != nullptr) {
       const Result<bool> passed = block->busy->passed();
       if (!passed.ok()) return passed.status();
@@ -86,19 +86,19 @@ void PinnedBlocks::free_unused(size_t but) {
       const Result<bool> passed = block->busy->passed();
       if (!passed.ok() || !passed.value()) return false;
     }
-    block->row->free_pinned(block->row->context, block->index, block->memory, block->bytes);
+    block->functions->free_pinned(block->functions->context, block->index, block->memory, block->bytes);
     held_ -= block->bytes;
     return true;
   });
 }
 
-Result<PinnedBlocks::Block*> PinnedBlocks::take(const DeviceRow& row, int32_t index, size_t bytes, Mesh& mesh,
-                                                Deadline deadline) {
+Result<PinnedBlocks::Block*> PinnedBlocks::take(const DeviceFunctions& functions, int32_t index, size_t bytes,
+                                                Mesh& mesh, Deadline deadline) {
   const size_t size = std::bit_ceil(std::max(bytes, kLeastBytes));
-  Result<Block*> found = find_free(row, index, size);
+  Result<Block*> found = find_free(functions, index, size);
   if (!found.ok()) return found;
   const auto is_alike = [&](const auto& block) {
-    return block->row == &row && block->index == index && block->bytes == size;
+    return block->functions == &functions && block->index == index && block->bytes == size;
   };
   const auto alike = std::ranges::count_if(blocks_, is_alike);
   const auto first = std::ranges::find_if(blocks_, [&](const auto& block) { return is_alike(block) && !block->taken; });
@@ -108,9 +108,9 @@ Result<PinnedBlocks::Block*> PinnedBlocks::take(const DeviceRow& row, int32_t in
   }
   if (found.value() == nullptr) {
     free_unused(size);
-    auto* const memory = static_cast<std::byte*>(row.allocate_pinned(row.context, index, size));
-    if (memory == nullptr) return device_error(row, index, fmt::format("give {} bytes of pinned memory", size));
-    blocks_.push_back(std::make_unique<Block>(Block{memory, size, &row, index, nullptr, false}));
+    auto* const memory = static_cast<std::byte*>(functions.allocate_pinned(functions.context, index, size));
+    if (memory == nullptr) return device_error(functions, index, fmt::format("give {} bytes of pinned memory", size));
+    blocks_.push_back(std::make_unique<Block>(Block{memory, size, &functions, index, nullptr, false}));
     held_ += size;
     found = blocks_.back().get();
   }

@@ -24,7 +24,7 @@ class PinnedBlocks {
   struct Block {
     std::byte* memory;
     size_t bytes;
-    const DeviceRow* row;
+    const DeviceFunctions* functions;
     int32_t index;
     std::shared_ptr<const DeviceMark> busy;
     bool taken;
@@ -37,12 +37,12 @@ class PinnedBlocks {
 
   /// Takes a block of at least `bytes`, and waits for one if three of its size are still being copied from. Returns
   /// kSystem if there is no memory.
-  Result<Block*> take(const DeviceRow& row, int32_t index, size_t bytes, Mesh& mesh, Deadline deadline);
+  Result<Block*> take(const DeviceFunctions& functions, int32_t index, size_t bytes, Mesh& mesh, Deadline deadline);
   /// Gives it back; it is free once `busy` has been passed.
   static void give(Block& block, std::shared_ptr<const DeviceMark> busy);
 
  private:
-  Result<Block*> find_free(const DeviceRow& row, int32_t index, size_t bytes);
+  Result<Block*> find_free(const DeviceFunctions& functions, int32_t index, size_t bytes);
   void free_unused(size_t but);
 
   std::vector<std::unique_ptr<Block>> blocks_;

@@ -56,14 +56,14 @@ class Held {
 /// The copies of one batch, in the two streams of its device.
 class Copies {
  public:
-  explicit Copies(const Call& call) : device_(*call.device), row_(*device_.row) {}
+  explicit Copies(const Call& call) : device_(*call.device), functions_(*device_.functions) {}
 
   /// Puts both streams behind the marks of the inputs.
   Status begin() {
     for (const EngineStream which : {EngineStream::kToHost, EngineStream::kFromHost}) {
       void*& stream = which == EngineStream::kToHost ? out_ : in_;
-      stream = row_.engine_stream(row_.context, device_.index, which);
-      if (stream == nullptr) return device_error(row_, device_.index, "make a stream");
+      stream = functions_.engine_stream(functions_.context, device_.index, which);
+      if (stream == nullptr) return device_error(functions_, device_.index, "make a stream");
       for (const uint64_t token : device_.ready) RUEDA_RETURN_IF_ERROR(order(stream, token));
     }
     return order_late();
@@ -88,21 +88,21 @@ class Copies {
   void still_use(Held& block) const {
     if (device_.finished != nullptr) block.busy(device_.finished);
   }
-  Result<std::shared_ptr<const DeviceMark>> mark_to_host() const { return make_mark(row_, device_.index, out_); }
-  Result<std::shared_ptr<const DeviceMark>> mark_from_host() const { return make_mark(row_, device_.index, in_); }
+  Result<std::shared_ptr<const DeviceMark>> mark_to_host() const { return make_mark(functions_, device_.index, out_); }
+  Result<std::shared_ptr<const DeviceMark>> mark_from_host() const { return make_mark(functions_, device_.index, in_); }
 
  private:
   Status order(void* stream, uint64_t token) {
-    if (token == 0 || row_.order_after(row_.context, device_.index, token, stream) == 0) return {};
-    return device_error(row_, device_.index, "order its copies after the inputs");
+    if (token == 0 || functions_.order_after(functions_.context, device_.index, token, stream) == 0) return {};
+    return device_error(functions_, device_.index, "order its copies after the inputs");
   }
   Status copy(void* to, const void* from, size_t bytes, void* stream) {
-    if (bytes == 0 || row_.copy(row_.context, device_.index, to, from, bytes, stream) == 0) return {};
-    return device_error(row_, device_.index, "copy " + std::to_string(bytes) + " bytes");
+    if (bytes == 0 || functions_.copy(functions_.context, device_.index, to, from, bytes, stream) == 0) return {};
+    return device_error(functions_, device_.index, "copy " + std::to_string(bytes) + " bytes");
   }
 
   DeviceCall& device_;
-  const DeviceRow& row_;
+  const DeviceFunctions& functions_;
   void* out_ = nullptr;
   void* in_ = nullptr;
   size_t late_ = 0;
@@ -172,7 +172,7 @@ class InPieces {
 
   Status fetch(int64_t k, Piece& piece) {
     const Result<PinnedBlocks::Block*> block =
-        blocks_.take(*call_.device->row, call_.device->index, bytes(count(k)), mesh_, deadline_);
+        blocks_.take(*call_.device->functions, call_.device->index, bytes(count(k)), mesh_, deadline_);
     if (!block.ok()) return block.status();
     piece.block = Held(block.value());
     if (!reads() || count(k) == 0) return {};
@@ -261,7 +261,7 @@ class AsWhole : private Arrivals {
   Result<std::byte*> block_of(size_t bytes) {
     const size_t room = std::max<size_t>(1, (bytes + kStagedAlignment - 1) / kStagedAlignment) * kStagedAlignment;
     if (room > left_) {
-      const auto block = blocks_.take(*call_.device->row, call_.device->index, room, mesh_, deadline_);
+      const auto block = blocks_.take(*call_.device->functions, call_.device->index, room, mesh_, deadline_);
       if (!block.ok()) return block.status();
       held_.emplace_back(block.value());
       next_ = block.value()->memory;

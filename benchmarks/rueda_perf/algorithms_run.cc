@@ -11,7 +11,7 @@ AlgorithmsRun algorithms_run(const Session& session) {
   AlgorithmsRun algorithms;
   const auto stats = nlohmann::ordered_json::parse(session.stats());
   for (const auto& one : stats.at("algorithms")) {
-    algorithms[one.at("row")] = {one.at("name"), one.at("batches"), one.at("bytes")};
+    algorithms[one.at("number")] = {one.at("name"), one.at("batches"), one.at("bytes")};
   }
   return algorithms;
 }

@@ -52,8 +52,8 @@ void spin(std::chrono::microseconds time) {
 }  // namespace
 
 double Meeting::line_ns() {
-  const auto probe_side = side_ == 0 ? core::ProbeSide::kFirst : core::ProbeSide::kSecond;
-  const auto line = core::line_round_trip(own().line, other().line, ++token_, probe_side, core::kThoroughProbe);
+  const auto ping_pong_side = side_ == 0 ? core::PingPongSide::kFirst : core::PingPongSide::kSecond;
+  const auto line = core::line_round_trip(own().line, other().line, ++token_, ping_pong_side, core::kThoroughPingPong);
   return line ? static_cast<double>(line->count()) : 0;
 }
 

@@ -36,9 +36,9 @@ std::string describe_build() {
   build["compiler"] = __VERSION__;
   build["protocol"] = kProtocolNumber;
   build["kernels"] = kernel_set_name();
-  build["rows"] = nlohmann::ordered_json::array();
-  for (const Algorithm& row : algorithms()) {
-    build["rows"].push_back(std::string(name_of(row.kind)) + "/" + row.name);
+  build["algorithms"] = nlohmann::ordered_json::array();
+  for (const Algorithm& algorithm : algorithms()) {
+    build["algorithms"].push_back(std::string(name_of(algorithm.kind)) + "/" + algorithm.name);
   }
   build["plugins"] = nlohmann::ordered_json::array();
   const Result<Settings> settings = read_settings(process_environment());

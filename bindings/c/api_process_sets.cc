@@ -10,7 +10,7 @@ namespace {
 
 Status refused(std::string why) { return {Code::kInvalidArgument, std::move(why)}; }
 
-/// What `answer(members, own rank)` says about a set; -1 where there is none.
+/// What `answer(members, own rank)` says about a set; -1 if there is no such set.
 template <typename Answer>
 int32_t query(const rueda_session* session, int32_t set, Answer&& answer) {
   int32_t value = -1;
@@ -75,7 +75,7 @@ int32_t rueda_process_set_rank(const rueda_session* session, int32_t set) {
   return core::query(session, set, [set](const std::vector<int>& ranks, int self) -> core::Result<int32_t> {
     const auto place = std::lower_bound(ranks.begin(), ranks.end(), self);
     if (place != ranks.end() && *place == self) return static_cast<int32_t>(place - ranks.begin());
-    return core::refused("rank " + std::to_string(self) + " is no member of process set " + std::to_string(set));
+    return core::refused("rank " + std::to_string(self) + " is not a member of process set " + std::to_string(set));
   });
 }
 

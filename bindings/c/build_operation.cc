@@ -54,7 +54,7 @@ OperationSpec spec_of(const OperationCall& call, const rueda_op_options& options
   spec.device = &cpu_device();
   if (has_tensors(call)) {
     const Result<rueda_tensor> first = copy_in(call.inputs != nullptr ? call.inputs : call.outputs, "input");
-    const DeviceRow* device = first.ok() ? devices.find(first.value().device) : nullptr;
+    const DeviceFunctions* device = first.ok() ? devices.find(first.value().device) : nullptr;
     if (device != nullptr) {
       spec.device = device;
       spec.device_index = first.value().device_index;

@@ -14,7 +14,7 @@ struct CheckedTensor {
   rueda_tensor tensor;
   int64_t count = 0;  ///< elements; for an opaque tensor bytes, as the data plane counts it
   size_t bytes = 0;
-  const DeviceRow* device = nullptr;
+  const DeviceFunctions* device = nullptr;
   /// The shape as ranks agree on it: with an opaque element's bytes as one more dimension.
   std::vector<int64_t> agreed_shape() const;
   /// As in Metadata.

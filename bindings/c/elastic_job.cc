@@ -64,7 +64,7 @@ Result<std::optional<int64_t>> elastic_worker(const Environment& environment) {
   return std::optional<int64_t>(worker);
 }
 
-ElasticJob::ElasticJob(Parts parts, std::unique_ptr<Store> store, std::unique_ptr<Membership> members,
+ElasticJob::ElasticJob(Parts parts, std::unique_ptr<Store> store, std::unique_ptr<PlanFollower> members,
                        std::unique_ptr<WorkerDumps> dumps)
     : parts_(std::move(parts)), store_(std::move(store)), members_(std::move(members)), dumps_(std::move(dumps)) {}
 
@@ -78,7 +78,7 @@ Result<std::unique_ptr<ElasticJob>> ElasticJob::meet(Parts parts, int64_t worker
   if (!where.ok()) return where.status();
   auto store = StoreClient::connect(where.value(), deadline);
   if (!store.ok()) return store.status();
-  auto members = Membership::start(where.value(), worker, deadline);
+  auto members = PlanFollower::start(where.value(), worker, deadline);
   if (!members.ok()) return members.status();
   auto dumps = WorkerDumps::start(where.value(), worker, deadline);
   if (!dumps.ok()) return dumps.status();

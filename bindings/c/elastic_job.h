@@ -9,7 +9,7 @@
 #include "bindings/c/static_sets.h"
 #include "runtime/base/environment.h"
 #include "runtime/rendezvous/identity.h"
-#include "runtime/rendezvous/membership.h"
+#include "runtime/rendezvous/plan_follower.h"
 
 namespace rueda::core {
 
@@ -45,12 +45,12 @@ class ElasticJob {
   /// Tells hvdrun that this worker has left the plan it joined last. Never blocks.
   void leave();
 
-  Membership& members() { return *members_; }
+  PlanFollower& members() { return *members_; }
   /// hvdrun's store. The thread that joins, or ends the session.
   Store& store() { return *store_; }
 
  private:
-  ElasticJob(Parts parts, std::unique_ptr<Store> store, std::unique_ptr<Membership> members,
+  ElasticJob(Parts parts, std::unique_ptr<Store> store, std::unique_ptr<PlanFollower> members,
              std::unique_ptr<WorkerDumps> dumps);
   Result<std::shared_ptr<Engine>> form(const Plan& plan, const std::shared_ptr<Cutoff>& cutoff, Deadline deadline);
   Identity identity_in(const Plan& plan) const;
@@ -61,7 +61,7 @@ class ElasticJob {
 
   const Parts parts_;
   const std::unique_ptr<Store> store_;
-  const std::unique_ptr<Membership> members_;
+  const std::unique_ptr<PlanFollower> members_;
   const std::unique_ptr<WorkerDumps> dumps_;
   uint64_t last_ = 0;                                      ///< the plan that was taken last
   std::optional<std::vector<std::vector<int64_t>>> sets_;  ///< by worker; empty until the first plan

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMaxRowBytes = int64_t{1} << 47;
 
-/// Elements of one row; 0 where a dimension beyond the first is.
+/// Elements of one row; 0 if a dimension beyond the first is 0.
 Result<int64_t> row_elements(const Metadata& metadata) {
   const auto element = static_cast<int64_t>(size_of(metadata.dtype));
   int64_t row = 1;

@@ -64,7 +64,7 @@ Result<std::string> tensor_name(const OperationCall& call, const rueda_op_option
 Status place_output(Operation& operation, size_t index, size_t bytes) {
   const TensorPart& tensor = operation.tensors()[index];
   if (tensor.slice.out != nullptr || bytes == 0 || operation.spec().allocate != nullptr) return {};
-  const DeviceRow& device = *operation.spec().device;
+  const DeviceFunctions& device = *operation.spec().device;
   auto* memory = static_cast<std::byte*>(
       device.allocate(device.context, operation.spec().device_index, bytes, operation.spec().stream));
   if (memory == nullptr) {

@@ -18,7 +18,7 @@ int32_t guarded(Body&& body) noexcept {
   } catch (const std::exception& error) {
     return report(failure_of(error));
   } catch (...) {  // a function of the caller's
-    return report(Status(Code::kSystem, "an exception that is no std::exception"));
+    return report(Status(Code::kSystem, "an exception of an unknown type (not a std::exception)"));
   }
 }
 

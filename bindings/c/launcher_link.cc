@@ -75,10 +75,10 @@ class PassedDumps : public DumpSource {
   const std::shared_ptr<DumpSource> from_;
 };
 
-/// The end of one plan, as `Membership` hears of it.
+/// The end of one plan, as `PlanFollower` hears of it.
 class PlanVerdicts : public VerdictSource {
  public:
-  PlanVerdicts(Membership& members, std::shared_ptr<Cutoff> cutoff, std::string job)
+  PlanVerdicts(PlanFollower& members, std::shared_ptr<Cutoff> cutoff, std::string job)
       : members_(members), cutoff_(std::move(cutoff)), job_(std::move(job)) {}
   int fd() const override { return cutoff_->fd(); }
   std::optional<Status> take() override {
@@ -89,7 +89,7 @@ class PlanVerdicts : public VerdictSource {
   }
 
  private:
-  Membership& members_;
+  PlanFollower& members_;
   const std::shared_ptr<Cutoff> cutoff_;
   const std::string job_;
 };
@@ -105,7 +105,7 @@ Result<std::unique_ptr<WorkerDumps>> WorkerDumps::start(const StoreLocation& whe
 
 std::unique_ptr<DumpSource> WorkerDumps::source() const { return std::make_unique<PassedDumps>(requests_); }
 
-std::unique_ptr<VerdictSource> plan_verdicts(Membership& members, std::shared_ptr<Cutoff> cutoff, std::string job) {
+std::unique_ptr<VerdictSource> plan_verdicts(PlanFollower& members, std::shared_ptr<Cutoff> cutoff, std::string job) {
   return std::make_unique<PlanVerdicts>(members, std::move(cutoff), std::move(job));
 }
 

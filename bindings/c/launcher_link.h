@@ -3,7 +3,7 @@
 
 #include "runtime/engine/dump_source.h"
 #include "runtime/engine/verdict_source.h"
-#include "runtime/rendezvous/membership.h"
+#include "runtime/rendezvous/plan_follower.h"
 #include "runtime/store/store_client.h"
 
 namespace rueda::core {
@@ -32,6 +32,6 @@ class WorkerDumps {
 };
 
 /// What tells an engine that its plan is over, and hvdrun of evidence. `members` outlives it; `job` is the plan's own.
-std::unique_ptr<VerdictSource> plan_verdicts(Membership& members, std::shared_ptr<Cutoff> cutoff, std::string job);
+std::unique_ptr<VerdictSource> plan_verdicts(PlanFollower& members, std::shared_ptr<Cutoff> cutoff, std::string job);
 
 }  // namespace rueda::core

@@ -1,4 +1,4 @@
-// What a session writes for hvdrun when it ends. A store that is gone is no failure of the session: hvdrun has ended
+// What a session writes for hvdrun when it ends. A store that is gone is not a failure of the session: hvdrun has ended
 // then.
 #include "bindings/c/launcher_notes.h"
 

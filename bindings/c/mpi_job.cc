@@ -32,7 +32,7 @@ Result<std::string> make_offer(const Identity& identity, const Settings& setting
   return offer + " " + identity.job;
 }
 
-/// Reads a key's digits straight into its own memory. Returns false if one is no hexadecimal digit.
+/// Reads a key's digits straight into its own memory. Returns false if one is not a hexadecimal digit.
 bool read_digits(std::string_view digits, SecretKey& key) {
   for (size_t i = 0; i < key.size(); ++i) {
     const char* pair = digits.data() + 2 * i;

@@ -15,7 +15,7 @@ Status add_plugin(const Plugin& plugin, Plugins& plugins) {
   if (const Status taken = plugins.devices.add({table.devices, table.device_count}); !taken.ok()) {
     return {taken.code(), "plug-in " + plugin.path + ": " + taken.sentence()};
   }
-  if (table.row_count > 0) plugins.rows.emplace_back(table.rows, table.row_count);
+  if (table.algorithm_count > 0) plugins.algorithms.emplace_back(table.algorithms, table.algorithm_count);
   plugins.suffix += std::string("+") + table.name;
   return {};
 }

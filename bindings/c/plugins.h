@@ -12,7 +12,7 @@ namespace rueda::core {
 
 /// The contributions of a session's plug-ins. Made by init, then immutable: any thread.
 struct Plugins {
-  std::vector<std::span<const Algorithm>> rows;
+  std::vector<std::span<const Algorithm>> algorithms;
   DeviceTable devices;
   /// "+mpi+cuda": appended to the build id that ranks compare at init. A verdict names an algorithm by its index in the
   /// table, so all ranks need the same plug-ins in the same order.

@@ -677,7 +677,7 @@ typedef struct rueda_memory {
 RUEDA_API int32_t rueda_memory_allocate(rueda_session* session, size_t bytes, rueda_memory* memory);
 
 /* Frees memory of rueda_memory_allocate; NULL is allowed. No operation may use it any more. Any thread, at any time,
- * after rueda_shutdown too. INVALID_ARGUMENT: `data` is no such memory, or was freed before. */
+ * after rueda_shutdown too. INVALID_ARGUMENT: `data` is not such memory, or was freed before. */
 RUEDA_API int32_t rueda_memory_free(void* data);
 
 /* ---- Completions in an event loop of the caller's ------------------------------------------------------------- */

@@ -10,7 +10,8 @@
 //
 // Each step waits for the bytes of the step before, since it sends their sum; so a chunk is all latency, and chunks run
 // one after the other. Both partners add the same two values with the lower position first: then all hold equal bits.
-// Thakur, Rabenseifner, Gropp, 2005, section 4. log2(N) latencies, two more if N is no power of two; B log2(N) bytes.
+// Thakur, Rabenseifner, Gropp, 2005, section 4. log2(N) latencies, two more if N is not a power of two; B log2(N)
+// bytes.
 #include "ops/cpu/doubling.h"
 
 #include <bit>

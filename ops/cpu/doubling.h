@@ -14,8 +14,8 @@ namespace rueda::core {
 ///   step 2         ╰─────────▶◀┘ and so on              all   all   all   all
 ///   member   0 ◀── 1
 ///
-/// Cost for B bytes and N members: log2(N) latencies (two more if N is no power of two) and B log2(N) bytes out and in
-/// per member: the fewest steps, so for messages whose time is latency. A longer batch goes chunk by chunk. Partial
+/// Cost for B bytes and N members: log2(N) latencies (two more if N is not a power of two) and B log2(N) bytes out and
+/// in per member: the fewest steps, so for messages whose time is latency. A longer batch goes chunk by chunk. Partial
 /// sums, so not canonical: in fp32 for 16-bit types and codecs. All members get the same bits: both partners add the
 /// same two values with the lower position first, so by induction all positions of a block hold equal bits. Scratch:
 /// two chunks in the partial type and one in the wire type.

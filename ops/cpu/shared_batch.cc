@@ -99,7 +99,7 @@ Status run_shared(const SharedWork& work, const Call& call, Mesh& mesh, Deadline
   RUEDA_RETURN_IF_ERROR(view.wait_free(Area::kInput, view.slot(0), deadline));
   RUEDA_RETURN_IF_ERROR(post_own(work, batch));
   RUEDA_RETURN_IF_ERROR(view.wait_all(Word::kPosted, value_of(batch), deadline));
-  if (call.count * static_cast<int64_t>(size_of(call.dtype)) >= kProbedBytes) {
+  if (call.count * static_cast<int64_t>(size_of(call.dtype)) >= kMeasuredBytes) {
     mesh.refresh_distance(call.team->ranks, call.stamp);
   }
   RUEDA_RETURN_IF_ERROR(do_work(work, batch));

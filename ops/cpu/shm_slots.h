@@ -7,8 +7,8 @@ namespace rueda::core {
 /// What all algorithms over shared memory ask of a batch: one host, more than one rank, host memory.
 inline bool shm_fits(const BatchShape& shape) { return shape.one_host && shape.ranks > 1 && shape.device < 0; }
 
-/// Batches from here on take 100 us or more, so that a probe of the distance costs little beside them.
-inline constexpr int64_t kProbedBytes = 1 << 20;
+/// Batches from here on take 100 us or more, so that measuring the distance costs little beside them.
+inline constexpr int64_t kMeasuredBytes = 1 << 20;
 
 /// How a writer stores what its peers will read. Far or unknown: past the cache, because pulling dirty lines across is
 /// five times slower than reading memory; unknown loses no more than a third by it.

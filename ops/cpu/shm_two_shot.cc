@@ -92,10 +92,10 @@ class TwoShot {
   std::vector<const std::byte*> inputs_;
 };
 
-/// Measures how far the cores are apart, between the first two chunks, when all members are here anyway: a probe needs
-/// both sides at the same time.
+/// Measures how far the cores are apart, between the first two chunks, when all members are here anyway: a measurement
+/// needs both sides at the same time.
 Status TwoShot::learn_distance() {
-  if (call_.count * static_cast<int64_t>(element_bytes_) < kProbedBytes) return {};
+  if (call_.count * static_cast<int64_t>(element_bytes_) < kMeasuredBytes) return {};
   RUEDA_RETURN_IF_ERROR(view_.wait_all(Word::kPosted, view_.value(0), deadline_));
   mesh_.refresh_distance(call_.team->ranks, call_.stamp);
   hint_ = store_hint(mesh_);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ops/cuda/driver.h"
-#include "runtime/base/device_row.h"
+#include "runtime/base/device_functions.h"
 
 namespace rueda::cuda {
 

@@ -1,7 +1,7 @@
-// The functions of the device's row. Each finds its GPU, makes its context current for the call, calls the driver, and
+// The device's functions. Each finds its GPU, makes its context current for the call, calls the driver, and
 // on failure keeps a sentence for `why` on the thread. In a forked child none of them calls CUDA: what is freed there
 // stays with the parent.
-#include "ops/cuda/device_row.h"
+#include "ops/cuda/device_functions.h"
 
 #include <fmt/format.h>
 
@@ -171,8 +171,8 @@ void free_pinned(void* context, int32_t index, void* memory, size_t bytes) {
 
 }  // namespace
 
-core::DeviceRow device_row(Devices& devices) {
-  return {.struct_size = sizeof(core::DeviceRow),
+core::DeviceFunctions device_functions(Devices& devices) {
+  return {.struct_size = sizeof(core::DeviceFunctions),
           .name = "cuda",
           .context = &devices,
           .kind = kCudaDevice,

@@ -1,6 +1,6 @@
 #pragma once
 #include "ops/cuda/devices.h"
-#include "runtime/base/device_row.h"
+#include "runtime/base/device_functions.h"
 
 namespace rueda::cuda {
 
@@ -8,6 +8,6 @@ namespace rueda::cuda {
 inline constexpr int32_t kCudaDevice = 1;
 
 /// What the engine sees of the GPUs. `devices` outlives the process's use of it.
-core::DeviceRow device_row(Devices& devices);
+core::DeviceFunctions device_functions(Devices& devices);
 
 }  // namespace rueda::cuda

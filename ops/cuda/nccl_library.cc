@@ -70,7 +70,7 @@ Result<Nccl> open_nccl(const std::string& named) {
   SymbolFinder finder(library);
   finder.find(nccl.get_version, "ncclGetVersion");
   if (finder.missing() != nullptr || nccl.get_version(&nccl.version) != NcclResult::kSuccess) {
-    return no_nccl(fmt::format("{} is no NCCL: it has no ncclGetVersion", named.empty() ? kNcclName : named));
+    return no_nccl(fmt::format("{} is not NCCL: it has no ncclGetVersion", named.empty() ? kNcclName : named));
   }
   nccl.path = path_of(reinterpret_cast<void*>(nccl.get_version), kNcclName);
   find_communicators(finder, nccl);

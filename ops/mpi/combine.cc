@@ -57,7 +57,7 @@ MPI_Datatype with_sign(Dtype dtype) {
 }
 
 /// MPI's own operation for a dtype; MPI_OP_NULL if it would not give the kernels' bits. Its minimum of floats loses
-/// NaN, its logic is not that of bool, and where there is AVX, Open MPI 4.1 adds integers of 8 and 16 bits without
+/// NaN, its logic is not that of bool, and on processors with AVX, Open MPI 4.1 adds integers of 8 and 16 bits without
 /// wrapping: they stick at the largest.
 MPI_Op own_op(Dtype dtype, ReduceOp op) {
   if (is_whole(dtype)) {

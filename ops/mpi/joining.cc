@@ -43,7 +43,7 @@ Status name_and_calm(MPI_Comm comm, const char* name) {
 Status Joining::run() {
   RUEDA_RETURN_IF_ERROR(thread_.start());
   MPI_Comm from = given_.value_or(MPI_COMM_WORLD), chosen = MPI_COMM_NULL;
-  if (from == MPI_COMM_NULL) return wrong("the communicator is MPI_COMM_NULL: this process is none of its ranks");
+  if (from == MPI_COMM_NULL) return wrong("the communicator is MPI_COMM_NULL: this process is not one of its ranks");
   int inter = 0;
   RUEDA_RETURN_IF_ERROR(checked(MPI_Comm_test_inter(from, &inter), "MPI_Comm_test_inter"));
   if (inter != 0) return wrong("the communicator is an inter-communicator; give one of all ranks of the job");

@@ -120,7 +120,7 @@ Status Participant::State::refusal(std::span<const Request> requests) {
   const Set* set = find_number(first.set);
   if (set == nullptr || !set->member) {
     return {Code::kInvalidArgument,
-            rank_name(config.rank) + " is no member of process set " + std::to_string(first.set)};
+            rank_name(config.rank) + " is not a member of process set " + std::to_string(first.set)};
   }
   if (set->joined && first.metadata.kind != OpKind::kSend) {
     return {Code::kInvalidArgument, rank_name(config.rank) + " has joined process set " + std::to_string(first.set) +

@@ -19,20 +19,20 @@ bool has_item(const std::string& list, const std::string& item) {
 }
 
 /// The group of a process, in the hierarchy of one version.
-struct Membership {
+struct GroupOfProcess {
   bool version1;
   std::string path;
 };
 
 /// A line of /proc/PID/cgroup: number, controllers and path, with colons between.
-std::optional<Membership> find_membership(const std::string& file, const std::string& controller) {
+std::optional<GroupOfProcess> find_group(const std::string& file, const std::string& controller) {
   std::ifstream lines(file);
-  std::optional<Membership> found;
+  std::optional<GroupOfProcess> found;
   for (std::string number, controllers, path; std::getline(lines, number, ':');) {
     if (!std::getline(lines, controllers, ':') || !std::getline(lines, path)) break;
     if (path == "/") path.clear();
-    if (has_item(controllers, controller)) return Membership{true, path};
-    if (number == "0") found = Membership{false, path};
+    if (has_item(controllers, controller)) return GroupOfProcess{true, path};
+    if (number == "0") found = GroupOfProcess{false, path};
   }
   return found;
 }
@@ -43,7 +43,7 @@ struct Mount {
 };
 
 /// A line of mountinfo: "35 31 0:32 /top /folder options ... - type source super-options" (proc(5)).
-std::optional<Mount> find_mount(const std::string& file, const Membership& member, const std::string& controller) {
+std::optional<Mount> find_mount(const std::string& file, const GroupOfProcess& member, const std::string& controller) {
   std::ifstream lines(file);
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line);
@@ -77,7 +77,7 @@ std::optional<uint64_t> read_number(const std::string& file) {
 
 std::vector<ControlGroup> control_groups(const std::string& controller, const std::string& root) {
   std::vector<ControlGroup> groups;
-  const auto member = find_membership(root + "/proc/self/cgroup", controller);
+  const auto member = find_group(root + "/proc/self/cgroup", controller);
   const auto mount = member ? find_mount(root + "/proc/self/mountinfo", *member, controller) : std::nullopt;
   if (!mount) return groups;
   for (std::string path = seen_path(member->path, *mount);; path.erase(path.rfind('/'))) {
@@ -87,7 +87,7 @@ std::vector<ControlGroup> control_groups(const std::string& controller, const st
 }
 
 std::optional<std::string> control_group_of(int64_t pid, const std::string& controller, const std::string& root) {
-  const auto member = find_membership(root + "/proc/" + std::to_string(pid) + "/cgroup", controller);
+  const auto member = find_group(root + "/proc/" + std::to_string(pid) + "/cgroup", controller);
   const auto mount = member ? find_mount(root + "/proc/self/mountinfo", *member, controller) : std::nullopt;
   if (!mount) return std::nullopt;
   return seen_path(member->path, *mount);

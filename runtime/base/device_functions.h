@@ -11,7 +11,7 @@ enum class EngineStream : int32_t { kToHost = 0, kFromHost = 1 };
 /// that one does not wait for what the other waits for.
 enum class MarkAsker : int32_t { kLane = 0, kFinisher = 1 };
 
-/// What the engine asks of a kind of memory that has streams. A plug-in fills in one row per kind. It is a C table
+/// What the engine asks of a kind of memory that has streams. A plug-in fills in one struct per kind. It is a C table
 /// because it crosses the plug-in's boundary. A `token` is a mark in a stream (an event); token 0 has always been
 /// passed.
 ///
@@ -27,7 +27,7 @@ enum class MarkAsker : int32_t { kLane = 0, kFinisher = 1 };
 /// All functions may be called from any thread, on which they leave the library's current device as it was, and none
 /// waits for the device, except that `allocate_pinned`, `free` and `free_pinned` may. Those that return int32_t return
 /// 0 on success; after a failure `why` has its sentence.
-struct DeviceRow {
+struct DeviceFunctions {
   size_t struct_size;
   const char* name;  ///< "cpu", "cuda"
   void* context;     ///< handed back

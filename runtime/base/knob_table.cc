@@ -38,7 +38,7 @@ constexpr Value kChoiceValue = kAs<Member, parse_choice, print_choice>;
 template <auto Member>
 constexpr Value kSecondsValue = kAs<Member, parse_seconds, print_seconds>;
 
-/// Says that Horovod's variable has the name of ours, or that it has none.
+/// Says that Horovod's variable has the same name as Rueda's, or another one.
 enum Horovod { kOurs, kHorovod };
 
 constexpr Knob knob(const char* variable, FlagKind kind, const char* flag, Agreed agreed, const char* horovod,

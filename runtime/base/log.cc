@@ -60,7 +60,7 @@ void log_line(LogLevel level, const std::string& line) {
   MutexLock lock(log.mutex);
   try {
     if (log.sink) return log.sink(level, line);
-  } catch (...) {  // from the program's sink, on any thread of ours: the line goes to stderr instead
+  } catch (...) {  // from the program's sink, on any thread of the library: the line goes to stderr instead
   }
   // Names of tensors and sets come from the program, and stderr may be a terminal: control characters are replaced, but
   // for the newlines and tabs of tables.

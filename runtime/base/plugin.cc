@@ -98,7 +98,7 @@ Result<const rueda_plugin_table*> open_plugin(const std::string& path, const rue
     return refuse_plugin(path, fmt::format("cannot be loaded: {}", why == nullptr ? "no reason given" : why));
   }
   const auto function = reinterpret_cast<rueda_plugin_function>(::dlsym(library, "rueda_plugin"));
-  if (function == nullptr) return refuse_plugin(path, "is no plug-in: it has no function rueda_plugin");
+  if (function == nullptr) return refuse_plugin(path, "is not a plug-in: it has no function rueda_plugin");
   const rueda_plugin_table* table = function(&host);
   RUEDA_RETURN_IF_ERROR(check_table(path, table));
   return table;

@@ -16,7 +16,7 @@ uint64_t plugin_bytes();
 
 /// Opens the library at `path` and asks it for its table. The library stays open as long as the process lives, and
 /// `host` must live as long; a second call returns the same table. Returns kUnsupported if there is no such file, it is
-/// no library, it has no `rueda_plugin`, it refuses, or it belongs to another ABI or build.
+/// not a library, it has no `rueda_plugin`, it refuses, or it belongs to another ABI or build.
 Result<const rueda_plugin_table*> open_plugin(const std::string& path, const rueda_host& host);
 
 /// A plug-in that was looked for.

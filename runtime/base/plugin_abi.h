@@ -5,7 +5,7 @@
 namespace rueda::core {
 class Abort;
 struct Algorithm;
-struct DeviceRow;
+struct DeviceFunctions;
 class FabricSource;
 }  // namespace rueda::core
 
@@ -50,9 +50,9 @@ struct rueda_plugin_table {
   uint32_t abi;
   const char* build_id;
   const char* name;  ///< "mpi"
-  const rueda::core::Algorithm* rows;
-  size_t row_count;
-  const rueda::core::DeviceRow* devices;
+  const rueda::core::Algorithm* algorithms;
+  size_t algorithm_count;
+  const rueda::core::DeviceFunctions* devices;
   size_t device_count;
   rueda::core::FabricSource* fabric;  ///< null if it has none
 };

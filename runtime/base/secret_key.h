@@ -8,7 +8,7 @@ namespace rueda::core {
 /// 32 secret bytes: a job's key, or one derived from it. They lie in a page of their own that a core dump leaves out
 /// (madvise(2), MADV_DONTDUMP), and are wiped when the object goes. Starts as all zero. A value like an array: copies
 /// have pages of their own, and one thread at a time may use an object. Never print it. Throws std::bad_alloc if there
-/// is no page.
+/// is not a page.
 class SecretKey {
  public:
   static constexpr size_t kBytes = 32;

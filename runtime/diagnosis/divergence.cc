@@ -35,8 +35,8 @@ struct Key {
   auto operator<=>(const Key&) const = default;
 };
 
-/// Ranks give their records some milliseconds apart, and what others have submitted meanwhile is no divergence. So an
-/// operation counts only after it has waited this long.
+/// Ranks give their records some milliseconds apart, and what others have submitted meanwhile is not a divergence. So
+/// an operation counts only after it has waited this long.
 constexpr double kMomentSeconds = 0.5;
 
 struct Waiting {

@@ -48,7 +48,7 @@ std::string prometheus_text(const Counters& counters, int rank,
   const auto kind = [](size_t i) { return fmt::format("kind=\"{}\"", name_of(static_cast<OpKind>(i))); };
   // Algorithms of several kinds of operation share a name, so the number in the table tells them apart.
   const auto algorithm = [&](size_t i) {
-    return fmt::format("row=\"{}\",algorithm=\"{}\"", i, algorithm_name(static_cast<uint8_t>(i)));
+    return fmt::format("number=\"{}\",algorithm=\"{}\"", i, algorithm_name(static_cast<uint8_t>(i)));
   };
   page.metric("tensors_submitted_total", "Tensors taken from the caller.");
   page.sample(counters.submitted.value());

@@ -13,9 +13,9 @@ AbsentInput::AbsentInput(const Metadata& metadata, int members)
     : dealt_to_(metadata.kind == OpKind::kReducescatter ? members : 1),
       block_count_(std::max(static_cast<int64_t>(kBlockBytes / size_of(metadata.dtype)), dealt_to_)) {
   const size_t bytes = static_cast<size_t>(block_count_) * size_of(metadata.dtype);
-  identity_.resize((bytes + sizeof(Line) - 1) / sizeof(Line));
-  sink_.resize(identity_.size());
-  fill_neutral(metadata, {identity_.front().bytes, bytes});
+  neutral_.resize((bytes + sizeof(Line) - 1) / sizeof(Line));
+  sink_.resize(neutral_.size());
+  fill_neutral(metadata, {neutral_.front().bytes, bytes});
 }
 
 /// Whole rows go round the members evenly as long as a slice has a multiple of their number; only the last slice of
@@ -33,7 +33,7 @@ void AbsentInput::append(int64_t count, int64_t row, std::vector<Slice>& slices)
     const int64_t most = block_count_ / width / dealt_to_ * dealt_to_;
     for (int64_t left = rows; left > 0; left -= std::min(left, most)) {
       Slice slice{};
-      slice.in = identity_.front().bytes;
+      slice.in = neutral_.front().bytes;
       slice.out = sink_.front().bytes;
       slice.row = width;
       slice.count = std::min(left, most) * width;

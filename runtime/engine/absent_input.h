@@ -26,7 +26,7 @@ class AbsentInput {
   };
   int64_t dealt_to_;     ///< members that rows are dealt out to; 1 if they are not dealt out
   int64_t block_count_;  ///< elements of a block, at least one for each of these members
-  std::vector<Line> identity_;
+  std::vector<Line> neutral_;
   mutable std::vector<Line> sink_;
 };
 

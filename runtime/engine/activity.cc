@@ -25,7 +25,7 @@ std::string Activity::ask() {
   if (source_ == nullptr || stopped_) return {};
   if (running_ == nullptr || running_->over) {
     running_ = std::make_shared<Call>();
-    const Status posted = worker_.post([this, source = source_, answer = running_] { call(*source, answer); });
+    const Status posted = task_thread_.post([this, source = source_, answer = running_] { call(*source, answer); });
     if (!posted.ok()) running_.reset();
     if (!posted.ok()) return "nothing: " + posted.sentence();
   }
@@ -57,7 +57,7 @@ void Activity::stop() {
     MutexLock lock(mutex_);
     stopped_ = true;
   }
-  worker_.stop();
+  task_thread_.stop();
 }
 
 }  // namespace rueda::core

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "runtime/base/mutex.h"
-#include "runtime/engine/worker.h"
+#include "runtime/engine/task_thread.h"
 
 namespace rueda::core {
 
@@ -39,7 +39,7 @@ class Activity {
   std::shared_ptr<const Source> source_ RUEDA_GUARDED_BY(mutex_);
   std::shared_ptr<Call> running_ RUEDA_GUARDED_BY(mutex_);
   bool stopped_ RUEDA_GUARDED_BY(mutex_) = false;
-  Worker worker_;
+  TaskThread task_thread_;
 };
 
 }  // namespace rueda::core

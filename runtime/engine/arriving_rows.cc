@@ -14,11 +14,11 @@ namespace {
 
 std::string text_of(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
-/// Memory of the caller's callback belongs to the caller; memory of the device's row is freed with the operation.
+/// Memory of the caller's callback belongs to the caller; the device's memory is freed with the operation.
 std::byte* allocate(TensorPart& tensor, DeviceCall* call, size_t bytes) {
   Operation& operation = *tensor.operation;
   const OperationSpec& spec = operation.spec();
-  const DeviceRow& device = *spec.device;
+  const DeviceFunctions& device = *spec.device;
   const bool calls_back = spec.allocate != nullptr;
   // The library's own memory in the order of the stream that will write to it.
   const auto own = [&] {

@@ -191,7 +191,7 @@ void Coordinator::watch_launcher() {
   });
 }
 
-/// The stream carries no data; only its end says anything. A signal handler, or a wake-up without cause, is no end.
+/// The stream carries no data; only its end says anything. A signal handler, or a wake-up without cause, is not an end.
 void Coordinator::observe_stream(int fd, int rank) {
   char byte = 0;
   const ssize_t got = ::recv(fd, &byte, 1, MSG_DONTWAIT);
@@ -225,7 +225,7 @@ void Coordinator::tick() {
   look_for_silent_paths();
 }
 
-/// Once, after the epoch has ended with an error. A shutdown is no error.
+/// Once, after the epoch has ended with an error. A shutdown is not an error.
 void Coordinator::note_error() {
   if (error_noted_ || !parts_.abort.raised() || parts_.abort.why().code() == Code::kShutDown) return;
   error_noted_ = true;

@@ -48,26 +48,26 @@ void release_pages(void*, int32_t, void* memory, size_t) { std::free(memory); }
 
 }  // namespace
 
-const DeviceRow& cpu_device() {
-  static const DeviceRow row{sizeof(DeviceRow),
-                             "cpu",
-                             nullptr,
-                             0,
-                             host_why,
-                             describe,
-                             mark,
-                             order,
-                             passed,
-                             notify,
-                             drop,
-                             shareable,
-                             no_stream,
-                             copy,
-                             allocate,
-                             release,
-                             allocate_pages,
-                             release_pages};
-  return row;
+const DeviceFunctions& cpu_device() {
+  static const DeviceFunctions functions{sizeof(DeviceFunctions),
+                                         "cpu",
+                                         nullptr,
+                                         0,
+                                         host_why,
+                                         describe,
+                                         mark,
+                                         order,
+                                         passed,
+                                         notify,
+                                         drop,
+                                         shareable,
+                                         no_stream,
+                                         copy,
+                                         allocate,
+                                         release,
+                                         allocate_pages,
+                                         release_pages};
+  return functions;
 }
 
 }  // namespace rueda::core

@@ -1,9 +1,9 @@
 #pragma once
-#include "runtime/base/device_row.h"
+#include "runtime/base/device_functions.h"
 
 namespace rueda::core {
 
-/// The row of host memory: no streams, every mark is passed.
-const DeviceRow& cpu_device();
+/// The functions of host memory: no streams, every mark is passed.
+const DeviceFunctions& cpu_device();
 
 }  // namespace rueda::core

@@ -33,22 +33,23 @@ void passed(void* number) {
 
 }  // namespace
 
-Status device_error(const DeviceRow& row, int32_t index, std::string_view what) {
+Status device_error(const DeviceFunctions& functions, int32_t index, std::string_view what) {
   std::array<char, 1024> why{};
-  row.why(row.context, why.data(), why.size());
-  return {Code::kSystem, fmt::format("device {} number {} could not {}: {}", row.name, index, what, why.data())};
+  functions.why(functions.context, why.data(), why.size());
+  return {Code::kSystem, fmt::format("device {} number {} could not {}: {}", functions.name, index, what, why.data())};
 }
 
 Result<bool> DeviceMark::passed() const {
-  const int32_t state = token_ == 0 ? 1 : row_.poll(row_.context, token_);
-  if (state < 0) return device_error(row_, index_, "finish its work");
+  const int32_t state = token_ == 0 ? 1 : functions_.poll(functions_.context, token_);
+  if (state < 0) return device_error(functions_, index_, "finish its work");
   return state > 0;
 }
 
-Result<std::shared_ptr<const DeviceMark>> make_mark(const DeviceRow& row, int32_t index, void* stream) {
+Result<std::shared_ptr<const DeviceMark>> make_mark(const DeviceFunctions& functions, int32_t index, void* stream) {
   uint64_t token = 0;
-  if (row.mark(row.context, index, stream, &token) != 0) return device_error(row, index, "mark a stream");
-  return std::make_shared<const DeviceMark>(row, index, token);
+  if (functions.mark(functions.context, index, stream, &token) != 0)
+    return device_error(functions, index, "mark a stream");
+  return std::make_shared<const DeviceMark>(functions, index, token);
 }
 
 MarkNotice::MarkNotice(std::function<void()> wake) {
@@ -69,11 +70,12 @@ Status MarkNotice::ask(const DeviceMark& mark, MarkAsker asker) const {
     rueda::core::passed(reinterpret_cast<void*>(number_));
     return {};
   }
-  const DeviceRow& row = mark.row();
-  if (row.notify(row.context, mark.token(), asker, rueda::core::passed, reinterpret_cast<void*>(number_)) == 0) {
+  const DeviceFunctions& functions = mark.functions();
+  if (functions.notify(functions.context, mark.token(), asker, rueda::core::passed, reinterpret_cast<void*>(number_)) ==
+      0) {
     return {};
   }
-  return device_error(row, mark.index(), "tell when its work is finished");
+  return device_error(functions, mark.index(), "tell when its work is finished");
 }
 
 }  // namespace rueda::core

@@ -13,39 +13,40 @@
 
 namespace rueda::core {
 
-/// The error of a function of the row that has just failed on this thread: `what` the engine wanted, and the device's
-/// own sentence.
-Status device_error(const DeviceRow& row, int32_t index, std::string_view what);
+/// The error of a function of the functions that has just failed on this thread: `what` the engine wanted, and the
+/// device's own sentence.
+Status device_error(const DeviceFunctions& functions, int32_t index, std::string_view what);
 
 /// A mark in a stream that several users share; the last one frees it. Immutable: any thread.
 class DeviceMark {
  public:
   /// Takes the token over. 0 stands for a mark that has been passed.
-  DeviceMark(const DeviceRow& row, int32_t index, uint64_t token) : row_(row), index_(index), token_(token) {}
+  DeviceMark(const DeviceFunctions& functions, int32_t index, uint64_t token)
+      : functions_(functions), index_(index), token_(token) {}
   ~DeviceMark() {
-    if (token_ != 0) row_.free_token(row_.context, token_);
+    if (token_ != 0) functions_.free_token(functions_.context, token_);
   }
   DeviceMark(const DeviceMark&) = delete;
   DeviceMark& operator=(const DeviceMark&) = delete;
-  const DeviceRow& row() const { return row_; }
+  const DeviceFunctions& functions() const { return functions_; }
   int32_t index() const { return index_; }
   uint64_t token() const { return token_; }
   /// Whether the device has passed it. Returns kSystem if the device failed.
   Result<bool> passed() const;
 
  private:
-  const DeviceRow& row_;
+  const DeviceFunctions& functions_;
   const int32_t index_;
   const uint64_t token_;
 };
 
 /// Makes a mark at the end of `stream`. Returns kSystem if the device fails.
-Result<std::shared_ptr<const DeviceMark>> make_mark(const DeviceRow& row, int32_t index, void* stream);
+Result<std::shared_ptr<const DeviceMark>> make_mark(const DeviceFunctions& functions, int32_t index, void* stream);
 
 /// The device's side of a batch whose tensors lie in its memory. Owned by the batch, filled in by the turn, then used
 /// by the thread that runs it.
 struct DeviceCall {
-  const DeviceRow* row = nullptr;
+  const DeviceFunctions* functions = nullptr;
   int32_t index = 0;
   /// Borrowed from the operations: the inputs may be read, and the outputs written, after these.
   std::vector<uint64_t> ready;

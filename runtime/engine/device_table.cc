@@ -1,33 +1,33 @@
-// Plug-ins are built apart from the library, so a row says its own size: a row of another version is refused with a
-// sentence before any of its functions is called.
+// Plug-ins are built apart from the library, so a device's struct says its own size: one of another version is refused
+// with a sentence before any of its functions is called.
 #include "runtime/engine/device_table.h"
 
 #include <fmt/format.h>
 
 namespace rueda::core {
 
-Status DeviceTable::add(std::span<const DeviceRow> rows) {
-  for (const DeviceRow& row : rows) {
-    if (row.struct_size != sizeof(DeviceRow)) {
-      return {Code::kUnsupported,
-              fmt::format("a device row has {} bytes; this build expects {}", row.struct_size, sizeof(DeviceRow))};
+Status DeviceTable::add(std::span<const DeviceFunctions> devices) {
+  for (const DeviceFunctions& device : devices) {
+    if (device.struct_size != sizeof(DeviceFunctions)) {
+      return {Code::kUnsupported, fmt::format("a device's functions have {} bytes; this build expects {}",
+                                              device.struct_size, sizeof(DeviceFunctions))};
     }
-    if (row.kind < 0)
+    if (device.kind < 0)
       return {Code::kUnsupported,
-              fmt::format("device \"{}\" has kind {}; kinds of plug-ins begin at 1", row.name, row.kind)};
-    if (const DeviceRow* known = find(row.kind)) {
-      return {Code::kUnsupported,
-              fmt::format("device \"{}\" has kind {}, which \"{}\" already has", row.name, row.kind, known->name)};
+              fmt::format("device \"{}\" has kind {}; kinds of plug-ins begin at 1", device.name, device.kind)};
+    if (const DeviceFunctions* known = find(device.kind)) {
+      return {Code::kUnsupported, fmt::format("device \"{}\" has kind {}, which \"{}\" already has", device.name,
+                                              device.kind, known->name)};
     }
-    rows_.push_back(&row);
+    kinds_.push_back(&device);
   }
   return {};
 }
 
 /// A process knows two or three kinds, so a walk is as good as a map.
-const DeviceRow* DeviceTable::find(int32_t kind) const {
-  for (const DeviceRow* row : rows_) {
-    if (row->kind == kind) return row;
+const DeviceFunctions* DeviceTable::find(int32_t kind) const {
+  for (const DeviceFunctions* device : kinds_) {
+    if (device->kind == kind) return device;
   }
   return nullptr;
 }

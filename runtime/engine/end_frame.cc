@@ -1,3 +1,5 @@
+// Writes and reads the frame that ends an epoch on all ranks:
+//
 //     code (i32)   rank (i32)   sentence (length, then text)
 //
 // A sentence is cut to 4 KiB. An ok end or an unknown code counts as malformed: no epoch ends without a reason.

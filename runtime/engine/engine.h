@@ -21,11 +21,11 @@
 #include "runtime/engine/operation.h"
 #include "runtime/engine/process_sets.h"
 #include "runtime/engine/recorder.h"
+#include "runtime/engine/task_thread.h"
 #include "runtime/engine/teams.h"
 #include "runtime/engine/timeline.h"
 #include "runtime/engine/turn.h"
 #include "runtime/engine/verdict_source.h"
-#include "runtime/engine/worker.h"
 #include "runtime/net/http_page.h"
 #include "runtime/rendezvous/form.h"
 
@@ -44,7 +44,8 @@ enum class OtherCalls { kHaveEnded, kMayRun };
 ///     coordinator       one thread, always there: the transport's loop, time limits, evidence (`Coordinator`)
 ///     lane threads      one for each lane that needs it: the lane's mesh while a batch runs there (`Lane`)
 ///     finisher          batches that a device has still to finish, if there is one (`Finisher`)
-///     helpers           callbacks (`Completer`), questions to the program (`Activity`), disks (`Worker`, `Timeline`)
+///     helpers           callbacks (`Completer`), questions to the program (`Activity`), disks (`TaskThread`,
+///     `Timeline`)
 class Engine : public std::enable_shared_from_this<Engine>,
                private LaneObserver,
                private TurnObserver,
@@ -212,7 +213,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   Recorder recorder_;
   Activity activity_;
   Answers answers_;
-  Worker worker_;
+  TaskThread task_thread_;
   Teams teams_;
   Lanes lanes_;
   Baton baton_;

@@ -34,19 +34,19 @@ Json kinds_of(const Counters& counters) {
   return kinds;
 }
 
-/// Only the algorithms that ran. "row" is the number in the algorithm table, as forced rows and dumps name it.
-Json rows_of(const Counters& counters, const Executor& executor) {
-  Json rows = Json::array();
+/// Only the algorithms that ran. "number" is its place in the algorithm table, as dumps name it.
+Json algorithms_of(const Counters& counters, const Executor& executor) {
+  Json found = Json::array();
   for (size_t algorithm = 0; algorithm < counters.algorithms.size(); ++algorithm) {
     const Counters::Algorithm& counted = counters.algorithms[algorithm];
     if (counted.batches.value() == 0) continue;
-    rows.push_back({{"row", algorithm},
-                    {"name", executor.algorithm_name(static_cast<uint8_t>(algorithm))},
-                    {"batches", counted.batches.value()},
-                    {"bytes", counted.bytes.value()},
-                    {"seconds", counted.time.seconds()}});
+    found.push_back({{"number", algorithm},
+                     {"name", executor.algorithm_name(static_cast<uint8_t>(algorithm))},
+                     {"batches", counted.batches.value()},
+                     {"bytes", counted.bytes.value()},
+                     {"seconds", counted.time.seconds()}});
   }
-  return rows;
+  return found;
 }
 
 /// Negotiation counts tensors, from submission to agreement; queue and run count batches; wait counts callers' waits.
@@ -90,7 +90,7 @@ std::string Engine::stats() {
       {"fusion_factor", ratio(static_cast<double>(counters.batched.value()), counters.batches.value())},
       {"seconds", times_of(counters)},
       {"cache", {{"hits", counters.cache_hits.value()}, {"misses", counters.cache_misses.value()}}},
-      {"algorithms", rows_of(counters, *executor_)},
+      {"algorithms", algorithms_of(counters, *executor_)},
       {"memory_bytes", memory()},
   };
   // A host's name may be any bytes, and JSON is UTF-8.
@@ -139,7 +139,7 @@ void Engine::begin_timeline() {
 
 /// Not on the coordinator thread: `dump` waits for the program's answer.
 void Engine::dump_for_signal() {
-  warn_if_refused(worker_.post([this] {
+  warn_if_refused(task_thread_.post([this] {
     const RankDump taken = dump();
     if (!plan_.settings.dump_file.empty()) return write_to_dump_file(taken);
     for (const std::string& line : dump_lines(taken)) log(LogLevel::kWarning, "{}", line);
@@ -195,7 +195,7 @@ void Engine::record_error() {
 
 /// The record is cut to what the launcher's store takes as one value.
 void Engine::dump_for_launcher(DumpSource& source, int64_t number) {
-  warn_if_refused(worker_.post([this, &source, number] {
+  warn_if_refused(task_thread_.post([this, &source, number] {
     const Status given = source.give(number, to_json_within(dump(), kMaxValueBytes));
     if (given.ok()) return;
     log(LogLevel::kInfo, "rank {}: the flight record could not be handed over: {}", plan_.rank, given.sentence());

@@ -31,7 +31,7 @@ void Engine::asked(const Ask& ask) {
     answers_.push(std::move(given));
     if (baton_.nobody_looks()) ring_coordinator();
   };
-  const Status posted = worker_.post([this, give, answer]() mutable {
+  const Status posted = task_thread_.post([this, give, answer]() mutable {
     answer.text = now_doing(dump());
     give(std::move(answer));
   });

@@ -74,7 +74,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       sets_(plan_.rank, plan_.size),
       timeline_(
           plan_, plan_.host_of[0] == plan_.host_of[static_cast<size_t>(plan_.rank)],
-          [this](uint8_t row) { return executor_->algorithm_name(row); }, [this] { ring_coordinator(); }),
+          [this](uint8_t number) { return executor_->algorithm_name(number); }, [this] { ring_coordinator(); }),
       recorder_(timeline_),
       teams_(plan_.rank, control_upstream(plan_), global_set(plan_)),
       lanes_(

@@ -19,7 +19,7 @@ namespace rueda::core {
 /// each group, then a left fold of the groups' sums. Made once per set; constant.
 struct Team {
   std::vector<int> ranks;   ///< ranks of the epoch, ascending by host then rank: the canonical order
-  int index = 0;            ///< this rank's index in `ranks`; -1 if it is no member
+  int index = 0;            ///< this rank's index in `ranks`; -1 if it is not a member
   std::vector<int> groups;  ///< sizes, adding up to ranks.size()
   bool one_host = true;     ///< all members share memory
   std::vector<int> hosts;   ///< how many consecutive members each host has; empty if all are on one
@@ -84,7 +84,7 @@ class Executor {
   virtual Result<AlgorithmChoice> select(const BatchShape& shape) const = 0;
   /// Whether `step` serves this choice, so that turns can run it.
   virtual bool runs_inline(const AlgorithmChoice& choice) const = 0;
-  virtual const char* algorithm_name(uint8_t row) const = 0;
+  virtual const char* algorithm_name(uint8_t number) const = 0;
   /// Never blocks: posts what can be posted, checks, returns. Called again until it returns kDone.
   virtual Result<StepResult> step(const Call& call, Mesh& mesh, StepState& state) = 0;
   /// Runs the batch to its end; blocks. With `call.device` it returns once the rest is work that the device does by

@@ -1,5 +1,6 @@
 // Waits for devices so that no lane has to. The device calls back when a mark has been passed; a failed device does
-// not, and the end of the epoch is no mark. So the thread also looks once a second, and `wake` makes it look at once.
+// not, and the end of the epoch is not a mark. So the thread also looks once a second, and `wake` makes it look at
+// once.
 //
 // After the end of the epoch a batch is not failed at once: the device may still write to its tensors, which the caller
 // would take back. Work that is staged through the host ends by itself. A device that does not end it within
@@ -22,7 +23,7 @@ Status given_up(const Batch& batch, const Status& why) {
   return {why.code(),
           fmt::format("{}; device {} number {} has not finished the work that was launched there within {} s and may "
                       "still write to the tensors",
-                      why.sentence(), batch.device->row->name, batch.device->index, kLastWork.count()),
+                      why.sentence(), batch.device->functions->name, batch.device->index, kLastWork.count()),
           why.rank()};
 }
 

@@ -20,7 +20,7 @@ LateOutputs::~LateOutputs() {
 }
 
 std::byte* LateOutputs::make_sink(const OperationSpec& spec, size_t bytes) {
-  const DeviceRow& device = *spec.device;
+  const DeviceFunctions& device = *spec.device;
   void* const stream = device.engine_stream(device.context, spec.device_index, EngineStream::kFromHost);
   void* memory = device.allocate(device.context, spec.device_index, bytes, stream);
   if (memory != nullptr) sinks_.push_back({&spec, memory, stream});
@@ -30,7 +30,7 @@ std::byte* LateOutputs::make_sink(const OperationSpec& spec, size_t bytes) {
 /// The caller's allocator may hand out memory that work in the caller's stream still uses, as PyTorch's does.
 Status mark_late(DeviceCall* call, const Operation& operation) {
   if (call == nullptr) return {};
-  auto mark = make_mark(*call->row, call->index, operation.spec().stream);
+  auto mark = make_mark(*call->functions, call->index, operation.spec().stream);
   if (mark.ok()) call->late.push_back(std::move(mark).value());
   return mark.status();
 }

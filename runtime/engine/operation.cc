@@ -80,7 +80,7 @@ bool Operation::owns_outputs() const {
 /// Memory of the library's is freed in the order of the caller's stream, and memory from its callback is used in that
 /// order: both happen on other threads than this one.
 Status Operation::check_stream() const {
-  const DeviceRow& device = *spec_.device;
+  const DeviceFunctions& device = *spec_.device;
   if (!(owns_outputs() || spec_.allocate) || device.shareable(device.context, spec_.stream) != 0) return {};
   return {Code::kInvalidArgument,
           fmt::format("{}: the stream is the calling thread's own, and an output without memory needs one that other "
@@ -91,7 +91,7 @@ Status Operation::check_stream() const {
 /// A failure leaves token 0, which nothing waits for: the operation is refused then.
 Status Operation::mark_inputs() {
   if (Status refused = check_stream(); !refused.ok()) return refused;
-  const DeviceRow& device = *spec_.device;
+  const DeviceFunctions& device = *spec_.device;
   if (device.mark(device.context, spec_.device_index, spec_.stream, &token) == 0) return {};
   token = 0;
   return device_error(device, spec_.device_index, "mark the caller's stream at enqueue");
@@ -111,7 +111,7 @@ void Operation::launch_tensor(std::shared_ptr<const DeviceMark> mark) {
 Status Operation::order(void* stream) {
   MutexLock lock(marks_mutex_);
   for (const auto& mark : marks_) {
-    const DeviceRow& device = mark->row();
+    const DeviceFunctions& device = mark->functions();
     if (device.order_after(device.context, mark->index(), mark->token(), stream) != 0) {
       return device_error(device, mark->index(), "make a stream wait for the outputs of " + describe(tensors_.front()));
     }

@@ -69,7 +69,7 @@ struct OperationSpec {
   std::function<void(Code)> callback;           ///< the completer's thread calls it; may be empty
   std::function<void(Code)> announce;           ///< the completing thread calls it: must not block; may be empty
   std::function<void*(size_t bytes)> allocate;  ///< makes outputs without an address; if empty, the library makes them
-  const DeviceRow* device = nullptr;            ///< null for the host's memory
+  const DeviceFunctions* device = nullptr;      ///< null for the host's memory
   int32_t device_index = 0;
   void* stream = nullptr;
   bool more = false;                                               ///< it need wake no thread: see `Engine::submit`

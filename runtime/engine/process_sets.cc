@@ -30,7 +30,7 @@ Status ProcessSets::unknown(SetId number) {
 
 /// Rank and number stand in the sentence: a program often computes the number.
 Status ProcessSets::no_member(SetId number) const {
-  return wrong(fmt::format("rank {} is no member of process set {}", rank_, number));
+  return wrong(fmt::format("rank {} is not a member of process set {}", rank_, number));
 }
 
 /// Sorts `ranks`: the checks need it, and agreement compares lists.
@@ -145,7 +145,7 @@ Status ProcessSets::enter(SetId number, OpKind kind) {
 }
 
 /// Tensors of two devices would be fused into one batch, and peers expect one device of a rank.
-Status ProcessSets::use_device(SetId number, const DeviceRow& device, int32_t index) {
+Status ProcessSets::use_device(SetId number, const DeviceFunctions& device, int32_t index) {
   MutexLock lock(mutex_);
   const auto [declared, first] = device_indices_.try_emplace({number, device.kind}, index);
   if (first || declared->second == index) return {};

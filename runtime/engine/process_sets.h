@@ -30,16 +30,16 @@ class ProcessSets {
   void drop_pair(SetId number) RUEDA_EXCLUDES(mutex_);
   /// Returns kInvalidArgument if the set is unknown, holds all ranks, or has operations of this rank in flight.
   Status remove(SetId number) RUEDA_EXCLUDES(mutex_);
-  /// Returns kInvalidArgument if the set is unknown, or lost, or this rank is no member.
+  /// Returns kInvalidArgument if the set is unknown, or lost, or this rank is not a member.
   Status check_member(SetId number) const RUEDA_EXCLUDES(mutex_);
   /// An operation enters. Until it leaves, the set stays; until a join leaves, nothing but sends enters. Returns
-  /// kInvalidArgument if the set is unknown, this rank is no member, it has joined, or the set is a pair's and this is
-  /// no send.
+  /// kInvalidArgument if the set is unknown, this rank is not a member, it has joined, or the set is a pair's and this
+  /// is not a send.
   Status enter(SetId number, OpKind kind) RUEDA_EXCLUDES(mutex_);
   void leave(SetId number, OpKind kind) RUEDA_EXCLUDES(mutex_);
   /// An operation on a device of the kind `device`, number `index`, is about to enter. The first one declares the
   /// device that this rank uses in the set. Returns kInvalidArgument if it declared another.
-  Status use_device(SetId number, const DeviceRow& device, int32_t index) RUEDA_EXCLUDES(mutex_);
+  Status use_device(SetId number, const DeviceFunctions& device, int32_t index) RUEDA_EXCLUDES(mutex_);
   /// The members, ascending. Returns kInvalidArgument if the set is unknown.
   Result<std::vector<int>> ranks(SetId number) const RUEDA_EXCLUDES(mutex_);
   /// ` of process set "trio" (ranks 0-2)`, for sentences; empty for the set of all ranks and for an unknown one.

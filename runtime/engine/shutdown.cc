@@ -104,7 +104,7 @@ void Engine::shutdown(Deadline deadline, OtherCalls others) {
   ring_coordinator();
   coordinator_->join();
   activity_.stop();
-  worker_.stop();
+  task_thread_.stop();
   timeline_.end();
   take_for_good();  // a caller in `wait` may still have it
   lanes_.hand_over();

@@ -1,6 +1,6 @@
-// State and thread part in the end: the thread shares the state by pointer, so a worker can be destroyed while a job
-// that a disk holds still runs. Such a job must own everything that it uses.
-#include "runtime/engine/worker.h"
+// State and thread part in the end: the thread shares the state by pointer, so a TaskThread can be destroyed while a
+// task that a disk holds still runs. Such a task must own everything that it uses.
+#include "runtime/engine/task_thread.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/shortage.h"
@@ -8,10 +8,10 @@
 
 namespace rueda::core {
 
-Status Worker::post(std::function<void()> work) {
+Status TaskThread::post(std::function<void()> work) {
   MutexLock lock(state_->mutex);
   if (state_->stopping) return {};
-  // With the first job: most sessions never need the thread.
+  // With the first task: most sessions never need the thread.
   if (!thread_.joinable()) {
     const Status started = start_thread(thread_, "for work that may block", [state = state_] { run(*state); });
     if (!started.ok()) return started;
@@ -21,7 +21,7 @@ Status Worker::post(std::function<void()> work) {
   return {};
 }
 
-bool Worker::stop(Deadline deadline) {
+bool TaskThread::stop(Deadline deadline) {
   {
     MutexLock lock(state_->mutex);
     state_->stopping = true;
@@ -40,7 +40,7 @@ bool Worker::stop(Deadline deadline) {
 }
 
 /// Jobs that are still queued when it stops are dropped: they would use what the owner frees.
-void Worker::run(State& state) {
+void TaskThread::run(State& state) {
   for (;;) {
     std::function<void()> work;
     {
@@ -53,8 +53,8 @@ void Worker::run(State& state) {
     try {
       work();  // without the mutex: it may post
     } catch (const std::exception& error) {
-      log(LogLevel::kError, "work of a thread has failed: {}",
-          failure_of(error).sentence());  // the next job may go well
+      log(LogLevel::kError, "work in the background has failed: {}",
+          failure_of(error).sentence());  // the next task may go well
     }
   }
   // `stop` waits for this word and not in join, which has no deadline.

@@ -10,20 +10,20 @@
 
 namespace rueda::core {
 
-/// Runs what is posted, in order, on one thread that starts with the first job. It is for work that may block, such as
+/// Runs what is posted, in order, on one thread that starts with the first task. It is for work that may block, such as
 /// a function of the user's, or a disk. Its owner makes and stops it; any thread calls `post`.
-class Worker {
+class TaskThread {
  public:
-  Worker() = default;
-  ~Worker() { stop(); }
-  Worker(const Worker&) = delete;
-  Worker& operator=(const Worker&) = delete;
+  TaskThread() = default;
+  ~TaskThread() { stop(); }
+  TaskThread(const TaskThread&) = delete;
+  TaskThread& operator=(const TaskThread&) = delete;
 
-  /// Queues a job; never blocks. After `stop` it drops the job. Returns kSystem, and drops it too, if the system gives
-  /// no thread. What a job throws is logged.
+  /// Queues a task; never blocks. After `stop` it drops the task. Returns kSystem, and drops it too, if the system
+  /// gives no thread. What a task throws is logged.
   Status post(std::function<void()> work);
-  /// Drops what is queued, waits for the job that runs, and joins. Returns false if that job still runs at the
-  /// deadline: its thread is detached and ends after it, so the job must own all it uses.
+  /// Drops what is queued, waits for the task that runs, and joins. Returns false if that task still runs at the
+  /// deadline: its thread is detached and ends after it, so the task must own all it uses.
   bool stop(Deadline deadline = Deadline::never());
 
  private:

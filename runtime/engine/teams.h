@@ -33,11 +33,11 @@ class Teams {
  public:
   /// `upstream`: as `control_upstream`.
   Teams(int rank, int upstream, const SetMembers& global);
-  /// Does nothing if this rank is no member. `of`: as in TeamState.
+  /// Does nothing if this rank is not a member. `of`: as in TeamState.
   void add(SetId number, const SetMembers& set, std::string of) RUEDA_ON(baton_holder);
   /// The caller has made sure that no batch of the set is in a lane. Does nothing if there is no such set.
   void remove(SetId number) RUEDA_ON(baton_holder);
-  /// Null if there is no such set, or this rank is no member of it.
+  /// Null if there is no such set, or this rank is not a member of it.
   TeamState* find(SetId id) RUEDA_ON(baton_holder);
   TeamState* find_number(SetId number) RUEDA_ON(baton_holder);
   /// The sets for which this rank returns credits, by id.

@@ -25,7 +25,7 @@ Status TimelineScribe::open(const std::string& path, const std::vector<TimelineW
   if (!writer.ok()) return writer.status();
   file_ = std::make_shared<File>();
   file_->writer = std::move(writer).value();  // before any job of the thread knows the file
-  return worker_.post([] {
+  return task_thread_.post([] {
     // The file is in no hurry, and the ranks' own threads may have no core to spare.
     ::pthread_setname_np(::pthread_self(), "rueda-timeline");
     static_cast<void>(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNiceness));
@@ -47,11 +47,11 @@ bool TimelineScribe::write(int rank, std::vector<std::byte> records, std::chrono
     MutexLock failing(file->mutex);
     file->failure = written;
   };
-  return worker_.post(std::move(add)).ok();  // it has the thread since `open`
+  return task_thread_.post(std::move(add)).ok();  // it has the thread since `open`
 }
 
 std::shared_ptr<TimelineScribe::File> TimelineScribe::close() {
-  static_cast<void>(worker_.post([file = file_] {  // likewise
+  static_cast<void>(task_thread_.post([file = file_] {  // likewise
     file->writer.reset();
     MutexLock closing(file->mutex);
     file->closed = true;
@@ -69,6 +69,6 @@ Status TimelineScribe::await_closed(File& file, Deadline deadline) {
   return file.closed ? std::exchange(file.failure, {}) : Status(Code::kTimeout, "");
 }
 
-void TimelineScribe::end() { static_cast<void>(worker_.stop(Deadline::after(kLetsGo))); }
+void TimelineScribe::end() { static_cast<void>(task_thread_.stop(Deadline::after(kLetsGo))); }
 
 }  // namespace rueda::core

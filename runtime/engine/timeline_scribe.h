@@ -8,7 +8,7 @@
 #include "runtime/base/deadline.h"
 #include "runtime/base/mutex.h"
 #include "runtime/diagnosis/timeline_writer.h"
-#include "runtime/engine/worker.h"
+#include "runtime/engine/task_thread.h"
 
 namespace rueda::core {
 
@@ -49,7 +49,7 @@ class TimelineScribe {
  private:
   const int rank_;
   std::shared_ptr<File> file_ = std::make_shared<File>();
-  Worker worker_;
+  TaskThread task_thread_;
 };
 
 }  // namespace rueda::core

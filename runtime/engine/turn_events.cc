@@ -35,11 +35,11 @@ std::unique_ptr<DeviceCall> device_call(const Batch& batch, const Metadata& meta
   auto call = std::make_unique<DeviceCall>();
   if (batch.tensors.empty()) {
     // This rank has joined: it takes the same steps with neutral elements, which lie in the host's memory.
-    call->row = &cpu_device();
+    call->functions = &cpu_device();
     return call;
   }
   const OperationSpec& spec = batch.tensors.front()->operation->spec();
-  call->row = spec.device;
+  call->functions = spec.device;
   call->index = spec.device_index;
   for (const TensorPart* tensor : batch.tensors) {
     const uint64_t token = tensor->operation->token;
@@ -85,8 +85,8 @@ void Turn::fail(const ErrorEvent& error) {
   }
 }
 
-/// A rank that has left needs no more frames, and the end of its link is no news: it counts as lost. Frames still go to
-/// rank 0, and to a leader through which others are reached, and the ends of their links are still reported.
+/// A rank that has left needs no more frames, and the end of its link is not a news: it counts as lost. Frames still go
+/// to rank 0, and to a leader through which others are reached, and the ends of their links are still reported.
 void Turn::note_goodbye(int rank) {
   left_[static_cast<size_t>(rank)] = 1;
   if (rank != parts_.config.rank && rank != 0 && !passes_on(rank)) lost_[static_cast<size_t>(rank)] = 1;

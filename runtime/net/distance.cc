@@ -4,7 +4,7 @@
 //   second side          ◀── own = 1        ◀── own = 2         each value is token << 20 | number of the trip
 //
 // Values only grow, so a side can tell three cases apart: the peer has not answered yet (smaller), has answered
-// (equal), or has given up and gone on to a later probe (larger).
+// (equal), or has given up and gone on to a later measurement (larger).
 #include "runtime/net/distance.h"
 
 #include <algorithm>
@@ -17,23 +17,23 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr int kTokenShift = 20;  // the lower bits count the trips
-// Nothing is known when an epoch begins, so every batch of its first stamps probes.
+// Nothing is known when an epoch begins, so every batch of its first stamps measures.
 constexpr uint64_t kEarlyStamps = 4096;
-constexpr uint64_t kProbeEvery = 32;
+constexpr uint64_t kMeasureEvery = 32;
 
-/// One side of a probe under way.
-class Volley {
+/// One side of a measurement under way.
+class PingPong {
  public:
-  Volley(std::atomic<uint64_t>& own, const std::atomic<uint64_t>& peer, uint64_t token, ProbeSide side,
-         SteadyClock::time_point end)
+  PingPong(std::atomic<uint64_t>& own, const std::atomic<uint64_t>& peer, uint64_t token, PingPongSide side,
+           SteadyClock::time_point end)
       : own_(own), peer_(peer), value_(token << kTokenShift), side_(side), end_(end) {}
 
   /// One round trip. Returns false if the peer did not answer in time, or has given up and gone on.
   bool trip() {
     ++value_;
-    if (side_ == ProbeSide::kFirst) own_.store(value_, std::memory_order_release);
+    if (side_ == PingPongSide::kFirst) own_.store(value_, std::memory_order_release);
     if (!peer_answers()) return false;
-    if (side_ == ProbeSide::kSecond) own_.store(value_, std::memory_order_release);
+    if (side_ == PingPongSide::kSecond) own_.store(value_, std::memory_order_release);
     return true;
   }
 
@@ -53,7 +53,7 @@ class Volley {
   std::atomic<uint64_t>& own_;
   const std::atomic<uint64_t>& peer_;
   uint64_t value_;
-  ProbeSide side_;
+  PingPongSide side_;
   SteadyClock::time_point end_;
 };
 
@@ -67,16 +67,16 @@ uint64_t mixed(uint64_t stamp) {
 }  // namespace
 
 std::optional<nanoseconds> line_round_trip(std::atomic<uint64_t>& own, const std::atomic<uint64_t>& peer,
-                                           uint64_t token, ProbeSide side, const ProbePlan& plan) {
+                                           uint64_t token, PingPongSide side, const PingPongPlan& plan) {
   auto before = SteadyClock::now();
-  Volley volley(own, peer, token, side, before + plan.budget);
+  PingPong ping_pong(own, peer, token, side, before + plan.budget);
   // The first trip also waits for the peer to begin, so it does not count.
-  if (!volley.trip()) return std::nullopt;
+  if (!ping_pong.trip()) return std::nullopt;
   nanoseconds fastest = nanoseconds::max();
   before = SteadyClock::now();
   for (int sample = 0; sample < plan.samples; ++sample) {
     for (int trip = 0; trip < plan.trips; ++trip) {
-      if (!volley.trip()) return std::nullopt;
+      if (!ping_pong.trip()) return std::nullopt;
     }
     const auto now = SteadyClock::now();
     fastest = std::min(fastest, std::chrono::duration_cast<nanoseconds>(now - before) / plan.trips);
@@ -86,14 +86,14 @@ std::optional<nanoseconds> line_round_trip(std::atomic<uint64_t>& own, const std
 }
 
 bool Distances::due(uint64_t first_stamp) {
-  return first_stamp < kEarlyStamps || mixed(first_stamp) % kProbeEvery == 0;
+  return first_stamp < kEarlyStamps || mixed(first_stamp) % kMeasureEvery == 0;
 }
 
 int Distances::partner(int index, int count, uint64_t first_stamp) {
   const auto n = static_cast<uint64_t>(count);
   // Members i and j meet in the round i + j = round (mod n): each has at most one partner, and over n rounds every pair
-  // meets. Division comes first because the low bits have already decided whether the batch probes at all.
-  const uint64_t round = mixed(first_stamp) / kProbeEvery % n;
+  // meets. Division comes first because the low bits have already decided whether the batch measures at all.
+  const uint64_t round = mixed(first_stamp) / kMeasureEvery % n;
   const auto other = static_cast<int>((round + n - static_cast<uint64_t>(index)) % n);
   // With two members, the even rounds would pair each with itself.
   if (count == 2) return 1 - index;

@@ -16,25 +16,25 @@ enum class Distance { kUnknown, kNear, kFar };
 inline constexpr std::chrono::nanoseconds kFarRoundTrip{250};
 
 /// Which of the two writes first; the lower rank is `kFirst`.
-enum class ProbeSide { kFirst, kSecond };
+enum class PingPongSide { kFirst, kSecond };
 
 /// `samples` times `trips` round trips, given up after `budget`.
-struct ProbePlan {
+struct PingPongPlan {
   int samples;
   int trips;
   std::chrono::nanoseconds budget;
 };
 /// For a lane between two steps of a batch: takes under 1 us if near, about 4 us if far, and never more than 10 us.
-inline constexpr ProbePlan kQuickProbe{4, 2, std::chrono::microseconds(10)};
+inline constexpr PingPongPlan kQuickPingPong{4, 2, std::chrono::microseconds(10)};
 /// For benchmarks.
-inline constexpr ProbePlan kThoroughProbe{64, 256, std::chrono::seconds(2)};
+inline constexpr PingPongPlan kThoroughPingPong{64, 256, std::chrono::seconds(2)};
 
 /// Measures the round trip of a cache line between two threads of one or two processes: each writes its own word and
 /// spins on the other's. Both threads call it at about the same time with the same plan and the same `token`, which is
 /// larger than any before on these words and below 2^44. Returns the fastest sample, so a preemption does not count;
 /// empty if the peer did not answer within the budget. Spins and never sleeps.
 std::optional<std::chrono::nanoseconds> line_round_trip(std::atomic<uint64_t>& own, const std::atomic<uint64_t>& peer,
-                                                        uint64_t token, ProbeSide side, const ProbePlan& plan);
+                                                        uint64_t token, PingPongSide side, const PingPongPlan& plan);
 
 /// What one lane knows about the distance of its local peers. Owned by its mesh; used by the holder of the lane's
 /// token.
@@ -42,16 +42,16 @@ class Distances {
  public:
   explicit Distances(int size) : by_rank_(static_cast<size_t>(size), Distance::kUnknown) {}
 
-  /// Returns true if the members of a batch probe at its start. The batch's first stamp decides, because every member
-  /// knows it, whatever other process sets use the lane. Every batch at the beginning of an epoch probes, then one in
-  /// 32. Only a batch that takes 100 us or more should ask: then probing costs under 0.1 % of its time.
+  /// Returns true if the members of a batch measure at its start. The batch's first stamp decides, because every member
+  /// knows it, whatever other process sets use the lane. Every batch at the beginning of an epoch measures, then one in
+  /// 32. Only a batch that takes 100 us or more should ask: then measuring costs under 0.1 % of its time.
   static bool due(uint64_t first_stamp);
-  /// Returns the member that probes with member `index` of `count` in this batch (indices into the same ascending
-  /// list), or -1 if it has no partner. A rank can probe one peer at a time; over the batches every pair meets, as in a
-  /// round-robin tournament.
+  /// Returns the member that measures with member `index` of `count` in this batch (indices into the same ascending
+  /// list), or -1 if it has no partner. A rank can measure with one peer at a time; over the batches every pair meets,
+  /// as in a round-robin tournament.
   static int partner(int index, int count, uint64_t first_stamp);
 
-  /// Records the outcome of a probe with `rank`; an empty one changes nothing.
+  /// Records the outcome of a measurement with `rank`; an empty one changes nothing.
   void note(int rank, std::optional<std::chrono::nanoseconds> round_trip);
   Distance to(int rank) const { return by_rank_[static_cast<size_t>(rank)]; }
   /// Returns kFar if any of `ranks` is far, else kUnknown if any is unknown, else kNear. Leaves `own` out.

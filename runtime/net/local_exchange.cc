@@ -31,7 +31,7 @@ constexpr milliseconds kPatience{2000};  // with a connection that has proven no
 constexpr size_t kMaxStrangers = 64;
 constexpr milliseconds kFirstPause{10};  // before the second dial; doubles with each further one
 constexpr milliseconds kLongestPause{500};
-constexpr milliseconds kProbePause{250};  // between two checks that a peer which should dial still listens
+constexpr milliseconds kListenPause{250};  // between two checks that a peer which should dial still listens
 
 /// One peer and what is known of it so far.
 struct Candidate {
@@ -39,7 +39,8 @@ struct Candidate {
   std::string name;
   bool settled = false;
   LocalOutcome outcome;
-  Deadline next_try = Deadline::after(milliseconds(0));  ///< to dial (lower ranks), to probe (higher ranks)
+  Deadline next_try =
+      Deadline::after(milliseconds(0));  ///< to dial (lower ranks), to see that it listens (higher ranks)
   milliseconds pause = kFirstPause;
   Status last_refusal;  ///< of a connection that claimed this rank: for the sentence at the deadline
 };
@@ -138,7 +139,7 @@ void Meeting::try_again(Candidate& candidate) {
                                         " is gone or in another network namespace: " + reason_of(dialled.error),
                                     candidate.rank));
   }
-  candidate.next_try = Deadline::after(dials(candidate) ? candidate.pause : kProbePause);
+  candidate.next_try = Deadline::after(dials(candidate) ? candidate.pause : kListenPause);
   candidate.pause = std::min(2 * candidate.pause, kLongestPause);
   if (dials(candidate) && dialled.fd.valid()) {
     conversations_.push_back(std::make_unique<LocalConversation>(context_, std::move(dialled.fd), candidate.rank));
@@ -157,7 +158,7 @@ Status Meeting::sleep() {
   for (const auto& candidate : candidates_) {
     if (!candidate.settled && !talking(candidate)) until = until.earlier(candidate.next_try);
   }
-  const auto left = std::chrono::ceil<milliseconds>(until.left(kProbePause));
+  const auto left = std::chrono::ceil<milliseconds>(until.left(kListenPause));
   if (::poll(watched.data(), watched.size(), static_cast<int>(left.count())) >= 0 || errno == EINTR) return {};
   return Status(Code::kSystem, std::string("local socket: poll: ") + reason_of(errno));
 }

@@ -59,15 +59,15 @@ Status Mesh::until_either(const std::function<bool()>& ready, Deadline deadline)
   return {};
 }
 
-void Mesh::refresh_distance(std::span<const int> members, uint64_t first_stamp, const ProbePlan& plan) {
+void Mesh::refresh_distance(std::span<const int> members, uint64_t first_stamp, const PingPongPlan& plan) {
   // Every member computes the same pairs from the stamp, so partners meet without a message.
   if (Distances::due(first_stamp)) {
     const auto own = std::find(members.begin(), members.end(), rank_) - members.begin();
     const int partner = Distances::partner(static_cast<int>(own), static_cast<int>(members.size()), first_stamp);
     if (partner >= 0) {
       const int peer = members[static_cast<size_t>(partner)];
-      const ProbeSide side = rank_ < peer ? ProbeSide::kFirst : ProbeSide::kSecond;
-      distances_.note(peer, line_round_trip(words(rank_).probe, words(peer).probe, first_stamp, side, plan));
+      const PingPongSide side = rank_ < peer ? PingPongSide::kFirst : PingPongSide::kSecond;
+      distances_.note(peer, line_round_trip(words(rank_).ping, words(peer).ping, first_stamp, side, plan));
     }
   }
   distance_ = distances_.farthest(members, rank_);

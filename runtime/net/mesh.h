@@ -82,8 +82,9 @@ class Mesh {
   void ring(int rank) const { core::ring(words(rank).bell); }
 
   /// All `members` of a batch over shared memory (ranks, ascending, all local, own included) call it once at its start.
-  /// Probes one of them if the batch is due for it, which takes at most the plan's budget, and sets `distance`.
-  void refresh_distance(std::span<const int> members, uint64_t first_stamp, const ProbePlan& plan = kQuickProbe);
+  /// Measures the distance to one of them if the batch is due for it, which takes at most the plan's budget, and sets
+  /// `distance`.
+  void refresh_distance(std::span<const int> members, uint64_t first_stamp, const PingPongPlan& plan = kQuickPingPong);
   /// The distance of the farthest member at the last refresh: kFar if any is far, else kUnknown if any is unknown.
   Distance distance() const { return distance_; }
   /// For tests and measurements; holds until the next refresh.

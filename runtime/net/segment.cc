@@ -83,7 +83,7 @@ Status check_memory(size_t bytes) {
                                    " bytes is larger than this machine's memory of " + std::to_string(memory));
 }
 
-/// A file of `bytes`, allocated in full, with no name; sealed where it can be.
+/// A file of `bytes`, allocated in full, with no name; sealed if the system can.
 Result<UniqueFd> allocate(size_t bytes) {
   UniqueFd fd(::memfd_create("rueda-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const int refused = errno;

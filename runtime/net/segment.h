@@ -78,7 +78,7 @@ struct LaneWords {
   alignas(128) std::atomic<uint64_t> posted;   ///< my input up to this chunk is readable
   alignas(128) std::atomic<uint64_t> reduced;  ///< my result slice up to this chunk is readable
   alignas(128) std::atomic<uint64_t> done;     ///< I have read all I need of my peers up to this chunk
-  alignas(128) std::atomic<uint64_t> probe;    ///< for the distance probe
+  alignas(128) std::atomic<uint64_t> ping;     ///< for measuring distances
   alignas(128) Bell bell;                      ///< the lane's doorbell (any rank rings)
   alignas(128) TinyLine tiny[2];
 };

@@ -176,7 +176,7 @@ Result<std::shared_ptr<TensorArena>> TensorArena::map(int fd, int rank) {
   if (auto own = LiveArenas::get().find(file.st_dev, file.st_ino)) return own;
   const auto bytes = static_cast<uint64_t>(file.st_size);
   if (!S_ISREG(file.st_mode) || bytes == 0 || bytes > kMaxArenaBytes || bytes % BlockMap::kHugePage != 0) {
-    return Status(Code::kSystem, arena_of(rank) + " is no memory file of whole huge pages", rank);
+    return Status(Code::kSystem, arena_of(rank) + " is not a memory file of whole huge pages", rank);
   }
   const int seals = ::fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kArenaSeals) != kArenaSeals) {

@@ -8,7 +8,7 @@
 // hvdrun removes old plans, so a worker that is late may wait for one that is gone. With each such wait it therefore
 // asks for the counter of plans as well: answers come in order, so a higher number before the plan means that it is
 // gone.
-#include "runtime/rendezvous/membership.h"
+#include "runtime/rendezvous/plan_follower.h"
 
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -47,7 +47,7 @@ struct Heard {
 }  // namespace
 
 /// What has no lock belongs to the thread.
-struct Membership::State {
+struct PlanFollower::State {
   State(std::unique_ptr<StoreConnection> opened, const StoreLocation& where, int64_t id)
       : server(std::move(opened)),
         job(where.job),
@@ -89,13 +89,13 @@ struct Membership::State {
   void signal() RUEDA_REQUIRES(mutex);
 };
 
-void Membership::State::begin() {
+void PlanFollower::State::begin() {
   wait_for_plan(1);
   wait_for_removal();
   wait_for_notice();
 }
 
-void Membership::State::wait_for_plan(uint64_t number) {
+void PlanFollower::State::wait_for_plan(uint64_t number) {
   awaited = number;
   const uint64_t request = pipe().ask(get_request(plan_key(job, number)),
                                       [this, number](const StoreReply& reply) { take_plan(number, reply); });
@@ -108,14 +108,14 @@ void Membership::State::wait_for_plan(uint64_t number) {
 }
 
 /// For a plan that the counter has named. It may be removed by now; then the counter has gone on.
-void Membership::State::fetch_plan(uint64_t number) {
+void PlanFollower::State::fetch_plan(uint64_t number) {
   awaited = number;
   pipe().ask(get_request(plan_key(job, number), 0), [this, number](const StoreReply& reply) {
     reply.status.code() == Code::kTimeout ? wait_for_plan(number) : take_plan(number, reply);
   });
 }
 
-void Membership::State::take_plan(uint64_t number, const StoreReply& reply) {
+void PlanFollower::State::take_plan(uint64_t number, const StoreReply& reply) {
   awaited = 0;
   if (failed(reply)) return;
   auto plan = decode_plan(reply.value);
@@ -136,7 +136,7 @@ void Membership::State::take_plan(uint64_t number, const StoreReply& reply) {
   wait_for_plan(number + 1);
 }
 
-void Membership::State::wait_for_removal() {
+void PlanFollower::State::wait_for_removal() {
   pipe().ask(get_request(removed_key(job, worker)), [this](const StoreReply& reply) {
     if (failed(reply)) return;
     MutexLock lock(mutex);
@@ -145,7 +145,7 @@ void Membership::State::wait_for_removal() {
   });
 }
 
-void Membership::State::wait_for_notice() {
+void PlanFollower::State::wait_for_notice() {
   pipe().ask(get_request(change_key(job, next_notice)), [this](const StoreReply& reply) {
     if (failed(reply)) return;
     const auto notice = decode_notice(reply.value);
@@ -166,7 +166,7 @@ void Membership::State::wait_for_notice() {
   });
 }
 
-void Membership::State::follow(uint64_t number, const std::shared_ptr<Cutoff>& cutoff_of_it) {
+void PlanFollower::State::follow(uint64_t number, const std::shared_ptr<Cutoff>& cutoff_of_it) {
   if (followed != 0) pipe().cancel(followed);
   followed = pipe().ask(get_request(death_key(planned_job(job, number))), [this,
                                                                            cutoff_of_it](const StoreReply& reply) {
@@ -178,7 +178,7 @@ void Membership::State::follow(uint64_t number, const std::shared_ptr<Cutoff>& c
 }
 
 /// The answer of a broken connection, or the verdict that ends the whole job.
-bool Membership::State::failed(const StoreReply& reply) {
+bool PlanFollower::State::failed(const StoreReply& reply) {
   if (reply.status.ok()) return false;
   const Status& broken = pipe().broken();
   end(broken.ok() ? reply.status : Status(Code::kSystem, lost + ": " + broken.sentence()));
@@ -186,7 +186,7 @@ bool Membership::State::failed(const StoreReply& reply) {
 }
 
 /// A lost store ends no plan: its members may still finish what they do. The end of the job does.
-void Membership::State::end(const Status& why) {
+void PlanFollower::State::end(const Status& why) {
   MutexLock lock(mutex);
   if (over.ok()) over = why;
   if (cutoff != nullptr && why.code() == Code::kPeerLost) static_cast<void>(cutoff->raise(why));
@@ -194,7 +194,7 @@ void Membership::State::end(const Status& why) {
 }
 
 /// Makes the descriptor say whether a notice is unread.
-void Membership::State::signal() {
+void PlanFollower::State::signal() {
   if (!bell.valid()) return;
   uint64_t counter = 1;
   if (heard > read) {
@@ -204,9 +204,10 @@ void Membership::State::signal() {
   }
 }
 
-Membership::Membership(std::unique_ptr<State> state) : state_(std::move(state)) {}
+PlanFollower::PlanFollower(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
-Result<std::unique_ptr<Membership>> Membership::start(const StoreLocation& where, int64_t worker, Deadline deadline) {
+Result<std::unique_ptr<PlanFollower>> PlanFollower::start(const StoreLocation& where, int64_t worker,
+                                                          Deadline deadline) {
   auto server = StoreConnection::open(where, deadline);
   if (!server.ok()) return server.status();
   auto state = std::make_unique<State>(std::move(server).value(), where, worker);
@@ -215,17 +216,17 @@ Result<std::unique_ptr<Membership>> Membership::start(const StoreLocation& where
     ::pthread_setname_np(::pthread_self(), "rueda-member");
     run_loop(raw->server->io(), "membership");
   }));
-  return std::unique_ptr<Membership>(new Membership(std::move(state)));
+  return std::unique_ptr<PlanFollower>(new PlanFollower(std::move(state)));
 }
 
-Membership::~Membership() {
+PlanFollower::~PlanFollower() {
   boost::asio::post(state_->server->io(), [raw = state_.get()] { raw->server->io().stop(); });
   state_->thread.join();
 }
 
-int64_t Membership::worker() const { return state_->worker; }
+int64_t PlanFollower::worker() const { return state_->worker; }
 
-Result<Plan> Membership::await_plan(uint64_t after, Deadline deadline) {
+Result<Plan> PlanFollower::await_plan(uint64_t after, Deadline deadline) {
   State& state = *state_;
   MutexLock lock(state.mutex);
   for (;;) {
@@ -248,7 +249,7 @@ Result<Plan> Membership::await_plan(uint64_t after, Deadline deadline) {
   }
 }
 
-Result<std::shared_ptr<Cutoff>> Membership::take(uint64_t number) {
+Result<std::shared_ptr<Cutoff>> PlanFollower::take(uint64_t number) {
   auto made = Cutoff::make();
   if (!made.ok()) return made;
   State& state = *state_;
@@ -266,15 +267,17 @@ Result<std::shared_ptr<Cutoff>> Membership::take(uint64_t number) {
   return made;
 }
 
-void Membership::ask_for_next(uint64_t number) { tell(reset_key(state_->job, state_->worker), std::to_string(number)); }
+void PlanFollower::ask_for_next(uint64_t number) {
+  tell(reset_key(state_->job, state_->worker), std::to_string(number));
+}
 
-void Membership::tell(std::string key, std::string value) {
+void PlanFollower::tell(std::string key, std::string value) {
   boost::asio::post(state_->server->io(), [state = state_.get(), key = std::move(key), value = std::move(value)] {
     state->pipe().ask({StoreOperation::kSet, key, 0, value}, [](const StoreReply&) {});
   });
 }
 
-PendingPlans Membership::pending() {
+PendingPlans PlanFollower::pending() {
   State& state = *state_;
   MutexLock lock(state.mutex);
   PendingPlans pending;
@@ -293,7 +296,7 @@ PendingPlans Membership::pending() {
   return pending;
 }
 
-Result<int> Membership::notice_fd() {
+Result<int> PlanFollower::notice_fd() {
   State& state = *state_;
   MutexLock lock(state.mutex);
   if (!state.bell.valid()) {

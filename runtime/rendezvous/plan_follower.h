@@ -22,14 +22,14 @@ struct PendingPlans {
 /// What hvdrun tells one worker of an elastic job: the plans, that it is removed, that its plan is over, what is
 /// coming. It waits for all of this at once, over one connection, on a thread of its own ("rueda-member") that ends
 /// with it. Any thread may call it. The session owns it.
-class Membership {
+class PlanFollower {
  public:
   /// Connects to hvdrun's store, which blocks. `where.job` is the whole job's name. Errors as `StoreClient::connect`;
   /// kSystem if the system gives no thread.
-  static Result<std::unique_ptr<Membership>> start(const StoreLocation& where, int64_t worker, Deadline deadline);
-  ~Membership();
-  Membership(const Membership&) = delete;
-  Membership& operator=(const Membership&) = delete;
+  static Result<std::unique_ptr<PlanFollower>> start(const StoreLocation& where, int64_t worker, Deadline deadline);
+  ~PlanFollower();
+  PlanFollower(const PlanFollower&) = delete;
+  PlanFollower& operator=(const PlanFollower&) = delete;
 
   int64_t worker() const;
   /// Waits for the latest plan that has this worker and a number over `after`. Returns kRemoved once no plan will have
@@ -52,7 +52,7 @@ class Membership {
 
  private:
   struct State;
-  explicit Membership(std::unique_ptr<State> state);
+  explicit PlanFollower(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

@@ -105,7 +105,7 @@ Result<JobKey> key_from_file(const std::string& path) {
   if (!fd.valid()) return refuse(variable, path + ": " + reason_of(errno));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return refuse(variable, path + ": " + reason_of(errno));
-  if (!S_ISREG(info.st_mode)) return refuse(variable, path + " is no regular file");
+  if (!S_ISREG(info.st_mode)) return refuse(variable, path + " is not a regular file");
   if (info.st_uid != ::geteuid()) {
     return refuse(variable, path + " belongs to user " + std::to_string(info.st_uid) + ", but user " +
                                 std::to_string(::geteuid()) + " runs this process");

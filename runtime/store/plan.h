@@ -26,7 +26,7 @@ struct PlannedWorker {
 };
 
 /// The workers of an elastic job from now on, in the order of their ranks. hvdrun writes it under `plan_key`; the
-/// workers form epochs from it (`Membership`). A value.
+/// workers form epochs from it (`PlanFollower`). A value.
 struct Plan {
   uint64_t number = 0;  ///< from 1; each plan has the next number
   std::string why;      ///< the sentence why the plan before it ended; empty for plan 1

@@ -47,7 +47,7 @@ void StorePipe::read() {
 
 void StorePipe::take(std::span<const std::byte> body) {
   auto reply = decode_reply(body);
-  if (!reply) return fail({Code::kPeerLost, "what answers is no store of ours"});
+  if (!reply) return fail({Code::kPeerLost, "what answers at its address is not a store of Rueda"});
   read();
   const auto found = asked_.find(reply->id);
   if (found == asked_.end()) return;  // cancelled while the answer was on its way

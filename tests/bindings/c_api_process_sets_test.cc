@@ -265,9 +265,9 @@ TEST_CASE("wrong sets and wrong uses of sets are refused") {
     std::vector<float> value = {1};
     if (rank == 2) {
       expect(start_sum(session, value, in_set(ours)) == 0, "not refused");
-      expect_refused(rueda_last_error_code(), "rank 2 is no member of process set " + std::to_string(ours));
+      expect_refused(rueda_last_error_code(), "rank 2 is not a member of process set " + std::to_string(ours));
       expect(rueda_process_set_rank(session, ours) == -1, "place of no member");
-      expect_refused(rueda_last_error_code(), "rank 2 is no member");
+      expect_refused(rueda_last_error_code(), "rank 2 is not a member");
       return expect_usable(session, "at the end");
     }
     const CTensor tensor(value, RUEDA_F32);

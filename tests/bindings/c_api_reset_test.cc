@@ -233,7 +233,7 @@ TEST_CASE("sets of rueda_init return while all their members live, and else name
       "INVALID_ARGUMENT process set 1 of rueda_init is no more: worker 0 has left the job; make "
       "another one";
   for (const std::string& said : workers.all({2, 1}, "sets")) CHECK(said == lost + ", 3");
-  CHECK_THAT(workers.one(id, "sets"), StartsWith(lost) && Contains("is no member of process set 2"));
+  CHECK_THAT(workers.one(id, "sets"), StartsWith(lost) && Contains("is not a member of process set 2"));
   workers.expect_good_end({2, 1, id}, {0});
 }
 

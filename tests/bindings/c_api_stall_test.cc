@@ -222,7 +222,7 @@ TEST_CASE("rank: rank 1 is stuck in the lane of a set without rank 0", "[.]") {
   CHECK(rueda_shutdown(session) == RUEDA_OK);
 }
 
-TEST_CASE("a batch of a set that rank 0 is no member of is reported by it with the set's name") {
+TEST_CASE("a batch of a set that rank 0 is not a member of is reported by it with the set's name") {
   RankProcesses ranks({.size = 3,
                        .body = "rank: rank 1 is stuck in the lane of a set without rank 0",
                        .variables = {{"RUEDA_STALL_CHECK_TIME_SECONDS", "0.2"}}});

@@ -124,7 +124,7 @@ TEST_CASE("hvdrun refuses a value that does not parse and names flag and value")
   }
   CHECK(sentence({"--cache-capacity", "lots", "p"}).find("lots") != std::string::npos);
   CHECK(sentence({"--cache-capacity", "lots", "p"}).find("--cache-capacity") == 0);
-  CHECK(sentence({"--fusion-threshold-mb", "lots", "p"}) == "--fusion-threshold-mb: \"lots\" is no number of MiB");
+  CHECK(sentence({"--fusion-threshold-mb", "lots", "p"}) == "--fusion-threshold-mb: \"lots\" is not a number of MiB");
   CHECK(sentence({"--grace-seconds", "-1", "p"}).find("-1") != std::string::npos);
   CHECK(sentence({"-np"}) == "-np needs a value after it");
   CHECK(sentence({"-np", "two", "p"}).find("-np: ") == 0);

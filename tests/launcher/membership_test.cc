@@ -213,7 +213,7 @@ TEST_CASE("a member that does not join its next plan in time is stopped, and the
   CHECK(job.members() == Ids{1});
   CHECK_THAT(job.membership.deaths().back().cause, Contains("did not join plan 2 within 30 s (--rejoin-timeout)"));
   job.membership.exited(2, kKilled);
-  CHECK(job.membership.deaths().size() == 2);  // its end is no further failure
+  CHECK(job.membership.deaths().size() == 2);  // its end is not a further failure
 }
 
 TEST_CASE("--reset-limit ends the job at the reset that is one too many") {

@@ -86,7 +86,7 @@ class Pool:
 
 
 def extents(size: Any, what: str) -> Iterable[int]:
-    """The dimensions that a call gives as one sequence or one by one. Raises ValueError for what is no dimension."""
+    """The dimensions that a call gives as one sequence or one by one. Raises ValueError if one is not a dimension."""
     given = size[0] if len(size) == 1 and not hasattr(size[0], "__index__") else size  # of `empty(3)` and `empty((2, 3))`
     try:
         shape = tuple(dimension.__index__() for dimension in given)

@@ -186,7 +186,7 @@ TEST_CASE("a library that is no NCCL, or an old one, is refused with a sentence"
   gpu();
   const auto why = [](const std::string& path) { return cuda::open_nccl(path).status().sentence(); };
   CHECK_THAT(why("/nowhere"), Contains("no NCCL: /nowhere") && Contains("pip install nvidia-nccl-cu13"));
-  CHECK_THAT(why(RUEDA_TEST_CUDA), Contains("is no NCCL: it has no ncclGetVersion"));
+  CHECK_THAT(why(RUEDA_TEST_CUDA), Contains("is not NCCL: it has no ncclGetVersion"));
   ::setenv("STANDIN_NCCL_VERSION", "21304", 1);
   CHECK_THAT(why(RUEDA_TEST_NCCL), Contains("NCCL 2.13.4 (" RUEDA_TEST_NCCL ") is too old; the least is 2.14.0"));
   ::unsetenv("STANDIN_NCCL_VERSION");

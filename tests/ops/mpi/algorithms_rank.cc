@@ -100,7 +100,7 @@ int main(int, char** argv) {
   const int size = fabric.value()->size();
   std::vector<Algorithm> tested;
   for (const Algorithm* algorithm : channel_algorithms()) tested.push_back(*algorithm);
-  tested.insert(tested.end(), plugin.table->rows, plugin.table->rows + plugin.table->row_count);
+  tested.insert(tested.end(), plugin.table->algorithms, plugin.table->algorithms + plugin.table->algorithm_count);
   for (const Algorithm& algorithm : tested) {
     Status status = run_shapes(rank, algorithm, size);
     if (status.ok()) status = run_types(rank, algorithm);

@@ -77,7 +77,7 @@ def test_a_commit_is_a_copy_that_later_changes_do_not_reach():
     state.commit()
     state.seen.append(3)
     state.restore()
-    state.seen.append(4)  # of the restored list, which is no reference to the saved one either
+    state.seen.append(4)  # of the restored list, which is not a reference to the saved one either
     state.restore()
     assert state.seen == [1, 2]
 

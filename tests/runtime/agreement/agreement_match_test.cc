@@ -241,7 +241,7 @@ World memory_world(int size) {
 
 }  // namespace
 
-TEST_CASE("a batch is of shared memory only if every rank's tensor is, and a difference is no mismatch") {
+TEST_CASE("a batch is of shared memory only if every rank's tensor is, and a difference is not a mismatch") {
   World world = memory_world(3);
   using enum MemoryKind;
   const std::vector<std::vector<MemoryKind>> steps = {{kShared, kShared, kShared},    {kShared, kPrivate, kShared},

@@ -134,7 +134,7 @@ TEST_CASE("a receive from a rank is not held by one from others, and fails with 
   Request any = message("m", -1);
   any.set = 1;
   world.submit(2, any);
-  const uint64_t free = receive(world, 2, 1, "m");  // rank 1 is no member of that set
+  const uint64_t free = receive(world, 2, 1, "m");  // rank 1 is not a member of that set
   send(world, 1, 2, "m");
   world.exchange();
   REQUIRE(world.batches(2).size() == 1);

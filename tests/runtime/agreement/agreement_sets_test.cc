@@ -115,7 +115,7 @@ TEST_CASE("a rank outside the set that gives another list under its name is a mi
   CHECK(world.errors(0).front().status.code() == Code::kMismatch);
 }
 
-TEST_CASE("a rank outside the set that gives the same list is no member and does no harm") {
+TEST_CASE("a rank outside the set that gives the same list is not a member and does no harm") {
   World world(3);
   add_on(world, {0, 1, 2}, {0, 1}, "tp");
   submit_on(world, {0, 1, 2}, "w");

@@ -29,7 +29,7 @@ TEST_CASE("a plug-in of this build gives its table, the same each time") {
   REQUIRE(table.ok());
   CHECK(table.value()->build_id == std::string(build_id()));
   CHECK(table.value()->name == std::string("test"));
-  CHECK(table.value()->row_count == 1);
+  CHECK(table.value()->algorithm_count == 1);
   CHECK(table.value()->device_count == 1);
   CHECK(open_plugin(kFolder + "/test_plugin.so", host).value() == table.value());
 }
@@ -52,7 +52,7 @@ TEST_CASE("a plug-in may refuse its host") {
   CHECK_THAT(refusal(kFolder + "/refusing.so"), Contains("refuses to work with this build"));
 }
 
-TEST_CASE("a library without rueda_plugin is no plug-in") {
+TEST_CASE("a library without rueda_plugin is not a plug-in") {
   CHECK_THAT(refusal(kFolder + "/no_plugin.so"), Contains("has no function rueda_plugin"));
 }
 

@@ -59,7 +59,7 @@ TEST_CASE("the first divergence is the earliest operation that some ranks submit
         "train.py:31 in step");
 }
 
-TEST_CASE("what has waited for a moment only is no divergence, and asks for a second look") {
+TEST_CASE("what has waited for a moment only is not a divergence, and asks for a second look") {
   const auto look = [](double waits) {
     return merge_dumps(std::vector<RankDump>{dump_of(0, 2, {op("w", kFinished, 49, 0), op("w", kProposed, 50 - waits)}),
                                              dump_of(1, 2, {op("w", kFinished, 49, 0)})});

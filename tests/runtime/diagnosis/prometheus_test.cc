@@ -23,9 +23,9 @@ TEST_CASE("counters become samples with the rank, and families with one sample f
   CHECK_THAT(page,
              Contains("# TYPE rueda_tensors_submitted_total counter\nrueda_tensors_submitted_total{rank=\"7\"} 5\n"));
   CHECK_THAT(page, Contains("rueda_tensors_finished_total{rank=\"7\",kind=\"allreduce\"} 3\n"));
-  CHECK_THAT(page, Contains("rueda_batches_total{rank=\"7\",row=\"2\",algorithm=\"name2\"} 2\n"));
-  CHECK_THAT(page, Contains("rueda_run_seconds_total{rank=\"7\",row=\"2\",algorithm=\"name2\"} 1.5\n"));
-  CHECK_THAT(page, !Contains("row=\"3\""));
+  CHECK_THAT(page, Contains("rueda_batches_total{rank=\"7\",number=\"2\",algorithm=\"name2\"} 2\n"));
+  CHECK_THAT(page, Contains("rueda_run_seconds_total{rank=\"7\",number=\"2\",algorithm=\"name2\"} 1.5\n"));
+  CHECK_THAT(page, !Contains("number=\"3\""));
   CHECK_THAT(page, Contains("# TYPE rueda_memory_bytes gauge\nrueda_memory_bytes{rank=\"7\",of=\"outputs\"} 4096\n"));
 }
 

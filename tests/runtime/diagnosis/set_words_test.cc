@@ -19,7 +19,7 @@ TEST_CASE("of a set with many gaps the first members are named and all are count
                         Catch::Matchers::EndsWith(", ... (100 ranks in all)"));
 }
 
-TEST_CASE("what a send and its receive run in is no set to whoever reads") {
+TEST_CASE("what a send and its receive run in is not a set to whoever reads") {
   CHECK(of_set("rueda.send.2.0", {0, 2}) == " from rank 2 to rank 0");
 }
 

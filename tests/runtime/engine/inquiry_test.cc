@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "runtime/engine/activity.h"
-#include "runtime/engine/worker.h"
+#include "runtime/engine/task_thread.h"
 
 namespace rueda::core {
 namespace {
@@ -196,13 +196,13 @@ TEST_CASE("a program that does not answer keeps nobody waiting, and its answer c
   CHECK(activity.ask().empty());
 }
 
-TEST_CASE("a worker runs what is posted in order on one thread, and nothing once it was stopped") {
+TEST_CASE("a task thread runs what is posted in order on one thread, and nothing once it was stopped") {
   std::vector<int> order;
   std::thread::id thread;
   std::atomic<int> done{0};
-  Worker worker;
+  TaskThread tasks;
   for (int i = 0; i < 20; ++i) {
-    CHECK(worker
+    CHECK(tasks
               .post([&, i] {
                 order.push_back(i);
                 thread = std::this_thread::get_id();
@@ -212,8 +212,8 @@ TEST_CASE("a worker runs what is posted in order on one thread, and nothing once
               .ok());
   }
   for (int seen = done.load(); seen < 20; seen = done.load()) done.wait(seen);
-  worker.stop();
-  CHECK(worker.post([&] { order.push_back(99); }).ok());
+  tasks.stop();
+  CHECK(tasks.post([&] { order.push_back(99); }).ok());
   CHECK(order.size() == 20);
   CHECK(std::is_sorted(order.begin(), order.end()));
   CHECK(thread != std::this_thread::get_id());

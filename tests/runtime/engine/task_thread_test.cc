@@ -1,4 +1,4 @@
-#include "runtime/engine/worker.h"
+#include "runtime/engine/task_thread.h"
 
 #include <catch2/catch.hpp>
 #include <future>
@@ -6,28 +6,28 @@
 namespace rueda::core {
 namespace {
 
-TEST_CASE("a worker that is stopped drops what is queued and waits for what runs") {
-  Worker worker;
+TEST_CASE("a thread that is stopped drops what is queued and waits for what runs") {
+  TaskThread thread;
   std::promise<void> begun;
   bool ended = false, ran = false;
-  CHECK(worker
+  CHECK(thread
             .post([&] {
               begun.set_value();
               ended = true;
             })
             .ok());
   begun.get_future().wait();
-  CHECK(worker.stop(Deadline::never()));
+  CHECK(thread.stop(Deadline::never()));
   CHECK(ended);
-  CHECK(worker.post([&] { ran = true; }).ok());
-  CHECK(worker.stop(Deadline::never()));
+  CHECK(thread.post([&] { ran = true; }).ok());
+  CHECK(thread.stop(Deadline::never()));
   CHECK_FALSE(ran);
 }
 
-TEST_CASE("a worker does not wait for ever for what has no end, which ends behind it") {
+TEST_CASE("a thread does not wait for ever for what has no end, which ends behind it") {
   std::promise<void> begun, go, done;
-  auto worker = std::make_unique<Worker>();
-  CHECK(worker
+  auto thread = std::make_unique<TaskThread>();
+  CHECK(thread
             ->post([gate = std::make_shared<std::future<void>>(go.get_future()), &begun, &done] {
               begun.set_value();
               gate->wait();
@@ -36,9 +36,9 @@ TEST_CASE("a worker does not wait for ever for what has no end, which ends behin
             .ok());
   begun.get_future().wait();
   bool dropped = true;
-  CHECK(worker->post([&dropped] { dropped = false; }).ok());
-  CHECK_FALSE(worker->stop(Deadline::after(std::chrono::milliseconds(1))));
-  worker.reset();
+  CHECK(thread->post([&dropped] { dropped = false; }).ok());
+  CHECK_FALSE(thread->stop(Deadline::after(std::chrono::milliseconds(1))));
+  thread.reset();
   go.set_value();
   done.get_future().wait();
   CHECK(dropped);

@@ -17,15 +17,15 @@ using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
 /// Patient, so that a slow machine only takes longer.
-constexpr ProbePlan kPatientProbe{3, 2, seconds(60)};
+constexpr PingPongPlan kPatientPingPong{3, 2, seconds(60)};
 
 TEST_CASE("two threads measure the same line and both learn a round trip") {
   alignas(128) std::atomic<uint64_t> first{0};
   alignas(128) std::atomic<uint64_t> second{0};
   for (uint64_t token = 1; token <= 3; ++token) {
     std::optional<nanoseconds> theirs;
-    std::thread peer([&] { theirs = line_round_trip(second, first, token, ProbeSide::kSecond, kPatientProbe); });
-    const auto ours = line_round_trip(first, second, token, ProbeSide::kFirst, kPatientProbe);
+    std::thread peer([&] { theirs = line_round_trip(second, first, token, PingPongSide::kSecond, kPatientPingPong); });
+    const auto ours = line_round_trip(first, second, token, PingPongSide::kFirst, kPatientPingPong);
     peer.join();
     REQUIRE(ours.has_value());
     REQUIRE(theirs.has_value());
@@ -34,17 +34,17 @@ TEST_CASE("two threads measure the same line and both learn a round trip") {
   }
 }
 
-TEST_CASE("a probe without a peer ends and says nothing") {
+TEST_CASE("a ping-pong without a peer ends and says nothing") {
   std::atomic<uint64_t> own{0};
   const std::atomic<uint64_t> peer{0};
-  CHECK_FALSE(line_round_trip(own, peer, 1, ProbeSide::kFirst, kQuickProbe));
-  CHECK_FALSE(line_round_trip(own, peer, 2, ProbeSide::kSecond, kQuickProbe));
+  CHECK_FALSE(line_round_trip(own, peer, 1, PingPongSide::kFirst, kQuickPingPong));
+  CHECK_FALSE(line_round_trip(own, peer, 2, PingPongSide::kSecond, kQuickPingPong));
 }
 
-TEST_CASE("a peer that has gone on to a later probe is not mistaken for a fast one") {
+TEST_CASE("a peer that has gone on to a later ping-pong is not mistaken for a fast one") {
   std::atomic<uint64_t> own{0};
   const std::atomic<uint64_t> peer{uint64_t{9} << 20};
-  CHECK_FALSE(line_round_trip(own, peer, 8, ProbeSide::kFirst, kPatientProbe));
+  CHECK_FALSE(line_round_trip(own, peer, 8, PingPongSide::kFirst, kPatientPingPong));
 }
 
 TEST_CASE("partners agree on each other, and over the batches every pair meets") {
@@ -63,12 +63,12 @@ TEST_CASE("partners agree on each other, and over the batches every pair meets")
   CHECK(met.size() == static_cast<size_t>(count * (count - 1) / 2));
 }
 
-TEST_CASE("after the start of an epoch one batch in 32 probes") {
+TEST_CASE("after the start of an epoch one batch in 32 measures distances") {
   CHECK(Distances::due(1));
-  int probing = 0;
-  for (uint64_t stamp = 1'000'000; stamp < 1'320'000; ++stamp) probing += Distances::due(stamp) ? 1 : 0;
-  CHECK(probing > 9'000);
-  CHECK(probing < 11'000);
+  int measuring = 0;
+  for (uint64_t stamp = 1'000'000; stamp < 1'320'000; ++stamp) measuring += Distances::due(stamp) ? 1 : 0;
+  CHECK(measuring > 9'000);
+  CHECK(measuring < 11'000);
 }
 
 TEST_CASE("the farthest member decides, an unknown one before near ones, oneself never") {
@@ -98,12 +98,12 @@ TEST_CASE("the meshes of two ranks learn their distance in their first batch") {
   Mesh high(1, 0, segments, nullptr, abort, WaitStyle::kYield);
   const std::vector<int> members{0, 1};
 
-  std::thread other([&] { high.refresh_distance(members, 1, kPatientProbe); });
-  low.refresh_distance(members, 1, kPatientProbe);
+  std::thread other([&] { high.refresh_distance(members, 1, kPatientPingPong); });
+  low.refresh_distance(members, 1, kPatientPingPong);
   other.join();
   CHECK(low.distance() != Distance::kUnknown);
   CHECK(high.distance() != Distance::kUnknown);
-  // Alone, a probe gives up, and what is known stays.
+  // Alone, a measurement gives up, and what is known stays.
   low.refresh_distance(members, 2);
   CHECK(low.distance() != Distance::kUnknown);
 }

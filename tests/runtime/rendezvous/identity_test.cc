@@ -95,7 +95,7 @@ TEST_CASE("each launcher's environment says who a process is") {
        4,
        0,
        "job"},
-      {"a batch script of Slurm, which is no step", {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}, 0, 1, 0, "job"},
+      {"a batch script of Slurm, which is not a step", {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}, 0, 1, 0, "job"},
       {"hvdrun inside Slurm",
        {{"RUEDA_RANK", "1"}, {"RUEDA_SIZE", "2"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}},
        1,

@@ -1,5 +1,5 @@
 // What one worker hears from hvdrun's store. The test is hvdrun.
-#include "runtime/rendezvous/membership.h"
+#include "runtime/rendezvous/plan_follower.h"
 
 #include <poll.h>
 
@@ -23,7 +23,7 @@ struct Hearing {
     options.waits = StoreWaits::kForJobsToEnd;
     server = StoreServer::start(options).value();
   }
-  void listen() { members = Membership::start({"127.0.0.1", server->port(), "job", {}}, worker, late()).value(); }
+  void listen() { members = PlanFollower::start({"127.0.0.1", server->port(), "job", {}}, worker, late()).value(); }
   void publish(uint64_t number, const std::vector<int64_t>& ids, const std::string& why = "one died") {
     Plan plan;
     plan.number = number;
@@ -39,7 +39,7 @@ struct Hearing {
 
   int64_t worker;
   std::unique_ptr<StoreServer> server;
-  std::unique_ptr<Membership> members;
+  std::unique_ptr<PlanFollower> members;
 };
 
 TEST_CASE("a worker finds the plan that is there, and waits for one that is not") {

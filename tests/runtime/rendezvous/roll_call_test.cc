@@ -93,7 +93,7 @@ TEST_CASE("a rank that comes after an unfit rank 0 hears at its deadline what ra
         "init: rank 0 came and could not take part: no descriptors");
 }
 
-TEST_CASE("the end of an epoch before is no reason why rank 0 does not come") {
+TEST_CASE("the end of an epoch before is not a reason why rank 0 does not come") {
   MemoryStore store;
   RollCall zero(store, "job", 2), one(store, "job", 2);
   const auto number = zero.leave_wish(wish_of(0, 2, "w0", 10));

@@ -63,7 +63,7 @@ TEST_CASE("over a fabric a get waits until somebody sets the key") {
   CHECK(second.get().value() == "now");
 }
 
-TEST_CASE("over a fabric a get that nobody answers names its key, and its late answer is no later one's") {
+TEST_CASE("over a fabric a get that nobody answers names its key, and its late answer is not a later one's") {
   Ranks ranks(2);
   for (size_t rank = 0; rank < 2; ++rank) {
     const auto missed = ranks[rank].get("never", at_once());

@@ -102,7 +102,7 @@ TEST_CASE("what a client said, said again on new connections, does nothing") { r
 
 TEST_CASE("what a client said, said again thousands of times, does nothing", "[.][long]") { replay_client(20'000); }
 
-TEST_CASE("who sends a client's own bytes back to it is no store") {
+TEST_CASE("who sends a client's own bytes back to it is not a store") {
   test::Mirror mirror;
   const auto client = StoreClient::connect({"127.0.0.1", mirror.port(), "job", key_of(1)}, late());
   REQUIRE_FALSE(client.ok());

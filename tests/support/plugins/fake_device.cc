@@ -1,4 +1,4 @@
-// The fake asynchronous device: a row of the engine's device table over streams that run when the test lets them.
+// The fake asynchronous device: an entry of the engine's device table over streams that run when the test lets them.
 #include "tests/support/plugins/fake_device.h"
 
 #include <array>
@@ -11,7 +11,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/support/plugins/fake_device_row.h"
+#include "tests/support/plugins/fake_device_functions.h"
 
 namespace rueda::test {
 namespace {
@@ -192,27 +192,27 @@ void free_pinned(void*, int32_t, void* memory, size_t) { memory_host->release(me
 
 }  // namespace
 
-const core::DeviceRow* fake_device_row(const rueda_host* host) {
+const core::DeviceFunctions* fake_device_functions(const rueda_host* host) {
   memory_host = host;
-  static const core::DeviceRow row{sizeof(core::DeviceRow),
-                                   "fake",
-                                   nullptr,
-                                   kFakeDevice,
-                                   why,
-                                   describe,
-                                   mark,
-                                   order_after,
-                                   poll,
-                                   notify,
-                                   free_token,
-                                   shareable,
-                                   engine_stream,
-                                   copy,
-                                   allocate,
-                                   release,
-                                   allocate_pinned,
-                                   free_pinned};
-  return &row;
+  static const core::DeviceFunctions functions{sizeof(core::DeviceFunctions),
+                                               "fake",
+                                               nullptr,
+                                               kFakeDevice,
+                                               why,
+                                               describe,
+                                               mark,
+                                               order_after,
+                                               poll,
+                                               notify,
+                                               free_token,
+                                               shareable,
+                                               engine_stream,
+                                               copy,
+                                               allocate,
+                                               release,
+                                               allocate_pinned,
+                                               free_pinned};
+  return &functions;
 }
 
 }  // namespace rueda::test

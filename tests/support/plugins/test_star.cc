@@ -101,7 +101,7 @@ core::AlgorithmChoice plan(const core::BatchShape&) { return {}; }
 
 }  // namespace
 
-core::Algorithm star_row(const rueda_host* host) {
+core::Algorithm star_algorithm(const rueda_host* host) {
   star_host = host;
   return {"test_star", core::OpKind::kAllreduce, true, fits, plan, run, nullptr};
 }

@@ -47,8 +47,8 @@ class Compression:
 
 
 def compressed(compression: Any, values: Sequence[Any]) -> Tuple[List[Any], List[Any]]:
-    """The arrays to send, and what decompressed() needs. Raises ValueError for what is no compressor, and for values that
-    are no arrays."""
+    """The arrays to send, and what decompressed() needs. Raises ValueError if it is not a compressor, or if a value
+    is not an array."""
     codec_of(compression)
     pairs = [compression.compress(calls.array_of(value)) for value in values]
     return [array for array, _ in pairs], [context for _, context in pairs]

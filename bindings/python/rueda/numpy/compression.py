@@ -53,7 +53,7 @@ class Compression:
 
 def reduced(reduce: Callable[[Sequence[Any], int], List[numpy.ndarray]], tensors: Sequence[Any], compression: Any) -> List[numpy.ndarray]:
     """The results of reduce(tensors, codec). The library applies a codec; a class of the user's is applied here. Raises
-    ValueError for what is no compressor."""
+    ValueError if it is not a compressor."""
     codec = codec_of(compression)
     if codec is not None:
         return reduce(tensors, codec)

@@ -52,7 +52,7 @@ def DistributedGradientTape(gradtape: Any, device_dense: str = "", device_sparse
     """A tf.GradientTape with what `gradtape` has recorded or will record, whose gradient() reduces over the ranks.
 
     device_dense, device_sparse: ignored. The other arguments: as for DistributedOptimizer(). Raises ValueError if
-    `gradtape` is no tf.GradientTape.
+    `gradtape` is not a tf.GradientTape.
     """
     if not isinstance(gradtape, tf.GradientTape):
         raise ValueError(f"DistributedGradientTape({gradtape!r:.60}): give a tf.GradientTape, not a {type(gradtape).__name__}")

@@ -1,7 +1,7 @@
 """Ctrl-C while PyTorch waits for a future of this backend. It waits in C++, and Python's handlers run only after that.
 
 future.wait(), called by the program, looks at signals here. If PyTorch waits inside of its own code, as in
-DistributedDataParallel's backward pass, a thread of ours learns of the signal and makes the futures fail. PyTorch then
+DistributedDataParallel's backward pass, a thread of the backend learns of the signal and makes the futures fail. PyTorch then
 returns to Python, which raises KeyboardInterrupt:
 
     SIGINT --> CPython's C handler --> wakeup descriptor --> our thread: does the main thread run Python within half a second?
