@@ -11,7 +11,7 @@ def numbers(text):
     try:
         found = sorted({int(each) for each in text.split(",")})
     except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is no list of numbers of ranks; write --np 1,2,4") from None
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of numbers of ranks; write --np 1,2,4") from None
     if not 1 <= found[0] <= found[-1] <= 64:
         raise argparse.ArgumentTypeError(f"'{text}' has a number of ranks that is not from 1 to 64")
     return found

@@ -33,7 +33,7 @@ class Arguments(unittest.TestCase):
         return errors.getvalue()
 
     def test_wrong_words_end_in_a_sentence_that_names_them(self):
-        self.assertIn("'two' is no list of numbers of ranks; write --np 1,2,4", self.refused("--np", "two"))
+        self.assertIn("'two' is not a list of numbers of ranks; write --np 1,2,4", self.refused("--np", "two"))
         self.assertIn("'0,2' has a number of ranks that is not from 1 to 64", self.refused("--np", "0,2"))
         self.assertIn("'nccl' is no peer; choose from rueda, mpich, gloo", self.refused("--peers", "rueda,nccl"))
         self.assertIn("'big' is no group; choose from small, middle", self.refused("--only", "big"))
