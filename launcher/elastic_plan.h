@@ -14,7 +14,7 @@ namespace rueda::core::launcher {
 Result<MembershipRules> plan_membership(const Arguments& arguments, const std::vector<HostSlots>& hosts,
                                         const Environment& environment);
 
-/// Returns why the command line gives flags of elastic jobs and is none; empty if it does not.
+/// Returns an error sentence if the command line has flags of elastic jobs but the job is not elastic; else empty.
 std::string misplaced_elastic_flags(const ElasticArguments& arguments);
 
 }  // namespace rueda::core::launcher

@@ -24,7 +24,7 @@ def some_of(kind, known):
         found = text.split(",")
         for each in found:
             if each not in known:
-                raise argparse.ArgumentTypeError(f"'{each}' is no {kind}; choose from {', '.join(known)}")
+                raise argparse.ArgumentTypeError(f"'{each}' is not a {kind}; choose from {', '.join(known)}")
         return found
 
     return parse

@@ -108,7 +108,7 @@ Status reset_session(rueda_session& session, Deadline deadline) {
   Status result;
   try {
     result = reset_begun(session, reset.value(), deadline);
-  } catch (const std::exception& error) {  // of a library's, for want of descriptors or memory
+  } catch (const std::exception& error) {  // of a library's, for lack of descriptors or memory
     result = failure_of(error);
   }
   MutexLock lock(session.mutex);

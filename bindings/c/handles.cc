@@ -49,7 +49,7 @@ Result<std::shared_ptr<Operation>> find_finished(rueda_handle handle, OpKind kin
   Result<std::shared_ptr<Operation>> operation = find(handle);
   if (!operation.ok()) return operation.status();
   if (rank == nullptr) return Status(Code::kInvalidArgument, "rank is NULL");
-  if (operation.value()->kind() != kind) return wrong_handle(handle, fmt::format("is of no {}", what));
+  if (operation.value()->kind() != kind) return wrong_handle(handle, fmt::format("does not belong to a {}", what));
   if (!operation.value()->done())
     return wrong_handle(handle, fmt::format("belongs to a {} in flight; wait for it", what));
   return operation;

@@ -71,7 +71,8 @@ Result<std::vector<int>> chosen_ranks(const rueda_init_options& options) {
   if (options.rank_count == 0) return std::vector<int>();
   if (options.ranks == nullptr) return Status(Code::kInvalidArgument, "options: rank_count is set, but ranks is NULL");
   if (options.rank_count > static_cast<size_t>(std::numeric_limits<int>::max())) {
-    return Status(Code::kInvalidArgument, fmt::format("options: rank_count is {}", options.rank_count));
+    return Status(Code::kInvalidArgument, fmt::format("options: rank_count is {}; the limit is {}", options.rank_count,
+                                                      std::numeric_limits<int>::max()));
   }
   return std::vector<int>(options.ranks, options.ranks + options.rank_count);
 }

@@ -217,7 +217,7 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
     meeting = plugins.fabric == nullptr
                   ? meet(options, identity, settings.value(), environment, deadline.value())
                   : meet_by_mpi(options, identity, settings.value(), *plugins.fabric, environment, deadline.value());
-  } catch (const std::exception& error) {  // of a library's, for want of descriptors or memory
+  } catch (const std::exception& error) {  // of a library's, for lack of descriptors or memory
     meeting = Status(Code::kSystem, fmt::format("init: rank {} cannot meet the others: {}", identity.rank,
                                                 failure_of(error).sentence()));
   }

@@ -1,4 +1,4 @@
-// The ops, as a table: a row says what an op takes, gives and does.
+// The ops, as a table: an entry says what an op takes, gives and does.
 //
 // Collectives are registered as stateless and have an input `epoch`, which comes from the one stateful op RuedaEpoch of
 // their graph. TensorFlow runs stateful ops of a tf.function one after the other, and so would run one collective at a

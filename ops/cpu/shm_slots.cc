@@ -1,3 +1,5 @@
+// Checks that a plan's chunks fit the slots.
+//
 // The plan comes from rank 0 and the slots from this rank's segment: a check where the two meet, before a chunk is
 // written over the end of a slot.
 #include "ops/cpu/shm_slots.h"

@@ -165,7 +165,7 @@ struct Arbiter::State {
   explicit State(const AgreementConfig& given);
   std::string rank_name(int rank) const;
 
-  // arbiter_receive.cc: one record of a proposal frame each; false if it breaks the protocol.
+  // arbiter_receive.cc: one record of a proposal frame each. Return false if it breaks the protocol.
   bool take_record(int rank, WireReader& reader);
   bool take_step(int rank, uint64_t word, WireReader& reader);
   bool take_full(int rank, Set& set, WireReader& reader);

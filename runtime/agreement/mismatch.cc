@@ -3,7 +3,7 @@
 //
 //   allreduce "w1": shape differs: ranks 0-2 (host a) sent [12], rank 3 (host b) sent [10]
 //
-// A field is a row of `kFields`: a name and a function that prints it. Values are compared as printed, so what looks
+// A field is an entry of `kFields`: a name and a function that prints it. Values are compared as printed, so what looks
 // equal to the reader is never reported as different.
 #include "runtime/agreement/mismatch.h"
 

@@ -134,7 +134,7 @@ struct Participant::State {
   /// Whether an occurrence of the key has its verdict, as far as this rank remembers.
   static bool ran_before(const Set& set, const std::string& name, OpKind kind);
 
-  // Each takes one record of a verdict frame; false if it breaks the protocol.
+  // Each takes one record of a verdict frame and returns false if it breaks the protocol.
   bool take_verdict(WireReader& reader);
   bool take_assign(WireReader& reader);
   bool take_define(WireReader& reader);

@@ -1,4 +1,4 @@
-// What metadata derives from its fields, and the identity of a group. Ranks compare groups by a hash of the ordered
+// What metadata derives from its fields, and the hash of a group. Ranks compare groups by a hash of the ordered
 // names and by size: a name list of thousands of tensors would be too long to send with each proposal.
 #include "runtime/agreement/request.h"
 

@@ -1,3 +1,5 @@
+// Makes the input and the output of a rank that has joined.
+//
 // A rank that has joined still has to run every batch, or its peers would wait for it. It brings the neutral element,
 // so it needs no tensor: all input elements are alike, and one block of them can stand in for any number. Algorithms
 // may read any address of a slice and write all of its output, so a second block takes what they write.

@@ -1,3 +1,5 @@
+// Asks the program what it is doing, on a thread of its own.
+//
 // One question is under way at a time. A caller that comes meanwhile shares its answer: the program would say the same
 // again, and a stuck program would otherwise collect a queue of calls. A call that does not come back in time is left
 // to its thread, so the answer goes to an object that the call and its waiters share.

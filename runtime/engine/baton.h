@@ -74,7 +74,8 @@ class BasicBaton {
   bool nobody_looks() const { return asleep_.load()->load() != 0; }
 
  private:
-  /// True if the coordinator wished for a look in the meantime: take the baton again, unless another thread has.
+  /// Returns true if the coordinator wished for a look in the meantime: take the baton again, unless another thread
+  /// has.
   bool release() {
     held_.store(false);
     return wished_.exchange(false);

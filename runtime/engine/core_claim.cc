@@ -20,7 +20,7 @@ namespace {
 constexpr off_t kFirstByte = off_t{0x7275656461} << 16;
 
 /// Locks the byte of `core`; true if another session holds it. A file system without locks counts as free: a claim is
-/// an improvement, and no session fails for want of it.
+/// an improvement, and no session fails for lack of it.
 bool taken(int file, int core) {
   struct flock byte {};
   byte.l_type = F_WRLCK;

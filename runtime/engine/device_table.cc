@@ -1,3 +1,5 @@
+// Collects the kinds of memory that plug-ins bring.
+//
 // Plug-ins are built apart from the library, so a device's struct says its own size: one of another version is refused
 // with a sentence before any of its functions is called.
 #include "runtime/engine/device_table.h"

@@ -198,7 +198,7 @@ Status Engine::wait_stream(Operation& operation, void* stream, Deadline deadline
 /// A join cannot be abandoned: the other ranks count on this one's absence already.
 Status Engine::abandon(const std::shared_ptr<Operation>& operation, Deadline deadline) {
   if (operation->kind() == OpKind::kJoin && !operation->done()) {
-    return Status(Code::kTimeout, "a join borrows no memory and goes on until all members have joined");
+    return Status(Code::kTimeout, "a join cannot be abandoned; it ends when all members have joined");
   }
   // A closed inbox takes an abandonment too, and after the end of the epoch it changes nothing.
   if (!operation->done()) {

@@ -32,7 +32,7 @@ void Engine::rank_left(int rank) {
   const int upstream = control_upstream(plan_);
   const bool dismissed = rank != 0 && !ended_.load();
   inbox_.close(Status(Code::kShutDown,
-                      fmt::format("{} has shut down{}", who(plan_, dismissed ? upstream : rank),
+                      fmt::format("{} has shut down{}", plan_.name_of(dismissed ? upstream : rank),
                                   dismissed ? ", and this rank reached the others through it" : ""),
                       dismissed ? upstream : rank));
   notify_progress();
@@ -82,7 +82,7 @@ Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {
   std::sort(others.begin(), others.end());
   std::string whom = "no other rank";
   if (known) {
-    whom = who(plan_, awaited);
+    whom = plan_.name_of(awaited);
   } else if (awaited == Mesh::kOthers) {
     whom = "some of " + rank_ranges(others, {});
   }

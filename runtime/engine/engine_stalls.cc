@@ -86,7 +86,7 @@ std::vector<std::string> Engine::look_for_stalls(SteadyClock::time_point now, St
   std::vector<std::string> names;
   std::vector<std::string> hosts;
   for (int rank = 0; rank < plan_.size; ++rank) {
-    names.push_back(who(plan_, rank));
+    names.push_back(plan_.name_of(rank));
     hosts.push_back(plan_.ranks[static_cast<size_t>(rank)].host);
   }
   std::optional<StallText> text = inquiry_.due(now, names, hosts);

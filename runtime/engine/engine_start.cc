@@ -44,7 +44,7 @@ Result<std::shared_ptr<Engine>> Engine::start(Formation formation, std::unique_p
   if (begun.ok()) return engine;
   if (engine == nullptr) return begun;
   // The others have formed the epoch with this rank: its end tells them why there is none.
-  const Status why(Code::kSystem, fmt::format("{}: {}", who(engine->plan_, engine->plan_.rank), begun.sentence()),
+  const Status why(Code::kSystem, fmt::format("{}: {}", engine->plan_.name_of(engine->plan_.rank), begun.sentence()),
                    engine->plan_.rank);
   engine->epoch_over(why);
   engine->shutdown(Deadline::after(kTellsOfFailure));

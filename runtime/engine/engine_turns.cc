@@ -30,8 +30,8 @@ void Engine::run_turns() {
   }
 }
 
-/// An exception in the midst of a turn, such as std::bad_alloc, ends the epoch and not the process: the agreement state
-/// may be half changed, and nothing uses it after the abort.
+/// An exception in the middle of a turn, such as std::bad_alloc, ends the epoch and not the process: the agreement
+/// state may be half changed, and nothing uses it after the abort.
 bool Engine::run_turn() {
   try {
     return turn_->run();
@@ -85,7 +85,8 @@ void Engine::look(Findings& found, SteadyClock::time_point now) {
 Status Engine::own_failure(const std::exception& error) const noexcept {
   const Status reason = failure_of(error);
   try {
-    return {Code::kSystem, fmt::format("{} ended the job: {}", who(plan_, plan_.rank), reason.sentence()), plan_.rank};
+    return {Code::kSystem, fmt::format("{} ended the job: {}", plan_.name_of(plan_.rank), reason.sentence()),
+            plan_.rank};
   } catch (const std::exception&) {
     return reason;
   }

@@ -1,3 +1,5 @@
+// Turns evidence that a rank has died into the reason why this rank's epoch ends.
+//
 // Evidence waits before it counts. The same death is seen in many ways and on many ranks: a pidfd, the end of a stream,
 // a data connection that broke because a survivor closed it. The judge (the launcher, or rank 0) sees the cause, so its
 // verdict gets a head start, and evidence about a rank that turns out to have said goodbye is dropped.
@@ -66,10 +68,10 @@ std::optional<Status> Faults::due() {
                 [&](const Evidence& evidence) { return has_left(evidence.rank) && !cut_off_by(evidence.rank); });
   for (const Evidence& evidence : evidence_) {
     if (!evidence.grace_end.passed()) continue;
-    const std::string rank = who(plan_, evidence.rank);
+    const std::string rank = plan_.name_of(evidence.rank);
     if (has_left(evidence.rank)) {
       return Status(Code::kShutDown,
-                    fmt::format("{} has shut down, and {} reached rank 0 through it", rank, who(plan_, plan_.rank)),
+                    fmt::format("{} has shut down; {} needed it to reach rank 0", rank, plan_.name_of(plan_.rank)),
                     evidence.rank);
     }
     const bool whole = evidence.how.starts_with(rank);  // it is a sentence of its own already
@@ -88,7 +90,5 @@ void Faults::forget() {
   MutexLock lock(mutex_);
   evidence_.clear();
 }
-
-std::string who(const EpochPlan& plan, int rank) { return plan.name_of(rank); }
 
 }  // namespace rueda::core

@@ -40,7 +40,7 @@ class Faults {
   /// How long ago the first evidence came, judged or not; empty if there was none. What a grace buys is the time
   /// between that and the judge's verdict.
   std::optional<std::chrono::nanoseconds> since_first() const RUEDA_EXCLUDES(mutex_);
-  /// Drops the evidence so far: this rank needs no other any more.
+  /// Drops the evidence so far: this rank no longer needs any other.
   void forget() RUEDA_EXCLUDES(mutex_);
 
  private:
@@ -59,8 +59,5 @@ class Faults {
   std::vector<Evidence> evidence_ RUEDA_GUARDED_BY(mutex_);
   std::optional<SteadyClock::time_point> first_ RUEDA_GUARDED_BY(mutex_);
 };
-
-/// "rank 1 (host a, pid 123)".
-std::string who(const EpochPlan& plan, int rank);
 
 }  // namespace rueda::core

@@ -30,7 +30,7 @@ class Finisher {
   /// Whether this batch is launched and not finished. Any thread; the answer may be old at once.
   bool has(SetId set, uint64_t number) const RUEDA_EXCLUDES(mutex_);
   bool idle() const RUEDA_EXCLUDES(mutex_);
-  /// Waits until it is idle; false at the deadline. Any thread.
+  /// Waits until it is idle. Returns false at the deadline. Any thread.
   bool drain(Deadline deadline) RUEDA_EXCLUDES(mutex_);
   /// After the abort was raised: what the device does not finish soon fails. Any thread.
   void wake() RUEDA_EXCLUDES(mutex_);

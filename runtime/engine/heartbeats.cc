@@ -1,3 +1,5 @@
+// Finds ranks of this host whose heart stands still.
+//
 // A peer is judged by what this process has seen at its looks. If this process itself was stopped, or had no core, the
 // time in between says nothing about peers: then every silence counts anew from now.
 #include "runtime/engine/heartbeats.h"

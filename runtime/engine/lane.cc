@@ -177,7 +177,7 @@ void Lane::tell(std::unique_ptr<Batch>& batch, const Status& result) {
   }
 }
 
-/// An exception, such as std::bad_alloc, ends the epoch and not the process: peers may be in the midst of the batch.
+/// An exception, such as std::bad_alloc, ends the epoch and not the process: peers may be in the middle of the batch.
 Status Lane::execute_safely(Batch& batch) {
   try {
     return execute(batch);

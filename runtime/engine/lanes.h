@@ -30,7 +30,7 @@ class Lanes {
   void hand_over() RUEDA_ON(baton_holder);
   /// See `Lane::runs`. A batch that a device has not finished runs too.
   bool runs(SetId set, uint64_t number) const RUEDA_ON(baton_holder);
-  /// How a batch is used that runs, see `runs`.
+  /// Which memory a running batch uses, the host's or a device's; see `runs`.
   LaneUse use_of(SetId set, uint64_t number) const RUEDA_ON(baton_holder);
   /// See `Lane::awaited`, of the set's lane. Any thread.
   int awaited(SetId set, LaneUse use) const;
@@ -38,7 +38,7 @@ class Lanes {
   void wake_all();
   /// Whether nothing is queued and nothing runs, in any lane and on any device. Any thread.
   bool idle() const;
-  /// Waits until all is idle; false at the deadline. Any thread.
+  /// Waits until all is idle. Returns false at the deadline. Any thread.
   bool drain(Deadline deadline);
   /// Runs what is queued and ends the threads. The engine's owner, with the baton taken for good.
   void stop() RUEDA_ON(baton_holder);

@@ -1,5 +1,7 @@
-// A batch that runs for long is known to its members only, and rank 0 may be none of them. So members tell it, at
-// doubling ages: often enough to notice that one has ended, and seldom enough that a batch of hours costs a few frames.
+// Tells rank 0 of batches that run for long.
+//
+// A batch that runs for long is known to its members only, and rank 0 need not be one. So members tell it, at
+// doubling ages: often enough to notice that one has ended, and rarely enough that a batch of hours costs a few frames.
 #include "runtime/engine/late_batch.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Gives process sets their numbers and checks each operation against its set.
+//
 // Numbers are this rank's own and are given at once; agreement makes the sets behind them later. A number is therefore
 // checked here against what this rank has asked for, before any other rank knows of it. Each entry counts the
 // operations in flight, so that a set is removed only when none is left.

@@ -48,7 +48,7 @@ class ProcessSets {
   std::vector<DumpedSet> list() const RUEDA_EXCLUDES(mutex_);
   /// The error for a number that stands for no set.
   static Status unknown(SetId number);
-  /// Whether the set has this member; false if there is no such set.
+  /// Returns whether the set has this member; false if there is no such set.
   bool contains(SetId number, int rank) const RUEDA_EXCLUDES(mutex_);
 
  private:

@@ -68,7 +68,7 @@ void Recorder::started(Batch& batch) {
 
 void Recorder::finished(const Batch& batch, const Status& result) {
   const auto now = SteadyClock::now();
-  // A tensor may fail alone, for want of memory, in a batch that went well.
+  // A tensor may fail alone, for lack of memory, in a batch that went well.
   const auto failure_of = [&result](const TensorPart& tensor) {
     return result.ok() ? tensor.failure.code() : result.code();
   };

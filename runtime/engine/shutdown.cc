@@ -88,7 +88,7 @@ void Engine::wait_for_last_word(Deadline deadline) {
 /// The order of the last lines is that of the threads: see the top of this file.
 void Engine::shutdown(Deadline deadline, OtherCalls others) {
   if (ended_.exchange(true)) return;
-  const Status why(Code::kShutDown, fmt::format("{} has shut down", who(plan_, plan_.rank)), plan_.rank);
+  const Status why(Code::kShutDown, fmt::format("{} has shut down", plan_.name_of(plan_.rank)), plan_.rank);
   inbox_.close(why);
   if (abort_.raised()) timeline_.abandon_others();
   timeline_.leave(deadline.earlier(Deadline::after(kLastRecords)));

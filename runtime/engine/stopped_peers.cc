@@ -1,3 +1,5 @@
+// Finds ranks of this host whose process is stopped, by looking at its state again and again.
+//
 // A look is a sample, and only the time between two looks that agree counts. The looks come every 200 ms while a rank
 // seems not to run, so it would have to run for a shorter moment to be missed.
 #include "runtime/engine/stopped_peers.h"

@@ -1,3 +1,5 @@
+// Runs tasks in order on one thread, and lets go of a task that does not end.
+//
 // State and thread part in the end: the thread shares the state by pointer, so a TaskThread can be destroyed while a
 // task that a disk holds still runs. Such a task must own everything that it uses.
 #include "runtime/engine/task_thread.h"

@@ -1,3 +1,5 @@
+// Finds the team of a process set.
+//
 // A set has two names: the id that rank 0 gave it, under which batches come, and this rank's own number, which callers
 // use. Both maps lead to one state, which lanes and batches borrow, so it never moves.
 #include "runtime/engine/teams.h"

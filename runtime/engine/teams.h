@@ -37,7 +37,7 @@ class Teams {
   void add(SetId number, const SetMembers& set, std::string of) RUEDA_ON(baton_holder);
   /// The caller has made sure that no batch of the set is in a lane. Does nothing if there is no such set.
   void remove(SetId number) RUEDA_ON(baton_holder);
-  /// Null if there is no such set, or this rank is not a member of it.
+  /// Returns null if there is no such set, or this rank is not a member of it.
   TeamState* find(SetId id) RUEDA_ON(baton_holder);
   TeamState* find_number(SetId number) RUEDA_ON(baton_holder);
   /// The sets for which this rank returns credits, by id.

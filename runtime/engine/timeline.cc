@@ -1,3 +1,5 @@
+// Starts and stops the timeline of a job, and takes the events of this rank.
+//
 // One mutex joins the recorder, the protocol and the scribe, because each event changes several of them at once: a full
 // piece, say, leaves the recorder for the scribe's queue, or becomes a wish of the protocol. Nothing blocks under it
 // but `start`, which opens a file, and the waits in `stop`, which let go of it.
@@ -268,7 +270,7 @@ void Timeline::received(int rank, TimelinePiece piece) {
   changed_.notify_all();
 }
 
-/// A rank may leave in the midst of a recording: its last piece has come before its goodbye.
+/// A rank may leave in the middle of a recording: its last piece has come before its goodbye.
 void Timeline::left(int rank) {
   MutexLock lock(mutex_);
   protocol_.left(rank);

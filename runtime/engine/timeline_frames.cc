@@ -1,3 +1,5 @@
+// Writes and reads the frames that carry the timeline.
+//
 // The bytes are pictured in the header. What a peer sends is checked for range as well as for length: times are added
 // to each other later, and a sum must not overflow.
 #include "runtime/engine/timeline_frames.h"

@@ -118,8 +118,8 @@ void Turn::submit(Operation& operation) {
   const TeamState* team = parts_.teams.find_number(operation.set());
   const Metadata& first = operation.tensors().front().request.metadata;
   // A proposal need not ring if the upstream rank is a member of the set: nothing is agreed before that rank submits
-  // the operation itself, and then it looks. It must ring if that rank is none, if the set is not known here yet, or if
-  // this receives from any rank.
+  // the operation itself, and then it looks. It must ring if that rank is not a member, if the set is not known here
+  // yet, or if this receives from any rank.
   const bool asks = first.kind == OpKind::kSend && first.root < 0;
   if (team == nullptr || !team->with_upstream || asks) urgent_ = true;
   parts_.recorder.proposed(operation);

@@ -73,7 +73,7 @@ class Turn {
   explicit Turn(Parts parts);
   ~Turn();
 
-  /// True if anything moved.
+  /// Returns true if anything moved.
   bool run() RUEDA_ON(baton_holder);
   /// Whether something came that a turn would take: the look before the baton is put down.
   bool input_waiting() const RUEDA_ON(baton_holder);

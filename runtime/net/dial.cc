@@ -58,7 +58,7 @@ Status exchange_hello(const LoopWait& wait, SecureStream& stream, HelloDialler& 
   std::array<std::byte, 1> accepted{};
   RUEDA_RETURN_IF_ERROR(read_all(wait, stream, accepted));
   if (accepted[0] != std::byte{kAccepted})
-    return Status(Code::kSystem, "another program than a rank of this job answers there");
+    return Status(Code::kSystem, "the program that answers there is not a rank of this job");
   return {};
 }
 

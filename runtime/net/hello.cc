@@ -140,8 +140,8 @@ Status check_claim(const HelloScope& scope, uint64_t epoch, const HelloRoute& ro
                                      std::to_string(scope.rank));
   }
   if (route.dialler < 0 || route.dialler >= scope.size || route.dialler == scope.rank) {
-    return Status(Code::kSystem, who + " cannot dial rank " + std::to_string(scope.rank) + " of " +
-                                     std::to_string(scope.size) + " ranks");
+    return Status(Code::kSystem, who + ", which dials rank " + std::to_string(scope.rank) +
+                                     ", is not another rank from 0 to " + std::to_string(scope.size - 1));
   }
   return {};
 }

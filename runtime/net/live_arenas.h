@@ -15,7 +15,7 @@ class LiveArenas {
   void add(const std::shared_ptr<TensorArena>& arena) RUEDA_EXCLUDES(mutex_);
   /// Called by the destructor.
   void forget(const TensorArena* arena) RUEDA_EXCLUDES(mutex_);
-  /// Null if this process does not own that file.
+  /// Returns null if this process does not own that file.
   std::shared_ptr<TensorArena> find(uint64_t device, uint64_t inode) RUEDA_EXCLUDES(mutex_);
 
  private:

@@ -60,7 +60,7 @@ class LocalExchange {
   /// Meets every peer; `scope.rank` is not among them. Blocks until each has succeeded or failed, at most until the
   /// deadline. A peer that is dead or in another network namespace fails at once. Strangers that connect are dropped
   /// after 2 s, or the oldest when 64 are pending, and delay no peer for longer. Returns the outcomes in the order of
-  /// `peers`; kSystem if poll or accept failed for want of memory or descriptors; the reason of `cutoff`, unless that
+  /// `peers`; kSystem if poll or accept failed for lack of memory or descriptors; the reason of `cutoff`, unless that
   /// is null, as soon as it is raised.
   Result<std::vector<LocalOutcome>> exchange(const HelloScope& scope, const LocalOffer& offer,
                                              std::span<const LocalCandidate> peers, Deadline deadline,

@@ -35,7 +35,7 @@ class Mesh {
        const Abort& abort, WaitStyle style);
   /// `arenas[r]` is for rank r's tensors; null if this rank cannot reach them. Before the first batch.
   void use_arenas(std::vector<std::shared_ptr<TensorArena>> arenas) { arenas_ = std::move(arenas); }
-  /// Null if there is none that this rank can reach.
+  /// Returns null if there is none that this rank can reach.
   TensorArena* arena(int rank) const {
     const auto index = static_cast<size_t>(rank);
     return index < arenas_.size() ? arenas_[index].get() : nullptr;

@@ -32,7 +32,7 @@ void Newcomer::start(Finished finished) {
   finished_ = std::move(finished);
   timer_.expires_after(kProofTime);
   timer_.async_wait([this, alive = alive_](const boost::system::error_code& error) {
-    if (!error && *alive) end(Status(Code::kTimeout, "it proved nothing within 2 s"));
+    if (!error && *alive) end(Status(Code::kTimeout, "it did not prove the job's key within 2 s"));
   });
   read_purpose();
 }

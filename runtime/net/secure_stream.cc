@@ -78,7 +78,7 @@ int offer_psk(SSL* ssl, const EVP_MD*, const unsigned char** identity, size_t* i
 
 int find_psk(SSL* ssl, const unsigned char* identity, size_t identity_bytes, SSL_SESSION** session) {
   const Psk& psk = psk_of(ssl);
-  *session = nullptr;  // with 1 returned: no such identity, and the handshake fails for want of a certificate
+  *session = nullptr;  // with 1 returned: no such identity, and the handshake fails for lack of a certificate
   if (identity_bytes != psk.identity.size() || std::memcmp(identity, psk.identity.data(), identity_bytes) != 0)
     return 1;
   *session = session_for(ssl, psk);

@@ -84,7 +84,7 @@ struct LaneWords {
 };
 
 /// One rank's sealed memfd and its mapping; an unnamed file in /dev/shm without seals if memfd_create is refused. The
-/// rank creates it, allocated in full, so no later access can fault for want of memory. Its peers map the descriptor
+/// rank creates it, allocated in full, so no later access can fault for lack of memory. Its peers map the descriptor
 /// after checking size, seals, magic, layout hash, epoch and rank. A rank that may share no memory has the same words
 /// in memory of its own. Immutable afterwards, so any thread may ask for addresses; each struct of words above says
 /// which thread may use it. Two ranks of one process share one mapping of a segment, which race detectors need. The

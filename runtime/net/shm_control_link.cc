@@ -109,7 +109,7 @@ std::optional<Frame> ShmControlLink::receive() {
   // The call that takes a frame's last byte hands it out, so without new bytes no frame can be whole.
   if (reader_.empty()) return std::nullopt;
   const bool whole = take_frame();
-  // A writer sleeps for want of space only if its ring is full. If it was full at this look, the ring is rung now. If
+  // A writer sleeps for lack of space only if its ring is full. If it was full at this look, the ring is rung now. If
   // it filled up after the look, less than half was taken before, so more than half is unread and the next call rings.
   const size_t occupied = reader_.occupied_bytes();
   reader_.release();

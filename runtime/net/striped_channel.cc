@@ -154,8 +154,8 @@ void StripedChannel::wait_for_others(const Status& how) {
         waiting_ = wanted();
         if (!waiting_) return;
         if (received_ != before) return wait_for_others(how);
-        fail(Status(how.code(), fmt::format("{}, one of {}, and the others brought nothing for {} ms", how.sentence(),
-                                            sockets_.size(), patience_.count())));
+        fail(Status(how.code(), fmt::format("{}; it is one of {} sockets, and the others brought nothing for {} ms",
+                                            how.sentence(), sockets_.size(), patience_.count())));
       });
 }
 
@@ -175,7 +175,7 @@ Status StripedChannel::take_head(Socket& socket) {
                                              "a frame has 1 to {} bytes, and each byte comes once",
                                              socket.left, socket.position, received_, kMostFrameBytes));
   }
-  frames_.emplace(socket.position, Frame{socket.left, 0});
+  frames_.emplace(socket.position, StripeFrame{socket.left, 0});
   return {};
 }
 

@@ -45,7 +45,7 @@ class StripedChannel : public Channel {
     uint64_t begin;
     std::span<std::byte> into;
   };
-  struct Frame {
+  struct StripeFrame {
     size_t length;
     size_t got;
   };
@@ -74,7 +74,7 @@ class StripedChannel : public Channel {
   std::set<uint64_t> unsent_;                       // positions of frames that a socket has
   std::deque<Wanted> receiving_;                    // in the stream's order, until received without a gap
   uint64_t wanted_end_ = 0;
-  std::map<uint64_t, Frame> frames_;  // begun and not yet wholly part of `received_`, by position
+  std::map<uint64_t, StripeFrame> frames_;  // begun and not yet wholly part of `received_`, by position
   uint64_t received_ = 0;
 };
 

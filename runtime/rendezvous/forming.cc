@@ -41,7 +41,7 @@ constexpr std::chrono::seconds kLongestExchange{10};
 /// How long rank 0 stays after its init has failed, so that the others can read why. They only need to be scheduled.
 constexpr std::chrono::seconds kLastWord{2};
 
-/// What a library throws, for want of descriptors or memory, is this rank's failure like any other.
+/// What a library throws, for lack of descriptors or memory, is this rank's failure like any other.
 template <typename Step>
 Status safely(Step&& step) {
   try {

@@ -102,7 +102,7 @@ class HostRelay : public std::enable_shared_from_this<HostRelay> {
         if (check_same_user(came.fd.get()).ok()) welcome(std::move(came.fd));
       }
       if (came.error == EAGAIN) return accept();
-      // accept failed for want of descriptors; the connection still waits, so an immediate retry would spin.
+      // accept failed for lack of descriptors; the connection still waits, so an immediate retry would spin.
       pause_.expires_after(kPauseOfRelay);
       pause_.async_wait([this](const boost::system::error_code& stopped) {
         if (!stopped && name_) accept();

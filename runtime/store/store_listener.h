@@ -46,7 +46,7 @@ class StoreListener {
   struct Port {
     explicit Port(boost::asio::io_context& io) : acceptor(io), pause(io) {}
     boost::asio::ip::tcp::acceptor acceptor;
-    boost::asio::steady_timer pause;  ///< after an accept failed for want of descriptors
+    boost::asio::steady_timer pause;  ///< after an accept failed for lack of descriptors
     int pauses = 0;                   ///< in a row
   };
   StoreListener(boost::asio::io_context& io, StoreDesk& desk, const StoreListenOptions& options)

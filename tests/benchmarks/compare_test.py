@@ -35,8 +35,8 @@ class Arguments(unittest.TestCase):
     def test_wrong_words_end_in_a_sentence_that_names_them(self):
         self.assertIn("'two' is not a list of numbers of ranks; write --np 1,2,4", self.refused("--np", "two"))
         self.assertIn("'0,2' has a number of ranks that is not from 1 to 64", self.refused("--np", "0,2"))
-        self.assertIn("'nccl' is no peer; choose from rueda, mpich, gloo", self.refused("--peers", "rueda,nccl"))
-        self.assertIn("'big' is no group; choose from small, middle", self.refused("--only", "big"))
+        self.assertIn("'nccl' is not a peer; choose from rueda, mpich, gloo", self.refused("--peers", "rueda,nccl"))
+        self.assertIn("'big' is not a group; choose from small, middle", self.refused("--only", "big"))
         self.assertIn("'0' is not a number from 1 to 1000", self.refused("--rounds", "0"))
         self.assertIn("'nan' is not a number from 0.1 to 10000", self.refused("--minutes", "nan"))
         self.assertIn("--rounds and --minutes do not go together", self.refused("--rounds", "2", "--minutes", "3"))

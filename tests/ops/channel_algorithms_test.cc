@@ -11,10 +11,6 @@ using namespace rueda::core;
 
 namespace {
 
-constexpr OpKind kKinds[] = {OpKind::kAllreduce, OpKind::kBroadcast, OpKind::kBarrier, OpKind::kReducescatter,
-                             OpKind::kAllgather, OpKind::kAlltoall,  OpKind::kGather,  OpKind::kScatter,
-                             OpKind::kReduce,    OpKind::kSend};
-
 std::vector<const Algorithm*> channel_algorithms_of(OpKind kind) {
   std::vector<const Algorithm*> tested = channel_algorithms();
   std::erase_if(tested, [kind](const Algorithm* one) { return one->kind != kind; });
@@ -65,7 +61,8 @@ std::vector<uint64_t> bytes_sent(const Algorithm& algorithm, const CollectiveCas
 
 TEST_CASE(
     "The table has an algorithm over channels for every kind of operation, among them those that every build has") {
-  for (const OpKind kind : kKinds) {
+  for (const OpKindFacts& facts : kOpKinds) {
+    const OpKind kind = facts.kind;
     INFO(name_of(kind));
     CHECK_FALSE(channel_algorithms_of(kind).empty());
   }
@@ -88,7 +85,8 @@ TEST_CASE("Channel algorithms give the formula's results over TCP") {
       for (int rank = 0; rank < size; ++rank) tcp.transport(rank).wake_all();
     };
     LaneRanks lanes(size, options);
-    for (const OpKind kind : kKinds) {
+    for (const OpKindFacts& facts : kOpKinds) {
+      const OpKind kind = facts.kind;
       for (const Algorithm* algorithm : channel_algorithms_of(kind)) {
         INFO("algorithm " << algorithm->name << " at np " << size);
         CHECK(lanes.first_failure([&](int rank, Mesh& mesh) -> Status {
@@ -169,7 +167,8 @@ TEST_CASE("On several hosts short batches double, long and deterministic ones go
 
 TEST_CASE("A channel algorithm on a lane without channels says so") {
   LaneRanks lanes(2);
-  for (const OpKind kind : kKinds) {
+  for (const OpKindFacts& facts : kOpKinds) {
+    const OpKind kind = facts.kind;
     for (const Algorithm* algorithm : channel_algorithms_of(kind)) {
       CollectiveCase test;
       test.kind = kind;

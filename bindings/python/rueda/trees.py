@@ -23,7 +23,7 @@ def named_tensors(kind: Any, prefix: str, value: Any) -> Iterator[Tuple[str, Any
 
 
 def nested(params: Any, examples: str) -> Any:
-    """The parameters as a dict, list or tuple. Raises ValueError, with what to give instead, if they are none."""
+    """The parameters as a dict, list or tuple. Raises ValueError, with what to give instead, if they are something else."""
     if not isinstance(params, Iterable):
         raise ValueError(f"params is a {type(params).__name__}; give {examples}")
     return params if isinstance(params, (dict, list, tuple)) else list(params)

@@ -133,7 +133,7 @@ def test_kills_at_random_moments_lose_no_commit_that_was_told(tmp_path):
 
 
 @pytest.mark.parametrize("damage, reason", [
-    (lambda path: os.truncate(path, 0), "is no checkpoint, or not whole"),
+    (lambda path: os.truncate(path, 0), "is not a checkpoint, or not whole"),
     (lambda path: os.truncate(path, 131), "is not whole: it has 3 bytes"),
     (lambda path: path.write_bytes(path.read_bytes()[:-1] + b"!"), "is damaged: the SHA-256"),
 ], ids=["empty", "short", "changed"])  # fmt: skip

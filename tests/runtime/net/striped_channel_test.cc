@@ -239,7 +239,7 @@ TEST_CASE("one socket closed and silence on the others is not waited for without
   peer.close(0);
   CHECK(peer.until([&] { return !peer.broken().ok(); }));
   CHECK(peer.broken().sentence() ==
-        "the peer closed the connection, one of 2, and the others brought nothing for 1 ms");
+        "the peer closed the connection; it is one of 2 sockets, and the others brought nothing for 1 ms");
 }
 
 TEST_CASE("a channel that goes with frames under way touches nobody's memory any more") {

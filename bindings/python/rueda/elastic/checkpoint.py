@@ -204,7 +204,7 @@ def _require_whole(file: Any) -> None:
     header = file.read(_HEADER)
     words = header.split()
     if len(header) < _HEADER or words[:3] != [b"rueda", b"checkpoint", b"1"] or len(words) != 5:
-        raise ValueError(f"is no checkpoint, or not whole: it begins with {header[:24]!r}")
+        raise ValueError(f"is not a checkpoint, or not whole: it begins with {header[:24]!r}")
     count, digest = _measured(file)
     if count != int(words[3]):
         raise ValueError(f"is not whole: it has {count} bytes behind its first line, which says {int(words[3])}")
