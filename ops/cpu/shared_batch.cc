@@ -69,9 +69,9 @@ Status SharedBatch::find_arenas() {
   return {};
 }
 
-Result<std::vector<SharedPlace>> SharedBatch::places_of(int member) const {
+Result<std::vector<SharedOffsets>> SharedBatch::offsets_of(int member) const {
   const uint64_t bytes = arenas_[static_cast<size_t>(member)]->bytes();
-  return read_places(posted_by(member), call_.slices, element_bytes_, bytes, view_.rank_of(member));
+  return read_offsets(posted_by(member), call_.slices, element_bytes_, bytes, view_.rank_of(member));
 }
 
 Result<StepResult> step_shared(const SharedWork& work, const Call& call, Mesh& mesh, StepState& state) {

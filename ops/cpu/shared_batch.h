@@ -30,7 +30,7 @@ class SharedBatch {
   /// After `find_arenas`, in the team's order.
   std::span<TensorArena* const> arenas() const { return arenas_; }
   /// The member's tensors, checked against its arena. After `find_arenas`.
-  Result<std::vector<SharedPlace>> places_of(int member) const;
+  Result<std::vector<SharedOffsets>> offsets_of(int member) const;
 
  private:
   const Call& call_;

@@ -21,43 +21,43 @@ Status not_in_arena(size_t tensor) {
                                       "operation is done"};
 }
 
-/// A tensor without elements has no address that matters. If only inputs are used, the output's place is the input's.
-Status post_places(std::span<const Slice> slices, size_t element_bytes, const TensorArena& arena, Posts posts,
-                   std::byte* to) {
+/// A tensor without elements has no address that matters. If only inputs are used, the output's offset is the input's.
+Status post_offsets(std::span<const Slice> slices, size_t element_bytes, const TensorArena& arena, Posts posts,
+                    std::byte* to) {
   for (size_t i = 0; i < slices.size(); ++i) {
     const std::byte* const in = slices[i].in;
     const std::byte* const out = posts == Posts::kInputs ? in : slices[i].out;
     const size_t bytes = static_cast<size_t>(slices[i].count) * element_bytes;
-    SharedPlace place;
+    SharedOffsets offsets;
     if (bytes != 0) {
       if (!arena.contains(in, bytes) || !arena.contains(out, bytes)) {
         return not_in_arena(i);
       }
-      place = {static_cast<uint64_t>(in - arena.base()), static_cast<uint64_t>(out - arena.base())};
+      offsets = {static_cast<uint64_t>(in - arena.base()), static_cast<uint64_t>(out - arena.base())};
     }
-    std::memcpy(to + i * sizeof place, &place, sizeof place);
+    std::memcpy(to + i * sizeof offsets, &offsets, sizeof offsets);
   }
   return {};
 }
 
-Result<std::vector<SharedPlace>> read_places(std::span<const std::byte> from, std::span<const Slice> slices,
-                                             size_t element_bytes, uint64_t arena_bytes, int rank) {
-  std::vector<SharedPlace> places(slices.size());
-  if (from.size() < posted_bytes(places.size())) {
+Result<std::vector<SharedOffsets>> read_offsets(std::span<const std::byte> from, std::span<const Slice> slices,
+                                                size_t element_bytes, uint64_t arena_bytes, int rank) {
+  std::vector<SharedOffsets> offsets(slices.size());
+  if (from.size() < posted_bytes(offsets.size())) {
     return Status(Code::kPeerLost, "rank " + std::to_string(rank) + " has posted too few addresses", rank);
   }
-  if (!places.empty()) std::memcpy(places.data(), from.data(), posted_bytes(places.size()));
-  for (size_t i = 0; i < places.size(); ++i) {
+  if (!offsets.empty()) std::memcpy(offsets.data(), from.data(), posted_bytes(offsets.size()));
+  for (size_t i = 0; i < offsets.size(); ++i) {
     const uint64_t bytes = static_cast<uint64_t>(slices[i].count) * element_bytes;
     if (bytes == 0) continue;
-    if (lies_within(places[i].in, bytes, arena_bytes) && lies_within(places[i].out, bytes, arena_bytes)) continue;
+    if (lies_within(offsets[i].in, bytes, arena_bytes) && lies_within(offsets[i].out, bytes, arena_bytes)) continue;
     return Status(Code::kPeerLost,
                   "rank " + std::to_string(rank) + " posted tensor " + std::to_string(i) + " of " +
-                      std::to_string(bytes) + " bytes at " + std::to_string(places[i].in) + " and " +
-                      std::to_string(places[i].out) + " of its " + std::to_string(arena_bytes) + " bytes",
+                      std::to_string(bytes) + " bytes at " + std::to_string(offsets[i].in) + " and " +
+                      std::to_string(offsets[i].out) + " of its " + std::to_string(arena_bytes) + " bytes",
                   rank);
   }
-  return places;
+  return offsets;
 }
 
 }  // namespace rueda::core

@@ -1,8 +1,8 @@
 // All-reduce in place of tensors that all ranks of the host have mapped.
 //
-//   rank 0   places ─ posted ─┐               ┌─▶ slice 0 of t0, t1, t2 ─▶ sum ─▶ slice 0 of t0, t1, t2 ─ done ─┐
-//   rank 1   places ─ posted ─┼─ all posted ──┼─▶ slice 1 of t0, t1, t2 ─▶ sum ─▶ slice 1 of t0, t1, t2 ─ done ─┼─ all
-//   rank 2   places ─ posted ─┘               └─▶ slice 2 of t0, t1, t2 ─▶ sum ─▶ slice 2 of t0, t1, t2 ─ done ─┘ done
+//   rank 0   offsets ─ posted ─┐               ┌─▶ slice 0 of t0, t1, t2 ─▶ sum ─▶ slice 0 of t0, t1, t2 ─ done ─┐
+//   rank 1   offsets ─ posted ─┼─ all posted ──┼─▶ slice 1 of t0, t1, t2 ─▶ sum ─▶ slice 1 of t0, t1, t2 ─ done ─┼─ all
+//   rank 2   offsets ─ posted ─┘               └─▶ slice 2 of t0, t1, t2 ─▶ sum ─▶ slice 2 of t0, t1, t2 ─ done ─┘ done
 //
 // No two ranks touch the same element, so the two meetings are all the order there is. All ranks fold in the team's
 // order, so a slice has the same bits whoever owns it.
@@ -19,21 +19,21 @@ namespace rueda::core {
 
 namespace {
 
-size_t bytes_of_places(const Call& call) { return posted_bytes(call.slices.size()); }
+size_t bytes_of_offsets(const Call& call) { return posted_bytes(call.slices.size()); }
 
 Status post_tensors(SharedBatch& batch, std::byte* to) {
   const Result<TensorArena*> own = batch.own_arena();
   if (!own.ok()) return own.status();
-  return post_places(batch.call().slices, batch.element_bytes(), *own.value(), Posts::kInputsAndOutputs, to);
+  return post_offsets(batch.call().slices, batch.element_bytes(), *own.value(), Posts::kInputsAndOutputs, to);
 }
 
 Status reduce_own_slice(SharedBatch& batch) {
   const Call& call = batch.call();
-  std::vector<std::vector<SharedPlace>> places;
+  std::vector<std::vector<SharedOffsets>> offsets;
   for (int i = 0; i < batch.view().size(); ++i) {
-    Result<std::vector<SharedPlace>> read = batch.places_of(i);
+    Result<std::vector<SharedOffsets>> read = batch.offsets_of(i);
     if (!read.ok()) return read.status();
-    places.push_back(std::move(read).value());
+    offsets.push_back(std::move(read).value());
   }
   const int self = batch.view().index();
   const ElementRange own = ChunkCut(0, call.count, batch.element_bytes(), batch.view().size()).slice_of(self);
@@ -46,16 +46,16 @@ Status reduce_own_slice(SharedBatch& batch) {
     if (part.begin >= part.end) continue;
     MemberTensors tensor;
     const size_t byte = static_cast<size_t>(part.begin) * batch.element_bytes();
-    for (size_t i = 0; i < places.size(); ++i) {
-      tensor.in.push_back(batch.arenas()[i]->base() + places[i][t].in + byte);
-      tensor.out.push_back(batch.arenas()[i]->base() + places[i][t].out + byte);
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      tensor.in.push_back(batch.arenas()[i]->base() + offsets[i][t].in + byte);
+      tensor.out.push_back(batch.arenas()[i]->base() + offsets[i][t].out + byte);
     }
     fold.run(tensor, part.length());
   }
   return {};
 }
 
-constexpr SharedWork kSharedAllreduce = {bytes_of_places, post_tensors, reduce_own_slice};
+constexpr SharedWork kSharedAllreduce = {bytes_of_offsets, post_tensors, reduce_own_slice};
 
 }  // namespace
 

@@ -7,7 +7,7 @@ namespace rueda::core {
 /// writes the result into its slice of every rank's tensors. Nothing is copied, and every byte is read once and written
 /// once: the least that memory can be asked for.
 ///
-///   places of the own tensors ─▶ slot, posted ─ all posted ─▶ own slice: N inputs ─▶ N outputs ─ all done ─▶
+///   offsets of the own tensors ─▶ slot, posted ─ all posted ─▶ own slice: N inputs ─▶ N outputs ─ all done ─▶
 ///
 /// The step posts, or reduces, and returns kPending until all ranks have done the same.
 Result<StepResult> shm_shared_step(const Call& call, Mesh& mesh, StepState& state);

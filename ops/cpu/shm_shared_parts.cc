@@ -24,7 +24,7 @@ size_t bytes_of_inputs(const Call& call) { return posted_bytes(call.slices.size(
 Status post_inputs(SharedBatch& batch, std::byte* to) {
   const Result<TensorArena*> own = batch.own_arena();
   if (!own.ok()) return own.status();
-  return post_places(batch.call().slices, batch.element_bytes(), *own.value(), Posts::kInputs, to);
+  return post_offsets(batch.call().slices, batch.element_bytes(), *own.value(), Posts::kInputs, to);
 }
 
 Status reduce_own_part(SharedBatch& batch) {
@@ -32,11 +32,11 @@ Status reduce_own_part(SharedBatch& batch) {
   const int self = batch.view().index();
   const OwnerParts parts(call);
   if (parts.count(self) == 0) return {};
-  std::vector<std::vector<SharedPlace>> places;
+  std::vector<std::vector<SharedOffsets>> offsets;
   for (int i = 0; i < batch.view().size(); ++i) {
-    Result<std::vector<SharedPlace>> read = batch.places_of(i);
+    Result<std::vector<SharedOffsets>> read = batch.offsets_of(i);
     if (!read.ok()) return read.status();
-    places.push_back(std::move(read).value());
+    offsets.push_back(std::move(read).value());
   }
   const PhaseScope reducing(call.phases, WorkPhase::kReduce);
   SharedFold fold(call, 0, StoreHint::kPlain);
@@ -45,8 +45,8 @@ Status reduce_own_part(SharedBatch& batch) {
     if (part.count == 0) continue;
     MemberTensors tensor;
     const auto byte = static_cast<size_t>(part.in - call.slices[t].in);
-    for (size_t i = 0; i < places.size(); ++i) {
-      tensor.in.push_back(batch.arenas()[i]->base() + places[i][t].in + byte);
+    for (size_t i = 0; i < offsets.size(); ++i) {
+      tensor.in.push_back(batch.arenas()[i]->base() + offsets[i][t].in + byte);
     }
     tensor.out.push_back(part.out);
     fold.run(tensor, part.count);
@@ -62,12 +62,12 @@ Status post_root(SharedBatch& batch, std::byte* to) {
 Status copy_root(SharedBatch& batch) {
   const Call& call = batch.call();
   const PhaseScope unpacking(call.phases, WorkPhase::kUnpack);
-  const Result<std::vector<SharedPlace>> places = batch.places_of(call.root);
-  if (!places.ok()) return places.status();
+  const Result<std::vector<SharedOffsets>> offsets = batch.offsets_of(call.root);
+  if (!offsets.ok()) return offsets.status();
   const std::byte* const base = batch.arenas()[static_cast<size_t>(call.root)]->base();
   for (size_t t = 0; t < call.slices.size(); ++t) {
     const size_t bytes = static_cast<size_t>(call.slices[t].count) * batch.element_bytes();
-    const std::byte* const from = base + places.value()[t].in;
+    const std::byte* const from = base + offsets.value()[t].in;
     // A root that sends from its own output has nothing to copy.
     if (bytes != 0 && from != call.slices[t].out) std::memcpy(call.slices[t].out, from, bytes);
   }

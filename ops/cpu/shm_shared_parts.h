@@ -7,7 +7,7 @@ namespace rueda::core {
 /// rank's tensors and writes the result into its own output, which may lie anywhere. A broadcast is the same without
 /// arithmetic: every rank copies the root's tensors.
 ///
-///   places of the own tensors ─▶ slot, posted ─ all posted ─▶ N inputs' own part ─▶ own output ─ all done ─▶
+///   offsets of the own tensors ─▶ slot, posted ─ all posted ─▶ N inputs' own part ─▶ own output ─ all done ─▶
 ///
 /// A step posts, or works, and returns kPending until all ranks have done the same. Blocking forms: kPeerLost ends the
 /// epoch; kTimeout does, too, and some peer may still be reading this rank's tensors.

@@ -148,13 +148,13 @@ void fuzz_shared_places(Bytes bytes) {
   constexpr uint64_t kArena = uint64_t{1} << 40;
   const std::array slices{Slice{nullptr, nullptr, 0}, Slice{nullptr, nullptr, 3}, Slice{nullptr, nullptr, 1 << 20}};
   for (const size_t element : {size_t{1}, size_t{16}}) {
-    const auto places = read_places(bytes, slices, element, kArena, 1);
-    hold(places.ok() || places.status().rank() == 1);
-    if (!places.ok()) continue;
+    const auto offsets = read_offsets(bytes, slices, element, kArena, 1);
+    hold(offsets.ok() || offsets.status().rank() == 1);
+    if (!offsets.ok()) continue;
     for (size_t i = 0; i < slices.size(); ++i) {
       const uint64_t length = static_cast<uint64_t>(slices[i].count) * element;
       if (length == 0) continue;
-      for (const uint64_t at : {places.value()[i].in, places.value()[i].out}) {
+      for (const uint64_t at : {offsets.value()[i].in, offsets.value()[i].out}) {
         hold(at < kArena && length <= kArena && at + length <= kArena);
       }
     }
