@@ -29,7 +29,18 @@ enum class NcclResult : int {
   kInProgress = 7
 };
 
-enum class NcclType : int { kI8 = 0, kU8 = 1, kI32 = 2, kU32 = 3, kI64 = 4, kU64 = 5, kF16 = 6, kF32 = 7, kF64 = 8, kBf16 = 9 };
+enum class NcclType : int {
+  kI8 = 0,
+  kU8 = 1,
+  kI32 = 2,
+  kU32 = 3,
+  kI64 = 4,
+  kU64 = 5,
+  kF16 = 6,
+  kF32 = 7,
+  kF64 = 8,
+  kBf16 = 9
+};
 
 /// An operator of the library's own, or the number of one that a communicator has made.
 enum class NcclOp : int { kSum = 0, kProduct = 1, kMax = 2, kMin = 3 };

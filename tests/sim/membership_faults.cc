@@ -1,5 +1,5 @@
-// What befalls the simulated job of membership_simulation.cc: workers fail and hang, hosts are lost, and the list of hosts
-// changes. Hosts are reached, and let go, later than the list says, as hvdrun does it.
+// What befalls the simulated job of membership_simulation.cc: workers fail and hang, hosts are lost, and the list of
+// hosts changes. Hosts are reached, and let go, later than the list says, as hvdrun does it.
 #include <fmt/format.h>
 
 #include <algorithm>

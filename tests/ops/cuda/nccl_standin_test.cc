@@ -166,9 +166,7 @@ TEST_CASE("rank: sums over the stand-in for NCCL with a rank that is killed", "[
 
 TEST_CASE("a kernel waits for a killed process until its communicator is aborted") {
   RankProcesses ranks(
-      {.size = 2,
-       .body = "rank: sums over the stand-in for NCCL with a rank that is killed",
-       .of_rank = [](int rank) {
+      {.size = 2, .body = "rank: sums over the stand-in for NCCL with a rank that is killed", .of_rank = [](int rank) {
          return rank == 0 ? RankProcesses::Variables{{"RUEDA_TEST_FIRST", "1"}} : RankProcesses::Variables{};
        }});
   const std::string id = ranks.await(0, "id");

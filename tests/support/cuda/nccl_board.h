@@ -44,7 +44,9 @@ void forget_board(const cuda::NcclId& id);
 /// One message between this rank and another, moved chunk by chunk.
 class Transfer {
  public:
-  static Transfer send(Box& box, const std::byte* from, size_t bytes) { return {box, const_cast<std::byte*>(from), bytes, true}; }
+  static Transfer send(Box& box, const std::byte* from, size_t bytes) {
+    return {box, const_cast<std::byte*>(from), bytes, true};
+  }
   static Transfer receive(Box& box, std::byte* to, size_t bytes) { return {box, to, bytes, false}; }
   const Box* box() const { return box_; }
   bool sends() const { return sends_; }

@@ -25,7 +25,7 @@ struct NcclState {
 
   std::mutex mutex;
   std::condition_variable changed;
-  NcclCounts counts;                                                  ///< under the mutex, as all that follows
+  NcclCounts counts;                                                 ///< under the mutex, as all that follows
   std::map<std::string, std::pair<int, cuda::NcclResult>> failures;  ///< calls left before it fails, and how
   std::string hanging;
 };

@@ -89,13 +89,19 @@ void fold(const NcclOperation& each, const std::vector<const std::byte*>& inputs
 class Work {
  public:
   Work(Board& board, int ranks, int rank, const NcclOperation& each, std::vector<Transfer>& transfers)
-      : board_(board), ranks_(ranks), rank_(rank), each_(each), bytes_(each.count * size_of(each.type)), transfers_(transfers) {
+      : board_(board),
+        ranks_(ranks),
+        rank_(rank),
+        each_(each),
+        bytes_(each.count * size_of(each.type)),
+        transfers_(transfers) {
     begin();
   }
 
   void finish() {
     if (each_.kind == Kind::kAllGather) {
-      for (int r = 0; r < ranks_; ++r) std::memcpy(each_.out + static_cast<size_t>(r) * bytes_, arrived_[static_cast<size_t>(r)].data(), bytes_);
+      for (int r = 0; r < ranks_; ++r)
+        std::memcpy(each_.out + static_cast<size_t>(r) * bytes_, arrived_[static_cast<size_t>(r)].data(), bytes_);
       return;
     }
     if (arrived_.empty()) return;
@@ -118,10 +124,12 @@ class Work {
     }
   }
   void send(int to, const std::byte* from) {
-    transfers_.push_back(Transfer::send(board_.boxes[static_cast<size_t>(rank_)][static_cast<size_t>(to)], from, bytes_));
+    transfers_.push_back(
+        Transfer::send(board_.boxes[static_cast<size_t>(rank_)][static_cast<size_t>(to)], from, bytes_));
   }
   void receive(int from, std::byte* to) {
-    transfers_.push_back(Transfer::receive(board_.boxes[static_cast<size_t>(from)][static_cast<size_t>(rank_)], to, bytes_));
+    transfers_.push_back(
+        Transfer::receive(board_.boxes[static_cast<size_t>(from)][static_cast<size_t>(rank_)], to, bytes_));
   }
   /// Own input is copied: the output may be the same memory.
   void take_all(const std::byte* own) {
