@@ -98,7 +98,7 @@ void HostDiscovery::run_again(milliseconds after) {
 void HostDiscovery::run() {
   if (ending_) return;
   ++runs_;
-  run_.emplace();
+  run_ = Run{};
   run_->began = SteadyClock::now();
   // By this variable the agent finds what belongs to the run.
   const RankOrder order{runs_, {fmt::format("RUEDA_WORKER_ID={}", runs_)}};
