@@ -22,6 +22,8 @@ constexpr int64_t kTapBytes = 16 << 10;  // per read, so that ranks take turns a
 }  // namespace
 
 void OutputTaps::add(int rank, int stream, UniqueFd fd) {
+  // An agent of an elastic job starts workers again and again.
+  std::erase_if(taps_, [](const auto& known) { return !known->fd.valid(); });
   auto tap = std::make_unique<Tap>(Tap{rank, stream, std::move(fd), nullptr});
   tap->watch = std::make_unique<FdWatch>(loop_, tap->fd.get(), Interest::kRead);
   arm(*tap);

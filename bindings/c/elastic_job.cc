@@ -182,7 +182,7 @@ std::vector<StaticSet> ElasticJob::sets_in(const Plan& plan) const {
     for (const int64_t id : members) {
       set.ranks.push_back(plan.rank_of(id));
       if (set.ranks.back() >= 0 || !set.lost.empty()) continue;
-      set.lost = fmt::format("process set {} of rueda_init is no more: worker {} has left the job; make another one",
+      set.lost = fmt::format("process set {} of rueda_init ended because worker {} left the job; make a new one",
                              sets.size(), id);
     }
   }

@@ -230,8 +230,7 @@ TEST_CASE("sets of rueda_init return while all their members live, and else name
   CHECK(workers.all({2, 1}, "reset") == std::vector<std::string>{where(2, 0, 3, 2, 1), where(2, 1, 3, 1, 1)});
   workers.await_joined({id});
   const std::string lost =
-      "INVALID_ARGUMENT process set 1 of rueda_init is no more: worker 0 has left the job; make "
-      "another one";
+      "INVALID_ARGUMENT process set 1 of rueda_init ended because worker 0 left the job; make a new one";
   for (const std::string& said : workers.all({2, 1}, "sets")) CHECK(said == lost + ", 3");
   CHECK_THAT(workers.one(id, "sets"), StartsWith(lost) && Contains("is not a member of process set 2"));
   workers.expect_good_end({2, 1, id}, {0});

@@ -355,7 +355,8 @@ def test_the_launcher_s_flags_of_elastic_jobs_are_read_and_set_as_variables(monk
     assert args.command == ["python", "-m", "train", "--min-np", "3"]
     monkeypatch.setattr(driver, "ELASTIC_TIMEOUT_SECS", 7)
     assert launch._words_of(args) == ["-np", "4", "--min-np", "2", "--max-np", "8", "--elastic-timeout", "7", "--reset-limit", "0", "-H", "a:2",
-                                      "--log-level", "DEBUG", "--blacklist-cooldown-range", "1", "9"]  # fmt: skip
+                                      "--log-level", "DEBUG", "--blacklist-after", "1", "--admit", "discovered",
+                                      "--blacklist-cooldown-range", "1", "9"]  # fmt: skip
     args.fusion_threshold_mb, args.no_stall_check = 2, True
     assert config_parser.set_env_from_args({"X": "1"}, args) == {
         "X": "1", "HOROVOD_LOG_LEVEL": "DEBUG", "HOROVOD_FUSION_THRESHOLD": str(2 << 20), "HOROVOD_STALL_CHECK_DISABLE": "1"}  # fmt: skip

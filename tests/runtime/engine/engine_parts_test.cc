@@ -241,8 +241,7 @@ TEST_CASE("a rank whose leader has gone with a goodbye is cut off, unless it or 
     if (left >= 0) continue;
     CHECK(why->code() == Code::kShutDown);
     CHECK(why->sentence() ==
-          "rank 2 (host host2, pid 102) has shut down, and rank 3 (host host3, pid 103) reached rank 0 "
-          "through it");
+          "rank 2 (host host2, pid 102) has shut down; rank 3 (host host3, pid 103) needed it to reach rank 0");
   }
 }
 

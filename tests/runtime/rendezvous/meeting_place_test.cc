@@ -161,7 +161,7 @@ TEST_CASE("a key file must be a regular file of this user of 32 bytes that no ot
   const TemporaryFile empty("", 0600);
   CHECK_THAT(with(empty.path()).status().sentence(), Contains("has 0 bytes; a job key has exactly 32"));
   CHECK_THAT(with("/nonexistent/key").status().sentence(), Contains("No such file"));
-  CHECK_THAT(with("/tmp").status().sentence(), Contains("no regular file"));
+  CHECK_THAT(with("/tmp").status().sentence(), Contains("is not a regular file"));
   CHECK_FALSE(read_job_key(Environment()).value().present);
 }
 

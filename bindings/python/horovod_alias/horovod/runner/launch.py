@@ -35,7 +35,8 @@ def parse_args():
 def _words_of(args):
     values = {"-np": args.num_proc, "--min-np": args.min_num_proc or args.num_proc, "--max-np": args.max_num_proc, "--slots-per-host": args.slots,
               "--elastic-timeout": args.elastic_timeout or driver.ELASTIC_TIMEOUT_SECS, "--reset-limit": args.reset_limit, "-H": args.hosts,
-              "--host-discovery-script": args.host_discovery_script, "--log-level": args.log_level}  # fmt: skip
+              "--host-discovery-script": args.host_discovery_script, "--log-level": args.log_level,
+              "--blacklist-after": 1, "--admit": "discovered"}  # as in Horovod; fmt: skip
     words = [word for flag, value in values.items() if value is not None for word in (flag, str(value))]
     if args.cooldown_range is not None:
         words += ["--blacklist-cooldown-range", *map(str, args.cooldown_range)]
