@@ -52,17 +52,18 @@ TEST_CASE("a job grows and shrinks with the hosts that its script lists, and no 
   const HostList list("localhost:2\n");
   HvdrunProcess run(discovering(list.script(),
                                 "case $RUEDA_WORKER_ID in 0|1) exec $0 join notice reset join notice reset join;; "
-                                "*) exec $0 join over join bye;; esac"));
+                                "2) exec $0 join over join notice notice notice bye;; *) exec $0 join;; esac"));
   for (const char* worker : {"[0]", "[1]"}) run.read_until(std::string(worker) + "<stdout>:plan 1 rank");
   list.replace("localhost:2\n\n127.0.0.1:1\n");
   for (const char* worker : {"[0]", "[1]", "[2]"}) run.read_until(std::string(worker) + "<stdout>:plan 2 rank");
   CHECK(run.out().find("[2]<stdout>:plan 2 rank 2 of 3") != std::string::npos);
   list.replace("127.0.0.1:1\n");
+  for (const char* worker : {"0", "1"})
+    run.read_until("worker " + std::string(worker) + " is in no further plan: its slot " + worker);
+  run.read_until("[2]<stdout>:plan 3 rank 0 of 1");
+  list.replace("127.0.0.1:2\n");  // whose newcomer is the third notice, which worker 2 waits for
   CHECK(run.wait() == 0);
   INFO(run.err());
-  CHECK(run.out().find("[2]<stdout>:plan 3 rank 0 of 1") != std::string::npos);
-  for (const char* worker : {"0", "1"})
-    CHECK_THAT(run.out(), Contains("worker " + std::string(worker) + " is in no further plan: its slot " + worker));
   CHECK(run.err().find("failed") == std::string::npos);
   run.wait_for_all_to_end();
 }
@@ -77,7 +78,7 @@ TEST_CASE("a script that fails the first time ends the job with its reason") {
 
 TEST_CASE("a script that fails later is run again, and the job keeps its hosts meanwhile") {
   const HostList list("localhost:2\n");
-  HvdrunProcess run(discovering(list.script(), "exec $0 join notice reset join bye"));
+  HvdrunProcess run(discovering(list.script(), "exec $0 join notice reset join over"));
   for (const char* worker : {"[0]", "[1]"}) run.read_until(std::string(worker) + "<stdout>:plan 1 rank");
   list.replace("<html>\n");
   run.read_errors_until("line 1: ");
