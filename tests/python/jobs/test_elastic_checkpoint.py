@@ -132,6 +132,20 @@ def test_kills_at_random_moments_lose_no_commit_that_was_told(tmp_path):
         told = found.commit
 
 
+def test_contents_that_need_a_file_which_is_gone_are_an_error_and_no_endless_search(tmp_path):
+    in_folder(tmp_path).write(1, 1, "contents")
+    reads = []
+
+    def load(file):
+        reads.append(file)
+        if len(reads) > 1:
+            raise KeyboardInterrupt("the file is read again and again")
+        raise FileNotFoundError("weights.bin is gone")
+
+    with pytest.raises(ValueError, match="weights.bin is gone"):
+        Checkpoints(tmp_path, pickle.dump, load).newest()
+
+
 @pytest.mark.parametrize("damage, reason", [
     (lambda path: os.truncate(path, 0), "is not a checkpoint, or not whole"),
     (lambda path: os.truncate(path, 131), "is not whole: it has 3 bytes"),

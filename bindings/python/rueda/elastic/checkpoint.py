@@ -119,14 +119,14 @@ class Checkpoints:
             names = [name for name in self._names() if name not in self._broken]
             if not names:
                 break
+            path = os.path.join(self.folder, names[-1])
             try:
                 found = self._read(names[-1])
-            except FileNotFoundError:  # the job that writes here has removed it, and written a newer one
-                continue
             except Exception as error:  # load() may raise anything
-                self._broken.add(names[-1])
-                reasons.append(f"{os.path.join(self.folder, names[-1])}: {error}")
-                continue
+                if os.path.exists(path):
+                    self._broken.add(names[-1])
+                    reasons.append(f"{path}: {error}")
+                continue  # without the file: the job that writes here has removed it, and written a newer one
             if reasons:
                 warnings.warn(f"{'; '.join(reasons)}; the training goes on from {found.path}", RuntimeWarning, stacklevel=2)
             return found
