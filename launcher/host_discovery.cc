@@ -1,11 +1,10 @@
-// Runs the user's script in an agent of its own, which is the machinery for programs of others: it reads their output
+// Runs the user's script in an agent of its own, because an agent is made for programs of others: it reads their output
 // with a bound, reports their ends, kills what they leave behind, and ends with hvdrun whatever happens. A run is a
 // worker of that agent, with the number of the run:
 //
-//   start -> agent introduces itself -> kStart -> kStartOne 1 -> kOutput ... kExited, both streams at their ends ->
-//   judge
-//                                                     ^                                                             |
-//                                                     +------------- 1 s after it began, or later after failures ---+
+//   start -> the agent introduces itself -> kStart -> kStartOne -> kOutput ... kExited, both streams ended -> judge
+//                                                        ^                                                      |
+//                                                        +---- 1 s after it began, or later after failures -----+
 //
 // The list is needed once at the start, so a first run that fails ends the job. Later a script may fail for a while, as
 // when a scheduler restarts, and the job goes on with the hosts that it knows.
@@ -169,7 +168,7 @@ Result<std::vector<HostSlots>> HostDiscovery::read(const Run& run) const {
   return parse_discovered_hosts(run.output, script_.slots);
 }
 
-/// Says each row of failures once.
+/// Of failures that follow each other it says only the first.
 void HostDiscovery::fail(const std::string& why) {
   run_.reset();
   if (ending_) return;

@@ -5,7 +5,7 @@
 //                +---- fails ----------+
 //
 // A host that fails rests 2 s before the next try, then 4 s, at most a minute. After a minute in which it was there it
-// begins anew. Its user hears of each reason once.
+// begins anew. The user hears of each reason once.
 
 #include "launcher/host_keeper.h"
 
