@@ -17,6 +17,7 @@ import torch.distributed as dist
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
 from gloo_sweep import quantile
+from machine import let_pass
 
 # None of the names of os.sysconf. 32 MiB if the machine does not tell, as rueda-perf has it.
 TOLD = subprocess.run(["getconf", "LEVEL3_CACHE_SIZE"], capture_output=True, text=True, check=True).stdout.strip()
@@ -129,10 +130,10 @@ def idle(seconds, join):
     dist.all_reduce(buffer)
     after_batch = pss_mib()
     largest(0)
-    percent, wakes = rate_of(lambda: time.sleep(seconds))
+    percent, wakes = rate_of(lambda: let_pass(seconds))
     largest(0)
     late = dist.get_rank() == 0
-    waiting, _ = rate_of(lambda: (late and time.sleep(seconds), largest(0)))
+    waiting, _ = rate_of(lambda: (late and let_pass(seconds), largest(0)))
     return {"idle_core_percent": largest(percent), "wakeups_per_second": largest(wakes),
             "waiting_core_percent": largest(0 if late else waiting), "pss_growth_by_init_MiB": largest(after_init - at_start), "pss_growth_by_batch_MiB": largest(after_batch - after_init),
             "ranks": dist.get_world_size()}  # fmt: skip

@@ -188,7 +188,7 @@ def try_horovod(limit_s=900):
     subprocess.run([*pip, *needs], check=False, timeout=900)
     try:
         turn.run([[*pip, "--no-build-isolation", "--no-deps", "horovod==0.28.1"]], [environment], str(HOME), limit_s)
-        text = "it builds, and torch_compare takes it"
+        text = f"it builds; {folder}/bin/python benchmarks/torch_compare.py compares with it"
     except turn.Failed as failure:
         text = str(failure)
     verdict.write_text(text + "\n", encoding="utf-8")

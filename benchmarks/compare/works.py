@@ -1,6 +1,7 @@
 """What is measured: by group, works with the tensors of a step. A work's line of a plan is what the programs in ranks/ read."""
 
 import dataclasses
+import math
 import pathlib
 import sys
 
@@ -24,13 +25,7 @@ class Work:
 
 
 def elements(shapes):
-    found = []
-    for shape in shapes:
-        count = 1
-        for length in shape:
-            count *= length
-        found.append(count)
-    return tuple(found)
+    return tuple(math.prod(shape) for shape in shapes)
 
 
 def sweep(sizes):

@@ -85,7 +85,7 @@ void Turn::fail(const ErrorEvent& error) {
   }
 }
 
-/// A rank that has left needs no more frames, and the end of its link is not a news: it counts as lost. Frames still go
+/// A rank that has left needs no more frames, and the end of its link is no news: it counts as lost. Frames still go
 /// to rank 0, and to a leader through which others are reached, and the ends of their links are still reported.
 void Turn::note_goodbye(int rank) {
   left_[static_cast<size_t>(rank)] = 1;
