@@ -32,15 +32,20 @@ def name(generation, commit):
     return f"{generation:06}-{commit:012}.checkpoint"
 
 
-def in_child(work):
-    """Runs the function in a process of its own; returns the signal that has ended it, or 0."""
+def begun(work):
+    """The process of a child that runs the function, and then ends with code 1."""
     pid = os.fork()
     if pid == 0:
         try:
             work()
         finally:
             os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return pid
+
+
+def in_child(work):
+    """Runs the function in a process of its own; returns minus the signal that has ended it, or 1."""
+    return os.waitstatus_to_exitcode(os.waitpid(begun(work), 0)[1])
 
 
 def die(*_):
@@ -113,12 +118,7 @@ def test_kills_at_random_moments_lose_no_commit_that_was_told(tmp_path):
                 state.write(generation, commit, [commit, b"x" * chance.randrange(1 << 16)])
                 os.write(writing, commit.to_bytes(8, "little"))
 
-        pid = os.fork()
-        if pid == 0:
-            try:
-                work()
-            finally:
-                os._exit(1)
+        pid = begun(work)
         os.close(writing)
         with open(reading, "rb") as pipe:
             for _ in range(chance.randrange(1, 6)):
