@@ -68,6 +68,8 @@ TEST_CASE("sums of several chunks over the stand-in for NCCL are right on every 
     all.settle("sum");
     float half = 0.5f;
     NcclOp halved{};
+    expect_result(nccl().create_scaled_sum(&halved, &half, NcclType::kBf16, cuda::kNcclScalarOnHost, all.get()),
+                  NcclResult::kInvalidArgument, "a scaled sum of bf16");
     nccl().create_scaled_sum(&halved, &half, NcclType::kF32, cuda::kNcclScalarOnHost, all.get());
     nccl().all_reduce(memory.data(), memory.data(), 20'000, NcclType::kF32, halved, all.get(), stream.get());
     all.settle("mean");
@@ -135,6 +137,15 @@ TEST_CASE("two ranks on one GPU are refused, a call before the last one is throu
   CHECK(standin_nccl().counts().misuses == before + 1);
 }
 
+TEST_CASE("the stand-in for NCCL fails in the call that a test names, until it is healed") {
+  NcclId id{};
+  standin_nccl().fail("ncclGetUniqueId", 2, NcclResult::kSystemError);
+  CHECK(nccl().get_unique_id(&id) == NcclResult::kSuccess);
+  CHECK(nccl().get_unique_id(&id) == NcclResult::kSystemError);
+  standin_nccl().heal();
+  CHECK(nccl().get_unique_id(&id) == NcclResult::kSuccess);
+}
+
 TEST_CASE("rank: sums over the stand-in for NCCL with a rank that is killed", "[.]") {
   NcclId id{};
   const bool first = std::getenv("RUEDA_TEST_FIRST") != nullptr;
@@ -180,7 +191,7 @@ TEST_CASE("a kernel waits for a killed process until its communicator is aborted
   CHECK(ranks.finish()[0].exit_code == 0);
 }
 
-TEST_CASE("a library that is no NCCL, or an old one, is refused with a sentence") {
+TEST_CASE("a library that is not NCCL, or an old one, is refused with a sentence") {
   gpu();
   const auto why = [](const std::string& path) { return cuda::open_nccl(path).status().sentence(); };
   CHECK_THAT(why("/nowhere"), Contains("no NCCL: /nowhere") && Contains("pip install nvidia-nccl-cu13"));

@@ -2,6 +2,7 @@
 // and the end of the group launches what was noted, as one kernel for each communicator.
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "tests/support/cuda/nccl_communicator.h"
@@ -104,9 +105,11 @@ NcclResult operate(const char* function, NcclComm handle, CUstream stream, NcclO
   return depth > 0 ? NcclResult::kSuccess : launch_noted();
 }
 
-double scalar(NcclType type, const void* from) {
+/// Empty for a type that the stand-in does not scale.
+std::optional<double> scalar(NcclType type, const void* from) {
   if (type == NcclType::kF64) return *static_cast<const double*>(from);
-  return type == NcclType::kF32 ? static_cast<double>(*static_cast<const float*>(from)) : 0.0;
+  if (type == NcclType::kF32) return static_cast<double>(*static_cast<const float*>(from));
+  return {};
 }
 
 class NcclControl : public rueda::test::StandinNccl {
@@ -230,8 +233,10 @@ NcclResult ncclRecv(void* out, size_t elements, NcclType type, int peer, NcclCom
                  {Kind::kReceive, nullptr, real(out), elements, type, NcclOp::kSum, 1.0, peer});
 }
 NcclResult ncclRedOpCreatePreMulSum(NcclOp* op, void* factor, NcclType type, int, NcclComm handle) {
+  const std::optional<double> by = scalar(type, factor);
+  if (!by) return NcclResult::kInvalidArgument;
   const int number = of(handle).next_operator++;
-  of(handle).scaled_sums[number] = scalar(type, factor);
+  of(handle).scaled_sums[number] = *by;
   *op = static_cast<NcclOp>(number);
   count(&rueda::test::NcclCounts::operators);
   return NcclResult::kSuccess;
