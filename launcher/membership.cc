@@ -42,6 +42,7 @@ void Membership::tick(Time now) {
   if (over_) return;
   hosts_.cool(now_);
   if (capacity_by_ && now_ >= *capacity_by_) {
+    if (finishing()) return end(0, "");  // --min-np no longer applies, and those that still run have had their time
     const auto seconds = std::chrono::duration<double>(rules_.capacity).count();
     return end(code_of_last_death(),
                fmt::format("{} of at least {} workers (--min-np) could run within {} s (--elastic-timeout){}",

@@ -166,6 +166,22 @@ TEST_CASE("members that have said goodbye get time to ask for the next plan") {
   CHECK(job.members() == Ids{0});  // worker 2 has shut down for good
 }
 
+TEST_CASE("a job below --min-np whose workers have shut down succeeds, even if one of them never ends") {
+  auto two = rules(3, 3);
+  two.discovers = true;  // so that more may come
+  Job job(two, {{"a", 3}});
+  job.join();
+  job.membership.exited(0, kKilled);  // below --min-np
+  CHECK(job.membership.waits());
+  for (const int64_t id : {1, 2}) job.membership.left(id, 1);
+  job.membership.exited(1, kWell);
+  job.at(2000);
+  CHECK(job.all<EndJob>().empty());  // worker 2 is awaited
+  job.at(600000);
+  CHECK(job.end().exit_code == 0);
+  CHECK(job.end().sentence.empty());
+}
+
 TEST_CASE("one worker that ends well makes the job a success, and the others are awaited") {
   Job job(rules(3, 3), {{"a", 3}});
   job.join();
