@@ -64,7 +64,7 @@ void ElasticJob::obey(const PublishPlan& order) {
   }
 }
 
-/// A worker's position at its start: among the workers of the plan, which of plan 1 it is one itself.
+/// A worker's position at its start, among the workers of the present plan. A later worker is not one of them yet.
 Placement ElasticJob::placement_of(const StartWorker& order) const {
   Placement found{order.rank, order.size, order.host, order.slot, 1, 0, 1};
   bool behind = false;

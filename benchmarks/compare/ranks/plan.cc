@@ -1,4 +1,4 @@
-// Reads a plan: the works of one turn, a line each, written by turns.py. A line is words between blanks, so that no
+// Reads a plan: the works of one turn, a line each, written by works.py. A line is words between blanks, so that no
 // library for a format has to be compiled into each program.
 #include <fstream>
 #include <sstream>
@@ -32,7 +32,7 @@ std::vector<Work> read_plan(const std::string& path) {
     std::string mode, buffers, memory, counts;
     Work work;
     words >> work.name >> mode >> buffers >> memory >> work.codec >> work.seconds >> counts;
-    if (!words) throw std::runtime_error("the plan " + path + " has a line that is no work: " + line);
+    if (!words) throw std::runtime_error("the plan " + path + " has a line that is not a work: " + line);
     work.packed = mode == "packed";
     work.cold = buffers == "cold";
     work.shared = memory == "shared";
