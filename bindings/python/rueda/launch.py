@@ -3,7 +3,8 @@
     caller --stdin of hvdrun--> rank 0 --broadcast--> all ranks     three pickles, see below
     caller <--stdout of hvdrun-- all ranks                          answers, as lines in what ranks print (run_answers.py)
 
-The pickles are: how to import the caller's main script, whether its functions are pickled by value, and the call.
+The pickles are: how to import the caller's main script, whether its functions are pickled by value, and the call. In
+an elastic job they go another way (run_elastic.py).
 
 Ranks on this host alone work in the same way, since a batch system may choose other hosts if the caller names none.
 """
@@ -18,11 +19,10 @@ import sys
 from multiprocessing import spawn
 from typing import IO, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from rueda import run_answers
+from rueda import run_answers, run_elastic
 from rueda.arguments import warn_user, whole_number
 from rueda.programs import path_of
 
-_ELASTIC = ("min_num_proc", "max_num_proc", "slots", "reset_limit", "cooldown_range", "host_discovery_script", "min_np", "max_np")
 _MOST_RANKS = 65536  # hvdrun's limit
 _READ_BYTES = 1 << 16  # what a pipe holds
 
@@ -34,13 +34,14 @@ class CalledAgainError(RuntimeError):
 
 
 def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dict[str, Any]] = None, num_proc: int = 1,
-        min_num_proc: Any = None, max_num_proc: Any = None, slots: Any = None, reset_limit: Any = None,
-        cooldown_range: Any = None, hosts: Optional[str] = None, hostfile: Optional[str] = None,
-        host_discovery_script: Any = None, start_timeout: Optional[int] = None, ssh_port: Optional[int] = None,
-        ssh_identity_file: Optional[str] = None, disable_cache: Any = None, output_filename: Optional[str] = None,
-        verbose: Any = None, use_gloo: Any = None, use_mpi: Any = None, mpi_args: Optional[str] = None,
-        network_interface: Optional[str] = None, network_interfaces: Any = None, executable: Optional[str] = None,
-        np: Optional[int] = None, min_np: Any = None, max_np: Any = None) -> List[Any]:
+        min_num_proc: Optional[int] = None, max_num_proc: Optional[int] = None, slots: Optional[int] = None,
+        reset_limit: Optional[int] = None, cooldown_range: Optional[Sequence[int]] = None, hosts: Optional[str] = None,
+        hostfile: Optional[str] = None, host_discovery_script: Optional[str] = None, start_timeout: Optional[int] = None,
+        ssh_port: Optional[int] = None, ssh_identity_file: Optional[str] = None, disable_cache: Any = None,
+        output_filename: Optional[str] = None, verbose: Any = None, use_gloo: Any = None, use_mpi: Any = None,
+        mpi_args: Optional[str] = None, network_interface: Optional[str] = None, network_interfaces: Any = None,
+        executable: Optional[str] = None, np: Optional[int] = None, min_np: Optional[int] = None,
+        max_np: Optional[int] = None) -> List[Any]:
     """Starts `num_proc` ranks with hvdrun, calls func(*args, **kwargs) on each, and returns their results in the order
     of ranks.
 
@@ -52,56 +53,64 @@ def run(func: Callable[..., Any], args: Sequence[Any] = (), kwargs: Optional[Dic
 
     Other hosts need, at the same paths: this Python with Rueda, the function's module, and the working folder.
 
+    min_num_proc or host_discovery_script makes the job elastic; its function trains within elastic.run. These two and
+    max_num_proc, slots, reset_limit and cooldown_range (two numbers) are flags of hvdrun. num_proc is at least
+    min_num_proc. Returns the results of the first min_num_proc (else num_proc) ranks of the last plan. The call, at most
+    1 MiB, reaches the workers in their environment.
+
     hosts, hostfile, start_timeout, output_filename, verbose, network_interfaces (or network_interface; text or a list
     of it), ssh_port, ssh_identity_file and mpi_args are the flags of hvdrun. executable: the Python of the ranks, by
-    default this one. np: an older name of num_proc. disable_cache and use_gloo: ignored.
+    default this one. np, min_np, max_np: older names. disable_cache and use_gloo: ignored.
 
     Blocks until all ranks have ended. sys.stdout gets what ranks print, in whole lines; descriptor 2 gets their stderr.
     The ranks end when this process ends, even if it is killed, and when an exception ends this call.
 
-    Raises RuntimeError if a rank failed, with its traceback, if a rank ended before the function returned, as by
-    sys.exit(0), or if the import of the main script on a rank called run(). Raises NotImplementedError for the
-    arguments of elastic jobs. Raises ValueError if num_proc is not a whole number from 1 to 65536, or if np differs
-    from it.
+    Raises RuntimeError if the job failed, with the traceback of a rank (of an elastic job also hvdrun's last lines), if a
+    rank ended before the function returned, as by sys.exit(0), or if the import of the main script on a rank called
+    run(). Raises ValueError if an argument is out of range or contradicts another, or if the call is too large.
     """
     del disable_cache, use_gloo
-    elastic = (min_num_proc, max_num_proc, slots, reset_limit, cooldown_range, host_discovery_script, min_np, max_np)
-    num_proc = _checked_num_proc(num_proc, np, elastic)
+    num_proc, elastic = _checked(locals())
     flags = {"-H": hosts, "--hostfile": hostfile, "--start-timeout": start_timeout, "--ssh-port": ssh_port,
              "--ssh-identity-file": ssh_identity_file, "--output-filename": output_filename,
              "--network-interfaces": network_interfaces or network_interface, "--mpi-args": mpi_args}  # fmt: skip
     command = [path_of("hvdrun"), "-np", str(num_proc), *_words_of(flags)]
-    command += ["--verbose"] * bool(verbose) + ["--mpi"] * bool(use_mpi)
+    command += ["--verbose"] * bool(verbose) + ["--mpi"] * bool(use_mpi) + (elastic.words if elastic else [])
     command += [executable or sys.executable, "-m", "rueda.run_rank"]
     mark = secrets.token_hex(16)
     answers = run_answers.Answers(mark, _Printer().write, bool(use_mpi))
     call = _pickled((func, tuple(args), dict(kwargs or {})))
     try:
-        code = _run_guarded(command, call, mark, answers)
+        code = _run_guarded(command, call, mark, answers, elastic)
     finally:
         if output_filename is not None:
             for path in glob.glob(os.path.join(glob.escape(str(output_filename)), "rank.*", "stdout")):
                 run_answers.remove_answers(path, mark, bool(use_mpi))
-    return _results(code, answers, num_proc)
+    return elastic.results(code, answers) if elastic else _results(code, answers, num_proc)
 
 
-def _checked_num_proc(num_proc: Any, np: Any, elastic: Sequence[Any]) -> int:
-    """The number of ranks, after the checks of run()'s arguments. elastic: the values of the arguments _ELASTIC."""
+_OLDER_NAMES = {"np": "num_proc", "min_np": "min_num_proc", "max_np": "max_num_proc"}
+_ELASTIC = ("min_num_proc", "max_num_proc", "slots", "reset_limit", "cooldown_range", "host_discovery_script")
+
+
+def _checked(given: Dict[str, Any]) -> Tuple[int, Optional[run_elastic.Elastic]]:
+    """The number of ranks, and what else an elastic job has. given: run()'s arguments, by their names."""
     if importing_rank is not None:
         raise CalledAgainError(
             f"run(): rank {importing_rank} imports the main script for the function that it must call, and the script "
             "calls run() again; put that call within `if __name__ == \"__main__\":`, or install cloudpickle, with which ranks "
             "do not import the script")  # fmt: skip
-    if np is not None:
-        warn_user("np= is deprecated, use num_proc=", DeprecationWarning)
-        if num_proc not in (1, np):
-            raise ValueError(f"num_proc={num_proc} and np={np} differ; give num_proc= only")
-        num_proc = np
-    num_proc = whole_number("num_proc", num_proc, 1, _MOST_RANKS)
-    for name, value in zip(_ELASTIC, elastic):
-        if value is not None:
-            raise NotImplementedError(f"run({name}=...): Rueda has no elastic training yet")
-    return num_proc
+    for older, name in _OLDER_NAMES.items():
+        if given[older] is not None:
+            warn_user(f"{older}= is deprecated, use {name}=", DeprecationWarning)
+            if given[name] not in (1 if name == "num_proc" else None, given[older]):
+                raise ValueError(f"{name}={given[name]} and {older}={given[older]} differ; give {name}= only")
+            given[name] = given[older]
+    num_proc = whole_number("num_proc", given["num_proc"], 1, _MOST_RANKS)
+    if num_proc == 1 and given["min_num_proc"] is not None:  # num_proc was not given
+        num_proc = whole_number("min_num_proc", given["min_num_proc"], 1, _MOST_RANKS)
+    elastic = {name: given[name] for name in _ELASTIC if given[name] is not None}
+    return num_proc, run_elastic.Elastic(num_proc, elastic, given["use_mpi"]) if elastic else None
 
 
 def _words_of(flags: Dict[str, Any]) -> List[str]:
@@ -137,18 +146,26 @@ class _Printer:
             print(f"run(): the ranks' output is being lost: {error}; the job goes on", file=sys.stderr)
 
 
-def _run_guarded(command: List[str], call: IO[bytes], mark: str, answers: run_answers.Answers) -> int:
+def _run_guarded(command: List[str], call: IO[bytes], mark: str, answers: run_answers.Answers,
+                 elastic: Optional[run_elastic.Elastic]) -> int:
     """Runs the command to its end, and returns its exit code. The command ends when this process ends."""
     guard = os.path.join(os.path.dirname(__file__), "run_guard.py")
     environment = dict(os.environ, **{run_answers.MARK_VARIABLE: mark})
     words = [sys.executable, "-I", guard, str(os.getpid()), *command]
-    with call, subprocess.Popen(words, stdin=call, stdout=subprocess.PIPE, env=environment, bufsize=0) as job:
-        try:
-            _drain(job, answers)
-        except BaseException:
-            job.terminate()
-            _drain(job, answers)  # else hvdrun would block on its output while its ranks end
-            raise
+    with call:
+        streams: Dict[str, Any] = {"stdin": call}
+        if elastic is not None:
+            environment.update(run_elastic.call_in_environment(call))
+            streams = {"stdin": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+        with subprocess.Popen(words, stdout=subprocess.PIPE, env=environment, bufsize=0, **streams) as job:
+            if elastic is not None:
+                elastic.follow(job.stderr)
+            try:
+                _drain(job, answers)
+            except BaseException:
+                job.terminate()
+                _drain(job, answers)  # else hvdrun would block on its output while its ranks end
+                raise
     return job.returncode if job.returncode >= 0 else 128 - job.returncode
 
 

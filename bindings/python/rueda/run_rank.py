@@ -1,10 +1,11 @@
-"""A rank that run() has started. Calls the function that rank 0 reads from its standard input. Usage: python -m
-rueda.run_rank
+"""A rank that run() has started. Calls the function that it gets from the caller. Usage: python -m rueda.run_rank
 
-Ranks on other hosts share nothing with the caller but what hvdrun forwards over ssh: standard input, to rank 0, and
-what ranks print. So rank 0 broadcasts the call to the others, in a session that ends before the function begins.
+Ranks on other hosts share nothing with the caller but what hvdrun forwards over ssh: standard input, to rank 0, what
+ranks print, and the environment. Rank 0 reads the call and broadcasts it to the others, in a session that ends before
+the function begins. In an elastic job each worker has the call in its environment (run_elastic.py).
 """
 
+import base64
 import contextlib
 import io
 import os
@@ -14,7 +15,7 @@ import traceback
 from multiprocessing import spawn
 from typing import Any, Iterator, Tuple, Union
 
-from rueda import launch, run_answers, session
+from rueda import launch, plans, run_answers, run_elastic, session, watchers
 from rueda._native import ffi, lib
 from rueda.handles import Handle
 from rueda.operations import BROADCAST, make_options
@@ -66,6 +67,31 @@ def _receive() -> Union[bytes, bytearray]:
     return body
 
 
+def _take_call() -> bytes:
+    """The call from this worker's environment; empty if the job is not elastic."""
+    pieces = []
+    while (piece := os.environ.pop(f"{run_elastic.CALL}{len(pieces)}", None)) is not None:
+        pieces.append(piece)
+    return base64.b85decode("".join(pieces))
+
+
+class _Worker(watchers.Watcher):
+    """A worker of an elastic job. Its answers begin with the plan and the rank that it has, or had before it left."""
+
+    def __init__(self, answer: run_answers.Answer):
+        self._answer, self._place = answer, b"0 0\n"
+        session.watch(self)
+
+    def begun(self, session: Any) -> None:
+        self._place = f"{plans.membership().plan} {session.rank}\n".encode()
+
+    def say(self, kind: str, body: bytes) -> None:
+        """As Answer.say(). Says nothing of a worker that elastic.run ends because the job goes on without it."""
+        left = sys.exc_info()[1]
+        if not (isinstance(left, SystemExit) and not left.code and session.current_or_none() is None):
+            self._answer.say(kind, self._place + body)
+
+
 def _read_call(call: Union[bytes, bytearray]) -> Tuple[Any, bool]:
     """The call, and whether its result is pickled by value, too."""
     file = io.BytesIO(call)
@@ -88,20 +114,23 @@ def _print_what_is_held() -> None:
 
 def main() -> None:
     """Receives the call, runs it, and writes its result or failure. Exits with a code other than 0 after a failure."""
-    answer = run_answers.Answer(os.environ.pop(run_answers.MARK_VARIABLE), _number_of("RANK"))
+    mark, call = os.environ.pop(run_answers.MARK_VARIABLE), _take_call()
+    number = int(os.environ["RUEDA_WORKER_ID"]) if call else _number_of("RANK")
+    answer = run_answers.Answer(mark, number)
+    say = _Worker(answer).say if call else answer.say
     try:
-        (func, args, kwargs), by_value = _read_call(_receive())
+        (func, args, kwargs), by_value = _read_call(call or _receive())
         module = launch.pickler()[0] if by_value else pickle
         result = module.dumps(func(*args, **kwargs))
     except launch.CalledAgainError as error:
-        answer.say("failure", str(error).encode())
+        say("failure", str(error).encode())
         sys.exit(1)  # the caller raises the sentence
     except BaseException:
         _print_what_is_held()
-        answer.say("failure", traceback.format_exc().encode(errors="backslashreplace"))
+        say("failure", traceback.format_exc().encode(errors="backslashreplace"))
         raise
     _print_what_is_held()
-    answer.say("result", result)
+    say("result", result)
 
 
 if __name__ == "__main__":

@@ -104,12 +104,6 @@ def test_without_cloudpickle_a_rank_whose_import_calls_run_again_says_what_to_do
     assert done.stderr.count("calls run() again") == 1 and done.returncode == 1, done.stderr
 
 
-@pytest.mark.parametrize("argument", ["min_num_proc", "max_num_proc", "min_np", "max_np", "slots", "host_discovery_script"])
-def test_elastic_arguments_are_refused(argument):
-    with pytest.raises(NotImplementedError, match=f"{argument}=.*elastic"):
-        rueda.run(print, num_proc=1, **{argument: 1})
-
-
 def test_older_names_of_arguments_are_taken():
     with pytest.deprecated_call():
         assert rueda.run(divmod, (7, 2), np=2, network_interfaces=["lo", "eth*"]) == [(3, 1)] * 2

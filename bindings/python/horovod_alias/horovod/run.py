@@ -7,7 +7,7 @@ called, too.
 import sys
 import types
 
-from rueda.launch import run
+from horovod.runner import run
 from rueda.programs import hvdrun as run_commandline
 
 
