@@ -2,15 +2,16 @@
 
 import functools
 
-from rueda import launch, run_elastic
+from rueda.launch import run as _run
+from rueda.run_elastic import more_flags as _more_flags
 
 
-@functools.wraps(launch.run)
+@functools.wraps(_run)
 def run(*args, **kwargs):
     """As rueda.run(). In an elastic job one failure is enough to blacklist a host, and the others are interrupted for a
     new worker as soon as it is started."""
-    given = run_elastic.more_flags.set(("--blacklist-after", "1", "--admit", "discovered"))
+    given = _more_flags.set(("--blacklist-after", "1", "--admit", "discovered"))
     try:
-        return launch.run(*args, **kwargs)
+        return _run(*args, **kwargs)
     finally:
-        run_elastic.more_flags.reset(given)
+        _more_flags.reset(given)
