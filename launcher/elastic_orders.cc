@@ -64,11 +64,14 @@ void ElasticJob::obey(const PublishPlan& order) {
   }
 }
 
-/// A worker's position at its start, among the workers of the present plan. A later worker is not one of them yet.
+/// A worker's position at its start, among the workers of the present plan. A later worker is not one of them yet, and
+/// those of them that have ended are none any more: a size counts them no more either.
 Placement ElasticJob::placement_of(const StartWorker& order) const {
   Placement found{order.rank, order.size, order.host, order.slot, 1, 0, 1};
+  const std::vector<int64_t> running = membership_.running();
   bool behind = false;
   for (const PlannedWorker& worker : membership_.plan().workers) {
+    if (std::find(running.begin(), running.end(), worker.id) == running.end()) continue;
     const bool same_host = worker.host == order.host, same_slot = worker.slot == order.slot;
     behind = behind || same_host;
     if (same_host && !same_slot) ++found.local_size;
@@ -76,6 +79,7 @@ Placement ElasticJob::placement_of(const StartWorker& order) const {
     ++found.cross_size;
     if (!behind) ++found.cross_rank;
   }
+  found.local_size = std::min(found.local_size, found.size);  // one that is about to end may run still
   return found;
 }
 

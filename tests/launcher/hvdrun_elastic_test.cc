@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -133,6 +134,22 @@ TEST_CASE("a new worker starts in the slot of one that died, says that it is rea
   CHECK(lines_of_worker(run, 0).back() == "plan 2 rank 0 of 2");
   CHECK(lines_of_worker(run, 2) == Lines{"plan 2 rank 1 of 2"});
   CHECK_THAT(reported(run).front(), Contains("1 of at least 2 workers (--min-np) are left, so they wait for more"));
+}
+
+TEST_CASE("a new worker's variables do not count members of the last plan that have died") {
+  HvdrunProcess run(elastic({"-np", "4", "--min-np", "3"},
+                            "case $RUEDA_WORKER_ID in 1) exec $0 join kill=9;; 3) exec $0 join over kill=9;; "
+                            "0|2) exec $0 join over join bye;; "
+                            "*) echo $RUEDA_LOCAL_SIZE of $RUEDA_SIZE; exec $0 join bye;; esac"));
+  CHECK(run.wait() == 0);
+  INFO(run.err());
+  // Plan 2 had been published with worker 3 in it; the new workers start two seconds later.
+  CHECK_THAT(reported(run).front(), StartsWith("plan 2 has 3 workers"));
+  const Lines lines = lines_of_worker(run, 4);
+  REQUIRE(!lines.empty());
+  int local = 0, size = 0;
+  REQUIRE(std::sscanf(lines[0].c_str(), "%d of %d", &local, &size) == 2);
+  CHECK(local <= size);
 }
 
 TEST_CASE("members hear of a newcomer that is ready, and their request brings the plan with it") {
