@@ -13,6 +13,7 @@
 
 #include "ops/chunks.h"
 #include "ops/select.h"
+#include "ops/variants.h"
 #include "runtime/base/log.h"
 
 namespace rueda::core {
@@ -63,6 +64,14 @@ Result<AlgorithmChoice> DataPlane::select_on_device(const BatchShape& shape) con
   AlgorithmChoice staged = choice.value();
   staged.stamps *= static_cast<uint64_t>(Staging::pieces(shape.kind, shape.op, shape.bytes));
   return staged;
+}
+
+std::vector<Variant> DataPlane::variants(const BatchShape& shape) const {
+  return variants_of(table_, settings_, shape);
+}
+
+Result<AlgorithmChoice> DataPlane::plan(const BatchShape& shape, const Variant& variant) const {
+  return plan_variant(table_, settings_, shape, variant);
 }
 
 /// Any thread may select; `exchange` lets one of them log.

@@ -23,6 +23,8 @@ class DataPlane : public Executor {
   std::span<const Algorithm> table() const { return table_; }
 
   Result<AlgorithmChoice> select(const BatchShape& shape) const override;
+  std::vector<Variant> variants(const BatchShape& shape) const override;
+  Result<AlgorithmChoice> plan(const BatchShape& shape, const Variant& variant) const override;
   bool runs_inline(const AlgorithmChoice& choice) const override;
   const char* algorithm_name(uint8_t algorithm) const override;
   Result<StepResult> step(const Call& call, Mesh& mesh, StepState& state) override;

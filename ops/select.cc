@@ -11,6 +11,8 @@
 // the reason is the error sentence.
 #include "ops/select.h"
 
+#include <algorithm>
+#include <bit>
 #include <string_view>
 
 #include "ops/packing.h"
@@ -85,9 +87,10 @@ Status no_such_algorithm(std::span<const Algorithm> table, OpKind kind, const st
                                             " algorithm; choose auto or one of " + names_of(table, kind));
 }
 
-AlgorithmChoice choose(std::span<const Algorithm> table, int index, const BatchShape& shape) {
+AlgorithmChoice choose(std::span<const Algorithm> table, int index, const BatchShape& shape, const Settings& settings) {
   AlgorithmChoice choice = table[static_cast<size_t>(index)].plan(shape);
   choice.algorithm = static_cast<uint8_t>(index);
+  choice.stores = settings.stores;
   return choice;
 }
 
@@ -126,7 +129,7 @@ Result<AlgorithmChoice> choose_forced(std::span<const Algorithm> table, const Se
   const int index = find_algorithm(table, shape.kind, name);
   if (index < 0) return no_such_algorithm(table, shape.kind, name);
   const std::string reason = obstacle(table[static_cast<size_t>(index)], shape, settings);
-  if (reason.empty()) return choose(table, index, shape);
+  if (reason.empty()) return choose(table, index, shape, settings);
   return Status(Code::kInvalidArgument, std::string(name_of(shape.kind)) + " algorithm \"" + name + "\" " + reason);
 }
 
@@ -163,8 +166,9 @@ std::string obstacle(const Algorithm& algorithm, const BatchShape& shape, const 
 }
 
 Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> table, const Settings& settings,
-                                         const BatchShape& shape) {
-  RUEDA_RETURN_IF_ERROR(check_reduction(shape));
+                                         const BatchShape& given) {
+  RUEDA_RETURN_IF_ERROR(check_reduction(given));
+  const BatchShape shape = with_chunk_limit(given, settings);
   const std::string* forced = forced_algorithm(settings, shape.kind);
   // A set of one rank and adasum have algorithms of their own: a setting meant for other sums must not stop them.
   const bool has_choice = shape.ranks > 1 && shape.op != ReduceOp::kAdasum;
@@ -172,14 +176,26 @@ Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> table, const
     return choose_forced(table, settings, shape, *forced);
   }
   const int preferred = find_algorithm(table, shape.kind, preferred_algorithm(table, shape, settings));
-  if (serves(table, preferred, shape, settings)) return choose(table, preferred, shape);
+  if (serves(table, preferred, shape, settings)) return choose(table, preferred, shape, settings);
   for (int i = 0; i < static_cast<int>(table.size()); ++i) {
-    if (serves(table, i, shape, settings)) return choose(table, i, shape);
+    if (serves(table, i, shape, settings)) return choose(table, i, shape, settings);
   }
   return Status(Code::kUnsupported, std::string("no algorithm of this build can serve ") + name_of(shape.kind) +
                                         " of " + std::to_string(shape.bytes) + " bytes of " + name_of(shape.dtype) +
                                         " on " + std::to_string(shape.ranks) + " ranks" +
                                         (shape.device < 0 ? "" : " in device memory"));
+}
+
+bool chooses_freely(const Settings& settings, const BatchShape& shape) {
+  const std::string* forced = forced_algorithm(settings, shape.kind);
+  if (forced != nullptr && *forced != kAuto) return false;
+  return shape.one_host || settings.hierarchical_allreduce == Choice::kAuto;
+}
+
+BatchShape with_chunk_limit(const BatchShape& shape, const Settings& settings) {
+  BatchShape limited = shape;
+  if (settings.chunk_bytes != 0) limited.slot_bytes = std::min(shape.slot_bytes, std::bit_floor(settings.chunk_bytes));
+  return limited;
 }
 
 Status check_forced_algorithms(std::span<const Algorithm> table, const Settings& settings) {

@@ -20,7 +20,14 @@ std::string obstacle(const Algorithm& algorithm, const BatchShape& shape, const 
 /// the forced algorithm cannot serve it; the sentence names the algorithm and the reason. Returns kUnsupported if no
 /// algorithm of the table can serve the shape.
 Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> table, const Settings& settings,
-                                         const BatchShape& shape);
+                                         const BatchShape& given);
+
+/// Whether the settings leave the algorithm of this shape open: none is named, and none of the two-level ones is forced
+/// or forbidden. Pure.
+bool chooses_freely(const Settings& settings, const BatchShape& shape);
+
+/// The shape with slots no longer than RUEDA_CHUNK_BYTES allows chunks to be. Pure.
+BatchShape with_chunk_limit(const BatchShape& shape, const Settings& settings);
 
 /// Checks the settings at init. Returns kInvalidArgument if they force an algorithm that the table does not have; the
 /// sentence names the variable, its value and the algorithms to choose from.

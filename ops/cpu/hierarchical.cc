@@ -70,7 +70,7 @@ class HierarchicalRun {
         team_(call, mesh, deadline),
         pack_(packing_.cursor()),
         unpack_(packing_.cursor()),
-        hint_(store_hint(mesh)) {}
+        hint_(store_hint(call.choice.stores, mesh)) {}
 
   Status run() {
     RUEDA_RETURN_IF_ERROR(mesh_.move_channels_while_waiting());

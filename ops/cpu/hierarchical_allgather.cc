@@ -249,7 +249,7 @@ Status HierarchicalAllgather::post_bytes(size_t chunk, size_t bytes, StretchCurs
   RUEDA_RETURN_IF_ERROR(view_.wait_free(Area::kInput, view_.slot(number), deadline_));
   {
     const PhaseScope packing(phases_, WorkPhase::kPack);
-    from.read(bytes, view_.input(view_.index(), number), store_hint(mesh_));
+    from.read(bytes, view_.input(view_.index(), number), store_hint(local_call_.choice.stores, mesh_));
   }
   view_.claim(Area::kInput, view_.slot(number), view_.value(number));
   view_.publish(Word::kPosted, view_.value(number));

@@ -31,7 +31,7 @@ class Broadcast {
         packing_(call),
         view_(call, mesh),
         chunks_(Chunks::of(call, packing_.element_bytes())),
-        hint_(store_hint(mesh)),
+        hint_(store_hint(call.choice.stores, mesh)),
         cursor_(packing_.cursor()) {}
 
   int64_t number() const { return chunks_.number(); }

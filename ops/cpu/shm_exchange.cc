@@ -74,6 +74,7 @@ class ShmExchange {
   Deadline deadline_;
   PhaseLog* phases_;
   size_t chunk_bytes_;
+  Stores stores_;
   std::vector<int> readers_;     // ranks that read the own slots
   std::vector<int> senders_;     // members whose slots this one reads
   size_t counts_bytes_;          // at the head of every stream
@@ -90,6 +91,7 @@ ShmExchange::ShmExchange(const Call& call, Mesh& mesh, Deadline deadline)
       deadline_(deadline),
       phases_(call.phases),
       chunk_bytes_(call.choice.chunk_bytes),
+      stores_(call.choice.stores),
       counts_bytes_(exchange_.tensors() * sizeof(int64_t)),
       incoming_(static_cast<size_t>(exchange_.size())) {
   if (!exchange_.same_for_all()) counts_bytes_ *= incoming_.size();
@@ -122,7 +124,7 @@ Status ShmExchange::post(size_t chunk) {
   const int slot = view_.slot(static_cast<int64_t>(chunk));
   RUEDA_RETURN_IF_ERROR(view_.wait_free(Area::kInput, slot, deadline_));
   std::byte* to = view_.input(view_.index(), static_cast<int64_t>(chunk));
-  const StoreHint hint = store_hint(mesh_);
+  const StoreHint hint = store_hint(stores_, mesh_);
   const PhaseScope packing(phases_, WorkPhase::kPack);
   stream_.read(std::min(chunk_bytes_, stream_bytes_ - chunk * chunk_bytes_), to, hint);
   mesh_.ledger().claim(Area::kInput, slot, readers_, value(chunk));

@@ -37,7 +37,7 @@ bool post(const Call& call, const Packing& packing, Mesh& mesh, LaneView& view) 
   if (tiny) {
     packing.pack(cursor, call.count, view.tiny(view.index()).payload, StoreHint::kPlain);
   } else {
-    packing.pack(cursor, call.count, view.input(view.index(), 0), store_hint(mesh));
+    packing.pack(cursor, call.count, view.input(view.index(), 0), store_hint(call.choice.stores, mesh));
   }
   view.claim(area, slot, view.value(0));
   if (tiny) {

@@ -34,7 +34,7 @@ class ReduceScatter {
         parts_(call),
         view_(call, mesh),
         pieces_(Pieces::of(call, parts_, packing_.element_bytes())),
-        hint_(store_hint(mesh)),
+        hint_(store_hint(call.choice.stores, mesh)),
         folded_(cursor(view_.index())),
         inputs_(static_cast<size_t>(view_.size())) {
     for (int owner = 0; owner < view_.size(); ++owner) packed_.push_back(cursor(owner));

@@ -38,7 +38,7 @@ Status reduce_own_slice(SharedBatch& batch) {
   const int self = batch.view().index();
   const ElementRange own = ChunkCut(0, call.count, batch.element_bytes(), batch.view().size()).slice_of(self);
   const PhaseScope reducing(call.phases, WorkPhase::kReduce);  // of all pieces together
-  SharedFold fold(call, static_cast<size_t>(self), store_hint(batch.mesh()));
+  SharedFold fold(call, static_cast<size_t>(self), store_hint(call.choice.stores, batch.mesh()));
   int64_t first = 0;
   for (size_t t = 0; t < call.slices.size() && first < own.end; first += call.slices[t++].count) {
     const ElementRange part{std::max(own.begin, first) - first,

@@ -45,7 +45,7 @@ class TwoShot {
         view_(call, mesh),
         chunks_(Chunks::of(call, packing_.element_bytes())),
         element_bytes_(packing_.element_bytes()),
-        hint_(store_hint(mesh)),
+        hint_(store_hint(call.choice.stores, mesh)),
         deadline_(deadline),
         own_in_place_(packing_.as_is() && call.count * static_cast<int64_t>(element_bytes_) >=
                                               kShortTensorBytes * static_cast<int64_t>(call.slices.size())),
@@ -98,7 +98,7 @@ Status TwoShot::learn_distance() {
   if (call_.count * static_cast<int64_t>(element_bytes_) < kMeasuredBytes) return {};
   RUEDA_RETURN_IF_ERROR(view_.wait_all(Word::kPosted, view_.value(0), deadline_));
   mesh_.refresh_distance(call_.team->ranks, call_.stamp);
-  hint_ = store_hint(mesh_);
+  hint_ = store_hint(call_.choice.stores, mesh_);
   return {};
 }
 

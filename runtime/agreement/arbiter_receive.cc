@@ -61,6 +61,7 @@ bool Arbiter::State::take_record(int rank, WireReader& reader) {
   switch (kind) {
     case ProposalKind::kFull: return take_full(rank, *set, reader);
     case ProposalKind::kCredit: return take_credit(rank, *set, reader.varint());
+    case ProposalKind::kTimed: return take_timed(rank, *set, reader);
     case ProposalKind::kEvictions: return take_evictions_seen(rank, *set, reader.varint());
     case ProposalKind::kAbandonId:
     case ProposalKind::kAbandonKey: return take_abandon(rank, *set, kind, reader);
@@ -131,6 +132,14 @@ bool Arbiter::State::take_full(int rank, Set& set, WireReader& reader) {
 bool Arbiter::State::take_credit(int rank, Set& set, uint64_t count) {
   if (rank != set.lowest || count > set.issued - set.started) return false;
   set.started += count;
+  return true;
+}
+
+/// Only the member that every correct rank knows as the set's lowest speaks of its batches.
+bool Arbiter::State::take_timed(int rank, const Set& set, WireReader& reader) const {
+  const TrialTime time = get_trial_time(reader);
+  if (!reader.ok() || rank != set.lowest) return false;
+  if (config.timed) config.timed(time);
   return true;
 }
 

@@ -170,6 +170,7 @@ struct Arbiter::State {
   bool take_step(int rank, uint64_t word, WireReader& reader);
   bool take_full(int rank, Set& set, WireReader& reader);
   static bool take_credit(int rank, Set& set, uint64_t count);
+  bool take_timed(int rank, const Set& set, WireReader& reader) const;
   bool take_evictions_seen(int rank, Set& set, uint64_t count);
   bool take_abandon(int rank, Set& set, ProposalKind kind, WireReader& reader);
   bool take_by_id(int rank, uint64_t id);

@@ -148,6 +148,8 @@ Result<AlgorithmChoice> Arbiter::State::choose(Set& set, std::span<const Planned
   shape.largest_host = hosts.empty() ? shape.ranks : *std::max_element(hosts.begin(), hosts.end());
   shape.slot_bytes = config.slot_bytes;
   shape.deterministic = config.deterministic;
+  shape.set = set.members.id;
+  shape.absent = entry.at(tensors.front().occurrence).absent;
   return config.select(shape);
 }
 
@@ -196,9 +198,7 @@ void Arbiter::State::issue(Set& set, std::span<const PlannedTensor> tensors, con
   record.u8(static_cast<uint8_t>(VerdictKind::kBatch));
   record.varint(set.members.id);
   record.varint(std::exchange(next_stamp, next_stamp + choice.stamps));
-  record.u8(choice.algorithm);
-  record.varint(choice.chunk_bytes);
-  record.varint(choice.stamps);
+  put_choice(record, choice);
   Entry& first = *by_id.find(tensors.front().id);
   const Occurrence& lead = first.at(tensors.front().occurrence);
   // The number of absent members is part of `FuseKey`, so it is the same for all operations of a batch.

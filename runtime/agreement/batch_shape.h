@@ -1,8 +1,12 @@
 #pragma once
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 
+#include "runtime/agreement/request.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/slot.h"
+#include "runtime/base/store_hint.h"
 
 namespace rueda::core {
 
@@ -23,6 +27,8 @@ struct BatchShape {
   int largest_host = 1;                     ///< number of ranks on the host that has most of them
   uint64_t slot_bytes = kDefaultSlotBytes;  ///< of the lanes' shared memory; no chunk is longer
   bool deterministic = false;
+  SetId set = kGlobalSet;  ///< whose cores it runs on
+  size_t absent = 0;       ///< members that have joined and contribute nothing
 };
 
 /// The algorithm that a batch runs with, and its plan, as they travel in a verdict.
@@ -30,6 +36,23 @@ struct AlgorithmChoice {
   uint8_t algorithm = 0;     ///< index in the table of algorithms
   uint32_t chunk_bytes = 0;  ///< on the wire, after the codec; 0 if the algorithm has no chunks
   uint64_t stamps = 2;       ///< number of stamps the batch takes: its chunks plus 2
+  Stores stores = Stores::kByDistance;
+  uint64_t trial = 0;  ///< not 0: the set's lowest member reports under this number how long the batch took
+};
+
+/// One way to run a batch, without what its plan adds for the batch's size.
+struct Variant {
+  uint8_t algorithm = 0;
+  uint8_t chunk_shift = 0;  ///< chunks are planned for slots of `slot_bytes` >> `chunk_shift`
+  Stores stores = Stores::kByDistance;
+  friend bool operator==(const Variant&, const Variant&) = default;
+};
+
+/// How long the batch of one trial took on the set's lowest member.
+struct TrialTime {
+  uint64_t trial = 0;
+  std::chrono::nanoseconds took{0};
+  Distance distance = Distance::kUnknown;  ///< of the set's cores, as that member knows it
 };
 
 }  // namespace rueda::core

@@ -29,6 +29,9 @@ constexpr uint8_t kOverContributors = 8;
 constexpr uint8_t kHasOrder = 16;
 constexpr uint8_t kInSharedMemory = 32;
 
+/// Of the byte that names a batch's stores: the number of a trial follows.
+constexpr uint8_t kIsTrial = 4;
+
 template <typename Enum>
 Enum get_enum(WireReader& reader, Enum last) {
   const uint8_t value = reader.u8();
@@ -230,6 +233,46 @@ std::vector<int> get_ranks(WireReader& reader, int size) {
   }
   if (ranks.empty()) reader.fail();
   return ranks;
+}
+
+/// Nearly every choice says nothing of stores and trials, and takes one byte for both.
+void put_choice(WireWriter& writer, const AlgorithmChoice& choice) {
+  writer.u8(choice.algorithm);
+  writer.varint(choice.chunk_bytes);
+  writer.varint(choice.stamps);
+  writer.u8(static_cast<uint8_t>(static_cast<uint8_t>(choice.stores) | (choice.trial != 0 ? kIsTrial : 0)));
+  if (choice.trial != 0) writer.varint(choice.trial);
+}
+
+AlgorithmChoice get_choice(WireReader& reader) {
+  AlgorithmChoice choice;
+  choice.algorithm = reader.u8();
+  choice.chunk_bytes = static_cast<uint32_t>(reader.varint(UINT32_MAX));
+  choice.stamps = reader.varint();
+  const uint8_t how = reader.u8();
+  const auto stores = static_cast<uint8_t>(how & ~kIsTrial);
+  if (stores > static_cast<uint8_t>(Stores::kNonTemporal)) reader.fail();
+  if ((how & kIsTrial) != 0) {
+    choice.trial = reader.varint();
+    if (choice.trial == 0) reader.fail();
+  }
+  if (reader.ok()) choice.stores = static_cast<Stores>(stores);
+  return choice;
+}
+
+void put_trial_time(WireWriter& writer, const TrialTime& time) {
+  writer.varint(time.trial);
+  const auto took = std::clamp(time.took, std::chrono::nanoseconds(0), kMaxTrialTime);
+  writer.varint(static_cast<uint64_t>(took.count()));
+  writer.u8(static_cast<uint8_t>(time.distance));
+}
+
+TrialTime get_trial_time(WireReader& reader) {
+  TrialTime time;
+  time.trial = reader.varint();
+  time.took = std::chrono::nanoseconds(reader.varint(static_cast<uint64_t>(kMaxTrialTime.count())));
+  time.distance = get_enum(reader, Distance::kFar);
+  return time;
 }
 
 /// The rank is written plus one, so that -1, "no rank", needs no sign.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/agreement/batch_shape.h"
 #include "runtime/agreement/request.h"
 #include "runtime/base/frame.h"
 #include "runtime/base/wire.h"
@@ -22,6 +23,7 @@ namespace rueda::core {
 ///   operations      count { word rest }            as tags 0 to 2; tag 2 is followed by the occurrence
 ///   ranks           ranges { gap more }            ascending; gap: from one past the last; `more` follow the first
 ///   failure         code (u8) rank + 1 sentence
+///   choice          algorithm (u8) chunk bytes, stamps, stores (u8; + 4: the trial's number follows)
 ///   asking          name ranks number              number: kMakeSet of this name and ranks before, of each member
 ///
 /// An id step is the zigzag difference to one past the last id, on that link (proposals) or in that list (verdicts).
@@ -33,6 +35,7 @@ inline constexpr size_t kMaxNameBytes = 1024;
 inline constexpr size_t kMaxDims = 16;
 inline constexpr size_t kMaxSentenceBytes = 4096;
 inline constexpr uint64_t kMaxTensorBytes = 1ull << 47;
+inline constexpr std::chrono::nanoseconds kMaxTrialTime{std::chrono::hours(24)};
 inline constexpr uint32_t kMaxGroupSize = 1u << 20;
 inline constexpr size_t kMaxMetadata = 65536;  ///< numbered metadata of one set
 /// More than any record but a list of operations takes.
@@ -53,13 +56,14 @@ enum class ProposalKind : uint8_t {
   kGiveUpSet = 8,   ///< (set 0) asking, failure
   kProbe = 10,      ///< (set 0) number, name, ranks: which of these has an unreceived send of the name to this rank?
   kDropProbe = 11,  ///< (set 0) number
+  kTimed = 12,      ///< trial, nanoseconds, distance (u8): how long a batch took, of the set's lowest member
 };
 
 enum class VerdictKind : uint8_t {
   kAssign = 1,  ///< set, id, name, op kind (u8, unnamed only), home metadata + 1 (0: none)
   kDefine = 2,  ///< set, metadata: it gets the set's next number
-  /// set, stamp, algorithm (u8), chunk bytes, stamps, contributors (0: all members), metadata + 1 (0: in full behind
-  /// it), operations; if not all contribute, the elements of each operation, and in a reduce-scatter those of its rows
+  /// set, stamp, choice, contributors (0: all members), metadata + 1 (0: in full behind it), operations; if not all
+  /// contribute, the elements of each operation, and in a reduce-scatter those of its rows
   kBatch = 3,
   kError = 4,       ///< more (u8; 1: the next one is of the same failure), failure, operations
   kEvict = 5,       ///< set, operations (only the ids count)
@@ -94,6 +98,12 @@ void get_operations(WireReader& reader, std::vector<OperationRef>& operations);
 void put_ranks(WireWriter& writer, const std::vector<int>& ranks);
 /// Fails the reader unless there is at least one rank and all are below `size`.
 std::vector<int> get_ranks(WireReader& reader, int size);
+void put_choice(WireWriter& writer, const AlgorithmChoice& choice);
+/// Fails the reader on unknown stores, or a trial without a number.
+AlgorithmChoice get_choice(WireReader& reader);
+void put_trial_time(WireWriter& writer, const TrialTime& time);
+/// Fails the reader on an unknown distance, or a time of more than kMaxTrialTime.
+TrialTime get_trial_time(WireReader& reader);
 void put_failure(WireWriter& writer, const Status& why);
 /// Fails the reader on an unknown code or an ok one.
 Status get_failure(WireReader& reader, int size);

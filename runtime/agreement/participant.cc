@@ -311,6 +311,13 @@ void Participant::started(SetId id, uint64_t number) {
   set->started = number + 1;
 }
 
+/// Like credits, times come from one member: all of them ran the same batch.
+void Participant::timed(SetId id, const TrialTime& time) {
+  const State::Set* set = state_->find_set(id);
+  if (set == nullptr || set->gone || !set->lowest) return;
+  put_trial_time(state_->proposals.record(id, ProposalKind::kTimed), time);
+}
+
 std::vector<std::byte> Participant::take_frame() {
   state_->freed = false;
   for (auto& [number, set] : state_->sets) {

@@ -136,9 +136,7 @@ bool Participant::State::take_batch(WireReader& reader) {
   Set* set = find_set(static_cast<SetId>(reader.varint(UINT32_MAX)));
   BatchEvent batch;
   batch.stamp = reader.varint();
-  batch.choice.algorithm = reader.u8();
-  batch.choice.chunk_bytes = static_cast<uint32_t>(reader.varint(UINT32_MAX));
-  batch.choice.stamps = reader.varint();
+  batch.choice = get_choice(reader);
   batch.contributors = static_cast<int>(reader.varint(static_cast<uint64_t>(config.size)));
   const uint64_t number = reader.varint(kMaxMetadata);
   if (number == 0) batch.metadata = get_metadata(reader);

@@ -29,6 +29,7 @@ void skip_record(WireReader& reader, ProposalKind kind, int size) {
       return;
     case ProposalKind::kCredit:
     case ProposalKind::kEvictions: static_cast<void>(reader.varint()); return;
+    case ProposalKind::kTimed: static_cast<void>(get_trial_time(reader)); return;
     case ProposalKind::kAbandonId: static_cast<void>(reader.varint()); break;
     case ProposalKind::kAbandonKey:
       static_cast<void>(reader.u8());
@@ -204,8 +205,8 @@ bool Relay::State::take_records(const std::vector<int>& from, WireReader& reader
   skip_record(reader, kind, config.size);
   if (!reader.ok()) return false;
   const std::span<const std::byte> rest = bytes.subspan(at, bytes.size() - reader.left() - at);
-  // Credits do not depend on the order of proposals, and releasing for each would undo the merging.
-  if (kind != ProposalKind::kCredit) release_of(from);
+  // Credits and times do not depend on the order of proposals, and releasing for each would undo the merging.
+  if (kind != ProposalKind::kCredit && kind != ProposalKind::kTimed) release_of(from);
   WireWriter record;
   record.varint(word);
   record.raw(rest);

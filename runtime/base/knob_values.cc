@@ -168,6 +168,25 @@ Result<CodecId> parse_codec(const std::string& text) {
 }
 std::string print_codec(CodecId value) { return name_of(value); }
 
+Result<Stores> parse_stores(const std::string& text) {
+  const std::string word = lower(text);
+  if (word == "auto") return Stores::kByDistance;
+  if (word == "plain") return Stores::kPlain;
+  if (word == "non-temporal") return Stores::kNonTemporal;
+  return refuse(text, "allowed: auto, plain, non-temporal");
+}
+std::string print_stores(Stores value) {
+  return value == Stores::kByDistance ? "auto" : value == Stores::kPlain ? "plain" : "non-temporal";
+}
+
+Result<uint64_t> parse_chunk(const std::string& text) {
+  constexpr uint64_t kShortest = 64 << 10;
+  constexpr uint64_t kLongest = uint64_t{1} << 30;
+  const auto bytes = parse_bytes(text);
+  const bool allowed = bytes.ok() && (bytes.value() == 0 || (bytes.value() >= kShortest && bytes.value() <= kLongest));
+  return allowed ? bytes : refuse(text, "allowed: 0, or bytes from 64KiB to 1GiB, as in 128KiB");
+}
+
 Result<bool> parse_tls(const std::string& text) {
   if (lower(text) == "control") return false;
   if (lower(text) == "all") return true;

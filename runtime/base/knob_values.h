@@ -37,6 +37,11 @@ Result<std::string> parse_transport(const std::string& text);
 Result<CodecId> parse_codec(const std::string& text);
 std::string print_codec(CodecId value);
 /// "control" (false) or "all" (true).
+Result<Stores> parse_stores(const std::string& text);
+std::string print_stores(Stores value);
+
+Result<uint64_t> parse_chunk(const std::string& text);
+
 Result<bool> parse_tls(const std::string& text);
 std::string print_tls(bool value);
 /// Names, globs or CIDR, separated by commas: printable, at most 1024 bytes.

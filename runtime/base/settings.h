@@ -9,6 +9,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/environment.h"
 #include "runtime/base/status.h"
+#include "runtime/base/store_hint.h"
 
 namespace rueda::core {
 
@@ -23,7 +24,9 @@ struct Settings {
   Choice hierarchical_allgather = Choice::kAuto;
   std::string allreduce_algorithm = "auto";
   std::string broadcast_algorithm = "auto";
-  std::string controller = "auto";  ///< auto, tcp or mpi
+  Stores stores = Stores::kByDistance;  ///< kByDistance: chosen
+  uint64_t chunk_bytes = 0;             ///< of shared memory, at most; 0: chosen
+  std::string controller = "auto";      ///< auto, tcp or mpi
   Choice control_tree = Choice::kAuto;
   std::string cpu_operations = "auto";  ///< auto, tcp or mpi
   CodecId compression = CodecId::kNone;

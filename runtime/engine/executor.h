@@ -75,13 +75,17 @@ struct StepState {
 };
 enum class StepResult { kDone, kPending };
 
-/// The data plane as the runtime sees it; `ops` implements it. The engine owns it. `select`, `runs_inline` and
-/// `algorithm_name` are pure: any thread. `step` and `run` belong to the holder of the lane's token.
+/// The data plane as the runtime sees it; `ops` implements it. The engine owns it. `select`, `variants`, `plan`,
+/// `runs_inline` and `algorithm_name` are pure: any thread. `step` and `run` belong to the holder of the lane's token.
 class Executor {
  public:
   virtual ~Executor() = default;
   /// Names the algorithm for a shape. Returns kInvalidArgument if a forced algorithm cannot serve it.
   virtual Result<AlgorithmChoice> select(const BatchShape& shape) const = 0;
+  /// The ways to run a batch of this shape that give the same bits; fewer than two if there is nothing to choose.
+  virtual std::vector<Variant> variants(const BatchShape& shape) const = 0;
+  /// The plan of one of them for a shape of the same class. Returns kUnsupported if it cannot serve this one.
+  virtual Result<AlgorithmChoice> plan(const BatchShape& shape, const Variant& variant) const = 0;
   /// Whether `step` serves this choice, so that turns can run it.
   virtual bool runs_inline(const AlgorithmChoice& choice) const = 0;
   virtual const char* algorithm_name(uint8_t number) const = 0;

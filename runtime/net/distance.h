@@ -6,11 +6,9 @@
 #include <span>
 #include <vector>
 
-namespace rueda::core {
+#include "runtime/base/store_hint.h"
 
-/// How far a peer's core is (design: "Distance"). `kNear`: in the same cache domain, a cache line's round trip takes
-/// about 100 ns. `kFar`: in another one, about 480 ns.
-enum class Distance { kUnknown, kNear, kFar };
+namespace rueda::core {
 
 /// A round trip this long or longer counts as far.
 inline constexpr std::chrono::nanoseconds kFarRoundTrip{250};

@@ -11,7 +11,7 @@
 namespace rueda::core {
 
 /// Changes with every change of the wire formats between ranks.
-inline constexpr uint32_t kProtocolNumber = 6;
+inline constexpr uint32_t kProtocolNumber = 7;
 
 /// A rank's wish to take part in the next epoch: everything that rank 0 needs to know of it. Across protocols only
 /// `protocol`, `build` and `nonce` are readable; the rest is then empty.

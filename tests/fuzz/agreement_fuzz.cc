@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/agreement/agreement.h"
+#include "runtime/agreement/messages.h"
 #include "runtime/agreement/relay.h"
 
 namespace {
@@ -22,6 +23,9 @@ AgreementConfig make_config() {
   config.sets = {{0, {0, 1}, {2}, true}, {1, {1, 0}, {2}, true}};
   config.select = [](const rueda::core::BatchShape&) -> rueda::core::Result<rueda::core::AlgorithmChoice> {
     return rueda::core::AlgorithmChoice{};
+  };
+  config.timed = [](const rueda::core::TrialTime& time) {
+    if (time.took < std::chrono::nanoseconds(0) || time.took > rueda::core::kMaxTrialTime) __builtin_trap();
   };
   return config;
 }

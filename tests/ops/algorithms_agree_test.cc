@@ -3,6 +3,7 @@
 #include "ops/kernels/reduce.h"
 #include "ops/owner_parts.h"
 #include "ops/packing.h"
+#include "ops/variants.h"
 #include "tests/ops/table_rig.h"
 #include "tests/support/collective_case.h"
 
@@ -56,12 +57,11 @@ Bytes reference(const CollectiveCase& test, const Bracket& bracket) {
 
 /// Runs an algorithm and compares each rank's bits with the reference's.
 std::string compare(LaneRanks& lanes, const Algorithm& algorithm, const CollectiveCase& test, const Bracket& bracket,
-                    uint64_t stamp, const Bytes& expected) {
+                    uint64_t stamp, const Bytes& expected, const AlgorithmChoice& choice) {
   return lanes.first_failure([&](int rank, Mesh& mesh) -> Status {
     const Team team = team_of(bracket.size, rank, bracket.group);
     const CaseTensors tensors(test, team, arena_for(algorithm, test, bracket.size, mesh));
-    RUEDA_RETURN_IF_ERROR(
-        algorithm.run(tensors.call(algorithm.plan(test.shape(bracket.size)), stamp), mesh, Deadline::never()));
+    RUEDA_RETURN_IF_ERROR(algorithm.run(tensors.call(choice, stamp), mesh, Deadline::never()));
     if (tensors.results() == expected) return {};
     return Status(Code::kSystem,
                   std::string(algorithm.name) + ": rank " + std::to_string(rank) + " differs in " + test.text());
@@ -83,9 +83,31 @@ TEST_CASE("All canonical algorithms give all ranks the same bits, whoever owns a
           const Bytes expected = reference(test, bracket);
           for (const Algorithm& algorithm : algorithms()) {
             if (!algorithm.canonical || !may_serve(algorithm, test.shape(bracket.size))) continue;
-            CHECK(compare(rig.lanes(), algorithm, test, bracket, stamp, expected) == "");
+            CHECK(compare(rig.lanes(), algorithm, test, bracket, stamp, expected,
+                          algorithm.plan(test.shape(bracket.size))) == "");
             stamp += 1000;
           }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("All variants of a batch give all ranks the same bits") {
+  for (const Bracket bracket : {Bracket{2, 2}, Bracket{4, 4}}) {
+    TableRig rig(bracket.size);
+    uint64_t stamp = 0;
+    for (const CodecId codec : {CodecId::kNone, CodecId::kFp16}) {
+      for (const std::vector<int64_t>& counts : {std::vector<int64_t>{20'001}, {9'001, 0, 17, 1, 180'000}}) {
+        const CollectiveCase test = rounding(Dtype::kF32, codec, counts);
+        const Bytes expected = reference(test, bracket);
+        const BatchShape shape = test.shape(bracket.size);
+        const std::vector<Variant> variants = variants_of(algorithms(), Settings(), shape);
+        CHECK(variants.size() >= 4);
+        for (const Variant& variant : variants) {
+          const AlgorithmChoice choice = plan_variant(algorithms(), Settings(), shape, variant).value();
+          CHECK(compare(rig.lanes(), algorithms()[variant.algorithm], test, bracket, stamp, expected, choice) == "");
+          stamp += choice.stamps;
         }
       }
     }

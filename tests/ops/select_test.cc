@@ -135,6 +135,19 @@ TEST_CASE("Every plan fits the slots and has stamps for its chunks, whatever the
   }
 }
 
+TEST_CASE("Stores and the longest chunk are those that the settings name") {
+  Settings settings;
+  CHECK(select_algorithm(algorithms(), settings, allreduce_of(64u << 20, 2)).value().stores == Stores::kByDistance);
+  settings.stores = Stores::kPlain;
+  settings.chunk_bytes = 100'000;  // rounded down to a power of two
+  const AlgorithmChoice choice = select_algorithm(algorithms(), settings, allreduce_of(64u << 20, 2)).value();
+  CHECK(choice.stores == Stores::kPlain);
+  CHECK(choice.chunk_bytes == 64u << 10);
+  CHECK(choice.stamps == 1024 + 2);
+  settings.chunk_bytes = 1u << 30;  // a slot holds no more than it does
+  CHECK(select_algorithm(algorithms(), settings, allreduce_of(64u << 20, 2)).value().chunk_bytes == 256u << 10);
+}
+
 TEST_CASE("A data plane takes a plug-in's algorithms behind its own and refuses a name that is taken") {
   DataPlane plane{Settings()};
   const size_t own = plane.table().size();

@@ -14,7 +14,7 @@ using core::ErrorEvent;
 using core::GoodbyeEvent;
 
 Simulation::Simulation(uint64_t seed, int ranks, Trace trace)
-    : job_(make_job(seed, ranks)), random_(~seed), trace_(std::move(trace)), arbiter_(job_.config) {
+    : job_(make_job(seed, ranks)), random_(~seed), trace_(std::move(trace)), arbiter_(with_trials(job_.config)) {
   core::AgreementConfig config = job_.config;
   ranks_.resize(static_cast<size_t>(config.size));
   records_.resize(ranks_.size());
@@ -261,7 +261,7 @@ void Simulation::take_batch(size_t rank, const BatchEvent& given) {
                 std::to_string(batch.tickets.size()) + " tensors from " + seen.operations.front().first);
   records_[rank].batches.push_back(std::move(seen));
   auto& lanes = ranks_[rank].lanes;
-  lanes[given.set % lanes.size()].push_back({batch.set, given.set, batch.number, batch.tickets});
+  lanes[given.set % lanes.size()].push_back({batch.set, given.set, batch.number, batch.tickets, batch.choice.trial});
 }
 
 void Simulation::complete(size_t rank, uint64_t id, Outcome outcome) {
@@ -309,6 +309,7 @@ void Simulation::finish_heads() {
         for (const uint64_t id : theirs.front().tickets) {
           if (id != core::kNoTicket) release_name(index, records_[index].tickets[id]);
         }
+        report_time(index, head);
         theirs.pop_front();
       }
     }

@@ -33,6 +33,7 @@ class Simulation {
     core::SetId id;
     uint64_t number;
     std::vector<uint64_t> tickets;
+    uint64_t trial;
     bool started = false;
   };
   struct Rank {
@@ -98,6 +99,10 @@ class Simulation {
   bool unstick();
   void check_stalled();
 
+  // simulation_trials.cc: times of batches.
+  core::AgreementConfig with_trials(core::AgreementConfig config);
+  void report_time(size_t rank, const Running& batch);
+
   // simulation_tree.cc: frames between hosts.
   void make_tree();
   size_t host_of(size_t rank) const;
@@ -122,6 +127,7 @@ class Simulation {
   Job job_;
   Random random_;
   Trace trace_;
+  std::map<uint64_t, bool> trials_;  ///< those that rank 0 has made, and whether it has heard of each
   core::Arbiter arbiter_;
   bool plan_due_ = false;
   int dead_ = -1;

@@ -16,6 +16,9 @@ using Recorded = std::vector<std::pair<int, Frame>>;
 AgreementConfig recorded_config() {
   AgreementConfig config = World::config_of(2);
   config.cache_capacity = 2;
+  config.select = [](const BatchShape&) -> Result<AlgorithmChoice> {
+    return AlgorithmChoice{1, 64, 5, Stores::kNonTemporal, 300};
+  };
   config.sets.push_back({1, {0, 1}, {2}, true});
   return config;
 }
@@ -51,6 +54,7 @@ void play(World& world) {
     for (int rank = 0; rank < 2; ++rank)
       world.submit_group(rank, {World::tensor("g"), World::tensor("h", {step + rank})});
     world.start_all();
+    world.participant(0).timed(kGlobalSet, {300, std::chrono::microseconds(70), Distance::kNear});
     world.exchange();
   }
   const uint64_t cached = world.submit(0, World::tensor(""));
@@ -184,6 +188,43 @@ TEST_CASE("what exceeds a frame is split into several, each within the limits") 
   CHECK(world.participant(0).take_frame().size() <= kMaxFrameBytes);
   CHECK_FALSE(world.participant(0).take_frame().empty());
   CHECK(world.participant(0).take_frame().empty());
+}
+
+TEST_CASE("choices and times of trials survive the wire, and what no rank can have sent does not") {
+  for (const Stores stores : {Stores::kByDistance, Stores::kPlain, Stores::kNonTemporal}) {
+    for (const uint64_t trial : {uint64_t{0}, uint64_t{1}, UINT64_MAX}) {
+      WireWriter writer;
+      put_choice(writer, {7, 65536, 99, stores, trial});
+      put_trial_time(writer, {trial, std::chrono::nanoseconds(123456), Distance::kFar});
+      WireReader reader(writer.view());
+      const AlgorithmChoice choice = get_choice(reader);
+      const TrialTime time = get_trial_time(reader);
+      REQUIRE(reader.finished());
+      CHECK((choice.algorithm == 7 && choice.chunk_bytes == 65536 && choice.stamps == 99));
+      CHECK((choice.stores == stores && choice.trial == trial));
+      CHECK((time.trial == trial && time.took.count() == 123456 && time.distance == Distance::kFar));
+    }
+  }
+  const auto refused = [](std::initializer_list<int> bytes, auto get) {
+    WireWriter writer;
+    for (const int byte : bytes) writer.u8(static_cast<uint8_t>(byte));
+    WireReader reader(writer.view());
+    static_cast<void>(get(reader));
+    return !reader.ok();
+  };
+  CHECK_FALSE(refused({1, 64, 5, 2}, get_choice));
+  CHECK(refused({1, 64, 5, 3}, get_choice));     // unknown stores
+  CHECK(refused({1, 64, 5, 8}, get_choice));     // an unknown bit
+  CHECK(refused({1, 64, 5, 4, 0}, get_choice));  // a trial without a number
+  CHECK_FALSE(refused({1, 9, 2}, get_trial_time));
+  CHECK(refused({1, 9, 3}, get_trial_time));  // an unknown distance
+  WireWriter writer;
+  writer.varint(1);
+  writer.varint(static_cast<uint64_t>(kMaxTrialTime.count()) + 1);
+  writer.u8(0);
+  WireReader reader(writer.view());
+  static_cast<void>(get_trial_time(reader));
+  CHECK_FALSE(reader.ok());
 }
 
 TEST_CASE("metadata and lists of operations survive the wire") {

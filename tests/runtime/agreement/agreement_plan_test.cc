@@ -22,6 +22,40 @@ Request of_dtype(const std::string& name, Dtype dtype) {
 
 }  // namespace
 
+TEST_CASE(
+    "the time of a trial reaches rank 0 from the set's lowest member, in the set's own words, and from no other") {
+  AgreementConfig config = World::config_of(3);
+  config.sets.push_back({1, {1, 2}, {2}, true});
+  std::vector<uint64_t> heard;
+  std::vector<SetId> sets;
+  config.select = [&](const BatchShape& shape) -> Result<AlgorithmChoice> {
+    sets.push_back(shape.set);
+    return AlgorithmChoice{1, 64, 5, Stores::kPlain, 40 + shape.set};
+  };
+  config.timed = [&](const TrialTime& time) { heard.push_back(time.trial); };
+  World world(config);
+  Request request = World::tensor("x");
+  request.set = 1;
+  for (const int rank : {1, 2}) world.submit(rank, request);
+  world.submit_all(World::tensor("y"));
+  world.exchange();
+  REQUIRE((world.batches(2).size() == 2 && world.batches(0).size() == 1));
+  CHECK(sets == std::vector<SetId>{0, 1});
+  CHECK(world.batches(0)[0].choice.trial == 40);
+  CHECK(world.batches(0)[0].choice.stores == Stores::kPlain);
+  for (int rank = 0; rank < 3; ++rank) {
+    for (const BatchEvent& batch : world.batches(rank)) {
+      world.participant(rank).timed(batch.set, {batch.choice.trial, std::chrono::microseconds(5), Distance::kNear});
+    }
+  }
+  world.exchange();
+  CHECK(heard == std::vector<uint64_t>{40, 41});
+  CHECK(world.broken.ok());
+  ProposalWriter liar(config.epoch);
+  put_trial_time(liar.record(1, ProposalKind::kTimed), {41, std::chrono::microseconds(5), Distance::kNear});
+  CHECK(world.arbiter.receive(2, liar.take()).rank() == 2);
+}
+
 TEST_CASE("a set has credit for two batches; what becomes ready meanwhile leaves together") {
   World world(2);
   for (int i = 0; i < 2; ++i) {

@@ -52,7 +52,7 @@ TEST_CASE("the choices of a knob are the words that it takes and says it takes")
     }
     CHECK(knob.parse("?", settings).sentence() == "\"?\" is not allowed; allowed: " + listed);
   }
-  CHECK(knobs_with_choices == 6);
+  CHECK(knobs_with_choices == 7);
 }
 
 TEST_CASE("without variables every setting has its documented default") {
@@ -190,6 +190,14 @@ TEST_CASE("HOROVOD_GLOO_TIMEOUT_SECONDS limits the wait for a peer that does not
   CHECK_THAT(failure({{"HOROVOD_GLOO_TIMEOUT_SECONDS", "x"}}), Contains("HOROVOD_GLOO_TIMEOUT_SECONDS"));
   // Horovod has no variable of our name.
   CHECK(read({{"HOROVOD_PEER_TIMEOUT_SECONDS", "90"}}).value().peer_timeout.count() == 5);
+}
+
+TEST_CASE("stores and the longest chunk take what is allowed and nothing else") {
+  CHECK(read({{"RUEDA_STORES", "Plain"}, {"RUEDA_CHUNK_BYTES", "128KiB"}}).value().stores == Stores::kPlain);
+  CHECK(read({{"RUEDA_STORES", "non-temporal"}}).value().stores == Stores::kNonTemporal);
+  CHECK(read({{"RUEDA_CHUNK_BYTES", "128KiB"}}).value().chunk_bytes == 128 << 10);
+  CHECK_THAT(failure({{"RUEDA_STORES", "fast"}}), Contains("RUEDA_STORES") && Contains("auto, plain, non-temporal"));
+  CHECK_THAT(failure({{"RUEDA_CHUNK_BYTES", "4096"}}), Contains("RUEDA_CHUNK_BYTES") && Contains("64KiB"));
 }
 
 TEST_CASE("an empty value counts as unset") {

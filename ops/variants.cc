@@ -1,0 +1,98 @@
+// Which variants there are to try for a batch:
+//
+//   what the selector takes ─┬─ canonical: the others of kRivals that may serve ─┐
+//                            └─ not: itself only                                 ├─ x chunk lengths x kinds of stores
+//                                                                                ┘
+// A shorter chunk is planned as if the slots were shorter: each algorithm derives its chunks and stamps from them.
+// Lengths that come to the same plan count once.
+#include "ops/variants.h"
+
+#include <string>
+#include <string_view>
+
+#include "ops/chunks.h"
+#include "ops/packing.h"
+#include "ops/select.h"
+
+namespace rueda::core {
+namespace {
+
+/// Algorithms that may be faster than each other, by size and machine, and that give the same bits.
+constexpr std::string_view kRivals[][2] = {{"shm_one_shot", "shm_two_shot"}, {"direct", "hierarchical"}};
+/// A one-shot computes everything on every rank: longer than this it is not worth a trial.
+constexpr uint64_t kLongestOneShotBytes = 256 << 10;
+/// Shorter chunks cost more synchronisations than they can save.
+constexpr uint64_t kShortestChunkBytes = 64 << 10;
+constexpr uint8_t kMostShifts = 2;
+
+std::string_view rival_of(std::string_view name) {
+  for (const auto& [one, other] : kRivals) {
+    if (name == one) return other;
+    if (name == other) return one;
+  }
+  return {};
+}
+
+bool worth_trying(const Algorithm& algorithm, const BatchShape& shape) {
+  return std::string_view(algorithm.name) != "shm_one_shot" || wire_bytes(shape) <= kLongestOneShotBytes;
+}
+
+/// Whether the algorithm writes memory that another core reads: the shared slots of a host.
+bool stores_for_peers(const Algorithm& algorithm) {
+  const std::string_view name = algorithm.name;
+  return name.starts_with("shm_") || name.starts_with("hierarchical");
+}
+
+/// The algorithm with each length of chunk, then each kind of store.
+void add_all(std::span<const Algorithm> table, const Settings& settings, const BatchShape& shape, uint8_t index,
+             std::vector<Variant>& variants) {
+  const Algorithm& algorithm = table[index];
+  const bool chunks_vary = algorithm.canonical && settings.chunk_bytes == 0;
+  std::vector<Stores> kinds = {settings.stores};
+  if (settings.stores == Stores::kByDistance && stores_for_peers(algorithm)) {
+    kinds = {Stores::kPlain, Stores::kNonTemporal};
+  }
+  uint32_t planned = 0;
+  for (uint8_t shift = 0; shift <= (chunks_vary ? kMostShifts : 0); ++shift) {
+    if (shift > 0 && shape.slot_bytes >> shift < kShortestChunkBytes) break;
+    const auto plan = plan_variant(table, settings, shape, {index, shift, settings.stores});
+    if (!plan.ok() || plan.value().chunk_bytes == planned) continue;
+    planned = plan.value().chunk_bytes;
+    for (const Stores stores : kinds) variants.push_back({index, shift, stores});
+  }
+}
+
+}  // namespace
+
+std::vector<Variant> variants_of(std::span<const Algorithm> table, const Settings& settings, const BatchShape& shape) {
+  std::vector<Variant> variants;
+  const auto usual = select_algorithm(table, settings, shape);
+  if (!usual.ok()) return variants;
+  const uint8_t index = usual.value().algorithm;
+  add_all(table, settings, shape, index, variants);
+  if (!table[index].canonical || !chooses_freely(settings, shape)) return variants;
+  const std::string_view rival = rival_of(table[index].name);
+  for (size_t i = 0; i < table.size() && !rival.empty(); ++i) {
+    if (table[i].kind != shape.kind || table[i].name != rival || !worth_trying(table[i], shape)) continue;
+    add_all(table, settings, shape, static_cast<uint8_t>(i), variants);
+  }
+  return variants;
+}
+
+Result<AlgorithmChoice> plan_variant(std::span<const Algorithm> table, const Settings& settings, const BatchShape& shape,
+                                     const Variant& variant) {
+  if (variant.algorithm >= table.size()) {
+    return Status(Code::kUnsupported, "there is no algorithm " + std::to_string(variant.algorithm));
+  }
+  BatchShape planned = with_chunk_limit(shape, settings);
+  planned.slot_bytes >>= variant.chunk_shift;
+  const Algorithm& algorithm = table[variant.algorithm];
+  const std::string reason = obstacle(algorithm, planned, settings);
+  if (!reason.empty()) return Status(Code::kUnsupported, std::string(algorithm.name) + " " + reason);
+  AlgorithmChoice choice = algorithm.plan(planned);
+  choice.algorithm = variant.algorithm;
+  choice.stores = variant.stores;
+  return choice;
+}
+
+}  // namespace rueda::core

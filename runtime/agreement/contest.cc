@@ -1,0 +1,112 @@
+// Which of several variants is the fastest, from times that other work on the machine disturbs.
+//
+//   next ─▶ the variant still in that has run least often; ties in random order, since a program's batches may alternate
+//   took ─▶ two shortest times ─▶ drop_losers ─▶ one left, or all that are left have run kRounds times: decided
+//
+// The random order has a fixed seed: equal times give equal contests.
+#include "runtime/agreement/contest.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace rueda::core {
+namespace {
+
+/// From so many times on the second shortest counts too. Before, it may be one that other work has disturbed.
+constexpr int kEnoughForMean = 4;
+/// How many times the best one's time a variant may take that has run so often, from once on.
+constexpr double kMargins[] = {4.0, 1.5, 1.2, 1.12, 1.07, 1.05};
+
+}  // namespace
+
+Contest::Contest(std::vector<Variant> variants) {
+  for (const Variant& variant : variants) entries_.push_back({variant});
+  if (entries_.size() == 1) winner_ = 0;
+}
+
+Contest::Contest(std::vector<Variant> variants, const Variant& winner, double time) : Contest(std::move(variants)) {
+  winner_ = find(winner);
+  if (winner_) entries_[*winner_].shortest = entries_[*winner_].second = time;
+}
+
+std::optional<size_t> Contest::next() {
+  if (winner_) return std::nullopt;
+  std::optional<size_t> chosen;
+  uint64_t alike = 0;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const Entry& entry = entries_[i];
+    if (entry.out || entry.begun >= kRounds) continue;
+    if (!chosen || entry.begun < entries_[*chosen].begun) {
+      chosen = i;
+      alike = 1;
+    } else if (entry.begun == entries_[*chosen].begun && random() % ++alike == 0) {
+      chosen = i;
+    }
+  }
+  return chosen;
+}
+
+bool Contest::took(size_t index, double time) {
+  Entry& entry = entries_[index];
+  ++entry.heard;
+  if (time < entry.shortest) {
+    entry.second = std::exchange(entry.shortest, time);
+  } else {
+    entry.second = std::min(entry.second, time);
+  }
+  if (winner_) return false;
+  drop_losers();
+  const auto open = [](const Entry& each) { return !each.out && each.heard < kRounds; };
+  const auto in = [](const Entry& each) { return !each.out; };
+  const bool finished = std::none_of(entries_.begin(), entries_.end(), open);
+  if (finished || std::count_if(entries_.begin(), entries_.end(), in) == 1) decide();
+  return winner_.has_value();
+}
+
+void Contest::drop_losers() {
+  const double best = best_time();
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    Entry& entry = entries_[i];
+    if (entry.heard == 0) continue;
+    const size_t margin = std::min(static_cast<size_t>(entry.heard), std::size(kMargins)) - 1;
+    if (time(i) > best * kMargins[margin]) entry.out = true;
+  }
+}
+
+void Contest::decide() { winner_ = leader(); }
+
+double Contest::time(size_t index) const {
+  const Entry& entry = entries_[index];
+  return entry.heard < kEnoughForMean ? entry.shortest : (entry.shortest + entry.second) / 2;
+}
+
+double Contest::best_time() const {
+  const std::optional<size_t> best = leader();
+  return best ? time(*best) : kNever;
+}
+
+std::optional<size_t> Contest::leader() const {
+  std::optional<size_t> best;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (!entries_[i].out && entries_[i].shortest != kNever && (!best || time(i) < time(*best))) best = i;
+  }
+  return best;
+}
+
+std::optional<size_t> Contest::find(const Variant& variant) const {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].variant == variant) return i;
+  }
+  return std::nullopt;
+}
+
+/// Xorshift (Marsaglia 2003).
+uint64_t Contest::random() {
+  state_ ^= state_ << 13;
+  state_ ^= state_ >> 7;
+  state_ ^= state_ << 17;
+  return state_;
+}
+
+}  // namespace rueda::core

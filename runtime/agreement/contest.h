@@ -1,0 +1,64 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "runtime/agreement/batch_shape.h"
+
+namespace rueda::core {
+
+/// One contest of variants for batches of one class, decided by how long they take. Times are nanoseconds for each byte
+/// of a batch, so batches of one class need not be of one size. Pure; owned by the tuner.
+///
+/// A variant's time is the shortest, or the mean of its two shortest once there are some: other work on the machine only
+/// makes batches longer. The more often a variant has run, the less it may lie behind the best to stay in the contest.
+/// The one that is left wins, or the best of those that are left after kRounds.
+class Contest {
+ public:
+  /// How often each variant runs that stays to the end.
+  static constexpr int kRounds = 7;
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  explicit Contest(std::vector<Variant> variants);
+  /// A contest that was decided elsewhere. `winner` is one of `variants`.
+  Contest(std::vector<Variant> variants, const Variant& winner, double time);
+
+  /// The variant to try next, as an index; empty if the contest is decided, or waits for times of its last trials.
+  std::optional<size_t> next();
+  /// Counts a trial as begun.
+  void begin(size_t index) { ++entries_[index].begun; }
+  /// Takes a time. Returns true if it decides the contest.
+  bool took(size_t index, double time);
+  /// Decides for the best so far; does nothing before the first time.
+  void decide();
+  /// The time of a variant so far; kNever if it has none.
+  double time(size_t index) const;
+  double best_time() const;
+
+  size_t size() const { return entries_.size(); }
+  const Variant& variant(size_t index) const { return entries_[index].variant; }
+  std::optional<size_t> find(const Variant& variant) const;
+  std::optional<size_t> winner() const { return winner_; }
+  /// The variant with the shortest time so far; empty if none has a time.
+  std::optional<size_t> leader() const;
+
+ private:
+  struct Entry {
+    Variant variant;
+    double shortest = kNever;
+    double second = kNever;
+    int begun = 0;
+    int heard = 0;
+    bool out = false;
+  };
+  void drop_losers();
+  uint64_t random();
+
+  std::vector<Entry> entries_;
+  std::optional<size_t> winner_;
+  uint64_t state_ = 0x9e3779b97f4a7c15u;  // any number but 0
+};
+
+}  // namespace rueda::core

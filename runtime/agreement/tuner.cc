@@ -1,0 +1,279 @@
+// Rank 0 chooses by trial: it runs the program's own batches in different ways and keeps the fastest.
+//
+//   pick ─▶ the class's group ─▶ two batches to warm up, the second timed: the reference
+//                            └─▶ the course at the cores' distance ─▶ undecided: the contest's next, if the purse allows
+//                                                                 └▶ decided: the winner, timed now and then
+//   timed ─▶ the trial ─▶ the purse pays ─▶ the contest ─▶ decided?          winner: other times for long? ─▶ a new contest
+//
+// A trial's number travels with its batch to the set's lowest member and comes back with the time. So any set can be
+// tuned, rank 0 being in it or not. A report may be lost: nothing waits for one.
+#include "runtime/agreement/tuner.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace rueda::core {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+constexpr int kWarmups = 2;
+constexpr size_t kMostTuned = 512;
+constexpr size_t kMostTrials = 64;
+/// A decided course times one batch of so many, and more while times are odd.
+constexpr int kTimedOneOf = 32;
+constexpr int kOddOneOf = 4;
+/// A trial is odd if it takes so many times the winner's time, or so much less. So many in a row begin a new contest.
+constexpr double kOdd = 1.5;
+constexpr int kOddTrials = 4;
+/// How long a decision holds at least. Doubles with each new contest.
+constexpr seconds kHolds{10};
+constexpr uint64_t kMostDoublings = 5;
+/// Batches without a choice to try, before a contest is decided without the times that are missing.
+constexpr int kMostUntimed = 16;
+constexpr uint64_t kPageBytes = 4096;
+constexpr double kRefill = 1e-3;
+
+bool has_variants(const BatchShape& shape) {
+  const bool kind = shape.kind == OpKind::kAllreduce || shape.kind == OpKind::kBroadcast ||
+                    shape.kind == OpKind::kReducescatter || shape.kind == OpKind::kReduce;
+  return kind && shape.ranks > 1 && shape.device < 0 && !shape.shared && shape.op != ReduceOp::kAdasum &&
+         shape.bytes >= Tuner::kLeastBytes;
+}
+
+TuneClass class_of(const BatchShape& shape) {
+  TuneClass batches;
+  batches.kind = shape.kind;
+  batches.dtype = shape.dtype;
+  batches.codec = shape.codec;
+  batches.size = size_class(shape.bytes);
+  batches.short_tensors = shape.bytes < shape.tensors * kPageBytes;
+  batches.ranks = shape.ranks;
+  batches.hosts = shape.hosts;
+  batches.largest_host = shape.largest_host;
+  return batches;
+}
+
+TuneClass at(TuneClass batches, Distance distance) {
+  batches.distance = distance;
+  return batches;
+}
+
+std::optional<Variant> best_of(const Contest& contest) {
+  const std::optional<size_t> leader = contest.leader();
+  return leader ? std::optional(contest.variant(*leader)) : std::nullopt;
+}
+
+}  // namespace
+
+uint8_t size_class(uint64_t bytes) {
+  const auto log = static_cast<int>(std::bit_width(bytes)) - 1;
+  const bool upper_half = log > 0 && (bytes >> (log - 1) & 1) != 0;
+  return static_cast<uint8_t>(2 * log + (upper_half ? 1 : 0));
+}
+
+uint64_t least_bytes(uint8_t size_class) {
+  const uint64_t power = uint64_t{1} << size_class / 2;
+  return size_class % 2 == 0 ? power : power + power / 2;
+}
+
+Tuner::Tuner(Parts parts)
+    : parts_(std::move(parts)), purse_(static_cast<double>(nanoseconds(kPurse).count())), filled_(parts_.now()) {}
+
+Tuner::Pick Tuner::pick(const BatchShape& shape) {
+  if (!has_variants(shape)) return {};
+  const GroupKey key(shape.set, class_of(shape));
+  Group& group = group_of(key);
+  Course& course = group.course();
+  if (!course.contest && (group.warmed >= kWarmups || recalled_.contains(at(key.second, group.distance)))) {
+    begin(key, group, shape);
+  }
+  const bool all_contribute = shape.absent == 0;
+  if (!course.contest) {
+    if (++group.warmed < kWarmups || !all_contribute) return {};
+    return start(key, std::nullopt, shape, 0);
+  }
+  if (course.contest->size() < 2) return {best_of(*course.contest), 0};
+  if (!all_contribute) return {best_of(*course.contest), 0};
+  return course.contest->winner() ? decided(key, course, shape) : try_next(key, course, shape);
+}
+
+/// A program that makes new sizes or sets for ever must not fill the memory.
+Tuner::Group& Tuner::group_of(const GroupKey& key) {
+  const auto found = groups_.find(key);
+  if (found == groups_.end() && groups_.size() >= kMostTuned) {
+    groups_.erase(std::min_element(groups_.begin(), groups_.end(),
+                                   [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+  }
+  Group& group = found == groups_.end() ? groups_[key] : found->second;
+  group.used = ++picks_;
+  return group;
+}
+
+void Tuner::begin(const GroupKey& key, Group& group, const BatchShape& shape) {
+  Course& course = group.course();
+  std::vector<Variant> variants = parts_.variants(shape);
+  const auto known = recalled_.find(at(key.second, group.distance));
+  course.decided = parts_.now();
+  const bool holds = known != recalled_.end() &&
+                     std::find(variants.begin(), variants.end(), known->second.variant) != variants.end();
+  if (holds) {
+    course.contest = Contest(std::move(variants), known->second.variant, known->second.time);
+  } else {
+    course.contest = Contest(std::move(variants));
+  }
+}
+
+Tuner::Pick Tuner::try_next(const GroupKey& key, Course& course, const BatchShape& shape) {
+  Contest& contest = *course.contest;
+  const std::optional<size_t> next = contest.next();
+  if (!next) {
+    if (++course.untimed > kMostUntimed) {
+      contest.decide();
+      course.decided = parts_.now();
+    }
+    return {best_of(contest), 0};
+  }
+  const double best = std::min(contest.best_time(), course.reference);
+  if (best == Contest::kNever) return start(key, std::nullopt, shape, 0);
+  refill();
+  const double behind = contest.time(*next) == Contest::kNever ? best : std::max(0.0, contest.time(*next) - best);
+  const double cost = behind * static_cast<double>(shape.bytes);
+  if (purse_ - held_ < cost) {
+    const std::optional<Variant> leader = best_of(contest);
+    return {leader ? leader : neighbour(key, contest), 0};
+  }
+  contest.begin(*next);
+  course.untimed = 0;
+  return start(key, contest.variant(*next), shape, cost);
+}
+
+Tuner::Pick Tuner::decided(const GroupKey& key, Course& course, const BatchShape& shape) {
+  const Variant& winner = course.contest->variant(*course.contest->winner());
+  if (++course.untimed < (course.odd > 0 ? kOddOneOf : kTimedOneOf)) return {winner, 0};
+  course.untimed = 0;
+  return start(key, winner, shape, 0);
+}
+
+Tuner::Pick Tuner::start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost) {
+  if (trials_.size() == kMostTrials) {
+    held_ -= trials_.front().held;
+    trials_.pop_front();
+  }
+  held_ += cost;
+  trials_.push_back({++last_trial_, key, variant, shape.bytes, cost});
+  return {variant, last_trial_};
+}
+
+/// What the nearest size has chosen, for batches so large that the purse allows no trial.
+std::optional<Variant> Tuner::neighbour(const GroupKey& key, const Contest& contest) const {
+  std::optional<Variant> nearest;
+  int nearest_steps = 0;
+  for (const auto& [other, group] : groups_) {
+    TuneClass batches = other.second;
+    const int steps = std::abs(int{batches.size} - int{key.second.size});
+    batches.size = key.second.size;
+    if (other.first != key.first || batches != key.second || (nearest && steps >= nearest_steps)) continue;
+    const Course& course = group.courses[static_cast<size_t>(group.distance)];
+    if (!course.contest || !course.contest->winner()) continue;
+    const Variant& variant = course.contest->variant(*course.contest->winner());
+    if (!contest.find(variant)) continue;
+    nearest = variant;
+    nearest_steps = steps;
+  }
+  return nearest;
+}
+
+void Tuner::timed(const TrialTime& time) {
+  const auto found =
+      std::find_if(trials_.begin(), trials_.end(), [&time](const Trial& each) { return each.number == time.trial; });
+  if (found == trials_.end()) return;
+  const Trial trial = *found;
+  trials_.erase(found);
+  held_ -= trial.held;
+  const auto group = groups_.find(trial.key);
+  if (group == groups_.end()) return;
+  group->second.distance = time.distance;
+  take(trial, group->second.course(), time);
+}
+
+/// Without a contest the time is kept as the reference: the distance is new, or the first batches still warm up.
+void Tuner::take(const Trial& trial, Course& course, const TrialTime& time) {
+  const double per_byte = static_cast<double>(time.took.count()) / static_cast<double>(trial.bytes);
+  if (!course.contest || !trial.variant) {
+    course.reference = std::min(course.reference, per_byte);
+    return;
+  }
+  Contest& contest = *course.contest;
+  const std::optional<size_t> index = contest.find(*trial.variant);
+  if (!index) return;
+  if (contest.winner()) {
+    tell(trial, time, contest, false);
+    if (*index == *contest.winner()) check(course, per_byte);
+    return;
+  }
+  const double best = std::min(contest.best_time(), course.reference);
+  if (best != Contest::kNever) purse_ -= std::max(0.0, per_byte - best) * static_cast<double>(trial.bytes);
+  const bool decides = contest.took(*index, per_byte);
+  if (decides) {
+    course.decided = parts_.now();
+    course.untimed = 0;
+  }
+  tell(trial, time, contest, decides);
+}
+
+void Tuner::tell(const Trial& trial, const TrialTime& time, const Contest& contest, bool decided) const {
+  if (!parts_.report) return;
+  TrialReport report{parts_.now(),  trial.key.first, at(trial.key.second, time.distance), *trial.variant, trial.bytes,
+                     time.took, false};
+  parts_.report(report);
+  if (!decided) return;
+  const size_t winner = *contest.winner();
+  report.variant = contest.variant(winner);
+  report.took = nanoseconds(static_cast<int64_t>(contest.time(winner) * static_cast<double>(trial.bytes)));
+  report.chosen = true;
+  parts_.report(report);
+}
+
+/// Other work on the machine makes some batches long; a change that matters makes all of them so.
+void Tuner::check(Course& course, double time) {
+  const double ratio = time / course.contest->time(*course.contest->winner());
+  course.odd = ratio > kOdd || ratio < 1 / kOdd ? course.odd + 1 : 0;
+  const auto holds = kHolds * (1 << std::min(course.restarts, kMostDoublings));
+  if (course.odd < kOddTrials || parts_.now() - course.decided < holds) return;
+  std::vector<Variant> variants;
+  for (size_t i = 0; i < course.contest->size(); ++i) variants.push_back(course.contest->variant(i));
+  course.contest = Contest(std::move(variants));
+  course.reference = time;
+  course.odd = 0;
+  ++course.restarts;
+}
+
+void Tuner::refill() {
+  const auto now = parts_.now();
+  const double passed = static_cast<double>(std::chrono::duration_cast<nanoseconds>(now - filled_).count());
+  purse_ = std::min(static_cast<double>(nanoseconds(kPurse).count()), purse_ + passed * kRefill);
+  filled_ = now;
+}
+
+/// Sets with classes alike share what is kept: the set of all ranks comes first.
+std::vector<TunedChoice> Tuner::choices() const {
+  std::map<TuneClass, TunedChoice> kept;
+  for (const auto& [key, group] : groups_) {
+    for (size_t distance = 0; distance < group.courses.size(); ++distance) {
+      const std::optional<Contest>& contest = group.courses[distance].contest;
+      if (!contest || contest->size() < 2 || !contest->winner()) continue;
+      const size_t winner = *contest->winner();
+      const TuneClass batches = at(key.second, static_cast<Distance>(distance));
+      kept.try_emplace(batches, TunedChoice{batches, contest->variant(winner), contest->time(winner)});
+    }
+  }
+  for (const auto& [batches, choice] : recalled_) kept.try_emplace(batches, choice);
+  std::vector<TunedChoice> choices;
+  for (const auto& [batches, choice] : kept) choices.push_back(choice);
+  return choices;
+}
+
+}  // namespace rueda::core

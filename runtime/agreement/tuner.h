@@ -1,0 +1,139 @@
+#pragma once
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "runtime/agreement/batch_shape.h"
+#include "runtime/agreement/contest.h"
+#include "runtime/base/deadline.h"
+
+namespace rueda::core {
+
+/// Batches for which one choice is kept: alike in everything that the choice depends on.
+struct TuneClass {
+  OpKind kind = OpKind::kAllreduce;
+  Dtype dtype = Dtype::kF32;
+  CodecId codec = CodecId::kNone;
+  uint8_t size = 0;            ///< `size_class` of its bytes
+  bool short_tensors = false;  ///< shorter than a page on average
+  int ranks = 1;
+  int hosts = 1;
+  int largest_host = 1;
+  Distance distance = Distance::kUnknown;
+  friend auto operator<=>(const TuneClass&, const TuneClass&) = default;
+};
+/// Two classes for each doubling of `bytes`, which are not 0.
+uint8_t size_class(uint64_t bytes);
+/// The fewest bytes of a class.
+uint64_t least_bytes(uint8_t size_class);
+
+/// A choice that was measured, as a tune file keeps it.
+struct TunedChoice {
+  TuneClass batches;
+  Variant variant;
+  double time = 0;  ///< nanoseconds for each byte
+};
+
+/// What the tuner tells a log: a trial has been timed.
+struct TrialReport {
+  SteadyClock::time_point at;
+  SetId set = kGlobalSet;
+  TuneClass batches;
+  Variant variant;
+  uint64_t bytes = 0;
+  std::chrono::nanoseconds took{0};
+  bool chosen = false;  ///< the variant is the class's choice from now on
+};
+
+/// Rank 0's choice among variants that give the same bits, by their times in the program's own batches. For each process
+/// set and class of batches it holds a contest. Small batches, which have one good way, and kinds without variants take
+/// what is chosen without a tuner. Each distance of the cores has contests of its own, whose results are kept: when the
+/// cores move, the choice that was right there before is back at once. Later batches are timed now and then; if their
+/// times stay changed, a new contest begins.
+///
+/// What trials cost beyond the best variant known comes out of a purse: 200 ms at the start, and a thousandth of the
+/// time that passes, never more than 200 ms together. A trial whose cost cannot be known counts as twice the best time.
+///
+/// Pure: it is told the time and the times of trials. Rank 0's engine owns it; the baton's holder uses it.
+class Tuner {
+ public:
+  struct Parts {
+    std::function<SteadyClock::time_point()> now;
+    /// The variants for a shape, the same for all shapes of a class as far as possible; fewer than two: no choice.
+    std::function<std::vector<Variant>(const BatchShape&)> variants;
+    /// May be empty.
+    std::function<void(const TrialReport&)> report;
+  };
+  explicit Tuner(Parts parts);
+
+  /// What the next batch of this shape runs with.
+  struct Pick {
+    std::optional<Variant> variant;  ///< empty: what is chosen without a tuner
+    uint64_t trial = 0;              ///< as in AlgorithmChoice
+  };
+  Pick pick(const BatchShape& shape);
+  /// Ignores trials that it does not know: the report is late, or a lie.
+  void timed(const TrialTime& time);
+
+  /// A choice that was measured before, on this machine: the class's contest begins decided. Before the first `pick`.
+  void recall(const TunedChoice& choice) { recalled_[choice.batches] = choice; }
+  /// All choices that are made, recalled ones included.
+  std::vector<TunedChoice> choices() const;
+
+  static constexpr std::chrono::milliseconds kPurse{200};
+  static constexpr uint64_t kLeastBytes = 16 << 10;
+
+ private:
+  /// One class at one distance, in one process set.
+  struct Course {
+    std::optional<Contest> contest;  ///< empty until the first batches have warmed everything up
+    double reference = Contest::kNever;
+    int untimed = 0;         ///< batches since the last trial
+    int odd = 0;             ///< trials in a row that took another time than the winner did
+    uint64_t restarts = 0;
+    SteadyClock::time_point decided;
+  };
+  struct Group {
+    int warmed = 0;
+    uint64_t used = 0;  ///< the number of the last pick
+    Distance distance = Distance::kUnknown;
+    std::array<Course, 3> courses;
+    Course& course() { return courses[static_cast<size_t>(distance)]; }
+  };
+  using GroupKey = std::pair<SetId, TuneClass>;  ///< the distance is kUnknown
+  struct Trial {
+    uint64_t number = 0;
+    GroupKey key;
+    std::optional<Variant> variant;  ///< empty: without a tuner's choice
+    uint64_t bytes = 0;
+    double held = 0;  ///< nanoseconds of the purse that nothing else may spend meanwhile
+  };
+
+  Group& group_of(const GroupKey& key);
+  void begin(const GroupKey& key, Group& group, const BatchShape& shape);
+  Pick try_next(const GroupKey& key, Course& course, const BatchShape& shape);
+  Pick decided(const GroupKey& key, Course& course, const BatchShape& shape);
+  Pick start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost);
+  std::optional<Variant> neighbour(const GroupKey& key, const Contest& contest) const;
+  void take(const Trial& trial, Course& course, const TrialTime& time);
+  void tell(const Trial& trial, const TrialTime& time, const Contest& contest, bool decided) const;
+  void check(Course& course, double time);
+  void refill();
+
+  Parts parts_;
+  std::map<GroupKey, Group> groups_;
+  std::map<TuneClass, TunedChoice> recalled_;
+  std::deque<Trial> trials_;  ///< under way, by number
+  uint64_t last_trial_ = 0;
+  uint64_t picks_ = 0;
+  double purse_;     ///< nanoseconds
+  double held_ = 0;  ///< of them, for trials under way
+  SteadyClock::time_point filled_;
+};
+
+}  // namespace rueda::core

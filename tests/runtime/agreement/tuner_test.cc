@@ -1,0 +1,294 @@
+#include "runtime/agreement/tuner.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <map>
+
+#include "tests/sim/random.h"
+
+using namespace rueda::core;
+using std::chrono::nanoseconds;
+
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+/// A job that runs one batch at a time, on a machine whose variants take known times. The clock moves by what batches
+/// take.
+class TunedJob {
+ public:
+  using Cost = std::function<double(const Variant&, uint64_t bytes)>;  ///< nanoseconds for each byte
+
+  explicit TunedJob(std::vector<Variant> variants, Cost cost)
+      : variants_(std::move(variants)),
+        cost_(std::move(cost)),
+        tuner_({[this] { return now_; }, [this](const BatchShape&) { return variants_; },
+                [this](const TrialReport& report) { reports_.push_back(report); }}) {}
+
+  static BatchShape shape(uint64_t bytes) {
+    BatchShape shape;
+    shape.bytes = bytes;
+    shape.ranks = 2;
+    return shape;
+  }
+  /// Runs a batch and returns its variant: the first one's if the tuner leaves the choice to others.
+  Variant run(const BatchShape& shape) {
+    const Tuner::Pick pick = tuner_.pick(shape);
+    const Variant variant = pick.variant.value_or(variants_.front());
+    const double bytes = static_cast<double>(shape.bytes);
+    const double plain = cost_(variant, shape.bytes) * bytes;
+    const double took = plain * (1 + (noise_ == 0 ? 0 : -std::log(1 - uniform()) * noise_));
+    now_ += nanoseconds(static_cast<int64_t>(took));
+    double least = Contest::kNever;
+    for (const Variant& each : variants_) least = std::min(least, cost_(each, shape.bytes) * bytes);
+    if (pick.trial != 0) {
+      ++trials_;
+      if (!lost_) tuner_.timed({pick.trial, nanoseconds(static_cast<int64_t>(took)), distance_});
+    }
+    excess_ += plain - least;
+    return variant;
+  }
+  Variant run(uint64_t bytes, int batches = 1) {
+    Variant last;
+    for (int i = 0; i < batches; ++i) last = run(shape(bytes));
+    return last;
+  }
+
+  Tuner& tuner() { return tuner_; }
+  void noise(double mean) { noise_ = mean; }
+  void cost(Cost cost) { cost_ = std::move(cost); }
+  void distance(Distance distance) { distance_ = distance; }
+  void lose_reports(bool lost) { lost_ = lost; }
+  void pass(nanoseconds time) { now_ += time; }
+  int trials() const { return trials_; }
+  nanoseconds excess() const { return nanoseconds(static_cast<int64_t>(excess_)); }
+  const std::vector<TrialReport>& reports() const { return reports_; }
+
+ private:
+  double uniform() { return static_cast<double>(random_.below(1u << 30)) / (1u << 30); }
+
+  std::vector<Variant> variants_;
+  Cost cost_;
+  SteadyClock::time_point now_;
+  std::vector<TrialReport> reports_;
+  Tuner tuner_;
+  rueda::sim::Random random_{1};
+  double noise_ = 0;
+  Distance distance_ = Distance::kNear;
+  bool lost_ = false;
+  int trials_ = 0;
+  double excess_ = 0;
+};
+
+std::vector<Variant> six_variants() {
+  std::vector<Variant> variants;
+  for (uint8_t shift = 0; shift < 3; ++shift) {
+    variants.push_back({1, shift, Stores::kPlain});
+    variants.push_back({1, shift, Stores::kNonTemporal});
+  }
+  return variants;
+}
+
+double index_cost(const Variant& variant, uint64_t) {
+  return 0.2 * (1 + 0.1 * variant.chunk_shift) * (variant.stores == Stores::kPlain ? 2.5 : 1);
+}
+
+}  // namespace
+
+TEST_CASE("The fastest variant is found within fifty batches and stays") {
+  TunedJob job(six_variants(), index_cost);
+  job.run(4 * kMiB, 50);
+  for (int i = 0; i < 200; ++i) CHECK(job.run(4 * kMiB) == Variant{1, 0, Stores::kNonTemporal});
+  CHECK(job.excess() < Tuner::kPurse);
+}
+
+TEST_CASE("With noise the winner is at most three percent slower than the best") {
+  for (int best = 0; best < 6; ++best) {
+    const std::vector<Variant> variants = six_variants();
+    // Costs step by 5 %, from the best one on.
+    const auto cost = [&](const Variant& variant, uint64_t) {
+      const auto index = std::find(variants.begin(), variants.end(), variant) - variants.begin();
+      return 0.2 * (1 + 0.05 * static_cast<double>((index - best + 6) % 6));
+    };
+    TunedJob job(variants, cost);
+    job.noise(0.05);
+    CHECK(cost(job.run(4 * kMiB, 100), 0) <= 0.2 * 1.03);
+  }
+}
+
+TEST_CASE("Trials cost no more than the purse, however many sizes are tried and however long batches are") {
+  TunedJob job(six_variants(), index_cost);
+  for (int round = 0; round < 60; ++round) {
+    for (uint64_t bytes = 32 << 10; bytes <= 1024 * kMiB; bytes *= 2) {
+      // What is run without a choice is not the tuner's cost.
+      if (round < 2) static_cast<void>(job.tuner().pick(TunedJob::shape(bytes)));
+    }
+  }
+  const auto before = job.excess();
+  CHECK(before == nanoseconds(0));
+  for (int round = 0; round < 60; ++round) {
+    for (uint64_t bytes = 32 << 10; bytes <= 16 * kMiB; bytes *= 2) job.run(bytes);
+  }
+  CHECK(job.excess() <= Tuner::kPurse);
+}
+
+TEST_CASE("A batch too long for the purse takes what the nearest size has chosen") {
+  TunedJob job(six_variants(), index_cost);
+  job.run(8 * kMiB, 60);
+  const int trials = job.trials();
+  const Variant huge = job.run(4096 * kMiB, 4);
+  CHECK(huge == Variant{1, 0, Stores::kNonTemporal});
+  CHECK(job.trials() == trials + 1);  // the reference
+}
+
+TEST_CASE("A class alternates over two sizes without one variant getting all the long ones") {
+  TunedJob job(six_variants(), index_cost);
+  for (int i = 0; i < 60; ++i) {
+    job.run(4 * kMiB);
+    job.run(5 * kMiB);
+  }
+  CHECK(job.run(5 * kMiB) == Variant{1, 0, Stores::kNonTemporal});
+}
+
+TEST_CASE("Each distance keeps its choice, which is back at once when the cores move") {
+  Distance where = Distance::kNear;
+  const auto cost = [&](const Variant& variant, uint64_t bytes) {
+    const bool plain = variant.stores == Stores::kPlain;
+    return index_cost({1, variant.chunk_shift, plain == (where == Distance::kNear) ? Stores::kNonTemporal : Stores::kPlain},
+                      bytes);
+  };
+  TunedJob job(six_variants(), cost);
+  const auto move = [&](Distance to) {
+    where = to;
+    job.distance(to);
+  };
+  CHECK(job.run(4 * kMiB, 80).stores == Stores::kPlain);
+  move(Distance::kFar);
+  CHECK(job.run(4 * kMiB, 100).stores == Stores::kNonTemporal);
+  move(Distance::kNear);
+  job.run(4 * kMiB, 33);  // until a batch is timed
+  const int trials = job.trials();
+  CHECK(job.run(4 * kMiB).stores == Stores::kPlain);
+  CHECK(job.trials() == trials);
+}
+
+TEST_CASE("A lasting change of times begins a new contest, and a passing one does not") {
+  bool turned = false;
+  const auto cost = [&](const Variant& variant, uint64_t bytes) {
+    const bool plain = variant.stores == Stores::kPlain;
+    return index_cost({1, 0, plain == turned ? Stores::kNonTemporal : Stores::kPlain}, bytes);
+  };
+  TunedJob job(six_variants(), cost);
+  CHECK(job.run(4 * kMiB, 100).stores == Stores::kNonTemporal);
+  job.pass(std::chrono::minutes(1));
+  turned = true;
+  for (const int trials = job.trials(); job.trials() < trials + 3;) CHECK(job.run(4 * kMiB).stores == Stores::kNonTemporal);
+  turned = false;
+  for (int i = 0; i < 100; ++i) CHECK(job.run(4 * kMiB).stores == Stores::kNonTemporal);
+  turned = true;
+  CHECK(job.run(4 * kMiB, 200).stores == Stores::kPlain);
+}
+
+TEST_CASE("A decision holds for ten seconds at least, whatever the times") {
+  double factor = 1;
+  TunedJob job(six_variants(), [&](const Variant& variant, uint64_t bytes) { return factor * index_cost(variant, bytes); });
+  job.run(64 << 10, 60);
+  factor = 3;
+  job.run(64 << 10, 200);
+  for (const TrialReport& report : job.reports()) {
+    if (&report > &job.reports()[60]) CHECK(report.variant == Variant{1, 0, Stores::kNonTemporal});
+  }
+}
+
+TEST_CASE("Lost reports cost a choice, never a batch") {
+  TunedJob job(six_variants(), index_cost);
+  job.lose_reports(true);
+  job.run(4 * kMiB, 200);
+  job.lose_reports(false);
+  job.tuner().timed({9999, nanoseconds(1), Distance::kFar});  // a trial that never was
+  job.run(4 * kMiB, 100);
+  CHECK(job.run(4 * kMiB) == Variant{1, 0, Stores::kNonTemporal});
+}
+
+TEST_CASE("What has one way only, or contributes nothing, is not tried") {
+  TunedJob job(six_variants(), index_cost);
+  const auto untouched = [&](const BatchShape& shape) {
+    for (int i = 0; i < 40; ++i) {
+      const Tuner::Pick pick = job.tuner().pick(shape);
+      if (pick.variant || pick.trial != 0) return false;
+    }
+    return true;
+  };
+  CHECK(untouched(TunedJob::shape(4)));
+  BatchShape shape = TunedJob::shape(kMiB);
+  shape.ranks = 1;
+  CHECK(untouched(shape));
+  shape = TunedJob::shape(kMiB);
+  shape.shared = true;
+  CHECK(untouched(shape));
+  shape = TunedJob::shape(kMiB);
+  shape.device = 0;
+  CHECK(untouched(shape));
+  shape = TunedJob::shape(kMiB);
+  shape.kind = OpKind::kAllgather;
+  CHECK(untouched(shape));
+  shape = TunedJob::shape(kMiB);
+  shape.absent = 1;
+  CHECK(untouched(shape));
+}
+
+TEST_CASE("Process sets are tuned apart, and more of them than are kept push out the oldest") {
+  TunedJob job(six_variants(), index_cost);
+  for (SetId set = 0; set < 600; ++set) {
+    BatchShape shape = TunedJob::shape(64 << 10);
+    shape.set = set;
+    for (int i = 0; i < 3; ++i) job.run(shape);
+  }
+  BatchShape shape = TunedJob::shape(64 << 10);
+  shape.set = 599;
+  for (int i = 0; i < 60; ++i) job.run(shape);
+  CHECK(job.run(shape) == Variant{1, 0, Stores::kNonTemporal});
+  const int trials = job.trials();
+  shape.set = 1;  // forgotten: it warms up again
+  const Tuner::Pick pick = job.tuner().pick(shape);
+  CHECK((!pick.variant && pick.trial == 0));
+  CHECK(job.trials() == trials);
+}
+
+TEST_CASE("Recalled choices hold from the first batch, and those of unknown variants do not") {
+  TunedJob first(six_variants(), index_cost);
+  first.run(4 * kMiB, 100);
+  const std::vector<TunedChoice> choices = first.tuner().choices();
+  REQUIRE(choices.size() == 1);
+  CHECK(choices[0].variant == Variant{1, 0, Stores::kNonTemporal});
+  CHECK(choices[0].batches.distance == Distance::kNear);
+
+  TunedJob second(six_variants(), index_cost);
+  TunedChoice choice = choices[0];
+  choice.batches.distance = Distance::kUnknown;
+  choice.variant = {1, 2, Stores::kPlain};
+  second.tuner().recall(choice);
+  CHECK(second.run(4 * kMiB) == choice.variant);
+  choice.variant = {77, 0, Stores::kPlain};
+  TunedJob third(six_variants(), index_cost);
+  third.tuner().recall(choice);
+  CHECK(third.run(4 * kMiB, 100) == Variant{1, 0, Stores::kNonTemporal});
+}
+
+TEST_CASE("A class spans half a doubling") {
+  CHECK(least_bytes(size_class(1)) == 1);
+  for (const uint64_t bytes : {uint64_t{3}, uint64_t{4}, uint64_t{6}, kMiB, kMiB * 3 / 2, uint64_t{1} << 46}) {
+    CHECK(least_bytes(size_class(bytes)) == bytes);
+    CHECK(size_class(bytes - 1) == size_class(bytes) - 1);
+  }
+}
+
+TEST_CASE("The log hears each trial and the choice") {
+  TunedJob job(six_variants(), index_cost);
+  job.run(4 * kMiB, 60);
+  REQUIRE_FALSE(job.reports().empty());
+  int chosen = 0;
+  for (const TrialReport& report : job.reports()) chosen += report.chosen ? 1 : 0;
+  CHECK(chosen == 1);
+  CHECK(job.reports().front().bytes == 4 * kMiB);
+}
