@@ -14,7 +14,8 @@
 //     | <- kDone          | no process is left below
 //
 // In an elastic job kStart brings no ranks: kStartOne and kEndOne start and end single workers, and the agent stays
-// until kEnd.
+// until kEnd. There SIGTERM, by which schedulers announce that they take a host away, becomes kPreempted; hvdrun
+// decides what follows. In other jobs SIGTERM is ignored.
 //
 // The agent is a subreaper, so orphans of ranks become its children and "no child" means "no descendant". Each way out
 // (kEnd, a lost hvdrun, a lost guard, ranks that all exited) goes through `end`, which can only bring SIGKILL nearer.
@@ -53,14 +54,6 @@
 namespace rueda::core::launcher {
 namespace {
 
-std::string search_path_of(const std::vector<std::string>& environment) {
-  constexpr std::string_view kPath = "PATH=";
-  for (const std::string& variable : environment) {
-    if (variable.starts_with(kPath)) return variable.substr(kPath.size());
-  }
-  return "/usr/bin:/bin";
-}
-
 using std::chrono::milliseconds;
 
 constexpr milliseconds kGraceWithoutParent{2000};  // if hvdrun or the guard is gone, so that all ends within 5 s
@@ -94,6 +87,7 @@ class Agent {
   void expect_word();
   void guard_gone();
   void forward(int signal);
+  void preempted();
   void reap();
   void report(std::vector<Exit> exits);
   bool stays() const { return order_ && order_->stay == AgentStay::kUntilEnd; }
@@ -108,6 +102,7 @@ class Agent {
   UniqueFd guard_;
   FdWatch guard_gone_;
   SignalWatch child_;
+  SignalWatch terminated_;
   Timer kill_timer_;
   Timer silence_timer_;
   milliseconds silence_ = kFirstWord;  // for how long hvdrun may send nothing; 0: for ever
@@ -120,6 +115,7 @@ class Agent {
   std::optional<SteadyClock::time_point> killing_since_;
   bool started_ = false;
   bool childless_ = false;
+  bool preempted_ = false;
   bool leaving_ = false;
   std::unique_ptr<StoreRelay> relay_;
   UniqueFd listener_;  // accepts nothing: a connection in its queue has shown that the path is open
@@ -136,6 +132,7 @@ Agent::Agent(UniqueFd guard)
       guard_(std::move(guard)),
       guard_gone_(loop_, guard_.get(), Interest::kRead),
       child_(loop_, {SIGCHLD}, [this](int) { reap(); }),
+      terminated_(loop_, {SIGTERM}, [this](int) { preempted(); }),
       kill_timer_(loop_),
       silence_timer_(loop_),
       ends_(loop_) {
@@ -207,7 +204,13 @@ void Agent::start(const std::string& bytes) {
   for (const auto& rank : order_->ranks) {
     if (!start_one(rank)) break;
   }
+  if (preempted_) preempted();
   reap();
+}
+
+void Agent::preempted() {
+  preempted_ = true;
+  if (stays()) link_.send({MessageType::kPreempted, -1, 0, {}});
 }
 
 void Agent::start_worker(const std::string& bytes) {

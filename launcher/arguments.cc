@@ -29,6 +29,8 @@ constexpr const char* kUsage = "Usage: hvdrun [flags] program [arguments of the 
 constexpr const char* kKnobs = "Settings (each sets the RUEDA_ variable of the same name for all ranks)";
 constexpr const char* kHidden = "";  // CLI11 leaves a group without a name out of the help
 
+constexpr int64_t kLargestPid = int64_t{1} << 40;
+
 // Long names that Horovod's users write with one dash.
 const std::set<std::string> kOneDash = {"np", "hosts", "hostfile", "cb", "prefix-timestamp"};
 
@@ -96,8 +98,8 @@ class Flags {
   /// The flags that a config file may give: all except those that start no job, and itself.
   ConfigVocabulary vocabulary() const {
     ConfigVocabulary all;
-    const std::set<std::string> others = {"help",       "version", "check-build", "cb",
-                                          "completion", "agent",   "check-here",  "config-file"};
+    const std::set<std::string> others = {"help",  "version",    "check-build", "cb",   "completion",
+                                          "agent", "check-here", "config-file", "dump", "signal-removal"};
     for (const CLI::Option* option : app_.get_options()) {
       for (const auto& name : option->get_lnames()) {
         if (others.count(name) > 0) continue;
@@ -174,12 +176,28 @@ class Flags {
             "--dump",
             [this](int64_t pid) {
               arguments_.action = Action::kDump;
-              arguments_.dumped = pid;
+              arguments_.asked = pid;
             },
             "print which ranks wait for which, from the flight records of the running hvdrun with this pid; "
             "--dump-file "
             "gets all records as JSON")
-        ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+        ->check(CLI::Range(int64_t{1}, kLargestPid));
+    app_.add_option_function<std::vector<std::string>>(
+            "--signal-removal",
+            [this](const std::vector<std::string>& words) {
+              arguments_.action = Action::kSignalRemoval;
+              arguments_.removed_host = words.at(1);
+              if (!CLI::detail::lexical_cast(words.at(0), arguments_.asked) || arguments_.asked < 1 ||
+                  arguments_.asked > kLargestPid) {
+                throw CLI::ValidationError("--signal-removal",
+                                           fmt::format("\"{}\" is not the pid of a hvdrun; give PID "
+                                                       "HOST",
+                                                       words.at(0)));
+              }
+            },
+            "PID HOST: tell the running elastic job of the hvdrun with this pid that HOST is about to go; its workers "
+            "leave with the next plan")
+        ->expected(2);
     app_.add_flag_callback("--agent", action(Action::kAgent))->group(kHidden);
     app_.add_flag_callback("--check-here", action(Action::kCheckHere))->group(kHidden);
   }

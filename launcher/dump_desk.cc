@@ -13,16 +13,13 @@
 #include "launcher/dump_desk.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
-#include "runtime/base/deadline.h"
+#include "launcher/desk_visit.h"
 #include "runtime/diagnosis/divergence.h"
 #include "runtime/net/unix_socket.h"
 
@@ -31,11 +28,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience{5000};  // for ranks that are stopped, or have not called init yet
 constexpr std::chrono::milliseconds kSecondLook{700};
-/// For a visitor: twice the patience with ranks, the second look, and time for a loaded machine.
-constexpr std::chrono::seconds kAnswerLimit{15};
 constexpr size_t kMaxNoteBytes = 64;
 
-std::string name_for(int64_t pid) { return fmt::format("rueda-hvdrun-{}", pid); }
+constexpr const char* kDumpDesk = "rueda-hvdrun-";  // before the pid
 
 /// A memory file that holds `text`; invalid if it cannot be made.
 UniqueFd file_of(const std::string& text) {
@@ -63,7 +58,7 @@ DumpDesk::DumpDesk(EventLoop& loop, JobStore& store, std::function<std::vector<i
     : loop_(loop), store_(store), expected_(std::move(expected)) {}
 
 Status DumpDesk::open() {
-  Result<UniqueFd> listener = listen_abstract(name_for(getpid()));
+  Result<UniqueFd> listener = listen_abstract(fmt::format("{}{}", kDumpDesk, getpid()));
   if (!listener.ok()) return listener.status();
   listener_ = std::move(listener).value();
   watch_ = std::make_unique<FdWatch>(loop_, listener_.get(), Interest::kRead);
@@ -121,30 +116,12 @@ void DumpDesk::answer(const std::string& merged) {
 }
 
 Result<std::string> fetch_dump(int64_t pid) {
-  const DialledSocket socket = dial_abstract(name_for(pid));
-  if (!socket.fd.valid()) {
-    return Status(Code::kInvalidArgument,
-                  fmt::format("no hvdrun with pid {} answers on this machine: {}", pid, std::strerror(socket.error)));
-  }
-  RUEDA_RETURN_IF_ERROR(check_same_user(socket.fd.get()));
-  pollfd readable{socket.fd.get(), POLLIN, 0};
-  const Deadline deadline = Deadline::after(kAnswerLimit);
-  int ready = 0;
-  do {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.left(kAnswerLimit));
-    ready = ::poll(&readable, 1, static_cast<int>(left.count()));
-  } while (ready < 0 && errno == EINTR);
-  if (ready == 0) {
-    return Status(Code::kSystem,
-                  fmt::format("hvdrun (pid {}) did not answer within {} s; it may be stopped (kill -CONT {}), or serve "
-                              "other calls of --dump first",
-                              pid, kAnswerLimit.count(), pid));
-  }
-  const Packet packet = receive_packet(socket.fd.get(), kMaxNoteBytes, 1);
-  if (packet.kind != PacketKind::kPacket || packet.descriptors.empty()) {
+  const auto packet = visit_desk(kDumpDesk, pid, {}, kMaxNoteBytes, 1);
+  if (!packet.ok()) return packet.status();
+  if (packet.value().descriptors.empty()) {
     return Status(Code::kSystem, fmt::format("hvdrun (pid {}) ended before it answered", pid));
   }
-  return contents(packet.descriptors.front().get());
+  return contents(packet.value().descriptors.front().get());
 }
 
 }  // namespace rueda::core::launcher

@@ -20,6 +20,7 @@
 #include "launcher/job_store.h"
 #include "launcher/membership.h"
 #include "launcher/rank_output.h"
+#include "launcher/removal_desk.h"
 #include "launcher/stopped_ranks.h"
 #include "launcher/terminal_input.h"
 
@@ -48,6 +49,8 @@ class ElasticJob {
   Status discover();
   void hosts_listed(const std::vector<HostSlots>& hosts);
   void host_answered(size_t host);
+  void preempted(size_t host);
+  Result<std::string> signal_removal(const std::string& host);
   void let_go_of_hosts();
   HostKeeper::Events keeper_events();
   Status open_store();
@@ -91,6 +94,7 @@ class ElasticJob {
   std::unique_ptr<JobStore> store_;
   std::unique_ptr<ElasticStore> plans_;
   std::unique_ptr<DumpDesk> dump_desk_;
+  std::unique_ptr<RemovalDesk> removal_desk_;
   StoreRoutes routes_;
   JobHosts hosts_;
   TerminalInput input_;
@@ -102,7 +106,8 @@ class ElasticJob {
   std::map<int64_t, WorkerRecord> records_;
   std::set<int64_t> stopped_too_long_;
   std::set<size_t> lost_hosts_;
-  size_t first_ = 0;  // workers of the first plan
+  std::set<size_t> preempted_;  // hosts of the command line that are about to go
+  size_t first_ = 0;            // workers of the first plan
   size_t started_ = 0;
   int interrupts_ = 0;  // SIGINTs since the workers were ordered
   bool begun_ = false;

@@ -57,6 +57,8 @@ void add_elastic_flags(CLI::App& app, ElasticArguments& arguments) {
       "seconds to wait for more slots while there are too few (default: HOROVOD_ELASTIC_TIMEOUT, else 600)");
   add(app, "--rejoin-timeout", arguments.rejoin_timeout_seconds, CLI::Range(0.1, kLongest),
       "seconds in which a worker must join the next plan; after them it is ended (default: 30)");
+  add(app, "--removal-timeout", arguments.removal_timeout_seconds, CLI::Range(0.1, kLongest),
+      "seconds in which the workers of a host that is about to go must leave; after them they are ended (default: 25)");
   add(app, "--reset-limit", arguments.reset_limit, CLI::Range(0, kMostWorkers),
       "resets after which the job ends with an error (default: no limit)");
   add_cooldown(app, arguments);

@@ -4,15 +4,20 @@
 //   discovery_ runs the script -> hosts_listed -> keeper_ starts agents; membership_ drops what is not listed
 //     -> an agent answers -> kStart -> kRoute: it has found program and store -> membership_ may use the host
 //     -> a host is listed no more, and its last worker has ended -> keeper_ lets go of it
+//
+// Any host may be about to go, as its agent hears from a scheduler or the user tells hvdrun. Its agent is let go of in
+// the same way, once its last worker has ended.
 
 #include <fmt/format.h>
 
 #include <chrono>
+#include <optional>
 #include <set>
 
 #include "launcher/elastic_conductor.h"
 #include "launcher/start_order.h"
 #include "launcher/store_route.h"
+#include "runtime/base/printable.h"
 
 namespace rueda::core::launcher {
 
@@ -66,13 +71,47 @@ void ElasticJob::host_answered(size_t host) {
   if (!ordered.ok()) hosts_.give_up(host, fmt::format("cannot be used: {}", ordered.sentence()));
 }
 
+void ElasticJob::preempted(size_t host) {
+  if (ended_) return;
+  keeper_ ? keeper_->preempted(host) : static_cast<void>(preempted_.insert(host));
+  tell([&] { membership_.preempted(hosts_.host(host).name()); });
+  let_go_of_hosts();
+}
+
+/// Answers the user's `hvdrun --signal-removal`.
+Result<std::string> ElasticJob::signal_removal(const std::string& host) {
+  std::optional<size_t> found;
+  std::string names;
+  for (size_t index = 0; index < hosts_.count(); ++index) {
+    if (!hosts_.host(index).open()) continue;
+    names += (names.empty() ? "" : ", ") + hosts_.host(index).name();
+    if (hosts_.host(index).name() == host) found = index;
+  }
+  if (ended_) return Status(Code::kInvalidArgument, "the job is ending");
+  if (!found) {
+    return Status(Code::kInvalidArgument,
+                  fmt::format("the job has no host \"{}\"; its hosts are {}", printable(host), names));
+  }
+  int workers = 0;
+  for (const int64_t worker : membership_.running()) workers += records_.at(worker).host == *found ? 1 : 0;
+  preempted(*found);
+  return fmt::format("host {} is about to go: {} worker{} leave{} with the next plan, or end{} after {} s", host,
+                     workers, workers == 1 ? "" : "s", workers == 1 ? "s" : "", workers == 1 ? "s" : "",
+                     std::chrono::duration<double>(plan_.elastic->removal).count());
+}
+
 void ElasticJob::let_go_of_hosts() {
-  if (!keeper_ || ended_) return;
+  if (ended_) return;
   std::set<std::string> busy;
   for (const int64_t worker : membership_.running()) busy.insert(records_.at(worker).host_name);
-  for (const std::string& name : keeper_->let_go(busy)) {
-    tell([&] { membership_.lost(name, "is no longer listed"); });
+  std::vector<std::string> gone = keeper_ ? keeper_->let_go(busy) : std::vector<std::string>();
+  for (const size_t host : preempted_) {
+    const std::string& name = hosts_.host(host).name();
+    if (busy.contains(name) || !lost_hosts_.insert(host).second) continue;
+    hosts_.send(host, {MessageType::kEnd, -1, 0, {}});
+    gone.push_back(name);
   }
+  for (const std::string& name : gone) tell([&] { membership_.lost(name, "is no longer the job's"); });
 }
 
 }  // namespace rueda::core::launcher

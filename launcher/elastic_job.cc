@@ -149,6 +149,10 @@ Status ElasticJob::open_store() {
   dump_desk_ = std::make_unique<DumpDesk>(loop_, *store_, [this] { return running(); });
   const Status opened = dump_desk_->open();
   if (!opened.ok()) output_.say(fmt::format("hvdrun --dump cannot reach this job: {}", opened.sentence()));
+  removal_desk_ =
+      std::make_unique<RemovalDesk>(loop_, [this](const std::string& host) { return signal_removal(host); });
+  const Status listens = removal_desk_->open();
+  if (!listens.ok()) output_.say(fmt::format("hvdrun --signal-removal cannot reach this job: {}", listens.sentence()));
   return {};
 }
 
@@ -188,6 +192,7 @@ void ElasticJob::receive(size_t host, const Message& message) {
     case MessageType::kExited: return known ? exited(message.rank, static_cast<int>(message.number)) : void();
     case MessageType::kStopped: return known ? stops_.changed(message.rank, static_cast<int>(message.number)) : void();
     case MessageType::kDone: return ended_ ? void() : host_lost(host, "has lost its agent, which left early");
+    case MessageType::kPreempted: return preempted(host);
     case MessageType::kNote: return output_.say(message.bytes);
     case MessageType::kRoute:
       if (arguments_.verbose) output_.say(fmt::format("host {} {}", hosts_.host(host).name(), message.bytes));

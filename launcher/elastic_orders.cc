@@ -109,6 +109,7 @@ void ElasticJob::obey(const NotifyMembers& order) {
   notice.plan = order.plan;
   notice.changes = order.changes;
   notice.newcomers = order.newcomers;
+  notice.seconds_to_removal = std::chrono::duration<double>(order.removal).count();
   complain(plans_->notify(notice));
 }
 

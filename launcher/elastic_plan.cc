@@ -70,6 +70,7 @@ Result<MembershipRules> plan_membership(const Arguments& arguments, const std::v
   if (!capacity.ok()) return capacity.status();
   rules.capacity = capacity.value();
   if (elastic.rejoin_timeout_seconds) rules.rejoin = as_time(*elastic.rejoin_timeout_seconds);
+  if (elastic.removal_timeout_seconds) rules.removal = as_time(*elastic.removal_timeout_seconds);
   rules.resets = elastic.reset_limit;
   rules.blacklist.failures = elastic.blacklist_after.value_or(rules.blacklist.failures);
   if (elastic.cooldown_seconds) {
@@ -82,8 +83,9 @@ Result<MembershipRules> plan_membership(const Arguments& arguments, const std::v
 
 std::string misplaced_elastic_flags(const ElasticArguments& elastic) {
   if (elastic.elastic()) return {};
-  const bool any = elastic.most || elastic.timeout_seconds || elastic.rejoin_timeout_seconds || elastic.reset_limit ||
-                   elastic.cooldown_seconds || elastic.blacklist_after || elastic.admission;
+  const bool any = elastic.most || elastic.timeout_seconds || elastic.rejoin_timeout_seconds ||
+                   elastic.removal_timeout_seconds || elastic.reset_limit || elastic.cooldown_seconds ||
+                   elastic.blacklist_after || elastic.admission;
   return any ? "flags of elastic jobs have no effect without --min-np or --host-discovery-script" : "";
 }
 

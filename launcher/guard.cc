@@ -6,6 +6,8 @@
 //   guard dies   the agent reads the end of the pipe `life`, which only the guard held open, and ends its ranks
 //   agent dies   its orphans become the guard's children, and the guard kills all of them
 //
+// SIGTERM is for the agent, whichever of the two a scheduler sends it to.
+//
 // The guard lets go of the link to hvdrun, so that hvdrun reads the end of file as soon as the agent dies.
 
 #include "launcher/guard.h"
@@ -54,10 +56,12 @@ timespec timespec_of(std::chrono::nanoseconds time) {
 // hears of hvdrun's end. So it is continued after 3 s. If the whole job was suspended on purpose, the guard is
 // suspended too and does nothing.
 int outlive(pid_t agent) {
-  sigset_t child;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  sigprocmask(SIG_BLOCK, &child, nullptr);
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  sigaddset(&awaited, SIGCHLD);
+  sigaddset(&awaited, SIGTERM);
+  sigprocmask(SIG_BLOCK, &awaited, nullptr);
+  ::signal(SIGTERM, SIG_DFL);  // an ignored signal does not end a wait; a blocked one does nothing else
   int agent_status = 0;
   bool agent_gone = false;
   Deadline go_on = Deadline::never();  // when to continue a stopped agent
@@ -73,13 +77,13 @@ int outlive(pid_t agent) {
       agent_gone = true;
       agent_status = status;
     } else if (go_on.is_never()) {
-      sigwaitinfo(&child, nullptr);
+      if (sigwaitinfo(&awaited, nullptr) == SIGTERM && !agent_gone) kill(agent, SIGTERM);
     } else if (go_on.passed()) {
       kill(agent, SIGCONT);
       go_on = Deadline::never();
     } else {
       const timespec left = timespec_of(go_on.left(kLongestStop));
-      sigtimedwait(&child, nullptr, &left);
+      if (sigtimedwait(&awaited, nullptr, &left) == SIGTERM && !agent_gone) kill(agent, SIGTERM);
     }
   }
   return WIFSIGNALED(agent_status) ? 128 + WTERMSIG(agent_status) : WEXITSTATUS(agent_status);

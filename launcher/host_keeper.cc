@@ -54,10 +54,14 @@ void HostKeeper::list(const std::vector<HostSlots>& hosts) {
   settle();
 }
 
+void HostKeeper::preempted(size_t index) {
+  if (const auto found = sites_.find(index); found != sites_.end()) found->second.preempted = true;
+}
+
 std::vector<std::string> HostKeeper::let_go(const std::set<std::string>& busy) {
   std::vector<std::string> gone;
   for (auto& [index, site] : sites_) {
-    if (site.listed || site.state != State::kHere || busy.contains(site.host.name)) continue;
+    if ((site.listed && !site.preempted) || site.state != State::kHere || busy.contains(site.host.name)) continue;
     site.state = State::kLeaving;
     hosts_.send(index, {MessageType::kEnd, -1, 0, {}});
     gone.push_back(site.host.name);
@@ -68,6 +72,7 @@ std::vector<std::string> HostKeeper::let_go(const std::set<std::string>& busy) {
 void HostKeeper::come(size_t index) {
   Site& site = sites_.at(index);
   site.retry.cancel();
+  site.preempted = false;
   site.state = State::kComing;
   const Status started = hosts_.reach(index, share_of(site.host), command_, limit_);
   if (started.ok()) return;
@@ -79,10 +84,13 @@ void HostKeeper::come(size_t index) {
 // Never inside the call of the old link, which `reach` replaces.
 void HostKeeper::come_later(size_t index) {
   Site& site = sites_.at(index);
-  const int doublings = std::min(site.failures - 1, kMostRestDoublings);
-  const milliseconds rest =
-      site.failures == 0 ? milliseconds(0) : std::min(kFirstHostRest * (1 << doublings), kLongestHostRest);
-  site.retry.start(rest, [this, index] { come(index); });
+  site.retry.start(rest_of(site), [this, index] { come(index); });
+}
+
+milliseconds HostKeeper::rest_of(const Site& site) const {
+  if (site.preempted) return kLongestHostRest;  // by then it is gone, or was spared
+  if (site.failures == 0) return milliseconds(0);
+  return std::min(kFirstHostRest * (1 << std::min(site.failures - 1, kMostRestDoublings)), kLongestHostRest);
 }
 
 void HostKeeper::ready(size_t index) {

@@ -31,7 +31,10 @@ class HostKeeper {
 
   /// The list of hosts now.
   void list(const std::vector<HostSlots>& hosts);
-  /// Lets go of hosts that are not listed and not in `busy`, and returns their names. They are not `gone`.
+  /// The host is about to go. It is tried again a minute after it was let go of, or once it is listed anew.
+  void preempted(size_t host);
+  /// Lets go of hosts that are not listed, or about to go, and not in `busy`, and returns their names. They are not
+  /// `gone`.
   std::vector<std::string> let_go(const std::set<std::string>& busy);
   /// News of JobHosts about a host. `lost` may come twice.
   void answered(size_t host) { events_.answered(host); }
@@ -54,6 +57,7 @@ class HostKeeper {
     HostSlots host;
     State state = State::kAway;
     bool listed = true;
+    bool preempted = false;
     int failures = 0;  // since it was last ready for long
     SteadyClock::time_point since;
     std::string said;  // the last failure that the user was told
@@ -61,6 +65,7 @@ class HostKeeper {
   };
   void come(size_t index);
   void come_later(size_t index);
+  std::chrono::milliseconds rest_of(const Site& site) const;
   void fail(size_t index, const std::string& why);
   void settle();
 

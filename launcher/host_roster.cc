@@ -59,7 +59,17 @@ void HostRoster::lose(const std::string& host) {
 }
 
 void HostRoster::reached(const std::string& host) {
-  if (Host* known = find(host)) known->lost = false;
+  if (Host* known = find(host)) known->lost = known->preempted = false;
+}
+
+bool HostRoster::preempt(const std::string& host) {
+  Host* const known = find(host);
+  return known != nullptr && !std::exchange(known->preempted, true);
+}
+
+bool HostRoster::preempted(const std::string& host) const {
+  const Host* const known = find(host);
+  return known != nullptr && known->preempted;
 }
 
 std::string HostRoster::charge(const std::string& host, int slot, Time now) {

@@ -37,6 +37,10 @@ class HostRoster {
   void lose(const std::string& host);
   /// The host answers.
   void reached(const std::string& host);
+  /// The host is about to go: it is not used again before it is `reached` anew. Returns false if the job does not know
+  /// it, or knows that already.
+  bool preempt(const std::string& host);
+  bool preempted(const std::string& host) const;
   /// A worker in this slot failed. Returns a sentence for the user if that blacklists the host. The last host that may
   /// be used is never blacklisted.
   std::string charge(const std::string& host, int slot, Time now);
@@ -64,6 +68,7 @@ class HostRoster {
     HostSlots host;
     bool listed = true;
     bool lost = false;  // or not reached yet
+    bool preempted = false;
     std::vector<Time> failures;
     bool blacklisted = false;
     std::optional<Time> blacklisted_until;  // empty: for ever
@@ -73,7 +78,7 @@ class HostRoster {
       int failures = 0;
     };
     std::map<int, Rest> rests;  // by slot
-    bool usable() const { return listed && !lost && !blacklisted; }
+    bool usable() const { return listed && !lost && !preempted && !blacklisted; }
   };
   Host* find(const std::string& host);
   const Host* find(const std::string& host) const;

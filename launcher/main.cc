@@ -22,6 +22,7 @@
 #include "launcher/job.h"
 #include "launcher/job_plan.h"
 #include "launcher/mpirun.h"
+#include "launcher/removal_desk.h"
 #include "launcher/standard_streams.h"
 #include "runtime/base/build_id.h"
 #include "runtime/base/output_file.h"
@@ -44,7 +45,7 @@ int refuse(const std::string& sentence, int exit_code = kUsageError) {
 }
 
 int dump(const Arguments& arguments) {
-  const Result<std::string> merged = fetch_dump(arguments.dumped);
+  const Result<std::string> merged = fetch_dump(arguments.asked);
   if (!merged.ok()) return refuse(merged.status().sentence(), kFailure);
   const auto json = nlohmann::ordered_json::parse(merged.value());
   for (const auto& line : json.at("verdict")) fmt::print("{}\n", printable(line.get<std::string>()));
@@ -55,6 +56,13 @@ int dump(const Arguments& arguments) {
   if (write_all(out.value().get(), merged.value() + "\n")) return 0;
   return refuse(fmt::format("the flight record cannot be written to {}: {}", file->second, std::strerror(errno)),
                 kFailure);
+}
+
+int signal_removal(const Arguments& arguments) {
+  const Result<std::string> answer = ask_for_removal(arguments.asked, arguments.removed_host);
+  if (!answer.ok()) return refuse(answer.status().sentence(), kFailure);
+  fmt::print("{}\n", printable(answer.value()));
+  return 0;
 }
 
 int check_here() {
@@ -86,6 +94,7 @@ int act(const Arguments& arguments) {
     case Action::kCheckHere: return check_here();
     case Action::kAgent: return run_guard();
     case Action::kDump: return dump(arguments);
+    case Action::kSignalRemoval: return signal_removal(arguments);
     case Action::kRun: return run(arguments);
   }
   return kUsageError;

@@ -19,6 +19,12 @@ namespace {
 // Between a worker's goodbye and its request, if its program shuts down and calls `init` again.
 constexpr Membership::Time kTimeToAsk{2000};
 
+/// Returns whether a process may end so because its machine is being shut down.
+bool ends_with_host(const WorkerExit& exit) {
+  constexpr int kTerminated = 143, kKilled = 137;  // as a shell shows SIGTERM and SIGKILL
+  return exit.exit_code == 0 || exit.exit_code == kTerminated || exit.exit_code == kKilled;
+}
+
 }  // namespace
 
 /// Returns whether it has shut down for good: a worker that leaves one plan for the next would have asked by now.
@@ -50,6 +56,7 @@ void Membership::tick(Time now) {
                            why_.empty() ? "" : fmt::format("; the last plan ended because {}", why_)));
   }
   stop_overdue();
+  stop_preempted();
   for (auto& [id, worker] : workers_) {
     if (!worker.rejoin_by || now_ < *worker.rejoin_by) continue;
     worker.rejoin_by.reset();
@@ -63,22 +70,6 @@ void Membership::tick(Time now) {
   settle();
 }
 
-/// A removed worker ends by itself; one that does not in time is ended.
-void Membership::stop_overdue() {
-  for (auto& [id, worker] : workers_) {
-    if (!worker.end_by || now_ < *worker.end_by) continue;
-    worker.end_by.reset();
-    if (!worker.alive || worker.stopping) continue;
-    worker.stopping = true;
-    const auto seconds = std::chrono::duration<double>(rules_.rejoin).count();
-    orders_.emplace_back(
-        Tell{fmt::format("worker {} (host {}) is ended: it was removed and still runs {} s later "
-                         "(--rejoin-timeout)",
-                         id, worker.host, seconds)});
-    orders_.emplace_back(StopWorker{id});
-  }
-}
-
 std::optional<Membership::Time> Membership::next_tick() const {
   if (over_) return {};
   std::optional<Time> next = hosts_.next_cool();
@@ -86,6 +77,7 @@ std::optional<Membership::Time> Membership::next_tick() const {
     if (at && (!next || *at < *next)) next = at;
   };
   earlier(capacity_by_);
+  for (const auto& entry : leave_by_) earlier(entry.second);
   for (const auto& [id, worker] : workers_) {
     earlier(worker.rejoin_by);
     if (worker.alive) earlier(worker.end_by);
@@ -139,13 +131,16 @@ void Membership::exited(int64_t id, const WorkerExit& exit) {
   const bool counts = worker->takes_part();
   worker->alive = false;
   worker->rejoin_by.reset();
-  if (counts && exit.exit_code != 0) {
-    fail(*worker, exit.how, exit.exit_code);
-  } else if (exit.exit_code == 0 && exit.goodbye) {  // even if it was removed or stopped meanwhile
+  const bool unseen = exit.exit_code == 0 && worker->joined == 0;
+  if (exit.exit_code == 0 && exit.goodbye) {  // even if it was removed or stopped meanwhile
     worker->ended_well = true;
     const bool awaited = !void_ && plan_.rank_of(id) >= 0 && worker->joined < plan_.number;
     if (awaited) void_plan(*worker, VoidPlan::Ground::kRequest, "has shut down");
-  } else if (counts && worker->joined != 0) {
+  } else if (counts && hosts_.preempted(worker->host) && ends_with_host(exit) && !unseen) {
+    depart(*worker, exit.how);
+  } else if (counts && exit.exit_code != 0) {
+    fail(*worker, exit.how, exit.exit_code);
+  } else if (counts && !unseen) {
     fail(*worker, exit.how + " without shutdown", 1);
   } else if (counts) {
     worker->ended_unseen = true;
@@ -159,7 +154,9 @@ void Membership::fail_unseen() {
   const auto joined = [](const auto& entry) { return entry.second.joined != 0; };
   if (std::none_of(workers_.begin(), workers_.end(), joined)) return;
   for (auto& [id, worker] : workers_) {
-    if (std::exchange(worker.ended_unseen, false)) fail(worker, "exited with code 0 without init", 1);
+    if (!std::exchange(worker.ended_unseen, false)) continue;
+    const char* const how = "exited with code 0 without init";
+    hosts_.preempted(worker.host) ? depart(worker, how) : fail(worker, how, 1);
   }
 }
 
@@ -191,13 +188,16 @@ void Membership::lost(const std::string& host, const std::string& why) {
     const bool counts = worker.takes_part();
     worker.alive = false;
     worker.rejoin_by.reset();
-    if (counts) fail(worker, fmt::format("lost with its host, which {}", why), 1);
+    if (!counts) continue;
+    const std::string how = fmt::format("lost with its host, which {}", why);
+    hosts_.preempted(host) ? depart(worker, how) : fail(worker, how, 1);
   }
   settle();
 }
 
 void Membership::reached(const std::string& host) {
   hosts_.reached(host);
+  leave_by_.erase(host);
   settle();
 }
 
@@ -236,6 +236,7 @@ void Membership::void_plan(const Worker& worker, VoidPlan::Ground ground, const 
   const char* const failed = ground == VoidPlan::Ground::kDeath ? " failed:" : "";
   why_ = fmt::format("worker {} (host {}){} {}", worker.id, worker.host, failed, cause);
   noticed_.clear();
+  noticed_removal_.reset();
   orders_.emplace_back(VoidPlan{plan_.number, plan_.rank_of(worker.id), worker.id, ground, cause});
 }
 

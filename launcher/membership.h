@@ -21,6 +21,7 @@ struct MembershipRules {
   int most = std::numeric_limits<int>::max();  ///< (--max-np)
   std::optional<int> resets;                   ///< plans after the first that are allowed (--reset-limit)
   std::chrono::milliseconds rejoin{30000};     ///< for a member to join its next plan (--rejoin-timeout)
+  std::chrono::milliseconds removal{25000};    ///< for workers of a host that is about to go (--removal-timeout)
   std::chrono::milliseconds capacity{600000};  ///< for slots to come while there are too few (--elastic-timeout)
   Admission admission = Admission::kReady;
   bool discovers = false;  ///< hosts may still come, because a script lists them
@@ -75,6 +76,9 @@ class Membership {
   void lost(const std::string& host, const std::string& why);
   /// A host that is new in the list, or was lost, answers.
   void reached(const std::string& host);
+  /// The host is about to go. Its workers leave with the next plan; those that still run after `removal` are ended. No
+  /// end of theirs by SIGTERM, SIGKILL or with code 0 counts as a failure, nor does the loss of the host.
+  void preempted(const std::string& host);
   /// The list of hosts now. A new host is used once it is `reached`. Hosts that the list leaves out keep their workers
   /// until the next plan.
   void listed(const std::vector<HostSlots>& hosts);
@@ -124,6 +128,9 @@ class Membership {
   void start(const std::string& host, int slot, int rank, int size);
   void fail(Worker& worker, const std::string& cause, int exit_code);
   void void_plan(const Worker& worker, VoidPlan::Ground ground, const std::string& cause);
+  void depart(const Worker& worker, const std::string& cause);
+  void stop_preempted();
+  std::optional<Time> removal_of(const std::vector<int64_t>& next) const;
   void fail_unseen();
   void note_holders();
   void stop_overdue();
@@ -154,6 +161,8 @@ class Membership {
   std::string why_;  // why the plan is void
   std::optional<Time> capacity_by_;
   std::vector<int64_t> noticed_;  // the members of the next plan, as the current ones were told
+  std::optional<Time> noticed_removal_;
+  std::map<std::string, Time> leave_by_;  // by hosts that are about to go
   std::vector<WorkerDeath> deaths_;
   std::vector<MembershipOrder> orders_;
   Time now_{0};

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <variant>
@@ -49,8 +50,9 @@ struct RemoveWorker {
 /// the notice before it back.
 struct NotifyMembers {
   uint32_t changes = 0;
-  uint64_t plan = 0;       ///< the plan to which they lead
-  uint32_t newcomers = 0;  ///< workers that are ready to join
+  uint64_t plan = 0;                     ///< the plan to which they lead
+  uint32_t newcomers = 0;                ///< workers that are ready to join
+  std::chrono::milliseconds removal{0};  ///< until workers that leave are ended; 0 if none is
 };
 
 /// A line for the user.

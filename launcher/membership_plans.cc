@@ -156,13 +156,6 @@ void Membership::publish_if_possible() {
   publish(members);
 }
 
-/// The work is done, and workers that wait for a plan cannot have one any more.
-void Membership::remove_waiting() {
-  for (auto& entry : workers_) {
-    if (entry.second.takes_part() && entry.second.has_asked && !entry.second.left_at) remove(entry.second);
-  }
-}
-
 void Membership::publish(const std::vector<const Worker*>& members) {
   Plan next;
   next.number = plan_.number + 1;
@@ -183,29 +176,13 @@ void Membership::publish(const std::vector<const Worker*>& members) {
   void_ = false;
   capacity_by_.reset();
   noticed_ = after;
+  noticed_removal_.reset();
   orders_.emplace_back(PublishPlan{plan_});
   // A worker that has not asked yet may still import and build, which takes what it takes.
   for (const int64_t id : after) {
     Worker& worker = workers_.at(id);
     if (worker.joined != 0 || worker.has_asked) expect_soon(worker);
   }
-}
-
-/// Removes the members of the plan that are not in the next one.
-void Membership::remove_dropped(const std::vector<int64_t>& next) {
-  for (auto& [id, worker] : workers_) {
-    if (plan_.rank_of(id) >= 0 && !has(next, id) && worker.takes_part() && !gone(worker)) remove(worker);
-  }
-}
-
-void Membership::remove(Worker& worker) {
-  worker.removed = true;
-  worker.rejoin_by.reset();
-  worker.end_by = now_ + rules_.rejoin;
-  const bool done = finishing();
-  const std::string why = done ? "the work is done"
-                               : fmt::format("its slot {} of host {} is no longer the job's", worker.slot, worker.host);
-  orders_.emplace_back(RemoveWorker{worker.id, fmt::format("worker {} is in no further plan: {}", worker.id, why)});
 }
 
 /// Tells the members once of each list that differs from the one they know, and of a change that was undone.
@@ -219,21 +196,14 @@ void Membership::note_changes() {
   const auto differ = [](const auto& a, const auto& b) {
     return std::any_of(a.begin(), a.end(), [&b](int64_t id) { return !has(b, id); });
   };
-  if (!differ(now, noticed_) && !differ(noticed_, now)) return;
+  const auto removal = removal_of(now);
+  if (!differ(now, noticed_) && !differ(noticed_, now) && removal == noticed_removal_) return;
   noticed_ = now;
+  noticed_removal_ = removal;
   const uint32_t changes = (differ(members, now) ? kWorkersRemoved : 0) | (differ(now, members) ? kWorkersAdded : 0);
   const auto fresh = [&members](int64_t id) { return !has(members, id); };
   const auto newcomers = static_cast<uint32_t>(std::count_if(now.begin(), now.end(), fresh));
-  orders_.emplace_back(NotifyMembers{changes, plan_.number + 1, newcomers});
-}
-
-/// A newcomer whose slot is gone before it was in a plan is removed at once: nobody has to be asked.
-void Membership::remove_unlisted() {
-  for (auto& [id, worker] : workers_) {
-    if (!worker.takes_part() || worker.left_at || plan_.rank_of(id) >= 0 || hosts_.usable(worker.host, worker.slot))
-      continue;
-    remove(worker);
-  }
+  orders_.emplace_back(NotifyMembers{changes, plan_.number + 1, newcomers, removal ? *removal - now_ : Time(0)});
 }
 
 void Membership::start(const std::string& host, int slot, int rank, int size) {

@@ -54,7 +54,7 @@ RankOrder read_rank(WireReader& reader, size_t& left) {
 
 bool known(uint8_t type) {
   return (type >= static_cast<uint8_t>(MessageType::kStart) && type <= static_cast<uint8_t>(MessageType::kEndOne)) ||
-         (type >= static_cast<uint8_t>(MessageType::kStarted) && type <= static_cast<uint8_t>(MessageType::kStopped));
+         (type >= static_cast<uint8_t>(MessageType::kStarted) && type <= static_cast<uint8_t>(MessageType::kPreempted));
 }
 
 }  // namespace

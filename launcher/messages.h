@@ -47,6 +47,7 @@ namespace rueda::core::launcher {
 ///   kPong                       -       -               -
 ///   kCutOff                     -       -               a clause: why the agent ends its ranks; its last word
 ///   kGuardGone                  -       -               a clause: why the agent ends its ranks; more may follow
+///   kPreempted                  -       -               -                 its host is about to go; only after kStart
 ///
 /// If hvdrun sends nothing for `silence`, an agent ends its ranks and itself; 0 means never. Until the first kPing that
 /// limit is kFirstWord.
@@ -76,6 +77,7 @@ enum class MessageType : uint8_t {
   kListening = 77,
   kReached = 78,
   kStopped = 79,
+  kPreempted = 80,
 };
 
 /// A message of either direction; fields that its type does not use keep these values.

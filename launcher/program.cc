@@ -51,4 +51,12 @@ ProgramFile find_program(const std::string& name, const std::string& search_path
   return {name, 127, fmt::format("there is no program \"{}\" in PATH{}", name, here)};
 }
 
+std::string search_path_of(const std::vector<std::string>& environment) {
+  constexpr std::string_view kPath = "PATH=";
+  for (const std::string& variable : environment) {
+    if (variable.starts_with(kPath)) return variable.substr(kPath.size());
+  }
+  return "/usr/bin:/bin";
+}
+
 }  // namespace rueda::core::launcher

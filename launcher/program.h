@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <vector>
 
 namespace rueda::core::launcher {
 
@@ -13,5 +14,8 @@ struct ProgramFile {
 /// Finds a program as a shell does: a name with a slash is a path, any other is the first executable of that name in
 /// `search_path` (folders separated by colons, as in PATH).
 ProgramFile find_program(const std::string& name, const std::string& search_path);
+
+/// Returns PATH of an environment in the form NAME=value, or that of the system.
+std::string search_path_of(const std::vector<std::string>& environment);
 
 }  // namespace rueda::core::launcher

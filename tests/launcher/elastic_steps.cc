@@ -88,8 +88,10 @@ void read_notice(Worker& worker, Store& store) {
   const auto text = store.get(change_key(worker.job, ++worker.notices), patience());
   const auto notice = text.ok() ? decode_notice(text.value()) : std::nullopt;
   if (!notice) leave("not a notice", 93);
-  std::printf("changes %d to plan %d, newcomers %d\n", static_cast<int>(notice->changes),
-              static_cast<int>(notice->plan), static_cast<int>(notice->newcomers));
+  std::printf("changes %d to plan %d, newcomers %d", static_cast<int>(notice->changes), static_cast<int>(notice->plan),
+              static_cast<int>(notice->newcomers));
+  if (notice->seconds_to_removal > 0) std::printf(", ended after %g s", notice->seconds_to_removal);
+  std::printf("\n");
 }
 
 }  // namespace

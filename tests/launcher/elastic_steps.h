@@ -11,7 +11,8 @@ namespace rueda::test {
 ///   over      waits until its plan is void, prints the verdict's sentence, and asks for the next plan
 ///   reset     says goodbye in its plan and asks for the next one, though it is not void
 ///   bye       says goodbye in its plan
-///   notice    waits for the next notice and prints "changes C to plan N, newcomers M"
+///   notice    waits for the next notice and prints "changes C to plan N, newcomers M", and ", ended after S s" if
+///   workers are
 /// If hvdrun removes the worker, it prints the sentence and exits with code 0. Returns false if it knows no such word.
 bool elastic_step(const std::string& word, core::Store& store);
 

@@ -2,12 +2,10 @@
 // names localhost and 127.0.0.1 count as two hosts, so a job grows and shrinks on this machine.
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <catch2/catch.hpp>
-#include <filesystem>
-#include <fstream>
 
+#include "tests/launcher/host_list.h"
 #include "tests/launcher/hvdrun_process.h"
 
 using namespace rueda::core::launcher;
@@ -15,25 +13,6 @@ using Catch::Matchers::Contains;
 using Catch::Matchers::StartsWith;
 
 namespace {
-
-/// A folder with the list of hosts, and a script that prints it.
-class HostList {
- public:
-  explicit HostList(const std::string& hosts) {
-    std::filesystem::create_directories(folder_);
-    replace(hosts);
-  }
-  ~HostList() { std::filesystem::remove_all(folder_); }
-  void replace(const std::string& hosts) const {
-    std::ofstream(folder_ / "next") << hosts;
-    std::filesystem::rename(folder_ / "next", folder_ / "hosts");  // never half of it
-  }
-  std::string script() const { return "cat " + (folder_ / "hosts").string(); }
-
- private:
-  const std::filesystem::path folder_ =
-      std::filesystem::temp_directory_path() / ("rueda-discovery-" + std::to_string(getpid()));
-};
 
 std::vector<std::string> discovering(const std::string& script, const std::string& worker) {
   return {"-np", "2", "--min-np", "1", "--host-discovery-script", script, "sh", "-c", worker, RUEDA_LAUNCHER_RANK};

@@ -13,10 +13,11 @@ using namespace core::launcher;
 
 void MembershipSimulation::add_host_actions(std::vector<Action>& actions) {
   for (const HostSlots& host : hosts_) {
-    if (reached_.contains(host.name)) continue;
+    if (!rules_.discovers || reached_.contains(host.name)) continue;
     actions.emplace_back([this, name = host.name] {
       say(fmt::format("host {} is reached", name));
       reached_.insert(name);
+      preempted_at_.erase(name);
       machine_[0].tick(now_);
       machine_[0].reached(name);
     });
@@ -24,7 +25,8 @@ void MembershipSimulation::add_host_actions(std::vector<Action>& actions) {
   const auto running = machine_[0].running();
   for (const std::string& name : reached_) {
     const auto here = [this, &name](int64_t id) { return processes_.at(id).host == name; };
-    if (is_listed(name) || std::any_of(running.begin(), running.end(), here)) continue;
+    const bool stays = is_listed(name) && !preempted_at_.contains(name);
+    if (stays || std::any_of(running.begin(), running.end(), here)) continue;
     actions.emplace_back([this, gone = name] {
       say(fmt::format("host {} is let go", gone));
       reached_.erase(gone);
@@ -57,9 +59,10 @@ void MembershipSimulation::add_faults(std::vector<Action>& actions) {
       machine_[0].evict(one.id, "has been stopped");
     });
     actions.emplace_back([this, &one] { lose_host(one.host); });
+    actions.emplace_back([this, &one] { preempt_host(one.host); });
   }
   if (rules_.discovers) actions.emplace_back([this] { change_list(); });
-  for (size_t i = 1; i <= (living.empty() ? 0u : 5u) + (rules_.discovers ? 1u : 0u); ++i) {
+  for (size_t i = 1; i <= (living.empty() ? 0u : 6u) + (rules_.discovers ? 1u : 0u); ++i) {
     Action& fault = actions[actions.size() - i];
     fault = [this, then = std::move(fault)] {
       --faults_;
@@ -79,6 +82,18 @@ void MembershipSimulation::lose_host(const std::string& host) {
   }
   reached_.erase(host);
   machine_[0].lost(host, "has been silent for 5 s");
+}
+
+// A scheduler that takes a host away may end the host's workers itself.
+void MembershipSimulation::preempt_host(const std::string& host) {
+  say(fmt::format("host {} is about to go", host));
+  preempted_at_.emplace(host, now_);
+  machine_[0].preempted(host);
+  if (!random_.once_in(3)) return;
+  for (auto& [id, process] : processes_) {
+    if (process.host == host && process.state != State::kEnded)
+      end_process(process, {"killed by signal 15 (Terminated)", 143, false});
+  }
 }
 
 void MembershipSimulation::change_list() {

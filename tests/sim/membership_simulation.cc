@@ -100,12 +100,13 @@ std::vector<MembershipSimulation::Action> MembershipSimulation::possible() {
         const auto next = std::move(process.news.front());
         process.news.pop_front();
         machine_[0].tick(now_);
-        next();
+        carry_out_orders();  // a worker that the tick has stopped brings no news
+        if (!over_) next();
       });
     }
     if (process.state != State::kEnded) add_process_actions(process, actions);
   }
-  if (rules_.discovers) add_host_actions(actions);
+  add_host_actions(actions);
   if (faults_ > 0 && !actions.empty() && random_.once_in(10)) add_faults(actions);
   return actions;
 }
@@ -238,7 +239,11 @@ void MembershipSimulation::end_process(Process& process, const WorkerExit& exit)
     // One without an init and with code 0 has ended well, too, if nobody waits for it.
     const bool unseen = exit.exit_code == 0 && !joined_any_ && !processes_.at(id).killed && !removed_.contains(id);
     if (exit.goodbye || unseen) well_known_ = true;
+    const size_t deaths = machine_[0].deaths().size();
     machine_[0].exited(id, exit);
+    const bool by_signal = exit.exit_code == 137 || exit.exit_code == 143;
+    if (by_signal && preempted_at_.contains(processes_.at(id).host) && machine_[0].deaths().size() > deaths)
+      fail(fmt::format("worker {} counts as failed, but its host was about to go", id));
   });
 }
 
@@ -293,6 +298,8 @@ void MembershipSimulation::carry_out(const StartWorker& order) {
   if (order.worker != static_cast<int64_t>(processes_.size()))
     fail(fmt::format("worker {} is started as number {}", order.worker, processes_.size()));
   const auto has_slot = [&order](const HostSlots& host) { return host.name == order.host && order.slot < host.slots; };
+  if (preempted_at_.contains(order.host))
+    fail(fmt::format("worker {} starts on a host that is about to go", order.worker));
   if (!reached_.contains(order.host) || std::none_of(hosts_.begin(), hosts_.end(), has_slot))
     fail(fmt::format("worker {} starts in a slot that is not listed, or on a host that is not reached", order.worker));
   for (const auto& [id, process] : processes_) {
@@ -310,6 +317,8 @@ void MembershipSimulation::carry_out(const StartWorker& order) {
 void MembershipSimulation::carry_out(const StopWorker& order) {
   processes_.at(order.worker).killed = true;
   const auto removed = removed_at_.find(order.worker);
+  const auto preempted = preempted_at_.find(processes_.at(order.worker).host);
+  if (preempted != preempted_at_.end() && now_ >= preempted->second + rules_.removal) return;
   if (removed != removed_at_.end() && !evicted_.contains(order.worker) && now_ < removed->second + rules_.rejoin)
     fail(fmt::format("worker {} is stopped before its time to leave is over", order.worker));
 }
@@ -337,7 +346,7 @@ void MembershipSimulation::carry_out(const EndJob& order) {
 
 void MembershipSimulation::check_end(const EndJob& order) {
   if (order.exit_code == 0) {
-    if (!well_known_) fail("the job succeeds, but no worker ended well");
+    if (!well_known_ && !left_known_) fail("the job succeeds, but no worker ended well or has shut down");
     return;
   }
   if (well_known_) fail(fmt::format("the job fails although a worker ended well: {}", order.sentence));

@@ -19,7 +19,9 @@ namespace rueda::sim {
 ///   - rank 0 of every world that forms has the job's state;
 ///   - a plan has --min-np to --max-np workers (fewer only once some have finished), each in a slot of its own;
 ///   - a worker is interrupted for another only when that one is ready;
-///   - workers start only in listed slots of reached hosts, and one that is removed has its time to end;
+///   - workers start only in listed slots of reached hosts that are not about to go, and one that is removed, or whose
+///     host is about to go, has its time to end;
+///   - a worker that ends with its host, as was announced, is no failure;
 ///   - the job ends, and with success exactly if a worker ended well; else with a sentence whose reason is true.
 class MembershipSimulation {
  public:
@@ -61,6 +63,7 @@ class MembershipSimulation {
   void leave_void_plan(Process& process);
   void end_process(Process& process, const core::launcher::WorkerExit& exit);
   void lose_host(const std::string& host);
+  void preempt_host(const std::string& host);
   void change_list();
   void carry_out_orders();
   void carry_out(const core::launcher::VoidPlan& order);
@@ -86,6 +89,7 @@ class MembershipSimulation {
   std::set<uint64_t> void_, formed_, known_formed_;
   std::vector<core::launcher::HostSlots> dropped_;  // were listed once
   std::set<std::string> reached_;
+  std::map<std::string, std::chrono::milliseconds> preempted_at_;  // hosts that are about to go
   std::map<int64_t, std::chrono::milliseconds> removed_at_;
   std::set<int64_t> evicted_, removed_, known_holders_, known_ends_, known_ready_;
   std::set<int64_t> leaving_;  // hvdrun knows of their goodbye, and not of the request that follows it

@@ -1,0 +1,43 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "launcher/event_loop.h"
+#include "runtime/base/status.h"
+#include "runtime/base/unique_fd.h"
+
+namespace rueda::core::launcher {
+
+/// Answers `hvdrun --signal-removal`: the hvdrun of an elastic job listens on an abstract Unix socket named for its
+/// pid, and processes of the same user in the same network namespace tell it of a host that is about to go. Serves one
+/// visitor at a time; others wait in the socket's queue, and one that sends nothing is dropped. Belongs to the loop's
+/// thread.
+class RemovalDesk {
+ public:
+  /// Takes the name of a host. Returns what the user is told, or an error that becomes the answer.
+  using Tell = std::function<Result<std::string>(const std::string& host)>;
+  RemovalDesk(EventLoop& loop, Tell tell);
+  /// Begins to listen. Returns kSystem if the socket's name cannot be bound.
+  Status open();
+
+ private:
+  void await();
+  void accept();
+  void read();
+  void leave();
+
+  EventLoop& loop_;
+  const Tell tell_;
+  UniqueFd listener_, visitor_;
+  std::unique_ptr<FdWatch> visits_, request_;
+  Timer patience_;
+};
+
+/// Tells the hvdrun with this pid that a host of its elastic job is about to go. Returns what it answers, one sentence.
+/// Blocks until it answers, at most kAnswerLimit. Returns kInvalidArgument if this user has no such hvdrun here, or if
+/// it has no such host; kSystem if it ended before it answered or did not answer in time.
+Result<std::string> ask_for_removal(int64_t pid, const std::string& host);
+
+}  // namespace rueda::core::launcher
