@@ -44,8 +44,8 @@ def torchrun(program, *arguments, **how):
 
 
 def restarting_torchrun(program, *arguments, **how):
-    """torchrun() that starts all ranks once more after one has failed."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "1", "--nproc-per-node"]
+    """torchrun() that starts all ranks again, at most twice, after one has failed."""
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "2", "--nproc-per-node"]
     return launch(launcher, [], program, *arguments, **how)
 
 
@@ -129,8 +129,11 @@ def test_what_one_rank_alone_is_refused_shifts_nothing_and_what_has_no_numbers_i
     assert ended("refusals.py") == 2
 
 
-def test_ranks_meet_after_a_restart_of_which_one_died_before_it_came():
-    assert restarting_torchrun("restarted.py").splitlines() == ["attempt 1: 2 ranks"] * 2
+def test_ranks_meet_again_after_restarts_and_a_killed_training_goes_on_from_its_checkpoint(tmp_path):
+    lines = restarting_torchrun("resumed.py", str(tmp_path)).splitlines()
+    epochs = [line for line in lines if line.startswith("attempt")]
+    assert epochs == [f"attempt {life}: epoch {epoch}" for life, epoch in [(1, 0), (1, 1), (1, 2), (2, 2), (2, 3)]], lines
+    assert lines.count("same parameters") == 2, lines
 
 
 @pytest.mark.parametrize("launcher, wrapper", [(torchrun, "ddp"), (hvdrun, "fsdp")], ids=["torchrun, ddp", "hvdrun, fsdp"])
