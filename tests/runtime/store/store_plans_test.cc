@@ -29,6 +29,19 @@ TEST_CASE("a verdict ends the waits for keys of its own job, and no others") {
   sets.join();
 }
 
+TEST_CASE("a rank that only reads another one's counter does not look like that one") {
+  const auto server = StoreServer::start({}).value();
+  int times = 0;  // on the server's thread, which has called before a later request is answered
+  server->each_time("job.1/wishes/2", [&times] { ++times; });
+  CHECK(server->add("job.1/wishes/2", 0).value() == 0);
+  CHECK_FALSE(server->get("job.1/wishes/2", Deadline::after(std::chrono::nanoseconds(0))).ok());
+  CHECK(server->add("job.1/wishes/2", 1).value() == 1);
+  CHECK(server->add("job.1/wishes/2", 0).value() == 1);
+  CHECK(server->add("job.1/wishes/2", 1).value() == 2);
+  CHECK(server->add("job.1/wishes/2", 0).value() == 2);
+  CHECK(times == 2);
+}
+
 TEST_CASE("a server removes all keys with one beginning, and frees their bytes") {
   const auto server = StoreServer::start({}).value();
   const auto now = [] { return Deadline::after(std::chrono::nanoseconds(0)); };
