@@ -1,0 +1,170 @@
+"""Strikes elastic jobs again and again, and checks that what is left of each goes on with the right state.
+
+    scripts/chaos --elastic                                  26 jobs of 4 workers, every scenario twice, seed 1
+    scripts/chaos --elastic --scenarios kill --rounds 1000   one scenario
+    scripts/chaos --elastic --seed 7 --first 31 --rounds 1   round 31 of seed 7 again
+    scripts/chaos --elastic --rounds 260 --json FILE         the long run: 15 minutes
+
+Each round is a real job of hvdrun's with a discovery script and two hosts, which are names of this machine. A scenario and
+its moments follow from the seed and the round's number. After every reset the SHA-256 of the state must be the same on
+all ranks, and that of a replay in this process; no committed step may be lost; hvdrun must report the right workers and
+causes; no process, segment, socket or file may be left. Exit code 1: a round went wrong."""
+
+import argparse
+import json
+import os
+import pathlib
+import random
+import re
+import sys
+import time
+
+import job
+import scenarios
+import training
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+
+def states(one):
+    """Complaints about the states that workers have told."""
+    replay, complaints = training.Replay(), []
+    for line in one.told("plan") + one.told("done"):
+        name = f"worker {line['worker']}, {line['what']} {line.get('plan', '')}"
+        if line["step"] != sum(steps for _, steps in line["history"]):
+            complaints.append(f"{name}: {line['step']} steps, its history has {line['history']}")
+        if line["digest"] != replay.digest(line["history"]):
+            complaints.append(f"{name}: the state differs from the replay of {line['history']}")
+    for what in ("plan", "done"):
+        for plan in {line.get("plan") for line in one.told(what)}:
+            told = {(line["step"], line["digest"], line["size"]) for line in one.told(what, plan)}
+            if len(told) > 1:
+                complaints.append(f"{what} {plan}: states differ between ranks: {sorted(told)}")
+    return complaints
+
+
+def lost_steps(one):
+    """Complaints about committed steps that a later plan does not have, and about clean leaves that were none."""
+    complaints = []
+    for line in one.told("left"):
+        later = [each["step"] for each in one.told("plan") if each["plan"] > line["plan"] and each["at"] > line["at"]]
+        if later and min(later) < line["committed"]:
+            complaints.append(f"worker {line['worker']} had committed step {line['committed']} in plan {line['plan']}; later plans begin at {min(later)}")
+    for plan in {line["plan"] for line in one.told("left")}:
+        planned = {line["committed"] for line in one.told("left", plan) if line["planned"]}
+        if len(planned) > 1:
+            complaints.append(f"workers were interrupted at different steps of plan {plan}: {planned}")
+    return complaints
+
+
+def reported(one, outcome):
+    """Complaints about hvdrun's report."""
+    found = {}
+    for line in one.report:
+        match = re.match(r"hvdrun: worker (\d+) \(host .*?\) failed: (.*), (?:in plan \d+|before)", line)
+        if match:
+            found[int(match[1])] = match[2]
+    complaints = [f"hvdrun reports worker {worker} as failed: {cause}" for worker, cause in found.items() if worker not in outcome.dead]
+    complaints += [f"hvdrun says of worker {worker}: {found.get(worker)}; the cause was: {cause}" for worker, cause in outcome.dead.items()
+                   if cause not in found.get(worker, "nothing")]  # fmt: skip
+    return complaints
+
+
+def run_round(number, name, options, room):
+    """Returns the outcome, or None if the job did not get that far, and the complaints."""
+    scenario, chance = scenarios.ALL[name], random.Random(f"{options.seed}/{number}")
+    one = job.Job(room, str(options.bin / "hvdrun"), scenario.hosts, scenario.least, scenario.flags, scenario.program)
+    try:
+        outcome = scenario.strike(one, chance)
+        code = one.end()
+        if code != outcome.code:
+            one.complaints.append(f"hvdrun ended with {code}, not {outcome.code}: {one.report[-4:]}")
+        one.complaints += states(one) + lost_steps(one) + reported(one, outcome)
+        left = one.leftovers()
+        if options.verbose:
+            print(*map(json.dumps, one.lines), *one.report, sep="\n")
+    except (RuntimeError, OSError) as error:
+        outcome, left = None, []
+        one.complaints.append(f"{type(error).__name__}: {error}")
+    finally:
+        one.abandon()
+    if left:
+        one.complaints.append(f"left behind: {left}")
+    one.remove()
+    return outcome, one.complaints
+
+
+def figures(values):
+    """Quantiles in milliseconds, to a tenth; empty without values."""
+    values = sorted(value for value in values if value is not None)
+    at = lambda share: round(values[min(len(values) - 1, int(share * len(values)))], 1)  # noqa: E731
+    return {"p50_ms": at(0.5), "p95_ms": at(0.95), "max_ms": at(1.0)} if values else {}
+
+
+def summary(name, outcomes, wrong):
+    """A scenario's row."""
+    scenario = scenarios.ALL[name]
+    done = [outcome for outcome in outcomes if outcome is not None]
+    recovered = figures(outcome.recovered for outcome in done)
+    met = not recovered or all(limit is None or recovered[key] <= limit for key, limit in (("p50_ms", scenario.p50), ("p95_ms", scenario.p95)))
+    return {"rounds": len(outcomes), "wrong": wrong, "goal": scenario.goal, "met": met and not wrong,
+            "noticed": {"what": scenario.noticed, **figures(outcome.noticed for outcome in done)},
+            "recovered": {"what": scenario.recovered, **recovered}}  # fmt: skip
+
+
+def print_table(rows):
+    """p50, p95 and maximum in milliseconds."""
+    times = lambda one: "  ".join(f"{one.get(key, '-'):>8}" for key in ("p50_ms", "p95_ms", "max_ms"))  # noqa: E731
+    print(f"{'scenario':20}{'rounds':>6}{'wrong':>6}   noticed: p50, p95, max in ms     recovered: p50, p95, max in ms   goal")
+    for name, row in rows.items():
+        print(f"{name:20}{row['rounds']:6}{row['wrong']:6}   {times(row['noticed'])}   {times(row['recovered'])}   {row['goal']}: "
+              f"{'met' if row['met'] else 'MISSED'}")  # fmt: skip
+
+
+def parse(words):
+    """The options."""
+    parser = argparse.ArgumentParser("scripts/chaos --elastic", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=26)
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="begin with round N of the seed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--scenarios", default=",".join(scenarios.ALL), metavar="NAME,...", help="of " + ", ".join(scenarios.ALL))
+    parser.add_argument("--bin", type=pathlib.Path, metavar="DIR", default=ROOT / "build" / "release" / "bin")
+    parser.add_argument("--verbose", action="store_true", help="print what hvdrun and the workers have said of each round")
+    parser.add_argument("--json", metavar="FILE")
+    options = parser.parse_args(words)
+    options.scenarios = options.scenarios.split(",")
+    if unknown := set(options.scenarios) - set(scenarios.ALL):
+        parser.error(f"--scenarios: there is no {', '.join(sorted(unknown))}")
+    return options
+
+
+def main(words):
+    """Runs the rounds and returns the exit code."""
+    options = parse(words)
+    print(f"seed {options.seed}", flush=True)
+    outcomes, wrong = {name: [] for name in options.scenarios}, dict.fromkeys(options.scenarios, 0)
+    room, began = job.Room(), time.monotonic()
+    try:
+        for number in range(options.first, options.first + options.rounds):
+            name = options.scenarios[number % len(options.scenarios)]
+            outcome, complaints = run_round(number, name, options, room)
+            outcomes[name].append(outcome)
+            for complaint in complaints:
+                print(f"round {number}, {name}: {complaint}", flush=True)
+            if complaints:
+                wrong[name] += 1
+                print(f"again: scripts/chaos --elastic --scenarios {','.join(options.scenarios)} --seed {options.seed} --first {number} --rounds 1")
+    finally:
+        room.close()
+    rows = {name: summary(name, outcomes[name], wrong[name]) for name in options.scenarios if outcomes[name]}
+    print_table(rows)
+    result = {"seed": options.seed, "first": options.first, "rounds": options.rounds, "seconds": round(time.monotonic() - began, 1),
+              "load": os.getloadavg()[0], "scenarios": rows}  # fmt: skip
+    print(json.dumps(result))
+    if options.json:
+        pathlib.Path(options.json).write_text(json.dumps(result, indent=1))
+    return 1 if any(wrong.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,208 @@
+"""What chaos does to a job, one function for each scenario. Each strikes at a moment of the seed's, waits until the job is
+well again, and returns an Outcome.
+"""
+
+import dataclasses
+import os
+import signal
+import threading
+import time
+
+FIRST, SECOND = "localhost", "127.0.0.1"  # two hosts of hvdrun's, and one machine
+REJOIN_TIMEOUT = 2  # seconds
+HANG_FLAGS = ("--rejoin-timeout", str(REJOIN_TIMEOUT))
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What a scenario has done. Times in milliseconds; None if there is nothing to measure."""
+
+    noticed: object  # until the last of the others knew
+    recovered: object  # until all ranks of the next plan had taken a step
+    dead: dict  # worker: a part of the cause that hvdrun must report
+    plan: int  # that next plan
+    code: int = 0  # that hvdrun must end with
+
+
+@dataclasses.dataclass
+class Scenario:
+    """strike: the function. hosts, least: of the job. goal: the limit as text. p50, p95: the same for `recovered` in
+    milliseconds, None if that is not what the limit is about. noticed, recovered: what the two times are, if not the usual."""
+
+    strike: object
+    goal: str
+    p50: object = None
+    p95: object = None
+    hosts: dict = dataclasses.field(default_factory=lambda: {FIRST: 4})
+    least: int = 2
+    flags: tuple = ()
+    program: tuple = ("worker.py",)
+    noticed: str = "the others raise"
+    recovered: str = "the next step"
+
+
+def milliseconds(since, until):
+    return (until - since) / 1e6
+
+
+def started(job, chance):
+    """Waits for a plan in which all ranks take steps, and then a moment of the seed's. Returns the plan."""
+    job.until(job.complete, "the first plan")
+    threading.Event().wait(chance.uniform(0, 0.05))  # in the middle of a step, a commit or an agreement
+    return job.complete()
+
+
+def recovered(job, plan, moment, dead):
+    """Waits until a later plan without the dead works. dead: {worker: cause}."""
+    job.until(lambda: job.complete(plan, dead), "the plan after the fault")
+    new = job.complete(plan, dead)
+    stayed = [line["at"] for line in job.told("left") if line["plan"] >= plan and line["worker"] not in dead and line["at"] > moment]
+    steps = [line["at"] for line in job.told("step", new)]
+    noticed = milliseconds(moment, max(stayed)) if stayed else None
+    return Outcome(noticed, milliseconds(moment, max(steps)), dead, new)
+
+
+def kill(job, chance, number=signal.SIGKILL, cause="killed by signal 9", rank=None):
+    """A worker that is not rank 0."""
+    plan = started(job, chance)
+    members = job.members(plan)
+    victim = members[chance.randrange(1, len(members)) if rank is None else rank]
+    return recovered(job, plan, job.kill(victim, number), {victim: cause})
+
+
+def kill_rank_0(job, chance):
+    return kill(job, chance, rank=0)
+
+
+def leave_by_code(job, chance):
+    return kill(job, chance, signal.SIGUSR2, "exited with code 3")
+
+
+def stop(job, chance):
+    """Stopped for ever, rank 0 included."""
+    return kill(job, chance, signal.SIGSTOP, "stopped", chance.randrange(4))
+
+
+def kill_two(job, chance):
+    """Two workers at once, of whatever hosts."""
+    plan = started(job, chance)
+    victims = chance.sample(job.members(plan), 2)
+    moment = job.kill(victims[0])
+    job.kill(victims[1])
+    return recovered(job, plan, moment, dict.fromkeys(victims, "killed by signal 9"))
+
+
+def kill_while_joining(job, chance):
+    """A second one, rank 0 included, once a first survivor has left the plan of the first."""
+    plan = started(job, chance)
+    first, second = chance.sample(job.members(plan), 2)
+    job.kill(first)
+    job.until(lambda: any(line["worker"] != first for line in job.told("left")), "the first error")
+    threading.Event().wait(chance.uniform(0, 0.03))  # somewhere on the way into the next plan
+    moment = job.kill(second)
+    return recovered(job, plan, moment, dict.fromkeys((first, second), "killed by signal 9"))
+
+
+def kill_host(job, chance):
+    """The agent of a host, and so all its workers."""
+    plan = started(job, chance)
+    victim = chance.choice(job.members(plan))
+    agent, _ = job.agent_of(victim)
+    lost = [worker for worker in job.members(plan) if job.agent_of(worker)[0] == agent]
+    moment = time.monotonic_ns()
+    os.kill(agent, signal.SIGKILL)
+    return recovered(job, plan, moment, dict.fromkeys(lost, "lost with its host"))
+
+
+def hang(job, chance, pick=min):
+    """One is killed, and another one hangs before it joins the next plan, in which it would be rank 0."""
+    plan = started(job, chance)
+    killed = chance.choice(job.members(plan))
+    hangs = pick(set(job.members(plan)) - {killed})
+    os.kill(job.pid(hangs), signal.SIGUSR1)
+    moment = job.kill(killed)
+    return recovered(job, plan, moment, {killed: "killed by signal 9", hangs: "did not join plan"})
+
+
+def hang_last(job, chance):
+    """The same with the last rank."""
+    return hang(job, chance, max)
+
+
+def stopped_time(job, plan, new):
+    """How long the members of both plans took no step."""
+    left = {line["worker"]: line["at"] for line in job.told("left", plan)}
+    steps = {line["worker"]: line["at"] for line in job.told("step", new)}
+    return milliseconds(0, max(steps[worker] - left[worker] for worker in left if worker in steps))
+
+
+def join(job, chance):
+    """A slot more."""
+    plan = started(job, chance)
+    moment = time.monotonic_ns()
+    job.list_hosts({FIRST: 2, SECOND: 2})
+    job.until(lambda: job.complete(plan), "the plan with the new worker")
+    new = job.complete(plan)
+    ready = next(line["at"] for line in job.told("ready") if line["worker"] not in job.members(plan))
+    return Outcome(milliseconds(moment, ready), stopped_time(job, plan, new), {}, new)
+
+
+def leave(job, chance):
+    """A host less."""
+    plan = started(job, chance)
+    moment = time.monotonic_ns()
+    job.list_hosts({FIRST: 2})
+    job.until(lambda: job.complete(plan), "the plan without the host")
+    new = job.complete(plan)
+    left = max(line["at"] for line in job.told("left", plan))
+    return Outcome(milliseconds(moment, left), stopped_time(job, plan, new), {}, new)
+
+
+def grow_again(job, chance):
+    """Two of four die, three are needed, so the others wait for a new worker."""
+    plan = started(job, chance)
+    victims = chance.sample(job.members(plan), 2)
+    moment = job.kill(victims[0])
+    job.kill(victims[1])
+    outcome = recovered(job, plan, moment, dict.fromkeys(victims, "killed by signal 9"))
+    came = min(line["at"] for line in job.told("ready") if line["worker"] in set(job.members(outcome.plan)) - set(job.members(plan)))
+    outcome.recovered = milliseconds(came, max(line["at"] for line in job.told("step", outcome.plan)))
+    return outcome
+
+
+def kill_hvdrun(job, chance):
+    """hvdrun itself. Nothing may be left of its job, and a new one goes on from the commits on disk."""
+    started(job, chance)
+    commits = job.folder / "commits"
+    job.poll(lambda: any(commits.glob("*.checkpoint")), "a commit on disk")
+    moment = time.monotonic_ns()
+    os.kill(job.process.pid, signal.SIGKILL)
+    job.poll(lambda: not job.processes(), "the end of all processes")
+    gone = milliseconds(moment, time.monotonic_ns())
+    job.wait()
+    newest = max(commits.glob("*.checkpoint")).name
+    job.start()
+    job.until(job.complete, "the first plan of the new job")
+    plan = job.complete()
+    if {line["step"] for line in job.told("plan", plan)} != {int(newest[7:19])}:
+        job.complaints.append(f"the new job begins with step {job.told('plan', plan)[0]['step']}, the newest commit is {newest}")
+    return Outcome(gone, milliseconds(job.started, max(line["at"] for line in job.told("step", plan))), {}, plan)
+
+
+ALL = {
+    "kill": Scenario(kill, "step 0.15 s p50, 0.3 s p95", 150, 300),
+    "kill-rank-0": Scenario(kill_rank_0, "step 0.15 s p50, 0.3 s p95", 150, 300),
+    "exit": Scenario(leave_by_code, "step 0.15 s p50, 0.3 s p95", 150, 300),
+    "kill-two": Scenario(kill_two, "step 0.15 s p50, 0.3 s p95", 150, 300),
+    "kill-while-joining": Scenario(kill_while_joining, "next round 0.3 s", p95=300),
+    "stop": Scenario(stop, "evicted after 6 s", p95=6500),
+    "kill-host": Scenario(kill_host, "step 6.5 s", p95=6500, hosts={FIRST: 2, SECOND: 2}),
+    "hang": Scenario(hang, f"ended after --rejoin-timeout, {REJOIN_TIMEOUT} s here", p95=1000 * REJOIN_TIMEOUT + 500, flags=HANG_FLAGS),
+    "hang-last": Scenario(hang_last, f"ended after --rejoin-timeout, {REJOIN_TIMEOUT} s here", p95=1000 * REJOIN_TIMEOUT + 500, flags=HANG_FLAGS),
+    "join": Scenario(join, "others stopped one step + 0.1 s", p95=100, hosts={FIRST: 2, SECOND: 1}, noticed="the new worker's own start is over",
+                     recovered="others stopped"),
+    "leave": Scenario(leave, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
+    "grow-again": Scenario(grow_again, "step 1 s after a new worker is ready", p95=1000, least=3, recovered="step after it is ready"),
+    "kill-hvdrun": Scenario(kill_hvdrun, "nothing left after 5 s, resumed within 10 s", p95=10000, noticed="nothing is left",
+                            recovered="the new job's first step", program=("worker.py", "commits")),
+}  # fmt: skip
