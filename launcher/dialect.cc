@@ -15,7 +15,7 @@ namespace {
 using enum DialectUse;
 
 constexpr const char* kNoCycle = "operations start at once, so there is no cycle";
-constexpr const char* kNoTuning = "settings are chosen at the start, so there is nothing to tune";
+constexpr const char* kOwnTuning = "tuning tries each choice as often as it needs; --no-autotune switches it off";
 constexpr const char* kNoMpiThreads = "MPI is asked for the threads that it needs";
 constexpr const char* kNoTorus = "all-reduces choose by hosts and size; --allreduce-algorithm names one";
 
@@ -23,13 +23,10 @@ constexpr DialectFlag kDialectFlags[] = {
     {"--gloo", kSwitchWithoutMeaning, "without --mpi ranks use TCP and shared memory anyway"},
     {"--disable-cache", kSwitchWithoutMeaning, "hosts are tried at each start, and nothing is kept"},
     {"--cycle-time-ms", kValueWithoutMeaning, kNoCycle},
-    {"--autotune", kSwitchWithoutMeaning, kNoTuning},
-    {"--no-autotune", kSwitchWithoutMeaning, kNoTuning},
-    {"--autotune-log-file", kValueWithoutMeaning, kNoTuning},
-    {"--autotune-warmup-samples", kValueWithoutMeaning, kNoTuning},
-    {"--autotune-steps-per-sample", kValueWithoutMeaning, kNoTuning},
-    {"--autotune-bayes-opt-max-samples", kValueWithoutMeaning, kNoTuning},
-    {"--autotune-gaussian-process-noise", kValueWithoutMeaning, kNoTuning},
+    {"--autotune-warmup-samples", kValueWithoutMeaning, kOwnTuning},
+    {"--autotune-steps-per-sample", kValueWithoutMeaning, kOwnTuning},
+    {"--autotune-bayes-opt-max-samples", kValueWithoutMeaning, kOwnTuning},
+    {"--autotune-gaussian-process-noise", kValueWithoutMeaning, kOwnTuning},
     {"--torus-allreduce", kSwitchWithoutMeaning, kNoTorus},
     {"--no-torus-allreduce", kSwitchWithoutMeaning, kNoTorus},
     {"--num-nccl-streams", kValueWithoutMeaning, "NCCL has no streams of its own here; --num-lanes sets data threads"},

@@ -7,6 +7,7 @@
 // Lengths that come to the same plan count once.
 #include "ops/variants.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -43,6 +44,11 @@ bool stores_for_peers(const Algorithm& algorithm) {
   return name.starts_with("shm_") || name.starts_with("hierarchical");
 }
 
+/// The length of a chunk means nothing while there is one only.
+bool alike(const AlgorithmChoice& one, const AlgorithmChoice& other) {
+  return one.chunk_bytes == other.chunk_bytes || (is_one_chunk(one) && is_one_chunk(other));
+}
+
 /// The algorithm with each length of chunk, then each kind of store.
 void add_all(std::span<const Algorithm> table, const Settings& settings, const BatchShape& shape, uint8_t index,
              std::vector<Variant>& variants) {
@@ -52,12 +58,12 @@ void add_all(std::span<const Algorithm> table, const Settings& settings, const B
   if (settings.stores == Stores::kByDistance && stores_for_peers(algorithm)) {
     kinds = {Stores::kPlain, Stores::kNonTemporal};
   }
-  uint32_t planned = 0;
+  std::optional<AlgorithmChoice> planned;
   for (uint8_t shift = 0; shift <= (chunks_vary ? kMostShifts : 0); ++shift) {
     if (shift > 0 && shape.slot_bytes >> shift < kShortestChunkBytes) break;
     const auto plan = plan_variant(table, settings, shape, {index, shift, settings.stores});
-    if (!plan.ok() || plan.value().chunk_bytes == planned) continue;
-    planned = plan.value().chunk_bytes;
+    if (!plan.ok() || (planned && alike(*planned, plan.value()))) continue;
+    planned = plan.value();
     for (const Stores stores : kinds) variants.push_back({index, shift, stores});
   }
 }
@@ -79,8 +85,8 @@ std::vector<Variant> variants_of(std::span<const Algorithm> table, const Setting
   return variants;
 }
 
-Result<AlgorithmChoice> plan_variant(std::span<const Algorithm> table, const Settings& settings, const BatchShape& shape,
-                                     const Variant& variant) {
+Result<AlgorithmChoice> plan_variant(std::span<const Algorithm> table, const Settings& settings,
+                                     const BatchShape& shape, const Variant& variant) {
   if (variant.algorithm >= table.size()) {
     return Status(Code::kUnsupported, "there is no algorithm " + std::to_string(variant.algorithm));
   }

@@ -14,7 +14,7 @@ namespace rueda::core {
 std::vector<Variant> variants_of(std::span<const Algorithm> table, const Settings& settings, const BatchShape& shape);
 
 /// The plan of one variant. Returns kUnsupported if the variant cannot serve the shape. Pure.
-Result<AlgorithmChoice> plan_variant(std::span<const Algorithm> table, const Settings& settings, const BatchShape& shape,
-                                     const Variant& variant);
+Result<AlgorithmChoice> plan_variant(std::span<const Algorithm> table, const Settings& settings,
+                                     const BatchShape& shape, const Variant& variant);
 
 }  // namespace rueda::core

@@ -1,7 +1,8 @@
 // Which of several variants is the fastest, from times that other work on the machine disturbs.
 //
-//   next ─▶ the variant still in that has run least often; ties in random order, since a program's batches may alternate
-//   took ─▶ two shortest times ─▶ drop_losers ─▶ one left, or all that are left have run kRounds times: decided
+//   next ─▶ the variant still in that has run least often; ties in random order, since a program's batches may
+//   alternate took ─▶ two shortest times ─▶ drop_losers ─▶ one left, or all that are left have run kRounds times:
+//   decided
 //
 // The random order has a fixed seed: equal times give equal contests.
 #include "runtime/agreement/contest.h"

@@ -12,9 +12,9 @@ namespace rueda::core {
 /// One contest of variants for batches of one class, decided by how long they take. Times are nanoseconds for each byte
 /// of a batch, so batches of one class need not be of one size. Pure; owned by the tuner.
 ///
-/// A variant's time is the shortest, or the mean of its two shortest once there are some: other work on the machine only
-/// makes batches longer. The more often a variant has run, the less it may lie behind the best to stay in the contest.
-/// The one that is left wins, or the best of those that are left after kRounds.
+/// A variant's time is the shortest, or the mean of its two shortest once there are some: other work on the machine
+/// only makes batches longer. The more often a variant has run, the less it may lie behind the best to stay in the
+/// contest. The one that is left wins, or the best of those that are left after kRounds.
 class Contest {
  public:
   /// How often each variant runs that stays to the end.

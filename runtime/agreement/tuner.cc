@@ -1,9 +1,11 @@
 // Rank 0 chooses by trial: it runs the program's own batches in different ways and keeps the fastest.
 //
 //   pick ─▶ the class's group ─▶ two batches to warm up, the second timed: the reference
-//                            └─▶ the course at the cores' distance ─▶ undecided: the contest's next, if the purse allows
+//                            └─▶ the course at the cores' distance ─▶ undecided: the contest's next, if the purse
+//                            allows
 //                                                                 └▶ decided: the winner, timed now and then
-//   timed ─▶ the trial ─▶ the purse pays ─▶ the contest ─▶ decided?          winner: other times for long? ─▶ a new contest
+//   timed ─▶ the trial ─▶ the purse pays ─▶ the contest ─▶ decided?          winner: other times for long? ─▶ a new
+//   contest
 //
 // A trial's number travels with its batch to the set's lowest member and comes back with the time. So any set can be
 // tuned, rank 0 being in it or not. A report may be lost: nothing waits for one.
@@ -31,7 +33,8 @@ constexpr int kOddTrials = 4;
 /// How long a decision holds at least. Doubles with each new contest.
 constexpr seconds kHolds{10};
 constexpr uint64_t kMostDoublings = 5;
-/// Batches without a choice to try, before a contest is decided without the times that are missing.
+/// Batches without a choice to try, before a contest is decided without the times that are missing, or the reference is
+/// taken again.
 constexpr int kMostUntimed = 16;
 constexpr uint64_t kPageBytes = 4096;
 constexpr double kRefill = 1e-3;
@@ -117,8 +120,8 @@ void Tuner::begin(const GroupKey& key, Group& group, const BatchShape& shape) {
   std::vector<Variant> variants = parts_.variants(shape);
   const auto known = recalled_.find(at(key.second, group.distance));
   course.decided = parts_.now();
-  const bool holds = known != recalled_.end() &&
-                     std::find(variants.begin(), variants.end(), known->second.variant) != variants.end();
+  const bool holds =
+      known != recalled_.end() && std::find(variants.begin(), variants.end(), known->second.variant) != variants.end();
   if (holds) {
     course.contest = Contest(std::move(variants), known->second.variant, known->second.time);
   } else {
@@ -141,13 +144,19 @@ Tuner::Pick Tuner::try_next(const GroupKey& key, Course& course, const BatchShap
   refill();
   const double behind = contest.time(*next) == Contest::kNever ? best : std::max(0.0, contest.time(*next) - best);
   const double cost = behind * static_cast<double>(shape.bytes);
-  if (purse_ - held_ < cost) {
-    const std::optional<Variant> leader = best_of(contest);
-    return {leader ? leader : neighbour(key, contest), 0};
-  }
+  if (purse_ - held_ < cost) return without_trial(key, course, shape);
   contest.begin(*next);
   course.untimed = 0;
   return start(key, contest.variant(*next), shape, cost);
+}
+
+/// A reference that other work has made long would forbid trials for ever, so it is taken again.
+Tuner::Pick Tuner::without_trial(const GroupKey& key, Course& course, const BatchShape& shape) {
+  const std::optional<Variant> leader = best_of(*course.contest);
+  if (leader) return {leader, 0};
+  if (++course.untimed < kMostUntimed) return {neighbour(key, *course.contest), 0};
+  course.untimed = 0;
+  return start(key, std::nullopt, shape, 0);
 }
 
 Tuner::Pick Tuner::decided(const GroupKey& key, Course& course, const BatchShape& shape) {
@@ -226,8 +235,9 @@ void Tuner::take(const Trial& trial, Course& course, const TrialTime& time) {
 
 void Tuner::tell(const Trial& trial, const TrialTime& time, const Contest& contest, bool decided) const {
   if (!parts_.report) return;
-  TrialReport report{parts_.now(),  trial.key.first, at(trial.key.second, time.distance), *trial.variant, trial.bytes,
-                     time.took, false};
+  TrialReport report{parts_.now(),   trial.key.first, at(trial.key.second, time.distance),
+                     *trial.variant, trial.bytes,     time.took,
+                     false};
   parts_.report(report);
   if (!decided) return;
   const size_t winner = *contest.winner();

@@ -50,11 +50,11 @@ struct TrialReport {
   bool chosen = false;  ///< the variant is the class's choice from now on
 };
 
-/// Rank 0's choice among variants that give the same bits, by their times in the program's own batches. For each process
-/// set and class of batches it holds a contest. Small batches, which have one good way, and kinds without variants take
-/// what is chosen without a tuner. Each distance of the cores has contests of its own, whose results are kept: when the
-/// cores move, the choice that was right there before is back at once. Later batches are timed now and then; if their
-/// times stay changed, a new contest begins.
+/// Rank 0's choice among variants that give the same bits, by their times in the program's own batches. For each
+/// process set and class of batches it holds a contest. Small batches, which have one good way, and kinds without
+/// variants take what is chosen without a tuner. Each distance of the cores has contests of its own, whose results are
+/// kept: when the cores move, the choice that was right there before is back at once. Later batches are timed now and
+/// then; if their times stay changed, a new contest begins.
 ///
 /// What trials cost beyond the best variant known comes out of a purse: 200 ms at the start, and a thousandth of the
 /// time that passes, never more than 200 ms together. A trial whose cost cannot be known counts as twice the best time.
@@ -93,8 +93,8 @@ class Tuner {
   struct Course {
     std::optional<Contest> contest;  ///< empty until the first batches have warmed everything up
     double reference = Contest::kNever;
-    int untimed = 0;         ///< batches since the last trial
-    int odd = 0;             ///< trials in a row that took another time than the winner did
+    int untimed = 0;  ///< batches since the last trial
+    int odd = 0;      ///< trials in a row that took another time than the winner did
     uint64_t restarts = 0;
     SteadyClock::time_point decided;
   };
@@ -117,6 +117,7 @@ class Tuner {
   Group& group_of(const GroupKey& key);
   void begin(const GroupKey& key, Group& group, const BatchShape& shape);
   Pick try_next(const GroupKey& key, Course& course, const BatchShape& shape);
+  Pick without_trial(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick decided(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost);
   std::optional<Variant> neighbour(const GroupKey& key, const Contest& contest) const;

@@ -26,7 +26,9 @@ struct Settings {
   std::string broadcast_algorithm = "auto";
   Stores stores = Stores::kByDistance;  ///< kByDistance: chosen
   uint64_t chunk_bytes = 0;             ///< of shared memory, at most; 0: chosen
-  std::string controller = "auto";      ///< auto, tcp or mpi
+  bool autotune = true;
+  std::string autotune_log;         ///< file; empty: none
+  std::string controller = "auto";  ///< auto, tcp or mpi
   Choice control_tree = Choice::kAuto;
   std::string cpu_operations = "auto";  ///< auto, tcp or mpi
   CodecId compression = CodecId::kNone;

@@ -24,6 +24,8 @@
 #include "runtime/engine/task_thread.h"
 #include "runtime/engine/teams.h"
 #include "runtime/engine/timeline.h"
+#include "runtime/engine/trial_times.h"
+#include "runtime/engine/tuning.h"
 #include "runtime/engine/turn.h"
 #include "runtime/engine/verdict_source.h"
 #include "runtime/net/http_page.h"
@@ -163,6 +165,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   void give_credit_back(TeamState& team);
   bool enter(const std::shared_ptr<Operation>& operation, Status& entered);
   bool worth_spinning(const Operation& operation) const;
+  void note_time(const Batch& batch, SteadyClock::time_point now, const Status& result);
   void finish(TensorPart& tensor, const Status& status);
   // engine_turns.cc and drive.h: the baton
   template <typename Done, typename WorthIt>
@@ -214,6 +217,8 @@ class Engine : public std::enable_shared_from_this<Engine>,
   Activity activity_;
   Answers answers_;
   TaskThread task_thread_;
+  TrialTimes trial_times_;
+  std::unique_ptr<Tuning> tuning_;  ///< on rank 0; the baton's holder, through the arbiter
   Teams teams_;
   Lanes lanes_;
   Baton baton_;

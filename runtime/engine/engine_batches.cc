@@ -4,6 +4,8 @@
 //                  └──▶ launched ─▶ finisher ─▶ finished            if a device has still to finish it
 //
 // In host memory a batch gives its credit back when it starts, on a device when the device has finished it.
+#include <algorithm>
+
 #include "runtime/base/log.h"
 #include "runtime/base/shortage.h"
 #include "runtime/engine/engine.h"
@@ -66,10 +68,19 @@ void Engine::batch_finished(Batch& batch, const Status& result) {
   const Status final_result = replaced ? abort_.why() : result;
   quietly([&] {
     if (!final_result.ok()) take_from_peers(batch);
-    recorder_.finished(batch, final_result);
+    note_time(batch, recorder_.finished(batch, final_result), final_result);
   });
   if (batch.device != nullptr) give_credit_back(*batch.team);
   for (TensorPart* tensor : batch.tensors) finish(*tensor, final_result.ok() ? tensor->failure : final_result);
+}
+
+/// From the verdict on, so that it counts if another thread has to wake up for a batch; but not while the batch before
+/// it still ran.
+void Engine::note_time(const Batch& batch, SteadyClock::time_point now, const Status& result) {
+  const SteadyClock::time_point before = batch.team->ended.exchange(now, std::memory_order_relaxed);
+  if (batch.call.choice.trial == 0 || !batch.team->lowest || !result.ok()) return;
+  const auto took = now - std::max(batch.agreed, before);
+  trial_times_.push(batch.set, {batch.call.choice.trial, took, batch.distance});
 }
 
 /// Ends without a batch: a join, an error verdict, or the end of the epoch.

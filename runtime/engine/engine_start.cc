@@ -84,12 +84,16 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       late_watch_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time)),
       stall_judge_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time),
                    std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_shutdown_time)) {
-  // These two use the members above, so they are made last.
+  // These use the members above, so they are made last.
+  if (plan_.rank == 0) {
+    tuning_ =
+        std::make_unique<Tuning>(plan_.settings, *executor_, formation_.segment->layout().slot_bytes, task_thread_);
+  }
   const AgreementConfig config = agreement_config();
   turn_ = std::make_unique<Turn>(
       Turn::Parts{config, make_links(), plan_.size > 1 ? control_peers(plan_) : std::vector<int>(),
                   control_upstream(plan_), relay_config(plan_, config.sets), make_heartbeats(), inbox_, lanes_, teams_,
-                  *executor_, *this, signals_, abort_, recorder_, answers_, timeline_});
+                  *executor_, *this, signals_, abort_, recorder_, answers_, timeline_, trial_times_});
   coordinator_ = std::make_unique<Coordinator>(Coordinator::Parts{
       plan_, formation_, std::move(verdicts), std::move(dumps), faults_, abort_, baton_, lanes_, timeline_, *this});
 }
@@ -112,7 +116,9 @@ AgreementConfig Engine::agreement_config() const {
   for (const Endpoint& endpoint : plan_.ranks) config.hosts.push_back(endpoint.host);
   config.host_of = plan_.host_of;
   config.sets = {global_set(plan_)};
-  config.select = [this](const BatchShape& shape) { return executor_->select(shape); };
+  if (tuning_ == nullptr) return config;  // only rank 0 chooses
+  config.select = [this](const BatchShape& shape) { return tuning_->select(shape); };
+  config.timed = [this](const TrialTime& time) { tuning_->timed(time); };
   return config;
 }
 

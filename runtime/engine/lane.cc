@@ -62,6 +62,7 @@ bool Lane::step_inline() {
   if (mesh_->abort().raised()) result = mesh_->abort().why();  // else a step would wait for a dead peer for ever
   mesh_->note_waits(nullptr);
   if (result.ok() && result.value() == StepResult::kPending) return false;
+  batch.distance = mesh_->distance();
   // The next batch may begin before the observer hears of this one: `inline_` is free, and the observer may take long.
   const std::unique_ptr<Batch> finished = std::move(inline_);
   {
@@ -159,6 +160,7 @@ void Lane::run() {
     }
     const Status result = execute_safely(*batch);
     mesh_->note_waits(nullptr);
+    batch->distance = mesh_->distance();
     tell(batch, result);
     batch.reset();  // before `drain` may return: nothing of the batch outlives the lane's idleness
     MutexLock lock(mutex_);

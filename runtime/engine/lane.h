@@ -33,7 +33,8 @@ struct Batch {
   bool inline_algorithm = false;       ///< may run inside a turn
   bool started = false;
   StepState step;
-  SteadyClock::time_point agreed;  ///< set by the recorder, as is `begun`
+  Distance distance = Distance::kUnknown;  ///< of the team's cores, at the batch's end
+  SteadyClock::time_point agreed;          ///< set by the recorder, as is `begun`
   SteadyClock::time_point begun;
   PhaseLog phases;  ///< used while a timeline is recorded
 };

@@ -66,7 +66,7 @@ void Recorder::started(Batch& batch) {
   counters_.queue.add(batch.begun - batch.agreed);
 }
 
-void Recorder::finished(const Batch& batch, const Status& result) {
+SteadyClock::time_point Recorder::finished(const Batch& batch, const Status& result) {
   const auto now = SteadyClock::now();
   // A tensor may fail alone, for lack of memory, in a batch that went well.
   const auto failure_of = [&result](const TensorPart& tensor) {
@@ -82,7 +82,10 @@ void Recorder::finished(const Batch& batch, const Status& result) {
     (failure_of(*tensor) == Code::kOk ? counters_.finished : counters_.failed).add(1);
   }
   // Times and bytes of a failed batch say nothing about its algorithm.
-  if (!result.ok()) return timeline_.failed(batch);
+  if (!result.ok()) {
+    timeline_.failed(batch);
+    return now;
+  }
   timeline_.finished(batch, now);
   Counters::Kind& kind = counters_.kinds[static_cast<size_t>(batch.call.kind) % Counters::kKinds];
   kind.tensors.add(batch.tensors.size());
@@ -92,6 +95,7 @@ void Recorder::finished(const Batch& batch, const Status& result) {
   algorithm.bytes.add(bytes);
   algorithm.time.add(now - batch.begun);
   counters_.run.add(now - batch.begun);
+  return now;
 }
 
 void Recorder::ended(const TensorPart& tensor, const Status& how) {

@@ -27,8 +27,8 @@ class Recorder {
   void agreed(Batch& batch) RUEDA_ON(baton_holder);
   /// The thread that begins the batch, its lane's or the baton's holder: sets `begun`.
   void started(Batch& batch);
-  /// The thread that ran its last step, before any waiter is told.
-  void finished(const Batch& batch, const Status& result);
+  /// The thread that ran its last step, before any waiter is told. Returns the time.
+  SteadyClock::time_point finished(const Batch& batch, const Status& result);
   /// An operation ended without a batch: by an error, or a join.
   void ended(const TensorPart& tensor, const Status& how);
   /// A caller has waited since then.

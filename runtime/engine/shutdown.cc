@@ -112,6 +112,7 @@ void Engine::shutdown(Deadline deadline, OtherCalls others) {
   lanes_.stop();
   claim_.release();
   turn_.reset();
+  if (tuning_ != nullptr) tuning_->finish();
   inbox_.end();
   completer_.stop();  // the last operations have completed, so this runs the last callbacks
   metrics_.reset();

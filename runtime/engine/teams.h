@@ -24,6 +24,8 @@ struct TeamState {
   /// Batches that have given their credit back: those begun, and on a device those finished. So launching, which takes
   /// microseconds, does not use up what should pile up and be fused.
   std::atomic<uint64_t> credits{0};
+  /// When its latest batch ended: a later one cannot have run before.
+  std::atomic<SteadyClock::time_point> ended{SteadyClock::time_point()};
   uint64_t reported RUEDA_GUARDED_BY(baton_holder) = 0;  ///< what agreement was told of `credits`
 };
 

@@ -38,6 +38,7 @@ bool Turn::run() {
   bool moved = send_timeline();  // before a goodbye, after which rank 0 awaits no more records
   moved |= take_inbox();
   const bool credits = report_credits();
+  report_trials();
   const bool own = moved || credits || urgent_;
   moved |= relay_ ? exchange_as_leader(own) : arbiter_ ? exchange_as_rank_zero(own) : exchange_with_upstream();
   // An exchange without news brings no events.
@@ -150,6 +151,12 @@ bool Turn::report_credits() {
     moved = true;
   }
   return moved;
+}
+
+/// For the frame that goes next, which the times need not hurry.
+void Turn::report_trials() {
+  if (parts_.trial_times.empty()) return;
+  for (const auto& [set, time] : parts_.trial_times.take()) participant_.timed(set, time);
 }
 
 /// `moved`: own input has come, so a frame of its own participant is due even if no peer sent one.

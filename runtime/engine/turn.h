@@ -16,6 +16,7 @@
 #include "runtime/engine/recorder.h"
 #include "runtime/engine/teams.h"
 #include "runtime/engine/timeline.h"
+#include "runtime/engine/trial_times.h"
 #include "runtime/net/control_link.h"
 #include "runtime/rendezvous/epoch_plan.h"
 
@@ -69,6 +70,7 @@ class Turn {
     Recorder& recorder;
     Answers& answers;
     Timeline& timeline;
+    TrialTimes& trial_times;
   };
   explicit Turn(Parts parts);
   ~Turn();
@@ -114,6 +116,7 @@ class Turn {
   void submit(Operation& operation) RUEDA_ON(baton_holder);
   void abandon(Operation& operation) RUEDA_ON(baton_holder);
   bool report_credits() RUEDA_ON(baton_holder);
+  void report_trials() RUEDA_ON(baton_holder);
   bool exchange_as_rank_zero(bool credits) RUEDA_ON(baton_holder);
   bool exchange_with_upstream() RUEDA_ON(baton_holder);
   bool receive_all(int rank) RUEDA_ON(baton_holder);

@@ -85,8 +85,8 @@ TEST_CASE("flags of horovodrun that have another name here mean the same") {
 }
 
 TEST_CASE("flags of horovodrun without a meaning are accepted, each with a reason") {
-  for (const char* flag : {"--gloo", "--disable-cache", "--autotune", "--no-autotune", "--torus-allreduce",
-                           "--no-torus-allreduce", "--mpi-threads-disable", "--no-mpi-threads-disable"}) {
+  for (const char* flag : {"--gloo", "--disable-cache", "--torus-allreduce", "--no-torus-allreduce",
+                           "--mpi-threads-disable", "--no-mpi-threads-disable"}) {
     const auto parsed = parse_arguments({flag, "-np", "2", "p"});
     REQUIRE(parsed.ok());
     REQUIRE(parsed.value().without_meaning.size() == 1);
@@ -94,7 +94,7 @@ TEST_CASE("flags of horovodrun without a meaning are accepted, each with a reaso
     CHECK(parsed.value().variables.empty());
   }
   for (const char* flag :
-       {"--cycle-time-ms", "--autotune-log-file", "--autotune-warmup-samples", "--autotune-steps-per-sample",
+       {"--cycle-time-ms", "--autotune-warmup-samples", "--autotune-steps-per-sample",
         "--autotune-bayes-opt-max-samples", "--autotune-gaussian-process-noise", "--num-nccl-streams"}) {
     const auto parsed = parse_arguments({flag, "5", "-np", "2", "p"});
     REQUIRE(parsed.ok());
@@ -102,6 +102,14 @@ TEST_CASE("flags of horovodrun without a meaning are accepted, each with a reaso
     CHECK(parsed.value().without_meaning.front().find(std::string(flag) + " (") == 0);
     CHECK(parsed.value().command == std::vector<std::string>{"p"});
   }
+}
+
+TEST_CASE("horovodrun's flags for tuning set Rueda's variables") {
+  const auto parsed = parse_arguments({"--autotune", "--autotune-log-file", "t.csv", "-np", "2", "p"});
+  REQUIRE(parsed.ok());
+  const std::map<std::string, std::string> expected = {{"RUEDA_AUTOTUNE", "1"}, {"RUEDA_AUTOTUNE_LOG", "t.csv"}};
+  CHECK(parsed.value().variables == expected);
+  CHECK(parse_arguments({"--no-autotune", "p"}).value().variables.at("RUEDA_AUTOTUNE") == "0");
 }
 
 TEST_CASE("a flag of horovodrun that would start another job is refused with what to do instead") {

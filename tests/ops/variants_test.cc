@@ -50,6 +50,7 @@ TEST_CASE("A long sum on one host has three lengths of chunks in two kinds of st
 }
 
 TEST_CASE("One shot and two are tried where either may be faster") {
+  CHECK(variants(sum_of(64u << 10)).size() == 4);  // one chunk each, in two kinds of stores
   CHECK(names(variants(sum_of(64u << 10))) == Names{"shm_one_shot", "shm_two_shot"});
   CHECK(names(variants(sum_of(256u << 10))) == Names{"shm_one_shot", "shm_two_shot"});
   CHECK(names(variants(sum_of(512u << 10))) == Names{"shm_two_shot"});

@@ -23,7 +23,8 @@ core::AgreementConfig Simulation::with_trials(core::AgreementConfig config) {
   };
   config.timed = [this](const core::TrialTime& time) {
     const auto known = trials_.find(time.trial);
-    if (known == trials_.end() || time.took != time_of(time.trial)) return fail("rank 0 hears of a trial that never was");
+    if (known == trials_.end() || time.took != time_of(time.trial))
+      return fail("rank 0 hears of a trial that never was");
     if (std::exchange(known->second, true)) fail("rank 0 hears twice of trial " + std::to_string(time.trial));
   };
   return config;

@@ -192,6 +192,13 @@ TEST_CASE("HOROVOD_GLOO_TIMEOUT_SECONDS limits the wait for a peer that does not
   CHECK(read({{"HOROVOD_PEER_TIMEOUT_SECONDS", "90"}}).value().peer_timeout.count() == 5);
 }
 
+TEST_CASE("tuning is on, and Horovod's variables switch it and name its log") {
+  CHECK(read({}).value().autotune);
+  CHECK_FALSE(read({{"HOROVOD_AUTOTUNE", "0"}}).value().autotune);
+  CHECK(read({{"HOROVOD_AUTOTUNE", "0"}, {"RUEDA_AUTOTUNE", "1"}}).value().autotune);
+  CHECK(read({{"HOROVOD_AUTOTUNE_LOG", "t.csv"}}).value().autotune_log == "t.csv");
+}
+
 TEST_CASE("stores and the longest chunk take what is allowed and nothing else") {
   CHECK(read({{"RUEDA_STORES", "Plain"}, {"RUEDA_CHUNK_BYTES", "128KiB"}}).value().stores == Stores::kPlain);
   CHECK(read({{"RUEDA_STORES", "non-temporal"}}).value().stores == Stores::kNonTemporal);
@@ -209,13 +216,13 @@ TEST_CASE("Horovod's names without a meaning here are said in one line at info")
   const auto seen = lines({{"HOROVOD_CYCLE_TIME", "1"},
                            {"HOROVOD_AUTOTUNE", "1"},
                            {"HOROVOD_AUTOTUNE_LOG", "f"},
+                           {"HOROVOD_AUTOTUNE_WARMUP_SAMPLES", "3"},
                            {"HOROVOD_RANK", "0"},
                            {"HOROVOD_GLOO_TIMEOUT_SECONDS", "60"},
                            {"HOROVOD_FUSION_THRESHOLD", "1"}});
   REQUIRE(seen.size() == 1);
   CHECK(seen[0].first == LogLevel::kInfo);
-  CHECK(seen[0].second ==
-        "set, but without a meaning here: HOROVOD_AUTOTUNE, HOROVOD_AUTOTUNE_LOG, HOROVOD_CYCLE_TIME");
+  CHECK(seen[0].second == "set, but without a meaning here: HOROVOD_AUTOTUNE_WARMUP_SAMPLES, HOROVOD_CYCLE_TIME");
 }
 
 TEST_CASE("an unknown RUEDA_ name is a warning that offers the closest known one") {

@@ -96,6 +96,7 @@ std::shared_ptr<Operation> make_sum(Engine& engine, const Sum& sum) {
   for (size_t i = 0; i < sum.tensors.size(); ++i) {
     TensorPart& tensor = operation->tensors()[i];
     tensor.request.name = sum.tensors.size() > 1 ? sum.name + "." + std::to_string(i) : sum.name;
+    tensor.request.set = sum.set;
     tensor.request.group = sum.tensors.size() > 1 ? 1 : 0;
     tensor.request.metadata.shape = {static_cast<int64_t>(sum.tensors[i]->size())};
     auto* data = reinterpret_cast<std::byte*>(sum.tensors[i]->data());

@@ -46,6 +46,7 @@ struct Sum {
   std::function<void*(size_t bytes)> allocate = nullptr;  ///< where given, outputs come from it
   bool more = false;                                      ///< as in OperationSpec
   std::optional<std::chrono::nanoseconds> timeout = std::nullopt;
+  core::SetId set = core::kGlobalSet;
 };
 std::shared_ptr<core::Operation> make_sum(core::Engine& engine, const Sum& sum);
 /// Enqueues; requires that it was taken.

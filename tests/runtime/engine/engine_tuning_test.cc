@@ -1,0 +1,124 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "tests/runtime/engine/engine_ranks.h"
+#include "tests/support/temporary_folder.h"
+
+using namespace rueda::core;
+using rueda::test::EngineRanks;
+using rueda::test::require;
+
+namespace {
+
+using Row = std::map<std::string, std::string>;
+
+std::vector<std::string> fields(const std::string& line) {
+  std::vector<std::string> found;
+  std::istringstream text(line);
+  for (std::string field; std::getline(text, field, ',');) found.push_back(field);
+  return found;
+}
+
+/// The rows of a log, by the names of its columns.
+std::vector<Row> rows_of(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  const std::vector<std::string> names = fields(line);
+  std::vector<Row> rows;
+  while (std::getline(file, line)) {
+    const std::vector<std::string> values = fields(line);
+    REQUIRE(values.size() == names.size());
+    Row& row = rows.emplace_back();
+    for (size_t i = 0; i < names.size(); ++i) row[names[i]] = values[i];
+  }
+  return rows;
+}
+
+/// Which variants a set's batches have run in.
+std::set<std::string> tried(const std::vector<Row>& rows, const std::string& set) {
+  std::set<std::string> variants;
+  for (const Row& row : rows) {
+    if (row.at("set") == set) variants.insert(row.at("algorithm") + " " + row.at("chunk_bytes") + " " + row.at("stores"));
+  }
+  return variants;
+}
+
+/// Values whose sum rounds, so that another order of adding shows.
+std::vector<float> input_of(int rank, size_t count) {
+  std::vector<float> values(count);
+  for (size_t i = 0; i < count; ++i) values[i] = 1.0f / static_cast<float>(i % 977 + 3 + static_cast<size_t>(rank) * 31);
+  return values;
+}
+
+/// Sums over the set again and again; each sum has the bits of the first.
+void sum_often(Engine& engine, int rank, SetId set, const std::string& name, int times) {
+  const std::vector<float> input = input_of(rank, 16 << 10);
+  std::vector<float> first;
+  for (int i = 0; i < times; ++i) {
+    std::vector<float> values = input;
+    rueda::test::Sum sum{name, {&values}};
+    sum.set = set;
+    const auto operation = rueda::test::start_sum(engine, sum);
+    require(rueda::test::finish(engine, *operation).ok(), name);
+    if (first.empty()) first = values;
+    require(values == first, name + " has other bits in batch " + std::to_string(i));
+  }
+}
+
+EngineRanks::Options logged(int size, const std::string& path) {
+  EngineRanks::Options options;
+  options.size = size;
+  options.settings.autotune_log = path;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("a job's batches run in several variants with the same bits, and the log tells of them") {
+  const rueda::test::TemporaryFolder folder;
+  const std::string path = folder.file("trials.csv");
+  EngineRanks::run(logged(2, path), [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 200); });
+  const std::vector<Row> rows = rows_of(path);
+  CHECK(tried(rows, "0").size() >= 2);
+  for (const Row& row : rows) {
+    CHECK((row.at("operation") == "allreduce" && row.at("type") == "f32" && row.at("bytes") == "65536"));
+    CHECK((row.at("ranks") == "2" && std::stod(row.at("microseconds")) > 0));
+  }
+}
+
+TEST_CASE("a process set without rank 0 is tuned by what its own ranks measure") {
+  const rueda::test::TemporaryFolder folder;
+  const std::string path = folder.file("trials.csv");
+  EngineRanks::run(logged(3, path), [](Engine& engine, int rank) {
+    if (rank == 0) return rueda::test::require_usable(engine, "end");
+    const auto pair = engine.add_process_set({1, 2}, "pair");
+    require(pair.ok(), pair.status().sentence());
+    sum_often(engine, rank, pair.value(), "y", 200);
+    rueda::test::require_usable(engine, "end");
+  });
+  CHECK(tried(rows_of(path), "1").size() >= 2);
+}
+
+TEST_CASE("what settings name is not tried, and without tuning nothing is") {
+  const rueda::test::TemporaryFolder folder;
+  EngineRanks::Options plain = logged(2, folder.file("plain.csv"));
+  plain.settings.stores = Stores::kPlain;
+  plain.settings.allreduce_algorithm = "shm_two_shot";
+  plain.settings.chunk_bytes = 64 << 10;
+  EngineRanks::Options off = logged(2, folder.file("off.csv"));
+  off.settings.autotune = false;
+  for (const EngineRanks::Options& options : {plain, off}) {
+    EngineRanks::run(options, [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 60); });
+  }
+  CHECK(tried(rows_of(plain.settings.autotune_log), "0").empty());
+  CHECK_FALSE(std::ifstream(off.settings.autotune_log).good());
+}
+
+TEST_CASE("a log that cannot be written costs a warning and nothing else") {
+  EngineRanks::run(logged(2, "/nowhere/trials.csv"),
+                   [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 40); });
+}
