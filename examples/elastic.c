@@ -43,23 +43,15 @@ static int32_t reduce(rueda_session* session, void* data, int32_t dtype, int64_t
   return rueda_allreduce(session, &tensor, &tensor, op, &options);
 }
 
-/* Finds the rank with the most commits. A rank may have one more than another: a death has kept the other from its own.
- * `*equal` says whether all have the same number, and nobody is new. */
+/* Finds the rank with the most commits, the lowest of several. A rank may have one more than another: a death has kept
+ * the other from its own. `*equal` says whether all have the same number, and nobody is new. */
 static int32_t find_root(rueda_session* session, int64_t commits, int32_t* root, int* equal) {
-  const int64_t one = 1, size = rueda_size(session);
-  int64_t* const all = calloc((size_t)size, sizeof *all);
-  if (all == NULL) return RUEDA_SYSTEM;
-  const rueda_tensor mine = tensor_of(&commits, RUEDA_I64, &one), gathered = tensor_of(all, RUEDA_I64, &size);
-  const rueda_op_options options = {.struct_size = sizeof options, .name = "commits"};
-  const int32_t code = rueda_allgather(session, &mine, &gathered, &options);
-  *root = 0;
-  *equal = all[0] >= 0;
-  for (int32_t rank = 1; rank < size; ++rank) {
-    if (all[rank] != all[0]) *equal = 0;
-    if (all[rank] > all[*root]) *root = rank;
-  }
-  free(all);
-  return code;
+  int64_t most_and_least[2] = {commits, -commits};
+  const int32_t code = reduce(session, most_and_least, RUEDA_I64, 2, RUEDA_MAX, "commits");
+  if (code != RUEDA_OK) return code;
+  *equal = most_and_least[0] == -most_and_least[1] && commits >= 0;
+  *root = commits == most_and_least[0] ? rueda_rank(session) : rueda_size(session);
+  return reduce(session, root, RUEDA_I32, 1, RUEDA_MIN, "root");
 }
 
 /* Gives all ranks the training of the root, and commits it. If all have it already, nothing is sent. */

@@ -84,6 +84,7 @@ class ElasticJob {
   std::vector<int> running() const;
   std::string name_of(int64_t worker) const;
   Placement placement_of(const StartWorker& order) const;
+  std::string master_for(const StartWorker& order) const;
 
   const Arguments& arguments_;
   const JobPlan& plan_;

@@ -10,7 +10,9 @@
 #include "launcher/elastic_conductor.h"
 #include "launcher/environment.h"
 #include "launcher/job_limits.h"
+#include "launcher/start_order.h"
 #include "launcher/store_route.h"
+#include "runtime/base/environment.h"
 
 namespace rueda::core::launcher {
 
@@ -83,13 +85,26 @@ Placement ElasticJob::placement_of(const StartWorker& order) const {
   return found;
 }
 
+/// The host of the present rank 0, as this worker reaches it; empty if the user has named one.
+std::string ElasticJob::master_for(const StartWorker& order) const {
+  if (process_environment()("MASTER_ADDR")) return {};
+  std::vector<std::string> hosts;
+  const auto add = [&hosts](const std::string& host) {
+    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end()) hosts.push_back(host);
+  };
+  for (const PlannedWorker& worker : membership_.plan().workers) add(worker.host);
+  add(order.host);
+  return master_of(hosts);
+}
+
 void ElasticJob::obey(const StartWorker& order) {
   WorkerRecord& record = records_[order.worker];
   record.host_name = order.host;
   while (record.host < hosts_.count() && hosts_.host(record.host).name() != order.host) ++record.host;
   complain(output_.grow(static_cast<int>(order.worker) + 1));
   plans_->watch(order.worker);
-  const RankOrder rank{static_cast<int>(order.worker), worker_environment(order.worker, placement_of(order))};
+  const RankOrder rank{static_cast<int>(order.worker), worker_environment({order.worker, placement_of(order),
+                                                                           master_for(order), plan_.elastic->rejoin})};
   hosts_.send(record.host, {MessageType::kStartOne, rank.rank, 0, encode(rank)});
 }
 

@@ -45,13 +45,14 @@ std::vector<std::string> job_environment(const Variables& own, const Variables& 
     variables.erase(fmt::format("RUEDA_{}", position));
     variables.erase(fmt::format("HOROVOD_{}", position));
   }
-  for (const char* name : {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "RUEDA_STORE_ADDR", "RUEDA_JOB_KEY_FD",
-                           "RUEDA_JOB_KEY_FILE", "RUEDA_ELASTIC", "RUEDA_WORKER_ID", "HOROVOD_ELASTIC"})
+  for (const char* name :
+       {"RUEDA_HOSTNAME", "HOROVOD_HOSTNAME", "RUEDA_STORE_ADDR", "RUEDA_JOB_KEY_FD", "RUEDA_JOB_KEY_FILE",
+        "RUEDA_ELASTIC", "RUEDA_WORKER_ID", "RUEDA_REJOIN_TIMEOUT", "HOROVOD_ELASTIC"})
     variables.erase(name);
   for (const auto& [name, value] : knobs) variables[name] = value;
   variables["RUEDA_JOB"] = job;
   variables["RUEDA_STORE"] = "launcher";  // hvdrun serves the store, not rank 0
-  variables.emplace("MASTER_ADDR", master);
+  if (!master.empty()) variables.emplace("MASTER_ADDR", master);
   variables.emplace("MASTER_PORT", port_for(job));
   variables.emplace("PYTHONUNBUFFERED", "1");  // Python holds lines back if stdout is a pipe
   return as_list(variables);
@@ -69,10 +70,12 @@ std::vector<std::string> rank_environment(const Placement& placement) {
   return as_list(variables);
 }
 
-std::vector<std::string> worker_environment(int64_t worker, const Placement& placement) {
-  std::vector<std::string> variables = rank_environment(placement);
+std::vector<std::string> worker_environment(const WorkerStart& start) {
+  std::vector<std::string> variables = rank_environment(start.placement);
   for (const char* name : {"RUEDA_ELASTIC=1", "HOROVOD_ELASTIC=1"}) variables.emplace_back(name);
-  variables.push_back(fmt::format("RUEDA_WORKER_ID={}", worker));
+  variables.push_back(fmt::format("RUEDA_WORKER_ID={}", start.worker));
+  variables.push_back(fmt::format("RUEDA_REJOIN_TIMEOUT={}", std::chrono::duration<double>(start.rejoin).count()));
+  if (!start.master.empty()) variables.push_back(fmt::format("MASTER_ADDR={}", start.master));
   return variables;
 }
 

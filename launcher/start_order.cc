@@ -13,20 +13,12 @@
 
 namespace rueda::core::launcher {
 
-namespace {
-
-/// The name by which all ranks reach rank 0's machine. If that is this machine, its name in -H may be localhost, which
-/// means another machine on other hosts, so they get its host name.
-std::string master_of(const JobPlan& plan) {
-  if (plan.hosts.empty()) return "127.0.0.1";  // the hosts of an elastic job that are not known yet
-  const HostShare& first = plan.hosts.front();
-  if (!is_this_host(first.host.name)) return first.host.name;
+std::string master_of(const std::vector<std::string>& hosts) {
+  if (!is_this_host(hosts.front())) return hosts.front();
   char name[256] = "127.0.0.1";
-  if (plan.hosts.size() > 1) static_cast<void>(::gethostname(name, sizeof name - 1));
+  if (hosts.size() > 1) static_cast<void>(::gethostname(name, sizeof name - 1));
   return name;
 }
-
-}  // namespace
 
 JobHosts::Command agent_command(const Arguments& arguments, const JobPlan& plan) {
   return [&ssh = arguments.ssh, launcher = plan.launcher](const HostSlots& host, const std::string& hvdrun) {
@@ -40,7 +32,11 @@ StartOrder start_order(const Arguments& arguments, const JobPlan& plan, const Ho
   order.build = build_id();
   order.program = plan.program;
   order.arguments = arguments.command;
-  order.environment = job_environment(process_environment().all(), arguments.variables, store.job(), master_of(plan));
+  std::vector<std::string> hosts;
+  for (const HostShare& each : plan.hosts) hosts.push_back(each.host.name);
+  // Rank 0 of an elastic job changes, so its workers get their own.
+  const std::string master = plan.elastic ? "" : master_of(hosts);
+  order.environment = job_environment(process_environment().all(), arguments.variables, store.job(), master);
   for (std::string& variable : order.environment) {  // HOSTNAME describes the machine, so each host gets its own
     if (!share.here && variable.starts_with("HOSTNAME=")) variable = "HOSTNAME=" + host.introduction()->host;
   }

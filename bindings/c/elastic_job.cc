@@ -15,8 +15,10 @@
 #include <charconv>
 
 #include "bindings/c/start_engine.h"
+#include "runtime/base/knob_values.h"
 #include "runtime/base/log.h"
 #include "runtime/engine/faults.h"
+#include "runtime/rendezvous/forming_time.h"
 #include "runtime/rendezvous/open_store.h"
 #include "runtime/store/store_keys.h"
 
@@ -25,12 +27,8 @@ namespace {
 
 /// How long an engine that has come too late takes to end.
 constexpr std::chrono::seconds kEndLimit{1};
-/// Members have this many times RUEDA_INIT_TIMEOUT_SECONDS to form a plan: hvdrun, which ends a member that does not
-/// come, is to be first.
-constexpr int kPatience = 2;
 
-Deadline forming_deadline(const Settings& settings, Deadline deadline) {
-  const auto patience = std::chrono::duration_cast<std::chrono::nanoseconds>(kPatience * settings.init_timeout);
+Deadline forming_deadline(std::chrono::nanoseconds patience, Deadline deadline) {
   return patience.count() > 0 ? deadline.earlier(Deadline::after(patience)) : deadline;
 }
 
@@ -46,14 +44,15 @@ std::string path_in(const std::string& path, uint64_t plan) {
 
 }  // namespace
 
-Result<std::optional<int64_t>> elastic_worker(const Environment& environment) {
+Result<std::optional<WorkerStart>> elastic_worker(const Environment& environment) {
   const auto elastic = environment("RUEDA_ELASTIC");
   const auto id = environment("RUEDA_WORKER_ID");
   if (elastic && *elastic != "0" && *elastic != "1") {
     return Status(Code::kInvalidArgument, "RUEDA_ELASTIC: \"" + *elastic + "\" is not allowed; allowed: 0, 1");
   }
-  if (!elastic || *elastic == "0") return std::optional<int64_t>();
-  int64_t worker = -1;
+  if (!elastic || *elastic == "0") return std::optional<WorkerStart>();
+  WorkerStart start;
+  int64_t& worker = start.worker = -1;
   const char* end = id ? id->data() + id->size() : nullptr;
   if (!id || std::from_chars(id->data(), end, worker).ptr != end || worker < 0) {
     return Status(Code::kInvalidArgument,
@@ -61,14 +60,23 @@ Result<std::optional<int64_t>> elastic_worker(const Environment& environment) {
                       "\" is not allowed with RUEDA_ELASTIC=1; allowed: a whole number from 0 "
                       "on, which hvdrun gives; unset both if hvdrun did not start this process");
   }
-  return std::optional<int64_t>(worker);
+  const auto rejoin = environment("RUEDA_REJOIN_TIMEOUT");
+  if (!rejoin) return std::optional<WorkerStart>(start);
+  const auto seconds = parse_seconds(*rejoin);
+  if (!seconds.ok()) return Status(Code::kInvalidArgument, "RUEDA_REJOIN_TIMEOUT: " + seconds.status().sentence());
+  start.rejoin = seconds.value();
+  return std::optional<WorkerStart>(start);
 }
 
-ElasticJob::ElasticJob(Parts parts, std::unique_ptr<Store> store, std::unique_ptr<PlanFollower> members,
-                       std::unique_ptr<WorkerDumps> dumps)
-    : parts_(std::move(parts)), store_(std::move(store)), members_(std::move(members)), dumps_(std::move(dumps)) {}
+ElasticJob::ElasticJob(Parts parts, std::chrono::nanoseconds patience, std::unique_ptr<Store> store,
+                       std::unique_ptr<PlanFollower> members, std::unique_ptr<WorkerDumps> dumps)
+    : parts_(std::move(parts)),
+      patience_(patience),
+      store_(std::move(store)),
+      members_(std::move(members)),
+      dumps_(std::move(dumps)) {}
 
-Result<std::unique_ptr<ElasticJob>> ElasticJob::meet(Parts parts, int64_t worker, const StoreChoice& choice,
+Result<std::unique_ptr<ElasticJob>> ElasticJob::meet(Parts parts, const WorkerStart& worker, const StoreChoice& choice,
                                                      Deadline deadline) {
   if (choice.kind != StoreKind::kLauncher) {
     return Status(Code::kInvalidArgument,
@@ -78,15 +86,16 @@ Result<std::unique_ptr<ElasticJob>> ElasticJob::meet(Parts parts, int64_t worker
   if (!where.ok()) return where.status();
   auto store = StoreClient::connect(where.value(), deadline);
   if (!store.ok()) return store.status();
-  auto members = PlanFollower::start(where.value(), worker, deadline);
+  auto members = PlanFollower::start(where.value(), worker.worker, deadline);
   if (!members.ok()) return members.status();
-  auto dumps = WorkerDumps::start(where.value(), worker, deadline);
+  auto dumps = WorkerDumps::start(where.value(), worker.worker, deadline);
   if (!dumps.ok()) return dumps.status();
   // A worker that comes later is in no plan until hvdrun hears that it is ready; to one of the first plan this is
   // nothing new.
   members.value()->ask_for_next(0);
-  return std::unique_ptr<ElasticJob>(
-      new ElasticJob(std::move(parts), std::move(store).value(), std::move(members).value(), std::move(dumps).value()));
+  const auto patience = forming_time(parts.settings.init_timeout, worker.rejoin);
+  return std::unique_ptr<ElasticJob>(new ElasticJob(std::move(parts), patience, std::move(store).value(),
+                                                    std::move(members).value(), std::move(dumps).value()));
 }
 
 Result<ElasticJob::Joined> ElasticJob::join(Deadline deadline) {
@@ -202,7 +211,7 @@ Result<std::shared_ptr<Engine>> ElasticJob::form(const Plan& plan, const std::sh
   const Settings settings = settings_in(plan);
   // A lone worker forms without the store, and hvdrun counts wishes.
   if (identity.size == 1) RUEDA_RETURN_IF_ERROR(store_->add(wishes_key(identity.job, 0), 1).status());
-  auto formation = form_epoch(identity, store_.get(), settings, forming_deadline(settings, deadline), options);
+  auto formation = form_epoch(identity, store_.get(), settings, forming_deadline(patience_, deadline), options);
   if (!formation.ok()) return formation.status();
   LauncherLink link;
   link.verdicts = plan_verdicts(*members_, cutoff, identity.job);

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,9 +14,15 @@
 
 namespace rueda::core {
 
-/// The number of this worker if hvdrun has started it for an elastic job (RUEDA_ELASTIC=1, RUEDA_WORKER_ID); else
-/// empty. Returns kInvalidArgument if only one of the two makes sense.
-Result<std::optional<int64_t>> elastic_worker(const Environment& environment);
+/// What hvdrun has told a worker of an elastic job at its start.
+struct WorkerStart {
+  int64_t worker = 0;                       ///< its number
+  std::chrono::duration<double> rejoin{0};  ///< for how long hvdrun waits for a member of a plan
+};
+
+/// The start of this worker if hvdrun has started it for an elastic job (RUEDA_ELASTIC=1, RUEDA_WORKER_ID,
+/// RUEDA_REJOIN_TIMEOUT); else empty. Returns kInvalidArgument, naming the variable, if one of them makes no sense.
+Result<std::optional<WorkerStart>> elastic_worker(const Environment& environment);
 
 /// One worker in an elastic job: joins one plan after the other, each with an engine of its own. Keeps the connections
 /// to hvdrun meanwhile. The session owns it. `join` on one thread at a time; the rest on any.
@@ -29,7 +36,7 @@ class ElasticJob {
     std::vector<StaticSet> sets;  ///< in ranks of the first plan that is joined
   };
   /// Connects to hvdrun. Returns the store's errors; kInvalidArgument if no hvdrun is there to say who the members are.
-  static Result<std::unique_ptr<ElasticJob>> meet(Parts parts, int64_t worker, const StoreChoice& choice,
+  static Result<std::unique_ptr<ElasticJob>> meet(Parts parts, const WorkerStart& worker, const StoreChoice& choice,
                                                   Deadline deadline);
 
   /// What a worker is in.
@@ -50,8 +57,8 @@ class ElasticJob {
   Store& store() { return *store_; }
 
  private:
-  ElasticJob(Parts parts, std::unique_ptr<Store> store, std::unique_ptr<PlanFollower> members,
-             std::unique_ptr<WorkerDumps> dumps);
+  ElasticJob(Parts parts, std::chrono::nanoseconds patience, std::unique_ptr<Store> store,
+             std::unique_ptr<PlanFollower> members, std::unique_ptr<WorkerDumps> dumps);
   Result<std::shared_ptr<Engine>> form(const Plan& plan, const std::shared_ptr<Cutoff>& cutoff, Deadline deadline);
   Identity identity_in(const Plan& plan) const;
   Settings settings_in(const Plan& plan) const;
@@ -60,6 +67,7 @@ class ElasticJob {
   bool is_over(const Cutoff& cutoff, const Plan& plan, const Status& why);
 
   const Parts parts_;
+  const std::chrono::nanoseconds patience_;  ///< to form a plan; 0: without a limit
   const std::unique_ptr<Store> store_;
   const std::unique_ptr<PlanFollower> members_;
   const std::unique_ptr<WorkerDumps> dumps_;

@@ -71,9 +71,9 @@ Status reset_begun(rueda_session& session, const Reset& reset, Deadline deadline
 
 }  // namespace
 
-Result<std::unique_ptr<rueda_session>> open_elastic_session(const rueda_init_options& options, int64_t worker,
-                                                            ElasticJob::Parts parts, const Environment& environment,
-                                                            Deadline connected_by) {
+Result<std::unique_ptr<rueda_session>> open_elastic_session(const rueda_init_options& options,
+                                                            const WorkerStart& worker, ElasticJob::Parts parts,
+                                                            const Environment& environment, Deadline connected_by) {
   if (parts.plugins.fabric != nullptr) {
     return Status(Code::kUnsupported,
                   "an elastic job cannot run over MPI, whose ranks end together; unset RUEDA_CONTROLLER and "

@@ -203,7 +203,7 @@ Result<std::unique_ptr<rueda_session>> open_session(const rueda_init_options& op
   if (!place.ok()) return place.status();
   auto& [identity, plugins, without_mpi] = place.value();
   RUEDA_RETURN_IF_ERROR(check_rows(settings.value(), plugins));
-  const Result<std::optional<int64_t>> worker = elastic_worker(environment);
+  const Result<std::optional<WorkerStart>> worker = elastic_worker(environment);
   if (!worker.ok()) return worker.status();
   // A program may bring ranks together by itself beside the job that hvdrun runs.
   if (worker.value() && options.store == nullptr && options.has_rank == 0)

@@ -18,8 +18,8 @@ namespace {
 /// RUEDA_ names that are no knobs: they tell a process its rank and its job (`rendezvous/identity.h`), or that it is a
 /// worker of an elastic one.
 constexpr std::string_view kOtherNames[] = {
-    "RANK",  "SIZE",       "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK",   "CROSS_SIZE", "HOSTNAME",
-    "STORE", "STORE_ADDR", "JOB",        "JOB_KEY_FD", "JOB_KEY_FILE", "ELASTIC",    "WORKER_ID",
+    "RANK",       "SIZE", "LOCAL_RANK", "LOCAL_SIZE",   "CROSS_RANK", "CROSS_SIZE", "HOSTNAME",       "STORE",
+    "STORE_ADDR", "JOB",  "JOB_KEY_FD", "JOB_KEY_FILE", "ELASTIC",    "WORKER_ID",  "REJOIN_TIMEOUT",
 };
 
 bool any_of(std::span<const std::string_view> names, std::string_view name) {

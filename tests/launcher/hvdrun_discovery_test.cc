@@ -2,6 +2,7 @@
 // names localhost and 127.0.0.1 count as two hosts, so a job grows and shrinks on this machine.
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 
@@ -53,6 +54,18 @@ TEST_CASE("a script that fails the first time ends the job with its reason") {
   CHECK_THAT(failure_of("echo a:2; echo b:0"), Contains("line 2: \"b:0\" is not HOST or HOST:SLOTS"));
   CHECK_THAT(failure_of("printf 'a\\n\\na:3\\n'"), Contains("line 3: host \"a\" is given twice"));
   CHECK_THAT(failure_of("yes localhost"), Contains("it printed more than 1048576 bytes"));
+}
+
+TEST_CASE("MASTER_ADDR of a worker is the host of rank 0 as its hosts reach it") {
+  char name[256] = "";
+  REQUIRE(::gethostname(name, sizeof name - 1) == 0);
+  for (const std::string& hosts : {std::string("echo localhost:2"), std::string("echo localhost; echo 127.0.0.1")}) {
+    HvdrunProcess run(discovering(hosts, "echo master $MASTER_ADDR; exec $0 join bye"));
+    CHECK(run.wait() == 0);
+    const std::string master = hosts == "echo localhost:2" ? "127.0.0.1" : name;
+    for (const char* worker : {"[0]", "[1]"})
+      CHECK_THAT(run.out(), Contains(std::string(worker) + "<stdout>:master " + master + "\n"));
+  }
 }
 
 TEST_CASE("a script that fails later is run again, and the job keeps its hosts meanwhile") {

@@ -107,9 +107,10 @@ TEST_CASE("an elastic job in which nothing happens says nothing and exits with 0
   HvdrunProcess run(elastic({"-np", "2", "--min-np", "1"}, "exec $0 join bye"));
   CHECK(run.wait() == 0);
   CHECK(run.err().empty());
-  HvdrunProcess plain({"-np", "2", "--min-np", "1", "sh", "-c", "echo $HOROVOD_ELASTIC $RUEDA_ELASTIC $HOROVOD_RANK"});
+  HvdrunProcess plain({"-np", "2", "--min-np", "1", "sh", "-c",
+                       "echo $HOROVOD_ELASTIC $RUEDA_ELASTIC $HOROVOD_RANK $RUEDA_REJOIN_TIMEOUT"});
   CHECK(plain.wait() == 0);
-  CHECK(lines_of_worker(plain, 1) == Lines{"1 1 1"});
+  CHECK(lines_of_worker(plain, 1) == Lines{"1 1 1 30"});
 }
 
 TEST_CASE("below --min-np an elastic job ends with a sentence once --elastic-timeout is over") {
