@@ -73,7 +73,8 @@ def reported(one, outcome):
 def run_round(number, name, options, room):
     """Returns the outcome, or None if the job did not get that far, and the complaints."""
     scenario, chance = scenarios.ALL[name], random.Random(f"{options.seed}/{number}")
-    one = job.Job(room, str(options.bin / "hvdrun"), scenario.hosts, scenario.least, scenario.flags, scenario.program)
+    hosts = scenario.hosts
+    one = job.Job(room, hosts, job.command_of(str(options.bin / "hvdrun"), hosts, scenario.least, scenario.flags, scenario.program))
     try:
         outcome = scenario.strike(one, chance)
         code = one.end()

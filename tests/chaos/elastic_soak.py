@@ -86,7 +86,8 @@ def main(words):
     options = parse(words)
     room = job.Room()
     try:
-        one = job.Job(room, str(options.bin / "hvdrun"), {"localhost": options.ranks}, 2, program=("soak_worker.py", str(options.resets)))
+        hosts = {"localhost": options.ranks}
+        one = job.Job(room, hosts, job.command_of(str(options.bin / "hvdrun"), hosts, 2, program=("soak_worker.py", str(options.resets))))
         try:
             rows, kills = follow(one, options)
             code = one.wait()

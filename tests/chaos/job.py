@@ -55,28 +55,34 @@ class Room:
         return found
 
 
-class Job:
-    """A job of hvdrun with a discovery script, from its start. lines: what workers have told, in the order of arrival.
+def command_of(hvdrun, hosts, least, flags=(), program=("worker.py",)):
+    """The command of a job that gets its hosts from its folder, and whose workers run a program of this folder."""
+    return [hvdrun, "-np", str(sum(hosts.values())), "--min-np", str(least), "--host-discovery-script", "cat hosts", "--blacklist-after", "1000",
+            *flags, sys.executable, str(HERE / program[0]), *program[1:]]  # fmt: skip
 
-    hosts: {name: slots}; names of this machine. Other threads read the job's output; one thread uses the methods.
+
+class Job:
+    """A job of hvdrun, from its start. lines: what workers have told, in the order of arrival.
+
+    hosts: {name: slots} of names of this machine, which the folder's file `hosts` lists. command: that starts hvdrun; it
+    runs in the folder. environment: more variables. Other threads read the job's output; one thread uses the methods.
     """
 
-    def __init__(self, room, hvdrun, hosts, least, flags=(), program=("worker.py",)):
-        self.room, self.complaints = room, []
+    def __init__(self, room, hosts, command, environment=()):
+        self.room, self.command, self.environment, self.complaints = room, command, dict(environment), []
         self.changed = threading.Condition()
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rueda-chaos-"))
         self.temporary = self.folder / "temporary"
         self.temporary.mkdir()
         self.list_hosts(hosts)
-        self.command = [hvdrun, "-np", str(sum(hosts.values())), "--min-np", str(least), "--host-discovery-script", f"cat {self.folder}/hosts",
-                        "--blacklist-after", "1000", *flags, sys.executable, str(HERE / program[0]), *program[1:]]  # fmt: skip
         self.start()
 
     def start(self):
         """Starts hvdrun, for the first time or after it has ended. What was told before is forgotten."""
         self.lines, self.report, self.open_streams = [], [], 2
         self.mark = f"{self.folder.name}-{time.monotonic_ns()}"
-        environment = {**os.environ, MARK: self.mark, "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1", "RUEDA_TIMEOUT_SECONDS": str(PATIENCE)}
+        environment = {**os.environ, "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1", "RUEDA_TIMEOUT_SECONDS": str(PATIENCE),
+                       **self.environment, MARK: self.mark}  # fmt: skip
         self.started = time.monotonic_ns()
         self.process = subprocess.Popen(self.room.command(self.folder, self.command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, env=environment)  # fmt: skip
