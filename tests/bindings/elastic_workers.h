@@ -1,4 +1,6 @@
 #pragma once
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -30,6 +32,7 @@ class ElasticWorkers {
   int begin(int id, const std::string& what);
   std::string answer(int id, int number);
   void kill(int id);
+  pid_t pid(int id) const { return processes_.pid(id); }
   /// Whether all of these find the right sum; fails with what they say otherwise.
   void expect_sums(const std::vector<int>& ids);
   /// Has these, which are all that live, shut down, and expects that they exit with 0. `killed` have been killed.
