@@ -69,6 +69,17 @@ void fuzz_hostfile(Bytes bytes) {
   for (const HostSlots& host : hosts.value()) hold(host.slots > 0 && !host.name.empty() && host.name.front() != '-');
 }
 
+/// What a host discovery script prints.
+void fuzz_discovered(Bytes bytes) {
+  const auto hosts = parse_discovered_hosts(text_of(bytes), 3);
+  if (!hosts.ok()) return hold(!hosts.status().sentence().empty());
+  std::set<std::string> names;
+  for (const HostSlots& host : hosts.value()) {
+    hold(host.slots > 0 && !host.name.empty() && host.name.front() != '-');
+    hold(names.insert(host.name).second);
+  }
+}
+
 void fuzz_config(Bytes bytes) {
   static const ConfigVocabulary vocabulary{{"np", "hosts", "hostfile", "fusion-threshold-mb"},
                                            {"verbose", "hierarchical-allreduce", "no-hierarchical-allreduce"}};
@@ -94,14 +105,9 @@ void fuzz_arguments(Bytes bytes) {
 }
 
 constexpr Target kLauncherTargets[] = {
-    {"start_order", fuzz_start_order},
-    {"rank_order", fuzz_rank_order},
-    {"introduction", fuzz_introduction},
-    {"agent_stream", fuzz_agent_stream},
-    {"hosts", fuzz_hosts},
-    {"hostfile", fuzz_hostfile},
-    {"config", fuzz_config},
-    {"arguments", fuzz_arguments},
+    {"start_order", fuzz_start_order},   {"rank_order", fuzz_rank_order}, {"introduction", fuzz_introduction},
+    {"agent_stream", fuzz_agent_stream}, {"hosts", fuzz_hosts},           {"hostfile", fuzz_hostfile},
+    {"discovered", fuzz_discovered},     {"config", fuzz_config},         {"arguments", fuzz_arguments},
 };
 
 }  // namespace

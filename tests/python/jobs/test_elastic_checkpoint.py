@@ -7,6 +7,7 @@ import pickle
 import random
 import resource
 import signal
+import warnings
 
 import pytest
 import torch
@@ -165,6 +166,23 @@ def test_a_damaged_file_gives_way_to_the_one_before_with_a_warning(tmp_path, dam
         damage(tmp_path / each)
     with pytest.raises(ValueError, match="no checkpoint can be read: .*remove the files to begin anew"):
         in_folder(tmp_path).newest()
+
+
+def test_no_prefix_of_a_file_and_no_file_with_a_flipped_bit_is_taken_for_whole(tmp_path):
+    writer = in_folder(tmp_path)
+    writer.write(1, 1, "before")
+    writer.write(1, 2, "newest")
+    path = tmp_path / name(1, 2)
+    whole = path.read_bytes()
+    wrong = [whole[:length] for length in range(len(whole))]
+    wrong += [whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :] for at in range(len(whole)) for bit in range(8)]
+    for contents in wrong:
+        path.write_bytes(contents)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            found = in_folder(tmp_path).newest()
+        # Spaces that fill the first line carry nothing.
+        assert found.contents == "before" and len(heard) == 1 or found.contents == "newest" and contents.split() == whole.split(), contents
 
 
 @pytest.mark.parametrize("make", [
