@@ -73,6 +73,8 @@ const Knob kKnobs[] = {
          "0: choices that depend on the machine are not tried on the first batches (1)"),
     knob("AUTOTUNE_LOG", kValue, "autotune-log-file", kNo, kHorovod, kAs<&S::autotune_log, parse_file, print_text>,
          "CSV file in which rank 0 notes each trial and each choice (none)"),
+    knob("TUNE_FILE", kValue, "tune-file", kNo, kOurs, kAs<&S::tune_file, parse_file, print_text>,
+         "file in which rank 0 keeps what it has chosen, for the next start on this machine (none)"),
     knob("STORES", kValue, "stores", kRankZero, kOurs,
          one_of("auto plain non-temporal", kAs<&S::stores, parse_stores, print_stores>),
          "how ranks write shared memory: auto, plain (through the cache), non-temporal (past it) (auto)"),

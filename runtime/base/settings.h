@@ -28,6 +28,7 @@ struct Settings {
   uint64_t chunk_bytes = 0;             ///< of shared memory, at most; 0: chosen
   bool autotune = true;
   std::string autotune_log;         ///< file; empty: none
+  std::string tune_file;            ///< empty: none
   std::string controller = "auto";  ///< auto, tcp or mpi
   Choice control_tree = Choice::kAuto;
   std::string cpu_operations = "auto";  ///< auto, tcp or mpi

@@ -14,5 +14,8 @@ enum class Stores : uint8_t { kByDistance, kPlain, kNonTemporal };
 /// How far a peer's core is (design: "Distance"). `kNear`: in the same cache domain, a cache line's round trip takes
 /// about 100 ns. `kFar`: in another one, about 480 ns.
 enum class Distance : uint8_t { kUnknown, kNear, kFar };
+constexpr const char* name_of(Distance distance) {
+  return distance == Distance::kNear ? "near" : distance == Distance::kFar ? "far" : "unknown";
+}
 
 }  // namespace rueda::core

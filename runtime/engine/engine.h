@@ -157,6 +157,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   // engine_start.cc: how it comes up
   Status begin();
   AgreementConfig agreement_config() const;
+  TuneFacts tune_facts() const;
   std::vector<std::unique_ptr<ControlLink>> make_links();
   Heartbeats make_heartbeats() const;
   void start_heart();

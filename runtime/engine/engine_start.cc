@@ -86,8 +86,7 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
                    std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_shutdown_time)) {
   // These use the members above, so they are made last.
   if (plan_.rank == 0) {
-    tuning_ =
-        std::make_unique<Tuning>(plan_.settings, *executor_, formation_.segment->layout().slot_bytes, task_thread_);
+    tuning_ = std::make_unique<Tuning>(plan_.settings, *executor_, tune_facts(), task_thread_);
   }
   const AgreementConfig config = agreement_config();
   turn_ = std::make_unique<Turn>(
@@ -120,6 +119,17 @@ AgreementConfig Engine::agreement_config() const {
   config.select = [this](const BatchShape& shape) { return tuning_->select(shape); };
   config.timed = [this](const TrialTime& time) { tuning_->timed(time); };
   return config;
+}
+
+/// Only a file needs more of them than the slots.
+TuneFacts Engine::tune_facts() const {
+  TuneFacts facts = plan_.settings.tune_file.empty() ? TuneFacts() : facts_of_machine();
+  facts.slot_bytes = formation_.segment->layout().slot_bytes;
+  for (const int host : plan_.host_of) {
+    if (static_cast<size_t>(host) >= facts.hosts.size()) facts.hosts.resize(static_cast<size_t>(host) + 1);
+    ++facts.hosts[static_cast<size_t>(host)];
+  }
+  return facts;
 }
 
 /// For peers on other hosts: a lost host closes nothing. A launcher hears of lost hosts itself, but not that only the

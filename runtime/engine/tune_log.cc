@@ -20,14 +20,6 @@ namespace {
 /// A disk that takes nothing must not fill the memory.
 constexpr size_t kMostWaiting = 1 << 20;
 
-const char* name_of_distance(Distance distance) {
-  switch (distance) {
-    case Distance::kNear: return "near";
-    case Distance::kFar: return "far";
-    default: return "unknown";
-  }
-}
-
 }  // namespace
 
 std::string csv_header() {
@@ -38,11 +30,11 @@ std::string csv_header() {
 std::string csv_line(const TrialReport& report, std::chrono::nanoseconds since_start, const char* algorithm,
                      uint64_t slot_bytes) {
   const TuneClass& batches = report.batches;
-  return fmt::format("{:.6f},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.1f},{}", std::chrono::duration<double>(since_start).count(),
-                     report.set, name_of(batches.kind), name_of(batches.dtype), name_of(batches.codec), batches.ranks,
-                     batches.hosts, name_of_distance(batches.distance), least_bytes(batches.size),
-                     batches.short_tensors ? 1 : 0, algorithm, slot_bytes >> report.variant.chunk_shift,
-                     print_stores(report.variant.stores), report.bytes,
+  return fmt::format("{:.6f},{},{},{},{},{},{},{},{},{},{},{},{},{},{:.1f},{}",
+                     std::chrono::duration<double>(since_start).count(), report.set, name_of(batches.kind),
+                     name_of(batches.dtype), name_of(batches.codec), batches.ranks, batches.hosts,
+                     name_of(batches.distance), least_bytes(batches.size), batches.short_tensors ? 1 : 0, algorithm,
+                     slot_bytes >> report.variant.chunk_shift, print_stores(report.variant.stores), report.bytes,
                      std::chrono::duration<double, std::micro>(report.took).count(), report.chosen ? 1 : 0);
 }
 

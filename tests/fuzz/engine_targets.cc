@@ -6,6 +6,7 @@
 #include "runtime/engine/inquiry.h"
 #include "runtime/engine/late_batch.h"
 #include "runtime/engine/timeline_frames.h"
+#include "runtime/engine/tune_file.h"
 #include "tests/fuzz/targets.h"
 
 namespace rueda::fuzz {
@@ -55,6 +56,17 @@ void fuzz_timeline_frames(Bytes bytes) {
   }
 }
 
+void fuzz_tune_file(Bytes bytes) {
+  const auto file = tune_file_from_json(text_of(bytes));
+  if (!file.ok()) return;
+  hold(file.value().choices.size() <= kMostTunedChoices);
+  for (const NamedChoice& named : file.value().choices)
+    hold(named.choice.time > 0 && named.choice.variant.chunk_shift < 8);
+  hold_round_trip(
+      file.value(), [](const TuneFile& one) { return to_json(one); },
+      [](const std::string& text) { return tune_file_from_json(text); });
+}
+
 void fuzz_dump(Bytes bytes) {
   const auto dump = dump_from_json(text_of(bytes));
   if (!dump.ok()) return;
@@ -65,9 +77,10 @@ void fuzz_dump(Bytes bytes) {
 }
 
 constexpr Target kEngineTargets[] = {
-    {"end", fuzz_end},   {"ask", fuzz_ask},           {"answer", fuzz_answer},
-    {"late", fuzz_late}, {"timeline", fuzz_timeline}, {"timeline_frames", fuzz_timeline_frames},
-    {"dump", fuzz_dump},
+    {"end", fuzz_end},           {"ask", fuzz_ask},
+    {"answer", fuzz_answer},     {"late", fuzz_late},
+    {"timeline", fuzz_timeline}, {"timeline_frames", fuzz_timeline_frames},
+    {"dump", fuzz_dump},         {"tune_file", fuzz_tune_file},
 };
 
 }  // namespace

@@ -197,6 +197,7 @@ TEST_CASE("tuning is on, and Horovod's variables switch it and name its log") {
   CHECK_FALSE(read({{"HOROVOD_AUTOTUNE", "0"}}).value().autotune);
   CHECK(read({{"HOROVOD_AUTOTUNE", "0"}, {"RUEDA_AUTOTUNE", "1"}}).value().autotune);
   CHECK(read({{"HOROVOD_AUTOTUNE_LOG", "t.csv"}}).value().autotune_log == "t.csv");
+  CHECK(read({{"RUEDA_TUNE_FILE", "t.json"}}).value().tune_file == "t.json");
 }
 
 TEST_CASE("stores and the longest chunk take what is allowed and nothing else") {

@@ -4,6 +4,8 @@
 #include <set>
 #include <sstream>
 
+#include "runtime/engine/tune_file.h"
+#include "runtime/rendezvous/locality.h"
 #include "tests/runtime/engine/engine_ranks.h"
 #include "tests/support/temporary_folder.h"
 
@@ -42,7 +44,8 @@ std::vector<Row> rows_of(const std::string& path) {
 std::set<std::string> tried(const std::vector<Row>& rows, const std::string& set) {
   std::set<std::string> variants;
   for (const Row& row : rows) {
-    if (row.at("set") == set) variants.insert(row.at("algorithm") + " " + row.at("chunk_bytes") + " " + row.at("stores"));
+    if (row.at("set") == set)
+      variants.insert(row.at("algorithm") + " " + row.at("chunk_bytes") + " " + row.at("stores"));
   }
   return variants;
 }
@@ -50,7 +53,8 @@ std::set<std::string> tried(const std::vector<Row>& rows, const std::string& set
 /// Values whose sum rounds, so that another order of adding shows.
 std::vector<float> input_of(int rank, size_t count) {
   std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) values[i] = 1.0f / static_cast<float>(i % 977 + 3 + static_cast<size_t>(rank) * 31);
+  for (size_t i = 0; i < count; ++i)
+    values[i] = 1.0f / static_cast<float>(i % 977 + 3 + static_cast<size_t>(rank) * 31);
   return values;
 }
 
@@ -67,6 +71,22 @@ void sum_often(Engine& engine, int rank, SetId set, const std::string& name, int
     if (first.empty()) first = values;
     require(values == first, name + " has other bits in batch " + std::to_string(i));
   }
+}
+
+/// Choices for sums of 64 KiB, as a job like this one would have left them.
+TuneFile kept_for(const EngineRanks::Options& options) {
+  TuneFile file;
+  file.facts = facts_of_machine();
+  file.facts.slot_bytes = layout_for(options.settings, options.size).slot_bytes;
+  file.facts.hosts = {options.size};
+  for (const Distance distance : {Distance::kUnknown, Distance::kNear, Distance::kFar}) {
+    TuneClass batches;
+    batches.size = size_class(64 << 10);
+    batches.ranks = batches.largest_host = options.size;
+    batches.distance = distance;
+    file.choices.push_back({{batches, {0, 0, Stores::kPlain}, 0.2}, "shm_two_shot"});
+  }
+  return file;
 }
 
 EngineRanks::Options logged(int size, const std::string& path) {
@@ -116,6 +136,33 @@ TEST_CASE("what settings name is not tried, and without tuning nothing is") {
   }
   CHECK(tried(rows_of(plain.settings.autotune_log), "0").empty());
   CHECK_FALSE(std::ifstream(off.settings.autotune_log).good());
+}
+
+TEST_CASE("what a tune file keeps holds from the start, and the file is written again") {
+  const rueda::test::TemporaryFolder folder;
+  EngineRanks::Options options = logged(2, folder.file("trials.csv"));
+  options.settings.tune_file = folder.file("choices.json");
+  REQUIRE(write_tune_file(options.settings.tune_file, to_json(kept_for(options))).ok());
+  EngineRanks::run(options, [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 70); });
+  // One batch in 32 is timed, and each in the variant that was kept.
+  CHECK(tried(rows_of(options.settings.autotune_log), "0") == std::set<std::string>{"shm_two_shot 262144 plain"});
+  const TuneFile after = tune_file_from_json(read_tune_file(options.settings.tune_file).value()).value();
+  CHECK(after.facts == kept_for(options).facts);
+  CHECK(after.choices.size() == 3);
+}
+
+TEST_CASE("a tune file of another machine, or of something else, is not used and not touched") {
+  const rueda::test::TemporaryFolder folder;
+  EngineRanks::Options options = logged(2, folder.file("trials.csv"));
+  options.settings.tune_file = folder.file("choices.json");
+  TuneFile foreign = kept_for(options);
+  foreign.facts.cores += 1;
+  for (const std::string& text : {to_json(foreign), std::string("my thesis\n")}) {
+    std::ofstream(options.settings.tune_file) << text;
+    EngineRanks::run(options, [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 200); });
+    CHECK(tried(rows_of(options.settings.autotune_log), "0").size() >= 2);
+    CHECK(rueda::test::text_of(options.settings.tune_file) == text);
+  }
 }
 
 TEST_CASE("a log that cannot be written costs a warning and nothing else") {
