@@ -56,9 +56,9 @@ def recovered(job, plan, moment, dead):
     """Waits until a later plan without the dead works. dead: {worker: cause}."""
     job.until(lambda: job.complete(plan, dead), "the plan after the fault")
     new = job.complete(plan, dead)
-    stayed = [line["at"] for line in job.told("left") if line["plan"] >= plan and line["worker"] not in dead and line["at"] > moment]
+    stayed = {line["worker"]: line["at"] for line in reversed(job.told("left")) if line["worker"] not in dead and line["at"] > moment}
     steps = [line["at"] for line in job.told("step", new)]
-    noticed = milliseconds(moment, max(stayed)) if stayed else None
+    noticed = milliseconds(moment, max(stayed.values())) if stayed else None
     return Outcome(noticed, milliseconds(moment, max(steps)), dead, new)
 
 
