@@ -82,7 +82,7 @@ class Job:
         self.lines, self.report, self.open_streams = [], [], 2
         self.mark = f"{self.folder.name}-{time.monotonic_ns()}"
         environment = {**os.environ, "TMPDIR": str(self.temporary), "OMP_NUM_THREADS": "1", "RUEDA_TIMEOUT_SECONDS": str(PATIENCE),
-                       **self.environment, MARK: self.mark}  # fmt: skip
+                       "TORCHINDUCTOR_CACHE_DIR": str(self.folder / "of-pytorch"), **self.environment, MARK: self.mark}  # fmt: skip
         self.started = time.monotonic_ns()
         self.process = subprocess.Popen(self.room.command(self.folder, self.command), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, env=environment)  # fmt: skip

@@ -8,6 +8,9 @@ import signal
 import threading
 import time
 
+import numpy
+import training
+
 FIRST, SECOND = "localhost", "127.0.0.1"  # two hosts of hvdrun's, and one machine
 REJOIN_TIMEOUT = 2  # seconds
 HANG_FLAGS = ("--rejoin-timeout", str(REJOIN_TIMEOUT))
@@ -37,6 +40,7 @@ class Scenario:
     least: int = 2
     flags: tuple = ()
     program: tuple = ("worker.py",)
+    replay: object = training.Replay
     noticed: str = "the others raise"
     recovered: str = "the next step"
 
@@ -68,6 +72,13 @@ def kill(job, chance, number=signal.SIGKILL, cause="killed by signal 9", rank=No
     members = job.members(plan)
     victim = members[chance.randrange(1, len(members)) if rank is None else rank]
     return recovered(job, plan, job.kill(victim, number), {victim: cause})
+
+
+def kill_large(job, chance):
+    """Any worker; the time of a usual step is not counted."""
+    outcome = kill(job, chance, rank=chance.randrange(4))
+    outcome.recovered -= max(line["usual"] for line in job.told("left", 1)) / 1e6
+    return outcome
 
 
 def kill_rank_0(job, chance):
@@ -189,9 +200,13 @@ def kill_hvdrun(job, chance):
     return Outcome(gone, milliseconds(job.started, max(line["at"] for line in job.told("step", plan))), {}, plan)
 
 
+SLOW = ("kill-large",)
+
 ALL = {
     "kill": Scenario(kill, "step 0.15 s p50, 0.3 s p95", 150, 300),
     "kill-rank-0": Scenario(kill_rank_0, "step 0.15 s p50, 0.3 s p95", 150, 300),
+    "kill-large": Scenario(kill_large, "beyond a step 0.5 s p95", p95=500, program=("large_worker.py",),
+                           replay=lambda: training.Replay(161 * 159, numpy.float32), recovered="the next step, without a usual one's time"),
     "exit": Scenario(leave_by_code, "step 0.15 s p50, 0.3 s p95", 150, 300),
     "kill-two": Scenario(kill_two, "step 0.15 s p50, 0.3 s p95", 150, 300),
     "kill-while-joining": Scenario(kill_while_joining, "next round 0.3 s", p95=300),

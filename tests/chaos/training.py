@@ -19,9 +19,9 @@ def initial():
     return bytes(8 * PARAMETERS), bytes(8 * PARAMETERS)
 
 
-def gradient(step, rank):
-    """What a rank adds to the sum of a step."""
-    return ((3 * step + 7 * rank + _POSITIONS) % 5 + rank).astype(numpy.float64)
+def gradient(step, rank, positions=_POSITIONS):
+    """What a rank adds to the sum of a step, as whole numbers."""
+    return (3 * step + 7 * rank + positions) % 5 + rank
 
 
 def updated(weights, momentum, total):
@@ -43,17 +43,27 @@ def lengthened(history, ranks):
 
 
 class Replay:
-    """Takes the steps of histories in this process, and goes on from the one before if that is how the next one begins."""
+    """Takes the steps of histories in this process, and goes on from the one before if that is how the next one begins.
 
-    def __init__(self):
-        self._taken, self._state = [], initial()
+    dtype: in which weights and momentum are kept. Their digest is of float64 all the same.
+    """
+
+    def __init__(self, parameters=PARAMETERS, dtype=numpy.float64):
+        self._positions, self._dtype = numpy.arange(parameters), dtype
+        self._begin()
+
+    def _begin(self):
+        self._taken, self._weights, self._momentum = [], *numpy.zeros((2, len(self._positions)), self._dtype)
 
     def digest(self, history):
         """The SHA-256 of the state after these steps."""
         sizes = [ranks for ranks, steps in history for _ in range(steps)]
         if sizes[: len(self._taken)] != self._taken:
-            self._taken, self._state = [], initial()
+            self._begin()
+        half, quarter = self._dtype(0.5), self._dtype(0.25)
         for step in range(len(self._taken), len(sizes)):
-            self._state = updated(*self._state, sum(gradient(step, rank) for rank in range(sizes[step])))
+            total = sum(gradient(step, rank, self._positions) for rank in range(sizes[step]))
+            self._momentum = self._momentum * half + total.astype(self._dtype)
+            self._weights = self._weights - self._momentum * quarter
         self._taken = sizes
-        return digest(*self._state)
+        return digest(*(each.astype(numpy.float64).tobytes() for each in (self._weights, self._momentum)))

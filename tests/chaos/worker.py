@@ -40,7 +40,7 @@ def seen(state):
 
 def one_step(state):
     """Takes a step and commits it. Returns whether any rank has seen the file `stop`."""
-    mine = numpy.append(training.gradient(state.step, hvd.rank()), float(os.path.exists("stop")))
+    mine = numpy.append(training.gradient(state.step, hvd.rank()).astype(numpy.float64), float(os.path.exists("stop")))
     total = hvd.allreduce(mine, op=hvd.Sum, name="gradients")
     state.weights, state.momentum = training.updated(state.weights, state.momentum, total[:-1])
     state.step += 1

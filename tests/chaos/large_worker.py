@@ -1,0 +1,96 @@
+"""A worker as worker.py, but with PyTorch and a model as large as ResNet-50: 161 tensors with 25.6 million parameters, and SGD
+with momentum. It commits each step, which copies 204 MB.
+
+Gradients are those of training.py, in 32 bits, which hold them and their sums exactly. Digests are of every thousandth
+element, which cost no time and follow from the replay of these elements alone.
+"""
+
+import json
+import os
+import statistics
+import time
+
+import numpy
+import torch
+import training
+
+import rueda.torch as hvd
+from rueda import elastic
+
+TENSORS, ELEMENTS, EACH = 161, 158_760, 1000
+REPLAYED = 159  # of each tensor
+DIES_BEFORE = 3  # steps before the first "step" is told, so that usual times are known
+
+
+def tell(what, **more):
+    """Writes a line in one piece."""
+    line = {"what": what, "at": time.monotonic_ns(), "worker": int(os.environ["RUEDA_WORKER_ID"]), "pid": os.getpid(), **more}
+    os.write(1, json.dumps(line).encode() + b"\n")
+
+
+class Model(torch.nn.Module):
+    """As many parameters as ResNet-50 has, and as many tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = torch.nn.ParameterList([torch.nn.Parameter(torch.zeros(ELEMENTS)) for _ in range(TENSORS)])
+
+
+def sampled(tensors):
+    """Every thousandth element as the bytes of float64, those of all tensors after each other."""
+    return torch.cat([each.detach().flatten()[::EACH] for each in tensors]).to(torch.float64).numpy().tobytes()
+
+
+def seen(state):
+    """What a replay needs to compare the state, and the state's own answer."""
+    parts = list(model.parts)
+    momentum = [optimizer.state[each].get("momentum_buffer", torch.zeros(ELEMENTS)) for each in parts]
+    return {"step": state.step, "history": state.history, "digest": training.digest(sampled(parts), sampled(momentum))}
+
+
+def one_step(state):
+    """Takes a step and commits it. Returns whether any rank has seen the file `stop`."""
+    values = training.gradient(state.step, hvd.rank(), numpy.arange(5)).astype(numpy.float32)
+    gradients = torch.from_numpy(values[remainders]).split(ELEMENTS)
+    optimizer.zero_grad()
+    sum((part * gradient).sum() for part, gradient in zip(model.parts, gradients)).backward()
+    stop = hvd.allreduce(torch.tensor([float(os.path.exists("stop"))]), op=hvd.Sum, name="stop")
+    optimizer.step()
+    state.step += 1
+    state.history = training.lengthened(state.history, hvd.size())
+    state.commit()
+    return stop.item() > 0
+
+
+@elastic.run
+def train(state):
+    """Trains until told to stop."""
+    plan, committed, took = elastic.membership().plan, state.step, []
+    tell("plan", plan=plan, rank=hvd.rank(), size=hvd.size(), **seen(state))
+    try:
+        while True:
+            began = time.monotonic_ns()
+            over = one_step(state)
+            committed = state.step
+            took.append(time.monotonic_ns() - began)
+            if len(took) == (DIES_BEFORE if plan == 1 else 1):
+                tell("step", plan=plan)
+            if over:
+                return
+    except (elastic.HorovodInternalError, elastic.HostsUpdatedInterrupt) as error:
+        planned = isinstance(error, elastic.HostsUpdatedInterrupt)
+        tell("left", plan=plan, planned=planned, committed=state.step if planned else committed, why=str(error),
+             usual=statistics.median(took) if took else 0)  # fmt: skip
+        raise
+
+
+torch.set_num_threads(1)
+tell("ready")
+hvd.init()
+# The replay's positions are those of sampled(), in its order. A gradient depends on the remainder by five alone.
+of_tensor = numpy.arange(ELEMENTS) // EACH
+remainders = numpy.concatenate([((of_tensor + number * REPLAYED) % 5).astype(numpy.int8) for number in range(TENSORS)])
+model = Model()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.25, momentum=0.5)
+optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), op=hvd.Sum)
+train(hvd.elastic.TorchState(model=model, optimizer=optimizer, step=0, history=[]))
