@@ -12,6 +12,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "bindings/c/start_engine.h"
@@ -150,38 +151,44 @@ Settings ElasticJob::settings_in(const Plan& plan) const {
   return settings;
 }
 
-/// Turns the sets of the first plan into sets of workers. A worker that comes later takes them as the others have them:
-/// it is a member of none.
-Status ElasticJob::fix_sets(const Plan& plan) {
-  if (sets_) return {};
-  std::vector<std::vector<int64_t>> sets;
-  if (parts_.sets.empty()) {
-    sets_ = std::move(sets);
-    return {};
+/// The sets of rueda_init are sets of workers from the first plan that this one sees. A newcomer takes them from rank
+/// 0, which holds the state and so has them; it is a member of none.
+Status ElasticJob::fix_sets(const Plan& plan, Deadline deadline) {
+  const int rank = plan.rank_of(members_->worker());
+  const auto is_new = [&plan](const PlannedWorker& worker) { return plan.number > 1 && worker.holds_state == 0; };
+  if (!sets_) {
+    const bool own = rank == 0 || parts_.sets.empty() || !is_new(plan.workers[static_cast<size_t>(rank)]);
+    auto sets = own ? own_sets(plan) : sets_of_others(plan, deadline);
+    if (!sets.ok()) return sets.status();
+    sets_ = std::move(sets).value();
   }
-  const std::string key = sets_key(parts_.identity.job);
-  const auto bytes = store_->get(key, Deadline::after(std::chrono::nanoseconds(0)));
-  const auto known = bytes.ok() ? decode_planned_sets(bytes.value()) : std::nullopt;
-  if (known && known->plan < plan.number) {
-    if (known->members.size() != parts_.sets.size()) {
-      return {Code::kMismatch, fmt::format("init: this worker gives {} process sets, the first members gave {}",
-                                           parts_.sets.size(), known->members.size())};
-    }
-    sets_ = known->members;
-    return {};
-  }
+  if (rank != 0 || std::none_of(plan.workers.begin(), plan.workers.end(), is_new)) return {};
+  return store_->set(sets_key(planned_job(parts_.identity.job, plan.number)), encode(PlannedSets{*sets_}));
+}
+
+/// In plan 1 rank and number of each worker are the same. So every worker of the first start finds the same sets,
+/// whatever plan it sees first.
+Result<ElasticJob::WorkerSets> ElasticJob::own_sets(const Plan& plan) const {
   ProcessSets checked(0, static_cast<int>(plan.workers.size()));
+  WorkerSets sets;
   for (const StaticSet& set : parts_.sets) {
     std::vector<int> ranks = set.ranks;
-    RUEDA_RETURN_IF_ERROR(checked.add(ranks, {}).status());
-    std::vector<int64_t>& members = sets.emplace_back();
-    for (const int rank : ranks) members.push_back(plan.workers[static_cast<size_t>(rank)].id);
+    if (plan.number == 1) RUEDA_RETURN_IF_ERROR(checked.add(ranks, {}).status());
+    sets.emplace_back(ranks.begin(), ranks.end());
   }
-  if (plan.rank_of(members_->worker()) == 0) {
-    RUEDA_RETURN_IF_ERROR(store_->set(key, encode(PlannedSets{plan.number, sets})));
+  return sets;
+}
+
+Result<ElasticJob::WorkerSets> ElasticJob::sets_of_others(const Plan& plan, Deadline deadline) {
+  const auto bytes = store_->get(sets_key(planned_job(parts_.identity.job, plan.number)), deadline);
+  if (!bytes.ok()) return bytes.status();
+  auto known = decode_planned_sets(bytes.value());
+  if (!known) return Status(Code::kMismatch, "init: the process sets of rank 0 cannot be read");
+  if (known->members.size() != parts_.sets.size()) {
+    return Status(Code::kMismatch, fmt::format("init: this worker gives {} process sets, the first workers gave {}",
+                                               parts_.sets.size(), known->members.size()));
   }
-  sets_ = std::move(sets);
-  return {};
+  return std::move(known->members);
 }
 
 std::vector<StaticSet> ElasticJob::sets_in(const Plan& plan) const {
@@ -200,7 +207,8 @@ std::vector<StaticSet> ElasticJob::sets_in(const Plan& plan) const {
 
 Result<std::shared_ptr<Engine>> ElasticJob::form(const Plan& plan, const std::shared_ptr<Cutoff>& cutoff,
                                                  Deadline deadline) {
-  RUEDA_RETURN_IF_ERROR(fix_sets(plan));
+  const Deadline formed_by = forming_deadline(patience_, deadline);
+  RUEDA_RETURN_IF_ERROR(fix_sets(plan, formed_by));
   const Identity identity = identity_in(plan);
   const std::vector<StaticSet> sets = sets_in(plan);
   FormOptions options;
@@ -211,7 +219,7 @@ Result<std::shared_ptr<Engine>> ElasticJob::form(const Plan& plan, const std::sh
   const Settings settings = settings_in(plan);
   // A lone worker forms without the store, and hvdrun counts wishes.
   if (identity.size == 1) RUEDA_RETURN_IF_ERROR(store_->add(wishes_key(identity.job, 0), 1).status());
-  auto formation = form_epoch(identity, store_.get(), settings, forming_deadline(patience_, deadline), options);
+  auto formation = form_epoch(identity, store_.get(), settings, formed_by, options);
   if (!formation.ok()) return formation.status();
   LauncherLink link;
   link.verdicts = plan_verdicts(*members_, cutoff, identity.job);

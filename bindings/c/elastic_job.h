@@ -33,7 +33,7 @@ class ElasticJob {
     Identity identity;  ///< with the job's name; rank and size are those of the process's start
     Settings settings;
     Plugins plugins;
-    std::vector<StaticSet> sets;  ///< in ranks of the first plan that is joined
+    std::vector<StaticSet> sets;  ///< in ranks of plan 1
   };
   /// Connects to hvdrun. Returns the store's errors; kInvalidArgument if no hvdrun is there to say who the members are.
   static Result<std::unique_ptr<ElasticJob>> meet(Parts parts, const WorkerStart& worker, const StoreChoice& choice,
@@ -62,7 +62,10 @@ class ElasticJob {
   Result<std::shared_ptr<Engine>> form(const Plan& plan, const std::shared_ptr<Cutoff>& cutoff, Deadline deadline);
   Identity identity_in(const Plan& plan) const;
   Settings settings_in(const Plan& plan) const;
-  Status fix_sets(const Plan& plan);
+  using WorkerSets = std::vector<std::vector<int64_t>>;  ///< numbers of workers
+  Status fix_sets(const Plan& plan, Deadline deadline);
+  Result<WorkerSets> own_sets(const Plan& plan) const;
+  Result<WorkerSets> sets_of_others(const Plan& plan, Deadline deadline);
   std::vector<StaticSet> sets_in(const Plan& plan) const;
   bool is_over(const Cutoff& cutoff, const Plan& plan, const Status& why);
 
@@ -71,8 +74,8 @@ class ElasticJob {
   const std::unique_ptr<Store> store_;
   const std::unique_ptr<PlanFollower> members_;
   const std::unique_ptr<WorkerDumps> dumps_;
-  uint64_t last_ = 0;                                      ///< the plan that was taken last
-  std::optional<std::vector<std::vector<int64_t>>> sets_;  ///< by worker; empty until the first plan
+  uint64_t last_ = 0;               ///< the plan that was taken last
+  std::optional<WorkerSets> sets_;  ///< empty until the first plan
 };
 
 }  // namespace rueda::core

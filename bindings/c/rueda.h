@@ -240,10 +240,10 @@ typedef struct rueda_reset_options {
  *
  * The completion descriptor, numbers of rueda_intern, the activity callback and memory of rueda_memory_allocate stay.
  * That memory is private from here on: it works in every operation, and only memory that is allocated now is shared.
- * Process sets of rueda_process_set_add are gone. Those of rueda_init keep their numbers, with the same workers, if all
- * of these are in the new plan; else operations in the set fail with INVALID_ARGUMENT and name a worker that has left.
- * A newcomer is a member of none. A timeline ends with its plan; that of RUEDA_TIMELINE goes on in a file of its own
- * for each plan ("trace.json", "trace.plan2.json").
+ * Process sets of rueda_process_set_add are gone. Those of rueda_init are in ranks of plan 1, whenever a worker comes.
+ * They keep their numbers, with the same workers, if all of these are in the new plan; else operations in the set fail
+ * with INVALID_ARGUMENT and name a worker that has left. A newcomer is a member of none. A timeline ends with its plan;
+ * that of RUEDA_TIMELINE goes on in a file of its own for each plan ("trace.json", "trace.plan2.json").
  *
  * Other calls on the session may run meanwhile: they fail with the reason why the old plan is over. After a failure the
  * session is as after the end of its plan: call rueda_reset again, or rueda_shutdown.

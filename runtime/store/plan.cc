@@ -3,7 +3,7 @@
 //   plan     | u32 mark | u64 number | u32 changes | text why | varint count | count workers |
 //   worker   | i64 id | text host | i32 slot | u8 holds_state |
 //   notice   | u32 mark | u64 plan | u32 changes | u32 newcomers | f64 seconds |
-//   sets     | u32 mark | u64 plan | varint count | count times: varint members, i64 id of each |
+//   sets     | u32 mark | varint count | count times: varint members, i64 id of each |
 //
 // The sentence is cut before it is written: one that is too long must not make a plan unreadable.
 #include "runtime/store/plan.h"
@@ -79,7 +79,6 @@ std::string encode(const MembershipNotice& notice) {
 std::string encode(const PlannedSets& sets) {
   WireWriter writer;
   writer.u32(kSetsMark);
-  writer.u64(sets.plan);
   writer.varint(sets.members.size());
   for (const std::vector<int64_t>& members : sets.members) {
     writer.varint(members.size());
@@ -124,7 +123,6 @@ std::optional<PlannedSets> decode_planned_sets(std::string_view bytes) {
   WireReader reader(bytes);
   PlannedSets sets;
   const uint32_t mark = reader.u32();
-  sets.plan = reader.u64();
   const size_t count = reader.count(1);
   for (size_t i = 0; i < count && reader.ok(); ++i) {
     std::vector<int64_t>& members = sets.members.emplace_back(reader.count(sizeof(int64_t)));
@@ -133,7 +131,7 @@ std::optional<PlannedSets> decode_planned_sets(std::string_view bytes) {
       if (id < 0) reader.fail();
     }
   }
-  if (!reader.finished() || mark != kSetsMark || sets.plan == 0) return std::nullopt;
+  if (!reader.finished() || mark != kSetsMark) return std::nullopt;
   return sets;
 }
 

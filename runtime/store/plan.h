@@ -50,10 +50,9 @@ struct MembershipNotice {
   bool operator==(const MembershipNotice&) const = default;
 };
 
-/// The process sets that the first members gave to `rueda_init`, in its order. Rank 0 of a plan writes it under
-/// `sets_key`. A value.
+/// The process sets that the first workers gave to `rueda_init`, in its order. Rank 0 of a plan that has newcomers
+/// writes it for them under `sets_key`. A value.
 struct PlannedSets {
-  uint64_t plan = 0;                          ///< the plan whose ranks the sets were given in
   std::vector<std::vector<int64_t>> members;  ///< of each set: ids of workers
   bool operator==(const PlannedSets&) const = default;
 };

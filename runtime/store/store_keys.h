@@ -29,7 +29,11 @@ namespace rueda::core {
 /// `end_key` gives the key whose verdict ends every wait for a key of the same job: JOB/death.
 ///
 /// In an elastic job hvdrun publishes numbered plans (`plan.h`), and each plan N is a job of its own with the name
-/// JOB.N: all keys above begin with it, so JOB.N/death ends plan N alone. Only these stay with JOB; JOB/death then ends
+/// JOB.N: all keys above begin with it, so JOB.N/death ends plan N alone. It has one key more:
+///
+///   JOB.N/sets           the process sets of `rueda_init`, by worker, for newcomers       (rank 0)
+///
+/// Only these stay with JOB; JOB/death then ends
 /// the whole job. ID is the number of a worker; JOB/dumped/N/ID has it instead of the rank.
 ///
 ///   JOB/plans            counter: the number of the last plan, raised once it is there    (hvdrun adds 1)
@@ -38,7 +42,6 @@ namespace rueda::core {
 ///   JOB/removed/ID       set, before a plan without it, once no plan will have the worker (hvdrun)
 ///   JOB/change/K         the K-th notice that a plan is coming, K from 1                  (hvdrun)
 ///   JOB/epochs           as above, for the epochs of all plans together                   (rank 0 of a plan)
-///   JOB/sets             the process sets of `rueda_init`, by worker                      (rank 0 of a plan)
 ///
 /// A job may form epochs for weeks, so these are removed: an answer by its reader; of each rank's wishes all but the
 /// last eight, with their `gone` and `failed`, by the rank; the keys of an epoch by their writers once the next one is

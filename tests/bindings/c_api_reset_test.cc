@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/store/store_keys.h"
 #include "tests/bindings/elastic_workers.h"
 
 namespace rueda::test {
@@ -234,6 +235,23 @@ TEST_CASE("sets of rueda_init return while all their members live, and else name
   for (const std::string& said : workers.all({2, 1}, "sets")) CHECK(said == lost + ", 3");
   CHECK_THAT(workers.one(id, "sets"), StartsWith(lost) && Contains("is not a member of process set 2"));
   workers.expect_good_end({2, 1, id}, {0});
+}
+
+TEST_CASE("sets of rueda_init have the same workers for all, also if one sees a later plan first and rank 0 has died") {
+  ElasticWorkers workers(2, {{"TEST_SETS", "1"}});
+  workers.kill(0);
+  workers.launcher().publish({0, 1, 2});
+  const std::string joins = core::wishes_key(workers.launcher().plan_job(), 1);
+  REQUIRE(workers.launcher().store().get(joins, core::Deadline::after(std::chrono::seconds(120))).ok());
+  workers.launcher().declare_dead(0, "killed");
+  workers.launcher().publish({1, 2});
+  REQUIRE(workers.launcher().store().remove(core::plan_key(workers.launcher().job(), 1)).ok());
+  REQUIRE(workers.start_newcomer() == 2);  // of the first start, but late
+  workers.await_joined({1, 2});
+  const std::string lost =
+      "INVALID_ARGUMENT process set 1 of rueda_init ended because worker 0 left the job; make a new one";
+  for (const std::string& said : workers.all({1, 2}, "sets")) CHECK(said == lost + ", 3");
+  workers.expect_good_end({1, 2}, {0});
 }
 
 TEST_CASE("numbers of names and memory of before a reset can still be used") {

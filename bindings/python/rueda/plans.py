@@ -6,7 +6,7 @@ own. None of them but reset() blocks.
 
 import enum
 import math
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from rueda import errors, process_sets, session, watchers
 from rueda._native import ffi, lib
@@ -91,17 +91,12 @@ def reset(timeout: Optional[float] = None) -> None:
     if membership().plan == 0:
         raise errors.UnsupportedError("reset(): this job is not elastic: it keeps the workers that it was started with; start it with "
                                       "hvdrun --min-np", lib.RUEDA_UNSUPPORTED)  # fmt: skip
-    members = [(kept, _workers_of(leaving, kept.ranks)) for kept in process_sets.of_init if kept._session is leaving]
+    kept = [process_set for process_set in process_sets.of_init if process_set._session is leaving]
     for watcher in watchers.added:
         watcher.ending(leaving)
     options = ffi.new("rueda_reset_options*", {"struct_size": ffi.sizeof("rueda_reset_options"),
                                                "timeout_seconds": math.inf if timeout is None else timeout})  # fmt: skip
     Joining("reset", lambda: errors.check(lib.rueda_reset(leaving.local, options)), lambda _: None).wait()
     joined = session.replace(leaving)
-    ranks = {worker: rank for rank, worker in enumerate(_workers_of(joined, range(joined.size)))}
-    for process_set, workers in members:
-        process_sets.move(process_set, [ranks[worker] for worker in workers if worker in ranks], joined)
-
-
-def _workers_of(of: Any, ranks: Any) -> List[int]:
-    return [_checked(lib.rueda_worker_at(of.local, rank)) for rank in ranks]
+    for process_set in kept:
+        process_sets.follow(process_set, process_set._number, joined)

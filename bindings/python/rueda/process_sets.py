@@ -21,6 +21,7 @@ class ProcessSet:
         self._ranks = sorted(whole_number("a rank of a process set", rank, 0) for rank in ranks_or_comm)
         if len(set(self._ranks)) != len(self._ranks):
             raise ValueError(f"ProcessSet({ranks_or_comm!r}): a rank is listed twice")
+        self._given = self._ranks  # what the program gave; _ranks follows the members from plan to plan
         self._number: Optional[int] = None
         self._session: Optional[session.Session] = None
         self.mpi_comm = None
@@ -82,10 +83,16 @@ global_process_set = _AllRanks()
 of_init: List[ProcessSet] = []  # those that the present session began with, in the order of their numbers from 1
 
 
-def move(process_set: ProcessSet, ranks: List[int], to: session.Session) -> None:
-    """Lets a set of of_init belong to the next plan of the job. ranks: its members that are in that plan. If some are
-    not, the library refuses operations in the set, and names one that has left."""
-    process_set._ranks, process_set._session = sorted(ranks), to
+def follow(process_set: ProcessSet, number: int, to: session.Session) -> None:
+    """Lets a set of of_init belong to a session, as set `number`, with the ranks that its members have there. In an elastic
+    job it was given in ranks of the first plan, which are the numbers of workers. If some members have left, the others
+    remain here; the library refuses operations in the set, and names one that has left."""
+    ranks, count = ffi.new("int32_t[]", to.size), ffi.new("size_t*")
+    if lib.rueda_process_set_ranks(to.local, number, ranks, to.size, count) == lib.RUEDA_OK:
+        process_set._ranks = list(ranks[0 : count[0]])
+    else:
+        process_set._ranks = [rank for rank in range(to.size) if lib.rueda_worker_at(to.local, rank) in process_set._given]
+    process_set._number, process_set._session = number, to
 
 
 def id_of(process_set: ProcessSet) -> int:
@@ -166,8 +173,8 @@ def init(comm: Any = None, process_sets: Any = None) -> None:
         raise ValueError(f"init(process_sets={process_sets!r}): give a list of ProcessSet, or 'dynamic'")
     if len({id(process_set) for process_set in sets}) != len(sets):
         raise ValueError(f"init(process_sets={process_sets!r}): a process set is listed twice")
-    if session.join(comm, sets=[process_set.ranks or [] for process_set in sets]):
+    if session.join(comm, sets=[process_set._given for process_set in sets]):
         of_init[:] = sets
         for number, process_set in enumerate(sets, 1):
-            process_set._number, process_set._session = number, session.current()
+            follow(process_set, number, session.current())
     session.current().asked_for = True

@@ -187,6 +187,22 @@ hvd.barrier()
     assert "refused: " in done.out and "worker 1" in done.out.partition("refused: ")[2], done.out
 
 
+def test_process_sets_of_init_have_their_ranks_in_a_new_worker_too(run_script):
+    text = TRAINING.replace("hvd.init()", "pair, others = hvd.ProcessSet([0, 2]), hvd.ProcessSet([1, 2])\nhvd.init(process_sets=[pair, others])")
+    text += f"STEPS, VICTIMS = {STEPS}, {{1: 10}}\n" + LOOP + """
+for _ in range(2):
+    assert pair.ranks == [0, 1] and others.ranks == [1], (pair, others)
+    assert pair.included() == (me in (0, 2))
+    if pair.included():
+        assert hvd.allreduce(torch.ones(1), op=hvd.Sum, process_set=pair).item() == 2
+    hvd.barrier()
+    rueda.elastic.reset()
+"""
+    done = run_script(text, "--min-np", "3", ranks=3)
+    assert done.code == 0, done.out + done.err
+    assert set(told(done)) == {0, 2, 3}, done.out + done.err
+
+
 def test_models_that_differ_are_told_by_the_parameter_and_not_tried_again(tmp_path):
     text = "model.extra = torch.nn.Linear(2 + hvd.rank(), 1)\nstate.model = model\n" + LOOP
     done = job(tmp_path, text)
