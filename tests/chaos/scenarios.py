@@ -25,6 +25,7 @@ class Outcome:
     dead: dict  # worker: a part of the cause that hvdrun must report
     plan: int  # that next plan
     code: int = 0  # that hvdrun must end with
+    sure: bool = True  # whether each of the dead counts as failed; not if some of them may have been removed before
 
 
 @dataclasses.dataclass
@@ -181,6 +182,32 @@ def grow_again(job, chance):
     return outcome
 
 
+def storm(job, chance):
+    """Ten events in a row, which do not wait for each other: workers die, and the list of hosts changes. Worker 0 stays, so that
+    somebody has the state."""
+    started(job, chance)
+    dead = {}
+    for _ in range(10):
+        newest = max((plan for plan in range(1, 50) if job.members(plan)), default=1)
+        victims = [worker for worker in job.members(newest) if worker != 0 and worker not in dead]
+        event = chance.choice(("kill", "exit", "list", "list"))
+        if event != "list" and victims:
+            victim = chance.choice(victims)
+            try:
+                job.kill(victim, signal.SIGKILL if event == "kill" else signal.SIGUSR2)
+                dead[victim] = ""
+            except ProcessLookupError:
+                pass  # it was removed, and has ended
+        else:
+            job.list_hosts({FIRST: chance.randint(1, 3), **({SECOND: chance.randint(1, 2)} if chance.random() < 0.7 else {})})
+        threading.Event().wait(chance.uniform(0, 0.9))
+    moment = time.monotonic_ns()
+    (job.folder / "stop").touch()
+    job.until(lambda: any(line["worker"] == 0 for line in job.told("done")), "the end of the training")
+    done = next(line for line in job.told("done") if line["worker"] == 0)
+    return Outcome(None, milliseconds(moment, done["at"]), dead, max(line["plan"] for line in job.told("plan")), sure=False)
+
+
 def kill_hvdrun(job, chance):
     """hvdrun itself. Nothing may be left of its job, and a new one goes on from the commits on disk."""
     started(job, chance)
@@ -218,6 +245,7 @@ ALL = {
                      recovered="others stopped"),
     "leave": Scenario(leave, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
     "grow-again": Scenario(grow_again, "step 1 s after a new worker is ready", p95=1000, least=3, recovered="step after it is ready"),
+    "storm": Scenario(storm, "every state is right", hosts={FIRST: 2, SECOND: 2}, least=1, recovered="the end of the training"),
     "kill-hvdrun": Scenario(kill_hvdrun, "nothing left after 5 s, resumed within 10 s", p95=10000, noticed="nothing is left",
                             recovered="the new job's first step", program=("worker.py", "commits")),
 }  # fmt: skip

@@ -244,7 +244,7 @@ def work(fails):
 
 if __name__ == "__main__":
     open(os.path.join(os.environ["TMPDIR"], "of-the-caller"), "w").close()
-    where = {sys.argv[1]: sys.argv[2]}
+    where = {sys.argv[1]: sys.argv[2], **({"min_num_proc": 2} if "elastic" in sys.argv else {})}
     try:
         print("results", rueda.run(work, (int(sys.argv[3]),), num_proc=2, **where))
     except RuntimeError as error:
@@ -278,13 +278,14 @@ def run_across(tmp_path):
 HERE, THERE = ("localhost", 2, ["of-the-caller"]), ("another", 2, [])
 
 
-@pytest.mark.parametrize("flag, hosts, ranks", [
-    ("hosts", "localhost:1,another:1", [HERE, THERE]),
-    ("hosts", "another:1,localhost:1", [THERE, HERE]),
-    ("hostfile", "hosts.txt", [HERE, THERE]),
+@pytest.mark.parametrize("flag, hosts, kind, ranks", [
+    ("hosts", "localhost:1,another:1", "plain", [HERE, THERE]),
+    ("hosts", "another:1,localhost:1", "plain", [THERE, HERE]),
+    ("hostfile", "hosts.txt", "plain", [HERE, THERE]),
+    ("hosts", "localhost:1,another:1", "elastic", [HERE, THERE]),
 ])  # fmt: skip
-def test_ranks_of_other_hosts_need_no_folder_of_the_caller_s(run_across, flag, hosts, ranks):
-    done = run_across(flag, hosts, "-1")
+def test_ranks_of_other_hosts_need_no_folder_of_the_caller_s(run_across, flag, hosts, kind, ranks):
+    done = run_across(flag, hosts, "-1", kind)
     assert done.stdout == f"results {ranks}\n", done.stderr
 
 
