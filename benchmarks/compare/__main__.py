@@ -5,6 +5,7 @@
     python3 benchmarks/compare --quick                # two or three minutes
     python3 benchmarks/compare --minutes 30 --np 2    # as many rounds as fit
     python3 benchmarks/compare --only sets,idle --peers rueda,gloo results
+    python3 benchmarks/compare --choices              # Rueda's own choice of a way beside each fixed one: 20 minutes
 
 The peers take turns of seconds in each round, so that all of them see the same machine. All but Gloo run the same program,
 linked with their library. Between turns the round trip of a cache line is measured, and during a turn what others use of
@@ -35,9 +36,9 @@ class Run:
         self.options, self.folder = options, folder
         self.rows, self.failures, self.training, self.left_out, self.versions = [], [], [], {}, {}
         self.peers = []
-        for name, peer in peers.all_peers().items():
-            if name in options.peers:
-                self.admit(peer)
+        known = peers.choices() if options.choices else {name: peer for name, peer in peers.all_peers().items() if name in options.peers}
+        for peer in known.values():
+            self.admit(peer)
         self.line = machine.line_ns(peers.BINARIES, folder)
 
     def admit(self, peer):
@@ -76,6 +77,8 @@ class Run:
         if group == "idle":
             return peer.idle(ranks, 0.5 if quick else 3.0, self.folder, limit)
         found = [work for work in works.works_of(group, quick) if peer.takes(work)]
+        if not found:
+            return []
         return peer.time(found, ranks, self.options.seconds, self.folder, limit, group)
 
     def train(self, round_, ranks):
@@ -133,7 +136,7 @@ def perform(options, folder):
         run.round(rounds)
         rounds, longest = rounds + 1, max(longest, time.monotonic() - before)
     return {"machine": described, "foreign_before": round(foreign, 3), "load_after": [round(each, 2) for each in os.getloadavg()],
-            "rounds": rounds, "minutes": (time.monotonic() - begin) / 60, "peers": [peer.name for peer in run.peers],
+            "choices": options.choices, "rounds": rounds, "minutes": (time.monotonic() - begin) / 60, "peers": [peer.name for peer in run.peers],
             "versions": run.versions, "left_out": run.left_out, "failures": run.failures, "training": merged(run.training), "rows": run.rows}  # fmt: skip
 
 

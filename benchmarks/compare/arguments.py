@@ -55,12 +55,16 @@ def parse(about, peers, arguments=None):
     parser.add_argument("--seconds", type=between(0.001, 60, float), help="of a work in a turn (0.2)")
     parser.add_argument("--limit", type=between(1, 3600, float), default=240, help="seconds after which a turn is ended (240)")
     parser.add_argument("--busy", action="store_true", help="measure although other programs use the machine; rows are marked")
+    parser.add_argument("--choices", action="store_true", help="Rueda's own choice beside each fixed one; groups middle and large, np 2 and 4, 1 s")
     parser.add_argument("--install", action="store_true", help="first bring oneCCL's wheel, and try to build Horovod once")
     options = parser.parse_args(arguments)
     if options.rounds and options.minutes:
         parser.error("--rounds and --minutes do not go together")
-    options.np = options.np or ([2] if options.quick else [1, 2, 4, 8])
-    options.seconds = options.seconds or (0.05 if options.quick else 0.2)
+    if options.choices and options.peers != peers:
+        parser.error("--choices has peers of its own; leave out --peers")
+    options.np = options.np or ([2] if options.quick else [2, 4] if options.choices else [1, 2, 4, 8])
+    options.seconds = options.seconds or (0.05 if options.quick else 1 if options.choices else 0.2)
+    options.only = options.only or (["middle", "large"] if options.choices else None)
     options.rounds = options.rounds or (None if options.minutes else 1 if options.quick else 3)
     options.only = options.only or [group for group in works.GROUPS if not (options.quick and group == "training")]
     return options

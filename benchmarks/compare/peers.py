@@ -14,6 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 HOME = ROOT / "build" / "compare"  # what this program builds and installs
 BINARIES = ROOT / "build" / "release" / "bin"
 ONECCL = HOME / "oneccl"
+ONE_SHOT_BYTES = 256 << 10  # a one-shot is one piece of shared memory
 COMMON = ["ranks/main.cc", "ranks/step.cc", "ranks/plan.cc", "ranks/ranks.cc", "../rueda_perf/buffers.cc", "../rueda_perf/timing.cc"]
 FLAGS = ["-std=c++20", "-O2", f"-I{ROOT}", f"-I{ROOT / 'bindings' / 'c'}"]
 
@@ -93,7 +94,39 @@ class Rueda(Peer):
 
     def launch(self, ranks, arguments, folder, group):
         command = [str(BINARIES / "hvdrun"), "-np", str(ranks), "-H", f"localhost:{ranks}", str(self.program), *arguments]
-        return [command], [{}]
+        return [command], [self.settings(ranks, folder)]
+
+    def settings(self, ranks, folder):
+        """What the environment of the ranks has besides."""
+        return {}
+
+
+class Kept(Rueda):
+    """Rueda's choices from the rounds before: the first round has none to keep."""
+
+    def __init__(self):
+        super().__init__(False)
+        self.name = "kept"
+
+    def settings(self, ranks, folder):
+        return {"RUEDA_TUNE_FILE": os.path.join(folder, f"choices-{ranks}.json")}
+
+
+class Fixed(Rueda):
+    """One of the ways that Rueda tries on one host, for every all-reduce."""
+
+    def __init__(self, algorithm, chunk_kib, stores):
+        super().__init__(False)
+        self.algorithm, self.chunk_kib, self.stores = algorithm, chunk_kib, stores
+        self.name = f"{algorithm}, {chunk_kib} KiB, {stores}" if algorithm == "two_shot" else f"{algorithm}, {stores}"
+
+    def takes(self, work):
+        fits = 4 * sum(work.counts) <= ONE_SHOT_BYTES
+        return super().takes(work) and (self.algorithm != "one_shot" or fits)
+
+    def settings(self, ranks, folder):
+        return {"RUEDA_AUTOTUNE": "0", "RUEDA_ALLREDUCE_ALGORITHM": f"shm_{self.algorithm}", "RUEDA_STORES": self.stores,
+                "RUEDA_CHUNK_BYTES": f"{self.chunk_kib}KiB"}  # fmt: skip
 
 
 class Mpi(Peer):
@@ -193,6 +226,13 @@ def try_horovod(limit_s=900):
         text = str(failure)
     verdict.write_text(text + "\n", encoding="utf-8")
     print(f"compare: Horovod 0.28.1: {text}")
+
+
+def choices():
+    """Rueda as it tunes itself, as it does with a tune file, and as each fixed choice."""
+    fixed = [Fixed("two_shot", chunk, stores) for chunk in (256, 128, 64) for stores in ("plain", "non-temporal")]
+    fixed += [Fixed("one_shot", 256, stores) for stores in ("plain", "non-temporal")]
+    return {peer.name: peer for peer in [Rueda(False), Kept(), *fixed]}
 
 
 def all_peers():

@@ -12,6 +12,7 @@ IDLE = {"idle_core_percent": "percent of a core, idle", "wakeups_per_second": "w
         "waiting_core_percent": "percent of a core, waiting for a late rank", "pss_growth_by_init_MiB": "MiB of Pss by init",
         "pss_growth_by_batch_MiB": "MiB of Pss by a 64 MiB all-reduce"}  # fmt: skip
 OURS = "Rueda"
+MOST_BEHIND = 1.03  # Rueda's own choice may take so many times as long as the best fixed one
 
 
 def samples_of(run, field):
@@ -58,6 +59,24 @@ def table(title, works, peers, unit):
     return [*lines, ""]
 
 
+def choices_table(ranks, works, peers):
+    """How far Rueda's own choice is behind the best fixed one."""
+    fixed = [peer for peer in peers if peer not in (OURS, "kept")]
+    lines = [f"### np {ranks}, behind the best fixed choice", "", "| what | the best | tuned | kept |", "|---|---|---|---|"]
+    for name, found in works.items():
+        times = {peer: ratio(found.get(OURS), found[peer]) for peer in fixed if found.get(OURS) and found.get(peer)}
+        times = {peer: each for peer, each in times.items() if each}
+        if not times:
+            continue
+        best = min(times, key=times.get)
+        cells = [best]
+        for own in (OURS, "kept"):
+            behind = ratio(found[best], found.get(own, []))
+            cells.append("-" if behind is None else f"**{behind:.3f} times**" if behind > MOST_BEHIND else f"{behind:.3f} times")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    return [*lines, ""]
+
+
 def training_table(run):
     lines = []
     for turn in run["training"]:
@@ -82,6 +101,7 @@ def page(run):
         lines.append(f"- {peer} is left out: {why}")
     lines += [f"- {each}" for each in run["failures"]] + [""]
     for ranks, works in samples_of(run, "p50_us").items():
+        lines += choices_table(ranks, works, run["peers"]) if run.get("choices") else []
         lines += table(f"np {ranks}, time of a step", works, run["peers"], "us")
     for ranks, works in samples_of(run, "cpu_us").items():
         lines += table(f"np {ranks}, processor time of a step, all ranks", works, run["peers"], "us")
@@ -112,6 +132,8 @@ def write(run, folder):
     (folder / "compare.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
     (folder / "compare.md").write_text(page(run), encoding="utf-8")
     names = ["compare.json", "compare.md"]
+    if run.get("choices"):
+        return names
     for ranks in sorted({row["ranks"] for row in run["rows"]}):
         for cold in (False, True):
             rows = plot_rows(run, ranks, cold)

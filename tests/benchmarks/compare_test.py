@@ -12,6 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.path.join(ROOT, "benchmarks", "compare"))
 
 import arguments
+import peers
 import report
 import statistics_of
 import turn
@@ -47,6 +48,27 @@ class Arguments(unittest.TestCase):
         self.assertNotIn("training", options.only)
         options = arguments.parse("", PEERS, [])
         self.assertEqual((options.np, options.rounds, options.only), ([1, 2, 4, 8], 3, works.GROUPS))
+
+
+class Choices(unittest.TestCase):
+    def test_choices_have_peers_of_their_own(self):
+        options = arguments.parse("", PEERS, ["--choices"])
+        self.assertEqual((options.np, options.only, options.seconds), ([2, 4], ["middle", "large"], 1))
+        with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit):
+            arguments.parse("", PEERS, ["--choices", "--peers", "rueda"])
+
+    def test_each_fixed_choice_forbids_tuning_and_names_one_way(self):
+        ways = [peer.settings(2, "folder") for peer in peers.choices().values()]
+        fixed = [way for way in ways if way.get("RUEDA_AUTOTUNE") == "0"]
+        self.assertEqual((len(ways), len(fixed)), (10, 8))
+        self.assertEqual(len({tuple(sorted(way.items())) for way in fixed}), 8)
+        self.assertEqual(ways[0], {})
+        self.assertNotEqual(peers.choices()["kept"].settings(2, "f"), peers.choices()["kept"].settings(4, "f"))
+
+    def test_a_one_shot_is_given_no_more_than_a_slot(self):
+        one_shot = next(peer for name, peer in peers.choices().items() if name.startswith("one_shot"))
+        self.assertTrue(one_shot.takes(works.Work("fits", (65536,))))
+        self.assertFalse(one_shot.takes(works.Work("does not", (65537,))))
 
 
 class Works(unittest.TestCase):
@@ -94,6 +116,14 @@ class Table(unittest.TestCase):
         found = {"set": {"Rueda": [sample(0, 10)]}, "set-packed": {"MPICH": [sample(0, 5)]}}
         lines = report.table("np 2", found, ["Rueda", "MPICH"], "us")
         self.assertIn("| set-packed | - | 5 (5 to 5): **0.50 times** |", lines)
+
+    def test_a_choice_more_than_three_percent_behind_the_best_fixed_one_is_bold(self):
+        found = {"tie": {"Rueda": [sample(0, 10.2)], "kept": [sample(0, 10)], "a": [sample(0, 10)], "b": [sample(0, 12)]},
+                 "loss": {"Rueda": [sample(0, 11)], "a": [sample(0, 12)], "b": [sample(0, 10)]}, "none": {"Rueda": [sample(0, 1)]}}  # fmt: skip
+        lines = report.choices_table(2, found, ["Rueda", "kept", "a", "b"])
+        self.assertIn("| tie | a | 1.020 times | 1.000 times |", lines)
+        self.assertIn("| loss | b | **1.100 times** | - |", lines)
+        self.assertFalse(any("none" in line for line in lines))
 
     def test_the_plots_get_right_results_of_the_sweep_alone(self):
         row = {"ranks": 2, "count": 1, "correct": True, "name": "8B", "peer": "MPICH", "bytes": 8, "p50_us": 1.0, "line_ns": [90, 90]}
