@@ -2,7 +2,8 @@
 //
 //   rank 0     shape of a batch ─select─▶ choice: index in the table, chunk bytes, stamps ─ verdict ─▶ all ranks
 //   all ranks  choice ─▶ table[index].step in a turn, if the batch is one chunk and the algorithm has steps
-//                     ─▶ table[index].run on a lane, else
+//                     ─▶ table[index].run on a lane, else; for tensors on a device on copies
+//                     ─▶ the device's engine, if the choice allows it and all members can use it
 //
 // The choice comes over the wire from another process, so an index beyond this rank's table is an error and not a bug.
 #include "ops/data_plane.h"
@@ -12,6 +13,7 @@
 #include <string_view>
 
 #include "ops/chunks.h"
+#include "ops/engine_call.h"
 #include "ops/select.h"
 #include "ops/variants.h"
 #include "runtime/base/log.h"
@@ -19,6 +21,8 @@
 namespace rueda::core {
 
 namespace {
+
+constexpr std::string_view kNoForcedAlgorithm = "auto";
 
 Status unknown_algorithm(const AlgorithmChoice& choice, size_t size) {
   return Status(Code::kInvalidArgument, "a batch names algorithm " + std::to_string(choice.algorithm) +
@@ -55,7 +59,8 @@ Result<AlgorithmChoice> DataPlane::select(const BatchShape& shape) const {
 }
 
 /// An algorithm that works in the device's memory if there is one, else what the host's memory would get. A setting
-/// that names an algorithm of the host's means the staged ones too.
+/// that names an algorithm of the host's means the staged ones too. Whether all members can use the device's engine
+/// only they can tell, at their set's first batch; so the choice holds the plan for both ways.
 Result<AlgorithmChoice> DataPlane::select_on_device(const BatchShape& shape) const {
   auto choice = select_algorithm(table_, settings_, shape);
   if (choice.ok()) return choice;
@@ -63,6 +68,14 @@ Result<AlgorithmChoice> DataPlane::select_on_device(const BatchShape& shape) con
   if (!choice.ok()) return choice;
   AlgorithmChoice staged = choice.value();
   staged.stamps *= static_cast<uint64_t>(Staging::pieces(shape.kind, shape.op, shape.bytes));
+  const DeviceEngine* const engine = engine_of(shape.device);
+  const bool named = (shape.kind == OpKind::kAllreduce && settings_.allreduce_algorithm != kNoForcedAlgorithm) ||
+                     (shape.kind == OpKind::kBroadcast && settings_.broadcast_algorithm != kNoForcedAlgorithm);
+  if (engine == nullptr || shape.absent || settings_.nccl == Choice::kForbid || named || !engine->serves(shape)) {
+    return staged;
+  }
+  staged.on_engine = true;
+  staged.stamps += HostEngineCall::told_stamps(shape.kind, shape.ranks, shape.tensors);
   return staged;
 }
 
@@ -86,6 +99,7 @@ bool DataPlane::runs_inline(const AlgorithmChoice& choice) const {
 }
 
 const char* DataPlane::algorithm_name(uint8_t algorithm) const {
+  if (algorithm == kEngineAlgorithm && !engines_.empty()) return engines_.front()->name();
   return algorithm < table_.size() ? table_[algorithm].name : "unknown";
 }
 
@@ -97,8 +111,49 @@ Result<StepResult> DataPlane::step(const Call& call, Mesh& mesh, StepState& stat
 Status DataPlane::run(const Call& call, Mesh& mesh, Deadline deadline) {
   if (call.choice.algorithm >= table_.size()) return unknown_algorithm(call.choice, table_.size());
   const Algorithm& algorithm = table_[call.choice.algorithm];
-  const bool staged = call.device != nullptr && call.device->functions->kind != algorithm.device;
-  return staged ? staging_.run(algorithm, call, mesh, deadline) : algorithm.run(call, mesh, deadline);
+  if (call.device == nullptr || call.device->functions->kind == algorithm.device) {
+    return algorithm.run(call, mesh, deadline);
+  }
+  return run_on_device(call, mesh, deadline);
+}
+
+/// The stamps of what members tell each other lie before those of the copies.
+Status DataPlane::run_on_device(const Call& call, Mesh& mesh, Deadline deadline) {
+  const Algorithm& algorithm = table_[call.choice.algorithm];
+  if (!call.choice.on_engine) return staging_.run(algorithm, call, mesh, deadline);
+  DeviceEngine* const engine = engine_of(call.device->functions->kind);
+  if (engine == nullptr) {
+    return {Code::kInvalidArgument, "a batch names the engine of a device, and this rank has none for its tensors"};
+  }
+  HostEngineCall host(table_, call, mesh, deadline);
+  const Result<bool> ran = engine->run(call, host);
+  if (!ran.ok()) return ran.status();
+  call.device->by_engine = ran.value();
+  if (ran.value()) return {};
+  Call staged = call;
+  const uint64_t told = HostEngineCall::told_stamps(call.kind, call.team->size(), call.slices.size());
+  staged.stamp += told;
+  staged.choice.stamps -= told;
+  return staging_.run(algorithm, staged, mesh, deadline);
+}
+
+DeviceEngine* DataPlane::engine_of(int32_t kind) const {
+  for (const auto& engine : engines_) {
+    if (engine->kind() == kind) return engine.get();
+  }
+  return nullptr;
+}
+
+void DataPlane::abort_devices() {
+  for (const auto& engine : engines_) engine->abort();
+}
+
+void DataPlane::forget(SetId set) {
+  for (const auto& engine : engines_) engine->forget(set);
+}
+
+void DataPlane::close_devices() {
+  for (const auto& engine : engines_) engine->close();
 }
 
 std::unique_ptr<Executor> make_executor(const Settings& settings) { return std::make_unique<DataPlane>(settings); }

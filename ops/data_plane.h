@@ -7,6 +7,7 @@
 #include "ops/algorithm.h"
 #include "ops/staging.h"
 #include "runtime/base/settings.h"
+#include "runtime/engine/device_engine.h"
 
 namespace rueda::core {
 
@@ -20,6 +21,8 @@ class DataPlane : public Executor {
   /// One thread calls it before the executor is used. Returns kInvalidArgument if the table has that name for the same
   /// kind already, or would grow beyond 255 algorithms.
   Status add_algorithms(std::span<const Algorithm> more);
+  /// Adds the engine of a kind of device, the same on all ranks; one thread, before the executor is used.
+  void add_engine(std::unique_ptr<DeviceEngine> engine) { engines_.push_back(std::move(engine)); }
   std::span<const Algorithm> table() const { return table_; }
 
   Result<AlgorithmChoice> select(const BatchShape& shape) const override;
@@ -29,13 +32,19 @@ class DataPlane : public Executor {
   const char* algorithm_name(uint8_t algorithm) const override;
   Result<StepResult> step(const Call& call, Mesh& mesh, StepState& state) override;
   Status run(const Call& call, Mesh& mesh, Deadline deadline) override;
+  void abort_devices() override;
+  void forget(SetId set) override;
+  void close_devices() override;
 
  private:
   Result<AlgorithmChoice> select_on_device(const BatchShape& shape) const;
+  DeviceEngine* engine_of(int32_t kind) const;
+  Status run_on_device(const Call& call, Mesh& mesh, Deadline deadline);
   void tell(const AlgorithmChoice& choice, const BatchShape& shape) const;
 
   Settings settings_;
   std::vector<Algorithm> table_;
+  std::vector<std::unique_ptr<DeviceEngine>> engines_;
   Staging staging_;                                    ///< the device lane's thread
   mutable std::array<std::atomic<bool>, 256> told_{};  ///< by index in the table
 };

@@ -101,7 +101,7 @@ Status Exchange::learn(int from, std::span<const int64_t> counts) {
   return {};
 }
 
-void Exchange::place() {
+void Exchange::place(OwnRows own_rows) {
   if (!receives(index())) return;
   const PhaseScope unpacking(call_.phases, WorkPhase::kUnpack);
   std::vector<int64_t> by_position(by_rank_.size());
@@ -114,6 +114,7 @@ void Exchange::place() {
       arriving_[at(member, tensor)] = next;
       if (next != nullptr) next += static_cast<size_t>(count_from(member)) * row_bytes(tensor);
     }
+    if (own_rows == OwnRows::kLeave) continue;
     const Part own = part_for(call_.slices[tensor], index());
     const size_t bytes = static_cast<size_t>(own.rows) * row_bytes(tensor);
     std::byte* const to = arriving_[at(index(), tensor)];

@@ -48,9 +48,11 @@ class Exchange {
   /// Notes how many rows of each tensor `from` sends this member. Returns kPeerLost if a count is beyond any tensor's
   /// limit: the stream is broken.
   Status learn(int from, std::span<const int64_t> counts);
+  /// Whether `place` copies what this member sends itself, which on a device the host cannot.
+  enum class OwnRows { kCopy, kLeave };
   /// Asks the caller's `Arrivals` for memory and copies what this member sends itself. Called once, after the counts of
   /// all senders are learnt.
-  void place();
+  void place(OwnRows own_rows = OwnRows::kCopy);
   /// The destinations of what `from` sends, in the order in which it sends. After `place`.
   Stretches incoming(int from) const;
 

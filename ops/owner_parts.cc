@@ -9,20 +9,13 @@
 
 #include <algorithm>
 
-#include "ops/packing.h"
-
 namespace rueda::core {
 
-namespace {
-
-/// An even share of the chunk, cut down to whole cache lines, so that two owners never write one line.
 int64_t piece_length(uint32_t chunk_bytes, size_t element_bytes, int members) {
   const int64_t line = std::max<int64_t>(1, 64 / static_cast<int64_t>(element_bytes));
   const int64_t share = std::max<int64_t>(1, static_cast<int64_t>(chunk_bytes / element_bytes) / members);
   return share > line ? share / line * line : share;
 }
-
-}  // namespace
 
 ElementRange rows_of(int64_t count, int64_t row, int size, int position) {
   const int64_t rows = count / row;
@@ -56,18 +49,6 @@ Pieces Pieces::of(const Call& call, const OwnerParts& parts, size_t element_byte
   const bool one_owner = call.kind == OpKind::kReduce;
   const int64_t length = piece_length(call.choice.chunk_bytes, element_bytes, one_owner ? 1 : parts.size());
   return {length, std::max<int64_t>(1, (parts.longest() + length - 1) / length), one_owner};
-}
-
-/// One member may own the whole batch, so there are stamps for a part as long as all of it; the plan cannot know the
-/// rows.
-AlgorithmChoice plan_pieces(const BatchShape& shape, uint32_t chunk_bytes) {
-  const size_t element = wire_element_bytes(shape);
-  const auto piece =
-      static_cast<uint32_t>(piece_length(chunk_bytes, element, shape.kind == OpKind::kReduce ? 1 : shape.ranks)) *
-      element;
-  AlgorithmChoice choice = plan_chunks(wire_bytes(shape), static_cast<uint32_t>(piece));
-  choice.chunk_bytes = chunk_bytes;
-  return choice;
 }
 
 }  // namespace rueda::core

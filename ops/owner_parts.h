@@ -51,6 +51,10 @@ struct Pieces {
   }
 };
 
+/// Elements of a full piece of a chunk: an even share of it, cut down to whole cache lines, so that two owners never
+/// write one line.
+int64_t piece_length(uint32_t chunk_bytes, size_t element_bytes, int members);
+
 /// The plan for a shape in chunks of `chunk_bytes`, however unevenly the members share it.
 AlgorithmChoice plan_pieces(const BatchShape& shape, uint32_t chunk_bytes);
 

@@ -16,6 +16,7 @@ Status add_plugin(const Plugin& plugin, Plugins& plugins) {
     return {taken.code(), "plug-in " + plugin.path + ": " + taken.sentence()};
   }
   if (table.algorithm_count > 0) plugins.algorithms.emplace_back(table.algorithms, table.algorithm_count);
+  if (table.engines != nullptr) plugins.engines.push_back(table.engines);
   plugins.suffix += std::string("+") + table.name;
   return {};
 }

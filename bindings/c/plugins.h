@@ -5,6 +5,7 @@
 #include "ops/algorithm.h"
 #include "runtime/base/plugin.h"
 #include "runtime/base/settings.h"
+#include "runtime/engine/device_engine.h"
 #include "runtime/engine/device_table.h"
 #include "runtime/net/fabric.h"
 
@@ -14,6 +15,7 @@ namespace rueda::core {
 struct Plugins {
   std::vector<std::span<const Algorithm>> algorithms;
   DeviceTable devices;
+  std::vector<DeviceEngineSource*> engines;
   /// "+mpi+cuda": appended to the build id that ranks compare at init. A verdict names an algorithm by its index in the
   /// table, so all ranks need the same plug-ins in the same order.
   std::string suffix;

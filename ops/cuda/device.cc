@@ -7,6 +7,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 namespace rueda::cuda {
 
 Result<std::unique_ptr<Device>> Device::make(const Driver& driver, int index) {
@@ -24,7 +27,7 @@ Result<std::unique_ptr<Device>> Device::make(const Driver& driver, int index) {
     result = driver.retain_context(&context, device);
   }
   if (result != CUDA_SUCCESS) return Status(Code::kSystem, failure_of(driver, call, result));
-  std::unique_ptr<Device> made(new Device(driver, context));
+  std::unique_ptr<Device> made(new Device(driver, device, context));
   int pools = 0;
   made->has_pools_ =
       driver.device_attribute(&pools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device) == CUDA_SUCCESS && pools != 0;
@@ -32,19 +35,50 @@ Result<std::unique_ptr<Device>> Device::make(const Driver& driver, int index) {
   return made;
 }
 
+Status Device::uuid(std::array<char, 16>& id) const {
+  CUuuid found{};
+  const CUresult result = driver_.device_uuid(&found, number_);
+  if (result != CUDA_SUCCESS) return {Code::kSystem, failure_of(driver_, "cuDeviceGetUuid", result)};
+  std::copy(std::begin(found.bytes), std::end(found.bytes), id.begin());
+  return {};
+}
+
 Status Device::make_streams() {
   const Current current(*this);
   if (current.result() != CUDA_SUCCESS) {
     return {Code::kSystem, failure_of(driver_, "cuCtxPushCurrent", current.result())};
   }
-  int least = 0;
-  int highest = 0;
-  static_cast<void>(driver_.priority_range(&least, &highest));  // without priorities both stay 0
   for (CUstream* stream : {&engine_[0], &engine_[1], &notices_[0], &notices_[1]}) {
-    const CUresult result = driver_.create_stream(stream, CU_STREAM_NON_BLOCKING, highest);
+    const CUresult result = make_stream(*stream);
     if (result != CUDA_SUCCESS) return {Code::kSystem, failure_of(driver_, "cuStreamCreateWithPriority", result)};
   }
   return {};
+}
+
+CUresult Device::make_stream(CUstream& stream) const {
+  int least = 0;
+  int highest = 0;
+  static_cast<void>(driver_.priority_range(&least, &highest));  // without priorities both stay 0
+  return driver_.create_stream(&stream, CU_STREAM_NON_BLOCKING, highest);
+}
+
+Result<CUstream> Device::take_stream() {
+  const std::lock_guard lock(mutex_);
+  if (!unused_streams_.empty()) {
+    CUstream stream = unused_streams_.back();
+    unused_streams_.pop_back();
+    return stream;
+  }
+  const Current current(*this);
+  CUstream made{};
+  const CUresult result = current.result() == CUDA_SUCCESS ? make_stream(made) : current.result();
+  if (result != CUDA_SUCCESS) return Status(Code::kSystem, failure_of(driver_, "cuStreamCreateWithPriority", result));
+  return made;
+}
+
+void Device::give_stream(CUstream stream) {
+  const std::lock_guard lock(mutex_);
+  unused_streams_.push_back(stream);
 }
 
 Mark* Device::take_mark(std::string& why) {

@@ -26,6 +26,9 @@ class Device {
   /// Returns kSystem if the GPU does not exist or its context cannot be made.
   static Result<std::unique_ptr<Device>> make(const Driver& driver, int index);
 
+  /// Writes the number that no other GPU in the world has.
+  Status uuid(std::array<char, 16>& id) const;
+
   const Driver& driver() const { return driver_; }
   CUcontext context() const { return context_; }
   CUstream engine_stream(core::EngineStream which) const { return engine_[static_cast<size_t>(which)]; }
@@ -36,12 +39,19 @@ class Device {
   /// Returns an event that nobody uses; null, with `why`, if none can be made. The context is current.
   Mark* take_mark(std::string& why);
   void give_mark(Mark* mark);
+  /// Returns a stream that nobody uses, for what runs on the GPU itself. Returns kSystem if none can be made.
+  Result<CUstream> take_stream();
+  /// Takes it back once nothing is in it.
+  void give_stream(CUstream stream);
 
  private:
-  Device(const Driver& driver, CUcontext context) : driver_(driver), context_(context) {}
+  Device(const Driver& driver, CUdevice number, CUcontext context)
+      : driver_(driver), number_(number), context_(context) {}
   Status make_streams();
+  CUresult make_stream(CUstream& stream) const;
 
   const Driver& driver_;
+  const CUdevice number_;
   const CUcontext context_;
   std::array<CUstream, 2> engine_{};
   std::array<CUstream, 2> notices_{};
@@ -49,6 +59,7 @@ class Device {
   std::mutex mutex_;
   std::vector<std::unique_ptr<Mark>> marks_;  ///< under the mutex, as the next
   std::vector<Mark*> unused_;
+  std::vector<CUstream> unused_streams_;
 };
 
 /// Makes a device's context the current one for a scope, as the thread's own was before. Captures of graphs that other

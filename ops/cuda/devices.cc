@@ -7,8 +7,6 @@
 #include <array>
 #include <vector>
 
-#include "ops/cuda/nccl_library.h"
-
 namespace rueda::cuda {
 namespace {
 
@@ -71,6 +69,13 @@ Result<Device*> Devices::of(int32_t index) {
   Result<std::unique_ptr<Device>> made = Device::make(*opened.value(), index);
   if (!made.ok()) return made.status();
   return devices_.emplace(index, std::move(made).value()).first->second.get();
+}
+
+Result<const Nccl*> Devices::nccl() {
+  const std::lock_guard lock(mutex_);
+  if (!nccl_) nccl_.emplace(open_nccl(named_nccl_));
+  if (!nccl_->ok()) return nccl_->status();
+  return &nccl_->value();
 }
 
 Result<std::string> Devices::describe() {

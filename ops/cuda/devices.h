@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ops/cuda/device.h"
+#include "ops/cuda/nccl_library.h"
 #include "runtime/base/plugin_abi.h"
 
 namespace rueda::cuda {
@@ -23,6 +24,9 @@ class Devices {
   /// Returns GPU number `index`. Returns kSystem if it cannot be used, and kUnsupported without a driver or in a forked
   /// child, in which CUDA does not work.
   Result<Device*> of(int32_t index);
+  /// Returns NCCL; kUnsupported if there is none, the same each time. Opened at the first call, when a framework has
+  /// loaded its own.
+  Result<const Nccl*> nccl();
   /// The line of `hvdrun --check-build`: driver, GPUs, NCCL.
   Result<std::string> describe();
 
@@ -32,6 +36,7 @@ class Devices {
   const std::string named_nccl_;
   std::mutex mutex_;
   std::optional<Result<Driver>> driver_;  ///< under the mutex, as the next
+  std::optional<Result<Nccl>> nccl_;
   std::map<int32_t, std::unique_ptr<Device>> devices_;
 };
 

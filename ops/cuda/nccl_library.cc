@@ -86,8 +86,7 @@ Result<Nccl> open_nccl(const std::string& named) {
 std::string describe_nccl(const std::string& named) {
   const Result<Nccl> found = open_nccl(named);
   if (!found.ok()) return found.status().sentence();
-  return fmt::format("NCCL {} ({}), which nothing uses yet: tensors go through the host",
-                     nccl_version_text(found.value().version), found.value().path);
+  return fmt::format("NCCL {} ({})", nccl_version_text(found.value().version), found.value().path);
 }
 
 }  // namespace rueda::cuda

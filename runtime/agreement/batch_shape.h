@@ -31,6 +31,9 @@ struct BatchShape {
   size_t absent = 0;       ///< members that have joined and contribute nothing
 };
 
+/// What reports name in place of an algorithm if a device's engine has run the batch. No table is as long.
+inline constexpr uint8_t kEngineAlgorithm = 255;
+
 /// The algorithm that a batch runs with, and its plan, as they travel in a verdict.
 struct AlgorithmChoice {
   uint8_t algorithm = 0;     ///< index in the table of algorithms
@@ -38,6 +41,8 @@ struct AlgorithmChoice {
   uint64_t stamps = 2;       ///< number of stamps the batch takes: its chunks plus 2
   Stores stores = Stores::kByDistance;
   uint64_t trial = 0;  ///< not 0: the set's lowest member reports under this number how long the batch took
+  /// The engine of the tensors' device runs it if all members can use that; else the algorithm does, on copies.
+  bool on_engine = false;
 };
 
 /// One way to run a batch, without what its plan adds for the batch's size.

@@ -31,6 +31,7 @@ constexpr uint8_t kInSharedMemory = 32;
 
 /// Of the byte that names a batch's stores: the number of a trial follows.
 constexpr uint8_t kIsTrial = 4;
+constexpr uint8_t kOnEngine = 8;
 
 template <typename Enum>
 Enum get_enum(WireReader& reader, Enum last) {
@@ -235,12 +236,13 @@ std::vector<int> get_ranks(WireReader& reader, int size) {
   return ranks;
 }
 
-/// Nearly every choice says nothing of stores and trials, and takes one byte for both.
+/// Nearly every choice says nothing of stores, trials and engines, and takes one byte for all.
 void put_choice(WireWriter& writer, const AlgorithmChoice& choice) {
   writer.u8(choice.algorithm);
   writer.varint(choice.chunk_bytes);
   writer.varint(choice.stamps);
-  writer.u8(static_cast<uint8_t>(static_cast<uint8_t>(choice.stores) | (choice.trial != 0 ? kIsTrial : 0)));
+  writer.u8(static_cast<uint8_t>(static_cast<uint8_t>(choice.stores) | (choice.trial != 0 ? kIsTrial : 0) |
+                                 (choice.on_engine ? kOnEngine : 0)));
   if (choice.trial != 0) writer.varint(choice.trial);
 }
 
@@ -250,7 +252,8 @@ AlgorithmChoice get_choice(WireReader& reader) {
   choice.chunk_bytes = static_cast<uint32_t>(reader.varint(UINT32_MAX));
   choice.stamps = reader.varint();
   const uint8_t how = reader.u8();
-  const auto stores = static_cast<uint8_t>(how & ~kIsTrial);
+  const auto stores = static_cast<uint8_t>(how & ~(kIsTrial | kOnEngine));
+  choice.on_engine = (how & kOnEngine) != 0;
   if (stores > static_cast<uint8_t>(Stores::kNonTemporal)) reader.fail();
   if ((how & kIsTrial) != 0) {
     choice.trial = reader.varint();

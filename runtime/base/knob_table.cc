@@ -128,9 +128,10 @@ const Knob kKnobs[] = {
          "path of the MPI plug-in, as rueda-build-mpi makes one (the one beside librueda.so)"),
     knob("CUDA_LIBRARY", kValue, "cuda-library", kNo, kOurs, kAs<&S::cuda_library, parse_file, print_text>,
          "path of the CUDA driver's library (libcuda.so.1)"),
-    knob(
-        "NCCL_LIBRARY", kValue, "nccl-library", kNo, kOurs, kAs<&S::nccl_library, parse_file, print_text>,
-        "path of NCCL, which only --check-build looks at yet (the one that the process has loaded, else libnccl.so.2)"),
+    knob("NCCL", kSwitch, "nccl", kNo, kOurs, kChoiceValue<&S::nccl>,
+         "0: tensors on GPUs go through the host; 1: a set that cannot use NCCL fails (auto)"),
+    knob("NCCL_LIBRARY", kValue, "nccl-library", kNo, kOurs, kAs<&S::nccl_library, parse_file, print_text>,
+         "path of NCCL (the one that the process has loaded, else libnccl.so.2)"),
     knob("METRICS_PORT", kValue, "metrics-port", kNo, kOurs, kAs<&S::metrics_port, parse_port, print_port>,
          "Prometheus text at http://127.0.0.1:PORT/metrics; each local rank adds its number; 0: none (0)"),
     knob("METRICS_ADDRESS", kValue, "metrics-address", kNo, kOurs,

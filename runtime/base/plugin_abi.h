@@ -6,6 +6,7 @@ namespace rueda::core {
 class Abort;
 struct Algorithm;
 struct DeviceFunctions;
+class DeviceEngineSource;
 class FabricSource;
 }  // namespace rueda::core
 
@@ -54,7 +55,8 @@ struct rueda_plugin_table {
   size_t algorithm_count;
   const rueda::core::DeviceFunctions* devices;
   size_t device_count;
-  rueda::core::FabricSource* fabric;  ///< null if it has none
+  rueda::core::FabricSource* fabric;                   ///< null if it has none
+  rueda::core::DeviceEngineSource* engines = nullptr;  ///< null if it has none
 };
 
 /// Returns null if the plug-in refuses this host.
@@ -64,6 +66,6 @@ using rueda_plugin_function = const rueda_plugin_table* (*)(const rueda_host* ho
 namespace rueda::core {
 
 /// Grows when one of the structs changes.
-inline constexpr uint32_t kPluginAbi = 3;
+inline constexpr uint32_t kPluginAbi = 4;
 
 }  // namespace rueda::core

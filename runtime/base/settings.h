@@ -22,6 +22,7 @@ struct Settings {
   uint64_t cache_capacity = 65536;
   Choice hierarchical_allreduce = Choice::kAuto;
   Choice hierarchical_allgather = Choice::kAuto;
+  Choice nccl = Choice::kAuto;
   std::string allreduce_algorithm = "auto";
   std::string broadcast_algorithm = "auto";
   Stores stores = Stores::kByDistance;  ///< kByDistance: chosen

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/agreement/request.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
@@ -48,12 +49,14 @@ Result<std::shared_ptr<const DeviceMark>> make_mark(const DeviceFunctions& funct
 struct DeviceCall {
   const DeviceFunctions* functions = nullptr;
   int32_t index = 0;
+  SetId set = kGlobalSet;  ///< the batch's, by the id that rank 0 gave it
   /// Borrowed from the operations: the inputs may be read, and the outputs written, after these.
   std::vector<uint64_t> ready;
   /// Outputs that were allocated late may be written after these.
   std::vector<std::shared_ptr<const DeviceMark>> late;
   /// Set by the algorithm: the outputs may be used after it. Null if they can be used already.
   std::shared_ptr<const DeviceMark> finished;
+  bool by_engine = false;  ///< set by the executor: the device's engine has run the batch
 };
 
 /// Wakes whoever waits for a mark. A device may call it long after nobody waits any more; so it is known to the device

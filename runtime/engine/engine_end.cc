@@ -53,6 +53,7 @@ bool Engine::end_and_wake(const Status& why) {
   inbox_.close(why);
   // A lane's thread waits in its mesh or in its channels; both look at the abort when they are woken.
   lanes_.wake_all();
+  if (why.code() != Code::kShutDown || !lanes_.idle()) executor_->abort_devices();
   notify_progress();
   ring_coordinator();  // a turn fails what no lane holds, and tells the peers
   if (formation_.transport != nullptr) formation_.transport->wake_all();

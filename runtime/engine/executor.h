@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/agreement/batch_shape.h"
+#include "runtime/agreement/request.h"
 #include "runtime/base/deadline.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/phase_log.h"
@@ -95,6 +96,12 @@ class Executor {
   /// itself, and puts the mark behind that into it. If it returns kPeerLost or kTimeout, the mesh is unusable and the
   /// epoch is over.
   virtual Status run(const Call& call, Mesh& mesh, Deadline deadline) = 0;
+  /// The epoch has ended badly: what was launched on devices ends soon. Any thread; does not block.
+  virtual void abort_devices() {}
+  /// The process set is gone, and nothing of it is in flight on this rank. Any thread; does not block.
+  virtual void forget(SetId /*set*/) {}
+  /// Gives back what devices' engines hold. After the last batch, and after its mark was passed or given up.
+  virtual void close_devices() {}
 };
 
 }  // namespace rueda::core

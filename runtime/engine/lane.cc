@@ -205,6 +205,7 @@ Status Lane::execute(Batch& batch) {
   batch.call.slices = batch.storage;  // its addresses may have been filled in just now
   const Status result =
       batch.inline_algorithm ? run_steps(batch, deadline) : executor_.run(batch.call, *mesh_, deadline);
+  if (batch.device != nullptr && batch.device->by_engine) batch.call.choice.algorithm = kEngineAlgorithm;
   return mesh_->abort().raised() ? mesh_->abort().why() : result;
 }
 

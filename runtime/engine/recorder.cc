@@ -74,6 +74,7 @@ SteadyClock::time_point Recorder::finished(const Batch& batch, const Status& res
   };
   flight_.update(batch.tensors, record_of_pointer, [&](OpRecord& record, const TensorPart* tensor) {
     record.error = failure_of(*tensor);
+    record.algorithm = batch.call.choice.algorithm;
     record.reach(record.error == Code::kOk ? OpState::kFinished : OpState::kFailed, now);
   });
   uint64_t bytes = 0;

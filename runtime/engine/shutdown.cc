@@ -110,6 +110,7 @@ void Engine::shutdown(Deadline deadline, OtherCalls others) {
   lanes_.hand_over();
   turn_->fail_all(abort_.why());  // what no lane holds; lanes fail their own
   lanes_.stop();
+  executor_->close_devices();
   claim_.release();
   turn_.reset();
   if (tuning_ != nullptr) tuning_->finish();

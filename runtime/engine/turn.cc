@@ -93,6 +93,7 @@ void Turn::take(const InboxItem& item) {
     case InboxItem::Kind::kAddSet: participant_.add_set(item.set.number, item.set.ranks, item.set.name); break;
     case InboxItem::Kind::kRemoveSet:
       participant_.remove_set(item.set.number);
+      if (const TeamState* const team = parts_.teams.find_number(item.set.number)) parts_.executor.forget(team->id);
       parts_.teams.remove(item.set.number);
       break;
   }

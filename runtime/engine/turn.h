@@ -63,7 +63,7 @@ class Turn {
     Inbox& inbox;
     Lanes& lanes;
     Teams& teams;
-    const Executor& executor;
+    Executor& executor;
     TurnObserver& observer;
     TurnSignals& signals;
     const Abort& abort;

@@ -33,6 +33,7 @@ void allow_for(Batch& batch, const TimeLimit& limit) {
 std::unique_ptr<DeviceCall> device_call(const Batch& batch, const Metadata& metadata) {
   if (metadata.device < 0) return nullptr;
   auto call = std::make_unique<DeviceCall>();
+  call->set = batch.set;
   if (batch.tensors.empty()) {
     // This rank has joined: it takes the same steps with neutral elements, which lie in the host's memory.
     call->functions = &cpu_device();

@@ -24,6 +24,7 @@ struct Submission {
   size_t element_bytes = 0;
   int32_t over = RUEDA_OVER_MEMBERS;
   int32_t device = RUEDA_DEVICE_CPU;
+  int32_t device_index = 0;
   std::vector<int64_t> order = {};  ///< in memory; empty: row-major
 
   bool reduces() const { return core::reduces(kind); }
@@ -49,6 +50,7 @@ inline int32_t enqueue(rueda_session* session, const Submission& submission, voi
   CTensor tensor(data, submission.dtype, submission.shape);
   tensor->element_bytes = submission.element_bytes;
   tensor->device = submission.device;
+  tensor->device_index = submission.device_index;
   tensor->order = submission.order.empty() ? nullptr : submission.order.data();
   options.codec = submission.codec;
   options.has_scale = 1;

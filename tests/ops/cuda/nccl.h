@@ -1,5 +1,6 @@
 #pragma once
 #include "ops/cuda/nccl_library.h"
+#include "tests/bindings/shared_floats.h"
 #include "tests/ops/cuda/gpu.h"
 #include "tests/support/cuda/nccl_standin.h"
 
@@ -15,6 +16,15 @@ inline StandinNccl& standin_nccl() {
   }();
   return *one;
 }
+
+/// Lets the plug-in of this process use it. Before the first session.
+inline StandinNccl& use_nccl() {
+  ::setenv("RUEDA_NCCL_LIBRARY", RUEDA_TEST_NCCL, 1);
+  return standin_nccl();
+}
+
+/// How many batches NCCL has run for the session.
+inline long batches_by_nccl(rueda_session* session) { return batches_of(session, "nccl"); }
 
 /// Its functions as the plug-in finds them.
 inline const cuda::Nccl& nccl() {

@@ -68,8 +68,8 @@ TEST_CASE("sums of several chunks over the stand-in for NCCL are right on every 
     all.settle("sum");
     float half = 0.5f;
     NcclOp halved{};
-    expect_result(nccl().create_scaled_sum(&halved, &half, NcclType::kBf16, cuda::kNcclScalarOnHost, all.get()),
-                  NcclResult::kInvalidArgument, "a scaled sum of bf16");
+    expect_result(nccl().create_scaled_sum(&halved, &half, NcclType::kU8, cuda::kNcclScalarOnHost, all.get()),
+                  NcclResult::kInvalidArgument, "a scaled sum of u8");
     nccl().create_scaled_sum(&halved, &half, NcclType::kF32, cuda::kNcclScalarOnHost, all.get());
     nccl().all_reduce(memory.data(), memory.data(), 20'000, NcclType::kF32, halved, all.get(), stream.get());
     all.settle("mean");

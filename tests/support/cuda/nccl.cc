@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "runtime/base/half.h"
 #include "tests/support/cuda/nccl_communicator.h"
 
 using rueda::cuda::NcclComm;
@@ -109,6 +110,8 @@ NcclResult operate(const char* function, NcclComm handle, CUstream stream, NcclO
 std::optional<double> scalar(NcclType type, const void* from) {
   if (type == NcclType::kF64) return *static_cast<const double*>(from);
   if (type == NcclType::kF32) return static_cast<double>(*static_cast<const float*>(from));
+  if (type == NcclType::kF16) return rueda::core::f16_to_f32({*static_cast<const uint16_t*>(from)});
+  if (type == NcclType::kBf16) return rueda::core::bf16_to_f32({*static_cast<const uint16_t*>(from)});
   return {};
 }
 

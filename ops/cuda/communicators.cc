@@ -1,0 +1,256 @@
+// Makes, calls and ends communicators.
+//
+// An epoch may end while NCCL is anywhere: in the making of a communicator whose peer is dead, in a kernel that waits
+// for one, or idle. The aborter's thread exists from the first communicator on, so the end of an epoch, which may come
+// of a lack of threads, starts none. It takes the lock, which a call holds for microseconds, and aborts all
+// communicators as one group: one after the other, an abort could wait for a kernel that lies behind another's.
+#include "ops/cuda/communicators.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <system_error>
+#include <utility>
+
+#include "runtime/base/half.h"
+#include "runtime/base/log.h"
+
+namespace rueda::cuda {
+namespace {
+
+using core::Code;
+using Clock = std::chrono::steady_clock;
+
+/// How long the others may take to end a communicator in order, and how long NCCL may take for an abort.
+constexpr std::chrono::seconds kMostForEnd{2};
+constexpr std::chrono::seconds kMostForAbort{5};
+constexpr std::chrono::microseconds kEndLook{200};
+
+bool begun(NcclResult result) { return result == NcclResult::kSuccess || result == NcclResult::kInProgress; }
+
+Status nccl_failure(const Nccl& nccl, const char* call, NcclResult result, NcclComm communicator) {
+  const char* const last = nccl.last_error(communicator);
+  const std::string more = last == nullptr || *last == '\0' ? "" : fmt::format(" ({})", last);
+  return {Code::kSystem,
+          fmt::format("NCCL {}, {}: {}{}; RUEDA_NCCL=0 lets tensors on GPUs go through the host, and NCCL_DEBUG=WARN "
+                      "makes NCCL say more",
+                      nccl_version_text(nccl.version), call, nccl.error_text(result), more)};
+}
+
+Status is_over() { return {Code::kShutDown, "NCCL's communicators have ended with the job"}; }
+
+}  // namespace
+
+Status Communicators::begin(const Nccl& nccl) {
+  if (aborter_.joinable()) return {};
+  state_->nccl = &nccl;
+  try {
+    aborter_ = std::thread([state = state_] { run_aborter(state); });
+  } catch (const std::system_error& error) {
+    return {Code::kSystem, fmt::format("cannot start the thread that aborts NCCL's communicators: {}", error.what())};
+  }
+  return {};
+}
+
+/// Takes the lock for calls. Returns false once nothing more may be called; then it does not wait for an abort that
+/// hangs.
+bool Communicators::enter(State& state, std::unique_lock<std::mutex>& calls) {
+  while (!state.over.load()) {
+    if (calls.try_lock()) {
+      if (!state.over.load()) return true;
+      calls.unlock();
+    }
+    std::this_thread::yield();  // the holder is in a call of microseconds
+  }
+  return false;
+}
+
+Status Communicators::make(core::SetId set, const Device& device, int members, int member, const NcclId& id,
+                           core::EngineCall& host) {
+  {
+    std::unique_lock calls(state_->calls, std::defer_lock);
+    if (!enter(*state_, calls)) return is_over();
+    const Current current(device);
+    if (current.result() != CUDA_SUCCESS) {
+      return {Code::kSystem, failure_of(device.driver(), "cuCtxPushCurrent", current.result())};
+    }
+    NcclConfig config;
+    NcclComm made = nullptr;
+    const NcclResult result = state_->nccl->init(&made, members, id, member, &config);
+    if (!begun(result)) return nccl_failure(*state_->nccl, "ncclCommInitRankConfig", result, nullptr);
+    state_->by_set[set] = {made, &device, {}};
+  }
+  return await(set, "ncclCommInitRankConfig", host);
+}
+
+/// Until NCCL says so, nothing may be put into the stream behind what was called: its own work might not be there yet.
+Status Communicators::await(core::SetId set, const char* call, core::EngineCall& host) {
+  Status failure;
+  const auto ready = [&] {
+    std::unique_lock calls(state_->calls, std::defer_lock);
+    if (!enter(*state_, calls)) {
+      failure = is_over();
+      return true;
+    }
+    const NcclComm communicator = state_->by_set.at(set).handle;
+    NcclResult now = NcclResult::kSuccess;
+    const NcclResult asked = state_->nccl->state(communicator, &now);
+    if (asked != NcclResult::kSuccess) now = asked;
+    if (now == NcclResult::kInProgress) return false;
+    if (now != NcclResult::kSuccess) failure = nccl_failure(*state_->nccl, call, now, communicator);
+    return true;
+  };
+  RUEDA_RETURN_IF_ERROR(host.until(ready));
+  return failure;
+}
+
+Status Communicators::group(core::SetId set, const char* name, const Launch& launch, core::EngineCall& host) {
+  {
+    std::unique_lock calls(state_->calls, std::defer_lock);
+    if (!enter(*state_, calls)) return is_over();
+    const Communicator& communicator = state_->by_set.at(set);
+    const Current current(*communicator.device);
+    const Nccl& nccl = *state_->nccl;
+    NcclResult result = nccl.group_start();
+    if (result == NcclResult::kSuccess) {
+      result = launch(nccl, communicator.handle);
+      const NcclResult ended = nccl.group_end();
+      if (begun(result)) result = ended;
+    }
+    if (!begun(result)) return nccl_failure(nccl, name, result, communicator.handle);
+  }
+  return await(set, name, host);
+}
+
+Result<NcclOp> Communicators::scaled_sum(core::SetId set, NcclType type, double scale) {
+  std::unique_lock calls(state_->calls, std::defer_lock);
+  if (!enter(*state_, calls)) return is_over();
+  Communicator& communicator = state_->by_set.at(set);
+  const auto key = std::pair(static_cast<int>(type), scale);
+  if (const auto known = communicator.scaled_sums.find(key); known != communicator.scaled_sums.end()) {
+    return known->second;
+  }
+  double as_f64 = scale;
+  auto as_f32 = static_cast<float>(scale);
+  uint16_t as_half = type == NcclType::kF16 ? core::f64_to_f16(scale).bits : core::f64_to_bf16(scale).bits;
+  void* scalar = &as_half;
+  if (type == NcclType::kF64) scalar = &as_f64;
+  if (type == NcclType::kF32) scalar = &as_f32;
+  NcclOp made{};
+  const NcclResult result =
+      state_->nccl->create_scaled_sum(&made, scalar, type, kNcclScalarOnHost, communicator.handle);
+  if (!begun(result)) return nccl_failure(*state_->nccl, "ncclRedOpCreatePreMulSum", result, communicator.handle);
+  communicator.scaled_sums.emplace(key, made);
+  return made;
+}
+
+void Communicators::forget(core::SetId set) {
+  const std::lock_guard lock(state_->mutex);
+  state_->forgotten.push_back(set);
+}
+
+std::vector<core::SetId> Communicators::end_forgotten() {
+  std::vector<core::SetId> sets;
+  {
+    const std::lock_guard lock(state_->mutex);
+    sets.swap(state_->forgotten);
+  }
+  for (const core::SetId set : sets) finish(*state_, set);
+  return sets;
+}
+
+/// In order: NCCL first flushes what is under way. Members that do not come in time are not waited for.
+void Communicators::finish(State& state, core::SetId set) {
+  const auto limit = Clock::now() + kMostForEnd;
+  bool finalized = false;
+  for (;;) {
+    {
+      std::unique_lock calls(state.calls, std::defer_lock);
+      if (!enter(state, calls)) return;
+      const auto found = state.by_set.find(set);
+      if (found == state.by_set.end()) return;
+      Communicator& communicator = found->second;
+      const Nccl& nccl = *state.nccl;
+      const Current current(*communicator.device);
+      if (!std::exchange(finalized, true)) {
+        for (const auto& [key, op] : communicator.scaled_sums)
+          static_cast<void>(nccl.destroy_op(op, communicator.handle));
+        static_cast<void>(nccl.finalize(communicator.handle));
+      }
+      NcclResult now = NcclResult::kSuccess;
+      static_cast<void>(nccl.state(communicator.handle, &now));
+      if (now != NcclResult::kInProgress || Clock::now() > limit) {
+        const bool in_order = now == NcclResult::kSuccess;
+        static_cast<void>(in_order ? nccl.destroy(communicator.handle) : nccl.abort(communicator.handle));
+        state.by_set.erase(found);
+        return;
+      }
+    }
+    std::unique_lock lock(state.mutex);
+    state.changed.wait_for(lock, kEndLook);
+  }
+}
+
+void Communicators::finish_all() {
+  std::vector<core::SetId> sets;
+  {
+    std::unique_lock calls(state_->calls, std::defer_lock);
+    if (!enter(*state_, calls)) return;
+    for (const auto& [set, communicator] : state_->by_set) sets.push_back(set);
+  }
+  for (const core::SetId set : sets) finish(*state_, set);
+}
+
+void Communicators::abort() {
+  const std::lock_guard lock(state_->mutex);
+  state_->over.store(true);
+  if (state_->order == State::Order::kNone) state_->order = State::Order::kAbort;
+  state_->changed.notify_all();
+}
+
+void Communicators::run_aborter(const std::shared_ptr<State>& state) {
+  {
+    std::unique_lock lock(state->mutex);
+    state->changed.wait(lock, [&] { return state->order != State::Order::kNone; });
+  }
+  abort_all(*state);
+  const std::lock_guard lock(state->mutex);
+  state->ended = true;
+  state->changed.notify_all();
+}
+
+void Communicators::abort_all(State& state) {
+  const std::lock_guard lock(state.calls);
+  state.over.store(true);
+  if (state.by_set.empty()) return;
+  const Current current(*state.by_set.begin()->second.device);
+  static_cast<void>(state.nccl->group_start());
+  for (const auto& [set, communicator] : state.by_set) static_cast<void>(state.nccl->abort(communicator.handle));
+  static_cast<void>(state.nccl->group_end());
+  state.by_set.clear();
+}
+
+bool Communicators::close() {
+  if (!aborter_.joinable()) return true;
+  finish_all();
+  std::unique_lock lock(state_->mutex);
+  if (state_->order == State::Order::kNone) state_->order = State::Order::kStop;
+  state_->changed.notify_all();
+  const bool ended = state_->changed.wait_for(lock, kMostForAbort, [this] { return state_->ended; });
+  lock.unlock();
+  if (ended) {
+    aborter_.join();
+    return true;
+  }
+  aborter_.detach();
+  host_.log(
+      static_cast<int32_t>(core::LogLevel::kError),
+      fmt::format("NCCL has not aborted its communicators within {} s; they are left as they are, and NCCL may not "
+                  "work on their GPUs any more in this process",
+                  kMostForAbort.count())
+          .c_str());
+  return false;
+}
+
+}  // namespace rueda::cuda

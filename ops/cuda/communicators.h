@@ -1,0 +1,83 @@
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ops/cuda/devices.h"
+#include "ops/cuda/nccl_library.h"
+#include "runtime/engine/device_engine.h"
+
+namespace rueda::cuda {
+
+/// NCCL's communicators of one epoch: one for each process set that uses NCCL. They do not block, so that they can be
+/// aborted whatever they wait for: each call of NCCL is made under one lock, and between calls `EngineCall::until`
+/// waits.
+///
+///   device lane    make ─▶ call ─▶ call ...                         all under `calls`
+///   aborter                         abort: under `calls`, one group, after which nothing more is called
+///
+/// The state is shared with the aborter's thread: if NCCL does not come back from an abort, both are left to the
+/// process.
+class Communicators {
+ public:
+  explicit Communicators(const rueda_host& host) : host_(host), state_(std::make_shared<State>()) {}
+  ~Communicators() { close(); }
+  Communicators(const Communicators&) = delete;
+  Communicators& operator=(const Communicators&) = delete;
+
+  /// Starts the thread that aborts. Returns kSystem if the machine has none to give. The device lane, as what follows.
+  Status begin(const Nccl& nccl);
+  /// Makes the set's communicator, together with all members. Fails if NCCL does, or as `EngineCall::until`.
+  Status make(core::SetId set, const Device& device, int members, int member, const NcclId& id, core::EngineCall& host);
+  /// Calls `launch(nccl, communicator)` inside a group, and waits until NCCL has put all of it into the stream. What it
+  /// launches takes `name` in sentences.
+  using Launch = std::function<NcclResult(const Nccl& nccl, NcclComm communicator)>;
+  Status group(core::SetId set, const char* name, const Launch& launch, core::EngineCall& host);
+  /// The communicator's operator that multiplies its inputs by `scale` before it adds them up; made at first use.
+  Result<NcclOp> scaled_sum(core::SetId set, NcclType type, double scale);
+  /// Ends the communicators of sets that `forget` has named since, and returns those.
+  std::vector<core::SetId> end_forgotten();
+
+  /// See `DeviceEngine`.
+  void abort();
+  void forget(core::SetId set);
+  /// Returns false if an abort did not come back.
+  bool close();
+
+ private:
+  struct Communicator {
+    NcclComm handle = nullptr;
+    const Device* device = nullptr;
+    std::map<std::pair<int, double>, NcclOp> scaled_sums;
+  };
+  struct State {
+    const Nccl* nccl = nullptr;
+    std::mutex calls;  ///< held in each call of NCCL; by the aborter for as long as that takes
+    std::map<core::SetId, Communicator> by_set;  ///< under `calls`
+    std::atomic<bool> over{false};               ///< nothing more is called, but by the aborter
+    std::mutex mutex;                            ///< for what follows
+    std::condition_variable changed;
+    std::vector<core::SetId> forgotten;
+    enum class Order { kNone, kAbort, kStop } order = Order::kNone;
+    bool ended = false;  ///< the aborter's work is done
+  };
+  static bool enter(State& state, std::unique_lock<std::mutex>& calls);
+  static void run_aborter(const std::shared_ptr<State>& state);
+  static void abort_all(State& state);
+  Status await(core::SetId set, const char* call, core::EngineCall& host);
+  static void finish(State& state, core::SetId set);
+  void finish_all();
+
+  const rueda_host& host_;
+  std::shared_ptr<State> state_;
+  std::thread aborter_;
+};
+
+}  // namespace rueda::cuda

@@ -1,0 +1,241 @@
+// Turns a batch into calls of NCCL.
+//
+//   all-reduce, broadcast, send     one call for each tensor
+//   reduce                          one call for each tensor, to the root
+//   reduce-scatter                  one call if all get as many rows, else a reduce to each owner of rows
+//   all-gather, all-to-all,         the members tell each other their numbers of rows, through the host; then sends and
+//   gather, scatter                 receives of rows in one group. NCCL never sees a tensor whose length is not agreed
+//
+// Long lists of calls are cut into several groups, on all members alike: two members whose groups differ would wait for
+// each other.
+#include "ops/cuda/nccl_batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/owner_parts.h"
+
+namespace rueda::cuda {
+namespace {
+
+using core::Call;
+using core::Code;
+using core::Exchange;
+using core::OpKind;
+using core::OwnerParts;
+using core::Slice;
+
+/// NCCL makes room for each call of a group.
+constexpr size_t kMostInGroup = 64;
+
+/// Members whose ranks ascend get rows in the order in which NCCL deals them out.
+bool ascends(const core::Team& team) { return std::ranges::is_sorted(team.ranks); }
+
+bool dealt_evenly(const OwnerParts& parts, size_t tensor) {
+  for (int owner = 1; owner < parts.size(); ++owner) {
+    if (parts.of(owner)[tensor].count != parts.of(0)[tensor].count) return false;
+  }
+  return true;
+}
+
+std::optional<NcclSum> sum_if_any(const Call& call) {
+  if (!core::reduces(call.kind)) return {};
+  return nccl_sum_of(call);
+}
+
+CUdeviceptr address_on_gpu(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+
+}  // namespace
+
+NcclBatch::NcclBatch(const Call& call, const Device& device, CUstream stream, Communicators& communicators,
+                     core::EngineCall& host)
+    : call_(call),
+      device_(device),
+      stream_(stream),
+      communicators_(communicators),
+      host_(host),
+      sum_(sum_if_any(call)) {}
+
+Status NcclBatch::launch() {
+  if (core::reduces(call_.kind)) return launch_reduction();
+  if (core::exchanges(call_.kind)) return exchange_rows();
+  add_moves();
+  return launch_steps(kMostInGroup);
+}
+
+Status NcclBatch::launch_reduction() {
+  op_ = sum_->op;
+  if (sum_->scale != 1.0) {
+    const Result<NcclOp> scaled = communicators_.scaled_sum(call_.device->set, sum_->type, sum_->scale);
+    if (!scaled.ok()) return scaled.status();
+    op_ = scaled.value();
+  }
+  if (call_.kind == OpKind::kAllreduce) {
+    add_sums();
+  } else {
+    add_sums_of_parts();
+  }
+  return launch_steps(kMostInGroup);
+}
+
+void NcclBatch::add_sums() {
+  for (const Slice& slice : call_.slices) {
+    if (slice.count == 0) continue;
+    steps_.push_back([this, slice](const Nccl& nccl, NcclComm communicator) {
+      return nccl.all_reduce(slice.in, slice.out, static_cast<size_t>(slice.count) * sum_->parts, sum_->type, op_,
+                             communicator, stream_);
+    });
+  }
+}
+
+/// Of a reduce the root owns all; of a reduce-scatter each member its rows.
+void NcclBatch::add_sums_of_parts() {
+  const OwnerParts parts(call_);
+  for (size_t tensor = 0; tensor < call_.slices.size(); ++tensor) {
+    const bool at_once = call_.kind == OpKind::kReducescatter && ascends(*call_.team) && dealt_evenly(parts, tensor);
+    if (at_once) {
+      const Slice own = parts.of(call_.team->index)[tensor];
+      if (own.count == 0) continue;
+      steps_.push_back([this, own, in = call_.slices[tensor].in](const Nccl& nccl, NcclComm communicator) {
+        return nccl.reduce_scatter(in, own.out, static_cast<size_t>(own.count) * sum_->parts, sum_->type, op_,
+                                   communicator, stream_);
+      });
+      continue;
+    }
+    for (int owner = 0; owner < parts.size(); ++owner) {
+      const Slice part = parts.of(owner)[tensor];
+      if (part.count == 0) continue;
+      steps_.push_back([this, part, owner](const Nccl& nccl, NcclComm communicator) {
+        std::byte* const out = owner == call_.team->index ? part.out : nullptr;
+        return nccl.reduce(part.in, out, static_cast<size_t>(part.count) * sum_->parts, sum_->type, op_, owner,
+                           communicator, stream_);
+      });
+    }
+  }
+}
+
+/// Bytes, whatever the type.
+void NcclBatch::add_moves() {
+  const size_t element = core::size_of(call_.dtype);
+  const bool is_root = call_.root == call_.team->index;
+  for (const Slice& slice : call_.slices) {
+    const size_t bytes = static_cast<size_t>(slice.count) * element;
+    if (bytes == 0) continue;
+    steps_.push_back([this, slice, bytes, is_root](const Nccl& nccl, NcclComm communicator) {
+      if (call_.kind == OpKind::kBroadcast) {
+        return nccl.broadcast(is_root ? slice.in : slice.out, slice.out, bytes, NcclType::kU8, call_.root, communicator,
+                              stream_);
+      }
+      if (!is_root) return nccl.receive(slice.out, bytes, NcclType::kU8, call_.root, communicator, stream_);
+      return nccl.send(slice.in, bytes, NcclType::kU8, 1 - call_.root, communicator, stream_);
+    });
+  }
+}
+
+Status NcclBatch::exchange_rows() {
+  Exchange exchange(call_);
+  RUEDA_RETURN_IF_ERROR(learn_counts(exchange));
+  const size_t before = call_.device->late.size();
+  exchange.place(Exchange::OwnRows::kLeave);
+  const Current current(device_);
+  for (size_t i = before; i < call_.device->late.size(); ++i) {  // memory that was allocated just now
+    const uint64_t token = call_.device->late[i]->token();
+    if (token == 0) continue;
+    const CUevent event = reinterpret_cast<const Mark*>(token)->event;
+    const CUresult result = device_.driver().stream_wait(stream_, event, CU_EVENT_WAIT_DEFAULT);
+    if (result != CUDA_SUCCESS) return {Code::kSystem, failure_of(device_.driver(), "cuStreamWaitEvent", result)};
+  }
+  RUEDA_RETURN_IF_ERROR(copy_own_rows(exchange));
+  return launch_rows(exchange);
+}
+
+/// Each member tells what it sends: one number for each tensor if all get the same, else one for each member and
+/// tensor.
+Status NcclBatch::learn_counts(Exchange& exchange) {
+  const int members = exchange.size();
+  const int lists = exchange.same_for_all() ? 1 : members;
+  const size_t each = core::EngineCall::told_of_counts(static_cast<size_t>(lists) * exchange.tensors());
+  std::vector<std::byte> all(static_cast<size_t>(members) * each);
+  std::byte* own = all.data() + static_cast<size_t>(exchange.index()) * each;
+  for (int to = 0; to < lists; ++to) {
+    const std::vector<int64_t> counts = exchange.counts_to(call_.kind == OpKind::kGather ? call_.root : to);
+    std::memcpy(own, counts.data(), counts.size() * sizeof(int64_t));
+    own += counts.size() * sizeof(int64_t);
+  }
+  RUEDA_RETURN_IF_ERROR(host_.tell_all(all));
+  std::vector<int64_t> counts(exchange.tensors());
+  for (int from = 0; from < members; ++from) {
+    if (!exchange.sends(from) || !exchange.receives(exchange.index())) continue;
+    const size_t list = lists == 1 ? 0 : static_cast<size_t>(exchange.index()) * exchange.tensors();
+    std::memcpy(counts.data(), all.data() + static_cast<size_t>(from) * each + list * sizeof(int64_t),
+                counts.size() * sizeof(int64_t));
+    RUEDA_RETURN_IF_ERROR(exchange.learn(from, counts));
+  }
+  return {};
+}
+
+/// On the GPU, behind the inputs as the rest.
+Status NcclBatch::copy_own_rows(Exchange& exchange) {
+  const Exchange::Stretches from = exchange.outgoing(exchange.index());
+  const Exchange::Stretches to = exchange.incoming(exchange.index());
+  if (!exchange.receives(exchange.index())) return {};
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (to[i].data == nullptr || to[i].data == from[i].data) continue;
+    const CUresult result =
+        device_.driver().copy(address_on_gpu(to[i].data), address_on_gpu(from[i].data), from[i].bytes, stream_);
+    if (result != CUDA_SUCCESS) return {Code::kSystem, failure_of(device_.driver(), "cuMemcpyAsync", result)};
+  }
+  return {};
+}
+
+Status NcclBatch::launch_rows(Exchange& exchange) {
+  const core::DeviceFunctions& functions = *call_.device->functions;
+  const int32_t index = call_.device->index;
+  std::vector<void*> dropped;  // rows that nobody wants come all the same
+  for (int member = 0; member < exchange.size(); ++member) {
+    if (member == exchange.index()) continue;
+    for (const Exchange::Stretch& out : exchange.outgoing(member)) {
+      steps_.push_back([this, out, member](const Nccl& nccl, NcclComm communicator) {
+        return nccl.send(out.data, out.bytes, NcclType::kU8, member, communicator, stream_);
+      });
+    }
+    const Exchange::Stretches arriving = exchange.incoming(member);
+    for (Exchange::Stretch in : arriving) {
+      if (in.data == nullptr) {
+        in.data = static_cast<std::byte*>(functions.allocate(functions.context, index, in.bytes, stream_));
+        if (in.data == nullptr) return core::Status(Code::kSystem, no_memory(in.bytes, member));
+        dropped.push_back(in.data);
+      }
+      steps_.push_back([this, in, member](const Nccl& nccl, NcclComm communicator) {
+        return nccl.receive(in.data, in.bytes, NcclType::kU8, member, communicator, stream_);
+      });
+    }
+  }
+  const Status launched = launch_steps(steps_.size());  // one group: what a member sends the other receives in the same
+  for (void* const memory : dropped) functions.free(functions.context, index, memory, stream_);
+  return launched;
+}
+
+std::string NcclBatch::no_memory(size_t bytes, int member) const {
+  return fmt::format("GPU {} has no {} bytes for rows that rank {} sends and nobody takes", call_.device->index, bytes,
+                     call_.team->ranks[static_cast<size_t>(member)]);
+}
+
+Status NcclBatch::launch_steps(size_t most) {
+  for (size_t begin = 0; begin < steps_.size(); begin += most) {
+    const size_t end = std::min(begin + most, steps_.size());
+    const auto launch = [&](const Nccl& nccl, NcclComm communicator) {
+      for (size_t i = begin; i < end; ++i) {
+        const NcclResult result = steps_[i](nccl, communicator);
+        if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) return result;
+      }
+      return NcclResult::kSuccess;
+    };
+    RUEDA_RETURN_IF_ERROR(communicators_.group(call_.device->set, core::name_of(call_.kind), launch, host_));
+  }
+  return {};
+}
+
+}  // namespace rueda::cuda

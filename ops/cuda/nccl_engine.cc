@@ -1,0 +1,214 @@
+// Launches batches by NCCL, in one stream for each GPU, in the order in which all ranks launch them.
+//
+//   work stream   behind the marks of the inputs ─▶ NCCL's kernel ─▶ mark of the batch
+//
+// Before a set's first batch its members tell each other what they have, through the host: NCCL's version, their GPU,
+// and member 0's id of a communicator. Each judges the same list, so all decide alike, and no member waits in NCCL for
+// one that goes another way.
+#include "ops/cuda/nccl_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "ops/cuda/device_functions.h"
+#include "ops/cuda/nccl_batch.h"
+#include "runtime/base/log.h"
+#include "runtime/engine/device_marks.h"
+
+namespace rueda::cuda {
+namespace {
+
+using core::Call;
+using core::Code;
+using core::EngineCall;
+
+/// From this version on a variable of NCCL's own allows ranks to share a GPU.
+constexpr int kSharedGpuNccl = 23000;
+
+enum class Has : uint32_t { kNccl = 1, kNone = 2, kOff = 3 };
+
+}  // namespace
+
+/// What a member tells the others before a set uses NCCL.
+struct Told {
+  Has has;
+  uint32_t required;
+  int32_t version;
+  uint32_t may_share;
+  std::array<char, 16> gpu;
+  NcclId id;  ///< of member 0
+};
+static_assert(sizeof(Told) <= EngineCall::kTold);
+
+namespace {
+
+bool is_set(const char* name, const char* value) {
+  const char* const text = std::getenv(name);
+  return text != nullptr && (value == nullptr || std::strcmp(text, value) == 0);
+}
+
+/// Before NCCL knew a variable for it, a host's name of one's own for each process went past its check.
+bool may_share_gpu(int version) {
+  return is_set("NCCL_HOSTID", nullptr) || (version >= kSharedGpuNccl && is_set("NCCL_MULTI_RANK_GPU_ENABLE", "1"));
+}
+
+std::vector<Told> read_all(std::span<const std::byte> all) {
+  std::vector<Told> members(all.size() / EngineCall::kTold);
+  for (size_t i = 0; i < members.size(); ++i) {
+    std::memcpy(&members[i], all.data() + i * EngineCall::kTold, sizeof(Told));
+  }
+  return members;
+}
+
+/// Why the members cannot use NCCL together; empty if they can. The same on all of them.
+std::string judge(const std::vector<Told>& members, const std::vector<int>& ranks) {
+  const Told& first = members.front();
+  for (size_t i = 0; i < members.size(); ++i) {
+    const Told& member = members[i];
+    if (member.has == Has::kOff) return fmt::format("rank {} has RUEDA_NCCL=0", ranks[i]);
+    if (member.has != Has::kNccl) return fmt::format("rank {} has no NCCL that can be used", ranks[i]);
+    if (member.version != first.version) {
+      return fmt::format("rank {} has NCCL {}, and rank {} has {}", ranks[0], nccl_version_text(first.version),
+                         ranks[i], nccl_version_text(member.version));
+    }
+    for (size_t k = 0; k < i; ++k) {
+      const Told& other = members[k];
+      if (other.gpu == member.gpu && (other.may_share == 0 || member.may_share == 0)) {
+        return fmt::format("ranks {} and {} use the same GPU, which NCCL refuses", ranks[k], ranks[i]);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+int32_t NcclEngine::kind() const { return kCudaDevice; }
+
+/// A sum in deterministic mode is the host's business: NCCL adds in an order of its own. So are codecs.
+bool NcclEngine::serves(const core::BatchShape& shape) const {
+  if (shape.kind == core::OpKind::kBarrier) return false;
+  if (!core::reduces(shape.kind)) return true;
+  return !shape.deterministic && shape.codec == core::CodecId::kNone && nccl_reduces(shape.dtype, shape.op);
+}
+
+Result<bool> NcclEngine::run(const Call& call, EngineCall& host) {
+  for (const core::SetId set : communicators_.end_forgotten()) uses_.erase(set);
+  const Result<Device*> device = devices_.of(call.device->index);
+  if (!device.ok()) return device.status();
+  Result<bool> usable = ready(call, *device.value(), host);
+  if (!usable.ok() || !usable.value()) return usable;
+  const Result<CUstream> stream = stream_of(*device.value());
+  if (!stream.ok()) return stream.status();
+  NcclBatch batch(call, *device.value(), stream.value(), communicators_, host);
+  if (!batch.can_run()) return false;
+  RUEDA_RETURN_IF_ERROR(order(call, *device.value(), stream.value()));
+  const Status launched = batch.launch();
+  const Status marked = leave_mark(call, stream.value());  // also behind what a failure has left
+  RUEDA_RETURN_IF_ERROR(launched);
+  RUEDA_RETURN_IF_ERROR(marked);
+  return true;
+}
+
+/// Whether the set uses NCCL. At its first batch the members find out, and make the communicator.
+Result<bool> NcclEngine::ready(const Call& call, Device& device, EngineCall& host) {
+  const core::SetId set = call.device->set;
+  if (const auto known = uses_.find(set); known != uses_.end()) return known->second;
+  const core::Team& team = *call.team;
+  std::vector<std::byte> all(static_cast<size_t>(team.size()) * EngineCall::kTold);
+  Told own{};
+  own.has = use_ == core::Choice::kForbid ? Has::kOff : Has::kNone;
+  own.required = use_ == core::Choice::kForce ? 1 : 0;
+  const Result<const Nccl*> nccl = devices_.nccl();
+  Status usable = nccl.status();
+  if (usable.ok()) usable = communicators_.begin(*nccl.value());
+  if (usable.ok()) usable = device.uuid(own.gpu);
+  if (usable.ok() && team.index == 0) {
+    const NcclResult made = nccl.value()->get_unique_id(&own.id);
+    if (made != NcclResult::kSuccess) {
+      usable = {Code::kSystem, fmt::format("ncclGetUniqueId: {}", nccl.value()->error_text(made))};
+    }
+  }
+  if (usable.ok()) {
+    own.version = nccl.value()->version;
+    own.may_share = may_share_gpu(own.version) ? 1 : 0;
+    if (own.has == Has::kNone) own.has = Has::kNccl;
+  }
+  std::memcpy(all.data() + static_cast<size_t>(team.index) * EngineCall::kTold, &own, sizeof own);
+  RUEDA_RETURN_IF_ERROR(host.tell_all(all));
+  const std::vector<Told> members = read_all(all);
+  const std::string why = judge(members, team.ranks);
+  if (!why.empty()) {
+    uses_[set] = false;
+    RUEDA_RETURN_IF_ERROR(refuse(members, team.ranks, why, usable));
+    return false;
+  }
+  RUEDA_RETURN_IF_ERROR(communicators_.make(set, device, team.size(), team.index, members.front().id, host));
+  uses_[set] = true;
+  return true;
+}
+
+/// Says once for a set why it does without NCCL. A rank whose own NCCL is the reason says what is wrong with it.
+Status NcclEngine::refuse(std::span<const Told> members, const std::vector<int>& ranks, const std::string& why,
+                          const Status& own) const {
+  const std::string detail = own.ok() ? why : fmt::format("{} (here: {})", why, own.sentence());
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (members[i].required == 0) continue;
+    return {Code::kUnsupported, fmt::format("rank {} requires NCCL (RUEDA_NCCL=1), but {}", ranks[i], detail)};
+  }
+  const bool none = std::ranges::none_of(members, [](const Told& each) { return each.has == Has::kNccl; });
+  const auto level = none ? core::LogLevel::kInfo : core::LogLevel::kWarning;
+  devices_.host().log(static_cast<int32_t>(level),
+                      fmt::format("tensors on GPUs go through the host, without NCCL: {}", detail).c_str());
+  return {};
+}
+
+/// Ranks that share a process have streams of their own: in one stream a kernel would wait for another behind it.
+Result<CUstream> NcclEngine::stream_of(Device& device) {
+  if (const auto known = streams_.find(&device); known != streams_.end()) return known->second;
+  Result<CUstream> taken = device.take_stream();
+  if (taken.ok()) streams_.emplace(&device, taken.value());
+  return taken;
+}
+
+/// A stream that something may still be in goes with the process.
+void NcclEngine::close() {
+  const bool empty = communicators_.close();
+  for (const auto& [device, stream] : streams_) {
+    if (empty) device->give_stream(stream);
+  }
+  streams_.clear();
+}
+
+/// The host does not wait for the inputs.
+Status NcclEngine::order(const Call& call, Device& device, CUstream stream) {
+  const Current current(device);
+  const auto after = [&](uint64_t token) -> Status {
+    if (token == 0) return {};
+    const CUevent event = reinterpret_cast<const Mark*>(token)->event;
+    const CUresult result = device.driver().stream_wait(stream, event, CU_EVENT_WAIT_DEFAULT);
+    if (result == CUDA_SUCCESS) return {};
+    return {Code::kSystem, failure_of(device.driver(), "cuStreamWaitEvent", result)};
+  };
+  for (const uint64_t token : call.device->ready) RUEDA_RETURN_IF_ERROR(after(token));
+  for (const auto& mark : call.device->late) RUEDA_RETURN_IF_ERROR(after(mark->token()));
+  return {};
+}
+
+Status NcclEngine::leave_mark(const Call& call, CUstream stream) {
+  const core::DeviceFunctions& functions = *call.device->functions;
+  uint64_t token = 0;
+  if (functions.mark(functions.context, call.device->index, stream, &token) != 0) {
+    std::array<char, 512> why{};
+    functions.why(functions.context, why.data(), why.size());
+    return {Code::kSystem, fmt::format("the mark behind NCCL's work could not be made: {}", why.data())};
+  }
+  call.device->finished = std::make_shared<const core::DeviceMark>(functions, call.device->index, token);
+  return {};
+}
+
+}  // namespace rueda::cuda

@@ -1,0 +1,51 @@
+#pragma once
+#include <map>
+#include <span>
+#include <string>
+
+#include "ops/cuda/communicators.h"
+
+namespace rueda::cuda {
+
+struct Told;
+
+/// Runs batches of tensors on GPUs by NCCL. A set uses it if all members have the same version of it and a GPU each;
+/// they tell each other so at the set's first batch. Else the set's batches go through the host.
+class NcclEngine final : public core::DeviceEngine {
+ public:
+  NcclEngine(Devices& devices, core::Choice use) : devices_(devices), use_(use), communicators_(devices.host()) {}
+  const char* name() const override { return "nccl"; }
+  int32_t kind() const override;
+  bool serves(const core::BatchShape& shape) const override;
+  Result<bool> run(const core::Call& call, core::EngineCall& host) override;
+  void abort() override { communicators_.abort(); }
+  void forget(core::SetId set) override { communicators_.forget(set); }
+  void close() override;
+
+ private:
+  Result<bool> ready(const core::Call& call, Device& device, core::EngineCall& host);
+  Status refuse(std::span<const Told> members, const std::vector<int>& ranks, const std::string& why,
+                const Status& own) const;
+  Result<CUstream> stream_of(Device& device);
+  static Status order(const core::Call& call, Device& device, CUstream stream);
+  static Status leave_mark(const core::Call& call, CUstream stream);
+
+  Devices& devices_;
+  const core::Choice use_;
+  Communicators communicators_;
+  std::map<Device*, CUstream> streams_;  ///< the device lane's, as the next
+  std::map<core::SetId, bool> uses_;     ///< of sets that have run a batch: whether by NCCL
+};
+
+class NcclSource final : public core::DeviceEngineSource {
+ public:
+  explicit NcclSource(Devices& devices) : devices_(devices) {}
+  std::unique_ptr<core::DeviceEngine> open(core::Choice use) override {
+    return std::make_unique<NcclEngine>(devices_, use);
+  }
+
+ private:
+  Devices& devices_;
+};
+
+}  // namespace rueda::cuda

@@ -1,0 +1,73 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "runtime/agreement/batch_shape.h"
+#include "runtime/base/settings.h"
+#include "runtime/base/slot.h"
+#include "runtime/base/status.h"
+#include "runtime/engine/executor.h"
+
+namespace rueda::core {
+
+/// What a device's engine may ask of the host while it runs one batch. Used by the thread that runs the batch.
+class EngineCall {
+ public:
+  /// How many bytes a member may tell the others once in a batch, besides its numbers of rows.
+  static constexpr size_t kTold = 256;
+  /// How many bytes a member may tell them once more, in a batch that exchanges rows: so many numbers.
+  static constexpr size_t told_of_counts(size_t counts) {
+    return (counts * sizeof(int64_t) + kTold - 1) / kTold * kTold;
+  }
+
+  virtual ~EngineCall() = default;
+  /// Tells all members of the batch's set what each of them brings. `all` has equally many bytes for each member, in
+  /// the order of the team. The caller has filled in its own part. All members call it alike. Fails as an all-reduce
+  /// does.
+  virtual Status tell_all(std::span<std::byte> all) = 0;
+  /// Waits until `ready()`, and asks it about every 0.2 ms at least. Returns kTimeout at the batch's limit, and the
+  /// reason for the end of the epoch.
+  virtual Status until(const std::function<bool()>& ready) = 0;
+};
+
+/// Runs batches in the memory of one kind of device, without the host: as NCCL does. A plug-in brings it; one per
+/// epoch. `serves` and `name` belong to any thread, `run` to the thread of the device lane, and the rest says itself.
+class DeviceEngine {
+ public:
+  /// Ends what `close` has not ended.
+  virtual ~DeviceEngine() = default;
+  /// "nccl", as reports call it.
+  virtual const char* name() const = 0;
+  /// The value of rueda_tensor.device.
+  virtual int32_t kind() const = 0;
+  /// Returns whether a batch of this shape may run here. Rank 0 asks. Pure.
+  virtual bool serves(const BatchShape& shape) const = 0;
+  /// Launches the batch and leaves the mark behind it in `call.device->finished`, also if it fails after it has
+  /// launched something. Returns false if the batch has to go through the host, on all members alike; then nothing was
+  /// launched. After a failure the epoch is over.
+  virtual Result<bool> run(const Call& call, EngineCall& host) = 0;
+  /// The epoch has ended: what was launched ends soon, whatever it waits for, and with garbage. Any thread; does not
+  /// block.
+  virtual void abort() = 0;
+  /// The process set is gone, and nothing of it is in flight on this rank. Any thread; does not block.
+  virtual void forget(SetId set) = 0;
+  /// Gives everything back, after the last `run` and after the last mark was passed or given up. Blocks for a few
+  /// seconds at most.
+  virtual void close() = 0;
+};
+
+/// Makes engines. A plug-in's, for the life of the process.
+class DeviceEngineSource {
+ public:
+  /// `use` is the setting about this engine: not to be used if it is forbidden, and if it is forced, a set that cannot
+  /// use it fails. Makes no context on a device.
+  virtual std::unique_ptr<DeviceEngine> open(Choice use) = 0;
+
+ protected:
+  ~DeviceEngineSource() = default;
+};
+
+}  // namespace rueda::core

@@ -1,0 +1,103 @@
+// What survivors see of a rank that dies while NCCL is at work. GPUs and NCCL are stand-ins.
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <thread>
+
+#include "tests/ops/cuda/nccl.h"
+#include "tests/support/rank_processes.h"
+
+namespace rueda::test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+rueda_session* join_with_nccl() {
+  use_nccl();
+  rueda_session* session = nullptr;
+  expect_code(rueda_init(nullptr, &session), RUEDA_OK, "init");
+  return session;
+}
+
+/// Where the job is when rank 1 dies.
+std::string place() { return std::getenv("TEST_PLACE"); }
+
+void await_making() {
+  for (const core::Deadline deadline = patience(); standin_nccl().counts().made == 0; std::this_thread::yield()) {
+    expect(!deadline.passed(), "no communicator is made");
+  }
+}
+
+/// Sums of which the last one does not end, because rank 1's GPU or NCCL is stuck.
+void sums_until_stuck(rueda_session* session, std::latch& never) {
+  const int rank = rueda_rank(session);
+  const GpuStream stream(rank);
+  // Never freed: what is given up may still touch it.
+  static const auto& memory = *new GpuMemory<float>(numbers(rank, 100'000));
+  static const void* const on_host [[maybe_unused]] = gpu().in_kernel(memory.data());
+  if (place() == "making" && rank == 1) standin_nccl().hang("ncclCommInitRankConfig");
+  if (place() == "hanging abort" && rank == 0) standin_nccl().hang("ncclCommAbort");
+  if (place() != "making") expect_done(sum_on_gpu(session, memory, 10, "first", stream.get(), rank), "first");
+  if (place() != "making" && rank == 1) gpu().launch(stream.get(), [&never] { never.wait(); });
+  const rueda_handle handle = sum_on_gpu(session, memory, 100'000, "stuck", stream.get(), rank);
+  if (place() == "making") {
+    await_making();
+  } else {
+    expect_code(rueda_wait_stream(handle, stream.get(), -1.0), RUEDA_OK, "launched");
+  }
+  rank_report("stuck");
+  const Ending ending = test::finish(handle);
+  rank_report(std::string("ended ") + rueda_error_name(ending.code) + " " + ending.sentence);
+}
+
+TEST_CASE("rank: sums by NCCL of which the last is stuck", "[.]") {
+  rueda_session* const session = join_with_nccl();
+  static auto& never = *new std::latch(1);
+  sums_until_stuck(session, never);
+  CHECK(rueda_shutdown(session) == RUEDA_OK);
+  rank_report("aborts " + std::to_string(standin_nccl().counts().aborts));
+  rank_report("misuses " + std::to_string(standin_nccl().counts().misuses));
+  never.count_down();
+  standin_nccl().heal();
+}
+
+RankProcesses start_stuck(const std::string& where) {
+  return RankProcesses({.size = 3,
+                        .body = "rank: sums by NCCL of which the last is stuck",
+                        .variables = {{"STANDIN_CUDA_DEVICES", "3"}, {"TEST_PLACE", where}}});
+}
+
+TEST_CASE(
+    "a rank that is killed while NCCL's kernels wait for it, or its communicator, is named, and NCCL is aborted") {
+  const std::string where = GENERATE("making", "kernel");
+  RankProcesses ranks = start_stuck(where);
+  for (int rank = 0; rank < 3; ++rank) ranks.await(rank, "stuck");
+  ranks.signal(1, SIGKILL);
+  for (const int rank : {0, 2}) {
+    INFO(where);
+    const std::string ended = ranks.await(rank, "ended");
+    CHECK_THAT(ended, Contains("PEER_LOST") && Contains("rank 1") && Contains("\"stuck\""));
+    CHECK_THAT(ended, !Contains("may still write"));
+  }
+  const std::vector<RankOutcome> outcomes = ranks.finish();
+  for (const size_t rank : {size_t{0}, size_t{2}}) {
+    INFO(outcomes[rank].output);
+    CHECK(outcomes[rank].exit_code == 0);
+    CHECK(outcomes[rank].report("aborts") == "1");
+    CHECK(outcomes[rank].report("misuses") == "0");
+  }
+}
+
+TEST_CASE("an abort that does not come back is given up, and a sentence says so") {
+  RankProcesses ranks = start_stuck("hanging abort");
+  for (int rank = 0; rank < 3; ++rank) ranks.await(rank, "stuck");
+  ranks.signal(1, SIGKILL);
+  CHECK_THAT(ranks.await(0, "ended"), Contains("PEER_LOST") && Contains("may still write to the tensors"));
+  CHECK_THAT(ranks.await(2, "ended"), Contains("PEER_LOST") && !Contains("may still write"));
+  const std::vector<RankOutcome> outcomes = ranks.finish();
+  INFO(outcomes[0].output);
+  CHECK(outcomes[0].exit_code == 0);
+  CHECK_THAT(outcomes[0].output, Contains("NCCL has not aborted its communicators within 5 s"));
+}
+
+}  // namespace
+}  // namespace rueda::test

@@ -1,0 +1,203 @@
+// Sums on GPUs by NCCL. GPUs and NCCL are stand-ins; the plug-in is the real one.
+#include <catch2/catch.hpp>
+
+#include "tests/bindings/submission.h"
+#include "tests/ops/cuda/nccl.h"
+#include "tests/support/rank_processes.h"
+
+namespace rueda::test {
+namespace {
+
+using Catch::Matchers::Contains;
+
+TEST_CASE("sums on GPUs are NCCL's, one tensor or many, of any length") {
+  StandinNccl& library = use_nccl();
+  run_ranks(2, [&](rueda_session* session, int rank) {
+    const GpuStream stream(rank);
+    const std::vector<int64_t> counts = {1, 0, 100'000, 33, 7, 2'000'003};
+    std::vector<std::unique_ptr<GpuMemory<float>>> memory;
+    std::vector<rueda_handle> handles;
+    for (int i = 0; i < 150; ++i) {
+      const int64_t count = i < 6 ? counts[static_cast<size_t>(i)] : i % 5;
+      memory.push_back(std::make_unique<GpuMemory<float>>(numbers(rank, static_cast<size_t>(count))));
+      handles.push_back(
+          sum_on_gpu(session, *memory.back(), count, ("t" + std::to_string(i)).c_str(), stream.get(), rank));
+    }
+    for (const rueda_handle handle : handles) expect_done(handle, "sum");
+    for (const auto& each : memory) expect_sums(each->values(), 2, "by NCCL");
+    expect(batches_by_nccl(session) > 0, "NCCL has run no batch");
+  });
+  CHECK(library.counts().alive == 0);
+  CHECK(library.counts().misuses == 0);
+  CHECK(library.counts().operators == 0);
+}
+
+/// The sum of two ranks' small whole numbers, as NCCL and as the host gives it.
+template <typename T>
+void expect_as_on_host(rueda_session* session, int rank, int32_t dtype, int32_t op, double prescale, T first,
+                       T second) {
+  const GpuStream stream(rank);
+  std::vector<T> values = {rank == 0 ? first : second, second, rank == 0 ? second : first, first};
+  const GpuMemory<T> memory(values);
+  CTensor on_gpu(memory.data(), dtype, {2});
+  on_gpu->device = RUEDA_DEVICE_CUDA;
+  on_gpu->device_index = rank;
+  CTensor on_host(values.data(), dtype, {2});
+  rueda_op_options options = on_stream("as on the host", stream.get());
+  options.prescale = prescale;
+  expect_code(rueda_allreduce(session, on_gpu.get(), on_gpu.get(), op, &options), RUEDA_OK, "on the GPU");
+  expect_code(rueda_allreduce(session, on_host.get(), on_host.get(), op, &options), RUEDA_OK, "on the host");
+  expect(memory.values() == values, "type " + std::to_string(dtype) + ", operator " + std::to_string(op));
+}
+
+TEST_CASE("each type and operator gives what the host gives, by NCCL or not") {
+  use_nccl();
+  run_ranks(2, [](rueda_session* session, int rank) {
+    for (const int32_t op : {RUEDA_SUM, RUEDA_PRODUCT, RUEDA_MIN, RUEDA_MAX}) {
+      expect_as_on_host<uint8_t>(session, rank, RUEDA_U8, op, 1, 3, 7);
+      expect_as_on_host<int8_t>(session, rank, RUEDA_I8, op, 1, -3, 7);
+      expect_as_on_host<int16_t>(session, rank, RUEDA_I16, op, 1, -3, 7);
+      expect_as_on_host<uint32_t>(session, rank, RUEDA_U32, op, 1, 3, 7);
+      expect_as_on_host<int32_t>(session, rank, RUEDA_I32, op, 1, -3, 7);
+      expect_as_on_host<uint64_t>(session, rank, RUEDA_U64, op, 1, 3, uint64_t{1} << 60);
+      expect_as_on_host<int64_t>(session, rank, RUEDA_I64, op, 1, -3, int64_t{1} << 60);
+      expect_as_on_host<float>(session, rank, RUEDA_F32, op, 1, -3, 7);
+      expect_as_on_host<double>(session, rank, RUEDA_F64, op, 1, -3, 7);
+      expect_as_on_host<uint16_t>(session, rank, RUEDA_F16, op, 1, 0x3c00, 0x4000);   // 1 and 2
+      expect_as_on_host<uint16_t>(session, rank, RUEDA_BF16, op, 1, 0x3f80, 0x4000);  // 1 and 2
+    }
+    const long before = batches_by_nccl(session);
+    for (const double prescale : {1.0, 4.0}) {
+      expect_as_on_host<float>(session, rank, RUEDA_F32, RUEDA_AVERAGE, prescale, -4, 8);
+      expect_as_on_host<double>(session, rank, RUEDA_F64, RUEDA_AVERAGE, prescale, -4, 8);
+      expect_as_on_host<uint16_t>(session, rank, RUEDA_F16, RUEDA_AVERAGE, prescale, 0x3c00, 0x4200);
+      expect_as_on_host<uint16_t>(session, rank, RUEDA_BF16, RUEDA_AVERAGE, prescale, 0x3f80, 0x4040);
+    }
+    expect(batches_by_nccl(session) == before + 8, "NCCL has not run the averages");
+    expect_as_on_host<int32_t>(session, rank, RUEDA_I32, RUEDA_AVERAGE, 1, 4, 8);
+    expect_as_on_host<int32_t>(session, rank, RUEDA_I32, RUEDA_BAND, 1, 4, 12);
+    expect(batches_by_nccl(session) == before + 8, "NCCL has run what it does not compute as the host does");
+  });
+}
+
+TEST_CASE("every kind of operation is NCCL's") {
+  use_nccl();
+  run_ranks(2, [](rueda_session* session, int rank) {
+    const GpuStream stream(rank);
+    const GpuMemory<float> memory(numbers(rank, 100));
+    long expected = 0;
+    for (const Submission::Kind kind : kAllKinds) {
+      const Submission submission{.kind = kind, .shape = {6, 3}, .device = RUEDA_DEVICE_CUDA, .device_index = rank};
+      if (kind == Submission::Kind::kBarrier || !submission.concerns(rank)) continue;
+      rueda_handle handle = 0;
+      const rueda_op_options options = on_stream(core::name_of(kind), stream.get());
+      expect_code(enqueue(session, submission, memory.data(), options, &handle), RUEDA_OK, core::name_of(kind));
+      expect_done(handle, core::name_of(kind));
+      expect(batches_by_nccl(session) == ++expected, std::string(core::name_of(kind)) + " has gone another way");
+    }
+  });
+}
+
+TEST_CASE("each process set has a communicator, which goes with it") {
+  StandinNccl& library = use_nccl();
+  run_ranks(3, [&](rueda_session* session, int rank) {
+    const GpuStream stream(rank % 2);
+    for (int round = 0; round < 3; ++round) {
+      const std::vector<int32_t> ranks = {0, 1};
+      int32_t set = 0;
+      if (rank < 2) {
+        expect_code(rueda_process_set_add(session, ranks.size(), ranks.data(), nullptr, &set), RUEDA_OK, "add");
+        const GpuMemory<float> memory(numbers(rank, 10));
+        const GpuTensor tensor(memory.data(), 10, rank);
+        rueda_op_options options = on_stream("in the set", stream.get());
+        options.process_set = set;
+        expect_code(rueda_allreduce(session, tensor.get(), tensor.get(), RUEDA_SUM, &options), RUEDA_OK, "in the set");
+        expect_sums(memory.values(), 2, "in the set");
+        expect_code(rueda_process_set_remove(session, set), RUEDA_OK, "remove");
+      }
+    }
+    if (rank < 2) expect(batches_by_nccl(session) == 3, "NCCL has not run the sums");
+  });
+  CHECK(library.counts().alive == 0);
+  CHECK(library.counts().aborts == 0);
+}
+
+/// A job of three ranks: two sums, how many of them were NCCL's, and the log.
+TEST_CASE("rank: two sums on GPUs", "[.]") {
+  gpu();
+  rueda_session* session = nullptr;
+  expect_code(rueda_init(nullptr, &session), RUEDA_OK, "init");
+  const int rank = rueda_rank(session);
+  const int index = std::getenv("TEST_ONE_GPU") != nullptr ? 0 : rank;
+  const GpuStream stream(index);
+  const GpuMemory<float> memory(numbers(rank, 1000));
+  const rueda_handle handle = sum_on_gpu(session, memory, 1000, "first", stream.get(), index);
+  const Ending ending = test::finish(handle);
+  rank_report(std::string("ended ") + rueda_error_name(ending.code) + " " + ending.sentence);
+  if (ending.code == RUEDA_OK) {
+    expect_sums(memory.values(), 3, "first");
+    const GpuMemory<float> again(numbers(rank, 1000));
+    expect_done(sum_on_gpu(session, again, 1000, "second", stream.get(), index), "second");
+    expect_sums(again.values(), 3, "second");
+  }
+  rank_report("by NCCL " + std::to_string(batches_by_nccl(session)));
+  CHECK(rueda_shutdown(session) == RUEDA_OK);
+}
+
+RankProcesses::Options three_ranks(RankProcesses::Variables more, const RankProcesses::Variables& of_rank_1 = {}) {
+  more.merge(RankProcesses::Variables{
+      {"STANDIN_CUDA_DEVICES", "3"}, {"RUEDA_NCCL_LIBRARY", RUEDA_TEST_NCCL}, {"RUEDA_LOG_LEVEL", "info"}});
+  return {.size = 3, .body = "rank: two sums on GPUs", .variables = more, .of_rank = [of_rank_1](int rank) {
+            return rank == 1 ? of_rank_1 : RankProcesses::Variables{};
+          }};
+}
+
+/// Runs them; all go through the host, and each says why.
+void expect_host(RankProcesses::Variables more, const RankProcesses::Variables& of_rank_1, const std::string& why) {
+  RankProcesses ranks(three_ranks(std::move(more), of_rank_1));
+  for (const RankOutcome& outcome : ranks.finish()) {
+    INFO(outcome.output);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.report("by") == "NCCL 0");
+    CHECK_THAT(outcome.output, Contains(why));
+  }
+}
+
+TEST_CASE("ranks in processes of their own use NCCL") {
+  RankProcesses ranks(three_ranks({}));
+  for (const RankOutcome& outcome : ranks.finish()) {
+    INFO(outcome.output);
+    CHECK(outcome.exit_code == 0);
+    CHECK(outcome.report("by") == "NCCL 2");
+  }
+}
+
+TEST_CASE("all members go through the host if one cannot use NCCL, and say why") {
+  expect_host({}, {{"STANDIN_NCCL_VERSION", "22703"}}, "rank 0 has NCCL 2.28.9, and rank 1 has 2.27.3");
+  expect_host({}, {{"RUEDA_NCCL_LIBRARY", "/nowhere"}}, "rank 1 has no NCCL that can be used");
+  expect_host({}, {{"RUEDA_NCCL", "0"}}, "rank 1 has RUEDA_NCCL=0");
+  expect_host({{"TEST_ONE_GPU", "1"}}, {}, "ranks 0 and 1 use the same GPU, which NCCL refuses");
+}
+
+TEST_CASE("deterministic mode, a named algorithm, and rank 0's RUEDA_NCCL=0 leave NCCL out") {
+  for (const auto& [name, value] : RankProcesses::Variables{
+           {"RUEDA_DETERMINISTIC", "1"}, {"RUEDA_ALLREDUCE_ALGORITHM", "shm_two_shot"}, {"RUEDA_NCCL", "0"}}) {
+    RankProcesses ranks(three_ranks({{name, value}}));
+    for (const RankOutcome& outcome : ranks.finish()) {
+      INFO(name << ": " << outcome.output);
+      CHECK(outcome.exit_code == 0);
+      CHECK(outcome.report("by") == "NCCL 0");
+    }
+  }
+}
+
+TEST_CASE("a set that requires NCCL and cannot use it fails, and each rank says why") {
+  RankProcesses ranks(three_ranks({{"RUEDA_NCCL", "1"}}, {{"RUEDA_NCCL_LIBRARY", "/nowhere"}}));
+  for (int rank = 0; rank < 3; ++rank) {
+    CHECK_THAT(ranks.await(rank, "ended"), Contains("rank 0 requires NCCL (RUEDA_NCCL=1), but rank 1 has no NCCL"));
+  }
+  ranks.finish();
+}
+
+}  // namespace
+}  // namespace rueda::test
