@@ -61,7 +61,8 @@ def recovered(job, plan, moment, dead):
     """Waits until a later plan without the dead works. dead: {worker: cause}."""
     job.until(lambda: job.complete(plan, dead), "the plan after the fault")
     new = job.complete(plan, dead)
-    stayed = {line["worker"]: line["at"] for line in reversed(job.told("left")) if line["worker"] not in dead and line["at"] > moment}
+    stay = set(job.members(plan)) - set(dead)
+    stayed = {line["worker"]: line["at"] for line in reversed(job.told("left")) if line["worker"] in stay and line["at"] > moment}
     steps = [line["at"] for line in job.told("step", new)]
     noticed = milliseconds(moment, max(stayed.values())) if stayed else None
     return Outcome(noticed, milliseconds(moment, max(steps)), dead, new)
@@ -170,6 +171,20 @@ def leave(job, chance):
     return Outcome(milliseconds(moment, left), stopped_time(job, plan, new), {}, new)
 
 
+def preempt(job, chance):
+    """SIGTERM to the agent of a host says that the host is about to go."""
+    plan = started(job, chance)
+    agent, _ = job.agent_of(chance.choice(job.members(plan)))
+    moment = time.monotonic_ns()
+    os.kill(agent, signal.SIGTERM)
+    job.until(lambda: job.complete(plan), "the plan without the host")
+    new = job.complete(plan)
+    if any(job.agent_of(worker)[0] == agent for worker in job.members(new)):
+        job.complaints.append(f"plan {new} has workers of the host that is about to go")
+    left = max(line["at"] for line in job.told("left", plan))
+    return Outcome(milliseconds(moment, left), stopped_time(job, plan, new), {}, new)
+
+
 def grow_again(job, chance):
     """Two of four die, three are needed, so the others wait for a new worker."""
     plan = started(job, chance)
@@ -244,6 +259,7 @@ ALL = {
     "join": Scenario(join, "others stopped one step + 0.1 s", p95=100, hosts={FIRST: 2, SECOND: 1}, noticed="the new worker's own start is over",
                      recovered="others stopped"),
     "leave": Scenario(leave, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
+    "preempt": Scenario(preempt, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
     "grow-again": Scenario(grow_again, "step 1 s after a new worker is ready", p95=1000, least=3, recovered="step after it is ready"),
     "storm": Scenario(storm, "every state is right", hosts={FIRST: 2, SECOND: 2}, least=1, recovered="the end of the training"),
     "kill-hvdrun": Scenario(kill_hvdrun, "nothing left after 5 s, resumed within 10 s", p95=10000, noticed="nothing is left",

@@ -82,3 +82,7 @@ TEST_CASE("a script that fails later is run again, and the job keeps its hosts m
   CHECK(run.wait() == 143);
   run.wait_for_all_to_end();
 }
+
+TEST_CASE("a script that hangs is killed after ten seconds, with all that it has started", "[.][long]") {
+  CHECK_THAT(failure_of("setsid sleep 1000 & trap '' TERM; sleep 1000"), Contains("it did not end within 10 s"));
+}

@@ -120,3 +120,25 @@ TEST_CASE("hvdrun gives up a host that is cut off, and that host ends its own ra
   job.expect_node2_lost("has been silent for 5 s");
   job.wait_until_clean(1);
 }
+
+TEST_CASE("an elastic job goes on without a host that is cut off, and that host ends its own workers") {
+  NetLab::skip_without();
+  NetLab lab({.hosts = 2});
+  HvdrunProcess run({"-np", "4", "--min-np", "2", "-H", "node1:2,node2:2", "sh", "-c", "exec $0 join over join bye",
+                     RUEDA_LAUNCHER_RANK},
+                    lab.on(0));
+  for (const char* worker : {"0", "1", "2", "3"}) run.read_until("[" + std::string(worker) + "]<stdout>:plan 1 rank");
+  lab.cut(1);
+  CHECK(run.wait() == 0);
+  INFO(run.err());
+  for (const char* worker : {"0", "1"}) {
+    const auto lines = HvdrunProcess::lines(run.out(), "[" + std::string(worker) + "]<stdout>:");
+    REQUIRE(lines.size() == 3);
+    CHECK_THAT(lines[1],
+               Contains("(host node2, pid ") && Contains(") died: lost with its host, which has been silent for 5 s"));
+    CHECK(lines[2] == "plan 2 rank " + std::string(worker) + " of 2");
+  }
+  for (auto left = lab.processes(1); !left.empty(); left = lab.processes(1)) {
+    for (const auto& process : left) HvdrunProcess::wait_for_end_of(process.pid);
+  }
+}
