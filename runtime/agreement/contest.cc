@@ -31,6 +31,12 @@ Contest::Contest(std::vector<Variant> variants, const Variant& winner, double ti
   if (winner_) entries_[*winner_].shortest = entries_[*winner_].second = time;
 }
 
+Contest Contest::anew() const {
+  std::vector<Variant> variants;
+  for (const Entry& entry : entries_) variants.push_back(entry.variant);
+  return Contest(std::move(variants));
+}
+
 std::optional<size_t> Contest::next() {
   if (winner_) return std::nullopt;
   std::optional<size_t> chosen;

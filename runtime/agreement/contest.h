@@ -25,6 +25,9 @@ class Contest {
   /// A contest that was decided elsewhere. `winner` is one of `variants`.
   Contest(std::vector<Variant> variants, const Variant& winner, double time);
 
+  /// A contest of the same variants, without times.
+  Contest anew() const;
+
   /// The variant to try next, as an index; empty if the contest is decided, or waits for times of its last trials.
   std::optional<size_t> next();
   /// Counts a trial as begun.

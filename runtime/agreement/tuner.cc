@@ -24,6 +24,8 @@ using std::chrono::seconds;
 constexpr int kWarmups = 2;
 constexpr size_t kMostTuned = 512;
 constexpr size_t kMostTrials = 64;
+/// Batches after which a trial without a report counts as lost: its set has gone, or its member has.
+constexpr uint64_t kMostUnheard = 256;
 /// A decided course times one batch of so many, and more while times are odd.
 constexpr int kTimedOneOf = 32;
 constexpr int kOddOneOf = 4;
@@ -133,10 +135,7 @@ Tuner::Pick Tuner::try_next(const GroupKey& key, Course& course, const BatchShap
   Contest& contest = *course.contest;
   const std::optional<size_t> next = contest.next();
   if (!next) {
-    if (++course.untimed > kMostUntimed) {
-      contest.decide();
-      course.decided = parts_.now();
-    }
+    if (++course.untimed > kMostUntimed) give_up_waiting(course);
     return {best_of(contest), 0};
   }
   const double best = std::min(contest.best_time(), course.reference);
@@ -148,6 +147,14 @@ Tuner::Pick Tuner::try_next(const GroupKey& key, Course& course, const BatchShap
   contest.begin(*next);
   course.untimed = 0;
   return start(key, contest.variant(*next), shape, cost);
+}
+
+/// The best of the variants that were heard of; if none was, all begin again.
+void Tuner::give_up_waiting(Course& course) {
+  course.untimed = 0;
+  course.decided = parts_.now();
+  if (course.contest->leader()) return course.contest->decide();
+  course.contest = course.contest->anew();
 }
 
 /// A reference that other work has made long would forbid trials for ever, so it is taken again.
@@ -167,12 +174,9 @@ Tuner::Pick Tuner::decided(const GroupKey& key, Course& course, const BatchShape
 }
 
 Tuner::Pick Tuner::start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost) {
-  if (trials_.size() == kMostTrials) {
-    held_ -= trials_.front().held;
-    trials_.pop_front();
-  }
+  if (trials_.size() == kMostTrials) forget_oldest();
   held_ += cost;
-  trials_.push_back({++last_trial_, key, variant, shape.bytes, cost});
+  trials_.push_back({++last_trial_, key, variant, shape.bytes, cost, picks_});
   return {variant, last_trial_};
 }
 
@@ -253,19 +257,24 @@ void Tuner::check(Course& course, double time) {
   course.odd = ratio > kOdd || ratio < 1 / kOdd ? course.odd + 1 : 0;
   const auto holds = kHolds * (1 << std::min(course.restarts, kMostDoublings));
   if (course.odd < kOddTrials || parts_.now() - course.decided < holds) return;
-  std::vector<Variant> variants;
-  for (size_t i = 0; i < course.contest->size(); ++i) variants.push_back(course.contest->variant(i));
-  course.contest = Contest(std::move(variants));
+  course.contest = course.contest->anew();
   course.reference = time;
   course.odd = 0;
   ++course.restarts;
 }
 
+/// What a trial holds of the purse is free again when no report can be expected any more.
 void Tuner::refill() {
+  while (!trials_.empty() && picks_ - trials_.front().pick > kMostUnheard) forget_oldest();
   const auto now = parts_.now();
   const double passed = static_cast<double>(std::chrono::duration_cast<nanoseconds>(now - filled_).count());
   purse_ = std::min(static_cast<double>(nanoseconds(kPurse).count()), purse_ + passed * kRefill);
   filled_ = now;
+}
+
+void Tuner::forget_oldest() {
+  held_ -= trials_.front().held;
+  trials_.pop_front();
 }
 
 /// Sets with classes alike share what is kept: the set of all ranks comes first.

@@ -111,12 +111,14 @@ class Tuner {
     GroupKey key;
     std::optional<Variant> variant;  ///< empty: without a tuner's choice
     uint64_t bytes = 0;
-    double held = 0;  ///< nanoseconds of the purse that nothing else may spend meanwhile
+    double held = 0;    ///< nanoseconds of the purse that nothing else may spend meanwhile
+    uint64_t pick = 0;  ///< the number of its pick
   };
 
   Group& group_of(const GroupKey& key);
   void begin(const GroupKey& key, Group& group, const BatchShape& shape);
   Pick try_next(const GroupKey& key, Course& course, const BatchShape& shape);
+  void give_up_waiting(Course& course);
   Pick without_trial(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick decided(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost);
@@ -125,6 +127,7 @@ class Tuner {
   void tell(const Trial& trial, const TrialTime& time, const Contest& contest, bool decided) const;
   void check(Course& course, double time);
   void refill();
+  void forget_oldest();
 
   Parts parts_;
   std::map<GroupKey, Group> groups_;

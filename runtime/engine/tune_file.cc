@@ -46,19 +46,26 @@ Value named(const Json& json, const char* field, int count) {
 int counted(const Json& value, const char* field) {
   if (!value.is_number_integer()) throw std::runtime_error(fmt::format("{} is not a whole number", field));
   const auto number = value.get<int64_t>();
-  if (number < 1 || number > kMostCounted) throw std::runtime_error(fmt::format("{} is {}, not 1 to {}", field, number, kMostCounted));
+  if (number < 1 || number > kMostCounted)
+    throw std::runtime_error(fmt::format("{} is {}, not 1 to {}", field, number, kMostCounted));
   return static_cast<int>(number);
 }
 
 Json json_of(const NamedChoice& named) {
   const TuneClass& batches = named.choice.batches;
   const Variant& variant = named.choice.variant;
-  return {{"operation", name_of(batches.kind)}, {"type", name_of(batches.dtype)},
-          {"codec", name_of(batches.codec)}, {"bytes", least_bytes(batches.size)},
-          {"short_tensors", batches.short_tensors}, {"ranks", batches.ranks},
-          {"hosts", batches.hosts}, {"largest_host", batches.largest_host},
-          {"distance", name_of(batches.distance)}, {"algorithm", named.algorithm},
-          {"chunk_shift", variant.chunk_shift}, {"stores", print_stores(variant.stores)},
+  return {{"operation", name_of(batches.kind)},
+          {"type", name_of(batches.dtype)},
+          {"codec", name_of(batches.codec)},
+          {"bytes", least_bytes(batches.size)},
+          {"short_tensors", batches.short_tensors},
+          {"ranks", batches.ranks},
+          {"hosts", batches.hosts},
+          {"largest_host", batches.largest_host},
+          {"distance", name_of(batches.distance)},
+          {"algorithm", named.algorithm},
+          {"chunk_shift", variant.chunk_shift},
+          {"stores", print_stores(variant.stores)},
           {"ns_per_byte", named.choice.time}};
 }
 
@@ -89,7 +96,8 @@ NamedChoice choice_from(const Json& json) {
   if (!stores.ok()) throw std::runtime_error("stores: " + stores.status().sentence());
   named.choice.variant.stores = stores.value();
   named.choice.time = json.at("ns_per_byte").get<double>();
-  if (!std::isfinite(named.choice.time) || named.choice.time <= 0) throw std::runtime_error("ns_per_byte is not a time");
+  if (!std::isfinite(named.choice.time) || named.choice.time <= 0)
+    throw std::runtime_error("ns_per_byte is not a time");
   return named;
 }
 
@@ -118,13 +126,14 @@ std::string difference(const TuneFacts& file, const TuneFacts& here) {
   if (file.cores != here.cores) return tell("cores", file.cores, here.cores);
   if (file.slot_bytes != here.slot_bytes) return tell("bytes of a slot", file.slot_bytes, here.slot_bytes);
   if (file.hosts == here.hosts) return "";
-  return tell("ranks of the hosts", fmt::format("{}", fmt::join(file.hosts, "+")), fmt::format("{}", fmt::join(here.hosts, "+")));
+  return tell("ranks of the hosts", fmt::format("{}", fmt::join(file.hosts, "+")),
+              fmt::format("{}", fmt::join(here.hosts, "+")));
 }
 
 std::string to_json(const TuneFile& file) {
   const TuneFacts& facts = file.facts;
-  Json json = {{"format", kTuneFormat}, {"processor", facts.processor}, {"vectors", facts.vectors}, {"cores", facts.cores},
-               {"slot_bytes", facts.slot_bytes}, {"ranks_of_hosts", facts.hosts}};
+  Json json = {{"format", kTuneFormat}, {"processor", facts.processor},   {"vectors", facts.vectors},
+               {"cores", facts.cores},  {"slot_bytes", facts.slot_bytes}, {"ranks_of_hosts", facts.hosts}};
   json["choices"] = Json::array();
   for (const NamedChoice& named : file.choices) json["choices"].push_back(json_of(named));
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -141,7 +150,8 @@ Result<TuneFile> tune_file_from_json(std::string_view text) {
     file.facts.slot_bytes = json.at("slot_bytes").get<uint64_t>();
     for (const Json& ranks : json.at("ranks_of_hosts")) file.facts.hosts.push_back(counted(ranks, "ranks_of_hosts"));
     const Json& choices = json.at("choices");
-    if (!choices.is_array() || choices.size() > kMostTunedChoices) throw std::runtime_error("choices is not a list, or too long");
+    if (!choices.is_array() || choices.size() > kMostTunedChoices)
+      throw std::runtime_error("choices is not a list, or too long");
     for (const Json& choice : choices) file.choices.push_back(choice_from(choice));
     return file;
   } catch (const std::exception& error) {
@@ -150,7 +160,9 @@ Result<TuneFile> tune_file_from_json(std::string_view text) {
 }
 
 Result<std::string> read_tune_file(const std::string& path) {
-  const auto failed = [&path](const std::string& why) { return Status(Code::kSystem, path + " cannot be read: " + why); };
+  const auto failed = [&path](const std::string& why) {
+    return Status(Code::kSystem, path + " cannot be read: " + why);
+  };
   // A FIFO would wait for a writer without O_NONBLOCK.
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
   if (!file.valid()) return errno == ENOENT ? Result<std::string>(std::string()) : failed(std::strerror(errno));
@@ -181,7 +193,8 @@ Status write_tune_file(const std::string& path, const std::string& text) {
   if (written) return {};
   const int error = errno;
   ::unlink(beside.c_str());
-  return Status(Code::kSystem, fmt::format("the file of choices cannot be written to {}: {}", path, std::strerror(error)));
+  return Status(Code::kSystem,
+                fmt::format("the file of choices cannot be written to {}: {}", path, std::strerror(error)));
 }
 
 }  // namespace rueda::core
