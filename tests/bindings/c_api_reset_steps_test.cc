@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -50,9 +51,12 @@ void die_while_joining(const JoinStep& step, int victim) {
   workers.await_joined(all);
   const auto dead = std::make_shared<std::promise<void>>();
   const std::string key = step.key(core::planned_job(launcher.job(), 2), victim);
-  launcher.store().when_set(key, [dead, pid = workers.pid(victim)] {
-    ::kill(pid, SIGKILL);
-    dead->set_value();
+  // From now on, since a worker has also asked for its first plan.
+  launcher.store().each_time(key, [dead, pid = workers.pid(victim), once = std::make_shared<std::once_flag>()] {
+    std::call_once(*once, [&] {
+      ::kill(pid, SIGKILL);
+      dead->set_value();
+    });
   });
   launcher.end_plan("once more");
   launcher.publish(all);
