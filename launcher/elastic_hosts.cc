@@ -11,8 +11,10 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cmath>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "launcher/elastic_conductor.h"
 #include "launcher/start_order.h"
@@ -40,8 +42,12 @@ Status ElasticJob::discover() {
   const ElasticArguments& elastic = arguments_.elastic;
   const auto limit = std::chrono::duration_cast<milliseconds>(arguments_.start_timeout);
   keeper_ = std::make_unique<HostKeeper>(loop_, hosts_, agent_command(arguments_, plan_), limit, keeper_events());
+  HostDiscovery::Script script{elastic.script, elastic.slots_per_host.value_or(1), plan_.directory};
+  if (elastic.discovery_timeout_seconds) {
+    script.limit = milliseconds(std::llround(*elastic.discovery_timeout_seconds * 1000));
+  }
   discovery_ = std::make_unique<HostDiscovery>(
-      loop_, HostDiscovery::Script{elastic.script, elastic.slots_per_host.value_or(1), plan_.directory},
+      loop_, std::move(script),
       HostDiscovery::Events{[this](const std::vector<HostSlots>& hosts) { hosts_listed(hosts); },
                             [this](const std::string& why) { fail(why); },
                             [this](const std::string& line) { output_.say(line); }, [this] { finish_when_over(); }});

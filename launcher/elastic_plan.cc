@@ -58,6 +58,8 @@ Result<MembershipRules> plan_membership(const Arguments& arguments, const std::v
     return refuse("--host-discovery-script lists the hosts of the job: leave out -H and --hostfile");
   if (elastic.slots_per_host && !rules.discovers)
     return refuse("--slots-per-host is for --host-discovery-script; give the slots with the hosts: -H node1:4,node2:4");
+  if (elastic.discovery_timeout_seconds && !rules.discovers)
+    return refuse("--discovery-timeout is for --host-discovery-script: leave it out");
   int slots = 0;
   for (const auto& host : hosts) slots += host.slots;
   if (slots < rules.wanted && !rules.discovers) {
@@ -83,9 +85,9 @@ Result<MembershipRules> plan_membership(const Arguments& arguments, const std::v
 
 std::string misplaced_elastic_flags(const ElasticArguments& elastic) {
   if (elastic.elastic()) return {};
-  const bool any = elastic.most || elastic.timeout_seconds || elastic.rejoin_timeout_seconds ||
-                   elastic.removal_timeout_seconds || elastic.reset_limit || elastic.cooldown_seconds ||
-                   elastic.blacklist_after || elastic.admission;
+  const bool any = elastic.most || elastic.timeout_seconds || elastic.discovery_timeout_seconds ||
+                   elastic.rejoin_timeout_seconds || elastic.removal_timeout_seconds || elastic.reset_limit ||
+                   elastic.cooldown_seconds || elastic.blacklist_after || elastic.admission;
   return any ? "flags of elastic jobs have no effect without --min-np or --host-discovery-script" : "";
 }
 

@@ -32,7 +32,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kEvery{1000};
 constexpr milliseconds kBetween{100};  // at least, behind a run that takes long
-constexpr milliseconds kRunLimit{10000};
+constexpr milliseconds kDies{10000};   // after SIGKILL
 constexpr milliseconds kLongestBackOff{30000};
 constexpr int kMostDoublingsOfBackOff = 5;
 constexpr size_t kMostErrors = 4096;  // bytes of its stderr; the last line is quoted
@@ -102,8 +102,8 @@ void HostDiscovery::run() {
   // By this variable the agent finds what belongs to the run.
   const RankOrder order{runs_, {fmt::format("RUEDA_WORKER_ID={}", runs_)}};
   agent_->send({MessageType::kStartOne, runs_, 0, encode(order)});
-  timer_.start(kRunLimit, [this] {
-    stop_run(fmt::format("it did not end within {} s", std::chrono::duration<double>(kRunLimit).count()));
+  timer_.start(script_.limit, [this] {
+    stop_run(fmt::format("it did not end within {} s", std::chrono::duration<double>(script_.limit).count()));
   });
 }
 
@@ -143,7 +143,7 @@ void HostDiscovery::stop_run(std::string why) {
   if (!run_ || !run_->broken.empty()) return;
   run_->broken = std::move(why);
   agent_->send({MessageType::kEndOne, runs_, 0, {}});
-  timer_.start(kRunLimit, [this] { fail(fmt::format("{}, nor after SIGKILL", run_->broken)); });
+  timer_.start(kDies, [this] { fail(fmt::format("{}, nor after SIGKILL", run_->broken)); });
 }
 
 void HostDiscovery::judge() {

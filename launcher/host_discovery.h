@@ -17,14 +17,15 @@ namespace rueda::core::launcher {
 inline constexpr size_t kMostDiscovered = 1u << 20;
 
 /// Runs --host-discovery-script about once a second, and reports each change of the hosts that it prints. An agent of
-/// its own runs it, on this host: it ends the script and all that the script started, after 10 s, with hvdrun, or once
-/// the script has ended. Belongs to the loop's thread. Events come from the loop.
+/// its own runs it, on this host: it ends the script and all that the script started, after a limit, with hvdrun, or
+/// once the script has ended. Belongs to the loop's thread. Events come from the loop.
 class HostDiscovery {
  public:
   struct Script {
-    std::string command;    ///< a program's path, or a line for /bin/sh
-    int slots = 1;          ///< of hosts for which it prints none
-    std::string directory;  ///< in which it runs
+    std::string command;                     ///< a program's path, or a line for /bin/sh
+    int slots = 1;                           ///< of hosts for which it prints none
+    std::string directory;                   ///< in which it runs
+    std::chrono::milliseconds limit{10000};  ///< that a run may take
   };
   struct Events {
     /// The script has printed a list, the first one or another than before.

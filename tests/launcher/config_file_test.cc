@@ -128,6 +128,23 @@ TEST_CASE("flags win over the config file, and both over the defaults") {
   CHECK(arguments.command == Words{"train", "--np", "9"});
 }
 
+TEST_CASE("a config file has the flags of elastic jobs, too") {
+  const File file(
+      "np: 4\nmin-np: 2\nhost-discovery-script: ./hosts.sh\nslots-per-host: 3\ndiscovery_timeout: 2.5\n"
+      "removal-timeout: 60\nblacklist-cooldown-range: [5, 10]\nadmit: discovered\n");
+  const auto parsed = parse_arguments({"--config-file", file.path(), "--min-np", "3", "train"});
+  INFO(parsed.status().sentence());
+  REQUIRE(parsed.ok());
+  const ElasticArguments& elastic = parsed.value().elastic;
+  CHECK(elastic.least == 3);
+  CHECK(elastic.script == "./hosts.sh");
+  CHECK(elastic.slots_per_host == 3);
+  CHECK(elastic.discovery_timeout_seconds == 2.5);
+  CHECK(elastic.removal_timeout_seconds == 60);
+  CHECK(elastic.cooldown_seconds == std::pair(5, 10));
+  CHECK(elastic.admission == Admission::kDiscovered);
+}
+
 TEST_CASE("an error in a config file names the file, and its values are checked like those of flags") {
   const File file("hots: a:8\n");
   const auto parsed = parse_arguments({"--config-file", file.path(), "train"});

@@ -21,6 +21,6 @@ void HostList::replace(const std::string& hosts) const {
   std::filesystem::rename(folder_ / "next", folder_ / "hosts");
 }
 
-std::string HostList::script() const { return "cat " + (folder_ / "hosts").string(); }
+std::string HostList::script() const { return "cat " + path(); }
 
 }  // namespace rueda::core::launcher

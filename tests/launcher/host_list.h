@@ -14,6 +14,7 @@ class HostList {
   HostList& operator=(const HostList&) = delete;
 
   void replace(const std::string& hosts) const;
+  std::string path() const { return (folder_ / "hosts").string(); }
   /// Returns the line for --host-discovery-script.
   std::string script() const;
 

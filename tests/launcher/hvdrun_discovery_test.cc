@@ -56,6 +56,54 @@ TEST_CASE("a script that fails the first time ends the job with its reason") {
   CHECK_THAT(failure_of("yes localhost"), Contains("it printed more than 1048576 bytes"));
 }
 
+TEST_CASE("a script that hangs is ended at its limit, with all that it started") {
+  auto arguments = discovering("setsid sleep 100000 & sleep 100000", "exec $0 join bye");
+  arguments.insert(arguments.begin(), {"--discovery-timeout", "0.2"});
+  HvdrunProcess first(arguments);
+  CHECK(first.wait() == 1);
+  CHECK_THAT(first.last_error(), Contains("it did not end within 0.2 s"));
+  first.wait_for_all_to_end();
+
+  const HostList list("localhost:2\n");
+  arguments = discovering(list.script() + "; grep -q hang " + list.path() + " && exec sleep 100000; true",
+                          "exec $0 join notice reset join over");
+  arguments.insert(arguments.begin(), {"--discovery-timeout", "1"});
+  HvdrunProcess later(arguments);
+  for (const char* worker : {"[0]", "[1]"}) later.read_until(std::string(worker) + "<stdout>:plan 1 rank");
+  list.replace("hang:1\n");
+  later.read_errors_until("it did not end within 1 s; the job keeps its hosts");
+  list.replace("localhost:3\n");
+  later.read_until("[2]<stdout>:");
+  later.send(SIGTERM);
+  CHECK(later.wait() == 143);
+  CHECK(later.err().find("host hang") == std::string::npos);
+  later.wait_for_all_to_end();
+}
+
+TEST_CASE("a discovered host that is lost is tried again, and gets a new worker") {
+  HvdrunProcess run(discovering("echo localhost; echo 127.0.0.1",
+                                "case $RUEDA_WORKER_ID in 0) exec $0 join over join notice reset join bye;; "
+                                "1) exec $0 join pause;; *) exec $0 join bye;; esac"));
+  for (const char* worker : {"[0]", "[1]"}) run.read_until(std::string(worker) + "<stdout>:plan 1 rank");
+  REQUIRE(kill(run.agent_of_worker(1), SIGKILL) == 0);
+  run.read_until("[2]<stdout>:plan 3 rank 1 of 2");
+  CHECK(run.wait() == 0);
+  CHECK_THAT(run.err(), Contains("host 127.0.0.1 has lost its agent"));
+  run.wait_for_all_to_end();
+}
+
+TEST_CASE("a blacklisted host gets workers again once it has cooled down") {
+  auto arguments = discovering("echo localhost; echo 127.0.0.1",
+                               "case $RUEDA_WORKER_ID in 0) exec $0 join over join notice reset join bye;; "
+                               "1) exec $0 join exit=3;; *) exec $0 join bye;; esac");
+  arguments.insert(arguments.begin(), {"--blacklist-after", "1", "--blacklist-cooldown-range", "1", "1"});
+  HvdrunProcess run(arguments);
+  run.read_until("[2]<stdout>:plan 3 rank 1 of 2");
+  CHECK(run.wait() == 0);
+  CHECK_THAT(run.err(), Contains("host 127.0.0.1 gets no more workers for 1.0 s"));
+  run.wait_for_all_to_end();
+}
+
 TEST_CASE("MASTER_ADDR of a worker is the host of rank 0 as its hosts reach it") {
   char name[256] = "";
   REQUIRE(::gethostname(name, sizeof name - 1) == 0);

@@ -4,9 +4,6 @@
 #include <signal.h>
 
 #include <catch2/catch.hpp>
-#include <fstream>
-#include <iterator>
-#include <sstream>
 
 #include "tests/launcher/host_list.h"
 #include "tests/launcher/hvdrun_process.h"
@@ -25,27 +22,6 @@ std::vector<std::string> with_two_hosts(std::vector<std::string> flags, const st
   return all;
 }
 
-pid_t parent_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  std::istringstream behind(text.substr(text.rfind(')') + 1));
-  std::string state;
-  pid_t parent = -1;
-  behind >> state >> parent;
-  return parent;
-}
-
-pid_t process_of_worker(const HvdrunProcess& run, int worker) {
-  const std::string variable = "RUEDA_WORKER_ID=" + std::to_string(worker);
-  for (const auto& process : run.processes()) {
-    std::ifstream file("/proc/" + std::to_string(process.pid) + "/environ");
-    const std::string all = '\0' + std::string(std::istreambuf_iterator<char>(file), {});
-    if (all.find('\0' + variable + '\0') != std::string::npos) return process.pid;
-  }
-  FAIL("worker " << worker << " does not run");
-  return -1;
-}
-
 void read_until_both_are_in_plan_1(HvdrunProcess& run) {
   for (const char* worker : {"[0]", "[1]"}) run.read_until(std::string(worker) + "<stdout>:plan 1 rank");
 }
@@ -61,7 +37,7 @@ void require_no_failure(const HvdrunProcess& run) {
 TEST_CASE("SIGTERM to an agent lets its workers leave with the next plan, and then the agent ends") {
   HvdrunProcess run(with_two_hosts({"--removal-timeout", "60"}, "exec $0 join notice reset join pause"));
   read_until_both_are_in_plan_1(run);
-  const pid_t agent = parent_of(process_of_worker(run, 1));
+  const pid_t agent = run.agent_of_worker(1);
   REQUIRE(kill(agent, SIGTERM) == 0);
   run.read_until("[0]<stdout>:plan 2 rank 0 of 1");
   HvdrunProcess::wait_for_end_of(agent);
@@ -80,7 +56,7 @@ TEST_CASE("a worker that does not react to its host's notice is ended, by SIGKIL
                                    "test $RUEDA_WORKER_ID = 1 && { trap '' TERM; exec $0 join pause; }; "
                                    "exec $0 join over join pause"));
   read_until_both_are_in_plan_1(run);
-  const pid_t worker = process_of_worker(run, 1), agent = parent_of(worker);
+  const pid_t agent = run.agent_of_worker(1);
   REQUIRE(kill(agent, SIGTERM) == 0);
   run.read_until("[0]<stdout>:plan 2 rank 0 of 1");
   CHECK_THAT(run.out(), Contains("left with its host, which is about to go: it still ran 0.1 s after the notice"));
@@ -93,8 +69,8 @@ TEST_CASE("a worker that does not react to its host's notice is ended, by SIGKIL
 TEST_CASE("a worker that gets SIGTERM together with its agent has not failed") {
   HvdrunProcess run(with_two_hosts({}, "test $RUEDA_WORKER_ID = 1 && exec $0 join pause; exec $0 join over join bye"));
   read_until_both_are_in_plan_1(run);
-  const pid_t worker = process_of_worker(run, 1);
-  REQUIRE(kill(parent_of(worker), SIGTERM) == 0);
+  const pid_t worker = run.process_of_worker(1);
+  REQUIRE(kill(run.agent_of_worker(1), SIGTERM) == 0);
   REQUIRE(kill(worker, SIGTERM) == 0);
   CHECK(run.wait() == 0);
   CHECK_THAT(run.out(), Contains("[0]<stdout>:plan 2 rank 0 of 1"));
@@ -110,7 +86,7 @@ TEST_CASE(
        "1) exec $0 join notice reset join;; 2) exec $0 join over join bye;; *) exec $0 join bye;; esac",
        RUEDA_LAUNCHER_RANK});
   read_until_both_are_in_plan_1(run);
-  const pid_t guard = parent_of(parent_of(process_of_worker(run, 1)));
+  const pid_t guard = HvdrunProcess::parent_of(run.agent_of_worker(1));
   REQUIRE(kill(guard, SIGTERM) == 0);
   run.read_until("[0]<stdout>:plan 2 rank 0 of 1");
   HvdrunProcess::wait_for_end_of(guard);

@@ -163,4 +163,25 @@ void HvdrunProcess::wait_for_all_to_end() const {
   }
 }
 
+pid_t HvdrunProcess::parent_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream behind(text.substr(text.rfind(')') + 1));
+  std::string state;
+  pid_t parent = -1;
+  behind >> state >> parent;
+  return parent;
+}
+
+pid_t HvdrunProcess::process_of_worker(int worker) const {
+  const std::string variable = "RUEDA_WORKER_ID=" + std::to_string(worker);
+  for (const auto& process : processes()) {
+    std::ifstream file("/proc/" + std::to_string(process.pid) + "/environ");
+    const std::string all = '\0' + std::string(std::istreambuf_iterator<char>(file), {});
+    if (all.find('\0' + variable + '\0') != std::string::npos) return process.pid;
+  }
+  FAIL("worker " << worker << " does not run");
+  return -1;
+}
+
 }  // namespace rueda::core::launcher

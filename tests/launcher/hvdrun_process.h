@@ -47,6 +47,10 @@ class HvdrunProcess {
   std::vector<MarkedProcess> processes() const;
   /// The process of this run with this name.
   pid_t process_named(const std::string& name) const;
+  /// A process that belongs to this worker of an elastic job.
+  pid_t process_of_worker(int worker) const;
+  pid_t agent_of_worker(int worker) const { return parent_of(process_of_worker(worker)); }
+  static pid_t parent_of(pid_t pid);
   /// Waits for a process that need not be our child, and reads nothing meanwhile.
   static void wait_for_end_of(pid_t pid);
   /// Waits until no process of this run lives.
