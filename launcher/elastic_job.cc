@@ -218,6 +218,7 @@ void ElasticJob::exited(int64_t worker, int wait_status) {
     if (user_signal_ != 0 && exit.exit_code != 0) membership_.end_by_user(exit.exit_code);
     membership_.exited(worker, {exit.how, exit.exit_code, plan != 0 && plans_->said_goodbye(worker, plan)});
   });
+  plans_->forget(worker);
   // After the user's signal the first bad end decides the code, as in a job that is not elastic.
   if (user_signal_ != 0 && exit.exit_code != 0 && !std::exchange(code_is_final_, true))
     outcome_.exit_code = ends_ranks(wait_status) ? 128 + user_signal_ : exit.exit_code;

@@ -12,6 +12,8 @@ namespace rueda::core::launcher {
 namespace {
 
 constexpr uint64_t kKept = 2;  // plans
+// Verdicts and notices, for workers that are late by some plans.
+constexpr uint64_t kKeptForLate = 100;
 
 Deadline at_once() { return Deadline::at(SteadyClock::now()); }
 
@@ -23,6 +25,13 @@ std::string ElasticStore::job_of(uint64_t plan) const { return planned_job(store
 
 void ElasticStore::watch(int64_t worker) {
   store_.server().each_time(reset_key(store_.job(), worker), [asked = events_.asked, worker] { asked(worker); });
+}
+
+void ElasticStore::forget(int64_t worker) {
+  StoreServer& server = store_.server();
+  const std::string request = reset_key(store_.job(), worker);
+  server.forget(request);
+  for (const std::string& key : {request, removed_key(store_.job(), worker)}) static_cast<void>(server.remove(key));
 }
 
 Status ElasticStore::publish(const Plan& plan) {
@@ -42,7 +51,10 @@ Status ElasticStore::publish(const Plan& plan) {
   if (!counted.ok()) return counted.status();
   before_ = std::exchange(last_, plan);
   if (plan.number <= kKept) return {};
-  server.remove_all(job_of(plan.number - kKept) + "/");
+  const std::string old = job_of(plan.number - kKept) + "/";
+  server.remove_all(old);
+  server.forget_all(old);
+  if (plan.number > kKeptForLate) static_cast<void>(server.remove(death_key(job_of(plan.number - kKeptForLate))));
   return server.remove(plan_key(store_.job(), plan.number - kKept));
 }
 
@@ -55,7 +67,12 @@ Status ElasticStore::remove(int64_t worker, const std::string& why) {
 }
 
 Status ElasticStore::notify(const MembershipNotice& notice) {
-  return store_.server().set(change_key(store_.job(), ++notices_), encode(notice));
+  StoreServer& server = store_.server();
+  RUEDA_RETURN_IF_ERROR(server.set(change_key(store_.job(), ++notices_), encode(notice)));
+  const auto counted = server.add(changes_key(store_.job()), 1);
+  if (!counted.ok()) return counted.status();
+  if (notices_ <= static_cast<int64_t>(kKeptForLate)) return {};
+  return server.remove(change_key(store_.job(), notices_ - static_cast<int64_t>(kKeptForLate)));
 }
 
 Status ElasticStore::end(const std::string& why) {

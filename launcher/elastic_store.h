@@ -27,6 +27,8 @@ class ElasticStore {
 
   /// Begins to watch for requests of a worker. Call it before the worker starts.
   void watch(int64_t worker);
+  /// Drops the watch and the keys of a worker whose process has ended.
+  void forget(int64_t worker);
   /// Makes the plan known to workers.
   Status publish(const Plan& plan);
   /// Ends a plan for its members.

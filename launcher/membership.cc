@@ -93,6 +93,7 @@ void Membership::began(int64_t id, uint64_t plan) {
   Worker* const worker = find(id);
   if (worker == nullptr || !worker->takes_part() || plan > plan_.number) return;
   worker->joined = std::max(worker->joined, plan);
+  any_joined_ = true;
   worker->left_at.reset();
   if (plan == plan_.number) worker->rejoin_by.reset();
   if (!void_ && was_formed()) note_holders();
@@ -151,8 +152,7 @@ void Membership::exited(int64_t id, const WorkerExit& exit) {
 
 /// A worker that ended with code 0 and never called `init` fails once another one has called it and waits.
 void Membership::fail_unseen() {
-  const auto joined = [](const auto& entry) { return entry.second.joined != 0; };
-  if (std::none_of(workers_.begin(), workers_.end(), joined)) return;
+  if (!any_joined_) return;
   for (auto& [id, worker] : workers_) {
     if (!std::exchange(worker.ended_unseen, false)) continue;
     const char* const how = "exited with code 0 without init";
@@ -166,8 +166,7 @@ void Membership::not_started(int64_t id, int exit_code, const std::string& why) 
   worker->alive = false;
   if (!worker->stopping && !worker->removed) fail(*worker, fmt::format("was not started: {}", why), exit_code);
   // A program that does not exist is not a worker's failure: each further start would fail alike.
-  const auto joined = [](const auto& entry) { return entry.second.joined != 0; };
-  if (exit_code == 127 && std::none_of(workers_.begin(), workers_.end(), joined)) return end(exit_code, why);
+  if (exit_code == 127 && !any_joined_) return end(exit_code, why);
   settle();
 }
 

@@ -148,6 +148,7 @@ class Membership {
   void remove_unlisted();
   void remove_dropped(const std::vector<int64_t>& next);
   void remove(Worker& worker);
+  void forget_ended();
   int code_of_last_death() const { return deaths_.empty() ? 1 : deaths_.back().exit_code; }
 
   MembershipRules rules_;
@@ -157,6 +158,7 @@ class Membership {
   bool void_ = true;   // no plan stands
   bool open_ = false;  // `begin` was called
   bool begun_ = false;
+  bool any_joined_ = false;  // a worker has begun to form a plan
   bool over_ = false;
   std::string why_;  // why the plan is void
   std::optional<Time> capacity_by_;

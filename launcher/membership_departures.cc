@@ -66,6 +66,14 @@ void Membership::stop_overdue() {
   }
 }
 
+/// Of a worker that has ended, only a good end matters later.
+void Membership::forget_ended() {
+  std::erase_if(workers_, [this](const auto& entry) {
+    const Worker& worker = entry.second;
+    return !worker.alive && !worker.ended_well && !worker.ended_unseen && plan_.rank_of(entry.first) < 0;
+  });
+}
+
 void Membership::preempted(const std::string& host) {
   if (over_ || !hosts_.preempt(host)) return;
   leave_by_[host] = now_ + rules_.removal;

@@ -173,6 +173,7 @@ void Membership::publish(const std::vector<const Worker*>& members) {
     next.changes = (differs(before, after) ? kWorkersRemoved : 0) | (differs(after, before) ? kWorkersAdded : 0);
   remove_dropped(after);  // first, so that a worker that misses itself in the plan finds out why
   plan_ = std::move(next);
+  forget_ended();
   void_ = false;
   capacity_by_.reset();
   noticed_ = after;

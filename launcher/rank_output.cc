@@ -52,8 +52,20 @@ Status RankOutput::open_file(size_t index) {
   auto file = open_output("a rank's output", path.string());
   if (!file.ok()) return file.status();
   streams_[index].fd = std::move(file).value();
-  streams_[index].file = std::make_unique<Outlet>(loop_, streams_[index].fd.get(), progress_);
+  streams_[index].file = std::make_unique<Outlet>(loop_, streams_[index].fd.get(), [this, index] {
+    if (streams_[index].ended) loop_.post([this, index] { close_file(index); });  // not inside the outlet's own call
+    progress_();
+  });
   return {};
+}
+
+/// Lets go of the file of a stream that has ended, once all is written: in an elastic job ranks come and go. One that
+/// has failed stays, because `lost` tells of it.
+void RankOutput::close_file(size_t index) {
+  Stream& one = streams_[index];
+  if (!one.file || one.file->pending() > 0 || one.file->error() != 0) return;
+  one.file.reset();
+  one.fd.reset();
 }
 
 Status RankOutput::grow(int ranks) {
@@ -72,6 +84,8 @@ void RankOutput::take(int rank, int number, std::string_view bytes) {
   const auto print_piece = [&](const LinePiece& piece) { print(rank, number, piece); };
   if (bytes.empty()) {
     from.cutter.finish(print_piece);
+    from.ended = true;
+    close_file(static_cast<size_t>(&from - streams_.data()));
   } else {
     from.cutter.feed(bytes, print_piece);
   }

@@ -50,8 +50,10 @@ class RankOutput {
     LineCutter cutter;
     UniqueFd fd;
     std::unique_ptr<Outlet> file;
+    bool ended = false;
   };
   Status open_file(size_t index);
+  void close_file(size_t index);
   Stream& stream(int rank, int stream) { return streams_[static_cast<size_t>(rank * 2 + stream - 1)]; }
   void print(int rank, int stream, const LinePiece& piece);
   std::string now() const;

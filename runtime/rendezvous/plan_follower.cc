@@ -5,9 +5,9 @@
 //   get JOB/change/K+1   a notice
 //   get JOB.N/death      the verdict on the plan that this worker is in
 //
-// hvdrun removes old plans, so a worker that is late may wait for one that is gone. With each such wait it therefore
-// asks for the counter of plans as well: answers come in order, so a higher number before the plan means that it is
-// gone.
+// hvdrun removes old plans and notices, so a worker that is late may wait for one that is gone. With each such wait it
+// therefore asks for their counter as well: answers come in order, so a higher number before the plan or the notice
+// means that it is gone.
 #include "runtime/rendezvous/plan_follower.h"
 
 #include <pthread.h>
@@ -82,7 +82,8 @@ struct PlanFollower::State {
   void fetch_plan(uint64_t number);
   void take_plan(uint64_t number, const StoreReply& reply) RUEDA_EXCLUDES(mutex);
   void wait_for_removal() RUEDA_EXCLUDES(mutex);
-  void wait_for_notice() RUEDA_EXCLUDES(mutex);
+  void wait_for_notice();
+  void take_notice(const StoreReply& reply) RUEDA_EXCLUDES(mutex);
   void follow(uint64_t number, const std::shared_ptr<Cutoff>& cutoff_of_it);
   bool failed(const StoreReply& reply) RUEDA_EXCLUDES(mutex);
   void end(const Status& why) RUEDA_EXCLUDES(mutex);
@@ -146,24 +147,34 @@ void PlanFollower::State::wait_for_removal() {
 }
 
 void PlanFollower::State::wait_for_notice() {
-  pipe().ask(get_request(change_key(job, next_notice)), [this](const StoreReply& reply) {
-    if (failed(reply)) return;
-    const auto notice = decode_notice(reply.value);
-    if (!notice) {
-      return end({Code::kMismatch, "hvdrun's notice " + std::to_string(next_notice) +
-                                       " cannot be read: check that hvdrun and this program come from one build"});
-    }
-    {
-      MutexLock lock(mutex);
-      heard = next_notice;
-      // A notice says all that will change, so it replaces an earlier one of the same plan; no changes take that back.
-      std::erase_if(notices, [&](const Heard& one) { return one.notice.plan == notice->plan; });
-      if (notice->plan > taken && notice->changes != 0) notices.push_back({*notice, SteadyClock::now()});
-      signal();
-    }
-    ++next_notice;
+  const int64_t number = next_notice;
+  const uint64_t request =
+      pipe().ask(get_request(change_key(job, number)), [this](const StoreReply& reply) { take_notice(reply); });
+  pipe().ask({StoreOperation::kAdd, changes_key(job), 0, {}}, [this, number, request](const StoreReply& reply) {
+    if (next_notice != number || !reply.status.ok() || reply.number <= number) return;
+    pipe().cancel(request);
+    next_notice = reply.number;  // the last one, which says all that will change
     wait_for_notice();
   });
+}
+
+void PlanFollower::State::take_notice(const StoreReply& reply) {
+  if (failed(reply)) return;
+  const auto notice = decode_notice(reply.value);
+  if (!notice) {
+    return end({Code::kMismatch, "hvdrun's notice " + std::to_string(next_notice) +
+                                     " cannot be read: check that hvdrun and this program come from one build"});
+  }
+  {
+    MutexLock lock(mutex);
+    heard = next_notice;
+    // A notice says all that will change, so it replaces an earlier one of the same plan; no changes take that back.
+    std::erase_if(notices, [&](const Heard& one) { return one.notice.plan == notice->plan; });
+    if (notice->plan > taken && notice->changes != 0) notices.push_back({*notice, SteadyClock::now()});
+    signal();
+  }
+  ++next_notice;
+  wait_for_notice();
 }
 
 void PlanFollower::State::follow(uint64_t number, const std::shared_ptr<Cutoff>& cutoff_of_it) {

@@ -41,12 +41,14 @@ namespace rueda::core {
 ///   JOB/reset/ID         N: the worker has left plan N and asks for the next one          (the worker)
 ///   JOB/removed/ID       set, before a plan without it, once no plan will have the worker (hvdrun)
 ///   JOB/change/K         the K-th notice that a plan is coming, K from 1                  (hvdrun)
+///   JOB/changes          counter: the number of the last notice, raised once it is there  (hvdrun adds 1)
 ///   JOB/epochs           as above, for the epochs of all plans together                   (rank 0 of a plan)
 ///
 /// A job may form epochs for weeks, so these are removed: an answer by its reader; of each rank's wishes all but the
 /// last eight, with their `gone` and `failed`, by the rank; the keys of an epoch by their writers once the next one is
-/// agreed, because by then every rank has left it. hvdrun removes plans and their keys, but not
-/// their verdicts (`StoreServer::remove_all`), once two later plans are there.
+/// agreed, because by then every rank has left it. hvdrun removes plans and their keys once two
+/// later plans are there, but their verdicts and old notices only after a hundred later ones, and what a worker has
+/// asked for once its process has ended.
 inline std::string wishes_key(const std::string& job, int rank) { return job + "/wishes/" + std::to_string(rank); }
 inline std::string wish_key(const std::string& job, int rank, int64_t number) {
   return job + "/wish/" + std::to_string(rank) + "/" + std::to_string(number);
@@ -96,6 +98,7 @@ inline std::string removed_key(const std::string& job, int64_t worker) {
 inline std::string change_key(const std::string& job, int64_t number) {
   return job + "/change/" + std::to_string(number);
 }
+inline std::string changes_key(const std::string& job) { return job + "/changes"; }
 inline std::string sets_key(const std::string& job) { return job + "/sets"; }
 
 }  // namespace rueda::core

@@ -5,7 +5,10 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
+#include <functional>
 #include <future>
+#include <map>
+#include <string>
 #include <thread>
 
 #include "runtime/base/shortage.h"
@@ -28,17 +31,30 @@ struct StoreServer::State {
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> guard{io.get_executor()};
   KeyTable table;
+  std::multimap<std::string, uint64_t, std::less<>> watches;  // this process's: their waiters, by key
   TableDesk desk;
   std::unique_ptr<StoreListener> listener;
   uint16_t port = 0;
   std::thread thread;
 
-  /// A waiter is called once, so each call registers the next one.
-  void watch(const std::string& key, const std::function<void()>& call) {
-    table.wait(key, [this, key, call](const std::string&) {
+  enum class Times { kOnce, kAlways };
+  /// A waiter is called once, so one that is to be called again registers the next one.
+  void watch(const std::string& key, Times times, const std::function<void()>& call) {
+    const auto entry = watches.emplace(key, 0);
+    entry->second = table.wait(key, [this, key, times, call, entry](const std::string&) {
+      watches.erase(entry);
       call();
-      watch(key, call);
+      if (times == Times::kAlways) watch(key, times, call);
     });
+  }
+
+  template <typename Belongs>
+  void forget(std::string_view first, Belongs belongs) {
+    auto at = watches.lower_bound(first);
+    while (at != watches.end() && belongs(at->first)) {
+      table.cancel(at->second);
+      at = watches.erase(at);
+    }
   }
 
   /// Runs `work` on the server's thread and returns what it returns.
@@ -123,12 +139,26 @@ std::string StoreServer::turned_away() {
 void StoreServer::when_set(std::string_view key, std::function<void()> call) {
   state_->on_thread([this, key, call = std::move(call)] {
     if (state_->table.find(key) != nullptr) return call();
-    state_->table.wait(key, [call](const std::string&) { call(); });
+    state_->watch(std::string(key), State::Times::kOnce, call);
   });
 }
 
 void StoreServer::each_time(std::string_view key, std::function<void()> call) {
-  state_->on_thread([this, key, call = std::move(call)] { state_->watch(std::string(key), call); });
+  state_->on_thread(
+      [this, key, call = std::move(call)] { state_->watch(std::string(key), State::Times::kAlways, call); });
+}
+
+void StoreServer::forget(std::string_view key) {
+  state_->on_thread([this, key] { state_->forget(key, [key](std::string_view other) { return other == key; }); });
+}
+
+void StoreServer::forget_all(std::string_view prefix) {
+  state_->on_thread(
+      [this, prefix] { state_->forget(prefix, [prefix](std::string_view key) { return key.starts_with(prefix); }); });
+}
+
+size_t StoreServer::waiting() const {
+  return state_->on_thread([this] { return state_->table.waiting(); });
 }
 
 }  // namespace rueda::core

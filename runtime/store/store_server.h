@@ -37,6 +37,12 @@ class StoreServer : public Store {
   void when_set(std::string_view key, std::function<void()> call);
   /// As `when_set`, but calls `call` every time the key gets a value from now on.
   void each_time(std::string_view key, std::function<void()> call);
+  /// Drops the calls for this key.
+  void forget(std::string_view key);
+  /// Drops the calls for every key that begins with `prefix`.
+  void forget_all(std::string_view prefix);
+  /// Returns how many waits for keys there are, of clients and of this process.
+  size_t waiting() const;
 
  private:
   struct State;

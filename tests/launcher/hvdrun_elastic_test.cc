@@ -232,12 +232,20 @@ TEST_CASE("signals end an elastic job as they end others: nobody is started in t
   }
 }
 
-TEST_CASE("--output-filename has a folder for each worker, also for one that comes later") {
+TEST_CASE(
+    "--output-filename has a folder for each worker, also for one that comes later, and closes that of one that "
+    "ended") {
   const auto folder = std::filesystem::temp_directory_path() / ("rueda-elastic-" + std::to_string(getpid()));
   HvdrunProcess run(elastic({"-np", "2", "--min-np", "2", "--output-filename", folder.string()},
-                            "case $RUEDA_WORKER_ID in 1) exec $0 join kill=9;; 0) exec $0 join over join bye;; "
-                            "*) exec $0 join bye;; esac"));
-  CHECK(run.wait() == 0);
+                            "case $RUEDA_WORKER_ID in 1) exec $0 join kill=9;; 0) exec $0 join over join pause;; "
+                            "*) exec $0 join pause;; esac"));
+  run.read_until("[2]<stdout>:plan 2 rank 1 of 2");
+  std::string open_files;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/" + std::to_string(run.pid()) + "/fd"))
+    open_files += std::filesystem::read_symlink(each).string() + "\n";
+  CHECK_THAT(open_files, Contains("rank.2/stdout") && !Contains("rank.1/"));
+  run.send(SIGTERM);
+  CHECK(run.wait() == 143);
   std::ifstream file(folder / "rank.2" / "stdout");
   std::string line;
   std::getline(file, line);

@@ -74,6 +74,7 @@ void ElasticLauncher::remove(int id) { set(core::removed_key(job_, id), "1"); }
 
 void ElasticLauncher::announce(const core::MembershipNotice& notice) {
   set(core::change_key(job_, ++notices_), encode(notice));
+  if (!store_->add(core::changes_key(job_), 1).ok()) throw std::runtime_error("the store cannot count notices");
 }
 
 void ElasticLauncher::await_reset(int id, uint64_t plan) {

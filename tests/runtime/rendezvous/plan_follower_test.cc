@@ -131,6 +131,24 @@ TEST_CASE("notices are counted, readable until they are read, and pending until 
   CHECK(hearing.members->pending().heard == 3);
 }
 
+TEST_CASE("a worker that comes late hears the last notice though older ones are removed") {
+  Hearing hearing;
+  for (int number = 1; number <= 3; ++number) {
+    const MembershipNotice notice{static_cast<uint64_t>(number) + 1, kWorkersAdded, 1, 0};
+    REQUIRE(hearing.server->set(change_key("job", number), encode(notice)).ok());
+    REQUIRE(hearing.server->add(changes_key("job"), 1).ok());
+  }
+  for (const int number : {1, 2}) REQUIRE(hearing.server->remove(change_key("job", number)).ok());
+  hearing.listen();
+  REQUIRE(hearing.readable(120'000));
+  const PendingPlans pending = hearing.members->pending();
+  CHECK(pending.heard == 3);
+  CHECK(pending.plan == 4);
+  REQUIRE(hearing.server->set(change_key("job", 4), encode(MembershipNotice{5, kWorkersRemoved, 0, 0})).ok());
+  REQUIRE(hearing.readable(120'000));
+  CHECK(hearing.members->pending().heard == 4);
+}
+
 TEST_CASE("whoever waits for a plan hears that hvdrun is gone, that the job is over, or that a plan is unreadable") {
   Hearing hearing;
   hearing.listen();

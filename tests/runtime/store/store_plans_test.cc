@@ -42,6 +42,26 @@ TEST_CASE("a rank that only reads another one's counter does not look like that 
   CHECK(times == 2);
 }
 
+TEST_CASE("a server calls nobody for keys whose calls were dropped, and keeps no wait for them") {
+  const auto server = StoreServer::start({}).value();
+  std::vector<std::string> called;  // on the server's thread, as above
+  for (const std::string key : {"job.1/a", "job.1/b", "job.10/a", "job/reset/1", "job/reset/12"}) {
+    server->each_time(key, [&called, key] { called.push_back(key); });
+    server->when_set(key, [&called, key] { called.push_back(key); });
+  }
+  CHECK(server->waiting() == 10);
+  REQUIRE(server->set("job.1/a", "1").ok());
+  CHECK(called == std::vector<std::string>{"job.1/a", "job.1/a"});
+  CHECK(server->waiting() == 9);
+  server->forget_all("job.1/");
+  server->forget("job/reset/1");
+  CHECK(server->waiting() == 4);
+  called.clear();
+  for (const char* key : {"job.1/a", "job.1/b", "job.10/a", "job/reset/1", "job/reset/12"})
+    REQUIRE(server->set(key, "2").ok());
+  CHECK(called == std::vector<std::string>{"job.10/a", "job.10/a", "job/reset/12", "job/reset/12"});
+}
+
 TEST_CASE("a server removes all keys with one beginning, and frees their bytes") {
   const auto server = StoreServer::start({}).value();
   const auto now = [] { return Deadline::after(std::chrono::nanoseconds(0)); };
