@@ -25,8 +25,7 @@ BatchShape told_shape(const Team& team, uint64_t bytes, uint64_t slot_bytes) {
   return shape;
 }
 
-const Algorithm& told_algorithm(std::span<const Algorithm> table, bool one_host) {
-  const std::string_view name = one_host ? "shm_two_shot" : "direct";
+const Algorithm& allreduce_named(std::span<const Algorithm> table, std::string_view name) {
   return *std::ranges::find_if(
       table, [name](const Algorithm& each) { return each.kind == OpKind::kAllreduce && each.name == name; });
 }
@@ -45,7 +44,7 @@ uint64_t HostEngineCall::told_stamps(OpKind kind, int members, uint64_t tensors)
 Status HostEngineCall::tell_all(std::span<std::byte> all) {
   const Team& team = *call_.team;
   if (team.size() == 1) return {};
-  const Algorithm& algorithm = told_algorithm(table_, team.one_host);
+  const Algorithm& algorithm = allreduce_named(table_, team.one_host ? "shm_two_shot" : "direct");
   const Slice slice{all.data(), all.data(), static_cast<int64_t>(all.size())};
   Call told;
   told.dtype = Dtype::kU8;
@@ -57,6 +56,35 @@ Status HostEngineCall::tell_all(std::span<std::byte> all) {
   used_ += told.choice.stamps;
   told.team = &team;
   return algorithm.run(told, mesh_, deadline_);
+}
+
+/// Over channels only, which count bytes and need no stamps.
+Status HostEngineCall::sum_between_hosts(std::byte* memory, int64_t count, std::span<const int> ranks) {
+  if (count == 0 || ranks.size() == 1) return {};
+  Team team;
+  team.ranks.assign(ranks.begin(), ranks.end());
+  team.index = static_cast<int>(std::ranges::find(ranks, mesh_.rank()) - ranks.begin());
+  team.groups.assign(ranks.size(), 1);
+  team.one_host = false;
+  team.hosts = team.groups;
+  const Algorithm& ring = allreduce_named(table_, "ring");
+  const Slice slice{memory, memory, count};
+  Call sum;
+  sum.dtype = call_.dtype;
+  sum.op = call_.op == ReduceOp::kAverage ? ReduceOp::kSum : call_.op;
+  sum.slices = std::span<const Slice>(&slice, 1);
+  sum.count = count;
+  BatchShape shape;
+  shape.dtype = sum.dtype;
+  shape.op = sum.op;
+  shape.bytes = static_cast<uint64_t>(count) * size_of(sum.dtype);
+  shape.ranks = team.size();
+  shape.one_host = false;
+  shape.hosts = team.size();
+  sum.choice = ring.plan(shape);
+  sum.stamp = call_.stamp;
+  sum.team = &team;
+  return ring.run(sum, mesh_, deadline_);
 }
 
 Status HostEngineCall::until(const std::function<bool()>& ready) {

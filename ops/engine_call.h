@@ -13,6 +13,7 @@ class HostEngineCall : public EngineCall {
   HostEngineCall(std::span<const Algorithm> table, const Call& call, Mesh& mesh, Deadline deadline)
       : table_(table), call_(call), mesh_(mesh), deadline_(deadline) {}
   Status tell_all(std::span<std::byte> all) override;
+  Status sum_between_hosts(std::byte* memory, int64_t count, std::span<const int> ranks) override;
   Status until(const std::function<bool()>& ready) override;
 
   /// Returns how many stamps a batch of a team takes for what its members tell each other. Pure, because it is part of

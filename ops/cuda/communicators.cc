@@ -66,7 +66,7 @@ bool Communicators::enter(State& state, std::unique_lock<std::mutex>& calls) {
   return false;
 }
 
-Status Communicators::make(core::SetId set, const Device& device, int members, int member, const NcclId& id,
+Status Communicators::make(CommunicatorKey key, const Device& device, int members, int member, const NcclId& id,
                            core::EngineCall& host) {
   {
     std::unique_lock calls(state_->calls, std::defer_lock);
@@ -79,13 +79,13 @@ Status Communicators::make(core::SetId set, const Device& device, int members, i
     NcclComm made = nullptr;
     const NcclResult result = state_->nccl->init(&made, members, id, member, &config);
     if (!begun(result)) return nccl_failure(*state_->nccl, "ncclCommInitRankConfig", result, nullptr);
-    state_->by_set[set] = {made, &device, {}};
+    state_->by_key[key] = {made, &device, {}};
   }
-  return await(set, "ncclCommInitRankConfig", host);
+  return await(key, "ncclCommInitRankConfig", host);
 }
 
 /// Until NCCL says so, nothing may be put into the stream behind what was called: its own work might not be there yet.
-Status Communicators::await(core::SetId set, const char* call, core::EngineCall& host) {
+Status Communicators::await(CommunicatorKey key, const char* call, core::EngineCall& host) {
   Status failure;
   const auto ready = [&] {
     std::unique_lock calls(state_->calls, std::defer_lock);
@@ -93,7 +93,7 @@ Status Communicators::await(core::SetId set, const char* call, core::EngineCall&
       failure = is_over();
       return true;
     }
-    const NcclComm communicator = state_->by_set.at(set).handle;
+    const NcclComm communicator = state_->by_key.at(key).handle;
     NcclResult now = NcclResult::kSuccess;
     const NcclResult asked = state_->nccl->state(communicator, &now);
     if (asked != NcclResult::kSuccess) now = asked;
@@ -105,11 +105,11 @@ Status Communicators::await(core::SetId set, const char* call, core::EngineCall&
   return failure;
 }
 
-Status Communicators::group(core::SetId set, const char* name, const Launch& launch, core::EngineCall& host) {
+Status Communicators::group(CommunicatorKey key, const char* name, const Launch& launch, core::EngineCall& host) {
   {
     std::unique_lock calls(state_->calls, std::defer_lock);
     if (!enter(*state_, calls)) return is_over();
-    const Communicator& communicator = state_->by_set.at(set);
+    const Communicator& communicator = state_->by_key.at(key);
     const Current current(*communicator.device);
     const Nccl& nccl = *state_->nccl;
     NcclResult result = nccl.group_start();
@@ -120,15 +120,15 @@ Status Communicators::group(core::SetId set, const char* name, const Launch& lau
     }
     if (!begun(result)) return nccl_failure(nccl, name, result, communicator.handle);
   }
-  return await(set, name, host);
+  return await(key, name, host);
 }
 
-Result<NcclOp> Communicators::scaled_sum(core::SetId set, NcclType type, double scale) {
+Result<NcclOp> Communicators::scaled_sum(CommunicatorKey key, NcclType type, double scale) {
   std::unique_lock calls(state_->calls, std::defer_lock);
   if (!enter(*state_, calls)) return is_over();
-  Communicator& communicator = state_->by_set.at(set);
-  const auto key = std::pair(static_cast<int>(type), scale);
-  if (const auto known = communicator.scaled_sums.find(key); known != communicator.scaled_sums.end()) {
+  Communicator& communicator = state_->by_key.at(key);
+  const auto wanted = std::pair(static_cast<int>(type), scale);
+  if (const auto known = communicator.scaled_sums.find(wanted); known != communicator.scaled_sums.end()) {
     return known->second;
   }
   double as_f64 = scale;
@@ -141,7 +141,7 @@ Result<NcclOp> Communicators::scaled_sum(core::SetId set, NcclType type, double 
   const NcclResult result =
       state_->nccl->create_scaled_sum(&made, scalar, type, kNcclScalarOnHost, communicator.handle);
   if (!begun(result)) return nccl_failure(*state_->nccl, "ncclRedOpCreatePreMulSum", result, communicator.handle);
-  communicator.scaled_sums.emplace(key, made);
+  communicator.scaled_sums.emplace(wanted, made);
   return made;
 }
 
@@ -156,25 +156,28 @@ std::vector<core::SetId> Communicators::end_forgotten() {
     const std::lock_guard lock(state_->mutex);
     sets.swap(state_->forgotten);
   }
-  for (const core::SetId set : sets) finish(*state_, set);
+  for (const core::SetId set : sets) {
+    finish(*state_, {set, Reach::kHost});
+    finish(*state_, {set, Reach::kSet});
+  }
   return sets;
 }
 
 /// In order: NCCL first flushes what is under way. Members that do not come in time are not waited for.
-void Communicators::finish(State& state, core::SetId set) {
+void Communicators::finish(State& state, CommunicatorKey key) {
   const auto limit = Clock::now() + kMostForEnd;
   bool finalized = false;
   for (;;) {
     {
       std::unique_lock calls(state.calls, std::defer_lock);
       if (!enter(state, calls)) return;
-      const auto found = state.by_set.find(set);
-      if (found == state.by_set.end()) return;
+      const auto found = state.by_key.find(key);
+      if (found == state.by_key.end()) return;
       Communicator& communicator = found->second;
       const Nccl& nccl = *state.nccl;
       const Current current(*communicator.device);
       if (!std::exchange(finalized, true)) {
-        for (const auto& [key, op] : communicator.scaled_sums)
+        for (const auto& [made, op] : communicator.scaled_sums)
           static_cast<void>(nccl.destroy_op(op, communicator.handle));
         static_cast<void>(nccl.finalize(communicator.handle));
       }
@@ -183,7 +186,7 @@ void Communicators::finish(State& state, core::SetId set) {
       if (now != NcclResult::kInProgress || Clock::now() > limit) {
         const bool in_order = now == NcclResult::kSuccess;
         static_cast<void>(in_order ? nccl.destroy(communicator.handle) : nccl.abort(communicator.handle));
-        state.by_set.erase(found);
+        state.by_key.erase(found);
         return;
       }
     }
@@ -193,13 +196,13 @@ void Communicators::finish(State& state, core::SetId set) {
 }
 
 void Communicators::finish_all() {
-  std::vector<core::SetId> sets;
+  std::vector<CommunicatorKey> keys;
   {
     std::unique_lock calls(state_->calls, std::defer_lock);
     if (!enter(*state_, calls)) return;
-    for (const auto& [set, communicator] : state_->by_set) sets.push_back(set);
+    for (const auto& [key, communicator] : state_->by_key) keys.push_back(key);
   }
-  for (const core::SetId set : sets) finish(*state_, set);
+  for (const CommunicatorKey& key : keys) finish(*state_, key);
 }
 
 void Communicators::abort() {
@@ -223,12 +226,12 @@ void Communicators::run_aborter(const std::shared_ptr<State>& state) {
 void Communicators::abort_all(State& state) {
   const std::lock_guard lock(state.calls);
   state.over.store(true);
-  if (state.by_set.empty()) return;
-  const Current current(*state.by_set.begin()->second.device);
+  if (state.by_key.empty()) return;
+  const Current current(*state.by_key.begin()->second.device);
   static_cast<void>(state.nccl->group_start());
-  for (const auto& [set, communicator] : state.by_set) static_cast<void>(state.nccl->abort(communicator.handle));
+  for (const auto& [key, communicator] : state.by_key) static_cast<void>(state.nccl->abort(communicator.handle));
   static_cast<void>(state.nccl->group_end());
-  state.by_set.clear();
+  state.by_key.clear();
 }
 
 bool Communicators::close() {

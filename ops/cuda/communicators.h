@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ops/cuda/devices.h"
@@ -16,7 +17,11 @@
 
 namespace rueda::cuda {
 
-/// NCCL's communicators of one epoch: one for each process set that uses NCCL. They do not block, so that they can be
+/// Whom a communicator connects: all members of a process set, or those of this rank's host.
+enum class Reach : uint8_t { kSet, kHost };
+using CommunicatorKey = std::pair<core::SetId, Reach>;
+
+/// NCCL's communicators of one epoch, by set and reach. They do not block, so that they can be
 /// aborted whatever they wait for: each call of NCCL is made under one lock, and between calls `EngineCall::until`
 /// waits.
 ///
@@ -34,14 +39,15 @@ class Communicators {
 
   /// Starts the thread that aborts. Returns kSystem if the machine has none to give. The device lane, as what follows.
   Status begin(const Nccl& nccl);
-  /// Makes the set's communicator, together with all members. Fails if NCCL does, or as `EngineCall::until`.
-  Status make(core::SetId set, const Device& device, int members, int member, const NcclId& id, core::EngineCall& host);
+  /// Makes a communicator, together with all its members. Fails if NCCL does, or as `EngineCall::until`.
+  Status make(CommunicatorKey key, const Device& device, int members, int member, const NcclId& id,
+              core::EngineCall& host);
   /// Calls `launch(nccl, communicator)` inside a group, and waits until NCCL has put all of it into the stream. What it
   /// launches takes `name` in sentences.
   using Launch = std::function<NcclResult(const Nccl& nccl, NcclComm communicator)>;
-  Status group(core::SetId set, const char* name, const Launch& launch, core::EngineCall& host);
+  Status group(CommunicatorKey key, const char* name, const Launch& launch, core::EngineCall& host);
   /// The communicator's operator that multiplies its inputs by `scale` before it adds them up; made at first use.
-  Result<NcclOp> scaled_sum(core::SetId set, NcclType type, double scale);
+  Result<NcclOp> scaled_sum(CommunicatorKey key, NcclType type, double scale);
   /// Ends the communicators of sets that `forget` has named since, and returns those.
   std::vector<core::SetId> end_forgotten();
 
@@ -60,9 +66,9 @@ class Communicators {
   struct State {
     const Nccl* nccl = nullptr;
     std::mutex calls;  ///< held in each call of NCCL; by the aborter for as long as that takes
-    std::map<core::SetId, Communicator> by_set;  ///< under `calls`
-    std::atomic<bool> over{false};               ///< nothing more is called, but by the aborter
-    std::mutex mutex;                            ///< for what follows
+    std::map<CommunicatorKey, Communicator> by_key;  ///< under `calls`
+    std::atomic<bool> over{false};                   ///< nothing more is called, but by the aborter
+    std::mutex mutex;                                ///< for what follows
     std::condition_variable changed;
     std::vector<core::SetId> forgotten;
     enum class Order { kNone, kAbort, kStop } order = Order::kNone;
@@ -71,8 +77,8 @@ class Communicators {
   static bool enter(State& state, std::unique_lock<std::mutex>& calls);
   static void run_aborter(const std::shared_ptr<State>& state);
   static void abort_all(State& state);
-  Status await(core::SetId set, const char* call, core::EngineCall& host);
-  static void finish(State& state, core::SetId set);
+  Status await(CommunicatorKey key, const char* call, core::EngineCall& host);
+  static void finish(State& state, CommunicatorKey key);
   void finish_all();
 
   const rueda_host& host_;

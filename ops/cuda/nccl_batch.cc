@@ -56,6 +56,7 @@ NcclBatch::NcclBatch(const Call& call, const Device& device, CUstream stream, Co
       stream_(stream),
       communicators_(communicators),
       host_(host),
+      key_{call.device->set, Reach::kSet},
       sum_(sum_if_any(call)) {}
 
 Status NcclBatch::launch() {
@@ -68,7 +69,7 @@ Status NcclBatch::launch() {
 Status NcclBatch::launch_reduction() {
   op_ = sum_->op;
   if (sum_->scale != 1.0) {
-    const Result<NcclOp> scaled = communicators_.scaled_sum(call_.device->set, sum_->type, sum_->scale);
+    const Result<NcclOp> scaled = communicators_.scaled_sum(key_, sum_->type, sum_->scale);
     if (!scaled.ok()) return scaled.status();
     op_ = scaled.value();
   }
@@ -233,7 +234,7 @@ Status NcclBatch::launch_steps(size_t most) {
       }
       return NcclResult::kSuccess;
     };
-    RUEDA_RETURN_IF_ERROR(communicators_.group(call_.device->set, core::name_of(call_.kind), launch, host_));
+    RUEDA_RETURN_IF_ERROR(communicators_.group(key_, core::name_of(call_.kind), launch, host_));
   }
   return {};
 }

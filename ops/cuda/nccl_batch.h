@@ -39,6 +39,7 @@ class NcclBatch {
   const CUstream stream_;
   Communicators& communicators_;
   core::EngineCall& host_;
+  const CommunicatorKey key_;
   const std::optional<NcclSum> sum_;
   NcclOp op_ = NcclOp::kSum;
   std::vector<Step> steps_;

@@ -40,7 +40,8 @@ struct Told {
   int32_t version;
   uint32_t may_share;
   std::array<char, 16> gpu;
-  NcclId id;  ///< of member 0
+  NcclId id;       ///< of member 0
+  NcclId host_id;  ///< of the first member on each host
 };
 static_assert(sizeof(Told) <= EngineCall::kTold);
 
@@ -85,6 +86,12 @@ std::string judge(const std::vector<Told>& members, const std::vector<int>& rank
   return {};
 }
 
+Status draw_id(const Nccl& nccl, NcclId& id) {
+  const NcclResult result = nccl.get_unique_id(&id);
+  if (result == NcclResult::kSuccess) return {};
+  return {Code::kSystem, fmt::format("ncclGetUniqueId: {}", nccl.error_text(result))};
+}
+
 }  // namespace
 
 int32_t NcclEngine::kind() const { return kCudaDevice; }
@@ -107,7 +114,10 @@ Result<bool> NcclEngine::run(const Call& call, EngineCall& host) {
   NcclBatch batch(call, *device.value(), stream.value(), communicators_, host);
   if (!batch.can_run()) return false;
   RUEDA_RETURN_IF_ERROR(order(call, *device.value(), stream.value()));
-  const Status launched = batch.launch();
+  const Status launched = by_host(call) ? HierarchicalBatch(call, *nccl_sum_of(call), *device.value(), stream.value(),
+                                                            communicators_, pinned_, host)
+                                              .run()
+                                        : batch.launch();
   const Status marked = leave_mark(call, stream.value());  // also behind what a failure has left
   RUEDA_RETURN_IF_ERROR(launched);
   RUEDA_RETURN_IF_ERROR(marked);
@@ -121,18 +131,16 @@ Result<bool> NcclEngine::ready(const Call& call, Device& device, EngineCall& hos
   const core::Team& team = *call.team;
   std::vector<std::byte> all(static_cast<size_t>(team.size()) * EngineCall::kTold);
   Told own{};
-  own.has = use_ == core::Choice::kForbid ? Has::kOff : Has::kNone;
-  own.required = use_ == core::Choice::kForce ? 1 : 0;
+  own.has = settings_.use == core::Choice::kForbid ? Has::kOff : Has::kNone;
+  own.required = settings_.use == core::Choice::kForce ? 1 : 0;
   const Result<const Nccl*> nccl = devices_.nccl();
   Status usable = nccl.status();
   if (usable.ok()) usable = communicators_.begin(*nccl.value());
   if (usable.ok()) usable = device.uuid(own.gpu);
-  if (usable.ok() && team.index == 0) {
-    const NcclResult made = nccl.value()->get_unique_id(&own.id);
-    if (made != NcclResult::kSuccess) {
-      usable = {Code::kSystem, fmt::format("ncclGetUniqueId: {}", nccl.value()->error_text(made))};
-    }
-  }
+  const HostPlace place = HostPlace::of(team);
+  const bool two_levels = place.several && settings_.hierarchical == core::Choice::kForce;
+  if (usable.ok() && team.index == 0) usable = draw_id(*nccl.value(), own.id);
+  if (usable.ok() && two_levels && place.index == 0) usable = draw_id(*nccl.value(), own.host_id);
   if (usable.ok()) {
     own.version = nccl.value()->version;
     own.may_share = may_share_gpu(own.version) ? 1 : 0;
@@ -147,7 +155,12 @@ Result<bool> NcclEngine::ready(const Call& call, Device& device, EngineCall& hos
     RUEDA_RETURN_IF_ERROR(refuse(members, team.ranks, why, usable));
     return false;
   }
-  RUEDA_RETURN_IF_ERROR(communicators_.make(set, device, team.size(), team.index, members.front().id, host));
+  RUEDA_RETURN_IF_ERROR(
+      communicators_.make({set, Reach::kSet}, device, team.size(), team.index, members.front().id, host));
+  if (two_levels) {
+    const NcclId& id = members[static_cast<size_t>(place.first)].host_id;
+    RUEDA_RETURN_IF_ERROR(communicators_.make({set, Reach::kHost}, device, place.size, place.index, id, host));
+  }
   uses_[set] = true;
   return true;
 }
@@ -167,6 +180,13 @@ Status NcclEngine::refuse(std::span<const Told> members, const std::vector<int>&
   return {};
 }
 
+/// RUEDA_HIERARCHICAL_ALLREDUCE=1 asks for two levels if the set lies on several hosts, and some host has several
+/// members.
+bool NcclEngine::by_host(const Call& call) const {
+  return call.kind == core::OpKind::kAllreduce && settings_.hierarchical == core::Choice::kForce &&
+         HostPlace::of(*call.team).several;
+}
+
 /// Ranks that share a process have streams of their own: in one stream a kernel would wait for another behind it.
 Result<CUstream> NcclEngine::stream_of(Device& device) {
   if (const auto known = streams_.find(&device); known != streams_.end()) return known->second;
@@ -182,6 +202,7 @@ void NcclEngine::close() {
     if (empty) device->give_stream(stream);
   }
   streams_.clear();
+  empty ? pinned_.free() : pinned_.leave();
 }
 
 /// The host does not wait for the inputs.

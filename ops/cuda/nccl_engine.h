@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ops/cuda/communicators.h"
+#include "ops/cuda/nccl_hierarchical.h"
 
 namespace rueda::cuda {
 
@@ -13,7 +14,8 @@ struct Told;
 /// they tell each other so at the set's first batch. Else the set's batches go through the host.
 class NcclEngine final : public core::DeviceEngine {
  public:
-  NcclEngine(Devices& devices, core::Choice use) : devices_(devices), use_(use), communicators_(devices.host()) {}
+  NcclEngine(Devices& devices, const core::DeviceEngineSettings& settings)
+      : devices_(devices), settings_(settings), communicators_(devices.host()) {}
   const char* name() const override { return "nccl"; }
   int32_t kind() const override;
   bool serves(const core::BatchShape& shape) const override;
@@ -26,13 +28,15 @@ class NcclEngine final : public core::DeviceEngine {
   Result<bool> ready(const core::Call& call, Device& device, core::EngineCall& host);
   Status refuse(std::span<const Told> members, const std::vector<int>& ranks, const std::string& why,
                 const Status& own) const;
+  bool by_host(const core::Call& call) const;
   Result<CUstream> stream_of(Device& device);
   static Status order(const core::Call& call, Device& device, CUstream stream);
   static Status leave_mark(const core::Call& call, CUstream stream);
 
   Devices& devices_;
-  const core::Choice use_;
+  const core::DeviceEngineSettings settings_;
   Communicators communicators_;
+  PinnedPair pinned_;                    ///< the device lane's, as the next
   std::map<Device*, CUstream> streams_;  ///< the device lane's, as the next
   std::map<core::SetId, bool> uses_;     ///< of sets that have run a batch: whether by NCCL
 };
@@ -40,8 +44,8 @@ class NcclEngine final : public core::DeviceEngine {
 class NcclSource final : public core::DeviceEngineSource {
  public:
   explicit NcclSource(Devices& devices) : devices_(devices) {}
-  std::unique_ptr<core::DeviceEngine> open(core::Choice use) override {
-    return std::make_unique<NcclEngine>(devices_, use);
+  std::unique_ptr<core::DeviceEngine> open(const core::DeviceEngineSettings& settings) override {
+    return std::make_unique<NcclEngine>(devices_, settings);
   }
 
  private:

@@ -17,7 +17,7 @@ namespace rueda::core {
 class EngineCall {
  public:
   /// How many bytes a member may tell the others once in a batch, besides its numbers of rows.
-  static constexpr size_t kTold = 256;
+  static constexpr size_t kTold = 512;
   /// How many bytes a member may tell them once more, in a batch that exchanges rows: so many numbers.
   static constexpr size_t told_of_counts(size_t counts) {
     return (counts * sizeof(int64_t) + kTold - 1) / kTold * kTold;
@@ -28,6 +28,10 @@ class EngineCall {
   /// the order of the team. The caller has filled in its own part. All members call it alike. Fails as an all-reduce
   /// does.
   virtual Status tell_all(std::span<std::byte> all) = 0;
+  /// Adds up `count` elements at `memory`, in the host's memory, over these ranks of the epoch, one on each host and
+  /// this one among them: in place, by the call's operator, a sum if that is an average, without its scales. All of
+  /// them call it alike. Fails as an all-reduce does.
+  virtual Status sum_between_hosts(std::byte* memory, int64_t count, std::span<const int> ranks) = 0;
   /// Waits until `ready()`, and asks it about every 0.2 ms at least. Returns kTimeout at the batch's limit, and the
   /// reason for the end of the epoch.
   virtual Status until(const std::function<bool()>& ready) = 0;
@@ -59,12 +63,19 @@ class DeviceEngine {
   virtual void close() = 0;
 };
 
+/// The settings that concern an engine.
+struct DeviceEngineSettings {
+  Choice use = Choice::kAuto;  ///< forbidden: not to be used; forced: a set that cannot use it fails
+  /// Forced: an all-reduce over several hosts uses the engine inside each host only, and the host's network between
+  /// them.
+  Choice hierarchical = Choice::kAuto;
+};
+
 /// Makes engines. A plug-in's, for the life of the process.
 class DeviceEngineSource {
  public:
-  /// `use` is the setting about this engine: not to be used if it is forbidden, and if it is forced, a set that cannot
-  /// use it fails. Makes no context on a device.
-  virtual std::unique_ptr<DeviceEngine> open(Choice use) = 0;
+  /// Makes no context on a device.
+  virtual std::unique_ptr<DeviceEngine> open(const DeviceEngineSettings& settings) = 0;
 
  protected:
   ~DeviceEngineSource() = default;

@@ -51,6 +51,13 @@ T combine(NcclOp op, T first, T second) {
   }
 }
 
+/// Sums and products wrap.
+template <typename T>
+T combine_integers(NcclOp op, T first, T second) {
+  if (op == NcclOp::kMax || op == NcclOp::kMin) return combine(op, first, second);
+  return static_cast<T>(combine(op, static_cast<uint64_t>(first), static_cast<uint64_t>(second)));
+}
+
 template <typename T>
 void fold_integers(NcclOp op, const std::vector<const std::byte*>& inputs, std::byte* out, size_t count) {
   for (size_t i = 0; i < count; ++i) {
@@ -58,7 +65,7 @@ void fold_integers(NcclOp op, const std::vector<const std::byte*>& inputs, std::
     for (size_t r = 0; r < inputs.size(); ++r) {
       T value;
       std::memcpy(&value, inputs[r] + i * sizeof(T), sizeof(T));
-      total = r == 0 ? value : combine(op, total, value);
+      total = r == 0 ? value : combine_integers(op, total, value);
     }
     std::memcpy(out + i * sizeof(T), &total, sizeof(T));
   }
