@@ -82,7 +82,10 @@ Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {
   std::remove_copy(ranks.begin(), ranks.end(), std::back_inserter(others), plan_.rank);
   std::sort(others.begin(), others.end());
   std::string whom = "no other rank";
-  if (known) {
+  if (batch.device != nullptr && batch.device->finished != nullptr) {
+    whom = fmt::format("device {} number {}, on which it is launched and not finished", batch.device->functions->name,
+                       batch.device->index);
+  } else if (known) {
     whom = plan_.name_of(awaited);
   } else if (awaited == Mesh::kOthers) {
     whom = "some of " + rank_ranges(others, {});

@@ -19,6 +19,7 @@ BatchProgress Engine::progress_of(const BatchName& batch) {
   if (team == nullptr) return {BatchStage::kOver};
   if (team->started.load() <= batch.number) return {BatchStage::kNotStarted};
   if (!lanes_.runs(batch.set, batch.number)) return {BatchStage::kOver};
+  if (lanes_.finisher().has(batch.set, batch.number)) return {BatchStage::kRunning, Mesh::kDevice};
   return {BatchStage::kRunning, lanes_.awaited(batch.set, lanes_.use_of(batch.set, batch.number))};
 }
 

@@ -46,7 +46,7 @@ Result<Ask> decode_ask(std::span<const std::byte> body, int rank) {
   return ask;
 }
 
-//   kAnswer   number (varint), text, count (varint) { stage (u8), awaited rank - kOthers (varint) }
+//   kAnswer   number (varint), text, count (varint) { stage (u8), awaited rank - kDevice (varint) }
 std::vector<std::byte> encode_answer(const Answer& answer) {
   WireWriter writer;
   writer.varint(answer.number);
@@ -54,7 +54,7 @@ std::vector<std::byte> encode_answer(const Answer& answer) {
   writer.varint(answer.batches.size());
   for (const BatchProgress& batch : answer.batches) {
     writer.u8(static_cast<uint8_t>(batch.stage));
-    writer.varint(static_cast<uint64_t>(batch.awaited - Mesh::kOthers));  // kOthers is the least: varints have no sign
+    writer.varint(static_cast<uint64_t>(batch.awaited - Mesh::kDevice));  // kDevice is the least: varints have no sign
   }
   return writer.take();
 }
@@ -70,7 +70,7 @@ Result<Answer> decode_answer(std::span<const std::byte> body, int rank) {
     const uint8_t stage = reader.u8();
     known = known && stage <= static_cast<uint8_t>(BatchStage::kOver);
     batch.stage = static_cast<BatchStage>(stage);
-    batch.awaited = static_cast<int>(reader.varint(INT32_MAX)) + Mesh::kOthers;
+    batch.awaited = static_cast<int>(reader.varint(INT32_MAX)) + Mesh::kDevice;
   }
   if (!reader.finished() || !known) return broken(rank, "an answer");
   return answer;
@@ -169,6 +169,7 @@ std::vector<std::string> Inquiry::progress_of(const StallReport& report, size_t 
   for (const auto& [awaited, ranks] : waiting) {
     const std::string whom = awaited >= 0               ? rank_ranges({&awaited, 1}, hosts)
                              : awaited == Mesh::kOthers ? "ranks that only the network library knows"
+                             : awaited == Mesh::kDevice ? "its device, on which the batch is launched and not finished"
                                                         : "no other rank";
     lines.push_back(
         fmt::format("  {} {} for {}", rank_ranges(ranks, hosts), ranks.size() == 1 ? "waits" : "wait", whom));

@@ -22,7 +22,7 @@ namespace rueda::core {
 /// What rank 0 asks ranks about what they are doing, and what they answer.
 ///
 ///   kAsk      rank 0 to a rank    number, count { set id, batch number }
-///   kAnswer   a rank to rank 0    number, text of at most kMaxAnswerBytes, count { stage (u8), awaited rank + 2 }
+///   kAnswer   a rank to rank 0    number, text of at most kMaxAnswerBytes, count { stage (u8), awaited rank + 3 }
 inline constexpr size_t kMaxAnswerBytes = 4096;
 
 struct BatchName {

@@ -25,9 +25,11 @@ namespace rueda::core {
 /// it, the holder of the lane's token uses it. Lives as long as the epoch.
 class Mesh {
  public:
-  /// Values of `awaited` that are not a rank: the lane waits for no rank, or for ranks that only a library knows.
+  /// Values of `awaited` that are not a rank: the lane waits for no rank, or for ranks that only a library knows; or
+  /// the batch is launched, and its device has not finished it.
   static constexpr int kNobody = -1;
   static constexpr int kOthers = -2;
+  static constexpr int kDevice = -3;
 
   /// `segments[r]` is rank r's segment, own rank included; null if r is on another host. `channels` may be null if no
   /// algorithm needs them. `abort` outlives the mesh.

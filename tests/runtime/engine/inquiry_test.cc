@@ -86,7 +86,7 @@ TEST_CASE("of a batch that runs all members are asked how far they are, and who 
     inquiry.answer(rank, {inquiry.number(), "text of " + std::to_string(rank), {progress}});
   };
   answer(0, {BatchStage::kRunning, 2});
-  answer(1, {BatchStage::kRunning, 2});
+  answer(1, {BatchStage::kRunning, Mesh::kDevice});
   answer(2, {BatchStage::kRunning, Mesh::kNobody});
   answer(3, {BatchStage::kOver});
   const std::optional<StallText> text = inquiry.due(kStart + Inquiry::kPatience, names(5), {});
@@ -95,7 +95,8 @@ TEST_CASE("of a batch that runs all members are asked how far they are, and who 
         std::vector<std::string>{
             "stall for 30.0 s: allreduce \"w\" (ring) is running: finished by rank 3, started by ranks 0-2, no answer "
             "from rank 4",
-            "  rank 2 waits for no other rank", "  ranks 0-1 wait for rank 2", "  rank 2 (host a, pid 1): text of 2",
+            "  rank 1 waits for its device, on which the batch is launched and not finished",
+            "  rank 2 waits for no other rank", "  rank 0 waits for rank 2", "  rank 2 (host a, pid 1): text of 2",
             "  rank 4 (host a, pid 1): does not answer; it may be stopped or busy"});
   CHECK_FALSE(text->shut_down);
 }
@@ -159,6 +160,8 @@ TEST_CASE("questions and answers travel within bounds, and what is cut off or to
   CHECK(ask.batches[0].set == 3);
   CHECK(ask.batches[0].number == 900);
   const std::vector<std::byte> answer = encode_answer({7, "text", {{BatchStage::kRunning, 5}, {BatchStage::kOver}}});
+  const Answer launched{7, "text", {{BatchStage::kRunning, Mesh::kDevice}}};
+  CHECK(decode_answer(encode_answer(launched), 3).value().batches.at(0).awaited == Mesh::kDevice);
   CHECK(decode_answer(answer, 3).value().text == "text");
   REQUIRE(decode_answer(answer, 3).value().batches.size() == 2);
   CHECK(decode_answer(answer, 3).value().batches[0].awaited == 5);
