@@ -214,7 +214,7 @@ Status NcclBatch::launch_rows(Exchange& exchange) {
       });
     }
   }
-  const Status launched = launch_steps(steps_.size());  // one group: what a member sends the other receives in the same
+  Status launched = launch_steps(steps_.size());  // one group: what a member sends the other receives in the same
   for (void* const memory : dropped) functions.free(functions.context, index, memory, stream_);
   return launched;
 }

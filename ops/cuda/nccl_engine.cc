@@ -114,10 +114,9 @@ Result<bool> NcclEngine::run(const Call& call, EngineCall& host) {
   NcclBatch batch(call, *device.value(), stream.value(), communicators_, host);
   if (!batch.can_run()) return false;
   RUEDA_RETURN_IF_ERROR(order(call, *device.value(), stream.value()));
-  const Status launched = by_host(call) ? HierarchicalBatch(call, *nccl_sum_of(call), *device.value(), stream.value(),
-                                                            communicators_, pinned_, host)
-                                              .run()
-                                        : batch.launch();
+  const Status launched =
+      by_host(call) ? HierarchicalBatch(call, *nccl_sum_of(call), stream.value(), communicators_, pinned_, host).run()
+                    : batch.launch();
   const Status marked = leave_mark(call, stream.value());  // also behind what a failure has left
   RUEDA_RETURN_IF_ERROR(launched);
   RUEDA_RETURN_IF_ERROR(marked);

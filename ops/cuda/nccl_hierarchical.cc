@@ -39,7 +39,7 @@ std::vector<int> same_owners(const core::Team& team, const HostPlace& place) {
   std::vector<int> ranks;
   int first = 0;
   for (const int size : team.hosts) {
-    if (place.index < size) ranks.push_back(team.ranks[static_cast<size_t>(first + place.index)]);
+    if (place.index < size) ranks.push_back(team.ranks[static_cast<size_t>(first) + static_cast<size_t>(place.index)]);
     first += size;
   }
   return ranks;
@@ -90,11 +90,10 @@ void PinnedPair::free() {
   bytes_ = 0;
 }
 
-HierarchicalBatch::HierarchicalBatch(const Call& call, const NcclSum& sum, const Device& device, CUstream stream,
+HierarchicalBatch::HierarchicalBatch(const Call& call, const NcclSum& sum, CUstream stream,
                                      Communicators& communicators, PinnedPair& pinned, core::EngineCall& host)
     : call_(call),
       sum_(sum),
-      device_(device),
       stream_(stream),
       communicators_(communicators),
       pinned_(pinned),

@@ -45,8 +45,8 @@ class PinnedPair {
 /// An all-reduce by NCCL inside hosts and by the host's own algorithm between them. Used by the device lane, once.
 class HierarchicalBatch {
  public:
-  HierarchicalBatch(const core::Call& call, const NcclSum& sum, const Device& device, CUstream stream,
-                    Communicators& communicators, PinnedPair& pinned, core::EngineCall& host);
+  HierarchicalBatch(const core::Call& call, const NcclSum& sum, CUstream stream, Communicators& communicators,
+                    PinnedPair& pinned, core::EngineCall& host);
   /// Launches all of it; waits for what goes through the host.
   Status run();
 
@@ -73,7 +73,6 @@ class HierarchicalBatch {
 
   const core::Call& call_;
   const NcclSum sum_;
-  const Device& device_;
   const CUstream stream_;
   Communicators& communicators_;
   PinnedPair& pinned_;

@@ -54,7 +54,7 @@ class Inside {
 std::byte* real(const void* memory) { return static_cast<std::byte*>(standin_driver().in_kernel(memory)); }
 
 /// All are told to stop before any is waited for: one's kernel may lie behind another's.
-void abort_all(std::vector<NcclComm> all) {
+void abort_all(const std::vector<NcclComm>& all) {
   NcclState::one().pass("ncclCommAbort");
   for (const NcclComm handle : all) {
     if (of(handle).inside.load() != 0) count(&rueda::test::NcclCounts::misuses);

@@ -60,7 +60,7 @@ std::shared_ptr<Board> open_board(const cuda::NcclId& id) {
   const std::string name(id.bytes.data());
   const int file = ::open(name.substr(0, name.find('#')).c_str(), O_RDWR | O_CLOEXEC);
   if (file < 0) return nullptr;
-  const std::shared_ptr<Board> board = map_board(file);
+  std::shared_ptr<Board> board = map_board(file);
   ::close(file);
   known.board = board;
   return board;
