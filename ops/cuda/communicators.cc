@@ -26,6 +26,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kMostForEnd{2};
 constexpr std::chrono::seconds kMostForAbort{5};
 constexpr std::chrono::microseconds kEndLook{200};
+constexpr size_t kMostScaledSums = 16;
 
 bool begun(NcclResult result) { return result == NcclResult::kSuccess || result == NcclResult::kInProgress; }
 
@@ -50,6 +51,8 @@ Status Communicators::begin(const Nccl& nccl) {
   } catch (const std::system_error& error) {
     return {Code::kSystem, fmt::format("cannot start the thread that aborts NCCL's communicators: {}", error.what())};
   }
+  const std::lock_guard lock(state_->mutex);
+  state_->begun = true;
   return {};
 }
 
@@ -131,6 +134,10 @@ Result<NcclOp> Communicators::scaled_sum(CommunicatorKey key, NcclType type, dou
   if (const auto known = communicator.scaled_sums.find(wanted); known != communicator.scaled_sums.end()) {
     return known->second;
   }
+  if (communicator.scaled_sums.size() >= kMostScaledSums) {  // a program that changes its scale in each step
+    static_cast<void>(state_->nccl->destroy_op(communicator.scaled_sums.begin()->second, communicator.handle));
+    communicator.scaled_sums.erase(communicator.scaled_sums.begin());
+  }
   double as_f64 = scale;
   auto as_f32 = static_cast<float>(scale);
   uint16_t as_half = type == NcclType::kF16 ? core::f64_to_f16(scale).bits : core::f64_to_bf16(scale).bits;
@@ -147,54 +154,56 @@ Result<NcclOp> Communicators::scaled_sum(CommunicatorKey key, NcclType type, dou
 
 void Communicators::forget(core::SetId set) {
   const std::lock_guard lock(state_->mutex);
-  state_->forgotten.push_back(set);
+  if (state_->begun) state_->forgotten.push_back(set);
 }
 
-std::vector<core::SetId> Communicators::end_forgotten() {
+void Communicators::end_forgotten() {
   std::vector<core::SetId> sets;
   {
     const std::lock_guard lock(state_->mutex);
     sets.swap(state_->forgotten);
   }
   for (const core::SetId set : sets) {
-    finish(*state_, {set, Reach::kHost});
-    finish(*state_, {set, Reach::kSet});
-  }
-  return sets;
-}
-
-/// In order: NCCL first flushes what is under way. Members that do not come in time are not waited for.
-void Communicators::finish(State& state, CommunicatorKey key) {
-  const auto limit = Clock::now() + kMostForEnd;
-  bool finalized = false;
-  for (;;) {
-    {
-      std::unique_lock calls(state.calls, std::defer_lock);
-      if (!enter(state, calls)) return;
-      const auto found = state.by_key.find(key);
-      if (found == state.by_key.end()) return;
-      Communicator& communicator = found->second;
-      const Nccl& nccl = *state.nccl;
-      const Current current(*communicator.device);
-      if (!std::exchange(finalized, true)) {
-        for (const auto& [made, op] : communicator.scaled_sums)
-          static_cast<void>(nccl.destroy_op(op, communicator.handle));
-        static_cast<void>(nccl.finalize(communicator.handle));
-      }
-      NcclResult now = NcclResult::kSuccess;
-      static_cast<void>(nccl.state(communicator.handle, &now));
-      if (now != NcclResult::kInProgress || Clock::now() > limit) {
-        const bool in_order = now == NcclResult::kSuccess;
-        static_cast<void>(in_order ? nccl.destroy(communicator.handle) : nccl.abort(communicator.handle));
-        state.by_key.erase(found);
-        return;
-      }
+    for (const Reach reach : {Reach::kHost, Reach::kSet}) {
+      finalize(*state_, {set, reach});
+      ending_.push_back({set, reach});
     }
-    std::unique_lock lock(state.mutex);
-    state.changed.wait_for(lock, kEndLook);
   }
+  std::erase_if(ending_, [this](const CommunicatorKey& key) { return try_end(*state_, key, false); });
 }
 
+/// NCCL flushes what is under way, and says when it is through.
+void Communicators::finalize(State& state, CommunicatorKey key) {
+  std::unique_lock calls(state.calls, std::defer_lock);
+  if (!enter(state, calls)) return;
+  const auto found = state.by_key.find(key);
+  if (found == state.by_key.end() || std::exchange(found->second.finalized, true)) return;
+  Communicator& communicator = found->second;
+  const Current current(*communicator.device);
+  for (const auto& [made, op] : communicator.scaled_sums) {
+    static_cast<void>(state.nccl->destroy_op(op, communicator.handle));
+  }
+  static_cast<void>(state.nccl->finalize(communicator.handle));
+}
+
+/// Returns true once the communicator is gone. Members that do not come in time are not waited for.
+bool Communicators::try_end(State& state, CommunicatorKey key, bool overdue) {
+  std::unique_lock calls(state.calls, std::defer_lock);
+  if (!enter(state, calls)) return true;  // the aborter ends it
+  const auto found = state.by_key.find(key);
+  if (found == state.by_key.end()) return true;
+  const Communicator& communicator = found->second;
+  const Current current(*communicator.device);
+  NcclResult now = NcclResult::kSuccess;
+  static_cast<void>(state.nccl->state(communicator.handle, &now));
+  if (now == NcclResult::kInProgress && !overdue) return false;
+  const bool in_order = now == NcclResult::kSuccess;
+  static_cast<void>(in_order ? state.nccl->destroy(communicator.handle) : state.nccl->abort(communicator.handle));
+  state.by_key.erase(found);
+  return true;
+}
+
+/// All are finalized before any is waited for, and all have one limit.
 void Communicators::finish_all() {
   std::vector<CommunicatorKey> keys;
   {
@@ -202,7 +211,15 @@ void Communicators::finish_all() {
     if (!enter(*state_, calls)) return;
     for (const auto& [key, communicator] : state_->by_key) keys.push_back(key);
   }
-  for (const CommunicatorKey& key : keys) finish(*state_, key);
+  for (const CommunicatorKey& key : keys) finalize(*state_, key);
+  const auto limit = Clock::now() + kMostForEnd;
+  for (;;) {
+    const bool overdue = Clock::now() > limit;
+    std::erase_if(keys, [&](const CommunicatorKey& key) { return try_end(*state_, key, overdue); });
+    if (keys.empty()) return;
+    std::unique_lock lock(state_->mutex);
+    state_->changed.wait_for(lock, kEndLook);
+  }
 }
 
 void Communicators::abort() {

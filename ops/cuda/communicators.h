@@ -48,8 +48,9 @@ class Communicators {
   Status group(CommunicatorKey key, const char* name, const Launch& launch, core::EngineCall& host);
   /// The communicator's operator that multiplies its inputs by `scale` before it adds them up; made at first use.
   Result<NcclOp> scaled_sum(CommunicatorKey key, NcclType type, double scale);
-  /// Ends the communicators of sets that `forget` has named since, and returns those.
-  std::vector<core::SetId> end_forgotten();
+  /// Ends communicators of sets that `forget` has named, as far as NCCL has them ready; the rest at a later call.
+  /// Nothing is launched of any communicator: to end one may wait for the GPU.
+  void end_forgotten();
 
   /// See `DeviceEngine`.
   void abort();
@@ -62,6 +63,7 @@ class Communicators {
     NcclComm handle = nullptr;
     const Device* device = nullptr;
     std::map<std::pair<int, double>, NcclOp> scaled_sums;
+    bool finalized = false;
   };
   struct State {
     const Nccl* nccl = nullptr;
@@ -70,7 +72,8 @@ class Communicators {
     std::atomic<bool> over{false};                   ///< nothing more is called, but by the aborter
     std::mutex mutex;                                ///< for what follows
     std::condition_variable changed;
-    std::vector<core::SetId> forgotten;
+    bool begun = false;
+    std::vector<core::SetId> forgotten;  ///< none before it has begun
     enum class Order { kNone, kAbort, kStop } order = Order::kNone;
     bool ended = false;  ///< the aborter's work is done
   };
@@ -78,12 +81,14 @@ class Communicators {
   static void run_aborter(const std::shared_ptr<State>& state);
   static void abort_all(State& state);
   Status await(CommunicatorKey key, const char* call, core::EngineCall& host);
-  static void finish(State& state, CommunicatorKey key);
+  static void finalize(State& state, CommunicatorKey key);
+  static bool try_end(State& state, CommunicatorKey key, bool overdue);
   void finish_all();
 
   const rueda_host& host_;
   std::shared_ptr<State> state_;
   std::thread aborter_;
+  std::vector<CommunicatorKey> ending_;  ///< finalized; the device lane's
 };
 
 }  // namespace rueda::cuda

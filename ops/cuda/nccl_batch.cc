@@ -195,6 +195,7 @@ Status NcclBatch::launch_rows(Exchange& exchange) {
   const core::DeviceFunctions& functions = *call_.device->functions;
   const int32_t index = call_.device->index;
   std::vector<void*> dropped;  // rows that nobody wants come all the same
+  Status failure;
   for (int member = 0; member < exchange.size(); ++member) {
     if (member == exchange.index()) continue;
     for (const Exchange::Stretch& out : exchange.outgoing(member)) {
@@ -206,7 +207,10 @@ Status NcclBatch::launch_rows(Exchange& exchange) {
     for (Exchange::Stretch in : arriving) {
       if (in.data == nullptr) {
         in.data = static_cast<std::byte*>(functions.allocate(functions.context, index, in.bytes, stream_));
-        if (in.data == nullptr) return core::Status(Code::kSystem, no_memory(in.bytes, member));
+        if (in.data == nullptr) {
+          failure = {Code::kSystem, no_memory(in.bytes, member)};
+          break;
+        }
         dropped.push_back(in.data);
       }
       steps_.push_back([this, in, member](const Nccl& nccl, NcclComm communicator) {
@@ -214,7 +218,9 @@ Status NcclBatch::launch_rows(Exchange& exchange) {
       });
     }
   }
-  Status launched = launch_steps(steps_.size());  // one group: what a member sends the other receives in the same
+  Status launched = !failure.ok()
+                        ? failure
+                        : launch_steps(steps_.size());  // one group: what a member sends the other receives in the same
   for (void* const memory : dropped) functions.free(functions.context, index, memory, stream_);
   return launched;
 }

@@ -10,8 +10,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "ops/cuda/device_functions.h"
@@ -26,6 +28,8 @@ using core::Call;
 using core::Code;
 using core::EngineCall;
 
+/// How long kernels may take to end after an abort has come back.
+constexpr std::chrono::seconds kMostForKernels{1};
 /// From this version on a variable of NCCL's own allows ranks to share a GPU.
 constexpr int kSharedGpuNccl = 23000;
 
@@ -104,7 +108,7 @@ bool NcclEngine::serves(const core::BatchShape& shape) const {
 }
 
 Result<bool> NcclEngine::run(const Call& call, EngineCall& host) {
-  for (const core::SetId set : communicators_.end_forgotten()) uses_.erase(set);
+  if (idle()) communicators_.end_forgotten();
   const Result<Device*> device = devices_.of(call.device->index);
   if (!device.ok()) return device.status();
   Result<bool> usable = ready(call, *device.value(), host);
@@ -132,7 +136,9 @@ Result<bool> NcclEngine::ready(const Call& call, Device& device, EngineCall& hos
   Told own{};
   own.has = settings_.use == core::Choice::kForbid ? Has::kOff : Has::kNone;
   own.required = settings_.use == core::Choice::kForce ? 1 : 0;
-  const Result<const Nccl*> nccl = devices_.nccl();
+  const bool off = settings_.use == core::Choice::kForbid;
+  const Result<const Nccl*> nccl =
+      off ? Result<const Nccl*>(Status(Code::kUnsupported, "RUEDA_NCCL=0")) : devices_.nccl();
   Status usable = nccl.status();
   if (usable.ok()) usable = communicators_.begin(*nccl.value());
   if (usable.ok()) usable = device.uuid(own.gpu);
@@ -194,13 +200,22 @@ Result<CUstream> NcclEngine::stream_of(Device& device) {
   return taken;
 }
 
-/// A stream that something may still be in goes with the process.
+bool NcclEngine::idle() const {
+  return last_ == nullptr || last_->functions().poll(last_->functions().context, last_->token()) == 1;
+}
+
+/// A stream that something may still be in goes with the process: NCCL may come back from an abort before its kernels
+/// have ended.
 void NcclEngine::close() {
-  const bool empty = communicators_.close();
+  bool empty = communicators_.close();
+  const auto limit = std::chrono::steady_clock::now() + kMostForKernels;
+  while (empty && !idle() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  empty = empty && idle();
   for (const auto& [device, stream] : streams_) {
     if (empty) device->give_stream(stream);
   }
   streams_.clear();
+  last_.reset();
   empty ? pinned_.free() : pinned_.leave();
 }
 
@@ -227,7 +242,8 @@ Status NcclEngine::leave_mark(const Call& call, CUstream stream) {
     functions.why(functions.context, why.data(), why.size());
     return {Code::kSystem, fmt::format("the mark behind NCCL's work could not be made: {}", why.data())};
   }
-  call.device->finished = std::make_shared<const core::DeviceMark>(functions, call.device->index, token);
+  last_ = std::make_shared<const core::DeviceMark>(functions, call.device->index, token);
+  call.device->finished = last_;
   return {};
 }
 

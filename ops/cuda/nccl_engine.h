@@ -16,6 +16,9 @@ class NcclEngine final : public core::DeviceEngine {
  public:
   NcclEngine(Devices& devices, const core::DeviceEngineSettings& settings)
       : devices_(devices), settings_(settings), communicators_(devices.host()) {}
+  ~NcclEngine() override { close(); }
+  NcclEngine(const NcclEngine&) = delete;
+  NcclEngine& operator=(const NcclEngine&) = delete;
   const char* name() const override { return "nccl"; }
   int32_t kind() const override;
   bool serves(const core::BatchShape& shape) const override;
@@ -31,14 +34,16 @@ class NcclEngine final : public core::DeviceEngine {
   bool by_host(const core::Call& call) const;
   Result<CUstream> stream_of(Device& device);
   static Status order(const core::Call& call, Device& device, CUstream stream);
-  static Status leave_mark(const core::Call& call, CUstream stream);
+  Status leave_mark(const core::Call& call, CUstream stream);
+  bool idle() const;
 
   Devices& devices_;
   const core::DeviceEngineSettings settings_;
   Communicators communicators_;
-  PinnedPair pinned_;                    ///< the device lane's, as the next
-  std::map<Device*, CUstream> streams_;  ///< the device lane's, as the next
-  std::map<core::SetId, bool> uses_;     ///< of sets that have run a batch: whether by NCCL
+  PinnedPair pinned_;                             ///< the device lane's, as the next
+  std::shared_ptr<const core::DeviceMark> last_;  ///< of the latest batch
+  std::map<Device*, CUstream> streams_;           ///< the device lane's, as the next
+  std::map<core::SetId, bool> uses_;              ///< of sets that have run a batch: whether by NCCL
 };
 
 class NcclSource final : public core::DeviceEngineSource {

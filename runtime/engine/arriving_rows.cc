@@ -20,14 +20,14 @@ std::byte* allocate(TensorPart& tensor, DeviceCall* call, size_t bytes) {
   const OperationSpec& spec = operation.spec();
   const DeviceFunctions& device = *spec.device;
   const bool calls_back = spec.allocate != nullptr;
-  // The library's own memory in the order of the stream that will write to it.
-  const auto own = [&] {
-    void* const stream = device.engine_stream(device.context, spec.device_index, EngineStream::kFromHost);
-    return device.allocate(device.context, spec.device_index, bytes, stream);
-  };
+  // The library's own memory in the order of a stream of the device's; another stream may be the one that writes to it.
+  void* const own_stream =
+      calls_back ? nullptr : device.engine_stream(device.context, spec.device_index, EngineStream::kFromHost);
+  const auto own = [&] { return device.allocate(device.context, spec.device_index, bytes, own_stream); };
   auto* const memory = static_cast<std::byte*>(calls_back ? spec.allocate(bytes) : own());
-  if (memory != nullptr && calls_back) {
-    tensor.failure = mark_late(call, operation);
+  if (memory != nullptr) {
+    tensor.failure = mark_late(call, calls_back ? spec.stream : own_stream);
+    if (!tensor.failure.ok() && !calls_back) device.free(device.context, spec.device_index, memory, own_stream);
     if (!tensor.failure.ok()) return nullptr;
   }
   if (memory == nullptr) {

@@ -43,6 +43,7 @@ void Engine::give_credit_back(TeamState& team) {
 
 /// A failure ends the epoch now; the loans of the tensors end when the device lets go of them.
 void Engine::batch_launched(std::unique_ptr<Batch> batch) {
+  recorder_.launched(*batch);
   if (!batch->failure.ok()) {
     if (!abort_.raised()) fail_lane_safely(*batch, batch->failure);
   } else {

@@ -81,8 +81,10 @@ Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {
   std::vector<int> others;
   std::remove_copy(ranks.begin(), ranks.end(), std::back_inserter(others), plan_.rank);
   std::sort(others.begin(), others.end());
+  // A lane that fails leaves a mark, too, and then it was the lane that waited.
+  const bool launched = batch.device != nullptr && batch.device->finished != nullptr && batch.failure.ok();
   std::string whom = "no other rank";
-  if (batch.device != nullptr && batch.device->finished != nullptr) {
+  if (launched) {
     whom = fmt::format("device {} number {}, on which it is launched and not finished", batch.device->functions->name,
                        batch.device->index);
   } else if (known) {
@@ -93,7 +95,7 @@ Status Engine::ran_too_long(const Batch& batch, const std::string& what) const {
   return {
       Code::kTimeout,
       fmt::format("rank {}: {} ran longer than {}; it waited for {}", plan_.rank, what, describe(batch.limit), whom),
-      known ? awaited : plan_.rank};
+      known && !launched ? awaited : plan_.rank};
 }
 
 /// A broken stream is a symptom: the peer may have died, or have ended its epoch because a third rank died. So the lane

@@ -12,11 +12,17 @@ bool needs_output(const TensorPart& tensor) {
          tensor.operation->spec().allocate != nullptr;
 }
 
-/// After the batch has run: until then peers' data goes into the sinks. On a device that is the order of the stream
-/// which writes there.
+/// After the batch has run: until then peers' data goes into the sinks. On a device that is behind the batch's mark. If
+/// that order cannot be had, the device has failed, and a sink is left to it.
 LateOutputs::~LateOutputs() {
-  for (const Sink& sink : sinks_)
-    sink.spec->device->free(sink.spec->device->context, sink.spec->device_index, sink.memory, sink.stream);
+  for (const Sink& sink : sinks_) {
+    const DeviceFunctions& device = *sink.spec->device;
+    const bool launched = call_ != nullptr && call_->finished != nullptr;
+    if (launched &&
+        device.order_after(device.context, sink.spec->device_index, call_->finished->token(), sink.stream) != 0)
+      continue;
+    device.free(device.context, sink.spec->device_index, sink.memory, sink.stream);
+  }
 }
 
 std::byte* LateOutputs::make_sink(const OperationSpec& spec, size_t bytes) {
@@ -27,15 +33,16 @@ std::byte* LateOutputs::make_sink(const OperationSpec& spec, size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-/// The caller's allocator may hand out memory that work in the caller's stream still uses, as PyTorch's does.
-Status mark_late(DeviceCall* call, const Operation& operation) {
+/// An allocator may hand out memory that work in its stream still uses, as PyTorch's does.
+Status mark_late(DeviceCall* call, void* stream) {
   if (call == nullptr) return {};
-  auto mark = make_mark(*call->functions, call->index, operation.spec().stream);
+  auto mark = make_mark(*call->functions, call->index, stream);
   if (mark.ok()) call->late.push_back(std::move(mark).value());
   return mark.status();
 }
 
 Status LateOutputs::place(Batch& batch) {
+  call_ = batch.device.get();
   for (size_t i = 0; i < batch.tensors.size(); ++i) {
     TensorPart& tensor = *batch.tensors[i];
     if (!needs_output(tensor)) continue;
@@ -44,13 +51,14 @@ Status LateOutputs::place(Batch& batch) {
     if (memory != nullptr) {
       tensor.operation->own_output(static_cast<size_t>(&tensor - tensor.operation->tensors().data()), memory, bytes,
                                    Ownership::kCaller);
-      RUEDA_RETURN_IF_ERROR(mark_late(batch.device.get(), *tensor.operation));
+      RUEDA_RETURN_IF_ERROR(mark_late(batch.device.get(), tensor.operation->spec().stream));
     } else {
       tensor.failure = Status(
           Code::kSystem,
           fmt::format("the allocation callback could not give {} bytes for the output of {}", bytes, describe(tensor)));
       memory = make_sink(tensor.operation->spec(), bytes);
       if (memory == nullptr) return tensor.failure;  // now the batch itself fails, and with it the epoch
+      RUEDA_RETURN_IF_ERROR(mark_late(batch.device.get(), sinks_.back().stream));
     }
     Slice& slice = batch.storage[batch.slots[i]];
     slice.out = memory;

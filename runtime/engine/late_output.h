@@ -9,9 +9,9 @@ namespace rueda::core {
 /// Whether the tensor's output is to come from the caller's allocation callback.
 bool needs_output(const TensorPart& tensor);
 
-/// The caller's callback has just given memory for an output of `operation`: `call`'s work that writes there goes
-/// behind what is in the caller's stream now. Does nothing if `call` is null. Returns kSystem if the device fails.
-Status mark_late(DeviceCall* call, const Operation& operation);
+/// Memory for an output has just been given in the order of `stream`: `call`'s work that writes there goes behind what
+/// is in that stream now. Does nothing if `call` is null. Returns kSystem if the device fails.
+Status mark_late(DeviceCall* call, void* stream);
 
 /// Outputs that the caller's callbacks allocate: each callback is called once, on the lane's thread, just before the
 /// batch runs. If a callback has no memory, this rank takes part with a sink, so that its peers succeed, and the tensor
@@ -36,6 +36,7 @@ class LateOutputs {
     void* stream;  ///< of the device; null on the host
   };
   std::vector<Sink> sinks_;
+  const DeviceCall* call_ = nullptr;  ///< of the batch; null for host memory
 };
 
 }  // namespace rueda::core

@@ -66,6 +66,11 @@ void Recorder::started(Batch& batch) {
   counters_.queue.add(batch.begun - batch.agreed);
 }
 
+void Recorder::launched(const Batch& batch) {
+  flight_.update(batch.tensors, record_of_pointer,
+                 [&batch](OpRecord& record, const TensorPart*) { record.algorithm = batch.call.choice.algorithm; });
+}
+
 SteadyClock::time_point Recorder::finished(const Batch& batch, const Status& result) {
   const auto now = SteadyClock::now();
   // A tensor may fail alone, for lack of memory, in a batch that went well.
