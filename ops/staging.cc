@@ -92,10 +92,7 @@ class Copies {
   Result<std::shared_ptr<const DeviceMark>> mark_from_host() const { return make_mark(functions_, device_.index, in_); }
 
  private:
-  Status order(void* stream, uint64_t token) {
-    if (token == 0 || functions_.order_after(functions_.context, device_.index, token, stream) == 0) return {};
-    return device_error(functions_, device_.index, "order its copies after the inputs");
-  }
+  Status order(void* stream, uint64_t token) { return order_after(functions_, device_.index, token, stream); }
   Status copy(void* to, const void* from, size_t bytes, void* stream) {
     if (bytes == 0 || functions_.copy(functions_.context, device_.index, to, from, bytes, stream) == 0) return {};
     return device_error(functions_, device_.index, "copy " + std::to_string(bytes) + " bytes");

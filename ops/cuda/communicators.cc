@@ -27,8 +27,8 @@ constexpr std::chrono::seconds kMostForEnd{2};
 constexpr std::chrono::seconds kMostForAbort{5};
 constexpr std::chrono::microseconds kEndLook{200};
 constexpr size_t kMostScaledSums = 16;
-
-bool begun(NcclResult result) { return result == NcclResult::kSuccess || result == NcclResult::kInProgress; }
+/// NCCL makes room for each call of a group.
+constexpr size_t kMostInGroup = 64;
 
 Status nccl_failure(const Nccl& nccl, const char* call, NcclResult result, NcclComm communicator) {
   const char* const last = nccl.last_error(communicator);
@@ -108,7 +108,17 @@ Status Communicators::await(CommunicatorKey key, const char* call, core::EngineC
   return failure;
 }
 
-Status Communicators::group(CommunicatorKey key, const char* name, const Launch& launch, core::EngineCall& host) {
+Status Communicators::launch(CommunicatorKey key, const char* name, std::span<const Step> steps, Grouping grouping,
+                             core::EngineCall& host) {
+  const size_t most = grouping == Grouping::kOne ? steps.size() : kMostInGroup;
+  for (size_t begin = 0; begin < steps.size(); begin += most) {
+    RUEDA_RETURN_IF_ERROR(group(key, name, steps.subspan(begin, std::min(most, steps.size() - begin)), host));
+  }
+  return {};
+}
+
+Status Communicators::group(CommunicatorKey key, const char* name, std::span<const Step> steps,
+                            core::EngineCall& host) {
   {
     std::unique_lock calls(state_->calls, std::defer_lock);
     if (!enter(*state_, calls)) return is_over();
@@ -117,7 +127,7 @@ Status Communicators::group(CommunicatorKey key, const char* name, const Launch&
     const Nccl& nccl = *state_->nccl;
     NcclResult result = nccl.group_start();
     if (result == NcclResult::kSuccess) {
-      result = launch(nccl, communicator.handle);
+      for (size_t i = 0; i < steps.size() && begun(result); ++i) result = steps[i](nccl, communicator.handle);
       const NcclResult ended = nccl.group_end();
       if (begun(result)) result = ended;
     }

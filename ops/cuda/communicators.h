@@ -5,8 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -21,9 +20,8 @@ namespace rueda::cuda {
 enum class Reach : uint8_t { kSet, kHost };
 using CommunicatorKey = std::pair<core::SetId, Reach>;
 
-/// NCCL's communicators of one epoch, by set and reach. They do not block, so that they can be
-/// aborted whatever they wait for: each call of NCCL is made under one lock, and between calls `EngineCall::until`
-/// waits.
+/// NCCL's communicators of one epoch, by set and reach. They do not block, so that they can be aborted whatever they
+/// wait for: each call of NCCL is made under one lock, and between calls `EngineCall::until` waits.
 ///
 ///   device lane    make ─▶ call ─▶ call ...                         all under `calls`
 ///   aborter                         abort: under `calls`, one group, after which nothing more is called
@@ -42,10 +40,13 @@ class Communicators {
   /// Makes a communicator, together with all its members. Fails if NCCL does, or as `EngineCall::until`.
   Status make(CommunicatorKey key, const Device& device, int members, int member, const NcclId& id,
               core::EngineCall& host);
-  /// Calls `launch(nccl, communicator)` inside a group, and waits until NCCL has put all of it into the stream. What it
-  /// launches takes `name` in sentences.
-  using Launch = std::function<NcclResult(const Nccl& nccl, NcclComm communicator)>;
-  Status group(CommunicatorKey key, const char* name, const Launch& launch, core::EngineCall& host);
+  /// Calls of NCCL that are made in one group leave as one kernel. Long lists are cut into several groups, on all
+  /// members alike, unless sends and receives have to meet in one.
+  enum class Grouping { kSeveral, kOne };
+  using Step = std::function<NcclResult(const Nccl& nccl, NcclComm communicator)>;
+  /// Makes the calls, and waits until NCCL has put all of them into the stream. Sentences call them `name`.
+  Status launch(CommunicatorKey key, const char* name, std::span<const Step> steps, Grouping grouping,
+                core::EngineCall& host);
   /// The communicator's operator that multiplies its inputs by `scale` before it adds them up; made at first use.
   Result<NcclOp> scaled_sum(CommunicatorKey key, NcclType type, double scale);
   /// Ends communicators of sets that `forget` has named, as far as NCCL has them ready; the rest at a later call.
@@ -80,6 +81,7 @@ class Communicators {
   static bool enter(State& state, std::unique_lock<std::mutex>& calls);
   static void run_aborter(const std::shared_ptr<State>& state);
   static void abort_all(State& state);
+  Status group(CommunicatorKey key, const char* name, std::span<const Step> steps, core::EngineCall& host);
   Status await(CommunicatorKey key, const char* call, core::EngineCall& host);
   static void finalize(State& state, CommunicatorKey key);
   static bool try_end(State& state, CommunicatorKey key, bool overdue);

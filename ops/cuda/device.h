@@ -26,7 +26,7 @@ class Device {
   /// Returns kSystem if the GPU does not exist or its context cannot be made.
   static Result<std::unique_ptr<Device>> make(const Driver& driver, int index);
 
-  /// Writes the number that no other GPU in the world has.
+  /// Writes the UUID, which no other GPU has. Returns kSystem if the driver does not tell it.
   Status uuid(std::array<char, 16>& id) const;
 
   const Driver& driver() const { return driver_; }

@@ -29,6 +29,9 @@ enum class NcclResult : int {
   kInProgress = 7
 };
 
+/// Whether a call has gone well so far: what does not block may still be in progress.
+inline bool begun(NcclResult result) { return result == NcclResult::kSuccess || result == NcclResult::kInProgress; }
+
 enum class NcclType : int {
   kI8 = 0,
   kU8 = 1,

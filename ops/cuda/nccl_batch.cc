@@ -26,9 +26,7 @@ using core::Exchange;
 using core::OpKind;
 using core::OwnerParts;
 using core::Slice;
-
-/// NCCL makes room for each call of a group.
-constexpr size_t kMostInGroup = 64;
+using Grouping = Communicators::Grouping;
 
 /// Members whose ranks ascend get rows in the order in which NCCL deals them out.
 bool ascends(const core::Team& team) { return std::ranges::is_sorted(team.ranks); }
@@ -45,14 +43,10 @@ std::optional<NcclSum> sum_if_any(const Call& call) {
   return nccl_sum_of(call);
 }
 
-CUdeviceptr address_on_gpu(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
-
 }  // namespace
 
-NcclBatch::NcclBatch(const Call& call, const Device& device, CUstream stream, Communicators& communicators,
-                     core::EngineCall& host)
+NcclBatch::NcclBatch(const Call& call, CUstream stream, Communicators& communicators, core::EngineCall& host)
     : call_(call),
-      device_(device),
       stream_(stream),
       communicators_(communicators),
       host_(host),
@@ -63,7 +57,7 @@ Status NcclBatch::launch() {
   if (core::reduces(call_.kind)) return launch_reduction();
   if (core::exchanges(call_.kind)) return exchange_rows();
   add_moves();
-  return launch_steps(kMostInGroup);
+  return launch_steps(Grouping::kSeveral);
 }
 
 Status NcclBatch::launch_reduction() {
@@ -78,7 +72,7 @@ Status NcclBatch::launch_reduction() {
   } else {
     add_sums_of_parts();
   }
-  return launch_steps(kMostInGroup);
+  return launch_steps(Grouping::kSeveral);
 }
 
 void NcclBatch::add_sums() {
@@ -140,13 +134,9 @@ Status NcclBatch::exchange_rows() {
   RUEDA_RETURN_IF_ERROR(learn_counts(exchange));
   const size_t before = call_.device->late.size();
   exchange.place(Exchange::OwnRows::kLeave);
-  const Current current(device_);
-  for (size_t i = before; i < call_.device->late.size(); ++i) {  // memory that was allocated just now
-    const uint64_t token = call_.device->late[i]->token();
-    if (token == 0) continue;
-    const CUevent event = reinterpret_cast<const Mark*>(token)->event;
-    const CUresult result = device_.driver().stream_wait(stream_, event, CU_EVENT_WAIT_DEFAULT);
-    if (result != CUDA_SUCCESS) return {Code::kSystem, failure_of(device_.driver(), "cuStreamWaitEvent", result)};
+  const core::DeviceCall& device = *call_.device;
+  for (size_t i = before; i < device.late.size(); ++i) {  // memory that was allocated just now
+    RUEDA_RETURN_IF_ERROR(core::order_after(*device.functions, device.index, device.late[i]->token(), stream_));
   }
   RUEDA_RETURN_IF_ERROR(copy_own_rows(exchange));
   return launch_rows(exchange);
@@ -184,9 +174,10 @@ Status NcclBatch::copy_own_rows(Exchange& exchange) {
   if (!exchange.receives(exchange.index())) return {};
   for (size_t i = 0; i < from.size(); ++i) {
     if (to[i].data == nullptr || to[i].data == from[i].data) continue;
-    const CUresult result =
-        device_.driver().copy(address_on_gpu(to[i].data), address_on_gpu(from[i].data), from[i].bytes, stream_);
-    if (result != CUDA_SUCCESS) return {Code::kSystem, failure_of(device_.driver(), "cuMemcpyAsync", result)};
+    const core::DeviceFunctions& functions = *call_.device->functions;
+    if (functions.copy(functions.context, call_.device->index, to[i].data, from[i].data, from[i].bytes, stream_) != 0) {
+      return core::device_error(functions, call_.device->index, "copy the rows that a rank sends itself");
+    }
   }
   return {};
 }
@@ -218,31 +209,19 @@ Status NcclBatch::launch_rows(Exchange& exchange) {
       });
     }
   }
-  Status launched = !failure.ok()
-                        ? failure
-                        : launch_steps(steps_.size());  // one group: what a member sends the other receives in the same
+  // What a member sends the other receives in the same group.
+  Status launched = failure.ok() ? launch_steps(Grouping::kOne) : failure;
   for (void* const memory : dropped) functions.free(functions.context, index, memory, stream_);
   return launched;
+}
+
+Status NcclBatch::launch_steps(Grouping grouping) {
+  return communicators_.launch(key_, core::name_of(call_.kind), steps_, grouping, host_);
 }
 
 std::string NcclBatch::no_memory(size_t bytes, int member) const {
   return fmt::format("GPU {} has no {} bytes for rows that rank {} sends and nobody takes", call_.device->index, bytes,
                      call_.team->ranks[static_cast<size_t>(member)]);
-}
-
-Status NcclBatch::launch_steps(size_t most) {
-  for (size_t begin = 0; begin < steps_.size(); begin += most) {
-    const size_t end = std::min(begin + most, steps_.size());
-    const auto launch = [&](const Nccl& nccl, NcclComm communicator) {
-      for (size_t i = begin; i < end; ++i) {
-        const NcclResult result = steps_[i](nccl, communicator);
-        if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) return result;
-      }
-      return NcclResult::kSuccess;
-    };
-    RUEDA_RETURN_IF_ERROR(communicators_.group(key_, core::name_of(call_.kind), launch, host_));
-  }
-  return {};
 }
 
 }  // namespace rueda::cuda

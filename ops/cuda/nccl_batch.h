@@ -14,15 +14,13 @@ namespace rueda::cuda {
 /// One batch as calls of NCCL in a stream that is behind the inputs' marks. Used by the device lane, once.
 class NcclBatch {
  public:
-  NcclBatch(const core::Call& call, const Device& device, CUstream stream, Communicators& communicators,
-            core::EngineCall& host);
+  NcclBatch(const core::Call& call, CUstream stream, Communicators& communicators, core::EngineCall& host);
   /// Returns whether NCCL can compute what the call asks for; the same on all members.
   bool can_run() const { return !core::reduces(call_.kind) || sum_.has_value(); }
-  /// Launches all of it. Fails as `Communicators::group` does, or with kSystem if the GPU does.
+  /// Launches all of it. Fails as `Communicators::launch` does, or with kSystem if the GPU does.
   Status launch();
 
  private:
-  using Step = std::function<NcclResult(const Nccl& nccl, NcclComm communicator)>;
   Status launch_reduction();
   void add_sums();
   void add_sums_of_parts();
@@ -31,18 +29,17 @@ class NcclBatch {
   Status learn_counts(core::Exchange& exchange);
   Status copy_own_rows(core::Exchange& exchange);
   Status launch_rows(core::Exchange& exchange);
-  Status launch_steps(size_t most);
+  Status launch_steps(Communicators::Grouping grouping);
   std::string no_memory(size_t bytes, int member) const;
 
   const core::Call& call_;
-  const Device& device_;
   const CUstream stream_;
   Communicators& communicators_;
   core::EngineCall& host_;
   const CommunicatorKey key_;
   const std::optional<NcclSum> sum_;
   NcclOp op_ = NcclOp::kSum;
-  std::vector<Step> steps_;
+  std::vector<Communicators::Step> steps_;
 };
 
 }  // namespace rueda::cuda

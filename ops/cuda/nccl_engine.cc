@@ -113,44 +113,51 @@ Result<bool> NcclEngine::run(const Call& call, EngineCall& host) {
   if (!device.ok()) return device.status();
   Result<bool> usable = ready(call, *device.value(), host);
   if (!usable.ok() || !usable.value()) return usable;
-  const Result<CUstream> stream = stream_of(*device.value());
-  if (!stream.ok()) return stream.status();
-  NcclBatch batch(call, *device.value(), stream.value(), communicators_, host);
+  const Result<WorkStream*> work = stream_of(*device.value());
+  if (!work.ok()) return work.status();
+  const CUstream stream = work.value()->stream;
+  NcclBatch batch(call, stream, communicators_, host);
   if (!batch.can_run()) return false;
-  RUEDA_RETURN_IF_ERROR(order(call, *device.value(), stream.value()));
-  const Status launched =
-      by_host(call) ? HierarchicalBatch(call, *nccl_sum_of(call), stream.value(), communicators_, pinned_, host).run()
-                    : batch.launch();
-  const Status marked = leave_mark(call, stream.value());  // also behind what a failure has left
+  RUEDA_RETURN_IF_ERROR(order(call, stream));
+  const bool by_host = call.kind == core::OpKind::kAllreduce && two_levels(*call.team);
+  const Status launched = by_host
+                              ? HierarchicalBatch(call, *nccl_sum_of(call), stream, communicators_, pinned_, host).run()
+                              : batch.launch();
+  auto mark = core::make_mark(*call.device->functions, call.device->index, stream);  // also behind what a failure left
+  if (mark.ok()) call.device->finished = work.value()->last = std::move(mark).value();
   RUEDA_RETURN_IF_ERROR(launched);
-  RUEDA_RETURN_IF_ERROR(marked);
+  RUEDA_RETURN_IF_ERROR(mark.status());
   return true;
 }
 
-/// Whether the set uses NCCL. At its first batch the members find out, and make the communicator.
-Result<bool> NcclEngine::ready(const Call& call, Device& device, EngineCall& host) {
+/// What this rank tells the others. `usable` becomes why it has no NCCL, if it has none.
+Told NcclEngine::introduce(const core::Team& team, const Device& device, Status& usable) {
+  Told own{};
+  own.required = settings_.use == core::Choice::kForce ? 1 : 0;
+  own.has = Has::kOff;
+  if (settings_.use == core::Choice::kForbid) return own;
+  own.has = Has::kNone;
+  const Result<const Nccl*> nccl = devices_.nccl();
+  usable = nccl.status();
+  if (usable.ok()) usable = communicators_.begin(*nccl.value());
+  if (usable.ok()) usable = device.uuid(own.gpu);
+  if (usable.ok() && team.index == 0) usable = draw_id(*nccl.value(), own.id);
+  if (usable.ok() && two_levels(team) && HostPlace::of(team).index == 0) usable = draw_id(*nccl.value(), own.host_id);
+  if (!usable.ok()) return own;
+  own.has = Has::kNccl;
+  own.version = nccl.value()->version;
+  own.may_share = may_share_gpu(own.version) ? 1 : 0;
+  return own;
+}
+
+/// Whether the set uses NCCL. At its first batch the members find out, and make the communicators.
+Result<bool> NcclEngine::ready(const Call& call, const Device& device, EngineCall& host) {
   const core::SetId set = call.device->set;
   if (const auto known = uses_.find(set); known != uses_.end()) return known->second;
   const core::Team& team = *call.team;
   std::vector<std::byte> all(static_cast<size_t>(team.size()) * EngineCall::kTold);
-  Told own{};
-  own.has = settings_.use == core::Choice::kForbid ? Has::kOff : Has::kNone;
-  own.required = settings_.use == core::Choice::kForce ? 1 : 0;
-  const bool off = settings_.use == core::Choice::kForbid;
-  const Result<const Nccl*> nccl =
-      off ? Result<const Nccl*>(Status(Code::kUnsupported, "RUEDA_NCCL=0")) : devices_.nccl();
-  Status usable = nccl.status();
-  if (usable.ok()) usable = communicators_.begin(*nccl.value());
-  if (usable.ok()) usable = device.uuid(own.gpu);
-  const HostPlace place = HostPlace::of(team);
-  const bool two_levels = place.several && settings_.hierarchical == core::Choice::kForce;
-  if (usable.ok() && team.index == 0) usable = draw_id(*nccl.value(), own.id);
-  if (usable.ok() && two_levels && place.index == 0) usable = draw_id(*nccl.value(), own.host_id);
-  if (usable.ok()) {
-    own.version = nccl.value()->version;
-    own.may_share = may_share_gpu(own.version) ? 1 : 0;
-    if (own.has == Has::kNone) own.has = Has::kNccl;
-  }
+  Status usable;
+  const Told own = introduce(team, device, usable);
   std::memcpy(all.data() + static_cast<size_t>(team.index) * EngineCall::kTold, &own, sizeof own);
   RUEDA_RETURN_IF_ERROR(host.tell_all(all));
   const std::vector<Told> members = read_all(all);
@@ -162,7 +169,8 @@ Result<bool> NcclEngine::ready(const Call& call, Device& device, EngineCall& hos
   }
   RUEDA_RETURN_IF_ERROR(
       communicators_.make({set, Reach::kSet}, device, team.size(), team.index, members.front().id, host));
-  if (two_levels) {
+  if (two_levels(team)) {
+    const HostPlace place = HostPlace::of(team);
     const NcclId& id = members[static_cast<size_t>(place.first)].host_id;
     RUEDA_RETURN_IF_ERROR(communicators_.make({set, Reach::kHost}, device, place.size, place.index, id, host));
   }
@@ -185,23 +193,27 @@ Status NcclEngine::refuse(std::span<const Told> members, const std::vector<int>&
   return {};
 }
 
-/// RUEDA_HIERARCHICAL_ALLREDUCE=1 asks for two levels if the set lies on several hosts, and some host has several
-/// members.
-bool NcclEngine::by_host(const Call& call) const {
-  return call.kind == core::OpKind::kAllreduce && settings_.hierarchical == core::Choice::kForce &&
-         HostPlace::of(*call.team).several;
+/// RUEDA_HIERARCHICAL_ALLREDUCE=1 asks for them.
+bool NcclEngine::two_levels(const core::Team& team) const {
+  return settings_.hierarchical == core::Choice::kForce && HostPlace::of(team).several;
 }
 
 /// Ranks that share a process have streams of their own: in one stream a kernel would wait for another behind it.
-Result<CUstream> NcclEngine::stream_of(Device& device) {
-  if (const auto known = streams_.find(&device); known != streams_.end()) return known->second;
-  Result<CUstream> taken = device.take_stream();
-  if (taken.ok()) streams_.emplace(&device, taken.value());
-  return taken;
+Result<NcclEngine::WorkStream*> NcclEngine::stream_of(Device& device) {
+  if (const auto known = streams_.find(&device); known != streams_.end()) return &known->second;
+  const Result<CUstream> taken = device.take_stream();
+  if (!taken.ok()) return taken.status();
+  return &streams_.emplace(&device, WorkStream{taken.value(), nullptr}).first->second;
 }
 
+/// A device that has failed counts as busy: nothing is known of its streams.
 bool NcclEngine::idle() const {
-  return last_ == nullptr || last_->functions().poll(last_->functions().context, last_->token()) == 1;
+  return std::ranges::all_of(streams_, [](const auto& each) {
+    const auto& last = each.second.last;
+    if (last == nullptr) return true;
+    const Result<bool> passed = last->passed();
+    return passed.ok() && passed.value();
+  });
 }
 
 /// A stream that something may still be in goes with the process: NCCL may come back from an abort before its kernels
@@ -211,39 +223,22 @@ void NcclEngine::close() {
   const auto limit = std::chrono::steady_clock::now() + kMostForKernels;
   while (empty && !idle() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
   empty = empty && idle();
-  for (const auto& [device, stream] : streams_) {
-    if (empty) device->give_stream(stream);
+  for (const auto& [device, work] : streams_) {
+    if (empty) device->give_stream(work.stream);
   }
   streams_.clear();
-  last_.reset();
   empty ? pinned_.free() : pinned_.leave();
 }
 
 /// The host does not wait for the inputs.
-Status NcclEngine::order(const Call& call, Device& device, CUstream stream) {
-  const Current current(device);
-  const auto after = [&](uint64_t token) -> Status {
-    if (token == 0) return {};
-    const CUevent event = reinterpret_cast<const Mark*>(token)->event;
-    const CUresult result = device.driver().stream_wait(stream, event, CU_EVENT_WAIT_DEFAULT);
-    if (result == CUDA_SUCCESS) return {};
-    return {Code::kSystem, failure_of(device.driver(), "cuStreamWaitEvent", result)};
-  };
-  for (const uint64_t token : call.device->ready) RUEDA_RETURN_IF_ERROR(after(token));
-  for (const auto& mark : call.device->late) RUEDA_RETURN_IF_ERROR(after(mark->token()));
-  return {};
-}
-
-Status NcclEngine::leave_mark(const Call& call, CUstream stream) {
-  const core::DeviceFunctions& functions = *call.device->functions;
-  uint64_t token = 0;
-  if (functions.mark(functions.context, call.device->index, stream, &token) != 0) {
-    std::array<char, 512> why{};
-    functions.why(functions.context, why.data(), why.size());
-    return {Code::kSystem, fmt::format("the mark behind NCCL's work could not be made: {}", why.data())};
+Status NcclEngine::order(const Call& call, CUstream stream) {
+  const core::DeviceCall& device = *call.device;
+  for (const uint64_t token : device.ready) {
+    RUEDA_RETURN_IF_ERROR(core::order_after(*device.functions, device.index, token, stream));
   }
-  last_ = std::make_shared<const core::DeviceMark>(functions, call.device->index, token);
-  call.device->finished = last_;
+  for (const auto& mark : device.late) {
+    RUEDA_RETURN_IF_ERROR(core::order_after(*device.functions, device.index, mark->token(), stream));
+  }
   return {};
 }
 

@@ -28,22 +28,26 @@ class NcclEngine final : public core::DeviceEngine {
   void close() override;
 
  private:
-  Result<bool> ready(const core::Call& call, Device& device, core::EngineCall& host);
+  /// For what runs on one GPU.
+  struct WorkStream {
+    CUstream stream;
+    std::shared_ptr<const core::DeviceMark> last;  ///< behind the latest batch; null before the first
+  };
+  bool two_levels(const core::Team& team) const;
+  Told introduce(const core::Team& team, const Device& device, Status& usable);
+  Result<bool> ready(const core::Call& call, const Device& device, core::EngineCall& host);
   Status refuse(std::span<const Told> members, const std::vector<int>& ranks, const std::string& why,
                 const Status& own) const;
-  bool by_host(const core::Call& call) const;
-  Result<CUstream> stream_of(Device& device);
-  static Status order(const core::Call& call, Device& device, CUstream stream);
-  Status leave_mark(const core::Call& call, CUstream stream);
+  Result<WorkStream*> stream_of(Device& device);
+  static Status order(const core::Call& call, CUstream stream);
   bool idle() const;
 
   Devices& devices_;
   const core::DeviceEngineSettings settings_;
   Communicators communicators_;
-  PinnedPair pinned_;                             ///< the device lane's, as the next
-  std::shared_ptr<const core::DeviceMark> last_;  ///< of the latest batch
-  std::map<Device*, CUstream> streams_;           ///< the device lane's, as the next
-  std::map<core::SetId, bool> uses_;              ///< of sets that have run a batch: whether by NCCL
+  PinnedPair pinned_;  ///< the device lane's, as the next
+  std::map<Device*, WorkStream> streams_;
+  std::map<core::SetId, bool> uses_;  ///< of sets that have run a batch: whether by NCCL
 };
 
 class NcclSource final : public core::DeviceEngineSource {

@@ -22,18 +22,10 @@ namespace rueda::cuda {
 namespace {
 
 using core::Call;
-using core::Code;
 using core::Slice;
 
 /// What one owner has of a piece.
 constexpr size_t kOwnedBytes = 4 << 20;
-constexpr size_t kMostPartsInGroup = 64;
-
-Status device_failure(const core::DeviceFunctions& functions, const char* what) {
-  std::array<char, 512> why{};
-  functions.why(functions.context, why.data(), why.size());
-  return {Code::kSystem, fmt::format("device cuda could not {}: {}", what, why.data())};
-}
 
 std::vector<int> same_owners(const core::Team& team, const HostPlace& place) {
   std::vector<int> ranks;
@@ -76,7 +68,7 @@ Status PinnedPair::make(const core::DeviceFunctions& functions, int32_t index, s
     block = static_cast<std::byte*>(functions.allocate_pinned(functions.context, index, bytes));
     if (block == nullptr) {
       bytes_ = 0;
-      return device_failure(functions, "give pinned memory");
+      return core::device_error(functions, index, fmt::format("give {} bytes of pinned memory", bytes));
     }
   }
   return {};
@@ -98,6 +90,7 @@ HierarchicalBatch::HierarchicalBatch(const Call& call, const NcclSum& sum, CUstr
       communicators_(communicators),
       pinned_(pinned),
       host_(host),
+      key_{call.device->set, Reach::kHost},
       place_(HostPlace::of(*call.team)),
       element_(core::size_of(call.dtype)),
       piece_(static_cast<int64_t>(kOwnedBytes / element_) * place_.slices),
@@ -106,7 +99,7 @@ HierarchicalBatch::HierarchicalBatch(const Call& call, const NcclSum& sum, CUstr
 
 Status HierarchicalBatch::run() {
   if (sum_.scale != 1.0) {
-    const Result<NcclOp> scaled = communicators_.scaled_sum({call_.device->set, Reach::kHost}, sum_.type, sum_.scale);
+    const Result<NcclOp> scaled = communicators_.scaled_sum(key_, sum_.type, sum_.scale);
     if (!scaled.ok()) return scaled.status();
     op_ = scaled.value();
   }
@@ -153,25 +146,16 @@ std::vector<HierarchicalBatch::Part> HierarchicalBatch::parts_of(int64_t piece, 
   return parts;
 }
 
-/// In groups that are the same on all members of the host.
 Status HierarchicalBatch::for_parts(int64_t piece, const Each& each) {
-  std::vector<std::pair<int, Part>> all;
+  std::vector<Communicators::Step> steps;
   for (int owner = 0; owner < place_.slices; ++owner) {
-    for (const Part& part : parts_of(piece, owner)) all.emplace_back(owner, part);
+    for (const Part& part : parts_of(piece, owner)) {
+      steps.push_back([&each, owner, part](const Nccl& nccl, NcclComm communicator) {
+        return each(nccl, communicator, owner, part);
+      });
+    }
   }
-  for (size_t begin = 0; begin < all.size(); begin += kMostPartsInGroup) {
-    const size_t end = std::min(begin + kMostPartsInGroup, all.size());
-    const auto launch = [&](const Nccl& nccl, NcclComm communicator) {
-      for (size_t i = begin; i < end; ++i) {
-        const NcclResult result = each(nccl, communicator, all[i].first, all[i].second);
-        if (result != NcclResult::kSuccess && result != NcclResult::kInProgress) return result;
-      }
-      return NcclResult::kSuccess;
-    };
-    RUEDA_RETURN_IF_ERROR(
-        communicators_.group({call_.device->set, Reach::kHost}, "allreduce inside the host", launch, host_));
-  }
-  return {};
+  return communicators_.launch(key_, "allreduce inside the host", steps, Communicators::Grouping::kSeveral, host_);
 }
 
 Status HierarchicalBatch::reduce_to_owners(int64_t piece) {
@@ -193,7 +177,7 @@ Status HierarchicalBatch::copy(void* to, const void* from, int64_t elements) {
   const core::DeviceFunctions& functions = *call_.device->functions;
   const auto bytes = static_cast<size_t>(elements) * element_;
   if (functions.copy(functions.context, call_.device->index, to, from, bytes, stream_) == 0) return {};
-  return device_failure(functions, "copy between host and GPU");
+  return core::device_error(functions, call_.device->index, fmt::format("copy {} bytes", bytes));
 }
 
 Status HierarchicalBatch::fetch(int64_t piece) {
@@ -202,25 +186,20 @@ Status HierarchicalBatch::fetch(int64_t piece) {
   for (const Part& part : parts_of(piece, place_.index)) {
     RUEDA_RETURN_IF_ERROR(copy(block + static_cast<size_t>(part.at) * element_, part.out, part.count));
   }
-  const core::DeviceFunctions& functions = *call_.device->functions;
-  uint64_t token = 0;
-  if (functions.mark(functions.context, call_.device->index, stream_, &token) != 0) {
-    return device_failure(functions, "mark its copies");
-  }
-  fetched_[static_cast<size_t>(piece % 2)].emplace(functions, call_.device->index, token);
-  return {};
+  auto mark = core::make_mark(*call_.device->functions, call_.device->index, stream_);
+  if (mark.ok()) fetched_[static_cast<size_t>(piece % 2)] = std::move(mark).value();
+  return mark.status();
 }
 
 Status HierarchicalBatch::sum_between_hosts(int64_t piece) {
   if (!owns_slice()) return {};
-  const core::DeviceFunctions& functions = *call_.device->functions;
-  const uint64_t token = fetched_[static_cast<size_t>(piece % 2)]->token();
-  int32_t state = 0;
+  Status failure;
   RUEDA_RETURN_IF_ERROR(host_.until([&] {
-    state = token == 0 ? 1 : functions.poll(functions.context, token);
-    return state != 0;
+    const Result<bool> passed = fetched_[static_cast<size_t>(piece % 2)]->passed();
+    failure = passed.status();
+    return !passed.ok() || passed.value();
   }));
-  if (state < 0) return device_failure(functions, "finish its copies");
+  RUEDA_RETURN_IF_ERROR(failure);
   return host_.sum_between_hosts(pinned_.block(piece), slice_length(piece, place_.index), peers_);
 }
 

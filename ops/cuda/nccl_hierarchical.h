@@ -1,7 +1,7 @@
 #pragma once
 #include <array>
-#include <optional>
-#include <string>
+#include <functional>
+#include <memory>
 #include <vector>
 
 #include "ops/cuda/communicators.h"
@@ -77,12 +77,13 @@ class HierarchicalBatch {
   Communicators& communicators_;
   PinnedPair& pinned_;
   core::EngineCall& host_;
+  const CommunicatorKey key_;
   const HostPlace place_;
   const size_t element_;
   const int64_t piece_;  ///< elements of a full piece, of all slices together
   NcclOp op_ = NcclOp::kSum;
-  std::array<std::optional<core::DeviceMark>, 2> fetched_;
-  std::vector<int> peers_;  ///< ranks that own the same slice on each host
+  std::array<std::shared_ptr<const core::DeviceMark>, 2> fetched_;  ///< behind the copies of the last two pieces
+  std::vector<int> peers_;                                          ///< ranks that own the same slice on each host
 };
 
 }  // namespace rueda::cuda

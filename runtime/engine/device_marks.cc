@@ -52,6 +52,11 @@ Result<std::shared_ptr<const DeviceMark>> make_mark(const DeviceFunctions& funct
   return std::make_shared<const DeviceMark>(functions, index, token);
 }
 
+Status order_after(const DeviceFunctions& functions, int32_t index, uint64_t token, void* stream) {
+  if (token == 0 || functions.order_after(functions.context, index, token, stream) == 0) return {};
+  return device_error(functions, index, "make its stream wait for others");
+}
+
 MarkNotice::MarkNotice(std::function<void()> wake) {
   WaitingNotices& all = waiting_notices();
   MutexLock lock(all.mutex);

@@ -44,6 +44,9 @@ class DeviceMark {
 /// Makes a mark at the end of `stream`. Returns kSystem if the device fails.
 Result<std::shared_ptr<const DeviceMark>> make_mark(const DeviceFunctions& functions, int32_t index, void* stream);
 
+/// Makes `stream` wait for the token's mark; the host does not wait. Returns kSystem if the device fails.
+Status order_after(const DeviceFunctions& functions, int32_t index, uint64_t token, void* stream);
+
 /// The device's side of a batch whose tensors lie in its memory. Owned by the batch, filled in by the turn, then used
 /// by the thread that runs it.
 struct DeviceCall {
