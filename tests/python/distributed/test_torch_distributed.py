@@ -130,10 +130,10 @@ def test_what_one_rank_alone_is_refused_shifts_nothing_and_what_has_no_numbers_i
 
 
 def test_ranks_meet_again_after_restarts_and_a_killed_training_goes_on_from_its_checkpoint(tmp_path):
-    lines = restarting_torchrun("resumed.py", str(tmp_path)).splitlines()
-    epochs = [line for line in lines if line.startswith("attempt")]
-    assert epochs == [f"attempt {life}: epoch {epoch}" for life, epoch in [(1, 0), (1, 1), (1, 2), (2, 2), (2, 3)]], lines
-    assert lines.count("same parameters") == 2, lines
+    output = restarting_torchrun("resumed.py", str(tmp_path))
+    epochs = re.findall(r"attempt \d: epoch \d", output)
+    assert epochs == [f"attempt {life}: epoch {epoch}" for life, epoch in [(1, 0), (1, 1), (1, 2), (2, 2), (2, 3)]], output
+    assert output.count("same parameters") == 2, output  # a line of the other rank may end in mid-line here
 
 
 @pytest.mark.parametrize("launcher, wrapper", [(torchrun, "ddp"), (hvdrun, "fsdp")], ids=["torchrun, ddp", "hvdrun, fsdp"])
