@@ -59,7 +59,8 @@ void add_all(std::span<const Algorithm> table, const Settings& settings, const B
     kinds = {Stores::kPlain, Stores::kNonTemporal};
   }
   std::optional<AlgorithmChoice> planned;
-  for (uint8_t shift = 0; shift <= (chunks_vary ? kMostShifts : 0); ++shift) {
+  const uint8_t most = chunks_vary ? kMostShifts : 0;
+  for (uint8_t shift = 0; shift <= most; ++shift) {
     if (shift > 0 && shape.slot_bytes >> shift < kShortestChunkBytes) break;
     const auto plan = plan_variant(table, settings, shape, {index, shift, settings.stores});
     if (!plan.ok() || (planned && alike(*planned, plan.value()))) continue;

@@ -83,7 +83,7 @@ void Engine::look(Findings& found, SteadyClock::time_point now) {
 
 /// The end of the epoch that an exception on one of this rank's threads is.
 Status Engine::own_failure(const std::exception& error) const noexcept {
-  const Status reason = failure_of(error);
+  Status reason = failure_of(error);
   try {
     return {Code::kSystem, fmt::format("{} ended the job: {}", plan_.name_of(plan_.rank), reason.sentence()),
             plan_.rank};

@@ -36,8 +36,8 @@ std::byte* LateOutputs::make_sink(const OperationSpec& spec, size_t bytes) {
 /// An allocator may hand out memory that work in its stream still uses, as PyTorch's does.
 Status mark_late(DeviceCall* call, void* stream) {
   if (call == nullptr) return {};
-  auto mark = make_mark(*call->functions, call->index, stream);
-  if (mark.ok()) call->late.push_back(std::move(mark).value());
+  const auto mark = make_mark(*call->functions, call->index, stream);
+  if (mark.ok()) call->late.push_back(mark.value());
   return mark.status();
 }
 

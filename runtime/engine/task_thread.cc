@@ -15,7 +15,7 @@ Status TaskThread::post(std::function<void()> work) {
   if (state_->stopping) return {};
   // With the first task: most sessions never need the thread.
   if (!thread_.joinable()) {
-    const Status started = start_thread(thread_, "for work that may block", [state = state_] { run(*state); });
+    Status started = start_thread(thread_, "for work that may block", [state = state_] { run(*state); });
     if (!started.ok()) return started;
   }
   state_->queue.push_back(std::move(work));

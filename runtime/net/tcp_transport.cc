@@ -165,7 +165,7 @@ Status TcpTransport::connect_control(std::span<const int> ranks, Deadline deadli
                                      const std::function<Status(int)>& given_up, const Cutoff* cutoff) {
   if (cutoff == nullptr) return state_->connect(ranks, {state_->io, nullptr, deadline}, given_up);
   watch(cutoff->fd(), [] {});  // it only has to wake the loop
-  const Status connected = state_->connect(ranks, {state_->io, &cutoff->abort(), deadline}, given_up);
+  Status connected = state_->connect(ranks, {state_->io, &cutoff->abort(), deadline}, given_up);
   unwatch(cutoff->fd());
   return connected;
 }
@@ -182,7 +182,7 @@ Status TcpTransport::State::connect(std::span<const int> ranks, const LoopWait& 
   const auto missing = [&](int rank) { return controls.count(rank) == 0; };
   const auto over = [&] { return std::none_of(ranks.begin(), ranks.end(), missing) || !fault().ok(); };
   for (;;) {
-    const Status waited = wait.within(kBetweenLooks).until(over);
+    Status waited = wait.within(kBetweenLooks).until(over);
     RUEDA_RETURN_IF_ERROR(fault());
     if (waited.code() != Code::kTimeout) return waited;
     if (wait.deadline.passed()) break;

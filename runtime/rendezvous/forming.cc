@@ -141,8 +141,8 @@ Status Forming::open_listeners() {
   if (!transport.ok()) return transport.status();
   transport_ = std::move(transport).value();
   auto exchange = LocalExchange::listen();
-  if (exchange.ok()) exchange_ = std::move(exchange).value();
   unshared_ = exchange.status();
+  if (exchange.ok()) exchange_ = std::move(exchange).value();
   memory_limits_ = memory_limits();  // before the wish: no rank of the epoch has taken its segment yet
   return {};
 }
@@ -345,14 +345,14 @@ std::vector<int> Forming::remote_control_peers() const {
 Status Forming::connect_others() {
   const std::vector<int> others = remote_control_peers();
   if (others.empty() || options_.fabric.control) return {};
-  const Status connected = safely([&] {
+  Status connected = safely([&] {
     return transport_->connect_control(
         others, deadline_, [this](int rank) { return given_up(rank); }, options_.cutoff);
   });
   if (connected.ok()) return {};
   // A rank that refuses connections may have said why it has ended.
   const bool others_fault = connected.rank() >= 0 && connected.rank() != formation_.plan.rank;
-  if (const Status why = others_fault ? given_up(connected.rank()) : Status(); !why.ok()) return why;
+  if (Status why = others_fault ? given_up(connected.rank()) : Status(); !why.ok()) return why;
   // Others may wait for this rank's connection: they look at its report meanwhile.
   LocalReport last;
   last.status = connected;

@@ -260,7 +260,7 @@ std::string make_group(int most) {
   for (std::string line; std::getline(lines, line);) {
     const size_t at = line.find(":pids:");
     if (at == std::string::npos) continue;
-    const std::string folder = "/sys/fs/cgroup/pids" + line.substr(at + 6) + "/rueda-test-" + std::to_string(getpid());
+    std::string folder = "/sys/fs/cgroup/pids" + line.substr(at + 6) + "/rueda-test-" + std::to_string(getpid());
     if (mkdir(folder.c_str(), 0700) != 0) return {};
     if (std::ofstream(folder + "/pids.max") << most << std::flush) return folder;
     rmdir(folder.c_str());

@@ -87,7 +87,7 @@ TEST_CASE("Blocks are taken first fit, joined when given back, and never overlap
   blocks.give_back(8192);  // no block begins there
   CHECK(blocks.take(3 * 4096) == 4 * 4096u);
   CHECK(blocks.take(2 * 4096) == 4096u);
-  for (const size_t offset : {0, 1, 3, 4}) blocks.give_back(offset * 4096);
+  for (const size_t offset : {size_t{0}, size_t{1}, size_t{3}, size_t{4}}) blocks.give_back(offset * 4096);
   CHECK(blocks.taken_bytes() == 0);
   CHECK(blocks.take(16 * 4096) == 0u);
   CHECK_FALSE(blocks.take(1).has_value());

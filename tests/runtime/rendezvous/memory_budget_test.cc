@@ -14,7 +14,7 @@ constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 TEST_CASE("only the ranks of the limited group count, and one that cannot be seen does not") {
   const test::TemporaryFolder folder;
-  const std::string root = folder.path();
+  const std::string& root = folder.path();
   const auto write = [&](const std::string& path, const std::string& text) {
     std::filesystem::create_directories(std::filesystem::path(root + path).parent_path());
     std::ofstream(root + path) << text;
