@@ -22,8 +22,6 @@ namespace rueda::core {
 
 namespace {
 
-constexpr std::string_view kNoForcedAlgorithm = "auto";
-
 Status unknown_algorithm(const AlgorithmChoice& choice, size_t size) {
   return Status(Code::kInvalidArgument, "a batch names algorithm " + std::to_string(choice.algorithm) +
                                             ", but this rank's table ends at " + std::to_string(size - 1));
@@ -69,11 +67,8 @@ Result<AlgorithmChoice> DataPlane::select_on_device(const BatchShape& shape) con
   AlgorithmChoice staged = choice.value();
   staged.stamps *= static_cast<uint64_t>(Staging::pieces(shape.kind, shape.op, shape.bytes));
   const DeviceEngine* const engine = engine_of(shape.device);
-  const bool named = (shape.kind == OpKind::kAllreduce && settings_.allreduce_algorithm != kNoForcedAlgorithm) ||
-                     (shape.kind == OpKind::kBroadcast && settings_.broadcast_algorithm != kNoForcedAlgorithm);
-  if (engine == nullptr || shape.absent || settings_.nccl == Choice::kForbid || named || !engine->serves(shape)) {
-    return staged;
-  }
+  const bool left_out = shape.absent != 0 || settings_.nccl == Choice::kForbid || is_forced(settings_, shape.kind);
+  if (engine == nullptr || left_out || !engine->serves(shape)) return staged;
   staged.on_engine = true;
   staged.stamps += HostEngineCall::told_stamps(shape.kind, shape.ranks, shape.tensors);
   return staged;

@@ -172,7 +172,7 @@ Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> table, const
   const std::string* forced = forced_algorithm(settings, shape.kind);
   // A set of one rank and adasum have algorithms of their own: a setting meant for other sums must not stop them.
   const bool has_choice = shape.ranks > 1 && shape.op != ReduceOp::kAdasum;
-  if (forced != nullptr && *forced != kAuto && has_choice && (shape.shared || *forced != kInPlace)) {
+  if (is_forced(settings, shape.kind) && has_choice && (shape.shared || *forced != kInPlace)) {
     return choose_forced(table, settings, shape, *forced);
   }
   const int preferred = find_algorithm(table, shape.kind, preferred_algorithm(table, shape, settings));
@@ -187,8 +187,7 @@ Result<AlgorithmChoice> select_algorithm(std::span<const Algorithm> table, const
 }
 
 bool chooses_freely(const Settings& settings, const BatchShape& shape) {
-  const std::string* forced = forced_algorithm(settings, shape.kind);
-  if (forced != nullptr && *forced != kAuto) return false;
+  if (is_forced(settings, shape.kind)) return false;
   return shape.one_host || settings.hierarchical_allreduce == Choice::kAuto;
 }
 
@@ -196,6 +195,11 @@ BatchShape with_chunk_limit(const BatchShape& shape, const Settings& settings) {
   BatchShape limited = shape;
   if (settings.chunk_bytes != 0) limited.slot_bytes = std::min(shape.slot_bytes, std::bit_floor(settings.chunk_bytes));
   return limited;
+}
+
+bool is_forced(const Settings& settings, OpKind kind) {
+  const std::string* const name = forced_algorithm(settings, kind);
+  return name != nullptr && *name != kAuto;
 }
 
 Status check_forced_algorithms(std::span<const Algorithm> table, const Settings& settings) {

@@ -29,6 +29,9 @@ bool chooses_freely(const Settings& settings, const BatchShape& shape);
 /// The shape with slots no longer than RUEDA_CHUNK_BYTES allows chunks to be. Pure.
 BatchShape with_chunk_limit(const BatchShape& shape, const Settings& settings);
 
+/// Whether the settings name the algorithm for operations of this kind. Pure.
+bool is_forced(const Settings& settings, OpKind kind);
+
 /// Checks the settings at init. Returns kInvalidArgument if they force an algorithm that the table does not have; the
 /// sentence names the variable, its value and the algorithms to choose from.
 Status check_forced_algorithms(std::span<const Algorithm> table, const Settings& settings);

@@ -123,8 +123,9 @@ Result<bool> NcclEngine::run(const Call& call, EngineCall& host) {
   const Status launched = by_host
                               ? HierarchicalBatch(call, *nccl_sum_of(call), stream, communicators_, pinned_, host).run()
                               : batch.launch();
-  auto mark = core::make_mark(*call.device->functions, call.device->index, stream);  // also behind what a failure left
-  if (mark.ok()) call.device->finished = work.value()->last = std::move(mark).value();
+  const auto mark =
+      core::make_mark(*call.device->functions, call.device->index, stream);  // also behind what a failure left
+  if (mark.ok()) call.device->finished = work.value()->last = mark.value();
   RUEDA_RETURN_IF_ERROR(launched);
   RUEDA_RETURN_IF_ERROR(mark.status());
   return true;

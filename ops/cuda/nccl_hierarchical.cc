@@ -186,8 +186,8 @@ Status HierarchicalBatch::fetch(int64_t piece) {
   for (const Part& part : parts_of(piece, place_.index)) {
     RUEDA_RETURN_IF_ERROR(copy(block + static_cast<size_t>(part.at) * element_, part.out, part.count));
   }
-  auto mark = core::make_mark(*call_.device->functions, call_.device->index, stream_);
-  if (mark.ok()) fetched_[static_cast<size_t>(piece % 2)] = std::move(mark).value();
+  const auto mark = core::make_mark(*call_.device->functions, call_.device->index, stream_);
+  if (mark.ok()) fetched_[static_cast<size_t>(piece % 2)] = mark.value();
   return mark.status();
 }
 
