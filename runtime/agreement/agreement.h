@@ -88,8 +88,8 @@ struct AgreementConfig {
   /// Chooses the algorithm of a batch. Only the arbiter calls it. If it returns an error, the operations of the batch
   /// fail on all ranks with kInvalidArgument and its sentence.
   std::function<Result<AlgorithmChoice>(const BatchShape&)> select;
-  /// Hears how long batches took that `select` made trials. Only the arbiter calls it; may be empty. A report may never
-  /// come, and a broken member may report what it likes, so nothing but speed may depend on it.
+  /// Hears how long a batch took if `select` made it a trial. Only the arbiter calls it; may be empty. A report may
+  /// never come, and a broken member may report what it likes, so nothing but speed may depend on it.
   std::function<void(const TrialTime&)> timed;
 };
 
@@ -130,7 +130,7 @@ class Participant {
   /// Returns a credit: this rank, the lowest member of `set`, has started the batch with this number. Numbers grow.
   /// Nothing happens on other ranks.
   void started(SetId set, uint64_t number);
-  /// Reports how long a batch of `set` took that was a trial (`AlgorithmChoice::trial`). The report travels with the
+  /// Reports how long a trial (`AlgorithmChoice::trial`) of `set` took. The report travels with the
   /// next frame, which need not wake rank 0. Nothing happens on ranks other than the set's lowest.
   void timed(SetId set, const TrialTime& time);
   /// Takes a frame from rank 0. Returns kPeerLost if it does not parse or breaks the protocol: the epoch is over.

@@ -27,11 +27,11 @@ struct BatchShape {
   int largest_host = 1;                     ///< number of ranks on the host that has most of them
   uint64_t slot_bytes = kDefaultSlotBytes;  ///< of the lanes' shared memory; no chunk is longer
   bool deterministic = false;
-  SetId set = kGlobalSet;  ///< whose cores it runs on
+  SetId set = kGlobalSet;  ///< the process set that runs it
   size_t absent = 0;       ///< members that have joined and contribute nothing
 };
 
-/// What reports name in place of an algorithm if a device's engine has run the batch. No table is as long.
+/// Stands for an algorithm in reports if a device's engine has run the batch. No table of algorithms is that long.
 inline constexpr uint8_t kEngineAlgorithm = 255;
 
 /// The algorithm that a batch runs with, and its plan, as they travel in a verdict.

@@ -1,8 +1,9 @@
 // Which of several variants is the fastest, from times that other work on the machine disturbs.
 //
-//   next ─▶ the variant still in that has run least often; ties in random order, since a program's batches may
-//   alternate took ─▶ two shortest times ─▶ drop_losers ─▶ one left, or all that are left have run kRounds times:
-//   decided
+//   next ─▶ of the variants that are in: the one that has run least often
+//           (ties in random order: a program's batches may alternate)
+//   took ─▶ its two shortest times ─▶ drop_losers ─▶ decided if one is left,
+//           or if all that are left have run kRounds times
 //
 // The random order has a fixed seed: equal times give equal contests.
 #include "runtime/agreement/contest.h"
@@ -14,27 +15,30 @@
 namespace rueda::core {
 namespace {
 
-/// From so many times on the second shortest counts too. Before, it may be one that other work has disturbed.
+/// A variant that has run so often is judged by the mean of its two shortest times. Before, other work may have
+/// disturbed the second.
 constexpr int kEnoughForMean = 4;
-/// How many times the best one's time a variant may take that has run so often, from once on.
+/// A variant drops out if it takes more than so many times the best time: after its first run, its second, and so on.
 constexpr double kMargins[] = {4.0, 1.5, 1.2, 1.12, 1.07, 1.05};
 
 }  // namespace
 
-Contest::Contest(std::vector<Variant> variants) {
+Contest::Contest(const std::vector<Variant>& variants) {
   for (const Variant& variant : variants) entries_.push_back({variant});
   if (entries_.size() == 1) winner_ = 0;
 }
 
-Contest::Contest(std::vector<Variant> variants, const Variant& winner, double time) : Contest(std::move(variants)) {
-  winner_ = find(winner);
-  if (winner_) entries_[*winner_].shortest = entries_[*winner_].second = time;
+Contest::Contest(const std::vector<Variant>& variants, const Variant& winner, double time) : Contest(variants) {
+  const std::optional<size_t> index = find(winner);
+  if (!index) return;
+  winner_ = index;
+  entries_[*index].shortest = entries_[*index].second = time;
 }
 
 Contest Contest::anew() const {
   std::vector<Variant> variants;
   for (const Entry& entry : entries_) variants.push_back(entry.variant);
-  return Contest(std::move(variants));
+  return Contest(variants);
 }
 
 std::optional<size_t> Contest::next() {

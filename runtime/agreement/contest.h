@@ -12,7 +12,7 @@ namespace rueda::core {
 /// One contest of variants for batches of one class, decided by how long they take. Times are nanoseconds for each byte
 /// of a batch, so batches of one class need not be of one size. Pure; owned by the tuner.
 ///
-/// A variant's time is the shortest, or the mean of its two shortest once there are some: other work on the machine
+/// A variant's time is the shortest or, from four runs on, the mean of its two shortest: other work on the machine
 /// only makes batches longer. The more often a variant has run, the less it may lie behind the best to stay in the
 /// contest. The one that is left wins, or the best of those that are left after kRounds.
 class Contest {
@@ -21,9 +21,9 @@ class Contest {
   static constexpr int kRounds = 7;
   static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-  explicit Contest(std::vector<Variant> variants);
-  /// A contest that was decided elsewhere. `winner` is one of `variants`.
-  Contest(std::vector<Variant> variants, const Variant& winner, double time);
+  explicit Contest(const std::vector<Variant>& variants);
+  /// A contest that was decided elsewhere for `winner`; undecided if that is not one of `variants`.
+  Contest(const std::vector<Variant>& variants, const Variant& winner, double time);
 
   /// A contest of the same variants, without times.
   Contest anew() const;

@@ -29,7 +29,7 @@ constexpr uint8_t kOverContributors = 8;
 constexpr uint8_t kHasOrder = 16;
 constexpr uint8_t kInSharedMemory = 32;
 
-/// Of the byte that names a batch's stores: the number of a trial follows.
+/// Bits beside the stores in a choice's last byte. kIsTrial: the number of the trial follows.
 constexpr uint8_t kIsTrial = 4;
 constexpr uint8_t kOnEngine = 8;
 

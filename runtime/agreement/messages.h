@@ -23,7 +23,8 @@ namespace rueda::core {
 ///   operations      count { word rest }            as tags 0 to 2; tag 2 is followed by the occurrence
 ///   ranks           ranges { gap more }            ascending; gap: from one past the last; `more` follow the first
 ///   failure         code (u8) rank + 1 sentence
-///   choice          algorithm (u8) chunk bytes, stamps, stores (u8; + 4: the trial's number follows)
+///   choice          algorithm (u8) chunk bytes, stamps, how (u8): stores, + 8 if on a device's engine, + 4 if the
+///                   trial's number follows
 ///   asking          name ranks number              number: kMakeSet of this name and ranks before, of each member
 ///
 /// An id step is the zigzag difference to one past the last id, on that link (proposals) or in that list (verdicts).
@@ -99,7 +100,7 @@ void put_ranks(WireWriter& writer, const std::vector<int>& ranks);
 /// Fails the reader unless there is at least one rank and all are below `size`.
 std::vector<int> get_ranks(WireReader& reader, int size);
 void put_choice(WireWriter& writer, const AlgorithmChoice& choice);
-/// Fails the reader on unknown stores, or a trial without a number.
+/// Fails the reader on unknown stores, an unknown bit, or trial number 0.
 AlgorithmChoice get_choice(WireReader& reader);
 void put_trial_time(WireWriter& writer, const TrialTime& time);
 /// Fails the reader on an unknown distance, or a time of more than kMaxTrialTime.

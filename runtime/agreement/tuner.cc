@@ -1,11 +1,11 @@
 // Rank 0 chooses by trial: it runs the program's own batches in different ways and keeps the fastest.
 //
-//   pick ─▶ the class's group ─▶ two batches to warm up, the second timed: the reference
-//                            └─▶ the course at the cores' distance ─▶ undecided: the contest's next, if the purse
-//                            allows
-//                                                                 └▶ decided: the winner, timed now and then
-//   timed ─▶ the trial ─▶ the purse pays ─▶ the contest ─▶ decided?          winner: other times for long? ─▶ a new
-//   contest
+//   pick  ─▶ the class's group ─▶ two batches to warm up; the second is timed: the reference
+//                             └─▶ the course at the cores' distance
+//                                   ├─ undecided: the contest's next, if the purse allows it
+//                                   └─ decided:   the winner, timed now and then
+//   timed ─▶ the trial ─▶ the purse pays ─▶ the contest
+//                      └─ the winner's: if times stay odd, a new contest
 //
 // A trial's number travels with its batch to the set's lowest member and comes back with the time. So any set can be
 // tuned, rank 0 being in it or not. A report may be lost: nothing waits for one.
@@ -29,14 +29,15 @@ constexpr uint64_t kMostUnheard = 256;
 /// A decided course times one batch of so many, and more while times are odd.
 constexpr int kTimedOneOf = 32;
 constexpr int kOddOneOf = 4;
-/// A trial is odd if it takes so many times the winner's time, or so much less. So many in a row begin a new contest.
+/// A trial is odd if it takes more than kOdd times the winner's time, or less than that time / kOdd. kOddTrials in a
+/// row begin a new contest.
 constexpr double kOdd = 1.5;
 constexpr int kOddTrials = 4;
 /// How long a decision holds at least. Doubles with each new contest.
 constexpr seconds kHolds{10};
 constexpr uint64_t kMostDoublings = 5;
-/// Batches without a choice to try, before a contest is decided without the times that are missing, or the reference is
-/// taken again.
+/// After so many batches without a trial, a contest is decided without its missing times, or the reference is taken
+/// again.
 constexpr int kMostUntimed = 16;
 constexpr uint64_t kPageBytes = 4096;
 constexpr double kRefill = 1e-3;
@@ -100,8 +101,7 @@ Tuner::Pick Tuner::pick(const BatchShape& shape) {
     if (++group.warmed < kWarmups || !all_contribute) return {};
     return start(key, std::nullopt, shape, 0);
   }
-  if (course.contest->size() < 2) return {best_of(*course.contest), 0};
-  if (!all_contribute) return {best_of(*course.contest), 0};
+  if (course.contest->size() < 2 || !all_contribute) return {best_of(*course.contest), 0};
   return course.contest->winner() ? decided(key, course, shape) : try_next(key, course, shape);
 }
 
@@ -119,23 +119,18 @@ Tuner::Group& Tuner::group_of(const GroupKey& key) {
 
 void Tuner::begin(const GroupKey& key, Group& group, const BatchShape& shape) {
   Course& course = group.course();
-  std::vector<Variant> variants = parts_.variants(shape);
   const auto known = recalled_.find(at(key.second, group.distance));
   course.decided = parts_.now();
-  const bool holds =
-      known != recalled_.end() && std::find(variants.begin(), variants.end(), known->second.variant) != variants.end();
-  if (holds) {
-    course.contest = Contest(std::move(variants), known->second.variant, known->second.time);
-  } else {
-    course.contest = Contest(std::move(variants));
-  }
+  course.contest = known == recalled_.end()
+                       ? Contest(parts_.variants(shape))
+                       : Contest(parts_.variants(shape), known->second.variant, known->second.time);
 }
 
 Tuner::Pick Tuner::try_next(const GroupKey& key, Course& course, const BatchShape& shape) {
   Contest& contest = *course.contest;
   const std::optional<size_t> next = contest.next();
   if (!next) {
-    if (++course.untimed > kMostUntimed) give_up_waiting(course);
+    if (++course.untimed > kMostUntimed) give_up_waiting(key, course, shape);
     return {best_of(contest), 0};
   }
   const double best = std::min(contest.best_time(), course.reference);
@@ -150,11 +145,15 @@ Tuner::Pick Tuner::try_next(const GroupKey& key, Course& course, const BatchShap
 }
 
 /// The best of the variants that were heard of; if none was, all begin again.
-void Tuner::give_up_waiting(Course& course) {
+void Tuner::give_up_waiting(const GroupKey& key, Course& course, const BatchShape& shape) {
   course.untimed = 0;
   course.decided = parts_.now();
-  if (course.contest->leader()) return course.contest->decide();
-  course.contest = course.contest->anew();
+  if (!course.contest->leader()) {
+    course.contest = course.contest->anew();
+    return;
+  }
+  course.contest->decide();
+  tell_choice(key, groups_.at(key).distance, shape.bytes, *course.contest);
 }
 
 /// A reference that other work has made long would forbid trials for ever, so it is taken again.
@@ -206,6 +205,7 @@ void Tuner::timed(const TrialTime& time) {
   const Trial trial = *found;
   trials_.erase(found);
   held_ -= trial.held;
+  if (time.took <= nanoseconds(0)) return;  // no batch takes no time
   const auto group = groups_.find(trial.key);
   if (group == groups_.end()) return;
   group->second.distance = time.distance;
@@ -223,32 +223,36 @@ void Tuner::take(const Trial& trial, Course& course, const TrialTime& time) {
   const std::optional<size_t> index = contest.find(*trial.variant);
   if (!index) return;
   if (contest.winner()) {
-    tell(trial, time, contest, false);
+    tell(trial, time);
     if (*index == *contest.winner()) check(course, per_byte);
     return;
   }
   const double best = std::min(contest.best_time(), course.reference);
-  if (best != Contest::kNever) purse_ -= std::max(0.0, per_byte - best) * static_cast<double>(trial.bytes);
+  if (best != Contest::kNever) {
+    const double cost = std::max(0.0, per_byte - best) * static_cast<double>(trial.bytes);
+    // A process that was stopped in a trial must not stop tuning for days.
+    purse_ = std::max(purse_ - cost, -static_cast<double>(nanoseconds(kPurse).count()));
+  }
   const bool decides = contest.took(*index, per_byte);
   if (decides) {
     course.decided = parts_.now();
     course.untimed = 0;
   }
-  tell(trial, time, contest, decides);
+  tell(trial, time);
+  if (decides) tell_choice(trial.key, time.distance, trial.bytes, contest);
 }
 
-void Tuner::tell(const Trial& trial, const TrialTime& time, const Contest& contest, bool decided) const {
+void Tuner::tell(const Trial& trial, const TrialTime& time) const {
   if (!parts_.report) return;
-  TrialReport report{parts_.now(),   trial.key.first, at(trial.key.second, time.distance),
-                     *trial.variant, trial.bytes,     time.took,
-                     false};
-  parts_.report(report);
-  if (!decided) return;
+  parts_.report({parts_.now(), trial.key.first, at(trial.key.second, time.distance), *trial.variant, trial.bytes,
+                 time.took, false});
+}
+
+void Tuner::tell_choice(const GroupKey& key, Distance distance, uint64_t bytes, const Contest& contest) const {
+  if (!parts_.report) return;
   const size_t winner = *contest.winner();
-  report.variant = contest.variant(winner);
-  report.took = nanoseconds(static_cast<int64_t>(contest.time(winner) * static_cast<double>(trial.bytes)));
-  report.chosen = true;
-  parts_.report(report);
+  const auto took = nanoseconds(static_cast<int64_t>(contest.time(winner) * static_cast<double>(bytes)));
+  parts_.report({parts_.now(), key.first, at(key.second, distance), contest.variant(winner), bytes, took, true});
 }
 
 /// Other work on the machine makes some batches long; a change that matters makes all of them so.

@@ -118,13 +118,14 @@ class Tuner {
   Group& group_of(const GroupKey& key);
   void begin(const GroupKey& key, Group& group, const BatchShape& shape);
   Pick try_next(const GroupKey& key, Course& course, const BatchShape& shape);
-  void give_up_waiting(Course& course);
+  void give_up_waiting(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick without_trial(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick decided(const GroupKey& key, Course& course, const BatchShape& shape);
   Pick start(const GroupKey& key, std::optional<Variant> variant, const BatchShape& shape, double cost);
   std::optional<Variant> neighbour(const GroupKey& key, const Contest& contest) const;
   void take(const Trial& trial, Course& course, const TrialTime& time);
-  void tell(const Trial& trial, const TrialTime& time, const Contest& contest, bool decided) const;
+  void tell(const Trial& trial, const TrialTime& time) const;
+  void tell_choice(const GroupKey& key, Distance distance, uint64_t bytes, const Contest& contest) const;
   void check(Course& course, double time);
   void refill();
   void forget_oldest();

@@ -70,7 +70,7 @@ const Knob kKnobs[] = {
     knob("BROADCAST_ALGORITHM", kValue, "broadcast-algorithm", kRankZero, kOurs,
          kAs<&S::broadcast_algorithm, parse_algorithm, print_text>, "algorithm for every broadcast (auto)"),
     knob("AUTOTUNE", kSwitch, "autotune", kRankZero, kHorovod, kSwitchValue<&S::autotune>,
-         "0: choices that depend on the machine are not tried on the first batches (1)"),
+         "1: rank 0 tries choices that depend on the machine on the program's batches; 0: it does not (1)"),
     knob("AUTOTUNE_LOG", kValue, "autotune-log-file", kNo, kHorovod, kAs<&S::autotune_log, parse_file, print_text>,
          "CSV file in which rank 0 notes each trial and each choice (none)"),
     knob("TUNE_FILE", kValue, "tune-file", kNo, kOurs, kAs<&S::tune_file, parse_file, print_text>,
@@ -79,7 +79,8 @@ const Knob kKnobs[] = {
          one_of("auto plain non-temporal", kAs<&S::stores, parse_stores, print_stores>),
          "how ranks write shared memory: auto, plain (through the cache), non-temporal (past it) (auto)"),
     knob("CHUNK_BYTES", kValue, "chunk-bytes", kRankZero, kOurs, kAs<&S::chunk_bytes, parse_chunk, print_count>,
-         "longest piece of shared memory that ranks hand over, 64KiB or more; 0: chosen (0)"),
+         "longest piece of shared memory that ranks hand over, 64KiB or more, rounded down to a power of two; 0: "
+         "chosen (0)"),
     knob("CONTROLLER", kValue, "controller", kMustMatch, kHorovod,
          one_of("auto tcp mpi", kAs<&S::controller, parse_transport, print_text>),
          "what carries agreement between hosts: auto, tcp (or gloo), mpi (auto)"),

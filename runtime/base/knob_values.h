@@ -36,12 +36,12 @@ Result<std::string> parse_transport(const std::string& text);
 /// none, fp16, bf16.
 Result<CodecId> parse_codec(const std::string& text);
 std::string print_codec(CodecId value);
-/// "control" (false) or "all" (true).
+/// auto, plain, non-temporal.
 Result<Stores> parse_stores(const std::string& text);
 std::string print_stores(Stores value);
-
+/// 0, or bytes from 64KiB to 1GiB, as in 128KiB.
 Result<uint64_t> parse_chunk(const std::string& text);
-
+/// "control" (false) or "all" (true).
 Result<bool> parse_tls(const std::string& text);
 std::string print_tls(bool value);
 /// Names, globs or CIDR, separated by commas: printable, at most 1024 bytes.

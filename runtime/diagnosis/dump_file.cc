@@ -6,11 +6,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
-#include "runtime/base/output_file.h"
 #include "runtime/diagnosis/replaceable.h"
 
 namespace rueda::core {
@@ -68,18 +64,7 @@ std::string dump_path(const std::string& path, int rank) {
 }
 
 Status write_dump(const RankDump& dump, const std::string& path) {
-  const Result<std::string> found = replaceable("flight record", dump_path(path, dump.rank));
-  if (!found.ok()) return found.status();
-  const std::string& target = found.value();
-  const std::string beside = fmt::format("{}.{}.part", target, dump.pid);
-  const Result<UniqueFd> file = make_output("the flight record", beside);
-  if (!file.ok()) return file.status();
-  if (write_all(file.value().get(), to_json(dump) + "\n") && std::rename(beside.c_str(), target.c_str()) == 0)
-    return {};
-  // Before `remove`, which may change errno.
-  const int error = errno;
-  std::remove(beside.c_str());
-  return {Code::kSystem, fmt::format("the flight record cannot be written to {}: {}", target, std::strerror(error))};
+  return replace_file("flight record", dump_path(path, dump.rank), to_json(dump) + "\n");
 }
 
 std::vector<std::string> dump_lines(const RankDump& dump) {

@@ -5,7 +5,11 @@
 
 #include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -26,6 +30,19 @@ Result<std::string> replaceable(const std::string& what, const std::string& path
   std::error_code error;
   const std::filesystem::path real = std::filesystem::canonical(path, error);
   return error ? path : real.string();
+}
+
+Status replace_file(const std::string& what, const std::string& path, std::string_view text) {
+  const Result<std::string> found = replaceable(what, path);
+  if (!found.ok()) return found.status();
+  const std::string& target = found.value();
+  const std::string beside = fmt::format("{}.{}.part", target, ::getpid());
+  const Result<UniqueFd> file = make_output("the " + what, beside);
+  if (!file.ok()) return file.status();
+  if (write_all(file.value().get(), text) && std::rename(beside.c_str(), target.c_str()) == 0) return {};
+  const int error = errno;  // before `unlink`, which may change it
+  ::unlink(beside.c_str());
+  return {Code::kSystem, fmt::format("the {} cannot be written to {}: {}", what, target, std::strerror(error))};
 }
 
 }  // namespace rueda::core

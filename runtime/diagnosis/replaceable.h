@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <string_view>
 
 #include "runtime/base/status.h"
 
@@ -9,5 +10,9 @@ namespace rueda::core {
 /// a program that writes there. Returns kSystem if `path` is a device, a pipe or a folder, which a rename would take
 /// away. `what` names the file in the sentence: "timeline".
 Result<std::string> replaceable(const std::string& what, const std::string& path);
+
+/// Writes `text` beside `path` and renames it there, so that a reader sees the old file or the new one. Returns kSystem
+/// as `replaceable`, or if it cannot be written.
+Status replace_file(const std::string& what, const std::string& path, std::string_view text);
 
 }  // namespace rueda::core

@@ -76,10 +76,11 @@ void Engine::batch_finished(Batch& batch, const Status& result) {
 }
 
 /// From the verdict on, so that it counts if another thread has to wake up for a batch; but not while the batch before
-/// it still ran.
+/// it still ran. If another batch of the set ended while this one ran, its time is not known: a device's ran beside it,
+/// or another thread was told late.
 void Engine::note_time(const Batch& batch, SteadyClock::time_point now, const Status& result) {
   const SteadyClock::time_point before = batch.team->ended.exchange(now, std::memory_order_relaxed);
-  if (batch.call.choice.trial == 0 || !batch.team->lowest || !result.ok()) return;
+  if (batch.call.choice.trial == 0 || !batch.team->lowest || !result.ok() || before > batch.begun) return;
   const auto took = now - std::max(batch.agreed, before);
   trial_times_.push(batch.set, {batch.call.choice.trial, took, batch.distance});
 }

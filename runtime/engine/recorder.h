@@ -27,7 +27,7 @@ class Recorder {
   void agreed(Batch& batch) RUEDA_ON(baton_holder);
   /// The thread that begins the batch, its lane's or the baton's holder: sets `begun`.
   void started(Batch& batch);
-  /// A device has the rest, and it is known what runs it.
+  /// The batch is launched on a device, and its algorithm is known.
   void launched(const Batch& batch);
   /// The thread that ran its last step, before any waiter is told. Returns the time.
   SteadyClock::time_point finished(const Batch& batch, const Status& result);

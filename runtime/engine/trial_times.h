@@ -10,7 +10,7 @@
 namespace rueda::core {
 
 /// How long trials took, on their way from the threads that ran them to the turn that reports them. Nothing rings for
-/// them: the next frame has time for them. The engine owns it; any thread pushes.
+/// them: they travel with the next frame. The engine owns it; any thread pushes.
 class TrialTimes {
  public:
   using Time = std::pair<SetId, TrialTime>;  ///< with the id that rank 0 gave the set

@@ -10,7 +10,6 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -18,7 +17,6 @@
 
 #include "runtime/base/isa.h"
 #include "runtime/base/knob_values.h"
-#include "runtime/base/output_file.h"
 #include "runtime/base/printable.h"
 #include "runtime/base/usable_cores.h"
 #include "runtime/diagnosis/replaceable.h"
@@ -75,7 +73,8 @@ TuneClass class_from(const Json& json) {
   batches.dtype = named<Dtype>(json, "type", kDtypeCount);
   batches.codec = named<CodecId>(json, "codec", static_cast<int>(CodecId::kBf16) + 1);
   const auto bytes = json.at("bytes").get<uint64_t>();
-  if (bytes == 0 || bytes > uint64_t{1} << 62) throw std::runtime_error("bytes is not a size");
+  if (bytes == 0 || bytes > uint64_t{1} << 62)
+    throw std::runtime_error(fmt::format("bytes is {}, not 1 to 2^62", bytes));
   batches.size = size_class(bytes);
   batches.short_tensors = json.at("short_tensors").get<bool>();
   batches.ranks = counted(json.at("ranks"), "ranks");
@@ -90,14 +89,15 @@ NamedChoice choice_from(const Json& json) {
   named.choice.batches = class_from(json);
   named.algorithm = json.at("algorithm").get<std::string>();
   const auto shift = json.at("chunk_shift").get<int64_t>();
-  if (shift < 0 || shift > kMostShift) throw std::runtime_error("chunk_shift is out of range");
+  if (shift < 0 || shift > kMostShift)
+    throw std::runtime_error(fmt::format("chunk_shift is {}, not 0 to {}", shift, kMostShift));
   named.choice.variant.chunk_shift = static_cast<uint8_t>(shift);
   const auto stores = parse_stores(json.at("stores").get<std::string>());
   if (!stores.ok()) throw std::runtime_error("stores: " + stores.status().sentence());
   named.choice.variant.stores = stores.value();
   named.choice.time = json.at("ns_per_byte").get<double>();
   if (!std::isfinite(named.choice.time) || named.choice.time <= 0)
-    throw std::runtime_error("ns_per_byte is not a time");
+    throw std::runtime_error(fmt::format("ns_per_byte is {}, not a time above 0", named.choice.time));
   return named;
 }
 
@@ -142,7 +142,8 @@ std::string to_json(const TuneFile& file) {
 Result<TuneFile> tune_file_from_json(std::string_view text) {
   try {
     const Json json = Json::parse(text);
-    if (json.at("format").get<std::string>() != kTuneFormat) throw std::runtime_error("its format is another");
+    if (json.at("format").get<std::string>() != kTuneFormat)
+      throw std::runtime_error(fmt::format("format is not \"{}\"", kTuneFormat));
     TuneFile file;
     file.facts.processor = json.at("processor").get<std::string>();
     file.facts.vectors = json.at("vectors").get<std::string>();
@@ -151,7 +152,7 @@ Result<TuneFile> tune_file_from_json(std::string_view text) {
     for (const Json& ranks : json.at("ranks_of_hosts")) file.facts.hosts.push_back(counted(ranks, "ranks_of_hosts"));
     const Json& choices = json.at("choices");
     if (!choices.is_array() || choices.size() > kMostTunedChoices)
-      throw std::runtime_error("choices is not a list, or too long");
+      throw std::runtime_error(fmt::format("choices is not a list of at most {}", kMostTunedChoices));
     for (const Json& choice : choices) file.choices.push_back(choice_from(choice));
     return file;
   } catch (const std::exception& error) {
@@ -184,17 +185,7 @@ Result<std::string> read_tune_file(const std::string& path) {
 }
 
 Status write_tune_file(const std::string& path, const std::string& text) {
-  const Result<std::string> target = replaceable("file of choices", path);
-  if (!target.ok()) return target.status();
-  const std::string beside = fmt::format("{}.{}.part", target.value(), ::getpid());
-  const Result<UniqueFd> file = make_output("the file of choices", beside);
-  if (!file.ok()) return file.status();
-  const bool written = write_all(file.value().get(), text) && std::rename(beside.c_str(), target.value().c_str()) == 0;
-  if (written) return {};
-  const int error = errno;
-  ::unlink(beside.c_str());
-  return Status(Code::kSystem,
-                fmt::format("the file of choices cannot be written to {}: {}", path, std::strerror(error)));
+  return replace_file("file of choices", path, text);
 }
 
 }  // namespace rueda::core

@@ -35,17 +35,17 @@ struct TuneFile {
   std::vector<NamedChoice> choices;
 };
 inline constexpr size_t kMostTuneFileBytes = 1 << 20;
-inline constexpr size_t kMostTunedChoices = 4096;
+inline constexpr size_t kMostTunedChoices = 2048;
 /// Text that `tune_file_from_json` takes. Pure.
 std::string to_json(const TuneFile& file);
 /// Returns kInvalidArgument, with the reason, if the text is not a tune file, or a value in it cannot be. Pure.
 Result<TuneFile> tune_file_from_json(std::string_view text);
 
-/// Returns the text of the file at `path`, empty if there is none. kSystem, with the path and the reason, if it cannot
-/// be read or is longer than kMostTuneFileBytes.
+/// Returns the text of the file at `path`, empty if there is none. Returns kSystem, with the path and reason, if it
+/// cannot be read or is longer than kMostTuneFileBytes.
 Result<std::string> read_tune_file(const std::string& path);
-/// Replaces the file at `path` in one step: a reader sees the old text or the new one. kSystem, with the path and the
-/// reason, if it cannot be written.
+/// Replaces the file at `path` in one step: a reader sees the old text or the new one. Returns kSystem, with the path
+/// and reason, if it cannot be written.
 Status write_tune_file(const std::string& path, const std::string& text);
 
 }  // namespace rueda::core

@@ -14,8 +14,8 @@ namespace rueda::core {
 /// for a disk; a task thread writes. The first failed write is a warning, and the last.
 class TuneLog {
  public:
-  /// `name` gives algorithms their names, `tasks` runs the writes; both outlive it. Without a file of that name that
-  /// can be written, it warns and keeps nothing. `slot_bytes`: as in BatchShape.
+  /// `name` gives algorithms their names, `tasks` runs the writes; both outlive it. If the file cannot be opened, it
+  /// warns and keeps nothing. `slot_bytes`: as in BatchShape.
   TuneLog(const std::string& path, std::function<const char*(uint8_t)> name, uint64_t slot_bytes, TaskThread& tasks);
   void add(const TrialReport& report);
   /// Writes what is left, on the calling thread. After the task thread has stopped.

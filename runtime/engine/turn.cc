@@ -154,7 +154,7 @@ bool Turn::report_credits() {
   return moved;
 }
 
-/// For the frame that goes next, which the times need not hurry.
+/// Puts times into the next frame; they do not hurry it.
 void Turn::report_trials() {
   if (parts_.trial_times.empty()) return;
   for (const auto& [set, time] : parts_.trial_times.take()) participant_.timed(set, time);

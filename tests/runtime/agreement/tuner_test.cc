@@ -279,11 +279,31 @@ TEST_CASE("Process sets are tuned apart, and more of them than are kept push out
   shape.set = 599;
   for (int i = 0; i < 60; ++i) job.run(shape);
   CHECK(job.run(shape) == Variant{1, 0, Stores::kNonTemporal});
-  const int trials = job.trials();
+  shape.set = 598;  // kept: it has warmed up, and goes on with its contest
+  CHECK(job.tuner().pick(shape).trial != 0);
   shape.set = 1;  // forgotten: it warms up again
   const Tuner::Pick pick = job.tuner().pick(shape);
   CHECK((!pick.variant && pick.trial == 0));
-  CHECK(job.trials() == trials);
+}
+
+TEST_CASE("A trial in which a process was stopped for an hour does not end tuning") {
+  TunedJob job(six_variants(), index_cost);
+  job.run(4 * kMiB, 2);
+  const Tuner::Pick pick = job.tuner().pick(TunedJob::shape(4 * kMiB));
+  REQUIRE(pick.trial != 0);
+  job.tuner().timed({pick.trial, std::chrono::hours(1), Distance::kNear});
+  job.pass(std::chrono::minutes(10));
+  CHECK(job.run(4 * kMiB, 100) == Variant{1, 0, Stores::kNonTemporal});
+  CHECK(job.tuner().choices().size() == 1);
+}
+
+TEST_CASE("A batch that is said to have taken no time tells nothing") {
+  TunedJob job(six_variants(), index_cost);
+  for (int i = 0; i < 100; ++i) {
+    const Tuner::Pick pick = job.tuner().pick(TunedJob::shape(4 * kMiB));
+    if (pick.trial != 0) job.tuner().timed({pick.trial, nanoseconds(0), Distance::kNear});
+  }
+  CHECK(job.tuner().choices().empty());
 }
 
 TEST_CASE("Recalled choices hold from the first batch, and those of unknown variants do not") {
@@ -321,5 +341,6 @@ TEST_CASE("The log hears each trial and the choice") {
   int chosen = 0;
   for (const TrialReport& report : job.reports()) chosen += report.chosen ? 1 : 0;
   CHECK(chosen == 1);
+  CHECK(job.reports().size() == static_cast<size_t>(job.trials()));  // less the reference, and the choice besides
   CHECK(job.reports().front().bytes == 4 * kMiB);
 }

@@ -134,6 +134,7 @@ TEST_CASE("what settings name is not tried, and without tuning nothing is") {
   for (const EngineRanks::Options& options : {plain, off}) {
     EngineRanks::run(options, [](Engine& engine, int rank) { sum_often(engine, rank, kGlobalSet, "x", 60); });
   }
+  CHECK(std::ifstream(plain.settings.autotune_log).good());
   CHECK(tried(rows_of(plain.settings.autotune_log), "0").empty());
   CHECK_FALSE(std::ifstream(off.settings.autotune_log).good());
 }
