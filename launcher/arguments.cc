@@ -189,11 +189,10 @@ class Flags {
               arguments_.removed_host = words.at(1);
               if (!CLI::detail::lexical_cast(words.at(0), arguments_.asked) || arguments_.asked < 1 ||
                   arguments_.asked > kLargestPid) {
-                throw CLI::ValidationError("--signal-removal",
-                                           fmt::format("\"{}\" is not the pid of a hvdrun; give PID "
-                                                       "HOST",
-                                                       words.at(0)));
+                throw CLI::ValidationError(
+                    "--signal-removal", fmt::format("\"{}\" is not the pid of a hvdrun; give PID HOST", words.at(0)));
               }
+              if (words.at(1).empty()) throw CLI::ValidationError("--signal-removal", "HOST is empty; give PID HOST");
             },
             "PID HOST: tell the running elastic job of the hvdrun with this pid that HOST is about to go; its workers "
             "leave with the next plan")

@@ -71,6 +71,7 @@ class ElasticJob {
   void started(const Message& message);
   void exited(int64_t worker, int wait_status);
   void host_lost(size_t host, const std::string& why);
+  void lose(const std::string& host, const std::string& why);
   void reported(uint64_t plan);
   void end_hosts(std::chrono::milliseconds grace);
   void end_workers();

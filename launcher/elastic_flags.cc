@@ -55,7 +55,7 @@ void add_elastic_flags(CLI::App& app, ElasticArguments& arguments) {
   add(app, "--slots-per-host,--slots", arguments.slots_per_host, CLI::Range(1, kMostWorkers),
       "slots of hosts for which the script prints none (default: 1)");
   add(app, "--discovery-timeout", arguments.discovery_timeout_seconds, CLI::Range(0.1, kLongest),
-      "seconds that a run of the script may take; then it is ended with all that it started (default: 10)");
+      "seconds after which a run of the script is ended, with all that it started (default: 10)");
   add(app, "--elastic-timeout", arguments.timeout_seconds, CLI::Range(0.0, kLongest),
       "seconds to wait for more slots while there are too few (default: HOROVOD_ELASTIC_TIMEOUT, else 600)");
   add(app, "--rejoin-timeout", arguments.rejoin_timeout_seconds, CLI::Range(0.1, kLongest),

@@ -60,7 +60,7 @@ HostKeeper::Events ElasticJob::keeper_events() {
           [this](size_t host, const std::string& why) {
             const std::string& name = hosts_.host(host).name();
             if (!ended_) output_.say(fmt::format("host {} {}", name, why));
-            tell([&] { membership_.lost(name, why); });
+            lose(name, why);
           },
           [this] { tell([this] { membership_.begin(); }); }, [this](const std::string& line) { output_.say(line); }};
 }
@@ -79,7 +79,11 @@ void ElasticJob::host_answered(size_t host) {
 
 void ElasticJob::preempted(size_t host) {
   if (ended_) return;
-  keeper_ ? keeper_->preempted(host) : static_cast<void>(preempted_.insert(host));
+  if (keeper_) {
+    keeper_->preempted(host);
+  } else {
+    preempted_.insert(host);
+  }
   tell([&] { membership_.preempted(hosts_.host(host).name()); });
   let_go_of_hosts();
 }
@@ -101,9 +105,10 @@ Result<std::string> ElasticJob::signal_removal(const std::string& host) {
   int workers = 0;
   for (const int64_t worker : membership_.running()) workers += records_.at(worker).host == *found ? 1 : 0;
   preempted(*found);
-  return fmt::format("host {} is about to go: {} worker{} leave{} with the next plan, or end{} after {} s", host,
-                     workers, workers == 1 ? "" : "s", workers == 1 ? "s" : "", workers == 1 ? "s" : "",
-                     std::chrono::duration<double>(plan_.elastic->removal).count());
+  return fmt::format(
+      "host {} is about to go: its workers ({}) leave with the next plan, and those that still run {} s "
+      "after the first notice are ended",
+      host, workers, std::chrono::duration<double>(plan_.elastic->removal).count());
 }
 
 void ElasticJob::let_go_of_hosts() {

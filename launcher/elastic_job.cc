@@ -182,6 +182,7 @@ void ElasticJob::receive(size_t host, const Message& message) {
       if (!known && keeper_ && message.number == ENOENT && membership_.plan().number == 0)
         return fail(fmt::format("host {}: {}", hosts_.host(host).name(), message.bytes), 127);
       if (!known) return host_lost(host, fmt::format("cannot start workers: {}", message.bytes));
+      plans_->forget(message.rank);
       return tell([&] { membership_.not_started(message.rank, message.number == ENOENT ? 127 : 126, message.bytes); });
     case MessageType::kOutput:
       if (!known || (message.number != 1 && message.number != 2)) return;
@@ -196,8 +197,9 @@ void ElasticJob::receive(size_t host, const Message& message) {
     case MessageType::kNote: return output_.say(message.bytes);
     case MessageType::kRoute:
       if (arguments_.verbose) output_.say(fmt::format("host {} {}", hosts_.host(host).name(), message.bytes));
-      return keeper_ ? keeper_->ready(host) : void();
-    default: return;  // what HostLink has handled, and kinds that an agent never sends
+      if (keeper_) keeper_->ready(host);
+      return let_go_of_hosts();  // of one that was preempted while it came
+    default: return;             // what HostLink has handled, and kinds that an agent never sends
   }
 }
 
@@ -232,7 +234,15 @@ void ElasticJob::host_lost(size_t host, const std::string& why) {
   const std::string& name = hosts_.host(host).name();
   if (!ended_) output_.say(fmt::format("host {} {}", name, why));
   if (!begun_) return fail(fmt::format("host {} {}", name, why));
-  tell([&] { membership_.lost(name, why); });
+  lose(name, why);
+}
+
+/// Its workers have ended with it: they ask for nothing any more.
+void ElasticJob::lose(const std::string& host, const std::string& why) {
+  for (const int64_t worker : membership_.running()) {
+    if (records_.at(worker).host_name == host) plans_->forget(worker);
+  }
+  tell([&] { membership_.lost(host, why); });
 }
 
 /// Another rank reports that it counts one as dead that waitpid still shows as running.

@@ -66,8 +66,8 @@ void ElasticJob::obey(const PublishPlan& order) {
   }
 }
 
-/// A worker's position at its start, among the workers of the present plan. A later worker is not one of them yet, and
-/// those of them that have ended are none any more: a size counts them no more either.
+/// A worker's position at its start, among the workers of the present plan. A worker that starts later is not in the
+/// plan yet, so it is counted as well. Members that have ended are not counted.
 Placement ElasticJob::placement_of(const StartWorker& order) const {
   Placement found{order.rank, order.size, order.host, order.slot, 1, 0, 1};
   const std::vector<int64_t> running = membership_.running();

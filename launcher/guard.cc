@@ -6,7 +6,7 @@
 //   guard dies   the agent reads the end of the pipe `life`, which only the guard held open, and ends its ranks
 //   agent dies   its orphans become the guard's children, and the guard kills all of them
 //
-// SIGTERM is for the agent, whichever of the two a scheduler sends it to.
+// The guard passes SIGTERM on to the agent, because a scheduler may send it to either of them.
 //
 // The guard lets go of the link to hvdrun, so that hvdrun reads the end of file as soon as the agent dies.
 
@@ -61,7 +61,7 @@ int outlive(pid_t agent) {
   sigaddset(&awaited, SIGCHLD);
   sigaddset(&awaited, SIGTERM);
   sigprocmask(SIG_BLOCK, &awaited, nullptr);
-  ::signal(SIGTERM, SIG_DFL);  // an ignored signal does not end a wait; a blocked one does nothing else
+  ::signal(SIGTERM, SIG_DFL);  // blocked, it does nothing; ignored, no wait would return it
   int agent_status = 0;
   bool agent_gone = false;
   Deadline go_on = Deadline::never();  // when to continue a stopped agent

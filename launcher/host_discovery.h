@@ -25,7 +25,7 @@ class HostDiscovery {
     std::string command;                     ///< a program's path, or a line for /bin/sh
     int slots = 1;                           ///< of hosts for which it prints none
     std::string directory;                   ///< in which it runs
-    std::chrono::milliseconds limit{10000};  ///< that a run may take
+    std::chrono::milliseconds limit{10000};  ///< the longest time of a run
   };
   struct Events {
     /// The script has printed a list, the first one or another than before.

@@ -40,7 +40,7 @@ void HostKeeper::list(const std::vector<HostSlots>& hosts) {
     Site& site = found->second;
     const bool comes_back = !std::exchange(site.listed, true);
     site.host = host;
-    if (site.state == State::kAway && (comes_back || site.failures == 0)) come(found->first);
+    if (site.state == State::kAway && (comes_back || (site.failures == 0 && !site.preempted))) come(found->first);
   }
   for (auto& [index, site] : sites_) {
     if (site.listed) continue;
@@ -99,7 +99,7 @@ void HostKeeper::ready(size_t index) {
   found->second.state = State::kHere;
   found->second.since = SteadyClock::now();
   found->second.said.clear();
-  events_.ready(index);
+  if (!found->second.preempted) events_.ready(index);  // else it goes before it has begun
   settle();
 }
 

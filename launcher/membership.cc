@@ -30,7 +30,7 @@ bool ends_with_host(const WorkerExit& exit) {
 /// Returns whether it has shut down for good: a worker that leaves one plan for the next would have asked by now.
 bool Membership::gone(const Worker& worker) const { return worker.left_at && now_ >= *worker.left_at + kTimeToAsk; }
 
-Membership::Membership(MembershipRules rules, std::vector<HostSlots> hosts, uint64_t seed)
+Membership::Membership(MembershipRules rules, const std::vector<HostSlots>& hosts, uint64_t seed)
     : rules_(rules), hosts_(hosts, rules.blacklist, seed) {}
 
 Membership::Worker* Membership::find(int64_t worker) {

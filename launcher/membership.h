@@ -52,7 +52,7 @@ class Membership {
  public:
   using Time = std::chrono::milliseconds;  ///< since the job began
 
-  Membership(MembershipRules rules, std::vector<HostSlots> hosts, uint64_t seed);
+  Membership(MembershipRules rules, const std::vector<HostSlots>& hosts, uint64_t seed);
 
   /// Starts the first workers, or waits until there are `wanted` slots. Nothing is started before.
   void begin();
@@ -76,8 +76,8 @@ class Membership {
   void lost(const std::string& host, const std::string& why);
   /// A host that is new in the list, or was lost, answers.
   void reached(const std::string& host);
-  /// The host is about to go. Its workers leave with the next plan; those that still run after `removal` are ended. No
-  /// end of theirs by SIGTERM, SIGKILL or with code 0 counts as a failure, nor does the loss of the host.
+  /// The host is about to go. Its workers leave with the next plan; those that still run after `removal` are ended.
+  /// Their ends by SIGTERM, by SIGKILL or with code 0 are no failures. The loss of the host is none either.
   void preempted(const std::string& host);
   /// The list of hosts now. A new host is used once it is `reached`. Hosts that the list leaves out keep their workers
   /// until the next plan.

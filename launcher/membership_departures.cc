@@ -1,6 +1,5 @@
-// How workers leave the job while it goes on. Nobody interrupts a worker: its slot or its host is gone from the job,
-// the members hear of it, and with the next plan the worker is removed and ends by itself. Only time makes that
-// harsher:
+// How workers leave the job while it goes on. The members hear that a slot or a host is
+// gone from the job. With the next plan its worker is removed and ends by itself. A worker that does not is ended:
 //
 //   removed                       --rejoin-timeout later -> ended
 //   its host is about to go       --removal-timeout later -> ended, in whatever plan it is
@@ -66,7 +65,7 @@ void Membership::stop_overdue() {
   }
 }
 
-/// Of a worker that has ended, only a good end matters later.
+/// Forgets workers that have ended, except those that ended well: these make the job succeed.
 void Membership::forget_ended() {
   std::erase_if(workers_, [this](const auto& entry) {
     const Worker& worker = entry.second;
@@ -84,7 +83,7 @@ void Membership::preempted(const std::string& host) {
   settle();
 }
 
-/// A worker has ended with its host, as was announced.
+/// Voids the plan of a worker that has ended with its host. The notice came before, so this does not count as a failure.
 void Membership::depart(const Worker& worker, const std::string& cause) {
   if (over_ || void_ || plan_.rank_of(worker.id) < 0) return;
   void_plan(worker, VoidPlan::Ground::kRequest, fmt::format("left with its host, which is about to go: {}", cause));

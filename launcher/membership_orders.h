@@ -52,7 +52,7 @@ struct NotifyMembers {
   uint32_t changes = 0;
   uint64_t plan = 0;                     ///< the plan to which they lead
   uint32_t newcomers = 0;                ///< workers that are ready to join
-  std::chrono::milliseconds removal{0};  ///< until workers that leave are ended; 0 if none is
+  std::chrono::milliseconds removal{0};  ///< time until a worker that leaves is ended; 0 if none is
 };
 
 /// A line for the user.

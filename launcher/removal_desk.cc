@@ -1,7 +1,7 @@
 // Both ends of `hvdrun --signal-removal`:
 //
 //   visitor -> the host's name           one packet
-//           <- '0' or '1' and a sentence   0: it is done, 1: it was refused
+//           <- '0' or '1' and a sentence   '0' if the notice was taken, '1' if it was refused
 //
 // A visitor has a second to send its packet, so that one that sends nothing keeps no other waiting.
 
@@ -74,6 +74,9 @@ void RemovalDesk::leave() {
 
 Result<std::string> ask_for_removal(int64_t pid, const std::string& host) {
   const auto packet = visit_desk(kRemovalDesk, pid, host, kMostAnswerBytes, 0);
+  if (packet.status().code() == Code::kInvalidArgument) {
+    return Status(Code::kInvalidArgument, packet.status().sentence() + "; only an hvdrun with an elastic job does");
+  }
   if (!packet.ok()) return packet.status();
   const std::string answer = text_of(packet.value());
   if (answer.empty()) return Status(Code::kSystem, fmt::format("hvdrun (pid {}) sent an empty answer", pid));

@@ -151,8 +151,8 @@ Settings ElasticJob::settings_in(const Plan& plan) const {
   return settings;
 }
 
-/// The sets of rueda_init are sets of workers from the first plan that this one sees. A newcomer takes them from rank
-/// 0, which holds the state and so has them; it is a member of none.
+/// Turns the sets of rueda_init into sets of workers at the first plan that this worker sees. A newcomer reads them
+/// from rank 0 and is a member of none.
 Status ElasticJob::fix_sets(const Plan& plan, Deadline deadline) {
   const int rank = plan.rank_of(members_->worker());
   const auto is_new = [&plan](const PlannedWorker& worker) { return plan.number > 1 && worker.holds_state == 0; };
@@ -183,7 +183,10 @@ Result<ElasticJob::WorkerSets> ElasticJob::sets_of_others(const Plan& plan, Dead
   const auto bytes = store_->get(sets_key(planned_job(parts_.identity.job, plan.number)), deadline);
   if (!bytes.ok()) return bytes.status();
   auto known = decode_planned_sets(bytes.value());
-  if (!known) return Status(Code::kMismatch, "init: the process sets of rank 0 cannot be read");
+  if (!known)
+    return Status(
+        Code::kMismatch,
+        "init: the process sets that rank 0 wrote cannot be read; check that all workers come from one build");
   if (known->members.size() != parts_.sets.size()) {
     return Status(Code::kMismatch, fmt::format("init: this worker gives {} process sets, the first workers gave {}",
                                                parts_.sets.size(), known->members.size()));

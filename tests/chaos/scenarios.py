@@ -69,7 +69,7 @@ def recovered(job, plan, moment, dead):
 
 
 def kill(job, chance, number=signal.SIGKILL, cause="killed by signal 9", rank=None):
-    """A worker that is not rank 0."""
+    """Kills a worker that is not rank 0."""
     plan = started(job, chance)
     members = job.members(plan)
     victim = members[chance.randrange(1, len(members)) if rank is None else rank]
@@ -77,7 +77,7 @@ def kill(job, chance, number=signal.SIGKILL, cause="killed by signal 9", rank=No
 
 
 def kill_large(job, chance):
-    """Any worker; the time of a usual step is not counted."""
+    """Kills any worker; the time of a usual step is not counted."""
     outcome = kill(job, chance, rank=chance.randrange(4))
     outcome.recovered -= max(line["usual"] for line in job.told("left", 1)) / 1e6
     return outcome
@@ -92,12 +92,12 @@ def leave_by_code(job, chance):
 
 
 def stop(job, chance):
-    """Stopped for ever, rank 0 included."""
+    """Stops a worker for ever; it may be rank 0."""
     return kill(job, chance, signal.SIGSTOP, "stopped", chance.randrange(4))
 
 
 def kill_two(job, chance):
-    """Two workers at once, of whatever hosts."""
+    """Kills two workers at once."""
     plan = started(job, chance)
     victims = chance.sample(job.members(plan), 2)
     moment = job.kill(victims[0])
@@ -106,7 +106,7 @@ def kill_two(job, chance):
 
 
 def kill_while_joining(job, chance):
-    """A second one, rank 0 included, once a first survivor has left the plan of the first."""
+    """Kills a second worker, which may be rank 0, once a first survivor has left the plan of the first."""
     plan = started(job, chance)
     first, second = chance.sample(job.members(plan), 2)
     job.kill(first)
@@ -117,7 +117,7 @@ def kill_while_joining(job, chance):
 
 
 def kill_host(job, chance):
-    """The agent of a host, and so all its workers."""
+    """Kills the agent of a host, and so all its workers."""
     plan = started(job, chance)
     victim = chance.choice(job.members(plan))
     agent, _ = job.agent_of(victim)
@@ -128,7 +128,7 @@ def kill_host(job, chance):
 
 
 def hang(job, chance, pick=min):
-    """One is killed, and another one hangs before it joins the next plan, in which it would be rank 0."""
+    """Kills a worker, and lets another one hang before it joins the next plan, in which it would be rank 0."""
     plan = started(job, chance)
     killed = chance.choice(job.members(plan))
     hangs = pick(set(job.members(plan)) - {killed})
@@ -138,7 +138,7 @@ def hang(job, chance, pick=min):
 
 
 def hang_last(job, chance):
-    """The same with the last rank."""
+    """Does the same with the last rank."""
     return hang(job, chance, max)
 
 
@@ -150,7 +150,7 @@ def stopped_time(job, plan, new):
 
 
 def join(job, chance):
-    """A slot more."""
+    """Lists one slot more."""
     plan = started(job, chance)
     moment = time.monotonic_ns()
     job.list_hosts({FIRST: 2, SECOND: 2})
@@ -160,15 +160,20 @@ def join(job, chance):
     return Outcome(milliseconds(moment, ready), stopped_time(job, plan, new), {}, new)
 
 
+def left_by_notice(job, plan, moment):
+    """Waits for the next plan, which all members must reach by a notice."""
+    job.until(lambda: job.complete(plan), "the plan without the host")
+    new, left = job.complete(plan), job.told("left", plan)
+    job.complaints += [f"worker {line['worker']} left plan {plan} by an error: {line['why']}" for line in left if not line["planned"]]
+    return Outcome(milliseconds(moment, max(line["at"] for line in left)), stopped_time(job, plan, new), {}, new)
+
+
 def leave(job, chance):
-    """A host less."""
+    """Leaves a host out of the list."""
     plan = started(job, chance)
     moment = time.monotonic_ns()
     job.list_hosts({FIRST: 2})
-    job.until(lambda: job.complete(plan), "the plan without the host")
-    new = job.complete(plan)
-    left = max(line["at"] for line in job.told("left", plan))
-    return Outcome(milliseconds(moment, left), stopped_time(job, plan, new), {}, new)
+    return left_by_notice(job, plan, moment)
 
 
 def preempt(job, chance):
@@ -177,22 +182,17 @@ def preempt(job, chance):
     agent, _ = job.agent_of(chance.choice(job.members(plan)))
     moment = time.monotonic_ns()
     os.kill(agent, signal.SIGTERM)
-    job.until(lambda: job.complete(plan), "the plan without the host")
-    new = job.complete(plan)
-    if any(job.agent_of(worker)[0] == agent for worker in job.members(new)):
-        job.complaints.append(f"plan {new} has workers of the host that is about to go")
-    left = max(line["at"] for line in job.told("left", plan))
-    return Outcome(milliseconds(moment, left), stopped_time(job, plan, new), {}, new)
+    outcome = left_by_notice(job, plan, moment)
+    if any(job.agent_of(worker)[0] == agent for worker in job.members(outcome.plan)):
+        job.complaints.append(f"plan {outcome.plan} has workers of the host that is about to go")
+    return outcome
 
 
 def grow_again(job, chance):
-    """Two of four die, three are needed, so the others wait for a new worker."""
-    plan = started(job, chance)
-    victims = chance.sample(job.members(plan), 2)
-    moment = job.kill(victims[0])
-    job.kill(victims[1])
-    outcome = recovered(job, plan, moment, dict.fromkeys(victims, "killed by signal 9"))
-    came = min(line["at"] for line in job.told("ready") if line["worker"] in set(job.members(outcome.plan)) - set(job.members(plan)))
+    """Kills two of four. Three are needed, so the others wait for a new worker."""
+    outcome = kill_two(job, chance)
+    newcomers = set(job.members(outcome.plan)) - {line["worker"] for line in job.told("left")} - set(outcome.dead)
+    came = min(line["at"] for line in job.told("ready") if line["worker"] in newcomers)
     outcome.recovered = milliseconds(came, max(line["at"] for line in job.told("step", outcome.plan)))
     return outcome
 
@@ -203,7 +203,7 @@ def storm(job, chance):
     started(job, chance)
     dead = {}
     for _ in range(10):
-        newest = max((plan for plan in range(1, 50) if job.members(plan)), default=1)
+        newest = max((line["plan"] for line in job.told("plan")), default=1)
         victims = [worker for worker in job.members(newest) if worker != 0 and worker not in dead]
         event = chance.choice(("kill", "exit", "list", "list"))
         if event != "list" and victims:
@@ -224,7 +224,7 @@ def storm(job, chance):
 
 
 def kill_hvdrun(job, chance):
-    """hvdrun itself. Nothing may be left of its job, and a new one goes on from the commits on disk."""
+    """Kills hvdrun. Nothing may be left of its job, and a new one goes on from the commits on disk."""
     started(job, chance)
     commits = job.folder / "commits"
     job.poll(lambda: any(commits.glob("*.checkpoint")), "a commit on disk")
@@ -232,6 +232,8 @@ def kill_hvdrun(job, chance):
     os.kill(job.process.pid, signal.SIGKILL)
     job.poll(lambda: not job.processes(), "the end of all processes")
     gone = milliseconds(moment, time.monotonic_ns())
+    if gone > 5000:
+        job.complaints.append(f"processes of the job were left for {gone:.0f} ms after hvdrun's death")
     job.wait()
     newest = max(commits.glob("*.checkpoint")).name
     job.start()

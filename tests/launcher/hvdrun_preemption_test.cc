@@ -107,7 +107,9 @@ TEST_CASE("hvdrun --signal-removal tells a running job of a host that is about t
   CHECK(unknown.last_error() == "hvdrun: the job has no host \"nowhere\"; its hosts are localhost, 127.0.0.1");
   HvdrunProcess known({"--signal-removal", pid, "127.0.0.1"});
   CHECK(known.wait() == 0);
-  CHECK(known.out() == "host 127.0.0.1 is about to go: 1 worker leaves with the next plan, or ends after 25 s\n");
+  CHECK(known.out() ==
+        "host 127.0.0.1 is about to go: its workers (1) leave with the next plan, and those that still run 25 s "
+        "after the first notice are ended\n");
   run.read_until("[0]<stdout>:plan 2 rank 0 of 1");
   run.send(SIGTERM);
   CHECK(run.wait() == 143);

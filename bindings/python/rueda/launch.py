@@ -166,6 +166,9 @@ def _run_guarded(command: List[str], call: IO[bytes], mark: str, answers: run_an
                 job.terminate()
                 _drain(job, answers)  # else hvdrun would block on its output while its ranks end
                 raise
+            finally:
+                if elastic is not None:
+                    elastic.followed()  # before the stream is closed
     return job.returncode if job.returncode >= 0 else 128 - job.returncode
 
 

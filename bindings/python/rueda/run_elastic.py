@@ -61,6 +61,11 @@ class Elastic:
         self._thread = threading.Thread(target=self._follow, args=(stream,), name="rueda-run-stderr")
         self._thread.start()
 
+    def followed(self) -> None:
+        """Waits until hvdrun's standard error has ended."""
+        if self._thread is not None:
+            self._thread.join()
+
     def _follow(self, stream: Any) -> None:
         read_by_somebody, rest = True, b""
         while data := stream.read(1 << 16):
@@ -75,15 +80,14 @@ class Elastic:
     def results(self, code: int, answers: Answers) -> List[Any]:
         """The results of the first min_num_proc ranks of the last plan, once hvdrun has ended with `code`. Workers that had
         returned before that plan come behind its ranks. Raises RuntimeError as run() does."""
-        if self._thread is not None:
-            self._thread.join()
-        placed = sorted((-plan, rank, body) for plan, rank, body in map(_parted, answers.results.values()))
+        parted = ((number, _parted(body)) for number, body in answers.results.items())
+        placed = sorted((-plan, rank, number, body) for number, (plan, rank, body) in parted)
         if code == 0 and len(placed) >= self._least:
-            return [pickle.loads(body) for _, _, body in placed[: self._least]]
+            return [pickle.loads(body) for *_, body in placed[: self._least]]
         failures = [_parted(text.encode()) for text in answers.failures.values()]
         last = max((plan for plan, _, _ in failures), default=0)  # the job has survived what failed in plans before
         why = next((body.decode() for plan, _, body in failures if plan == last), "")
-        what = f"hvdrun ended with code {code}" if code != 0 else f"{len(placed)} workers returned, {self._least} (min_num_proc) must"
+        what = f"hvdrun ended with code {code}" if code != 0 else f"only {len(placed)} of at least {self._least} workers (min_num_proc) returned a result"
         raise RuntimeError("\n".join(filter(None, [f"run(): {what}:", *self._said, why])))
 
 

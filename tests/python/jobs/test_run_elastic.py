@@ -82,7 +82,7 @@ def test_a_job_that_fails_raises_hvdrun_s_reason_and_the_traceback(called):
 
 def test_fewer_results_than_min_num_proc_are_an_error(called):
     done = called("end_early", "()", num_proc=2, min_num_proc=2)
-    assert "RuntimeError: run(): 1 workers returned, 2 (min_num_proc) must:\nhvdrun: worker 1 " in done.stderr, done.stderr
+    assert "RuntimeError: run(): only 1 of at least 2 workers (min_num_proc) returned a result:\nhvdrun: worker 1 " in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("module, has", [("rueda", False), ("horovod", True)])
