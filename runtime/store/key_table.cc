@@ -71,7 +71,7 @@ Result<int64_t> KeyTable::add(std::string_view key, int64_t amount) {
     return Status(Code::kInvalidArgument, "store: cannot add " + std::to_string(amount) + " to the value of \"" +
                                               std::string(key) + "\": it is not a number, or the sum leaves 64 bits");
   }
-  if (amount == 0) return sum;  // whoever only reads a counter must not look like its writer to those that watch it
+  if (amount == 0) return sum;  // a reader must not wake those that watch the counter for its writer
   RUEDA_RETURN_IF_ERROR(set(key, std::to_string(sum)));
   return sum;
 }

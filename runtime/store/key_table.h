@@ -20,8 +20,8 @@ class KeyTable {
 
   /// Returns kInvalidArgument if key or value is too long, kSystem if the table is full.
   Status set(std::string_view key, std::string_view value);
-  /// Returns the sum; an amount of 0 sets nothing. kInvalidArgument if the value is not a whole number or the sum
-  /// leaves 64 bits.
+  /// Returns the sum. Sets nothing if `amount` is 0. Returns kInvalidArgument if the value is not a whole number or the
+  /// sum leaves 64 bits.
   Result<int64_t> add(std::string_view key, int64_t amount);
   /// Removes the key and its value; does nothing if the key is absent.
   void remove(std::string_view key);

@@ -21,8 +21,8 @@ class Store {
   virtual Status set(std::string_view key, std::string_view value) = 0;
   /// Waits until the key has a value and returns it. Returns kTimeout with the key at the deadline.
   virtual Result<std::string> get(std::string_view key, Deadline deadline) = 0;
-  /// Adds to a decimal counter (0 if absent) and returns the sum, in one atomic step. Rueda's own stores take 0 as a
-  /// question: the key stays absent, and watches of it stay silent.
+  /// Adds to a decimal counter (0 if absent) and returns the sum, in one atomic step. In Rueda's own stores 0 only
+  /// reads: the key stays absent, and its watches are not called.
   virtual Result<int64_t> add(std::string_view key, int64_t amount) = 0;
   /// Removes the key and its value; does nothing if the key is absent. A store that cannot remove keys keeps the key
   /// with an empty value.

@@ -29,12 +29,12 @@ namespace rueda::core {
 /// `end_key` gives the key whose verdict ends every wait for a key of the same job: JOB/death.
 ///
 /// In an elastic job hvdrun publishes numbered plans (`plan.h`), and each plan N is a job of its own with the name
-/// JOB.N: all keys above begin with it, so JOB.N/death ends plan N alone. It has one key more:
+/// JOB.N: all keys above begin with it, so JOB.N/death ends plan N alone. A plan has one key more:
 ///
 ///   JOB.N/sets           the process sets of `rueda_init`, by worker, for newcomers       (rank 0)
 ///
-/// Only these stay with JOB; JOB/death then ends
-/// the whole job. ID is the number of a worker; JOB/dumped/N/ID has it instead of the rank.
+/// These keys begin with JOB alone. JOB/death then ends the whole job. ID is the number of a worker; JOB/dumped/N/ID
+/// has it instead of the rank.
 ///
 ///   JOB/plans            counter: the number of the last plan, raised once it is there    (hvdrun adds 1)
 ///   JOB/plan/N           plan N                                                           (hvdrun)
@@ -46,9 +46,9 @@ namespace rueda::core {
 ///
 /// A job may form epochs for weeks, so these are removed: an answer by its reader; of each rank's wishes all but the
 /// last eight, with their `gone` and `failed`, by the rank; the keys of an epoch by their writers once the next one is
-/// agreed, because by then every rank has left it. hvdrun removes plans and their keys once two
-/// later plans are there, but their verdicts and old notices only after a hundred later ones, and what a worker has
-/// asked for once its process has ended.
+/// agreed, because by then every rank has left it. hvdrun removes a plan and its keys once two later plans are there,
+/// and a verdict or a notice once a hundred later ones are there. It removes a worker's request once its process has
+/// ended.
 inline std::string wishes_key(const std::string& job, int rank) { return job + "/wishes/" + std::to_string(rank); }
 inline std::string wish_key(const std::string& job, int rank, int64_t number) {
   return job + "/wish/" + std::to_string(rank) + "/" + std::to_string(number);
