@@ -243,6 +243,7 @@ static PyType_Slot batch_slots[] = {
 /* `held` and `asleep` are not visible: only hooks may change the current batch. */
 static PyMemberDef step_members[] = {
     {"passes_per_step", T_PYSSIZET, offsetof(Step, passes_per_step), 0, NULL},
+    {"announces", T_PYSSIZET, offsetof(Step, announces), 0, NULL},
     {"left", T_PYSSIZET, offsetof(Step, left), READONLY, NULL},
     {NULL, 0, 0, 0, NULL},
 };
@@ -325,6 +326,7 @@ static int intern_names(void) {
       {&rueda_hook_names.too_many, "_too_many"},
       {&rueda_hook_names.enqueue_unusual, "_enqueue_unusual"},
       {&rueda_hook_names.enqueue_group, "_enqueue_group"},
+      {&rueda_hook_names.first, "_first"},
   };
   for (size_t i = 0; i < sizeof all / sizeof *all; ++i) {
     *all[i].slot = PyUnicode_InternFromString(all[i].text);

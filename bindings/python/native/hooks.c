@@ -155,6 +155,13 @@ static int ready(Step* step, Hook* hook) {
   return step->left <= 0 ? rueda_step_send(step, 0) : 0;
 }
 
+/* Tells Python of the first gradient of a step, before it counts. Another thread may come meanwhile, and goes on. */
+static int announce(Step* step) {
+  if (step->announces == 0) return 0;
+  step->announces = 0;
+  return call_step(step, rueda_hook_names.first, NULL, NULL);
+}
+
 PyObject* rueda_hook_call(PyObject* self, PyObject* arguments, PyObject* keywords) {
   (void)arguments, (void)keywords;
   Hook* hook = (Hook*)self;
@@ -166,12 +173,10 @@ PyObject* rueda_hook_call(PyObject* self, PyObject* arguments, PyObject* keyword
   if (hook->passes >= step->passes_per_step) {
     return PyObject_CallMethodObjArgs((PyObject*)step, rueda_hook_names.too_many, self, NULL);
   }
-  int result = 0;
-  if (++hook->passes == step->passes_per_step) {
-    Py_INCREF((PyObject*)step); /* Python in ready() may drop the hook's reference */
-    result = ready(step, hook);
-    Py_DECREF((PyObject*)step);
-  }
+  Py_INCREF((PyObject*)step); /* Python in announce() and ready() may drop the hook's reference */
+  int result = announce(step);
+  if (result >= 0 && ++hook->passes == step->passes_per_step) result = ready(step, hook);
+  Py_DECREF((PyObject*)step);
   if (result < 0) return NULL;
   Py_RETURN_NONE;
 }

@@ -42,9 +42,10 @@ typedef struct {
 typedef struct {
   PyObject ob_base;
   Py_ssize_t passes_per_step;
-  Py_ssize_t left;   /* groups, and gradients in no group, that this step has not enqueued yet */
-  Py_ssize_t asleep; /* bytes that are held, or were enqueued without waking the engine */
-  Batch* held;       /* the current batch, or NULL */
+  Py_ssize_t left;      /* groups, and gradients in no group, that this step has not enqueued yet */
+  Py_ssize_t asleep;    /* bytes that are held, or were enqueued without waking the engine */
+  Batch* held;          /* the current batch, or NULL */
+  Py_ssize_t announces; /* set if Python is to be told of the next gradient, once */
 } Step;
 
 /* One parameter, and its hook. */
@@ -68,7 +69,7 @@ typedef struct {
 /* Interned names: attributes of tensors, and methods of the classes that derive from Step. */
 struct rueda_hook_names {
   PyObject *grad, *dtype, *layout, *is_cpu, *is_contiguous, *numel, *data_ptr, *untyped_storage, *detach;
-  PyObject *begin, *send, *too_many, *enqueue_unusual, *enqueue_group;
+  PyObject *begin, *send, *too_many, *enqueue_unusual, *enqueue_group, *first;
 };
 extern struct rueda_hook_names rueda_hook_names;
 

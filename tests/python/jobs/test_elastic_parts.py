@@ -82,6 +82,11 @@ def test_a_commit_is_a_copy_that_later_changes_do_not_reach():
     assert state.seen == [1, 2]
 
 
+def test_step_mode_is_refused_by_states_of_other_kinds():
+    with pytest.raises(ValueError, match="step_mode is for a TorchState of rueda.torch.elastic; a ObjectState goes back to commits"):
+        object_state(step_mode=True)
+
+
 def test_a_value_that_cannot_be_copied_is_named():
     with pytest.raises(ValueError, match="'held' of the state is a lock, which cannot be copied: TypeError.*keep it outside"):
         object_state(batch=0, held=threading.Lock())
@@ -322,6 +327,22 @@ def view(shared, commits, wants_sync=False, generation=0):
 ])  # fmt: skip
 def test_the_root_is_who_has_the_latest_commit_and_nothing_is_sent_if_all_have_it(views, wanted, root):
     assert agreement.choose(views) == (wanted, root)
+
+
+def stepping(point, clean=True, shared=True, commits=0):
+    return agreement._View(shared, 0, commits, True, True, clean, point)
+
+
+@pytest.mark.parametrize("views, root", [
+    ([stepping(4), stepping(5), stepping(5)], 1),
+    ([stepping(3), stepping(9, clean=False), stepping(3)], 0),  # a commit at a later point than any clean rank's cannot be
+    ([stepping(0, clean=False, shared=False), stepping(2, clean=False), stepping(1)], 2),
+    ([stepping(2, clean=False), stepping(8, clean=False, commits=1), stepping(2, clean=False, commits=3)], 1),
+    ([stepping(0, shared=False, clean=False, commits=7), stepping(1)], 1),
+    ([stepping(0, shared=False, clean=False), stepping(0, shared=False, clean=False, commits=7)], 1),  # at the start, from disk
+])  # fmt: skip
+def test_in_step_mode_the_root_is_the_clean_rank_that_is_furthest_else_the_latest_commit(views, root):
+    assert agreement.choose(views) == (True, root)
 
 
 def test_run_takes_a_state():

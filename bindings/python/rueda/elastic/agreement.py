@@ -23,11 +23,17 @@ class Standing:
         self.shared = False  # whether the state has been equal to the other ranks' since the process began
         self.follows_root = False  # whether sync() takes the state of `root`; else it takes rank 0's
         self.root = 0  # the rank whose state all ranks take next
-        self.generation_of_root, self.commits_of_root = 0, 0
+        self.generation_of_root, self.commits_of_root, self.point_of_root = 0, 0, 0
+        self.by_steps = False  # whether present states count, and commits only if no rank's present state does
+        self.points = 0  # the points between steps that the training has passed, see rueda.torch.elastic.step_mode
+        self.clean = False  # whether the present state is the one at the last of these points; only if by_steps
+        self.saved_at = 0  # the point of the last commit
+        self.restores = False  # whether all ranks go back to commits, because no rank is clean
 
     def taken(self) -> None:
         """Notes that this rank has the root's state."""
         self.shared, self.generation, self.commits = True, self.generation_of_root, self.commits_of_root
+        self.points, self.clean = self.point_of_root, self.by_steps
 
 
 class _View(NamedTuple):
@@ -35,6 +41,20 @@ class _View(NamedTuple):
     generation: int
     commits: int
     wants_sync: bool
+    by_steps: bool = False
+    clean: bool = False
+    point: int = 0  # of the present state if that is clean, else of the last commit
+
+    @property
+    def progress(self) -> Tuple[Any, ...]:
+        """The greatest is the root's."""
+        return self.shared, self.clean, self.point, self.generation, self.commits
+
+
+def _view_of(standing: Standing, wants_sync: bool) -> _View:
+    clean = standing.shared and standing.clean
+    point = standing.points if clean else standing.saved_at
+    return _View(standing.shared, standing.generation, standing.commits, wants_sync, standing.by_steps, clean, point)
 
 
 def agree_on_notices(bcast_object: Callable[..., Any], newest: int, kinds: HostUpdateResult) -> Tuple[int, HostUpdateResult]:
@@ -68,17 +88,29 @@ def choose(views: List[_View]) -> Tuple[bool, int]:
 
     A rank may have one commit more than another: one that died has kept the other from its own. So nothing that any
     rank has committed is lost. If no rank wants a sync, all have the same commit and nobody is new, nothing is sent.
+
+    In step mode the clean rank that has passed the most points comes first. If none is clean, the commit at the latest
+    point does.
     """
-    root = max(range(len(views)), key=lambda rank: (*views[rank][:3], -rank))
-    differ = any(view[:3] != views[0][:3] for view in views)
+    root = max(range(len(views)), key=lambda rank: (*views[rank].progress, -rank))
+    differ = any(view.progress != views[0].progress for view in views)
     return differ or any(view.wants_sync for view in views), root
+
+
+def _require_one_mode(views: List[_View]) -> None:
+    stepping = [rank for rank, view in enumerate(views) if view.by_steps]
+    if stepping and len(stepping) < len(views):
+        raise ValueError(f"the state has step_mode=True on ranks {stepping}, and not on the others of {len(views)}; give it on all ranks or on none")
 
 
 def agree_on_sync(standing: Standing, wants_sync: bool) -> bool:
     """choose() by what all ranks say. Sets the root in the standing. Blocks; every rank calls it."""
-    mine = _View(standing.shared, standing.generation, standing.commits, wants_sync)
+    mine = _view_of(standing, wants_sync)
     views = [mine] if session.size() == 1 else [_View(*view) for view in allgather_object(tuple(mine), _STANDINGS)]
+    _require_one_mode(views)
     wanted, root = choose(views)
     standing.root = root if standing.follows_root else 0
-    _, standing.generation_of_root, standing.commits_of_root, _ = views[standing.root]
-    return wanted
+    theirs = views[standing.root]
+    standing.generation_of_root, standing.commits_of_root, standing.point_of_root = theirs.generation, theirs.commits, theirs.point
+    standing.restores = theirs.by_steps and theirs.shared and not theirs.clean
+    return wanted or standing.restores

@@ -19,8 +19,16 @@ class Round:
     def begin(self, state: Any) -> None:
         """Called once, before the first round."""
 
+    def failed(self, state: Any) -> None:
+        """Called when the job has broken, before reset()."""
+        state.restore()
+
+    def interrupted(self, state: Any) -> None:
+        """Called when the job is about to change, before reset()."""
+
     def must_sync(self, state: Any, wants_sync: bool) -> bool:
-        """Whether the states are to be made equal. wants_sync: whether this rank needs it."""
+        """Whether the states are to be made equal. wants_sync: whether this rank needs it. Called before the state is told
+        of the next plan, so that what a reset callback changes is not taken back."""
         return wants_sync
 
     def synced(self, state: Any) -> None:
@@ -44,10 +52,11 @@ def looped(func: Callable[..., Any], reset: Callable[[], None], make_round: Call
             wants_sync, joined = True, False
             while True:
                 try:
+                    wanted = job.must_sync(state, wants_sync)
                     if joined:
                         state.on_reset()
                         job.was_reset(state)
-                    if job.must_sync(state, wants_sync):
+                    if wanted:
                         state.sync()
                     job.synced(state)
                     wants_sync = False
@@ -56,10 +65,11 @@ def looped(func: Callable[..., Any], reset: Callable[[], None], make_round: Call
                     raise
                 except HorovodInternalError as error:
                     why = errors.copy_of(error)  # no more: its traceback refers to this frame
-                    state.restore()
+                    job.failed(state)
                     wants_sync = True
                 except HostsUpdatedInterrupt as interrupt:
                     why, wants_sync = errors.copy_of(interrupt), wants_sync or not interrupt.skip_sync
+                    job.interrupted(state)
                 _leave_and_join(reset, why)
                 joined = True
         finally:
@@ -99,11 +109,20 @@ class _Agreed(Round):
         self._listener = Listener(state)
         session.current().begin_training()
 
+    def failed(self, state: Any) -> None:
+        state._failed()
+
+    def interrupted(self, state: Any) -> None:
+        state._interrupted()
+
     def must_sync(self, state: Any, wants_sync: bool) -> bool:
-        return agreement.agree_on_sync(state._standing, wants_sync)
+        wanted = agreement.agree_on_sync(state._standing, wants_sync)
+        state._agreed()
+        return wanted
 
     def synced(self, state: Any) -> None:
         state._standing.taken()
+        state._begins()
 
     def was_reset(self, state: Any) -> None:
         self._listener.refresh()

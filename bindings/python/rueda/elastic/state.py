@@ -97,6 +97,19 @@ class State:
     def reset(self) -> None:
         """Called when this process has joined the next plan, for what depends on rank and size. Does nothing here."""
 
+    def _failed(self) -> None:
+        """elastic.run calls this when the job has broken."""
+        self.restore()
+
+    def _interrupted(self) -> None:
+        """elastic.run calls this when the job is about to change."""
+
+    def _agreed(self) -> None:
+        """elastic.run calls this when all ranks know whose state counts, before reset()."""
+
+    def _begins(self) -> None:
+        """elastic.run calls this when all ranks have the same state, and the function is about to run."""
+
 
 def copied(name: str, value: Any) -> Any:
     """A copy that shares nothing with the value. Raises ValueError, which names the entry, if it cannot be copied."""
@@ -136,6 +149,8 @@ class ObjectState(State):
     def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int], *, checkpoint: Any = None,
                  checkpoint_every: int = 1, **kwargs: Any):
         super().__init__(bcast_object, get_rank)
+        if "step_mode" in kwargs:
+            raise ValueError(f"step_mode is for a TorchState of rueda.torch.elastic; a {type(self).__name__} goes back to commits")
         self._standing.follows_root = True
         self._saved_state: Dict[str, Any] = dict(kwargs)
         for name, value in kwargs.items():

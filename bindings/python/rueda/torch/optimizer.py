@@ -26,6 +26,9 @@ class _Distributed:
     _parameter_names: Dict[torch.Tensor, str]  # of every parameter, frozen ones too; scripts of Horovod read it
     _synchronized: bool
     _skipping: bool
+    _begun: int  # how many steps have begun to change the parameters
+    _inside: bool  # whether one of them does now
+    _stepped: Callable[[], None]  # called when one has ended
 
     def synchronize(self) -> None:
         """Waits until all gradients are reduced, so that the program can clip, unscale or read them before step(). Call
@@ -78,7 +81,16 @@ class _Distributed:
         elif closure is None or (self._reducer is not None and self._reducer.in_step):
             self.synchronize()
         self._synchronized = False
-        return super().step() if closure is None else super().step(self._reducing(closure))
+        return self._update() if closure is None else self._update(self._reducing(closure))
+
+    def _update(self, *closure: Callable[[], Any]) -> Any:
+        """Runs the wrapped step. What a closure makes of it, such as several updates, counts as one."""
+        self._begun, self._inside = self._begun + 1, True
+        try:
+            return super().step(*closure)
+        finally:
+            self._inside = False
+            self._stepped()
 
     def _reducing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         def evaluate() -> Any:
@@ -180,7 +192,8 @@ def _distributed(optimizer: torch.optim.Optimizer) -> Any:
     distributed = object.__new__(type(wrapped.__name__, (_Distributed, wrapped), {"__module__": wrapped.__module__}))
     # Schedulers store a wrapped step() in the instance's dictionary, which would hide the step() of _Distributed.
     distributed.__dict__.update({key: value for key, value in optimizer.__dict__.items() if key not in ("step", "zero_grad")})
-    distributed._synchronized = distributed._skipping = False
+    distributed._synchronized = distributed._skipping = distributed._inside = False
+    distributed._begun, distributed._stepped = 0, lambda: None
     distributed._reducer = None
     return distributed
 

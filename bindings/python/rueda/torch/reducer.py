@@ -102,7 +102,8 @@ class GradientReducer(_hooks.Step):
     """The parameters of one optimizer, and the state of its step.
 
     A gradient is reduced in place once the last backward pass of the step has added to it. Small gradients are held and
-    enqueued together. The hooks in C call _begin, _send, _too_many, _enqueue_unusual and _enqueue_group.
+    enqueued together. The hooks in C call _begin, _send, _too_many, _enqueue_unusual and _enqueue_group, and _first at
+    the next gradient once `announces` is set.
 
     Threads: PyTorch runs hooks on one thread per device. One thread at a time uses the rest.
     """
@@ -130,6 +131,7 @@ class GradientReducer(_hooks.Step):
         # Keeps batches in order: one that does not wake the engine goes before one that does.
         self._sending = threading.RLock()
         self._session: Optional[Session] = current()  # the session in which the step began
+        self._first: Callable[[], None] = lambda: None
         self.restart(self._units)
         self._hooks: Dict[torch.Tensor, Tuple[Any, ...]] = {}
         self._superseded = False

@@ -15,6 +15,7 @@ from rueda.torch.elastic.handlers import (
     ModelStateHandler,
     OptimizerStateHandler,
     SamplerStateHandler,
+    ScalerStateHandler,
     StateHandler,
     get_handler_registry,
     set_handler_registry,
@@ -24,6 +25,6 @@ from rueda.torch.elastic.state import TorchState
 
 __all__ = [
     "ElasticSampler", "HorovodInternalError", "HostUpdateResult", "HostsUpdatedInterrupt", "ModelStateHandler", "ObjectState",
-    "OptimizerStateHandler", "SamplerStateHandler", "State", "StateHandler", "TorchState", "get_handler_registry", "run",
-    "run_fn", "set_handler_registry",
+    "OptimizerStateHandler", "SamplerStateHandler", "ScalerStateHandler", "State", "StateHandler", "TorchState",
+    "get_handler_registry", "run", "run_fn", "set_handler_registry",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
 """How a TorchState saves, restores and sends the values that are more than plain objects."""
 
 import copy
-from typing import Any, List, Tuple, Type
+from typing import Any, Dict, List, Tuple, Type
 
 import torch
 
@@ -10,6 +10,9 @@ from rueda.objects import broadcast_object
 from rueda.torch.elastic.sampler import ElasticSampler
 from rueda.torch.optimizer import _Distributed
 from rueda.torch.state import broadcast_optimizer_state, broadcast_parameters
+
+
+_NEEDS_STEPS = "must define note(), is_unchanged() and rewind() for a state with step_mode=True"
 
 
 class StateHandler:
@@ -48,6 +51,23 @@ class StateHandler:
         """Has restore() set `saved`, which kept() has returned in an earlier job. Raises ValueError if it does not fit."""
         raise NotImplementedError(f"{type(self).__name__} must define kept() and keep() for a state with checkpoint=")
 
+    def note(self) -> None:
+        """Notes how the value is, between two steps of a state with step_mode=True. Called after each step, so it should be
+        cheap."""
+        raise NotImplementedError(f"{type(self).__name__} {_NEEDS_STEPS}")
+
+    def is_unchanged(self) -> bool:
+        """Whether rewind() can bring the value back to how it was at note()."""
+        raise NotImplementedError(f"{type(self).__name__} {_NEEDS_STEPS}")
+
+    def rewind(self) -> None:
+        """Brings the value back to how it was at note(), if is_unchanged()."""
+        raise NotImplementedError(f"{type(self).__name__} {_NEEDS_STEPS}")
+
+    def save_noted(self) -> None:
+        """Keeps a copy as save() does, but of what note() has noted. Called only if is_unchanged()."""
+        self.save()
+
     def reset(self) -> None:
         """Called when this process has joined the next plan. Does nothing here."""
 
@@ -59,6 +79,8 @@ class StateHandler:
 
 class _OwnHandler(StateHandler):
     """A handler of this module: it saves when it is made."""
+
+    _noted: Any = None
 
     def __init__(self, value: Any):
         super().__init__(value)
@@ -73,6 +95,41 @@ class _OwnHandler(StateHandler):
 
     def keep(self, saved: Any) -> None:
         self._saved = saved
+
+    def set_value(self, value: Any) -> None:
+        super().set_value(value)
+        self._noted = None
+
+    def is_unchanged(self) -> bool:
+        return self._noted is not None
+
+
+class _SmallHandler(_OwnHandler):
+    """A handler of a value with a small state_dict(), which can be noted whole."""
+
+    def save(self) -> None:
+        """Copies the state_dict()."""
+        self._saved = copy.deepcopy(self.value.state_dict())
+
+    def restore(self) -> None:
+        """Loads the copy."""
+        self.value.load_state_dict(copy.deepcopy(self._saved))
+
+    def receive(self) -> None:
+        """Loads the root's."""
+        self.value.load_state_dict(broadcast_object(self.value.state_dict(), self.root_rank))
+
+    def note(self) -> None:
+        """Copies the state_dict()."""
+        self._noted = copy.deepcopy(self.value.state_dict())
+
+    def rewind(self) -> None:
+        """Loads what was noted."""
+        self.value.load_state_dict(copy.deepcopy(self._noted))
+
+    def save_noted(self) -> None:
+        """Keeps what was noted."""
+        self._saved = copy.deepcopy(self._noted)
 
 
 class ModelStateHandler(_OwnHandler):
@@ -99,6 +156,20 @@ class ModelStateHandler(_OwnHandler):
         """Overwrites parameters and buffers with the root's."""
         broadcast_parameters(self.value.state_dict(), self.root_rank)
 
+    def note(self) -> None:
+        """Notes the version of each parameter, which every change raises."""
+        self._noted = self._versions()
+
+    def is_unchanged(self) -> bool:
+        """Whether nothing has changed a parameter since."""
+        return self._noted == self._versions()
+
+    def rewind(self) -> None:
+        """Does nothing: the parameters are as they were. Buffers stay as the forward pass has left them."""
+
+    def _versions(self) -> List[Any]:
+        return [(each.data_ptr(), each._version) for each in self.value.parameters() if not each.is_inference()]
+
 
 class OptimizerStateHandler(_OwnHandler):
     """An optimizer, distributed or not: its state_dict(). What a distributed one has left of a step that failed is
@@ -117,6 +188,23 @@ class OptimizerStateHandler(_OwnHandler):
         """Overwrites the state and the options with the root's."""
         broadcast_optimizer_state(self.value, self.root_rank)
 
+    def note(self) -> None:
+        """Notes how many steps were begun, and the options, such as learning rates."""
+        self._noted = getattr(self.value, "_begun", 0), [copy.deepcopy(_options(group)) for group in self.value.param_groups]
+
+    def is_unchanged(self) -> bool:
+        """Whether no step has begun since."""
+        return self._noted is not None and self._noted[0] == getattr(self.value, "_begun", 0)
+
+    def rewind(self) -> None:
+        """Sets the options to what they were."""
+        for group, options in zip(self.value.param_groups, copy.deepcopy(self._noted[1])):
+            for key, value in options.items():
+                if isinstance(value, torch.Tensor) and isinstance(group.get(key), torch.Tensor):
+                    group[key].copy_(value)  # a graph on a device may refer to it
+                else:
+                    group[key] = value
+
     def reset(self) -> None:
         """Drops what is left of a step, since its operations belong to the plan before."""
         self._drop_step()
@@ -128,30 +216,37 @@ class OptimizerStateHandler(_OwnHandler):
         self.value.zero_grad()
 
 
-class SamplerStateHandler(_OwnHandler):
-    """An ElasticSampler: the epoch, and how much of it is read."""
+def _options(group: Dict[str, Any]) -> Dict[str, Any]:
+    return {key: value for key, value in group.items() if key != "params"}
 
-    def save(self) -> None:
-        """Copies the state_dict()."""
-        self._saved = self.value.state_dict()
 
-    def restore(self) -> None:
-        """Loads the copy, and divides the rest of its epoch."""
-        self.value.load_state_dict(self._saved)
-
-    def receive(self) -> None:
-        """Loads the root's, and divides the rest of its epoch."""
-        self.value.load_state_dict(broadcast_object(self.value.state_dict(), self.root_rank))
+class SamplerStateHandler(_SmallHandler):
+    """An ElasticSampler: the epoch, and how much of it is read. Loading divides the rest of its epoch."""
 
     def reset(self) -> None:
         """Divides the rest of the epoch between the ranks that there are now."""
         self.value.reset()
 
 
+class ScalerStateHandler(_SmallHandler):
+    """A GradScaler: the loss scale, and for how many steps it has grown. What it knows of a step that failed is
+    dropped."""
+
+    def restore(self) -> None:
+        """Loads the copy."""
+        super().restore()
+        self.reset()
+
+    def reset(self) -> None:
+        """Drops what it knows of a step: whether gradients were unscaled, and found finite."""
+        self.value._per_optimizer_states.clear()
+
+
 _registry: List[Tuple[Any, Type[StateHandler]]] = [
     (torch.nn.Module, ModelStateHandler),
     (torch.optim.Optimizer, OptimizerStateHandler),
     (ElasticSampler, SamplerStateHandler),
+    (getattr(torch.amp, "GradScaler", torch.cuda.amp.GradScaler), ScalerStateHandler),
 ]
 
 

@@ -8,6 +8,7 @@ from rueda.elastic.state import ObjectState, require_names
 from rueda.objects import broadcast_object
 from rueda.session import rank
 from rueda.torch.elastic.handlers import StateHandler, get_handler_registry
+from rueda.torch.elastic.step_mode import StepMode, require_known_steps
 
 
 def _handler_of(value: Any) -> Optional[StateHandler]:
@@ -22,13 +23,21 @@ class TorchState(ObjectState):
     or optimizer to an attribute replaces and saves it. Saves at construction, so restore() before the first commit gives
     the initial state.
 
-    Raises ValueError, which names the keyword, if a plain value cannot be copied. checkpoint, checkpoint_every: commits
-    on disk, with their errors, as in ObjectState.
+    step_mode: after a failure the training goes on with the present state of the rank that is furthest, and models and
+    optimizers are never copied for it. All ranks give it, or none. The plain values are copied after each step, so they
+    should be small. Commits are optional, and count if no rank is between two steps. docs/guide/elastic-training.md has
+    the rules.
+
+    Raises ValueError, which names the keyword, if a plain value cannot be copied, and with step_mode if an optimizer is
+    not distributed, or not over all ranks, or if there is none. checkpoint, checkpoint_every: commits on disk, with their
+    errors, as in ObjectState.
     """
 
     _dump = staticmethod(torch.save)
+    _steps: Optional[StepMode] = None
 
-    def __init__(self, model: Any = None, optimizer: Any = None, *, checkpoint: Any = None, checkpoint_every: int = 1, **kwargs: Any):
+    def __init__(self, model: Any = None, optimizer: Any = None, *, step_mode: bool = False, checkpoint: Any = None,
+                 checkpoint_every: int = 1, **kwargs: Any):
         handlers: Dict[str, StateHandler] = {}
         plain: Dict[str, Any] = {}
         for name, value in dict(model=model, optimizer=optimizer, **kwargs).items():
@@ -41,26 +50,55 @@ class TorchState(ObjectState):
         for name, handler in handlers.items():
             object.__setattr__(self, name, handler.value)
         super().__init__(broadcast_object, rank, checkpoint=checkpoint, checkpoint_every=checkpoint_every, **plain)
+        if step_mode:
+            object.__setattr__(self, "_steps", StepMode(self))
 
     @staticmethod
     def _load(file: Any) -> Any:
         return torch.load(file, map_location="cpu", weights_only=False)  # from where the tensors go to the model's devices
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._handlers:
+        handled = name in self._handlers
+        if self._steps is not None:
+            require_known_steps(name, value)
+        if handled:
             self._handlers[name].set_value(value)
         elif name in self.__dict__.get("_saved_state", ()):
             handler = _handler_of(value)  # of a model, say, that was None at first
             if handler is not None:
                 self._handlers[name] = handler
                 del self._saved_state[name]
+                handled = True
         object.__setattr__(self, name, value)
+        if handled and self._steps is not None:
+            self._steps.watch()
+
+    def commit(self) -> None:
+        """Saves the state, so that no failure takes it further back than here, then calls check_host_updates(), as in
+        State. With step_mode a commit between the backward passes of a step is one of the step before."""
+        self._pass_point()
+        super().commit()
+
+    def check_host_updates(self) -> None:
+        """As in State. With step_mode it also says that all values of the state belong to the steps that were taken."""
+        self._pass_point()
+        super().check_host_updates()
+
+    def _pass_point(self) -> None:
+        if self._steps is not None:
+            self._steps.pass_point()
 
     def save(self) -> None:
         """Copies the state_dict() of models, optimizers and samplers, and the plain values."""
-        for handler in self._handlers.values():
-            handler.save()
-        super().save()
+        if self._steps is not None and self._steps.in_step() and self._steps.is_clean():
+            for handler in self._handlers.values():
+                handler.save_noted()
+            self._saved_state = self._steps.noted_values()
+        else:
+            for handler in self._handlers.values():
+                handler.save()
+            super().save()
+        self._standing.saved_at = self._standing.points
 
     def restore(self) -> None:
         """Puts the copies of save() back."""
@@ -84,6 +122,24 @@ class TorchState(ObjectState):
                 handler.keep(contents["handled"][name])
             except ValueError as error:
                 raise ValueError(f"of {name!r} {error}") from error
+
+    def _failed(self) -> None:
+        if self._steps is None:
+            self.restore()
+        else:
+            self._steps.leave()
+
+    def _interrupted(self) -> None:
+        if self._steps is not None:
+            self._steps.leave()
+
+    def _agreed(self) -> None:
+        if self._steps is not None:
+            self._steps.prepare()
+
+    def _begins(self) -> None:
+        if self._steps is not None:
+            self._steps.begin()
 
     def _receive(self) -> None:
         for name in sorted(self._handlers):
