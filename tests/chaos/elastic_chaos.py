@@ -1,6 +1,6 @@
 """Strikes elastic jobs again and again, and checks that what is left of each goes on with the right state.
 
-    scripts/chaos --elastic                                  30 jobs of 4 workers, every scenario twice, seed 1
+    scripts/chaos --elastic                                  38 jobs of 4 workers, every scenario twice, seed 1
     scripts/chaos --elastic --scenarios kill --rounds 1000   one scenario
     scripts/chaos --elastic --seed 7 --first 31 --rounds 1   round 31 of seed 7 again
     scripts/chaos --elastic --rounds 300 --json FILE         the long run: 15 minutes
@@ -125,7 +125,7 @@ def print_table(rows):
 def parse(words):
     """The options."""
     parser = argparse.ArgumentParser("scripts/chaos --elastic", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--rounds", type=int, default=38)
     parser.add_argument("--first", type=int, default=0, metavar="N", help="begin with round N of the seed")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--scenarios", default=",".join(name for name in scenarios.ALL if name not in scenarios.SLOW), metavar="NAME,...", help="of " + ", ".join(scenarios.ALL))

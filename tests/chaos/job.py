@@ -146,6 +146,11 @@ class Job:
         """The process of a worker that has begun."""
         return next(line["pid"] for line in self.lines if line["worker"] == worker)
 
+    def host(self, worker):
+        """The host of a worker, as hvdrun lists it."""
+        environment = pathlib.Path(f"/proc/{self.pid(worker)}/environ").read_bytes().split(b"\0")
+        return next(each.partition(b"=")[2].decode() for each in environment if each.startswith(b"HOROVOD_HOSTNAME="))
+
     def kill(self, worker, number=signal.SIGKILL):
         """Sends a signal to a worker, and returns when."""
         moment = time.monotonic_ns()

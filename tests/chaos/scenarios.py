@@ -2,6 +2,7 @@
 well again, and returns an Outcome.
 """
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -87,13 +88,45 @@ def kill_rank_0(job, chance):
     return kill(job, chance, rank=0)
 
 
+def kill_any(job, chance):
+    return kill(job, chance, rank=chance.randrange(4))
+
+
 def leave_by_code(job, chance):
     return kill(job, chance, signal.SIGUSR2, "exited with code 3")
 
 
 def stop(job, chance):
-    """Stops a worker for ever; it may be rank 0."""
-    return kill(job, chance, signal.SIGSTOP, "stopped", chance.randrange(4))
+    """Stops a worker; it may be rank 0. Its agent sees that, and kills it."""
+    outcome = kill(job, chance, signal.SIGSTOP, "stopped", chance.randrange(4))
+    for worker in outcome.dead:
+        wake(job, job.pid(worker))
+    return outcome
+
+
+def wake(job, worker, *others):
+    """Lets the process of a worker go on for which the job no longer waits, and others with it. It must end within two seconds."""
+    moment = time.monotonic_ns()
+    for pid in (*others, worker):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    job.poll(lambda: worker not in job.processes(), "the end of the worker that goes on")
+    if milliseconds(moment, time.monotonic_ns()) > 2000:
+        job.complaints.append(f"process {worker} ran for {milliseconds(moment, time.monotonic_ns()):.0f} ms after SIGCONT")
+
+
+def freeze(job, chance):
+    """Stops a worker together with its agent and guard, so that nothing can end it; the others find out. Once they have gone on,
+    it wakes up in a plan that is over."""
+    plan = started(job, chance)
+    victim = next(worker for worker in job.members(plan) if job.host(worker) == SECOND)
+    frozen = [job.pid(victim), *job.agent_of(victim)]
+    moment = time.monotonic_ns()
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    outcome = recovered(job, plan, moment, {victim: ""})
+    wake(job, *frozen)
+    return outcome
 
 
 def kill_two(job, chance):
@@ -245,6 +278,7 @@ def kill_hvdrun(job, chance):
 
 
 SLOW = ("kill-large",)
+STEP_MODE = {"program": ("step_worker.py",)}
 
 ALL = {
     "kill": Scenario(kill, "step 0.15 s p50, 0.3 s p95", 150, 300),
@@ -255,6 +289,7 @@ ALL = {
     "kill-two": Scenario(kill_two, "step 0.15 s p50, 0.3 s p95", 150, 300),
     "kill-while-joining": Scenario(kill_while_joining, "next round 0.3 s", p95=300),
     "stop": Scenario(stop, "evicted after 6 s", p95=6500),
+    "freeze": Scenario(freeze, "evicted after 6 s", p95=6500, hosts={FIRST: 3, SECOND: 1}),
     "kill-host": Scenario(kill_host, "step 6.5 s", p95=6500, hosts={FIRST: 2, SECOND: 2}),
     "hang": Scenario(hang, f"ended after --rejoin-timeout, {REJOIN_TIMEOUT} s here", p95=1000 * REJOIN_TIMEOUT + 500, flags=HANG_FLAGS),
     "hang-last": Scenario(hang_last, f"ended after --rejoin-timeout, {REJOIN_TIMEOUT} s here", p95=1000 * REJOIN_TIMEOUT + 500, flags=HANG_FLAGS),
@@ -264,6 +299,9 @@ ALL = {
     "preempt": Scenario(preempt, "no step lost", hosts={FIRST: 2, SECOND: 2}, noticed="at the last commit before", recovered="others stopped"),
     "grow-again": Scenario(grow_again, "step 1 s after a new worker is ready", p95=1000, least=3, recovered="step after it is ready"),
     "storm": Scenario(storm, "every state is right", hosts={FIRST: 2, SECOND: 2}, least=1, recovered="the end of the training"),
+    "step-mode": Scenario(kill_any, "step 0.15 s p50, 0.3 s p95", 150, 300, **STEP_MODE),
+    "step-mode-joining": Scenario(kill_while_joining, "next round 0.3 s", p95=300, **STEP_MODE),
+    "step-mode-storm": Scenario(storm, "every state is right", hosts={FIRST: 2, SECOND: 2}, least=1, recovered="the end of the training", **STEP_MODE),
     "kill-hvdrun": Scenario(kill_hvdrun, "nothing left after 5 s, resumed within 10 s", p95=10000, noticed="nothing is left",
                             recovered="the new job's first step", program=("worker.py", "commits")),
 }  # fmt: skip
