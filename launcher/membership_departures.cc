@@ -83,7 +83,8 @@ void Membership::preempted(const std::string& host) {
   settle();
 }
 
-/// Voids the plan of a worker that has ended with its host. The notice came before, so this does not count as a failure.
+/// Voids the plan of a worker that has ended with its host. The notice came before, so this does not count as a
+/// failure.
 void Membership::depart(const Worker& worker, const std::string& cause) {
   if (over_ || void_ || plan_.rank_of(worker.id) < 0) return;
   void_plan(worker, VoidPlan::Ground::kRequest, fmt::format("left with its host, which is about to go: {}", cause));

@@ -35,8 +35,10 @@ OperationCall reduce_call(const rueda_tensor* input, const rueda_tensor* output,
 
 Status received_splits(const Operation& operation, int64_t* splits, size_t capacity, size_t* count) {
   if (count == nullptr) return Status(Code::kInvalidArgument, "count is NULL");
-  if (!operation.done()) return Status(Code::kInvalidArgument, "the operation is still in flight");
-  RUEDA_RETURN_IF_ERROR(operation.status());
+  if (!operation.reached(Stage::kLaunched)) {
+    return Status(Code::kInvalidArgument, "the operation is still in flight");
+  }
+  if (operation.done()) RUEDA_RETURN_IF_ERROR(operation.status());
   *count = 0;
   for (const TensorPart& tensor : operation.tensors()) *count += tensor.received.size();
   if (*count > capacity) return {};

@@ -405,10 +405,11 @@ RUEDA_API int32_t rueda_intern(rueda_session* session, const char* name, int64_t
  * Every enqueue: on success `*handle` is a live handle; give it to rueda_release once. On failure nothing was enqueued,
  * and `*handle` is 0:
  *
- *   INVALID_ARGUMENT: a bad dtype, op, codec, root, set, shape or name; a name already in flight in the set; an output
- *   that differs from the input in shape or dtype, or overlaps it without being equal; in a group that reduces or moves
- *   rows, an output that lies in the memory of another tensor of the group (for example, the same tensor twice).
- *   NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as the error codes say.
+ *   INVALID_ARGUMENT: a bad dtype, op, codec, root, set, shape or name; a name already in flight in the set (on a
+ * device until it is launched, as rueda_wait_stream says); an output that differs from the input in shape or dtype, or
+ * overlaps it without being equal; in a group that reduces or moves rows, an output that lies in the memory of another
+ * tensor of the group (for example, the same tensor twice). NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as the error codes
+ * say.
  *
  * The result of an operation (rueda_wait): MISMATCH if ranks differ, with the same sentence on all of them; PEER_LOST;
  * SHUT_DOWN; TIMEOUT if its limit passed. */
@@ -640,9 +641,10 @@ RUEDA_API const char* rueda_handle_error(rueda_handle handle);
  * is released. Set `output->struct_size` before the call. */
 RUEDA_API int32_t rueda_output(rueda_handle handle, size_t index, rueda_tensor* output);
 
-/* Writes the numbers of rows that a finished exchange received from each rank of the set, in rank order; for a group,
- * those of all its tensors one after the other; none for a kind of operation that receives no rows. `*count` is their
- * number. `splits` is written only if they fit into `capacity`. */
+/* Writes the numbers of rows that an exchange received from each rank of the set, in rank order; for a group, those of
+ * all its tensors one after the other; none for a kind of operation that receives no rows. The exchange has finished,
+ * or rueda_wait_stream has returned OK for it. `*count` is their number. `splits` is written only if they fit into
+ * `capacity`. */
 RUEDA_API int32_t rueda_received_splits(rueda_handle handle, int64_t* splits, size_t capacity, size_t* count);
 
 /* ---- Memory for tensors -------------------------------------------------------------------------------------- */

@@ -47,9 +47,18 @@ void Engine::batch_launched(std::unique_ptr<Batch> batch) {
   if (!batch->failure.ok()) {
     if (!abort_.raised()) fail_lane_safely(*batch, batch->failure);
   } else {
-    for (TensorPart* tensor : batch->tensors) tensor->operation->launch_tensor(batch->device->finished);
+    for (TensorPart* tensor : batch->tensors) launch(*tensor->operation, batch->device->finished);
   }
   lanes_.finisher().add(std::move(batch));
+}
+
+/// Names are free before a waiter can see that the operation is launched: a program that waits with its stream submits
+/// the same names in its next step, while the device is still busy with this one.
+void Engine::launch(Operation& operation, const std::shared_ptr<const DeviceMark>& mark) {
+  if (!operation.launch_tensor(mark)) return;
+  names_.release(operation);
+  operation.names_free = true;
+  operation.launched();
 }
 
 void Engine::fail_lane_safely(const Batch& batch, const Status& result) {
@@ -103,7 +112,7 @@ void Engine::finish(TensorPart& tensor, const Status& status) {
   });
   if (!operation.finish_tensor(named)) return;
   // What the operation held is free before a waiter can see it done: the caller may submit the same name at once.
-  names_.release(operation);
+  if (!operation.names_free) names_.release(operation);
   sets_.leave(operation.set(), operation.kind());
   const std::shared_ptr<Operation> self = std::move(operation.in_flight);  // `complete` may wake its last owner
   operation.complete();

@@ -97,12 +97,15 @@ Status Operation::mark_inputs() {
   return device_error(device, spec_.device_index, "mark the caller's stream at enqueue");
 }
 
-void Operation::launch_tensor(std::shared_ptr<const DeviceMark> mark) {
+bool Operation::launch_tensor(std::shared_ptr<const DeviceMark> mark) {
   {
     MutexLock lock(marks_mutex_);
     if (marks_.empty() || marks_.back() != mark) marks_.push_back(std::move(mark));
   }
-  if (to_launch_.fetch_sub(1) != 1) return;
+  return to_launch_.fetch_sub(1) == 1;
+}
+
+void Operation::launched() {
   state_.store(kLaunched);
   if (sleepers_.load() != 0) wake();
 }

@@ -130,9 +130,11 @@ class Operation : public std::enable_shared_from_this<Operation> {
   /// Returns kSystem if the device fails or refuses the stream, and kInvalidArgument if the library would have to use a
   /// stream whose handle means another one on its threads.
   Status mark_inputs();
-  /// The outputs of a tensor may be used behind `mark`. The lane's thread, before `finish_tensor`. The call for the
-  /// last tensor lets those go on that wait for `Stage::kLaunched`.
-  void launch_tensor(std::shared_ptr<const DeviceMark> mark) RUEDA_EXCLUDES(marks_mutex_);
+  /// The outputs of a tensor may be used behind `mark`. The lane's thread, before `finish_tensor`. Returns true for the
+  /// last tensor: the caller then calls `launched`.
+  bool launch_tensor(std::shared_ptr<const DeviceMark> mark) RUEDA_EXCLUDES(marks_mutex_);
+  /// Lets those go on that wait for `Stage::kLaunched`.
+  void launched();
   /// Makes `stream` wait for the outputs of a launched operation; the host does not wait. Does nothing once it is done.
   /// The thread that may use the stream. Returns kSystem if the device fails.
   Status order(void* stream) RUEDA_EXCLUDES(marks_mutex_);
@@ -161,6 +163,7 @@ class Operation : public std::enable_shared_from_this<Operation> {
   int source = -1;                                        ///< of a receive: the sender, once that is known
   bool abandoned RUEDA_GUARDED_BY(baton_holder) = false;  ///< an error verdict was asked for
   std::shared_ptr<Operation> in_flight;                   ///< itself, from submission to completion
+  bool names_free = false;                                ///< since its launch: its names may be in use again
 
  private:
   static constexpr uint32_t kPending = 0, kInTurns = 1, kOnLane = 2, kLaunched = 3, kDone = 4;

@@ -105,12 +105,15 @@ TEST_CASE("a wait orders the stream that it is given, and late memory is written
     const rueda_handle handle = launch_only(session, input, 1000, late);
     expect_code(rueda_wait_stream(handle, now.get(), -1.0), RUEDA_OK, "wait_stream");
     expect(rueda_poll(handle) == 0, "the operation finished before its output was free");
+    const GpuMemory<float> other(numbers(0, 1000));
+    const rueda_handle again = sum_on_gpu(session, other, 1000, "late", now.get(), 0);  // its name is free
     std::vector<float> seen;
     gpu().launch(now.get(), [&] { seen = output.values(); });
     go.count_down();
     gpu().drain(now.get());
     expect_sums(seen, 1, "seen by the stream that waited");
     expect_done(handle, "late");
+    expect_done(again, "the second of its name");
     gpu().drain(stream.get());
     expect_sums(output.values(), 1, "the late output");
   });
