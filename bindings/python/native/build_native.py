@@ -22,14 +22,15 @@ def declarations(path):
     return text.replace("RUEDA_API ", "")
 
 
-# Functions in Python that the library calls: the methods of a store (rueda/store.py), and the description of what the
-# program is doing (rueda/activity.py).
+# Functions in Python that the library calls: the methods of a store (rueda/store.py), the description of what the program
+# is doing (rueda/activity.py), and the allocation of outputs on devices (rueda/torch/placed.py).
 CALLBACKS = """
 extern "Python" int32_t rueda_py_store_set(void*, const char*, const void*, size_t);
 extern "Python" int32_t rueda_py_store_get(void*, const char*, void*, size_t, size_t*, double);
 extern "Python" int32_t rueda_py_store_add(void*, const char*, int64_t, int64_t*);
 extern "Python" int32_t rueda_py_store_remove(void*, const char*);
 extern "Python" void rueda_py_activity(void*, char*, size_t);
+extern "Python" void* rueda_py_allocate(void*, size_t, int32_t, int32_t, void*);
 """
 
 

@@ -12,6 +12,22 @@
 /* A live handle, or the error code below zero. */
 static int64_t handle_or_code(int32_t code, rueda_handle handle) { return code == RUEDA_OK ? handle : -(int64_t)code; }
 
+/* Set around the enqueue of tensors on devices, as the limit below. */
+static _Thread_local struct {
+  int32_t device, index;
+  void* stream;
+  rueda_allocate allocate;
+  void* outputs;
+} place = {.device = RUEDA_DEVICE_CPU};
+
+void rueda_py_place(int32_t device, int32_t index, uintptr_t stream, rueda_allocate allocate, void* outputs) {
+  place.device = device;
+  place.index = index;
+  place.stream = (void*)stream;
+  place.allocate = allocate;
+  place.outputs = outputs;
+}
+
 /* The tensor of the library at an address. The extents end at RUEDA_PY_ORDER, behind which the order begins. */
 static rueda_tensor tensor_at(uintptr_t address, rueda_py_tensor given, const int64_t* shape) {
   int32_t dimensions = 0;
@@ -22,7 +38,8 @@ static rueda_tensor tensor_at(uintptr_t address, rueda_py_tensor given, const in
                                .dtype = given.dtype & 0xff,
                                .dimensions = dimensions,
                                .shape = shape,
-                               .device = RUEDA_DEVICE_CPU,
+                               .device = place.device,
+                               .device_index = place.index,
                                .element_bytes = (size_t)(given.dtype >> 8),
                                .order = has_order ? shape + dimensions + 1 : NULL};
   return tensor;
@@ -41,6 +58,9 @@ static rueda_op_options options_of(const char* name, rueda_py_options given) {
                                     .has_scale = given.prescale != 1.0 || given.postscale != 1.0,
                                     .prescale = given.prescale,
                                     .postscale = given.postscale,
+                                    .stream = place.stream,
+                                    .allocate = place.allocate,
+                                    .allocate_context = place.outputs,
                                     .timeout_seconds = limit_seconds};
   return options;
 }

@@ -54,6 +54,11 @@ typedef struct {
  */
 void rueda_py_limit(double timeout_seconds);
 
+/* Where the tensors are that this thread enqueues from here on: a device of rueda.h, its number, and the stream behind
+ * which they are ready. `allocate`, called with `outputs`, gives memory to outputs without an address; if it is NULL
+ * the library owns that memory. The host's memory again: RUEDA_DEVICE_CPU, zeros and NULL. */
+void rueda_py_place(int32_t device, int32_t index, uintptr_t stream, rueda_allocate allocate, void* outputs);
+
 /* Enqueues an all-reduce, a broadcast or a reduce. `output` is the address of a tensor like the input, or the input's.
  * Only the root of a reduce gets a result. */
 int64_t rueda_py_start(rueda_session* session, const char* name, rueda_py_options options, rueda_py_tensor input,

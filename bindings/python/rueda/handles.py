@@ -12,7 +12,7 @@ from rueda.session import Session
 # Held while a result is made, so that every thread that waits for the handle finds it complete.
 _ending = threading.RLock()
 
-_WAIT, _INTERRUPTED, _OK = lib.rueda_wait, lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
+_INTERRUPTED, _OK = lib.RUEDA_INTERRUPTED, lib.RUEDA_OK
 
 
 class Handle:
@@ -78,25 +78,28 @@ class Handle:
         return self._result
 
     def _wait(self, timeout: Optional[float]) -> None:
-        number = self._number
+        number, wait = self._number, self._wait_once
         if timeout is None:
-            code = _WAIT(number, -1.0)
+            code = wait(number, -1.0)
             while code == _INTERRUPTED:  # Python has run the signal's handler; an exception of it leaves this loop
-                code = _WAIT(number, -1.0)
+                code = wait(number, -1.0)
         else:
             deadline = time.monotonic() + timeout
-            code = _WAIT(number, max(0.0, timeout))
+            code = wait(number, max(0.0, timeout))
             while code == _INTERRUPTED:
-                code = _WAIT(number, max(0.0, deadline - time.monotonic()))
+                code = wait(number, max(0.0, deadline - time.monotonic()))
             if code == lib.RUEDA_TIMEOUT and lib.rueda_poll(number) == 0:
                 raise errors.CollectiveTimeoutError(f"the operation has not finished after {timeout} s and is still in flight; wait again", code)
         with _ending:
             if self._number == number:  # else another thread has made the result
                 self._end(code)
 
+    # Waits for an operation of this number for so many seconds, without a limit if they are negative. Returns a code.
+    _wait_once = staticmethod(lib.rueda_wait)
+
     def _end(self, code: int) -> None:
-        """Makes the result. The operation has ended, and does not use its loan any more."""
-        finish = self._finish
+        """Makes the result. A wait for the operation has returned this code."""
+        finish, lent = self._finish, (self._loan, self._kept)
         self._session.unwaited.clear()
         try:
             if code != _OK:
@@ -111,7 +114,11 @@ class Handle:
         finally:
             number = self.surrender()
             if number != 0:
-                lib.rueda_release(number)
+                self._let_go(number, lent)
+
+    def _let_go(self, number: int, lent: Any) -> None:
+        """Releases the operation, which has ended and does not use what is lent any more."""
+        lib.rueda_release(number)
 
     @property
     def is_unmade(self) -> bool:
@@ -136,4 +143,4 @@ class Handle:
 
     def __del__(self) -> None:
         if self._number != 0:
-            self._session.adopt(self._number, (self._loan, self._kept))
+            self._session.kept.adopt(self._number, (self._loan, self._kept))

@@ -17,6 +17,7 @@ from typing import Any, Dict, List, Optional, Sequence, Set
 from rueda import activity, errors, watchers
 from rueda._native import ffi, lib
 from rueda.joining import Joining
+from rueda.keeping import Kept
 
 
 def _setting(name: str) -> str:
@@ -66,7 +67,7 @@ class Session:
         self.exposed = _exposed()  # the reason that pickles must not go to other hosts; empty if they may
         self.local = _joined(options) if before is None else before.local  # for calls that need no other rank
         self.pointer = self.local  # for operations
-        self._orphans: Any = collections.deque() if before is None else before._orphans
+        self.kept = Kept(self, None if before is None else before.kept)
         if before is None:
             activity.watch(self.local)
         self.process = os.getpid()
@@ -92,8 +93,7 @@ class Session:
             errors.check(lib.rueda_shutdown(self.local))
         finally:
             self.sparse.clear()
-            while self._orphans:  # nothing is in flight any more
-                lib.rueda_release(self._orphans.popleft()[0])
+            self.kept.release()  # nothing is in flight any more
 
     def error_of(self, number: int, code: int) -> Exception:
         """The exception for the code with which an operation failed. number: of its handle, not yet released."""
@@ -109,17 +109,6 @@ class Session:
         """A prefix for the names of one object's operations, different for each object of this kind among these ranks.
         All of the ranks must make such objects in the same order."""
         return f"{kind}.{next(self._name_spaces[kind, tuple(ranks)])}."
-
-    def adopt(self, number: int, loan: Any) -> None:
-        """Takes over an operation from a handle that was dropped, and keeps its lent memory alive until the operation
-        has ended."""
-        self._orphans.append((number, loan))
-        for _ in range(len(self._orphans)):
-            orphan = self._orphans.popleft()
-            if lib.rueda_poll(orphan[0]) == 0:
-                self._orphans.append(orphan)
-            else:
-                lib.rueda_release(orphan[0])
 
 
 class _Newcomer(Session):

@@ -1,10 +1,16 @@
-"""Tensors and models on a device that is not the host: a stand-in that behaves like a GPU as far as mistakes would show."""
+"""Tensors and models on a device that is not the host: a stand-in that behaves like a GPU as far as mistakes would show.
+Rueda copies its tensors to the host, or its CUDA plug-in uses them where they lie, through the host or by a stand-in for NCCL."""
 
+import pathlib
 import sys
 
 import pytest
 import torch
 from test_torch_distributed import PROGRAMS, hvdrun, torchrun
+
+import rueda
+
+LIBRARIES = pathlib.Path(rueda.__file__).parents[2] / "cuda"  # the stand-ins of the build
 
 pytestmark = pytest.mark.skipif(not hasattr(torch, "_is_device_backend_autoload_enabled"),
                                 reason=f"PyTorch {torch.__version__} knows no accelerators of that kind")  # fmt: skip
@@ -23,10 +29,37 @@ def stand_in(tmp_path_factory):
     sys.modules.pop("stand_in_device")
 
 
+@pytest.fixture(params=["staged", "nccl"])
+def reached(request, monkeypatch):
+    """The plug-in reaches the device; streams take up to 0.2 ms for each piece of their work."""
+    if not (LIBRARIES / "libcuda.so.1").exists():
+        pytest.skip("this build has no CUDA plug-in")
+    settings = {"RUEDA_CUDA_LIBRARY": LIBRARIES / "libcuda.so.1", "RUEDA_NCCL_LIBRARY": LIBRARIES / "libnccl.so.2",
+                "RUEDA_NCCL": int(request.param == "nccl"), "STANDIN_CUDA_DEVICES": 4, "STANDIN_CUDA_DELAY_US": 200}  # fmt: skip
+    for name, value in settings.items():
+        monkeypatch.setenv(name, str(value))
+    return request.param
+
+
 def test_collectives_of_both_dialects_reach_its_tensors():
+    assert torchrun("devices.py", ranks=3).count("ok") == 3
+
+
+def test_collectives_of_both_dialects_use_tensors_where_they_lie(reached):
     assert torchrun("devices.py", ranks=3).count("ok") == 3
 
 
 @pytest.mark.parametrize("launcher, ranks", [pytest.param(torchrun, 2, marks=pytest.mark.long, id="torchrun"), pytest.param(hvdrun, 3, id="hvdrun")])
 def test_training_there_equals_training_on_the_host(launcher, ranks):
     assert launcher("device_training.py", ranks=ranks).count("ok") == ranks
+
+
+@pytest.mark.parametrize("reached", ["staged", pytest.param("nccl", marks=pytest.mark.long)], indirect=True)
+def test_training_where_tensors_lie_equals_training_on_the_host(reached):
+    assert hvdrun("device_training.py", ranks=2).count("ok") == 2
+
+
+@pytest.mark.parametrize("reached", ["nccl"], indirect=True)
+def test_numbers_that_an_abort_leaves_are_not_committed(reached, monkeypatch):
+    monkeypatch.setenv("STANDIN_CUDA_DELAY_US", "20000")
+    assert "survivor: no garbage" in hvdrun("garbage.py", ranks=2, fails=True)

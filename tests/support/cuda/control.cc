@@ -80,3 +80,15 @@ extern "C" __attribute__((visibility("default"))) rueda::test::StandinCuda* rued
   static auto* const one = new rueda::test::Control;
   return one;
 }
+
+// The same for programs that know neither C++ nor cuda.h: the device of PyTorch in tests/python/distributed/programs.
+extern "C" {
+#define EXPORTED __attribute__((visibility("default")))
+EXPORTED void* rueda_standin_memory(size_t bytes) { return rueda_standin_cuda()->allocate(bytes); }
+EXPORTED void* rueda_standin_stream(int device) {
+  return rueda_standin_cuda()->make_stream(device, CU_STREAM_NON_BLOCKING);
+}
+EXPORTED void rueda_standin_put(void* stream, void (*work)(void*), void* argument) {
+  rueda_standin_cuda()->launch(static_cast<CUstream>(stream), [work, argument] { work(argument); });
+}
+}

@@ -117,6 +117,13 @@ class Work {
     fold(each_, inputs, each_.out);
   }
 
+  /// What an abort leaves in the output.
+  void spoil() {
+    const bool writes = !arrived_.empty() || each_.kind == Kind::kReceive || each_.kind == Kind::kBroadcast;
+    const size_t pieces = each_.kind == Kind::kAllGather ? static_cast<size_t>(ranks_) : 1;
+    if (writes) std::memset(each_.out, 0x5a, pieces * bytes_);
+  }
+
  private:
   void begin() {
     const auto all = [](int) { return true; };
@@ -212,7 +219,10 @@ bool run_nccl_kernel(Board& board, int ranks, int rank, const std::vector<NcclOp
   std::mutex mutex;
   std::condition_variable never;
   for (;;) {
-    if (stop.load()) return false;
+    if (stop.load()) {
+      for (Work& work : works) work.spoil();
+      return false;
+    }
     bool differs = false;
     const bool moved = move_some(transfers, differs);
     if (differs) {

@@ -25,7 +25,7 @@ from rueda.handles import Handle
 from rueda.operations import ALLREDUCE, BROADCAST, CODEC_NONE, Options, encode_name, make_options, shared_options
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import Session, current
-from rueda.torch import tensors
+from rueda.torch import placed, tensors
 from rueda.waits import barrier as barrier
 from rueda.waits import barrier_async as barrier_async
 from rueda.waits import poll as poll
@@ -44,30 +44,37 @@ def start_in_place(session: Session, name: Any, options: Options, tensor: torch.
     else:
         extents, dtype = tensors.in_place(tensor), tensors.dtype_number(tensor, options.kind)
         if not tensor.is_cpu:
-            return _start_through_host(session, name, options, tensor)
+            return _start_on_device(session, name, options, tensor, dtype, extents)
     address, claimed = tensor.data_ptr(), names.claim(session, name, options)
     number = _start(session.pointer, name, options, (address, dtype, len(extents)), extents, address)
     return Handle(session, number, tensor, None, tensors.memory_of(tensor), claimed)
 
 
-def _start_through_host(session: Session, name: Any, options: Options, tensor: torch.Tensor) -> Handle:
-    """start_in_place() for a tensor on a device that the library does not reach: through a copy on the host."""
-    copy = tensors.on_host(tensor)
-    handle = start_in_place(session, name, options, copy)
-    handle.then(lambda _: tensor.detach().copy_(copy))
-    return handle
+def _start_on_device(session: Session, name: Any, options: Options, tensor: torch.Tensor, dtype: int, extents: Sequence[int]) -> Handle:
+    """start_in_place() for a tensor on a device: through a copy on the host if the library does not reach the device."""
+    place = placed.place_of(tensor)
+    if place is None:
+        copy = tensors.on_host(tensor)
+        handle = start_in_place(session, name, options, copy)
+        handle.then(lambda _: tensor.detach().copy_(copy))
+        return handle
+    address, claimed = tensor.data_ptr(), names.claim(session, name, options)
+    with placed.at(place):
+        number = _start(session.pointer, name, options, (address, dtype, len(extents)), extents, address)
+    return placed.handle_of(place, session, number, tensor, None, tensors.memory_of(tensor), claimed)
 
 
 def start_new(session: Session, name: Optional[str], options: Options, tensor: torch.Tensor) -> Handle:
     """Enqueues an operation with a new tensor of the shape of `tensor` as its result."""
     tensors.require_strided(tensor)
-    source, extents = tensors.dense(tensors.on_host(tensor))
-    output = torch.empty_like(source)
+    source, extents = tensors.dense(tensors.within_reach(tensor))
+    output, place = torch.empty_like(source), placed.place_of(source)
     view, encoded = (source.data_ptr(), tensors.dtype_number(source, options.kind), len(extents)), encode_name(name)
     claimed = names.claim(session, encoded, options)
-    number = _start(session.pointer, encoded, options, view, extents, output.data_ptr())
+    with placed.at(place):
+        number = _start(session.pointer, encoded, options, view, extents, output.data_ptr())
     device = tensor.device
-    return Handle(session, number, (source, output), lambda handle: output.to(device), None, claimed)
+    return placed.handle_of(place, session, number, (source, output), lambda handle: output.to(device), None, claimed)
 
 
 def start_group(name: Optional[str], options: Options, inputs: Sequence[torch.Tensor], replace: bool) -> Handle:
@@ -78,22 +85,27 @@ def start_group(name: Optional[str], options: Options, inputs: Sequence[torch.Te
     inputs = tensors.listed(inputs)
     for tensor in inputs:
         tensors.require_strided(tensor)
+    place = placed.common_place(inputs)
+    reached = tensors.on_host if place is None else torch.Tensor.detach
+    for tensor in inputs:
         if replace:
-            extents, source = tensors.in_place(tensor), tensors.on_host(tensor)
+            extents, source = tensors.in_place(tensor), reached(tensor)
         else:
-            source, extents = tensors.dense(tensors.on_host(tensor))
+            source, extents = tensors.dense(reached(tensor))
         sources.append(source)
         results.append(source if replace else torch.empty_like(source))
         views.append((source.data_ptr(), tensors.dtype_number(source, options.kind), extents))
     addresses = [result.data_ptr() for result in results]
-    number, claimed = operations.start_group(session, name, options, views, addresses)
+    with placed.at(place):
+        number, claimed = operations.start_group(session, name, options, views, addresses)
 
     def finish(handle: Handle) -> List[torch.Tensor]:
         if not replace:
             return [result.to(tensor.device) for result, tensor in zip(results, inputs)]
-        return [tensor if tensor.is_cpu else tensor.detach().copy_(result) for tensor, result in zip(inputs, results)]
+        copied = place is None and not all(tensor.is_cpu for tensor in inputs)
+        return [tensor.detach().copy_(result) for tensor, result in zip(inputs, results)] if copied else list(inputs)
 
-    return Handle(session, number, (sources, results, inputs), finish, None, claimed)
+    return placed.handle_of(place, session, number, (sources, results, inputs), finish, None, claimed)
 
 
 def reduction(kind: int, op: int, process_set: ProcessSet, prescale: float, postscale: float) -> Options:

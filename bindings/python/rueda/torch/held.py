@@ -77,4 +77,4 @@ class HeldGradients(_hooks.Batch):
     def __del__(self) -> None:
         if self._next is not None:
             for index in range(self._next[0], len(self.memory)):
-                self.session.adopt(self._numbers[index], self.memory[index])
+                self.session.kept.adopt(self._numbers[index], self.memory[index])

@@ -15,15 +15,17 @@ from rueda.handles import Handle
 from rueda.operations import RECV, SEND, Options, make_options
 from rueda.process_sets import ProcessSet, global_process_set, id_of
 from rueda.session import Session, current
-from rueda.torch import tensors
+from rueda.torch import placed, tensors
 
 
 def start_message(session: Session, name: Any, options: Options, tensor: torch.Tensor) -> Handle:
-    """Enqueues a send of, or a receive into, a dense tensor on the host. name: as encode_name() returns it."""
-    extents = tensors.in_place(tensor)
+    """Enqueues a send of, or a receive into, a dense tensor in memory that the library uses. name: as encode_name()
+    returns it."""
+    extents, place = tensors.in_place(tensor), placed.place_of(tensor)
     view = tensor.data_ptr(), tensors.dtype_number(tensor), len(extents)
-    number = lib.rueda_py_start_message(session.pointer, name, options, view, extents)
-    return Handle(session, number, tensor)
+    with placed.at(place):
+        number = lib.rueda_py_start_message(session.pointer, name, options, view, extents)
+    return placed.handle_of(place, session, number, tensor)
 
 
 def send_async(tensor: torch.Tensor, dst: int, name: Optional[str] = None,
@@ -33,7 +35,7 @@ def send_async(tensor: torch.Tensor, dst: int, name: Optional[str] = None,
     The tensor may be changed once the handle's wait has returned. Raises ValueError if `dst` is this rank or not in the
     set.
     """
-    source, _ = tensors.dense(tensors.on_host(tensor))
+    source, _ = tensors.dense(tensors.within_reach(tensor))
     handle = start_message(current(), operations.encode_name(name), make_options(SEND, id_of(process_set), rank=dst), source)
     handle.then(lambda _: tensor)
     return handle
@@ -51,10 +53,10 @@ def recv_async(tensor: torch.Tensor, src: int, name: Optional[str] = None,
     Raises ValueError if `src` is this rank or not in the set, or if the tensor's memory is not dense.
     """
     tensors.in_place(tensor)
-    memory = tensors.on_host(tensor)
+    memory = tensors.within_reach(tensor)
     handle = start_message(current(), operations.encode_name(name), make_options(RECV, id_of(process_set), rank=src), memory)
     tensors.count_change(tensor)
-    handle.then(lambda _: tensor if tensor.is_cpu else tensor.detach().copy_(memory))
+    handle.then(lambda _: tensor if placed.is_reached(tensor) else tensor.detach().copy_(memory))
     return handle
 
 

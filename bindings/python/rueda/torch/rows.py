@@ -17,16 +17,16 @@ from rueda.operations import ALLGATHER, ALLTOALL, REDUCESCATTER, Adasum, Average
 from rueda.outputs import received_splits, take_outputs
 from rueda.process_sets import ProcessSet, global_process_set, id_of, ranks_of
 from rueda.session import current
-from rueda.torch import tensors
+from rueda.torch import placed, tensors
 from rueda.torch.asynchronous import reduction
 
 
 def _rows(tensor: torch.Tensor, options: Options) -> torch.Tensor:
-    """The tensor on the host, contiguous, as rows: a tensor without dimensions is one row, except in a reduce-scatter,
+    """The tensor, contiguous and in memory that the library uses, as rows: a tensor without dimensions is one row, except in a reduce-scatter,
     which raises ValueError."""
     tensors.require_strided(tensor)
     _require_reducible(options)
-    source = tensors.resolved(tensors.on_host(tensor)).contiguous()
+    source = tensors.resolved(tensors.within_reach(tensor)).contiguous()
     if source.dim() > 0:
         return source
     if options.kind == REDUCESCATTER:
@@ -50,6 +50,9 @@ def _as_tensor(memory: Any, shape: Sequence[int], like: torch.Tensor) -> torch.T
 
 def take(handle: Handle, inputs: Sequence[torch.Tensor]) -> List[torch.Tensor]:
     """The outputs of a finished handle as tensors of the inputs' dtypes and devices."""
+    place = placed.place_in(handle)
+    if place is not None:
+        return place.outputs.take(handle, inputs)
     taken = take_outputs(handle, [tensor.element_size() for tensor in inputs])
     return [_as_tensor(memory, shape, like) for (memory, shape), like in zip(taken, inputs)]
 
@@ -59,19 +62,24 @@ def start_rows(name: Optional[str], options: Options, tensor: torch.Tensor, fini
     """Enqueues an operation of rows. The library makes its output, and `finish` makes the result from it."""
     session, source = current(), _rows(tensor, options)
     view, encoded = (source.data_ptr(), tensors.dtype_number(source, options.kind), source.dim()), encode_name(name)
-    claimed = names.claim(session, encoded, options)
-    number = lib.rueda_py_start_rows(session.pointer, encoded, options, view, source.shape, 0, ffi.NULL,
-                                     ffi.NULL if splits is None else splits)  # fmt: skip
-    return Handle(session, number, source, finish, None, claimed)
+    claimed, place = names.claim(session, encoded, options), placed.place_of(source)
+    with placed.at(place):
+        number = lib.rueda_py_start_rows(session.pointer, encoded, options, view, source.shape, 0, ffi.NULL,
+                                         ffi.NULL if splits is None else splits)  # fmt: skip
+    return placed.handle_of(place, session, number, source, finish, None, claimed)
 
 
 def start_rows_group(name: Optional[str], options: Options, inputs: Sequence[torch.Tensor]) -> Handle:
     """Enqueues an operation of rows on several tensors as one group. The result is a list of tensors."""
     inputs = tensors.listed(inputs)
-    session, sources = current(), [_rows(tensor, options) for tensor in inputs]
+    for tensor in inputs:
+        tensors.require_strided(tensor)
+    session, place = current(), placed.common_place(inputs)
+    sources = [_rows(tensor if place is not None else tensors.on_host(tensor), options) for tensor in inputs]
     views = [(source.data_ptr(), tensors.dtype_number(source, options.kind), source.shape) for source in sources]
-    number, claimed = operations.start_group(session, name, options, views, [0] * len(views))
-    return Handle(session, number, sources, lambda handle: take(handle, inputs), None, claimed)
+    with placed.at(place):
+        number, claimed = operations.start_group(session, name, options, views, [0] * len(views))
+    return placed.handle_of(place, session, number, sources, lambda handle: take(handle, inputs), None, claimed)
 
 
 def allgather_async(tensor: torch.Tensor, name: Optional[str] = None,
@@ -145,12 +153,14 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
     position = process_set.rank()
     first = position * whole + min(position, extra)
     last = first + whole + (position < extra)
-    memory, result = tensors.on_host(tensor), tensor.detach()[first:last]
-    own = memory[first:last]
+    memory, result = tensors.within_reach(tensor), tensor.detach()[first:last]
+    own, place = memory[first:last], placed.place_of(memory)
     view, encoded = (memory.data_ptr(), tensors.dtype_number(tensor, REDUCESCATTER), tensor.dim()), encode_name(name)
     claimed = names.claim(session, encoded, options)
-    number = lib.rueda_py_start_rows(session.pointer, encoded, options, view, tensor.shape, own.data_ptr(), own.shape, ffi.NULL)
-    handle = Handle(session, number, own, lambda _: result if tensor.is_cpu else result.copy_(own), None, claimed)
+    with placed.at(place):
+        number = lib.rueda_py_start_rows(session.pointer, encoded, options, view, tensor.shape, own.data_ptr(), own.shape, ffi.NULL)
+    copied = place is None and not tensor.is_cpu
+    handle = placed.handle_of(place, session, number, own, lambda _: result.copy_(own) if copied else result, None, claimed)
     tensors.count_change(tensor)
     return handle
 

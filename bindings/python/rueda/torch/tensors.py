@@ -6,6 +6,7 @@ import torch
 
 from rueda._native import lib
 from rueda.operations import BROADCAST, REDUCTIONS, dtype_to_move
+from rueda.torch import placed
 
 _PAIRS = [
     ("uint8", lib.RUEDA_U8), ("int8", lib.RUEDA_I8), ("uint16", lib.RUEDA_U16), ("int16", lib.RUEDA_I16),
@@ -77,6 +78,12 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
     if tensor.is_meta:
         raise ValueError(f"the tensor of shape {list(tensor.shape)} is on {tensor.device}, which stores no numbers; use one on a device with memory")
     return tensor.detach().cpu()
+
+
+def within_reach(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, detached, in memory that the library uses: on the host unless a plug-in reaches its device. Raises
+    ValueError if it is on `meta`."""
+    return tensor.detach() if placed.is_reached(tensor) else on_host(tensor)
 
 
 def resolved(tensor: torch.Tensor) -> torch.Tensor:

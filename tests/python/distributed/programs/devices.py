@@ -4,6 +4,7 @@ import rueda.torch as hvd
 import stand_in_device
 import torch
 import torch.distributed as dist
+from rueda.torch import placed
 
 torch.set_num_threads(1)
 
@@ -103,9 +104,44 @@ def check_works_that_nobody_waits_for(rank, size):
     check(gathered, *range(size))
 
 
+def check_streams(rank, size):
+    """An operation waits for the stream of its enqueue, each wait orders the stream that is current then, even if it is the
+    second, and what is borrowed is kept until the device has finished. Each round gives a mistake a chance to show."""
+    device = getattr(torch, stand_in_device.NAME)
+    other, third, count = device.Stream(), device.Stream(), 1000
+    sources = [torch.full((count,), float(rank + step)).to(stand_in_device.NAME) for step in range(10)]
+    spoilt, numbers = torch.full((count,), -9.0).to(stand_in_device.NAME), torch.zeros(count, device=stand_in_device.NAME)
+    other.wait_stream(device.current_stream())
+    for step in range(10):
+        expected = [(size - 1) / 2 + step] * count
+        with device.stream(other):
+            for _ in range(10):  # the stream is behind
+                numbers.copy_(spoilt)
+            numbers.copy_(sources[step])
+            handle = hvd.allreduce_async_(numbers, op=hvd.Average, name="same")  # its name is free, although the device may be behind
+        with device.stream(third):
+            hvd.synchronize(handle)
+        hvd.synchronize(handle)
+        assert (numbers + 0.0).cpu().tolist() == expected, (step, numbers)
+        with device.stream(other):
+            borrowed = sources[step].clone()
+            handle = hvd.allreduce_async(borrowed, op=hvd.Average)
+        del borrowed
+        again = hvd.synchronize(handle)
+        with device.stream(other):  # takes the memory of what is borrowed, unless that is kept
+            empty_ones = [torch.empty(count, device=stand_in_device.NAME) for _ in range(4)]
+            for one in empty_ones:
+                one.copy_(spoilt)
+        assert again.cpu().tolist() == expected, (step, again)
+
+
 def check_dialect(rank, size):
     hvd.init()
     total = float(sum(range(size)))
+    handle = hvd.allreduce_async(there(float(rank)), op=hvd.Sum)
+    assert (placed.place_in(handle) is not None) == stand_in_device.IS_REACHED
+    check(hvd.synchronize(handle), total)
+    check_streams(rank, size)
     check(hvd.allreduce(there(float(rank)), op=hvd.Sum), total)
     check(hvd.allreduce_(there(float(rank)), op=hvd.Max), size - 1.0)
     for tensor in hvd.grouped_allreduce_([there(1.0), there(2.0)], op=hvd.Sum):
@@ -127,7 +163,7 @@ def main():
     dist.init_process_group("rueda")
     rank, size = dist.get_rank(), dist.get_world_size()
     stand_in_device.choose(rank)
-    if stand_in_device.NAME == "standin":
+    if not stand_in_device.IS_REACHED:
         check_that_nothing_is_done_unasked()
     for part in (check_reductions, check_rows, check_roots, check_messages, check_works_that_nobody_waits_for,
                  check_dialect):  # fmt: skip

@@ -1,8 +1,8 @@
 // PyTorch's spare device, PrivateUse1, as one that behaves like a GPU where mistakes show, on a host that has none:
 //   * no address of its memory can be read on the host: to touch one ends the process;
-//   * what is put into its streams happens only when somebody waits for that stream, so a reader that does not wait
-//     reads what was there before.
-// Operations run on the host, on copies. stand_in_device.py loads it.
+//   * what is put into its streams happens later, so a reader that does not wait for a stream reads what was there
+//   before.
+// stand_in_streams.h has the streams. Operations run on the host, on copies. stand_in_device.py loads it.
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/GeneratorForPrivateuseone.h>
@@ -21,15 +21,16 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
-#include <cstdlib>
-#include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
+
+#include "stand_in_streams.h"
 
 namespace {
 
@@ -37,54 +38,20 @@ using at::Device;
 using at::Tensor;
 using c10::DeviceIndex;
 using c10::Stream;
+using stand_in::Mark;
+using stand_in::moved;
+using stand_in::streams;
 
 constexpr auto kDevice = c10::DeviceType::PrivateUse1;
 constexpr DeviceIndex kDevices = 4;
-// Of the addresses that users see: the processor has none of that form.
-constexpr std::uintptr_t kElsewhere = std::uintptr_t{1} << 62;
-
-void* moved(const void* address) {
-  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(address) ^ kElsewhere);
-}
-
 // ---- Streams
-
-// What one stream still has to do. Positions count from the stream's beginning.
-struct Queue {
-  std::deque<std::function<void()>> waiting;
-  std::uint64_t done = 0;
-};
 
 Stream stream_of(DeviceIndex index, c10::StreamId id) { return Stream(Stream::UNSAFE, Device(kDevice, index), id); }
 
-struct Event {
-  Stream stream;
-  std::uint64_t position;
-};
+void drain(const Stream& stream) { streams().mark(stream)->await(); }
 
-// One for all devices and threads. It can be taken again by what a stream does.
-std::recursive_mutex device_mutex;
-
-Queue& queue_of(const Stream& stream) {
-  static auto* queues = new std::map<std::pair<DeviceIndex, c10::StreamId>, Queue>;
-  return (*queues)[{stream.device_index(), stream.id()}];
-}
-
-std::uint64_t end_of(const Queue& queue) { return queue.done + queue.waiting.size(); }
-
-void run_until(Queue& queue, std::uint64_t position) {
-  while (queue.done < position) {
-    const auto step = std::move(queue.waiting.front());
-    queue.waiting.pop_front();
-    queue.done += 1;
-    step();
-  }
-}
-
-void run_all(const Stream& stream) {
-  Queue& queue = queue_of(stream);
-  run_until(queue, end_of(queue));
-}
+// Ids from 1 on; 0 is the stream that is current at first.
+std::atomic<c10::StreamId> last_stream{0};
 
 thread_local DeviceIndex current_device = 0;
 thread_local std::array<c10::StreamId, kDevices> current_streams{};
@@ -114,65 +81,49 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   Stream getDefaultStream(Device device) const override { return Stream(Stream::DEFAULT, device); }
   Stream getStreamFromGlobalPool(Device device, bool) const override { return getNewStream(device, 0); }
   Stream getNewStream(Device device, int) const override {
-    const std::lock_guard lock(device_mutex);
-    static c10::StreamId last = 0;
-    return stream_of(device.has_index() ? device.index() : current_device, ++last);
+    return stream_of(device.has_index() ? device.index() : current_device, ++last_stream);
   }
   Stream exchangeStream(Stream stream) const override {
     const Stream before = current_stream(stream.device());
     current_streams[static_cast<std::size_t>(stream.device_index())] = stream.id();
     return before;
   }
-  bool queryStream(const Stream& stream) const override {
-    const std::lock_guard lock(device_mutex);
-    return queue_of(stream).waiting.empty();
-  }
-  void synchronizeStream(const Stream& stream) const override {
-    const std::lock_guard lock(device_mutex);
-    run_all(stream);
-  }
+  bool queryStream(const Stream& stream) const override { return streams().mark(stream)->passed(); }
+  void synchronizeStream(const Stream& stream) const override { drain(stream); }
   void synchronizeDevice(DeviceIndex index) const override {
-    const std::lock_guard lock(device_mutex);
-    for (c10::StreamId id = getNewStream(Device(kDevice, index), 0).id(); id >= 0; --id) {
-      run_all(stream_of(index, id));
+    for (c10::StreamId id = last_stream; id >= 0; --id) {
+      drain(stream_of(index, id));
     }
   }
 
   void record(void** event, const Stream& stream, DeviceIndex, c10::EventFlag) const override {
-    const std::lock_guard lock(device_mutex);
-    delete static_cast<Event*>(*event);
-    *event = new Event{stream, end_of(queue_of(stream))};
+    destroyEvent(*event, 0);
+    *event = new std::shared_ptr<Mark>(streams().mark(stream));
   }
   void block(void* event, const Stream& stream) const override {
-    if (event == nullptr) {
-      return;
+    if (event != nullptr) {
+      streams().wait_for(stream, mark_in(event));
     }
-    const std::lock_guard lock(device_mutex);
-    queue_of(stream).waiting.push_back(
-        [until = *static_cast<Event*>(event)] { run_until(queue_of(until.stream), until.position); });
   }
-  bool queryEvent(void* event) const override {
-    const std::lock_guard lock(device_mutex);
-    const auto* known = static_cast<Event*>(event);
-    return known == nullptr || queue_of(known->stream).done >= known->position;
-  }
+  bool queryEvent(void* event) const override { return event == nullptr || mark_in(event)->passed(); }
   void synchronizeEvent(void* event) const override {
-    const std::lock_guard lock(device_mutex);
-    const auto* known = static_cast<Event*>(event);
-    if (known != nullptr) {
-      run_until(queue_of(known->stream), known->position);
+    if (event != nullptr) {
+      mark_in(event)->await();
     }
   }
-  void destroyEvent(void* event, DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
+  void destroyEvent(void* event, DeviceIndex) const noexcept override { delete &mark_in(event); }
+
+ private:
+  static std::shared_ptr<Mark>& mark_in(void* event) { return *static_cast<std::shared_ptr<Mark>*>(event); }
 };
 
 // ---- Memory
 
-void give_back(void* memory) { std::free(memory); }
+void give_back(void* memory) { streams().free(memory); }
 
 struct Memory final : c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
-    void* memory = bytes == 0 ? nullptr : std::calloc(bytes, 1);
+    void* memory = bytes == 0 ? nullptr : streams().allocate(current_stream({kDevice, current_device}), bytes);
     return {memory == nullptr ? nullptr : moved(memory), memory, give_back, Device(kDevice, current_device)};
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
@@ -187,13 +138,15 @@ Memory* memory() {
 }
 
 // Which streams use a storage beside the one in which it was made, as users tell it.
+std::mutex users_mutex;
 std::multimap<const c10::StorageImpl*, Stream>& other_users() {
   static auto* users = new std::multimap<const c10::StorageImpl*, Stream>;
   return *users;
 }
 
 void record_stream(Tensor& tensor, Stream stream) {
-  const std::lock_guard lock(device_mutex);
+  const std::lock_guard lock(users_mutex);
+  streams().share(moved(tensor.storage().mutable_data()));
   other_users().emplace(tensor.storage().unsafeGetStorageImpl(), stream);
 }
 
@@ -211,13 +164,15 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   }
   Device getDeviceFromPtr(void*) const override { return {kDevice, current_device}; }
   void resizePrivateUse1Bytes(const c10::Storage& storage, std::size_t bytes) const override {
-    const std::lock_guard lock(device_mutex);
-    run_all(current_stream(storage.device()));
-    const auto [first, last] = other_users().equal_range(storage.unsafeGetStorageImpl());
-    for (auto user = first; user != last; ++user) {
-      run_all(user->second);
+    drain(current_stream(storage.device()));
+    {
+      const std::lock_guard lock(users_mutex);
+      const auto [first, last] = other_users().equal_range(storage.unsafeGetStorageImpl());
+      for (auto user = first; user != last; ++user) {
+        drain(user->second);
+      }
+      other_users().erase(first, last);
     }
-    other_users().erase(first, last);
     c10::DataPtr resized = memory()->allocate(bytes);
     const std::size_t kept = std::min(bytes, storage.nbytes());
     if (kept != 0) {
@@ -247,21 +202,25 @@ thread_local bool in_operation = false;
 // What is put into the current stream; to read the device, and to fill it from the host, also waits for that, as
 // PyTorch's own devices do unless they are asked not to block.
 Tensor copy_from(const Tensor& source, const Tensor& target, bool non_blocking) {
-  const std::lock_guard lock(device_mutex);
   const at::AutoDispatchBelowAutograd without_autograd;
   if (!target.is_privateuseone()) {
-    run_all(current_stream(source.device()));
+    drain(current_stream(source.device()));
     target.copy_(numbers_of(source));
     return target;
   }
-  const Tensor read = source.is_privateuseone() ? source : source.clone();
-  queue_of(current_stream(target.device()))
-      .waiting.push_back([read, source_storage = read.storage(), target, storage = target.storage()] {
-        const at::AutoDispatchBelowAutograd without;
-        numbers_of(target).copy_(numbers_of(read));
-      });
+  // Memory of the device is kept only if streams say so; the copy of what the host may change at once always is.
+  const Tensor read = source.is_privateuseone() ? numbers_of(source) : source.clone();
+  std::vector<c10::Storage> kept;
+  if (streams().keeps_tensors()) {
+    kept = {source.storage(), target.storage()};
+  }
+  const Stream stream = current_stream(target.device());
+  streams().put(stream, [read, written = numbers_of(target), kept] {
+    const at::AutoDispatchBelowAutograd without;
+    written.copy_(read);
+  });
   if (source.is_cpu() && !non_blocking && !in_operation) {
-    run_all(current_stream(target.device()));
+    drain(stream);
   }
   return target;
 }
@@ -351,3 +310,8 @@ static const bool registered = [] {
   at::RegisterPrivateUse1HooksInterface(new Hooks);
   return true;
 }();
+
+// The driver's handle of a stream; null if it has none.
+extern "C" void* stand_in_stream(int device, std::int64_t id) {
+  return streams().handle_of(stream_of(static_cast<DeviceIndex>(device), id));
+}

@@ -1,8 +1,10 @@
 """Brings the device "standin" into the process that imports it: one whose memory no address of the host reaches, and whose
-streams do nothing until a thread waits for them. It is written in stand_in_device.cc. RUEDA_TEST_DEVICE=cuda: nothing is
+streams work later. It is written in stand_in_device.cc. With RUEDA_CUDA_LIBRARY, the stand-in for libcuda, memory and
+streams are that library's, and Rueda's CUDA plug-in uses the tensors where they lie. RUEDA_TEST_DEVICE=cuda: nothing is
 brought, and programs that use NAME run on GPUs."""
 
 import contextlib
+import ctypes
 import functools
 import os
 import pathlib
@@ -11,6 +13,7 @@ import torch
 from torch.utils import cpp_extension
 
 NAME = os.environ.get("RUEDA_TEST_DEVICE", "standin")
+IS_REACHED = NAME == "cuda" or "RUEDA_CUDA_LIBRARY" in os.environ
 
 
 class _Device:
@@ -55,11 +58,23 @@ def build(folder):
     return pathlib.Path(folder, f"{NAME}.so")
 
 
+def _reach():
+    """Tells Rueda that its CUDA plug-in reaches the device, as it does NVIDIA's."""
+    from rueda._native import lib
+    from rueda.torch import placed
+
+    handle_of = ctypes.CDLL(os.environ["STAND_IN_DEVICE"]).stand_in_stream
+    handle_of.argtypes, handle_of.restype = (ctypes.c_int, ctypes.c_int64), ctypes.c_void_p
+    placed.reach(NAME, placed.Kind(lib.RUEDA_DEVICE_CUDA, _Device, lambda stream: handle_of(stream.device_index, stream.stream_id)))
+
+
 def _bring():
     torch.ops.load_library(os.environ["STAND_IN_DEVICE"])
     torch.utils.rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, _Device)
     torch.utils.generate_methods_for_privateuse1_backend(for_module=True, for_storage=True)
+    if IS_REACHED:
+        _reach()
 
 
 def choose(rank):

@@ -1,7 +1,8 @@
-"""Tensors on other devices than the host: their operations run on copies in the host's memory.
+"""Tensors on other devices than the host, in the operations of a process group.
 
-The library reads and writes the host's memory only. A copy costs what the device's own copy costs; it is made before
-the operation is enqueued and written back when its handle is waited for.
+The library uses tensors where they lie if a plug-in reaches their device (rueda/torch/placed.py). Operations on others
+run on copies in the host's memory. A copy costs what the device's own copy costs; it is made before the operation is
+enqueued and written back when its handle is waited for.
 """
 
 from typing import Any, List, Sequence, Tuple
@@ -10,6 +11,7 @@ import torch
 
 from rueda import session
 from rueda.handles import Handle
+from rueda.torch import placed
 
 
 def require_numbers(what: str, tensor: torch.Tensor) -> None:
@@ -19,12 +21,12 @@ def require_numbers(what: str, tensor: torch.Tensor) -> None:
                          "stores no numbers; use a tensor with memory, such as torch.empty_like(tensor, device='cpu')")  # fmt: skip
 
 
-class HostCopies:
-    """The host's tensors for one operation: the caller's own if they are on the host, else copies of them.
+class Reached:
+    """The tensors that the library uses in one operation: the caller's own if it reaches them, else copies of them on
+    the host.
 
-    Each method returns the host's tensor. It first waits until the device has finished what it had to do with the
-    caller's tensor. The copy back is complete when the wait for the handle returns. For the thread that enqueues the
-    operation.
+    Each method first waits until the device has finished what it had to do with a tensor that it copies. The copy back
+    is complete when the wait for the handle returns. For the thread that enqueues the operation.
     """
 
     def __init__(self, what: str):
@@ -35,24 +37,27 @@ class HostCopies:
     def to_read(self, tensor: torch.Tensor) -> torch.Tensor:
         """For a tensor that the operation reads."""
         require_numbers(self._what, tensor)
-        return tensor.detach().cpu()  # on the host already, cpu() returns the tensor itself
+        return tensor.detach() if placed.is_reached(tensor) else tensor.detach().cpu()
 
     def to_change(self, tensor: torch.Tensor) -> torch.Tensor:
         """For a tensor that the operation reads and writes."""
-        copy = self.to_read(tensor)
-        if not tensor.is_cpu:
-            self._copies.append((tensor, copy))
-        return copy
+        used = self.to_read(tensor)
+        if used.device != tensor.device:
+            self._copies.append((tensor, used))
+        return used
 
-    def to_fill(self, tensor: torch.Tensor, source: torch.Tensor) -> torch.Tensor:
-        """For a tensor that the operation only writes. source: the tensor that it reads, already passed to to_read().
-        """
-        if tensor.is_cpu or tensor.device != source.device or tensor.is_meta:
-            return self.to_change(tensor)
-        # Nothing to wait for: the copy of `source` has waited for this device.
-        copy = torch.empty_like(tensor, device="cpu")
-        self._copies.append((tensor, copy))
-        return copy
+    def from_to(self, source: torch.Tensor, output: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+        """For a tensor that the operation reads, and one that it only writes. Both are on one device then."""
+        require_numbers(self._what, source)
+        require_numbers(self._what, output)
+        if source.device == output.device and placed.is_reached(source):
+            return source.detach(), output.detach()
+        read, written = source.detach().cpu(), output.detach()
+        if not output.is_cpu:
+            # Nothing to wait for if the copy of `source` has waited for this device.
+            written = torch.empty_like(output, device="cpu") if output.device == source.device else written.cpu()
+            self._copies.append((output, written))
+        return read, written
 
     def filled_by(self, handle: Handle) -> Handle:
         """The operation's handle. A wait for it now also copies the results back to their devices."""

@@ -12,7 +12,7 @@ from rueda._native import ffi, lib
 from rueda.handles import Handle
 from rueda.operations import ALLGATHER, ALLTOALL, GATHER, REDUCESCATTER, SCATTER, encode_name
 from rueda.outputs import received_splits
-from rueda.torch import graphs, rows
+from rueda.torch import graphs, placed, rows
 from rueda.torch.distributed import allocations, devices
 from rueda.torch.distributed import group_arguments as arguments
 from rueda.torch.distributed.group_starts import StartingGroup
@@ -45,19 +45,21 @@ class RowsGroup(StartingGroup):
                              "of dimensions")  # fmt: skip
         if splits is not None and len(splits) != self._own_size:
             raise ValueError(f"there are {len(splits)} input splits; give one for each of the group's {self._own_size} ranks")
-        host = devices.HostCopies(_NAMES[options.kind])
-        source, output = host.to_read(source), host.to_fill(output, source)
+        reached = devices.Reached(_NAMES[options.kind])
+        source, output = reached.from_to(source, output)
         if arguments.overlap(source, output):  # FSDP gathers from a part of the tensor that it gathers into
             source = allocations.clone(source)
-        return host.filled_by(self._start_rows(name, options, source, output, splits or ffi.NULL))
+        return reached.filled_by(self._start_rows(name, options, source, output, splits or ffi.NULL))
 
     def _start_rows(self, name: Optional[str], options: operations.Options, source: torch.Tensor,
                     output: Optional[torch.Tensor], splits: Any = ffi.NULL) -> Handle:
-        """Enqueues an operation of rows of the host. Without an output the library makes one of the size that arrives."""
+        """Enqueues an operation of rows. Without an output, one of the size that arrives is made."""
         here, view = session.current(), (source.data_ptr(), dtype_number(source), source.dim())
         address, shape = (0, ffi.NULL) if output is None else (output.data_ptr(), output.shape)
-        number = lib.rueda_py_start_rows(here.pointer, encode_name(name), options, view, source.shape, address, shape, splits)
-        return Handle(here, number, (source, output))
+        place = placed.place_of(source)
+        with placed.at(place):
+            number = lib.rueda_py_start_rows(here.pointer, encode_name(name), options, view, source.shape, address, shape, splits)
+        return placed.handle_of(place, here, number, (source, output))
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> RuedaWork:
         """Writes the inputs of all ranks into `output`, in the order of ranks. It has size() times the input's
@@ -78,7 +80,7 @@ class RowsGroup(StartingGroup):
         """Returns what enqueues a gather into a list of tensors of this rank."""
 
         def start(name: Optional[str]) -> Handle:
-            flat = devices.HostCopies(what).to_read(arguments.read(source))
+            flat = devices.Reached(what).to_read(arguments.read(source))
             handle = self._start_rows(name, options, flat, None)  # only what arrives says how large it is
             handle.also(lambda ended, _: self._deal_out(what, parts, ended, flat))
             return handle
@@ -174,7 +176,7 @@ class RowsGroup(StartingGroup):
         outputs, sources = arguments.given(output_tensor, output), arguments.given(input_tensor, input)
         counts = [source.numel() for source in sources]
         flat = arguments.joined(sources)
-        received = torch.empty(sum(output.numel() for output in outputs), dtype=flat.dtype)
+        received = torch.empty(sum(output.numel() for output in outputs), dtype=flat.dtype, device=flat.device)
         sizes = [output.numel() for output in outputs]
 
         def start(name: Optional[str]) -> Handle:
@@ -209,7 +211,7 @@ class RowsGroup(StartingGroup):
             options = self._options(GATHER, root=root)
             if root == self._own_rank:
                 return self._gather("gather", options, source, parts)(name)
-            return self._start_rows(name, options, devices.HostCopies("gather").to_read(arguments.read(source)), None)
+            return self._start_rows(name, options, devices.Reached("gather").to_read(arguments.read(source)), None)
 
         return self._work(start, [parts], given=(opts, timeout))
 

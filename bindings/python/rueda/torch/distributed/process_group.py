@@ -15,7 +15,7 @@ from rueda._native import lib
 from rueda.handles import Handle
 from rueda.operations import ALLREDUCE, BROADCAST, RECV, REDUCE, SEND, encode_name
 from rueda.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
-from rueda.torch import graphs
+from rueda.torch import graphs, placed
 from rueda.torch.asynchronous import start_group, start_in_place
 from rueda.torch.distributed import built_in_hooks, callbacks, devices, forward_works, monitored_barrier, older
 from rueda.torch.distributed import group_arguments as arguments
@@ -137,17 +137,19 @@ class RuedaGroup(RowsGroup):
         wanted = opts if hasattr(opts, "reduceOp") else op
 
         def start(name: Optional[str]) -> Handle:
-            here, host = session.current(), devices.HostCopies("reduce")
-            flat = host.to_change(arguments.flat(results[0]))
+            here, reached = session.current(), devices.Reached("reduce")
+            flat = reached.to_change(arguments.flat(results[0]))
             options = self._options(REDUCE, arguments.operator(wanted), root)
-            view = flat.data_ptr(), dtype_number(flat), 1
-            number = lib.rueda_py_start(here.pointer, encode_name(name), options, view, flat.shape, flat.data_ptr())
-            return host.filled_by(Handle(here, number, flat))
+            view, place = (flat.data_ptr(), dtype_number(flat), 1), placed.place_of(flat)
+            with placed.at(place):
+                number = lib.rueda_py_start(here.pointer, encode_name(name), options, view, flat.shape, flat.data_ptr())
+            return reached.filled_by(placed.handle_of(place, here, number, flat))
 
         return self._work(start, results, given=(opts, timeout))
 
     def barrier(self, opts: Any = None, *, timeout: Any = None) -> RuedaWork:
-        """Ends once all ranks of the group have begun it."""
+        """Ends once all ranks of the group have begun it, and what is in their devices' current streams has ended."""
+        placed.drain()
         return self._work(self._barrier, [], given=(opts, timeout))
 
     def monitored_barrier(self, timeout: timedelta, wait_all_ranks: bool = False) -> None:
@@ -166,11 +168,11 @@ class RuedaGroup(RowsGroup):
         tensor, senders = arguments.as_list(values)[0], [] if peer is None else [peer]
 
         def start(_: Optional[str]) -> Handle:
-            host = devices.HostCopies("send" if kind == SEND else "recv")
-            memory = (host.to_read if kind == SEND else host.to_change)(arguments.flat(tensor))
+            reached = devices.Reached("send" if kind == SEND else "recv")
+            memory = (reached.to_read if kind == SEND else reached.to_change)(arguments.flat(tensor))
             name = f"torch.distributed.{self._identity}.{tag}".encode()
             options = self._options(kind, rank=lib.RUEDA_ANY_SOURCE if peer is None else self._job_rank(peer))
-            handle = host.filled_by(start_message(session.current(), name, options, memory))
+            handle = reached.filled_by(start_message(session.current(), name, options, memory))
             if peer is None:
                 handle.also(lambda received, _: senders.append(self._ranks.index(operations.source_of(received))))
             return handle

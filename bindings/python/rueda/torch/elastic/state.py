@@ -6,7 +6,7 @@ import torch
 
 from rueda.elastic.state import ObjectState, require_names
 from rueda.objects import broadcast_object
-from rueda.session import rank
+from rueda.session import current_or_none, rank
 from rueda.torch.elastic.handlers import StateHandler, get_handler_registry
 from rueda.torch.elastic.step_mode import StepMode, require_known_steps
 
@@ -89,7 +89,12 @@ class TorchState(ObjectState):
             self._steps.pass_point()
 
     def save(self) -> None:
-        """Copies the state_dict() of models, optimizers and samplers, and the plain values."""
+        """Copies the state_dict() of models, optimizers and samplers, and the plain values. First waits until devices
+        have finished what was reduced there. If that failed, it raises HorovodInternalError and keeps the copies that it
+        has."""
+        here = current_or_none()
+        if here is not None:
+            here.kept.settle()
         if self._steps is not None and self._steps.in_step() and self._steps.is_clean():
             for handler in self._handlers.values():
                 handler.save_noted()
