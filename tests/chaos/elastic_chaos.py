@@ -5,13 +5,15 @@
     scripts/chaos --elastic --seed 7 --first 31 --rounds 1   round 31 of seed 7 again
     scripts/chaos --elastic --rounds 300 --json FILE         the long run: 15 minutes
     scripts/chaos --elastic --scenarios kill-large           a model as large as ResNet-50, in PyTorch
+    scripts/chaos --elastic --scenarios cut-host,end-host    hosts of their own, with a network and an sshd (as root)
 
-Each round is a real job of hvdrun's with a discovery script and two hosts, which are names of this machine. A scenario and
+Each round is a real job of hvdrun's with a discovery script and hosts, which are names of this machine or namespaces. A scenario and
 its moments follow from the seed and the round's number. After every reset the SHA-256 of the state must be the same on
 all ranks, and that of a replay in this process; no committed step may be lost; hvdrun must report the right workers and
 causes; no process, segment, socket or file may be left. Exit code 1: a round went wrong."""
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -21,6 +23,7 @@ import sys
 import time
 
 import job
+import lab
 import scenarios
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -73,6 +76,9 @@ def reported(one, outcome):
 def run_round(number, name, options, room):
     """Returns the outcome, or None if the job did not get that far, and the complaints."""
     scenario, chance = scenarios.ALL[name], random.Random(f"{options.seed}/{number}")
+    if scenario.lab and not isinstance(room, lab.Lab):
+        with contextlib.closing(lab.Lab(options.bin / "netlab")) as hosts:  # new ones, since a scenario may destroy them
+            return run_round(number, name, options, hosts)
     hosts = scenario.hosts
     one = job.Job(room, hosts, job.command_of(str(options.bin / "hvdrun"), hosts, scenario.least, scenario.flags, scenario.program))
     try:

@@ -45,6 +45,7 @@ class Scenario:
     replay: object = training.Replay
     noticed: str = "the others raise"
     recovered: str = "the next step"
+    lab: bool = False  # whether the hosts are namespaces with an sshd each, and not names of this machine
 
 
 def milliseconds(since, until):
@@ -158,6 +159,27 @@ def kill_host(job, chance):
     moment = time.monotonic_ns()
     os.kill(agent, signal.SIGKILL)
     return recovered(job, plan, moment, dict.fromkeys(lost, "lost with its host"))
+
+
+def lose_node2(job, chance, order):
+    """Has the lab strike node2, which has the last two ranks."""
+    plan = started(job, chance)
+    lost = job.members(plan)[2:]
+    moment = time.monotonic_ns()
+    job.room.tell(f"{order} 1")
+    outcome = recovered(job, plan, moment, dict.fromkeys(lost, "lost with its host"))
+    job.poll(lambda: not job.room.tell("processes 1"), "the end of node2's processes")
+    return outcome
+
+
+def cut_host(job, chance):
+    """Takes down the network of a host. Nobody is told, and its processes live on."""
+    return lose_node2(job, chance, "cut")
+
+
+def end_host(job, chance):
+    """Ends all processes of a host at once."""
+    return lose_node2(job, chance, "kill")
 
 
 def hang(job, chance, pick=min):
@@ -277,7 +299,7 @@ def kill_hvdrun(job, chance):
     return Outcome(gone, milliseconds(job.started, max(line["at"] for line in job.told("step", plan))), {}, plan)
 
 
-SLOW = ("kill-large",)
+SLOW = ("kill-large", "cut-host", "end-host")
 STEP_MODE = {"program": ("step_worker.py",)}
 
 ALL = {
@@ -291,6 +313,8 @@ ALL = {
     "stop": Scenario(stop, "evicted after 6 s", p95=6500),
     "freeze": Scenario(freeze, "evicted after 6 s", p95=6500, hosts={FIRST: 3, SECOND: 1}),
     "kill-host": Scenario(kill_host, "step 6.5 s", p95=6500, hosts={FIRST: 2, SECOND: 2}),
+    "cut-host": Scenario(cut_host, "step 6.5 s", p95=6500, hosts={"node1": 2, "node2": 2}, lab=True),
+    "end-host": Scenario(end_host, "step 6.5 s", p95=6500, hosts={"node1": 2, "node2": 2}, lab=True),
     "hang": Scenario(hang, f"ended after --rejoin-timeout, {REJOIN_TIMEOUT} s here", p95=1000 * REJOIN_TIMEOUT + 500, flags=HANG_FLAGS),
     "hang-last": Scenario(hang_last, f"ended after --rejoin-timeout, {REJOIN_TIMEOUT} s here", p95=1000 * REJOIN_TIMEOUT + 500, flags=HANG_FLAGS),
     "join": Scenario(join, "others stopped one step + 0.1 s", p95=100, hosts={FIRST: 2, SECOND: 1}, noticed="the new worker's own start is over",

@@ -22,8 +22,10 @@ import warnings
 import weakref
 from typing import Any, Dict, List
 
+from rueda import session
 from rueda.elastic.agreement import Standing
 from rueda.elastic.state import copied
+from rueda.errors import HorovodInternalError
 from rueda.torch.optimizer import _Distributed
 
 
@@ -120,7 +122,7 @@ class StepMode:
             return
         self._training = False
         self._arm(0)
-        self._standing.clean = self.is_clean()
+        self._standing.clean = self.is_clean() and _is_final()
         self._left_in_step = not self._standing.clean
         if self._standing.clean:
             for handler in self._state._handlers.values():
@@ -142,6 +144,18 @@ class StepMode:
             if standing.shared and standing.clean and not standing.restores:
                 self._state.save()
             standing.points, standing.clean = standing.point_of_root, False
+
+
+def _is_final() -> bool:
+    """Whether devices have finished everything that steps were made of. An operation that failed after its wait has left
+    garbage, and perhaps a step has used it."""
+    here = session.current_or_none()
+    try:
+        if here is not None:
+            here.kept.settle()
+    except HorovodInternalError:
+        return False
+    return True
 
 
 def _call(mine: Any, method: Any) -> None:
