@@ -33,11 +33,13 @@ def number(value):
 
 
 def cell(samples, ours=None):
-    """Median and spread; beside ours the ratio, a loss of Rueda's in bold; a star: the machine was not quiet."""
+    """Median, and spread if there are several; beside ours the ratio, a loss of Rueda's in bold; a star: the machine was not
+    quiet."""
     found = summary(samples)
     if found is None:
         return "-"
-    text = f"{number(found['median'])} ({number(found['least'])} to {number(found['most'])})" + ("" if found["quiet"] else " *")
+    spread = f" ({number(found['least'])} to {number(found['most'])})" if found["least"] != found["most"] else ""
+    text = number(found["median"]) + spread + ("" if found["quiet"] else " *")
     times = ratio(ours, samples) if ours else None
     if times is None:
         return text
@@ -91,7 +93,7 @@ def training_table(run):
 def page(run):
     machine, lines = run["machine"], ["# Compared in one run", ""]
     lines += [f"{machine['processor']}, {machine['cores']} cores, {machine['memory_GiB']} GiB, Linux {machine['kernel']}; "
-              f"{run['rounds']} rounds in {run['minutes']:.1f} minutes; load before {machine['load']}, after {run['load_after']}; others used "
+              f"{run['rounds']} round{'s' if run['rounds'] != 1 else ''} in {run['minutes']:.1f} minutes; load before {machine['load']}, after {run['load_after']}; others used "
               f"{100 * run['foreign_before']:.0f} % of the cores before.", "",
               "Versions: " + "; ".join(f"{peer}: {version}" for peer, version in run["versions"].items()) + ".", ""]  # fmt: skip
     lines += ["A cell is the median of the rounds (least to most), then how many times as long the peer takes as Rueda with private",
