@@ -1,5 +1,5 @@
-// NetLab for programs in other languages. Makes hosts, writes for each a line with the words that run a command there, and
-// obeys the lines of its stdin until that ends; the hosts end with it. Usage: netlab HOSTS
+// NetLab for programs in other languages. Makes hosts, writes for each a line with the words that run a command there,
+// and obeys the lines of its stdin until that ends; the hosts end with it. Usage: netlab HOSTS
 //
 //   cut N          takes down the host's network, and nobody is told
 //   kill N         ends every process of the host at once

@@ -42,7 +42,8 @@ def gloo_enabled() -> bool:
 
 
 def cuda_built() -> bool:
-    """Returns whether the CUDA plug-in is installed. With it the C API takes tensors in the memory of NVIDIA devices."""
+    """Returns whether the CUDA plug-in is installed. With it the C API and rueda.torch use tensors in the memory
+    of NVIDIA devices where they lie."""
     return _has_plugin("cuda")
 
 

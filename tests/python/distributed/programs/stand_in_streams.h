@@ -117,7 +117,9 @@ class OnDriver final : public Streams {
   }
   bool keeps_tensors() const override { return false; }
   void put(const Stream& stream, Work work) override {
-    put_(handle_of(stream), [](void* own) { (*std::unique_ptr<Work>(static_cast<Work*>(own)))(); }, new Work(std::move(work)));
+    put_(
+        handle_of(stream), [](void* own) { (*std::unique_ptr<Work>(static_cast<Work*>(own)))(); },
+        new Work(std::move(work)));
   }
   std::shared_ptr<Mark> mark(const Stream& stream) override {
     auto made = std::make_shared<Point>();
