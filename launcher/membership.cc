@@ -91,10 +91,11 @@ std::optional<Membership::Time> Membership::next_tick() const {
 
 void Membership::began(int64_t id, uint64_t plan) {
   Worker* const worker = find(id);
-  if (worker == nullptr || !worker->takes_part() || plan > plan_.number) return;
+  if (worker == nullptr || !worker->alive || plan > plan_.number) return;
   worker->joined = std::max(worker->joined, plan);
-  any_joined_ = true;
   worker->left_at.reset();
+  if (!worker->takes_part()) return;
+  any_joined_ = true;
   if (plan == plan_.number) worker->rejoin_by.reset();
   if (!void_ && was_formed()) note_holders();
   expect_soon(*worker);
@@ -104,9 +105,10 @@ void Membership::began(int64_t id, uint64_t plan) {
 
 void Membership::asked(int64_t id, uint64_t plan) {
   Worker* const worker = find(id);
-  if (worker == nullptr || !worker->takes_part()) return;
-  worker->ready = worker->has_asked = true;
+  if (worker == nullptr) return;
   worker->left_at.reset();
+  if (!worker->takes_part()) return;
+  worker->ready = worker->has_asked = true;
   if (!void_ && plan == plan_.number && plan_.rank_of(id) >= 0)
     void_plan(*worker, VoidPlan::Ground::kRequest, "asked for a reset");
   expect_soon(*worker);
@@ -121,9 +123,9 @@ void Membership::expect_soon(Worker& worker) {
 
 void Membership::left(int64_t id, uint64_t plan) {
   Worker* const worker = find(id);
-  if (worker == nullptr || !worker->takes_part() || plan != worker->joined) return;
-  worker->left_at = now_;
-  settle();
+  if (worker == nullptr || !worker->alive || plan != worker->joined) return;
+  worker->left_at = now_;  // also of one that was removed meanwhile: its work may be done
+  if (worker->takes_part()) settle();
 }
 
 void Membership::exited(int64_t id, const WorkerExit& exit) {
@@ -133,7 +135,9 @@ void Membership::exited(int64_t id, const WorkerExit& exit) {
   worker->alive = false;
   worker->rejoin_by.reset();
   const bool unseen = exit.exit_code == 0 && worker->joined == 0;
-  if (exit.exit_code == 0 && exit.goodbye) {  // even if it was removed or stopped meanwhile
+  // It may have left in an old plan, whose keys in the store are gone by now.
+  const bool goodbye = exit.goodbye || worker->left_at.has_value();
+  if (exit.exit_code == 0 && goodbye) {  // even if it was removed or stopped meanwhile
     worker->ended_well = true;
     const bool awaited = !void_ && plan_.rank_of(id) >= 0 && worker->joined < plan_.number;
     if (awaited) void_plan(*worker, VoidPlan::Ground::kRequest, "has shut down");

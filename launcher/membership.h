@@ -32,7 +32,7 @@ struct MembershipRules {
 struct WorkerExit {
   std::string how;       ///< "killed by signal 9 (Killed)", "exited with code 0"
   int exit_code = 0;     ///< as a shell shows it; 0 for code 0
-  bool goodbye = false;  ///< its last `init` was settled by a `shutdown`, or came to nothing
+  bool goodbye = false;  ///< its last `init` was settled by a `shutdown`, or came to nothing, as far as it can be seen
 };
 
 /// Which workers an elastic job has and in which plan they are. A pure state machine without clock or I/O: what

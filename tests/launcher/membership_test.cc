@@ -199,6 +199,30 @@ TEST_CASE("one worker that ends well makes the job a success, and the others are
   CHECK(job.membership.deaths().size() == 1);
 }
 
+TEST_CASE("a worker that has shut down and ends plans later has ended well, if it has asked for nothing since") {
+  const WorkerExit late{"exited with code 0", 0, false};  // nothing is known any more of the plan that it was in
+  for (const bool asks : {false, true}) {
+    Job job(rules(4, 2));
+    job.join();
+    job.membership.asked(2, 1);
+    job.join();
+    job.membership.left(3, 2);
+    if (asks) job.membership.asked(3, 2);
+    job.at(2000);
+    for (uint64_t plan : {2u, 3u, 4u}) {
+      job.membership.asked(0, plan);
+      for (const auto& worker : job.membership.plan().workers) {
+        if (worker.id != 3) job.membership.began(worker.id, plan + 1);
+      }
+    }
+    job.membership.exited(3, late);
+    CHECK(job.membership.deaths().size() == (asks ? 1 : 0));
+    for (const int64_t id : {0, 1, 2}) job.membership.exited(id, kWell);
+    CHECK(job.end().exit_code == 0);
+    CHECK(job.all<StartWorker>().size() == 4);
+  }
+}
+
 TEST_CASE("exit code 0 in the middle of a plan is a failure, before any init it is none") {
   Job job(rules(2, 1), {{"a", 2}});
   job.join();

@@ -143,13 +143,13 @@ void MembershipSimulation::add_process_actions(Process& process, std::vector<Act
 
 // What rueda_init and rueda_reset do to find their plan.
 void MembershipSimulation::seek(Process& process) {
-  if (removed_.contains(process.id)) return end_process(process, {"exited with code 0", 0, false});
-  if (!plans_.empty()) {
+  const bool removed = removed_.contains(process.id);
+  if (!removed && !plans_.empty()) {
     const core::Plan& last = plans_.rbegin()->second;
     if (last.number > process.plan && last.rank_of(process.id) >= 0 && !void_.contains(last.number)) {
       process.plan = last.number;
       process.state = State::kJoined;
-      process.has_asked = false;
+      process.has_asked = process.goodbye = false;
       joined_[last.number].insert(process.id);
       process.news.emplace_back([this, id = process.id, plan = last.number] {
         const bool counts = !processes_.at(id).killed && !removed_.contains(id);
@@ -161,12 +161,15 @@ void MembershipSimulation::seek(Process& process) {
       return;
     }
   }
-  if (std::exchange(process.has_asked, true)) return;
-  process.news.emplace_back([this, id = process.id, plan = process.plan] {
-    known_ready_.insert(id);
-    leaving_.erase(id);
-    machine_[0].asked(id, plan);
-  });
+  if (!std::exchange(process.has_asked, true)) {
+    process.goodbye = false;
+    process.news.emplace_back([this, id = process.id, plan = process.plan] {
+      known_ready_.insert(id);
+      leaving_.erase(id);
+      machine_[0].asked(id, plan);
+    });
+  }
+  if (removed) end_process(process, {"exited with code 0", 0, false});
 }
 
 void MembershipSimulation::leave_void_plan(Process& process) {
@@ -180,7 +183,10 @@ void MembershipSimulation::work(Process& process) {
   const core::Plan& plan = plans_.at(process.plan);
   const int64_t root = plan.workers.front().id;
   // Behind a member's goodbye operations fail, and that voids no plan, so the others ask for the next one.
-  const auto done = [this](const auto& member) { return processes_.at(member.id).finished; };
+  const auto done = [&](const auto& member) {
+    const Process& one = processes_.at(member.id);
+    return one.goodbye && one.plan == plan.number;
+  };
   if (process.steps < target_ && std::any_of(plan.workers.begin(), plan.workers.end(), done))
     return leave_void_plan(process);
   if (process.state == State::kJoined) {
@@ -192,6 +198,7 @@ void MembershipSimulation::work(Process& process) {
     return;
   }
   if (noticed_ > plan.number && random_.once_in(3)) {
+    process.goodbye = true;
     process.news.emplace_back([this, id = process.id, number = plan.number] {
       leaving_.insert(id);
       machine_[0].left(id, number);
@@ -226,21 +233,25 @@ void MembershipSimulation::finish(Process& process) {
     left_known_ = true;
     machine_[0].left(id, plan);
   });
-  process.finished = true;
-  end_process(process, {"exited with code 0", 0, true});
+  process.goodbye = true;
+  end_process(process, {"exited with code 0", 0, false});
 }
 
 void MembershipSimulation::end_process(Process& process, const WorkerExit& exit) {
   say(fmt::format("worker {} {}", process.id, exit.how));
   process.state = State::kEnded;
-  process.news.emplace_back([this, id = process.id, exit] {
+  const bool well = exit.exit_code == 0 && process.goodbye;
+  process.news.emplace_back([this, id = process.id, exit, well] {
     known_ends_.insert(id);
     leaving_.erase(id);
     // One without an init and with code 0 has ended well, too, if nobody waits for it.
     const bool unseen = exit.exit_code == 0 && !joined_any_ && !processes_.at(id).killed && !removed_.contains(id);
-    if (exit.goodbye || unseen) well_known_ = true;
+    if (well || unseen) well_known_ = true;
     const size_t deaths = machine_[0].deaths().size();
-    machine_[0].exited(id, exit);
+    const bool seen = processes_.at(id).plan + 2 > plans_.size();  // older plans are forgotten
+    machine_[0].exited(id, {exit.how, exit.exit_code, well && seen});
+    if (well && machine_[0].deaths().size() > deaths)
+      fail(fmt::format("worker {} has shut down, and counts as failed", id));
     const bool by_signal = exit.exit_code == 137 || exit.exit_code == 143;
     if (by_signal && preempted_at_.contains(processes_.at(id).host) && machine_[0].deaths().size() > deaths)
       fail(fmt::format("worker {} counts as failed, but its host was about to go", id));

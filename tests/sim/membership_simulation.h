@@ -41,9 +41,9 @@ class MembershipSimulation {
     uint64_t plan = 0;       // the one it is in, or was last
     bool has_asked = false;  // for a plan after that
     bool has_state = false;
-    bool stuck = false;     // does nothing until it is killed
-    bool killed = false;    // by hvdrun, and not dead yet
-    bool finished = false;  // it said goodbye and ended
+    bool stuck = false;    // does nothing until it is killed
+    bool killed = false;   // by hvdrun, and not dead yet
+    bool goodbye = false;  // it has shut down, and asked for nothing since
     int steps = 0;
     std::deque<std::function<void()>> news;  // what hvdrun has not heard yet, in order
   };
