@@ -32,6 +32,9 @@ RUEDA_API const char* rueda_tensorflow_failure() { return rueda::tensorflow::loa
 /// Ops enqueue in this session from here on.
 RUEDA_API void rueda_tensorflow_use(rueda_session* session) { rueda::tensorflow::use_session(session); }
 
+/// Ops fail with this sentence from here on, because the process takes part in no operation yet.
+RUEDA_API void rueda_tensorflow_refuse(const char* why) { rueda::tensorflow::refuse_sessions(why); }
+
 /// Makes kernels block from here on, as they do if TensorFlow's callbacks cannot be copied. For tests.
 RUEDA_API void rueda_tensorflow_block() { rueda::tensorflow::forbid_copies(); }
 }

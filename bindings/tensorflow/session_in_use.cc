@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <mutex>
 
 namespace rueda::tensorflow {
 namespace {
@@ -12,7 +13,18 @@ namespace {
 std::atomic<rueda_session*> current{nullptr};
 std::atomic<pid_t> owner{0};
 
+std::mutex reason_mutex;
+std::string reason = "Rueda is not initialised: call init() first";  // that there is no session
+
 }  // namespace
+
+void refuse_sessions(const char* why) {
+  {
+    const std::lock_guard<std::mutex> lock(reason_mutex);
+    reason = why;
+  }
+  current.store(nullptr, std::memory_order_release);
+}
 
 void use_session(rueda_session* session) {
   owner.store(getpid(), std::memory_order_relaxed);
@@ -22,7 +34,8 @@ void use_session(rueda_session* session) {
 rueda_session* session_in_use(std::string& why) {
   rueda_session* const session = current.load(std::memory_order_acquire);
   if (session == nullptr) {
-    why = "Rueda is not initialised: call init() first";
+    const std::lock_guard<std::mutex> lock(reason_mutex);
+    why = reason;
     return nullptr;
   }
   const pid_t rank = owner.load(std::memory_order_relaxed);

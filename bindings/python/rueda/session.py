@@ -14,7 +14,7 @@ import sys
 import threading
 from typing import Any, Dict, List, Optional, Sequence, Set
 
-from rueda import activity, errors, watchers
+from rueda import activity, errors, newcomers, watchers
 from rueda._native import ffi, lib
 from rueda.joining import Joining
 from rueda.keeping import Kept
@@ -85,7 +85,11 @@ class Session:
 
     def begin_training(self) -> None:
         """Lets a worker that is new in a running job take part in operations: it has come to where the others are."""
-        self.__class__ = Session
+        with _lock:
+            if self.__class__ is _Newcomer:
+                self.__class__ = Session
+                for watcher in watchers.added:
+                    watcher.begun(self)
 
     def close(self) -> None:
         """Leaves the job after everything that this rank has submitted. Blocks for at most 5 seconds."""
@@ -114,7 +118,7 @@ class Session:
 class _Newcomer(Session):
     """The session of a worker that is new in a running job, until elastic.run has begun."""
 
-    pointer = property(lambda self: _refuse_newcomer(self))  # type: ignore[assignment]
+    pointer = property(newcomers.refuse)  # type: ignore[assignment]
 
 
 def _is_newcomer(pointer: Any) -> bool:
@@ -123,23 +127,19 @@ def _is_newcomer(pointer: Any) -> bool:
     return info.plan > 1 and info.holds_state == 0
 
 
-def _refuse_newcomer(session: Session) -> Any:
-    """Raises ValueError, with the name of the function of the package that the program has called."""
-    called, frame = "an operation", sys._getframe(2)
-    while frame is not None and (module := frame.f_globals.get("__name__", "")).partition(".")[0] in ("rueda", "horovod", "torch"):
-        if not module.startswith(("rueda.torch.graphs", "torch")):  # those call functions of ours for the program
-            called = f"{frame.f_code.co_name}()"
-        frame = frame.f_back  # type: ignore[assignment]
-    raise ValueError(f"{called}: this process is a new worker of a running job; the others are in the middle of their training, and would not "
-                     "meet it here; call it within the function that elastic.run wraps, which gives a new worker the others' state")  # fmt: skip
-
-
 def watch(watcher: watchers.Watcher) -> None:
     """Adds a watcher for the rest of the process. A session that exists is announced to it at once."""
     with _lock:
         watchers.added.append(watcher)
         if _session is not None:
-            watcher.begun(_session)
+            _announce(_session, watcher)
+
+
+def _announce(session: Session, watcher: watchers.Watcher) -> None:
+    if isinstance(session, _Newcomer):
+        watcher.waiting(session, newcomers.sentence("a compiled operation"))
+    else:
+        watcher.begun(session)
 
 
 _lock = threading.Lock()
@@ -236,7 +236,7 @@ def _open(session: Session) -> None:
     global _session
     _session = session
     for watcher in watchers.added:
-        watcher.begun(session)
+        _announce(session, watcher)
 
 
 def replace(session: Session) -> Session:

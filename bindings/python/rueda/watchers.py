@@ -10,6 +10,11 @@ class Watcher:
     def begun(self, session: Any) -> None:
         """The process has joined a job."""
 
+    def waiting(self, session: Any, why: str) -> None:
+        """The process has joined a running job, and takes part in no operation until begun() is called for the same session.
+        why: the sentence with which operations are refused."""
+        self.begun(session)
+
     def ending(self, session: Any) -> None:
         """The process is about to leave; the session still works. Returns once nothing uses the session any more."""
 

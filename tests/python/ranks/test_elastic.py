@@ -6,7 +6,7 @@ from helpers import same_on_all_ranks
 
 import rueda.numpy
 import rueda.torch as hvd
-from rueda import elastic, session
+from rueda import elastic, session, watchers
 from rueda.elastic import agreement
 from rueda.elastic.loop import run
 from rueda.torch.elastic import ElasticSampler, HostUpdateResult, ObjectState, TorchState
@@ -144,4 +144,27 @@ def test_a_new_worker_of_a_running_job_may_call_no_collective_before_its_trainin
         assert hvd.stats() and elastic.membership().plan == 0
     finally:
         here.begin_training()
+    hvd.barrier()
+
+
+def test_what_runs_outside_of_python_is_told_that_a_new_worker_waits_and_when_it_takes_part():
+    class Following(watchers.Watcher):
+        told = []
+
+        def begun(self, begun):
+            self.told.append((begun, ""))
+
+        def waiting(self, begun, why):
+            self.told.append((begun, why))
+
+    here = session.current()
+    here.__class__ = session._Newcomer
+    try:
+        session.watch(Following())
+    finally:
+        here.begin_training()
+        watchers.added.pop()
+    here.begin_training()  # once more, as each training of the program does
+    (first, why), second = Following.told
+    assert first is here and why.startswith("a compiled operation: this process is a new worker of a running job") and second == (here, "")
     hvd.barrier()

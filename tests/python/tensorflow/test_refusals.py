@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import rueda.tensorflow as hvd
+from rueda import session, watchers
 
 
 def works():
@@ -164,3 +165,23 @@ def test_a_class_for_an_optimizer_and_a_number_for_a_tape_are_refused():
     for make in (hvd.DistributedGradientTape, hvd.PartialDistributedGradientTape):
         with pytest.raises(ValueError, match=r"DistributedGradientTape\(3\): give a tf.GradientTape, not a int"):
             make(3)
+
+
+@pytest.mark.short
+def test_ops_of_a_new_worker_of_a_running_job_are_refused_until_its_training_begins():
+    here = session.current()
+
+    @tf.function
+    def compiled():
+        return hvd.allreduce(tf.ones(1), op=hvd.Sum, name="early")
+
+    assert compiled().numpy().tolist() == [hvd.size()]  # traced before
+    here.__class__ = session._Newcomer
+    try:
+        for watcher in watchers.added:
+            session._announce(here, watcher)
+        with pytest.raises(tf.errors.OpError, match="a compiled operation: this process is a new worker of a running job"):
+            compiled()
+    finally:
+        here.begin_training()
+    assert compiled().numpy().tolist() == [hvd.size()]

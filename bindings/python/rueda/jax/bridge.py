@@ -70,10 +70,18 @@ class _Follower(Watcher):
     """Tells the compiled part which session XLA's calls belong to."""
 
     epoch = 0
+    _waiting: Any = None  # a session that does not take part yet
 
     def begun(self, session: session.Session) -> None:
-        _Follower.epoch += 1
+        if session is not self._waiting:
+            _Follower.epoch += 1
+        self._waiting = None
         _library.rueda_jax_use(int(ffi.cast("uintptr_t", session.local)), self.epoch)
+
+    def waiting(self, session: session.Session, why: str) -> None:
+        _Follower.epoch += 1
+        self._waiting = session
+        _library.rueda_jax_leave(why.encode()[:500])
 
     def ending(self, session: session.Session) -> None:
         drain()

@@ -36,6 +36,9 @@ class _Sessions(Watcher):
     def begun(self, session: Any) -> None:
         self._native.rueda_tensorflow_use(int(ffi.cast("uintptr_t", session.local)))
 
+    def waiting(self, session: Any, why: str) -> None:
+        self._native.rueda_tensorflow_refuse(why.encode())
+
 
 def _load() -> Any:
     library = ctypes.CDLL(_PATH)
@@ -44,6 +47,7 @@ def _load() -> Any:
     if failure:
         raise ImportError(f"rueda.tensorflow cannot use TensorFlow {tf.__version__}: {failure}")
     library.rueda_tensorflow_use.argtypes = [ctypes.c_void_p]
+    library.rueda_tensorflow_refuse.argtypes = [ctypes.c_char_p]
     session.watch(_Sessions(library))
     return library
 

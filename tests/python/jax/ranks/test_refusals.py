@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 import rueda.jax as hvd
+from rueda import session, watchers
 
 
 @pytest.mark.parametrize("call, sentence", [
@@ -76,3 +77,18 @@ def test_rows_that_were_not_told_end_in_value_error():
     rows = 1 + (hvd.rank() == 0)
     with pytest.raises(ValueError, match="shape"):
         hvd.allgather(jnp.ones((rows, 2)), name="untold")
+
+
+def test_programs_of_a_new_worker_of_a_running_job_are_refused_until_its_training_begins():
+    here = session.current()
+    compiled = jax.jit(lambda x: hvd.allreduce(x, op=hvd.Sum, name="early"))
+    assert compiled(jnp.ones(1)).tolist() == [hvd.size()]
+    here.__class__ = session._Newcomer
+    try:
+        for watcher in watchers.added:
+            session._announce(here, watcher)
+        with pytest.raises(Exception, match="a compiled operation: this process is a new worker of a running job"):
+            compiled(jnp.ones(1)).block_until_ready()
+    finally:
+        here.begin_training()
+    assert compiled(jnp.ones(1)).tolist() == [hvd.size()]

@@ -1,0 +1,21 @@
+"""What a worker is told that is new in a running job and calls an operation before elastic.run has begun."""
+
+import sys
+from typing import Any
+
+
+def sentence(called: str) -> str:
+    """Why the operation is refused. called: what the program has called."""
+    return (f"{called}: this process is a new worker of a running job; the others are in the middle of their training, and would not "
+            "meet it here; call it within the function that elastic.run wraps, which gives a new worker the others' state")  # fmt: skip
+
+
+def refuse(session: Any) -> Any:
+    """Raises ValueError, with the name of the function of the package that the program has called. It is the getter of a
+    property of the session."""
+    called, frame = "an operation", sys._getframe(1)
+    while frame is not None and (module := frame.f_globals.get("__name__", "")).partition(".")[0] in ("rueda", "horovod", "torch"):
+        if not module.startswith(("rueda.torch.graphs", "torch")):  # those call functions of ours for the program
+            called = f"{frame.f_code.co_name}()"
+        frame = frame.f_back  # type: ignore[assignment]
+    raise ValueError(sentence(called))
