@@ -70,6 +70,7 @@ class ElasticJob {
   void receive(size_t host, const Message& message);
   void started(const Message& message);
   void exited(int64_t worker, int wait_status);
+  void forget_errors(int64_t worker);
   void host_lost(size_t host, const std::string& why);
   void lose(const std::string& host, const std::string& why);
   void reported(uint64_t plan);
@@ -109,6 +110,7 @@ class ElasticJob {
   std::set<int64_t> stopped_too_long_;
   std::set<size_t> lost_hosts_;
   std::set<size_t> preempted_;  // hosts of the command line that are about to go
+  int64_t last_failed_ = -1;    // when a worker last ended
   size_t first_ = 0;            // workers of the first plan
   size_t started_ = 0;
   int interrupts_ = 0;  // SIGINTs since the workers were ordered

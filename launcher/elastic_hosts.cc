@@ -41,7 +41,8 @@ Status ElasticJob::order_host(size_t host) {
 Status ElasticJob::discover() {
   const ElasticArguments& elastic = arguments_.elastic;
   const auto limit = std::chrono::duration_cast<milliseconds>(arguments_.start_timeout);
-  keeper_ = std::make_unique<HostKeeper>(loop_, hosts_, agent_command(arguments_, plan_), limit, keeper_events());
+  keeper_ = std::make_unique<HostKeeper>(loop_, hosts_, agent_command(arguments_, plan_), limit, HostKeeper::Rests{},
+                                         keeper_events());
   HostDiscovery::Script script{elastic.script, elastic.slots_per_host.value_or(1), plan_.directory};
   if (elastic.discovery_timeout_seconds) {
     script.limit = milliseconds(std::llround(*elastic.discovery_timeout_seconds * 1000));

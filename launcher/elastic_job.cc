@@ -221,11 +221,22 @@ void ElasticJob::exited(int64_t worker, int wait_status) {
     membership_.exited(worker, {exit.how, exit.exit_code, plan != 0 && plans_->said_goodbye(worker, plan)});
   });
   plans_->forget(worker);
+  forget_errors(worker);
   // After the user's signal the first bad end decides the code, as in a job that is not elastic.
   if (user_signal_ != 0 && exit.exit_code != 0 && !std::exchange(code_is_final_, true))
     outcome_.exit_code = ends_ranks(wait_status) ? 128 + user_signal_ : exit.exit_code;
   end_if_raised();
   let_go_of_hosts();
+}
+
+/// Lets go of what a worker that has ended wrote last, unless the report is to repeat it: that of the last that failed.
+void ElasticJob::forget_errors(int64_t worker) {
+  const auto& deaths = membership_.deaths();
+  const int64_t last = deaths.empty() ? -1 : deaths.back().worker;
+  const int64_t before = std::exchange(last_failed_, last);
+  for (const int64_t one : {worker, before}) {
+    if (one != last) output_.forget_errors(static_cast<int>(one));
+  }
 }
 
 void ElasticJob::host_lost(size_t host, const std::string& why) {

@@ -21,24 +21,32 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstHostRest{2000};
-constexpr milliseconds kLongestHostRest{60000};
 constexpr int kMostRestDoublings = 5;
 
 }  // namespace
 
-HostKeeper::HostKeeper(EventLoop& loop, JobHosts& hosts, JobHosts::Command command, milliseconds limit, Events events)
-    : loop_(loop), hosts_(hosts), command_(std::move(command)), limit_(limit), events_(std::move(events)) {}
+HostKeeper::HostKeeper(EventLoop& loop, JobHosts& hosts, JobHosts::Command command, milliseconds limit, Rests rests,
+                       Events events)
+    : loop_(loop),
+      hosts_(hosts),
+      command_(std::move(command)),
+      limit_(limit),
+      rests_(rests),
+      events_(std::move(events)) {}
 
 void HostKeeper::list(const std::vector<HostSlots>& hosts) {
   if (ending_) return;
-  for (auto& entry : sites_) entry.second.listed = false;
+  std::set<size_t> before;
+  for (auto& [index, site] : sites_) {
+    if (std::exchange(site.listed, false)) before.insert(index);
+  }
   for (const HostSlots& host : hosts) {
     const auto same = [&host](const auto& entry) { return entry.second.host.name == host.name; };
     auto found = std::find_if(sites_.begin(), sites_.end(), same);
     if (found == sites_.end()) found = sites_.try_emplace(hosts_.add(share_of(host)), loop_, host).first;
     Site& site = found->second;
-    const bool comes_back = !std::exchange(site.listed, true);
+    const bool comes_back = !before.contains(found->first);
+    site.listed = true;
     site.host = host;
     if (site.state == State::kAway && (comes_back || (site.failures == 0 && !site.preempted))) come(found->first);
   }
@@ -88,9 +96,9 @@ void HostKeeper::come_later(size_t index) {
 }
 
 milliseconds HostKeeper::rest_of(const Site& site) const {
-  if (site.preempted) return kLongestHostRest;  // by then it is gone, or was spared
+  if (site.preempted) return rests_.longest;  // by then it is gone, or was spared
   if (site.failures == 0) return milliseconds(0);
-  return std::min(kFirstHostRest * (1 << std::min(site.failures - 1, kMostRestDoublings)), kLongestHostRest);
+  return std::min(rests_.first * (1 << std::min(site.failures - 1, kMostRestDoublings)), rests_.longest);
 }
 
 void HostKeeper::ready(size_t index) {
@@ -111,7 +119,7 @@ void HostKeeper::lost(size_t index, const std::string& why) {
   if (before != State::kHere && before != State::kComing) return;
   site.state = State::kLeaving;
   if (before == State::kComing) return fail(index, why);
-  if (SteadyClock::now() - site.since > kLongestHostRest) site.failures = 0;
+  if (SteadyClock::now() - site.since > rests_.longest) site.failures = 0;
   ++site.failures;
   events_.gone(index, why);
 }

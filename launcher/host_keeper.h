@@ -25,13 +25,18 @@ class HostKeeper {
     std::function<void()> settled;  ///< once: each host of the first list is ready or has failed
     std::function<void(const std::string&)> say;
   };
+  /// How long a host rests before it is tried again: after its first failure, and at most.
+  struct Rests {
+    std::chrono::milliseconds first{2000};
+    std::chrono::milliseconds longest{60000};
+  };
   /// `hosts` outlives it. `limit`: for a host to answer; zero means never.
-  HostKeeper(EventLoop& loop, JobHosts& hosts, JobHosts::Command command, std::chrono::milliseconds limit,
+  HostKeeper(EventLoop& loop, JobHosts& hosts, JobHosts::Command command, std::chrono::milliseconds limit, Rests rests,
              Events events);
 
   /// The list of hosts now.
   void list(const std::vector<HostSlots>& hosts);
-  /// The host is about to go. It is tried again a minute after it was let go of, or once it is listed anew.
+  /// The host is about to go. It is tried again the longest rest after it was let go of, or once it is listed anew.
   void preempted(size_t host);
   /// Lets go of hosts that are not listed, or about to go, and not in `busy`, and returns their names. They are not
   /// `gone`.
@@ -73,6 +78,7 @@ class HostKeeper {
   JobHosts& hosts_;
   const JobHosts::Command command_;
   const std::chrono::milliseconds limit_;
+  const Rests rests_;
   const Events events_;
   std::map<size_t, Site> sites_;  // by their index in hosts_
   bool settled_ = false;

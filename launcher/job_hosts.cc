@@ -103,7 +103,9 @@ void JobHosts::introduced(size_t index) {
   if (describe_) events_.say(describe(host(index).share(), agent));
   if (limits_[index]) {
     limits_[index]->cancel();
-    return same ? events_.answered(index) : links_[index]->give_up(other);
+    if (!same) return links_[index]->give_up(other);
+    tell_twin(index);
+    return events_.answered(index);
   }
   if (!same) failures_.push_back(fmt::format("host {} {}", host(index).name(), other));
   settle();
@@ -125,7 +127,7 @@ void JobHosts::settle() {
                        return link->introduction().has_value() && link->open();
                      });
     if (all) {
-      tell_twins();
+      for (size_t index = 0; index < links_.size(); ++index) tell_twin(index);
       events_.all_here();
     } else {
       events_.some_failed(failures_);
@@ -137,20 +139,25 @@ void JobHosts::settle() {
   events_.over();
 }
 
-/// Warns of two names for one machine, which ranks and algorithms take for two hosts. Hosts with the same list of
-/// addresses are one machine.
-void JobHosts::tell_twins() {
-  for (auto link = links_.begin(); link != links_.end(); ++link) {
-    const auto& own = (*link)->introduction()->addresses;
-    const auto same = [&](const auto& other) { return other->introduction()->addresses == own; };
-    const auto twin = std::find_if(links_.begin(), link, same);
-    if (twin == link || own.empty()) continue;
-    events_.say(
-        fmt::format("hosts {} and {} are the same machine (address {}): give all its slots to one name ({}:{}), or its "
-                    "ranks count as two hosts and share no memory",
-                    (*twin)->name(), (*link)->name(), own.front(), (*twin)->name(),
-                    (*twin)->share().host.slots + (*link)->share().host.slots));
-  }
+/// Warns once of two names for one machine, which ranks and algorithms take for two hosts. Hosts with the same list of
+/// addresses are one machine. The kernel's boot id would not tell: containers of one machine share it, and are hosts of
+/// their own.
+void JobHosts::tell_twin(size_t index) {
+  const auto& own = host(index).introduction()->addresses;
+  const auto same = [&](const auto& other) {
+    return other->name() != host(index).name() && other->open() && other->introduction() &&
+           other->introduction()->addresses == own;
+  };
+  const auto found = std::find_if(links_.begin(), links_.end(), same);
+  if (found == links_.end() || own.empty()) return;
+  const auto twin = static_cast<size_t>(found - links_.begin());
+  const size_t first = std::min(index, twin), second = std::max(index, twin);
+  if (!told_twins_.emplace(host(first).name(), host(second).name()).second) return;
+  events_.say(
+      fmt::format("hosts {} and {} are the same machine (address {}): give all its slots to one name ({}:{}), or its "
+                  "ranks count as two hosts and share no memory",
+                  host(first).name(), host(second).name(), own.front(), host(first).name(),
+                  host(first).share().host.slots + host(second).share().host.slots));
 }
 
 void JobHosts::end_waiting(std::chrono::duration<double> waited) {

@@ -1,7 +1,9 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/host_link.h"
@@ -82,7 +84,7 @@ class JobHosts {
   void link_over(size_t host);
   void host_lost(size_t host, const std::string& why);
   void settle();
-  void tell_twins();
+  void tell_twin(size_t host);
 
   EventLoop& loop_;
   const std::chrono::milliseconds silence_;
@@ -91,6 +93,7 @@ class JobHosts {
   std::vector<std::unique_ptr<Timer>> limits_;  // of added hosts, for their answer; else null
   std::vector<bool> settled_;
   std::vector<std::string> failures_;
+  std::set<std::pair<std::string, std::string>> told_twins_;
   std::unique_ptr<SignalWatch> child_;
   bool describe_ = false;
   bool reported_ = false;  // all_here or some_failed was called

@@ -32,13 +32,13 @@ RankOutput::RankOutput(EventLoop& loop, int ranks, Timestamps timestamps, std::f
       timestamps_(timestamps),
       progress_(std::move(progress)),
       stdout_(loop, STDOUT_FILENO, progress_),
-      stderr_(loop, STDERR_FILENO, progress_),
-      streams_(static_cast<size_t>(ranks) * 2),
-      last_errors_(static_cast<size_t>(ranks)) {}
+      stderr_(loop, STDERR_FILENO, progress_) {
+  for (; made_ < static_cast<size_t>(ranks) * 2; ++made_) streams_[made_];
+}
 
 Status RankOutput::open_files(const std::string& directory) {
   directory_ = directory;
-  for (size_t i = 0; i < streams_.size(); ++i) RUEDA_RETURN_IF_ERROR(open_file(i));
+  for (size_t i = 0; i < made_; ++i) RUEDA_RETURN_IF_ERROR(open_file(i));
   return {};
 }
 
@@ -51,41 +51,43 @@ Status RankOutput::open_file(size_t index) {
   RUEDA_RETURN_IF_ERROR(check_link("a rank's output", folder.string()));
   auto file = open_output("a rank's output", path.string());
   if (!file.ok()) return file.status();
-  streams_[index].fd = std::move(file).value();
-  streams_[index].file = std::make_unique<Outlet>(loop_, streams_[index].fd.get(), [this, index] {
-    if (streams_[index].ended) loop_.post([this, index] { close_file(index); });  // not inside the outlet's own call
+  Stream& one = streams_[index];
+  one.fd = std::move(file).value();
+  one.file = std::make_unique<Outlet>(loop_, one.fd.get(), [this, index, &one] {
+    if (one.ended) loop_.post([this, index] { close(index); });  // not inside the outlet's own call
     progress_();
   });
   return {};
 }
 
-/// Lets go of the file of a stream that has ended, once all is written: in an elastic job ranks come and go. One that
-/// has failed stays, because `lost` tells of it.
-void RankOutput::close_file(size_t index) {
-  Stream& one = streams_[index];
-  if (!one.file || one.file->pending() > 0 || one.file->error() != 0) return;
-  one.file.reset();
-  one.fd.reset();
+/// Lets go of a stream that has ended, once its file has all that was written: in an elastic job ranks come and go. A
+/// file that has failed stays, because `lost` tells of it.
+void RankOutput::close(size_t index) {
+  const auto found = streams_.find(index);
+  if (found == streams_.end() || !found->second.ended) return;
+  const auto& file = found->second.file;
+  if (!file || (file->pending() == 0 && file->error() == 0)) streams_.erase(found);
 }
 
 Status RankOutput::grow(int ranks) {
-  const size_t before = streams_.size();
-  if (before >= static_cast<size_t>(ranks) * 2) return {};
-  streams_.resize(static_cast<size_t>(ranks) * 2);
-  last_errors_.resize(static_cast<size_t>(ranks));
-  for (size_t i = before; i < streams_.size() && !directory_.empty(); ++i) RUEDA_RETURN_IF_ERROR(open_file(i));
+  for (; made_ < static_cast<size_t>(ranks) * 2; ++made_) {
+    streams_[made_];
+    if (!directory_.empty()) RUEDA_RETURN_IF_ERROR(open_file(made_));
+  }
   return {};
 }
 
 void RankOutput::take(int rank, int number, std::string_view bytes) {
-  Stream& from = stream(rank, number);
+  const auto found = streams_.find(index_of(rank, number));
+  if (found == streams_.end()) return;  // it has ended, and its agent sends no more
+  Stream& from = found->second;
   // The file gets the bytes as they are: tools may want a rank's own progress bars or binary output.
   if (from.file && !bytes.empty()) from.file->write(bytes);
   const auto print_piece = [&](const LinePiece& piece) { print(rank, number, piece); };
   if (bytes.empty()) {
     from.cutter.finish(print_piece);
     from.ended = true;
-    close_file(static_cast<size_t>(&from - streams_.data()));
+    close(found->first);
   } else {
     from.cutter.feed(bytes, print_piece);
   }
@@ -103,7 +105,7 @@ void RankOutput::print(int rank, int number, const LinePiece& piece) {
   const bool errors = number == STDERR_FILENO;
   (errors ? stderr_ : stdout_).write(prefixed(piece, rank, errors ? "stderr" : "stdout", now()));
   if (!errors) return;
-  auto& last = last_errors_[static_cast<size_t>(rank)];
+  auto& last = last_errors_[rank];
   last.emplace_back(piece.text.substr(0, kRememberedBytes));
   if (last.size() > kLastErrors) last.pop_front();
 }
@@ -118,15 +120,16 @@ std::string RankOutput::now() const {
 }
 
 void RankOutput::close_all() {
-  for (int rank = 0; rank < static_cast<int>(last_errors_.size()); ++rank) {
+  for (int rank = 0; rank < static_cast<int>(made_ / 2); ++rank) {
     for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) take(rank, stream, {});
   }
 }
 
 void RankOutput::repeat_last_errors(int rank) {
-  const auto& last = last_errors_[static_cast<size_t>(rank)];
-  if (!last.empty()) say("its last lines on stderr:");
-  for (const auto& line : last) say(fmt::format("  {}", line));
+  const auto last = last_errors_.find(rank);
+  if (last == last_errors_.end()) return;
+  say("its last lines on stderr:");
+  for (const auto& line : last->second) say(fmt::format("  {}", line));
 }
 
 std::string RankOutput::lost() const {
@@ -135,16 +138,16 @@ std::string RankOutput::lost() const {
   if (stdout_.error() != 0) return "stdout: " + because(stdout_);
   if (stderr_.error() != 0) return "stderr: " + because(stderr_);
   if (directory_.empty()) return {};
-  for (size_t i = 0; i < streams_.size(); ++i) {
-    if (streams_[i].file == nullptr || streams_[i].file->error() == 0) continue;
-    return fmt::format("rank.{}/{}: {}", i / 2, i % 2 == 0 ? "stdout" : "stderr", because(*streams_[i].file));
+  for (const auto& [index, stream] : streams_) {
+    if (stream.file == nullptr || stream.file->error() == 0) continue;
+    return fmt::format("rank.{}/{}: {}", index / 2, index % 2 == 0 ? "stdout" : "stderr", because(*stream.file));
   }
   return {};
 }
 
 size_t RankOutput::backlog() const {
   size_t most = std::max(stdout_.pending(), stderr_.pending());
-  for (const auto& stream : streams_) most = std::max(most, stream.file ? stream.file->pending() : 0);
+  for (const auto& [index, stream] : streams_) most = std::max(most, stream.file ? stream.file->pending() : 0);
   return most;
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "launcher/event_loop.h"
 #include "launcher/line_cutter.h"
@@ -32,6 +32,8 @@ class RankOutput {
   /// Takes bytes of stdout (`stream` 1) or stderr (2). No bytes mean that the stream has ended, and an incomplete line
   /// is printed. If output is lost, says so once on stderr.
   void take(int rank, int stream, std::string_view bytes);
+  /// Forgets the last lines on stderr of a rank that has ended.
+  void forget_errors(int rank) { last_errors_.erase(rank); }
   /// Prints a line of hvdrun's own on stderr, after `hvdrun: `.
   void say(std::string_view line);
 
@@ -52,9 +54,9 @@ class RankOutput {
     std::unique_ptr<Outlet> file;
     bool ended = false;
   };
+  static size_t index_of(int rank, int stream) { return static_cast<size_t>(rank * 2 + stream - 1); }
   Status open_file(size_t index);
-  void close_file(size_t index);
-  Stream& stream(int rank, int stream) { return streams_[static_cast<size_t>(rank * 2 + stream - 1)]; }
+  void close(size_t index);
   void print(int rank, int stream, const LinePiece& piece);
   std::string now() const;
   void tell_of_loss();
@@ -64,9 +66,10 @@ class RankOutput {
   std::function<void()> progress_;
   Outlet stdout_;
   Outlet stderr_;
-  std::string directory_;  // of the files; empty if none are wanted
-  std::vector<Stream> streams_;
-  std::vector<std::deque<std::string>> last_errors_;
+  std::string directory_;             // of the files; empty if none are wanted
+  std::map<size_t, Stream> streams_;  // those that have not ended, and files that have lost output
+  size_t made_ = 0;                   // streams that there were so far
+  std::map<int, std::deque<std::string>> last_errors_;
   bool told_of_loss_ = false;
 };
 

@@ -236,6 +236,11 @@ TEST_CASE("hvdrun warns of two names for one machine, and names a host without t
              Contains("hvdrun: hosts node1 and localhost are the same machine (address 10.77.1.1): give all "
                       "its slots to one name (node1:3)") &&
                  !Contains("node2"));
+  HvdrunProcess listed({"-np", "3", "--host-discovery-script", "echo node1; echo node2; echo localhost", "true"},
+                       lab.on(0));
+  CHECK(listed.wait() == 0);
+  CHECK(HvdrunProcess::lines(listed.err(), "hvdrun: hosts ").size() == 1);
+  CHECK_THAT(listed.err(), Contains("node1") && Contains("localhost") && Contains(" are the same machine (address"));
   auto elsewhere = lab.on(0);
   elsewhere.insert(elsewhere.end(), {"sh", "-c", "mkdir /run/only && cd /run/only && exec \"$@\"", "sh"});
   HvdrunProcess folder({"-H", "node1:1,node2:1", "true"}, elsewhere);

@@ -121,6 +121,28 @@ TEST_CASE("hvdrun gives up a host that is cut off, and that host ends its own ra
   job.wait_until_clean(1);
 }
 
+TEST_CASE("SIGTERM to an agent or a guard that was started over ssh says that its host is about to go") {
+  NetLab::skip_without();
+  for (const char* told : {"hvdrun-agent", "hvdrun-guard"}) {
+    NetLab lab({.hosts = 2});
+    HvdrunProcess run({"-np", "2", "--min-np", "1", "-H", "node1:1,node2:1", "sh", "-c",
+                       "exec $0 join notice reset join bye", RUEDA_LAUNCHER_RANK},
+                      lab.on(0));
+    for (const char* worker : {"0", "1"}) run.read_until("[" + std::string(worker) + "]<stdout>:plan 1 rank");
+    const pid_t process = lab.process_named(1, told);
+    REQUIRE(process > 0);
+    REQUIRE(kill(process, SIGTERM) == 0);
+    CHECK(run.wait() == 0);
+    INFO(run.out() << run.err());
+    CHECK_THAT(run.out(), Contains("[0]<stdout>:plan 2 rank 0 of 1") &&
+                              Contains("[1]<stdout>:worker 1 is in no further plan: its slot 0 of host node2"));
+    CHECK_THAT(run.err(), Contains("host node2 is about to go") && !Contains("failed") && !Contains("lost its agent"));
+    for (auto left = lab.processes(1); !left.empty(); left = lab.processes(1)) {
+      for (const auto& one : left) HvdrunProcess::wait_for_end_of(one.pid);
+    }
+  }
+}
+
 TEST_CASE("an elastic job goes on without a host that is cut off, and that host ends its own workers") {
   NetLab::skip_without();
   NetLab lab({.hosts = 2});

@@ -41,11 +41,11 @@ TEST_CASE("SIGTERM to an agent lets its workers leave with the next plan, and th
   REQUIRE(kill(agent, SIGTERM) == 0);
   run.read_until("[0]<stdout>:plan 2 rank 0 of 1");
   HvdrunProcess::wait_for_end_of(agent);
+  run.send(SIGTERM);
+  CHECK(run.wait() == 143);
   for (const char* worker : {"[0]", "[1]"})
     CHECK_THAT(run.out(),
                Contains(std::string(worker) + "<stdout>:changes 1 to plan 2, newcomers 0, ended after 60 s"));
-  run.send(SIGTERM);
-  CHECK(run.wait() == 143);
   CHECK_THAT(run.out(), Contains("[1]<stdout>:worker 1 is in no further plan: its slot 0 of host 127.0.0.1"));
   CHECK_THAT(run.err(), Contains("host 127.0.0.1 is about to go") && !Contains("lost its agent"));
   require_no_failure(run);
