@@ -67,7 +67,7 @@ Result<AlgorithmChoice> DataPlane::select_on_device(const BatchShape& shape) con
   AlgorithmChoice staged = choice.value();
   staged.stamps *= static_cast<uint64_t>(Staging::pieces(shape.kind, shape.op, shape.bytes));
   const DeviceEngine* const engine = engine_of(shape.device);
-  const bool left_out = shape.absent != 0 || settings_.nccl == Choice::kForbid || is_forced(settings_, shape.kind);
+  const bool left_out = settings_.nccl == Choice::kForbid || is_forced(settings_, shape.kind);
   if (engine == nullptr || left_out || !engine->serves(shape)) return staged;
   staged.on_engine = true;
   staged.stamps += HostEngineCall::told_stamps(shape.kind, shape.ranks, shape.tensors);
@@ -116,7 +116,7 @@ Status DataPlane::run(const Call& call, Mesh& mesh, Deadline deadline) {
 Status DataPlane::run_on_device(const Call& call, Mesh& mesh, Deadline deadline) {
   const Algorithm& algorithm = table_[call.choice.algorithm];
   if (!call.choice.on_engine) return staging_.run(algorithm, call, mesh, deadline);
-  DeviceEngine* const engine = engine_of(call.device->functions->kind);
+  DeviceEngine* const engine = engine_of(call.device->kind);
   if (engine == nullptr) {
     return {Code::kInvalidArgument, "a batch names the engine of a device, and this rank has none for its tensors"};
   }

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "ops/cuda/pack_image.h"
+
 namespace rueda::cuda {
 
 Result<std::unique_ptr<Device>> Device::make(const Driver& driver, int index) {
@@ -79,6 +81,13 @@ Result<CUstream> Device::take_stream() {
 void Device::give_stream(CUstream stream) {
   const std::lock_guard lock(mutex_);
   unused_streams_.push_back(stream);
+}
+
+Result<const Kernels*> Device::kernels() {
+  const std::lock_guard lock(mutex_);
+  if (!kernels_) kernels_.emplace(Kernels::load(*this, pack_image()));
+  if (!kernels_->ok()) return kernels_->status();
+  return kernels_->value().get();
 }
 
 Mark* Device::take_mark(std::string& why) {

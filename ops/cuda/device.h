@@ -3,10 +3,12 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ops/cuda/driver.h"
+#include "ops/cuda/kernels.h"
 #include "runtime/base/device_functions.h"
 
 namespace rueda::cuda {
@@ -20,7 +22,7 @@ struct Mark {
 };
 
 /// One GPU, from its first tensor to the end of the process: its primary context, which the framework shares, streams
-/// for copies, and events. Any thread. No function waits for the GPU.
+/// for copies, events, and kernels. Any thread. No function waits for the GPU, but that the loading of kernels may.
 class Device {
  public:
   /// Returns kSystem if the GPU does not exist or its context cannot be made.
@@ -28,6 +30,12 @@ class Device {
 
   /// Writes the UUID, which no other GPU has. Returns kSystem if the driver does not tell it.
   Status uuid(std::array<char, 16>& id) const;
+
+  /// Returns the kernels, which the first call loads; kUnsupported if this GPU cannot run them, the same each time.
+  Result<const Kernels*> kernels();
+  CUresult attribute(int& value, CUdevice_attribute which) const {
+    return driver_.device_attribute(&value, which, number_);
+  }
 
   const Driver& driver() const { return driver_; }
   CUcontext context() const { return context_; }
@@ -60,6 +68,7 @@ class Device {
   std::vector<std::unique_ptr<Mark>> marks_;  ///< under the mutex, as the next
   std::vector<Mark*> unused_;
   std::vector<CUstream> unused_streams_;
+  std::optional<Result<std::unique_ptr<Kernels>>> kernels_;
 };
 
 /// Makes a device's context the current one for a scope, as the thread's own was before. Captures of graphs that other

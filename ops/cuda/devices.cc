@@ -7,6 +7,8 @@
 #include <array>
 #include <vector>
 
+#include "ops/cuda/pack_image.h"
+
 namespace rueda::cuda {
 namespace {
 
@@ -86,8 +88,8 @@ Result<std::string> Devices::describe() {
   static_cast<void>(found.device_count(&count));  // open_driver has asked the same
   std::vector<std::string> gpus;
   for (int index = 0; index < count; ++index) gpus.push_back(describe_gpu(found, index));
-  return fmt::format("driver for CUDA {} ({}), {} GPU{}: {}; {}", version_text(found.version), found.path, count,
-                     count == 1 ? "" : "s", fmt::join(gpus, ", "), describe_nccl(named_nccl_));
+  return fmt::format("driver for CUDA {} ({}), {} GPU{}: {}; {}; {}", version_text(found.version), found.path, count,
+                     count == 1 ? "" : "s", fmt::join(gpus, ", "), describe_nccl(named_nccl_), describe_pack_image());
 }
 
 }  // namespace rueda::cuda

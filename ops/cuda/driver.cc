@@ -53,6 +53,13 @@ void find_memory(SymbolFinder& finder, Driver& driver) {
   finder.find(driver.copy, "cuMemcpyAsync");
 }
 
+void find_kernels(SymbolFinder& finder, Driver& driver) {
+  finder.find(driver.load_module, "cuModuleLoadData");
+  finder.find(driver.module_function, "cuModuleGetFunction");
+  finder.find_optional(driver.load_function, "cuFuncLoad");
+  finder.find(driver.launch_kernel, "cuLaunchKernel");
+}
+
 /// Without a context: a CPU job must not hold memory on a GPU.
 Status start(Driver& driver) {
   if (const CUresult result = driver.init(0); result != CUDA_SUCCESS) {
@@ -95,6 +102,7 @@ Result<Driver> open_driver(const std::string& named) {
   find_devices(finder, driver);
   find_streams(finder, driver);
   find_memory(finder, driver);
+  find_kernels(finder, driver);
   driver.path = path_of(reinterpret_cast<void*>(driver.init), file);
   const bool has_version = driver.get_version != nullptr && driver.get_version(&driver.version) == CUDA_SUCCESS;
   if (finder.missing() != nullptr || !has_version || driver.version < kLeastVersion) {

@@ -41,6 +41,10 @@ struct Driver {
   decltype(&::cuMemHostAlloc) allocate_pinned;
   decltype(&::cuMemFreeHost) free_pinned;
   decltype(&::cuMemcpyAsync) copy;
+  decltype(&::cuModuleLoadData) load_module;
+  decltype(&::cuModuleGetFunction) module_function;
+  CUresult (*load_function)(CUfunction function);  ///< cuFuncLoad; null before CUDA 12.4
+  decltype(&::cuLaunchKernel) launch_kernel;
   decltype(&::cuGetErrorName) error_name;
   decltype(&::cuGetErrorString) error_text;
 

@@ -1,17 +1,16 @@
 // Launches batches by NCCL, in one stream for each GPU, in the order in which all ranks launch them.
 //
-//   work stream   behind the marks of the inputs ─▶ NCCL's kernel ─▶ mark of the batch
+//   work stream   behind the marks of the inputs ─▶ (gather) ─▶ NCCL's kernel ─▶ (scatter) ─▶ mark of the batch
 //
 // Before a set's first batch its members tell each other what they have, through the host: NCCL's version, their GPU,
-// and member 0's id of a communicator. Each judges the same list, so all decide alike, and no member waits in NCCL for
-// one that goes another way.
+// kernels, and member 0's id of a communicator. Each judges the same list, so all decide alike, and no member waits in
+// NCCL for one that goes another way.
 #include "ops/cuda/nccl_engine.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -27,68 +26,10 @@ namespace {
 using core::Call;
 using core::Code;
 using core::EngineCall;
+using Has = Told::Has;
 
 /// How long kernels may take to end after an abort has come back.
 constexpr std::chrono::seconds kMostForKernels{1};
-/// From this version on a variable of NCCL's own allows ranks to share a GPU.
-constexpr int kSharedGpuNccl = 23000;
-
-enum class Has : uint32_t { kNccl = 1, kNone = 2, kOff = 3 };
-
-}  // namespace
-
-/// What a member tells the others before a set uses NCCL.
-struct Told {
-  Has has;
-  uint32_t required;
-  int32_t version;
-  uint32_t may_share;
-  std::array<char, 16> gpu;
-  NcclId id;       ///< of member 0
-  NcclId host_id;  ///< of the first member on each host
-};
-static_assert(sizeof(Told) <= EngineCall::kTold);
-
-namespace {
-
-bool is_set(const char* name, const char* value) {
-  const char* const text = std::getenv(name);
-  return text != nullptr && (value == nullptr || std::strcmp(text, value) == 0);
-}
-
-/// Before NCCL knew a variable for it, a host's name of one's own for each process went past its check.
-bool may_share_gpu(int version) {
-  return is_set("NCCL_HOSTID", nullptr) || (version >= kSharedGpuNccl && is_set("NCCL_MULTI_RANK_GPU_ENABLE", "1"));
-}
-
-std::vector<Told> read_all(std::span<const std::byte> all) {
-  std::vector<Told> members(all.size() / EngineCall::kTold);
-  for (size_t i = 0; i < members.size(); ++i) {
-    std::memcpy(&members[i], all.data() + i * EngineCall::kTold, sizeof(Told));
-  }
-  return members;
-}
-
-/// Why the members cannot use NCCL together; empty if they can. The same on all of them.
-std::string judge(const std::vector<Told>& members, const std::vector<int>& ranks) {
-  const Told& first = members.front();
-  for (size_t i = 0; i < members.size(); ++i) {
-    const Told& member = members[i];
-    if (member.has == Has::kOff) return fmt::format("rank {} has RUEDA_NCCL=0", ranks[i]);
-    if (member.has != Has::kNccl) return fmt::format("rank {} has no NCCL that can be used", ranks[i]);
-    if (member.version != first.version) {
-      return fmt::format("rank {} has NCCL {}, and rank {} has {}", ranks[0], nccl_version_text(first.version),
-                         ranks[i], nccl_version_text(member.version));
-    }
-    for (size_t k = 0; k < i; ++k) {
-      const Told& other = members[k];
-      if (other.gpu == member.gpu && (other.may_share == 0 || member.may_share == 0)) {
-        return fmt::format("ranks {} and {} use the same GPU, which NCCL refuses", ranks[k], ranks[i]);
-      }
-    }
-  }
-  return {};
-}
 
 Status draw_id(const Nccl& nccl, NcclId& id) {
   const NcclResult result = nccl.get_unique_id(&id);
@@ -100,39 +41,67 @@ Status draw_id(const Nccl& nccl, NcclId& id) {
 
 int32_t NcclEngine::kind() const { return kCudaDevice; }
 
-/// A sum in deterministic mode is the host's business: NCCL adds in an order of its own. So are codecs.
+/// A sum in deterministic mode is the host's business: NCCL adds in an order of its own. Whether all members have
+/// kernels only they can tell.
 bool NcclEngine::serves(const core::BatchShape& shape) const {
   if (shape.kind == core::OpKind::kBarrier) return false;
   if (!core::reduces(shape.kind)) return true;
-  return !shape.deterministic && shape.codec == core::CodecId::kNone && nccl_reduces(shape.dtype, shape.op);
+  if (shape.deterministic) return false;
+  if (shape.kind == core::OpKind::kAllreduce && can_pack(shape.dtype, shape.op)) return true;
+  return shape.absent == 0 && shape.codec == core::CodecId::kNone && nccl_reduces(shape.dtype, shape.op);
 }
 
 Result<bool> NcclEngine::run(const Call& call, EngineCall& host) {
   if (idle()) communicators_.end_forgotten();
-  const Result<Device*> device = devices_.of(call.device->index);
-  if (!device.ok()) return device.status();
-  Result<bool> usable = ready(call, *device.value(), host);
-  if (!usable.ok() || !usable.value()) return usable;
-  const Result<WorkStream*> work = stream_of(*device.value());
-  if (!work.ok()) return work.status();
-  const CUstream stream = work.value()->stream;
-  NcclBatch batch(call, stream, communicators_, host);
-  if (!batch.can_run()) return false;
-  RUEDA_RETURN_IF_ERROR(order(call, stream));
-  const bool by_host = call.kind == core::OpKind::kAllreduce && two_levels(*call.team);
-  const Status launched = by_host
-                              ? HierarchicalBatch(call, *nccl_sum_of(call), stream, communicators_, pinned_, host).run()
-                              : batch.launch();
-  const auto mark =
-      core::make_mark(*call.device->functions, call.device->index, stream);  // also behind what a failure left
-  if (mark.ok()) call.device->finished = work.value()->last = mark.value();
+  const Result<Use> use = ready(call, host);
+  if (!use.ok()) return use.status();
+  if (!use.value().nccl) return false;
+  return launch(call, use.value(), host);
+}
+
+/// Returns false, on all members alike, if neither NCCL alone nor NCCL and kernels can run the batch. Only kernels make
+/// up for tensors that a member does not bring.
+Result<bool> NcclEngine::launch(const Call& call, Use use, EngineCall& host) {
+  const Result<WorkStream*> found = stream_of(*use.device);
+  if (!found.ok()) return found.status();
+  WorkStream& work = *found.value();
+  const bool is_allreduce = call.kind == core::OpKind::kAllreduce;
+  const bool by_host = is_allreduce && two_levels(*call.team);
+  const bool is_whole = call.device->tensors.empty();
+  const auto plan = is_allreduce && use.packs && !by_host ? pack_plan_of(call) : std::nullopt;
+  NcclBatch batch(call, work.stream, communicators_, host);
+  if (!plan && !(is_whole && batch.can_run())) return false;
+  RUEDA_RETURN_IF_ERROR(order(call, work.stream));
+  Status launched;
+  if (by_host) {
+    launched = HierarchicalBatch(call, *nccl_sum_of(call), work.stream, communicators_, pinned_, host).run();
+  } else if (plan) {
+    const Kernels& kernels = *use.device->kernels().value();
+    launched = PackedBatch(call, *plan, kernels, work.stream, work.buffer, communicators_, host).launch();
+  } else {
+    launched = batch.launch();
+  }
+  const auto mark = core::make_mark(functions_, work.index, work.stream);  // also behind what a failure left
+  if (mark.ok()) call.device->finished = work.last = mark.value();
   RUEDA_RETURN_IF_ERROR(launched);
   RUEDA_RETURN_IF_ERROR(mark.status());
   return true;
 }
 
+/// Whether this rank can pack. Kernels are loaded and memory is taken here, before there is a communicator of the set:
+/// either may wait for the GPU. A rank without says why, and takes part without packing, as then all do.
+bool NcclEngine::packs(const Call& call, Device& device, WorkStream& work) const {
+  Status usable = device.kernels().status();
+  if (usable.ok()) usable = work.buffer.make(functions_, call.device->index, work.stream);
+  if (usable.ok()) return true;
+  devices_.host().log(static_cast<int32_t>(core::LogLevel::kInfo),
+                      fmt::format("tensors on GPUs are not packed: {}", usable.sentence()).c_str());
+  return false;
+}
+
 /// What this rank tells the others. `usable` becomes why it has no NCCL, if it has none.
-Told NcclEngine::introduce(const core::Team& team, const Device& device, Status& usable) {
+Told NcclEngine::introduce(const Call& call, Device& device, WorkStream& work, Status& usable) {
+  const core::Team& team = *call.team;
   Told own{};
   own.required = settings_.use == core::Choice::kForce ? 1 : 0;
   own.has = Has::kOff;
@@ -148,35 +117,64 @@ Told NcclEngine::introduce(const core::Team& team, const Device& device, Status&
   own.has = Has::kNccl;
   own.version = nccl.value()->version;
   own.may_share = may_share_gpu(own.version) ? 1 : 0;
+  own.packs = packs(call, device, work) ? 1 : 0;
   return own;
 }
 
-/// Whether the set uses NCCL. At its first batch the members find out, and make the communicators.
-Result<bool> NcclEngine::ready(const Call& call, const Device& device, EngineCall& host) {
+/// What the set uses, which its members find out at its first batch.
+Result<NcclEngine::Use> NcclEngine::ready(const Call& call, EngineCall& host) {
+  const auto known = uses_.find(call.device->set);
+  return known != uses_.end() ? Result<Use>(known->second) : meet(call, host);
+}
+
+/// The members tell each other what they have, and make the communicators. One that has joined before has no GPU to
+/// tell of; then the batch goes through the host, and the next one decides.
+Result<NcclEngine::Use> NcclEngine::meet(const Call& call, EngineCall& host) {
   const core::SetId set = call.device->set;
-  if (const auto known = uses_.find(set); known != uses_.end()) return known->second;
   const core::Team& team = *call.team;
+  const bool has_joined = call.device->functions->kind != kind();
+  Use use;
+  WorkStream* work = nullptr;
+  if (!has_joined) {
+    const Result<Device*> device = devices_.of(call.device->index);
+    if (!device.ok()) return device.status();
+    use.device = device.value();
+    const Result<WorkStream*> found = stream_of(*use.device);
+    if (!found.ok()) return found.status();
+    work = found.value();
+    work->index = call.device->index;
+  }
   std::vector<std::byte> all(static_cast<size_t>(team.size()) * EngineCall::kTold);
   Status usable;
-  const Told own = introduce(team, device, usable);
+  Told own{};
+  own.has = Has::kJoined;
+  if (!has_joined) own = introduce(call, *use.device, *work, usable);
   std::memcpy(all.data() + static_cast<size_t>(team.index) * EngineCall::kTold, &own, sizeof own);
   RUEDA_RETURN_IF_ERROR(host.tell_all(all));
-  const std::vector<Told> members = read_all(all);
-  const std::string why = judge(members, team.ranks);
+  const std::vector<Told> members = read_told(all);
+  if (std::ranges::any_of(members, [](const Told& each) { return each.has == Has::kJoined; })) return Use{};
+  const std::string why = why_not_together(members, team.ranks);
   if (!why.empty()) {
-    uses_[set] = false;
+    uses_[set] = {};
     RUEDA_RETURN_IF_ERROR(refuse(members, team.ranks, why, usable));
-    return false;
+    return Use{};
   }
+  RUEDA_RETURN_IF_ERROR(make_communicators(call, *use.device, members, host));
+  use.nccl = true;
+  use.packs = std::ranges::all_of(members, [](const Told& each) { return each.packs != 0; });
+  return uses_[set] = use;
+}
+
+Status NcclEngine::make_communicators(const Call& call, const Device& device, std::span<const Told> members,
+                                      EngineCall& host) {
+  const core::SetId set = call.device->set;
+  const core::Team& team = *call.team;
   RUEDA_RETURN_IF_ERROR(
       communicators_.make({set, Reach::kSet}, device, team.size(), team.index, members.front().id, host));
-  if (two_levels(team)) {
-    const HostPlace place = HostPlace::of(team);
-    const NcclId& id = members[static_cast<size_t>(place.first)].host_id;
-    RUEDA_RETURN_IF_ERROR(communicators_.make({set, Reach::kHost}, device, place.size, place.index, id, host));
-  }
-  uses_[set] = true;
-  return true;
+  if (!two_levels(team)) return {};
+  const HostPlace place = HostPlace::of(team);
+  const NcclId& id = members[static_cast<size_t>(place.first)].host_id;
+  return communicators_.make({set, Reach::kHost}, device, place.size, place.index, id, host);
 }
 
 /// Says once for a set why it does without NCCL. A rank whose own NCCL is the reason says what is wrong with it.
@@ -204,7 +202,7 @@ Result<NcclEngine::WorkStream*> NcclEngine::stream_of(Device& device) {
   if (const auto known = streams_.find(&device); known != streams_.end()) return &known->second;
   const Result<CUstream> taken = device.take_stream();
   if (!taken.ok()) return taken.status();
-  return &streams_.emplace(&device, WorkStream{taken.value(), nullptr}).first->second;
+  return &streams_.try_emplace(&device, taken.value(), devices_.host()).first->second;
 }
 
 /// A device that has failed counts as busy: nothing is known of its streams.
@@ -224,7 +222,8 @@ void NcclEngine::close() {
   const auto limit = std::chrono::steady_clock::now() + kMostForKernels;
   while (empty && !idle() && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
   empty = empty && idle();
-  for (const auto& [device, work] : streams_) {
+  for (auto& [device, work] : streams_) {
+    empty ? work.buffer.free() : work.buffer.leave();
     if (empty) device->give_stream(work.stream);
   }
   streams_.clear();

@@ -5,17 +5,19 @@
 
 #include "ops/cuda/communicators.h"
 #include "ops/cuda/nccl_hierarchical.h"
+#include "ops/cuda/nccl_told.h"
+#include "ops/cuda/packed_batch.h"
 
 namespace rueda::cuda {
 
-struct Told;
-
 /// Runs batches of tensors on GPUs by NCCL. A set uses it if all members have the same version of it and a GPU each;
-/// they tell each other so at the set's first batch. Else the set's batches go through the host.
+/// they tell each other so at the set's first batch. Else the set's batches go through the host. If all members have
+/// kernels too, many small tensors are packed, and what NCCL does not compute by itself need not go through the host.
 class NcclEngine final : public core::DeviceEngine {
  public:
-  NcclEngine(Devices& devices, const core::DeviceEngineSettings& settings)
-      : devices_(devices), settings_(settings), communicators_(devices.host()) {}
+  /// `functions` are the devices', and outlive the process's use of them.
+  NcclEngine(Devices& devices, const core::DeviceFunctions& functions, const core::DeviceEngineSettings& settings)
+      : devices_(devices), functions_(functions), settings_(settings), communicators_(devices.host()) {}
   ~NcclEngine() override { close(); }
   NcclEngine(const NcclEngine&) = delete;
   NcclEngine& operator=(const NcclEngine&) = delete;
@@ -30,12 +32,26 @@ class NcclEngine final : public core::DeviceEngine {
  private:
   /// For what runs on one GPU.
   struct WorkStream {
+    WorkStream(CUstream taken, const rueda_host& host) : stream(taken), buffer(host) {}
     CUstream stream;
+    int32_t index = 0;                             ///< of the GPU
+    FusionBuffer buffer;                           ///< has memory if the GPU has kernels
     std::shared_ptr<const core::DeviceMark> last;  ///< behind the latest batch; null before the first
   };
+  /// What a set has found out at its first batch.
+  struct Use {
+    bool nccl = false;
+    bool packs = false;
+    Device* device = nullptr;  ///< this rank's for the set
+  };
   bool two_levels(const core::Team& team) const;
-  Told introduce(const core::Team& team, const Device& device, Status& usable);
-  Result<bool> ready(const core::Call& call, const Device& device, core::EngineCall& host);
+  Told introduce(const core::Call& call, Device& device, WorkStream& work, Status& usable);
+  bool packs(const core::Call& call, Device& device, WorkStream& work) const;
+  Result<Use> ready(const core::Call& call, core::EngineCall& host);
+  Result<Use> meet(const core::Call& call, core::EngineCall& host);
+  Status make_communicators(const core::Call& call, const Device& device, std::span<const Told> members,
+                            core::EngineCall& host);
+  Result<bool> launch(const core::Call& call, Use use, core::EngineCall& host);
   Status refuse(std::span<const Told> members, const std::vector<int>& ranks, const std::string& why,
                 const Status& own) const;
   Result<WorkStream*> stream_of(Device& device);
@@ -43,22 +59,24 @@ class NcclEngine final : public core::DeviceEngine {
   bool idle() const;
 
   Devices& devices_;
+  const core::DeviceFunctions& functions_;
   const core::DeviceEngineSettings settings_;
   Communicators communicators_;
   PinnedPair pinned_;  ///< the device lane's, as the next
   std::map<Device*, WorkStream> streams_;
-  std::map<core::SetId, bool> uses_;  ///< of sets that have run a batch: whether by NCCL
+  std::map<core::SetId, Use> uses_;  ///< of sets that have run a batch
 };
 
 class NcclSource final : public core::DeviceEngineSource {
  public:
-  explicit NcclSource(Devices& devices) : devices_(devices) {}
+  NcclSource(Devices& devices, const core::DeviceFunctions& functions) : devices_(devices), functions_(functions) {}
   std::unique_ptr<core::DeviceEngine> open(const core::DeviceEngineSettings& settings) override {
-    return std::make_unique<NcclEngine>(devices_, settings);
+    return std::make_unique<NcclEngine>(devices_, functions_, settings);
   }
 
  private:
   Devices& devices_;
+  const core::DeviceFunctions& functions_;
 };
 
 }  // namespace rueda::cuda

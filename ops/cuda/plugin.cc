@@ -8,7 +8,7 @@ extern "C" __attribute__((visibility("default"))) const rueda_plugin_table* rued
   if (host->abi != rueda::core::kPluginAbi || host->struct_size != sizeof(rueda_host)) return nullptr;
   static auto* const devices = new rueda::cuda::Devices(*host);  // never ended: threads of the driver may still call
   static const rueda::core::DeviceFunctions functions = rueda::cuda::device_functions(*devices);
-  static rueda::cuda::NcclSource source(*devices);
+  static rueda::cuda::NcclSource source(*devices, functions);
   static const rueda_plugin_table table{sizeof(rueda_plugin_table),
                                         rueda::core::kPluginAbi,
                                         rueda::core::build_id(),

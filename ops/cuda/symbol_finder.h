@@ -11,8 +11,13 @@ class SymbolFinder {
   explicit SymbolFinder(void* library) : library_(library) {}
   template <typename Function>
   void find(Function& function, const char* name) {
-    function = reinterpret_cast<Function>(::dlsym(library_, name));
+    find_optional(function, name);
     if (function == nullptr && missing_ == nullptr) missing_ = name;
+  }
+  /// Leaves null if the library does not have it.
+  template <typename Function>
+  void find_optional(Function& function, const char* name) {
+    function = reinterpret_cast<Function>(::dlsym(library_, name));
   }
   /// Null if all were found.
   const char* missing() const { return missing_; }

@@ -6,7 +6,7 @@
 /// All of them round to nearest, ties to even, once; overflow becomes infinity, denormals are kept, the sign of zero
 /// too. A NaN stays a NaN: quiet after narrowing and after widening from f16, the leading payload bits kept.
 /// `always_inline` is for correctness: the files built for AVX use these functions too, and no copy of them built for
-/// a newer processor may stand in for the one that every processor can run.
+/// a newer processor may stand in for the one that every processor can run. `constexpr` lets kernels for GPUs use them.
 namespace rueda::core {
 
 /// The bits of an IEEE binary16 and of a bfloat16 value: types of their own, so that kernels can be told apart by type.
@@ -17,7 +17,7 @@ struct Bf16 {
   uint16_t bits;
 };
 
-[[gnu::always_inline]] inline float f16_to_f32(F16 half) {
+[[gnu::always_inline]] constexpr float f16_to_f32(F16 half) {
   const uint32_t sign = static_cast<uint32_t>(half.bits & 0x8000u) << 16;
   const uint32_t rest = half.bits & 0x7fffu;
   if (rest >= 0x7c00u) {
@@ -29,7 +29,7 @@ struct Bf16 {
   return __builtin_bit_cast(float, sign | __builtin_bit_cast(uint32_t, magnitude));
 }
 
-[[gnu::always_inline]] inline F16 f32_to_f16(float value) {
+[[gnu::always_inline]] constexpr F16 f32_to_f16(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   const uint32_t sign = (bits >> 16) & 0x8000u;
   const uint32_t rest = bits & 0x7fffffffu;
@@ -45,11 +45,11 @@ struct Bf16 {
 }
 
 /// Widening a bfloat16 moves bits only; a signalling NaN stays one.
-[[gnu::always_inline]] inline float bf16_to_f32(Bf16 value) {
+[[gnu::always_inline]] constexpr float bf16_to_f32(Bf16 value) {
   return __builtin_bit_cast(float, static_cast<uint32_t>(value.bits) << 16);
 }
 
-[[gnu::always_inline]] inline Bf16 f32_to_bf16(float value) {
+[[gnu::always_inline]] constexpr Bf16 f32_to_bf16(float value) {
   const uint32_t bits = __builtin_bit_cast(uint32_t, value);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return Bf16{static_cast<uint16_t>((bits >> 16) | 0x40u)};
   return Bf16{static_cast<uint16_t>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16)};
@@ -57,7 +57,7 @@ struct Bf16 {
 
 /// fp64 to fp32, rounded to odd: truncated, and the last bit set if anything was lost. A value so rounded rounds to 16
 /// bits as the fp64 value itself would (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums").
-[[gnu::always_inline]] inline float f64_to_f32_odd(double value) {
+[[gnu::always_inline]] constexpr float f64_to_f32_odd(double value) {
   const float nearest = static_cast<float>(value);
   const double back = static_cast<double>(nearest);
   if (back == value || value != value) return nearest;
@@ -66,7 +66,7 @@ struct Bf16 {
   return __builtin_bit_cast(float, (away ? bits - 1u : bits) | 1u);
 }
 
-[[gnu::always_inline]] inline F16 f64_to_f16(double value) { return f32_to_f16(f64_to_f32_odd(value)); }
-[[gnu::always_inline]] inline Bf16 f64_to_bf16(double value) { return f32_to_bf16(f64_to_f32_odd(value)); }
+[[gnu::always_inline]] constexpr F16 f64_to_f16(double value) { return f32_to_f16(f64_to_f32_odd(value)); }
+[[gnu::always_inline]] constexpr Bf16 f64_to_bf16(double value) { return f32_to_bf16(f64_to_f32_odd(value)); }
 
 }  // namespace rueda::core

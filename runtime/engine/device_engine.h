@@ -49,6 +49,9 @@ class DeviceEngine {
   virtual int32_t kind() const = 0;
   /// Returns whether a batch of this shape may run here. Rank 0 asks. Pure.
   virtual bool serves(const BatchShape& shape) const = 0;
+  /// A rank that has joined brings null addresses in `call.device->tensors`, or, if it brings nothing, the functions of
+  /// host memory.
+  ///
   /// Launches the batch and leaves the mark behind it in `call.device->finished`, also if it fails after it has
   /// launched something. Returns false if the batch has to go through the host, on all members alike; then nothing was
   /// launched. After a failure the epoch is over.

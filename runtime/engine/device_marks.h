@@ -11,6 +11,7 @@
 #include "runtime/base/mutex.h"
 #include "runtime/base/status.h"
 #include "runtime/engine/device.h"
+#include "runtime/engine/executor.h"
 
 namespace rueda::core {
 
@@ -52,9 +53,13 @@ Status order_after(const DeviceFunctions& functions, int32_t index, uint64_t tok
 struct DeviceCall {
   const DeviceFunctions* functions = nullptr;
   int32_t index = 0;
+  int32_t kind = 0;  ///< of the device: the value of rueda_tensor.device, also if this rank has joined and brings none
   SetId set = kGlobalSet;  ///< the batch's, by the id that rank 0 gave it
   /// Borrowed from the operations: the inputs may be read, and the outputs written, after these.
   std::vector<uint64_t> ready;
+  /// Of a batch to which not all members contribute the tensors as they are on all members, one after the other: of one
+  /// that this rank does not bring both addresses are null. Else empty.
+  std::vector<Slice> tensors;
   /// Outputs that were allocated late may be written after these.
   std::vector<std::shared_ptr<const DeviceMark>> late;
   /// Set by the algorithm: the outputs may be used after it. Null if they can be used already.

@@ -34,6 +34,7 @@ std::unique_ptr<DeviceCall> device_call(const Batch& batch, const Metadata& meta
   if (metadata.device < 0) return nullptr;
   auto call = std::make_unique<DeviceCall>();
   call->set = batch.set;
+  call->kind = metadata.device;
   if (batch.tensors.empty()) {
     // This rank has joined: it takes the same steps with neutral elements, which lie in the host's memory.
     call->functions = &cpu_device();
@@ -47,6 +48,20 @@ std::unique_ptr<DeviceCall> device_call(const Batch& batch, const Metadata& meta
     if (token != 0 && (call->ready.empty() || call->ready.back() != token)) call->ready.push_back(token);
   }
   return call;
+}
+
+/// Slices that stand in for a tensor are as many as the neutral block wants, and for a device it is one.
+std::vector<Slice> tensors_of(const Batch& batch, const BatchEvent& event) {
+  std::vector<Slice> tensors;
+  size_t own = 0;
+  for (size_t i = 0; i < event.tickets.size(); ++i) {
+    if (event.tickets[i] == kNoTicket) {
+      tensors.push_back({nullptr, nullptr, event.counts[i]});
+    } else {
+      tensors.push_back(batch.storage[batch.slots[own++]]);
+    }
+  }
+  return tensors;
 }
 
 }  // namespace
@@ -138,6 +153,7 @@ void Turn::start_batch(const BatchEvent& event) {
   call.slices = batch->storage;  // which grows no more
   call.choice = event.choice;
   batch->device = device_call(*batch, metadata);
+  if (batch->device != nullptr && event.contributors != 0) batch->device->tensors = tensors_of(*batch, event);
   call.device = batch->device.get();
   if (exchanges(metadata.kind)) batch->arrivals = std::make_unique<ArrivingRows>(batch->tensors, call.device);
   call.arrivals = batch->arrivals.get();

@@ -33,6 +33,15 @@ TEST_CASE("--check-build names the NCCL that it has found, and says that one is 
              Contains("NCCL 2.13.4 (" RUEDA_TEST_NCCL ") is too old; the least is 2.14.0"));
 }
 
+TEST_CASE("--check-build says for which GPUs there are kernels, or how to get them") {
+  const std::string text = check_build("RUEDA_CUDA_LIBRARY=" RUEDA_TEST_CUDA);
+  if (RUEDA_TEST_KERNELS != 0) {
+    CHECK_THAT(text, Contains("kernels for sm_") && Contains("and later ones"));
+  } else {
+    CHECK_THAT(text, Contains("built without kernels") && Contains("scripts/setup --nvcc"));
+  }
+}
+
 TEST_CASE("--check-build says that there is no driver, or no GPU, and what to do") {
   CHECK_THAT(check_build("RUEDA_CUDA_LIBRARY=/nowhere"),
              Contains("[ ] cuda, nccl") && Contains("there is no CUDA driver: /nowhere") &&

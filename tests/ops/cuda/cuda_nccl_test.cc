@@ -1,5 +1,6 @@
 // Sums on GPUs by NCCL. GPUs and NCCL are stand-ins; the plug-in is the real one.
 #include <catch2/catch.hpp>
+#include <limits>
 #include <mutex>
 
 #include "tests/bindings/submission.h"
@@ -35,8 +36,8 @@ TEST_CASE("sums on GPUs are NCCL's, one tensor or many, of any length") {
 
 /// The sum of two ranks' small whole numbers, as NCCL and as the host gives it.
 template <typename T>
-void expect_as_on_host(rueda_session* session, int rank, int32_t dtype, int32_t op, double prescale, T first,
-                       T second) {
+void expect_as_on_host(rueda_session* session, int rank, int32_t dtype, int32_t op, double prescale, T first, T second,
+                       int32_t codec = RUEDA_CODEC_NONE) {
   const GpuStream stream(rank);
   std::vector<T> values = {rank == 0 ? first : second, second, rank == 0 ? second : first, first};
   const GpuMemory<T> memory(values);
@@ -46,6 +47,7 @@ void expect_as_on_host(rueda_session* session, int rank, int32_t dtype, int32_t 
   CTensor on_host(values.data(), dtype, {2});
   rueda_op_options options = on_stream("as on the host", stream.get());
   options.prescale = prescale;
+  options.codec = codec;
   expect_code(rueda_allreduce(session, on_gpu.get(), on_gpu.get(), op, &options), RUEDA_OK, "on the GPU");
   expect_code(rueda_allreduce(session, on_host.get(), on_host.get(), op, &options), RUEDA_OK, "on the host");
   expect(memory.values() == values, "type " + std::to_string(dtype) + ", operator " + std::to_string(op));
@@ -75,9 +77,35 @@ TEST_CASE("each type and operator gives what the host gives, by NCCL or not") {
       expect_as_on_host<uint16_t>(session, rank, RUEDA_BF16, RUEDA_AVERAGE, prescale, 0x3f80, 0x4040);
     }
     expect(batches_by_nccl(session) == before + 8, "NCCL has not run the averages");
-    expect_as_on_host<int32_t>(session, rank, RUEDA_I32, RUEDA_AVERAGE, 1, 4, 8);
     expect_as_on_host<int32_t>(session, rank, RUEDA_I32, RUEDA_BAND, 1, 4, 12);
+    expect_as_on_host<float>(session, rank, RUEDA_F32, RUEDA_MAX, 1, 4, 12);
     expect(batches_by_nccl(session) == before + 8, "NCCL has run what it does not compute as the host does");
+  });
+}
+
+TEST_CASE("kernels let NCCL average integers, scale them, and add types that it does not know, and in codecs") {
+  use_nccl();
+  run_ranks(2, [](rueda_session* session, int rank) {
+    constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+    for (const double prescale : {1.0, -0.5}) {
+      expect_as_on_host<uint8_t>(session, rank, RUEDA_U8, RUEDA_AVERAGE, prescale, 251, 254);
+      expect_as_on_host<int8_t>(session, rank, RUEDA_I8, RUEDA_AVERAGE, prescale, -127, -124);
+      expect_as_on_host<int16_t>(session, rank, RUEDA_I16, RUEDA_SUM, prescale, -3, 32'766);
+      expect_as_on_host<uint16_t>(session, rank, RUEDA_U16, RUEDA_MIN, prescale, 3, 65'533);
+      expect_as_on_host<uint32_t>(session, rank, RUEDA_U32, RUEDA_AVERAGE, prescale, 4'000'000'001, 4'000'000'006);
+      expect_as_on_host<int32_t>(session, rank, RUEDA_I32, RUEDA_SUM, prescale, -9, 8);
+      expect_as_on_host<uint64_t>(session, rank, RUEDA_U64, RUEDA_AVERAGE, prescale, ~uint64_t{0}, 5);
+      expect_as_on_host<int64_t>(session, rank, RUEDA_I64, RUEDA_AVERAGE, prescale, kMost, kMost - 4);
+      expect_as_on_host<int64_t>(session, rank, RUEDA_I64, RUEDA_PRODUCT, prescale, 5, kMost);
+      expect_as_on_host<uint8_t>(session, rank, RUEDA_BOOL, RUEDA_SUM, prescale, 0, 1);
+      expect_as_on_host<uint8_t>(session, rank, RUEDA_BOOL, RUEDA_PRODUCT, prescale, 1, 0);
+      for (const int32_t codec : {RUEDA_CODEC_FP16, RUEDA_CODEC_BF16}) {
+        expect_as_on_host<float>(session, rank, RUEDA_F32, RUEDA_AVERAGE, prescale, -4, 8.015625f, codec);
+        expect_as_on_host<double>(session, rank, RUEDA_F64, RUEDA_SUM, prescale, 1.0 / 3, 0, codec);
+      }
+    }
+    // Without a scale the sum of i32 and the product of i64 need no kernel.
+    expect(batches_by_nccl(session) == (RUEDA_TEST_KERNELS != 0 ? 30 : 2), "NCCL has run another number of batches");
   });
 }
 

@@ -92,6 +92,7 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice) {
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice) {
   *value = 0;
   if (attribute == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) *value = number("STANDIN_CUDA_POOLS", 1);
+  if (attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) *value = 2;
   if (attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) *value = 9;
   return CUDA_SUCCESS;
 }

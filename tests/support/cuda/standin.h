@@ -14,6 +14,8 @@ struct StandinCounts {
   int frees = 0;        ///< of memory
   int events_alive = 0;
   int copies = 0;
+  int kernels = 0;                  ///< launched
+  int wrong_kernels = 0;            ///< refused or not run: a wrong grid, wrong pieces, memory of the host's
   int calls_in_host_functions = 0;  ///< refused, as the driver refuses them
   int calls_after_fork = 0;         ///< in this process, if it is a child
   int uses_of_dead_streams = 0;
@@ -31,8 +33,12 @@ struct StandinCounts {
 ///   STANDIN_CUDA_SEED      decides the delays (1)
 ///   STANDIN_CUDA_POOLS     0: memory cannot be allocated in the order of a stream
 ///   STANDIN_CUDA_ONE_SM    1: a device has room for one kernel at a time
+///   STANDIN_CUDA_NO_KERNELS  1: it finds no kernels for its GPUs in any image
 ///   STANDIN_CUDA_VERSION   what cuDriverGetVersion says (13000)
 ///   CUDA_LAUNCH_BLOCKING   1: each call that puts work into a stream waits for it, as with the driver
+///
+/// Kernels are those of the plug-in's pack.cu, compiled for the host (tests/support/cuda/kernels.h). One that was not
+/// loaded by cuFuncLoad is refused.
 ///
 /// cuMemFree waits until its device is idle, as it may on a GPU. cuMemHostAlloc and cuMemFreeHost, which may wait there
 /// too, do not. Any thread.

@@ -1,0 +1,43 @@
+# rueda_pack_image: the kernels of ops/cuda/pack.cu as bytes, if there is an nvcc: a toolkit's, or what scripts/setup --nvcc has
+# brought. Sets RUEDA_KERNELS to whether there is one. No other part of the build needs nvcc.
+find_program(RUEDA_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} PATHS ${PROJECT_SOURCE_DIR}/build/cuda/bin)
+set(RUEDA_KERNELS OFF CACHE INTERNAL "whether the CUDA plug-in has kernels")
+if(RUEDA_NVCC)
+  execute_process(COMMAND ${RUEDA_NVCC} --list-gpu-code OUTPUT_VARIABLE gpus RESULT_VARIABLE failed ERROR_QUIET)
+  if(failed)
+    message(WARNING "${RUEDA_NVCC} does not work; the CUDA plug-in is built without kernels")
+  else()
+    set(RUEDA_KERNELS ON CACHE INTERNAL "whether the CUDA plug-in has kernels")
+  endif()
+endif()
+set(sources pack_image_none.cc)
+if(RUEDA_KERNELS)
+  set(codes)
+  set(known)
+  set(generations 75 80 86 89 90 100)
+  if(RUEDA_SANITIZE)
+    set(generations 90)  # the tests run the kernels on the host
+  endif()
+  foreach(generation ${generations})
+    if(gpus MATCHES "sm_${generation}[^0-9]")
+      list(APPEND codes -gencode arch=compute_${generation},code=sm_${generation})
+      string(APPEND known "sm_${generation}, ")
+      set(newest ${generation})
+    endif()
+  endforeach()
+  list(APPEND codes -gencode arch=compute_${newest},code=compute_${newest})  # later ones compile it when they load it
+  set(image ${CMAKE_CURRENT_BINARY_DIR}/pack.fatbin)
+  set(sources ${CMAKE_CURRENT_BINARY_DIR}/pack_image.cc)
+  add_custom_command(OUTPUT ${image}
+    COMMAND ${RUEDA_NVCC} --fatbin -std=c++20 -O3 -fmad=false --expt-relaxed-constexpr -I${PROJECT_SOURCE_DIR} ${codes}
+      -o ${image} ${CMAKE_CURRENT_SOURCE_DIR}/pack.cu
+    DEPENDS pack.cu pack_tiles.h ${PROJECT_SOURCE_DIR}/compression/held_integer.h ${PROJECT_SOURCE_DIR}/runtime/base/half.h
+      ${PROJECT_SOURCE_DIR}/runtime/base/dtype.h
+    COMMENT "Compiling the kernels for GPUs" VERBATIM)
+  add_custom_command(OUTPUT ${sources}
+    COMMAND ${CMAKE_COMMAND} -DIMAGE=${image} -DOUTPUT=${sources} "-DGPUS=${known}and later ones"
+      -P ${PROJECT_SOURCE_DIR}/cmake/embed_image.cmake
+    DEPENDS ${image} ${PROJECT_SOURCE_DIR}/cmake/embed_image.cmake VERBATIM)
+endif()
+add_library(rueda_pack_image OBJECT ${sources})
+target_link_libraries(rueda_pack_image PRIVATE rueda_flags)

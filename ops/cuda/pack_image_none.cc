@@ -1,0 +1,13 @@
+// Stands in for the kernels in a build without nvcc.
+#include "ops/cuda/pack_image.h"
+
+namespace rueda::cuda {
+
+std::span<const std::byte> pack_image() { return {}; }
+
+const char* describe_pack_image() {
+  return "built without kernels, since there was no nvcc: small tensors are not packed, and codecs and averages of "
+         "integers go through the host (scripts/setup --nvcc brings nvcc; then build again)";
+}
+
+}  // namespace rueda::cuda

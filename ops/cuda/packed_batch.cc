@@ -1,0 +1,119 @@
+// Two ways of one all-reduce.
+//
+//   small tensors, or elements that change     gather ─▶ one all-reduce of the buffer ─▶ scatter     per round
+//   long tensors                               an all-reduce for each, in groups ─▶ one kernel that divides and scales
+//
+// A call of NCCL costs some microseconds and a group of many far more, so many short tensors are copied together; from
+// about a mebibyte on a copy costs more than a call. A single tensor that needs no kernel is NCCL's alone. If a member
+// does not bring all tensors, they go through the buffer, in which a kernel writes what leaves the others' result as it
+// is.
+#include "ops/cuda/packed_batch.h"
+
+#include <algorithm>
+
+namespace rueda::cuda {
+namespace {
+
+using core::Slice;
+using Step = Communicators::Step;
+
+/// The mean length from which on tensors are not copied.
+constexpr size_t kLongTensor = 1 << 20;
+
+}  // namespace
+
+bool are_small(std::span<const Slice> slices, size_t element_bytes) {
+  size_t tensors = 0;
+  size_t bytes = 0;
+  for (const Slice& slice : slices) {
+    if (slice.count == 0) continue;
+    ++tensors;
+    bytes += static_cast<size_t>(slice.count) * element_bytes;
+  }
+  return tensors > 1 && bytes / tensors < kLongTensor;
+}
+
+Status PackedBatch::launch() {
+  const bool is_whole = call_.device->tensors.empty();
+  const bool through_buffer = !is_whole || plan_.needs_buffer || are_small(call_.slices, core::size_of(call_.dtype));
+  if (through_buffer) return launch_rounds();
+  RUEDA_RETURN_IF_ERROR(launch_on_tensors());
+  return plan_.finishes() ? finish_tensors() : Status();
+}
+
+PackTask PackedBatch::task(PackWay way, std::byte* memory) const {
+  const bool gathers = way == PackWay::kGather;
+  return {.way = way,
+          .wire = plan_.wire,
+          .dtype = plan_.part,
+          .element_bytes = static_cast<uint32_t>(core::size_of(plan_.part)),
+          .pieces = 0,
+          .tiles = 0,
+          .divisor = gathers ? 1 : plan_.divisor,
+          .factor = gathers ? plan_.before : plan_.after,
+          .neutral = plan_.neutral,
+          .table = nullptr,
+          .buffer = memory};
+}
+
+Status PackedBatch::launch_rounds() {
+  const bool is_whole = call_.device->tensors.empty();
+  const std::span<const Slice> tensors = is_whole ? call_.slices : std::span<const Slice>(call_.device->tensors);
+  PackRounds rounds(tensors, plan_, FusionBuffer::kBytes, FusionBuffer::kMostPieces);
+  std::vector<PackPiece> pieces;
+  std::byte* const memory = buffer_.memory();
+  while (rounds.next(pieces)) {
+    PackParameters parameters{};
+    parameters.task = task(PackWay::kGather, memory);
+    RUEDA_RETURN_IF_ERROR(buffer_.put(pieces, parameters, host_));
+    parameters.task.tiles = rounds.tiles();
+    RUEDA_RETURN_IF_ERROR(kernels_.launch(parameters, stream_));
+    const auto numbers = static_cast<size_t>(rounds.bytes() / plan_.number_bytes());
+    const Step sum = [&](const Nccl& nccl, NcclComm communicator) {
+      return nccl.all_reduce(memory, memory, numbers, plan_.type, plan_.op, communicator, stream_);
+    };
+    RUEDA_RETURN_IF_ERROR(
+        communicators_.launch(key_, core::name_of(call_.kind), {&sum, 1}, Communicators::Grouping::kSeveral, host_));
+    const PackTask gathered = parameters.task;
+    parameters.task = task(PackWay::kScatter, memory);
+    parameters.task.pieces = gathered.pieces;
+    parameters.task.tiles = gathered.tiles;
+    parameters.task.table = gathered.table;
+    RUEDA_RETURN_IF_ERROR(kernels_.launch(parameters, stream_));
+  }
+  return {};
+}
+
+Result<NcclOp> PackedBatch::scaled_op() {
+  if (plan_.before == 1.0) return plan_.op;
+  return communicators_.scaled_sum(key_, plan_.type, plan_.before);
+}
+
+Status PackedBatch::launch_on_tensors() {
+  const Result<NcclOp> op = scaled_op();
+  if (!op.ok()) return op.status();
+  std::vector<Step> steps;
+  for (const Slice& slice : call_.slices) {
+    if (slice.count == 0) continue;
+    steps.push_back([this, slice, op = op.value()](const Nccl& nccl, NcclComm communicator) {
+      return nccl.all_reduce(slice.in, slice.out, static_cast<size_t>(slice.count * plan_.parts), plan_.type, op,
+                             communicator, stream_);
+    });
+  }
+  return communicators_.launch(key_, core::name_of(call_.kind), steps, Communicators::Grouping::kSeveral, host_);
+}
+
+Status PackedBatch::finish_tensors() {
+  PackRounds rounds(call_.slices, plan_, INT64_MAX, FusionBuffer::kMostPieces);
+  std::vector<PackPiece> pieces;
+  while (rounds.next(pieces)) {
+    PackParameters parameters{};
+    parameters.task = task(PackWay::kScatter, nullptr);
+    RUEDA_RETURN_IF_ERROR(buffer_.put(pieces, parameters, host_));
+    parameters.task.tiles = rounds.tiles();
+    RUEDA_RETURN_IF_ERROR(kernels_.launch(parameters, stream_));
+  }
+  return {};
+}
+
+}  // namespace rueda::cuda

@@ -1,0 +1,48 @@
+#pragma once
+#include <vector>
+
+#include "ops/cuda/communicators.h"
+#include "ops/cuda/fusion_buffer.h"
+#include "ops/cuda/pack_plan.h"
+
+namespace rueda::cuda {
+
+/// An all-reduce by NCCL and kernels: through the buffer if its tensors are small or their elements change, else on the
+/// tensors themselves. Used by the device lane, once.
+class PackedBatch {
+ public:
+  /// `stream` is behind the inputs' marks, and the one of the buffer.
+  PackedBatch(const core::Call& call, const PackPlan& plan, const Kernels& kernels, CUstream stream,
+              FusionBuffer& buffer, Communicators& communicators, core::EngineCall& host)
+      : call_(call),
+        plan_(plan),
+        kernels_(kernels),
+        stream_(stream),
+        buffer_(buffer),
+        communicators_(communicators),
+        host_(host),
+        key_{call.device->set, Reach::kSet} {}
+  /// Launches all of it. Fails as `Communicators::launch` does, or with kSystem if the GPU does.
+  Status launch();
+
+ private:
+  Status launch_rounds();
+  Status launch_on_tensors();
+  Status finish_tensors();
+  Result<NcclOp> scaled_op();
+  PackTask task(PackWay way, std::byte* memory) const;
+
+  const core::Call& call_;
+  const PackPlan plan_;
+  const Kernels& kernels_;
+  const CUstream stream_;
+  FusionBuffer& buffer_;
+  Communicators& communicators_;
+  core::EngineCall& host_;
+  const CommunicatorKey key_;
+};
+
+/// Returns whether a batch of these tensors is faster through the buffer: several tensors, and short ones. Pure.
+bool are_small(std::span<const core::Slice> slices, size_t element_bytes);
+
+}  // namespace rueda::cuda
