@@ -143,6 +143,11 @@ void DataPlane::abort_devices() {
   for (const auto& engine : engines_) engine->abort();
 }
 
+Status DataPlane::check_devices() {
+  for (const auto& engine : engines_) RUEDA_RETURN_IF_ERROR(engine->check());
+  return {};
+}
+
 void DataPlane::forget(SetId set) {
   for (const auto& engine : engines_) engine->forget(set);
 }

@@ -33,6 +33,7 @@ class DataPlane : public Executor {
   Result<StepResult> step(const Call& call, Mesh& mesh, StepState& state) override;
   Status run(const Call& call, Mesh& mesh, Deadline deadline) override;
   void abort_devices() override;
+  Status check_devices() override;
   void forget(SetId set) override;
   void close_devices() override;
 

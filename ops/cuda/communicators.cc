@@ -239,6 +239,20 @@ void Communicators::abort() {
   state_->changed.notify_all();
 }
 
+/// A kernel that waits for a broken link ends no other way. While the lane calls NCCL it learns of that by itself.
+Status Communicators::check() {
+  State& state = *state_;
+  const std::unique_lock calls(state.calls, std::try_to_lock);
+  if (!calls.owns_lock() || state.over.load()) return {};
+  for (const auto& [key, communicator] : state.by_key) {
+    NcclResult now = NcclResult::kSuccess;
+    const NcclResult asked = state.nccl->state(communicator.handle, &now);
+    if (asked != NcclResult::kSuccess) now = asked;
+    if (!begun(now)) return nccl_failure(*state.nccl, "in a kernel", now, communicator.handle);
+  }
+  return {};
+}
+
 void Communicators::run_aborter(const std::shared_ptr<State>& state) {
   {
     std::unique_lock lock(state->mutex);

@@ -55,6 +55,7 @@ class Communicators {
 
   /// See `DeviceEngine`.
   void abort();
+  Status check();
   void forget(core::SetId set);
   /// Returns false if an abort did not come back.
   bool close();

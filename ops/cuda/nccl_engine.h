@@ -26,6 +26,7 @@ class NcclEngine final : public core::DeviceEngine {
   bool serves(const core::BatchShape& shape) const override;
   Result<bool> run(const core::Call& call, core::EngineCall& host) override;
   void abort() override { communicators_.abort(); }
+  Status check() override { return communicators_.check(); }
   void forget(core::SetId set) override { communicators_.forget(set); }
   void close() override;
 

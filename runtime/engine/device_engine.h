@@ -59,6 +59,9 @@ class DeviceEngine {
   /// The epoch has ended: what was launched ends soon, whatever it waits for, and with garbage. Any thread; does not
   /// block.
   virtual void abort() = 0;
+  /// Returns why what was launched will not end by itself, if the library knows of it; else ok. Any thread; does not
+  /// block.
+  virtual Status check() = 0;
   /// The process set is gone, and nothing of it is in flight on this rank. Any thread; does not block.
   virtual void forget(SetId set) = 0;
   /// Gives everything back, after the last `run` and after the last mark was passed or given up. Blocks for a few

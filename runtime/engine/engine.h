@@ -180,6 +180,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   // engine_end.cc: the end of the epoch
   bool end_and_wake(const Status& why) RUEDA_EXCLUDES(ending_mutex_);
   void fail_lane_safely(const Batch& batch, const Status& result);
+  void check_devices(const Batch& batch);
   void fail_lane(const Batch& batch, const Status& result);
   void take_from_peers(const Batch& batch) noexcept;
   Status ran_too_long(const Batch& batch, const std::string& what) const;

@@ -69,6 +69,13 @@ void Engine::fail_lane_safely(const Batch& batch, const Status& result) {
   }
 }
 
+/// On the finisher's thread, while a device has the batch.
+void Engine::check_devices(const Batch& batch) {
+  if (abort_.raised()) return;
+  const Status found = executor_->check_devices();
+  if (!found.ok()) fail_lane_safely(batch, found);
+}
+
 /// If the epoch is over, its reason replaces the batch's own: a broken stream says less than the death that broke it.
 /// A sentence that begins with that reason says more.
 void Engine::batch_finished(Batch& batch, const Status& result) {

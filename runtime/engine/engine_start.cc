@@ -79,7 +79,8 @@ Engine::Engine(Formation formation, std::unique_ptr<Executor> executor, std::uni
       teams_(plan_.rank, control_upstream(plan_), global_set(plan_)),
       lanes_(
           plan_.settings.num_lanes, [this](int lane) { return make_lane(lane); }, abort_,
-          [this](Batch& batch, const Status& result) { batch_finished(batch, result); }),
+          [this](Batch& batch, const Status& result) { batch_finished(batch, result); },
+          [this](const Batch& batch) { check_devices(batch); }),
       baton_(formation_.segment->control().asleep),
       late_watch_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time)),
       stall_judge_(std::chrono::duration_cast<std::chrono::nanoseconds>(plan_.settings.stall_check_time),

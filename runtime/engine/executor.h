@@ -98,6 +98,9 @@ class Executor {
   virtual Status run(const Call& call, Mesh& mesh, Deadline deadline) = 0;
   /// The epoch has ended badly: what was launched on devices ends soon. Any thread; does not block.
   virtual void abort_devices() {}
+  /// Returns why what was launched on devices will not end by itself, if a device's library knows of it; else ok. Any
+  /// thread; does not block.
+  virtual Status check_devices() { return {}; }
   /// The process set is gone, and nothing of it is in flight on this rank. Any thread; does not block.
   virtual void forget(SetId /*set*/) {}
   /// Gives back what devices' engines hold. After the last batch, and after its mark was passed or given up.

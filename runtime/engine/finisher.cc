@@ -1,6 +1,6 @@
 // Waits for devices so that no lane has to. The device calls back when a mark has been passed; a failed device does
 // not, and the end of the epoch is not a mark. So the thread also looks once a second, and `wake` makes it look at
-// once.
+// once. It asks the device's library then, too: a kernel that waits for a broken link passes no mark.
 //
 // After the end of the epoch a batch is not failed at once: the device may still write to its tensors, which the caller
 // would take back. Work that is staged through the host ends by itself. A device that does not end it within
@@ -128,6 +128,7 @@ Status Finisher::await(const Batch& batch) {
     if (last_ && last_->passed()) return given_up(batch, abort_.why());
     if (limit.passed()) return {Code::kTimeout, "the device has not finished the batch"};
     doze(last_ ? *last_ : limit);
+    look_(batch);
   }
 }
 

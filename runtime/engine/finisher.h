@@ -17,9 +17,12 @@ namespace rueda::core {
 /// finishes each. It sleeps while there is none. The engine owns it.
 class Finisher {
  public:
-  /// `finish` is called on the thread, once for each batch. `abort` outlives it.
+  /// `finish` is called on the thread, once for each batch, and `look` about once a second while it waits for one: so a
+  /// failure is found that no mark tells of. `abort` outlives it.
   using Finish = std::function<void(Batch& batch, const Status& result)>;
-  Finisher(const Abort& abort, Finish finish) : abort_(abort), finish_(std::move(finish)) {}
+  using Look = std::function<void(const Batch& batch)>;
+  Finisher(const Abort& abort, Finish finish, Look look)
+      : abort_(abort), finish_(std::move(finish)), look_(std::move(look)) {}
   ~Finisher() { stop(); }
   Finisher(const Finisher&) = delete;
   Finisher& operator=(const Finisher&) = delete;
@@ -44,6 +47,7 @@ class Finisher {
 
   const Abort& abort_;
   const Finish finish_;
+  const Look look_;
   mutable Mutex mutex_;
   Condition changed_;
   std::deque<std::unique_ptr<Batch>> launched_ RUEDA_GUARDED_BY(mutex_);  ///< the head stays until it is finished

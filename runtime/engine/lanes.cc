@@ -4,8 +4,11 @@
 
 namespace rueda::core {
 
-Lanes::Lanes(int count, std::function<std::unique_ptr<Lane>(int)> make, const Abort& abort, Finisher::Finish finish)
-    : make_(std::move(make)), lanes_(static_cast<size_t>(count)), finisher_(abort, std::move(finish)) {}
+Lanes::Lanes(int count, std::function<std::unique_ptr<Lane>(int)> make, const Abort& abort, Finisher::Finish finish,
+             Finisher::Look look)
+    : make_(std::move(make)),
+      lanes_(static_cast<size_t>(count)),
+      finisher_(abort, std::move(finish), std::move(look)) {}
 
 /// Batches of one set in one kind of memory stay in order because they share a lane, and a lane is a queue.
 Lane& Lanes::of(SetId set, LaneUse use) {

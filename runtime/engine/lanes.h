@@ -18,7 +18,8 @@ enum class LaneUse { kHostMemory, kDevices };
 class Lanes {
  public:
   /// `make` builds a lane; the baton's holder calls it. The rest as in Finisher.
-  Lanes(int count, std::function<std::unique_ptr<Lane>(int lane)> make, const Abort& abort, Finisher::Finish finish);
+  Lanes(int count, std::function<std::unique_ptr<Lane>(int lane)> make, const Abort& abort, Finisher::Finish finish,
+        Finisher::Look look);
 
   /// The set's lane, which lives until `clear`.
   Lane& of(SetId set, LaneUse use) RUEDA_ON(baton_holder);

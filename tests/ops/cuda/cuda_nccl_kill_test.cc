@@ -44,6 +44,7 @@ void sums_until_stuck(rueda_session* session, std::latch& never) {
   } else {
     expect_code(rueda_wait_stream(handle, stream.get(), -1.0), RUEDA_OK, "launched");
   }
+  if (place() == "link" && rank == 0) standin_nccl().fail("state", 1, cuda::NcclResult::kRemoteError);
   rank_report("stuck");
   const Ending ending = test::finish(handle);
   rank_report(std::string("ended ") + rueda_error_name(ending.code) + " " + ending.sentence);
@@ -85,6 +86,19 @@ TEST_CASE(
     INFO(outcomes[rank].output);
     CHECK(outcomes[rank].exit_code == 0);
     CHECK(outcomes[rank].report("aborts") == "1");
+    CHECK(outcomes[rank].report("misuses") == "0");
+  }
+}
+
+TEST_CASE("a link that NCCL finds broken ends the job, though all ranks live and the kernels wait") {
+  RankProcesses ranks = start_stuck("link");
+  for (const int rank : {0, 2}) {
+    CHECK_THAT(ranks.await(rank, "ended"), Contains("NCCL 2.28.9, in a kernel: ") && !Contains("may still write"));
+  }
+  const std::vector<RankOutcome> outcomes = ranks.finish();
+  for (const size_t rank : {size_t{0}, size_t{2}}) {
+    INFO(outcomes[rank].output);
+    CHECK(outcomes[rank].exit_code == 0);
     CHECK(outcomes[rank].report("misuses") == "0");
   }
 }
