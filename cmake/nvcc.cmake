@@ -1,17 +1,17 @@
 # rueda_pack_image: the kernels of ops/cuda/pack.cu as bytes, if there is an nvcc: a toolkit's, or what scripts/setup --nvcc has
-# brought. Sets RUEDA_KERNELS to whether there is one. No other part of the build needs nvcc.
+# brought. Sets RUEDA_GPU_KERNELS to whether there is one. No other part of the build needs nvcc.
 find_program(RUEDA_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} PATHS ${PROJECT_SOURCE_DIR}/build/cuda/bin)
-set(RUEDA_KERNELS OFF CACHE INTERNAL "whether the CUDA plug-in has kernels")
+set(RUEDA_GPU_KERNELS OFF CACHE INTERNAL "whether the CUDA plug-in has kernels")
 if(RUEDA_NVCC)
   execute_process(COMMAND ${RUEDA_NVCC} --list-gpu-code OUTPUT_VARIABLE gpus RESULT_VARIABLE failed ERROR_QUIET)
   if(failed)
     message(WARNING "${RUEDA_NVCC} does not work; the CUDA plug-in is built without kernels")
   else()
-    set(RUEDA_KERNELS ON CACHE INTERNAL "whether the CUDA plug-in has kernels")
+    set(RUEDA_GPU_KERNELS ON CACHE INTERNAL "whether the CUDA plug-in has kernels")
   endif()
 endif()
 set(sources pack_image_none.cc)
-if(RUEDA_KERNELS)
+if(RUEDA_GPU_KERNELS)
   set(codes)
   set(known)
   set(generations 75 80 86 89 90 100)

@@ -32,7 +32,7 @@ Status FusionBuffer::make(const core::DeviceFunctions& functions, int32_t index,
     host_.account(static_cast<int64_t>(kDeviceBytes));
     return {};
   }
-  const Status failure =
+  Status failure =
       core::device_error(functions, index, fmt::format("give {} bytes to pack small tensors in", kDeviceBytes));
   free();
   return failure;

@@ -9,10 +9,12 @@
 #include "tests/support/cuda/state.h"
 
 // What the compiler for GPUs knows by itself.
+// NOLINTBEGIN(bugprone-reserved-identifier)
 #define __device__
 #define __global__
 #define __grid_constant__
 #define __launch_bounds__(threads)
+// NOLINTEND(bugprone-reserved-identifier)
 namespace {
 struct Index {
   unsigned x = 0;
@@ -22,7 +24,7 @@ thread_local Index blockIdx;
 thread_local Index blockDim;
 thread_local Index gridDim;
 }  // namespace
-#include "ops/cuda/pack.cu"  // NOLINT(bugprone-suspicious-include): one source for both
+#include "ops/cuda/pack.cu"
 
 namespace rueda::test {
 namespace {
