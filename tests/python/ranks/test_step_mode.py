@@ -158,6 +158,7 @@ def test_a_loss_scale_goes_back_with_the_step_that_failed():
         state.optimizer.zero_grad()
         scaler.scale(loss).backward()
         state.optimizer.synchronize()
+        scaler.unscale_(state.optimizer)
         with state.optimizer.skip_synchronize():
             scaler.step(state.optimizer)
         scaler.update()
