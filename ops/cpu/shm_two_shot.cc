@@ -196,7 +196,7 @@ AlgorithmChoice shm_two_shot_plan(const BatchShape& shape) {
   const uint64_t bytes = wire_bytes(shape);
   const uint64_t slot = shape.slot_bytes;
   const uint64_t share = (bytes / kChunksInFlight + 4095) / 4096 * 4096;
-  return plan_chunks(bytes, static_cast<uint32_t>(std::clamp<uint64_t>(share, kSmallestChunkBytes, slot)));
+  return plan_chunks(bytes, static_cast<uint32_t>(std::min(std::max(share, kSmallestChunkBytes), slot)));
 }
 
 Status shm_two_shot(const Call& call, Mesh& mesh, Deadline deadline) {
