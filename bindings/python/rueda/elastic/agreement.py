@@ -14,6 +14,12 @@ _CHECK = b"rueda.elastic.check"
 _STANDINGS = "rueda.elastic.standings"
 
 
+# A point between two steps, see rueda.torch.elastic.step_mode: the steps that lie before it, and a number that grows from point
+# to point. Steps come first: a rank that took part in a step without a backward pass has passed fewer points than others.
+Point = Tuple[int, int]
+START: Point = (0, 0)
+
+
 class Standing:
     """How far a rank's state is."""
 
@@ -23,17 +29,17 @@ class Standing:
         self.shared = False  # whether the state has been equal to the other ranks' since the process began
         self.follows_root = False  # whether sync() takes the state of `root`; else it takes rank 0's
         self.root = 0  # the rank whose state all ranks take next
-        self.generation_of_root, self.commits_of_root, self.point_of_root = 0, 0, 0
+        self.generation_of_root, self.commits_of_root, self.point_of_root = 0, 0, START
         self.by_steps = False  # whether present states count, and commits only if no rank's present state does
-        self.points = 0  # the points between steps that the training has passed, see rueda.torch.elastic.step_mode
+        self.point = START  # the last point between steps that the training has passed
         self.clean = False  # whether the present state is the one at the last of these points; only if by_steps
-        self.saved_at = 0  # the point of the last commit
+        self.saved_at = START  # the point of the last commit
         self.restores = False  # whether all ranks go back to commits, because no rank is clean
 
     def taken(self) -> None:
         """Notes that this rank has the root's state."""
         self.shared, self.generation, self.commits = True, self.generation_of_root, self.commits_of_root
-        self.points, self.clean = self.point_of_root, self.by_steps
+        self.point, self.clean = self.point_of_root, self.by_steps
 
 
 class _View(NamedTuple):
@@ -43,17 +49,17 @@ class _View(NamedTuple):
     wants_sync: bool
     by_steps: bool = False
     clean: bool = False
-    point: int = 0  # of the present state if that is clean, else of the last commit
+    point: Point = START  # of the present state if that is clean, else of the last commit
 
     @property
     def progress(self) -> Tuple[Any, ...]:
         """The greatest is the root's."""
-        return self.shared, self.clean, self.point, self.generation, self.commits
+        return self.shared, self.point, self.clean, self.generation, self.commits
 
 
 def _view_of(standing: Standing, wants_sync: bool) -> _View:
     clean = standing.shared and standing.clean
-    point = standing.points if clean else standing.saved_at
+    point = standing.point if clean else standing.saved_at
     return _View(standing.shared, standing.generation, standing.commits, wants_sync, standing.by_steps, clean, point)
 
 
@@ -89,8 +95,7 @@ def choose(views: List[_View]) -> Tuple[bool, int]:
     A rank may have one commit more than another: one that died has kept the other from its own. So nothing that any
     rank has committed is lost. If no rank wants a sync, all have the same commit and nobody is new, nothing is sent.
 
-    In step mode the clean rank that has passed the most points comes first. If none is clean, the commit at the latest
-    point does.
+    In step mode the state at the latest point comes first, be it the present one of a clean rank or a commit.
     """
     root = max(range(len(views)), key=lambda rank: (*views[rank].progress, -rank))
     differ = any(view.progress != views[0].progress for view in views)

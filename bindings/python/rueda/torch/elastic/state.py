@@ -5,6 +5,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from rueda.elastic.state import ObjectState, require_names
+from rueda.errors import HostsUpdatedInterrupt
 from rueda.objects import broadcast_object
 from rueda.session import current_or_none, rank
 from rueda.torch.elastic.handlers import StateHandler, get_handler_registry
@@ -13,6 +14,13 @@ from rueda.torch.elastic.step_mode import StepMode, require_known_steps
 
 def _handler_of(value: Any) -> Optional[StateHandler]:
     return next((handler(value) for kind, handler in get_handler_registry() if isinstance(value, kind)), None)
+
+
+def _settle() -> None:
+    """Waits until devices have finished what was reduced. Raises HorovodInternalError if that failed."""
+    here = current_or_none()
+    if here is not None:
+        here.kept.settle()
 
 
 class TorchState(ObjectState):
@@ -80,9 +88,14 @@ class TorchState(ObjectState):
         super().commit()
 
     def check_host_updates(self) -> None:
-        """As in State. With step_mode it also says that all values of the state belong to the steps that were taken."""
+        """As in State. With step_mode it also says that all values of the state belong to the steps that were taken. An
+        interrupt comes only once devices have finished what was reduced; HorovodInternalError, if that failed."""
         self._pass_point()
-        super().check_host_updates()
+        try:
+            super().check_host_updates()
+        except HostsUpdatedInterrupt:
+            _settle()
+            raise
 
     def _pass_point(self) -> None:
         if self._steps is not None:
@@ -92,9 +105,7 @@ class TorchState(ObjectState):
         """Copies the state_dict() of models, optimizers and samplers, and the plain values. First waits until devices
         have finished what was reduced there. If that failed, it raises HorovodInternalError and keeps the copies that it
         has."""
-        here = current_or_none()
-        if here is not None:
-            here.kept.settle()
+        _settle()
         if self._steps is not None and self._steps.in_step() and self._steps.is_clean():
             for handler in self._handlers.values():
                 handler.save_noted()
@@ -103,7 +114,7 @@ class TorchState(ObjectState):
             for handler in self._handlers.values():
                 handler.save()
             super().save()
-        self._standing.saved_at = self._standing.points
+        self._standing.saved_at = self._standing.point
 
     def restore(self) -> None:
         """Puts the copies of save() back."""

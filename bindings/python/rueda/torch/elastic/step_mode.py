@@ -25,7 +25,7 @@ from typing import Any, Dict, List
 from rueda import session
 from rueda.elastic.agreement import Standing
 from rueda.elastic.state import copied
-from rueda.errors import HorovodInternalError
+from rueda.errors import CollectiveError
 from rueda.torch.optimizer import _Distributed
 
 
@@ -50,6 +50,7 @@ class StepMode:
         self._training = False  # whether the program's function runs
         self._left_in_step = False  # whether it was last left where this rank was not clean
         self._values: Dict[str, Any] = {}
+        self._steps_before = self._counted = 0  # steps of the training, and of the optimizers, when the function began to run
         for name, handler in state._handlers.items():
             require_known_steps(name, handler.value)
         if not self._optimizers():
@@ -66,8 +67,13 @@ class StepMode:
     def _optimizers(self) -> List[_Distributed]:
         return [handler.value for handler in self._state._handlers.values() if isinstance(handler.value, _Distributed)]
 
+    def _count(self) -> int:
+        """How many steps the optimizers have begun together, since they were made."""
+        return sum(optimizer._begun for optimizer in self._optimizers())
+
     def watch(self) -> None:
         """Follows the steps of the state's optimizers, as they are now."""
+        self._steps_before, self._counted = self._standing.point[0], self._count()
         mine = weakref.ref(self)
         for optimizer in self._optimizers():
             optimizer._stepped = functools.partial(_call, mine, StepMode._arm)
@@ -88,7 +94,7 @@ class StepMode:
     def pass_point(self) -> None:
         """Called when the program says that its values match its parameters."""
         if self._training and not self.in_step():
-            self._standing.points += 1
+            self._standing.point = (self._steps_before + self._count() - self._counted, self._standing.point[1] + 1)
             self._note()
 
     def _first_gradient(self) -> None:
@@ -113,22 +119,29 @@ class StepMode:
     def begin(self) -> None:
         """Called when all ranks have the same state, and the program's function is about to run."""
         self._training = True
+        self._steps_before, self._counted = self._standing.point[0], self._count()
         self._note()
 
     def leave(self) -> None:
         """Called when the function has been left: goes back to the last point if this rank is clean. It passes no
         points until the function runs again."""
         if not self._training:
+            if self._standing.clean:
+                self._rewind()  # a reset callback may have changed options, and is about to do so again
             return
         self._training = False
         self._arm(0)
         self._standing.clean = self.is_clean() and _is_final()
         self._left_in_step = not self._standing.clean
         if self._standing.clean:
-            for handler in self._state._handlers.values():
-                handler.rewind()
-            for name, value in self.noted_values().items():
-                setattr(self._state, name, value)
+            self._rewind()
+
+    def _rewind(self) -> None:
+        """Goes back to the last point."""
+        for handler in self._state._handlers.values():
+            handler.rewind()
+        for name, value in self.noted_values().items():
+            setattr(self._state, name, value)
 
     def prepare(self) -> None:
         """Called when all ranks know whose state counts. A rank that is not as far as the root loses its own by the sync. If
@@ -139,11 +152,11 @@ class StepMode:
                 warnings.warn("no rank is between two steps, so all go back to the last commit; call state.check_host_updates() right after "
                               "optimizer.step() and what belongs to it, before other collectives", RuntimeWarning, stacklevel=2)  # fmt: skip
             self._state.restore()
-            standing.points, standing.clean = standing.saved_at, True
-        if standing.points != standing.point_of_root:
+            standing.point, standing.clean = standing.saved_at, True
+        if standing.point != standing.point_of_root:
             if standing.shared and standing.clean and not standing.restores:
                 self._state.save()
-            standing.points, standing.clean = standing.point_of_root, False
+            standing.point, standing.clean = standing.point_of_root, False
 
 
 def _is_final() -> bool:
@@ -153,7 +166,7 @@ def _is_final() -> bool:
     try:
         if here is not None:
             here.kept.settle()
-    except HorovodInternalError:
+    except CollectiveError:
         return False
     return True
 
