@@ -43,14 +43,14 @@ Status wrong_handle(rueda_handle handle, const std::string& why) {
   return {Code::kInvalidArgument, fmt::format("handle {} {}", handle, why)};
 }
 
-/// Returns the operation of this kind if it has finished; the caller writes a rank of it to `*rank`.
+/// Returns the operation of this kind if it is launched; the caller writes a rank of it to `*rank`.
 Result<std::shared_ptr<Operation>> find_finished(rueda_handle handle, OpKind kind, const char* what,
                                                  const int32_t* rank) {
   Result<std::shared_ptr<Operation>> operation = find(handle);
   if (!operation.ok()) return operation.status();
   if (rank == nullptr) return Status(Code::kInvalidArgument, "rank is NULL");
   if (operation.value()->kind() != kind) return wrong_handle(handle, fmt::format("does not belong to a {}", what));
-  if (!operation.value()->done())
+  if (!operation.value()->reached(Stage::kLaunched))
     return wrong_handle(handle, fmt::format("belongs to a {} in flight; wait for it", what));
   return operation;
 }

@@ -167,7 +167,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   bool enter(const std::shared_ptr<Operation>& operation, Status& entered);
   bool worth_spinning(const Operation& operation) const;
   void note_time(const Batch& batch, SteadyClock::time_point now, const Status& result);
-  void launch(Operation& operation, const std::shared_ptr<const DeviceMark>& mark);
+  void launch(TensorPart& tensor, const std::shared_ptr<const DeviceMark>& mark);
   void finish(TensorPart& tensor, const Status& status);
   // engine_turns.cc and drive.h: the baton
   template <typename Done, typename WorthIt>

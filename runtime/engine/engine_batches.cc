@@ -47,15 +47,17 @@ void Engine::batch_launched(std::unique_ptr<Batch> batch) {
   if (!batch->failure.ok()) {
     if (!abort_.raised()) fail_lane_safely(*batch, batch->failure);
   } else {
-    for (TensorPart* tensor : batch->tensors) launch(*tensor->operation, batch->device->finished);
+    for (TensorPart* tensor : batch->tensors) launch(*tensor, batch->device->finished);
   }
   lanes_.finisher().add(std::move(batch));
 }
 
 /// Names are free before a waiter can see that the operation is launched: a program that waits with its stream submits
-/// the same names in its next step, while the device is still busy with this one.
-void Engine::launch(Operation& operation, const std::shared_ptr<const DeviceMark>& mark) {
-  if (!operation.launch_tensor(mark)) return;
+/// the same names in its next step, while the device is still busy with this one. What has failed on this rank alone,
+/// such as an output of the wrong shape, is never launched for its waiters: they wait for the end, which says why.
+void Engine::launch(TensorPart& tensor, const std::shared_ptr<const DeviceMark>& mark) {
+  Operation& operation = *tensor.operation;
+  if (!tensor.failure.ok() || !operation.launch_tensor(mark)) return;
   names_.release(operation);
   operation.names_free = true;
   operation.launched();

@@ -33,14 +33,13 @@ class Unreachable {
                {[this] { keeper_.list(lists_[0].hosts); }, [](const auto&) {}, [](size_t, const Message&) {},
                 [this](size_t host, const std::string& why) { keeper_.lost(host, why); }, [] {},
                 [](const std::string&) {}, [](size_t) {}, [this](size_t host) { left(host); }}),
-        keeper_(
-            loop_, hosts_,
-            [this](const HostSlots& host, const std::string&) {
-              ++tries_[host.name];
-              return std::vector<std::string>{"sh", "-c", "exit 1"};
-            },
-            milliseconds(0), {milliseconds(1), std::chrono::hours(24)},
-            {[](size_t) {}, [](size_t) {}, [](size_t, const std::string&) {}, [] {}, [](const std::string&) {}}) {
+        keeper_(loop_, hosts_,
+                [this](const HostSlots& host, const std::string&) {
+                  ++tries_[host.name];
+                  return std::vector<std::string>{"sh", "-c", "exit 1"};
+                },
+                milliseconds(0), {milliseconds(1), std::chrono::hours(24)},
+                {[](size_t) {}, [](size_t) {}, [](size_t, const std::string&) {}, [] {}, [](const std::string&) {}}) {
     hosts_.expect_more();
     REQUIRE(hosts_.start([](const HostSlots&, const std::string&) { return std::vector<std::string>(); }).ok());
     loop_.run();

@@ -1,5 +1,5 @@
-/* A rank for scripts/chaos: a random program of operations, the same on all ranks, until one of them fails. It checks every
- * number of those that succeed. Usage: chaos_rank [SEED]
+/* A rank for scripts/chaos: a random program of operations, the same on all ranks, until one of them fails. It checks
+ * every number of those that succeed. Usage: chaos_rank [SEED]
  *
  *   pid N                       once the job runs
  *   wrong WHAT                  a result is wrong

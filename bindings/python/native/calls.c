@@ -12,24 +12,16 @@
 /* A live handle, or the error code below zero. */
 static int64_t handle_or_code(int32_t code, rueda_handle handle) { return code == RUEDA_OK ? handle : -(int64_t)code; }
 
-/* Set around the enqueue of tensors on devices, as the limit below. */
-static _Thread_local struct {
-  int32_t device, index;
-  void* stream;
-  rueda_allocate allocate;
-  void* outputs;
-} place = {.device = RUEDA_DEVICE_CPU};
+static const rueda_py_place on_host = {.device = RUEDA_DEVICE_CPU};
 
-void rueda_py_place(int32_t device, int32_t index, uintptr_t stream, rueda_allocate allocate, void* outputs) {
-  place.device = device;
-  place.index = index;
-  place.stream = (void*)stream;
-  place.allocate = allocate;
-  place.outputs = outputs;
+static const rueda_py_place* place_of(const rueda_py_options* options) {
+  return options->place == NULL ? &on_host : options->place;
 }
 
 /* The tensor of the library at an address. The extents end at RUEDA_PY_ORDER, behind which the order begins. */
-static rueda_tensor tensor_at(uintptr_t address, rueda_py_tensor given, const int64_t* shape) {
+static rueda_tensor tensor_at(uintptr_t address, rueda_py_tensor given, const int64_t* shape,
+                              const rueda_py_options* options) {
+  const rueda_py_place* place = place_of(options);
   int32_t dimensions = 0;
   while (shape != NULL && dimensions < given.dimensions && shape[dimensions] != RUEDA_PY_ORDER) ++dimensions;
   const int has_order = shape != NULL && dimensions < given.dimensions;
@@ -38,8 +30,8 @@ static rueda_tensor tensor_at(uintptr_t address, rueda_py_tensor given, const in
                                .dtype = given.dtype & 0xff,
                                .dimensions = dimensions,
                                .shape = shape,
-                               .device = place.device,
-                               .device_index = place.index,
+                               .device = place->device,
+                               .device_index = place->index,
                                .element_bytes = (size_t)(given.dtype >> 8),
                                .order = has_order ? shape + dimensions + 1 : NULL};
   return tensor;
@@ -51,6 +43,7 @@ static _Thread_local double limit_seconds = 0;
 void rueda_py_limit(double timeout_seconds) { limit_seconds = timeout_seconds; }
 
 static rueda_op_options options_of(const char* name, rueda_py_options given) {
+  const rueda_py_place* place = place_of(&given);
   const rueda_op_options options = {.struct_size = sizeof options,
                                     .name = name,
                                     .process_set = given.process_set,
@@ -58,17 +51,17 @@ static rueda_op_options options_of(const char* name, rueda_py_options given) {
                                     .has_scale = given.prescale != 1.0 || given.postscale != 1.0,
                                     .prescale = given.prescale,
                                     .postscale = given.postscale,
-                                    .stream = place.stream,
-                                    .allocate = place.allocate,
-                                    .allocate_context = place.outputs,
+                                    .stream = place->stream,
+                                    .allocate = place->allocate,
+                                    .allocate_context = place->outputs,
                                     .timeout_seconds = limit_seconds};
   return options;
 }
 
 int64_t rueda_py_start(rueda_session* session, const char* name, rueda_py_options given, rueda_py_tensor input,
                        const int64_t* shape, uintptr_t output) {
-  const rueda_tensor in = tensor_at(input.address, input, shape);
-  const rueda_tensor out = tensor_at(output, input, shape);
+  const rueda_tensor in = tensor_at(input.address, input, shape, &given);
+  const rueda_tensor out = tensor_at(output, input, shape, &given);
   const rueda_op_options options = options_of(name, given);
   rueda_handle handle = 0;
   int32_t code = RUEDA_UNSUPPORTED;
@@ -84,8 +77,8 @@ int64_t rueda_py_start(rueda_session* session, const char* name, rueda_py_option
 int64_t rueda_py_start_rows(rueda_session* session, const char* name, rueda_py_options given, rueda_py_tensor input,
                             const int64_t* shape, uintptr_t output, const int64_t* output_shape,
                             const int64_t* splits) {
-  const rueda_tensor in = tensor_at(input.address, input, shape);
-  const rueda_tensor filled = tensor_at(output, input, output_shape);
+  const rueda_tensor in = tensor_at(input.address, input, shape, &given);
+  const rueda_tensor filled = tensor_at(output, input, output_shape, &given);
   const rueda_tensor* out = output_shape == NULL ? NULL : &filled;
   const rueda_op_options options = options_of(name, given);
   rueda_handle handle = 0;
@@ -111,8 +104,8 @@ int64_t rueda_py_start_group(rueda_session* session, const char* name, rueda_py_
   if (in == NULL) return -(int64_t)RUEDA_SYSTEM;
   rueda_tensor* out = in + count;
   for (size_t i = 0; i < count; shapes += inputs[i].dimensions, ++i) {
-    in[i] = tensor_at(inputs[i].address, inputs[i], shapes);
-    out[i] = tensor_at(outputs[i], inputs[i], shapes);
+    in[i] = tensor_at(inputs[i].address, inputs[i], shapes, &given);
+    out[i] = tensor_at(outputs[i], inputs[i], shapes, &given);
   }
   rueda_handle handle = 0;
   int32_t code = RUEDA_UNSUPPORTED;
@@ -153,7 +146,7 @@ int64_t rueda_py_start_join(rueda_session* session, int32_t process_set) {
 
 int64_t rueda_py_start_message(rueda_session* session, const char* name, rueda_py_options given, rueda_py_tensor tensor,
                                const int64_t* shape) {
-  const rueda_tensor memory = tensor_at(tensor.address, tensor, shape);
+  const rueda_tensor memory = tensor_at(tensor.address, tensor, shape, &given);
   const rueda_op_options options = options_of(name, given);
   rueda_handle handle = 0;
   const int32_t code = given.kind == RUEDA_PY_SEND ? rueda_send_async(session, &memory, given.rank, &options, &handle)
@@ -175,7 +168,7 @@ rueda_py_request* rueda_py_prepare(rueda_session* session, const char* name, rue
   rueda_py_request* request = malloc(sizeof *request);
   if (request == NULL) return NULL;
   memcpy(request->shape, shape, (size_t)tensor.dimensions * sizeof *shape);
-  request->tensor = tensor_at(0, tensor, request->shape);
+  request->tensor = tensor_at(0, tensor, request->shape, &given);
   request->options = options_of(NULL, given); /* by number from now on, not by text */
   request->options.name_id = name_id;
   request->op = given.op;

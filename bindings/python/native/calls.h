@@ -28,15 +28,27 @@ enum {
   RUEDA_PY_RECV
 };
 
+/* Where the tensors of an operation are: a device of rueda.h, its number, and the stream behind which they are ready.
+ * `allocate`, called with `outputs`, gives memory to outputs without an address; if it is NULL the library owns that
+ * memory. Must live until the operation has ended. */
+typedef struct {
+  int32_t device;
+  int32_t index;
+  void* stream;
+  rueda_allocate allocate;
+  void* outputs;
+} rueda_py_place;
+
 /* How an operation runs. An operation ignores the fields that it has no use for. */
 typedef struct {
-  int32_t kind;        /* one of the enum above */
-  int32_t process_set; /* its number, 0 for all ranks */
-  int32_t op;          /* the reduce operator */
-  int32_t rank;        /* the root, or the other rank of a message: a rank of the job */
-  int32_t codec;       /* RUEDA_CODEC_..., for all-reduce and reduce-scatter */
-  double prescale;     /* multiplies the input of a reduction */
-  double postscale;    /* multiplies its result */
+  int32_t kind;                /* one of the enum above */
+  int32_t process_set;         /* its number, 0 for all ranks */
+  int32_t op;                  /* the reduce operator */
+  int32_t rank;                /* the root, or the other rank of a message: a rank of the job */
+  int32_t codec;               /* RUEDA_CODEC_..., for all-reduce and reduce-scatter */
+  double prescale;             /* multiplies the input of a reduction */
+  double postscale;            /* multiplies its result */
+  const rueda_py_place* place; /* NULL: the host's memory */
 } rueda_py_options;
 
 /* Separates the extents in a shape array from the order of the dimensions in memory, if the array has one. */
@@ -53,11 +65,6 @@ typedef struct {
 /* Sets how many seconds operations may take that this thread enqueues from here on: rueda_op_options.timeout_seconds.
  */
 void rueda_py_limit(double timeout_seconds);
-
-/* Where the tensors are that this thread enqueues from here on: a device of rueda.h, its number, and the stream behind
- * which they are ready. `allocate`, called with `outputs`, gives memory to outputs without an address; if it is NULL
- * the library owns that memory. The host's memory again: RUEDA_DEVICE_CPU, zeros and NULL. */
-void rueda_py_place(int32_t device, int32_t index, uintptr_t stream, rueda_allocate allocate, void* outputs);
 
 /* Enqueues an all-reduce, a broadcast or a reduce. `output` is the address of a tensor like the input, or the input's.
  * Only the root of a reduce gets a result. */

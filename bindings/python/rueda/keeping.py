@@ -28,6 +28,7 @@ class Kept:
         if before is not None:
             self._dropped = before._dropped
             self._dropped.extend(before._launched)
+            before._launched = collections.deque()
 
     def adopt(self, number: int, loan: Any) -> None:
         """Takes over an operation of a dropped handle, and releases it once it has ended."""
@@ -43,7 +44,14 @@ class Kept:
         """Takes over a launched operation that its device has yet to finish, once the handle has been waited for."""
         with self._lock:
             self._launched.append((number, loan))
-            while self._launched and lib.rueda_poll(self._launched[0][0]) != 0:
+        self.sweep()
+
+    def sweep(self) -> None:
+        """Releases launched operations that have ended, with what they have borrowed. Does not block."""
+        while self._launched:
+            with self._lock:
+                if not self._launched or lib.rueda_poll(self._launched[0][0]) == 0:
+                    return
                 self._end(self._launched.popleft()[0], 0.0)
 
     def settle(self) -> None:
@@ -67,7 +75,8 @@ class Kept:
         if code == lib.RUEDA_INTERRUPTED:
             return number
         if code != lib.RUEDA_OK and self._failure is None:
-            self._failure = self._session.error_of(number, code)
+            failure = self._session.error_of(number, code)
+            self._failure = failure if isinstance(failure, errors.CollectiveError) else errors.CollectiveError(str(failure), code)
         lib.rueda_release(number)
         return 0
 

@@ -59,8 +59,7 @@ def _start_on_device(session: Session, name: Any, options: Options, tensor: torc
         handle.then(lambda _: tensor.detach().copy_(copy))
         return handle
     address, claimed = tensor.data_ptr(), names.claim(session, name, options)
-    with placed.at(place):
-        number = _start(session.pointer, name, options, (address, dtype, len(extents)), extents, address)
+    number = _start(session.pointer, name, placed.options_at(place, options), (address, dtype, len(extents)), extents, address)
     return placed.handle_of(place, session, number, tensor, None, tensors.memory_of(tensor), claimed)
 
 
@@ -71,8 +70,7 @@ def start_new(session: Session, name: Optional[str], options: Options, tensor: t
     output, place = torch.empty_like(source), placed.place_of(source)
     view, encoded = (source.data_ptr(), tensors.dtype_number(source, options.kind), len(extents)), encode_name(name)
     claimed = names.claim(session, encoded, options)
-    with placed.at(place):
-        number = _start(session.pointer, encoded, options, view, extents, output.data_ptr())
+    number = _start(session.pointer, encoded, placed.options_at(place, options), view, extents, output.data_ptr())
     device = tensor.device
     return placed.handle_of(place, session, number, (source, output), lambda handle: output.to(device), None, claimed)
 
@@ -96,8 +94,7 @@ def start_group(name: Optional[str], options: Options, inputs: Sequence[torch.Te
         results.append(source if replace else torch.empty_like(source))
         views.append((source.data_ptr(), tensors.dtype_number(source, options.kind), extents))
     addresses = [result.data_ptr() for result in results]
-    with placed.at(place):
-        number, claimed = operations.start_group(session, name, options, views, addresses)
+    number, claimed = operations.start_group(session, name, placed.options_at(place, options), views, addresses)
 
     def finish(handle: Handle) -> List[torch.Tensor]:
         if not replace:

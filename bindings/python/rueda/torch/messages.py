@@ -23,8 +23,7 @@ def start_message(session: Session, name: Any, options: Options, tensor: torch.T
     returns it."""
     extents, place = tensors.in_place(tensor), placed.place_of(tensor)
     view = tensor.data_ptr(), tensors.dtype_number(tensor), len(extents)
-    with placed.at(place):
-        number = lib.rueda_py_start_message(session.pointer, name, options, view, extents)
+    number = lib.rueda_py_start_message(session.pointer, name, placed.options_at(place, options), view, extents)
     return placed.handle_of(place, session, number, tensor)
 
 

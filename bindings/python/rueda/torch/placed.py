@@ -11,7 +11,7 @@ tensors if the plug-in is missing.
 
 import contextlib
 import traceback
-from typing import Any, Callable, ContextManager, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
 import torch
 
@@ -46,15 +46,25 @@ def _kind_of(device_type: str) -> Optional[Kind]:
     return _kinds[device_type]
 
 
-class Place(NamedTuple):
-    """A device that the library reaches, for one operation. outputs: gives memory to outputs without any. context: their
-    address for the library, valid as long as this object lives."""
+class Place:
+    """A device that the library reaches, for one operation. outputs: gives memory to outputs without any."""
 
-    kind: Kind
-    device: torch.device
-    stream: Any  # current at the enqueue
-    outputs: "Outputs"
-    context: Any
+    __slots__ = ("kind", "device", "stream", "outputs", "_context", "_pointer")
+
+    def __init__(self, kind: Kind, device: torch.device):
+        self.kind, self.device = kind, device
+        self.stream = kind.module.current_stream(device)  # at the enqueue
+        self.outputs = Outputs(kind, device, self.stream)
+        self._context = ffi.new_handle(self.outputs)
+        self._pointer = ffi.new("rueda_py_place*", {
+            "device": kind.number, "index": device.index, "stream": ffi.cast("void*", kind.handle_of(self.stream)),
+            "allocate": lib.rueda_py_allocate, "outputs": self._context})  # fmt: skip
+
+    def options(self, options: Any) -> Any:
+        """The options of an operation at this place. They are valid as long as this object lives."""
+        own = ffi.new("rueda_py_options*", options)
+        own.place = self._pointer
+        return own[0]
 
 
 class Outputs:
@@ -66,10 +76,17 @@ class Outputs:
 
     def give(self, size: int) -> int:
         """The address of `size` bytes that the stream of the enqueue may use."""
-        with self._kind.module.stream(self._stream):
+        module = self._kind.module
+        if module.current_device() != self._device.index:  # else leaving the stream would make a context on device 0
+            module.set_device(self._device.index)
+        with module.stream(self._stream):
             memory = torch.empty(max(size, 1), dtype=torch.uint8, device=self._device)
         self._given[memory.data_ptr()] = memory
         return memory.data_ptr()
+
+    def given(self) -> List[torch.Tensor]:
+        """The memory that the library has been given."""
+        return list(self._given.values())
 
     def take(self, handle: Handle, likes: Sequence[torch.Tensor]) -> List[torch.Tensor]:
         """The outputs of a launched operation, in the dtypes of `likes`. For use in a handle's `finish`."""
@@ -102,10 +119,8 @@ def place_of(tensor: torch.Tensor) -> Optional[Place]:
     kind = None if tensor.is_cpu else _kind_of(device.type)
     if kind is None:
         return None
-    stream = kind.module.current_stream(device)
     _used.add(device)
-    outputs = Outputs(kind, device, stream)
-    return Place(kind, device, stream, outputs, ffi.new_handle(outputs))
+    return Place(kind, device)
 
 
 def drain() -> None:
@@ -127,28 +142,30 @@ def common_place(tensors: Sequence[torch.Tensor]) -> Optional[Place]:
     return place_of(tensors[0]) if same else None
 
 
-_on_host: ContextManager[None] = contextlib.nullcontext()
-
-
-def at(place: Optional[Place]) -> ContextManager[None]:
-    """The context of a call that enqueues tensors of this place."""
-    return _on_host if place is None else _at(place)
+def options_at(place: Optional[Place], options: Any) -> Any:
+    """The options of an operation at this place."""
+    return options if place is None else place.options(options)
 
 
 @contextlib.contextmanager
-def _at(place: Place) -> Iterator[None]:
-    lib.rueda_py_place(place.kind.number, place.device.index, place.kind.handle_of(place.stream), lib.rueda_py_allocate,
-                       place.context)  # fmt: skip
-    try:
+def aside(handle: Optional[Handle]) -> Iterator[None]:
+    """For a thread that waits for others: it waits in a stream of its own, so that the program's go on."""
+    if not isinstance(handle, _Placed):
         yield
-    finally:
-        lib.rueda_py_place(lib.RUEDA_DEVICE_CPU, 0, 0, ffi.NULL, ffi.NULL)
+        return
+    module, device = handle.kind.module, handle.device
+    with module.stream(module.Stream(device)):
+        yield
 
 
 class _Placed(Handle):
     """The handle of an operation on a device. Each wait makes the stream that is current then go on behind it."""
 
-    __slots__ = ("_place", "_ordered")
+    __slots__ = ("kind", "device", "_place", "_ordered", "_failed")
+
+    def __init__(self, place: Place, session: Any, number: int, loan: Any, finish: Any = None, kept: Any = None, names: Any = ()):
+        self.kind, self.device, self._place, self._failed = place.kind, place.device, place, False
+        super().__init__(session, number, loan, finish, (kept, place), names)
 
     def wait(self, timeout: Optional[float] = None) -> Any:
         """Handle.wait(), without a wait of the host for the device."""
@@ -157,33 +174,58 @@ class _Placed(Handle):
             stream.wait_stream(self._ordered)
         return result
 
+    def is_launched(self) -> bool:
+        """Returns whether wait() does not block. Never blocks. Makes the current stream go on behind what is launched."""
+        return self._number == 0 or self._wait_once(self._number, 0.0) == lib.RUEDA_OK
+
     def _current(self) -> Any:
-        return self._place.kind.module.current_stream(self._place.device)
+        return self.kind.module.current_stream(self.device)
 
     def _wait_once(self, number: int, seconds: float) -> int:  # type: ignore[override]
-        return lib.rueda_wait_stream(number, ffi.cast("void*", self._place.kind.handle_of(self._current())), seconds)
+        return lib.rueda_wait_stream(number, ffi.cast("void*", self.kind.handle_of(self._current())), seconds)
 
     def _end(self, code: int) -> None:
         """Makes the result, which may put work into the stream that is current on this thread."""
-        self._ordered = self._current()
-        super()._end(code)
+        self._ordered, self._failed, place = self._current(), code != lib.RUEDA_OK, self._place
+        borrowed = (self._loan, place.outputs.given())
+        try:
+            super()._end(code)
+        finally:
+            self._place = None  # what it has given is borrowed until the device has finished, and no longer
+        if self._ordered != place.stream:  # whose allocator would give memory away that this stream still reads
+            for tensor in _tensors_in(borrowed):
+                tensor.record_stream(self._ordered)
 
     def _let_go(self, number: int, lent: Any) -> None:
         """Keeps what is lent until the device has finished."""
-        self._session.kept.launched(number, lent)
+        if self._failed:  # the wait has said so
+            self._session.kept.adopt(number, lent)
+        else:
+            self._session.kept.launched(number, lent)
+
+
+def _tensors_in(borrowed: Any) -> Iterator[torch.Tensor]:
+    if isinstance(borrowed, torch.Tensor):
+        if not borrowed.is_cpu:
+            yield borrowed
+    elif isinstance(borrowed, (list, tuple)):
+        for each in borrowed:
+            yield from _tensors_in(each)
+
+
+def is_launched(handle: Handle) -> bool:
+    """Returns whether a wait for the handle does not block now."""
+    return handle.is_launched() if isinstance(handle, _Placed) else handle.poll()
 
 
 def place_in(handle: Handle) -> Optional[Place]:
-    """The place at which the handle's operation was enqueued; None if that is the host."""
+    """The place at which the handle's operation was enqueued; None if that is the host. Before the first wait's end."""
     return handle._place if isinstance(handle, _Placed) else None
 
 
-def handle_of(place: Optional[Place], *arguments: Any) -> Handle:
-    """Handle(*arguments) for an operation that was enqueued at this place."""
+def handle_of(place: Optional[Place], session: Any, *arguments: Any) -> Handle:
+    """Handle(session, *arguments) for an operation that was enqueued at this place."""
     if place is None:
-        return Handle(*arguments)
-    handle = _Placed.__new__(_Placed)
-    handle._place = place
-    handle.__init__(*arguments)  # type: ignore[misc]
-    handle._kept = (handle._kept, place)  # the library may still ask for outputs
-    return handle
+        return Handle(session, *arguments)
+    session.kept.sweep()
+    return _Placed(place, session, *arguments)

@@ -63,9 +63,8 @@ def start_rows(name: Optional[str], options: Options, tensor: torch.Tensor, fini
     session, source = current(), _rows(tensor, options)
     view, encoded = (source.data_ptr(), tensors.dtype_number(source, options.kind), source.dim()), encode_name(name)
     claimed, place = names.claim(session, encoded, options), placed.place_of(source)
-    with placed.at(place):
-        number = lib.rueda_py_start_rows(session.pointer, encoded, options, view, source.shape, 0, ffi.NULL,
-                                         ffi.NULL if splits is None else splits)  # fmt: skip
+    number = lib.rueda_py_start_rows(session.pointer, encoded, placed.options_at(place, options), view, source.shape, 0, ffi.NULL,
+                                     ffi.NULL if splits is None else splits)  # fmt: skip
     return placed.handle_of(place, session, number, source, finish, None, claimed)
 
 
@@ -77,8 +76,7 @@ def start_rows_group(name: Optional[str], options: Options, inputs: Sequence[tor
     session, place = current(), placed.common_place(inputs)
     sources = [_rows(tensor if place is not None else tensors.on_host(tensor), options) for tensor in inputs]
     views = [(source.data_ptr(), tensors.dtype_number(source, options.kind), source.shape) for source in sources]
-    with placed.at(place):
-        number, claimed = operations.start_group(session, name, options, views, [0] * len(views))
+    number, claimed = operations.start_group(session, name, placed.options_at(place, options), views, [0] * len(views))
     return placed.handle_of(place, session, number, sources, lambda handle: take(handle, inputs), None, claimed)
 
 
@@ -157,8 +155,7 @@ def reducescatter_async_(tensor: torch.Tensor, name: Optional[str] = None, op: i
     own, place = memory[first:last], placed.place_of(memory)
     view, encoded = (memory.data_ptr(), tensors.dtype_number(tensor, REDUCESCATTER), tensor.dim()), encode_name(name)
     claimed = names.claim(session, encoded, options)
-    with placed.at(place):
-        number = lib.rueda_py_start_rows(session.pointer, encoded, options, view, tensor.shape, own.data_ptr(), own.shape, ffi.NULL)
+    number = lib.rueda_py_start_rows(session.pointer, encoded, placed.options_at(place, options), view, tensor.shape, own.data_ptr(), own.shape, ffi.NULL)
     copied = place is None and not tensor.is_cpu
     handle = placed.handle_of(place, session, number, own, lambda _: result.copy_(own) if copied else result, None, claimed)
     tensors.count_change(tensor)

@@ -4,6 +4,8 @@ import rueda.torch as hvd
 import stand_in_device
 import torch
 import torch.distributed as dist
+from rueda import session
+from rueda.errors import MismatchError
 from rueda.torch import placed
 
 torch.set_num_threads(1)
@@ -91,17 +93,66 @@ def check_messages(rank, size):
     for work in works:
         work.wait()
     check(arrived, left)
+    if rank == 0:
+        assert sorted(dist.recv(arrived) for _ in range(size - 1)) == list(range(1, size))  # from any rank
+    else:
+        dist.send(there(1.0), 0)
 
 
 def check_works_that_nobody_waits_for(rank, size):
     """What is dropped comes to the device behind the next wait, as what a kernel is to do there."""
     gathered = there(*[-1.0] * size)
     dist.all_gather_into_tensor(gathered, there(float(rank)), async_op=True)
+    parts = [there(-1.0) for _ in range(size)]
+    dist.all_gather(parts, there(float(rank)), async_op=True)
     dist.barrier()
     work = dist.all_reduce(there(1.0), async_op=True)
     work.wait()
     check(work.result()[0], size)
     check(gathered, *range(size))
+    for other, part in enumerate(parts):
+        check(part, other)
+
+
+def check_failures(rank, size):
+    """What fails on this rank alone, or is no failure of the device, is told by its wait and by nothing later."""
+    fits = there(*[-1.0] * size)
+    work = dist.all_gather_into_tensor(fits if rank != 0 else there(*[-1.0] * (size + 1)), there(float(rank)), async_op=True)
+    try:
+        work.wait()
+        assert rank != 0, "an output of the wrong size was filled"
+        check(fits, *range(size))
+    except ValueError:
+        assert rank == 0
+    for _ in range(2):
+        try:
+            hvd.allreduce(there(*[1.0] * (1 + rank)), name="differs")
+            raise AssertionError("ranks differ, and nobody noticed")
+        except MismatchError:
+            session.current().kept.settle()
+
+
+def check_lists(rank, size):
+    """What arrives is kept until it has been dealt out, in whatever stream that is."""
+    device = getattr(torch, stand_in_device.NAME)
+    other, count = device.Stream(), 1000
+    mine, spoilt = torch.full((count,), float(rank)).to(stand_in_device.NAME), torch.full((size * count,), -9.0).to(stand_in_device.NAME)
+    other.wait_stream(device.current_stream())
+    for _ in range(10):
+        parts = [torch.zeros(count, device=stand_in_device.NAME) for _ in range(size)]
+        with device.stream(other):
+            work = dist.all_gather(parts, mine, async_op=True)
+        for _ in range(30):  # this stream is behind
+            spoilt.copy_(spoilt)
+        work.wait()
+        del work
+        while session.current().kept._launched:
+            session.current().kept.sweep()  # lets go of what has ended
+        with device.stream(other):
+            for _ in range(4):
+                torch.empty(size * count, device=stand_in_device.NAME).copy_(spoilt)
+        for number, part in enumerate(parts):
+            assert part.cpu().tolist() == [float(number)] * count, (number, part)
 
 
 def check_streams(rank, size):
@@ -142,6 +193,8 @@ def check_dialect(rank, size):
     assert (placed.place_in(handle) is not None) == stand_in_device.IS_REACHED
     check(hvd.synchronize(handle), total)
     check_streams(rank, size)
+    check_lists(rank, size)
+    check_failures(rank, size)
     check(hvd.allreduce(there(float(rank)), op=hvd.Sum), total)
     check(hvd.allreduce_(there(float(rank)), op=hvd.Max), size - 1.0)
     for tensor in hvd.grouped_allreduce_([there(1.0), there(2.0)], op=hvd.Sum):

@@ -57,8 +57,7 @@ class RowsGroup(StartingGroup):
         here, view = session.current(), (source.data_ptr(), dtype_number(source), source.dim())
         address, shape = (0, ffi.NULL) if output is None else (output.data_ptr(), output.shape)
         place = placed.place_of(source)
-        with placed.at(place):
-            number = lib.rueda_py_start_rows(here.pointer, encode_name(name), options, view, source.shape, address, shape, splits)
+        number = lib.rueda_py_start_rows(here.pointer, encode_name(name), placed.options_at(place, options), view, source.shape, address, shape, splits)
         return placed.handle_of(place, here, number, (source, output))
 
     def all_gather_single(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> RuedaWork:

@@ -141,8 +141,7 @@ class RuedaGroup(RowsGroup):
             flat = reached.to_change(arguments.flat(results[0]))
             options = self._options(REDUCE, arguments.operator(wanted), root)
             view, place = (flat.data_ptr(), dtype_number(flat), 1), placed.place_of(flat)
-            with placed.at(place):
-                number = lib.rueda_py_start(here.pointer, encode_name(name), options, view, flat.shape, flat.data_ptr())
+            number = lib.rueda_py_start(here.pointer, encode_name(name), placed.options_at(place, options), view, flat.shape, flat.data_ptr())
             return reached.filled_by(placed.handle_of(place, here, number, flat))
 
         return self._work(start, results, given=(opts, timeout))

@@ -19,6 +19,7 @@ from rueda import errors
 from rueda._native import lib
 from rueda.handles import Handle
 from rueda.session import at_exit
+from rueda.torch import placed
 from rueda.torch.distributed import callbacks, devices, interrupts, older
 from rueda.torch.distributed.callbacks import Begun
 
@@ -82,14 +83,14 @@ class Completer:
 
     def watch(self, work: "RuedaWork") -> None:
         """Completes the work's future once the operation has ended, whether or not it succeeded. Does not block."""
-        self._await(work.begun, work.await_end, work.complete)
+        self._await(work.begun, work.await_end_aside, work.complete)
 
     def keep(self, handle: Handle, begun: Begun) -> None:
         """Takes over a handle that its work has dropped, and has it waited for. Does not block."""
         self._dropped.append(handle)
         self.settle()
         if handle.is_unmade:
-            self._await(begun, functools.partial(_settle, handle), None)
+            self._await(begun, functools.partial(_settle_aside, handle), None)
 
     def settle(self) -> None:
         """Makes the results of the handles it has taken over, as far as their operations have ended. Does not block."""
@@ -98,7 +99,7 @@ class Completer:
                 handle = self._dropped.popleft()
             except IndexError:  # another thread took the last one
                 return
-            if handle.poll():
+            if placed.is_launched(handle):
                 _settle(handle)
             else:
                 self._dropped.append(handle)
@@ -158,6 +159,11 @@ def _finish(wait: Callable[[], Any], complete: Optional[Callable[[], None]]) -> 
 def _settle(handle: Handle) -> None:
     with contextlib.suppress(Exception):  # no thread waits for this work, so none gets the error
         handle.wait()
+
+
+def _settle_aside(handle: Handle) -> None:
+    with placed.aside(handle):
+        _settle(handle)
 
 
 class RuedaWork(Work):
@@ -236,6 +242,11 @@ class RuedaWork(Work):
         except Exception as error:
             self._error = errors.copy_of(error)
 
+    def await_end_aside(self) -> None:
+        """await_end() on a thread that is not the program's."""
+        with placed.aside(self._handle):
+            self.await_end()
+
     def _has_ended(self) -> bool:
         return all(work._has_ended() for work in self._before) and (self._error is not None or self._handle.poll())
 
@@ -244,7 +255,7 @@ class RuedaWork(Work):
         return self._error if self.is_completed() else None
 
     def synchronize(self) -> None:
-        """Waits, as wait() does. There is no stream to synchronise with."""
+        """Waits, as wait() does: on a device the stream that is current goes on behind the operation."""
         self.wait()
 
     def is_completed(self) -> bool:
@@ -313,7 +324,8 @@ class RuedaWork(Work):
         self._completer.start(_completions.run, self._finish)
 
     def _finish(self) -> None:
-        self._finished.set_result(None)
+        with placed.aside(self._handle):  # callbacks run on this device
+            self._finished.set_result(None)
 
     def _outcome(self, _: Any) -> List[torch.Tensor]:
         if self._broken_off:
