@@ -46,6 +46,7 @@ void expect_as_on_host(rueda_session* session, int rank, int32_t dtype, int32_t 
   on_gpu->device_index = rank;
   CTensor on_host(values.data(), dtype, {2});
   rueda_op_options options = on_stream("as on the host", stream.get());
+  options.has_scale = 1;
   options.prescale = prescale;
   options.codec = codec;
   expect_code(rueda_allreduce(session, on_gpu.get(), on_gpu.get(), op, &options), RUEDA_OK, "on the GPU");
@@ -76,10 +77,11 @@ TEST_CASE("each type and operator gives what the host gives, by NCCL or not") {
       expect_as_on_host<uint16_t>(session, rank, RUEDA_F16, RUEDA_AVERAGE, prescale, 0x3c00, 0x4200);
       expect_as_on_host<uint16_t>(session, rank, RUEDA_BF16, RUEDA_AVERAGE, prescale, 0x3f80, 0x4040);
     }
-    expect(batches_by_nccl(session) == before + 8, "NCCL has not run the averages");
+    const long averages = batches_by_nccl(session);  // without kernels some of them are the host's
+    expect(averages == before + 8 || (RUEDA_TEST_KERNELS == 0 && averages > before), "NCCL has not run the averages");
     expect_as_on_host<int32_t>(session, rank, RUEDA_I32, RUEDA_BAND, 1, 4, 12);
     expect_as_on_host<float>(session, rank, RUEDA_F32, RUEDA_MAX, 1, 4, 12);
-    expect(batches_by_nccl(session) == before + 8, "NCCL has run what it does not compute as the host does");
+    expect(batches_by_nccl(session) == averages, "NCCL has run what it does not compute as the host does");
   });
 }
 
