@@ -117,7 +117,10 @@ std::optional<PackPlan> pack_plan_of(const Call& call) {
   plan.neutral = neutral_bits(plan, call.op);
   const bool scales_inputs = plan.before != 1.0 && plan.op != NcclOp::kSum;
   const bool is_scaled_integer = !is_float && (plan.before != 1.0 || plan.finishes());
-  plan.needs_buffer = plan.wire != PackWire::kSame || is_bool || scales_inputs || is_scaled_integer;
+  // NCCL would scale in the tensor's own type, whose 16 bits round the factor, too.
+  const bool is_short = plan.type == NcclType::kF16 || plan.type == NcclType::kBf16;
+  const bool scales = scales_inputs || (plan.before != 1.0 && is_short);
+  plan.needs_buffer = plan.wire != PackWire::kSame || is_bool || scales || is_scaled_integer;
   return plan;
 }
 

@@ -60,6 +60,7 @@ struct DeviceCall {
   /// Of a batch to which not all members contribute the tensors as they are on all members, one after the other: of one
   /// that this rank does not bring both addresses are null. Else empty.
   std::vector<Slice> tensors;
+  std::vector<size_t> own;  ///< the positions there of the tensors that this rank brings
   /// Outputs that were allocated late may be written after these.
   std::vector<std::shared_ptr<const DeviceMark>> late;
   /// Set by the algorithm: the outputs may be used after it. Null if they can be used already.

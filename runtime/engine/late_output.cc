@@ -63,6 +63,7 @@ Status LateOutputs::place(Batch& batch) {
     Slice& slice = batch.storage[batch.slots[i]];
     slice.out = memory;
     if (slice.in == nullptr) slice.in = memory;  // a receiver has no input of its own
+    if (call_ != nullptr && !call_->own.empty()) batch.device->tensors[call_->own[i]] = slice;
   }
   return {};
 }

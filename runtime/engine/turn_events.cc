@@ -51,17 +51,15 @@ std::unique_ptr<DeviceCall> device_call(const Batch& batch, const Metadata& meta
 }
 
 /// Slices that stand in for a tensor are as many as the neutral block wants, and for a device it is one.
-std::vector<Slice> tensors_of(const Batch& batch, const BatchEvent& event) {
-  std::vector<Slice> tensors;
-  size_t own = 0;
+void list_tensors(const Batch& batch, const BatchEvent& event, DeviceCall& call) {
   for (size_t i = 0; i < event.tickets.size(); ++i) {
     if (event.tickets[i] == kNoTicket) {
-      tensors.push_back({nullptr, nullptr, event.counts[i]});
+      call.tensors.push_back({nullptr, nullptr, event.counts[i]});
     } else {
-      tensors.push_back(batch.storage[batch.slots[own++]]);
+      call.tensors.push_back(batch.storage[batch.slots[call.own.size()]]);
+      call.own.push_back(i);
     }
   }
-  return tensors;
 }
 
 }  // namespace
@@ -153,7 +151,7 @@ void Turn::start_batch(const BatchEvent& event) {
   call.slices = batch->storage;  // which grows no more
   call.choice = event.choice;
   batch->device = device_call(*batch, metadata);
-  if (batch->device != nullptr && event.contributors != 0) batch->device->tensors = tensors_of(*batch, event);
+  if (batch->device != nullptr && event.contributors != 0) list_tensors(*batch, event, *batch->device);
   call.device = batch->device.get();
   if (exchanges(metadata.kind)) batch->arrivals = std::make_unique<ArrivingRows>(batch->tensors, call.device);
   call.arrivals = batch->arrivals.get();

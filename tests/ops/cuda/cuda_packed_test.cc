@@ -147,7 +147,15 @@ TEST_CASE("a rank that has joined brings neutral elements to what kernels and NC
       expect_code(rueda_allreduce(session, tensor.get(), tensor.get(), op, &options), RUEDA_OK, "extreme");
       expect(least.values() == std::vector<int32_t>{-5, 7}, "the joined rank brought an extreme");
     }
-    expect(batches_by_nccl(session) == (RUEDA_TEST_KERNELS != 0 ? 7 : 1), "the batches have gone another way");
+    GpuMemory<int32_t> late(2);
+    CTensor output(static_cast<int32_t*>(nullptr), RUEDA_I32, {2});
+    output->device = RUEDA_DEVICE_CUDA;
+    rueda_op_options allocating = options;
+    allocating.allocate = [](void* memory, size_t, int32_t, int32_t, void*) { return memory; };
+    allocating.allocate_context = late.data();
+    expect_code(rueda_allreduce(session, tensor.get(), output.get(), RUEDA_MAX, &allocating), RUEDA_OK, "late output");
+    expect(late.values() == std::vector<int32_t>{-5, 7}, "the output that was allocated late was not written");
+    expect(batches_by_nccl(session) == (RUEDA_TEST_KERNELS != 0 ? 8 : 1), "the batches have gone another way");
     expect_code(rueda_join(session, nullptr, nullptr), RUEDA_OK, "join");
   });
   CHECK(gpu().counts().wrong_kernels == 0);
