@@ -35,13 +35,18 @@ class _Completions:
         self._changed = threading.Condition()
         self._running = 0
 
-    def run(self, complete: Callable[[], None]) -> None:
-        """Calls `complete`, which completes one future."""
+    def run(self, calls: List[Any]) -> None:
+        """Calls the last of `calls`, which completes one future; None: there is none. Empties the list: what it refers to
+        may end here, in PyTorch's C++ again."""
         with self._changed:
             self._running += 1
         try:
-            complete()
+            complete = calls.pop()
+            if complete is not None:
+                complete()
         finally:
+            complete = None
+            calls.clear()
             with self._changed:
                 self._running -= 1
                 self._changed.notify_all()
@@ -112,7 +117,7 @@ class Completer:
         if queued:
             self._keep_one_free()
         else:
-            self.start(_finish, wait, complete)
+            self.start(_finish, [wait, complete])
 
     def _keep_one_free(self) -> None:
         with self._lock:
@@ -128,16 +133,15 @@ class Completer:
 
     def _run(self) -> None:
         while True:
-            wait, complete = self._works.get()
-            if wait is None:
+            calls = list(self._works.get())
+            if calls[0] is None:
                 self._works.put((None, None))  # ends the next thread, too
                 return
-            wait()
+            calls[0]()
             with self._lock:
                 self._free -= 1
             self._keep_one_free()
-            if complete is not None:
-                _completions.run(complete)
+            _completions.run(calls)
             with self._lock:
                 self._free += 1
 
@@ -150,10 +154,9 @@ class Completer:
                 interrupts.watch.leave()
 
 
-def _finish(wait: Callable[[], Any], complete: Optional[Callable[[], None]]) -> None:
-    wait()
-    if complete is not None:
-        _completions.run(complete)
+def _finish(calls: List[Any]) -> None:
+    calls[0]()
+    _completions.run(calls)
 
 
 def _settle(handle: Handle) -> None:
@@ -313,7 +316,7 @@ class RuedaWork(Work):
         if self._future.done():
             return
         if interrupts.claim(self._future) is not None:
-            self._completer.start(_completions.run, self._finish)
+            self._completer.start(_completions.run, [self._finish])
         with contextlib.suppress(Exception):
             interrupts.plain_wait(self._future)
 
@@ -321,7 +324,7 @@ class RuedaWork(Work):
         """Makes the future fail; the caller has claimed it. The operation goes on. Callbacks run on a thread of their
         own, since they may wait for other futures."""
         self._broken_off = True
-        self._completer.start(_completions.run, self._finish)
+        self._completer.start(_completions.run, [self._finish])
 
     def _finish(self) -> None:
         with placed.aside(self._handle):  # callbacks run on this device
