@@ -335,13 +335,14 @@ def stepping(point, clean=True, shared=True, commits=0):
 
 @pytest.mark.parametrize("views, root", [
     ([stepping(4), stepping(5), stepping(5)], 1),
-    ([stepping(3), stepping(9, clean=False), stepping(3)], 0),  # a commit at a later point than any clean rank's cannot be
-    ([stepping(0, clean=False, shared=False), stepping(2, clean=False), stepping(1)], 2),
+    ([stepping(3), stepping(9, clean=False), stepping(3)], 1),  # it has committed a later step, and has changed its model since
+    ([stepping(0, clean=False, shared=False), stepping(2, clean=False), stepping(1)], 1),
+    ([stepping(2, clean=False), stepping(2)], 1),
     ([stepping(2, clean=False), stepping(8, clean=False, commits=1), stepping(2, clean=False, commits=3)], 1),
     ([stepping(0, shared=False, clean=False, commits=7), stepping(1)], 1),
     ([stepping(0, shared=False, clean=False), stepping(0, shared=False, clean=False, commits=7)], 1),  # at the start, from disk
 ])  # fmt: skip
-def test_in_step_mode_the_root_is_the_clean_rank_that_is_furthest_else_the_latest_commit(views, root):
+def test_in_step_mode_the_root_is_at_the_latest_point_be_it_clean_or_a_commit(views, root):
     assert agreement.choose(views) == (True, root)
 
 

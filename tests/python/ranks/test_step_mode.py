@@ -49,7 +49,7 @@ def left(state):
 
 def test_a_rank_is_clean_until_its_optimizer_updates_and_goes_back_to_its_last_point():
     state = made()
-    assert state._standing.points == 0 and agreement._view_of(state._standing, True).clean
+    assert state._standing.point[1] == 0 and agreement._view_of(state._standing, True).clean
     step(state)
     assert not left(state)
     state = made()
@@ -62,7 +62,7 @@ def test_a_rank_is_clean_until_its_optimizer_updates_and_goes_back_to_its_last_p
     state.sampler.record_batch(0, 5)
     backward(state)
     state.optimizer.synchronize()  # as far as a step gets whose update has not begun
-    assert left(state) and state._standing.points == 1
+    assert left(state) and state._standing.point[1] == 1
     assert (state.step, state.sampler.processed_num, state.optimizer.param_groups[0]["lr"]) == (1, hvd.size(), 0.5)
     assert all(torch.equal(one, other) for one, other in zip(weights, state.model.parameters()))
 
@@ -73,7 +73,7 @@ def test_the_first_gradient_of_the_next_step_is_a_point():
         state.optimizer.zero_grad()
         for part in range(2):
             backward(state)
-            assert state._standing.points == number
+            assert state._standing.point[1] == number
             state.step += 0.5  # counts passes
             state.check_host_updates()  # between passes it is no point
         state.optimizer.step()
@@ -87,7 +87,7 @@ def test_the_first_gradient_of_the_next_step_is_a_point():
     state.optimizer.zero_grad()
     backward(state)
     state.step = 1.5
-    assert left(state) and (state.step, state._standing.points) == (1, 1)
+    assert left(state) and (state.step, state._standing.point[1]) == (1, 1)
 
 
 def test_a_commit_between_two_passes_keeps_the_step_before():
@@ -96,7 +96,7 @@ def test_a_commit_between_two_passes_keeps_the_step_before():
     state.step = 0.5
     state.commit()
     state.restore()
-    assert (state.step, state._standing.saved_at) == (0, 0)
+    assert (state.step, state._standing.saved_at[1]) == (0, 0)
     backward(state)
     backward(state)
     state.optimizer.step()
@@ -104,7 +104,7 @@ def test_a_commit_between_two_passes_keeps_the_step_before():
     state.commit()
     state.step = 2
     state.restore()
-    assert state.step == 1 and state._standing.saved_at == state._standing.points - 1 == 1
+    assert state.step == 1 and state._standing.saved_at[1] == state._standing.point[1] - 1 == 1
     hvd.barrier()
 
 
@@ -137,12 +137,12 @@ def test_two_optimizers_are_between_steps_when_both_have_taken_as_many():
 
     step_of(parts[0], first)
     parts[1](torch.ones(1, 2)).sum().backward()
-    assert state._standing.points == 0  # one has stepped, the other has not
+    assert state._standing.point[1] == 0  # one has stepped, the other has not
     second.step()
     second.zero_grad()
     first.zero_grad()
     parts[0](torch.ones(1, 2)).sum().backward()
-    assert state._standing.points == 1
+    assert state._standing.point[1] == 1
     first.step()
     assert not left(state)
     hvd.barrier()
@@ -165,7 +165,7 @@ def test_a_loss_scale_goes_back_with_the_step_that_failed():
 
     scaled_step(state.model(torch.ones(1, 2)).sum() * (float("inf") if hvd.rank() == 1 else 1.0))
     state.check_host_updates()
-    assert (scaler.get_scale(), state.optimizer._begun, state._standing.points) == (512.0, 0, 1)  # all have skipped it
+    assert (scaler.get_scale(), state.optimizer._begun, state._standing.point[1]) == (512.0, 0, 1)  # all have skipped it
     scaler.update(2048.0)
     state.optimizer.zero_grad()
     scaler.scale(state.model(torch.ones(1, 2)).sum()).backward()
@@ -193,9 +193,9 @@ def test_a_rank_that_is_not_as_far_as_the_root_keeps_a_copy_while_it_takes_the_r
     assert state._standing.clean == (hvd.rank() == last)
     if hvd.rank() != last:
         state.restore()
-        assert state.step == 1 and state._standing.saved_at == 1
+        assert state.step == 1 and state._standing.saved_at[1] == 1
     state.sync()
-    assert state.step == 2 and bool((state.model[0].bias == 5).all()) and state._standing.saved_at == 2
+    assert state.step == 2 and bool((state.model[0].bias == 5).all()) and state._standing.saved_at[1] == 2
     hvd.barrier()
 
 

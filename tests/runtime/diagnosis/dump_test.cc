@@ -1,5 +1,7 @@
 #include "runtime/diagnosis/dump.h"
 
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -79,12 +81,13 @@ TEST_CASE("a dump's file is named for its rank and replaces the one before") {
   const RankDump dump = example();
   std::ofstream(folder.file("precious")) << "kept";
   // A stranger who guesses the name finds no use for it.
-  std::filesystem::create_symlink("precious", folder.file("r1.json.77.part"));
+  const std::string part = folder.file("r1.json." + std::to_string(::getpid()) + ".part");
+  std::filesystem::create_symlink("precious", part);
   REQUIRE(write_dump(dump, folder.file("r{rank}.json")).ok());
   CHECK(test::text_of(folder.file("precious")) == "kept");
   REQUIRE(write_dump(dump, folder.file("r{rank}.json")).ok());
   CHECK(dump_from_json(test::text_of(folder.file("r1.json"))).ok());
-  CHECK_FALSE(std::filesystem::exists(folder.file("r1.json.77.part")));
+  CHECK_FALSE(std::filesystem::exists(part));
   const Status refused = write_dump(dump, folder.file("no/such/folder"));
   CHECK(refused.code() == Code::kSystem);
   CHECK_THAT(refused.sentence(), Contains("no/such/folder.1"));
