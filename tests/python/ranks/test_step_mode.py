@@ -206,14 +206,18 @@ def test_without_a_clean_rank_all_go_back_to_the_commit_and_a_warning_says_why()
     state.commit()
     weights = state.model[0].weight.clone()
     step(state)
+    state.step = 2
+    state.check_host_updates()  # a later point, which the commit does not have
+    step(state)
     assert not left(state) and not torch.equal(weights, state.model[0].weight)
     assert agreement.agree_on_sync(state._standing, True) and state._standing.restores
     if hvd.rank() == 0:
-        with pytest.warns(RuntimeWarning, match="no rank is between two steps"):
+        with pytest.warns(RuntimeWarning, match="the rank that is furthest was not between two steps"):
             state._agreed()
     else:
         state._agreed()
     assert torch.equal(weights, state.model[0].weight) and state.step == 1 and state._standing.clean
+    assert left(state) and state.step == 1  # the sync has failed
     hvd.barrier()
 
 

@@ -30,11 +30,11 @@ class Standing:
         self.follows_root = False  # whether sync() takes the state of `root`; else it takes rank 0's
         self.root = 0  # the rank whose state all ranks take next
         self.generation_of_root, self.commits_of_root, self.point_of_root = 0, 0, START
-        self.by_steps = False  # whether present states count, and commits only if no rank's present state does
+        self.by_steps = False  # whether present states count beside commits
         self.point = START  # the last point between steps that the training has passed
         self.clean = False  # whether the present state is the one at the last of these points; only if by_steps
         self.saved_at = START  # the point of the last commit
-        self.restores = False  # whether all ranks go back to commits, because no rank is clean
+        self.restores = False  # whether all ranks go back to commits, because the root does
 
     def taken(self) -> None:
         """Notes that this rank has the root's state."""

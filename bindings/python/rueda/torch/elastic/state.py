@@ -31,10 +31,10 @@ class TorchState(ObjectState):
     or optimizer to an attribute replaces and saves it. Saves at construction, so restore() before the first commit gives
     the initial state.
 
-    step_mode: after a failure the training goes on with the present state of the rank that is furthest, and models and
-    optimizers are never copied for it. All ranks give it, or none. The plain values are copied after each step, so they
-    should be small. Commits are optional, and count if no rank is between two steps. docs/guide/elastic-training.md has
-    the rules.
+    step_mode: after a failure the training goes on with the present state of the rank that is furthest. No step copies
+    models and optimizers. All ranks give it, or none. The plain values are copied after each step, so they should be
+    small. Commits are optional, and count if the furthest rank is not between two steps. docs/guide/elastic-training.md
+    has the rules.
 
     Raises ValueError, which names the keyword, if a plain value cannot be copied, and with step_mode if an optimizer is
     not distributed, or not over all ranks, or if there is none. checkpoint, checkpoint_every: commits on disk, with their

@@ -1,7 +1,7 @@
 """Step mode: after a failure the present state of a rank counts, and nothing has been copied for it.
 
-A *point* lies between two steps: the program has updated its parameters, and has set the state's values to match. All
-ranks pass the same points in the same order. Only these things end the time in which a rank is *clean*, that is, in which
+A *point* lies between two steps: the program has updated its parameters, and has set the state's values to match. Ranks
+are compared by the steps before their last points, then by the points. Only these things end the time in which a rank is *clean*, that is, in which
 its models and optimizers are still as they were at its last point:
 
     point --- backward, reductions --- step() updates --- values are set --- point
@@ -41,11 +41,11 @@ def require_known_steps(name: str, value: Any) -> None:
 
 
 class StepMode:
-    """The points of one state. One thread at a time uses it; PyTorch calls first_gradient() on its own threads while the
+    """The points of one state. One thread at a time uses it; PyTorch calls _first_gradient() on its own threads while the
     program's waits in backward()."""
 
     def __init__(self, state: Any):
-        """Raises ValueError if the state has no distributed optimizer, or another one that is none."""
+        """Raises ValueError if the state has no optimizer, or one that is not distributed over all ranks."""
         self._state = weakref.proxy(state)
         self._training = False  # whether the program's function runs
         self._left_in_step = False  # whether it was last left where this rank was not clean
@@ -149,9 +149,10 @@ class StepMode:
         standing = self._standing
         if standing.restores and standing.shared:
             if self._left_in_step and self._state._rank() == 0:
-                warnings.warn("no rank is between two steps, so all go back to the last commit; call state.check_host_updates() right after "
-                              "optimizer.step() and what belongs to it, before other collectives", RuntimeWarning, stacklevel=2)  # fmt: skip
+                warnings.warn("the rank that is furthest was not between two steps, so all go back to the last commit; call "
+                              "state.check_host_updates() right after optimizer.step() and what belongs to it, before other collectives", RuntimeWarning, stacklevel=2)  # fmt: skip
             self._state.restore()
+            self._note()  # where this rank goes back to if the sync fails
             standing.point, standing.clean = standing.saved_at, True
         if standing.point != standing.point_of_root:
             if standing.shared and standing.clean and not standing.restores:
