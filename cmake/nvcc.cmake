@@ -3,9 +3,14 @@
 find_program(RUEDA_NVCC nvcc HINTS ${CUDAToolkit_BIN_DIR} PATHS ${PROJECT_SOURCE_DIR}/build/cuda/bin)
 set(RUEDA_GPU_KERNELS OFF CACHE INTERNAL "whether the CUDA plug-in has kernels")
 if(RUEDA_NVCC)
-  execute_process(COMMAND ${RUEDA_NVCC} --list-gpu-code OUTPUT_VARIABLE gpus RESULT_VARIABLE failed ERROR_QUIET)
-  if(failed)
-    message(WARNING "${RUEDA_NVCC} does not work; the CUDA plug-in is built without kernels")
+  # An old nvcc, or a compiler for the host that does not suit it, is found out here and not in the middle of the build.
+  set(trial ${CMAKE_CURRENT_BINARY_DIR}/nvcc_trial.cu)
+  file(WRITE ${trial} "template <typename T> concept Small = sizeof(T) < 8;\n"
+    "struct Task { __int128 value; };\n__global__ void run(const __grid_constant__ Task task, int* out) { *out = int(task.value); }\n")
+  execute_process(COMMAND ${RUEDA_NVCC} --fatbin -std=c++20 -gencode arch=compute_75,code=sm_75 -o ${trial}.fatbin ${trial} RESULT_VARIABLE failed ERROR_VARIABLE why OUTPUT_QUIET)
+  execute_process(COMMAND ${RUEDA_NVCC} --list-gpu-code OUTPUT_VARIABLE gpus ERROR_QUIET)
+  if(failed OR NOT gpus MATCHES "sm_90[^0-9]")
+    message(WARNING "${RUEDA_NVCC} cannot compile the kernels, which need nvcc 12 or newer; the CUDA plug-in is built without them: ${why}")
   else()
     set(RUEDA_GPU_KERNELS ON CACHE INTERNAL "whether the CUDA plug-in has kernels")
   endif()
