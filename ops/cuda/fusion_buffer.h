@@ -12,11 +12,12 @@ namespace rueda::cuda {
 
 /// What one stream packs batches with: a buffer on the GPU, a table of pieces behind it, and pinned memory from which
 /// tables are copied there. The stream orders all uses of the buffer and of the table on the GPU; a pinned table stays
-/// as it is until its copy has run. Made at the first batch that packs, and never longer. Owned by the device lane.
+/// as it is until its copy has run. Made at the first batch of a set, and kept to the end of the epoch. Owned by the
+/// device lane.
 class FusionBuffer {
  public:
-  /// Bytes that are packed at once. All ranks have as many: it decides how a batch is cut. What a device's batches are
-  /// fused up to fits in, unless they are widened.
+  /// Bytes that are packed at once. All ranks have as many: it decides how a batch is cut. A fused batch fits in,
+  /// unless its elements are widened; a group may not.
   static constexpr int64_t kBytes = 32 << 20;
   static constexpr size_t kMostPieces = 4096;
 

@@ -14,7 +14,7 @@ class Device;
 class Kernels {
  public:
   /// Loads them from `image`; later launches load nothing more. May wait for the GPU. Returns kUnsupported if the image
-  /// is empty, or the driver or the GPU cannot run it; the sentence says why.
+  /// is empty, or the driver cannot load it, whatever the reason; the sentence says why.
   static Result<std::unique_ptr<Kernels>> load(const Device& device, std::span<const std::byte> image);
   /// Puts the task into the stream, as one launch: none if it has no tiles. The parameters are copied; a table in the
   /// device's memory stays as it is until the stream has run the task. Returns kSystem if the GPU fails.

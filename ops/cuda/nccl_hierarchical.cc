@@ -1,10 +1,11 @@
 // Two levels: NCCL reduces inside each host, the owners of slices add up over the network, and NCCL spreads the sums.
 //
-//   piece k     reduce to the owner of each slice ─▶ to the host ─▶ sum between hosts ─▶ to the GPU ─▶ broadcast by
-//   owners
+// clang-format off
+//   piece k     reduce to the owner of each slice ─▶ to the host ─▶ sum between hosts ─▶ to the GPU ─▶ broadcast by owners
 //
 //   stream      R0 H0 R1 H1            G0 B0 R2 H2            G1 B1 ...
 //   lane                   sum 0                  sum 1
+// clang-format on
 //
 // The order of NCCL's calls is the same on all members of a host. All is in one stream: a block of pinned memory is
 // written by piece k + 2 behind the copy that reads it for piece k. While the lane adds up one piece the GPU reduces

@@ -1,10 +1,14 @@
 // What travels and how, for all that NCCL does not compute as the host does by itself.
 //
-//   average of floats     sum ─▶ divide                       16 bits: each step in fp32
-//   average of f16        divide ─▶ sum                       a sum of values near the end of the range would be
-//   infinite codec                 f32 or f64 ─▶ f16 or bf16 ─▶ sum ─▶ back average or scaled     widen to the exact
-//   sum's type ─▶ sum ─▶ divide, scale, cut off sum of integers 16-bit integers       widen, since NCCL has no such
-//   type truth values          0 and 1 as u8; or is a maximum, and a minimum
+// clang-format off
+//   average of floats           sum ─▶ divide; of 16 bits each step is in fp32
+//   average of f16              divide ─▶ sum, since a sum of values near the end of the range would be infinite
+//   codec                       f32 or f64 ─▶ f16 or bf16 ─▶ sum ─▶ back
+//   average or scaled sum of    widen to the type in which the sum is exact ─▶ sum ─▶ divide, scale, cut off
+//     integers
+//   sum of 16-bit integers      widen, since NCCL has no such type
+//   truth values                0 and 1 as u8; or is a maximum, and a minimum
+// clang-format on
 #include "ops/cuda/pack_plan.h"
 
 #include <algorithm>

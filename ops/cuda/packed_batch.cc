@@ -56,6 +56,15 @@ PackTask PackedBatch::task(PackWay way, std::byte* memory) const {
           .buffer = memory};
 }
 
+Status PackedBatch::launch_kernel(PackWay way, std::byte* memory, std::span<const PackPiece> pieces, uint32_t tiles,
+                                  PackParameters& parameters) {
+  parameters = {};
+  parameters.task = task(way, memory);
+  RUEDA_RETURN_IF_ERROR(buffer_.put(pieces, parameters, host_));
+  parameters.task.tiles = tiles;
+  return kernels_.launch(parameters, stream_);
+}
+
 Status PackedBatch::launch_rounds() {
   const bool is_whole = call_.device->tensors.empty();
   const std::span<const Slice> tensors = is_whole ? call_.slices : std::span<const Slice>(call_.device->tensors);
@@ -63,11 +72,8 @@ Status PackedBatch::launch_rounds() {
   std::vector<PackPiece> pieces;
   std::byte* const memory = buffer_.memory();
   while (rounds.next(pieces)) {
-    PackParameters parameters{};
-    parameters.task = task(PackWay::kGather, memory);
-    RUEDA_RETURN_IF_ERROR(buffer_.put(pieces, parameters, host_));
-    parameters.task.tiles = rounds.tiles();
-    RUEDA_RETURN_IF_ERROR(kernels_.launch(parameters, stream_));
+    PackParameters parameters;
+    RUEDA_RETURN_IF_ERROR(launch_kernel(PackWay::kGather, memory, pieces, rounds.tiles(), parameters));
     const auto numbers = static_cast<size_t>(rounds.bytes() / plan_.number_bytes());
     const Step sum = [&](const Nccl& nccl, NcclComm communicator) {
       return nccl.all_reduce(memory, memory, numbers, plan_.type, plan_.op, communicator, stream_);
@@ -107,11 +113,8 @@ Status PackedBatch::finish_tensors() {
   PackRounds rounds(call_.slices, plan_, INT64_MAX, FusionBuffer::kMostPieces);
   std::vector<PackPiece> pieces;
   while (rounds.next(pieces)) {
-    PackParameters parameters{};
-    parameters.task = task(PackWay::kScatter, nullptr);
-    RUEDA_RETURN_IF_ERROR(buffer_.put(pieces, parameters, host_));
-    parameters.task.tiles = rounds.tiles();
-    RUEDA_RETURN_IF_ERROR(kernels_.launch(parameters, stream_));
+    PackParameters parameters;
+    RUEDA_RETURN_IF_ERROR(launch_kernel(PackWay::kScatter, nullptr, pieces, rounds.tiles(), parameters));
   }
   return {};
 }

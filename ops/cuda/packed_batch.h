@@ -31,6 +31,9 @@ class PackedBatch {
   Status finish_tensors();
   Result<NcclOp> scaled_op();
   PackTask task(PackWay way, std::byte* memory) const;
+  /// One launch for the pieces of a round. Writes the parameters, whose table stays for a second launch.
+  Status launch_kernel(PackWay way, std::byte* memory, std::span<const PackPiece> pieces, uint32_t tiles,
+                       PackParameters& parameters);
 
   const core::Call& call_;
   const PackPlan plan_;
