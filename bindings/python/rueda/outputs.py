@@ -3,7 +3,7 @@
 import functools
 import itertools
 import math
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Iterator, List, Sequence, Tuple
 
 from rueda import errors
 from rueda._native import ffi, lib
@@ -24,6 +24,16 @@ def _let_go(owner: _Owner, memory: Any) -> None:
     """Called when no buffer refers to the memory any more. The end of this call drops a reference to `owner`."""
 
 
+def outputs_of(number: int, count: int) -> Iterator[Tuple[int, Tuple[int, ...]]]:
+    """The addresses and shapes of the outputs of an operation that is launched. number: of its handle."""
+    address, extents = ffi.new("uintptr_t*"), ffi.new("int64_t[16]")
+    for index in range(count):
+        dimensions = lib.rueda_py_output(number, index, address, extents)
+        if dimensions < 0:
+            raise errors.last_error(-dimensions)
+        yield address[0], tuple(extents[0:dimensions])
+
+
 def take_outputs(handle: Handle, element_bytes: Sequence[int]) -> List[Tuple[Any, Tuple[int, ...]]]:
     """The outputs of a handle that has just succeeded, as pairs of memory and shape. For use in a handle's `finish`.
 
@@ -31,18 +41,13 @@ def take_outputs(handle: Handle, element_bytes: Sequence[int]) -> List[Tuple[Any
     element_bytes: the size of an element, for each output.
     """
     owner = _Owner(handle.surrender())
-    address, extents = ffi.new("uintptr_t*"), ffi.new("int64_t[16]")
     outputs = []
-    for index, width in enumerate(element_bytes):
-        dimensions = lib.rueda_py_output(owner.number, index, address, extents)
-        if dimensions < 0:
-            raise errors.last_error(-dimensions)
-        shape = tuple(extents[0:dimensions])
+    for width, (address, shape) in zip(element_bytes, outputs_of(owner.number, len(element_bytes))):
         size = math.prod(shape) * width
         if size == 0:
             outputs.append((None, shape))
             continue
-        memory = ffi.gc(ffi.cast("char*", address[0]), functools.partial(_let_go, owner))
+        memory = ffi.gc(ffi.cast("char*", address), functools.partial(_let_go, owner))
         outputs.append((ffi.buffer(memory, size), shape))
     return outputs
 

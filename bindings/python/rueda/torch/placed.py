@@ -10,15 +10,16 @@ tensors if the plug-in is missing.
 """
 
 import contextlib
+import math
 import traceback
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
 
 import torch
 
-from rueda import errors
 from rueda._native import ffi, lib
 from rueda.build import cuda_built
 from rueda.handles import Handle
+from rueda.outputs import outputs_of
 
 
 class Kind(NamedTuple):
@@ -90,18 +91,13 @@ class Outputs:
 
     def take(self, handle: Handle, likes: Sequence[torch.Tensor]) -> List[torch.Tensor]:
         """The outputs of a launched operation, in the dtypes of `likes`. For use in a handle's `finish`."""
-        address, extents = ffi.new("uintptr_t*"), ffi.new("int64_t[16]")
         outputs = []
-        for index, like in enumerate(likes):
-            dimensions = lib.rueda_py_output(handle.number, index, address, extents)
-            if dimensions < 0:
-                raise errors.last_error(-dimensions)
-            shape = torch.Size(extents[0:dimensions])
-            if shape.numel() == 0:
+        for like, (address, shape) in zip(likes, outputs_of(handle.number, len(likes))):
+            size = math.prod(shape) * like.element_size()
+            if size == 0:
                 outputs.append(torch.empty(shape, dtype=like.dtype, device=self._device))
             else:
-                memory = self._given[address[0]][: shape.numel() * like.element_size()]
-                outputs.append(memory.view(like.dtype).view(shape))
+                outputs.append(self._given[address][:size].view(like.dtype).view(shape))
         return outputs
 
 

@@ -22,8 +22,8 @@ from rueda.torch.asynchronous import reduction
 
 
 def _rows(tensor: torch.Tensor, options: Options) -> torch.Tensor:
-    """The tensor, contiguous and in memory that the library uses, as rows: a tensor without dimensions is one row, except in a reduce-scatter,
-    which raises ValueError."""
+    """The tensor, contiguous and in memory that the library uses, as rows: a tensor without dimensions is one row, except
+    in a reduce-scatter, which raises ValueError."""
     tensors.require_strided(tensor)
     _require_reducible(options)
     source = tensors.resolved(tensors.within_reach(tensor)).contiguous()
