@@ -44,7 +44,7 @@ Status wrong_handle(rueda_handle handle, const std::string& why) {
 }
 
 /// Returns the operation of this kind if it is launched; the caller writes a rank of it to `*rank`.
-Result<std::shared_ptr<Operation>> find_finished(rueda_handle handle, OpKind kind, const char* what,
+Result<std::shared_ptr<Operation>> find_launched(rueda_handle handle, OpKind kind, const char* what,
                                                  const int32_t* rank) {
   Result<std::shared_ptr<Operation>> operation = find(handle);
   if (!operation.ok()) return operation.status();
@@ -80,7 +80,7 @@ int32_t rueda_abandon(rueda_handle handle, double timeout_seconds) {
 
 int32_t rueda_source(rueda_handle handle, int32_t* rank) {
   return core::guarded([&]() -> core::Status {
-    const auto operation = core::find_finished(handle, core::OpKind::kSend, "message", rank);
+    const auto operation = core::find_launched(handle, core::OpKind::kSend, "message", rank);
     if (!operation.ok()) return operation.status();
     const int known = operation.value()->tensors().front().request.metadata.root;
     *rank = known >= 0 ? known : operation.value()->source;
@@ -91,7 +91,7 @@ int32_t rueda_source(rueda_handle handle, int32_t* rank) {
 
 int32_t rueda_last_joined(rueda_handle handle, int32_t* rank) {
   return core::guarded([&]() -> core::Status {
-    const auto operation = core::find_finished(handle, core::OpKind::kJoin, "join", rank);
+    const auto operation = core::find_launched(handle, core::OpKind::kJoin, "join", rank);
     if (!operation.ok()) return operation.status();
     if (operation.value()->last_joined < 0) return core::wrong_handle(handle, "belongs to a join that failed");
     *rank = operation.value()->last_joined;

@@ -405,11 +405,12 @@ RUEDA_API int32_t rueda_intern(rueda_session* session, const char* name, int64_t
  * Every enqueue: on success `*handle` is a live handle; give it to rueda_release once. On failure nothing was enqueued,
  * and `*handle` is 0:
  *
- *   INVALID_ARGUMENT: a bad dtype, op, codec, root, set, shape or name; a name already in flight in the set (on a
- * device until it is launched, as rueda_wait_stream says); an output that differs from the input in shape or dtype, or
- * overlaps it without being equal; in a group that reduces or moves rows, an output that lies in the memory of another
- * tensor of the group (for example, the same tensor twice). NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as the error codes
- * say.
+ *   INVALID_ARGUMENT: a bad dtype, op, codec, root, set, shape or name; a name already in flight in the set; an output
+ *   that differs from the input in shape or dtype, or overlaps it without being equal; in a group that reduces or moves
+ *   rows, an output that lies in the memory of another tensor of the group (for example, the same tensor twice).
+ *   NOT_INITIALIZED, SHUT_DOWN, PEER_LOST: as the error codes say.
+ *
+ * A name is in flight until its operation has finished, and on a device until rueda_wait_stream has returned OK.
  *
  * The result of an operation (rueda_wait): MISMATCH if ranks differ, with the same sentence on all of them; PEER_LOST;
  * SHUT_DOWN; TIMEOUT if its limit passed. */
@@ -520,9 +521,9 @@ RUEDA_API int32_t rueda_send_async(rueda_session* session, const rueda_tensor* i
                                    const rueda_op_options* options, rueda_handle* handle);
 RUEDA_API int32_t rueda_recv_async(rueda_session* session, const rueda_tensor* output, int32_t peer,
                                    const rueda_op_options* options, rueda_handle* handle);
-/* Writes to `*rank` the rank of the job that sent the message of a finished receive; for a send, this rank.
- * INVALID_ARGUMENT: no such handle, another kind of operation, still in flight, or a receive from any rank that failed
- * before a message came. */
+/* Writes to `*rank` the rank of the job that sent the message of a receive; for a send, this rank. The operation has
+ * finished, or rueda_wait_stream has returned OK for it. INVALID_ARGUMENT: no such handle, another kind of operation,
+ * still in flight, or a receive from any rank that failed before a message came. */
 RUEDA_API int32_t rueda_source(rueda_handle handle, int32_t* rank);
 /* As a group, see rueda_grouped_allreduce_async, to or from one peer. */
 RUEDA_API int32_t rueda_grouped_send_async(rueda_session* session, size_t count, const rueda_tensor* inputs,
