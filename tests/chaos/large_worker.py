@@ -5,7 +5,6 @@ Gradients are those of training.py, in 32 bits, which hold them and their sums e
 element, which cost no time and follow from the replay of these elements alone.
 """
 
-import json
 import os
 import statistics
 import time
@@ -13,6 +12,7 @@ import time
 import numpy
 import torch
 import training
+from telling import tell
 
 import rueda.torch as hvd
 from rueda import elastic
@@ -20,12 +20,6 @@ from rueda import elastic
 TENSORS, ELEMENTS, EACH = 161, 158_760, 1000
 REPLAYED = 159  # of each tensor
 DIES_BEFORE = 3  # steps before the first "step" is told, so that usual times are known
-
-
-def tell(what, **more):
-    """Writes a line in one piece."""
-    line = {"what": what, "at": time.monotonic_ns(), "worker": int(os.environ["RUEDA_WORKER_ID"]), "pid": os.getpid(), **more}
-    os.write(1, json.dumps(line).encode() + b"\n")
 
 
 class Model(torch.nn.Module):

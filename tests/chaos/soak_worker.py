@@ -4,13 +4,12 @@ In each plan it takes a few steps, then one rank starts an operation that no oth
 plan with an operation of it in flight on one rank. Its handle must end with an error in the next plan.
 """
 
-import json
 import os
 import pathlib
 import sys
-import time
 
 import numpy
+from telling import tell
 
 import rueda.numpy as hvd
 from rueda import elastic
@@ -18,12 +17,6 @@ from rueda import elastic
 STEPS = 3
 
 open_handles = []
-
-
-def tell(what, **more):
-    """Writes a line in one piece."""
-    line = {"what": what, "at": time.monotonic_ns(), "worker": elastic.worker_id(), "pid": os.getpid(), **more}
-    os.write(1, json.dumps(line).encode() + b"\n")
 
 
 def own_pss():

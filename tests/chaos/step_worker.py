@@ -2,22 +2,15 @@
 to it. No step that a survivor has finished may be lost.
 """
 
-import json
 import os
 import signal
-import time
 
 import torch
 import training
+from telling import tell
 
 import rueda.torch as hvd
 from rueda import elastic
-
-
-def tell(what, **more):
-    """Writes a line in one piece."""
-    line = {"what": what, "at": time.monotonic_ns(), "worker": int(os.environ["RUEDA_WORKER_ID"]), "pid": os.getpid(), **more}
-    os.write(1, json.dumps(line).encode() + b"\n")
 
 
 def seen(state):

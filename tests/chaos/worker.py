@@ -12,25 +12,18 @@ CLOCK_MONOTONIC, which all processes of a machine share) and the number of the w
 SIGUSR1 makes it hang before it joins the next plan, SIGUSR2 makes it exit with code 3 in the middle of whatever it does.
 """
 
-import json
 import os
 import signal
 import sys
-import time
 
 import numpy
 import training
+from telling import tell
 
 import rueda.numpy as hvd
 from rueda import elastic
 
 hanging = []
-
-
-def tell(what, **more):
-    """Writes a line in one piece."""
-    line = {"what": what, "at": time.monotonic_ns(), "worker": int(os.environ["RUEDA_WORKER_ID"]), "pid": os.getpid(), **more}
-    os.write(1, json.dumps(line).encode() + b"\n")
 
 
 def seen(state):
