@@ -174,4 +174,7 @@ def main(words):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except lab.Unavailable as error:
+        sys.exit(f"chaos: hosts of their own cannot be had here: {error}")

@@ -12,7 +12,10 @@ class Lab:
 
     def __init__(self, program):
         """program: the lab's, of a build."""
-        self._process = subprocess.Popen([str(program), "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            self._process = subprocess.Popen([str(program), "2"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        except OSError as error:
+            raise Unavailable(f"{program}: {error.strerror}; scripts/demo builds it") from None
         self._on = [self._process.stdout.readline().split() for _ in range(2)]
         if not all(self._on):
             raise Unavailable(self._process.communicate()[1].strip())
