@@ -179,7 +179,7 @@ if me == 3:
     try:
         hvd.allreduce(torch.ones(1), process_set=others)
     except ValueError as error:
-        print("refused:", error, flush=True)
+        print(f"refused: {error}\\n", end="", flush=True)  # in one write: all workers share the pipe
 hvd.barrier()
 """
     done = job(tmp_path, text, {1: 10})
