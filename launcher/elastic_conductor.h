@@ -54,6 +54,7 @@ class ElasticJob {
   void let_go_of_hosts();
   HostKeeper::Events keeper_events();
   Status open_store();
+  void note_request(int64_t worker, const PlanRequest& request);
   /// Lets membership_ take an event at the present time, and obeys.
   void tell(const std::function<void()>& event);
   void obey();

@@ -142,7 +142,7 @@ Status ElasticJob::open_store() {
                                     },
                                     [this, post](int64_t worker) {
                                       post([this, worker] {
-                                        if (const auto plan = plans_->request(worker)) membership_.asked(worker, *plan);
+                                        if (const auto asked = plans_->request(worker)) note_request(worker, *asked);
                                       });
                                     },
                                     [this](uint64_t plan) { loop_.post([this, plan] { reported(plan); }); }});
@@ -154,6 +154,11 @@ Status ElasticJob::open_store() {
   const Status listens = removal_desk_->open();
   if (!listens.ok()) output_.say(fmt::format("hvdrun --signal-removal cannot reach this job: {}", listens.sentence()));
   return {};
+}
+
+void ElasticJob::note_request(int64_t worker, const PlanRequest& request) {
+  using Ground = VoidPlan::Ground;
+  membership_.asked(worker, request.after, request.in_order ? Ground::kGoodbye : Ground::kRequest);
 }
 
 /// Runs once every host has introduced itself.

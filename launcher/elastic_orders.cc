@@ -45,8 +45,8 @@ void ElasticJob::obey(const VoidPlan& order) {
   verdict.host = record.host_name;
   verdict.pid = record.pid;
   verdict.cause = order.cause;
-  if (order.ground == VoidPlan::Ground::kRequest) {
-    verdict.kind = DeathKind::kOver;
+  if (order.ground != VoidPlan::Ground::kDeath) {
+    verdict.kind = order.ground == VoidPlan::Ground::kGoodbye ? DeathKind::kLeft : DeathKind::kOver;
     verdict.cause = fmt::format("{} {}", name_of(order.worker), order.cause);
   }
   complain(plans_->declare_void(order.plan, verdict));

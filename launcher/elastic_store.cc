@@ -3,7 +3,6 @@
 
 #include "launcher/elastic_store.h"
 
-#include <charconv>
 #include <utility>
 
 #include "runtime/store/store_keys.h"
@@ -82,14 +81,9 @@ Status ElasticStore::end(const std::string& why) {
   return store_.server().set(death_key(store_.job()), encode(verdict));
 }
 
-std::optional<uint64_t> ElasticStore::request(int64_t worker) {
+std::optional<PlanRequest> ElasticStore::request(int64_t worker) {
   const auto text = store_.server().get(reset_key(store_.job(), worker), at_once());
-  if (!text.ok()) return std::nullopt;
-  uint64_t plan = 0;
-  const char* const end = text.value().data() + text.value().size();
-  const auto read = std::from_chars(text.value().data(), end, plan);
-  if (read.ec != std::errc() || read.ptr != end) return std::nullopt;
-  return plan;
+  return text.ok() ? decode_request(text.value()) : std::nullopt;
 }
 
 std::optional<DeathVerdict> ElasticStore::evidence(uint64_t plan) {
@@ -113,7 +107,7 @@ bool ElasticStore::said_goodbye(int64_t worker, uint64_t plan) {
   // A worker that was removed while its plan formed has withdrawn its wish, which is not a goodbye.
   if (read_counter(store_.server(), goodbyes_key(job, rank)) == 0) return false;
   const auto asked = request(worker);
-  return !asked || *asked < plan;
+  return !asked || asked->after < plan;
 }
 
 }  // namespace rueda::core::launcher

@@ -39,9 +39,8 @@ class ElasticStore {
   /// Ends every wait of every worker with this sentence.
   Status end(const std::string& why);
 
-  /// Returns the plan that the worker has left to ask for the next one; 0 if it has asked for its first. Empty if it
-  /// has not asked.
-  std::optional<uint64_t> request(int64_t worker);
+  /// Returns what the worker has asked for last. Empty if it has not asked.
+  std::optional<PlanRequest> request(int64_t worker);
   /// Returns what a rank of the plan has reported of another: that rank, and how it died.
   std::optional<DeathVerdict> evidence(uint64_t plan);
   /// Returns the last plan that the worker has begun to form, of the last two plans; 0 if it is in none of them.

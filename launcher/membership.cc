@@ -103,14 +103,13 @@ void Membership::began(int64_t id, uint64_t plan) {
   settle();
 }
 
-void Membership::asked(int64_t id, uint64_t plan) {
+void Membership::asked(int64_t id, uint64_t plan, VoidPlan::Ground how) {
   Worker* const worker = find(id);
   if (worker == nullptr) return;
   worker->left_at.reset();
   if (!worker->takes_part()) return;
   worker->ready = worker->has_asked = true;
-  if (!void_ && plan == plan_.number && plan_.rank_of(id) >= 0)
-    void_plan(*worker, VoidPlan::Ground::kRequest, "asked for a reset");
+  if (!void_ && plan == plan_.number && plan_.rank_of(id) >= 0) void_plan(*worker, how, "asked for a reset");
   expect_soon(*worker);
   settle();
 }
@@ -233,7 +232,7 @@ void Membership::note_holders() {
 
 void Membership::void_plan(const Worker& worker, VoidPlan::Ground ground, const std::string& cause) {
   const bool formed = was_formed();
-  in_vain_ = formed ? 0 : in_vain_ + (ground == VoidPlan::Ground::kRequest ? 1 : 0);
+  in_vain_ = formed ? 0 : in_vain_ + (ground == VoidPlan::Ground::kDeath ? 0 : 1);
   for (auto& entry : workers_) entry.second.rejoin_by.reset();
   void_ = true;
   const char* const failed = ground == VoidPlan::Ground::kDeath ? " failed:" : "";

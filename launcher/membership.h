@@ -63,8 +63,9 @@ class Membership {
 
   /// The worker has begun to form this plan.
   void began(int64_t worker, uint64_t plan);
-  /// The worker has left this plan and wants the next one; 0: it is new and ready for its first.
-  void asked(int64_t worker, uint64_t plan);
+  /// The worker has left this plan, by a goodbye or without, and wants the next one; 0: it is new and ready for its
+  /// first.
+  void asked(int64_t worker, uint64_t plan, VoidPlan::Ground how = VoidPlan::Ground::kRequest);
   /// The worker has said goodbye in this plan: it shuts down, or it is about to ask for the next one.
   void left(int64_t worker, uint64_t plan);
   void exited(int64_t worker, const WorkerExit& exit);

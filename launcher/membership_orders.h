@@ -11,9 +11,10 @@ namespace rueda::core::launcher {
 
 /// What the membership of an elastic job decides; its conductor carries the orders out one after the other.
 
-/// The plan is over for all its members. `worker` is the member whose death or request ended it.
+/// The plan is over for all its members. `worker` is the member whose death or request ended it; kGoodbye: it asked
+/// after it had left the plan in order.
 struct VoidPlan {
-  enum class Ground { kDeath, kRequest };
+  enum class Ground { kDeath, kRequest, kGoodbye };
   uint64_t plan = 0;
   int rank = 0;  ///< the worker's rank in that plan
   int64_t worker = 0;

@@ -93,7 +93,7 @@ Result<std::unique_ptr<ElasticJob>> ElasticJob::meet(Parts parts, const WorkerSt
   if (!dumps.ok()) return dumps.status();
   // A worker that comes later is in no plan until hvdrun hears that it is ready; to one of the first plan this is
   // nothing new.
-  members.value()->ask_for_next(0);
+  members.value()->ask({});
   const auto patience = forming_time(parts.settings.init_timeout, worker.rejoin);
   return std::unique_ptr<ElasticJob>(new ElasticJob(std::move(parts), patience, std::move(store).value(),
                                                     std::move(members).value(), std::move(dumps).value()));
@@ -126,12 +126,12 @@ bool ElasticJob::is_over(const Cutoff& cutoff, const Plan& plan, const Status& w
   if (cutoff.abort().await(Faults::kLongestGrace)) return true;
   const bool others_fault = why.rank() >= 0 && why.rank() != plan.rank_of(members_->worker());
   if (!others_fault || why.code() == Code::kTimeout) return false;
-  leave();
+  leave(Ending::kAtOnce);
   return true;
 }
 
-void ElasticJob::leave() {
-  if (last_ != 0) members_->ask_for_next(last_);
+void ElasticJob::leave(Ending ending) {
+  if (last_ != 0) members_->ask({last_, ending == Ending::kInOrder});
 }
 
 Identity ElasticJob::identity_in(const Plan& plan) const {

@@ -49,8 +49,8 @@ class ElasticJob {
   /// that plan ends meanwhile, goes on to the one after it. Errors as rueda_reset says; after one it may be called
   /// again.
   Result<Joined> join(Deadline deadline);
-  /// Tells hvdrun that this worker has left the plan it joined last. Never blocks.
-  void leave();
+  /// Tells hvdrun that this worker has left the plan it joined last: in order if its engine has. Never blocks.
+  void leave(Ending ending);
 
   PlanFollower& members() { return *members_; }
   /// hvdrun's store. The thread that joins, or ends the session.

@@ -4,7 +4,7 @@
 //
 // Other calls find the old engine, which takes no operations any more, until the swap. The old engine ends before
 // hvdrun hears of it: a plan that was not over ends by goodbyes in their order, so that what all members have submitted
-// is done.
+// is done. hvdrun tells the others that it is over in order, and they let such operations end, too.
 #include "bindings/c/elastic_session.h"
 
 #include <algorithm>
@@ -60,7 +60,7 @@ Result<Reset> begin_reset(rueda_session& session) {
 
 Status reset_begun(rueda_session& session, const Reset& reset, Deadline deadline) {
   reset.engine->shutdown(Deadline::after(kOldEngineLimit), OtherCalls::kMayRun);
-  reset.elastic->leave();
+  reset.elastic->leave(reset.engine->left_in_order() ? Ending::kInOrder : Ending::kAtOnce);
   auto joined = reset.elastic->join(deadline);
   if (!joined.ok()) return joined.status();
   const std::shared_ptr<Engine> engine = joined.value().engine;

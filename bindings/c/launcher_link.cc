@@ -10,18 +10,21 @@ namespace rueda::core {
 namespace {
 
 constexpr std::chrono::seconds kHandOverLimit{5};
+/// How long operations of a plan that is over in order may run: as long as the worker that ended it has waited for its
+/// own (kOldEngineLimit in elastic_session.cc).
+constexpr std::chrono::seconds kLastOperations{5};
 
 /// The launcher's verdicts, as the store carries them.
 class StoreVerdicts : public VerdictSource {
  public:
   StoreVerdicts(std::unique_ptr<StoreWatch> watch, std::string job) : watch_(std::move(watch)), job_(std::move(job)) {}
   int fd() const override { return watch_->fd(); }
-  std::optional<Status> take() override {
+  std::optional<Verdict> take() override {
     const std::optional<Result<std::string>> value = watch_->take();
     if (!value) return std::nullopt;
-    if (!value->ok()) return Status();
+    if (!value->ok()) return Verdict();
     const std::optional<DeathVerdict> verdict = decode_death(value->value());
-    return verdict ? verdict->status() : Status();
+    return verdict ? Verdict{verdict->status()} : Verdict();
   }
   void report(int rank, const std::string& how) override {
     watch_->tell(evidence_key(job_), encode(DeathVerdict{0, rank, "", 0, how}));
@@ -81,8 +84,10 @@ class PlanVerdicts : public VerdictSource {
   PlanVerdicts(PlanFollower& members, std::shared_ptr<Cutoff> cutoff, std::string job)
       : members_(members), cutoff_(std::move(cutoff)), job_(std::move(job)) {}
   int fd() const override { return cutoff_->fd(); }
-  std::optional<Status> take() override {
-    return cutoff_->raised() ? std::optional<Status>(cutoff_->abort().why()) : std::nullopt;
+  std::optional<Verdict> take() override {
+    if (!cutoff_->raised()) return std::nullopt;
+    const bool in_order = cutoff_->ending() == Ending::kInOrder;
+    return Verdict{cutoff_->abort().why(), in_order ? kLastOperations : std::chrono::seconds(0)};
   }
   void report(int rank, const std::string& how) override {
     members_.tell(evidence_key(job_), encode(DeathVerdict{0, rank, "", 0, how}));

@@ -218,8 +218,10 @@ RUEDA_API int32_t rueda_abort(rueda_session* session, const char* reason);
 
 /* An elastic job (hvdrun --min-np) goes on when workers die, leave or come. A worker is a process. hvdrun publishes
  * plans, numbered from 1: the workers that are members from now on, in rank order. A session is in one plan. Once a
- * member of the plan dies, or asks for the next plan, the plan is over: its operations fail with PEER_LOST on all
- * members. Each of them then calls rueda_reset, which joins the next plan in the same process and session. */
+ * member of the plan dies, the plan is over: its operations fail with PEER_LOST on all members. It is over as well once
+ * a member calls rueda_reset; what has been agreed by then runs to its end on all members, for at most 5 seconds, and
+ * the rest fails with PEER_LOST, or SHUT_DOWN if it needed a member that has left. Each of them then calls rueda_reset,
+ * which joins the next plan in the same process and session. */
 
 /* Options of rueda_reset. */
 typedef struct rueda_reset_options {

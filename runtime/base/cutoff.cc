@@ -16,11 +16,14 @@ Result<std::shared_ptr<Cutoff>> Cutoff::make() {
   return std::shared_ptr<Cutoff>(new Cutoff(std::move(bell)));
 }
 
-bool Cutoff::raise(Status why) {
-  const bool first = abort_.raise(std::move(why));
+bool Cutoff::raise(Status why, Ending ending) {
+  MutexLock lock(mutex_);
+  if (abort_.raised()) return false;
+  ending_.store(ending);
   const uint64_t ring = 1;
-  if (first) static_cast<void>(!::write(bell_.get(), &ring, sizeof ring));
-  return first;
+  static_cast<void>(abort_.raise(std::move(why)));
+  static_cast<void>(!::write(bell_.get(), &ring, sizeof ring));
+  return true;
 }
 
 }  // namespace rueda::core

@@ -31,6 +31,8 @@ constexpr std::chrono::nanoseconds kTick = std::chrono::seconds(1);
 constexpr std::chrono::nanoseconds kWatchfulTick = std::chrono::milliseconds(200);
 /// While another thread runs turns.
 constexpr std::chrono::nanoseconds kBusyTick = std::chrono::milliseconds(100);
+/// While the epoch ends in order: a lane that has run its last batch rings nobody.
+constexpr std::chrono::milliseconds kLeavingTick{5};
 /// Between two looks at evidence that waits for the baton.
 constexpr std::chrono::milliseconds kLeastSleep{1};
 
@@ -116,6 +118,7 @@ void Coordinator::round() {
     parts_.tasks.settle();
   }
   tick();
+  if (leaving_) look_whether_left();
   if (parts_.abort.raised()) note_error();
   if (dump_signal_ != nullptr && dump_signal_->take()) parts_.tasks.dump_for_signal();
   sleep();
@@ -123,7 +126,8 @@ void Coordinator::round() {
 
 /// Until the doorbell rings, a socket is ready, or the next deadline comes.
 void Coordinator::sleep() {
-  const Deadline wake = parts_.faults.next().earlier(Deadline::at(next_tick_));
+  Deadline wake = parts_.faults.next().earlier(Deadline::at(next_tick_));
+  if (leaving_) wake = wake.earlier(Deadline::after(kLeavingTick));
   const std::chrono::nanoseconds rest = std::max<std::chrono::nanoseconds>(wake.left(kTick), kLeastSleep);
   if (parts_.formation.transport != nullptr) {
     parts_.formation.transport->poll(rest);
@@ -141,15 +145,6 @@ void Coordinator::sleep_alone(std::chrono::milliseconds limit) {
   if (::poll(rings, std::size(rings), static_cast<int>(limit.count())) <= 0) return;
   if (rings[0].revents != 0) drain(rings[0].fd);
   if (rings[1].revents != 0) take_verdict();
-}
-
-/// There is at most one verdict in an epoch; an ok one says that its source has ended.
-void Coordinator::take_verdict() {
-  const std::optional<Status> verdict = parts_.verdicts->take();
-  if (!verdict) return;
-  verdict_taken_ = true;
-  if (parts_.formation.transport != nullptr) parts_.formation.transport->unwatch(parts_.verdicts->fd());
-  if (!verdict->ok()) parts_.tasks.epoch_over(*verdict);
 }
 
 /// Two descriptors tell of the death of a rank on this host: its pidfd, and the end of the stream that it keeps open
@@ -225,13 +220,6 @@ void Coordinator::tick() {
   look_for_silent_paths();
 }
 
-/// Once, after the epoch has ended with an error. A shutdown is not an error.
-void Coordinator::note_error() {
-  if (error_noted_ || !parts_.abort.raised() || parts_.abort.why().code() == Code::kShutDown) return;
-  error_noted_ = true;
-  parts_.tasks.record_error();
-}
-
 /// Five looks within the time that a rank of another host may be silent, and within that after which a stall is told.
 std::chrono::nanoseconds Coordinator::usual_tick() const {
   const Settings& settings = parts_.plan.settings;
@@ -291,20 +279,6 @@ void Coordinator::look_for_stopped_peers() {
                          seconds(stopped_.silent_limit(peer.rank)), timeout));
     }
   }
-}
-
-/// Reads what the silent rank wrote first: a goodbye among it means that the rank did not die, however late it is read.
-/// While another thread holds the baton nothing is decided; the wish makes that thread look again.
-void Coordinator::judge_evidence() {
-  Faults& faults = parts_.faults;
-  if (!parts_.baton.try_take_or_wish()) return;
-  parts_.tasks.run_turns();
-  const bool needs_none = faults.has_left(0) || (faults.has_left(parts_.plan.rank) && parts_.tasks.needed_by_none());
-  parts_.tasks.settle();
-  // After rank 0's goodbye only what still runs needs other ranks: one that came to it late may have said none. After
-  // this rank's own it hears no more of others' goodbyes.
-  if (needs_none && parts_.lanes.idle()) return faults.forget();
-  if (const std::optional<Status> why = faults.due()) parts_.tasks.epoch_over(*why);
 }
 
 }  // namespace rueda::core

@@ -1,6 +1,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,6 +44,10 @@ class CoordinatorTasks {
   /// Whether no other rank still reaches rank 0 through this one.
   virtual bool needed_by_none() RUEDA_ON(baton_holder) = 0;
   virtual void epoch_over(const Status& why) = 0;
+  /// The epoch ends in order on all ranks: takes no more operations, for this reason, and says goodbye.
+  virtual void begin_to_leave(const Status& why) = 0;
+  /// Whether the goodbye has its position in the order and all that was agreed before it has run.
+  virtual bool has_left() RUEDA_ON(baton_holder) = 0;
   /// A step of the coordinator has thrown: ends the epoch for it.
   virtual void step_failed(const std::exception& error) noexcept = 0;
   /// Writes the flight record to its file, or what hung to the log: the epoch has ended with an error. May block on a
@@ -101,6 +106,7 @@ class Coordinator {
   void sleep() RUEDA_ON(coordinator_thread);
   void sleep_alone(std::chrono::milliseconds limit) RUEDA_ON(coordinator_thread);
   void take_verdict() RUEDA_ON(coordinator_thread);
+  void look_whether_left() RUEDA_ON(coordinator_thread);
   void tick() RUEDA_ON(coordinator_thread);
   void note_error() RUEDA_ON(coordinator_thread);
   std::chrono::nanoseconds usual_tick() const;
@@ -115,6 +121,8 @@ class Coordinator {
   SteadyClock::time_point next_tick_ RUEDA_GUARDED_BY(coordinator_thread);
   StoppedPeers stopped_ RUEDA_GUARDED_BY(coordinator_thread);
   bool verdict_taken_ RUEDA_GUARDED_BY(coordinator_thread) = false;
+  std::optional<Verdict> leaving_ RUEDA_GUARDED_BY(coordinator_thread);  ///< while the epoch ends in order
+  Deadline leave_by_ RUEDA_GUARDED_BY(coordinator_thread) = Deadline::never();
   bool error_noted_ RUEDA_GUARDED_BY(coordinator_thread) = false;
   std::thread thread_;
 };

@@ -126,6 +126,9 @@ class Engine : public std::enable_shared_from_this<Engine>,
   /// more. The first call counts; a second returns at once. If other calls may run meanwhile, what they read stays
   /// until the engine is destroyed.
   void shutdown(Deadline deadline, OtherCalls others = OtherCalls::kHaveEnded);
+  /// After `shutdown`: whether the goodbye had its position in the order and all that was agreed before it has run
+  /// here.
+  bool left_in_order() const { return left_in_order_.load(); }
 
  private:
   Engine(Formation formation, std::unique_ptr<Executor> executor, std::unique_ptr<VerdictSource> verdicts,
@@ -150,6 +153,8 @@ class Engine : public std::enable_shared_from_this<Engine>,
   Findings look_around(SteadyClock::time_point now) override RUEDA_ON(baton_holder);
   void step_failed(const std::exception& error) noexcept override;
   bool needed_by_none() override RUEDA_ON(baton_holder);
+  void begin_to_leave(const Status& why) override;
+  bool has_left() override RUEDA_ON(baton_holder);
   void record_error() override;
   void dump_for_signal() override;
   void dump_for_launcher(DumpSource& source, int64_t number) override;
@@ -238,6 +243,7 @@ class Engine : public std::enable_shared_from_this<Engine>,
   Condition progress_;             ///< `left_` or the abort changed
   std::atomic<bool> left_{false};  ///< the goodbye of this rank, or of rank 0, has its position in the order
   std::atomic<bool> ended_{false};
+  std::atomic<bool> left_in_order_{false};
   std::unique_ptr<Coordinator> coordinator_;  ///< from start to shutdown, as are the next
   std::unique_ptr<Heart> heart_;              ///< null if no rank of this host would look at it
   std::unique_ptr<HttpPage> metrics_;

@@ -103,10 +103,13 @@ void Engine::note_time(const Batch& batch, SteadyClock::time_point now, const St
   trial_times_.push(batch.set, {batch.call.choice.trial, took, batch.distance});
 }
 
-/// Ends without a batch: a join, an error verdict, or the end of the epoch.
+/// Ends without a batch: a join, an error verdict, or the end of the epoch. If the epoch ends in order on all ranks,
+/// this one has said goodbye without a shutdown, and the sentence tells why.
 void Engine::tensor_finished(TensorPart& tensor, const Status& status) {
-  quietly([&] { recorder_.ended(tensor, status); });
-  finish(tensor, status);
+  const bool by_goodbye = status.code() == Code::kShutDown && status.rank() == plan_.rank && !ended_.load();
+  const Status why = by_goodbye ? inbox_.closed() : status;
+  quietly([&] { recorder_.ended(tensor, why); });
+  finish(tensor, why);
 }
 
 /// Each failed tensor's sentence names it, unless the sentence does already.

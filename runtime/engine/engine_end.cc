@@ -38,6 +38,18 @@ void Engine::rank_left(int rank) {
   notify_progress();
 }
 
+/// As a shutdown begins, but on the coordinator's thread, which may not wait. It looks for `has_left` from now on.
+void Engine::begin_to_leave(const Status& why) {
+  inbox_.close(why);
+  signals_.goodbye_wanted.store(true);
+}
+
+bool Engine::has_left() {
+  if (!left_.load() || !turn_->needed_by_none() || !turn_->flushed() || !lanes_.idle()) return false;
+  signals_.all_leave.store(true);
+  return true;
+}
+
 void Engine::link_lost(int rank, const Status& how) {
   faults_.observe(rank, how.sentence());
   ring_coordinator();  // it judges the evidence once its grace has passed
@@ -53,7 +65,8 @@ bool Engine::end_and_wake(const Status& why) {
   inbox_.close(why);
   // A lane's thread waits in its mesh or in its channels; both look at the abort when they are woken.
   lanes_.wake_all();
-  if (why.code() != Code::kShutDown || !lanes_.idle()) executor_->abort_devices();
+  const bool in_order = why.code() == Code::kShutDown || signals_.all_leave.load();
+  if (!in_order || !lanes_.idle()) executor_->abort_devices();
   notify_progress();
   ring_coordinator();  // a turn fails what no lane holds, and tells the peers
   if (formation_.transport != nullptr) formation_.transport->wake_all();

@@ -95,10 +95,12 @@ void Engine::shutdown(Deadline deadline, OtherCalls others) {
   signals_.goodbye_wanted.store(true);
   if (!abort_.raised()) wait_for_goodbye(deadline);
   if (abort_.raised()) wait_for_last_word(deadline.earlier(Deadline::after(kLongestLastWord)));
-  if (!abort_.raised() && !lanes_.drain(deadline)) {
+  const bool drained = abort_.raised() || lanes_.drain(deadline);
+  if (!drained) {
     log(LogLevel::kWarning, "rank {}: the shutdown reached its deadline while operations were still running",
         plan_.rank);
   }
+  left_in_order_.store(drained && left_.load() && !abort_.raised());
   epoch_over(why);  // a reason that came earlier stays
   coordinator_->begin_stop();
   ring_coordinator();

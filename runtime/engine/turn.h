@@ -45,6 +45,7 @@ class TurnObserver {
 struct TurnSignals {
   std::atomic<bool> goodbye_wanted{false};  ///< the next run says goodbye, after everything in the inbox
   std::atomic<bool> credit_wanted{true};    ///< a batch waits for a credit: a thread that returns one rings
+  std::atomic<bool> all_leave{false};  ///< the epoch has ended in order, and does so on all ranks, each by a goodbye
 };
 
 /// One pass of the engine: drain the inbox, exchange frames, agree, hand batches to lanes, step inline batches. Never

@@ -208,9 +208,10 @@ bool Turn::fail_all(const Status& why) {
   return moved;
 }
 
-/// The peers hear of an orderly shutdown by a goodbye, not by this frame.
+/// The peers hear of an orderly end by a goodbye, not by this frame, which would end what they still run.
 void Turn::tell_peers(const Status& why) {
   if (why.code() == Code::kShutDown && why.rank() == parts_.config.rank) return;
+  if (parts_.signals.all_leave.load()) return;
   const std::vector<std::byte> frame = encode_end(why);
   for (const int rank : parts_.peers) send(rank, frame, kEndFrame, Urgency::kRing);
 }

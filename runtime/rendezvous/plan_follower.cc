@@ -179,13 +179,15 @@ void PlanFollower::State::take_notice(const StoreReply& reply) {
 
 void PlanFollower::State::follow(uint64_t number, const std::shared_ptr<Cutoff>& cutoff_of_it) {
   if (followed != 0) pipe().cancel(followed);
-  followed = pipe().ask(get_request(death_key(planned_job(job, number))), [this,
-                                                                           cutoff_of_it](const StoreReply& reply) {
-    followed = 0;
-    if (failed(reply)) return;
-    const auto verdict = decode_death(reply.value);
-    static_cast<void>(cutoff_of_it->raise(verdict ? verdict->status() : Status(Code::kPeerLost, "the plan is over")));
-  });
+  followed =
+      pipe().ask(get_request(death_key(planned_job(job, number))), [this, cutoff_of_it](const StoreReply& reply) {
+        followed = 0;
+        if (failed(reply)) return;
+        const auto verdict = decode_death(reply.value);
+        if (!verdict) return void(cutoff_of_it->raise({Code::kPeerLost, "the plan is over"}));
+        const bool in_order = verdict->kind == DeathKind::kLeft;
+        static_cast<void>(cutoff_of_it->raise(verdict->status(), in_order ? Ending::kInOrder : Ending::kAtOnce));
+      });
 }
 
 /// The answer of a broken connection, or the verdict that ends the whole job.
@@ -278,9 +280,7 @@ Result<std::shared_ptr<Cutoff>> PlanFollower::take(uint64_t number) {
   return made;
 }
 
-void PlanFollower::ask_for_next(uint64_t number) {
-  tell(reset_key(state_->job, state_->worker), std::to_string(number));
-}
+void PlanFollower::ask(const PlanRequest& request) { tell(reset_key(state_->job, state_->worker), encode(request)); }
 
 void PlanFollower::tell(std::string key, std::string value) {
   boost::asio::post(state_->server->io(), [state = state_.get(), key = std::move(key), value = std::move(value)] {

@@ -39,8 +39,8 @@ class PlanFollower {
   /// raised with the reason once the plan is over, at once if it is over already. Returns kSystem if the system gives
   /// no descriptor.
   Result<std::shared_ptr<Cutoff>> take(uint64_t number);
-  /// Tells hvdrun that the worker has left plan `number` and asks for the next one. Never blocks.
-  void ask_for_next(uint64_t number);
+  /// Asks hvdrun for the next plan, which ends the one that the worker has left for all. Never blocks.
+  void ask(const PlanRequest& request);
   /// Sets a key of the store without waiting for an answer. Never blocks.
   void tell(std::string key, std::string value);
 

@@ -17,7 +17,7 @@ constexpr size_t kMaxTextBytes = 4096;
 }  // namespace
 
 Status DeathVerdict::status() const {
-  const std::string whole = kind == DeathKind::kOver ? cause : rank_name(rank, host, pid) + " died: " + cause;
+  const std::string whole = kind == DeathKind::kDied ? rank_name(rank, host, pid) + " died: " + cause : cause;
   return {Code::kPeerLost, whole, rank};
 }
 
@@ -43,7 +43,8 @@ std::optional<DeathVerdict> decode_death(std::string_view bytes) {
   verdict.host = reader.text(kMaxTextBytes);
   verdict.cause = reader.text(kMaxTextBytes);
   const uint8_t kind = reader.u8();
-  if (!reader.finished() || mark != kMark || verdict.rank < 0 || kind > 1) return std::nullopt;
+  if (!reader.finished() || mark != kMark || verdict.rank < 0 || kind > static_cast<uint8_t>(DeathKind::kLeft))
+    return std::nullopt;
   verdict.kind = static_cast<DeathKind>(kind);
   return verdict;
 }

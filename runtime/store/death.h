@@ -11,7 +11,8 @@ namespace rueda::core {
 /// What a verdict tells.
 enum class DeathKind : uint8_t {
   kDied = 0,  ///< a rank is dead
-  kOver = 1   ///< the plan of an elastic job is over though nobody died: for example, a worker asked for the next one
+  kOver = 1,  ///< the plan of an elastic job is over though nobody died: for example, a worker left with its host
+  kLeft = 2   ///< the same, and the worker that ended it has said goodbye: what was agreed before can run to its end
 };
 
 /// The judge's verdict that a rank is dead, and of what. hvdrun writes it under `death_key`, and every engine of the
@@ -21,10 +22,10 @@ struct DeathVerdict {
   int rank = 0;
   std::string host;
   int64_t pid = 0;    ///< 0 if unknown, for example because the rank could not be started
-  std::string cause;  ///< "killed by signal 9 (Killed)", "exited with code 3"; for kOver a whole sentence
+  std::string cause;  ///< "killed by signal 9 (Killed)", "exited with code 3"; if nobody died, a whole sentence
   DeathKind kind = DeathKind::kDied;
 
-  /// kPeerLost: "rank 1 (host a, pid 123) died: killed by signal 9 (Killed)"; the cause alone for kOver.
+  /// kPeerLost: "rank 1 (host a, pid 123) died: killed by signal 9 (Killed)"; the cause alone if nobody died.
   Status status() const;
 };
 

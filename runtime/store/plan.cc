@@ -1,14 +1,17 @@
-// The wire formats of plans, notices and sets, as `plan_key`, `change_key` and `sets_key` hold them:
+// The wire formats of plans, notices, sets and requests, as `plan_key`, `change_key`, `sets_key` and `reset_key` hold
+// them:
 //
 //   plan     | u32 mark | u64 number | u32 changes | text why | varint count | count workers |
 //   worker   | i64 id | text host | i32 slot | u8 holds_state |
 //   notice   | u32 mark | u64 plan | u32 changes | u32 newcomers | f64 seconds |
 //   sets     | u32 mark | varint count | count times: varint members, i64 id of each |
+//   request  text: the number of the plan, and then perhaps " in order"
 //
 // The sentence is cut before it is written: one that is too long must not make a plan unreadable.
 #include "runtime/store/plan.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <unordered_set>
 
@@ -23,6 +26,7 @@ constexpr uint32_t kSetsMark = 0x53544553;    // "SETS" as bytes
 constexpr size_t kMostSentenceBytes = 4096;
 constexpr size_t kMostPlannedHostBytes = 255;
 constexpr size_t kLeastWorkerBytes = 8 + 1 + 4 + 1;
+constexpr std::string_view kInOrder = " in order";
 
 bool known(uint32_t changes) { return (changes & ~(kWorkersRemoved | kWorkersAdded)) == 0; }
 
@@ -87,6 +91,10 @@ std::string encode(const PlannedSets& sets) {
   return writer.take_text();
 }
 
+std::string encode(const PlanRequest& request) {
+  return std::to_string(request.after) + std::string(request.in_order ? kInOrder : "");
+}
+
 std::optional<Plan> decode_plan(std::string_view bytes) {
   WireReader reader(bytes);
   Plan plan;
@@ -133,6 +141,16 @@ std::optional<PlannedSets> decode_planned_sets(std::string_view bytes) {
   }
   if (!reader.finished() || mark != kSetsMark) return std::nullopt;
   return sets;
+}
+
+std::optional<PlanRequest> decode_request(std::string_view bytes) {
+  PlanRequest request;
+  const char* const end = bytes.data() + bytes.size();
+  const auto [rest, error] = std::from_chars(bytes.data(), end, request.after);
+  if (error != std::errc()) return std::nullopt;
+  const std::string_view behind(rest, static_cast<size_t>(end - rest));
+  request.in_order = behind == kInOrder;
+  return behind.empty() || request.in_order ? std::optional(request) : std::nullopt;
 }
 
 }  // namespace rueda::core

@@ -57,13 +57,22 @@ struct PlannedSets {
   bool operator==(const PlannedSets&) const = default;
 };
 
+/// A worker's request for the next plan. The worker writes it under `reset_key`. A value.
+struct PlanRequest {
+  uint64_t after = 0;     ///< the plan that it has left; 0 for a worker that asks for its first
+  bool in_order = false;  ///< its engine has left that plan by a goodbye, so the others can end what they run
+  bool operator==(const PlanRequest&) const = default;
+};
+
 std::string encode(const Plan& plan);
 std::string encode(const MembershipNotice& notice);
 std::string encode(const PlannedSets& sets);
+std::string encode(const PlanRequest& request);
 /// Return empty if the bytes are of another kind or break a limit: number 0, an unknown bit of `changes`, no worker or
 /// more than kMostPlannedWorkers, a negative or repeated id, a negative slot, a time that is negative or no number.
 std::optional<Plan> decode_plan(std::string_view bytes);
 std::optional<MembershipNotice> decode_notice(std::string_view bytes);
 std::optional<PlannedSets> decode_planned_sets(std::string_view bytes);
+std::optional<PlanRequest> decode_request(std::string_view bytes);
 
 }  // namespace rueda::core

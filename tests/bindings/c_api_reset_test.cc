@@ -87,8 +87,8 @@ TEST_CASE("a worker that asks for a reset of a sound plan ends it for all, and w
   workers.await_joined({0, 1, 2});
   for (const std::string& said : workers.all({0, 1, 2}, "enqueue")) CHECK(said == "OK");
   const int first = workers.begin(1, "reset");
-  workers.launcher().await_reset(1, 1);
-  workers.launcher().end_plan("worker 1 asked for a reset");
+  CHECK(workers.launcher().await_reset(1, 1).in_order);
+  workers.launcher().end_plan("worker 1 asked for a reset", core::DeathKind::kLeft);
   workers.launcher().publish({0, 1, 2});
   const auto others = workers.all({0, 2}, "reset");
   CHECK(others == std::vector<std::string>{where(2, 0, 3, 0, 1), where(2, 2, 3, 2, 1)});
@@ -167,9 +167,12 @@ TEST_CASE("an abort ends the epoch for all ranks with the reason, and the next p
     CHECK_THAT(said, StartsWith("PEER_LOST"));
     CHECK_THAT(said, Contains("rank 1") && Contains("ended the epoch: the loss is?a NaN"));
   }
+  const int first = workers.begin(1, "reset");
+  CHECK_FALSE(workers.launcher().await_reset(1, 1).in_order);
   workers.launcher().end_plan("worker 1 asked for a reset");
   workers.launcher().publish({0, 1, 2});
-  CHECK(workers.all({0, 1, 2}, "reset") == places(2, {0, 1, 2}));
+  CHECK(workers.all({0, 2}, "reset") == std::vector<std::string>{where(2, 0, 3, 0, 1), where(2, 2, 3, 2, 1)});
+  CHECK(workers.answer(1, first) == where(2, 1, 3, 1, 1));
   workers.expect_sums({0, 1, 2});
   workers.expect_good_end({0, 1, 2}, {});
 }
@@ -201,8 +204,9 @@ TEST_CASE("threads that submit without a pause go on over resets, and each of th
   for (int plan = 2; plan <= 8; ++plan) {
     // Some resets find the plan over, some sound.
     const int first = plan % 2 == 0 ? workers.begin(1, "reset") : 0;
-    if (first != 0) workers.launcher().await_reset(1, static_cast<uint64_t>(plan) - 1);
-    workers.launcher().end_plan("once more");
+    bool in_order = false;
+    if (first != 0) in_order = workers.launcher().await_reset(1, static_cast<uint64_t>(plan) - 1).in_order;
+    workers.launcher().end_plan("once more", in_order ? core::DeathKind::kLeft : core::DeathKind::kOver);
     workers.launcher().publish(three);
     const std::vector<int> others = first != 0 ? std::vector<int>{0, 2} : three;
     for (const std::string& said : workers.all(others, "reset")) CHECK_THAT(said, StartsWith("plan"));

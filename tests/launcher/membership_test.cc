@@ -120,6 +120,18 @@ TEST_CASE("a slot rests after a failure, then a new worker starts there and join
   CHECK(job.membership.plan().number == 3);
 }
 
+TEST_CASE("a plan that a worker has left by a goodbye is void on this ground, which the members are told") {
+  Job job(rules(2, 1), {{"a", 2}});
+  job.join();
+  job.membership.asked(1, 1, VoidPlan::Ground::kGoodbye);
+  job.membership.asked(0, 1);  // it comes too late to be a ground
+  const auto voids = job.all<VoidPlan>();
+  REQUIRE(voids.size() == 1);
+  CHECK(voids[0].ground == VoidPlan::Ground::kGoodbye);
+  CHECK(voids[0].worker == 1);
+  CHECK(job.membership.plan().why == "worker 1 (host a) asked for a reset");
+}
+
 TEST_CASE("a worker that came later holds the state once all have joined its plan, and comes behind older ones") {
   Job job(rules(2, 1), {{"a", 2}});
   job.join();

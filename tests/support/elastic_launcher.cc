@@ -65,9 +65,9 @@ void ElasticLauncher::declare_dead(int id, const std::string& cause) {
   set(core::death_key(plan_job()), encode(verdict));
 }
 
-void ElasticLauncher::end_plan(const std::string& why) {
+void ElasticLauncher::end_plan(const std::string& why, core::DeathKind kind) {
   why_ = why;
-  set(core::death_key(plan_job()), encode(core::DeathVerdict{0, 0, "here", 0, why, core::DeathKind::kOver}));
+  set(core::death_key(plan_job()), encode(core::DeathVerdict{0, 0, "here", 0, why, kind}));
 }
 
 void ElasticLauncher::remove(int id) { set(core::removed_key(job_, id), "1"); }
@@ -77,7 +77,7 @@ void ElasticLauncher::announce(const core::MembershipNotice& notice) {
   if (!store_->add(core::changes_key(job_), 1).ok()) throw std::runtime_error("the store cannot count notices");
 }
 
-void ElasticLauncher::await_reset(int id, uint64_t plan) {
+core::PlanRequest ElasticLauncher::await_reset(int id, uint64_t plan) {
   const std::string key = core::reset_key(job_, id);
   std::shared_ptr<Asked>& asked = asked_[id];
   if (asked == nullptr) {
@@ -96,7 +96,8 @@ void ElasticLauncher::await_reset(int id, uint64_t plan) {
       seen = asked->times;
     }
     const auto last = store_->get(key, core::Deadline::after(std::chrono::nanoseconds(0)));
-    if (last.ok() && last.value() == std::to_string(plan)) return;
+    const auto request = last.ok() ? core::decode_request(last.value()) : std::nullopt;
+    if (request && request->after == plan) return *request;
     core::MutexLock lock(asked->mutex);
     while (asked->times == seen) {
       if (deadline.passed()) throw std::runtime_error("worker " + std::to_string(id) + " did not ask for a plan");

@@ -35,13 +35,13 @@ class ElasticLauncher {
   /// Ends the last plan: this worker died.
   void declare_dead(int id, const std::string& cause);
   /// Ends the last plan though nobody died.
-  void end_plan(const std::string& why);
+  void end_plan(const std::string& why, core::DeathKind kind = core::DeathKind::kOver);
   /// No further plan has this worker. Comes before the plan without it.
   void remove(int id);
   /// The next notice.
   void announce(const core::MembershipNotice& notice);
-  /// Waits until the worker asks for the plan after `plan`.
-  void await_reset(int id, uint64_t plan);
+  /// Waits until the worker asks for the plan after `plan`. Returns its request.
+  core::PlanRequest await_reset(int id, uint64_t plan);
 
  private:
   /// How often a worker has asked for a plan; the store's thread counts.

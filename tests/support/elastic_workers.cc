@@ -139,8 +139,10 @@ class Job {
   bool answer(int id) {
     const std::string key = rueda::core::reset_key(launcher_.job(), id);
     const auto asked = launcher_.store().get(key, rueda::core::Deadline::after(std::chrono::seconds(0)));
-    if (!asked.ok() || asked.value() != std::to_string(launcher_.plan())) return false;
-    launcher_.end_plan("worker " + std::to_string(id) + " asked for a reset");
+    const auto request = asked.ok() ? rueda::core::decode_request(asked.value()) : std::nullopt;
+    if (!request || request->after != launcher_.plan()) return false;
+    launcher_.end_plan("worker " + std::to_string(id) + " asked for a reset",
+                       request->in_order ? rueda::core::DeathKind::kLeft : rueda::core::DeathKind::kOver);
     return true;
   }
 

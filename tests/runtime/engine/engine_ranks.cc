@@ -65,7 +65,8 @@ std::shared_ptr<Engine> start_engine(const EngineRanks::Options& options, Memory
   auto formation = form_epoch(identity_of(options, rank), &store, settings, Deadline::after(kPatience));
   require(formation.ok(), formation.status().sentence());
   auto executor = make_executor(formation.value().plan.settings);
-  return Engine::start(std::move(formation).value(), std::move(executor), nullptr).value();
+  auto verdicts = options.launcher ? options.launcher(rank) : nullptr;
+  return Engine::start(std::move(formation).value(), std::move(executor), std::move(verdicts)).value();
 }
 
 void EngineRanks::run(const Options& options, const Body& body) {

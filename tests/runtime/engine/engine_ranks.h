@@ -27,6 +27,7 @@ class EngineRanks {
     std::string job = "job";
     std::vector<std::string> workers = {};  ///< names of the processes; empty: by rank
     std::vector<std::string> hosts = {};    ///< by rank; empty: all on one
+    std::function<std::unique_ptr<core::VerdictSource>(int rank)> launcher = nullptr;  ///< null: rank 0 judges
   };
   using Body = std::function<void(core::Engine& engine, int rank)>;
 

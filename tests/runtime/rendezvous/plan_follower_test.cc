@@ -100,6 +100,36 @@ TEST_CASE("the end of a plan is raised by its verdict, by a later plan, and at o
   CHECK(late_one->raised());
 }
 
+TEST_CASE("a plan that a worker has left in order ends in order, and every other end of a plan is at once") {
+  Hearing hearing;
+  hearing.listen();
+  hearing.publish(1, {0, 1});
+  REQUIRE(hearing.members->await_plan(0, late()).ok());
+  const auto cutoff = hearing.members->take(1).value();
+  Ending expected = Ending::kAtOnce;
+  SECTION("left in order") {
+    expected = Ending::kInOrder;
+    const DeathVerdict left{0, 0, "a", 0, "worker 0 asked for a reset", DeathKind::kLeft};
+    REQUIRE(hearing.server->set(death_key("job.1"), encode(left)).ok());
+  }
+  SECTION("over") {
+    const DeathVerdict over{0, 0, "a", 0, "worker 0 has shut down", DeathKind::kOver};
+    REQUIRE(hearing.server->set(death_key("job.1"), encode(over)).ok());
+  }
+  SECTION("died") {
+    REQUIRE(hearing.server->set(death_key("job.1"), encode(DeathVerdict{0, 0, "a", 7, "killed"})).ok());
+  }
+  SECTION("a later plan") { hearing.publish(2, {0, 1}); }
+  pollfd bell{cutoff->fd(), POLLIN, 0};
+  REQUIRE(::poll(&bell, 1, 120'000) == 1);
+  CHECK(cutoff->ending() == expected);
+  // The first end counts: a later one changes neither reason nor ending.
+  const std::string why = cutoff->abort().why().sentence();
+  CHECK_FALSE(cutoff->raise({Code::kPeerLost, "too late"}, Ending::kAtOnce));
+  CHECK(cutoff->ending() == expected);
+  CHECK(cutoff->abort().why().sentence() == why);
+}
+
 TEST_CASE("notices are counted, readable until they are read, and pending until their plan is taken") {
   Hearing hearing;
   hearing.listen();
@@ -179,8 +209,8 @@ TEST_CASE("whoever waits for a plan hears that hvdrun is gone, that the job is o
 TEST_CASE("a worker that asks for the next plan says which one it has left") {
   Hearing hearing;
   hearing.listen();
-  hearing.members->ask_for_next(7);
-  CHECK(hearing.server->get(reset_key("job", 1), late()).value() == "7");
+  hearing.members->ask({7, false});
+  CHECK(decode_request(hearing.server->get(reset_key("job", 1), late()).value()) == PlanRequest{7, false});
 }
 
 }  // namespace

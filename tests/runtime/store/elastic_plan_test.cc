@@ -55,6 +55,15 @@ TEST_CASE("half a plan, more than a plan, and something else cannot be read") {
   CHECK_FALSE(decode_plan(encode(MembershipNotice{1, 1, 0, 0})));
 }
 
+TEST_CASE("a request says the same after it has been sent, and nothing else can be read as one") {
+  for (const PlanRequest& request : {PlanRequest{0, false}, PlanRequest{7, false}, PlanRequest{7, true}}) {
+    CHECK(decode_request(encode(request)) == request);
+  }
+  for (const char* wrong : {"", " in order", "x", "7x", "7 in", "7 in order ", "-1", "99999999999999999999"}) {
+    CHECK_FALSE(decode_request(wrong));
+  }
+}
+
 TEST_CASE("a sentence that is too long does not make a plan unreadable") {
   Plan plan = some_plan();
   plan.why.assign(100000, 'x');
@@ -90,15 +99,17 @@ TEST_CASE("sets say the same after they have been sent, and half of them cannot 
 }
 
 TEST_CASE("a verdict that nobody died has the sentence of its cause alone") {
-  DeathVerdict verdict{0, 2, "b", 9, "worker 3 (host b) asked for a reset", DeathKind::kOver};
-  const auto read = decode_death(encode(verdict));
-  REQUIRE(read);
-  CHECK(read->status().sentence() == verdict.cause);
-  CHECK(read->status().code() == Code::kPeerLost);
-  verdict.kind = DeathKind::kDied;
-  CHECK(decode_death(encode(verdict))->status().sentence() == "rank 2 (host b, pid 9) died: " + verdict.cause);
-  std::string unknown = encode(verdict);
-  unknown.back() = 2;
+  for (const DeathKind kind : {DeathKind::kOver, DeathKind::kLeft, DeathKind::kDied}) {
+    const DeathVerdict verdict{0, 2, "b", 9, "worker 3 (host b) asked for a reset", kind};
+    const auto read = decode_death(encode(verdict));
+    REQUIRE(read);
+    CHECK(read->kind == kind);
+    CHECK(read->status().code() == Code::kPeerLost);
+    const std::string died = kind == DeathKind::kDied ? "rank 2 (host b, pid 9) died: " : "";
+    CHECK(read->status().sentence() == died + verdict.cause);
+  }
+  std::string unknown = encode(DeathVerdict{0, 2, "b", 9, "cause", DeathKind::kLeft});
+  ++unknown.back();
   CHECK_FALSE(decode_death(unknown));
 }
 
